@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a person types. How one configuration is built is in mk/build.mk; what the tests are is in
+# tests/run-tests.
+.DEFAULT_GOAL := build
+
+HOST_ARCH := $(shell uname -m)
+ARCH ?= $(HOST_ARCH)
+CORES := $(shell nproc 2>/dev/null || echo 2)
+PYTHON ?= python3
+
+# A plain `make` uses every core; a -j that you give is kept.
+JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(CORES))
+ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
+
+# Sources that the formatter owns.
+FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
+
+.PHONY: build test unit checkop golden-test invariance cli check sanitize tsan fuzz golden bench \
+        run setup model cross-x86 cross-arm format check-format clean help all
+
+build:
+	$(ONE) MODE=release program
+	@mkdir -p build && ln -sfn $(ARCH)/whimbrel build/whimbrel
+	@echo "built build/$(ARCH)/whimbrel (also as build/whimbrel); next: build/whimbrel doctor"
+
+all: build
+	$(ONE) MODE=test tests
+
+setup:
+	@tools/setup
+
+model:
+	@tools/fetch-default-model
+
+test:
+	+@tests/run-tests
+
+# One part of `make test` each.
+unit checkop golden-test invariance cli check sanitize:
+	+@tests/run-tests $@
+
+tsan:
+	+@tests/run-tests tsan
+
+run: build model
+	@echo "running the default model on a prompt of token ids:"
+	build/whimbrel run --ids 1,9690,198,2683,359,253,5356,5646 -n 16
+
+bench: build model
+	build/whimbrel bench $(MODEL) -p 128 -n 32 $(BENCH_FLAGS)
+
+SECONDS ?= 60
+fuzz:
+	$(ONE) MODE=fuzz fuzzers
+	@for f in build/$(ARCH)-fuzz/tests/fuzz/fuzz_*; do \
+	    case $$f in *.*) continue;; esac; \
+	    n=$${f##*/fuzz_}; mkdir -p tests/fuzz/corpus/$$n build/fuzz/found/$$n; \
+	    echo "fuzz $$n: $(SECONDS) s"; \
+	    $$f -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
+	        -artifact_prefix=build/fuzz/found/$$n/ build/fuzz/found/$$n tests/fuzz/corpus/$$n \
+	        || { echo "fuzz $$n: found a crash; the input is in build/fuzz/found/$$n/"; exit 1; }; \
+	done
+
+golden: build/venv/ready
+	build/venv/bin/python tools/golden/make_golden.py $(GOLDEN_FLAGS)
+
+build/venv/ready: tools/golden/requirements.txt
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/pip install --disable-pip-version-check -q -r $<
+	@touch $@
+
+# Static programs for the other CPU family (or, on that family itself, simply static ones).
+cross-x86: ARCH = x86_64
+cross-arm: ARCH = aarch64
+cross-x86 cross-arm:
+	$(ONE) STATIC=1 MODE=release program
+	$(ONE) STATIC=1 MODE=test tests program
+	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (static)"
+
+format:
+	@clang-format -i $(FORMATTED)
+
+check-format:
+	@clang-format --dry-run -Werror $(FORMATTED)
+
+clean:
+	rm -rf build
+
+help:
+	@echo "To use whimbrel:"
+	@echo "  make               build the program (build/whimbrel)"
+	@echo "  make setup         install the packages it needs and fetch the default model"
+	@echo "  make run           run the default model on a short prompt"
+	@echo "  make bench         time the default model (MODEL=path for another)"
+	@echo "  make clean         delete everything that was built"
+	@echo "To work on it:"
+	@echo "  make test          everything that must pass before a commit; ends with a count"
+	@echo "  make unit | checkop | golden-test | invariance | cli | check   one part of it"
+	@echo "  make sanitize      unit, golden and fuzz corpus with address and undefined-behaviour checks"
+	@echo "  make tsan          the invariance tests with data-race checks"
+	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
+	@echo "  make golden        make the golden data anew from the independent Python implementation"
+	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"
+	@echo "  make format        format the sources (clang-format 14); check-format only looks"
+	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands share: their entry points, messages, the default model, loading with a bar, the
+ * memory plan, JSON texts. The environment is read in cmd.c and nowhere else in the program.
+ * Threads: the main thread, but for load progress, which loader threads report. */
+#ifndef WHIM_APPS_CMD_H
+#define WHIM_APPS_CMD_H
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "engine/memory_plan.h"
+#include "engine/options.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit codes. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* cmd_run, cmd_inspect, ...: do the command, return the exit code. */
+#define WHIM_COMMAND(name, NAME, operand, summary) int cmd_##name(const whim_options *options);
+#include "engine/options.def"
+
+/* "whimbrel: text" on standard error; returns `code`, so that a failing command ends with
+ * `return complain(EXIT_FAILED, ...)`. */
+int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* Write a text to standard output and empty it; false when that fails, said on standard error. */
+bool print_out(whim_str *text);
+
+enum { MODEL_PATH_MAX = 4096 };
+
+/* Where the default model is or would be; false when the environment names no home. */
+bool default_model_path(char *buf, int64_t n);
+
+/* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
+ * complaint when there is none. */
+const char *choose_model(const whim_options *options, char *buf);
+
+/* The engine's settings that the options name; the caller adds what its command decides. */
+whim_engine_cfg engine_cfg(const whim_options *options, const char *model);
+
+/* Loading shown as a bar on standard error. Caller's storage from open_engine to load_engine. */
+typedef struct loader {
+    pthread_mutex_t lock;
+    whim_progress bar; /* begins with the first report, because only that tells the total */
+    bool quiet, begun;
+    int64_t done; /* reports of several threads may overtake each other */
+} loader;
+
+/* Prepare an engine and print device and memory plan, unless quiet. Complains and gives NULL on
+ * failure. */
+whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load);
+
+/* Load its weights; complains and gives false on failure. */
+bool load_engine(whim_engine *engine, loader *load);
+
+/* The plan part by part, one line each. */
+void append_plan(whim_str *out, const whim_memory_plan *plan);
+
+/* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite). */
+void json_string(whim_str *out, const char *text);
+void json_number(whim_str *out, double value);
+void json_plan(whim_str *out, const whim_memory_plan *plan);
+
+#endif

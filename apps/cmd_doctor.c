@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whimbrel doctor: what this machine has, what of it will be used, and what is missing. Fails when
+ * something is missing without which nothing runs. */
+#include "base/file.h"
+#include "base/os/cgroup.h"
+#include "base/os/cpu.h"
+#include "base/os/mem.h"
+#include "cmd.h"
+#include "device/device.h"
+#include "engine/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+enum { MAX_BACKENDS = 8 };
+
+/* One backend and the first of its devices. */
+typedef struct finding {
+    const whim_backend *backend;
+    int32_t n_device;
+    whim_device *device; /* NULL: none could be opened, see why */
+    whim_diag why;
+} finding;
+
+typedef struct health {
+    char cpu[128];
+    struct utsname system;
+    int32_t n_cpu, n_mask, n_quota; /* usable; in the mask; in the quota, INT32_MAX: none */
+    int64_t mem_total, mem_available, mem_limit; /* limit: what is left of it, INT64_MAX: none */
+    finding backends[MAX_BACKENDS];
+    int32_t n_backend;
+    int32_t n_thread; /* that are measured */
+    double read_one, read_all, peak_one, peak_all;
+    char model[MODEL_PATH_MAX];
+    bool has_model_path, has_model;
+    int64_t model_bytes;
+    char warning[512], failure[512];
+} health;
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+static void look_at_backends(health *h, const whim_options *options)
+{
+    bool usable = false;
+    whim_device_cfg cfg = {.n_thread = (int32_t)options->threads, .isa = options->isa};
+    for (int32_t i = 0; i < whim_backend_count() && i < MAX_BACKENDS; i++) {
+        finding *f = &h->backends[h->n_backend++];
+        f->backend = whim_backend_at(i);
+        f->n_device = f->backend->device_count();
+        if (f->n_device == 0) {
+            snprintf(f->why.text, sizeof f->why.text, "no device found");
+        } else if (f->backend->device_open(0, &cfg, &f->device, &f->why) != WHIM_ERR_OK) {
+            f->device = NULL;
+        }
+        usable |= f->device != NULL;
+    }
+    if (!usable) {
+        snprintf(h->failure, sizeof h->failure, "no backend can be used: %.400s",
+                 h->n_backend == 0 ? "this build has none" : h->backends[0].why.text);
+    }
+}
+
+static void look_at_model(health *h)
+{
+    int fd = -1;
+    h->has_model_path = default_model_path(h->model, sizeof h->model);
+    if (h->has_model_path && whim_file_open(h->model, &fd, &h->model_bytes, NULL) == WHIM_ERR_OK) {
+        h->has_model = true;
+        whim_file_close(fd);
+    }
+    if (!h->has_model_path) {
+        snprintf(h->warning, sizeof h->warning,
+                 "neither XDG_CACHE_HOME nor HOME is set: the default model has no place");
+    } else if (!h->has_model) {
+        snprintf(h->warning, sizeof h->warning,
+                 "the default model is missing; \"make model\" in whimbrel's source folder fetches it "
+                 "(93 MB)");
+    }
+}
+
+static whim_err measure(health *h, double seconds, whim_diag *diag)
+{
+    double each = seconds / 4;
+    WHIM_TRY(whim_machine_read_gbs(1, each, &h->read_one, diag));
+    WHIM_TRY(whim_machine_read_gbs(h->n_thread, each, &h->read_all, diag));
+    WHIM_TRY(whim_machine_peak_gflops(1, each, &h->peak_one, diag));
+    return whim_machine_peak_gflops(h->n_thread, each, &h->peak_all, diag);
+}
+
+static whim_err examine(health *h, const whim_options *options, whim_diag *diag)
+{
+    whim_os_cpu_model(h->cpu, sizeof h->cpu);
+    uname(&h->system);
+    h->n_cpu = whim_os_cpu_count();
+    h->n_mask = whim_os_cpu_mask_count();
+    h->n_quota = whim_os_cgroup_cpus("");
+    h->mem_total = whim_os_mem_total();
+    h->mem_available = whim_os_mem_available();
+    h->mem_limit = whim_os_cgroup_mem_left("");
+    h->n_thread = options->threads > 0 ? (int32_t)options->threads : h->n_cpu;
+    look_at_backends(h, options);
+    look_at_model(h);
+    return measure(h, options->seconds, diag);
+}
+
+/* --- text --------------------------------------------------------------------------------------- */
+
+static void append_machine(whim_str *out, const health *h)
+{
+    char total[32], available[32], left[32];
+    whim_str_printf(out, "version        whimbrel " WHIM_VERSION ", %s, compiled with %s %s\n",
+                    h->system.machine,
+#ifdef __clang__
+                    "clang",
+#else
+                    "gcc",
+#endif
+                    __VERSION__);
+    whim_str_printf(out, "system         %s %s\n", h->system.sysname, h->system.release);
+    whim_str_printf(out, "cpu            %s\n", h->cpu);
+    whim_str_printf(out, "cpus           %d usable (%d in the affinity mask, ", h->n_cpu, h->n_mask);
+    if (h->n_quota == INT32_MAX) {
+        whim_str_append(out, "no quota)\n");
+    } else {
+        whim_str_printf(out, "quota of %d)\n", h->n_quota);
+    }
+    whim_format_bytes(total, sizeof total, h->mem_total);
+    whim_format_bytes(available, sizeof available, h->mem_available);
+    whim_format_bytes(left, sizeof left, h->mem_limit);
+    whim_str_printf(out, "memory         %s, %s available (%s%s)\n", total, available,
+                    h->mem_limit == INT64_MAX ? "no control group limit" : left,
+                    h->mem_limit == INT64_MAX ? "" : " left below the control group's limit");
+    whim_str_printf(out, "read           %.1f GB/s with 1 thread, %.1f GB/s with %d\n", h->read_one,
+                    h->read_all, h->n_thread);
+    whim_str_printf(out, "multiply-add   %.1f GFLOP/s with 1 thread, %.1f GFLOP/s with %d (F32)\n",
+                    h->peak_one, h->peak_all, h->n_thread);
+}
+
+/* Packed bytes of a small matrix of a type, -1 when the device has no kernel for it. */
+static int64_t packed_bytes(const finding *f, whim_dtype dtype, int64_t side)
+{
+    return whim_device_weight_bytes(f->device, dtype, side, side);
+}
+
+enum { SIDE = 1024 }; /* a multiple of every block size */
+
+static void append_weights(whim_str *out, const finding *f)
+{
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        const whim_dtype_info *info = whim_dtype_get((whim_dtype)t);
+        if (info->kind == WHIM_DTYPE_KIND_INT) {
+            continue;
+        }
+        int64_t packed = packed_bytes(f, (whim_dtype)t, SIDE);
+        if (packed < 0) {
+            whim_str_printf(out, "    %-8s no kernel\n", info->name);
+            continue;
+        }
+        double file_bits = 8.0 * info->block_bytes / info->block_elems;
+        whim_str_printf(out, "    %-8s level %s, %s activations, %.2f bits a weight (%.2f in the file)\n",
+                        info->name, f->device->caps.isa,
+                        info->kind == WHIM_DTYPE_KIND_QUANT ? "int8" : "float",
+                        8.0 * (double)packed / ((double)SIDE * SIDE), file_bits);
+    }
+}
+
+static void append_text(whim_str *out, const health *h)
+{
+    append_machine(out, h);
+    for (int32_t i = 0; i < h->n_backend; i++) {
+        const finding *f = &h->backends[i];
+        whim_str_printf(out, "\nbackend        %s", f->backend->name);
+        if (f->device == NULL) {
+            whim_str_printf(out, ": %s\n", f->why.text);
+            continue;
+        }
+        const whim_device_caps *caps = &f->device->caps;
+        whim_str_printf(out, ": %s\n  levels       %s; used: %s\n  weights\n", caps->summary,
+                        caps->levels, caps->isa);
+        append_weights(out, f);
+    }
+    if (h->has_model) {
+        char size[32];
+        whim_format_bytes(size, sizeof size, h->model_bytes);
+        whim_str_printf(out, "\ndefault model  %s (%s)\n", h->model, size);
+    } else if (h->has_model_path) {
+        whim_str_printf(out, "\ndefault model  %s: not there\n", h->model);
+    }
+    if (h->warning[0] != '\0') {
+        whim_str_printf(out, "warning: %s\n", h->warning);
+    }
+    if (h->failure[0] != '\0') {
+        whim_str_printf(out, "failure: %s\n", h->failure);
+    }
+    whim_str_append(out, h->failure[0] == '\0' ? "ready\n" : "not ready\n");
+}
+
+/* --- JSON --------------------------------------------------------------------------------------- */
+
+static void json_key_number(whim_str *out, const char *key, double value)
+{
+    whim_str_printf(out, ",\"%s\":", key);
+    json_number(out, value);
+}
+
+static void json_key_string(whim_str *out, const char *key, const char *value)
+{
+    whim_str_printf(out, ",\"%s\":", key);
+    json_string(out, value);
+}
+
+static void json_levels(whim_str *out, const char *levels)
+{
+    whim_str_append(out, ",\"levels\":[");
+    for (const char *at = levels; *at != '\0';) {
+        int n = (int)strcspn(at, " ");
+        whim_str_printf(out, "%s\"%.*s\"", at == levels ? "" : ",", n, at);
+        at += n;
+        at += strspn(at, " ");
+    }
+    whim_str_append_char(out, ']');
+}
+
+static void json_backend(whim_str *out, const finding *f)
+{
+    whim_str_append(out, "{\"name\":");
+    json_string(out, f->backend->name);
+    whim_str_printf(out, ",\"devices\":%d,\"usable\":%s", f->n_device,
+                    f->device != NULL ? "true" : "false");
+    if (f->device == NULL) {
+        json_key_string(out, "why", f->why.text);
+        whim_str_append_char(out, '}');
+        return;
+    }
+    json_key_string(out, "summary", f->device->caps.summary);
+    json_key_string(out, "isa", f->device->caps.isa);
+    json_levels(out, f->device->caps.levels);
+    whim_str_printf(out, ",\"threads\":%d,\"weights\":{", f->device->caps.n_thread);
+    bool first = true;
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        int64_t packed = packed_bytes(f, (whim_dtype)t, SIDE);
+        if (whim_dtype_get((whim_dtype)t)->kind != WHIM_DTYPE_KIND_INT && packed >= 0) {
+            whim_str_printf(out, "%s\"%s\":%.4f", first ? "" : ",", whim_dtype_get((whim_dtype)t)->name,
+                            8.0 * (double)packed / ((double)SIDE * SIDE));
+            first = false;
+        }
+    }
+    whim_str_append(out, "}}");
+}
+
+static void append_json(whim_str *out, const health *h)
+{
+    whim_str_append(out, "{\"version\":\"" WHIM_VERSION "\"");
+    json_key_string(out, "compiler", __VERSION__);
+    json_key_string(out, "machine", h->system.machine);
+    json_key_string(out, "cpu", h->cpu);
+    whim_str_printf(out, ",\"cpus\":%d,\"cpus_mask\":%d,\"cpus_quota\":", h->n_cpu, h->n_mask);
+    whim_str_printf(out, h->n_quota == INT32_MAX ? "null" : "%d", h->n_quota);
+    whim_str_printf(out, ",\"mem_total\":%lld,\"mem_available\":%lld,\"mem_limit_left\":",
+                    (long long)h->mem_total, (long long)h->mem_available);
+    whim_str_printf(out, h->mem_limit == INT64_MAX ? "null" : "%lld", (long long)h->mem_limit);
+    whim_str_printf(out, ",\"threads\":%d", h->n_thread);
+    json_key_number(out, "read_gbs_1", h->read_one);
+    json_key_number(out, "read_gbs", h->read_all);
+    json_key_number(out, "peak_gflops_1", h->peak_one);
+    json_key_number(out, "peak_gflops", h->peak_all);
+    whim_str_append(out, ",\"backends\":[");
+    for (int32_t i = 0; i < h->n_backend; i++) {
+        whim_str_append(out, i == 0 ? "" : ",");
+        json_backend(out, &h->backends[i]);
+    }
+    whim_str_append_char(out, ']');
+    json_key_string(out, "default_model", h->model);
+    whim_str_printf(out, ",\"default_model_there\":%s", h->has_model ? "true" : "false");
+    json_key_string(out, "warning", h->warning);
+    json_key_string(out, "failure", h->failure);
+    whim_str_printf(out, ",\"ready\":%s}\n", h->failure[0] == '\0' ? "true" : "false");
+}
+
+int cmd_doctor(const whim_options *options)
+{
+    static health h; /* holds a message for each backend: large */
+    whim_diag diag = {""};
+    whim_str out = {0};
+    whim_err err = examine(&h, options, &diag);
+    if (err != WHIM_ERR_OK) {
+        snprintf(h.failure, sizeof h.failure, "%.500s",
+                 diag.text[0] != '\0' ? diag.text : whim_err_text(err));
+    }
+    if (options->json) {
+        append_json(&out, &h);
+    } else {
+        append_text(&out, &h);
+    }
+    bool ok = print_out(&out) && h.failure[0] == '\0';
+    whim_str_deinit(&out);
+    for (int32_t i = 0; i < h.n_backend; i++) {
+        whim_device_close(h.backends[i].device);
+    }
+    return ok ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whimbrel inspect: what a model is, what its files hold, what memory it would take. Nothing is
+ * loaded. */
+#include "cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const format_names[] = {
+    [WHIM_CKPT_SAFETENSORS] = "safetensors",
+    [WHIM_CKPT_GGUF] = "gguf",
+    [WHIM_CKPT_DUMMY] = "dummy",
+};
+
+static const char *const rope_names[] = {
+    [WHIM_ROPE_DEFAULT] = "default",
+    [WHIM_ROPE_LINEAR] = "linear",
+    [WHIM_ROPE_LLAMA3] = "llama3",
+    [WHIM_ROPE_YARN] = "yarn",
+};
+
+typedef struct type_sum {
+    int64_t count, bytes;
+} type_sum;
+
+typedef struct summary {
+    const char *model;
+    const whim_ckpt *ckpt;
+    const whim_config *config;
+    whim_engine *engine;
+    int64_t n_param;
+    int64_t file_bytes;
+    type_sum by_type[WHIM_DTYPE_COUNT];
+    const char *refusal; /* why it does not fit, or NULL */
+} summary;
+
+static int64_t tensor_elements(const whim_ckpt_tensor *tensor)
+{
+    int64_t n = 1;
+    for (int32_t d = 0; d < tensor->n_dim; d++) {
+        n *= tensor->shape[d];
+    }
+    return n;
+}
+
+static void summarise(summary *s)
+{
+    for (int64_t i = 0; i < s->ckpt->n_tensor; i++) {
+        const whim_ckpt_tensor *tensor = &s->ckpt->tensors[i];
+        s->n_param += tensor_elements(tensor);
+        s->by_type[tensor->dtype].count++;
+        s->by_type[tensor->dtype].bytes += tensor->bytes;
+    }
+    for (int32_t i = 0; i < s->ckpt->n_file; i++) {
+        s->file_bytes += s->ckpt->files[i].bytes;
+    }
+    if (s->ckpt->n_tensor == 0) {
+        /* Dummy weights: every matrix that a token passes, and the embedding if it is not the head. */
+        s->n_param = whim_engine_token_macs(s->engine);
+        s->n_param += s->config->tied_head ? 0 : (int64_t)s->config->n_vocab * s->config->d_model;
+    }
+}
+
+/* --- text --------------------------------------------------------------------------------------- */
+
+static void append_count(whim_str *out, int64_t n)
+{
+    if (n >= 1000000000) {
+        whim_str_printf(out, "%.2f billion", (double)n / 1e9);
+    } else if (n >= 1000000) {
+        whim_str_printf(out, "%.1f million", (double)n / 1e6);
+    } else {
+        whim_str_printf(out, "%lld", (long long)n);
+    }
+}
+
+static void append_rope(whim_str *out, const whim_config *config)
+{
+    const whim_rope_config *rope = &config->rope;
+    whim_str_printf(out, "rope           %s, theta %g, %d of %d dimensions", rope_names[rope->kind],
+                    rope->theta, rope->rotary_dim, config->d_head);
+    if (rope->kind != WHIM_ROPE_DEFAULT) {
+        whim_str_printf(out, ", factor %g", rope->factor);
+    }
+    if (rope->kind == WHIM_ROPE_LLAMA3 || rope->kind == WHIM_ROPE_YARN) {
+        whim_str_printf(out, ", made for %g tokens", rope->orig_ctx);
+    }
+    whim_str_append(out, rope->divisors != NULL ? ", divided as the file says\n" : "\n");
+}
+
+static void append_model(whim_str *out, const summary *s)
+{
+    const whim_config *c = s->config;
+    whim_str_printf(out, "model          %s\n", s->model);
+    whim_str_printf(out, "architecture   %s (%s)\n", c->arch, format_names[s->ckpt->format]);
+    whim_str_append(out, "parameters     ");
+    append_count(out, s->n_param);
+    whim_str_printf(out, "\nlayers         %d\n", c->n_layer);
+    whim_str_printf(out, "width          %d, feed-forward %d\n", c->d_model, c->d_ff);
+    whim_str_printf(out, "attention      %d heads of %d, %d for keys and values%s\n", c->n_head,
+                    c->d_head, c->n_kv, c->attention_bias ? ", with biases" : "");
+    whim_str_printf(out, "vocabulary     %d tokens, head %s\n", c->n_vocab,
+                    c->tied_head ? "tied to the embedding" : "of its own");
+    whim_str_printf(out, "context        %lld tokens\n", (long long)c->max_ctx);
+    append_rope(out, c);
+    whim_str_append(out, "end ids       ");
+    for (int32_t i = 0; i < c->n_eos; i++) {
+        whim_str_printf(out, " %d", c->eos[i]);
+    }
+    whim_str_printf(out, "%s\n", c->n_eos == 0 ? " none" : "");
+    whim_str_printf(out, "declared type  %s\n", whim_dtype_get(c->dtype)->name);
+}
+
+static void append_files(whim_str *out, const summary *s)
+{
+    char size[32];
+    whim_format_bytes(size, sizeof size, s->file_bytes);
+    if (s->ckpt->n_file > 0) {
+        whim_str_printf(out, "\n%d file%s, %s\n", s->ckpt->n_file, s->ckpt->n_file == 1 ? "" : "s", size);
+    }
+    for (int32_t i = 0; i < s->ckpt->n_file; i++) {
+        whim_format_bytes(size, sizeof size, s->ckpt->files[i].bytes);
+        whim_str_printf(out, "  %12s  %s\n", size, s->ckpt->files[i].path);
+    }
+    if (s->ckpt->n_tensor > 0) {
+        whim_str_printf(out, "\n%lld tensors\n", (long long)s->ckpt->n_tensor);
+    }
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        if (s->by_type[t].count > 0) {
+            whim_format_bytes(size, sizeof size, s->by_type[t].bytes);
+            whim_str_printf(out, "  %-8s %6lld  %12s\n", whim_dtype_get((whim_dtype)t)->name,
+                            (long long)s->by_type[t].count, size);
+        }
+    }
+}
+
+static const char *tensor_path(const summary *s, const whim_ckpt_tensor *tensor)
+{
+    if (tensor->file < 0) {
+        return "";
+    }
+    const char *path = s->ckpt->files[tensor->file].path;
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void append_tensors(whim_str *out, const summary *s)
+{
+    whim_str_append_char(out, '\n');
+    for (int64_t i = 0; i < s->ckpt->n_tensor; i++) {
+        const whim_ckpt_tensor *tensor = &s->ckpt->tensors[i];
+        char shape[96];
+        int at = 0;
+        for (int32_t d = 0; d < tensor->n_dim; d++) {
+            at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%lld", d == 0 ? "" : " x ",
+                           (long long)tensor->shape[d]);
+        }
+        whim_str_printf(out, "%-8s %-18s %-44s %s\n", whim_dtype_get(tensor->dtype)->name, shape,
+                        tensor->name, tensor_path(s, tensor));
+    }
+}
+
+static void append_text(whim_str *out, const summary *s, bool tensors)
+{
+    append_model(out, s);
+    append_files(out, s);
+    if (tensors) {
+        append_tensors(out, s);
+    }
+    whim_str_printf(out, "\nfor a context of %lld tokens, keys and values as %s, on %s:\n",
+                    (long long)whim_engine_ctx(s->engine),
+                    whim_dtype_get(whim_engine_kv_type(s->engine))->name,
+                    whim_engine_caps(s->engine)->summary);
+    append_plan(out, whim_engine_plan(s->engine));
+    whim_str_printf(out, "%s%s\n", s->refusal == NULL ? "fits" : "does not fit: ",
+                    s->refusal == NULL ? "" : s->refusal);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------- */
+
+static void json_config(whim_str *out, const whim_config *c)
+{
+    whim_str_append(out, ",\"arch\":");
+    json_string(out, c->arch);
+    whim_str_printf(out,
+                    ",\"n_layer\":%d,\"d_model\":%d,\"n_head\":%d,\"n_kv\":%d,\"d_head\":%d,"
+                    "\"d_ff\":%d,\"n_vocab\":%d,\"max_ctx\":%lld,\"tied_head\":%s,"
+                    "\"attention_bias\":%s,\"mlp_bias\":%s,\"dtype\":\"%s\",\"eos\":[",
+                    c->n_layer, c->d_model, c->n_head, c->n_kv, c->d_head, c->d_ff, c->n_vocab,
+                    (long long)c->max_ctx, c->tied_head ? "true" : "false",
+                    c->attention_bias ? "true" : "false", c->mlp_bias ? "true" : "false",
+                    whim_dtype_get(c->dtype)->name);
+    for (int32_t i = 0; i < c->n_eos; i++) {
+        whim_str_printf(out, "%s%d", i == 0 ? "" : ",", c->eos[i]);
+    }
+    whim_str_printf(out, "],\"rope\":{\"kind\":\"%s\",\"rotary_dim\":%d,\"theta\":",
+                    rope_names[c->rope.kind], c->rope.rotary_dim);
+    json_number(out, c->rope.theta);
+    whim_str_append(out, ",\"factor\":");
+    json_number(out, c->rope.factor);
+    whim_str_append(out, ",\"orig_ctx\":");
+    json_number(out, c->rope.orig_ctx);
+    whim_str_append(out, "},\"rms_eps\":");
+    json_number(out, (double)c->rms_eps);
+}
+
+static void json_files(whim_str *out, const summary *s)
+{
+    whim_str_append(out, ",\"files\":[");
+    for (int32_t i = 0; i < s->ckpt->n_file; i++) {
+        whim_str_append(out, i == 0 ? "{\"path\":" : ",{\"path\":");
+        json_string(out, s->ckpt->files[i].path);
+        whim_str_printf(out, ",\"bytes\":%lld}", (long long)s->ckpt->files[i].bytes);
+    }
+    whim_str_printf(out, "],\"n_tensor\":%lld,\"types\":{", (long long)s->ckpt->n_tensor);
+    bool first = true;
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        if (s->by_type[t].count > 0) {
+            whim_str_printf(out, "%s\"%s\":{\"count\":%lld,\"bytes\":%lld}", first ? "" : ",",
+                            whim_dtype_get((whim_dtype)t)->name, (long long)s->by_type[t].count,
+                            (long long)s->by_type[t].bytes);
+            first = false;
+        }
+    }
+    whim_str_append_char(out, '}');
+}
+
+static void json_tensors(whim_str *out, const summary *s)
+{
+    whim_str_append(out, ",\"tensors\":[");
+    for (int64_t i = 0; i < s->ckpt->n_tensor; i++) {
+        const whim_ckpt_tensor *tensor = &s->ckpt->tensors[i];
+        whim_str_append(out, i == 0 ? "{\"name\":" : ",{\"name\":");
+        json_string(out, tensor->name);
+        whim_str_append(out, ",\"file_name\":");
+        json_string(out, tensor->file_name);
+        whim_str_printf(out, ",\"type\":\"%s\",\"shape\":[", whim_dtype_get(tensor->dtype)->name);
+        for (int32_t d = 0; d < tensor->n_dim; d++) {
+            whim_str_printf(out, "%s%lld", d == 0 ? "" : ",", (long long)tensor->shape[d]);
+        }
+        whim_str_printf(out, "],\"bytes\":%lld,\"file\":", (long long)tensor->bytes);
+        json_string(out, tensor_path(s, tensor));
+        whim_str_append_char(out, '}');
+    }
+    whim_str_append_char(out, ']');
+}
+
+static void append_json(whim_str *out, const summary *s, bool tensors)
+{
+    whim_str_append(out, "{\"model\":");
+    json_string(out, s->model);
+    whim_str_printf(out, ",\"format\":\"%s\",\"n_param\":%lld", format_names[s->ckpt->format],
+                    (long long)s->n_param);
+    json_config(out, s->config);
+    json_files(out, s);
+    if (tensors) {
+        json_tensors(out, s);
+    }
+    whim_str_printf(out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":",
+                    (long long)whim_engine_ctx(s->engine),
+                    whim_dtype_get(whim_engine_kv_type(s->engine))->name);
+    json_string(out, whim_engine_caps(s->engine)->summary);
+    whim_str_append(out, ",\"plan\":");
+    json_plan(out, whim_engine_plan(s->engine));
+    whim_str_printf(out, ",\"fits\":%s}\n", s->refusal == NULL ? "true" : "false");
+}
+
+int cmd_inspect(const whim_options *options)
+{
+    char path[MODEL_PATH_MAX];
+    whim_diag refusal = {""};
+    whim_str out = {0};
+    loader load;
+    summary s = {.model = choose_model(options, path)};
+    if (s.model == NULL) {
+        return EXIT_FAILED;
+    }
+    whim_engine_cfg cfg = engine_cfg(options, s.model);
+    cfg.max_seqs = options->max_seqs;
+    s.engine = open_engine(&cfg, true, &load);
+    if (s.engine == NULL) {
+        return EXIT_FAILED;
+    }
+    s.ckpt = whim_engine_ckpt(s.engine);
+    s.config = whim_engine_config(s.engine);
+    if (whim_memory_plan_check(whim_engine_plan(s.engine), &refusal) != WHIM_ERR_OK) {
+        s.refusal = refusal.text;
+    }
+    summarise(&s);
+    if (options->json) {
+        append_json(&out, &s, options->tensors);
+    } else {
+        append_text(&out, &s, options->tensors);
+    }
+    bool ok = print_out(&out);
+    whim_str_deinit(&out);
+    whim_engine_close(s.engine);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program: finds the command, reads its options, runs it. */
+#include "base/os/term.h"
+#include "cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int (*const command_table[])(const whim_options *) = {
+#define WHIM_COMMAND(name, NAME, operand, summary) cmd_##name,
+#include "engine/options.def"
+};
+
+static int show(whim_str *text)
+{
+    int code = print_out(text) ? EXIT_OK : EXIT_FAILED;
+    whim_str_deinit(text);
+    return code;
+}
+
+static int show_version(void)
+{
+    whim_str text = {0};
+    whim_str_append(&text, "whimbrel " WHIM_VERSION "\n");
+    return show(&text);
+}
+
+static int show_commands(void)
+{
+    whim_str text = {0};
+    whim_commands_help(&text, whim_os_term_width(STDOUT_FILENO));
+    return show(&text);
+}
+
+static int show_help(whim_command command)
+{
+    whim_str text = {0};
+    whim_options_help(&text, command, whim_os_term_width(STDOUT_FILENO));
+    return show(&text);
+}
+
+int main(int argc, char **argv)
+{
+    whim_diag diag;
+    whim_options options;
+    whim_command command;
+    if (argc < 2) {
+        show_commands();
+        return EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        return show_version();
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        return show_commands();
+    }
+    if (whim_command_find(word, &command, &diag) != WHIM_ERR_OK) {
+        return complain(EXIT_USAGE, "%s", diag.text);
+    }
+    if (whim_options_parse(&options, command, argc - 2, (const char *const *)argv + 2, &diag) !=
+        WHIM_ERR_OK) {
+        return complain(EXIT_USAGE, "%s", diag.text);
+    }
+    if (options.help) {
+        return show_help(command);
+    }
+    if (options.version) {
+        return show_version();
+    }
+    return command_table[command](&options);
+}

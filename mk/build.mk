@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds one configuration: ARCH (CPU family) x MODE, into build/<ARCH><suffix of MODE>/.
+#   MODE=release  the program                          build/<ARCH>/
+#   MODE=test     with the guard backend and asserts   build/<ARCH>-test/
+#   MODE=san      test + address and UB sanitizers     build/<ARCH>-san/
+#   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
+#   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
+# STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
+# Goals: program, library, tests (all test programs), unit, checkop, golden, invariance, replay, fuzzers.
+HOST_ARCH := $(shell uname -m)
+ARCH ?= $(HOST_ARCH)
+MODE ?= release
+WERROR ?= 1
+STATIC ?= $(if $(filter $(HOST_ARCH),$(ARCH)),0,1)
+VERSION := 0.1.0
+
+.DEFAULT_GOAL := program
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+
+# --- CPU levels: folder -> flags. A folder of the other family is not built. -----------------------
+LEVELS_aarch64 := neon dotprod i8mm bf16
+FLAGS_neon :=
+FLAGS_dotprod := -march=armv8.2-a+dotprod
+FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
+FLAGS_bf16 := -march=armv8.2-a+dotprod+i8mm+bf16
+
+LEVELS_x86_64 := sse2 avx2 avx512
+FLAGS_sse2 :=
+FLAGS_avx2 := -mavx2 -mfma -mf16c
+FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni $(FLAGS_avx2)
+
+LEVELS := $(LEVELS_$(ARCH))
+ifeq ($(LEVELS),)
+$(error whimbrel has no CPU levels for "$(ARCH)"; known families: aarch64 x86_64)
+endif
+# A folder with no .c file of its own (templates) is no level.
+LEVEL_DIRS := $(sort $(patsubst src/backends/cpu/%/,%,$(dir $(wildcard src/backends/cpu/*/*.c))))
+LEVELS_UNKNOWN := $(filter-out $(LEVELS_aarch64) $(LEVELS_x86_64),$(LEVEL_DIRS))
+ifneq ($(LEVELS_UNKNOWN),)
+$(error src/backends/cpu/$(firstword $(LEVELS_UNKNOWN))/ has no line in the level table of mk/build.mk)
+endif
+# $(call level,FILE): the level whose folder FILE is in, or nothing.
+level = $(filter $(LEVELS),$(firstword $(subst /, ,$(patsubst src/backends/cpu/%,%,$(1)))))
+
+# --- mode ----------------------------------------------------------------------------------------
+SUFFIX_release :=
+SUFFIX_test := -test
+SUFFIX_san := -san
+SUFFIX_tsan := -tsan
+SUFFIX_fuzz := -fuzz
+ifeq ($(filter release test san tsan fuzz,$(MODE)),)
+$(error MODE=$(MODE) is not one of: release test san tsan fuzz)
+endif
+B := build/$(ARCH)$(SUFFIX_$(MODE))
+
+TEST_DEFS := -DWHIM_DEBUG -DWHIM_TEST_BUILD
+MODE_FLAGS_release := -O2
+MODE_FLAGS_test := -O2 $(TEST_DEFS)
+MODE_FLAGS_san := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+                  -fno-sanitize-recover=all $(TEST_DEFS)
+MODE_FLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread $(TEST_DEFS)
+MODE_FLAGS_fuzz := -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+                   -fno-sanitize-recover=all $(TEST_DEFS)
+MODE_LINK_san := -fsanitize=address,undefined
+MODE_LINK_tsan := -fsanitize=thread
+MODE_LINK_fuzz := -fsanitize=address,undefined
+LEVEL_OPT := $(if $(filter release test,$(MODE)),-O3)
+
+# --- compiler ------------------------------------------------------------------------------------
+ifeq ($(origin CC),default)
+  ifeq ($(MODE),fuzz)
+    CC := $(firstword $(shell command -v clang-14 clang 2>/dev/null) clang)
+  else ifneq ($(ARCH),$(HOST_ARCH))
+    CC := $(ARCH)-linux-gnu-gcc
+  else
+    CC := gcc
+  endif
+endif
+AR := $(if $(filter $(HOST_ARCH),$(ARCH)),,$(ARCH)-linux-gnu-)ar
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+        -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers
+# clang's idea of these warnings differs; gcc decides.
+ifeq ($(MODE),fuzz)
+  WARN := -w
+else ifneq ($(WERROR),0)
+  WARN += -Werror
+endif
+# The sanitizers' instrumentation makes gcc see impossible paths.
+ifneq ($(filter san tsan,$(MODE)),)
+  WARN += -Wno-maybe-uninitialized
+endif
+
+# Nothing here may change the value of a float: see Numerics in DESIGN.md.
+CFLAGS_ALL := -std=gnu11 -g $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
+              -fvisibility=hidden -ffunction-sections -fdata-sections -pthread $(WARN) $(CFLAGS)
+CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -Iinclude -I$(B)/gen $(CPPFLAGS)
+LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
+ifeq ($(STATIC),1)
+  # Debian's cross libm.a is a script that names a file of another package; name the archive itself.
+  LIBM := $(firstword $(if $(filter $(HOST_ARCH),$(ARCH)),,$(wildcard /usr/$(ARCH)-linux-gnu/lib/libm-*.a)) -lm)
+  LIBS := -ljansson $(LIBM)
+  LINK_STATIC := -static
+  UNIT_LIBS := -l:libjansson.a -lm -lcmocka
+else
+  LIBS := -ljansson -lm
+  UNIT_LIBS := $(LIBS) -lcmocka
+endif
+
+# --- sources -------------------------------------------------------------------------------------
+TEST_BACKENDS := guard
+BACKEND_DIRS := $(sort $(patsubst src/backends/%/,%,$(dir $(wildcard src/backends/*/*.c))))
+ifeq ($(MODE),release)
+  BACKENDS ?= $(filter-out $(TEST_BACKENDS),$(BACKEND_DIRS))
+else
+  BACKENDS ?= $(BACKEND_DIRS)
+endif
+
+LIB_SRC := $(filter-out src/backends/%,$(wildcard src/*/*.c src/*/*/*.c)) \
+           $(foreach b,$(BACKENDS),$(wildcard src/backends/$(b)/*.c)) \
+           $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
+APP_SRC := $(wildcard apps/*.c)
+SUPPORT_SRC := $(wildcard tests/support/*.c)
+UNIT_SRC := $(wildcard tests/unit/*_test.c tests/unit/*/*_test.c tests/unit/*/*/*_test.c \
+                       tests/unit/*/*/*/*_test.c)
+CHECKOP_SRC := $(wildcard tests/checkop/*.c)
+GOLDEN_SRC := $(wildcard tests/golden/*.c)
+INVARIANCE_SRC := $(wildcard tests/invariance/*.c)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+REPLAY_SRC := tests/fuzz/replay.c
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+LIB := $(B)/libwhim.a
+PROGRAM := $(B)/whimbrel
+UNIT := $(UNIT_SRC:%.c=$(B)/%)
+CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
+GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
+INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
+REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
+FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
+
+.PHONY: program library tests unit checkop golden invariance replay fuzzers bundle FORCE
+program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
+library: $(LIB)
+unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
+checkop: $(CHECKOP)
+golden: $(GOLDEN)
+invariance: $(INVARIANCE)
+replay: $(REPLAY)
+fuzzers: $(FUZZERS)
+tests: unit checkop golden invariance
+program library unit checkop golden invariance replay fuzzers tests:
+	@:
+
+# --- rules ---------------------------------------------------------------------------------------
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
+# $(call keep,TEXT): write TEXT into the target only if it changes, so that mtimes mean something.
+keep = @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
+       if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# A change of compiler, flags or file list rebuilds what it touches.
+$(B)/stamp/cc: FORCE
+	@echo '#include <jansson.h>' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null || \
+	    { echo "$(CC) cannot compile with jansson: run tools/setup, which says what is missing" >&2; exit 1; }
+	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
+$(B)/stamp/ld: FORCE
+	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(LIBS)))
+$(B)/stamp/files: FORCE
+	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) $(INVARIANCE_SRC))
+quote = '$(subst ','\'',$(1))'
+
+# The registries: X(name) for each model definition and each backend folder.
+$(B)/gen/models.inc: FORCE
+	$(call keep,$(shell sed -n 's/^const whim_model_def whim_model_\([a-z0-9_]*\) *=.*/"X(\1)"/p' \
+	    $(wildcard src/models/*.c) /dev/null))
+$(B)/gen/backends.inc: FORCE
+	$(call keep,$(patsubst %,"X(%)",$(BACKENDS)))
+GEN := $(B)/gen/models.inc $(B)/gen/backends.inc
+
+$(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(CFLAGS_ALL) \
+	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
+
+$(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o,$^) $(LIB) $(2)
+
+$(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
+$(CHECKOP): $(call obj,$(CHECKOP_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
+$(GOLDEN): $(call obj,$(GOLDEN_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
+$(INVARIANCE): $(call obj,$(INVARIANCE_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
+$(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
+	$(call say,LD,$@)
+	$(call link,,$(UNIT_LIBS))
+$(REPLAY): $(B)/tests/fuzz/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(call obj,$(REPLAY_SRC)) $(LIB) \
+           $(B)/stamp/ld
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
+$(FUZZERS): $(B)/%: $(B)/obj/%.o $(LIB) $(B)/stamp/ld
+	$(call say,LD,$@)
+	$(call link,-fsanitize=fuzzer,$(LIBS))
+
+# The libraries and the loader that the unit tests need, so that a copy of the build folder runs
+# where nothing is installed: lib/ld.so --library-path lib PROGRAM.
+LOADER_x86_64 := ld-linux-x86-64.so.2
+LOADER_aarch64 := ld-linux-aarch64.so.1
+bundle: $(B)/lib/ld.so
+$(B)/lib/ld.so: $(B)/stamp/cc
+	@mkdir -p $(@D)
+	@for f in libc.so.6 libm.so.6 libcmocka.so.0; do cp -fL "$$($(CC) -print-file-name=$$f)" $(@D)/; done
+	@cp -fL "$$($(CC) -print-file-name=$(LOADER_$(ARCH)))" $@
+
+ALL_SRC := $(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
+           $(INVARIANCE_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
+-include $(patsubst %.c,$(B)/obj/%.d,$(ALL_SRC))

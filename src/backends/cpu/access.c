@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Access lists of all ops. A new op without a list is a link error. */
+#include "backends/cpu/access.h"
+
+/* A matrix of `elem`-byte elements, strides in elements. */
+static whim_access matrix(const void *at, int64_t n_row, int64_t n_col, int64_t stride, int64_t elem,
+                          bool write)
+{
+    return (whim_access){(uintptr_t)at, n_col * elem, stride * elem, n_row, write};
+}
+
+static whim_access floats(const float *at, int64_t n_row, int64_t n_col, int64_t stride, bool write)
+{
+    return matrix(at, n_row, n_col, stride, sizeof(float), write);
+}
+
+static whim_access span(const void *at, int64_t bytes, bool write)
+{
+    return (whim_access){(uintptr_t)at, bytes, bytes, 1, write};
+}
+
+/* The pool's size is not known here and need not be: one pool conflicts as a whole. */
+static whim_access pool(const whim_kv_view *kv, bool write)
+{
+    return span((const char *)kv->pages + kv->layer_offset, 1, write);
+}
+
+static int32_t access_embed(const whim_embed_args *a, whim_access *out)
+{
+    out[0] = floats(a->y, a->n_row, a->w.k, a->y_stride, true);
+    return 1;
+}
+
+static int32_t access_quantize_q8(const whim_quantize_q8_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->k, a->x_stride, false);
+    out[1] = span(a->y, a->n_row * (a->k / 32) * (int64_t)sizeof *a->y, true);
+    return 2;
+}
+
+static int32_t access_linear(const whim_linear_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->w.k, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->w.n, a->y_stride, true);
+    return 2;
+}
+
+int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM_ACCESS_MAX])
+{
+    out[0] = span(a->x, a->n_row * (a->w.k / 32) * (int64_t)sizeof *a->x, false);
+    out[1] = floats(a->y, a->n_row, a->w.n, a->y_stride, true);
+    return 2;
+}
+
+static int32_t access_rmsnorm(const whim_rmsnorm_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 2;
+}
+
+static int32_t access_add(const whim_add_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, true);
+    out[1] = floats(a->y, a->y_stride == 0 ? 1 : a->n_row, a->n_col, a->y_stride, false);
+    return 2;
+}
+
+static int32_t access_add_rmsnorm(const whim_add_rmsnorm_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, true);
+    out[1] = floats(a->delta, a->n_row, a->n_col, a->delta_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 3;
+}
+
+static int32_t access_swiglu(const whim_swiglu_args *a, whim_access *out)
+{
+    out[0] = floats(a->gate, a->n_row, a->n_col, a->gate_stride, false);
+    out[1] = floats(a->up, a->n_row, a->n_col, a->up_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 3;
+}
+
+static int32_t access_gather_rows(const whim_gather_rows_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_src, a->n_col, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 2;
+}
+
+static int32_t access_rope_table(const whim_rope_table_args *a, whim_access *out)
+{
+    out[0] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, true);
+    return 1;
+}
+
+static int32_t access_rope(const whim_rope_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_head * a->d_head, a->x_stride, true);
+    out[1] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, false);
+    return 2;
+}
+
+static int32_t access_split_qkv_rmsnorm_rope(const whim_split_qkv_rmsnorm_rope_args *a,
+                                             whim_access *out)
+{
+    int64_t q = a->n_head * a->d_head, kv = a->n_kv * a->d_head;
+    out[0] = floats(a->qkv, a->n_row, q + 2 * kv, a->qkv_stride, false);
+    out[1] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, false);
+    out[2] = floats(a->q, a->n_row, q, q, true);
+    out[3] = floats(a->k, a->n_row, kv, kv, true);
+    out[4] = floats(a->v, a->n_row, kv, kv, true);
+    return 5;
+}
+
+static int32_t access_kv_write(const whim_kv_write_args *a, whim_access *out)
+{
+    int64_t cols = a->kv.n_kv * a->kv.d_head;
+    out[0] = floats(a->k, a->n_row, cols, cols, false);
+    out[1] = floats(a->v, a->n_row, cols, cols, false);
+    out[2] = pool(&a->kv, true);
+    return 3;
+}
+
+static int32_t access_kv_read(const whim_kv_read_args *a, whim_access *out)
+{
+    int64_t cols = a->kv.n_kv * a->kv.d_head;
+    out[0] = floats(a->k, a->n_row, cols, cols, true);
+    out[1] = floats(a->v, a->n_row, cols, cols, true);
+    out[2] = pool(&a->kv, false);
+    return 3;
+}
+
+static int32_t access_page_zero(const whim_page_zero_args *a, whim_access *out)
+{
+    out[0] = span(a->pages, a->page_bytes, true);
+    return 1;
+}
+
+static int32_t access_attn_paged(const whim_attn_paged_args *a, whim_access *out)
+{
+    int64_t cols = a->n_head * a->kv.d_head;
+    out[0] = floats(a->q, a->n_row, cols, cols, false);
+    out[1] = pool(&a->kv, false);
+    out[2] = floats(a->out, a->n_row, cols, cols, true);
+    return 3;
+}
+
+int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCESS_MAX])
+{
+    switch (op) {
+#define WHIM_OP(name)    \
+    case WHIM_OP_##name: \
+        return access_##name(args, out);
+#include "ops/ops.def"
+#undef WHIM_OP
+    default:
+        return 0;
+    }
+}
+
+bool whim_access_overlap(const whim_access *a, const whim_access *b)
+{
+    if (a->n_row == 0 || b->n_row == 0 || a->row_bytes == 0 || b->row_bytes == 0) {
+        return false;
+    }
+    uintptr_t a_end = a->at + (uintptr_t)((a->n_row - 1) * a->stride + a->row_bytes);
+    uintptr_t b_end = b->at + (uintptr_t)((b->n_row - 1) * b->stride + b->row_bytes);
+    if (a_end <= b->at || b_end <= a->at) {
+        return false;
+    }
+    if (a->stride != b->stride || a->stride <= 0) {
+        return true;
+    }
+    /* Same stride: column ranges of one matrix, which may lie side by side. */
+    const whim_access *lo = a->at <= b->at ? a : b;
+    const whim_access *hi = a->at <= b->at ? b : a;
+    int64_t column = (int64_t)((hi->at - lo->at) % (uintptr_t)lo->stride);
+    return column < lo->row_bytes || column + hi->row_bytes > lo->stride;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory an op reads and writes, so that the command list has a barrier exactly where a command
+ * touches what an earlier one wrote, or writes what an earlier one touches.
+ * Threads: stateless. */
+#ifndef WHIM_BACKENDS_CPU_ACCESS_H
+#define WHIM_BACKENDS_CPU_ACCESS_H
+
+#include "backends/cpu/kernels.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* `n_row` rows of `row_bytes`, `stride` bytes apart. */
+typedef struct whim_access {
+    uintptr_t at;
+    int64_t row_bytes, stride, n_row;
+    bool write;
+} whim_access;
+
+enum { WHIM_ACCESS_MAX = 8 };
+
+/* The accesses of an op that another op of a step could conflict with; constant inputs (weights, norms,
+ * tables of the batch) are left out. Returns how many. */
+int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCESS_MAX]);
+
+/* The same for the integer product and the scratch that it reads. */
+int32_t whim_access_product(const whim_cpu_product_args *args, whim_access out[WHIM_ACCESS_MAX]);
+
+bool whim_access_overlap(const whim_access *a, const whim_access *b);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of AVX2 with FMA and F16C for the shared kernels (tmpl/). */
+#ifndef WHIM_BACKENDS_CPU_AVX2_VEC_AVX2_H
+#define WHIM_BACKENDS_CPU_AVX2_VEC_AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+typedef __m256 vf;
+enum { VF = 8 };
+
+static inline vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+static inline vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+static inline vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+static inline vf vf_load_bf16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+static inline vf vf_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+static inline void vf_store(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+/* a * b + c, rounded once. */
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* Sum of a[i] * b[i] over 16 int8 pairs, in lanes. */
+static inline __m256i vi_dot16_lanes(const int8_t *a, const int8_t *b)
+{
+    __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)a));
+    __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b));
+    return _mm256_madd_epi16(x, y);
+}
+static inline int32_t vi_sum(__m256i wide)
+{
+    __m128i v = _mm_add_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
+    return _mm_cvtsi128_si32(v);
+}
+static inline int32_t vi_dot16(const int8_t *a, const int8_t *b)
+{
+    return vi_sum(vi_dot16_lanes(a, b));
+}
+static inline int32_t vi_dot32(const int8_t *a, const int8_t *b)
+{
+    return vi_sum(_mm256_add_epi32(vi_dot16_lanes(a, b), vi_dot16_lanes(a + 16, b + 16)));
+}
+
+#endif

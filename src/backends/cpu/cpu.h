@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the CPU backend: instruction levels, workers, the command list.
+ * Threads: stated at each part. */
+#ifndef WHIM_BACKENDS_CPU_CPU_H
+#define WHIM_BACKENDS_CPU_CPU_H
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/workers.h"
+#include "device/device.h"
+#include "ops/ops.h"
+
+/* Names of the levels that this machine can run, lowest first; returns how many. */
+int32_t whim_cpu_levels(const char **names, int32_t max);
+
+/* The level named, or the best for NULL; NULL when the machine or the build lacks it. */
+const whim_cpu_kernels *whim_cpu_level_find(const char *name);
+
+typedef struct whim_cpu_device {
+    whim_device base;
+    const whim_cpu_kernels *kernels;
+    whim_ops ops;
+    whim_cpu_workers workers;
+} whim_cpu_device;
+
+/* Layout of packed weights (pack.c). */
+int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
+whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *pack);
+
+/* The stream and the table of ops that push commands to it (stream.c, ops.c). */
+whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
+int64_t whim_cpu_stream_bytes(void); /* memory of one stream */
+void whim_cpu_ops_init(whim_ops *ops);
+
+#endif

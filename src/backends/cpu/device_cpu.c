@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU as a device: memory, caps, opening. */
+#include "backends/cpu/cpu.h"
+#include "base/alloc.h"
+#include "base/os/cpu.h"
+#include "base/os/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int32_t cpu_device_count(void)
+{
+    return 1;
+}
+
+static whim_err cpu_buf_alloc(whim_device *dev, int64_t bytes, void **out, whim_diag *diag)
+{
+    (void)dev;
+    *out = whim_os_pages_alloc(bytes > 0 ? bytes : 1);
+    if (*out == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "the system refused %lld bytes of memory",
+                         (long long)bytes);
+    }
+    return WHIM_ERR_OK;
+}
+
+static void cpu_buf_free(whim_device *dev, void *ptr, int64_t bytes)
+{
+    (void)dev;
+    whim_os_pages_free(ptr, bytes > 0 ? bytes : 1);
+}
+
+static void cpu_close(whim_device *base)
+{
+    whim_cpu_device *dev = (whim_cpu_device *)base;
+    whim_cpu_workers_deinit(&dev->workers);
+    whim_free(dev);
+}
+
+static const whim_device_vt device_vt = {
+    .close = cpu_close,
+    .buf_alloc = cpu_buf_alloc,
+    .buf_free = cpu_buf_free,
+    .weight_bytes = whim_cpu_weight_bytes,
+    .pack_weight = whim_cpu_pack_weight,
+    .stream_open = whim_cpu_stream_open,
+};
+
+static void levels_text(char *buf, size_t size)
+{
+    const char *names[8];
+    int32_t n = whim_cpu_levels(names, 8);
+    buf[0] = '\0';
+    for (int32_t i = 0; i < n; i++) {
+        size_t at = strlen(buf);
+        snprintf(buf + at, size - at, "%s%s", i > 0 ? " " : "", names[i]);
+    }
+}
+
+static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
+{
+    whim_device_caps *caps = &dev->base.caps;
+    char model[64];
+    whim_os_cpu_model(model, sizeof model);
+    caps->n_thread = n_thread;
+    caps->pack_row_granule = WHIM_CPU_TILE;
+    caps->workspace_bytes = whim_cpu_stream_bytes() + (int64_t)n_thread * WHIM_CPU_SCRATCH;
+    caps->graph_capture = true;
+    snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);
+    levels_text(caps->levels, sizeof caps->levels);
+    snprintf(caps->summary, sizeof caps->summary, "%s, %d thread%s, level %s", model, n_thread,
+             n_thread == 1 ? "" : "s", caps->isa);
+}
+
+static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
+                                whim_diag *diag)
+{
+    if (index != 0) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "there is one CPU device, number 0; not %d",
+                         index);
+    }
+    const whim_cpu_kernels *kernels = whim_cpu_level_find(cfg->isa);
+    if (kernels == NULL) {
+        char known[64];
+        levels_text(known, sizeof known);
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "instruction level '%s' is not available here; this machine has: %s",
+                         cfg->isa, known);
+    }
+    int32_t usable = whim_os_cpu_count();
+    int32_t n_thread = cfg->n_thread > 0 ? cfg->n_thread : usable;
+    if (n_thread > usable) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%d threads were asked for, but this process may use %d CPU%s; more "
+                         "would only wait for each other",
+                         n_thread, usable, usable == 1 ? "" : "s");
+    }
+    whim_cpu_device *dev = whim_alloc(sizeof *dev);
+    if (dev == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the CPU device");
+    }
+    dev->base.vt = &device_vt;
+    dev->kernels = kernels;
+    whim_cpu_ops_init(&dev->ops);
+    whim_err err = whim_ops_fill(&dev->ops, "cpu", diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_cpu_workers_init(&dev->workers, n_thread, diag);
+    }
+    if (err != WHIM_ERR_OK) {
+        whim_free(dev);
+        return err;
+    }
+    caps_fill(dev, n_thread);
+    *out = &dev->base;
+    return WHIM_ERR_OK;
+}
+
+const whim_backend whim_backend_cpu = {
+    .name = "cpu",
+    .device_count = cpu_device_count,
+    .device_open = cpu_device_open,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instruction levels: what this build holds and what this machine can run. A level includes all below
+ * it; the first missing feature ends the ladder. */
+#include "backends/cpu/cpu.h"
+
+#include <string.h>
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#ifndef HWCAP_ASIMDDP
+#define HWCAP_ASIMDDP (1UL << 20)
+#endif
+#endif
+
+#if defined(__aarch64__)
+extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod;
+static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod};
+
+static int32_t ladder_height(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? 2 : 1;
+}
+#elif defined(__x86_64__)
+extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2,
+    whim_cpu_kernels_avx512;
+static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_sse2, &whim_cpu_kernels_avx2,
+                                                 &whim_cpu_kernels_avx512};
+
+static int32_t ladder_height(void)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("f16c")) {
+        return 1;
+    }
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq")) {
+        return 2;
+    }
+    return 3;
+}
+#else
+#error "whimbrel's CPU backend knows aarch64 and x86_64"
+#endif
+
+int32_t whim_cpu_levels(const char **names, int32_t max)
+{
+    int32_t n = ladder_height();
+    for (int32_t i = 0; i < n && i < max; i++) {
+        names[i] = ladder[i]->level;
+    }
+    return n < max ? n : max;
+}
+
+const whim_cpu_kernels *whim_cpu_level_find(const char *name)
+{
+    int32_t n = ladder_height();
+    if (name == NULL) {
+        return ladder[n - 1];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (strcmp(ladder[i]->level, name) == 0) {
+            return ladder[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of the level neon: plain Arm SIMD, the baseline of its family. */
+#define WHIM_CPU_LEVEL neon
+
+#include "backends/cpu/neon/vec_neon.h"
+
+#include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/linear_tmpl.h"
+#include "backends/cpu/tmpl/row_tmpl.h"
+
+#include "backends/cpu/tmpl/table_tmpl.h"

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of the level sse2: the x86-64 baseline. */
+#define WHIM_CPU_LEVEL sse2
+
+#include "backends/cpu/sse2/vec_sse2.h"
+
+#include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/linear_tmpl.h"
+#include "backends/cpu/tmpl/row_tmpl.h"
+
+#include "backends/cpu/tmpl/table_tmpl.h"

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row-by-row kernels, shared by all levels: plain loops that the compiler vectorises with the
+ * level's flags; fixed lanes and one written order keep the bits of the law. Workers split rows. */
+#include "backends/cpu/kernels.h"
+#include "base/fmath.h"
+
+#include <string.h>
+
+static inline void norm_row(const float *x, const float *w, float eps, float *y, int64_t n)
+{
+    float mean = whim_sumsq16(x, n) / (float)n;
+    float scale = 1.0f / sqrtf(mean + eps);
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i] * scale * w[i];
+    }
+}
+
+static inline void rope_head(float *x, const float *cosine, const float *sine, int64_t n_freq)
+{
+    float *lo = x, *hi = x + n_freq;
+    for (int64_t i = 0; i < n_freq; i++) {
+        float a = lo[i], b = hi[i];
+        lo[i] = whim_fmaf(a, cosine[i], -(b * sine[i]));
+        hi[i] = whim_fmaf(b, cosine[i], a * sine[i]);
+    }
+}
+
+static void rmsnorm_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_rmsnorm_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        norm_row(a->x + r * a->x_stride, a->w, a->eps, a->y + r * a->y_stride, a->n_col);
+    }
+}
+
+static void add_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_add_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *x = a->x + r * a->x_stride;
+        const float *y = a->y + r * a->y_stride;
+        for (int64_t i = 0; i < a->n_col; i++) {
+            x[i] += y[i];
+        }
+    }
+}
+
+static void add_rmsnorm_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_add_rmsnorm_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *x = a->x + r * a->x_stride;
+        const float *delta = a->delta + r * a->delta_stride;
+        for (int64_t i = 0; i < a->n_col; i++) {
+            x[i] += delta[i];
+        }
+        norm_row(x, a->w, a->eps, a->y + r * a->y_stride, a->n_col);
+    }
+}
+
+static void swiglu_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_swiglu_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *gate = a->gate + r * a->gate_stride;
+        const float *up = a->up + r * a->up_stride;
+        float *y = a->y + r * a->y_stride;
+        for (int64_t i = 0; i < a->n_col; i++) {
+            float silu = gate[i] / (1.0f + whim_expf(-gate[i]));
+            y[i] = silu * up[i];
+        }
+    }
+}
+
+static void gather_rows_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_gather_rows_args *a = args;
+    size_t bytes = (size_t)a->n_col * sizeof(float);
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        int64_t row = a->rows != NULL ? a->rows[r] : r;
+        float *y = a->y + r * a->y_stride;
+        if (row < 0 || row >= a->n_src) {
+            memset(y, 0, bytes);
+        } else {
+            memcpy(y, a->x + row * a->x_stride, bytes);
+        }
+    }
+}
+
+static void rope_table_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_rope_table_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *row = a->cos_sin + r * 2 * a->n_freq;
+        for (int64_t i = 0; i < a->n_freq; i++) {
+            double sine, cosine;
+            whim_sincos((double)a->positions[r] * a->freqs[i], &sine, &cosine);
+            row[i] = (float)(cosine * a->scale);
+            row[a->n_freq + i] = (float)(sine * a->scale);
+        }
+    }
+}
+
+static void rope_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_rope_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *cosine = a->cos_sin + r * 2 * a->n_freq;
+        for (int64_t h = 0; h < a->n_head; h++) {
+            rope_head(a->x + r * a->x_stride + h * a->d_head, cosine, cosine + a->n_freq, a->n_freq);
+        }
+    }
+}
+
+/* One head of q, k or v: copy with bias, norm and rotate where wanted. */
+static inline void split_head(const whim_split_qkv_rmsnorm_rope_args *a, const float *src,
+                              const float *bias, const float *norm, const float *cosine, float *dst)
+{
+    for (int64_t i = 0; i < a->d_head; i++) {
+        dst[i] = bias != NULL ? src[i] + bias[i] : src[i];
+    }
+    if (norm != NULL) {
+        norm_row(dst, norm, a->eps, dst, a->d_head);
+    }
+    if (cosine != NULL) {
+        rope_head(dst, cosine, cosine + a->n_freq, a->n_freq);
+    }
+}
+
+static void split_qkv_rmsnorm_rope_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_split_qkv_rmsnorm_rope_args *a = args;
+    int64_t heads = a->n_head + 2 * a->n_kv, begin, end;
+    whim_cpu_share(worker, a->n_row * heads, &begin, &end);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t r = item / heads, h = item % heads, d = a->d_head;
+        const float *src = a->qkv + r * a->qkv_stride + h * d;
+        const float *bias = a->bias != NULL ? a->bias + h * d : NULL;
+        const float *cosine = a->cos_sin + r * 2 * a->n_freq;
+        if (h < a->n_head) {
+            split_head(a, src, bias, a->q_norm, cosine, a->q + (r * a->n_head + h) * d);
+        } else if (h < a->n_head + a->n_kv) {
+            float *k = a->k + (r * a->n_kv + h - a->n_head) * d;
+            split_head(a, src, bias, a->k_norm, cosine, k);
+        } else {
+            float *v = a->v + (r * a->n_kv + h - a->n_head - a->n_kv) * d;
+            split_head(a, src, bias, NULL, NULL, v);
+        }
+    }
+}

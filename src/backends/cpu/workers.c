@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worker threads, their barrier and their sleep. */
+#include "backends/cpu/workers.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/os/futex.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+enum { SPIN_NS = 20000, YIELD_TURNS = 50, SPIN_TURNS_PER_LOOK = 32 };
+
+/* Wait until *word is no longer `old`: spin, yield, sleep. */
+static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old)
+{
+    int64_t start = whim_clock_ns();
+    do {
+        for (int i = 0; i < SPIN_TURNS_PER_LOOK; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != old) {
+                return;
+            }
+            whim_os_cpu_relax();
+        }
+    } while (whim_clock_ns() - start < SPIN_NS);
+    for (int i = 0; i < YIELD_TURNS; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != old) {
+            return;
+        }
+        sched_yield();
+    }
+    /* The sleeper is counted before it looks again and the waker changes the word before it looks at
+     * the count; both in one total order, so one of the two sees the other. */
+    atomic_fetch_add(&w->sleepers, 1);
+    while (atomic_load(word) == old) {
+        whim_os_futex_wait(word, old, -1);
+    }
+    atomic_fetch_sub(&w->sleepers, 1);
+}
+
+static void change(whim_cpu_workers *w, _Atomic uint32_t *word)
+{
+    atomic_fetch_add(word, 1);
+    if (atomic_load(&w->sleepers) > 0) {
+        whim_os_futex_wake_all(word);
+    }
+}
+
+static void barrier(whim_cpu_workers *w)
+{
+    if (w->count == 1) {
+        return;
+    }
+    uint32_t phase = atomic_load_explicit(&w->phase, memory_order_relaxed);
+    uint32_t before = atomic_fetch_add_explicit(&w->arrived, 1, memory_order_acq_rel);
+    if (before + 1 == (uint32_t)w->count) {
+        atomic_store_explicit(&w->arrived, 0, memory_order_relaxed);
+        change(w, &w->phase);
+    } else {
+        wait_change(w, &w->phase, phase);
+    }
+}
+
+static void walk(whim_cpu_workers *w, const whim_cpu_worker *worker)
+{
+    const whim_cpu_command *commands = w->commands;
+    int64_t n = w->n_command;
+    for (int64_t i = 0; i < n; i++) {
+        if (commands[i].barrier) {
+            barrier(w);
+        }
+        commands[i].kernel(commands[i].args, worker);
+    }
+    barrier(w);
+}
+
+static void worker_main(void *ctx)
+{
+    const whim_cpu_worker *self = ctx;
+    whim_cpu_workers *w = self->pool;
+    uint32_t seen = 0;
+    for (;;) {
+        wait_change(w, &w->list, seen);
+        seen++;
+        if (atomic_load(&w->stop)) {
+            return;
+        }
+        walk(w, self);
+    }
+}
+
+whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag)
+{
+    *w = (whim_cpu_workers){.count = 1};
+    pthread_mutex_init(&w->lock, NULL);
+    w->threads = whim_alloc_array(count, sizeof *w->threads);
+    w->workers = whim_alloc_array(count, sizeof *w->workers);
+    w->scratch = whim_alloc_array(count, WHIM_CPU_SCRATCH);
+    if (w->threads == NULL || w->workers == NULL || w->scratch == NULL) {
+        whim_cpu_workers_deinit(w);
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d worker threads", count);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        w->workers[i] = (whim_cpu_worker){
+            .pool = w,
+            .index = i,
+            .count = count,
+            .scratch = (char *)w->scratch + (int64_t)i * WHIM_CPU_SCRATCH,
+        };
+    }
+    for (int32_t i = 1; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "whim-cpu-%d", i);
+        whim_err err =
+            whim_thread_create(&w->threads[i - 1], name, worker_main, &w->workers[i], diag);
+        if (err != WHIM_ERR_OK) {
+            whim_cpu_workers_deinit(w);
+            return err;
+        }
+        w->count = i + 1;
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_cpu_workers_deinit(whim_cpu_workers *w)
+{
+    atomic_store(&w->stop, 1);
+    change(w, &w->list);
+    for (int32_t i = 1; i < w->count; i++) {
+        whim_thread_join(&w->threads[i - 1]);
+    }
+    pthread_mutex_destroy(&w->lock);
+    whim_free(w->threads);
+    whim_free(w->workers);
+    whim_free(w->scratch);
+    *w = (whim_cpu_workers){0};
+}
+
+void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands, int64_t n_command)
+{
+    if (n_command == 0) {
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    w->commands = commands;
+    w->n_command = n_command;
+    if (w->count > 1) {
+        change(w, &w->list);
+    }
+    walk(w, &w->workers[0]);
+    pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker threads. The thread that runs a list is worker 0; the others sleep between lists. All
+ * workers walk the same list of commands and meet at a barrier where a command says so.
+ * A wait spins for about 20 microseconds, then yields, then sleeps: short steps stay fast and an idle
+ * process burns nothing.
+ * Threads: workers_run from one thread at a time (a lock makes sure). */
+#ifndef WHIM_BACKENDS_CPU_WORKERS_H
+#define WHIM_BACKENDS_CPU_WORKERS_H
+
+#include "backends/cpu/kernels.h"
+#include "base/err.h"
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct whim_cpu_command {
+    whim_cpu_kernel *kernel;
+    bool barrier; /* needs what earlier commands of the list wrote */
+    _Alignas(16) char args[WHIM_OP_ARGS_MAX];
+} whim_cpu_command;
+
+typedef struct whim_cpu_workers {
+    int32_t count;
+    whim_thread *threads;     /* [count - 1] */
+    whim_cpu_worker *workers; /* [count] */
+    void *scratch;
+    pthread_mutex_t lock; /* held while a list runs */
+    const whim_cpu_command *commands;
+    int64_t n_command;
+    _Atomic uint32_t list;    /* number of the list to run; changes to start one */
+    _Atomic uint32_t arrived; /* workers at the barrier */
+    _Atomic uint32_t phase;   /* changes when a barrier opens */
+    _Atomic uint32_t sleepers;
+    _Atomic uint32_t stop;
+} whim_cpu_workers;
+
+WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag);
+void whim_cpu_workers_deinit(whim_cpu_workers *w);
+
+/* Run the commands in order on all workers; returns when all are done. */
+void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands, int64_t n_command);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard device: memory that the host cannot touch. */
+#include "backends/guard/guard.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/os/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BUF_ALIGN = 64 };
+
+struct guard_buf {
+    guard_buf *next;
+    char *pages;        /* whole pages, then the one that is never accessible */
+    int64_t page_bytes; /* without that one */
+    char *data;         /* what the caller has; ends where the last page begins */
+    int64_t bytes;
+};
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static void buf_protect(guard_buf *buf, bool accessible)
+{
+    whim_check(buf->page_bytes == 0 ||
+               whim_os_pages_protect(buf->pages, buf->page_bytes, accessible));
+}
+
+/* The buffer that holds [ptr, ptr + bytes), or NULL. Lock held. */
+static guard_buf *buf_find(guard_device *dev, const void *ptr, int64_t bytes)
+{
+    uintptr_t at = (uintptr_t)ptr;
+    for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
+        uintptr_t start = (uintptr_t)buf->data;
+        uintptr_t end = start + (uintptr_t)buf->bytes;
+        if (at >= start && at <= end && bytes >= 0 && (uintptr_t)bytes <= end - at) {
+            return buf;
+        }
+    }
+    return NULL;
+}
+
+bool whim_guard_owns(guard_device *dev, const void *ptr, int64_t bytes)
+{
+    pthread_mutex_lock(&dev->lock);
+    bool found = buf_find(dev, ptr, bytes) != NULL;
+    pthread_mutex_unlock(&dev->lock);
+    return found;
+}
+
+void whim_guard_open_memory(guard_device *dev, bool accessible)
+{
+    for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
+        buf_protect(buf, accessible);
+    }
+}
+
+static whim_err guard_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+{
+    guard_device *dev = (guard_device *)base;
+    int64_t page = whim_os_page_bytes();
+    if (bytes < 0 || bytes > INT64_MAX / 4) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "a buffer of %lld bytes was asked for",
+                         (long long)bytes);
+    }
+    guard_buf *buf = whim_alloc(sizeof *buf);
+    if (buf == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a buffer's record");
+    }
+    buf->bytes = bytes;
+    buf->page_bytes = round_up(bytes, page);
+    buf->pages = whim_os_pages_alloc(buf->page_bytes + page);
+    if (buf->pages == NULL) {
+        whim_free(buf);
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a buffer of %lld bytes",
+                         (long long)bytes);
+    }
+    buf->data = buf->pages + buf->page_bytes - round_up(bytes, BUF_ALIGN);
+    whim_check(whim_os_pages_protect(buf->pages, buf->page_bytes + page, false));
+    pthread_mutex_lock(&dev->lock);
+    buf->next = dev->bufs;
+    dev->bufs = buf;
+    pthread_mutex_unlock(&dev->lock);
+    *out = buf->data;
+    return WHIM_ERR_OK;
+}
+
+static void guard_buf_free(whim_device *base, void *ptr, int64_t bytes)
+{
+    guard_device *dev = (guard_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    guard_buf **link = &dev->bufs;
+    while (*link != NULL && (*link)->data != ptr) {
+        link = &(*link)->next;
+    }
+    guard_buf *buf = *link;
+    whim_check(buf != NULL && "freed what is no buffer");
+    whim_check(buf->bytes == bytes && "freed with another size");
+    *link = buf->next;
+    pthread_mutex_unlock(&dev->lock);
+    whim_os_pages_free(buf->pages, buf->page_bytes + whim_os_page_bytes());
+    whim_free(buf);
+}
+
+static int64_t guard_weight_bytes(whim_device *base, whim_dtype dtype, int64_t n, int64_t k)
+{
+    (void)base;
+    const whim_dtype_info *info = whim_dtype_get(dtype);
+    int64_t bytes;
+    if (info->kind == WHIM_DTYPE_KIND_INT || n < 0 || k < 0 || k % info->block_elems != 0 ||
+        __builtin_mul_overflow(n, whim_dtype_row_bytes(dtype, k), &bytes)) {
+        return -1;
+    }
+    return bytes;
+}
+
+/* The law's layout: rows as in the file. */
+static whim_err guard_pack_weight(whim_device *base, const whim_pack *pack)
+{
+    guard_device *dev = (guard_device *)base;
+    int64_t bytes = guard_weight_bytes(base, pack->dtype, pack->n, pack->k);
+    if (bytes < 0 || pack->row0 < 0 || pack->n_row < 0 || pack->row0 > pack->n ||
+        pack->n_row > pack->n - pack->row0) {
+        return WHIM_ERR_INVALID;
+    }
+    int64_t row_bytes = whim_dtype_row_bytes(pack->dtype, pack->k);
+    pthread_mutex_lock(&dev->lock);
+    guard_buf *buf = buf_find(dev, pack->dst, bytes);
+    whim_check(buf != NULL && "packed into what is not device memory");
+    buf_protect(buf, true);
+    if (pack->n_row * row_bytes > 0) {
+        memcpy((char *)pack->dst + pack->row0 * row_bytes, pack->src,
+               (size_t)(pack->n_row * row_bytes));
+    }
+    buf_protect(buf, false);
+    pthread_mutex_unlock(&dev->lock);
+    return WHIM_ERR_OK;
+}
+
+static void guard_close(whim_device *base)
+{
+    guard_device *dev = (guard_device *)base;
+    whim_check(dev->bufs == NULL && "device closed before its buffers were freed");
+    whim_check(dev->n_stream == 0 && "device closed before its streams");
+    pthread_mutex_destroy(&dev->lock);
+    whim_free(dev);
+}
+
+static const whim_device_vt guard_device_vt = {
+    .close = guard_close,
+    .buf_alloc = guard_buf_alloc,
+    .buf_free = guard_buf_free,
+    .weight_bytes = guard_weight_bytes,
+    .pack_weight = guard_pack_weight,
+    .stream_open = whim_guard_stream_open,
+};
+
+static int32_t guard_device_count(void)
+{
+    return 1;
+}
+
+static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
+                                  whim_diag *diag)
+{
+    if (index != 0) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+                         "there is one guard device, with number 0; not %d", (int)index);
+    }
+    if (cfg->isa != NULL && strcmp(cfg->isa, "law") != 0) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "the guard device has the instruction level \"law\" only, not \"%s\"",
+                         cfg->isa);
+    }
+    guard_device *dev = whim_alloc(sizeof *dev);
+    if (dev == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a device");
+    }
+    dev->base.vt = &guard_device_vt;
+    dev->base.caps = (whim_device_caps){
+        .summary = "guard: the law, run late, on memory that the host cannot touch",
+        .isa = "law",
+        .n_thread = 1,
+        .pack_row_granule = 1,
+        .graph_capture = true,
+    };
+    pthread_mutex_init(&dev->lock, NULL);
+    whim_guard_ops_init(&dev->ops);
+    whim_err err = whim_ops_fill(&dev->ops, "guard", diag);
+    if (err != WHIM_ERR_OK) {
+        guard_close(&dev->base);
+        return err;
+    }
+    *out = &dev->base;
+    return WHIM_ERR_OK;
+}
+
+const whim_backend whim_backend_guard = {
+    .name = "guard",
+    .device_count = guard_device_count,
+    .device_open = guard_device_open,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard device, private parts. It exists in test builds only and is made to be unforgiving.
+ * Invariants:
+ *  1. Its memory is inaccessible, to every thread, unless queued work or packing runs; a touch by the
+ *     host is a fault. A page that is never accessible follows each buffer, whose end is aligned to 64
+ *     bytes, so that running over the end is a fault as well.
+ *  2. Nothing runs before sync; then all of it runs, in order, on another thread, by the law.
+ *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
+ *  4. Pointers in args and copies that are not in its memory, and buffers or streams left at close, end
+ *     the process: on real hardware they are faults or leaks that come late and say nothing. */
+#ifndef WHIM_BACKENDS_GUARD_GUARD_H
+#define WHIM_BACKENDS_GUARD_GUARD_H
+
+#include "ops/ops.h"
+
+#include <pthread.h>
+
+typedef struct guard_buf guard_buf;
+
+typedef struct guard_device {
+    whim_device base;
+    whim_ops ops;
+    pthread_mutex_t lock; /* for what follows, and held while memory is accessible */
+    guard_buf *bufs;
+    int32_t n_stream;
+} guard_device;
+
+/* Is [ptr, ptr + bytes) in one buffer? An empty range may be at a buffer's end. Takes the lock. */
+bool whim_guard_owns(guard_device *dev, const void *ptr, int64_t bytes);
+
+/* Make all memory accessible, or inaccessible again. Lock held. */
+void whim_guard_open_memory(guard_device *dev, bool accessible);
+
+/* The slots of all primitives. */
+void whim_guard_ops_init(whim_ops *ops);
+
+whim_err whim_guard_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard's stream: a list of commands, and a worker that runs them when, and only when, the host
+ * waits in sync. The lists live in pages of their own and grow whenever they must: running early to
+ * make room would hide a caller who relies on it, and the heap is closed inside a step. */
+#include "backends/guard/guard.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/os/mem.h"
+#include "base/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The device pointers of each primitive's args. */
+#define POINTERS_embed(a) (a)->w.data, (a)->ids, (a)->y
+#define POINTERS_quantize_q8(a) (a)->x, (a)->y
+#define POINTERS_linear(a) (a)->w.data, (a)->x, (a)->bias, (a)->y
+#define POINTERS_rmsnorm(a) (a)->x, (a)->w, (a)->y
+#define POINTERS_add(a) (a)->x, (a)->y
+#define POINTERS_swiglu(a) (a)->gate, (a)->up, (a)->y
+#define POINTERS_gather_rows(a) (a)->x, (a)->rows, (a)->y
+#define POINTERS_rope_table(a) (a)->positions, (a)->freqs, (a)->cos_sin
+#define POINTERS_rope(a) (a)->x, (a)->cos_sin
+#define POINTERS_kv_write(a) (a)->kv.pages, (a)->k, (a)->v, (a)->slots
+#define POINTERS_kv_read(a) (a)->kv.pages, (a)->slots, (a)->k, (a)->v
+#define POINTERS_page_zero(a) (a)->pages, (a)->ids
+#define POINTERS_attn_paged(a) \
+    (a)->kv.pages, (a)->q, (a)->q_start, (a)->kv_len, (a)->positions, (a)->page_table, (a)->out
+
+enum { LIST_FIRST = 64 * 1024, EARLY_READ = 0xa5 };
+
+/* Bytes one after the other, in pages. */
+typedef struct byte_list {
+    char *data;
+    int64_t used, cap;
+} byte_list;
+
+typedef enum cmd_kind { CMD_OP, CMD_COPY_IN, CMD_COPY_OUT } cmd_kind;
+
+typedef struct guard_cmd {
+    cmd_kind kind;
+    whim_op op;
+    void *dst;
+    const void *src;    /* CMD_COPY_OUT */
+    int64_t src_offset; /* CMD_COPY_IN: into the stream's payload */
+    int64_t bytes;
+    _Alignas(16) char args[WHIM_OP_ARGS_MAX];
+} guard_cmd;
+
+struct whim_graph {
+    byte_list cmds;
+};
+
+typedef struct guard_stream {
+    whim_stream base;
+    byte_list cmds;    /* what waits for sync */
+    byte_list payload; /* what copy_in read */
+    bool capturing;
+    byte_list captured; /* while capturing */
+
+    whim_thread worker;
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t changed;
+    enum { WORKER_IDLE, WORKER_RUN, WORKER_QUIT } state;
+    whim_err result;
+} guard_stream;
+
+static void list_deinit(byte_list *list)
+{
+    whim_os_pages_free(list->data, list->cap);
+    *list = (byte_list){0};
+}
+
+/* Append a copy of `bytes` bytes. */
+static whim_err list_append(byte_list *list, const void *src, int64_t bytes)
+{
+    int64_t cap = list->cap > 0 ? list->cap : LIST_FIRST;
+    while (cap - list->used < bytes) {
+        cap *= 2;
+    }
+    if (cap != list->cap) {
+        char *data = whim_os_pages_alloc(cap);
+        if (data == NULL) {
+            return WHIM_ERR_NO_MEMORY;
+        }
+        if (list->used > 0) {
+            memcpy(data, list->data, (size_t)list->used);
+        }
+        whim_os_pages_free(list->data, list->cap);
+        list->data = data;
+        list->cap = cap;
+    }
+    memcpy(list->data + list->used, src, (size_t)bytes);
+    list->used += bytes;
+    return WHIM_ERR_OK;
+}
+
+static void require_device(guard_stream *s, const void *ptr, int64_t bytes, const char *who)
+{
+    if (!whim_guard_owns((guard_device *)s->base.device, ptr, bytes)) {
+        char what[128];
+        snprintf(what, sizeof what, "%s was given %p, which is not device memory", who, ptr);
+        whim_check_failed(__FILE__, __LINE__, what);
+    }
+}
+
+static whim_err record_op(whim_stream *base, whim_op op, const void *args, const void *const *ptrs,
+                          size_t n_ptr)
+{
+    guard_stream *s = (guard_stream *)base;
+    for (size_t i = 0; i < n_ptr; i++) {
+        if (ptrs[i] != NULL) {
+            require_device(s, ptrs[i], 0, whim_op_name(op));
+        }
+    }
+    guard_cmd cmd = {.kind = CMD_OP, .op = op};
+    memcpy(cmd.args, args, (size_t)whim_op_args_bytes(op));
+    return list_append(s->capturing ? &s->captured : &s->cmds, &cmd, sizeof cmd);
+}
+
+/* The table: primitives only. */
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+#define WHIM_FUSED(name)
+#define WHIM_PRIM(name)                                                             \
+    static whim_err record_##name(whim_stream *s, const whim_##name##_args *a)      \
+    {                                                                               \
+        const void *const ptrs[] = {POINTERS_##name(a)};                            \
+        return record_op(s, WHIM_OP_##name, a, ptrs, sizeof ptrs / sizeof ptrs[0]); \
+    }
+#include "ops/ops.def"
+#undef WHIM_PRIM
+
+void whim_guard_ops_init(whim_ops *ops)
+{
+    *ops = (whim_ops){
+#define WHIM_PRIM(name) .name = record_##name,
+#include "ops/ops.def"
+#undef WHIM_PRIM
+    };
+}
+
+static whim_err cmds_run(guard_stream *s)
+{
+    whim_stream law;
+    whim_law_stream_init(&law);
+    for (int64_t at = 0; at < s->cmds.used; at += (int64_t)sizeof(guard_cmd)) {
+        const guard_cmd *cmd = (const guard_cmd *)(s->cmds.data + at);
+        switch (cmd->kind) {
+        case CMD_OP:
+            WHIM_TRY(whim_op_call(&law, cmd->op, cmd->args));
+            break;
+        case CMD_COPY_IN:
+            memcpy(cmd->dst, s->payload.data + cmd->src_offset, (size_t)cmd->bytes);
+            break;
+        case CMD_COPY_OUT:
+            memcpy(cmd->dst, cmd->src, (size_t)cmd->bytes);
+            break;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static void worker_main(void *ctx)
+{
+    guard_stream *s = ctx;
+    guard_device *dev = (guard_device *)s->base.device;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (s->state == WORKER_IDLE) {
+            pthread_cond_wait(&s->changed, &s->lock);
+        }
+        if (s->state == WORKER_QUIT) {
+            break;
+        }
+        pthread_mutex_lock(&dev->lock);
+        whim_guard_open_memory(dev, true);
+        s->result = cmds_run(s);
+        whim_guard_open_memory(dev, false);
+        pthread_mutex_unlock(&dev->lock);
+        s->state = WORKER_IDLE;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static whim_err guard_sync(whim_stream *base)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing) {
+        return WHIM_ERR_INVALID;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->state = WORKER_RUN;
+    pthread_cond_broadcast(&s->changed);
+    while (s->state == WORKER_RUN) {
+        pthread_cond_wait(&s->changed, &s->lock);
+    }
+    whim_err err = s->result;
+    pthread_mutex_unlock(&s->lock);
+    s->cmds.used = 0;
+    s->payload.used = 0;
+    return err;
+}
+
+static whim_err guard_copy_in(whim_stream *base, void *dst, const void *src, int64_t bytes)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing || bytes < 0) {
+        return WHIM_ERR_INVALID;
+    }
+    if (bytes == 0) {
+        return WHIM_ERR_OK;
+    }
+    require_device(s, dst, bytes, "copy_in");
+    guard_cmd cmd = {
+        .kind = CMD_COPY_IN, .dst = dst, .src_offset = s->payload.used, .bytes = bytes};
+    WHIM_TRY(list_append(&s->payload, src, bytes));
+    return list_append(&s->cmds, &cmd, sizeof cmd);
+}
+
+static whim_err guard_copy_out(whim_stream *base, void *dst, const void *src, int64_t bytes)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing || bytes < 0) {
+        return WHIM_ERR_INVALID;
+    }
+    if (bytes == 0) {
+        return WHIM_ERR_OK;
+    }
+    require_device(s, src, bytes, "copy_out");
+    memset(dst, EARLY_READ, (size_t)bytes); /* who looks before sync sees nonsense */
+    guard_cmd cmd = {.kind = CMD_COPY_OUT, .dst = dst, .src = src, .bytes = bytes};
+    return list_append(&s->cmds, &cmd, sizeof cmd);
+}
+
+static whim_err guard_capture_begin(whim_stream *base)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing) {
+        return WHIM_ERR_INVALID;
+    }
+    s->capturing = true;
+    return WHIM_ERR_OK;
+}
+
+static whim_err guard_capture_end(whim_stream *base, whim_graph **out)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (!s->capturing) {
+        return WHIM_ERR_INVALID;
+    }
+    s->capturing = false;
+    byte_list captured = s->captured;
+    s->captured = (byte_list){0};
+    whim_graph *graph = whim_alloc(sizeof *graph);
+    if (graph == NULL) {
+        list_deinit(&captured);
+        return WHIM_ERR_NO_MEMORY;
+    }
+    graph->cmds = captured;
+    *out = graph;
+    return WHIM_ERR_OK;
+}
+
+static whim_err guard_replay(whim_stream *base, whim_graph *graph)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing) {
+        return WHIM_ERR_INVALID;
+    }
+    if (graph->cmds.used == 0) {
+        return WHIM_ERR_OK;
+    }
+    return list_append(&s->cmds, graph->cmds.data, graph->cmds.used);
+}
+
+static void guard_graph_free(whim_stream *base, whim_graph *graph)
+{
+    (void)base;
+    if (graph != NULL) {
+        list_deinit(&graph->cmds);
+        whim_free(graph);
+    }
+}
+
+/* What still waits is dropped: a caller who wanted it would have synced. */
+static void guard_stream_close(whim_stream *base)
+{
+    guard_stream *s = (guard_stream *)base;
+    guard_device *dev = (guard_device *)base->device;
+    pthread_mutex_lock(&s->lock);
+    s->state = WORKER_QUIT;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    whim_thread_join(&s->worker);
+    pthread_mutex_lock(&dev->lock);
+    dev->n_stream--;
+    pthread_mutex_unlock(&dev->lock);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    list_deinit(&s->cmds);
+    list_deinit(&s->payload);
+    list_deinit(&s->captured);
+    whim_free(s);
+}
+
+static const whim_stream_vt guard_stream_vt = {
+    .close = guard_stream_close,
+    .copy_in = guard_copy_in,
+    .copy_out = guard_copy_out,
+    .sync = guard_sync,
+    .capture_begin = guard_capture_begin,
+    .capture_end = guard_capture_end,
+    .replay = guard_replay,
+    .graph_free = guard_graph_free,
+};
+
+whim_err whim_guard_stream_open(whim_device *base, whim_stream **out, whim_diag *diag)
+{
+    guard_device *dev = (guard_device *)base;
+    guard_stream *s = whim_alloc(sizeof *s);
+    if (s == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a stream");
+    }
+    s->base = (whim_stream){.vt = &guard_stream_vt, .ops = &dev->ops, .device = base};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    whim_err err = whim_thread_create(&s->worker, "whim-guard", worker_main, s, diag);
+    if (err != WHIM_ERR_OK) {
+        pthread_cond_destroy(&s->changed);
+        pthread_mutex_destroy(&s->lock);
+        whim_free(s);
+        return err;
+    }
+    pthread_mutex_lock(&dev->lock);
+    dev->n_stream++;
+    pthread_mutex_unlock(&dev->lock);
+    *out = &s->base;
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heap behind alloc.h. */
+#include "base/alloc.h"
+
+#include "base/check.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALLOC_ALIGN = 64 };
+
+static _Thread_local int guard_depth;
+static atomic_llong guard_trips;
+static atomic_llong fail_countdown = -1;
+
+static int alloc_should_fail(void)
+{
+    if (guard_depth > 0) {
+        atomic_fetch_add(&guard_trips, 1);
+        whim_assert(guard_depth == 0 && "allocation inside a step");
+    }
+    long long left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
+    if (left < 0) {
+        return 0;
+    }
+    if (left == 0) {
+        return 1;
+    }
+    atomic_store_explicit(&fail_countdown, left - 1, memory_order_relaxed);
+    return 0;
+}
+
+void *whim_alloc(int64_t bytes)
+{
+    if (alloc_should_fail()) {
+        return NULL;
+    }
+    if (bytes <= 0) {
+        bytes = 1;
+    }
+    if (bytes > INT64_MAX - ALLOC_ALIGN) {
+        return NULL;
+    }
+    size_t size = ((size_t)bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
+    void *ptr = aligned_alloc(ALLOC_ALIGN, size);
+    if (ptr != NULL) {
+        memset(ptr, 0, size);
+    }
+    return ptr;
+}
+
+void *whim_alloc_array(int64_t count, int64_t size)
+{
+    int64_t bytes;
+    if (count < 0 || size < 0 || __builtin_mul_overflow(count, size, &bytes)) {
+        return NULL;
+    }
+    return whim_alloc(bytes);
+}
+
+void *whim_realloc(void *old, int64_t old_bytes, int64_t new_bytes)
+{
+    void *fresh = whim_alloc(new_bytes);
+    if (fresh != NULL && old != NULL) {
+        memcpy(fresh, old, (size_t)(old_bytes < new_bytes ? old_bytes : new_bytes));
+        whim_free(old);
+    }
+    return fresh;
+}
+
+void whim_free(void *ptr)
+{
+    free(ptr);
+}
+
+void whim_alloc_guard_enter(void)
+{
+    guard_depth++;
+}
+
+void whim_alloc_guard_leave(void)
+{
+    guard_depth--;
+}
+
+int64_t whim_alloc_guard_trips(void)
+{
+    return atomic_load(&guard_trips);
+}
+
+void whim_alloc_fail_after(int64_t n)
+{
+    atomic_store(&fail_countdown, n);
+}

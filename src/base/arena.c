@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bump allocation in chunks, or in one fixed buffer. */
+#include "base/arena.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+enum { ARENA_ALIGN = 64, ARENA_CHUNK = 64 * 1024 };
+
+struct whim_arena_chunk {
+    whim_arena_chunk *next;
+    char pad[ARENA_ALIGN - sizeof(whim_arena_chunk *)]; /* keeps data aligned */
+    char data[];
+};
+
+void whim_arena_init(whim_arena *arena)
+{
+    *arena = (whim_arena){0};
+}
+
+void whim_arena_init_fixed(whim_arena *arena, void *buffer, int64_t bytes)
+{
+    *arena = (whim_arena){.at = buffer, .end = (char *)buffer + bytes, .fixed = buffer};
+}
+
+static int arena_grow(whim_arena *arena, int64_t bytes)
+{
+    int64_t size = bytes > ARENA_CHUNK ? bytes : ARENA_CHUNK;
+    whim_arena_chunk *chunk = whim_alloc((int64_t)sizeof *chunk + size);
+    if (chunk == NULL) {
+        return 0;
+    }
+    chunk->next = arena->chunks;
+    arena->chunks = chunk;
+    arena->at = chunk->data;
+    arena->end = chunk->data + size;
+    return 1;
+}
+
+void *whim_arena_alloc(whim_arena *arena, int64_t bytes)
+{
+    if (bytes < 0 || bytes > INT64_MAX - ARENA_ALIGN) {
+        return NULL;
+    }
+    bytes = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    if (arena->end - arena->at < bytes) {
+        if (arena->fixed != NULL || !arena_grow(arena, bytes)) {
+            return NULL;
+        }
+    }
+    char *piece = arena->at;
+    arena->at += bytes;
+    arena->total += bytes;
+    if (arena->total > arena->peak) {
+        arena->peak = arena->total;
+    }
+    if (bytes > 0) {
+        memset(piece, 0, (size_t)bytes);
+    }
+    return piece;
+}
+
+void *whim_arena_alloc_array(whim_arena *arena, int64_t count, int64_t size)
+{
+    int64_t bytes;
+    if (count < 0 || size < 0 || __builtin_mul_overflow(count, size, &bytes)) {
+        return NULL;
+    }
+    return whim_arena_alloc(arena, bytes);
+}
+
+char *whim_arena_strndup(whim_arena *arena, const char *text, int64_t n)
+{
+    char *copy = whim_arena_alloc(arena, n + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, (size_t)n);
+        copy[n] = '\0';
+    }
+    return copy;
+}
+
+void whim_arena_reset(whim_arena *arena)
+{
+    for (whim_arena_chunk *chunk = arena->chunks; chunk != NULL;) {
+        whim_arena_chunk *next = chunk->next;
+        whim_free(chunk);
+        chunk = next;
+    }
+    char *fixed = arena->fixed;
+    arena->chunks = NULL;
+    arena->at = fixed;
+    if (fixed == NULL) {
+        arena->end = NULL;
+    }
+    arena->total = 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time that never goes backwards, in nanoseconds from an unknown start. Threads: any. */
+#ifndef WHIM_BASE_CLOCK_H
+#define WHIM_BASE_CLOCK_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <time.h>
+
+#define WHIM_NS_PER_S INT64_C(1000000000)
+#define WHIM_NS_PER_MS INT64_C(1000000)
+
+static inline int64_t whim_clock_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec;
+}
+
+/* Sleep at least so long, whatever signals come. */
+static inline void whim_clock_sleep_ns(int64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / WHIM_NS_PER_S),
+                            .tv_nsec = (long)(ns % WHIM_NS_PER_S)};
+    while (ns > 0 && nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files and paths over POSIX calls. */
+#include "base/file.h"
+
+#include "base/alloc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+whim_path_type whim_path_get_type(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return WHIM_PATH_NONE;
+    }
+    if (S_ISREG(st.st_mode)) {
+        return WHIM_PATH_FILE;
+    }
+    return S_ISDIR(st.st_mode) ? WHIM_PATH_DIR : WHIM_PATH_OTHER;
+}
+
+whim_err whim_file_open(const char *path, int *fd, int64_t *bytes, whim_diag *diag)
+{
+    *fd = -1;
+    int opened;
+    do {
+        /* Without O_NONBLOCK, opening a pipe would wait for its writer. */
+        opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0) {
+        whim_err err = errno == ENOENT || errno == ENOTDIR ? WHIM_ERR_NOT_FOUND : WHIM_ERR_IO;
+        return whim_fail(diag, err, "%s: cannot open: %s", path, strerror(errno));
+    }
+    struct stat st;
+    if (fstat(opened, &st) != 0) {
+        int saved = errno;
+        close(opened);
+        return whim_fail(diag, WHIM_ERR_IO, "%s: cannot read its size: %s", path, strerror(saved));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(opened);
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s: not a regular file", path);
+    }
+    *fd = opened;
+    *bytes = (int64_t)st.st_size;
+    return WHIM_ERR_OK;
+}
+
+void whim_file_close(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+whim_err whim_file_read_at(int fd, int64_t offset, int64_t bytes, void *dst, const char *path,
+                           whim_diag *diag)
+{
+    char *at = dst;
+    int64_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(fd, at + done, (size_t)(bytes - done), (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return whim_fail(diag, WHIM_ERR_IO, "%s: cannot read %lld bytes at %lld: %s", path,
+                             (long long)bytes, (long long)offset, strerror(errno));
+        }
+        if (got == 0) {
+            return whim_fail(diag, WHIM_ERR_IO,
+                             "%s: ends at byte %lld, expected %lld bytes at %lld; did the file "
+                             "change or its download stop?",
+                             path, (long long)(offset + done), (long long)bytes,
+                             (long long)offset);
+        }
+        done += got;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_file_read_all(const char *path, int64_t max_bytes, char **text, int64_t *bytes,
+                            whim_diag *diag)
+{
+    int fd;
+    int64_t size;
+    *text = NULL;
+    WHIM_TRY(whim_file_open(path, &fd, &size, diag));
+    char *buffer = NULL;
+    whim_err err = WHIM_ERR_OK;
+    if (size > max_bytes) {
+        err = whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes, expected at most %lld", path,
+                        (long long)size, (long long)max_bytes);
+        goto out;
+    }
+    buffer = whim_alloc(size + 1);
+    if (buffer == NULL) {
+        err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory to read %lld bytes", path,
+                        (long long)size);
+        goto out;
+    }
+    WHIM_TRY_OUT(whim_file_read_at(fd, 0, size, buffer, path, diag));
+    *text = buffer;
+    *bytes = size;
+    buffer = NULL;
+out:
+    whim_free(buffer);
+    whim_file_close(fd);
+    return err;
+}
+
+char *whim_path_join(whim_arena *arena, const char *dir, const char *name)
+{
+    int64_t n_dir = (int64_t)strlen(dir);
+    int64_t n_name = (int64_t)strlen(name);
+    while (n_dir > 1 && dir[n_dir - 1] == '/') {
+        n_dir--;
+    }
+    char *path = whim_arena_alloc(arena, n_dir + n_name + 2);
+    if (path != NULL) {
+        memcpy(path, dir, (size_t)n_dir);
+        if (n_dir > 0 && path[n_dir - 1] != '/') {
+            path[n_dir++] = '/';
+        }
+        memcpy(path + n_dir, name, (size_t)n_name + 1);
+    }
+    return path;
+}
+
+const char *whim_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+bool whim_path_is_plain_name(const char *name)
+{
+    if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        return false;
+    }
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c == '/' || *c == '\\' || (unsigned char)*c < 0x20 || *c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Append to an array that doubles in the arena whenever its length is a power of two. */
+static bool names_append(whim_arena *arena, char ***names, int64_t n, const char *name)
+{
+    if ((n & (n - 1)) == 0) {
+        char **grown = whim_arena_alloc_array(arena, n == 0 ? 1 : 2 * n, sizeof *grown);
+        if (grown == NULL) {
+            return false;
+        }
+        if (n > 0) {
+            memcpy(grown, *names, (size_t)n * sizeof *grown);
+        }
+        *names = grown;
+    }
+    (*names)[n] = whim_arena_strndup(arena, name, (int64_t)strlen(name));
+    return (*names)[n] != NULL;
+}
+
+whim_err whim_dir_list(whim_arena *arena, const char *dir, char ***names, int64_t *n_name,
+                       whim_diag *diag)
+{
+    *names = NULL;
+    *n_name = 0;
+    DIR *handle = opendir(dir);
+    if (handle == NULL) {
+        whim_err err = errno == ENOENT || errno == ENOTDIR ? WHIM_ERR_NOT_FOUND : WHIM_ERR_IO;
+        return whim_fail(diag, err, "%s: cannot list the directory: %s", dir, strerror(errno));
+    }
+    whim_err err = WHIM_ERR_OK;
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir(handle);
+        if (entry == NULL) {
+            if (errno != 0) {
+                err = whim_fail(diag, WHIM_ERR_IO, "%s: cannot list the directory: %s", dir,
+                                strerror(errno));
+            }
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (!names_append(arena, names, *n_name, entry->d_name)) {
+            err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory to list the directory", dir);
+            break;
+        }
+        (*n_name)++;
+    }
+    closedir(handle);
+    if (err == WHIM_ERR_OK && *n_name > 1) {
+        qsort(*names, (size_t)*n_name, sizeof **names, name_compare);
+    }
+    return err;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of machine, control group and process; pages. */
+#include "base/os/mem.h"
+
+#include "base/os/cgroup.h"
+#include "base/os/procfile.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
+/* Blocks of at least four huge pages ask for them; smaller ones would lose too much to rounding. */
+static const int64_t huge_bytes = INT64_C(2) << 20;
+static const int64_t huge_from = INT64_C(8) << 20;
+
+/* A line "Key:   123 kB" of a file, in bytes. */
+static bool kilobytes_line(const char *path, const char *key, int64_t *out)
+{
+    char text[8 * 1024];
+    int64_t kb;
+    if (whim_os_file_text(path, text, sizeof text) < 0 || !whim_os_text_number(text, key, &kb)) {
+        return false;
+    }
+    *out = kb * 1024;
+    return true;
+}
+
+int64_t whim_os_page_bytes(void)
+{
+    long n = sysconf(_SC_PAGESIZE);
+    return n > 0 ? n : 4096;
+}
+
+int64_t whim_os_mem_total(void)
+{
+    int64_t bytes;
+    if (kilobytes_line("/proc/meminfo", "MemTotal:", &bytes)) {
+        return bytes;
+    }
+    long pages = sysconf(_SC_PHYS_PAGES);
+    return pages > 0 ? pages * whim_os_page_bytes() : 0;
+}
+
+int64_t whim_os_mem_available(void)
+{
+    int64_t bytes;
+    if (!kilobytes_line("/proc/meminfo", "MemAvailable:", &bytes)) {
+        bytes = whim_os_mem_total();
+    }
+    int64_t left = whim_os_cgroup_mem_left("");
+    return left < bytes ? left : bytes;
+}
+
+int64_t whim_os_mem_anon_resident(void)
+{
+    int64_t bytes;
+    return kilobytes_line("/proc/self/status", "RssAnon:", &bytes) ? bytes : 0;
+}
+
+static int64_t round_up(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static char *map_anonymous(int64_t bytes)
+{
+    void *ptr =
+        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return ptr == MAP_FAILED ? NULL : ptr;
+}
+
+void *whim_os_pages_alloc(int64_t bytes)
+{
+    if (bytes <= 0 || bytes > INT64_MAX / 2) {
+        return NULL;
+    }
+    bytes = round_up(bytes, whim_os_page_bytes());
+    if (bytes < huge_from) {
+        return map_anonymous(bytes);
+    }
+    char *wide = map_anonymous(bytes + huge_bytes);
+    if (wide == NULL) {
+        return NULL;
+    }
+    int64_t head = (int64_t)(-(uintptr_t)wide & (uintptr_t)(huge_bytes - 1));
+    if (head > 0) {
+        munmap(wide, (size_t)head);
+    }
+    if (head < huge_bytes) {
+        munmap(wide + head + bytes, (size_t)(huge_bytes - head));
+    }
+#ifdef MADV_HUGEPAGE
+    (void)madvise(wide + head, (size_t)bytes, MADV_HUGEPAGE); /* only a hint */
+#endif
+    return wide + head;
+}
+
+void whim_os_pages_free(void *ptr, int64_t bytes)
+{
+    if (ptr != NULL) {
+        munmap(ptr, (size_t)round_up(bytes, whim_os_page_bytes()));
+    }
+}
+
+bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible)
+{
+    int rights = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return mprotect(ptr, (size_t)round_up(bytes, whim_os_page_bytes()), rights) == 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much memory there is, and whole pages of it straight from the system: for weights and KV, so that
+ * what is freed goes back at once.
+ * Threads: any. */
+#ifndef WHIM_BASE_OS_MEM_H
+#define WHIM_BASE_OS_MEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* RAM of the machine, in bytes; 0 when unknown. */
+int64_t whim_os_mem_total(void);
+
+/* What can be taken without swapping: the smaller of the system's estimate and what the control
+ * groups of this process leave (the file cache they can drop counts as free). */
+int64_t whim_os_mem_available(void);
+
+/* Anonymous memory of this process that is in RAM now; 0 when unknown. */
+int64_t whim_os_mem_anon_resident(void);
+
+/* Bytes of a page. */
+int64_t whim_os_page_bytes(void);
+
+/* Zeroed pages, page-aligned; large blocks are aligned and marked for huge pages. NULL when there is
+ * no room or bytes <= 0. Give back with the same size. */
+void *whim_os_pages_alloc(int64_t bytes);
+void whim_os_pages_free(void *ptr, int64_t bytes);
+
+/* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned. False
+ * when the system refuses. */
+bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible);
+
+#endif

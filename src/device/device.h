@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seam between the engine and the hardware: backend -> device -> stream.
+ *
+ * A backend is one kind of hardware; a device is one opened instance with memory and caps; a stream is
+ * an ordered queue of copies and ops on it. Queued work runs at any time between the call and the next
+ * sync, on any thread; its errors surface at sync. Device memory is only ever touched by ops and copies:
+ * a pointer from buf_alloc must not be followed by the host.
+ *
+ * Threads: a device may be shared (pack_weight is called by several loader threads at once); a stream
+ * belongs to one thread. */
+#ifndef WHIM_DEVICE_DEVICE_H
+#define WHIM_DEVICE_DEVICE_H
+
+#include "base/err.h"
+#include "tensor/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct whim_device whim_device;
+typedef struct whim_stream whim_stream;
+typedef struct whim_graph whim_graph; /* defined by each backend */
+struct whim_ops;                      /* ops/ops.h */
+
+typedef struct whim_device_cfg {
+    int32_t n_thread; /* 0: as many as the CPU mask and quota allow; more than that is refused */
+    const char *isa;  /* highest instruction level to use, NULL: the best there is */
+} whim_device_cfg;
+
+typedef struct whim_device_caps {
+    char summary[160];        /* for people: "Neoverse-V1, 2 threads, level dotprod" */
+    char isa[32];             /* level in use */
+    char levels[128];         /* levels that could be used, lowest first, by spaces */
+    int32_t n_thread;         /* workers, 1 for devices that have none */
+    int64_t pack_row_granule; /* slabs given to pack_weight start at a multiple of this row */
+    int64_t workspace_bytes;  /* what the device and one stream take for themselves */
+    bool graph_capture;       /* capture and replay pay off here */
+} whim_device_caps;
+
+/* A slab of a weight matrix [n, k]: rows row0 .. row0 + n_row - 1, as the file stores them, row after
+ * row, at `src`. The device writes them in its own layout into the region `dst`, which has
+ * weight_bytes(dtype, n, k) bytes. */
+typedef struct whim_pack {
+    whim_dtype dtype;
+    int64_t n, k;
+    int64_t row0, n_row;
+    const void *src; /* host memory */
+    void *dst;       /* device memory */
+} whim_pack;
+
+typedef struct whim_device_vt {
+    void (*close)(whim_device *dev);
+
+    /* Memory aligned to 64 bytes and zeroed. */
+    whim_err (*buf_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
+    void (*buf_free)(whim_device *dev, void *ptr, int64_t bytes);
+
+    /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
+    int64_t (*weight_bytes)(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
+    whim_err (*pack_weight)(whim_device *dev, const whim_pack *pack);
+
+    whim_err (*stream_open)(whim_device *dev, whim_stream **out, whim_diag *diag);
+} whim_device_vt;
+
+struct whim_device {
+    const whim_device_vt *vt;
+    whim_device_caps caps;
+};
+
+typedef struct whim_stream_vt {
+    void (*close)(whim_stream *s);
+
+    /* `src` is read before copy_in returns; `dst` of copy_out is valid after sync. */
+    whim_err (*copy_in)(whim_stream *s, void *dst, const void *src, int64_t bytes);
+    whim_err (*copy_out)(whim_stream *s, void *dst, const void *src, int64_t bytes);
+    whim_err (*sync)(whim_stream *s);
+
+    /* Between begin and end, ops are recorded instead of run; copies and syncs are refused. A graph
+     * replays with the same args: what changes lives in device memory that the args point to. */
+    whim_err (*capture_begin)(whim_stream *s);
+    whim_err (*capture_end)(whim_stream *s, whim_graph **out);
+    whim_err (*replay)(whim_stream *s, whim_graph *graph);
+    void (*graph_free)(whim_stream *s, whim_graph *graph);
+} whim_stream_vt;
+
+struct whim_stream {
+    const whim_stream_vt *vt;
+    const struct whim_ops *ops; /* every slot filled */
+    whim_device *device;
+};
+
+typedef struct whim_backend {
+    const char *name;
+    int32_t (*device_count)(void);
+    whim_err (*device_open)(int32_t index, const whim_device_cfg *cfg, whim_device **out,
+                            whim_diag *diag);
+} whim_backend;
+
+/* All backends of this build, in order of preference. */
+int32_t whim_backend_count(void);
+const whim_backend *whim_backend_at(int32_t i);
+
+/* By name, or NULL. */
+const whim_backend *whim_backend_find(const char *name);
+
+/* Static-inline callers. */
+static inline void whim_device_close(whim_device *dev)
+{
+    if (dev != NULL) {
+        dev->vt->close(dev);
+    }
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64_t bytes, void **out,
+                                                         whim_diag *diag)
+{
+    return dev->vt->buf_alloc(dev, bytes, out, diag);
+}
+
+static inline void whim_device_free(whim_device *dev, void *ptr, int64_t bytes)
+{
+    if (ptr != NULL) {
+        dev->vt->buf_free(dev, ptr, bytes);
+    }
+}
+
+static inline int64_t whim_device_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n,
+                                               int64_t k)
+{
+    return dev->vt->weight_bytes(dev, dtype, n, k);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_device_pack(whim_device *dev, const whim_pack *pack)
+{
+    return dev->vt->pack_weight(dev, pack);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_open(whim_device *dev, whim_stream **out,
+                                                        whim_diag *diag)
+{
+    return dev->vt->stream_open(dev, out, diag);
+}
+
+static inline void whim_stream_close(whim_stream *s)
+{
+    if (s != NULL) {
+        s->vt->close(s);
+    }
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_copy_in(whim_stream *s, void *dst,
+                                                           const void *src, int64_t bytes)
+{
+    return s->vt->copy_in(s, dst, src, bytes);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_copy_out(whim_stream *s, void *dst,
+                                                            const void *src, int64_t bytes)
+{
+    return s->vt->copy_out(s, dst, src, bytes);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_sync(whim_stream *s)
+{
+    return s->vt->sync(s);
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model's name to a loaded runner. */
+#include "engine/engine.h"
+
+#include "base/alloc.h"
+#include "base/os/mem.h"
+
+#include <string.h>
+
+enum { DEFAULT_CTX = 8192, DEFAULT_STEP_TOKENS = 512 };
+
+struct whim_engine {
+    whim_engine_cfg cfg;
+    whim_ckpt ckpt;
+    const whim_model_def *def;
+    const whim_backend *backend;
+    whim_device *device;
+    whim_arena arena; /* the model */
+    whim_binder binder;
+    whim_model *model;
+    whim_runner_cfg runner_cfg;
+    whim_runner_plan runner_plan;
+    whim_memory_plan plan;
+    whim_runner *runner;
+};
+
+static const char shape_prefix[] = "shape:";
+
+/* Dummy weights: the configuration of a published shape or of real files, and no tensors. */
+static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
+{
+    const char *model = e->cfg.model;
+    if (strncmp(model, shape_prefix, sizeof shape_prefix - 1) == 0) {
+        whim_arena_init(&e->ckpt.arena);
+        WHIM_TRY(whim_config_shape(&e->ckpt.config, model + sizeof shape_prefix - 1, diag));
+    } else {
+        WHIM_TRY(whim_ckpt_open(&e->ckpt, model, diag));
+    }
+    const char *type = e->cfg.weight_type != NULL ? e->cfg.weight_type : "bf16";
+    whim_dtype dtype;
+    if (!whim_dtype_from_name(type, &dtype) || whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_INT) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "'%s' is no type of weights; examples: f32, bf16, q8_0, q4_0, q4_k", type);
+    }
+    e->ckpt.format = WHIM_CKPT_DUMMY;
+    e->ckpt.n_tensor = 0;
+    e->ckpt.config.dtype = dtype;
+    e->ckpt.config.qk_paired = false;
+    return WHIM_ERR_OK;
+}
+
+static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
+{
+    const char *format = e->cfg.load_format != NULL ? e->cfg.load_format : "auto";
+    if (strcmp(format, "dummy") == 0) {
+        return ckpt_make_dummy(e, diag);
+    }
+    if (strcmp(format, "auto") != 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "load format '%s' is neither auto nor dummy",
+                         format);
+    }
+    if (strncmp(e->cfg.model, shape_prefix, sizeof shape_prefix - 1) == 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%s is a shape without weights; add --load-format dummy to time it",
+                         e->cfg.model);
+    }
+    return whim_ckpt_open(&e->ckpt, e->cfg.model, diag);
+}
+
+static whim_err device_choose(whim_engine *e, whim_diag *diag)
+{
+    e->backend = e->cfg.backend != NULL ? whim_backend_find(e->cfg.backend) : whim_backend_at(0);
+    if (e->backend == NULL) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+                         "there is no backend '%s' in this build; `whimbrel doctor` lists them",
+                         e->cfg.backend);
+    }
+    whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
+    return e->backend->device_open(0, &cfg, &e->device, diag);
+}
+
+static whim_err kv_type_choose(const whim_engine *e, whim_dtype *out, whim_diag *diag)
+{
+    if (e->cfg.kv_type == NULL) {
+        *out = e->ckpt.config.dtype == WHIM_DTYPE_F32 ? WHIM_DTYPE_F32 : WHIM_DTYPE_BF16;
+        return WHIM_ERR_OK;
+    }
+    if (!whim_dtype_from_name(e->cfg.kv_type, out) ||
+        whim_dtype_get(*out)->kind != WHIM_DTYPE_KIND_FLOAT) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16",
+                         e->cfg.kv_type);
+    }
+    return WHIM_ERR_OK;
+}
+
+static int64_t or_default(int64_t value, int64_t fallback)
+{
+    return value > 0 ? value : fallback;
+}
+
+static whim_err limits_choose(whim_engine *e, whim_diag *diag)
+{
+    const whim_config *c = &e->ckpt.config;
+    whim_runner_cfg *r = &e->runner_cfg;
+    r->max_ctx = or_default(e->cfg.ctx, c->max_ctx < DEFAULT_CTX ? c->max_ctx : DEFAULT_CTX);
+    if (r->max_ctx > c->max_ctx) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a context of %lld tokens was asked for, but the model was made for %lld",
+                         (long long)r->max_ctx, (long long)c->max_ctx);
+    }
+    r->max_seqs = or_default(e->cfg.max_seqs, 1);
+    r->max_rows = or_default(e->cfg.max_step_tokens, DEFAULT_STEP_TOKENS);
+    r->max_rows = r->max_rows > r->max_seqs ? r->max_rows : r->max_seqs;
+    r->max_outs = or_default(e->cfg.max_outs, r->max_seqs);
+    r->graphs = e->cfg.graphs;
+    r->n_capture = e->cfg.n_capture;
+    for (int32_t i = 0; i < r->n_capture; i++) {
+        r->boundary[i] = e->cfg.boundary[i];
+        if (r->boundary[i] < 0 || r->boundary[i] > c->n_layer) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "hidden states of boundary %d: the model has boundaries 0 to %d",
+                             r->boundary[i], c->n_layer);
+        }
+    }
+    WHIM_TRY(kv_type_choose(e, &r->kv_dtype, diag));
+    int64_t page_bytes = c->n_layer * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_dtype);
+    int64_t pages_per_seq = (r->max_ctx + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
+    r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : r->max_seqs * pages_per_seq;
+    if (r->n_page < 1) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "--kv-mem is below one KV page of %lld bytes",
+                         (long long)page_bytes);
+    }
+    return WHIM_ERR_OK;
+}
+
+static void plan_make(whim_engine *e)
+{
+    const whim_runner_plan *r = &e->runner_plan;
+    const whim_runner_cfg *c = &e->runner_cfg;
+    whim_memory_plan *plan = &e->plan;
+    const whim_device_caps *caps = &e->device->caps;
+    whim_memory_plan_add(plan, "weights", e->binder.bytes, "%lld tensors, packed for %s %s",
+                         (long long)e->binder.n_param, e->backend->name, caps->isa);
+    whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s, %lld pages",
+                         (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name,
+                         (long long)c->n_page);
+    whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
+                         (long long)c->max_rows);
+    whim_memory_plan_add(plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
+                         "%lld sequences, %lld rows of logits", (long long)c->max_seqs,
+                         (long long)c->max_outs);
+    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "%d worker thread%s",
+                         caps->n_thread, caps->n_thread == 1 ? "" : "s");
+    whim_memory_plan_add(plan, "tables", e->ckpt.arena.total + e->binder.arena.total + e->arena.total,
+                         "names and metadata");
+    plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
+    plan->available = whim_os_mem_available();
+}
+
+static whim_err prepare(whim_engine *e, whim_diag *diag)
+{
+    WHIM_TRY(ckpt_find(e, diag));
+    const whim_config *config = &e->ckpt.config;
+    WHIM_TRY(whim_model_find(config->arch, &e->def, diag));
+    WHIM_TRY(e->def->configure(config, diag));
+    WHIM_TRY(device_choose(e, diag));
+    WHIM_TRY(limits_choose(e, diag));
+    WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));
+    WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
+    WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
+    plan_make(e);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)
+{
+    whim_engine *e = whim_alloc(sizeof *e);
+    if (e == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for an engine");
+    }
+    e->cfg = *cfg;
+    whim_arena_init(&e->arena);
+    whim_binder_init(&e->binder);
+    whim_err err = prepare(e, diag);
+    if (err != WHIM_ERR_OK) {
+        whim_engine_close(e);
+        return err;
+    }
+    *out = e;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
+{
+    WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
+    WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
+                            e->cfg.on_progress, e->cfg.progress_ctx, diag));
+    return whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg, &e->runner,
+                            diag);
+}
+
+void whim_engine_close(whim_engine *e)
+{
+    if (e == NULL) {
+        return;
+    }
+    whim_runner_close(e->runner);
+    whim_binder_deinit(&e->binder);
+    whim_device_close(e->device);
+    whim_arena_reset(&e->arena);
+    whim_ckpt_close(&e->ckpt);
+    whim_free(e);
+}
+
+const whim_ckpt *whim_engine_ckpt(const whim_engine *e)
+{
+    return &e->ckpt;
+}
+
+const whim_config *whim_engine_config(const whim_engine *e)
+{
+    return &e->ckpt.config;
+}
+
+const whim_memory_plan *whim_engine_plan(const whim_engine *e)
+{
+    return &e->plan;
+}
+
+const whim_device_caps *whim_engine_caps(const whim_engine *e)
+{
+    return &e->device->caps;
+}
+
+const char *whim_engine_backend(const whim_engine *e)
+{
+    return e->backend->name;
+}
+
+whim_dtype whim_engine_kv_type(const whim_engine *e)
+{
+    return e->runner_cfg.kv_dtype;
+}
+
+int64_t whim_engine_ctx(const whim_engine *e)
+{
+    return e->runner_cfg.max_ctx;
+}
+
+whim_runner *whim_engine_runner(whim_engine *e)
+{
+    return e->runner;
+}
+
+/* A gather reads one row of the embedding, a product all of it: it counts only as the head. */
+static bool param_is_read(const whim_engine *e, const whim_param *param)
+{
+    return param->weight != NULL && (e->ckpt.config.tied_head ||
+                                     strcmp(param->name, "embed_tokens.weight") != 0);
+}
+
+int64_t whim_engine_weight_bytes(const whim_engine *e)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        bytes += param_is_read(e, &e->binder.params[i]) ? e->binder.params[i].bytes : 0;
+    }
+    return bytes;
+}
+
+int64_t whim_engine_token_macs(const whim_engine *e)
+{
+    int64_t macs = 0;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        const whim_param *param = &e->binder.params[i];
+        macs += param_is_read(e, param) ? param->n * param->k : 0;
+    }
+    return macs;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model's name to a runner that is ready to step: find the files, choose model and device, plan
+ * the memory, refuse what does not fit, load.
+ * Threads: one owner. */
+#ifndef WHIM_ENGINE_ENGINE_H
+#define WHIM_ENGINE_ENGINE_H
+
+#include "base/err.h"
+#include "device/device.h"
+#include "engine/memory_plan.h"
+#include "models/model.h"
+#include "runner/runner.h"
+#include "weights/bind.h"
+#include "weights/ckpt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_engine_cfg {
+    const char *model;       /* directory, .gguf file or shape:NAME */
+    const char *load_format; /* "auto" or "dummy" (NULL: auto) */
+    const char *weight_type; /* dummy weights only: type of the matrices, default bf16 */
+    const char *backend;     /* NULL: the first of the build */
+    const char *isa;         /* NULL: best */
+    int32_t n_thread;        /* 0: all */
+    int64_t ctx;             /* longest sequence; 0: min(model's, 8192) */
+    int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens */
+    const char *kv_type;     /* f32, bf16, f16; NULL: f32 for F32 models, else bf16 */
+    int64_t max_seqs;        /* sequences in one step; 0: 1 */
+    int64_t max_step_tokens; /* rows in one step; 0: 512 */
+    int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
+    bool graphs;             /* replay graphs where the bucket was seen before */
+    int32_t n_capture;       /* hidden states to capture, see whim_out */
+    int32_t boundary[WHIM_MAX_CAPTURE];
+    whim_load_progress *on_progress;
+    void *progress_ctx;
+} whim_engine_cfg;
+
+typedef struct whim_engine whim_engine;
+
+/* Everything up to the memory plan; weights are not loaded. `inspect` stops here. */
+WHIM_MUST_CHECK whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out,
+                                             whim_diag *diag);
+
+/* Refuse with NO_FIT when the plan is larger than what there is, else load. */
+WHIM_MUST_CHECK whim_err whim_engine_load(whim_engine *engine, whim_diag *diag);
+
+void whim_engine_close(whim_engine *engine);
+
+/* What was found and planned; valid until close. */
+const whim_ckpt *whim_engine_ckpt(const whim_engine *engine);
+const whim_config *whim_engine_config(const whim_engine *engine);
+const whim_memory_plan *whim_engine_plan(const whim_engine *engine);
+const whim_device_caps *whim_engine_caps(const whim_engine *engine);
+const char *whim_engine_backend(const whim_engine *engine);
+whim_dtype whim_engine_kv_type(const whim_engine *engine);
+int64_t whim_engine_ctx(const whim_engine *engine);
+
+/* The runner, NULL before load. */
+whim_runner *whim_engine_runner(whim_engine *engine);
+
+/* Bytes of weights that one token reads (all matrices but the embedding's gather, head included), and
+ * the multiply-adds of the matrices for one token: for the shares that `bench` prints. */
+int64_t whim_engine_weight_bytes(const whim_engine *engine);
+int64_t whim_engine_token_macs(const whim_engine *engine);
+
+#endif

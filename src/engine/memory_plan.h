@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory a model will take, part by part, known before any weight is read. */
+#ifndef WHIM_ENGINE_MEMORY_PLAN_H
+#define WHIM_ENGINE_MEMORY_PLAN_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { WHIM_PLAN_MAX_PARTS = 12 };
+
+typedef struct whim_memory_part {
+    const char *name;   /* "weights" */
+    char detail[96];    /* "272 tensors, packed for level dotprod" */
+    int64_t bytes;
+} whim_memory_part;
+
+typedef struct whim_memory_plan {
+    whim_memory_part parts[WHIM_PLAN_MAX_PARTS];
+    int32_t n_part;
+    int64_t total;     /* kept while running */
+    int64_t loading;   /* on top of total while weights load: staging buffers */
+    int64_t available; /* what this process may take now: RAM and cgroup */
+} whim_memory_plan;
+
+/* Add a part; printf-style detail. */
+void whim_memory_plan_add(whim_memory_plan *plan, const char *name, int64_t bytes, const char *fmt,
+                          ...) WHIM_PRINTF(4, 5);
+
+/* NO_FIT with what is needed, what there is and what would help. */
+WHIM_MUST_CHECK whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag);
+
+#endif

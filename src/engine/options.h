@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of the command line, all of them from options.def: their values, their parser, their
+ * help. Invariants:
+ *  1. After a successful parse every value is inside its bounds.
+ *  2. Texts are borrowed from argv or from the table; nothing is allocated.
+ * Threads: stateless. */
+#ifndef WHIM_ENGINE_OPTIONS_H
+#define WHIM_ENGINE_OPTIONS_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum whim_command {
+#define WHIM_COMMAND(name, NAME, operand, summary) WHIM_COMMAND_##NAME,
+#include "engine/options.def"
+    WHIM_COMMAND_COUNT
+} whim_command;
+
+typedef struct whim_command_spec {
+    const char *name;
+    const char *operand; /* "[MODEL]", or NULL when it takes none */
+    const char *summary;
+} whim_command_spec;
+
+const whim_command_spec *whim_command_get(whim_command command);
+
+/* INVALID with the nearest names, or all, when there is no such command. */
+WHIM_MUST_CHECK whim_err whim_command_find(const char *name, whim_command *out, whim_diag *diag);
+
+typedef enum whim_option_type {
+    WHIM_OPTION_BOOL,
+    WHIM_OPTION_INT,
+    WHIM_OPTION_BYTES,
+    WHIM_OPTION_FLOAT,
+    WHIM_OPTION_STRING,
+    WHIM_OPTION_CHOICE,
+    WHIM_OPTION_INTS,
+} whim_option_type;
+
+typedef enum whim_option_group {
+#define WHIM_OPTION_GROUP(NAME, title) WHIM_OPTION_GROUP_##NAME,
+#include "engine/options.def"
+    WHIM_OPTION_GROUP_COUNT
+} whim_option_group;
+
+/* One line of the table. */
+typedef struct whim_option_spec {
+    const char *name;
+    char letter; /* 0: none */
+    whim_option_type type;
+    const char *fallback; /* default as text, or NULL */
+    double least, most;   /* INT, BYTES, FLOAT and each number of INTS */
+    uint32_t commands;    /* bit 1 << whim_command */
+    whim_option_group group;
+    const char *metavar;
+    const char *help;
+    int64_t offset; /* of its value in whim_options */
+} whim_option_spec;
+
+/* The table; *n is its length. */
+const whim_option_spec *whim_option_specs(int32_t *n);
+
+enum { WHIM_OPTION_MAX_INTS = 16 };
+
+typedef struct whim_int_list {
+    int64_t v[WHIM_OPTION_MAX_INTS];
+    int32_t n;
+} whim_int_list;
+
+/* C types of the values. */
+#define WHIM_OPTION_CTYPE_BOOL bool
+#define WHIM_OPTION_CTYPE_INT int64_t
+#define WHIM_OPTION_CTYPE_BYTES int64_t
+#define WHIM_OPTION_CTYPE_FLOAT double
+#define WHIM_OPTION_CTYPE_STRING const char *
+#define WHIM_OPTION_CTYPE_CHOICE const char *
+#define WHIM_OPTION_CTYPE_INTS whim_int_list
+
+typedef struct whim_options {
+    const char *model; /* the operand, or NULL */
+#define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, help) \
+    WHIM_OPTION_CTYPE_##type field;
+#include "engine/options.def"
+} whim_options;
+
+/* Parse what follows the command's name. Forms: --name value, --name=value, -x value, -xvalue,
+ * --no-name for BOOL; "--" ends the options. The last of several wins. A word that is no option of
+ * this command, a bad value and a second operand are INVALID, with a message. Parsing stops at
+ * --help, so that it helps whatever else is there. */
+WHIM_MUST_CHECK whim_err whim_options_parse(whim_options *options, whim_command command, int argc,
+                                            const char *const *argv, whim_diag *diag);
+
+/* The help of one command, wrapped to `width` columns, and the list of commands. */
+void whim_options_help(whim_str *out, whim_command command, int32_t width);
+void whim_commands_help(whim_str *out, int32_t width);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The help texts, made from the option table. */
+#include "engine/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MIN_WIDTH = 40, MAX_WIDTH = 100, LEFT = 28, LEFT_MAX = 64 };
+
+static const char *const group_titles[] = {
+#define WHIM_OPTION_GROUP(NAME, title) title,
+#include "engine/options.def"
+};
+
+static int32_t limit_width(int32_t width)
+{
+    return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
+}
+
+/* Append text word by word in the columns indent .. width - 1; the first line is already at `column`.
+ * Ends with a newline. */
+static void append_wrapped(whim_str *out, const char *text, int32_t column, int32_t indent,
+                           int32_t width)
+{
+    bool first = true;
+    for (const char *at = text; *at != '\0';) {
+        int32_t n = (int32_t)strcspn(at, " ");
+        if (!first && column + 1 + n > width) {
+            whim_str_printf(out, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        whim_str_printf(out, "%s%.*s", first ? "" : " ", n, at);
+        column += n + !first;
+        first = false;
+        at += n;
+        at += strspn(at, " ");
+    }
+    whim_str_append_char(out, '\n');
+}
+
+static void append_row(whim_str *out, const char *left, const char *text, int32_t width)
+{
+    int32_t column = (int32_t)strlen(left);
+    whim_str_append(out, left);
+    if (column > LEFT - 2) {
+        whim_str_append_char(out, '\n');
+        column = 0;
+    }
+    whim_str_printf(out, "%*s", LEFT - column, "");
+    append_wrapped(out, text, LEFT, LEFT, width);
+}
+
+static void append_option(whim_str *out, const whim_option_spec *spec, int32_t width)
+{
+    char left[LEFT_MAX], text[512], letter[8] = "    ";
+    bool on = spec->type == WHIM_OPTION_BOOL && spec->fallback != NULL;
+    if (spec->letter != 0) {
+        snprintf(letter, sizeof letter, "-%c, ", spec->letter);
+    }
+    snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, on ? "[no-]" : "", spec->name,
+             spec->metavar != NULL ? " " : "", spec->metavar != NULL ? spec->metavar : "");
+    if (spec->fallback != NULL) {
+        snprintf(text, sizeof text, "%s (default: %s)", spec->help, spec->fallback);
+    } else {
+        snprintf(text, sizeof text, "%s", spec->help);
+    }
+    append_row(out, left, text, width);
+}
+
+void whim_options_help(whim_str *out, whim_command command, int32_t width)
+{
+    const whim_command_spec *spec = whim_command_get(command);
+    int32_t n;
+    const whim_option_spec *options = whim_option_specs(&n);
+    width = limit_width(width);
+    whim_str_printf(out, "whimbrel %s %s%s[options]\n", spec->name,
+                    spec->operand != NULL ? spec->operand : "", spec->operand != NULL ? " " : "");
+    whim_str_append(out, "  ");
+    append_wrapped(out, spec->summary, 2, 2, width);
+    if (spec->operand != NULL) {
+        whim_str_append(out, "\n");
+        append_wrapped(out,
+                       "MODEL is a directory with config.json and *.safetensors, a .gguf file, or "
+                       "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
+                       "the default model in the user's cache.",
+                       0, 0, width);
+    }
+    for (int32_t group = 0; group < WHIM_OPTION_GROUP_COUNT; group++) {
+        bool titled = false;
+        for (int32_t i = 0; i < n; i++) {
+            if ((int32_t)options[i].group != group || options[i].help == NULL ||
+                (options[i].commands >> command & 1) == 0) {
+                continue;
+            }
+            if (!titled) {
+                whim_str_printf(out, "\n%s:\n", group_titles[group]);
+                titled = true;
+            }
+            append_option(out, &options[i], width);
+        }
+    }
+}
+
+void whim_commands_help(whim_str *out, int32_t width)
+{
+    width = limit_width(width);
+    append_wrapped(out, "whimbrel runs open-weight language models on the hardware you have.", 0, 0,
+                   width);
+    whim_str_append(out, "\nwhimbrel COMMAND [options]\n");
+    for (int32_t i = 0; i < WHIM_COMMAND_COUNT; i++) {
+        const whim_command_spec *spec = whim_command_get((whim_command)i);
+        char left[LEFT_MAX];
+        snprintf(left, sizeof left, "  %s%s%s", spec->name, spec->operand != NULL ? " " : "",
+                 spec->operand != NULL ? spec->operand : "");
+        append_row(out, left, spec->summary, width);
+    }
+    whim_str_append(out, "\n");
+    append_wrapped(out, "\"whimbrel COMMAND --help\" lists a command's options; \"whimbrel --version\" "
+                        "tells the version.",
+                   0, 0, width);
+}

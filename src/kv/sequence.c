@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Page lists of sequences. */
+#include "kv/sequence.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "ops/args/attn_args.h"
+
+#include <stddef.h>
+
+static int64_t pages_for(int64_t positions)
+{
+    return (positions + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
+}
+
+whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx)
+{
+    *seq = (whim_sequence){.max_page = pages_for(max_ctx)};
+    seq->pages = whim_alloc_array(seq->max_page, sizeof *seq->pages);
+    return seq->pages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+}
+
+void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool)
+{
+    whim_sequence_cut(seq, pool, 0);
+    whim_free(seq->pages);
+    *seq = (whim_sequence){0};
+}
+
+int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok)
+{
+    return pages_for(seq->len + n_tok) - seq->n_page;
+}
+
+whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_tok)
+{
+    int64_t needed = whim_sequence_pages_needed(seq, n_tok);
+    if (n_tok < 0 || seq->n_page + needed > seq->max_page) {
+        return WHIM_ERR_INVALID;
+    }
+    if (needed > pool->n_free) {
+        return WHIM_ERR_FULL;
+    }
+    for (int64_t i = 0; i < needed; i++) {
+        seq->pages[seq->n_page++] = whim_page_pool_take(pool);
+    }
+    seq->len += n_tok;
+    return WHIM_ERR_OK;
+}
+
+void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len)
+{
+    whim_check(len >= 0 && len <= seq->len);
+    while (seq->n_page > pages_for(len)) {
+        whim_page_pool_give(pool, seq->pages[--seq->n_page]);
+    }
+    seq->len = len;
+}
+
+int32_t whim_sequence_slot(const whim_sequence *seq, int64_t position)
+{
+    whim_assert(position >= 0 && position < seq->len);
+    return seq->pages[position / WHIM_KV_PAGE] * WHIM_KV_PAGE + (int32_t)(position % WHIM_KV_PAGE);
+}

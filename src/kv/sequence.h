@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sequence's place in the KV pool: its pages in order of position, and how many positions are
+ * filled. Accounting only.
+ * Invariant: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow.
+ * Threads: one owner. */
+#ifndef WHIM_KV_SEQUENCE_H
+#define WHIM_KV_SEQUENCE_H
+
+#include "base/err.h"
+#include "kv/page_pool.h"
+
+#include <stdint.h>
+
+typedef struct whim_sequence {
+    int32_t *pages; /* [max_page] */
+    int64_t n_page, max_page;
+    int64_t len; /* positions filled */
+} whim_sequence;
+
+WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx);
+
+/* Gives all pages back. */
+void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool);
+
+/* Pages that `n_tok` more positions would take from the pool. */
+int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok);
+
+/* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than max_ctx)
+ * change nothing. */
+WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_tok);
+
+/* Forget the positions from `len` on and give their pages back. */
+void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len);
+
+/* The slot (page * WHIM_KV_PAGE + place) of a filled position. */
+int32_t whim_sequence_slot(const whim_sequence *seq, int64_t position);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that one forward pass sees. Counts are constants of the call (or of a graph's bucket); what
+ * changes between replays of a graph lives in the device arrays, at fixed addresses.
+ *
+ * Rows are tokens of several sequences, one sequence after the other; prefill and decode mix freely.
+ * A bucket may be larger than the work: padding rows have token -1, position 0 and slot -1 and belong
+ * to no sequence; padding sequences have no rows and no keys; padding outputs have row -1. No row ever
+ * influences another sequence's rows. */
+#ifndef WHIM_LAYERS_BATCH_H
+#define WHIM_LAYERS_BATCH_H
+
+#include "base/check.h"
+#include "ops/args/attn_args.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct whim_batch {
+    int64_t n_row, n_seq, n_out, max_pages;
+    const int32_t *tokens;     /* [n_row] */
+    const int32_t *positions;  /* [n_row] */
+    const int32_t *slots;      /* [n_row]: where the row's key and value go */
+    const int32_t *q_start;    /* [n_seq + 1] */
+    const int32_t *kv_len;     /* [n_seq], rows of this pass included */
+    const int32_t *page_table; /* [n_seq, max_pages] */
+    const int32_t *out_rows;   /* [n_out]: rows whose logits are wanted */
+    whim_kv_view kv;           /* layer 0; layer l is at layer_offset + l * layer_bytes */
+    int64_t kv_layer_bytes;
+} whim_batch;
+
+/* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a
+ * bump without memory (whim_bump_measure) tells how much a pass needs. */
+typedef struct whim_bump {
+    char *base;
+    int64_t size, used, peak;
+} whim_bump;
+
+static inline whim_bump whim_bump_measure(void)
+{
+    return (whim_bump){.base = (char *)64, .size = INT64_MAX / 2};
+}
+
+/* Never NULL: running out means that the plan and the pass disagree, which is a bug. */
+static inline void *whim_bump_take(whim_bump *bump, int64_t bytes)
+{
+    int64_t rounded = (bytes + 63) / 64 * 64;
+    whim_check(bytes >= 0 && bump->size - bump->used >= rounded);
+    char *piece = bump->base + bump->used;
+    bump->used += rounded;
+    bump->peak = bump->used > bump->peak ? bump->used : bump->peak;
+    return piece;
+}
+
+enum { WHIM_MAX_CAPTURE = 16 };
+
+/* What a forward pass gives back. */
+typedef struct whim_out {
+    whim_bump *scratch; /* memory of the pass */
+    float *logits;      /* [n_out, n_vocab] */
+    /* Hidden states on request: the residual stream at the chosen boundaries. Boundary b is the input
+     * of layer b; boundary n_layer is the output of the last layer, before the final norm. */
+    int32_t n_capture;
+    int32_t boundary[WHIM_MAX_CAPTURE];
+    float *hidden; /* [n_capture, n_row, d_model] */
+} whim_out;
+
+#endif

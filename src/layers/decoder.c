@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pass of a dense decoder, in the order of the data. */
+#include "layers/decoder.h"
+
+#include "base/fmath.h"
+#include "ops/ops.h"
+
+/* Buffers of a pass, all F32, reused by every layer. */
+typedef struct pass {
+    const whim_decoder *dec;
+    whim_stream *s;
+    const whim_batch *batch;
+    float *x;       /* [n_row, d_model] the residual stream */
+    float *delta;   /* [n_row, d_model] what a block adds to it */
+    float *normed;  /* [n_row, d_model] */
+    float *cos_sin; /* [n_row, rotary_dim] */
+    float *qkv;     /* [n_row, (n_head + 2 n_kv) d_head] */
+    float *q;       /* [n_row, n_head, d_head] */
+    float *k, *v;   /* [n_row, n_kv, d_head] */
+    float *attn;    /* [n_row, n_head, d_head] */
+    float *gate;    /* [n_row, d_ff], then the activation */
+    float *up;      /* [n_row, d_ff] */
+} pass;
+
+static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
+{
+    return whim_bump_take(bump, n_row * n_col * (int64_t)sizeof(float));
+}
+
+static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
+                      whim_bump *bump)
+{
+    const whim_config *c = &dec->config;
+    int64_t n = batch->n_row, d = c->d_model, heads = c->n_head, kv = c->n_kv, dh = c->d_head;
+    *p = (pass){.dec = dec, .s = s, .batch = batch};
+    p->x = take_rows(bump, n, d);
+    p->delta = take_rows(bump, n, d);
+    p->normed = take_rows(bump, n, d);
+    p->cos_sin = take_rows(bump, n, c->rope.rotary_dim);
+    p->qkv = take_rows(bump, n, (heads + 2 * kv) * dh);
+    p->q = take_rows(bump, n, heads * dh);
+    p->k = take_rows(bump, n, kv * dh);
+    p->v = take_rows(bump, n, kv * dh);
+    p->attn = take_rows(bump, n, heads * dh);
+    p->gate = take_rows(bump, n, c->d_ff);
+    p->up = take_rows(bump, n, c->d_ff);
+}
+
+static whim_err project(const pass *p, const whim_projection *proj, const float *x, float *y,
+                        int64_t y_stride)
+{
+    return whim_op_linear(p->s, &(whim_linear_args){
+                                    .w = proj->w,
+                                    .x = x,
+                                    .x_stride = proj->w.k,
+                                    .bias = proj->bias,
+                                    .y = y,
+                                    .y_stride = y_stride,
+                                    .n_row = p->batch->n_row,
+                                });
+}
+
+/* normed = norm(x), after x += delta where a block has left one. */
+static whim_err norm_after(const pass *p, const float *w, bool add)
+{
+    int64_t d = p->dec->config.d_model;
+    float eps = p->dec->config.rms_eps;
+    if (!add) {
+        return whim_op_rmsnorm(p->s, &(whim_rmsnorm_args){
+                                         .x = p->x,
+                                         .x_stride = d,
+                                         .w = w,
+                                         .eps = eps,
+                                         .y = p->normed,
+                                         .y_stride = d,
+                                         .n_row = p->batch->n_row,
+                                         .n_col = d,
+                                     });
+    }
+    return whim_op_add_rmsnorm(p->s, &(whim_add_rmsnorm_args){
+                                         .x = p->x,
+                                         .x_stride = d,
+                                         .delta = p->delta,
+                                         .delta_stride = d,
+                                         .w = w,
+                                         .eps = eps,
+                                         .y = p->normed,
+                                         .y_stride = d,
+                                         .n_row = p->batch->n_row,
+                                         .n_col = d,
+                                     });
+}
+
+/* delta = attention(normed) */
+static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_t l)
+{
+    const whim_config *c = &p->dec->config;
+    const whim_batch *b = p->batch;
+    int64_t q_cols = (int64_t)c->n_head * c->d_head, kv_cols = (int64_t)c->n_kv * c->d_head;
+    int64_t width = q_cols + 2 * kv_cols;
+    whim_kv_view kv = b->kv;
+    kv.layer_offset += l * b->kv_layer_bytes;
+
+    WHIM_TRY(project(p, &layer->q, p->normed, p->qkv, width));
+    WHIM_TRY(project(p, &layer->k, p->normed, p->qkv + q_cols, width));
+    WHIM_TRY(project(p, &layer->v, p->normed, p->qkv + q_cols + kv_cols, width));
+    WHIM_TRY(whim_op_split_qkv_rmsnorm_rope(p->s, &(whim_split_qkv_rmsnorm_rope_args){
+                                                      .qkv = p->qkv,
+                                                      .qkv_stride = width,
+                                                      .q_norm = layer->q_norm,
+                                                      .k_norm = layer->k_norm,
+                                                      .eps = c->rms_eps,
+                                                      .cos_sin = p->cos_sin,
+                                                      .q = p->q,
+                                                      .k = p->k,
+                                                      .v = p->v,
+                                                      .n_row = b->n_row,
+                                                      .n_head = c->n_head,
+                                                      .n_kv = c->n_kv,
+                                                      .d_head = c->d_head,
+                                                      .n_freq = c->rope.rotary_dim / 2,
+                                                  }));
+    WHIM_TRY(whim_op_kv_write(p->s, &(whim_kv_write_args){
+                                        .kv = kv,
+                                        .k = p->k,
+                                        .v = p->v,
+                                        .slots = b->slots,
+                                        .n_row = b->n_row,
+                                    }));
+    WHIM_TRY(whim_op_attn_paged(p->s, &(whim_attn_paged_args){
+                                          .kv = kv,
+                                          .q = p->q,
+                                          .q_start = b->q_start,
+                                          .kv_len = b->kv_len,
+                                          .positions = b->positions,
+                                          .page_table = b->page_table,
+                                          .out = p->attn,
+                                          .scale = 1.0f / sqrtf((float)c->d_head),
+                                          .causal = true,
+                                          .n_row = b->n_row,
+                                          .n_seq = b->n_seq,
+                                          .n_head = c->n_head,
+                                          .max_pages = b->max_pages,
+                                      }));
+    return project(p, &layer->o, p->attn, p->delta, c->d_model);
+}
+
+/* delta = mlp(normed) */
+static whim_err mlp(const pass *p, const whim_decoder_layer *layer)
+{
+    int64_t ff = p->dec->config.d_ff;
+    WHIM_TRY(project(p, &layer->gate, p->normed, p->gate, ff));
+    WHIM_TRY(project(p, &layer->up, p->normed, p->up, ff));
+    WHIM_TRY(whim_op_swiglu(p->s, &(whim_swiglu_args){
+                                      .gate = p->gate,
+                                      .gate_stride = ff,
+                                      .up = p->up,
+                                      .up_stride = ff,
+                                      .y = p->gate,
+                                      .y_stride = ff,
+                                      .n_row = p->batch->n_row,
+                                      .n_col = ff,
+                                  }));
+    return project(p, &layer->down, p->gate, p->delta, p->dec->config.d_model);
+}
+
+/* Copy the residual stream out where boundary `b` was asked for. */
+static whim_err capture(const pass *p, int32_t b, const whim_out *out)
+{
+    int64_t d = p->dec->config.d_model, n = p->batch->n_row;
+    for (int32_t i = 0; i < out->n_capture; i++) {
+        if (out->boundary[i] == b) {
+            WHIM_TRY(whim_op_gather_rows(p->s, &(whim_gather_rows_args){
+                                                   .x = p->x,
+                                                   .x_stride = d,
+                                                   .y = out->hidden + i * n * d,
+                                                   .y_stride = d,
+                                                   .n_src = n,
+                                                   .n_row = n,
+                                                   .n_col = d,
+                                               }));
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* logits = head(norm(x)) for the rows asked for only. */
+static whim_err head(const pass *p, whim_out *out)
+{
+    const whim_decoder *dec = p->dec;
+    int64_t d = dec->config.d_model, n_out = p->batch->n_out;
+    float *rows = take_rows(out->scratch, n_out, d);
+    WHIM_TRY(whim_op_gather_rows(p->s, &(whim_gather_rows_args){
+                                           .x = p->x,
+                                           .x_stride = d,
+                                           .rows = p->batch->out_rows,
+                                           .y = rows,
+                                           .y_stride = d,
+                                           .n_src = p->batch->n_row,
+                                           .n_row = n_out,
+                                           .n_col = d,
+                                       }));
+    WHIM_TRY(whim_op_rmsnorm(p->s, &(whim_rmsnorm_args){
+                                       .x = rows,
+                                       .x_stride = d,
+                                       .w = dec->final_norm,
+                                       .eps = dec->config.rms_eps,
+                                       .y = rows,
+                                       .y_stride = d,
+                                       .n_row = n_out,
+                                       .n_col = d,
+                                   }));
+    return whim_op_linear(p->s, &(whim_linear_args){
+                                    .w = dec->config.tied_head ? dec->embed : dec->head,
+                                    .x = rows,
+                                    .x_stride = d,
+                                    .y = out->logits,
+                                    .y_stride = dec->config.n_vocab,
+                                    .n_row = n_out,
+                                });
+}
+
+static whim_err start(const pass *p)
+{
+    const whim_decoder *dec = p->dec;
+    const whim_batch *b = p->batch;
+    WHIM_TRY(whim_op_rope_table(p->s, &(whim_rope_table_args){
+                                          .positions = b->positions,
+                                          .freqs = dec->rope_freqs,
+                                          .scale = dec->rope_scale,
+                                          .cos_sin = p->cos_sin,
+                                          .n_row = b->n_row,
+                                          .n_freq = dec->config.rope.rotary_dim / 2,
+                                      }));
+    return whim_op_embed(p->s, &(whim_embed_args){
+                                   .w = dec->embed,
+                                   .ids = b->tokens,
+                                   .y = p->x,
+                                   .y_stride = dec->config.d_model,
+                                   .n_row = b->n_row,
+                               });
+}
+
+whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
+                              whim_out *out)
+{
+    if (batch->n_row == 0) {
+        return WHIM_ERR_OK;
+    }
+    pass p;
+    pass_init(&p, dec, s, batch, out->scratch);
+    WHIM_TRY(start(&p));
+    for (int32_t l = 0; l < dec->config.n_layer; l++) {
+        const whim_decoder_layer *layer = &dec->layers[l];
+        WHIM_TRY(norm_after(&p, layer->attn_norm, l > 0));
+        WHIM_TRY(capture(&p, l, out));
+        WHIM_TRY(attention(&p, layer, l));
+        WHIM_TRY(norm_after(&p, layer->mlp_norm, true));
+        WHIM_TRY(mlp(&p, layer));
+    }
+    int64_t d = dec->config.d_model;
+    WHIM_TRY(whim_op_add(s, &(whim_add_args){
+                                .x = p.x,
+                                .x_stride = d,
+                                .y = p.delta,
+                                .y_stride = d,
+                                .n_row = batch->n_row,
+                                .n_col = d,
+                            }));
+    WHIM_TRY(capture(&p, dec->config.n_layer, out));
+    return head(&p, out);
+}

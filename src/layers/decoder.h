@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dense pre-norm decoder that Llama and its relatives are:
+ *     x = embedding; per layer: x += attention(norm(x)); x += mlp(norm(x)); logits = head(norm(x))
+ * with grouped-query attention over paged KV, rotary positions and a SwiGLU MLP. A model file says how
+ * its architecture differs (whim_decoder_traits); the pass itself is here.
+ * Threads: as the stream. */
+#ifndef WHIM_LAYERS_DECODER_H
+#define WHIM_LAYERS_DECODER_H
+
+#include "base/arena.h"
+#include "device/device.h"
+#include "layers/batch.h"
+#include "weights/bind.h"
+#include "weights/config.h"
+
+#include <stdbool.h>
+
+typedef struct whim_decoder_traits {
+    bool qk_norm; /* each head of q and k is normalised before it is rotated */
+} whim_decoder_traits;
+
+/* y = x w^T (+ bias) */
+typedef struct whim_projection {
+    whim_weight w;
+    const float *bias; /* [n], or NULL */
+} whim_projection;
+
+typedef struct whim_decoder_layer {
+    const float *attn_norm; /* [d_model] */
+    whim_projection q;      /* [n_head * d_head, d_model] */
+    whim_projection k, v;   /* [n_kv * d_head, d_model] */
+    whim_projection o;      /* [d_model, n_head * d_head] */
+    const float *q_norm;    /* [d_head], or NULL */
+    const float *k_norm;    /* [d_head], or NULL */
+    const float *mlp_norm;  /* [d_model] */
+    whim_projection gate, up; /* [d_ff, d_model] */
+    whim_projection down;     /* [d_model, d_ff] */
+} whim_decoder_layer;
+
+typedef struct whim_decoder {
+    whim_config config;
+    whim_weight embed; /* [n_vocab, d_model] */
+    whim_weight head;  /* [n_vocab, d_model]; unused when tied */
+    const float *final_norm;
+    const void *rope_freqs; /* double [rotary_dim / 2] */
+    double rope_scale;
+    whim_decoder_layer *layers; /* [n_layer] */
+} whim_decoder;
+
+/* Make a decoder in `arena` and declare its tensors under their Hugging Face names. */
+WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
+                                           const whim_decoder_traits *traits, whim_arena *arena,
+                                           whim_binder *binder, whim_decoder **out,
+                                           whim_diag *diag);
+
+/* Queue one pass. */
+WHIM_MUST_CHECK whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s,
+                                              const whim_batch *batch, whim_out *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model architecture: one file in this folder that exports one `const whim_model_def
+ * whim_model_<file>`; the build lists the folder, there is nothing else to edit.
+ * A model has no I/O, no device names and no way to the outside but its arguments.
+ * Threads: a model belongs to the thread of its stream. */
+#ifndef WHIM_MODELS_MODEL_H
+#define WHIM_MODELS_MODEL_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "device/device.h"
+#include "layers/batch.h"
+#include "weights/bind.h"
+#include "weights/config.h"
+
+typedef struct whim_model whim_model;
+
+typedef struct whim_model_def {
+    const char *arch; /* whim_config.arch */
+
+    /* Refuse what this file cannot do; nothing is allocated yet. */
+    whim_err (*configure)(const whim_config *config, whim_diag *diag);
+
+    /* Make the model in `arena` and declare all its tensors. */
+    whim_err (*bind)(const whim_config *config, whim_arena *arena, whim_binder *binder,
+                     whim_model **out, whim_diag *diag);
+
+    /* Queue one pass. A batch with no rows is legal and queues nothing. */
+    whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
+} whim_model_def;
+
+/* The architecture's definition; NOT_FOUND lists the known ones in diag. */
+WHIM_MUST_CHECK whim_err whim_model_find(const char *arch, const whim_model_def **out,
+                                         whim_diag *diag);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The architectures of this build. The build lists the folder in models.inc. */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define X(name) extern const whim_model_def whim_model_##name;
+#include "models.inc"
+#undef X
+
+static const whim_model_def *const model_list[] = {
+#define X(name) &whim_model_##name,
+#include "models.inc"
+#undef X
+};
+
+whim_err whim_model_find(const char *arch, const whim_model_def **out, whim_diag *diag)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < sizeof model_list / sizeof model_list[0]; i++) {
+        if (strcmp(model_list[i]->arch, arch) == 0) {
+            *out = model_list[i];
+            return WHIM_ERR_OK;
+        }
+        size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s", at > 0 ? ", " : "", model_list[i]->arch);
+    }
+    return whim_fail(diag, WHIM_ERR_NOT_FOUND, "no model of architecture '%s'; this build has: %s",
+                     arch, known);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of attention over paged keys and values. All pointers are device memory.
+ *
+ * A page holds the keys and values of WHIM_KV_PAGE consecutive positions, aligned to that number, for
+ * all layers; position p of a sequence lives in its page p / WHIM_KV_PAGE at place p % WHIM_KV_PAGE. A
+ * slot is page * WHIM_KV_PAGE + place. The layout inside a page's layer belongs to the backend:
+ * kv_write writes it, kv_read and attn_paged read it, everyone else copies or zeroes whole pages. */
+#ifndef WHIM_OPS_ARGS_ATTN_ARGS_H
+#define WHIM_OPS_ARGS_ATTN_ARGS_H
+
+#include "tensor/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    WHIM_KV_PAGE = 32,     /* positions in a page */
+    WHIM_KV_SEGMENT = 512, /* keys that attention reduces at once, counted from position 0 */
+};
+
+/* One layer's keys and values inside the page pool. */
+typedef struct whim_kv_view {
+    void *pages;          /* page 0 of the pool */
+    int64_t page_stride;  /* bytes from page to page (all layers) */
+    int64_t layer_offset; /* bytes from a page's start to this layer's part */
+    int64_t n_kv, d_head;
+    whim_dtype dtype; /* F32, BF16 or F16 */
+} whim_kv_view;
+
+/* Bytes of one layer's part of a page: keys and values. */
+static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_dtype dtype)
+{
+    return 2 * WHIM_KV_PAGE * n_kv * whim_dtype_row_bytes(dtype, d_head);
+}
+
+/* Store rows of keys and values, rounded to the KV type; out-of-range values saturate to the largest
+ * finite ones and NaN becomes 0, so that a masked position can never poison a sum. A negative slot is
+ * padding and is skipped. Slots of a call are distinct. */
+typedef struct whim_kv_write_args {
+    whim_kv_view kv;
+    const float *k;       /* [n_row, n_kv, d_head] */
+    const float *v;       /* [n_row, n_kv, d_head] */
+    const int32_t *slots; /* [n_row] */
+    int64_t n_row;
+} whim_kv_write_args;
+
+/* The inverse: rows of stored keys and values as F32; a negative slot gives zeros. */
+typedef struct whim_kv_read_args {
+    whim_kv_view kv;
+    const int32_t *slots; /* [n_row] */
+    float *k;             /* [n_row, n_kv, d_head] */
+    float *v;             /* [n_row, n_kv, d_head] */
+    int64_t n_row;
+} whim_kv_read_args;
+
+/* Zero whole pages (all layers); negative ids are skipped. */
+typedef struct whim_page_zero_args {
+    void *pages;
+    int64_t page_bytes;
+    const int32_t *ids; /* [n_id] */
+    int64_t n_id;
+} whim_page_zero_args;
+
+/* Attention of query rows over their sequences' pages (ops/ref/attn_ref.c has the exact order).
+ * Rows q_start[s] .. q_start[s+1]-1 belong to sequence s; rows after q_start[n_seq] get zeros.
+ * A row at position p sees keys lo .. hi-1: hi = causal ? min(p + 1, kv_len[s]) : kv_len[s];
+ * lo = window > 0 ? max(0, p + 1 - window) : 0. A row that sees no key gets zeros.
+ * KV head of query head h: h / (n_head / n_kv). */
+typedef struct whim_attn_paged_args {
+    whim_kv_view kv;
+    const float *q;            /* [n_row, n_head, d_head] */
+    const int32_t *q_start;    /* [n_seq + 1] */
+    const int32_t *kv_len;     /* [n_seq]: keys stored, those of this step included */
+    const int32_t *positions;  /* [n_row] */
+    const int32_t *page_table; /* [n_seq, max_pages] */
+    float *out;                /* [n_row, n_head, d_head] */
+    float scale;
+    bool causal;
+    int32_t window; /* 0: none */
+    int64_t n_row, n_seq, n_head, max_pages;
+} whim_attn_paged_args;
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of the ops on weight matrices. All pointers are device memory; strides are in elements.
+ * Rows are independent: the bits of a row never depend on the other rows of the call. */
+#ifndef WHIM_OPS_ARGS_LINEAR_ARGS_H
+#define WHIM_OPS_ARGS_LINEAR_ARGS_H
+
+#include "tensor/dtype.h"
+#include "tensor/quant.h"
+
+#include <stdint.h>
+
+/* A packed weight matrix, [n outputs, k inputs], in the layout that the device's pack_weight wrote. */
+typedef struct whim_weight {
+    whim_dtype dtype;
+    int64_t n, k;
+    const void *data;
+} whim_weight;
+
+/* y[r] = row ids[r] of w, as F32. An id outside 0 .. n-1 gives a row of zeros (padding). */
+typedef struct whim_embed_args {
+    whim_weight w;
+    const int32_t *ids; /* [n_row] */
+    float *y;           /* [n_row, k] */
+    int64_t y_stride;
+    int64_t n_row;
+} whim_embed_args;
+
+/* int8 activations: blocks of 32 along k, each with an F32 scale (tensor/unpack.h has the formula). */
+typedef struct whim_quantize_q8_args {
+    const float *x; /* [n_row, k], k a multiple of 32 */
+    int64_t x_stride;
+    whim_q8_block *y; /* [n_row, k / 32] */
+    int64_t n_row, k;
+} whim_quantize_q8_args;
+
+/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. Block types: x is
+ * quantised as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes last. */
+typedef struct whim_linear_args {
+    whim_weight w;
+    const float *x; /* [n_row, k] */
+    int64_t x_stride;
+    const float *bias; /* [n], or NULL */
+    float *y;          /* [n_row, n]; must not overlap x */
+    int64_t y_stride;
+    int64_t n_row;
+} whim_linear_args;
+
+#endif

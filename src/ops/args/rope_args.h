@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of the rotary-position ops. All pointers are device memory; strides are in elements. */
+#ifndef WHIM_OPS_ARGS_ROPE_ARGS_H
+#define WHIM_OPS_ARGS_ROPE_ARGS_H
+
+#include <stdint.h>
+
+/* cos and sin of position * freq, angle in double, times scale: made once per step for all layers. */
+typedef struct whim_rope_table_args {
+    const int32_t *positions; /* [n_row] */
+    const double *freqs;      /* [n_freq], n_freq = rotary_dim / 2 */
+    double scale;             /* 1, or YaRN's attention factor */
+    float *cos_sin;           /* [n_row, 2 * n_freq]: all cosines, then all sines */
+    int64_t n_row, n_freq;
+} whim_rope_table_args;
+
+/* Rotate the first 2 * n_freq dimensions of every head in place, half-split:
+ * (a, b) = (x[i], x[i + n_freq]) -> (a cos - b sin, b cos + a sin), each by one product and one fma. */
+typedef struct whim_rope_args {
+    float *x; /* [n_row, n_head, d_head], in and out */
+    int64_t x_stride;
+    const float *cos_sin; /* [n_row, 2 * n_freq] */
+    int64_t n_row, n_head, d_head, n_freq;
+} whim_rope_args;
+
+/* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate. */
+typedef struct whim_split_qkv_rmsnorm_rope_args {
+    const float *qkv; /* [n_row, (n_head + 2 n_kv) d_head] */
+    int64_t qkv_stride;
+    const float *bias;   /* [(n_head + 2 n_kv) d_head], or NULL */
+    const float *q_norm; /* [d_head], or NULL: no norm of q and k */
+    const float *k_norm; /* [d_head], NULL exactly when q_norm is */
+    float eps;
+    const float *cos_sin; /* [n_row, 2 * n_freq] */
+    float *q;             /* [n_row, n_head, d_head], dense */
+    float *k;             /* [n_row, n_kv, d_head], dense */
+    float *v;             /* [n_row, n_kv, d_head], dense */
+    int64_t n_row, n_head, n_kv, d_head, n_freq;
+} whim_split_qkv_rmsnorm_rope_args;
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of the ops that work row by row on F32 matrices. All pointers are device memory; strides
+ * are in elements. Unless said otherwise outputs must not overlap inputs, but may be the same matrix
+ * where a row is replaced in place (same pointer, same stride). */
+#ifndef WHIM_OPS_ARGS_ROW_ARGS_H
+#define WHIM_OPS_ARGS_ROW_ARGS_H
+
+#include <stdint.h>
+
+/* y = x / sqrt(mean(x^2) + eps) * w, the sum of squares in 16 lanes (base/fmath.h). In place is fine. */
+typedef struct whim_rmsnorm_args {
+    const float *x; /* [n_row, n_col] */
+    int64_t x_stride;
+    const float *w; /* [n_col] */
+    float eps;
+    float *y; /* [n_row, n_col] */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_rmsnorm_args;
+
+/* x += y. A y_stride of 0 adds the same row to all (a bias). */
+typedef struct whim_add_args {
+    float *x; /* [n_row, n_col], in and out */
+    int64_t x_stride;
+    const float *y; /* [n_row, n_col] or [n_col] */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_add_args;
+
+/* x += delta; y = rmsnorm(x): the seam between two blocks of a layer. */
+typedef struct whim_add_rmsnorm_args {
+    float *x; /* [n_row, n_col], in and out: the residual stream */
+    int64_t x_stride;
+    const float *delta; /* [n_row, n_col] */
+    int64_t delta_stride;
+    const float *w; /* [n_col] */
+    float eps;
+    float *y; /* [n_row, n_col] */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_add_rmsnorm_args;
+
+/* y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. */
+typedef struct whim_swiglu_args {
+    const float *gate; /* [n_row, n_col] */
+    int64_t gate_stride;
+    const float *up; /* [n_row, n_col] */
+    int64_t up_stride;
+    float *y; /* [n_row, n_col] */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_swiglu_args;
+
+/* y[i] = x[rows[i]], or x[i] when rows is NULL. A row id outside 0 .. n_src-1 gives zeros. */
+typedef struct whim_gather_rows_args {
+    const float *x; /* [n_src, n_col] */
+    int64_t x_stride;
+    const int32_t *rows; /* [n_row], or NULL */
+    float *y;            /* [n_row, n_col] */
+    int64_t y_stride;
+    int64_t n_src, n_row, n_col;
+} whim_gather_rows_args;
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Argument checks of all ops: shapes, strides and types that the host can see. Pointers may be NULL
+ * only where nothing would be read or written. */
+#include "ops/ops.h"
+
+#define REQUIRE(cond)                \
+    do {                             \
+        if (!(cond)) {               \
+            return WHIM_ERR_INVALID; \
+        }                            \
+    } while (0)
+
+/* A [n_row, n_col] matrix of rows `stride` apart. */
+static bool matrix_ok(const void *data, int64_t n_row, int64_t n_col, int64_t stride)
+{
+    if (n_row < 0 || n_col < 0) {
+        return false;
+    }
+    int64_t extent;
+    if (__builtin_mul_overflow(n_row, stride, &extent) || extent > INT64_MAX / 8) {
+        return false;
+    }
+    return n_row == 0 || n_col == 0 || (data != NULL && stride >= n_col);
+}
+
+static bool weight_ok(const whim_weight *w)
+{
+    if (w->dtype < 0 || w->dtype >= WHIM_DTYPE_COUNT || w->n < 0 || w->k < 0) {
+        return false;
+    }
+    const whim_dtype_info *info = whim_dtype_get(w->dtype);
+    return info->kind != WHIM_DTYPE_KIND_INT && w->k % info->block_elems == 0 &&
+           (w->data != NULL || w->n == 0 || w->k == 0);
+}
+
+static bool kv_ok(const whim_kv_view *kv)
+{
+    bool type_ok = kv->dtype == WHIM_DTYPE_F32 || kv->dtype == WHIM_DTYPE_BF16 ||
+                   kv->dtype == WHIM_DTYPE_F16;
+    return type_ok && kv->n_kv > 0 && kv->d_head > 0 && kv->layer_offset >= 0 &&
+           kv->page_stride - kv->layer_offset >=
+               whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->dtype) &&
+           kv->pages != NULL;
+}
+
+whim_err whim_embed_check(const whim_embed_args *a)
+{
+    REQUIRE(weight_ok(&a->w));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->w.k, a->y_stride));
+    REQUIRE(a->ids != NULL || a->n_row == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_quantize_q8_check(const whim_quantize_q8_args *a)
+{
+    REQUIRE(a->k >= 0 && a->k % 32 == 0);
+    REQUIRE(matrix_ok(a->x, a->n_row, a->k, a->x_stride));
+    REQUIRE(a->y != NULL || a->n_row == 0 || a->k == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_linear_check(const whim_linear_args *a)
+{
+    REQUIRE(weight_ok(&a->w));
+    REQUIRE(matrix_ok(a->x, a->n_row, a->w.k, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->w.n, a->y_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rmsnorm_check(const whim_rmsnorm_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(a->w != NULL || a->n_col == 0);
+    REQUIRE(a->eps >= 0.0f);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_add_check(const whim_add_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    int64_t y_rows = a->y_stride == 0 && a->n_row > 0 ? 1 : a->n_row;
+    REQUIRE(matrix_ok(a->y, y_rows, a->n_col, a->y_stride == 0 ? a->n_col : a->y_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_add_rmsnorm_check(const whim_add_rmsnorm_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->delta, a->n_row, a->n_col, a->delta_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(a->w != NULL || a->n_col == 0);
+    REQUIRE(a->eps >= 0.0f);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_swiglu_check(const whim_swiglu_args *a)
+{
+    REQUIRE(matrix_ok(a->gate, a->n_row, a->n_col, a->gate_stride));
+    REQUIRE(matrix_ok(a->up, a->n_row, a->n_col, a->up_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_gather_rows_check(const whim_gather_rows_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_src, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rope_table_check(const whim_rope_table_args *a)
+{
+    REQUIRE(a->n_freq >= 0);
+    REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
+    REQUIRE((a->positions != NULL && a->freqs != NULL) || a->n_row == 0 || a->n_freq == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rope_check(const whim_rope_args *a)
+{
+    REQUIRE(a->n_head >= 0 && a->d_head >= 0 && a->n_freq >= 0);
+    REQUIRE(2 * a->n_freq <= a->d_head);
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_head * a->d_head, a->x_stride));
+    REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_split_qkv_rmsnorm_rope_check(const whim_split_qkv_rmsnorm_rope_args *a)
+{
+    REQUIRE(a->n_head > 0 && a->n_kv > 0 && a->d_head > 0 && a->n_freq >= 0);
+    REQUIRE(2 * a->n_freq <= a->d_head && a->eps >= 0.0f);
+    REQUIRE((a->q_norm == NULL) == (a->k_norm == NULL));
+    int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
+    REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
+    REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_kv_write_check(const whim_kv_write_args *a)
+{
+    REQUIRE(kv_ok(&a->kv) && a->n_row >= 0);
+    REQUIRE((a->k != NULL && a->v != NULL && a->slots != NULL) || a->n_row == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_kv_read_check(const whim_kv_read_args *a)
+{
+    REQUIRE(kv_ok(&a->kv) && a->n_row >= 0);
+    REQUIRE((a->k != NULL && a->v != NULL && a->slots != NULL) || a->n_row == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_page_zero_check(const whim_page_zero_args *a)
+{
+    REQUIRE(a->n_id >= 0 && a->page_bytes >= 0);
+    REQUIRE((a->pages != NULL && a->ids != NULL) || a->n_id == 0 || a->page_bytes == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_attn_paged_check(const whim_attn_paged_args *a)
+{
+    REQUIRE(kv_ok(&a->kv) && a->n_row >= 0 && a->n_seq >= 0 && a->max_pages >= 0);
+    REQUIRE(a->n_head > 0 && a->n_head % a->kv.n_kv == 0 && a->window >= 0);
+    REQUIRE((a->q != NULL && a->out != NULL && a->positions != NULL) || a->n_row == 0);
+    REQUIRE((a->q_start != NULL && a->kv_len != NULL) || a->n_seq == 0);
+    REQUIRE(a->page_table != NULL || a->n_seq == 0 || a->max_pages == 0);
+    return WHIM_ERR_OK;
+}

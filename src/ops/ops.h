@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The op table and its callers, all made from ops.def. An op has one signature,
+ *     whim_err op(whim_stream *, const whim_<op>_args *)
+ * and is called as whim_op_<op>(stream, &(whim_<op>_args){...}). The caller checks the arguments that
+ * the host can see; what lives in device memory is the caller's promise.
+ * Threads: as the stream. */
+#ifndef WHIM_OPS_OPS_H
+#define WHIM_OPS_OPS_H
+
+#include "base/err.h"
+#include "device/device.h"
+#include "ops/args/attn_args.h"
+#include "ops/args/linear_args.h"
+#include "ops/args/rope_args.h"
+#include "ops/args/row_args.h"
+
+#define WHIM_PRIM(name) WHIM_OP(name)
+#define WHIM_FUSED(name) WHIM_OP(name)
+
+typedef enum whim_op {
+#define WHIM_OP(name) WHIM_OP_##name,
+#include "ops/ops.def"
+#undef WHIM_OP
+    WHIM_OP_COUNT
+} whim_op;
+
+typedef struct whim_ops {
+#define WHIM_OP(name) whim_err (*name)(whim_stream *, const whim_##name##_args *);
+#include "ops/ops.def"
+#undef WHIM_OP
+} whim_ops;
+
+/* Argument checks: WHIM_ERR_INVALID for a shape, stride or type that no implementation may see. */
+#define WHIM_OP(name) WHIM_MUST_CHECK whim_err whim_##name##_check(const whim_##name##_args *args);
+#include "ops/ops.def"
+#undef WHIM_OP
+
+/* The callers: check, then the stream's own implementation. */
+#define WHIM_OP(name)                                                                       \
+    WHIM_MUST_CHECK static inline whim_err whim_op_##name(whim_stream *s,                   \
+                                                          const whim_##name##_args *args)   \
+    {                                                                                       \
+        WHIM_TRY(whim_##name##_check(args));                                                \
+        return s->ops->name(s, args);                                                       \
+    }
+#include "ops/ops.def"
+#undef WHIM_OP
+
+/* The name of an op, and whether it is a fused one. */
+const char *whim_op_name(whim_op op);
+bool whim_op_is_fused(whim_op op);
+
+/* Call op number `op` with type-erased arguments (graph replay, test harness). */
+WHIM_MUST_CHECK whim_err whim_op_call(whim_stream *s, whim_op op, const void *args);
+
+/* Bytes of the argument struct of an op; the largest is WHIM_OP_ARGS_MAX. */
+int64_t whim_op_args_bytes(whim_op op);
+enum { WHIM_OP_ARGS_MAX = 192 };
+
+/* Fill the holes of a backend's table: fused ops get their compositions; a primitive without a kernel
+ * is refused, and diag names all that are missing. */
+WHIM_MUST_CHECK whim_err whim_ops_fill(whim_ops *table, const char *backend, whim_diag *diag);
+
+/* The law: primitives in plain C, fused ops as compositions of them. */
+const whim_ops *whim_ops_law(void);
+
+/* A stream that runs every op at once on the law's table, on host memory. */
+void whim_law_stream_init(whim_stream *s);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The law of attention over paged keys and values.
+ *
+ * Order, for one query row and head, over the keys lo .. hi-1 that the row sees:
+ *  1. q' = q * scale, rounded to BF16 when the KV type is BF16.
+ *  2. Keys are cut into segments of 512 counted from position 0; a segment without visible keys is
+ *     skipped. In a segment: scores s_j = sum over d in order by fma; m = max; p_j = exp(s_j - m);
+ *     l = sum of p_j in 16 lanes, key j in lane j mod 16; p'_j = p_j rounded to BF16 when the KV type
+ *     is; o = sum over keys in order of fma(p'_j, v_j).
+ *  3. Segments merge in order: M' = max(M, m), a = exp(M - M'), b = exp(m - M'),
+ *     L' = fma(L, a, l * b), O' = fma(O, a, o * b). The result is O / L.
+ * The law's page layout: [K|V][place][n_kv][d_head]. */
+#include "base/fmath.h"
+#include "ops/ref/ref.h"
+#include "tensor/half.h"
+
+#include <string.h>
+
+/* The element (place, head, i) of the keys (which = 0) or values (1) of a page. */
+static void *kv_at(const whim_kv_view *kv, int64_t page, int which, int64_t place, int64_t head,
+                   int64_t i)
+{
+    int64_t elem = ((which * WHIM_KV_PAGE + place) * kv->n_kv + head) * kv->d_head + i;
+    return (char *)kv->pages + page * kv->page_stride + kv->layer_offset +
+           whim_dtype_row_bytes(kv->dtype, elem);
+}
+
+static void kv_store(const whim_kv_view *kv, void *dst, float value)
+{
+    if (kv->dtype == WHIM_DTYPE_F32) {
+        *(float *)dst = whim_f32_sat(value);
+    } else if (kv->dtype == WHIM_DTYPE_BF16) {
+        *(uint16_t *)dst = whim_f32_to_bf16_sat(value);
+    } else {
+        *(uint16_t *)dst = whim_f32_to_f16_sat(value);
+    }
+}
+
+static float kv_load(const whim_kv_view *kv, const void *src)
+{
+    if (kv->dtype == WHIM_DTYPE_F32) {
+        return *(const float *)src;
+    }
+    uint16_t bits = *(const uint16_t *)src;
+    return kv->dtype == WHIM_DTYPE_BF16 ? whim_bf16_to_f32(bits) : whim_f16_to_f32(bits);
+}
+
+whim_err whim_ref_kv_write(whim_stream *s, const whim_kv_write_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        if (a->slots[r] < 0) {
+            continue;
+        }
+        int64_t page = a->slots[r] / WHIM_KV_PAGE, place = a->slots[r] % WHIM_KV_PAGE;
+        for (int64_t h = 0; h < a->kv.n_kv; h++) {
+            for (int64_t i = 0; i < a->kv.d_head; i++) {
+                int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head + i;
+                kv_store(&a->kv, kv_at(&a->kv, page, 0, place, h, i), a->k[at]);
+                kv_store(&a->kv, kv_at(&a->kv, page, 1, place, h, i), a->v[at]);
+            }
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_kv_read(whim_stream *s, const whim_kv_read_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        int64_t page = a->slots[r] / WHIM_KV_PAGE, place = a->slots[r] % WHIM_KV_PAGE;
+        for (int64_t h = 0; h < a->kv.n_kv; h++) {
+            for (int64_t i = 0; i < a->kv.d_head; i++) {
+                int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head + i;
+                bool pad = a->slots[r] < 0;
+                a->k[at] = pad ? 0.0f : kv_load(&a->kv, kv_at(&a->kv, page, 0, place, h, i));
+                a->v[at] = pad ? 0.0f : kv_load(&a->kv, kv_at(&a->kv, page, 1, place, h, i));
+            }
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_page_zero(whim_stream *s, const whim_page_zero_args *a)
+{
+    (void)s;
+    for (int64_t i = 0; i < a->n_id; i++) {
+        if (a->ids[i] >= 0) {
+            memset((char *)a->pages + a->ids[i] * a->page_bytes, 0, (size_t)a->page_bytes);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* One row, one head; the running state of step 3 lives in max, sum and out. */
+typedef struct attn_row {
+    const whim_attn_paged_args *a;
+    const int32_t *pages; /* this sequence's row of the page table */
+    const float *q;       /* [d_head] */
+    float *out;           /* [d_head] */
+    int64_t head;         /* KV head */
+    float max, sum;
+    bool started;
+} attn_row;
+
+static float round_like_kv(const whim_kv_view *kv, float x)
+{
+    return kv->dtype == WHIM_DTYPE_BF16 ? whim_bf16_to_f32(whim_f32_to_bf16(x)) : x;
+}
+
+static float attn_score(const attn_row *row, int64_t key)
+{
+    const whim_kv_view *kv = &row->a->kv;
+    int64_t page = row->pages[key / WHIM_KV_PAGE];
+    float acc = 0.0f;
+    for (int64_t i = 0; i < kv->d_head; i++) {
+        float q = round_like_kv(kv, row->q[i] * row->a->scale);
+        float k = kv_load(kv, kv_at(kv, page, 0, key % WHIM_KV_PAGE, row->head, i));
+        acc = whim_fmaf(q, k, acc);
+    }
+    return acc;
+}
+
+static float attn_values(const attn_row *row, const float *p, int64_t first, int64_t n, int64_t i)
+{
+    const whim_kv_view *kv = &row->a->kv;
+    float acc = 0.0f;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t page = row->pages[(first + j) / WHIM_KV_PAGE];
+        const void *at = kv_at(kv, page, 1, (first + j) % WHIM_KV_PAGE, row->head, i);
+        acc = whim_fmaf(round_like_kv(kv, p[j]), kv_load(kv, at), acc);
+    }
+    return acc;
+}
+
+/* Keys first .. first + n - 1, all in one segment. */
+static void attn_segment(attn_row *row, int64_t first, int64_t n)
+{
+    float p[WHIM_KV_SEGMENT];
+    float max = -INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = attn_score(row, first + j);
+        max = p[j] > max ? p[j] : max;
+    }
+    float lanes[WHIM_LANES] = {0};
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = whim_expf(p[j] - max);
+        lanes[(first + j) % WHIM_LANES] += p[j];
+    }
+    float sum = whim_fold16_add(lanes);
+    float new_max = row->started && row->max > max ? row->max : max;
+    float keep = row->started ? whim_expf(row->max - new_max) : 0.0f;
+    float take = row->started ? whim_expf(max - new_max) : 1.0f;
+    for (int64_t i = 0; i < row->a->kv.d_head; i++) {
+        float o = attn_values(row, p, first, n, i);
+        row->out[i] = row->started ? whim_fmaf(row->out[i], keep, o * take) : o;
+    }
+    row->sum = row->started ? whim_fmaf(row->sum, keep, sum * take) : sum;
+    row->max = new_max;
+    row->started = true;
+}
+
+static void attn_one(const whim_attn_paged_args *a, int64_t seq, int64_t r, int64_t h)
+{
+    int64_t d = a->kv.d_head;
+    int64_t hi = a->kv_len[seq], lo = 0;
+    int64_t after = (int64_t)a->positions[r] + 1;
+    if (a->causal && after < hi) {
+        hi = after;
+    }
+    if (a->window > 0 && after - a->window > 0) {
+        lo = after - a->window;
+    }
+    attn_row row = {
+        .a = a,
+        .pages = a->page_table + seq * a->max_pages,
+        .q = a->q + (r * a->n_head + h) * d,
+        .out = a->out + (r * a->n_head + h) * d,
+        .head = h / (a->n_head / a->kv.n_kv),
+    };
+    for (int64_t first = lo; first < hi;) {
+        int64_t end = (first / WHIM_KV_SEGMENT + 1) * WHIM_KV_SEGMENT;
+        end = end < hi ? end : hi;
+        attn_segment(&row, first, end - first);
+        first = end;
+    }
+    for (int64_t i = 0; i < d; i++) {
+        row.out[i] = row.started ? row.out[i] / row.sum : 0.0f;
+    }
+}
+
+whim_err whim_ref_attn_paged(whim_stream *s, const whim_attn_paged_args *a)
+{
+    (void)s;
+    for (int64_t seq = 0; seq < a->n_seq; seq++) {
+        for (int64_t r = a->q_start[seq]; r < a->q_start[seq + 1]; r++) {
+            for (int64_t h = 0; h < a->n_head; h++) {
+                attn_one(a, seq, r, h);
+            }
+        }
+    }
+    int64_t used = a->n_seq > 0 ? a->q_start[a->n_seq] : 0;
+    int64_t width = a->n_head * a->kv.d_head;
+    for (int64_t i = used * width; i < a->n_row * width; i++) {
+        a->out[i] = 0.0f;
+    }
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The law of the ops that work row by row. */
+#include "base/fmath.h"
+#include "ops/ref/ref.h"
+
+#include <string.h>
+
+whim_err whim_ref_rmsnorm(whim_stream *s, const whim_rmsnorm_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        const float *x = a->x + r * a->x_stride;
+        float *y = a->y + r * a->y_stride;
+        float mean = whim_sumsq16(x, a->n_col) / (float)a->n_col;
+        float scale = 1.0f / sqrtf(mean + a->eps);
+        for (int64_t i = 0; i < a->n_col; i++) {
+            y[i] = x[i] * scale * a->w[i];
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_add(whim_stream *s, const whim_add_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        for (int64_t i = 0; i < a->n_col; i++) {
+            a->x[r * a->x_stride + i] += a->y[r * a->y_stride + i];
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_swiglu(whim_stream *s, const whim_swiglu_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        for (int64_t i = 0; i < a->n_col; i++) {
+            float g = a->gate[r * a->gate_stride + i];
+            float silu = g / (1.0f + whim_expf(-g));
+            a->y[r * a->y_stride + i] = silu * a->up[r * a->up_stride + i];
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_gather_rows(whim_stream *s, const whim_gather_rows_args *a)
+{
+    (void)s;
+    size_t bytes = (size_t)a->n_col * sizeof(float);
+    for (int64_t r = 0; r < a->n_row; r++) {
+        int64_t row = a->rows != NULL ? a->rows[r] : r;
+        float *y = a->y + r * a->y_stride;
+        if (row < 0 || row >= a->n_src) {
+            memset(y, 0, bytes);
+        } else {
+            memcpy(y, a->x + row * a->x_stride, bytes);
+        }
+    }
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of graphs. */
+#include "runner/graphs.h"
+
+static int64_t round_up(int64_t n, int64_t limit)
+{
+    int64_t p = 1;
+    while (p < n) {
+        p *= 2;
+    }
+    return n == 0 ? 0 : p < limit ? p : limit;
+}
+
+void whim_graphs_bucket(whim_step_size *size, const whim_runner_cfg *cfg)
+{
+    size->n_row = round_up(size->n_row, cfg->max_rows);
+    size->n_seq = round_up(size->n_seq, cfg->max_seqs);
+    size->n_out = round_up(size->n_out, cfg->max_outs);
+}
+
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket)
+{
+    for (int32_t i = 0; i < graphs->n; i++) {
+        const whim_step_size *b = &graphs->slots[i].bucket;
+        if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out) {
+            return &graphs->slots[i];
+        }
+    }
+    if (graphs->n == WHIM_GRAPHS_MAX) {
+        return NULL;
+    }
+    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket};
+    return &graphs->slots[graphs->n++];
+}
+
+void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream)
+{
+    for (int32_t i = 0; i < graphs->n; i++) {
+        if (graphs->slots[i].graph != NULL) {
+            stream->vt->graph_free(stream, graphs->slots[i].graph);
+        }
+    }
+    graphs->n = 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs by bucket: step sizes are rounded up to powers of two (and to the limits), and the pass of each
+ * bucket is recorded once. When the table is full, further buckets run eagerly.
+ * Threads: the runner's. */
+#ifndef WHIM_RUNNER_GRAPHS_H
+#define WHIM_RUNNER_GRAPHS_H
+
+#include "device/device.h"
+#include "runner/batch_arrays.h"
+
+enum { WHIM_GRAPHS_MAX = 64 };
+
+typedef struct whim_graph_slot {
+    whim_step_size bucket;
+    whim_graph *graph; /* NULL until captured */
+} whim_graph_slot;
+
+typedef struct whim_graphs {
+    whim_graph_slot slots[WHIM_GRAPHS_MAX];
+    int32_t n;
+} whim_graphs;
+
+/* Round a step's size up to its bucket. */
+void whim_graphs_bucket(whim_step_size *size, const whim_runner_cfg *cfg);
+
+/* The slot of a bucket, new if need be; NULL when the table is full. */
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket);
+
+void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream);
+
+#endif

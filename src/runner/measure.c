@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a runner, found by a dry run of its largest pass. */
+#include "ops/recorder.h"
+#include "runner/batch_arrays.h"
+
+static int64_t round64(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+whim_err whim_runner_measure(const whim_config *config, const whim_model_def *def,
+                             whim_model *model, const whim_runner_cfg *cfg, whim_runner_plan *plan,
+                             whim_diag *diag)
+{
+    whim_batch_layout layout;
+    whim_batch_layout_init(&layout, cfg);
+    int64_t layer_bytes = whim_kv_layer_bytes(config->n_kv, config->d_head, cfg->kv_dtype);
+    plan->page_bytes = config->n_layer * layer_bytes;
+    if (cfg->n_page > INT32_MAX / WHIM_KV_PAGE ||
+        __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%lld KV pages are more than can be numbered; lower --kv-mem",
+                         (long long)cfg->n_page);
+    }
+    plan->batch_bytes = round64(layout.n_elem * (int64_t)sizeof(int32_t));
+    int64_t logits = round64(cfg->max_outs * config->n_vocab * (int64_t)sizeof(float));
+    int64_t hidden =
+        round64(cfg->n_capture * cfg->max_rows * config->d_model * (int64_t)sizeof(float));
+    plan->output_bytes = logits + hidden;
+    plan->host_bytes = plan->batch_bytes + plan->output_bytes;
+
+    whim_recorder recorder;
+    whim_recorder_init(&recorder);
+    whim_bump bump = whim_bump_measure();
+    whim_batch batch = {
+        .kv = {.pages = bump.base,
+               .page_stride = plan->page_bytes,
+               .n_kv = config->n_kv,
+               .d_head = config->d_head,
+               .dtype = cfg->kv_dtype},
+        .kv_layer_bytes = layer_bytes,
+    };
+    whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
+    whim_batch_view(&layout, (const int32_t *)bump.base, &size, &batch);
+    whim_out out = {
+        .scratch = &bump,
+        .logits = (float *)bump.base,
+        .hidden = (float *)bump.base,
+        .n_capture = cfg->n_capture,
+    };
+    for (int32_t i = 0; i < cfg->n_capture; i++) {
+        out.boundary[i] = cfg->boundary[i];
+    }
+    whim_err err = def->forward(model, &recorder.base, &batch, &out);
+    if (err != WHIM_ERR_OK) {
+        return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch,
+                         whim_err_text(err));
+    }
+    plan->activation_bytes = bump.peak;
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a runner and stepping it. */
+#include "runner/runner.h"
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "runner/batch_arrays.h"
+#include "runner/graphs.h"
+
+struct whim_runner {
+    const whim_config *config;
+    const whim_model_def *def;
+    whim_model *model;
+    whim_device *device;
+    whim_stream *stream;
+    whim_runner_cfg cfg;
+    whim_runner_plan plan;
+    whim_batch_layout layout;
+    whim_page_pool pool;
+    whim_graphs graphs;
+    /* device */
+    void *kv;
+    void *activations;
+    int32_t *arrays;
+    float *logits;
+    float *hidden;
+    /* host */
+    int32_t *host_arrays;
+    float *host_logits;
+    float *host_hidden;
+    whim_step_size last; /* of the last step, without padding */
+};
+
+static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
+{
+    void *arrays, *logits, *hidden;
+    int64_t logits_bytes = r->cfg.max_outs * r->config->n_vocab * (int64_t)sizeof(float);
+    WHIM_TRY(whim_device_alloc(r->device, r->plan.kv_bytes, &r->kv, diag));
+    WHIM_TRY(whim_device_alloc(r->device, r->plan.activation_bytes, &r->activations, diag));
+    WHIM_TRY(whim_device_alloc(r->device, r->plan.batch_bytes, &arrays, diag));
+    r->arrays = arrays;
+    WHIM_TRY(whim_device_alloc(r->device, logits_bytes, &logits, diag));
+    r->logits = logits;
+    WHIM_TRY(
+        whim_device_alloc(r->device, r->plan.output_bytes - logits_bytes, &hidden, diag));
+    r->hidden = hidden;
+    return WHIM_ERR_OK;
+}
+
+static whim_err host_buffers_open(whim_runner *r, whim_diag *diag)
+{
+    int64_t f32 = sizeof(float);
+    r->host_arrays = whim_alloc(r->plan.batch_bytes);
+    r->host_logits = whim_alloc(r->cfg.max_outs * r->config->n_vocab * f32);
+    r->host_hidden = whim_alloc(r->cfg.n_capture * r->cfg.max_rows * r->config->d_model * f32);
+    if (r->host_arrays == NULL || r->host_logits == NULL || r->host_hidden == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
+    }
+    if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
+                         (long long)r->cfg.n_page);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_runner_open(const whim_config *config, const whim_model_def *def, whim_model *model,
+                          whim_device *device, const whim_runner_cfg *cfg, whim_runner **out,
+                          whim_diag *diag)
+{
+    whim_runner *r = whim_alloc(sizeof *r);
+    if (r == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a runner");
+    }
+    r->config = config;
+    r->def = def;
+    r->model = model;
+    r->device = device;
+    r->cfg = *cfg;
+    whim_batch_layout_init(&r->layout, cfg);
+    whim_err err = whim_runner_measure(config, def, model, cfg, &r->plan, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_stream_open(device, &r->stream, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = device_buffers_open(r, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = host_buffers_open(r, diag);
+    }
+    if (err != WHIM_ERR_OK) {
+        whim_runner_close(r);
+        return err;
+    }
+    *out = r;
+    return WHIM_ERR_OK;
+}
+
+void whim_runner_close(whim_runner *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    int64_t logits_bytes = r->cfg.max_outs * r->config->n_vocab * (int64_t)sizeof(float);
+    if (r->stream != NULL) {
+        whim_graphs_clear(&r->graphs, r->stream);
+    }
+    whim_stream_close(r->stream);
+    whim_device_free(r->device, r->kv, r->plan.kv_bytes);
+    whim_device_free(r->device, r->activations, r->plan.activation_bytes);
+    whim_device_free(r->device, r->arrays, r->plan.batch_bytes);
+    whim_device_free(r->device, r->logits, logits_bytes);
+    whim_device_free(r->device, r->hidden, r->plan.output_bytes - logits_bytes);
+    whim_page_pool_deinit(&r->pool);
+    whim_free(r->host_arrays);
+    whim_free(r->host_logits);
+    whim_free(r->host_hidden);
+    whim_free(r);
+}
+
+/* Refuse a step that breaks a limit before anything changes. */
+static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                           whim_step_size *size, whim_diag *diag)
+{
+    int64_t pages = 0;
+    *size = (whim_step_size){.n_seq = n_part};
+    for (int64_t i = 0; i < n_part; i++) {
+        const whim_step_part *part = &parts[i];
+        if (part->n_tok < 1 || part->n_out < 0 || part->n_out > part->n_tok) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "part %lld of a step has %lld tokens and asks for %lld outputs",
+                             (long long)i, (long long)part->n_tok, (long long)part->n_out);
+        }
+        if (part->seq->len + part->n_tok > r->cfg.max_ctx) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "a sequence of %lld tokens cannot take %lld more: the context is %lld",
+                             (long long)part->seq->len, (long long)part->n_tok,
+                             (long long)r->cfg.max_ctx);
+        }
+        size->n_row += part->n_tok;
+        size->n_out += part->n_out;
+        pages += whim_sequence_pages_needed(part->seq, part->n_tok);
+    }
+    if (size->n_row > r->cfg.max_rows || n_part > r->cfg.max_seqs || size->n_out > r->cfg.max_outs) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a step of %lld tokens, %lld sequences and %lld outputs is larger than "
+                         "the limits %lld, %lld and %lld",
+                         (long long)size->n_row, (long long)n_part, (long long)size->n_out,
+                         (long long)r->cfg.max_rows, (long long)r->cfg.max_seqs,
+                         (long long)r->cfg.max_outs);
+    }
+    if (pages > r->pool.n_free) {
+        return whim_fail(diag, WHIM_ERR_FULL, "a step needs %lld KV pages, %lld are free",
+                         (long long)pages, (long long)r->pool.n_free);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err forward(whim_runner *r, const whim_step_size *bucket)
+{
+    whim_batch batch = {
+        .kv = {.pages = r->kv,
+               .page_stride = r->plan.page_bytes,
+               .n_kv = r->config->n_kv,
+               .d_head = r->config->d_head,
+               .dtype = r->cfg.kv_dtype},
+        .kv_layer_bytes = r->plan.page_bytes / r->config->n_layer,
+    };
+    whim_batch_view(&r->layout, r->arrays, bucket, &batch);
+    whim_bump bump = {.base = r->activations, .size = r->plan.activation_bytes};
+    whim_out out = {
+        .scratch = &bump,
+        .logits = r->logits,
+        .hidden = r->hidden,
+        .n_capture = r->cfg.n_capture,
+    };
+    for (int32_t i = 0; i < r->cfg.n_capture; i++) {
+        out.boundary[i] = r->cfg.boundary[i];
+    }
+    return r->def->forward(r->model, r->stream, &batch, &out);
+}
+
+/* Run the pass of a bucket: eagerly, or by the graph that was captured when it was first seen. */
+static whim_err run(whim_runner *r, const whim_step_size *bucket)
+{
+    whim_graph_slot *slot = r->cfg.graphs ? whim_graphs_find(&r->graphs, bucket) : NULL;
+    if (slot == NULL) {
+        return forward(r, bucket);
+    }
+    if (slot->graph == NULL) {
+        whim_alloc_guard_leave(); /* a bucket's first step records; later ones only replay */
+        whim_err err = r->stream->vt->capture_begin(r->stream);
+        if (err == WHIM_ERR_OK) {
+            err = forward(r, bucket);
+            whim_graph *graph = NULL;
+            whim_err end = r->stream->vt->capture_end(r->stream, &graph);
+            slot->graph = graph;
+            err = err != WHIM_ERR_OK ? err : end;
+        }
+        whim_alloc_guard_enter();
+        WHIM_TRY(err);
+    }
+    return r->stream->vt->replay(r->stream, slot->graph);
+}
+
+static whim_err results_fetch(whim_runner *r, const whim_step_size *bucket)
+{
+    int64_t f32 = sizeof(float), d = r->config->d_model;
+    WHIM_TRY(whim_stream_copy_out(r->stream, r->host_logits, r->logits,
+                                  r->last.n_out * r->config->n_vocab * f32));
+    for (int32_t c = 0; c < r->cfg.n_capture; c++) {
+        WHIM_TRY(whim_stream_copy_out(r->stream, r->host_hidden + c * r->cfg.max_rows * d,
+                                      r->hidden + c * bucket->n_row * d,
+                                      r->last.n_row * d * f32));
+    }
+    return whim_stream_sync(r->stream);
+}
+
+static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part)
+{
+    for (int64_t i = 0; i < n_part; i++) {
+        WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
+    }
+    whim_step_size bucket = r->last;
+    if (r->cfg.graphs) {
+        whim_graphs_bucket(&bucket, &r->cfg);
+    }
+    int64_t n_fresh = whim_batch_fill(&r->layout, r->host_arrays, parts, n_part, &bucket);
+    int64_t elems = r->layout.page_table + bucket.n_seq * r->layout.max_pages;
+    WHIM_TRY(whim_stream_copy_in(r->stream, r->arrays, r->host_arrays,
+                                 elems * (int64_t)sizeof(int32_t)));
+    WHIM_TRY(whim_op_page_zero(r->stream, &(whim_page_zero_args){
+                                              .pages = r->kv,
+                                              .page_bytes = r->plan.page_bytes,
+                                              .ids = r->arrays + r->layout.fresh,
+                                              .n_id = n_fresh,
+                                          }));
+    WHIM_TRY(run(r, &bucket));
+    return results_fetch(r, &bucket);
+}
+
+whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                          whim_diag *diag)
+{
+    WHIM_TRY(step_check(r, parts, n_part, &r->last, diag));
+    if (n_part == 0) {
+        return WHIM_ERR_OK;
+    }
+    whim_alloc_guard_enter();
+    whim_err err = step(r, parts, n_part);
+    whim_alloc_guard_leave();
+    if (err != WHIM_ERR_OK) {
+        return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+    }
+    return WHIM_ERR_OK;
+}
+
+const float *whim_runner_logits(const whim_runner *r, int64_t i)
+{
+    return r->host_logits + i * r->config->n_vocab;
+}
+
+const float *whim_runner_hidden(const whim_runner *r, int32_t c, int64_t row)
+{
+    return r->host_hidden + (c * r->cfg.max_rows + row) * r->config->d_model;
+}
+
+whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
+{
+    whim_sequence *seq = whim_alloc(sizeof *seq);
+    if (seq == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    whim_err err = whim_sequence_init(seq, r->cfg.max_ctx);
+    if (err != WHIM_ERR_OK) {
+        whim_free(seq);
+        return err;
+    }
+    *out = seq;
+    return WHIM_ERR_OK;
+}
+
+void whim_runner_sequence_destroy(whim_runner *r, whim_sequence *seq)
+{
+    if (seq != NULL) {
+        whim_sequence_deinit(seq, &r->pool);
+        whim_free(seq);
+    }
+}
+
+int64_t whim_runner_free_pages(const whim_runner *r)
+{
+    return r->pool.n_free;
+}

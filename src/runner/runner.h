@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step: some tokens of some sequences go through the model, logits come back. The runner turns the
+ * host's view (sequences with page lists) into the batch arrays at fixed device addresses, runs the
+ * forward pass or replays its graph, and brings the results to the host.
+ * No memory is allocated inside a step.
+ * Threads: one owner, the thread that steps. */
+#ifndef WHIM_RUNNER_RUNNER_H
+#define WHIM_RUNNER_RUNNER_H
+
+#include "base/err.h"
+#include "device/device.h"
+#include "kv/page_pool.h"
+#include "kv/sequence.h"
+#include "layers/batch.h"
+#include "models/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_runner whim_runner;
+
+typedef struct whim_runner_cfg {
+    int64_t max_rows; /* tokens in one step */
+    int64_t max_seqs; /* sequences in one step */
+    int64_t max_outs; /* rows with logits in one step */
+    int64_t max_ctx;  /* longest sequence */
+    int64_t n_page;   /* KV pages in the pool */
+    whim_dtype kv_dtype;
+    bool graphs;
+    int32_t n_capture;
+    int32_t boundary[WHIM_MAX_CAPTURE];
+} whim_runner_cfg;
+
+/* Memory that a runner takes on the device, by part. Found by a dry run of the largest pass. */
+typedef struct whim_runner_plan {
+    int64_t kv_bytes;
+    int64_t page_bytes;
+    int64_t activation_bytes;
+    int64_t batch_bytes;  /* token ids, positions, page tables ... */
+    int64_t output_bytes; /* logits and hidden states on the device */
+    int64_t host_bytes;   /* the host's copies of batch arrays and outputs */
+} whim_runner_plan;
+
+WHIM_MUST_CHECK whim_err whim_runner_measure(const whim_config *config, const whim_model_def *def,
+                                             whim_model *model, const whim_runner_cfg *cfg,
+                                             whim_runner_plan *plan, whim_diag *diag);
+
+/* The model and the device must outlive the runner. */
+WHIM_MUST_CHECK whim_err whim_runner_open(const whim_config *config, const whim_model_def *def,
+                                          whim_model *model, whim_device *device,
+                                          const whim_runner_cfg *cfg, whim_runner **out,
+                                          whim_diag *diag);
+void whim_runner_close(whim_runner *runner);
+
+/* One sequence's part of a step: append `n_tok` tokens to it. */
+typedef struct whim_step_part {
+    whim_sequence *seq;
+    const int32_t *tokens; /* [n_tok] */
+    int64_t n_tok;
+    int64_t n_out; /* logits of the last n_out of these rows, 0 .. n_tok */
+} whim_step_part;
+
+/* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is larger
+ * than the limits or a sequence would outgrow max_ctx. On success every sequence has grown by its
+ * tokens. */
+WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
+                                          int64_t n_part, whim_diag *diag);
+
+/* Results of the last step, valid until the next: logits of output i (parts in order, rows in order),
+ * hidden states of row r at capture c. */
+const float *whim_runner_logits(const whim_runner *runner, int64_t i);  /* [n_vocab] */
+const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
+
+/* Sequences live in the runner's page pool. */
+WHIM_MUST_CHECK whim_err whim_runner_sequence_create(whim_runner *runner, whim_sequence **out);
+void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
+
+/* Free pages of the pool. */
+int64_t whim_runner_free_pages(const whim_runner *runner);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From named tensors in files to packed weights on a device, in three steps:
+ *   1. the model declares what it needs (whim_bind_matrix, whim_bind_vector, whim_bind_constant);
+ *   2. whim_bind_match finds every declared tensor in the checkpoint and reports all that is missing,
+ *      extra or misshapen in one message; afterwards the exact device memory is known;
+ *   3. whim_bind_load reads and packs: each loader thread holds one staging buffer of a few MB and never
+ *      a second copy of a tensor.
+ * Between 2 and 3 the destinations hold offsets in place of addresses, good enough for a dry run.
+ * Threads: one owner; step 3 starts threads of its own and joins them. */
+#ifndef WHIM_WEIGHTS_BIND_H
+#define WHIM_WEIGHTS_BIND_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "device/device.h"
+#include "ops/args/linear_args.h"
+#include "weights/ckpt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One declared tensor, or one constant that the model computed. */
+typedef struct whim_param {
+    const char *name; /* canonical name, see ckpt.h */
+    int64_t n, k;     /* [n, k]; a vector has k = 1 and shape [n] */
+    bool vector;      /* becomes F32 on the device, whatever its type */
+    int64_t unpair;   /* rows of a head if the file holds them as adjacent pairs, else 0 */
+    whim_weight *weight;
+    const float **values;
+    const void *constant;
+    const void **constant_out;
+    /* filled by match */
+    const whim_ckpt_tensor *tensor;
+    int64_t offset, bytes; /* place in the weights buffer */
+} whim_param;
+
+typedef struct whim_binder {
+    whim_arena arena;
+    whim_param *params;
+    int64_t n_param, cap_param;
+    bool failed;   /* an allocation failed while declaring; match reports it */
+    int64_t bytes; /* size of the weights buffer */
+    void *buffer;  /* device memory, owned; NULL before load */
+    whim_device *device;
+} whim_binder;
+
+void whim_binder_init(whim_binder *binder);
+void whim_binder_deinit(whim_binder *binder);
+
+typedef struct whim_bind_matrix_spec {
+    whim_weight *out; /* must outlive the load */
+    int64_t n, k;
+    int64_t unpair; /* > 0: d_head; file row 2i + s of a head becomes row s * d_head / 2 + i */
+} whim_bind_matrix_spec;
+
+/* Declare a tensor; printf-style name. */
+void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
+void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t unpair,
+                      const char *fmt, ...) WHIM_PRINTF(5, 6);
+
+/* Declare bytes that the model computed itself; they are copied now. */
+void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);
+
+/* Step 2. A checkpoint of format DUMMY supplies every tensor: matrices in `ckpt->config.dtype`, vectors
+ * in F32. */
+WHIM_MUST_CHECK whim_err whim_bind_match(whim_binder *binder, const whim_ckpt *ckpt,
+                                         whim_device *device, whim_diag *diag);
+
+/* Step 3. `on_progress` (may be NULL) is called from loader threads with bytes done of bytes total. */
+typedef void whim_load_progress(void *ctx, int64_t done, int64_t total);
+WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ckpt,
+                                        whim_device *device, int32_t n_thread,
+                                        whim_load_progress *on_progress, void *ctx,
+                                        whim_diag *diag);
+
+/* Staging memory that whim_bind_load takes while it runs. */
+int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
+                                int32_t n_thread);
+
+/* Point all destinations into a buffer (internal to binding: offsets first, addresses later). */
+void whim_bind_point(whim_binder *binder, char *base);
+
+#endif

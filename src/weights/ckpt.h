@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint: the tensors of a model's files and its configuration, before anything is loaded.
+ * safetensors directories and GGUF files end in this one structure; names are the Hugging Face
+ * names without the "model." (or longer) prefix, e.g. "layers.3.self_attn.q_proj.weight", whatever
+ * the format, so that models bind by one set of names.
+ *
+ * Invariants after a successful open:
+ *  1. every tensor's bytes lie inside its file, and bytes == rows * row_bytes of its type;
+ *  2. no two tensors of a file overlap and no name occurs twice;
+ *  3. shape[] is in row-major order (GGUF's is reversed on reading), 1 <= n_dim <= 4, all >= 0;
+ *     a scalar has shape {1};
+ *  4. a tensor that cannot be read is listed with `unsupported` set, so that only a model that
+ *     needs it is refused; its dtype is I32 and its shape {0}, which no weight can have.
+ * Threads: opened by one thread; after that read-only and shared (tensor bytes by pread). */
+#ifndef WHIM_WEIGHTS_CKPT_H
+#define WHIM_WEIGHTS_CKPT_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "tensor/dtype.h"
+#include "weights/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_ckpt_tensor {
+    const char *name;      /* canonical name */
+    const char *file_name; /* name as the file spells it, for messages */
+    whim_dtype dtype;
+    int32_t n_dim;
+    int64_t shape[4];
+    int32_t file;   /* index into whim_ckpt.files; -1: no bytes, dummy weights */
+    int64_t offset; /* from the start of the file */
+    int64_t bytes;
+    const char *unsupported; /* NULL, or why not: "has type I64, which ..." after the name */
+} whim_ckpt_tensor;
+
+typedef struct whim_ckpt_file {
+    const char *path;
+    int fd; /* open for reading until whim_ckpt_close */
+    int64_t bytes;
+} whim_ckpt_file;
+
+typedef enum whim_ckpt_format {
+    WHIM_CKPT_SAFETENSORS,
+    WHIM_CKPT_GGUF,
+    WHIM_CKPT_DUMMY,
+} whim_ckpt_format;
+
+typedef struct whim_gguf whim_gguf;
+
+typedef struct whim_ckpt {
+    whim_ckpt_format format;
+    whim_arena arena; /* owns all names and arrays below */
+    whim_config config;
+    whim_ckpt_tensor *tensors;
+    int64_t n_tensor;
+    whim_ckpt_file *files;
+    int32_t n_file;
+    int32_t *index;     /* open-addressing hash of names -> tensor, -1 empty */
+    int64_t index_mask; /* size of index - 1 */
+    whim_gguf *gguf;    /* metadata of a GGUF file (see gguf.h), else NULL */
+} whim_ckpt;
+
+/* Open a directory with config.json and *.safetensors, a GGUF file (any part of a split one), or a
+ * directory with one of those.
+ * On failure nothing stays open and diag names file and field. */
+WHIM_MUST_CHECK whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag);
+
+/* Close the files and free everything. Legal on a zeroed struct. */
+void whim_ckpt_close(whim_ckpt *ckpt);
+
+/* By canonical name, or NULL. */
+const whim_ckpt_tensor *whim_ckpt_find(const whim_ckpt *ckpt, const char *name);
+
+/* Read `bytes` at `offset` inside the tensor into `dst`; a file that became shorter gives an error,
+ * never garbage. */
+WHIM_MUST_CHECK whim_err whim_ckpt_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
+                                        int64_t offset, int64_t bytes, void *dst, whim_diag *diag);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the readers fill a checkpoint: files, then tensors, then whim_ckpt_finish, which checks what
+ * must hold between tensors and builds the index of names. On failure the caller closes the
+ * checkpoint as a whole.
+ * Threads: one. */
+#ifndef WHIM_WEIGHTS_CKPT_BUILD_H
+#define WHIM_WEIGHTS_CKPT_BUILD_H
+
+#include "weights/ckpt.h"
+
+/* More tensors than this in one checkpoint are refused. */
+enum { WHIM_CKPT_MAX_TENSOR = 1 << 20, WHIM_CKPT_MAX_FILE = 4096 };
+
+/* Open a file as files[n_file]; the path is copied. */
+WHIM_MUST_CHECK whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag);
+
+/* Append a tensor whose `file_name` lies in the checkpoint's arena and holds no control character
+ * (that is checked). `name` NULL: the canonical name is made from file_name by taking off a
+ * Hugging Face prefix. */
+WHIM_MUST_CHECK whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
+                                              whim_diag *diag);
+
+/* Overlaps, duplicate names, index. */
+WHIM_MUST_CHECK whim_err whim_ckpt_finish(whim_ckpt *ckpt, whim_diag *diag);
+
+/* Turn a tensor into an unsupported one (invariant 4 of ckpt.h), for the reason given. */
+void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason);
+
+/* `name` without "model.language_model.", "language_model.model." or "model.". */
+const char *whim_ckpt_strip_prefix(const char *name);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.json and generation_config.json of Hugging Face directories. A field that the file leaves
+ * out gets the default of the reference implementation (transformers' class of that architecture),
+ * because its writers omit fields that equal it. */
+#include "weights/config.h"
+
+#include "base/json.h"
+#include "weights/config_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const whim_json_limits config_limits = {.max_bytes = 16 << 20, .max_depth = 32};
+
+/* The architectures and what the reference assumes about each. */
+typedef struct arch_defaults {
+    const char *arch;  /* model_type, and our name */
+    const char *class; /* entry of "architectures" */
+    int32_t n_vocab;
+    int32_t d_model;
+    int32_t d_ff;
+    int32_t n_layer;
+    int32_t n_head;
+    int32_t n_kv;   /* 0: as many as n_head */
+    int32_t d_head; /* 0: d_model / n_head */
+    int32_t max_ctx;
+    int32_t eos; /* -1: none */
+    bool has_mlp_bias;
+} arch_defaults;
+
+static const arch_defaults arch_table[] = {
+    {.arch = "llama", .class = "LlamaForCausalLM", .n_vocab = 32000, .d_model = 4096,
+     .d_ff = 11008, .n_layer = 32, .n_head = 32, .max_ctx = 2048, .eos = 2, .has_mlp_bias = true},
+    {.arch = "qwen3", .class = "Qwen3ForCausalLM", .n_vocab = 151936, .d_model = 4096,
+     .d_ff = 22016, .n_layer = 32, .n_head = 32, .n_kv = 32, .d_head = 128, .max_ctx = 32768,
+     .eos = -1},
+};
+
+enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
+
+static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
+{
+    return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"%s\" is \"%.64s\", which is not supported; supported are "
+                     "LlamaForCausalLM (llama) and Qwen3ForCausalLM (qwen3)",
+                     top->path, field, value);
+}
+
+/* "architectures" says what the weights are for; "model_type" must not contradict it. */
+static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
+{
+    const whim_json *classes = NULL;
+    const char *class_name = NULL;
+    const char *type = NULL;
+    WHIM_TRY(whim_json_get_array(top, "architectures", &classes));
+    WHIM_TRY(whim_json_get_string(top, "model_type", &type));
+    if (classes != NULL && whim_json_size(classes) > 0 &&
+        !whim_json_as_string(whim_json_at(classes, 0), &class_name)) {
+        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"architectures[0]\" is %s, expected a string", top->path,
+                         whim_json_kind(whim_json_at(classes, 0)));
+    }
+    if (class_name == NULL && type == NULL) {
+        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                         "%s: both \"architectures\" and \"model_type\" are missing", top->path);
+    }
+    for (int i = 0; i < N_ARCH; i++) {
+        const arch_defaults *arch = &arch_table[i];
+        if (class_name != NULL ? strcmp(class_name, arch->class) == 0
+                               : strcmp(type, arch->arch) == 0) {
+            if (type != NULL && strcmp(type, arch->arch) != 0) {
+                return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                                 "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s",
+                                 top->path, type, arch->arch, arch->class);
+            }
+            *out = arch;
+            return WHIM_ERR_OK;
+        }
+    }
+    return class_name != NULL ? arch_refuse(top, "architectures", class_name)
+                              : arch_refuse(top, "model_type", type);
+}
+
+/* Every layer must attend to everything. */
+static whim_err check_layer_types(const whim_json_scope *top)
+{
+    const whim_json *types = NULL;
+    WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
+    for (int64_t i = 0; types != NULL && i < whim_json_size(types); i++) {
+        const char *type = NULL;
+        if (!whim_json_as_string(whim_json_at(types, i), &type)) {
+            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"layer_types[%lld]\" is %s, expected a string", top->path,
+                             (long long)i, whim_json_kind(whim_json_at(types, i)));
+        }
+        if (strcmp(type, "full_attention") != 0) {
+            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"layer_types[%lld]\" is \"%.64s\"; only \"full_attention\" is "
+                             "supported",
+                             top->path, (long long)i, type);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* Features that would change the result if they were ignored. */
+static whim_err check_features(const whim_json_scope *top)
+{
+    const char *act = "silu";
+    bool sliding = false;
+    WHIM_TRY(whim_json_get_string(top, "hidden_act", &act));
+    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"hidden_act\" is \"%.64s\"; only \"silu\" is supported", top->path,
+                         act);
+    }
+    WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &sliding));
+    if (sliding) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"use_sliding_window\" is true; sliding-window attention is not "
+                         "supported",
+                         top->path);
+    }
+    if (whim_json_has(top, "quantization_config")) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"quantization_config\" is set; quantised safetensors are not "
+                         "supported, use the unquantised model or a GGUF file",
+                         top->path);
+    }
+    if (whim_json_has(top, "per_layer_config")) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"per_layer_config\" is set; layers of different shapes are not "
+                         "supported",
+                         top->path);
+    }
+    return check_layer_types(top);
+}
+
+static whim_err get_i32(const whim_json_scope *top, const char *key, int32_t max, int32_t *out)
+{
+    int64_t value = *out;
+    WHIM_TRY(whim_json_get_int(top, key, 1, max, &value));
+    *out = (int32_t)value;
+    return WHIM_ERR_OK;
+}
+
+static whim_err parse_shape(whim_config *c, const arch_defaults *arch, const whim_json_scope *top)
+{
+    c->n_vocab = arch->n_vocab;
+    c->d_model = arch->d_model;
+    c->d_ff = arch->d_ff;
+    c->n_layer = arch->n_layer;
+    c->n_head = arch->n_head;
+    c->max_ctx = arch->max_ctx;
+    WHIM_TRY(get_i32(top, "vocab_size", WHIM_CONFIG_MAX_VOCAB, &c->n_vocab));
+    WHIM_TRY(get_i32(top, "hidden_size", WHIM_CONFIG_MAX_WIDTH, &c->d_model));
+    WHIM_TRY(get_i32(top, "intermediate_size", WHIM_CONFIG_MAX_WIDTH, &c->d_ff));
+    WHIM_TRY(get_i32(top, "num_hidden_layers", WHIM_CONFIG_MAX_LAYER, &c->n_layer));
+    WHIM_TRY(get_i32(top, "num_attention_heads", WHIM_CONFIG_MAX_HEAD, &c->n_head));
+    WHIM_TRY(whim_json_get_int(top, "max_position_embeddings", 1, INT32_MAX, &c->max_ctx));
+
+    /* Null means "derive it" even where absence has a default of its own. */
+    bool kv_null = whim_json_is_null(top, "num_key_value_heads");
+    bool dim_null = whim_json_is_null(top, "head_dim");
+    c->n_kv = arch->n_kv == 0 || kv_null ? c->n_head : arch->n_kv;
+    WHIM_TRY(get_i32(top, "num_key_value_heads", WHIM_CONFIG_MAX_HEAD, &c->n_kv));
+    c->d_head = arch->d_head == 0 || dim_null ? c->d_model / c->n_head : arch->d_head;
+    if (!whim_json_has(top, "head_dim") && (arch->d_head == 0 || dim_null) &&
+        c->d_model % c->n_head != 0) {
+        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"hidden_size\" is %d, expected a multiple of "
+                         "\"num_attention_heads\" = %d, or \"head_dim\"",
+                         top->path, c->d_model, c->n_head);
+    }
+    return get_i32(top, "head_dim", WHIM_CONFIG_MAX_HEAD_DIM, &c->d_head);
+}
+
+bool whim_config_add_eos(whim_config *config, int32_t id)
+{
+    for (int32_t i = 0; i < config->n_eos; i++) {
+        if (config->eos[i] == id) {
+            return true;
+        }
+    }
+    if (config->n_eos == WHIM_CONFIG_MAX_EOS) {
+        return false;
+    }
+    config->eos[config->n_eos++] = id;
+    return true;
+}
+
+/* "eos_token_id" is one id or a list of them. */
+static whim_err parse_eos(whim_config *config, const whim_json_scope *top)
+{
+    static const char key[] = "eos_token_id";
+    const whim_json *value = whim_json_get(top, key);
+    if (value == NULL) {
+        return WHIM_ERR_OK;
+    }
+    bool is_list = whim_json_is_array(value);
+    int64_t id = 0;
+    int64_t n = is_list ? whim_json_size(value) : 1;
+    if (!is_list) {
+        WHIM_TRY(whim_json_get_int(top, key, 0, config->n_vocab - 1, &id));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (is_list && !whim_json_as_int(whim_json_at(value, i), &id)) {
+            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"%s[%lld]\" is %s, expected an integer", top->path, key,
+                             (long long)i, whim_json_kind(whim_json_at(value, i)));
+        }
+        if (id < 0 || id >= config->n_vocab) {
+            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"%s[%lld]\" is %lld, expected a token id between 0 and %d",
+                             top->path, key, (long long)i, (long long)id, config->n_vocab - 1);
+        }
+        if (!whim_config_add_eos(config, (int32_t)id)) {
+            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"%s\" makes more than %d end-of-sequence ids", top->path, key,
+                             WHIM_CONFIG_MAX_EOS);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
+{
+    static const struct {
+        const char *name;
+        whim_dtype dtype;
+    } names[] = {
+        {"bfloat16", WHIM_DTYPE_BF16},
+        {"float16", WHIM_DTYPE_F16},
+        {"float32", WHIM_DTYPE_F32},
+    };
+    const char *name = NULL;
+    const char *key = whim_json_has(top, "dtype") ? "dtype" : "torch_dtype";
+    WHIM_TRY(whim_json_get_string(top, key, &name));
+    config->dtype = WHIM_DTYPE_BF16;
+    config->dtype_given = name != NULL;
+    if (name == NULL) {
+        return WHIM_ERR_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i].name) == 0) {
+            config->dtype = names[i].dtype;
+            return WHIM_ERR_OK;
+        }
+    }
+    return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"%s\" is \"%.64s\", expected bfloat16, float16 or float32", top->path,
+                     key, name);
+}
+
+static whim_err parse_top(whim_config *config, const whim_json_scope *top)
+{
+    const arch_defaults *arch = NULL;
+    WHIM_TRY(find_arch(top, &arch));
+    snprintf(config->arch, sizeof config->arch, "%s", arch->arch);
+    WHIM_TRY(check_features(top));
+    WHIM_TRY(parse_shape(config, arch, top));
+    double eps = 1e-6;
+    WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
+    config->rms_eps = (float)eps;
+    WHIM_TRY(whim_config_parse_rope(config, top));
+    WHIM_TRY(whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head));
+    WHIM_TRY(whim_json_get_bool(top, "attention_bias", &config->attention_bias));
+    if (arch->has_mlp_bias) {
+        WHIM_TRY(whim_json_get_bool(top, "mlp_bias", &config->mlp_bias));
+    }
+    if (arch->eos >= 0 && !whim_json_has(top, "eos_token_id") &&
+        !whim_json_is_null(top, "eos_token_id")) {
+        whim_config_add_eos(config, arch->eos);
+    }
+    WHIM_TRY(parse_eos(config, top));
+    WHIM_TRY(parse_dtype(config, top));
+    return whim_config_check(config, top->path, top->diag);
+}
+
+whim_err whim_config_parse(whim_config *config, const char *text, int64_t n, const char *path,
+                           whim_diag *diag)
+{
+    *config = (whim_config){0};
+    whim_json *json = NULL;
+    WHIM_TRY(whim_json_parse(&json, text, n, config_limits, path, diag));
+    whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
+    whim_err err = parse_top(config, &top);
+    whim_json_free(json);
+    return err;
+}
+
+whim_err whim_config_parse_generation(whim_config *config, const char *text, int64_t n,
+                                      const char *path, whim_diag *diag)
+{
+    whim_json *json = NULL;
+    WHIM_TRY(whim_json_parse(&json, text, n, config_limits, path, diag));
+    whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
+    whim_err err = parse_eos(config, &top);
+    whim_json_free(json);
+    return err;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a model is: the numbers of config.json or of GGUF metadata in one form, range-checked once.
+ * A field that the format leaves out holds the default that the reference implementation uses.
+ * Threads: plain data. */
+#ifndef WHIM_WEIGHTS_CONFIG_H
+#define WHIM_WEIGHTS_CONFIG_H
+
+#include "base/err.h"
+#include "tensor/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { WHIM_CONFIG_MAX_EOS = 8, WHIM_CONFIG_MAX_ARCH = 64 };
+
+/* Limits on outside numbers: far above any real model, low enough that products fit in int64_t and
+ * a width (heads times head size, too) fits in int32_t. */
+enum {
+    WHIM_CONFIG_MAX_LAYER = 1024,
+    WHIM_CONFIG_MAX_WIDTH = 1 << 20,
+    WHIM_CONFIG_MAX_HEAD = 65536,
+    WHIM_CONFIG_MAX_HEAD_DIM = 8192,
+    WHIM_CONFIG_MAX_VOCAB = 1 << 24,
+};
+
+typedef enum whim_rope_kind {
+    WHIM_ROPE_DEFAULT,
+    WHIM_ROPE_LINEAR,
+    WHIM_ROPE_LLAMA3,
+    WHIM_ROPE_YARN,
+} whim_rope_kind;
+
+typedef struct whim_rope_config {
+    whim_rope_kind kind;
+    int32_t rotary_dim; /* rotated dimensions of a head, even, <= d_head */
+    double theta;
+    double factor;
+    double orig_ctx;    /* original_max_position_embeddings */
+    double low_freq;    /* llama3 */
+    double high_freq;   /* llama3 */
+    double beta_fast;   /* yarn, default 32 */
+    double beta_slow;   /* yarn, default 1 */
+    double attn_factor; /* yarn: multiplies cos and sin; 0.1 ln(factor) + 1 unless the file says */
+    const float *divisors; /* [rotary_dim / 2] each frequency is divided by, or NULL (rope_freqs.weight) */
+    bool truncate;      /* yarn: round the ramp's ends to whole dimensions, default true */
+} whim_rope_config;
+
+typedef struct whim_config {
+    char arch[WHIM_CONFIG_MAX_ARCH]; /* "llama", "qwen3": picks the file in models/ */
+    int32_t n_layer;
+    int32_t d_model;
+    int32_t n_head;
+    int32_t n_kv;
+    int32_t d_head;
+    int32_t d_ff;
+    int32_t n_vocab;
+    int64_t max_ctx; /* max_position_embeddings */
+    float rms_eps;
+    whim_rope_config rope;
+    bool tied_head;      /* no lm_head tensor: the embedding is the head */
+    bool attention_bias; /* q, k, v and o have biases */
+    bool mlp_bias;       /* gate, up and down have biases */
+    bool qk_paired;      /* GGUF llama: rows of q and k are adjacent pairs, un-permuted at load */
+    whim_dtype dtype;    /* declared type of the weights; picks the default KV type */
+    bool dtype_given;    /* false: the file is silent and whim_ckpt_open takes the weights' own */
+    int32_t eos[WHIM_CONFIG_MAX_EOS];
+    int32_t n_eos;
+} whim_config;
+
+/* Parse the text of a config.json. `path` is for messages. */
+WHIM_MUST_CHECK whim_err whim_config_parse(whim_config *config, const char *text, int64_t n,
+                                           const char *path, whim_diag *diag);
+
+/* Join the end-of-sequence ids of a generation_config.json. */
+WHIM_MUST_CHECK whim_err whim_config_parse_generation(whim_config *config, const char *text,
+                                                      int64_t n, const char *path,
+                                                      whim_diag *diag);
+
+/* Add one end-of-sequence id unless it is there already; false when there is no room. */
+bool whim_config_add_eos(whim_config *config, int32_t id);
+
+/* What YaRN multiplies cos and sin by when the file does not say: 0.1 ln(factor) + 1. */
+double whim_rope_yarn_scale(double factor, double mscale);
+
+/* The checks that every source goes through: ranges, divisibility, overflow. */
+WHIM_MUST_CHECK whim_err whim_config_check(const whim_config *config, const char *path,
+                                           whim_diag *diag);
+
+/* Published shapes by name ("qwen3-8b"); NOT_FOUND lists the known ones in diag. */
+WHIM_MUST_CHECK whim_err whim_config_shape(whim_config *config, const char *name, whim_diag *diag);
+
+#endif

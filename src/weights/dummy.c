@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random rows of every weight type. Block types get random codes and one fixed scale per type, so that
+ * a weight's standard deviation is about 1 / sqrt(k), as in a freshly initialised network. */
+#include "weights/dummy.h"
+
+#include "base/fmath.h"
+#include "base/rng.h"
+#include "tensor/half.h"
+
+#include <string.h>
+
+static uint64_t name_key(const char *name)
+{
+    uint64_t hash = 0;
+    for (; *name != '\0'; name++) {
+        hash = whim_rng_at(hash, (uint8_t)*name);
+    }
+    return hash;
+}
+
+/* Where a block keeps its F16 scale and minimum (-1: none), the standard deviation of its codes (with
+ * random sub-scales) and the minimum that centres them, both in units of the scale. */
+typedef struct block_facts {
+    int32_t scale_at, min_at;
+    float spread, centre;
+} block_facts;
+
+static const block_facts facts[WHIM_DTYPE_COUNT] = {
+    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},     [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
+    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},     [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
+    [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},    [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
+    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f},  [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
+    [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},   [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
+    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f},  [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
+    [WHIM_DTYPE_MXFP4] = {-1, -1, 6.0f, 0.0f},
+};
+
+static void put_f16(uint8_t *block, int32_t at, float value)
+{
+    if (at >= 0) {
+        uint16_t bits = whim_f32_to_f16(value);
+        memcpy(block + at, &bits, sizeof bits);
+    }
+}
+
+static void fill_bytes(uint64_t key, uint8_t *dst, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 8) {
+        uint64_t word = whim_rng_at(key, (uint64_t)i);
+        memcpy(dst + i, &word, (size_t)(bytes - i < 8 ? bytes - i : 8));
+    }
+}
+
+static void quant_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
+{
+    const whim_dtype_info *info = whim_dtype_get(dtype);
+    const block_facts *f = &facts[dtype];
+    float scale = 1.0f / (sqrtf((float)k) * f->spread);
+    fill_bytes(key, dst, whim_dtype_row_bytes(dtype, k));
+    for (int64_t b = 0; b < k / info->block_elems; b++) {
+        uint8_t *block = dst + b * info->block_bytes;
+        put_f16(block, f->scale_at, scale);
+        put_f16(block, f->min_at, scale * f->centre);
+        if (dtype == WHIM_DTYPE_MXFP4) {
+            block[0] = (uint8_t)(128 - (whim_f32_bits(1.0f / scale) >> 23) + 127);
+        }
+    }
+}
+
+static void float_row(uint64_t key, whim_dtype dtype, int64_t k, void *dst)
+{
+    float scale = 1.0f / sqrtf((float)k);
+    for (int64_t i = 0; i < k; i++) {
+        float value = scale * whim_rng_normal_at(key, (uint64_t)i);
+        if (dtype == WHIM_DTYPE_F32) {
+            ((float *)dst)[i] = value;
+        } else {
+            ((uint16_t *)dst)[i] = dtype == WHIM_DTYPE_BF16 ? whim_f32_to_bf16(value)
+                                                            : whim_f32_to_f16(value);
+        }
+    }
+}
+
+void whim_dummy_rows(const char *name, whim_dtype dtype, int64_t k, int64_t row0, int64_t n_row,
+                     void *dst)
+{
+    uint64_t key = name_key(name);
+    int64_t row_bytes = whim_dtype_row_bytes(dtype, k);
+    for (int64_t r = 0; r < n_row; r++) {
+        uint64_t row_key = whim_rng_at(key, (uint64_t)(row0 + r));
+        uint8_t *row = (uint8_t *)dst + r * row_bytes;
+        if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
+            quant_row(row_key, dtype, k, row);
+        } else {
+            float_row(row_key, dtype, k, row);
+        }
+    }
+}
+
+void whim_dummy_vector(const char *name, int64_t n, float *dst)
+{
+    uint64_t key = name_key(name);
+    for (int64_t i = 0; i < n; i++) {
+        dst[i] = 1.0f + 0.1f * whim_rng_normal_at(key, (uint64_t)i);
+    }
+}

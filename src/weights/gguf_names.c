@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GGUF tensor names to canonical ones, for the dense architectures (llama, qwen3). */
+#include "weights/gguf_read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct name_pair {
+    const char *gguf;
+    const char *canonical;
+} name_pair;
+
+static const name_pair global_names[] = {
+    {"token_embd", "embed_tokens"},
+    {"output_norm", "norm"},
+    {"output", "lm_head"},
+};
+
+/* After "blk.N." and "layers.N.". */
+static const name_pair layer_names[] = {
+    {"attn_norm", "input_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+/* The pair of a stem of `n` bytes, or NULL. */
+static const name_pair *find_pair(const name_pair *pairs, size_t n_pair, const char *stem, size_t n)
+{
+    for (size_t i = 0; i < n_pair; i++) {
+        if (strlen(pairs[i].gguf) == n && memcmp(pairs[i].gguf, stem, n) == 0) {
+            return &pairs[i];
+        }
+    }
+    return NULL;
+}
+
+/* Skip "blk.N." with a plain decimal N of up to four digits; 0 when it is not that. */
+static size_t layer_prefix(const char *name, int *layer)
+{
+    if (strncmp(name, "blk.", 4) != 0) {
+        return 0;
+    }
+    size_t at = 4;
+    *layer = 0;
+    while (name[at] >= '0' && name[at] <= '9' && at < 8) {
+        *layer = *layer * 10 + (name[at++] - '0');
+    }
+    bool has_number = at > 4 && !(name[4] == '0' && at > 5);
+    return has_number && name[at] == '.' ? at + 1 : 0;
+}
+
+bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX],
+                              whim_gguf_name *kind)
+{
+    *kind = WHIM_GGUF_NAME_PLAIN;
+    const char *suffix = strrchr(name, '.');
+    if (suffix == NULL || (strcmp(suffix, ".weight") != 0 && strcmp(suffix, ".bias") != 0)) {
+        return false;
+    }
+    int layer = -1;
+    size_t skip = layer_prefix(name, &layer);
+    if (skip == 0) {
+        const name_pair *pair =
+            find_pair(global_names, sizeof global_names / sizeof global_names[0], name,
+                      (size_t)(suffix - name));
+        if (pair == NULL) {
+            return false;
+        }
+        snprintf(out, WHIM_GGUF_NAME_MAX, "%s%s", pair->canonical, suffix);
+        return true;
+    }
+    const char *stem = name + skip;
+    if (suffix < stem) {
+        return false;
+    }
+    const name_pair *pair = find_pair(layer_names, sizeof layer_names / sizeof layer_names[0],
+                                      stem, (size_t)(suffix - stem));
+    if (pair == NULL) {
+        return false;
+    }
+    if (strcmp(pair->gguf, "attn_qkv") == 0) {
+        *kind = WHIM_GGUF_NAME_QKV;
+    }
+    snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%s%s", layer, pair->canonical, suffix);
+    return true;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and packing: step 3 of bind.h. Matrices are cut into slabs of whole rows, a few MB each; any
+ * loader thread takes the next slab, reads it into its staging buffer and packs it to its place. */
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "tensor/quant.h"
+#include "weights/bind.h"
+#include "weights/dummy.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SLAB_BYTES = 4 * 1024 * 1024 };
+
+typedef struct slab {
+    const whim_param *param;
+    int64_t row0, n_row;
+} slab;
+
+typedef struct loader {
+    const whim_binder *binder;
+    const whim_ckpt *ckpt;
+    whim_device *device;
+    slab *slabs;
+    char *staging; /* [n_thread][staging_bytes] */
+    int64_t staging_bytes;
+    whim_load_progress *on_progress;
+    void *ctx;
+    atomic_llong done;
+    int64_t total;
+    pthread_mutex_t diag_lock;
+    whim_diag *diag;
+} loader;
+
+static int64_t source_row_bytes(const whim_param *param)
+{
+    return whim_dtype_row_bytes(param->tensor->dtype, param->k);
+}
+
+/* Rows in one slab: a multiple of the device's granule, at least one granule. */
+static int64_t slab_rows(const whim_param *param, const whim_device *device)
+{
+    int64_t granule = device->caps.pack_row_granule;
+    int64_t row_bytes = source_row_bytes(param);
+    int64_t rows = row_bytes > 0 ? SLAB_BYTES / row_bytes / granule * granule : param->n;
+    rows = rows < granule ? granule : rows;
+    return rows < param->n ? rows : param->n;
+}
+
+static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *device)
+{
+    int64_t bytes = 64;
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        const whim_param *param = &binder->params[i];
+        if (param->weight != NULL) {
+            int64_t need = slab_rows(param, device) * source_row_bytes(param);
+            bytes = need > bytes ? need : bytes;
+        }
+    }
+    return (bytes + 63) / 64 * 64;
+}
+
+int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
+                                int32_t n_thread)
+{
+    return n_thread * staging_bytes_each(binder, device);
+}
+
+/* The file's row that becomes row `row` when a head's adjacent pairs are put into two halves. */
+static int64_t unpaired_row(int64_t row, int64_t d_head)
+{
+    int64_t head = row / d_head, i = row % d_head, half = d_head / 2;
+    return head * d_head + 2 * (i % half) + i / half;
+}
+
+static whim_err slab_read(const loader *ld, const slab *sl, char *dst, whim_diag *diag)
+{
+    const whim_param *param = sl->param;
+    int64_t row_bytes = source_row_bytes(param);
+    if (param->tensor->file < 0) {
+        whim_dummy_rows(param->name, param->tensor->dtype, param->k, sl->row0, sl->n_row, dst);
+        return WHIM_ERR_OK;
+    }
+    if (param->unpair == 0) {
+        return whim_ckpt_read(ld->ckpt, param->tensor, sl->row0 * row_bytes, sl->n_row * row_bytes,
+                              dst, diag);
+    }
+    for (int64_t r = 0; r < sl->n_row; r++) {
+        int64_t from = unpaired_row(sl->row0 + r, param->unpair);
+        WHIM_TRY(whim_ckpt_read(ld->ckpt, param->tensor, from * row_bytes, row_bytes,
+                                dst + r * row_bytes, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
+{
+    loader *ld = ctx;
+    const slab *sl = &ld->slabs[item];
+    char *staging = ld->staging + worker * ld->staging_bytes;
+    whim_diag diag;
+    whim_err err = slab_read(ld, sl, staging, &diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_device_pack(ld->device, &(whim_pack){
+                                               .dtype = sl->param->tensor->dtype,
+                                               .n = sl->param->n,
+                                               .k = sl->param->k,
+                                               .row0 = sl->row0,
+                                               .n_row = sl->n_row,
+                                               .src = staging,
+                                               .dst = (char *)ld->binder->buffer +
+                                                      sl->param->offset,
+                                           });
+        whim_fail(&diag, err, "the device could not take tensor %s", sl->param->name);
+    }
+    if (err != WHIM_ERR_OK) {
+        pthread_mutex_lock(&ld->diag_lock);
+        whim_fail(ld->diag, err, "%s", diag.text);
+        pthread_mutex_unlock(&ld->diag_lock);
+        return err;
+    }
+    int64_t bytes = sl->n_row * source_row_bytes(sl->param);
+    int64_t done = atomic_fetch_add(&ld->done, bytes) + bytes;
+    if (ld->on_progress != NULL) {
+        ld->on_progress(ld->ctx, done, ld->total);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err matrices_load(loader *ld, int32_t n_thread)
+{
+    int64_t n_slab = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        n_slab = 0;
+        for (int64_t i = 0; i < ld->binder->n_param; i++) {
+            const whim_param *param = &ld->binder->params[i];
+            if (param->weight == NULL) {
+                continue;
+            }
+            int64_t rows = slab_rows(param, ld->device);
+            for (int64_t row = 0; row < param->n; row += rows, n_slab++) {
+                if (pass == 1) {
+                    int64_t left = param->n - row;
+                    ld->slabs[n_slab] = (slab){param, row, left < rows ? left : rows};
+                }
+            }
+            if (pass == 0) {
+                ld->total += param->n * source_row_bytes(param);
+            }
+        }
+        if (pass == 0) {
+            ld->slabs = whim_alloc_array(n_slab, sizeof *ld->slabs);
+            if (ld->slabs == NULL) {
+                return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory for the load list");
+            }
+        }
+    }
+    return whim_parallel_for(n_thread, n_slab, slab_load, ld);
+}
+
+/* One vector as F32 into dst. */
+static whim_err vector_read(const loader *ld, const whim_param *param, float *dst)
+{
+    const whim_ckpt_tensor *tensor = param->tensor;
+    if (tensor->file < 0) {
+        whim_dummy_vector(param->name, param->n, dst);
+        return WHIM_ERR_OK;
+    }
+    char *raw = whim_alloc(tensor->bytes);
+    if (raw == NULL) {
+        return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", param->name);
+    }
+    whim_err err = whim_ckpt_read(ld->ckpt, tensor, 0, tensor->bytes, raw, ld->diag);
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n; i++) {
+        int64_t from = param->unpair > 0 ? unpaired_row(i, param->unpair) : i;
+        whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i, 1);
+    }
+    whim_free(raw);
+    return err;
+}
+
+/* Vectors and constants are small: one thread, one copy each. */
+static whim_err small_load(loader *ld, whim_stream *stream)
+{
+    for (int64_t i = 0; i < ld->binder->n_param; i++) {
+        const whim_param *param = &ld->binder->params[i];
+        void *dst = (char *)ld->binder->buffer + param->offset;
+        if (param->constant != NULL) {
+            WHIM_TRY(whim_stream_copy_in(stream, dst, param->constant, param->bytes));
+        } else if (param->vector) {
+            float *values = whim_alloc(param->bytes);
+            if (values == NULL) {
+                return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory for %s", param->name);
+            }
+            whim_err err = vector_read(ld, param, values);
+            if (err == WHIM_ERR_OK) {
+                err = whim_stream_copy_in(stream, dst, values, param->bytes);
+            }
+            whim_free(values);
+            WHIM_TRY(err);
+        }
+    }
+    return whim_stream_sync(stream);
+}
+
+whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ckpt, whim_device *device,
+                        int32_t n_thread, whim_load_progress *on_progress, void *ctx,
+                        whim_diag *diag)
+{
+    loader ld = {
+        .binder = binder,
+        .ckpt = ckpt,
+        .device = device,
+        .staging_bytes = staging_bytes_each(binder, device),
+        .on_progress = on_progress,
+        .ctx = ctx,
+        .diag = diag,
+    };
+    pthread_mutex_init(&ld.diag_lock, NULL);
+    whim_stream *stream = NULL;
+    whim_err err = whim_device_alloc(device, binder->bytes, &binder->buffer, diag);
+    if (err != WHIM_ERR_OK) {
+        goto out;
+    }
+    binder->device = device;
+    ld.staging = whim_alloc_array(n_thread, ld.staging_bytes);
+    if (ld.staging == NULL) {
+        err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d staging buffers", n_thread);
+        goto out;
+    }
+    WHIM_TRY_OUT(whim_stream_open(device, &stream, diag));
+    WHIM_TRY_OUT(small_load(&ld, stream));
+    WHIM_TRY_OUT(matrices_load(&ld, n_thread));
+    whim_bind_point(binder, binder->buffer);
+out:
+    whim_stream_close(stream);
+    whim_free(ld.slabs);
+    whim_free(ld.staging);
+    pthread_mutex_destroy(&ld.diag_lock);
+    return err;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shapes of published models by name, for dummy weights: timing and memory planning without a
+ * download. */
+#include "weights/config.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* What all sizes of a family share. */
+typedef struct family {
+    const char *arch;
+    int32_t n_vocab;
+    int32_t max_ctx;
+    double theta;
+    float rms_eps;
+    int32_t eos[2];
+} family;
+
+static const family smollm2 = {"llama", 49152, 8192, 1e5, 1e-5f, {2, 0}};
+static const family qwen3 = {"qwen3", 151936, 40960, 1e6, 1e-6f, {151645, 151643}};
+
+typedef struct shape {
+    const char *name;
+    const family *family;
+    int32_t n_layer;
+    int32_t d_model;
+    int32_t n_head;
+    int32_t n_kv;
+    int32_t d_head;
+    int32_t d_ff;
+    bool tied_head;
+} shape;
+
+static const shape shapes[] = {
+    {"smollm2-135m", &smollm2, 30, 576, 9, 3, 64, 1536, true},
+    {"qwen3-0.6b", &qwen3, 28, 1024, 16, 8, 128, 3072, true},
+    {"qwen3-1.7b", &qwen3, 28, 2048, 16, 8, 128, 6144, true},
+    {"qwen3-4b", &qwen3, 36, 2560, 32, 8, 128, 9728, true},
+    {"qwen3-8b", &qwen3, 36, 4096, 32, 8, 128, 12288, false},
+    {"qwen3-32b", &qwen3, 64, 5120, 64, 8, 128, 25600, false},
+};
+
+enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
+
+static whim_err unknown_shape(const char *name, whim_diag *diag)
+{
+    char list[256];
+    int at = 0;
+    for (int i = 0; i < N_SHAPE; i++) {
+        at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i == 0 ? "" : ", ",
+                       shapes[i].name);
+    }
+    return whim_fail(diag, WHIM_ERR_NOT_FOUND, "no shape is called \"%.64s\"; known are %s", name,
+                     list);
+}
+
+whim_err whim_config_shape(whim_config *config, const char *name, whim_diag *diag)
+{
+    for (int i = 0; i < N_SHAPE; i++) {
+        const shape *s = &shapes[i];
+        if (strcasecmp(name, s->name) != 0) {
+            continue;
+        }
+        *config = (whim_config){
+            .n_layer = s->n_layer,
+            .d_model = s->d_model,
+            .n_head = s->n_head,
+            .n_kv = s->n_kv,
+            .d_head = s->d_head,
+            .d_ff = s->d_ff,
+            .n_vocab = s->family->n_vocab,
+            .max_ctx = s->family->max_ctx,
+            .rms_eps = s->family->rms_eps,
+            .rope = {.kind = WHIM_ROPE_DEFAULT,
+                     .rotary_dim = s->d_head,
+                     .theta = s->family->theta,
+                     .factor = 1.0,
+                     .beta_fast = 32.0,
+                     .beta_slow = 1.0,
+                     .attn_factor = 1.0,
+                     .truncate = true},
+            .tied_head = s->tied_head,
+            .dtype = WHIM_DTYPE_BF16,
+            .dtype_given = true,
+            .eos = {s->family->eos[0], s->family->eos[1]},
+            .n_eos = 2,
+        };
+        snprintf(config->arch, sizeof config->arch, "%s", s->family->arch);
+        return whim_config_check(config, s->name, diag);
+    }
+    return unknown_shape(name, diag);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cases of attention over pages. The pages are filled by kv_write on the side that reads them, since
+ * their layout is the backend's. param[] of a case: see enum below. */
+#include "checkop/cases_kv.h"
+
+#include "base/check.h"
+
+enum { P_MAX_LEN, P_N_SEQ, P_MAX_PAGES, P_N_PAGE, P_KV_LEN, P_POSITIONS, P_TABLE, P_START, P_ALONE };
+
+typedef struct attn_shape {
+    kv_shape kv;
+    int64_t n_seq, rows, ratio, max_len; /* rows: at most, for each sequence */
+    bool causal;
+    int32_t window;
+    bool wild;
+} attn_shape;
+
+#define ATTN_KV(dtype, n_kv, d_head, n_page, layers) \
+    {WHIM_DTYPE_##dtype, n_kv, d_head, n_page, layers, layers - 1}
+
+static const attn_shape hostile[] = {
+    {ATTN_KV(BF16, 3, 64, 8, 1), 0, 0, 3, 60, true, 0, false},
+    {ATTN_KV(BF16, 3, 64, 8, 2), 1, 1, 3, 1, true, 0, false},
+    {ATTN_KV(F32, 1, 20, 8, 1), 3, 5, 1, 33, true, 0, false},
+    {ATTN_KV(F16, 2, 80, 20, 3), 2, 17, 2, 600, true, 0, false},
+    {ATTN_KV(BF16, 1, 128, 40, 1), 1, 3, 7, 1100, true, 0, false},
+    {ATTN_KV(F32, 2, 16, 40, 1), 2, 9, 8, 1061, false, 0, false},
+    {ATTN_KV(F16, 1, 256, 24, 2), 1, 2, 4, 545, true, 100, false},
+    {ATTN_KV(BF16, 2, 96, 40, 1), 3, 4, 5, 1030, true, 513, false},
+    {ATTN_KV(F32, 1, 33, 20, 1), 2, 7, 6, 530, false, 31, false},
+    {ATTN_KV(BF16, 1, 17, 8, 1), 2, 3, 1, 100, true, 1, false},
+    {ATTN_KV(F32, 2, 32, 8, 1), 2, 3, 2, 70, true, 0, true},
+    {ATTN_KV(BF16, 1, 48, 20, 1), 2, 3, 3, 520, true, 0, true},
+    {ATTN_KV(F16, 1, 64, 8, 1), 2, 3, 1, 70, false, 0, true},
+    {ATTN_KV(BF16, 1, 16, 16, 1), CHECKOP_MANY, 1, 1, 3, true, 0, false},
+    {ATTN_KV(F32, 1, 4, 4, 1), 1, CHECKOP_MANY, 1, 5, false, 0, false},
+};
+enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
+
+static attn_shape shape_random(checkop_rng *rng)
+{
+    attn_shape s = {0};
+    s.kv.dtype = (whim_dtype)checkop_pick(rng, WHIM_DTYPE_F32, WHIM_DTYPE_BF16, WHIM_DTYPE_F16);
+    s.kv.n_kv = checkop_range(rng, 1, 3);
+    s.kv.d_head = checkop_pick(rng, 16, 20, 32, 64, 80, 96, 128, 192, 256);
+    s.kv.layers = checkop_range(rng, 1, 3);
+    s.kv.layer = checkop_range(rng, 0, s.kv.layers - 1);
+    s.ratio = checkop_range(rng, 1, s.kv.d_head > 96 ? 3 : 8);
+    s.n_seq = checkop_range(rng, 1, 4);
+    s.rows = checkop_pick(rng, 1, 1, 2, checkop_range(rng, 1, 12));
+    s.max_len = checkop_pick(rng, 32, 512, checkop_range(rng, 1, 100), checkop_range(rng, 1, 600));
+    s.kv.n_page = (s.max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + checkop_range(rng, 0, 5);
+    s.causal = !checkop_chance(rng, 4);
+    s.window = checkop_chance(rng, 3) ? (int32_t)checkop_range(rng, 1, s.max_len + 5) : 0;
+    return s;
+}
+
+/* New lengths, positions and pages of every sequence. Entries that no key needs are -1. */
+static void tables_fill(checkop_case *c)
+{
+    int32_t *kv_len = checkop_i32(c, (int32_t)c->param[P_KV_LEN]);
+    int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
+    int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);
+    const int32_t *start = checkop_i32(c, (int32_t)c->param[P_START]);
+    int64_t max_pages = c->param[P_MAX_PAGES], max_len = c->param[P_MAX_LEN];
+    int64_t n_page = c->param[P_N_PAGE];
+    for (int64_t r = 0; r < c->n_row; r++) {
+        positions[r] = (int32_t)checkop_range(&c->rng, 0, max_len);
+    }
+    for (int64_t s = 0; s < c->param[P_N_SEQ]; s++) {
+        kv_len[s] = (int32_t)(s == 0 ? max_len : checkop_range(&c->rng, s % 5 == 3 ? 0 : 1, max_len));
+        int64_t step = checkop_chance(&c->rng, 2) ? 1 : n_page - 1, first = checkop_range(&c->rng, 0, n_page - 1);
+        for (int64_t p = 0; p < max_pages; p++) {
+            bool needed = p * WHIM_KV_PAGE < kv_len[s];
+            table[s * max_pages + p] = needed ? (int32_t)((first + p * step) % n_page) : -1;
+        }
+        bool free = checkop_chance(&c->rng, 4); /* else the last rows of the sequence */
+        for (int64_t r = start[s]; r < start[s + 1]; r++) {
+            int64_t last = kv_len[s] - (start[s + 1] - r);
+            positions[r] = (int32_t)(free || last < 0 ? checkop_range(&c->rng, -1, kv_len[s] + 40)
+                                                      : last);
+        }
+    }
+}
+
+static void attn_slice(const checkop_case *c, int64_t row, checkop_call *call)
+{
+    whim_attn_paged_args *a = (void *)call->args.bytes;
+    const checkop_buf *b = &c->buf[c->param[P_START]];
+    const int32_t *start = (const void *)(b->init + b->head);
+    int64_t seq = 0;
+    while (seq < a->n_seq && start[seq + 1] <= row) {
+        seq++;
+    }
+    a->n_seq = seq < a->n_seq ? 1 : 0;
+    for (int32_t i = 0; i < call->n_bind; i++) {
+        checkop_bind *bind = &call->bind[i];
+        if (bind->buf == c->param[P_START]) {
+            bind->buf = (int32_t)c->param[P_ALONE];
+        } else if (a->n_seq > 0 && bind->buf == c->param[P_KV_LEN]) {
+            bind->offset = 4 * seq;
+        } else if (a->n_seq > 0 && bind->buf == c->param[P_TABLE]) {
+            bind->offset = 4 * seq * a->max_pages;
+        }
+    }
+}
+
+/* Rows of each sequence: some have none, some rows after the last sequence are padding. */
+static int64_t rows_split(checkop_case *c, const attn_shape *s, int32_t *start, bool all)
+{
+    start[0] = 0;
+    for (int64_t i = 0; i < s->n_seq; i++) {
+        int64_t n = all || i == 0 ? s->rows : checkop_range(&c->rng, s->rows > 1 ? 0 : 1, s->rows);
+        start[i + 1] = start[i] + (int32_t)n;
+    }
+    return start[s->n_seq] + (all ? 0 : checkop_range(&c->rng, 0, 2));
+}
+
+static void attn_build(checkop_case *c, const attn_shape *s, bool all)
+{
+    checkop_fill fill = s->wild ? CHECKOP_WILD : CHECKOP_SANE;
+    int32_t pages = kv_fill_all(c, &s->kv, fill);
+    int32_t *start, *one, *ignored;
+    int64_t max_pages = (s->max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + 1;
+    int64_t width = s->kv.n_kv * s->ratio * s->kv.d_head;
+    c->param[P_START] = checkop_given(c, "q_start", s->n_seq + 1, &start);
+    int64_t n_row = rows_split(c, s, start, all);
+    c->param[P_ALONE] = checkop_given(c, "q_start of one", 2, &one);
+    one[0] = 0;
+    one[1] = 1;
+    c->param[P_KV_LEN] = checkop_given(c, "kv_len", s->n_seq, &ignored);
+    c->param[P_POSITIONS] = checkop_given(c, "positions", n_row, &ignored);
+    c->param[P_TABLE] = checkop_given(c, "page_table", s->n_seq * max_pages, &ignored);
+    c->param[P_MAX_PAGES] = max_pages;
+    c->param[P_MAX_LEN] = s->max_len;
+    c->param[P_N_PAGE] = s->kv.n_page;
+    c->param[P_N_SEQ] = s->n_seq;
+    int32_t q = checkop_matrix(c, "q", CHECKOP_IN, fill, n_row, width, width, 1);
+    int32_t out = checkop_matrix(c, "out", CHECKOP_OUT, CHECKOP_JUNK, n_row, width, width, 1);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_attn_paged);
+    whim_attn_paged_args *a = (void *)call->args.bytes;
+    *a = (whim_attn_paged_args){.scale = 0.25f, .causal = s->causal, .window = s->window,
+                                .n_row = n_row, .n_seq = s->n_seq, .n_head = s->kv.n_kv * s->ratio,
+                                .max_pages = max_pages};
+    kv_view_bind(c, call, offsetof(whim_attn_paged_args, kv), pages, &s->kv);
+    CHECKOP_BIND_ROWS(c, call, attn_paged, q, q);
+    CHECKOP_BIND_ROWS(c, call, attn_paged, out, out);
+    CHECKOP_BIND(c, call, attn_paged, positions, (int32_t)c->param[P_POSITIONS], 4);
+    CHECKOP_BIND(c, call, attn_paged, q_start, (int32_t)c->param[P_START], 0);
+    CHECKOP_BIND(c, call, attn_paged, kv_len, (int32_t)c->param[P_KV_LEN], 0);
+    CHECKOP_BIND(c, call, attn_paged, page_table, (int32_t)c->param[P_TABLE], 0);
+    CHECKOP_SUBJECT(c, attn_paged, n_row);
+    c->slice = attn_slice;
+    c->refill = tables_fill;
+    tables_fill(c);
+}
+
+static void attn_make(checkop_case *c, int32_t index)
+{
+    attn_shape s = index < N_HOSTILE ? hostile[index] : shape_random(&c->rng);
+    kv_say(c, &s.kv);
+    checkop_say(c, " n_seq=%lld rows<=%lld ratio=%lld max_len=%lld %s window=%d%s",
+                (long long)s.n_seq, (long long)s.rows, (long long)s.ratio, (long long)s.max_len,
+                s.causal ? "causal" : "non-causal", s.window, s.wild ? " wild" : "");
+    whim_check(s.kv.n_page * WHIM_KV_PAGE >= s.max_len);
+    attn_build(c, &s, false);
+}
+
+/* Decode of one sequence at 1024 keys, a prompt of 256 tokens, decode of 16 sequences. */
+static bool attn_bench(checkop_case *c, int32_t i)
+{
+    if (i >= 9) {
+        return false;
+    }
+    static const whim_dtype types[] = {WHIM_DTYPE_BF16, WHIM_DTYPE_F16, WHIM_DTYPE_F32};
+    int64_t rows = i % 3 == 1 ? 256 : 1, len = i % 3 == 1 ? 256 : 1024, n_seq = i % 3 == 2 ? 16 : 1;
+    attn_shape s = {.kv = {types[i / 3], 3, 64, len / WHIM_KV_PAGE, 1, 0}, .n_seq = n_seq,
+                    .rows = rows, .ratio = 3, .max_len = len, .causal = true};
+    checkop_say(c, "%s %lld rows, %lld keys, %lld sequences, 9/3 heads of 64",
+                whim_dtype_get(s.kv.dtype)->name, (long long)(rows * n_seq), (long long)len,
+                (long long)n_seq);
+    attn_build(c, &s, true);
+    int32_t *kv_len = checkop_i32(c, (int32_t)c->param[P_KV_LEN]);
+    int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
+    int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);
+    for (int64_t j = 0; j < n_seq; j++) {
+        kv_len[j] = (int32_t)len;
+        for (int64_t p = 0; p < s.kv.n_page; p++) {
+            table[j * c->param[P_MAX_PAGES] + p] = (int32_t)p;
+        }
+    }
+    for (int64_t r = 0; r < c->n_row; r++) {
+        positions[r] = (int32_t)(rows == 1 ? len - 1 : r);
+    }
+    double pairs = rows == 1 ? (double)(len * n_seq) : (double)(rows * (rows + 1) / 2);
+    c->flops = 4.0 * pairs * 9 * 64;
+    c->traffic = (double)(n_seq * len * 2 * whim_dtype_row_bytes(s.kv.dtype, 3 * 64));
+    return true;
+}
+
+static const char *attn_arguments(int32_t i, void *args)
+{
+    whim_attn_paged_args *a = args;
+    void *p = checkop_somewhere;
+    *a = (whim_attn_paged_args){.kv = kv_view_valid(), .q = p, .q_start = p, .kv_len = p,
+                                .positions = p, .page_table = p, .out = p, .scale = 1.0f,
+                                .n_row = 1, .n_seq = 1, .n_head = 4, .max_pages = 1};
+    switch (i) {
+    case 0: return "valid";
+    case 1: return a->n_row = -1, "n_row < 0";
+    case 2: return a->n_seq = -1, "n_seq < 0";
+    case 3: return a->n_head = 3, "n_head is not a multiple of n_kv";
+    case 4: return a->n_head = 0, "n_head = 0";
+    case 5: return a->window = -1, "window < 0";
+    case 6: return a->max_pages = -1, "max_pages < 0";
+    case 7: return a->kv.dtype = WHIM_DTYPE_Q8_0, "a block type as KV type";
+    case 8: return a->kv.page_stride--, "page_stride too small";
+    case 9: return a->kv.d_head = 0, "d_head = 0";
+    case 10: return a->kv.pages = NULL, "pages = NULL";
+    case 11: return a->out = NULL, "out = NULL";
+    default: return NULL;
+    }
+}
+
+const checkop_case_family checkop_attn_paged = {N_HOSTILE, 80,             20,
+                                                attn_make, attn_arguments, attn_bench};

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cases of the ops on weight matrices, for every weight type, and of the quantisation of activations. */
+#include "checkop/harness.h"
+
+typedef struct linear_shape {
+    whim_dtype dtype;
+    int64_t rows, n, k, pad, offset;
+    bool bias;
+    checkop_fill fill;
+} linear_shape;
+
+/* The types that a weight may have. */
+static const whim_dtype weight_types[] = {
+#define WHIM_DTYPE(name, elems, bytes, gguf_id, kind) CHECKOP_WEIGHT_##kind(WHIM_DTYPE_##name)
+#define CHECKOP_WEIGHT_FLOAT(dtype) dtype,
+#define CHECKOP_WEIGHT_QUANT(dtype) dtype,
+#define CHECKOP_WEIGHT_INT(dtype)
+#include "tensor/dtype.def"
+#undef WHIM_DTYPE
+};
+enum { N_TYPE = sizeof weight_types / sizeof weight_types[0] };
+
+/* For every type; k is the nearest multiple of the block that is not less. */
+static const linear_shape hostile[] = {
+    {0, 0, 17, 32, 0, 0, false, CHECKOP_SANE},  {0, 1, 33, 64, 0, 0, false, CHECKOP_SANE},
+    {0, 5, 67, 129, 5, 1, true, CHECKOP_SANE},  {0, 17, 1, 1, 1, 1, true, CHECKOP_SANE},
+    {0, 3, 35, 96, 3, 1, false, CHECKOP_WILD},  {0, 2, 19, 33, 0, 1, true, CHECKOP_ANY},
+    {0, 33, 100, 290, 2, 0, true, CHECKOP_SANE}, {0, 8, 16, 512, 0, 0, false, CHECKOP_SANE},
+};
+/* For the types that they name. */
+static const linear_shape single[] = {
+    {WHIM_DTYPE_F32, CHECKOP_MANY, 3, 7, 1, 1, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, CHECKOP_MANY, 2, 16, 0, 0, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q8_0, CHECKOP_MANY, 3, 32, 0, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q4_K, CHECKOP_MANY, 1, 256, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_F16, 1, CHECKOP_MANY, 16, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_Q4_1, 1, CHECKOP_MANY, 32, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_F32, 3, 5, 0, 0, 0, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q8_0, 3, 5, 0, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_F32, 3, 0, 8, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_Q6_K, 3, 0, 256, 0, 0, false, CHECKOP_SANE},
+};
+enum {
+    N_HOSTILE = sizeof hostile / sizeof hostile[0] * N_TYPE,
+    N_SINGLE = sizeof single / sizeof single[0],
+    N_FIXED = N_HOSTILE + N_SINGLE,
+};
+
+static int64_t whole_blocks(whim_dtype dtype, int64_t k)
+{
+    int64_t block = whim_dtype_get(dtype)->block_elems;
+    return (k + block - 1) / block * block;
+}
+
+static linear_shape shape_make(checkop_case *c, int32_t index)
+{
+    linear_shape s;
+    checkop_rng *rng = &c->rng;
+    if (index < N_HOSTILE) {
+        s = hostile[index / N_TYPE];
+        s.dtype = weight_types[index % N_TYPE];
+    } else if (index < N_FIXED) {
+        s = single[index - N_HOSTILE];
+    } else {
+        s.dtype = weight_types[index % N_TYPE];
+        s.rows = checkop_pick(rng, 1, 2, 4, 5, 16, checkop_range(rng, 1, 70));
+        s.n = checkop_pick(rng, 16, 64, checkop_range(rng, 1, 40), checkop_range(rng, 1, 150));
+        s.k = checkop_pick(rng, 32, 256, checkop_range(rng, 1, 100), checkop_range(rng, 1, 600));
+        s.pad = checkop_chance(rng, 2) ? 0 : checkop_range(rng, 1, 9);
+        s.offset = checkop_chance(rng, 2) ? 0 : checkop_range(rng, 1, 15);
+        s.bias = checkop_chance(rng, 2);
+        s.fill = checkop_chance(rng, 5) ? CHECKOP_WILD : CHECKOP_SANE;
+    }
+    s.k = whole_blocks(s.dtype, s.k);
+    c->dtype = s.dtype;
+    checkop_say(c, "w=%s[%lld,%lld] rows=%lld pad=%lld offset=%lld%s fill=%d",
+                whim_dtype_get(s.dtype)->name, (long long)s.n, (long long)s.k, (long long)s.rows,
+                (long long)s.pad, (long long)s.offset, s.bias ? " bias" : "", (int)s.fill);
+    return s;
+}
+
+static double weight_bytes(const linear_shape *s)
+{
+    return (double)(s->n * whim_dtype_row_bytes(s->dtype, s->k));
+}
+
+/* --- linear ------------------------------------------------------------------------------------- */
+
+static void linear_build(checkop_case *c, const linear_shape *s)
+{
+    int32_t w = checkop_weight(c, "w", s->dtype, s->n, s->k);
+    int32_t x = checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
+    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->n,
+                               s->n + (s->pad > 0 ? s->pad + 1 : 0), s->offset);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_linear);
+    whim_linear_args *a = (void *)call->args.bytes;
+    a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
+    a->x_stride = c->buf[x].stride_bytes / 4;
+    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->n_row = s->rows;
+    CHECKOP_BIND(c, call, linear, w.data, w, 0);
+    CHECKOP_BIND_ROWS(c, call, linear, x, x);
+    CHECKOP_BIND_ROWS(c, call, linear, y, y);
+    if (s->bias) {
+        int32_t bias = checkop_matrix(c, "bias", CHECKOP_IN, CHECKOP_SANE, 1, s->n, s->n, 1);
+        CHECKOP_BIND(c, call, linear, bias, bias, 0);
+    }
+    CHECKOP_SUBJECT(c, linear, s->rows);
+    c->flops = 2.0 * (double)(s->rows * s->n) * (double)s->k;
+    c->traffic = weight_bytes(s) + 4.0 * (double)(s->rows * (s->n + s->k));
+}
+
+static void linear_make(checkop_case *c, int32_t index)
+{
+    linear_shape s = shape_make(c, index);
+    linear_build(c, &s);
+}
+
+static bool linear_bench(checkop_case *c, int32_t i)
+{
+    if (i >= 4 * N_TYPE) {
+        return false;
+    }
+    linear_shape s = {.dtype = weight_types[i / 4], .fill = CHECKOP_SANE};
+    s.rows = i % 2 == 0 ? 1 : 64;
+    s.n = i / 2 % 2 == 0 ? 1536 : 4096;
+    s.k = whole_blocks(s.dtype, s.n == 1536 ? 576 : 4096);
+    checkop_say(c, "%s[%lld,%lld] x %lld", whim_dtype_get(s.dtype)->name, (long long)s.n,
+                (long long)s.k, (long long)s.rows);
+    linear_build(c, &s);
+    return true;
+}
+
+static const char *linear_arguments(int32_t i, void *args)
+{
+    whim_linear_args *a = args;
+    float *p = checkop_somewhere;
+    *a = (whim_linear_args){.w = {.dtype = WHIM_DTYPE_Q8_0, .n = 4, .k = 32, .data = p}, .x = p,
+                            .x_stride = 32, .y = p, .y_stride = 4, .n_row = 2};
+    switch (i) {
+    case 0: return "valid";
+    case 1: return a->n_row = -1, "n_row < 0";
+    case 2: return a->w.n = -4, "n < 0";
+    case 3: return a->w.k = -32, "k < 0";
+    case 4: return a->w.k = 31, "k is not a multiple of the block";
+    case 5: return a->w.dtype = WHIM_DTYPE_Q4_K, "k is not a multiple of the large block";
+    case 6: return a->x_stride = 31, "x_stride < k";
+    case 7: return a->y_stride = 3, "y_stride < n";
+    case 8: return a->w.dtype = WHIM_DTYPE_I32, "an integer type as weight";
+    case 9: return a->w.dtype = WHIM_DTYPE_COUNT, "no such type";
+    case 10: return a->w.data = NULL, "w.data = NULL";
+    case 11: return a->y = NULL, "y = NULL";
+    default: return NULL;
+    }
+}
+
+const checkop_case_family checkop_linear = {N_FIXED,     10 * N_TYPE,      2 * N_TYPE,
+                                            linear_make, linear_arguments, linear_bench};
+
+/* --- embed -------------------------------------------------------------------------------------- */
+
+static void embed_build(checkop_case *c, const linear_shape *s)
+{
+    int32_t w = checkop_weight(c, "w", s->dtype, s->n, s->k);
+    int32_t ids = checkop_ids(c, "ids", s->rows, -2, (int32_t)s->n + 1);
+    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->k, s->k + s->pad,
+                               s->offset);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_embed);
+    whim_embed_args *a = (void *)call->args.bytes;
+    a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
+    a->y_stride = s->k + s->pad;
+    a->n_row = s->rows;
+    CHECKOP_BIND(c, call, embed, w.data, w, 0);
+    CHECKOP_BIND_ROWS(c, call, embed, ids, ids);
+    CHECKOP_BIND_ROWS(c, call, embed, y, y);
+    CHECKOP_SUBJECT(c, embed, s->rows);
+    c->flops = (double)(s->rows * s->k);
+    c->traffic = (double)(s->rows * (4 * s->k + whim_dtype_row_bytes(s->dtype, s->k)));
+}
+
+static void embed_make(checkop_case *c, int32_t index)
+{
+    linear_shape s = shape_make(c, index);
+    embed_build(c, &s);
+}
+
+static bool embed_bench(checkop_case *c, int32_t i)
+{
+    if (i >= 2 * N_TYPE) {
+        return false;
+    }
+    linear_shape s = {.dtype = weight_types[i / 2], .rows = i % 2 == 0 ? 1 : 64, .n = 4096};
+    s.k = whole_blocks(s.dtype, 576);
+    checkop_say(c, "%s[%lld,%lld] x %lld", whim_dtype_get(s.dtype)->name, (long long)s.n,
+                (long long)s.k, (long long)s.rows);
+    embed_build(c, &s);
+    return true;
+}
+
+static const char *embed_arguments(int32_t i, void *args)
+{
+    whim_embed_args *a = args;
+    void *p = checkop_somewhere;
+    *a = (whim_embed_args){.w = {.dtype = WHIM_DTYPE_Q4_1, .n = 4, .k = 32, .data = p}, .ids = p,
+                           .y = p, .y_stride = 32, .n_row = 2};
+    switch (i) {
+    case 0: return "valid";
+    case 1: return a->n_row = -1, "n_row < 0";
+    case 2: return a->w.k = 33, "k is not a multiple of the block";
+    case 3: return a->y_stride = 31, "y_stride < k";
+    case 4: return a->ids = NULL, "ids = NULL";
+    case 5: return a->w.dtype = WHIM_DTYPE_I32, "an integer type as weight";
+    case 6: return a->w.n = -1, "n < 0";
+    default: return NULL;
+    }
+}
+
+const checkop_case_family checkop_embed = {N_FIXED,    5 * N_TYPE,      N_TYPE,
+                                           embed_make, embed_arguments, embed_bench};
+
+/* --- quantize_q8 -------------------------------------------------------------------------------- */
+
+static const linear_shape q8_hostile[] = {
+    {0, 0, 0, 64, 0, 0, false, CHECKOP_SANE},  {0, 1, 0, 32, 0, 0, false, CHECKOP_SANE},
+    {0, 3, 0, 96, 5, 1, false, CHECKOP_SANE},  {0, 17, 0, 576, 1, 1, false, CHECKOP_WILD},
+    {0, 33, 0, 160, 0, 3, false, CHECKOP_ANY}, {0, 4, 0, 0, 0, 0, false, CHECKOP_SANE},
+    {0, 2, 0, 4096, 0, 0, false, CHECKOP_WILD}, {0, 9, 0, 64, 0, 0, false, CHECKOP_ZERO},
+    {0, CHECKOP_MANY, 0, 32, 1, 1, false, CHECKOP_SANE},
+};
+enum { N_Q8_HOSTILE = sizeof q8_hostile / sizeof q8_hostile[0] };
+
+static void quantize_build(checkop_case *c, const linear_shape *s)
+{
+    int64_t row_bytes = s->k / 32 * (int64_t)sizeof(whim_q8_block);
+    int32_t x = checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
+    int32_t y = checkop_bytes(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, row_bytes, row_bytes, 4);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_quantize_q8);
+    whim_quantize_q8_args *a = (void *)call->args.bytes;
+    a->x_stride = s->k + s->pad;
+    a->n_row = s->rows;
+    a->k = s->k;
+    CHECKOP_BIND_ROWS(c, call, quantize_q8, x, x);
+    CHECKOP_BIND_ROWS(c, call, quantize_q8, y, y);
+    CHECKOP_SUBJECT(c, quantize_q8, s->rows);
+    c->flops = 3.0 * (double)(s->rows * s->k);
+    c->traffic = (double)(s->rows * (4 * s->k + row_bytes));
+}
+
+static void quantize_make(checkop_case *c, int32_t index)
+{
+    linear_shape s = index < N_Q8_HOSTILE ? q8_hostile[index] : (linear_shape){0};
+    if (index >= N_Q8_HOSTILE) {
+        s.rows = checkop_range(&c->rng, 1, 40);
+        s.k = 32 * checkop_range(&c->rng, 1, 30);
+        s.pad = checkop_range(&c->rng, 0, 7);
+        s.offset = checkop_range(&c->rng, 0, 7);
+        s.fill = checkop_chance(&c->rng, 3) ? CHECKOP_ANY : CHECKOP_SANE;
+    }
+    checkop_say(c, "rows=%lld k=%lld pad=%lld offset=%lld fill=%d", (long long)s.rows,
+                (long long)s.k, (long long)s.pad, (long long)s.offset, (int)s.fill);
+    quantize_build(c, &s);
+}
+
+static bool quantize_bench(checkop_case *c, int32_t i)
+{
+    if (i >= 2) {
+        return false;
+    }
+    linear_shape s = {.rows = i == 0 ? 1 : 64, .k = 4096, .fill = CHECKOP_SANE};
+    checkop_say(c, "%lld x %lld", (long long)s.rows, (long long)s.k);
+    quantize_build(c, &s);
+    return true;
+}
+
+static const char *quantize_arguments(int32_t i, void *args)
+{
+    whim_quantize_q8_args *a = args;
+    void *p = checkop_somewhere;
+    *a = (whim_quantize_q8_args){.x = p, .x_stride = 64, .y = p, .n_row = 2, .k = 64};
+    switch (i) {
+    case 0: return "valid";
+    case 1: return a->n_row = -1, "n_row < 0";
+    case 2: return a->k = 48, "k is not a multiple of 32";
+    case 3: return a->k = -32, "k < 0";
+    case 4: return a->x_stride = 63, "x_stride < k";
+    case 5: return a->y = NULL, "y = NULL";
+    default: return NULL;
+    }
+}
+
+const checkop_case_family checkop_quantize_q8 = {N_Q8_HOSTILE,  60,                 12,
+                                                 quantize_make, quantize_arguments, quantize_bench};

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkop: every op of ops.def, on every backend of this build and on every instruction level that the
+ * machine has, against the law. A group is (backend, level, op) and prints one line. It runs in a
+ * process of its own, which keeps the number of its current case in shared memory: when it crashes or
+ * hangs, that case has failed and a new process goes on with the next one. */
+#include "checkop/harness.h"
+
+#include "backends/cpu/cpu.h"
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CASE_SECONDS = 180, MAX_CRASHES = 8, MAX_FAILS = 10, MAX_LEVELS = 16 };
+
+/* --- the families, one for each op -------------------------------------------------------------- */
+
+#define WHIM_OP(name) extern const checkop_case_family checkop_##name;
+#include "ops/ops.def"
+#undef WHIM_OP
+
+const checkop_case_family *checkop_family(whim_op op)
+{
+    static const checkop_case_family *const families[WHIM_OP_COUNT] = {
+#define WHIM_OP(name) &checkop_##name,
+#include "ops/ops.def"
+#undef WHIM_OP
+    };
+    return families[op];
+}
+
+whim_err checkop_check(whim_op op, const void *args)
+{
+    switch (op) {
+#define WHIM_OP(name)    \
+    case WHIM_OP_##name: \
+        return whim_##name##_check(args);
+#include "ops/ops.def"
+#undef WHIM_OP
+    default:
+        return WHIM_ERR_INVALID;
+    }
+}
+
+whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args)
+{
+    return whim_op_call(s, op, args);
+}
+
+/* --- options ------------------------------------------------------------------------------------ */
+
+typedef struct options {
+    const char *op, *backend, *isa;
+    uint64_t seed;
+    int32_t repeat, only_case;
+    bool list, quick, bench;
+} options;
+
+static const char usage[] =
+    "usage: checkop [--op=NAME] [--backend=NAME] [--isa=LEVEL] [--seed=N] [--repeat=N] [--case=N]\n"
+    "               [--quick] [--list] [--bench]\n";
+
+static bool number_option(const char *arg, const char *name, uint64_t *out)
+{
+    size_t n = strlen(name);
+    char *end;
+    if (strncmp(arg, name, n) != 0 || arg[n] < '0' || arg[n] > '9') {
+        return false;
+    }
+    *out = strtoull(arg + n, &end, 0);
+    return *end == '\0';
+}
+
+static bool options_parse(options *o, int argc, char **argv)
+{
+    *o = (options){.seed = 1, .repeat = 1, .only_case = -1};
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        uint64_t number;
+        if (strncmp(arg, "--op=", 5) == 0) {
+            o->op = arg + 5;
+        } else if (strncmp(arg, "--backend=", 10) == 0) {
+            o->backend = arg + 10;
+        } else if (strncmp(arg, "--isa=", 6) == 0) {
+            o->isa = arg + 6;
+        } else if (number_option(arg, "--seed=", &o->seed)) {
+            continue;
+        } else if (number_option(arg, "--repeat=", &number) && number < 1000000) {
+            o->repeat = (int32_t)number;
+        } else if (number_option(arg, "--case=", &number) && number < INT32_MAX) {
+            o->only_case = (int32_t)number;
+        } else if (strcmp(arg, "--list") == 0) {
+            o->list = true;
+        } else if (strcmp(arg, "--quick") == 0) {
+            o->quick = true;
+        } else if (strcmp(arg, "--bench") == 0) {
+            o->bench = true;
+        } else {
+            fprintf(stderr, "checkop: unknown option %s\n%s", arg, usage);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- one group ---------------------------------------------------------------------------------- */
+
+typedef struct group {
+    const options *o;
+    const whim_backend *backend;
+    const char *isa;
+    char place[64];
+    whim_op op;
+} group;
+
+/* What the process of a group leaves behind. */
+typedef struct progress {
+    int32_t index; /* the case now running; -1: opening, n: arguments */
+    int32_t n_case, n_skip, n_fail;
+    char text[sizeof((checkop_case *)NULL)->text];
+    char skip[16];
+    bool finished;
+} progress;
+
+static int32_t group_cases(const group *g)
+{
+    const checkop_case_family *f = checkop_family(g->op);
+    return f->n_fixed + g->o->repeat * (g->o->quick ? f->n_random_quick : f->n_random);
+}
+
+static void group_case(const group *g, checkop_run *run, progress *p, checkop_case *c)
+{
+    run->index = p->index;
+    alarm(CASE_SECONDS);
+    checkop_case_init(c, g->op, run->seed, p->index);
+    memcpy(p->text, c->text, sizeof p->text);
+    bool ready = checkop_case_upload(c, run);
+    if (c->skip != NULL) {
+        p->n_skip++;
+        snprintf(p->skip, sizeof p->skip, "%s", c->skip);
+    } else {
+        p->n_case++;
+        p->n_fail += !ready || !checkop_case_test(c, run, g->o->quick);
+    }
+    checkop_case_free(c, run);
+}
+
+/* The process of a group: cases from `first` on, then the argument sets. */
+static void group_work(const group *g, progress *p, int32_t first)
+{
+    checkop_run run = {.place = g->place, .seed = g->o->seed};
+    static checkop_case c;
+    whim_diag diag = {{0}};
+    alarm(CASE_SECONDS);
+    whim_err err = checkop_run_open(&run, g->backend, g->isa, &diag);
+    if (err != WHIM_ERR_OK) {
+        printf("FAIL %s cannot be opened: %s\n", g->place, diag.text);
+        p->n_fail++;
+    } else if (g->isa != NULL && strcmp(run.side[0].dev->caps.isa, g->isa) != 0) {
+        printf("FAIL %s was asked for, the device uses %s\n", g->place, run.side[0].dev->caps.isa);
+        p->n_fail++;
+    } else if (g->o->only_case >= 0) {
+        p->index = g->o->only_case;
+        group_case(g, &run, p, &c);
+    } else {
+        int32_t n = group_cases(g);
+        for (p->index = first; p->index < n && p->n_fail < MAX_FAILS; p->index++) {
+            group_case(g, &run, p, &c);
+        }
+        p->index = n;
+        snprintf(p->text, sizeof p->text, "argument checks");
+        p->n_fail += checkop_arguments_test(&run, g->op, &p->n_case);
+    }
+    checkop_run_close(&run);
+    p->finished = true;
+}
+
+static void print_crash(const group *g, const progress *p, int status)
+{
+    char why[48];
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+        snprintf(why, sizeof why, "no end after %d s", CASE_SECONDS);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(why, sizeof why, "killed by SIG%s", sigabbrev_np(WTERMSIG(status)));
+    } else {
+        snprintf(why, sizeof why, "ended with code %d", WEXITSTATUS(status));
+    }
+    printf("FAIL %s %s case %d (--op=%s --seed=%" PRIu64 " --case=%d): %s: %s\n", g->place,
+           whim_op_name(g->op), p->index, whim_op_name(g->op), g->o->seed, p->index, p->text, why);
+}
+
+/* Run a group to its end in as many processes as it takes. */
+static void group_run(const group *g, progress *p)
+{
+    int32_t first = 0;
+    for (int32_t crashes = 0; crashes < MAX_CRASHES && !p->finished; crashes++) {
+        p->index = -1;
+        snprintf(p->text, sizeof p->text, "opening the device");
+        fflush(NULL);
+        pid_t pid = fork();
+        whim_check(pid >= 0);
+        if (pid == 0) {
+            group_work(g, p, first);
+            fflush(NULL);
+            _exit(0);
+        }
+        int status = 0;
+        whim_check(waitpid(pid, &status, 0) == pid);
+        if (!p->finished || status != 0) {
+            print_crash(g, p, status);
+            p->n_fail++;
+            first = p->index + 1;
+            p->finished = p->finished || p->index < 0 || g->o->only_case >= 0 ||
+                          p->index >= group_cases(g) || p->n_fail >= MAX_FAILS;
+        }
+    }
+}
+
+/* --- all groups --------------------------------------------------------------------------------- */
+
+typedef struct totals {
+    int64_t passed, failed, skipped;
+} totals;
+
+static void group_report(const group *g, totals *t)
+{
+    progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    whim_check(p != MAP_FAILED);
+    group_run(g, p);
+    const char *verdict = p->n_fail > 0 ? "FAILED" : p->n_case > 0 ? "ok" : "skipped";
+    t->failed += p->n_fail > 0;
+    t->passed += p->n_fail == 0 && p->n_case > 0;
+    t->skipped += p->n_fail == 0 && p->n_case == 0;
+    printf("%s %s %s %d cases", verdict, g->place, whim_op_name(g->op), p->n_case);
+    if (p->n_fail > 0) {
+        printf(", %d failed", p->n_fail);
+    }
+    if (p->n_skip > 0) {
+        printf(", %d skipped (no kernel for %s)", p->n_skip, p->skip);
+    }
+    printf("\n");
+    munmap(p, sizeof *p);
+}
+
+static int level_run(const options *o, const whim_backend *backend, const char *isa, totals *t)
+{
+    if (o->bench) {
+        return checkop_bench(backend, isa, o->op, o->seed);
+    }
+    group g = {.o = o, .backend = backend, .isa = isa};
+    snprintf(g.place, sizeof g.place, "%s%s%s", backend->name, isa != NULL ? "/" : "",
+             isa != NULL ? isa : "");
+    for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
+        g.op = (whim_op)op;
+        if (o->op != NULL && strcmp(o->op, whim_op_name(g.op)) != 0) {
+            continue;
+        }
+        if (o->list) {
+            printf("%s %s %d cases\n", g.place, whim_op_name(g.op), group_cases(&g));
+        } else {
+            group_report(&g, t);
+        }
+    }
+    return 0;
+}
+
+/* The levels of a backend; one without levels has the level NULL. */
+static int32_t levels_of(const whim_backend *backend, const char **names)
+{
+    if (strcmp(backend->name, "cpu") == 0) {
+        return whim_cpu_levels(names, MAX_LEVELS);
+    }
+    names[0] = NULL;
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    if (!options_parse(&o, argc, argv)) {
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("checkop: seed %" PRIu64 "\n", o.seed);
+    totals t = {0};
+    int rc = 0;
+    for (int32_t b = 0; b < whim_backend_count(); b++) {
+        const whim_backend *backend = whim_backend_at(b);
+        const char *names[MAX_LEVELS];
+        int32_t n = backend->device_count() > 0 ? levels_of(backend, names) : 0;
+        for (int32_t i = 0; i < n; i++) {
+            bool wanted = (o.backend == NULL || strcmp(o.backend, backend->name) == 0) &&
+                          (o.isa == NULL || (names[i] != NULL && strcmp(o.isa, names[i]) == 0));
+            rc |= wanted ? level_run(&o, backend, names[i], &t) : 0;
+        }
+    }
+    if (o.list || o.bench) {
+        return rc;
+    }
+    printf("RESULT passed=%" PRId64 " failed=%" PRId64 " skipped=%" PRId64 "\n", t.passed, t.failed,
+           t.skipped);
+    return t.failed > 0 || t.passed + t.skipped == 0;
+}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+# whimbrel inspect on good and on broken models.
+. "$(dirname "$0")/common.bash"
+
+# The path that one would give for a folder of the golden data.
+model_path()
+{
+    if [[ -f $1/config.json ]]; then
+        echo "$1"
+    else
+        find "$1" -name '*.gguf' | sort | head -1
+    fi
+}
+
+for folder in "$data"/*/; do
+    name=$(basename "$folder") path=$(model_path "$folder")
+    [[ -n $path ]] || continue
+    run_it inspect "$path"
+    expect "inspect $name" 0 out "architecture" out "memory plan" out "fits" out "tensors"
+    run_it inspect "$path" --json --tensors
+    expect "inspect $name --json" 0
+    expect_python "json of $name agrees with its golden data" "
+r, g = json.loads(text), json.load(open('$folder/golden.json'))
+assert r['arch'] == g['arch'] and r['fits'] is True, r
+assert r['n_vocab'] == g.get('vocab', r['n_vocab']) and r['n_layer'] == g.get('layers', r['n_layer'])
+assert r['n_tensor'] == len(r['tensors']) == sum(t['count'] for t in r['types'].values())
+assert r['n_param'] == sum(math.prod(t['shape']) for t in r['tensors'])
+assert sum(p['bytes'] for p in r['plan']['parts']) == r['plan']['total'] > 0, r['plan']
+assert {t['file'] for t in r['tensors']} <= {f['path'].split('/')[-1] for f in r['files']}"
+done
+run_it inspect "$data/llama-f32" --tensors
+expect "tensors are listed" 0 out "layers.2.mlp.down_proj.weight" out "72 x 100" out "model-00003-of-00003.safetensors"
+
+run_it inspect shape:qwen3-8b --load-format dummy --weight-type q4_0 --json
+expect_python "a shape without files" "
+r = json.loads(text)
+assert r['format'] == 'dummy' and 8.0e9 < r['n_param'] < 8.3e9, r['n_param']
+assert 4.0e9 < r['plan']['total'] < 7e9 and r['files'] == [], r['plan']"
+run_it inspect "$data/llama-f32" --ctx 100 --json
+expect_python "--ctx is planned for" "
+assert json.loads(text)['ctx'] == 100"
+run_it inspect "$data/llama-f32" --kv-mem 1000G
+expect "what does not fit is told" 0 out "does not fit"
+run_it inspect "$data/llama-f32" --kv-mem 1000G --json
+expect_python "what does not fit is told in json" "
+r = json.loads(text)
+assert r['fits'] is False and r['plan']['total'] > 1e12 > r['plan']['available']"
+
+# Broken files: exit status 1, and the message names the file.
+broken=$TEST_TMP/broken
+fresh()
+{
+    rm -rf "$broken"
+    cp -r "$data/llama-bf16" "$broken"
+}
+fresh && truncate -s 100000 "$broken/model.safetensors"
+run_it inspect "$broken"
+expect "a cut safetensors file" 1 err "model.safetensors"
+run_it run "$broken" --ids 1
+expect "a cut safetensors file is not run" 1 err "model.safetensors"
+fresh && printf '\377\377\377\377\377\377\377\177' | dd of="$broken/model.safetensors" conv=notrunc status=none
+run_it inspect "$broken"
+expect "a huge safetensors header" 1 err "model.safetensors"
+fresh && echo '{"model_type": "llama",' >"$broken/config.json"
+run_it inspect "$broken"
+expect "a broken config.json" 1 err "config.json"
+fresh && sed -i 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": -1/' "$broken/config.json"
+run_it inspect "$broken"
+expect "a config that cannot be" 1 err "config.json" err "num_hidden_layers"
+fresh && sed -i 's/"model_type": "[a-z0-9]*"/"model_type": "frobnicator"/; s/Llama/Frob/' "$broken/config.json"
+run_it inspect "$broken"
+expect "an unknown architecture" 1 err "config.json" err "Frob" err "LlamaForCausalLM"
+fresh && sed -i 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": 3/' "$broken/config.json"
+run_it inspect "$broken"
+expect "missing tensors" 1 err "layers.2."
+fresh && rm "$broken/model.safetensors"
+run_it inspect "$broken"
+expect "no weights" 1 err "broken"
+head -c 5000 "$data/llama-mixed-gguf/model.gguf" >"$TEST_TMP/cut.gguf"
+run_it inspect "$TEST_TMP/cut.gguf"
+expect "a cut gguf file" 1 err "cut.gguf"
+head -c 5000 /dev/zero >"$TEST_TMP/zero.gguf"
+run_it inspect "$TEST_TMP/zero.gguf"
+expect "not a gguf file" 1 err "zero.gguf"
+: >"$TEST_TMP/empty.gguf"
+run_it inspect "$TEST_TMP/empty.gguf"
+expect "an empty gguf file" 1 err "empty.gguf"
+run_it inspect "$TEST_TMP/nowhere"
+expect "no such model" 1 err "nowhere"
+run_it inspect shape:nonesuch --load-format dummy
+expect "no such shape" 1 err "nonesuch" err "qwen3-8b"
+finish

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# The memory plan is refused before anything is loaded, and progress is shown as fits the reader.
+. "$(dirname "$0")/common.bash"
+
+tiny=$data/llama-f32
+run_it run "$tiny" --ids 1 --kv-mem 1000G
+expect "more KV memory than there is" 1 err "GiB" err "memory plan"
+if [[ $err == *loading:* ]]; then
+    bad "nothing is loaded then" "it loaded"
+else
+    ok "nothing is loaded then"
+fi
+run_it run shape:qwen3-32b --load-format dummy --weight-type f32 --ids 1
+expect "more weights than there is room for" 1 err "GiB"
+
+run_it run "$tiny" --ids 1 -n 1
+expect "progress comes in lines" 0 err "loading: "
+expect_same "without carriage returns" "$(tr -cd '\r' <"$TEST_TMP/err" | wc -c)" 0
+
+# The same on a terminal: a bar that is redrawn, and a newline at its end.
+python3 - "$WHIMBREL" "$tiny" >"$TEST_TMP/out" 2>&1 <<'PY'
+import os, pty, subprocess, sys
+
+main, side = pty.openpty()
+child = subprocess.Popen([sys.argv[1], "run", sys.argv[2], "--ids", "1", "-n", "2"], stdout=subprocess.PIPE,
+                         stderr=side)
+os.close(side)
+shown = b""
+while True:
+    try:
+        piece = os.read(main, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    shown += piece
+ids = child.stdout.read().split()
+assert child.wait() == 0 and len(ids) == 2, (child.returncode, ids)
+at = shown.index(b"loading")
+bar = shown[at:]
+assert b"\r" in shown and b"[" in bar and b"#" in bar, shown
+end = bar.index(b"prompt:")
+assert bar[:end].endswith(b"\n"), bar
+assert shown.endswith(b"\n"), shown
+PY
+rc=$? out= err=$(tail -1 "$TEST_TMP/out")
+expect "a bar on a terminal" 0
+finish

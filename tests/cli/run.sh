@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# whimbrel run on the tiny checkpoints: the ids of the independent implementation, in every way of
+# asking for them.
+. "$(dirname "$0")/common.bash"
+
+tiny=$data/llama-f32
+for folder in "$data"/*/; do
+    name=$(basename "$folder")
+    [[ -f $folder/config.json ]] || continue
+    ids=$(prompt "$name" 1 tokens) want=$(prompt "$name" 1 greedy)
+    run_it run "$folder" --ids "$ids" -n "$(wc -w <<<"$want")" --ignore-eos --quiet
+    expect_same "greedy ids of $name" "$out" "$want"
+    expect_same "quiet is quiet ($name)" "$err" ""
+done
+
+for i in 0 1 2 3 4; do
+    ids=$(prompt llama-f32 $i tokens) want=$(prompt llama-f32 $i greedy)
+    run_it run "$tiny" --ids "${ids// /,}" -n "$(wc -w <<<"$want")" --ignore-eos --max-step-tokens 7
+    expect_same "prompt $i in steps of 7" "$out" "$want"
+done
+expect "a summary follows" 0 err "tokens/s" err "memory plan" err "weights"
+
+ids=$(prompt llama-f32 1 tokens) want=$(prompt llama-f32 1 greedy)
+tr ' ' '\n' <<<"$ids" | "$WHIMBREL" run "$tiny" --ids - -n 24 --ignore-eos -q >"$TEST_TMP/out" 2>"$TEST_TMP/err"
+expect_same "ids from standard input" "$(<"$TEST_TMP/out")" "$want"
+run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos -q -t 1 --no-graphs
+expect_same "one thread, no graphs" "$out" "$want"
+
+run_it run "$tiny" --ids "$ids" -n 5 --ignore-eos --json --logprobs 100
+expect "json ends well" 0
+expect_python "json holds ids and log-probabilities" "
+r = json.loads(text)
+assert r['prompt_ids'] == [int(i) for i in '$ids'.split()], r
+assert r['ids'] == [int(i) for i in '$want'.split()[:5]], r
+assert r['stop'] == 'length' and r['prompt_tps'] > 0 and r['gen_tps'] > 0, r
+assert [s['id'] for s in r['logprobs']] == r['ids']
+for s in r['logprobs']:
+    top = [p for _, p in s['top']]
+    assert len(top) == 100 and top == sorted(top, reverse=True) and s['logprob'] == top[0] <= 0
+    assert len({i for i, _ in s['top']}) == 100
+    assert 0.9 < sum(map(math.exp, top)) < 1 + 1e-9"
+small=$data/qwen3-f32
+run_it run "$small" --ids "1 2 3" -n 2 --ignore-eos --json --logprobs 100
+expect_python "log-probabilities of a whole vocabulary sum to 1" "
+for s in json.loads(text)['logprobs']:
+    assert len(s['top']) == 83, len(s['top'])
+    assert abs(sum(math.exp(p) for _, p in s['top']) - 1) < 1e-8"
+run_it run "$tiny" --ids "$ids" -n 3 --ignore-eos --logprobs 2 -q
+expect_python "text with log-probabilities: a line for each token" "
+rows = text.splitlines()
+assert [r.split()[0] for r in rows] == '$want'.split()[:3], text
+assert all(r.split()[1].startswith(r.split()[0] + ':-') and len(r.split()) == 3 for r in rows), text"
+
+# A model whose end-of-sequence id comes as third token.
+mkdir -p "$TEST_TMP/eos" && cp "$tiny"/* "$TEST_TMP/eos"
+third=$(cut -d' ' -f3 <<<"$want")
+sed -i "s/\"eos_token_id\": [0-9]*/\"eos_token_id\": $third/" "$TEST_TMP/eos/config.json"
+run_it run "$TEST_TMP/eos" --ids "$ids" -n 24
+expect_same "generation stops at the end id" "$out" "$(cut -d' ' -f1-3 <<<"$want")"
+expect "and says so" 0 err "stop: eos"
+
+run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos --ctx 9
+expect "a full context is told" 0 err "context of 9 tokens is full" err "3 of 24" err "stop: context"
+expect_same "and what fits is right" "$out" "$(cut -d' ' -f1-3 <<<"$want")"
+run_it run "$tiny" --ids "$ids" --ctx 6
+expect "a prompt longer than the context is refused" 1 err "7 tokens" err "context of 6"
+run_it run "$tiny" --ids "1 149"
+expect "an id outside the vocabulary is refused" 1 err "149" err "0 to 148"
+run_it run "$tiny" --ids "1 -1"
+expect "a negative id is refused" 1 err "-1" err "0 to 148"
+run_it run "$tiny" --ids "1 99999999999"
+expect "a huge id is refused" 1 err "99999999999"
+for wrong in "1 two" "1.5" "" "1;2" "999999999999999999999"; do
+    run_it run "$tiny" --ids="$wrong"
+    expect "ids \"$wrong\" are refused" 2 err "--ids"
+done
+run_it run "$tiny"
+expect "a prompt is needed" 2 err "--ids"
+run_it run "$tiny" -p "Hello"
+expect "text prompts are for later" 2 err "tokenizer" err "--ids"
+XDG_CACHE_HOME=$TEST_TMP/empty run_it run --ids 1
+expect "without a default model, the way to get it" 1 err "make model" err "$TEST_TMP/empty/whimbrel/"
+run_it run shape:smollm2-135m --load-format dummy --weight-type q4_0 --ids "1 2 3" -n 2 --ctx 64 -q
+expect "dummy weights run" 0
+finish

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log: lines that cannot be forged, levels, values, and the limit. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/progress.h"
+
+#include <regex.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+typedef struct fixture {
+    int fds[2];
+    char text[16384];
+    whim_log log;
+} fixture;
+
+static void start(fixture *f, whim_log_level level)
+{
+    assert_int_equal(pipe(f->fds), 0);
+    whim_log_init(&f->log, f->fds[1], level);
+}
+
+static void finish(fixture *f)
+{
+    whim_log_deinit(&f->log);
+    close(f->fds[1]);
+    ssize_t n = read(f->fds[0], f->text, sizeof f->text - 1);
+    f->text[n > 0 ? n : 0] = '\0';
+    close(f->fds[0]);
+}
+
+static int matches(const char *text, const char *pattern)
+{
+    regex_t regex;
+    assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    int found = regexec(&regex, text, 0, NULL, 0) == 0;
+    regfree(&regex);
+    return found;
+}
+
+static void test_line(void **state)
+{
+    (void)state;
+    static fixture f;
+    start(&f, WHIM_LOG_INFO);
+    whim_log_info(&f.log, "model_loaded layers=%d", 12);
+    whim_log_debug(&f.log, "not_shown");
+    whim_log_error(&f.log, "second");
+    whim_log_warn(NULL, "nowhere");
+    finish(&f);
+    assert_true(matches(f.text,
+                        "^time=20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+                        "level=info event=model_loaded layers=12\n"
+                        "time=[^ ]+ level=error event=second\n$"));
+}
+
+static void test_no_forgery(void **state)
+{
+    (void)state;
+    static fixture f;
+    start(&f, WHIM_LOG_WARN);
+    whim_log_warn(&f.log, "bad text=%s", "a\ntime=x\r\x1b[2J\x7f");
+    finish(&f);
+    assert_true(matches(f.text, "text=a\\\\ntime=x\\\\x0d\\\\x1b\\[2J\\\\x7f\n$"));
+    assert_ptr_equal(strchr(f.text, '\n'), f.text + strlen(f.text) - 1);
+}
+
+static void test_long_line(void **state)
+{
+    (void)state;
+    static fixture f;
+    static char big[10000];
+    memset(big, 'x', sizeof big - 1);
+    start(&f, WHIM_LOG_INFO);
+    whim_log_info(&f.log, "big text=%s", big);
+    memset(big, '\n', 3000); /* grows when escaped */
+    big[3000] = '\0';
+    whim_log_info(&f.log, "big text=%s", big);
+    finish(&f);
+    char *second = strchr(f.text, '\n') + 1;
+    assert_true(second - f.text <= 4096);
+    assert_memory_equal(second - 8, "x cut=1\n", 8);
+    assert_true(strlen(second) <= 4096);
+    assert_string_equal(second + strlen(second) - 9, "\\n cut=1\n");
+}
+
+static void test_value(void **state)
+{
+    (void)state;
+    char buf[16];
+    const char *plain = "/a/b.gguf";
+    assert_ptr_equal(whim_log_value(buf, sizeof buf, plain), plain);
+    assert_string_equal(whim_log_value(buf, sizeof buf, ""), "\"\"");
+    assert_string_equal(whim_log_value(buf, sizeof buf, "a b"), "\"a b\"");
+    assert_string_equal(whim_log_value(buf, sizeof buf, "a\"b\\"), "\"a\\\"b\\\\\"");
+    assert_string_equal(whim_log_value(buf, sizeof buf, "0123456 89abcdefgh"), "\"0123456 89abc\"");
+    assert_string_equal(whim_log_value(buf, 2, "a b"), "");
+    /* An escape is never cut in two. */
+    assert_string_equal(whim_log_value(buf, 6, "a \"\""), "\"a \"");
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    whim_log_level level = WHIM_LOG_ERROR;
+    assert_true(whim_log_level_parse("Debug", &level));
+    assert_int_equal(level, WHIM_LOG_DEBUG);
+    assert_true(whim_log_level_parse("error", &level));
+    assert_int_equal(level, WHIM_LOG_ERROR);
+    assert_false(whim_log_level_parse("loud", &level));
+    assert_false(whim_log_level_parse("", &level));
+}
+
+static void test_limit(void **state)
+{
+    (void)state;
+    whim_log_limit limit = {0};
+    int64_t held = -1;
+    assert_true(whim_log_allow(&limit, WHIM_NS_PER_S * 1000, &held));
+    assert_int_equal(held, 0);
+    assert_false(whim_log_allow(&limit, WHIM_NS_PER_S * 1000, &held));
+    assert_false(whim_log_allow(&limit, WHIM_NS_PER_S * 1000, &held));
+    limit.next_ns = whim_clock_ns(); /* the interval is over */
+    assert_true(whim_log_allow(&limit, WHIM_NS_PER_S * 1000, &held));
+    assert_int_equal(held, 2);
+}
+
+static void test_bar_makes_room(void **state)
+{
+    (void)state;
+    static fixture f;
+    start(&f, WHIM_LOG_INFO);
+    whim_progress bar;
+    whim_progress_init(
+        &bar, &(whim_progress_cfg){.label = "l", .fd = f.fds[1], .mode = WHIM_PROGRESS_BAR});
+    whim_log_attach(&f.log, &bar);
+    whim_log_info(&f.log, "one");
+    whim_log_attach(&f.log, NULL);
+    whim_progress_finish(&bar, true);
+    finish(&f);
+    assert_true(matches(f.text, "^\rl  0\r    \rtime=[^ ]+ level=info event=one\nl: 0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_no_forgery),
+        cmocka_unit_test(test_long_line),      cmocka_unit_test(test_value),
+        cmocka_unit_test(test_levels),         cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_bar_makes_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

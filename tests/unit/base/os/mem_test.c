@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Amounts of memory, and pages. */
+#include "base/os/mem.h"
+#include "base/os/procfile.h"
+#include "support/death.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void test_amounts(void **state)
+{
+    (void)state;
+    int64_t total = whim_os_mem_total(), available = whim_os_mem_available();
+    int64_t resident = whim_os_mem_anon_resident();
+    assert_true(total > INT64_C(16) << 20);
+    assert_true(available > 0 && available <= total);
+    assert_true(resident > 0 && resident < total);
+    int64_t page = whim_os_page_bytes();
+    assert_true(page >= 4096 && (page & (page - 1)) == 0);
+}
+
+static void test_pages(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 4096, 100000, INT64_C(9) << 20, (INT64_C(64) << 20) + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *p = whim_os_pages_alloc(sizes[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % (uintptr_t)whim_os_page_bytes(), 0);
+        if (sizes[i] >= INT64_C(8) << 20) {
+            assert_int_equal((uintptr_t)p % (UINT64_C(2) << 20), 0);
+        }
+        assert_int_equal(p[0], 0);
+        assert_int_equal(p[sizes[i] - 1], 0);
+        p[0] = 1;
+        p[sizes[i] - 1] = 1;
+        whim_os_pages_free(p, sizes[i]);
+    }
+    assert_null(whim_os_pages_alloc(0));
+    assert_null(whim_os_pages_alloc(-1));
+    assert_null(whim_os_pages_alloc(INT64_MAX));
+    assert_null(whim_os_pages_alloc(INT64_C(1) << 60));
+    whim_os_pages_free(NULL, 10);
+}
+
+static void test_pages_go_back(void **state)
+{
+    (void)state;
+    int64_t bytes = INT64_C(64) << 20, before = whim_os_mem_anon_resident();
+    char *p = whim_os_pages_alloc(bytes);
+    assert_non_null(p);
+    memset(p, 1, (size_t)bytes);
+    assert_true(whim_os_mem_anon_resident() >= before + bytes / 2);
+    whim_os_pages_free(p, bytes);
+    assert_true(whim_os_mem_anon_resident() < before + bytes / 2);
+}
+
+static int64_t mapped_kb(void)
+{
+    char text[8192];
+    int64_t kb = 0;
+    assert_true(whim_os_file_text("/proc/self/status", text, sizeof text) > 0);
+    assert_true(whim_os_text_number(text, "VmSize:", &kb));
+    return kb;
+}
+
+/* Aligning a block cuts off its edges; they must not stay mapped. */
+static void test_no_addresses_leak(void **state)
+{
+    (void)state;
+    int64_t before = mapped_kb();
+    for (int i = 0; i < 32; i++) {
+        int64_t bytes = (INT64_C(9) << 20) + i * whim_os_page_bytes();
+        char *p = whim_os_pages_alloc(bytes);
+        assert_non_null(p);
+        whim_os_pages_free(p, bytes);
+    }
+    assert_true(mapped_kb() < before + 4096);
+}
+
+static void touch(void *ctx)
+{
+    *(volatile char *)ctx = 1;
+}
+
+static void test_protect(void **state)
+{
+    (void)state;
+    int64_t page = whim_os_page_bytes();
+    char *p = whim_os_pages_alloc(2 * page);
+    assert_non_null(p);
+    p[0] = 7;
+    assert_true(whim_os_pages_protect(p, page, false));
+    assert_int_equal(death_signal(touch, p), SIGSEGV);
+    assert_int_equal(death_signal(touch, p + page - 1), SIGSEGV);
+    assert_int_equal(death_signal(touch, p + page), 0);
+    assert_true(whim_os_pages_protect(p, page, true));
+    assert_int_equal(death_signal(touch, p), 0);
+    assert_int_equal(p[0], 7);
+    whim_os_pages_free(p, 2 * page);
+    assert_false(whim_os_pages_protect((void *)(uintptr_t)1, page, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_amounts),       cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_pages_go_back), cmocka_unit_test(test_no_addresses_leak),
+        cmocka_unit_test(test_protect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

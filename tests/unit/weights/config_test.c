@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.json: defaults of the reference, rotary variants, refusals; published shapes. */
+#include "fixture.h"
+
+#include <math.h>
+
+static whim_err parse(whim_config *config, const char *text, whim_diag *diag)
+{
+    return whim_config_parse(config, text, (int64_t)strlen(text), "dir/config.json", diag);
+}
+
+static whim_config good(const char *text)
+{
+    whim_config config;
+    whim_diag diag = {{0}};
+    if (parse(&config, text, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s\n%s", diag.text, text);
+    }
+    return config;
+}
+
+static void defaults_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    whim_config c = good("{\"architectures\": [\"LlamaForCausalLM\"]}");
+    assert_string_equal(c.arch, "llama");
+    assert_true(c.n_vocab == 32000 && c.d_model == 4096 && c.d_ff == 11008 && c.n_layer == 32);
+    assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 2048);
+    assert_true(c.rms_eps == 1e-6f && c.rope.theta == 10000.0 && c.rope.rotary_dim == 128);
+    assert_int_equal(c.rope.kind, WHIM_ROPE_DEFAULT);
+    assert_true(!c.tied_head && !c.attention_bias && !c.mlp_bias && !c.qk_paired);
+    assert_true(c.n_eos == 1 && c.eos[0] == 2);
+    assert_false(c.dtype_given);
+
+    c = good("{\"model_type\": \"qwen3\"}");
+    assert_string_equal(c.arch, "qwen3");
+    assert_true(c.n_vocab == 151936 && c.d_model == 4096 && c.d_ff == 22016 && c.n_layer == 32);
+    assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 32768);
+    assert_int_equal(c.n_eos, 0);
+
+    c = good("{\"model_type\": \"llama\", \"hidden_size\": 96, \"num_attention_heads\": 6,"
+             "\"num_key_value_heads\": null, \"head_dim\": null, \"eos_token_id\": null}");
+    assert_true(c.n_kv == 6 && c.d_head == 16 && c.n_eos == 0);
+}
+
+static void reads_every_field(void **state)
+{
+    (void)state;
+    whim_config c = good(
+        "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\","
+        "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128,"
+        "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"num_key_value_heads\": 2,"
+        "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
+        "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
+        "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
+        "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
+        "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
+    assert_true(c.n_vocab == 1000 && c.d_model == 64 && c.d_ff == 128 && c.n_layer == 3);
+    assert_true(c.n_head == 8 && c.n_kv == 2 && c.d_head == 32 && c.max_ctx == 4096);
+    assert_true(c.rms_eps == 1e-5f && c.rope.theta == 1e6 && c.tied_head && c.attention_bias);
+    assert_true(c.n_eos == 2 && c.eos[0] == 5 && c.eos[1] == 6);
+    assert_int_equal(c.dtype, WHIM_DTYPE_BF16);
+    assert_true(c.dtype_given);
+    c = good("{\"model_type\": \"llama\", \"dtype\": \"float32\", \"torch_dtype\": \"float16\","
+             "\"mlp_bias\": true, \"eos_token_id\": 9}");
+    assert_int_equal(c.dtype, WHIM_DTYPE_F32);
+    assert_true(c.mlp_bias && c.n_eos == 1 && c.eos[0] == 9);
+}
+
+#define ROPE(text) "{\"model_type\": \"llama\", \"max_position_embeddings\": 1000, " text "}"
+
+static void reads_rope_variants(void **state)
+{
+    (void)state;
+    whim_rope_config r =
+        good(ROPE("\"rope_theta\": 7.5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}"))
+            .rope;
+    assert_true(r.kind == WHIM_ROPE_LINEAR && r.theta == 7.5 && r.factor == 2.0);
+
+    r = good(ROPE("\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0},"
+                  "\"rope_scaling\": {}"))
+            .rope;
+    assert_true(r.kind == WHIM_ROPE_DEFAULT && r.theta == 500000.0);
+
+    r = good(ROPE("\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\","
+                  "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"
+                  "\"original_max_position_embeddings\": 8192}"))
+            .rope;
+    assert_true(r.kind == WHIM_ROPE_LLAMA3 && r.factor == 8.0 && r.low_freq == 1.0);
+    assert_true(r.high_freq == 4.0 && r.orig_ctx == 8192.0);
+
+    r = good(ROPE("\"partial_rotary_factor\": 0.5")).rope;
+    assert_int_equal(r.rotary_dim, 64);
+
+    r = good(ROPE("\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\","
+                  "\"factor\": 3.0, \"rope_theta\": 77}}"))
+            .rope;
+    assert_true(r.kind == WHIM_ROPE_LINEAR && r.factor == 3.0 && r.theta == 77.0);
+}
+
+static void reads_yarn(void **state)
+{
+    (void)state;
+    whim_rope_config r =
+        good(ROPE("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
+                  "\"original_max_position_embeddings\": 250}"))
+            .rope;
+    assert_true(r.kind == WHIM_ROPE_YARN && r.factor == 4.0 && r.orig_ctx == 250.0);
+    assert_true(r.beta_fast == 32.0 && r.beta_slow == 1.0 && r.truncate);
+    assert_true(fabs(r.attn_factor - 1.138629436111989) < 1e-14);
+
+    /* No original length: the context itself; no factor: the ratio of the two. */
+    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}"))
+            .rope;
+    assert_true(r.orig_ctx == 1000.0 && !r.truncate);
+    r = good(ROPE("\"original_max_position_embeddings\": 500,"
+                  "\"rope_parameters\": {\"rope_type\": \"yarn\", \"beta_fast\": 0,"
+                  "\"beta_slow\": 2, \"original_max_position_embeddings\": 100}"))
+            .rope;
+    assert_true(r.orig_ctx == 500.0 && r.factor == 2.0 && r.beta_fast == 32.0);
+    assert_true(r.beta_slow == 2.0);
+
+    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0,"
+                  "\"mscale_all_dim\": 0.5}"))
+            .rope;
+    assert_true(fabs(r.attn_factor - (0.1 * log(40) + 1) / (0.05 * log(40) + 1)) < 1e-14);
+    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
+                  "\"attention_factor\": 0.75}"))
+            .rope;
+    assert_true(r.attn_factor == 0.75);
+    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5}")).rope;
+    assert_true(r.attn_factor == 1.0);
+}
+
+#define LLAMA(text) "{\"model_type\": \"llama\", " text "}"
+
+static const struct {
+    const char *text;
+    whim_err err;
+    const char *needle;
+} bad[] = {
+    {"", WHIM_ERR_CORRUPT, "JSON"},
+    {"{\"a\": NaN}", WHIM_ERR_CORRUPT, "line 1"},
+    {"[]", WHIM_ERR_CORRUPT, "object"},
+    {"{}", WHIM_ERR_CORRUPT, "model_type"},
+    {"{\"model_type\": \"llama\", \"model_type\": \"llama\"}", WHIM_ERR_CORRUPT, "duplicate"},
+    {"{\"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
+    {"{\"architectures\": [\"MistralForCausalLM\"]}", WHIM_ERR_UNSUPPORTED, "architectures"},
+    {"{\"architectures\": [3]}", WHIM_ERR_CORRUPT, "architectures"},
+    {"{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"qwen3\"}",
+     WHIM_ERR_UNSUPPORTED, "model_type"},
+    {LLAMA("\"num_attention_heads\": \"32\""), WHIM_ERR_CORRUPT,
+     "\"num_attention_heads\" is a string, expected an integer between 1 and 65536"},
+    {LLAMA("\"num_attention_heads\": 0"), WHIM_ERR_CORRUPT, "\"num_attention_heads\" is 0"},
+    {LLAMA("\"num_attention_heads\": -4"), WHIM_ERR_CORRUPT, "num_attention_heads"},
+    {LLAMA("\"num_attention_heads\": 2.5"), WHIM_ERR_CORRUPT, "num_attention_heads"},
+    {LLAMA("\"num_attention_heads\": 33"), WHIM_ERR_CORRUPT, "head_dim"},
+    {LLAMA("\"num_key_value_heads\": 5"), WHIM_ERR_CORRUPT, "num_key_value_heads"},
+    {LLAMA("\"num_key_value_heads\": 64"), WHIM_ERR_CORRUPT, "num_key_value_heads"},
+    {LLAMA("\"hidden_size\": 4294967296"), WHIM_ERR_CORRUPT, "hidden_size"},
+    {LLAMA("\"hidden_size\": 9223372036854775808"), WHIM_ERR_CORRUPT, "integer"},
+    {LLAMA("\"num_hidden_layers\": 1025"), WHIM_ERR_CORRUPT, "num_hidden_layers"},
+    {LLAMA("\"vocab_size\": 16777217"), WHIM_ERR_CORRUPT, "vocab_size"},
+    {LLAMA("\"intermediate_size\": true"), WHIM_ERR_CORRUPT, "intermediate_size"},
+    {LLAMA("\"max_position_embeddings\": 0"), WHIM_ERR_CORRUPT, "max_position_embeddings"},
+    {LLAMA("\"head_dim\": 127"), WHIM_ERR_CORRUPT, "even"},
+    {LLAMA("\"head_dim\": 8192, \"num_attention_heads\": 8192"), WHIM_ERR_CORRUPT, "head_dim"},
+    {LLAMA("\"rms_norm_eps\": -1e-6"), WHIM_ERR_CORRUPT, "rms_norm_eps"},
+    {LLAMA("\"rms_norm_eps\": 0"), WHIM_ERR_CORRUPT, "rms_norm_eps"},
+    {LLAMA("\"rms_norm_eps\": 1e-60"), WHIM_ERR_CORRUPT, "rms_norm_eps"},
+    {LLAMA("\"rms_norm_eps\": \"x\""), WHIM_ERR_CORRUPT, "rms_norm_eps"},
+    {LLAMA("\"hidden_act\": \"gelu\""), WHIM_ERR_UNSUPPORTED, "hidden_act"},
+    {LLAMA("\"use_sliding_window\": true"), WHIM_ERR_UNSUPPORTED, "use_sliding_window"},
+    {LLAMA("\"layer_types\": [\"sliding_attention\"]"), WHIM_ERR_UNSUPPORTED, "layer_types[0]"},
+    {LLAMA("\"quantization_config\": {}"), WHIM_ERR_UNSUPPORTED, "quantization_config"},
+    {LLAMA("\"tie_word_embeddings\": 1"), WHIM_ERR_CORRUPT, "tie_word_embeddings"},
+    {LLAMA("\"eos_token_id\": 32000"), WHIM_ERR_CORRUPT, "eos_token_id"},
+    {LLAMA("\"eos_token_id\": \"2\""), WHIM_ERR_CORRUPT, "eos_token_id"},
+    {LLAMA("\"eos_token_id\": [1, -1]"), WHIM_ERR_CORRUPT, "eos_token_id[1]"},
+    {LLAMA("\"eos_token_id\": [1, \"2\"]"), WHIM_ERR_CORRUPT, "eos_token_id[1]"},
+    {LLAMA("\"eos_token_id\": [1,2,3,4,5,6,7,8,9]"), WHIM_ERR_UNSUPPORTED, "eos_token_id"},
+    {LLAMA("\"dtype\": \"float64\""), WHIM_ERR_UNSUPPORTED, "dtype"},
+    {LLAMA("\"rope_theta\": 0"), WHIM_ERR_CORRUPT, "rope_theta"},
+    {LLAMA("\"rope_theta\": 1e400"), WHIM_ERR_CORRUPT, "line 1"},
+    {LLAMA("\"rope_scaling\": 4"), WHIM_ERR_CORRUPT, "rope_scaling"},
+    {LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}"), WHIM_ERR_UNSUPPORTED,
+     "rope_scaling.type"},
+    {LLAMA("\"rope_scaling\": {\"rope_type\": \"linear\"}"), WHIM_ERR_CORRUPT,
+     "rope_scaling.factor"},
+    {LLAMA("\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 0}"), WHIM_ERR_CORRUPT,
+     "rope_scaling.factor"},
+    {LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}"), WHIM_ERR_CORRUPT,
+     "low_freq_factor"},
+    {LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4,"
+           "\"high_freq_factor\": 4}"),
+     WHIM_ERR_CORRUPT, "high_freq_factor"},
+    {LLAMA("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, \"beta_fast\": 1,"
+           "\"beta_slow\": 2}"),
+     WHIM_ERR_CORRUPT, "beta_fast"},
+    {LLAMA("\"partial_rotary_factor\": 1.5"), WHIM_ERR_CORRUPT, "partial_rotary_factor"},
+    {LLAMA("\"partial_rotary_factor\": 0.001"), WHIM_ERR_CORRUPT, "rotary"},
+};
+
+static void refuses_bad_configs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        whim_config config;
+        whim_diag diag = {{0}};
+        whim_err err = parse(&config, bad[i].text, &diag);
+        if (err != bad[i].err) {
+            fail_msg("%s: got %s: %s", bad[i].text, whim_err_name(err), diag.text);
+        }
+        expect_text(&diag, bad[i].text, "dir/config.json");
+        expect_text(&diag, bad[i].text, bad[i].needle);
+    }
+}
+
+static void refuses_every_truncation(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model_type\": \"llama\", \"eos_token_id\": [1, 2]}";
+    for (int64_t n = 0; n < (int64_t)sizeof text - 1; n++) {
+        whim_config config;
+        whim_diag diag = {{0}};
+        assert_int_equal(whim_config_parse(&config, text, n, "config.json", &diag),
+                         WHIM_ERR_CORRUPT);
+        expect_text(&diag, "truncation", "config.json: ");
+    }
+}
+
+static void joins_generation_config(void **state)
+{
+    (void)state;
+    whim_config c = good("{\"model_type\": \"llama\", \"eos_token_id\": 4}");
+    static const char text[] = "{\"eos_token_id\": [4, 8], \"temperature\": 0.6}";
+    assert_int_equal(
+        whim_config_parse_generation(&c, text, sizeof text - 1, "generation_config.json", NULL),
+        WHIM_ERR_OK);
+    assert_true(c.n_eos == 2 && c.eos[0] == 4 && c.eos[1] == 8);
+    whim_diag diag = {{0}};
+    static const char wrong[] = "{\"eos_token_id\": {}}";
+    assert_int_equal(whim_config_parse_generation(&c, wrong, sizeof wrong - 1,
+                                                  "generation_config.json", &diag),
+                     WHIM_ERR_CORRUPT);
+    expect_text(&diag, "generation", "generation_config.json");
+    expect_text(&diag, "generation", "eos_token_id");
+}
+
+static void knows_published_shapes(void **state)
+{
+    (void)state;
+    /* Parameters of the whole model, computed from the shape, against the published counts. */
+    static const struct {
+        const char *name;
+        double billions;
+    } shapes[] = {{"smollm2-135m", 0.1345}, {"qwen3-0.6b", 0.596}, {"QWEN3-1.7B", 1.72},
+                  {"qwen3-4b", 4.02},       {"qwen3-8b", 8.19},    {"qwen3-32b", 32.76}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        whim_config c;
+        assert_int_equal(whim_config_shape(&c, shapes[i].name, NULL), WHIM_ERR_OK);
+        double attn = 2.0 * c.d_model * c.d_head * (c.n_head + c.n_kv);
+        double layer = attn + 3.0 * c.d_model * c.d_ff;
+        double n = c.n_layer * layer + (c.tied_head ? 1.0 : 2.0) * c.n_vocab * c.d_model;
+        assert_true(fabs(n / 1e9 / shapes[i].billions - 1.0) < 0.005);
+    }
+    whim_config c;
+    whim_diag diag = {{0}};
+    assert_int_equal(whim_config_shape(&c, "qwen3-9b", &diag), WHIM_ERR_NOT_FOUND);
+    expect_text(&diag, "shape", "qwen3-9b");
+    expect_text(&diag, "shape", "qwen3-32b");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_reference),
+        cmocka_unit_test(reads_every_field),
+        cmocka_unit_test(reads_rope_variants),
+        cmocka_unit_test(reads_yarn),
+        cmocka_unit_test(refuses_bad_configs),
+        cmocka_unit_test(refuses_every_truncation),
+        cmocka_unit_test(joins_generation_config),
+        cmocka_unit_test(knows_published_shapes),
+    };
+    return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
+}

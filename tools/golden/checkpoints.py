@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tiny Hugging Face checkpoints: their config.json texts, their random tensors, their files.
+
+Every tensor is random, norms and biases too, so that a tensor that an engine skips, swaps or reads
+with the wrong shape cannot go unseen. Scales are chosen so that attention is far from uniform and
+far from one-hot. Configs are written in the different ways that publishers write them.
+"""
+
+import json
+import os
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+SIGNS = np.array([-1, 1], dtype=np.float32)
+
+
+def llama_config(**over):
+    """The keys of a Llama 3 generation config.json; `over` replaces, None as value keeps null."""
+    cfg = {
+        "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 1, "eos_token_id": 2, "head_dim": 16, "hidden_act": "silu",
+        "hidden_size": 48, "initializer_range": 0.02, "intermediate_size": 68,
+        "max_position_embeddings": 512, "mlp_bias": False, "model_type": "llama",
+        "num_attention_heads": 6, "num_hidden_layers": 2, "num_key_value_heads": 2,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0,
+        "tie_word_embeddings": False, "torch_dtype": "float32",
+        "transformers_version": "4.46.3", "use_cache": True, "vocab_size": 83,
+    }
+    cfg.update(over)
+    return cfg
+
+
+def llama2_config(**over):
+    """The sparse config of a Llama 2 publisher: no head_dim, no rope_theta, no bias keys."""
+    cfg = {
+        "_name_or_path": "tiny", "architectures": ["LlamaForCausalLM"], "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
+        "intermediate_size": 92, "max_position_embeddings": 4096, "model_type": "llama",
+        "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 4,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None,
+        "tie_word_embeddings": False, "torch_dtype": "float16",
+        "transformers_version": "4.31.0", "use_cache": True, "vocab_size": 83,
+    }
+    cfg.update(over)
+    return cfg
+
+
+def qwen3_config(**over):
+    cfg = {
+        "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 1, "eos_token_id": 2, "head_dim": 24, "hidden_act": "silu",
+        "hidden_size": 48, "initializer_range": 0.02, "intermediate_size": 68,
+        "max_position_embeddings": 40960, "max_window_layers": 2, "model_type": "qwen3",
+        "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 1000000,
+        "sliding_window": None, "tie_word_embeddings": False, "torch_dtype": "float32",
+        "transformers_version": "4.51.0", "use_cache": True, "use_sliding_window": False,
+        "vocab_size": 83,
+    }
+    cfg.update(over)
+    return cfg
+
+
+def qwen3_config_v5(**over):
+    """The transformers 5 spelling: `dtype` and `rope_parameters` instead of the older keys."""
+    cfg = qwen3_config(**over)
+    theta, scaling = cfg.pop("rope_theta"), cfg.pop("rope_scaling")
+    assert scaling is None
+    cfg["rope_parameters"] = {"rope_theta": theta, "rope_type": "default"}
+    cfg["dtype"] = cfg.pop("torch_dtype")
+    cfg["layer_types"] = ["full_attention"] * cfg["num_hidden_layers"]
+    cfg["transformers_version"] = "5.0.0"
+    return cfg
+
+
+# name -> (seed, shards, config)
+TINY = {
+    "llama-f32": (11, 3, llama_config(
+        hidden_size=72, num_attention_heads=9, num_key_value_heads=3, head_dim=16,
+        intermediate_size=100, num_hidden_layers=3, vocab_size=149)),
+    "llama-bf16": (12, 1, {k: v for k, v in llama_config(
+        hidden_size=80, num_attention_heads=5, num_key_value_heads=1, intermediate_size=112,
+        tie_word_embeddings=True, torch_dtype="bfloat16", rope_theta=100000).items()
+        if k != "head_dim"}),
+    "llama-f16": (13, 1, llama2_config()),
+    "llama-rope3": (14, 1, llama_config(
+        num_attention_heads=4, head_dim=24, rope_theta=500000.0, max_position_embeddings=512,
+        rope_scaling={"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                      "original_max_position_embeddings": 64, "rope_type": "llama3"})),
+    "llama-linear": (15, 1, llama_config(rope_scaling={"factor": 4.0, "type": "linear"})),
+    "llama-bias": (16, 1, llama_config(attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
+                                       num_attention_heads=4)),
+    "qwen3-f32": (17, 1, qwen3_config_v5(rms_norm_eps=1e-3)),
+    "qwen3-bf16": (18, 1, qwen3_config(
+        hidden_size=64, num_attention_heads=8, head_dim=16, intermediate_size=88,
+        tie_word_embeddings=True, torch_dtype="bfloat16")),
+    "qwen3-yarn": (19, 1, qwen3_config(
+        hidden_size=40, num_attention_heads=4, num_key_value_heads=1, head_dim=32,
+        intermediate_size=60, rope_theta=10000, max_position_embeddings=256,
+        rope_scaling={"rope_type": "yarn", "factor": 4.0,
+                      "original_max_position_embeddings": 64})),
+}
+
+
+def head_dim(cfg):
+    return cfg.get("head_dim") or cfg["hidden_size"] // cfg["num_attention_heads"]
+
+
+def shapes(cfg):
+    """Tensor name -> shape, in the order a publisher's file has them."""
+    hid, ffn, d = cfg["hidden_size"], cfg["intermediate_size"], head_dim(cfg)
+    nq, nkv = cfg["num_attention_heads"] * d, cfg["num_key_value_heads"] * d
+    out = {"model.embed_tokens.weight": (cfg["vocab_size"], hid)}
+    for i in range(cfg["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        linears = {"self_attn.q_proj": (nq, hid), "self_attn.k_proj": (nkv, hid),
+                   "self_attn.v_proj": (nkv, hid), "self_attn.o_proj": (hid, nq),
+                   "mlp.gate_proj": (ffn, hid), "mlp.up_proj": (ffn, hid),
+                   "mlp.down_proj": (hid, ffn)}
+        out[p + "input_layernorm.weight"] = (hid,)
+        for name, shape in linears.items():
+            out[p + name + ".weight"] = shape
+            if cfg.get("attention_bias" if "attn" in name else "mlp_bias"):
+                out[p + name + ".bias"] = (shape[0],)
+        if cfg["model_type"] == "qwen3":
+            out[p + "self_attn.q_norm.weight"] = (d,)
+            out[p + "self_attn.k_norm.weight"] = (d,)
+        out[p + "post_attention_layernorm.weight"] = (hid,)
+    out["model.norm.weight"] = (hid,)
+    if not cfg["tie_word_embeddings"]:
+        out["lm_head.weight"] = (cfg["vocab_size"], hid)
+    return out
+
+
+def tensor_values(rng, name, shape, tied):
+    """Random float32 values for one tensor, at a scale that keeps every part of the model alive."""
+    normal = rng.standard_normal(shape).astype(np.float32)
+    if name.endswith(("q_norm.weight", "k_norm.weight")):
+        return rng.uniform(0.6, 1.7, shape).astype(np.float32)
+    if name.endswith("norm.weight"):
+        values = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+        # With a tied head a positive last norm would let every token predict itself for ever.
+        return values * rng.choice(SIGNS, shape) if tied and name == "model.norm.weight" else (
+            values)
+    if name.endswith(".bias"):
+        return normal * np.float32(0.3)
+    if name == "model.embed_tokens.weight":
+        # Some rows are tiny: there the epsilon of the first norm is a visible share of mean(x*x).
+        rows = np.exp(rng.uniform(np.log(0.05), 0.0, (shape[0], 1))).astype(np.float32)
+        return normal * np.sqrt(rows) * np.float32(0.22) if tied else normal * rows
+    gain = {"q_proj": 1.25, "k_proj": 1.25, "o_proj": 0.8, "down_proj": 0.8, "lm_head": 1.6}
+    part = name.split(".")[-2]
+    return normal * np.float32(gain.get(part, 1.0) / np.sqrt(shape[1]))
+
+
+def make_tensors(cfg, seed):
+    rng = np.random.default_rng(seed)
+    dtype = DTYPES[cfg.get("torch_dtype") or cfg["dtype"]]
+    tied = cfg["tie_word_embeddings"]
+    return {name: torch.from_numpy(np.ascontiguousarray(tensor_values(rng, name, shape, tied)))
+            .to(dtype) for name, shape in shapes(cfg).items()}
+
+
+def write_checkpoint(folder, cfg, seed, shards):
+    """Writes config.json and the safetensors file, or `shards` files with their index."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(cfg, f, indent=2)
+        f.write("\n")
+    tensors = make_tensors(cfg, seed)
+
+    def save(part, file):
+        path = os.path.join(folder, file)
+        save_file(part, path, metadata={"format": "pt"})
+        os.chmod(path, 0o644)   # the library makes it readable by its owner only
+
+    if shards == 1:
+        save(tensors, "model.safetensors")
+        return
+    names = list(tensors)
+    weight_map = {}
+    for s in range(shards):
+        part = names[s * len(names) // shards:(s + 1) * len(names) // shards]
+        file = f"model-{s + 1:05d}-of-{shards:05d}.safetensors"
+        save({n: tensors[n] for n in part}, file)
+        weight_map.update({n: file for n in part})
+    total = sum(t.numel() * t.element_size() for t in tensors.values())
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {"total_size": total}, "weight_map": weight_map}, f, indent=2,
+                  sort_keys=True)
+        f.write("\n")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tiny checkpoints, the tiny GGUF files and their golden results. See README.md."""
+
+import argparse
+import os
+import shutil
+
+import torch
+from transformers.utils import logging
+
+import checkpoints
+import plain
+import reference
+import tiny_gguf
+
+F32_TOLERANCE = 1e-4
+F32_MARGIN = 5e-3
+
+
+def f64_noise(folder, rows, prompts):
+    """How far the F32 reference is from an independent implementation in F64."""
+    model = plain.Plain(folder)
+    exact = [model.logprobs(p["tokens"] + p["greedy"][:-1]).numpy() for p in prompts]
+    noise = reference.max_gap(exact, rows)
+    assert noise < F32_TOLERANCE / 3, f"{folder}: the reference itself is {noise} off"
+    return noise
+
+
+def tolerances(native, rows, prompts):
+    """The reference's own loss in the checkpoint's dtype sets what an engine may lose."""
+    if native is None:
+        return {"gap": 0.0, "tolerance": F32_TOLERANCE}
+    rows_native = reference.all_rows(native, prompts)
+    gap, rms = reference.max_gap(rows_native, rows), reference.rms_gap(rows_native, rows)
+    return {"gap": gap, "gap_rms": rms, "tolerance": 3 * gap, "tolerance_rms": 3 * rms}
+
+
+def make_checkpoint(out, name):
+    seed, shards, cfg = checkpoints.TINY[name]
+    folder = os.path.join(out, name)
+    checkpoints.write_checkpoint(folder, cfg, seed, shards)
+    dtype = checkpoints.DTYPES[cfg.get("torch_dtype") or cfg["dtype"]]
+    model = reference.load(folder)
+    native = None if dtype == torch.float32 else reference.load(folder, dtype)
+    vocab = cfg["vocab_size"]
+
+    wanted = F32_MARGIN
+    if native is not None:
+        # Wanted: a margin that no engine within tolerance can overturn (twice three times the gap).
+        trial = reference.find_prompts([model], seed + 1000, vocab, F32_MARGIN)
+        wanted = 6.5 * reference.max_gap(reference.all_rows(native, trial),
+                                         reference.all_rows(model, trial))
+    prompts = reference.find_prompts([model], seed + 100, vocab, wanted)
+    rows = reference.all_rows(model, prompts)
+    golden = {
+        "name": name, "arch": cfg["model_type"], "dtype": str(dtype).split(".")[1],
+        "vocab": vocab, "layers": cfg["num_hidden_layers"], "hidden": cfg["hidden_size"],
+        **tolerances(native, rows, prompts),
+        "min_margin": reference.greedy_margin(rows, prompts),
+        "reference_noise": f64_noise(folder, rows, prompts), "prompts": prompts,
+    }
+    seven = next(p["tokens"] for p in prompts if len(p["tokens"]) == 7)
+    reference.write_bin(folder, "golden.bin", rows)
+    reference.write_bin(folder, "hidden.bin", [reference.residuals(model, seven)])
+    reference.write_json(folder, golden)
+    report(golden)
+
+
+def report(g):
+    print(f"{g['name']:20} gap {g['gap']:.2e}  tolerance {g['tolerance']:.2e}  "
+          f"margin {g['min_margin']:.2e}  noise {g.get('reference_noise', 0):.1e}  distinct "
+          f"{[len(set(p['greedy'])) for p in g['prompts']]}"
+          + (f"  tolerance_q8 {g['tolerance_q8']:.2e}" if "tolerance_q8" in g else ""), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", required=True, help="folder to fill, one folder per model")
+    parser.add_argument("--only", nargs="*", help="make these models only")
+    args = parser.parse_args()
+    # One thread: the order of every float sum is then fixed, so the files come out the same.
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    makers = {name: make_checkpoint for name in checkpoints.TINY}
+    makers.update({name: lambda out, n: report(tiny_gguf.make(out, n)) for name in tiny_gguf.TINY})
+    for name in args.only or makers:
+        shutil.rmtree(os.path.join(args.out, name), ignore_errors=True)
+        makers[name](args.out, name)
+
+
+if __name__ == "__main__":
+    main()
