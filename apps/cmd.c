@@ -64,15 +64,17 @@ const char *choose_model(const whim_options *options, char *buf)
         return options->model;
     }
     if (!default_model_path(buf, MODEL_PATH_MAX)) {
-        complain(EXIT_FAILED, "no MODEL was given, and without HOME or XDG_CACHE_HOME the default model "
-                              "has no place");
+        complain(EXIT_FAILED,
+                 "no MODEL was given, and without HOME or XDG_CACHE_HOME the default model "
+                 "has no place");
         return NULL;
     }
     if (whim_path_get_type(buf) != WHIM_PATH_FILE) {
-        complain(EXIT_FAILED,
-                 "no MODEL was given, and the default model is not at %s; \"make model\" in whimbrel's "
-                 "source folder fetches it (93 MB)",
-                 buf);
+        complain(
+            EXIT_FAILED,
+            "no MODEL was given, and the default model is not at %s; \"make model\" in whimbrel's "
+            "source folder fetches it (93 MB)",
+            buf);
         return NULL;
     }
     return buf;
@@ -102,14 +104,14 @@ static void load_report(void *ctx, int64_t done, int64_t total)
     loader *load = ctx;
     pthread_mutex_lock(&load->lock);
     if (!load->begun) {
-        whim_progress_init(&load->bar, &(whim_progress_cfg){
-                                           .label = "loading",
-                                           .total = total,
-                                           .bytes = true,
-                                           .fd = STDERR_FILENO,
-                                           .mode = load->quiet ? WHIM_PROGRESS_QUIET
-                                                               : WHIM_PROGRESS_AUTO,
-                                       });
+        whim_progress_init(&load->bar,
+                           &(whim_progress_cfg){
+                               .label = "loading",
+                               .total = total,
+                               .bytes = true,
+                               .fd = STDERR_FILENO,
+                               .mode = load->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
+                           });
         load->begun = true;
     }
     if (done > load->done) {

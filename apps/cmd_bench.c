@@ -66,7 +66,10 @@ static whim_err feed_prompts(bench *b, int64_t batch, whim_diag *diag)
             int64_t seq = at / each;
             int64_t stop = (seq + 1) * each < end ? (seq + 1) * each : end;
             b->parts[n_part++] = (whim_step_part){
-                b->seqs[seq], b->tokens + at, stop - at, stop == (seq + 1) * each,
+                b->seqs[seq],
+                b->tokens + at,
+                stop - at,
+                stop == (seq + 1) * each,
             };
             at = stop;
         }
@@ -166,8 +169,9 @@ static void append_head(const bench *b, whim_str *out)
 {
     const whim_device_caps *caps = whim_engine_caps(b->engine);
     whim_str_printf(out, "%s on %s\n", b->model, caps->summary);
-    whim_str_printf(out, "%lld prompt tokens, %lld generated, %lld repeats; the machine reads %.1f GB/s "
-                         "and does %.1f F32 GFLOP/s\n\n",
+    whim_str_printf(out,
+                    "%lld prompt tokens, %lld generated, %lld repeats; the machine reads %.1f GB/s "
+                    "and does %.1f F32 GFLOP/s\n\n",
                     (long long)prompt_tokens(b), (long long)b->options->tokens,
                     (long long)b->options->repeats, b->machine_gbs, b->machine_gflops);
     whim_str_printf(out, "%5s %19s %19s %15s %15s\n", "", "prompt tokens/s", "generated tokens/s",
@@ -179,8 +183,9 @@ static void append_head(const bench *b, whim_str *out)
 static void append_row(const row *r, whim_str *out)
 {
     whim_str_printf(out, "%5lld %9.1f %9.1f %9.1f %9.1f %8.1f %5.0f%% %8.1f %5.0f%%\n",
-                    (long long)r->batch, r->prompt_best, r->prompt_median, r->gen_best, r->gen_median,
-                    r->read_gbs, 100 * r->read_share, r->gflops, 100 * r->peak_share);
+                    (long long)r->batch, r->prompt_best, r->prompt_median, r->gen_best,
+                    r->gen_median, r->read_gbs, 100 * r->read_share, r->gflops,
+                    100 * r->peak_share);
 }
 
 static void append_json(const bench *b, const row *r, whim_str *out)
@@ -197,7 +202,8 @@ static void append_json(const bench *b, const row *r, whim_str *out)
     json_string(out, b->model);
     whim_str_append(out, ",\"isa\":");
     json_string(out, caps->isa);
-    whim_str_printf(out, ",\"threads\":%d,\"batch\":%lld,\"prompt_tokens\":%lld,\"gen_tokens\":%lld",
+    whim_str_printf(out,
+                    ",\"threads\":%d,\"batch\":%lld,\"prompt_tokens\":%lld,\"gen_tokens\":%lld",
                     caps->n_thread, (long long)r->batch, (long long)prompt_tokens(b),
                     (long long)b->options->tokens);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -265,13 +271,13 @@ static whim_err bench_model(bench *b, whim_str *out, whim_diag *diag)
             return whim_fail(diag, WHIM_ERR_IO, "the results could not be written");
         }
     }
-    whim_progress_init(&b->bar,
-                       &(whim_progress_cfg){
-                           .label = "bench (tokens)",
-                           .total = sequences * (prompt_tokens(b) + options->tokens) * options->repeats,
-                           .fd = STDERR_FILENO,
-                           .mode = options->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
-                       });
+    whim_progress_init(
+        &b->bar, &(whim_progress_cfg){
+                     .label = "bench (tokens)",
+                     .total = sequences * (prompt_tokens(b) + options->tokens) * options->repeats,
+                     .fd = STDERR_FILENO,
+                     .mode = options->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
+                 });
     whim_err err = bench_rows(b, out, diag);
     whim_progress_finish(&b->bar, err == WHIM_ERR_OK);
     return err;
@@ -286,8 +292,9 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         *max_batch = options->batch.v[i] > *max_batch ? options->batch.v[i] : *max_batch;
     }
     if (*max_batch > options->max_step_tokens) {
-        complain(EXIT_USAGE, "--batch: %lld sequences need as many tokens in a step, but "
-                             "--max-step-tokens is %lld",
+        complain(EXIT_USAGE,
+                 "--batch: %lld sequences need as many tokens in a step, but "
+                 "--max-step-tokens is %lld",
                  (long long)*max_batch, (long long)options->max_step_tokens);
         return false;
     }

@@ -73,9 +73,10 @@ static void look_at_model(health *h)
         snprintf(h->warning, sizeof h->warning,
                  "neither XDG_CACHE_HOME nor HOME is set: the default model has no place");
     } else if (!h->has_model) {
-        snprintf(h->warning, sizeof h->warning,
-                 "the default model is missing; \"make model\" in whimbrel's source folder fetches it "
-                 "(93 MB)");
+        snprintf(
+            h->warning, sizeof h->warning,
+            "the default model is missing; \"make model\" in whimbrel's source folder fetches it "
+            "(93 MB)");
     }
 }
 
@@ -119,7 +120,8 @@ static void append_machine(whim_str *out, const health *h)
                     __VERSION__);
     whim_str_printf(out, "system         %s %s\n", h->system.sysname, h->system.release);
     whim_str_printf(out, "cpu            %s\n", h->cpu);
-    whim_str_printf(out, "cpus           %d usable (%d in the affinity mask, ", h->n_cpu, h->n_mask);
+    whim_str_printf(out, "cpus           %d usable (%d in the affinity mask, ", h->n_cpu,
+                    h->n_mask);
     if (h->n_quota == INT32_MAX) {
         whim_str_append(out, "no quota)\n");
     } else {
@@ -158,10 +160,10 @@ static void append_weights(whim_str *out, const finding *f)
             continue;
         }
         double file_bits = 8.0 * info->block_bytes / info->block_elems;
-        whim_str_printf(out, "    %-8s level %s, %s activations, %.2f bits a weight (%.2f in the file)\n",
-                        info->name, f->device->caps.isa,
-                        info->kind == WHIM_DTYPE_KIND_QUANT ? "int8" : "float",
-                        8.0 * (double)packed / ((double)SIDE * SIDE), file_bits);
+        whim_str_printf(
+            out, "    %-8s level %s, %s activations, %.2f bits a weight (%.2f in the file)\n",
+            info->name, f->device->caps.isa, info->kind == WHIM_DTYPE_KIND_QUANT ? "int8" : "float",
+            8.0 * (double)packed / ((double)SIDE * SIDE), file_bits);
     }
 }
 
@@ -241,7 +243,8 @@ static void json_backend(whim_str *out, const finding *f)
     for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
         int64_t packed = packed_bytes(f, (whim_dtype)t, SIDE);
         if (whim_dtype_get((whim_dtype)t)->kind != WHIM_DTYPE_KIND_INT && packed >= 0) {
-            whim_str_printf(out, "%s\"%s\":%.4f", first ? "" : ",", whim_dtype_get((whim_dtype)t)->name,
+            whim_str_printf(out, "%s\"%s\":%.4f", first ? "" : ",",
+                            whim_dtype_get((whim_dtype)t)->name,
                             8.0 * (double)packed / ((double)SIDE * SIDE));
             first = false;
         }

@@ -116,7 +116,8 @@ static void append_files(whim_str *out, const summary *s)
     char size[32];
     whim_format_bytes(size, sizeof size, s->file_bytes);
     if (s->ckpt->n_file > 0) {
-        whim_str_printf(out, "\n%d file%s, %s\n", s->ckpt->n_file, s->ckpt->n_file == 1 ? "" : "s", size);
+        whim_str_printf(out, "\n%d file%s, %s\n", s->ckpt->n_file, s->ckpt->n_file == 1 ? "" : "s",
+                        size);
     }
     for (int32_t i = 0; i < s->ckpt->n_file; i++) {
         whim_format_bytes(size, sizeof size, s->ckpt->files[i].bytes);
@@ -256,9 +257,9 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     if (tensors) {
         json_tensors(out, s);
     }
-    whim_str_printf(out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":",
-                    (long long)whim_engine_ctx(s->engine),
-                    whim_dtype_get(whim_engine_kv_type(s->engine))->name);
+    whim_str_printf(
+        out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":", (long long)whim_engine_ctx(s->engine),
+        whim_dtype_get(whim_engine_kv_type(s->engine))->name);
     json_string(out, whim_engine_caps(s->engine)->summary);
     whim_str_append(out, ",\"plan\":");
     json_plan(out, whim_engine_plan(s->engine));

@@ -91,13 +91,15 @@ static bool get_prompt(run *r)
 {
     const whim_options *options = r->options;
     if (options->prompt != NULL) {
-        complain(EXIT_USAGE, "-p: text prompts arrive with the tokenizer, in a later version; give token "
-                             "ids with --ids");
+        complain(EXIT_USAGE,
+                 "-p: text prompts arrive with the tokenizer, in a later version; give token "
+                 "ids with --ids");
         return false;
     }
     if (options->ids == NULL) {
-        complain(EXIT_USAGE, "a prompt is needed: --ids \"1 2 3\", or --ids - to read ids from standard "
-                             "input");
+        complain(EXIT_USAGE,
+                 "a prompt is needed: --ids \"1 2 3\", or --ids - to read ids from standard "
+                 "input");
         return false;
     }
     if (strcmp(options->ids, "-") != 0) {
@@ -125,7 +127,8 @@ static bool check_prompt(const run *r)
     for (int64_t i = 0; i < r->n_prompt; i++) {
         if (r->ids[i] < 0 || r->ids[i] >= r->config->n_vocab) {
             complain(EXIT_FAILED,
-                     "token id %lld (number %lld of the prompt) is not in the model's vocabulary: ids go "
+                     "token id %lld (number %lld of the prompt) is not in the model's vocabulary: "
+                     "ids go "
                      "from 0 to %d",
                      (long long)r->ids[i], (long long)i + 1, r->config->n_vocab - 1);
             return false;
@@ -231,8 +234,8 @@ static void print_summary(const run *r)
 {
     double prompt = rate((double)r->n_prompt, r->prompt_s);
     double gen = rate((double)(r->n_gen - 1), r->gen_s);
-    fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens", (long long)r->n_prompt,
-            prompt, (long long)r->n_gen);
+    fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens",
+            (long long)r->n_prompt, prompt, (long long)r->n_gen);
     /* The first token comes with the prompt's last step. */
     if (isfinite(gen)) {
         fprintf(stderr, ", %.1f tokens/s", gen);
@@ -270,7 +273,8 @@ static double seconds_since(int64_t start)
 /* The prompt in steps of at most --max-step-tokens; logits of the last token only. */
 static whim_err feed_prompt(run *r, whim_diag *diag)
 {
-    int64_t chunk = r->options->max_step_tokens < r->n_prompt ? r->options->max_step_tokens : r->n_prompt;
+    int64_t chunk =
+        r->options->max_step_tokens < r->n_prompt ? r->options->max_step_tokens : r->n_prompt;
     int32_t *tokens = whim_alloc_array(chunk, (int64_t)sizeof *tokens);
     whim_err err = WHIM_ERR_OK;
     if (tokens == NULL) {
@@ -338,9 +342,10 @@ static whim_err generate(run *r, whim_diag *diag)
         const float *logits = whim_runner_logits(r->runner, 0);
         int32_t id = greedy(logits, r->config->n_vocab);
         if (id < 0) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "the logits after %lld tokens are not numbers: the weights must be broken",
-                             (long long)r->seq->len);
+            return whim_fail(
+                diag, WHIM_ERR_CORRUPT,
+                "the logits after %lld tokens are not numbers: the weights must be broken",
+                (long long)r->seq->len);
         }
         emit(r, id, logits);
         r->gen_s = seconds_since(start);

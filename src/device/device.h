@@ -50,9 +50,10 @@ typedef struct whim_pack {
 } whim_pack;
 
 typedef struct whim_device_vt {
+    /* All buffers and streams of the device are gone by then. */
     void (*close)(whim_device *dev);
 
-    /* Memory aligned to 64 bytes and zeroed. */
+    /* Memory aligned to 64 bytes and zeroed; buf_free gets the same size. */
     whim_err (*buf_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
     void (*buf_free)(whim_device *dev, void *ptr, int64_t bytes);
 

@@ -63,7 +63,8 @@ static int64_t cache_bytes(void)
 {
     char text[32];
     int64_t bytes = 0;
-    if (whim_os_file_text("/sys/devices/system/cpu/cpu0/cache/index3/size", text, sizeof text) <= 0) {
+    if (whim_os_file_text("/sys/devices/system/cpu/cpu0/cache/index3/size", text, sizeof text) <=
+        0) {
         return 0;
     }
     text[strcspn(text, "\n")] = '\0';
@@ -107,9 +108,10 @@ whim_err whim_machine_read_gbs(int32_t n_thread, double seconds, double *gbs, wh
     char *buffer = whim_os_pages_alloc(bytes);
     reading r = {.buffer = buffer, .sums = whim_os_pages_alloc(sum_bytes)};
     if (buffer == NULL || r.sums == NULL) {
-        err = whim_fail(diag, WHIM_ERR_NO_MEMORY,
-                        "measuring the memory's speed needs a buffer of %lld MiB, and there is no room",
-                        (long long)(buffer_least >> 20));
+        err = whim_fail(
+            diag, WHIM_ERR_NO_MEMORY,
+            "measuring the memory's speed needs a buffer of %lld MiB, and there is no room",
+            (long long)(buffer_least >> 20));
         goto out;
     }
     WHIM_TRY_OUT(whim_parallel_for(n_thread, n_slab, touch_slab, buffer));
@@ -157,7 +159,8 @@ whim_err whim_machine_peak_gflops(int32_t n_thread, double seconds, double *gflo
     float *sums = whim_os_pages_alloc(sum_bytes);
     double best;
     if (sums == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for measuring the arithmetic's speed");
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY,
+                         "no memory for measuring the arithmetic's speed");
     }
     whim_err err = best_pass(n_thread, n_item, fma_item, sums, seconds, &best);
     if (err == WHIM_ERR_OK) {

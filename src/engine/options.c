@@ -23,10 +23,19 @@ static const whim_command_spec command_table[] = {
 };
 
 static const whim_option_spec option_table[] = {
-#define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, help) \
-    {name,  letter,  WHIM_OPTION_##type, fallback,                                                    \
-     least, most,    commands,           WHIM_OPTION_GROUP_##group,                                   \
-     metavar, help,  offsetof(whim_options, field)},
+#define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
+                    help)                                                                       \
+    {name,                                                                                      \
+     letter,                                                                                    \
+     WHIM_OPTION_##type,                                                                        \
+     fallback,                                                                                  \
+     least,                                                                                     \
+     most,                                                                                      \
+     commands,                                                                                  \
+     WHIM_OPTION_GROUP_##group,                                                                 \
+     metavar,                                                                                   \
+     help,                                                                                      \
+     offsetof(whim_options, field)},
 #include "engine/options.def"
 };
 
@@ -100,7 +109,8 @@ whim_err whim_command_find(const char *name, whim_command *out, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID, "there is no command \"%.64s\"; did you mean %s?",
                          name, near);
     }
-    return whim_fail(diag, WHIM_ERR_INVALID, "there is no command \"%.64s\"; there are %s", name, all);
+    return whim_fail(diag, WHIM_ERR_INVALID, "there is no command \"%.64s\"; there are %s", name,
+                     all);
 }
 
 /* --- values ------------------------------------------------------------------------------------- */
@@ -136,8 +146,8 @@ static whim_err bad_value(const whim_option_spec *spec, const char *text, whim_d
         expected = "whole numbers with commas between them, at most 16, each ";
         break;
     case WHIM_OPTION_CHOICE:
-        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not one of %s", spec->name, text,
-                         spec->metavar);
+        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not one of %s", spec->name,
+                         text, spec->metavar);
     default:
         return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not understood", spec->name,
                          text);
@@ -152,7 +162,8 @@ static bool in_bounds(const whim_option_spec *spec, double value)
 }
 
 /* A whole number that ends at *end; signs are understood so that the bounds can refuse them. */
-static bool parse_int(const whim_option_spec *spec, const char *text, const char **end, int64_t *out)
+static bool parse_int(const whim_option_spec *spec, const char *text, const char **end,
+                      int64_t *out)
 {
     char *stop;
     if (!(*text >= '0' && *text <= '9') && *text != '-') {
@@ -299,7 +310,8 @@ static whim_err unknown_option(const cursor *c, const char *word, const char *na
             if (strcmp(spec->name, typed) == 0) {
                 const char *owner = command_table[__builtin_ctz(spec->commands)].name;
                 return whim_fail(c->diag, WHIM_ERR_INVALID,
-                                 "--%s is an option of \"%s\", not of \"%s\"", typed, owner, command);
+                                 "--%s is an option of \"%s\", not of \"%s\"", typed, owner,
+                                 command);
             }
             continue;
         }
@@ -311,7 +323,8 @@ static whim_err unknown_option(const cursor *c, const char *word, const char *na
     }
     if (nearest != NULL) {
         return whim_fail(c->diag, WHIM_ERR_INVALID,
-                         "\"%s\" has no option \"%.64s\"; did you mean --%s?", command, word, nearest);
+                         "\"%s\" has no option \"%.64s\"; did you mean --%s?", command, word,
+                         nearest);
     }
     return whim_fail(c->diag, WHIM_ERR_INVALID,
                      "\"%s\" has no option \"%.64s\"; \"whimbrel %s --help\" lists them", command,

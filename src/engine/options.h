@@ -81,7 +81,8 @@ typedef struct whim_int_list {
 
 typedef struct whim_options {
     const char *model; /* the operand, or NULL */
-#define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, help) \
+#define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
+                    help)                                                                       \
     WHIM_OPTION_CTYPE_##type field;
 #include "engine/options.def"
 } whim_options;

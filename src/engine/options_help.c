@@ -80,11 +80,12 @@ void whim_options_help(whim_str *out, whim_command command, int32_t width)
     append_wrapped(out, spec->summary, 2, 2, width);
     if (spec->operand != NULL) {
         whim_str_append(out, "\n");
-        append_wrapped(out,
-                       "MODEL is a directory with config.json and *.safetensors, a .gguf file, or "
-                       "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
-                       "the default model in the user's cache.",
-                       0, 0, width);
+        append_wrapped(
+            out,
+            "MODEL is a directory with config.json and *.safetensors, a .gguf file, or "
+            "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
+            "the default model in the user's cache.",
+            0, 0, width);
     }
     for (int32_t group = 0; group < WHIM_OPTION_GROUP_COUNT; group++) {
         bool titled = false;
@@ -116,7 +117,8 @@ void whim_commands_help(whim_str *out, int32_t width)
         append_row(out, left, spec->summary, width);
     }
     whim_str_append(out, "\n");
-    append_wrapped(out, "\"whimbrel COMMAND --help\" lists a command's options; \"whimbrel --version\" "
-                        "tells the version.",
+    append_wrapped(out,
+                   "\"whimbrel COMMAND --help\" lists a command's options; \"whimbrel --version\" "
+                   "tells the version.",
                    0, 0, width);
 }

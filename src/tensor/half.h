@@ -8,9 +8,14 @@
 #ifndef WHIM_TENSOR_HALF_H
 #define WHIM_TENSOR_HALF_H
 
-#include <stdint.h>
-
 #include "base/fmath.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 /* Lane select without a comparison: a where mag < limit, else b (both below 2^31). GCC would turn a
  * comparison around the float addition into a branch, and then not vectorise the loop. */
@@ -33,7 +38,8 @@ static inline uint16_t whim_f32_to_bf16(float x)
     return (uint16_t)(((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
 }
 
-static inline float whim_f16_to_f32(uint16_t h)
+/* Widening without the instruction; compiled everywhere so that it is tested everywhere. */
+static inline float whim_f16_to_f32_soft(uint16_t h)
 {
     uint32_t mag = h & 0x7fffu;
     uint32_t normal = (mag << 13) + (112u << 23); /* exponent bias 127 - 15 */
@@ -43,6 +49,20 @@ static inline float whim_f16_to_f32(uint16_t h)
     uint32_t out = whim_select_below(mag, 0x0400u, subnormal, normal);
     out = whim_select_below(mag, 0x7c00u, out, special);
     return whim_f32_from_bits(out | (uint32_t)(h & 0x8000u) << 16);
+}
+
+/* Widening is exact, so the instruction, where there is one, gives the same bits. */
+static inline float whim_f16_to_f32(uint16_t h)
+{
+#if defined(__aarch64__)
+    __fp16 half;
+    memcpy(&half, &h, sizeof half);
+    return (float)half;
+#elif defined(__F16C__)
+    return _cvtsh_ss(h);
+#else
+    return whim_f16_to_f32_soft(h);
+#endif
 }
 
 static inline uint16_t whim_f32_to_f16(float x)

@@ -132,6 +132,7 @@ int checkop_bench(const whim_backend *backend, const char *isa, const char *only
            "place", "op", "size", "ns", "GB/s", "GFLOP/s", "x law");
     for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
         bool wanted = only == NULL || strcmp(only, whim_op_name((whim_op)op)) == 0;
+        run.name = whim_op_name((whim_op)op);
         for (int32_t i = 0; wanted && op_bench(&run, (whim_op)op, i); i++) {
         }
     }

@@ -22,11 +22,11 @@ static const attn_shape hostile[] = {
     {ATTN_KV(BF16, 3, 64, 8, 1), 0, 0, 3, 60, true, 0, false},
     {ATTN_KV(BF16, 3, 64, 8, 2), 1, 1, 3, 1, true, 0, false},
     {ATTN_KV(F32, 1, 20, 8, 1), 3, 5, 1, 33, true, 0, false},
-    {ATTN_KV(F16, 2, 80, 20, 3), 2, 17, 2, 600, true, 0, false},
-    {ATTN_KV(BF16, 1, 128, 40, 1), 1, 3, 7, 1100, true, 0, false},
-    {ATTN_KV(F32, 2, 16, 40, 1), 2, 9, 8, 1061, false, 0, false},
+    {ATTN_KV(F16, 2, 80, 20, 3), 2, 7, 2, 600, true, 0, false},
+    {ATTN_KV(BF16, 1, 128, 40, 1), 1, 2, 7, 1100, true, 0, false},
+    {ATTN_KV(F32, 2, 16, 40, 1), 2, 3, 8, 1061, false, 0, false},
     {ATTN_KV(F16, 1, 256, 24, 2), 1, 2, 4, 545, true, 100, false},
-    {ATTN_KV(BF16, 2, 96, 40, 1), 3, 4, 5, 1030, true, 513, false},
+    {ATTN_KV(BF16, 2, 96, 40, 1), 2, 2, 5, 1030, true, 513, false},
     {ATTN_KV(F32, 1, 33, 20, 1), 2, 7, 6, 530, false, 31, false},
     {ATTN_KV(BF16, 1, 17, 8, 1), 2, 3, 1, 100, true, 1, false},
     {ATTN_KV(F32, 2, 32, 8, 1), 2, 3, 2, 70, true, 0, true},
@@ -69,7 +69,8 @@ static void tables_fill(checkop_case *c)
     }
     for (int64_t s = 0; s < c->param[P_N_SEQ]; s++) {
         kv_len[s] = (int32_t)(s == 0 ? max_len : checkop_range(&c->rng, s % 5 == 3 ? 0 : 1, max_len));
-        int64_t step = checkop_chance(&c->rng, 2) ? 1 : n_page - 1, first = checkop_range(&c->rng, 0, n_page - 1);
+        int64_t step = checkop_chance(&c->rng, 2) ? 1 : n_page - 1;
+        int64_t first = checkop_range(&c->rng, 0, n_page - 1);
         for (int64_t p = 0; p < max_pages; p++) {
             bool needed = p * WHIM_KV_PAGE < kv_len[s];
             table[s * max_pages + p] = needed ? (int32_t)((first + p * step) % n_page) : -1;
@@ -222,5 +223,5 @@ static const char *attn_arguments(int32_t i, void *args)
     }
 }
 
-const checkop_case_family checkop_attn_paged = {N_HOSTILE, 80,             20,
+const checkop_case_family checkop_attn_paged = {N_HOSTILE, 200,            8,
                                                 attn_make, attn_arguments, attn_bench};

@@ -110,7 +110,7 @@ static const store_shape hostile[] = {
     {{WHIM_DTYPE_F32, 1, 256, 2, 1, 0}, 64, CHECKOP_WILD},
     {{WHIM_DTYPE_F16, 1, 4, 2050, 1, 0}, CHECKOP_MANY, CHECKOP_SANE},
 };
-enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 50, N_QUICK = 12 };
+enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
 static store_shape shape_make(checkop_case *c, int32_t index)
 {

@@ -154,7 +154,7 @@ static const char *linear_arguments(int32_t i, void *args)
     }
 }
 
-const checkop_case_family checkop_linear = {N_FIXED,     10 * N_TYPE,      2 * N_TYPE,
+const checkop_case_family checkop_linear = {N_FIXED,     20 * N_TYPE,      2 * N_TYPE,
                                             linear_make, linear_arguments, linear_bench};
 
 /* --- embed -------------------------------------------------------------------------------------- */
@@ -288,5 +288,5 @@ static const char *quantize_arguments(int32_t i, void *args)
     }
 }
 
-const checkop_case_family checkop_quantize_q8 = {N_Q8_HOSTILE,  60,                 12,
+const checkop_case_family checkop_quantize_q8 = {N_Q8_HOSTILE,  150,                12,
                                                  quantize_make, quantize_arguments, quantize_bench};

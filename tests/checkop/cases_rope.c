@@ -15,7 +15,7 @@ static const rope_shape hostile[] = {
     {3, 4, 4, 128, 63, 1, 0, CHECKOP_ANY},  {CHECKOP_MANY, 1, 1, 4, 2, 1, 1, CHECKOP_SANE},
     {33, 5, 5, 17, 1, 0, 0, CHECKOP_SANE},
 };
-enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 60, N_QUICK = 12 };
+enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
 static rope_shape shape_make(checkop_case *c, int32_t index)
 {

@@ -17,7 +17,7 @@ static const row_shape hostile[] = {
     {2, 4099, 3, 1, CHECKOP_SANE},         {3, 0, 2, 0, CHECKOP_SANE},
     {CHECKOP_MANY, 3, 1, 1, CHECKOP_SANE}, {CHECKOP_MANY + 1, 16, 0, 0, CHECKOP_WILD},
 };
-enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 60, N_QUICK = 12 };
+enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
 static row_shape shape_make(checkop_case *c, int32_t index)
 {

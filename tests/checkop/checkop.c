@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkop: every op of ops.def, on every backend of this build and on every instruction level that the
- * machine has, against the law. A group is (backend, level, op) and prints one line. It runs in a
- * process of its own, which keeps the number of its current case in shared memory: when it crashes or
+ * machine has, against the law. A group is (backend, level, op) and prints one line; after the ops
+ * comes "chain", programs of ops that share buffers. A group runs in a process of its own, which keeps the number of its current case in shared memory: when it crashes or
  * hangs, that case has failed and a new process goes on with the next one. */
 #include "checkop/harness.h"
 
@@ -24,15 +24,22 @@ enum { CASE_SECONDS = 180, MAX_CRASHES = 8, MAX_FAILS = 10, MAX_LEVELS = 16 };
 #define WHIM_OP(name) extern const checkop_case_family checkop_##name;
 #include "ops/ops.def"
 #undef WHIM_OP
+extern const checkop_case_family checkop_chain;
 
-const checkop_case_family *checkop_family(whim_op op)
+const checkop_case_family *checkop_family(int32_t group)
 {
-    static const checkop_case_family *const families[WHIM_OP_COUNT] = {
+    static const checkop_case_family *const families[CHECKOP_GROUPS] = {
 #define WHIM_OP(name) &checkop_##name,
 #include "ops/ops.def"
 #undef WHIM_OP
+        [CHECKOP_CHAIN] = &checkop_chain,
     };
-    return families[op];
+    return families[group];
+}
+
+const char *checkop_name(int32_t group)
+{
+    return group == CHECKOP_CHAIN ? "chain" : whim_op_name((whim_op)group);
 }
 
 whim_err checkop_check(whim_op op, const void *args)
@@ -116,7 +123,7 @@ typedef struct group {
     const whim_backend *backend;
     const char *isa;
     char place[64];
-    whim_op op;
+    int32_t op; /* or CHECKOP_CHAIN */
 } group;
 
 /* What the process of a group leaves behind. */
@@ -154,7 +161,7 @@ static void group_case(const group *g, checkop_run *run, progress *p, checkop_ca
 /* The process of a group: cases from `first` on, then the argument sets. */
 static void group_work(const group *g, progress *p, int32_t first)
 {
-    checkop_run run = {.place = g->place, .seed = g->o->seed};
+    checkop_run run = {.place = g->place, .name = checkop_name(g->op), .seed = g->o->seed};
     static checkop_case c;
     whim_diag diag = {{0}};
     alarm(CASE_SECONDS);
@@ -192,7 +199,7 @@ static void print_crash(const group *g, const progress *p, int status)
         snprintf(why, sizeof why, "ended with code %d", WEXITSTATUS(status));
     }
     printf("FAIL %s %s case %d (--op=%s --seed=%" PRIu64 " --case=%d): %s: %s\n", g->place,
-           whim_op_name(g->op), p->index, whim_op_name(g->op), g->o->seed, p->index, p->text, why);
+           checkop_name(g->op), p->index, checkop_name(g->op), g->o->seed, p->index, p->text, why);
 }
 
 /* Run a group to its end in as many processes as it takes. */
@@ -237,7 +244,7 @@ static void group_report(const group *g, totals *t)
     t->failed += p->n_fail > 0;
     t->passed += p->n_fail == 0 && p->n_case > 0;
     t->skipped += p->n_fail == 0 && p->n_case == 0;
-    printf("%s %s %s %d cases", verdict, g->place, whim_op_name(g->op), p->n_case);
+    printf("%s %s %s %d cases", verdict, g->place, checkop_name(g->op), p->n_case);
     if (p->n_fail > 0) {
         printf(", %d failed", p->n_fail);
     }
@@ -256,13 +263,12 @@ static int level_run(const options *o, const whim_backend *backend, const char *
     group g = {.o = o, .backend = backend, .isa = isa};
     snprintf(g.place, sizeof g.place, "%s%s%s", backend->name, isa != NULL ? "/" : "",
              isa != NULL ? isa : "");
-    for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
-        g.op = (whim_op)op;
-        if (o->op != NULL && strcmp(o->op, whim_op_name(g.op)) != 0) {
+    for (g.op = 0; g.op < CHECKOP_GROUPS; g.op++) {
+        if (o->op != NULL && strcmp(o->op, checkop_name(g.op)) != 0) {
             continue;
         }
         if (o->list) {
-            printf("%s %s %d cases\n", g.place, whim_op_name(g.op), group_cases(&g));
+            printf("%s %s %d cases\n", g.place, checkop_name(g.op), group_cases(&g));
         } else {
             group_report(&g, t);
         }

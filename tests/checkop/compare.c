@@ -21,9 +21,8 @@ int64_t checkop_tolerance(whim_op op, whim_dtype dtype)
 
 void checkop_fail_head(const checkop_case *c, const checkop_run *run)
 {
-    printf("FAIL %s %s case %d (--op=%s --seed=%llu --case=%d): %s\n", run->place,
-           whim_op_name(c->call[c->subject].op), run->index, whim_op_name(c->call[c->subject].op),
-           (unsigned long long)run->seed, run->index, c->text);
+    printf("FAIL %s %s case %d (--op=%s --seed=%llu --case=%d): %s\n", run->place, run->name,
+           run->index, run->name, (unsigned long long)run->seed, run->index, c->text);
 }
 
 /* Floats as integers in their order, so that a difference counts the floats in between. */

@@ -305,13 +305,14 @@ void checkop_fill_case(checkop_case *c)
     }
 }
 
-void checkop_case_init(checkop_case *c, whim_op op, uint64_t seed, int32_t index)
+void checkop_case_init(checkop_case *c, int32_t group, uint64_t seed, int32_t index)
 {
     memset(c, 0, sizeof *c);
-    c->rng.state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)op * UINT64_C(0x2545f4914f6cdd1d) +
+    c->rng.state = seed * UINT64_C(0xd1342543de82ef95) +
+                   (uint64_t)group * UINT64_C(0x2545f4914f6cdd1d) +
                    (uint64_t)index * UINT64_C(0x632be59bd9b4e019);
     checkop_rand(&c->rng);
     c->dtype = WHIM_DTYPE_F32;
-    checkop_family(op)->make(c, index);
+    checkop_family(group)->make(c, index);
     checkop_fill_case(c);
 }

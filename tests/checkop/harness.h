@@ -22,7 +22,7 @@
 enum {
     CHECKOP_PAD = 256,     /* canary bytes before and after the rows; a multiple of 64 */
     CHECKOP_MAX_BUF = 20,  /* buffers of a case */
-    CHECKOP_MAX_CALL = 4,  /* calls of a case */
+    CHECKOP_MAX_CALL = 48, /* calls of a case */
     CHECKOP_MAX_BIND = 12, /* pointers of a call */
     CHECKOP_SIDES = 2,     /* devices under test: all threads, one thread */
     CHECKOP_MANY = 65540,  /* more rows than 16 bits count */
@@ -126,13 +126,18 @@ typedef struct checkop_case_family {
     /* Cases 0 .. n_fixed-1 are the mandatory ones, those after them have random shapes. */
     void (*make)(checkop_case *c, int32_t index);
     /* Argument set i: 0 is valid, the others must be refused. Its name, or NULL after the last. */
-    const char *(*arguments)(int32_t i, void *args);
+    const char *(*arguments)(int32_t i, void *args); /* NULL: none */
     /* Bench case i, or false after the last. */
-    bool (*bench)(checkop_case *c, int32_t i);
+    bool (*bench)(checkop_case *c, int32_t i); /* NULL: none */
 } checkop_case_family;
 
-/* The families by op, and a type-erased caller that checks the arguments. */
-const checkop_case_family *checkop_family(whim_op op);
+/* A group of cases is an op of ops.def or, after the last of them, programs of several ops that share
+ * buffers. */
+enum { CHECKOP_CHAIN = WHIM_OP_COUNT, CHECKOP_GROUPS };
+const checkop_case_family *checkop_family(int32_t group);
+const char *checkop_name(int32_t group);
+
+/* Type-erased callers. */
 whim_err checkop_check(whim_op op, const void *args);
 whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args);
 
@@ -179,6 +184,7 @@ typedef struct checkop_run {
     int32_t n_side;
     whim_stream law;
     const char *place; /* "cpu/dotprod" */
+    const char *name;  /* of the group */
     int32_t index;     /* of the case */
     uint64_t seed;
 } checkop_run;
@@ -187,16 +193,16 @@ whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const c
                           whim_diag *diag);
 void checkop_run_close(checkop_run *run);
 
-/* Make case `index` of an op; allocate and fill it. */
-void checkop_case_init(checkop_case *c, whim_op op, uint64_t seed, int32_t index);
+/* Make case `index` of a group; allocate and fill it. */
+void checkop_case_init(checkop_case *c, int32_t group, uint64_t seed, int32_t index);
 /* Device memory and packed weights; false when the device cannot run it (c->skip) or failed. */
 bool checkop_case_upload(checkop_case *c, checkop_run *run);
 void checkop_case_free(checkop_case *c, checkop_run *run);
 
 /* Everything that is tested of one case; false and printed lines on failure. */
 bool checkop_case_test(checkop_case *c, checkop_run *run, bool quick);
-/* The argument sets of an op; the number of wrong answers. */
-int32_t checkop_arguments_test(checkop_run *run, whim_op op, int32_t *n_case);
+/* The argument sets of a group; the number of wrong answers. */
+int32_t checkop_arguments_test(checkop_run *run, int32_t group, int32_t *n_case);
 
 /* Resolve the pointers of a call: side -1 is the law. */
 void checkop_resolve(const checkop_case *c, const checkop_call *call, int32_t side, void *args);

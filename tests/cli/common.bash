@@ -9,7 +9,7 @@ if [[ -z ${TEST_TMP:-} ]]; then
     TEST_TMP=$(mktemp -d)
     trap 'rm -rf "$TEST_TMP"' EXIT
 fi
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 ok()
 {
@@ -20,6 +20,11 @@ bad()
 {
     echo "FAIL $1: $2"
     ((failed += 1))
+}
+skip()
+{
+    echo "skip $1: $2"
+    ((skipped += 1))
 }
 
 # run_it ARGS...: sets rc, out (standard output) and err (standard error).
@@ -83,6 +88,6 @@ print(*json.load(open(sys.argv[1]))["prompts"][int(sys.argv[2])][sys.argv[3]])' 
 
 finish()
 {
-    echo "RESULT passed=$passed failed=$failed skipped=0"
+    echo "RESULT passed=$passed failed=$failed skipped=$skipped"
     exit $((failed > 0))
 }

@@ -36,12 +36,10 @@ while True:
     shown += piece
 ids = child.stdout.read().split()
 assert child.wait() == 0 and len(ids) == 2, (child.returncode, ids)
-at = shown.index(b"loading")
-bar = shown[at:]
-assert b"\r" in shown and b"[" in bar and b"#" in bar, shown
-end = bar.index(b"prompt:")
-assert bar[:end].endswith(b"\n"), bar
-assert shown.endswith(b"\n"), shown
+bar = shown.index(b"\rloading  [")
+last = shown.index(b"\rloading: 100%")
+assert bar < last and b"\n" not in shown[bar:last], shown
+assert shown[last:].count(b"\r\n") == 2 and shown.endswith(b"\r\n"), shown
 PY
 rc=$? out= err=$(tail -1 "$TEST_TMP/out")
 expect "a bar on a terminal" 0

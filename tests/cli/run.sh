@@ -82,4 +82,12 @@ XDG_CACHE_HOME=$TEST_TMP/empty run_it run --ids 1
 expect "without a default model, the way to get it" 1 err "make model" err "$TEST_TMP/empty/whimbrel/"
 run_it run shape:smollm2-135m --load-format dummy --weight-type q4_0 --ids "1 2 3" -n 2 --ctx 64 -q
 expect "dummy weights run" 0
+
+# The example of README.md, where the default model is at hand.
+if [[ -f ${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf ]]; then
+    run_it run --ids "504 3575 282 4649 314" -n 3 -q
+    expect_same "the capital of France" "$out" "7042 30 198"
+else
+    skip "the capital of France" "the default model is not there; make model fetches it"
+fi
 finish

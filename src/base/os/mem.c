@@ -5,11 +5,15 @@
 #include "base/os/cgroup.h"
 #include "base/os/procfile.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON
+#endif
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels answer EINVAL */
 #endif
 
 /* Blocks of at least four huge pages ask for them; smaller ones would lose too much to rounding. */
@@ -103,6 +107,24 @@ void whim_os_pages_free(void *ptr, int64_t bytes)
     if (ptr != NULL) {
         munmap(ptr, (size_t)round_up(bytes, whim_os_page_bytes()));
     }
+}
+
+bool whim_os_pages_commit(void *ptr, int64_t bytes)
+{
+    int64_t page = whim_os_page_bytes();
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(ptr, (size_t)round_up(bytes, page), MADV_POPULATE_WRITE) == 0) {
+        return true;
+    }
+    if (errno != EINVAL) {
+        return false;
+    }
+#endif
+    for (int64_t at = 0; at < bytes; at += page) {
+        volatile char *byte = (char *)ptr + at;
+        *byte = *byte;
+    }
+    return true;
 }
 
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible)

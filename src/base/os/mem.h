@@ -26,6 +26,10 @@ int64_t whim_os_page_bytes(void);
 void *whim_os_pages_alloc(int64_t bytes);
 void whim_os_pages_free(void *ptr, int64_t bytes);
 
+/* Put memory behind the pages that hold [ptr, ptr + bytes) now, not when they are first written; ptr is
+ * page-aligned, the contents stay. False when there is no room. */
+bool whim_os_pages_commit(void *ptr, int64_t bytes);
+
 /* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned. False
  * when the system refuses. */
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible);

@@ -17,15 +17,23 @@
 
 extern const whim_backend whim_backend_guard;
 
+enum { MAX_BUF = 4 };
+
 typedef struct fixture {
     whim_device *dev;
     whim_stream *s;
+    struct {
+        void *ptr;
+        int64_t bytes;
+    } bufs[MAX_BUF]; /* freed by teardown, so that a failed test is reported and not the leak */
+    int n_buf;
 } fixture;
 
 static int setup(void **state)
 {
     static fixture f;
     whim_diag diag;
+    f = (fixture){0};
     if (whim_backend_guard.device_open(0, &(whim_device_cfg){0}, &f.dev, &diag) != WHIM_ERR_OK ||
         whim_stream_open(f.dev, &f.s, &diag) != WHIM_ERR_OK) {
         print_error("%s\n", diag.text);
@@ -39,16 +47,27 @@ static int teardown(void **state)
 {
     fixture *f = *state;
     whim_stream_close(f->s);
+    for (int i = 0; i < f->n_buf; i++) {
+        whim_device_free(f->dev, f->bufs[i].ptr, f->bufs[i].bytes);
+    }
     whim_device_close(f->dev);
     return 0;
 }
 
-static float *floats(fixture *f, int64_t n)
+static void *device_bytes(fixture *f, int64_t bytes)
 {
     void *ptr = NULL;
-    assert_int_equal(whim_device_alloc(f->dev, n * 4, &ptr, NULL), WHIM_ERR_OK);
+    assert_true(f->n_buf < MAX_BUF);
+    assert_int_equal(whim_device_alloc(f->dev, bytes, &ptr, NULL), WHIM_ERR_OK);
+    f->bufs[f->n_buf].ptr = ptr;
+    f->bufs[f->n_buf++].bytes = bytes;
     assert_int_equal((uintptr_t)ptr % 64, 0);
     return ptr;
+}
+
+static float *floats(fixture *f, int64_t n)
+{
+    return device_bytes(f, n * 4);
 }
 
 static whim_err add_to(fixture *f, float *x, const float *y, int64_t n)
@@ -92,7 +111,6 @@ static void test_host_touch_faults(void **state)
     expect(f, x, 0, 0); /* new memory is zero */
     assert_int_equal(death_signal(host_reads, x), SIGSEGV);
     assert_int_equal(death_signal(host_writes, x + 4999), SIGSEGV);
-    whim_device_free(f->dev, x, 5000 * 4);
 }
 
 static void test_nothing_before_sync(void **state)
@@ -117,8 +135,6 @@ static void test_nothing_before_sync(void **state)
     assert_int_equal(whim_stream_copy_in(other, x, src, sizeof src), WHIM_ERR_OK);
     whim_stream_close(other);
     expect(f, x, 11, 4);
-    whim_device_free(f->dev, x, 8);
-    whim_device_free(f->dev, y, 8);
 }
 
 static void test_order_and_growth(void **state)
@@ -135,8 +151,6 @@ static void test_order_and_growth(void **state)
     }
     whim_alloc_guard_leave();
     expect(f, x, 4900 + 99, 198);
-    whim_device_free(f->dev, x, 8);
-    whim_device_free(f->dev, y, 8);
 }
 
 static void test_sync_empties_the_queue(void **state)
@@ -154,7 +168,6 @@ static void test_sync_empties_the_queue(void **state)
     }
     assert_true(whim_os_mem_anon_resident() < before + BYTES * (ROUNDS / 4));
     whim_free(src);
-    whim_device_free(f->dev, x, BYTES);
 }
 
 static void test_fused_op_is_composed(void **state)
@@ -192,7 +205,6 @@ static void test_fused_op_is_composed(void **state)
     assert_float_equal(got[0], 4, 0);
     assert_true(f->s->ops->add_rmsnorm == whim_ops_law()->add_rmsnorm);
     assert_true(f->s->ops->add != whim_ops_law()->add);
-    whim_device_free(f->dev, m, 32);
 }
 
 static void test_graph(void **state)
@@ -228,8 +240,6 @@ static void test_graph(void **state)
     f->s->vt->graph_free(f->s, graph);
     f->s->vt->graph_free(f->s, empty);
     f->s->vt->graph_free(f->s, NULL);
-    whim_device_free(f->dev, x, 8);
-    whim_device_free(f->dev, y, 8);
 }
 
 static void test_errors_surface_at_sync(void **state)
@@ -246,8 +256,6 @@ static void test_errors_surface_at_sync(void **state)
     assert_int_equal(whim_stream_sync(f->s), WHIM_ERR_OK); /* told once */
     expect(f, x, 0, 0);
     expect(f, y, 1, 2);
-    whim_device_free(f->dev, x, 8);
-    whim_device_free(f->dev, y, 8);
 }
 
 typedef struct run_over {
@@ -309,7 +317,6 @@ static void test_host_pointers_are_refused(void **state)
     assert_int_equal(death_signal(copy_to_host_memory, &(run_over){f, x, host, 8}), 0);
     assert_int_equal(death_signal(copy_to_host_memory, &(run_over){f, x, host, 9}), SIGABRT);
     assert_int_equal(death_signal(copy_to_host_memory, &(run_over){f, host, host, 8}), SIGABRT);
-    whim_device_free(f->dev, x, 8);
 }
 
 static void close_device(void *ctx)
@@ -369,8 +376,7 @@ static void test_pack(void **state)
     for (size_t i = 0; i < sizeof src; i++) {
         src[i] = (unsigned char)(i * 7 + 3);
     }
-    void *dst = NULL;
-    assert_int_equal(whim_device_alloc(f->dev, sizeof src, &dst, NULL), WHIM_ERR_OK);
+    void *dst = device_bytes(f, sizeof src);
     pack_job job = {f->dev, src, dst};
     assert_int_equal(whim_parallel_for(4, PACK_N, pack_row, &job), WHIM_ERR_OK);
     assert_int_equal(pack_row(&job, PACK_N, 0), WHIM_ERR_INVALID);
@@ -379,7 +385,6 @@ static void test_pack(void **state)
     assert_int_equal(whim_stream_copy_out(f->s, got, dst, sizeof got), WHIM_ERR_OK);
     assert_int_equal(whim_stream_sync(f->s), WHIM_ERR_OK);
     assert_memory_equal(got, src, sizeof src);
-    whim_device_free(f->dev, dst, sizeof src);
 }
 
 static void test_open(void **state)

@@ -195,9 +195,9 @@ static void check_help(whim_command command, int32_t width)
     whim_options_help(&text, command, width);
     for (int32_t i = 0; i < n; i++) {
         char name[80];
-        snprintf(name, sizeof name, specs[i].fallback != NULL && specs[i].type == WHIM_OPTION_BOOL
-                                        ? "--[no-]%s"
-                                        : "--%s",
+        snprintf(name, sizeof name,
+                 specs[i].fallback != NULL && specs[i].type == WHIM_OPTION_BOOL ? "--[no-]%s"
+                                                                                : "--%s",
                  specs[i].name);
         bool wanted = (specs[i].commands >> command & 1) != 0 && specs[i].help != NULL;
         if (wanted != (strstr(whim_str_text(&text), name) != NULL) &&
@@ -227,7 +227,8 @@ static void help_lists_the_options_of_its_command(void **state)
     whim_str text = {0};
     whim_commands_help(&text, 80);
     for (int32_t command = 0; command < WHIM_COMMAND_COUNT; command++) {
-        assert_non_null(strstr(whim_str_text(&text), whim_command_get((whim_command)command)->name));
+        assert_non_null(
+            strstr(whim_str_text(&text), whim_command_get((whim_command)command)->name));
     }
     whim_str_deinit(&text);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as config.json, then as generation_config.json. */
+#include "weights/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static const char path[] = "config.json";
+    whim_config config;
+    whim_diag diag = {{0}};
+    whim_err err = whim_config_parse(&config, (const char *)data, (int64_t)n, path, &diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_config_parse_generation(&config, (const char *)data, (int64_t)n, path, &diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = whim_config_check(&config, path, &diag);
+        if (err != WHIM_ERR_OK) {
+            abort(); /* what the parser accepts must be consistent */
+        }
+    } else if (strstr(diag.text, path) == NULL) {
+        abort(); /* a refusal must name the file */
+    }
+    return 0;
+}

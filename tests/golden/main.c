@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
+ * [--only memory|models|pitfalls|default]. */
+#include "golden/golden.h"
+#include "support/tally.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    golden_options options = {.data = "tests/golden/data"};
+    const char *only = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0) {
+            options.quick = true;
+        } else if (strcmp(argv[i], "--model") == 0 && i + 1 < argc) {
+            options.model = argv[++i];
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            only = argv[++i];
+        } else if (argv[i][0] != '-') {
+            options.data = argv[i];
+        } else {
+            fprintf(stderr, "golden_test: what is %s?\n", argv[i]);
+            return 2;
+        }
+    }
+    static const struct {
+        const char *name;
+        void (*run)(const golden_options *options);
+    } parts[] = {
+        {"memory", golden_memory_test}, /* first: it reads the memory of a process that is still small */
+        {"models", golden_models_test},
+        {"pitfalls", golden_pitfalls_test},
+        {"default", golden_default_test},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (only == NULL || strcmp(only, parts[i].name) == 0) {
+            parts[i].run(&options);
+        }
+    }
+    return tally_finish();
+}

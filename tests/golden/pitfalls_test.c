@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mistakes that are easily made with these models, put in on purpose: each must move the golden
+ * rows far out of tolerance, or the golden tests would not notice it. tools/golden/check_pitfalls.py
+ * does the same with an implementation of its own; here it is the engine that is made wrong: its
+ * configuration, its bound weights, or the arguments of its ops. */
+#include "golden/pitfalls.h"
+
+#include "layers/rope.h"
+#include "support/tally.h"
+#include "tensor/quant.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CTX = 256,
+    ENOUGH = 10, /* tolerances that a mistake must move something by */
+};
+
+/* --- one model, opened by hand ------------------------------------------------------------------ */
+
+/* The model of this file: the decoder, and the mistake it is run with. */
+struct whim_model {
+    whim_decoder *decoder;
+    const pitfall *mistake;
+    whim_ops ops;       /* with the mistake in it */
+    const whim_ops *own; /* the stream's */
+};
+
+/* The model that runs; ops have no other way to it. */
+static whim_model *running;
+
+const whim_decoder *pitfall_decoder(void)
+{
+    return running->decoder;
+}
+
+const whim_ops *pitfall_own_ops(void)
+{
+    return running->own;
+}
+
+static whim_err wrong_configure(const whim_config *config, whim_diag *diag)
+{
+    (void)config, (void)diag;
+    return WHIM_ERR_OK;
+}
+
+static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
+                           whim_model **out, whim_diag *diag)
+{
+    whim_decoder_traits traits = {.qk_norm = strcmp(config->arch, "qwen3") == 0};
+    *out = whim_arena_alloc(arena, sizeof **out);
+    if (*out == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
+    }
+    return whim_decoder_bind(config, &traits, arena, binder, &(*out)->decoder, diag);
+}
+
+static whim_err wrong_forward(whim_model *model, whim_stream *s, const whim_batch *batch,
+                              whim_out *out)
+{
+    running = model;
+    model->own = s->ops;
+    if (model->mistake != NULL && model->mistake->ops != NULL && s->device != NULL) {
+        model->ops = *s->ops;
+        model->mistake->ops(&model->ops);
+        s->ops = &model->ops;
+    }
+    whim_err err = whim_decoder_forward(model->decoder, s, batch, out);
+    s->ops = model->own;
+    return err;
+}
+
+static const whim_model_def wrong_def = {
+    .arch = "wrong",
+    .configure = wrong_configure,
+    .bind = wrong_bind,
+    .forward = wrong_forward,
+};
+
+/* Replace the values of a vector of the checkpoint by edited ones: it becomes a constant. */
+static whim_err vectors_edit(whim_binder *binder, const whim_ckpt *ckpt, const pitfall *p,
+                             whim_diag *diag)
+{
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        whim_param *param = &binder->params[i];
+        if (!param->vector || strstr(param->name, p->vector) == NULL) {
+            continue;
+        }
+        char *raw = whim_arena_alloc(&binder->arena, param->tensor->bytes);
+        float *values = whim_arena_alloc_array(&binder->arena, param->n, sizeof *values);
+        if (raw == NULL || values == NULL) {
+            return WHIM_ERR_NO_MEMORY;
+        }
+        WHIM_TRY(whim_ckpt_read(ckpt, param->tensor, 0, param->tensor->bytes, raw, diag));
+        whim_dequant_row(param->tensor->dtype, raw, values, param->n);
+        for (int64_t j = 0; j < param->n; j++) {
+            values[j] = p->edit(values[j]);
+        }
+        param->vector = false;
+        param->constant = values;
+        param->constant_out = (const void **)param->values;
+        param->values = NULL;
+    }
+    return WHIM_ERR_OK;
+}
+
+typedef struct bench {
+    whim_ckpt ckpt;
+    whim_arena arena;
+    whim_binder binder;
+    whim_device *device;
+    whim_model *model;
+    whim_runner *runner;
+} bench;
+
+static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_diag *diag)
+{
+    char path[1024];
+    golden_model_path(g, path, sizeof path);
+    WHIM_TRY(whim_ckpt_open(&b->ckpt, path, diag));
+    whim_config *config = &b->ckpt.config;
+    if (p != NULL && p->config != NULL) {
+        p->config(config);
+    }
+    whim_device_cfg device_cfg = {.n_thread = 1};
+    WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
+    WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
+    WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));
+    if (p != NULL && p->vector != NULL) {
+        WHIM_TRY(vectors_edit(&b->binder, &b->ckpt, p, diag));
+    }
+    whim_runner_cfg cfg = {
+        .max_rows = CTX,
+        .max_seqs = 1,
+        .max_outs = CTX,
+        .max_ctx = CTX,
+        .n_page = CTX / WHIM_KV_PAGE,
+        .kv_dtype = WHIM_DTYPE_F32,
+    };
+    WHIM_TRY(whim_bind_load(&b->binder, &b->ckpt, b->device, 1, NULL, NULL, diag));
+    if (p != NULL && p->decoder != NULL) {
+        p->decoder(b->model->decoder);
+    }
+    b->model->mistake = p;
+    return whim_runner_open(config, &wrong_def, b->model, b->device, &cfg, &b->runner, diag);
+}
+
+static void bench_close(bench *b)
+{
+    whim_runner_close(b->runner);
+    whim_binder_deinit(&b->binder);
+    whim_device_close(b->device);
+    whim_arena_reset(&b->arena);
+    whim_ckpt_close(&b->ckpt);
+}
+
+/* The largest error of a golden's rows with one mistake (NULL: none); negative after a failure. */
+static double error_with(const golden *g, const pitfall *p, whim_diag *diag)
+{
+    static const int64_t whole[] = {CTX};
+    drive_job jobs[GOLDEN_MAX_PROMPTS];
+    bench b = {0};
+    whim_arena_init(&b.arena);
+    whim_binder_init(&b.binder);
+    float *logits = golden_jobs(g, 0, jobs);
+    whim_err err = logits != NULL ? bench_open(&b, g, p, diag) : WHIM_ERR_NO_MEMORY;
+    if (err == WHIM_ERR_OK) {
+        err = drive_run(b.runner, g->vocab, jobs, g->n_prompt,
+                        &(drive_plan){.n_at_once = 1, .chunks = whole, .n_chunk = 1}, diag);
+    }
+    double worst = -1;
+    if (err == WHIM_ERR_OK) {
+        const float *rows = g->rows_q8 != NULL ? g->rows_q8 : g->rows;
+        worst = golden_compare(g, rows, logits, 0).max;
+    }
+    free(logits);
+    bench_close(&b);
+    return worst;
+}
+
+/* --- the table ---------------------------------------------------------------------------------- */
+
+static void check_pitfall(const char *data, const pitfall *p)
+{
+    char dir[600], name[192];
+    golden g;
+    whim_diag diag = {{0}};
+    snprintf(dir, sizeof dir, "%s/%s", data, p->model);
+    snprintf(name, sizeof name, "pitfall %s/%s", p->model, p->name);
+    if (golden_read(&g, dir, &diag) != WHIM_ERR_OK) {
+        tally_check(false, name, "%s", diag.text);
+        return;
+    }
+    double tolerance = g.rows_q8 != NULL ? g.tolerance_q8 : g.tolerance;
+    double wanted = (p->enough > 0 ? p->enough : ENOUGH) * tolerance;
+    double right = error_with(&g, NULL, &diag), wrong = error_with(&g, p, &diag);
+    if (right < 0 || wrong < 0) {
+        tally_check(false, name, "%s", diag.text);
+    } else if (right > tolerance) {
+        tally_check(false, name, "without the mistake it is %.3g off, tolerance %.3g", right,
+                    tolerance);
+    } else {
+        tally_check(wrong > wanted, name, "moves %.3g, %.0f tolerances", wrong, wrong / tolerance);
+    }
+    golden_free(&g);
+}
+
+void golden_pitfalls_test(const golden_options *options)
+{
+    int32_t n;
+    const pitfall *list = pitfall_list(&n);
+    for (int32_t i = 0; i < n; i++) {
+        check_pitfall(options->data, &list[i]);
+    }
+}
