@@ -212,7 +212,7 @@ static int32_t utf8_length(const unsigned char *at)
     return code >= least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }
 
-void json_string(whim_str *out, const char *text)
+void json_text(whim_str *out, const char *text)
 {
     whim_str_append_char(out, '"');
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
@@ -246,9 +246,9 @@ void json_plan(whim_str *out, const whim_memory_plan *plan)
     whim_str_append(out, "{\"parts\":[");
     for (int32_t i = 0; i < plan->n_part; i++) {
         whim_str_append(out, i == 0 ? "{\"name\":" : ",{\"name\":");
-        json_string(out, plan->parts[i].name);
+        json_text(out, plan->parts[i].name);
         whim_str_append(out, ",\"detail\":");
-        json_string(out, plan->parts[i].detail);
+        json_text(out, plan->parts[i].detail);
         whim_str_printf(out, ",\"bytes\":%lld}", (long long)plan->parts[i].bytes);
     }
     whim_str_printf(out, "],\"total\":%lld,\"loading\":%lld,\"available\":%lld}",

@@ -61,7 +61,7 @@ bool load_engine(whim_engine *engine, loader *load);
 void append_plan(whim_str *out, const whim_memory_plan *plan);
 
 /* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite). */
-void json_string(whim_str *out, const char *text);
+void json_text(whim_str *out, const char *text);
 void json_number(whim_str *out, double value);
 void json_plan(whim_str *out, const whim_memory_plan *plan);
 

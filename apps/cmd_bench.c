@@ -199,9 +199,9 @@ static void append_json(const bench *b, const row *r, whim_str *out)
     };
     const whim_device_caps *caps = whim_engine_caps(b->engine);
     whim_str_append(out, "{\"model\":");
-    json_string(out, b->model);
+    json_text(out, b->model);
     whim_str_append(out, ",\"isa\":");
-    json_string(out, caps->isa);
+    json_text(out, caps->isa);
     whim_str_printf(out,
                     ",\"threads\":%d,\"batch\":%lld,\"prompt_tokens\":%lld,\"gen_tokens\":%lld",
                     caps->n_thread, (long long)r->batch, (long long)prompt_tokens(b),

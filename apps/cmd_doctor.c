@@ -99,7 +99,9 @@ static whim_err examine(health *h, const whim_options *options, whim_diag *diag)
     h->mem_total = whim_os_mem_total();
     h->mem_available = whim_os_mem_available();
     h->mem_limit = whim_os_cgroup_mem_left("");
-    h->n_thread = options->threads > 0 ? (int32_t)options->threads : h->n_cpu;
+    /* More threads than CPUs are refused by the backend; measuring them would only burn time. */
+    h->n_thread =
+        options->threads > 0 && options->threads < h->n_cpu ? (int32_t)options->threads : h->n_cpu;
     look_at_backends(h, options);
     look_at_model(h);
     return measure(h, options->seconds, diag);
@@ -209,7 +211,7 @@ static void json_key_number(whim_str *out, const char *key, double value)
 static void json_key_string(whim_str *out, const char *key, const char *value)
 {
     whim_str_printf(out, ",\"%s\":", key);
-    json_string(out, value);
+    json_text(out, value);
 }
 
 static void json_levels(whim_str *out, const char *levels)
@@ -227,7 +229,7 @@ static void json_levels(whim_str *out, const char *levels)
 static void json_backend(whim_str *out, const finding *f)
 {
     whim_str_append(out, "{\"name\":");
-    json_string(out, f->backend->name);
+    json_text(out, f->backend->name);
     whim_str_printf(out, ",\"devices\":%d,\"usable\":%s", f->n_device,
                     f->device != NULL ? "true" : "false");
     if (f->device == NULL) {

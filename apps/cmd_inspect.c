@@ -182,7 +182,7 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
 static void json_config(whim_str *out, const whim_config *c)
 {
     whim_str_append(out, ",\"arch\":");
-    json_string(out, c->arch);
+    json_text(out, c->arch);
     whim_str_printf(out,
                     ",\"n_layer\":%d,\"d_model\":%d,\"n_head\":%d,\"n_kv\":%d,\"d_head\":%d,"
                     "\"d_ff\":%d,\"n_vocab\":%d,\"max_ctx\":%lld,\"tied_head\":%s,"
@@ -210,7 +210,7 @@ static void json_files(whim_str *out, const summary *s)
     whim_str_append(out, ",\"files\":[");
     for (int32_t i = 0; i < s->ckpt->n_file; i++) {
         whim_str_append(out, i == 0 ? "{\"path\":" : ",{\"path\":");
-        json_string(out, s->ckpt->files[i].path);
+        json_text(out, s->ckpt->files[i].path);
         whim_str_printf(out, ",\"bytes\":%lld}", (long long)s->ckpt->files[i].bytes);
     }
     whim_str_printf(out, "],\"n_tensor\":%lld,\"types\":{", (long long)s->ckpt->n_tensor);
@@ -232,15 +232,15 @@ static void json_tensors(whim_str *out, const summary *s)
     for (int64_t i = 0; i < s->ckpt->n_tensor; i++) {
         const whim_ckpt_tensor *tensor = &s->ckpt->tensors[i];
         whim_str_append(out, i == 0 ? "{\"name\":" : ",{\"name\":");
-        json_string(out, tensor->name);
+        json_text(out, tensor->name);
         whim_str_append(out, ",\"file_name\":");
-        json_string(out, tensor->file_name);
+        json_text(out, tensor->file_name);
         whim_str_printf(out, ",\"type\":\"%s\",\"shape\":[", whim_dtype_get(tensor->dtype)->name);
         for (int32_t d = 0; d < tensor->n_dim; d++) {
             whim_str_printf(out, "%s%lld", d == 0 ? "" : ",", (long long)tensor->shape[d]);
         }
         whim_str_printf(out, "],\"bytes\":%lld,\"file\":", (long long)tensor->bytes);
-        json_string(out, tensor_path(s, tensor));
+        json_text(out, tensor_path(s, tensor));
         whim_str_append_char(out, '}');
     }
     whim_str_append_char(out, ']');
@@ -249,7 +249,7 @@ static void json_tensors(whim_str *out, const summary *s)
 static void append_json(whim_str *out, const summary *s, bool tensors)
 {
     whim_str_append(out, "{\"model\":");
-    json_string(out, s->model);
+    json_text(out, s->model);
     whim_str_printf(out, ",\"format\":\"%s\",\"n_param\":%lld", format_names[s->ckpt->format],
                     (long long)s->n_param);
     json_config(out, s->config);
@@ -260,7 +260,7 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     whim_str_printf(
         out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":", (long long)whim_engine_ctx(s->engine),
         whim_dtype_get(whim_engine_kv_type(s->engine))->name);
-    json_string(out, whim_engine_caps(s->engine)->summary);
+    json_text(out, whim_engine_caps(s->engine)->summary);
     whim_str_append(out, ",\"plan\":");
     json_plan(out, whim_engine_plan(s->engine));
     whim_str_printf(out, ",\"fits\":%s}\n", s->refusal == NULL ? "true" : "false");

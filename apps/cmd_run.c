@@ -246,7 +246,7 @@ static void print_summary(const run *r)
 static void append_result(const run *r, whim_str *out)
 {
     whim_str_append(out, "{\"model\":");
-    json_string(out, r->model);
+    json_text(out, r->model);
     whim_str_append(out, ",\"prompt_ids\":[");
     for (int64_t i = 0; i < r->n_prompt; i++) {
         whim_str_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)r->ids[i]);
@@ -287,6 +287,12 @@ static whim_err feed_prompt(run *r, whim_diag *diag)
         }
         whim_step_part part = {r->seq, tokens, n, at + n == r->n_prompt};
         err = whim_runner_step(r->runner, &part, 1, diag);
+        if (err == WHIM_ERR_FULL) {
+            whim_fail(diag, err,
+                      "the prompt of %lld tokens does not fit into the memory for keys and values; "
+                      "--kv-mem gives more",
+                      (long long)r->n_prompt);
+        }
     }
     whim_free(tokens);
     return err;
@@ -325,7 +331,7 @@ static whim_err feed_token(run *r, int32_t id, whim_diag *diag)
     whim_step_part part = {r->seq, &id, 1, 1};
     whim_err err = whim_runner_step(r->runner, &part, 1, diag);
     if (err == WHIM_ERR_FULL) {
-        say_full(r, diag->text);
+        say_full(r, "the memory for keys and values is full; --kv-mem gives more");
         r->stop = "context";
         return WHIM_ERR_OK;
     }

@@ -45,7 +45,7 @@ typedef struct whim_pack {
     whim_dtype dtype;
     int64_t n, k;
     int64_t row0, n_row;
-    const void *src; /* host memory */
+    const void *src; /* host memory, aligned to the element of float types */
     void *dst;       /* device memory */
 } whim_pack;
 

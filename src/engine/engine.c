@@ -139,18 +139,17 @@ static void plan_make(whim_engine *e)
     const whim_runner_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
-    whim_memory_plan_add(plan, "weights", e->binder.bytes, "%lld tensors, packed for %s %s",
+    whim_memory_plan_add(plan, "weights", e->binder.bytes, "%lld tensors packed for %s %s",
                          (long long)e->binder.n_param, e->backend->name, caps->isa);
-    whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s, %lld pages",
-                         (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name,
-                         (long long)c->n_page);
+    whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
+                         (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name);
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
                          (long long)c->max_rows);
     whim_memory_plan_add(plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
-                         "%lld sequences, %lld rows of logits", (long long)c->max_seqs,
+                         "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
                          (long long)c->max_outs);
-    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "%d worker thread%s",
-                         caps->n_thread, caps->n_thread == 1 ? "" : "s");
+    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "worker threads: %d",
+                         caps->n_thread);
     whim_memory_plan_add(plan, "tables", e->ckpt.arena.total + e->binder.arena.total + e->arena.total,
                          "names and metadata");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);

@@ -117,6 +117,19 @@ void whim_runner_close(whim_runner *r)
     whim_free(r);
 }
 
+/* An id outside the vocabulary would be taken for padding and give a wrong answer. */
+static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_diag *diag)
+{
+    for (int64_t i = 0; i < part->n_tok; i++) {
+        if (part->tokens[i] < 0 || part->tokens[i] >= n_vocab) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "token id %d is outside the vocabulary of %lld ids",
+                             part->tokens[i], (long long)n_vocab);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 /* Refuse a step that breaks a limit before anything changes. */
 static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
                            whim_step_size *size, whim_diag *diag)
@@ -136,6 +149,7 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              (long long)part->seq->len, (long long)part->n_tok,
                              (long long)r->cfg.max_ctx);
         }
+        WHIM_TRY(tokens_check(part, r->config->n_vocab, diag));
         size->n_row += part->n_tok;
         size->n_out += part->n_out;
         pages += whim_sequence_pages_needed(part->seq, part->n_tok);

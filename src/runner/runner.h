@@ -61,8 +61,8 @@ typedef struct whim_step_part {
 } whim_step_part;
 
 /* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is larger
- * than the limits or a sequence would outgrow max_ctx. On success every sequence has grown by its
- * tokens. */
+ * than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary. On success
+ * every sequence has grown by its tokens. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 

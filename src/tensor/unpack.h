@@ -39,24 +39,36 @@ static inline void whim_group_mins(whim_quant_group *g, float m, int mn0, int mn
     g->mn[1] = (int16_t)mn1;
 }
 
+/* Sixteen bytes as two words: shifts, masks and adds of whole words stay inside their bytes by the choice
+ * of constants, and values stay in a vector register on every CPU. */
+typedef uint64_t whim_u64x2 __attribute__((vector_size(16)));
+
+static inline whim_u64x2 whim_load16(const void *p)
+{
+    whim_u64x2 v;
+    memcpy(&v, p, 16);
+    return v;
+}
+
+static inline void whim_store16(void *p, whim_u64x2 v)
+{
+    memcpy(p, &v, 16);
+}
+
 /* q[i] = low nibbles of qs[16], then its high nibbles. */
 static inline void whim_nibbles16(const uint8_t *restrict qs, int8_t *restrict q)
 {
-    for (int i = 0; i < 16; i++) {
-        q[i] = (int8_t)(qs[i] & 15);
-        q[i + 16] = (int8_t)(qs[i] >> 4);
-    }
+    whim_u64x2 v = whim_load16(qs);
+    whim_store16(q, v & WHIM_BYTES(15));
+    whim_store16(q + 16, (v >> 4) & WHIM_BYTES(15));
 }
 
 /* q[i] = ((src[i] >> shift) & mask), mask within one byte's low bits. */
 static inline void whim_bits32(const uint8_t *restrict src, int shift, uint8_t mask,
                                int8_t *restrict q)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t w;
-        memcpy(&w, src + 8 * i, 8);
-        w = (w >> shift) & WHIM_BYTES(mask);
-        memcpy(q + 8 * i, &w, 8);
+    for (int i = 0; i < 32; i += 16) {
+        whim_store16(q + i, (whim_load16(src + i) >> shift) & WHIM_BYTES(mask));
     }
 }
 
@@ -64,32 +76,32 @@ static inline void whim_bits32(const uint8_t *restrict src, int shift, uint8_t m
 static inline void whim_bits32_or(const uint8_t *restrict src, int shift, uint8_t mask, int up,
                                   int8_t *restrict q)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t w, low;
-        memcpy(&w, src + 8 * i, 8);
-        memcpy(&low, q + 8 * i, 8);
-        low |= ((w >> shift) & WHIM_BYTES(mask)) << up;
-        memcpy(q + 8 * i, &low, 8);
+    for (int i = 0; i < 32; i += 16) {
+        whim_u64x2 high = (whim_load16(src + i) >> shift) & WHIM_BYTES(mask);
+        whim_store16(q + i, whim_load16(q + i) | high << up);
     }
 }
 
-/* q[i] |= bit i of the 32 bits at qh, as 16: a byte is copied eight times and each copy keeps its
- * own bit; adding 127 carries any kept bit into the top of its byte. */
+/* q[i] |= bit i of the 32 bits at qh, as 16: a byte is copied eight times and each copy keeps its own
+ * bit; adding 127 carries any kept bit into the top of its byte. */
 static inline void whim_fifth_bits(const uint8_t *restrict qh, int8_t *restrict q)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t own = WHIM_BYTES(qh[i]) & UINT64_C(0x8040201008040201);
-        uint64_t low;
-        memcpy(&low, q + 8 * i, 8);
-        low |= ((own + WHIM_BYTES(0x7f)) & WHIM_BYTES(0x80)) >> 3;
-        memcpy(q + 8 * i, &low, 8);
+    for (int i = 0; i < 2; i++) {
+        whim_u64x2 own = {WHIM_BYTES(qh[2 * i]), WHIM_BYTES(qh[2 * i + 1])};
+        own &= UINT64_C(0x8040201008040201);
+        own = ((own + WHIM_BYTES(0x7f)) & WHIM_BYTES(0x80)) >> 3;
+        whim_store16(q + 16 * i, whim_load16(q + 16 * i) | own);
     }
 }
 
 static inline void whim_sub32(int8_t *q, int8_t offset)
 {
-    for (int i = 0; i < 32; i++) {
-        q[i] = (int8_t)(q[i] - offset);
+    typedef int8_t i8x16 __attribute__((vector_size(16)));
+    for (int i = 0; i < 32; i += 16) {
+        i8x16 v;
+        memcpy(&v, q + i, 16);
+        v -= offset;
+        memcpy(q + i, &v, 16);
     }
 }
 

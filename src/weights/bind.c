@@ -193,12 +193,11 @@ static bool tensor_is_ignored(const whim_ckpt *ckpt, const char *name)
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }
 
-static void report_extra(const whim_binder *binder, const whim_ckpt *ckpt, report *rep)
+static void report_extra(whim_binder *binder, const whim_ckpt *ckpt, report *rep)
 {
     uint8_t *used = whim_alloc_array(ckpt->n_tensor, 1);
     if (used == NULL) {
-        rep->n_problem++;
-        whim_str_printf(&rep->text, "\n  out of memory while checking names");
+        binder->failed = true;
         return;
     }
     for (int64_t i = 0; i < binder->n_param; i++) {

@@ -41,7 +41,7 @@ typedef struct whim_rope_config {
     double beta_fast;   /* yarn, default 32 */
     double beta_slow;   /* yarn, default 1 */
     double attn_factor; /* yarn: multiplies cos and sin; 0.1 ln(factor) + 1 unless the file says */
-    const float *divisors; /* [rotary_dim / 2] each frequency is divided by, or NULL (rope_freqs.weight) */
+    const float *divisors; /* [rotary_dim / 2] of rope_freqs.weight, or NULL */
     bool truncate;      /* yarn: round the ramp's ends to whole dimensions, default true */
 } whim_rope_config;
 

@@ -134,7 +134,8 @@ static void chain_make(checkop_case *c, int32_t index)
     static const char *const weights[N_WEIGHT] = {"wa", "wb", "wc"};
     program p = {.c = c, .rows = index % 4 == 0 ? 1 : checkop_range(&c->rng, 2, MAX_ROWS)};
     for (int32_t i = 0; i < N_MATRIX; i++) {
-        p.matrix[i] = checkop_matrix(c, names[i], CHECKOP_INOUT, CHECKOP_SANE, p.rows, COLS, COLS, 0);
+        p.matrix[i] =
+            checkop_matrix(c, names[i], CHECKOP_INOUT, CHECKOP_SANE, p.rows, COLS, COLS, 0);
     }
     for (int32_t i = 0; i < N_WEIGHT; i++) {
         p.weight[i] = checkop_weight(c, weights[i], types[i], 64, 64);
@@ -145,14 +146,25 @@ static void chain_make(checkop_case *c, int32_t index)
         int64_t n_row = checkop_chance(&c->rng, 2) ? p.rows : checkop_range(&c->rng, 1, p.rows);
         switch (checkop_range(&c->rng, 0, 5)) {
         case 0:
-        case 1: add_linear(&p, n_row); break;
-        case 2: add_norm(&p, n_row); break;
-        case 3: add_sum_norm(&p, n_row); break;
-        case 4: add_swiglu(&p, n_row); break;
-        default: add_gather(&p, n_row, rows); break;
+        case 1:
+            add_linear(&p, n_row);
+            break;
+        case 2:
+            add_norm(&p, n_row);
+            break;
+        case 3:
+            add_sum_norm(&p, n_row);
+            break;
+        case 4:
+            add_swiglu(&p, n_row);
+            break;
+        default:
+            add_gather(&p, n_row, rows);
+            break;
         }
     }
     checkop_say(c, "%d calls, %lld rows", c->n_call, (long long)p.rows);
 }
 
-const checkop_case_family checkop_chain = {.n_random = 300, .n_random_quick = 20, .make = chain_make};
+const checkop_case_family checkop_chain = {
+    .n_random = 300, .n_random_quick = 20, .make = chain_make};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of the ops that store, read and clear pages. What kv_write stored is looked at by kv_read on
- * the same device: all slots, so that a stray write shows, and the written ones in the order of rows. */
+/* Cases of the ops that store, read and clear pages. What kv_write stored is looked at by kv_read
+ * on the same device: all slots, so that a stray write shows, and the written ones in the order of
+ * rows. */
 #include "checkop/cases_kv.h"
 
 #include <string.h>
 
 void kv_say(checkop_case *c, const kv_shape *s)
 {
-    checkop_say(c, "%s n_kv=%lld d_head=%lld pages=%lld layer=%lld/%lld", whim_dtype_get(s->dtype)->name,
-                (long long)s->n_kv, (long long)s->d_head, (long long)s->n_page, (long long)s->layer,
-                (long long)s->layers);
+    checkop_say(c, "%s n_kv=%lld d_head=%lld pages=%lld layer=%lld/%lld",
+                whim_dtype_get(s->dtype)->name, (long long)s->n_kv, (long long)s->d_head,
+                (long long)s->n_page, (long long)s->layer, (long long)s->layers);
     c->dtype = s->dtype;
 }
 
@@ -24,11 +25,14 @@ int32_t kv_pool(checkop_case *c, const kv_shape *s)
                          s->layers * layer_bytes(s), s->layer * layer_bytes(s));
 }
 
-void kv_view_bind(checkop_case *c, checkop_call *call, size_t field, int32_t pages, const kv_shape *s)
+void kv_view_bind(checkop_case *c, checkop_call *call, size_t field, int32_t pages,
+                  const kv_shape *s)
 {
     whim_kv_view view = {.page_stride = s->layers * layer_bytes(s),
                          .layer_offset = s->layer * layer_bytes(s),
-                         .n_kv = s->n_kv, .d_head = s->d_head, .dtype = s->dtype};
+                         .n_kv = s->n_kv,
+                         .d_head = s->d_head,
+                         .dtype = s->dtype};
     memcpy(call->args.bytes + field, &view, sizeof view);
     checkop_bind_at(c, call, field + offsetof(whim_kv_view, pages), pages, 0);
     call->bind[call->n_bind - 1].offset = -view.layer_offset;
@@ -36,7 +40,9 @@ void kv_view_bind(checkop_case *c, checkop_call *call, size_t field, int32_t pag
 
 whim_kv_view kv_view_valid(void)
 {
-    return (whim_kv_view){.pages = checkop_somewhere, .n_kv = 2, .d_head = 8,
+    return (whim_kv_view){.pages = checkop_somewhere,
+                          .n_kv = 2,
+                          .d_head = 8,
                           .page_stride = whim_kv_layer_bytes(2, 8, WHIM_DTYPE_F32),
                           .dtype = WHIM_DTYPE_F32};
 }
@@ -118,8 +124,8 @@ static store_shape shape_make(checkop_case *c, int32_t index)
     if (index < N_HOSTILE) {
         s = hostile[index];
     } else {
-        s.kv.dtype = (whim_dtype)checkop_pick(&c->rng, WHIM_DTYPE_F32, WHIM_DTYPE_BF16,
-                                              WHIM_DTYPE_F16);
+        s.kv.dtype =
+            (whim_dtype)checkop_pick(&c->rng, WHIM_DTYPE_F32, WHIM_DTYPE_BF16, WHIM_DTYPE_F16);
         s.kv.n_kv = checkop_range(&c->rng, 1, 5);
         s.kv.d_head = checkop_pick(&c->rng, 16, 64, 80, 128, checkop_range(&c->rng, 1, 100));
         s.kv.n_page = checkop_range(&c->rng, 1, 6);
@@ -139,14 +145,15 @@ static bool bench_shape(checkop_case *c, int32_t i, store_shape *s)
         return false;
     }
     *s = (store_shape){{i / 2 == 0 ? WHIM_DTYPE_BF16 : WHIM_DTYPE_F32, 3, 64, 8, 1, 0},
-                       i % 2 == 0 ? 1 : 256, CHECKOP_SANE};
+                       i % 2 == 0 ? 1 : 256,
+                       CHECKOP_SANE};
     checkop_say(c, "%s %lld rows, 3 heads of 64", whim_dtype_get(s->kv.dtype)->name,
                 (long long)s->rows);
     c->traffic = (double)(2 * s->rows * (4 * 192 + whim_dtype_row_bytes(s->kv.dtype, 192)));
     return true;
 }
 
-/* --- kv_write ----------------------------------------------------------------------------------- */
+/* --- kv_write --------------------------------------------------------------------------------- */
 
 /* Distinct slots in random order, one in eight a padding. */
 static void slots_shuffle(checkop_case *c)
@@ -200,22 +207,31 @@ static const char *kv_write_arguments(int32_t i, void *args)
     void *p = checkop_somewhere;
     *a = (whim_kv_write_args){.kv = kv_view_valid(), .k = p, .v = p, .slots = p, .n_row = 1};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_row = -1, "n_row < 0";
-    case 2: return a->kv.n_kv = 0, "n_kv = 0";
-    case 3: return a->kv.d_head = -8, "d_head < 0";
-    case 4: return a->kv.dtype = WHIM_DTYPE_I32, "an integer type as KV type";
-    case 5: return a->kv.layer_offset = 64, "the layer ends after its page";
-    case 6: return a->kv.layer_offset = -64, "layer_offset < 0";
-    case 7: return a->slots = NULL, "slots = NULL";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->kv.n_kv = 0, "n_kv = 0";
+    case 3:
+        return a->kv.d_head = -8, "d_head < 0";
+    case 4:
+        return a->kv.dtype = WHIM_DTYPE_I32, "an integer type as KV type";
+    case 5:
+        return a->kv.layer_offset = 64, "the layer ends after its page";
+    case 6:
+        return a->kv.layer_offset = -64, "layer_offset < 0";
+    case 7:
+        return a->slots = NULL, "slots = NULL";
+    default:
+        return NULL;
     }
 }
 
 const checkop_case_family checkop_kv_write = {N_HOSTILE,     N_RANDOM,           N_QUICK,
                                               kv_write_make, kv_write_arguments, kv_write_bench};
 
-/* --- kv_read ------------------------------------------------------------------------------------ */
+/* --- kv_read ---------------------------------------------------------------------------------- */
 
 static void kv_read_build(checkop_case *c, const store_shape *s)
 {
@@ -244,20 +260,27 @@ static const char *kv_read_arguments(int32_t i, void *args)
     void *p = checkop_somewhere;
     *a = (whim_kv_read_args){.kv = kv_view_valid(), .k = p, .v = p, .slots = p, .n_row = 1};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_row = -1, "n_row < 0";
-    case 2: return a->kv.n_kv = -1, "n_kv < 0";
-    case 3: return a->kv.page_stride = 0, "page_stride = 0";
-    case 4: return a->kv.dtype = WHIM_DTYPE_Q4_0, "a block type as KV type";
-    case 5: return a->k = NULL, "k = NULL";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->kv.n_kv = -1, "n_kv < 0";
+    case 3:
+        return a->kv.page_stride = 0, "page_stride = 0";
+    case 4:
+        return a->kv.dtype = WHIM_DTYPE_Q4_0, "a block type as KV type";
+    case 5:
+        return a->k = NULL, "k = NULL";
+    default:
+        return NULL;
     }
 }
 
 const checkop_case_family checkop_kv_read = {N_HOSTILE,    N_RANDOM,          N_QUICK,
                                              kv_read_make, kv_read_arguments, kv_read_bench};
 
-/* --- page_zero ---------------------------------------------------------------------------------- */
+/* --- page_zero -------------------------------------------------------------------------------- */
 
 static const struct {
     int64_t n_page, page_bytes, n_id;
@@ -268,8 +291,8 @@ enum { N_ZERO_HOSTILE = sizeof zero_hostile / sizeof zero_hostile[0] };
 static void page_zero_build(checkop_case *c, int64_t n_page, int64_t page_bytes, int64_t n_id)
 {
     int32_t *list, *ignored;
-    int32_t pages = checkop_bytes(c, "pages", CHECKOP_INOUT, CHECKOP_JUNK, n_page, page_bytes,
-                                  page_bytes, 0);
+    int32_t pages =
+        checkop_bytes(c, "pages", CHECKOP_INOUT, CHECKOP_JUNK, n_page, page_bytes, page_bytes, 0);
     int32_t all = checkop_given(c, "all pages", n_page, &list);
     for (int64_t i = 0; i < n_page; i++) {
         list[i] = (int32_t)i;
@@ -316,14 +339,20 @@ static const char *page_zero_arguments(int32_t i, void *args)
     void *p = checkop_somewhere;
     *a = (whim_page_zero_args){.pages = p, .page_bytes = 64, .ids = p, .n_id = 1};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_id = -1, "n_id < 0";
-    case 2: return a->page_bytes = -64, "page_bytes < 0";
-    case 3: return a->ids = NULL, "ids = NULL";
-    case 4: return a->pages = NULL, "pages = NULL";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_id = -1, "n_id < 0";
+    case 2:
+        return a->page_bytes = -64, "page_bytes < 0";
+    case 3:
+        return a->ids = NULL, "ids = NULL";
+    case 4:
+        return a->pages = NULL, "pages = NULL";
+    default:
+        return NULL;
     }
 }
 
-const checkop_case_family checkop_page_zero = {N_ZERO_HOSTILE, 30,                  8,
-                                               page_zero_make, page_zero_arguments, page_zero_bench};
+const checkop_case_family checkop_page_zero = {
+    N_ZERO_HOSTILE, 30, 8, page_zero_make, page_zero_arguments, page_zero_bench};

@@ -26,16 +26,17 @@ static rope_shape shape_make(checkop_case *c, int32_t index)
         s.rows = checkop_pick(&c->rng, 1, 2, 5, checkop_range(&c->rng, 1, 50));
         s.n_kv = checkop_range(&c->rng, 1, 4);
         s.n_head = s.n_kv * checkop_range(&c->rng, 1, 8);
-        s.d_head = checkop_pick(&c->rng, 16, 20, 32, 64, 80, 96, 128, 256,
-                                checkop_range(&c->rng, 2, 70));
-        s.n_freq = checkop_chance(&c->rng, 2) ? s.d_head / 2
-                                              : checkop_range(&c->rng, 0, s.d_head / 2);
+        s.d_head =
+            checkop_pick(&c->rng, 16, 20, 32, 64, 80, 96, 128, 256, checkop_range(&c->rng, 2, 70));
+        s.n_freq =
+            checkop_chance(&c->rng, 2) ? s.d_head / 2 : checkop_range(&c->rng, 0, s.d_head / 2);
         s.pad = checkop_chance(&c->rng, 2) ? 0 : checkop_range(&c->rng, 1, 20);
         s.offset = checkop_range(&c->rng, 0, 5);
         s.fill = checkop_chance(&c->rng, 4) ? CHECKOP_WILD : CHECKOP_SANE;
     }
-    checkop_say(c, "rows=%lld n_head=%lld n_kv=%lld d_head=%lld n_freq=%lld pad=%lld offset=%lld "
-                   "fill=%d",
+    checkop_say(c,
+                "rows=%lld n_head=%lld n_kv=%lld d_head=%lld n_freq=%lld pad=%lld offset=%lld "
+                "fill=%d",
                 (long long)s.rows, (long long)s.n_head, (long long)s.n_kv, (long long)s.d_head,
                 (long long)s.n_freq, (long long)s.pad, (long long)s.offset, (int)s.fill);
     return s;
@@ -46,19 +47,25 @@ static bool bench_shape(checkop_case *c, int32_t i, rope_shape *s)
     if (i >= 3) {
         return false;
     }
-    *s = (rope_shape){.rows = i == 0 ? 1 : i == 1 ? 64 : 256, .n_head = 9, .n_kv = 3, .d_head = 64,
-                      .n_freq = 32, .fill = CHECKOP_SANE};
+    *s = (rope_shape){.rows = i == 0   ? 1
+                              : i == 1 ? 64
+                                       : 256,
+                      .n_head = 9,
+                      .n_kv = 3,
+                      .d_head = 64,
+                      .n_freq = 32,
+                      .fill = CHECKOP_SANE};
     checkop_say(c, "%lld rows, 9+3+3 heads of 64", (long long)s->rows);
     return true;
 }
 
-static int32_t dense(checkop_case *c, const char *name, checkop_role role, int64_t rows, int64_t cols,
-                     checkop_fill fill)
+static int32_t dense(checkop_case *c, const char *name, checkop_role role, int64_t rows,
+                     int64_t cols, checkop_fill fill)
 {
     return checkop_matrix(c, name, role, fill, rows, cols, cols, 1);
 }
 
-/* --- rope_table --------------------------------------------------------------------------------- */
+/* --- rope_table ------------------------------------------------------------------------------- */
 
 static void rope_table_build(checkop_case *c, const rope_shape *s, double scale)
 {
@@ -94,28 +101,34 @@ static const char *rope_table_arguments(int32_t i, void *args)
 {
     whim_rope_table_args *a = args;
     void *p = checkop_somewhere;
-    *a = (whim_rope_table_args){.positions = p, .freqs = p, .scale = 1.0, .cos_sin = p, .n_row = 1,
-                                .n_freq = 4};
+    *a = (whim_rope_table_args){
+        .positions = p, .freqs = p, .scale = 1.0, .cos_sin = p, .n_row = 1, .n_freq = 4};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_row = -1, "n_row < 0";
-    case 2: return a->n_freq = -1, "n_freq < 0";
-    case 3: return a->freqs = NULL, "freqs = NULL";
-    case 4: return a->cos_sin = NULL, "cos_sin = NULL";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->n_freq = -1, "n_freq < 0";
+    case 3:
+        return a->freqs = NULL, "freqs = NULL";
+    case 4:
+        return a->cos_sin = NULL, "cos_sin = NULL";
+    default:
+        return NULL;
     }
 }
 
 const checkop_case_family checkop_rope_table = {
     N_HOSTILE, N_RANDOM, N_QUICK, rope_table_make, rope_table_arguments, rope_table_bench};
 
-/* --- rope --------------------------------------------------------------------------------------- */
+/* --- rope ------------------------------------------------------------------------------------- */
 
 static void rope_build(checkop_case *c, const rope_shape *s)
 {
     int64_t cols = s->n_head * s->d_head;
-    int32_t x = checkop_matrix(c, "x", CHECKOP_INOUT, s->fill, s->rows, cols, cols + s->pad,
-                               s->offset);
+    int32_t x =
+        checkop_matrix(c, "x", CHECKOP_INOUT, s->fill, s->rows, cols, cols + s->pad, s->offset);
     int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq, CHECKOP_SANE);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rope);
     whim_rope_args *a = (void *)call->args.bytes;
@@ -147,31 +160,39 @@ static const char *rope_arguments(int32_t i, void *args)
 {
     whim_rope_args *a = args;
     float *p = checkop_somewhere;
-    *a = (whim_rope_args){.x = p, .x_stride = 8, .cos_sin = p, .n_row = 1, .n_head = 2, .d_head = 4,
-                          .n_freq = 2};
+    *a = (whim_rope_args){
+        .x = p, .x_stride = 8, .cos_sin = p, .n_row = 1, .n_head = 2, .d_head = 4, .n_freq = 2};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_row = -1, "n_row < 0";
-    case 2: return a->n_head = -1, "n_head < 0";
-    case 3: return a->n_freq = 3, "n_freq > d_head / 2";
-    case 4: return a->x_stride = 7, "x_stride < n_head * d_head";
-    case 5: return a->cos_sin = NULL, "cos_sin = NULL";
-    case 6: return a->n_freq = -1, "n_freq < 0";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->n_head = -1, "n_head < 0";
+    case 3:
+        return a->n_freq = 3, "n_freq > d_head / 2";
+    case 4:
+        return a->x_stride = 7, "x_stride < n_head * d_head";
+    case 5:
+        return a->cos_sin = NULL, "cos_sin = NULL";
+    case 6:
+        return a->n_freq = -1, "n_freq < 0";
+    default:
+        return NULL;
     }
 }
 
 const checkop_case_family checkop_rope = {N_HOSTILE, N_RANDOM,       N_QUICK,
                                           rope_make, rope_arguments, rope_bench};
 
-/* --- split_qkv_rmsnorm_rope --------------------------------------------------------------------- */
+/* --- split_qkv_rmsnorm_rope ------------------------------------------------------------------- */
 
 static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool norm)
 {
     int64_t q_cols = s->n_head * s->d_head, kv_cols = s->n_kv * s->d_head;
     int64_t cols = q_cols + 2 * kv_cols;
-    int32_t qkv = checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad,
-                                 s->offset);
+    int32_t qkv =
+        checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
     int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq, CHECKOP_SANE);
     int32_t q = dense(c, "q", CHECKOP_OUT, s->rows, q_cols, CHECKOP_JUNK);
     int32_t k = dense(c, "k", CHECKOP_OUT, s->rows, kv_cols, CHECKOP_JUNK);
@@ -223,22 +244,42 @@ static const char *split_arguments(int32_t i, void *args)
 {
     whim_split_qkv_rmsnorm_rope_args *a = args;
     float *p = checkop_somewhere;
-    *a = (whim_split_qkv_rmsnorm_rope_args){
-        .qkv = p, .qkv_stride = 16, .q_norm = p, .k_norm = p, .cos_sin = p, .q = p, .k = p, .v = p,
-        .n_row = 1, .n_head = 2, .n_kv = 1, .d_head = 4, .n_freq = 2};
+    *a = (whim_split_qkv_rmsnorm_rope_args){.qkv = p,
+                                            .qkv_stride = 16,
+                                            .q_norm = p,
+                                            .k_norm = p,
+                                            .cos_sin = p,
+                                            .q = p,
+                                            .k = p,
+                                            .v = p,
+                                            .n_row = 1,
+                                            .n_head = 2,
+                                            .n_kv = 1,
+                                            .d_head = 4,
+                                            .n_freq = 2};
     switch (i) {
-    case 0: return "valid";
-    case 1: return a->n_row = -1, "n_row < 0";
-    case 2: return a->n_head = 0, "n_head = 0";
-    case 3: return a->n_kv = -1, "n_kv < 0";
-    case 4: return a->qkv_stride = 15, "qkv_stride < columns";
-    case 5: return a->k_norm = NULL, "q_norm without k_norm";
-    case 6: return a->n_freq = 3, "n_freq > d_head / 2";
-    case 7: return a->v = NULL, "v = NULL";
-    case 8: return a->eps = -1.0f, "eps < 0";
-    default: return NULL;
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->n_head = 0, "n_head = 0";
+    case 3:
+        return a->n_kv = -1, "n_kv < 0";
+    case 4:
+        return a->qkv_stride = 15, "qkv_stride < columns";
+    case 5:
+        return a->k_norm = NULL, "q_norm without k_norm";
+    case 6:
+        return a->n_freq = 3, "n_freq > d_head / 2";
+    case 7:
+        return a->v = NULL, "v = NULL";
+    case 8:
+        return a->eps = -1.0f, "eps < 0";
+    default:
+        return NULL;
     }
 }
 
-const checkop_case_family checkop_split_qkv_rmsnorm_rope = {N_HOSTILE,  N_RANDOM,        N_QUICK,
-                                                            split_make, split_arguments, split_bench};
+const checkop_case_family checkop_split_qkv_rmsnorm_rope = {
+    N_HOSTILE, N_RANDOM, N_QUICK, split_make, split_arguments, split_bench};

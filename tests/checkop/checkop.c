@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkop: every op of ops.def, on every backend of this build and on every instruction level that the
- * machine has, against the law. A group is (backend, level, op) and prints one line; after the ops
- * comes "chain", programs of ops that share buffers. A group runs in a process of its own, which keeps the number of its current case in shared memory: when it crashes or
- * hangs, that case has failed and a new process goes on with the next one. */
+/* checkop: every op of ops.def, on every backend of this build and on every instruction level that
+ * the machine has, against the law. A group is (backend, level, op) and prints one line; after the
+ * ops comes "chain", programs of ops that share buffers. A group runs in a process of its own,
+ * which keeps the number of its current case in shared memory: when it crashes or hangs, that case
+ * has failed and a new process goes on with the next one. */
 #include "checkop/harness.h"
 
 #include "backends/cpu/cpu.h"
@@ -19,7 +20,7 @@
 
 enum { CASE_SECONDS = 180, MAX_CRASHES = 8, MAX_FAILS = 10, MAX_LEVELS = 16 };
 
-/* --- the families, one for each op -------------------------------------------------------------- */
+/* --- the families, one for each op ------------------------------------------------------------ */
 
 #define WHIM_OP(name) extern const checkop_case_family checkop_##name;
 #include "ops/ops.def"
@@ -60,7 +61,7 @@ whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args)
     return whim_op_call(s, op, args);
 }
 
-/* --- options ------------------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
 typedef struct options {
     const char *op, *backend, *isa;
@@ -116,7 +117,7 @@ static bool options_parse(options *o, int argc, char **argv)
     return true;
 }
 
-/* --- one group ---------------------------------------------------------------------------------- */
+/* --- one group -------------------------------------------------------------------------------- */
 
 typedef struct group {
     const options *o;
@@ -214,8 +215,7 @@ static void group_run(const group *g, progress *p)
         whim_check(pid >= 0);
         if (pid == 0) {
             group_work(g, p, first);
-            fflush(NULL);
-            _exit(0);
+            exit(0); /* not _exit: a sanitizer has its last word here */
         }
         int status = 0;
         whim_check(waitpid(pid, &status, 0) == pid);
@@ -229,7 +229,7 @@ static void group_run(const group *g, progress *p)
     }
 }
 
-/* --- all groups --------------------------------------------------------------------------------- */
+/* --- all groups ------------------------------------------------------------------------------- */
 
 typedef struct totals {
     int64_t passed, failed, skipped;

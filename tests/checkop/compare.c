@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares images byte by byte outside of the outputs and number by number inside. The tolerances are
- * those of tolerance.def; rows alone and thread counts have none. */
+/* Compares images byte by byte outside of the outputs and number by number inside. The tolerances
+ * are those of tolerance.def; rows alone and thread counts have none. */
 #include "checkop/compare.h"
 
 #include "base/fmath.h"
@@ -10,9 +10,9 @@
 
 int64_t checkop_tolerance(whim_op op, whim_dtype dtype)
 {
-#define CHECKOP_TOLERANCE(op_name, dtype_name, ulp)                        \
-    if (op == WHIM_OP_##op_name && dtype == WHIM_DTYPE_##dtype_name) {     \
-        return ulp;                                                        \
+#define CHECKOP_TOLERANCE(op_name, dtype_name, ulp)                    \
+    if (op == WHIM_OP_##op_name && dtype == WHIM_DTYPE_##dtype_name) { \
+        return ulp;                                                    \
     }
 #include "checkop/tolerance.def"
 #undef CHECKOP_TOLERANCE
@@ -49,7 +49,8 @@ static float f32_at(const uint8_t *row, int64_t col)
 }
 
 /* The column of the first difference in a row, or -1. */
-static int64_t row_differs(const checkop_buf *b, const uint8_t *want, const uint8_t *got, int64_t ulp)
+static int64_t row_differs(const checkop_buf *b, const uint8_t *want, const uint8_t *got,
+                           int64_t ulp)
 {
     if (memcmp(want, got, (size_t)b->row_bytes) == 0) {
         return -1;
@@ -76,12 +77,12 @@ static void print_difference(const judge *j, const checkop_buf *b, int64_t row, 
                              const uint8_t *want, const uint8_t *got)
 {
     checkop_fail_head(j->c, j->run);
-    printf("  %s: %s[%lld][%lld] of [%lld][%lld]: ", j->what, b->name, (long long)row, (long long)col,
-           (long long)b->rows, (long long)b->cols);
+    printf("  %s: %s[%lld][%lld] of [%lld][%lld]: ", j->what, b->name, (long long)row,
+           (long long)col, (long long)b->rows, (long long)b->cols);
     if (b->kind == CHECKOP_F32) {
         float w = f32_at(want, col), g = f32_at(got, col);
-        printf("expected %.9g (0x%08x), got %.9g (0x%08x)\n", (double)w, whim_f32_bits(w), (double)g,
-               whim_f32_bits(g));
+        printf("expected %.9g (0x%08x), got %.9g (0x%08x)\n", (double)w, whim_f32_bits(w),
+               (double)g, whim_f32_bits(g));
     } else {
         printf("byte expected 0x%02x, got 0x%02x\n", want[col], got[col]);
     }
@@ -95,10 +96,11 @@ static bool canaries_same(const judge *j, const checkop_buf *b, const uint8_t *g
         for (; at < end; at++) {
             if (got[at] != b->init[at]) {
                 checkop_fail_head(j->c, j->run);
-                printf("  %s: %s: wrote outside of its %lld rows of %lld bytes (stride %lld), at byte "
-                       "%lld: 0x%02x became 0x%02x\n",
-                       j->what, b->name, (long long)b->rows, (long long)b->row_bytes,
-                       (long long)b->stride_bytes, (long long)(at - b->head), b->init[at], got[at]);
+                printf(
+                    "  %s: %s: wrote outside of its %lld rows of %lld bytes (stride %lld), at byte "
+                    "%lld: 0x%02x became 0x%02x\n",
+                    j->what, b->name, (long long)b->rows, (long long)b->row_bytes,
+                    (long long)b->stride_bytes, (long long)(at - b->head), b->init[at], got[at]);
                 return false;
             }
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges the images that came back from a device. Every function is false, after printing the case and
- * the first difference, when something is wrong. */
+/* Judges the images that came back from a device. Every function is false, after printing the case
+ * and the first difference, when something is wrong. */
 #ifndef CHECKOP_COMPARE_H
 #define CHECKOP_COMPARE_H
 

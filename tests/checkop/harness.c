@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds cases: the generator, buffers with their canaries and contents, calls and their pointers.
- * Invariant: a case depends on (seed, op, index) only, so that the same number names the same case on
- * every backend and level. */
+ * Invariant: a case depends on (seed, op, index) only, so that the same number names the same case
+ * on every backend and level. */
 #include "checkop/harness.h"
 
 #include "base/check.h"
@@ -57,7 +57,7 @@ void checkop_say(checkop_case *c, const char *fmt, ...)
     va_end(ap);
 }
 
-/* --- buffers ------------------------------------------------------------------------------------ */
+/* --- buffers ---------------------------------------------------------------------------------- */
 
 static void *must_alloc(int64_t bytes)
 {
@@ -85,22 +85,40 @@ static int32_t buf_add(checkop_case *c, checkop_buf b, int64_t offset_bytes)
 int32_t checkop_matrix(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
                        int64_t rows, int64_t cols, int64_t stride, int64_t offset)
 {
-    checkop_buf b = {.name = name, .role = role, .fill = fill, .kind = CHECKOP_F32, .rows = rows,
-                     .cols = cols, .row_bytes = 4 * cols, .stride_bytes = 4 * stride};
+    checkop_buf b = {.name = name,
+                     .role = role,
+                     .fill = fill,
+                     .kind = CHECKOP_F32,
+                     .rows = rows,
+                     .cols = cols,
+                     .row_bytes = 4 * cols,
+                     .stride_bytes = 4 * stride};
     return buf_add(c, b, 4 * offset);
 }
 
 int32_t checkop_ids(checkop_case *c, const char *name, int64_t n, int32_t lo, int32_t hi)
 {
-    checkop_buf b = {.name = name, .fill = CHECKOP_IDS, .kind = CHECKOP_I32, .rows = n, .cols = 1,
-                     .row_bytes = 4, .stride_bytes = 4, .id_lo = lo, .id_hi = hi};
+    checkop_buf b = {.name = name,
+                     .fill = CHECKOP_IDS,
+                     .kind = CHECKOP_I32,
+                     .rows = n,
+                     .cols = 1,
+                     .row_bytes = 4,
+                     .stride_bytes = 4,
+                     .id_lo = lo,
+                     .id_hi = hi};
     return buf_add(c, b, 4);
 }
 
 int32_t checkop_given(checkop_case *c, const char *name, int64_t n, int32_t **out)
 {
-    checkop_buf b = {.name = name, .fill = CHECKOP_GIVEN, .kind = CHECKOP_I32, .rows = n, .cols = 1,
-                     .row_bytes = 4, .stride_bytes = 4};
+    checkop_buf b = {.name = name,
+                     .fill = CHECKOP_GIVEN,
+                     .kind = CHECKOP_I32,
+                     .rows = n,
+                     .cols = 1,
+                     .row_bytes = 4,
+                     .stride_bytes = 4};
     int32_t number = buf_add(c, b, 4);
     *out = checkop_i32(c, number);
     return number;
@@ -108,25 +126,42 @@ int32_t checkop_given(checkop_case *c, const char *name, int64_t n, int32_t **ou
 
 int32_t checkop_freqs(checkop_case *c, const char *name, int64_t n)
 {
-    checkop_buf b = {.name = name, .fill = CHECKOP_FREQS, .kind = CHECKOP_F64, .rows = n, .cols = 1,
-                     .row_bytes = 8, .stride_bytes = 8};
+    checkop_buf b = {.name = name,
+                     .fill = CHECKOP_FREQS,
+                     .kind = CHECKOP_F64,
+                     .rows = n,
+                     .cols = 1,
+                     .row_bytes = 8,
+                     .stride_bytes = 8};
     return buf_add(c, b, 8);
 }
 
 int32_t checkop_bytes(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
                       int64_t rows, int64_t row_bytes, int64_t stride_bytes, int64_t offset)
 {
-    checkop_buf b = {.name = name, .role = role, .fill = fill, .kind = CHECKOP_BYTES, .rows = rows,
-                     .cols = row_bytes, .row_bytes = row_bytes, .stride_bytes = stride_bytes};
+    checkop_buf b = {.name = name,
+                     .role = role,
+                     .fill = fill,
+                     .kind = CHECKOP_BYTES,
+                     .rows = rows,
+                     .cols = row_bytes,
+                     .row_bytes = row_bytes,
+                     .stride_bytes = stride_bytes};
     return buf_add(c, b, offset);
 }
 
 int32_t checkop_weight(checkop_case *c, const char *name, whim_dtype dtype, int64_t n, int64_t k)
 {
     int64_t row_bytes = whim_dtype_row_bytes(dtype, k);
-    checkop_buf b = {.name = name, .role = CHECKOP_WEIGHT, .fill = CHECKOP_BLOCKS,
-                     .kind = CHECKOP_BYTES, .dtype = dtype, .rows = n, .cols = k,
-                     .row_bytes = row_bytes, .stride_bytes = row_bytes};
+    checkop_buf b = {.name = name,
+                     .role = CHECKOP_WEIGHT,
+                     .fill = CHECKOP_BLOCKS,
+                     .kind = CHECKOP_BYTES,
+                     .dtype = dtype,
+                     .rows = n,
+                     .cols = k,
+                     .row_bytes = row_bytes,
+                     .stride_bytes = row_bytes};
     return buf_add(c, b, 0);
 }
 
@@ -144,7 +179,8 @@ checkop_call *checkop_call_add(checkop_case *c, whim_op op)
     return call;
 }
 
-void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t buf, int64_t row_step)
+void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t buf,
+                     int64_t row_step)
 {
     whim_check(call->n_bind < CHECKOP_MAX_BIND);
     call->bind[call->n_bind++] = (checkop_bind){.field = field, .buf = buf, .row_step = row_step};
@@ -177,7 +213,7 @@ void checkop_slice(const checkop_case *c, int64_t row, checkop_call *call)
     }
 }
 
-/* --- contents ----------------------------------------------------------------------------------- */
+/* --- contents --------------------------------------------------------------------------------- */
 
 static float fill_sane(checkop_rng *rng)
 {
@@ -208,7 +244,8 @@ static void fill_row(checkop_case *c, checkop_buf *b, uint8_t *row, int64_t r)
             int32_t id = (int32_t)checkop_range(&c->rng, b->id_lo, b->id_hi);
             memcpy(row + 4 * j, &id, 4);
         } else if (b->fill == CHECKOP_FREQS) {
-            double f = 1.0 / (1.0 + (double)r * 7.5 + (double)checkop_range(&c->rng, 0, 1000) * 1e-3);
+            double f =
+                1.0 / (1.0 + (double)r * 7.5 + (double)checkop_range(&c->rng, 0, 1000) * 1e-3);
             memcpy(row + 8 * j, &f, 8);
         } else {
             float x = b->fill == CHECKOP_SANE ? fill_sane(&c->rng)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a case of checkop is made of, and how it is run.
  *
- * A case is a few buffers and a few op calls on them. Every buffer has an image: the rows that the op
- * may see, surrounded (and, where the stride is larger than the row, separated) by canary bytes. The
- * same image exists on the host for the law and in the memory of each device under test; a call's
- * pointers are resolved for the side it runs on. After a run the whole image is looked at:
+ * A case is a few buffers and a few op calls on them. Every buffer has an image: the rows that the
+ * op may see, surrounded (and, where the stride is larger than the row, separated) by canary bytes.
+ * The same image exists on the host for the law and in the memory of each device under test; a
+ * call's pointers are resolved for the side it runs on. After a run the whole image is looked at:
  *  1. canaries, inputs and packed weights have not changed by one bit;
  *  2. outputs agree with the law within the tolerance of (op, dtype);
  *  3. a row run alone has the bits that it had among the others;
@@ -37,8 +37,8 @@ uint64_t checkop_rand(checkop_rng *rng);
 int64_t checkop_range(checkop_rng *rng, int64_t lo, int64_t hi);
 bool checkop_chance(checkop_rng *rng, int64_t one_in);
 /* One of the listed numbers. */
-#define checkop_pick(rng, ...)                                                                  \
-    checkop_pick_from(rng, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),       \
+#define checkop_pick(rng, ...)                                                            \
+    checkop_pick_from(rng, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
                       (const int64_t[]){__VA_ARGS__})
 int64_t checkop_pick_from(checkop_rng *rng, int64_t n, const int64_t *list);
 
@@ -115,8 +115,8 @@ struct checkop_case {
     void (*slice)(const checkop_case *c, int64_t row, checkop_call *call);
     /* New contents of GIVEN buffers for a replay; NULL: they stay. */
     void (*refill)(checkop_case *c);
-    int64_t param[12]; /* of the family, for slice and refill */
-    const char *skip; /* why this device cannot run it, or NULL */
+    int64_t param[12];     /* of the family, for slice and refill */
+    const char *skip;      /* why this device cannot run it, or NULL */
     double flops, traffic; /* bench: operations and bytes that must move */
 };
 
@@ -131,8 +131,8 @@ typedef struct checkop_case_family {
     bool (*bench)(checkop_case *c, int32_t i); /* NULL: none */
 } checkop_case_family;
 
-/* A group of cases is an op of ops.def or, after the last of them, programs of several ops that share
- * buffers. */
+/* A group of cases is an op of ops.def or, after the last of them, programs of several ops that
+ * share buffers. */
 enum { CHECKOP_CHAIN = WHIM_OP_COUNT, CHECKOP_GROUPS };
 const checkop_case_family *checkop_family(int32_t group);
 const char *checkop_name(int32_t group);
@@ -158,13 +158,15 @@ void checkop_shuffle(checkop_rng *rng, int32_t *list, int64_t n);
 
 /* A zeroed argument struct inside the case; pointers are bound, not stored. */
 checkop_call *checkop_call_add(checkop_case *c, whim_op op);
-void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t buf, int64_t row_step);
+void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t buf,
+                     int64_t row_step);
 #define CHECKOP_BIND(c, call, op, field, buf, row_step) \
     checkop_bind_at(c, call, offsetof(whim_##op##_args, field), buf, row_step)
 /* The same with the buffer's own stride as the step. */
-#define CHECKOP_BIND_ROWS(c, call, op, field, number) \
-    checkop_bind_at(c, call, offsetof(whim_##op##_args, field), number, (c)->buf[number].stride_bytes)
-#define CHECKOP_SUBJECT(c, op, rows) \
+#define CHECKOP_BIND_ROWS(c, call, op, field, number)                   \
+    checkop_bind_at(c, call, offsetof(whim_##op##_args, field), number, \
+                    (c)->buf[number].stride_bytes)
+#define CHECKOP_SUBJECT(c, op, rows)                      \
     ((c)->subject = (c)->n_call - 1, (c)->n_row = (rows), \
      (c)->n_row_field = offsetof(whim_##op##_args, n_row))
 void checkop_say(checkop_case *c, const char *fmt, ...) WHIM_PRINTF(2, 3);

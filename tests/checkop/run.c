@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool run_failed(const checkop_case *c, const checkop_run *run, const char *what, whim_err err)
+static bool run_failed(const checkop_case *c, const checkop_run *run, const char *what,
+                       whim_err err)
 {
     checkop_fail_head(c, run);
     printf("  %s: %s\n", what, whim_err_name(err));
     return false;
 }
 
-/* --- opening ------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static whim_err side_open(checkop_side *side, const whim_backend *backend, const char *isa,
                           int32_t n_thread, whim_diag *diag)
@@ -47,10 +48,10 @@ void checkop_run_close(checkop_run *run)
     }
 }
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
-/* Pack the rows in slabs of random sizes that start at the device's granule. As a reader of files would
- * have them, floats are aligned to themselves and blocks to nothing. */
+/* Pack the rows in slabs of random sizes that start at the device's granule. As a reader of files
+ * would have them, floats are aligned to themselves and blocks to nothing. */
 static whim_err pack_slabs(checkop_case *c, checkop_run *run, int32_t side, checkop_buf *b)
 {
     whim_device *dev = run->side[side].dev;
@@ -160,7 +161,7 @@ void checkop_case_free(checkop_case *c, checkop_run *run)
     }
 }
 
-/* --- runs --------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static bool law_run(checkop_case *c, checkop_run *run)
 {
@@ -192,8 +193,8 @@ static whim_err images_out(checkop_case *c, checkop_run *run, int32_t side)
 {
     for (int32_t i = 0; i < c->n_buf; i++) {
         checkop_buf *b = &c->buf[i];
-        WHIM_TRY(whim_stream_copy_out(run->side[side].stream, b->got, b->dev[side],
-                                      b->dev_bytes[side]));
+        WHIM_TRY(
+            whim_stream_copy_out(run->side[side].stream, b->got, b->dev[side], b->dev_bytes[side]));
     }
     return whim_stream_sync(run->side[side].stream);
 }

@@ -64,6 +64,10 @@ expect "a full context is told" 0 err "context of 9 tokens is full" err "3 of 24
 expect_same "and what fits is right" "$out" "$(cut -d' ' -f1-3 <<<"$want")"
 run_it run "$tiny" --ids "$ids" --ctx 6
 expect "a prompt longer than the context is refused" 1 err "7 tokens" err "context of 6"
+run_it run "$tiny" --ids "$ids" -n 60 --ignore-eos --kv-mem 40K
+expect "full KV memory is told" 0 err "--kv-mem gives more" err "26 of 60" err "stop: context"
+run_it run "$tiny" --ids "$(prompt llama-f32 2 tokens)" --kv-mem 40K
+expect "a prompt larger than the KV memory is refused" 1 err "64 tokens" err "--kv-mem"
 run_it run "$tiny" --ids "1 149"
 expect "an id outside the vocabulary is refused" 1 err "149" err "0 to 148"
 run_it run "$tiny" --ids "1 -1"

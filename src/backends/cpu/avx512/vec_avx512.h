@@ -40,6 +40,14 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* Sum of a[i] * b[i] over 16 int8 pairs, in lanes. Halves of a group are loaded as they were stored: a
+ * wider load would wait for both stores to reach the cache. */
+static inline __m256i vi_dot16_lanes(const int8_t *a, const int8_t *b)
+{
+    __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)a));
+    __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b));
+    return _mm256_madd_epi16(x, y);
+}
 static inline int32_t vi_sum(__m256i wide)
 {
     __m128i v = _mm_add_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
@@ -49,16 +57,11 @@ static inline int32_t vi_sum(__m256i wide)
 }
 static inline int32_t vi_dot16(const int8_t *a, const int8_t *b)
 {
-    __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)a));
-    __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b));
-    return vi_sum(_mm256_madd_epi16(x, y));
+    return vi_sum(vi_dot16_lanes(a, b));
 }
 static inline int32_t vi_dot32(const int8_t *a, const int8_t *b)
 {
-    __m512i x = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)a));
-    __m512i y = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)b));
-    __m512i dots = _mm512_madd_epi16(x, y);
-    return vi_sum(_mm256_add_epi32(_mm512_castsi512_si256(dots), _mm512_extracti64x4_epi64(dots, 1)));
+    return vi_sum(_mm256_add_epi32(vi_dot16_lanes(a, b), vi_dot16_lanes(a + 16, b + 16)));
 }
 
 #endif

@@ -49,6 +49,20 @@ static void test_pages(void **state)
     whim_os_pages_free(NULL, 10);
 }
 
+static void test_commit(void **state)
+{
+    (void)state;
+    int64_t bytes = INT64_C(32) << 20, before = whim_os_mem_anon_resident();
+    char *p = whim_os_pages_alloc(bytes);
+    assert_non_null(p);
+    p[5] = 7;
+    assert_true(whim_os_pages_commit(p, bytes));
+    assert_true(whim_os_mem_anon_resident() >= before + bytes * 9 / 10);
+    assert_int_equal(p[5], 7);
+    assert_int_equal(p[bytes - 1], 0);
+    whim_os_pages_free(p, bytes);
+}
+
 static void test_pages_go_back(void **state)
 {
     (void)state;
@@ -112,7 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts),       cmocka_unit_test(test_pages),
         cmocka_unit_test(test_pages_go_back), cmocka_unit_test(test_no_addresses_leak),
-        cmocka_unit_test(test_protect),
+        cmocka_unit_test(test_protect),       cmocka_unit_test(test_commit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model's name to a plan: what is chosen by default, what is refused and with which words. The
+ * shapes of published models stand in for files; only a small one is loaded, with dummy weights. */
+#include "engine/engine.h"
+
+#include "base/alloc.h"
+#include "ops/args/attn_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static whim_engine_cfg shape_cfg(const char *model)
+{
+    return (whim_engine_cfg){.model = model, .load_format = "dummy", .n_thread = 1};
+}
+
+static whim_engine *prepare(const whim_engine_cfg *cfg)
+{
+    whim_engine *engine = NULL;
+    whim_diag diag = {{0}};
+    if (whim_engine_prepare(cfg, &engine, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    return engine;
+}
+
+static void refuse(const whim_engine_cfg *cfg, whim_err err, const char *text)
+{
+    whim_engine *engine = NULL;
+    whim_diag diag = {{0}};
+    assert_int_equal(whim_engine_prepare(cfg, &engine, &diag), err);
+    assert_null(engine);
+    if (strstr(diag.text, text) == NULL) {
+        fail_msg("the message lacks \"%s\": %s", text, diag.text);
+    }
+}
+
+static void defaults(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-0.6b");
+    whim_engine *engine = prepare(&cfg);
+    const whim_memory_plan *plan = whim_engine_plan(engine);
+    assert_string_equal(whim_engine_backend(engine), whim_backend_at(0)->name);
+    assert_int_equal(whim_engine_ctx(engine), 8192); /* the model's 40960, cut */
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_BF16);
+    assert_null(whim_engine_runner(engine));
+    int64_t total = 0, kv = 0;
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        total += plan->parts[i].bytes;
+        kv = strcmp(plan->parts[i].name, "KV pages") == 0 ? plan->parts[i].bytes : kv;
+    }
+    assert_int_equal(plan->total, total);
+    assert_int_equal(kv, INT64_C(8192) * 28 * 2 * 8 * 128 * 2);
+    /* 0.596e9 weights of two bytes, and their vectors */
+    assert_true(plan->parts[0].bytes > 1192000000 && plan->parts[0].bytes < 1200000000);
+    assert_int_equal(whim_engine_token_macs(engine) / 1000000, 595);
+    assert_true(whim_engine_weight_bytes(engine) <= plan->parts[0].bytes);
+    assert_true(plan->loading > 0 && plan->available > 0);
+    whim_engine_close(engine);
+    whim_engine_close(NULL);
+}
+
+static void limits_are_taken(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    cfg.ctx = 100;
+    cfg.max_seqs = 3;
+    cfg.kv_type = "f32";
+    cfg.weight_type = "q4_0";
+    whim_engine *engine = prepare(&cfg);
+    const whim_memory_plan *plan = whim_engine_plan(engine);
+    int64_t position = 30 * 2 * 3 * 64 * 4; /* bytes of one position in all layers */
+    assert_int_equal(whim_engine_ctx(engine), 100);
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_F32);
+    assert_string_equal(plan->parts[1].name, "KV pages");
+    assert_int_equal(plan->parts[1].bytes, 3 * 128 * position); /* whole pages for each sequence */
+    whim_engine_close(engine);
+    cfg.kv_mem = 5 * WHIM_KV_PAGE * position + 17;
+    engine = prepare(&cfg);
+    assert_int_equal(whim_engine_plan(engine)->parts[1].bytes, 5 * WHIM_KV_PAGE * position);
+    whim_engine_close(engine);
+}
+
+static void an_f32_model_keeps_f32(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    cfg.weight_type = "f32";
+    whim_engine *engine = prepare(&cfg);
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_F32);
+    whim_engine_close(engine);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    const whim_engine_cfg good = shape_cfg("shape:smollm2-135m");
+    whim_engine_cfg cfg = good;
+    cfg.model = "shape:smollm9";
+    refuse(&cfg, WHIM_ERR_NOT_FOUND, "smollm2-135m");
+    cfg = good;
+    cfg.load_format = "auto";
+    refuse(&cfg, WHIM_ERR_INVALID, "--load-format dummy");
+    cfg.load_format = "pickle";
+    refuse(&cfg, WHIM_ERR_INVALID, "pickle");
+    cfg = good;
+    cfg.weight_type = "q9_z";
+    refuse(&cfg, WHIM_ERR_INVALID, "q9_z");
+    cfg.weight_type = "i32";
+    refuse(&cfg, WHIM_ERR_INVALID, "i32");
+    cfg = good;
+    cfg.backend = "abacus";
+    refuse(&cfg, WHIM_ERR_NOT_FOUND, "abacus");
+    cfg = good;
+    cfg.isa = "mmx";
+    refuse(&cfg, WHIM_ERR_UNSUPPORTED, "mmx");
+    cfg = good;
+    cfg.n_thread = 100000;
+    refuse(&cfg, WHIM_ERR_INVALID, "100000 threads");
+    cfg = good;
+    cfg.ctx = 8193;
+    refuse(&cfg, WHIM_ERR_INVALID, "8192");
+    cfg = good;
+    cfg.kv_type = "q8_0";
+    refuse(&cfg, WHIM_ERR_INVALID, "q8_0");
+    cfg = good;
+    cfg.kv_mem = 1000;
+    refuse(&cfg, WHIM_ERR_INVALID, "--kv-mem");
+    cfg = good;
+    cfg.n_capture = 1;
+    cfg.boundary[0] = 31;
+    refuse(&cfg, WHIM_ERR_INVALID, "0 to 30");
+    cfg.boundary[0] = -1;
+    refuse(&cfg, WHIM_ERR_INVALID, "-1");
+    cfg = good;
+    cfg.load_format = NULL;
+    cfg.model = "no/such/model";
+    refuse(&cfg, WHIM_ERR_NOT_FOUND, "no/such/model");
+}
+
+/* Refused before a byte is loaded. */
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    whim_diag diag = {{0}};
+    cfg.kv_mem = INT64_C(1) << 45;
+    whim_engine *engine = prepare(&cfg);
+    assert_int_equal(whim_engine_load(engine, &diag), WHIM_ERR_NO_FIT);
+    assert_non_null(strstr(diag.text, "GiB"));
+    assert_non_null(strstr(diag.text, "--kv-mem"));
+    assert_null(whim_engine_runner(engine));
+    whim_engine_close(engine);
+}
+
+typedef struct progress {
+    int64_t calls, last, total;
+} progress;
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    progress *p = ctx;
+    p->calls++;
+    p->last = done > p->last ? done : p->last;
+    p->total = total;
+}
+
+static void loading_makes_a_runner(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    whim_diag diag = {{0}};
+    progress p = {0};
+    cfg.weight_type = "q4_0";
+    cfg.ctx = 64;
+    cfg.max_step_tokens = 4;
+    cfg.on_progress = on_progress;
+    cfg.progress_ctx = &p;
+    whim_engine *engine = prepare(&cfg);
+    if (whim_engine_load(engine, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    assert_true(p.calls > 10 && p.total > 70000000);
+    assert_int_equal(p.last, p.total);
+    whim_runner *runner = whim_engine_runner(engine);
+    assert_non_null(runner);
+    whim_sequence *seq;
+    static const int32_t tokens[] = {1, 2, 3};
+    assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
+    whim_step_part part = {seq, tokens, 3, 1};
+    assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
+    whim_runner_sequence_destroy(runner, seq);
+    whim_engine_close(engine);
+}
+
+static void a_lack_of_memory_is_an_error(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    int64_t n = 0;
+    for (; err != WHIM_ERR_OK; n++) {
+        whim_engine *engine = NULL;
+        whim_diag diag = {{0}};
+        assert_true(n < 5000);
+        whim_alloc_fail_after(n);
+        err = whim_engine_prepare(&cfg, &engine, &diag);
+        whim_alloc_fail_after(-1);
+        if (err != WHIM_ERR_OK && (err != WHIM_ERR_NO_MEMORY || diag.text[0] == '\0')) {
+            fail_msg("after %lld allocations: %s: '%s'", (long long)n, whim_err_name(err), diag.text);
+        }
+        whim_engine_close(engine);
+    }
+    assert_true(n > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(limits_are_taken),
+        cmocka_unit_test(an_f32_model_keeps_f32),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(loading_makes_a_runner),
+        cmocka_unit_test(a_lack_of_memory_is_an_error),
+    };
+    return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
+}

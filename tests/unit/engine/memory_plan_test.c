@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory plan adds up, and what does not fit is refused with numbers. */
+#include "engine/memory_plan.h"
+
+#include "support/death.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int64_t GIB = INT64_C(1) << 30;
+
+static void make(whim_memory_plan *plan, int64_t weights, int64_t kv, int64_t available)
+{
+    *plan = (whim_memory_plan){.available = available};
+    whim_memory_plan_add(plan, "weights", weights, "%d tensors", 272);
+    whim_memory_plan_add(plan, "KV pages", kv, "%s", "8192 tokens");
+    whim_memory_plan_add(plan, "workspace", 0, "none");
+}
+
+static void parts_add_up(void **state)
+{
+    (void)state;
+    whim_memory_plan plan;
+    make(&plan, 5 * GIB, 2 * GIB, 8 * GIB);
+    assert_int_equal(plan.n_part, 3);
+    assert_int_equal(plan.total, 7 * GIB);
+    assert_string_equal(plan.parts[0].detail, "272 tensors");
+    assert_int_equal(plan.parts[1].bytes, 2 * GIB);
+}
+
+static void loading_counts(void **state)
+{
+    (void)state;
+    whim_memory_plan plan;
+    whim_diag diag = {{0}};
+    make(&plan, 5 * GIB, 2 * GIB, 8 * GIB);
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_OK);
+    plan.loading = GIB;
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_OK);
+    plan.loading = GIB + 1;
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
+}
+
+static void expect_text(const whim_diag *diag, const char *text)
+{
+    if (strstr(diag->text, text) == NULL) {
+        fail_msg("the message lacks \"%s\": %s", text, diag->text);
+    }
+}
+
+static void the_message_has_numbers_and_help(void **state)
+{
+    (void)state;
+    whim_memory_plan plan;
+    whim_diag diag = {{0}};
+    make(&plan, 5 * GIB, 6 * GIB, 8 * GIB);
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
+    static const char *const numbers[] = {"needs 11.0", "weights 5.0", "KV 6.0", "8.00 GiB", "--ctx"};
+    for (int i = 0; i < 5; i++) {
+        expect_text(&diag, numbers[i]);
+    }
+    /* A smaller KV part does not help where the weights alone are too large. */
+    make(&plan, 20 * GIB, GIB, 8 * GIB);
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
+    expect_text(&diag, "smaller model");
+    assert_null(strstr(diag.text, "--ctx"));
+}
+
+static void add_parts(void *ctx)
+{
+    whim_memory_plan plan = {0};
+    for (int i = 0; i < *(int *)ctx; i++) {
+        whim_memory_plan_add(&plan, "part", 1, "x");
+    }
+}
+
+static void too_many_parts_end_the_process(void **state)
+{
+    (void)state;
+    int n = WHIM_PLAN_MAX_PARTS;
+    assert_int_equal(death_signal(add_parts, &n), 0);
+    n++;
+    assert_int_equal(death_signal(add_parts, &n), SIGABRT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(loading_counts),
+        cmocka_unit_test(the_message_has_numbers_and_help),
+        cmocka_unit_test(too_many_parts_end_the_process),
+    };
+    return cmocka_run_group_tests_name("memory_plan", tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A runner of a tiny model with dummy weights, without any file. */
+#ifndef WHIM_TESTS_RUNNER_TINY_RUNNER_H
+#define WHIM_TESTS_RUNNER_TINY_RUNNER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runner/runner.h"
+#include "weights/bind.h"
+
+#include <string.h>
+
+enum { TINY_VOCAB = 61, TINY_WIDTH = 32, TINY_CTX = 160 };
+
+typedef struct tiny_runner {
+    whim_ckpt ckpt;
+    const whim_model_def *def;
+    whim_device *device;
+    whim_arena arena;
+    whim_binder binder;
+    whim_model *model;
+    whim_runner *runner;
+} tiny_runner;
+
+static inline void tiny_config(whim_config *c)
+{
+    *c = (whim_config){
+        .arch = "llama",
+        .n_layer = 2,
+        .d_model = TINY_WIDTH,
+        .n_head = 4,
+        .n_kv = 2,
+        .d_head = 8,
+        .d_ff = 48,
+        .n_vocab = TINY_VOCAB,
+        .max_ctx = TINY_CTX,
+        .rms_eps = 1e-5f,
+        .rope = {.rotary_dim = 8, .theta = 10000.0},
+        .dtype = WHIM_DTYPE_F32,
+    };
+}
+
+static inline whim_runner_cfg tiny_cfg(bool graphs)
+{
+    return (whim_runner_cfg){
+        .max_rows = 64,
+        .max_seqs = 3,
+        .max_outs = 8,
+        .max_ctx = TINY_CTX,
+        .n_page = 8,
+        .kv_dtype = WHIM_DTYPE_F32,
+        .graphs = graphs,
+    };
+}
+
+/* Everything but the runner. */
+static inline void tiny_load(tiny_runner *t, const char *backend)
+{
+    whim_diag diag = {{0}};
+    *t = (tiny_runner){.ckpt = {.format = WHIM_CKPT_DUMMY}};
+    whim_arena_init(&t->ckpt.arena);
+    whim_arena_init(&t->arena);
+    whim_binder_init(&t->binder);
+    tiny_config(&t->ckpt.config);
+    whim_device_cfg device_cfg = {.n_thread = 1};
+    assert_int_equal(whim_model_find("llama", &t->def, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_backend_find(backend)->device_open(0, &device_cfg, &t->device, &diag),
+                     WHIM_ERR_OK);
+    assert_int_equal(t->def->bind(&t->ckpt.config, &t->arena, &t->binder, &t->model, &diag),
+                     WHIM_ERR_OK);
+    assert_int_equal(whim_bind_match(&t->binder, &t->ckpt, t->device, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_bind_load(&t->binder, &t->ckpt, t->device, 1, NULL, NULL, &diag),
+                     WHIM_ERR_OK);
+}
+
+static inline whim_err tiny_try(tiny_runner *t, const whim_runner_cfg *cfg, whim_diag *diag)
+{
+    return whim_runner_open(&t->ckpt.config, t->def, t->model, t->device, cfg, &t->runner, diag);
+}
+
+static inline void tiny_open(tiny_runner *t, const char *backend, const whim_runner_cfg *cfg)
+{
+    whim_diag diag = {{0}};
+    tiny_load(t, backend);
+    if (tiny_try(t, cfg, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+}
+
+static inline void tiny_close(tiny_runner *t)
+{
+    whim_runner_close(t->runner);
+    whim_binder_deinit(&t->binder);
+    whim_device_close(t->device);
+    whim_arena_reset(&t->arena);
+    whim_arena_reset(&t->ckpt.arena);
+}
+
+static inline whim_sequence *tiny_sequence(tiny_runner *t)
+{
+    whim_sequence *seq;
+    assert_int_equal(whim_runner_sequence_create(t->runner, &seq), WHIM_ERR_OK);
+    return seq;
+}
+
+/* Step one sequence; the step must succeed. */
+static inline void tiny_step(tiny_runner *t, whim_sequence *seq, const int32_t *tokens,
+                             int64_t n_tok, int64_t n_out)
+{
+    whim_diag diag = {{0}};
+    whim_step_part part = {.seq = seq, .tokens = tokens, .n_tok = n_tok, .n_out = n_out};
+    if (whim_runner_step(t->runner, &part, 1, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+}
+
+#endif
