@@ -96,7 +96,7 @@ endif
 # Nothing here may change the value of a float: see Numerics in DESIGN.md.
 CFLAGS_ALL := -std=gnu11 -g $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
               -fvisibility=hidden -ffunction-sections -fdata-sections -pthread $(WARN) $(CFLAGS)
-CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -Iinclude -I$(B)/gen $(CPPFLAGS)
+CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
 ifeq ($(STATIC),1)
   # Debian's cross libm.a is a script that names a file of another package; name the archive itself.

@@ -44,12 +44,12 @@ void whim_diag_prefix(whim_diag *diag, const char *fmt, ...) WHIM_PRINTF(2, 3);
     } while (0)
 
 /* The same for functions with one `out:` cleanup label and a local `whim_err err`. */
-#define WHIM_TRY_OUT(expr)         \
-    do {                           \
-        err = (expr);              \
-        if (err != WHIM_ERR_OK) {  \
-            goto out;              \
-        }                          \
+#define WHIM_TRY_OUT(expr)        \
+    do {                          \
+        err = (expr);             \
+        if (err != WHIM_ERR_OK) { \
+            goto out;             \
+        }                         \
     } while (0)
 
 #endif

@@ -76,8 +76,7 @@ whim_err whim_file_read_at(int fd, int64_t offset, int64_t bytes, void *dst, con
             return whim_fail(diag, WHIM_ERR_IO,
                              "%s: ends at byte %lld, expected %lld bytes at %lld; did the file "
                              "change or its download stop?",
-                             path, (long long)(offset + done), (long long)bytes,
-                             (long long)offset);
+                             path, (long long)(offset + done), (long long)bytes, (long long)offset);
         }
         done += got;
     }

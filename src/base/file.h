@@ -22,8 +22,7 @@ typedef enum whim_path_type {
 whim_path_type whim_path_get_type(const char *path);
 
 /* Open a regular file for reading and tell its size. The caller closes. */
-WHIM_MUST_CHECK whim_err whim_file_open(const char *path, int *fd, int64_t *bytes,
-                                        whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_file_open(const char *path, int *fd, int64_t *bytes, whim_diag *diag);
 
 /* Negative descriptors are legal and ignored. */
 void whim_file_close(int fd);

@@ -37,13 +37,12 @@ whim_err whim_json_parse(whim_json **out, const char *text, int64_t n, whim_json
 {
     *out = NULL;
     if (n > limits.max_bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: %lld bytes of JSON, expected at most %lld", path, (long long)n,
-                         (long long)limits.max_bytes);
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes of JSON, expected at most %lld",
+                         path, (long long)n, (long long)limits.max_bytes);
     }
     if (!depth_within(text, n, limits.max_depth)) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: JSON nested deeper than %d levels", path, limits.max_depth);
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: JSON nested deeper than %d levels", path,
+                         limits.max_depth);
     }
     json_error_t error;
     json_t *json = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);

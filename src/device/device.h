@@ -113,8 +113,8 @@ static inline void whim_device_close(whim_device *dev)
     }
 }
 
-WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64_t bytes, void **out,
-                                                         whim_diag *diag)
+WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64_t bytes,
+                                                         void **out, whim_diag *diag)
 {
     return dev->vt->buf_alloc(dev, bytes, out, diag);
 }

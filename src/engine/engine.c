@@ -145,12 +145,13 @@ static void plan_make(whim_engine *e)
                          (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name);
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
                          (long long)c->max_rows);
-    whim_memory_plan_add(plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
-                         "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
-                         (long long)c->max_outs);
+    whim_memory_plan_add(
+        plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
+        "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs, (long long)c->max_outs);
     whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "worker threads: %d",
                          caps->n_thread);
-    whim_memory_plan_add(plan, "tables", e->ckpt.arena.total + e->binder.arena.total + e->arena.total,
+    whim_memory_plan_add(plan, "tables",
+                         e->ckpt.arena.total + e->binder.arena.total + e->arena.total,
                          "names and metadata");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
     plan->available = whim_os_mem_available();
@@ -194,8 +195,8 @@ whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
     WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
     WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
                             e->cfg.on_progress, e->cfg.progress_ctx, diag));
-    return whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg, &e->runner,
-                            diag);
+    return whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
+                            &e->runner, diag);
 }
 
 void whim_engine_close(whim_engine *e)
@@ -254,8 +255,8 @@ whim_runner *whim_engine_runner(whim_engine *e)
 /* A gather reads one row of the embedding, a product all of it: it counts only as the head. */
 static bool param_is_read(const whim_engine *e, const whim_param *param)
 {
-    return param->weight != NULL && (e->ckpt.config.tied_head ||
-                                     strcmp(param->name, "embed_tokens.weight") != 0);
+    return param->weight != NULL &&
+           (e->ckpt.config.tied_head || strcmp(param->name, "embed_tokens.weight") != 0);
 }
 
 int64_t whim_engine_weight_bytes(const whim_engine *e)

@@ -11,8 +11,8 @@
 enum { WHIM_PLAN_MAX_PARTS = 12 };
 
 typedef struct whim_memory_part {
-    const char *name;   /* "weights" */
-    char detail[96];    /* "272 tensors, packed for level dotprod" */
+    const char *name; /* "weights" */
+    char detail[96];  /* "272 tensors, packed for level dotprod" */
     int64_t bytes;
 } whim_memory_part;
 

@@ -14,7 +14,8 @@
 typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
     int64_t n_page, max_page;
-    int64_t len; /* positions filled */
+    int64_t len;  /* positions filled */
+    int64_t step; /* the runner's number of the last step that it was part of */
 } whim_sequence;
 
 WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx);
@@ -27,7 +28,8 @@ int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok);
 
 /* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than max_ctx)
  * change nothing. */
-WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_tok);
+WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool,
+                                            int64_t n_tok);
 
 /* Forget the positions from `len` on and give their pages back. */
 void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len);

@@ -26,13 +26,13 @@ typedef struct whim_projection {
 } whim_projection;
 
 typedef struct whim_decoder_layer {
-    const float *attn_norm; /* [d_model] */
-    whim_projection q;      /* [n_head * d_head, d_model] */
-    whim_projection k, v;   /* [n_kv * d_head, d_model] */
-    whim_projection o;      /* [d_model, n_head * d_head] */
-    const float *q_norm;    /* [d_head], or NULL */
-    const float *k_norm;    /* [d_head], or NULL */
-    const float *mlp_norm;  /* [d_model] */
+    const float *attn_norm;   /* [d_model] */
+    whim_projection q;        /* [n_head * d_head, d_model] */
+    whim_projection k, v;     /* [n_kv * d_head, d_model] */
+    whim_projection o;        /* [d_model, n_head * d_head] */
+    const float *q_norm;      /* [d_head], or NULL */
+    const float *k_norm;      /* [d_head], or NULL */
+    const float *mlp_norm;    /* [d_model] */
     whim_projection gate, up; /* [d_ff, d_model] */
     whim_projection down;     /* [d_model, d_ff] */
 } whim_decoder_layer;

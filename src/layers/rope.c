@@ -16,8 +16,7 @@ static double llama3_scale(const whim_rope_config *rope, double freq)
     if (wave > rope->orig_ctx / rope->low_freq) {
         return freq / rope->factor;
     }
-    double smooth =
-        (rope->orig_ctx / wave - rope->low_freq) / (rope->high_freq - rope->low_freq);
+    double smooth = (rope->orig_ctx / wave - rope->low_freq) / (rope->high_freq - rope->low_freq);
     return (1.0 - smooth) * freq / rope->factor + smooth * freq;
 }
 

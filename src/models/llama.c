@@ -12,9 +12,10 @@ struct whim_model {
 static whim_err llama_configure(const whim_config *config, whim_diag *diag)
 {
     if (config->rope.rotary_dim != config->d_head) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "rotary positions over %d of %d dimensions of a head: llama models rotate all",
-                         config->rope.rotary_dim, config->d_head);
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "rotary positions over %d of %d dimensions of a head: llama models rotate all",
+            config->rope.rotary_dim, config->d_head);
     }
     return WHIM_ERR_OK;
 }

@@ -11,9 +11,10 @@ struct whim_model {
 static whim_err qwen3_configure(const whim_config *config, whim_diag *diag)
 {
     if (config->rope.rotary_dim != config->d_head) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "rotary positions over %d of %d dimensions of a head: qwen3 models rotate all",
-                         config->rope.rotary_dim, config->d_head);
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "rotary positions over %d of %d dimensions of a head: qwen3 models rotate all",
+            config->rope.rotary_dim, config->d_head);
     }
     return WHIM_ERR_OK;
 }

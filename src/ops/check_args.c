@@ -23,6 +23,13 @@ static bool matrix_ok(const void *data, int64_t n_row, int64_t n_col, int64_t st
     return n_row == 0 || n_col == 0 || (data != NULL && stride >= n_col);
 }
 
+/* Head counts and dimensions small enough that no product of them overflows. */
+static bool dims_ok(int64_t n_head, int64_t d_head)
+{
+    return n_head >= 0 && d_head >= 0 && n_head <= INT32_MAX && d_head <= INT32_MAX &&
+           n_head * d_head <= INT32_MAX;
+}
+
 static bool weight_ok(const whim_weight *w)
 {
     if (w->dtype < 0 || w->dtype >= WHIM_DTYPE_COUNT || w->n < 0 || w->k < 0) {
@@ -35,9 +42,10 @@ static bool weight_ok(const whim_weight *w)
 
 static bool kv_ok(const whim_kv_view *kv)
 {
-    bool type_ok = kv->dtype == WHIM_DTYPE_F32 || kv->dtype == WHIM_DTYPE_BF16 ||
-                   kv->dtype == WHIM_DTYPE_F16;
-    return type_ok && kv->n_kv > 0 && kv->d_head > 0 && kv->layer_offset >= 0 &&
+    bool type_ok =
+        kv->dtype == WHIM_DTYPE_F32 || kv->dtype == WHIM_DTYPE_BF16 || kv->dtype == WHIM_DTYPE_F16;
+    return type_ok && kv->n_kv > 0 && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
+           kv->layer_offset >= 0 &&
            kv->page_stride - kv->layer_offset >=
                whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->dtype) &&
            kv->pages != NULL;
@@ -111,7 +119,7 @@ whim_err whim_gather_rows_check(const whim_gather_rows_args *a)
 
 whim_err whim_rope_table_check(const whim_rope_table_args *a)
 {
-    REQUIRE(a->n_freq >= 0);
+    REQUIRE(a->n_freq >= 0 && a->n_freq <= INT32_MAX);
     REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
     REQUIRE((a->positions != NULL && a->freqs != NULL) || a->n_row == 0 || a->n_freq == 0);
     return WHIM_ERR_OK;
@@ -119,7 +127,7 @@ whim_err whim_rope_table_check(const whim_rope_table_args *a)
 
 whim_err whim_rope_check(const whim_rope_args *a)
 {
-    REQUIRE(a->n_head >= 0 && a->d_head >= 0 && a->n_freq >= 0);
+    REQUIRE(dims_ok(a->n_head, a->d_head) && a->n_freq >= 0 && a->n_freq <= a->d_head);
     REQUIRE(2 * a->n_freq <= a->d_head);
     REQUIRE(matrix_ok(a->x, a->n_row, a->n_head * a->d_head, a->x_stride));
     REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
@@ -129,6 +137,7 @@ whim_err whim_rope_check(const whim_rope_args *a)
 whim_err whim_split_qkv_rmsnorm_rope_check(const whim_split_qkv_rmsnorm_rope_args *a)
 {
     REQUIRE(a->n_head > 0 && a->n_kv > 0 && a->d_head > 0 && a->n_freq >= 0);
+    REQUIRE(dims_ok(a->n_head, a->d_head) && dims_ok(a->n_kv, a->d_head) && a->n_freq <= a->d_head);
     REQUIRE(2 * a->n_freq <= a->d_head && a->eps >= 0.0f);
     REQUIRE((a->q_norm == NULL) == (a->k_norm == NULL));
     int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
@@ -165,6 +174,7 @@ whim_err whim_attn_paged_check(const whim_attn_paged_args *a)
 {
     REQUIRE(kv_ok(&a->kv) && a->n_row >= 0 && a->n_seq >= 0 && a->max_pages >= 0);
     REQUIRE(a->n_head > 0 && a->n_head % a->kv.n_kv == 0 && a->window >= 0);
+    REQUIRE(dims_ok(a->n_head, a->kv.d_head));
     REQUIRE((a->q != NULL && a->out != NULL && a->positions != NULL) || a->n_row == 0);
     REQUIRE((a->q_start != NULL && a->kv_len != NULL) || a->n_seq == 0);
     REQUIRE(a->page_table != NULL || a->n_seq == 0 || a->max_pages == 0);

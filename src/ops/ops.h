@@ -36,12 +36,12 @@ typedef struct whim_ops {
 #undef WHIM_OP
 
 /* The callers: check, then the stream's own implementation. */
-#define WHIM_OP(name)                                                                       \
-    WHIM_MUST_CHECK static inline whim_err whim_op_##name(whim_stream *s,                   \
-                                                          const whim_##name##_args *args)   \
-    {                                                                                       \
-        WHIM_TRY(whim_##name##_check(args));                                                \
-        return s->ops->name(s, args);                                                       \
+#define WHIM_OP(name)                                                                     \
+    WHIM_MUST_CHECK static inline whim_err whim_op_##name(whim_stream *s,                 \
+                                                          const whim_##name##_args *args) \
+    {                                                                                     \
+        WHIM_TRY(whim_##name##_check(args));                                              \
+        return s->ops->name(s, args);                                                     \
     }
 #include "ops/ops.def"
 #undef WHIM_OP

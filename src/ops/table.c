@@ -36,8 +36,8 @@ int64_t whim_op_args_bytes(whim_op op)
 whim_err whim_op_call(whim_stream *s, whim_op op, const void *args)
 {
     switch (op) {
-#define WHIM_OP(name)      \
-    case WHIM_OP_##name:   \
+#define WHIM_OP(name)    \
+    case WHIM_OP_##name: \
         return whim_op_##name(s, args);
 #include "ops/ops.def"
 #undef WHIM_OP
@@ -88,13 +88,13 @@ static void missing_add(char *list, size_t size, const char *name)
 whim_err whim_ops_fill(whim_ops *table, const char *backend, whim_diag *diag)
 {
     char missing[512] = "";
-#define WHIM_PRIM(name)                                \
-    if (table->name == NULL) {                         \
-        missing_add(missing, sizeof missing, #name);   \
+#define WHIM_PRIM(name)                              \
+    if (table->name == NULL) {                       \
+        missing_add(missing, sizeof missing, #name); \
     }
-#define WHIM_FUSED(name)                    \
-    if (table->name == NULL) {              \
-        table->name = whim_compose_##name;  \
+#define WHIM_FUSED(name)                   \
+    if (table->name == NULL) {             \
+        table->name = whim_compose_##name; \
     }
 #include "ops/ops.def"
 #undef WHIM_PRIM

@@ -60,8 +60,8 @@ static void fill_padding(const whim_batch_layout *layout, int32_t *host, const w
     }
 }
 
-int64_t whim_batch_fill(const whim_batch_layout *layout, int32_t *host,
-                        const whim_step_part *parts, int64_t n_part, const whim_step_size *bucket)
+int64_t whim_batch_fill(const whim_batch_layout *layout, int32_t *host, const whim_step_part *parts,
+                        int64_t n_part, const whim_step_size *bucket)
 {
     whim_step_size used = {.n_seq = n_part};
     int64_t n_fresh = 0;

@@ -24,9 +24,8 @@ void whim_batch_layout_init(whim_batch_layout *layout, const whim_runner_cfg *cf
 
 /* Fill the host block for the parts of a step, padded to `bucket`; the sequences have grown already.
  * Returns the number of pages that are new in this step (listed in `fresh`). */
-int64_t whim_batch_fill(const whim_batch_layout *layout, int32_t *host,
-                        const whim_step_part *parts, int64_t n_part,
-                        const whim_step_size *bucket);
+int64_t whim_batch_fill(const whim_batch_layout *layout, int32_t *host, const whim_step_part *parts,
+                        int64_t n_part, const whim_step_size *bucket);
 
 /* The batch that a forward pass sees, for arrays at `base` (device). */
 void whim_batch_view(const whim_batch_layout *layout, const int32_t *base,

@@ -29,6 +29,7 @@ struct whim_runner {
     float *host_logits;
     float *host_hidden;
     whim_step_size last; /* of the last step, without padding */
+    int64_t n_step;      /* steps so far, refused ones included */
 };
 
 static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
@@ -41,8 +42,7 @@ static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
     r->arrays = arrays;
     WHIM_TRY(whim_device_alloc(r->device, logits_bytes, &logits, diag));
     r->logits = logits;
-    WHIM_TRY(
-        whim_device_alloc(r->device, r->plan.output_bytes - logits_bytes, &hidden, diag));
+    WHIM_TRY(whim_device_alloc(r->device, r->plan.output_bytes - logits_bytes, &hidden, diag));
     r->hidden = hidden;
     return WHIM_ERR_OK;
 }
@@ -123,8 +123,8 @@ static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_d
     for (int64_t i = 0; i < part->n_tok; i++) {
         if (part->tokens[i] < 0 || part->tokens[i] >= n_vocab) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "token id %d is outside the vocabulary of %lld ids",
-                             part->tokens[i], (long long)n_vocab);
+                             "token id %d is outside the vocabulary of %lld ids", part->tokens[i],
+                             (long long)n_vocab);
         }
     }
     return WHIM_ERR_OK;
@@ -143,6 +143,11 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              "part %lld of a step has %lld tokens and asks for %lld outputs",
                              (long long)i, (long long)part->n_tok, (long long)part->n_out);
         }
+        if (part->seq->step ==
+            r->n_step) { /* its second part would get the positions of the first */
+            return whim_fail(diag, WHIM_ERR_INVALID, "a sequence occurs twice in one step");
+        }
+        part->seq->step = r->n_step;
         if (part->seq->len + part->n_tok > r->cfg.max_ctx) {
             return whim_fail(diag, WHIM_ERR_INVALID,
                              "a sequence of %lld tokens cannot take %lld more: the context is %lld",
@@ -154,7 +159,8 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
         size->n_out += part->n_out;
         pages += whim_sequence_pages_needed(part->seq, part->n_tok);
     }
-    if (size->n_row > r->cfg.max_rows || n_part > r->cfg.max_seqs || size->n_out > r->cfg.max_outs) {
+    if (size->n_row > r->cfg.max_rows || n_part > r->cfg.max_seqs ||
+        size->n_out > r->cfg.max_outs) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a step of %lld tokens, %lld sequences and %lld outputs is larger than "
                          "the limits %lld, %lld and %lld",
@@ -223,8 +229,7 @@ static whim_err results_fetch(whim_runner *r, const whim_step_size *bucket)
                                   r->last.n_out * r->config->n_vocab * f32));
     for (int32_t c = 0; c < r->cfg.n_capture; c++) {
         WHIM_TRY(whim_stream_copy_out(r->stream, r->host_hidden + c * r->cfg.max_rows * d,
-                                      r->hidden + c * bucket->n_row * d,
-                                      r->last.n_row * d * f32));
+                                      r->hidden + c * bucket->n_row * d, r->last.n_row * d * f32));
     }
     return whim_stream_sync(r->stream);
 }
@@ -255,6 +260,7 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
 whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                           whim_diag *diag)
 {
+    r->n_step++;
     WHIM_TRY(step_check(r, parts, n_part, &r->last, diag));
     if (n_part == 0) {
         return WHIM_ERR_OK;

@@ -68,7 +68,7 @@ WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_p
 
 /* Results of the last step, valid until the next: logits of output i (parts in order, rows in order),
  * hidden states of row r at capture c. */
-const float *whim_runner_logits(const whim_runner *runner, int64_t i);  /* [n_vocab] */
+const float *whim_runner_logits(const whim_runner *runner, int64_t i);            /* [n_vocab] */
 const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
 
 /* Sequences live in the runner's page pool. */

@@ -21,9 +21,9 @@ bool whim_dtype_has_min(whim_dtype dtype)
 void whim_quant_unpack(whim_dtype dtype, const void *row, int64_t group, whim_quant_group *out)
 {
     switch ((int)dtype) {
-#define CASE(NAME, name, has_min)              \
-    case WHIM_DTYPE_##NAME:                    \
-        whim_unpack_##name(row, group, out);   \
+#define CASE(NAME, name, has_min)            \
+    case WHIM_DTYPE_##NAME:                  \
+        whim_unpack_##name(row, group, out); \
         break;
         WHIM_QUANT_TYPES(CASE)
 #undef CASE
@@ -42,14 +42,14 @@ static void group_widen(const whim_quant_group *g, float *dst)
 }
 
 /* One loop per type, so that the unpacker is inlined into it. */
-#define DEFINE_WIDEN(NAME, name, has_min)                                        \
-    static void widen_##name(const void *src, float *dst, int64_t n_group)       \
-    {                                                                            \
-        for (int64_t i = 0; i < n_group; i++) {                                  \
-            whim_quant_group g;                                                  \
-            whim_unpack_##name(src, i, &g);                                      \
-            group_widen(&g, dst + i * WHIM_GROUP);                               \
-        }                                                                        \
+#define DEFINE_WIDEN(NAME, name, has_min)                                  \
+    static void widen_##name(const void *src, float *dst, int64_t n_group) \
+    {                                                                      \
+        for (int64_t i = 0; i < n_group; i++) {                            \
+            whim_quant_group g;                                            \
+            whim_unpack_##name(src, i, &g);                                \
+            group_widen(&g, dst + i * WHIM_GROUP);                         \
+        }                                                                  \
     }
 WHIM_QUANT_TYPES(DEFINE_WIDEN)
 #undef DEFINE_WIDEN
@@ -75,9 +75,9 @@ void whim_dequant_row(whim_dtype dtype, const void *src, float *dst, int64_t n)
     case WHIM_DTYPE_BF16:
         half_widen(src, dst, n, whim_bf16_to_f32);
         break;
-#define CASE(NAME, name, has_min)                   \
-    case WHIM_DTYPE_##NAME:                         \
-        widen_##name(src, dst, n / WHIM_GROUP);     \
+#define CASE(NAME, name, has_min)               \
+    case WHIM_DTYPE_##NAME:                     \
+        widen_##name(src, dst, n / WHIM_GROUP); \
         break;
         WHIM_QUANT_TYPES(CASE)
 #undef CASE

@@ -338,8 +338,8 @@ static inline void whim_q8_quantize32(const float *restrict x, whim_q8_block *re
 static inline float whim_group_dot_step(float acc, const whim_quant_group *g,
                                         const whim_q8_block *a, bool has_min)
 {
-    int32_t dot = g->sc[0] * whim_dot_i8x16(g->q, a->q) +
-                  g->sc[1] * whim_dot_i8x16(g->q + 16, a->q + 16);
+    int32_t dot =
+        g->sc[0] * whim_dot_i8x16(g->q, a->q) + g->sc[1] * whim_dot_i8x16(g->q + 16, a->q + 16);
     acc = whim_fmaf((float)dot, g->d * a->s, acc);
     if (has_min) {
         int32_t sum = g->mn[0] * a->sum[0] + g->mn[1] * a->sum[1];

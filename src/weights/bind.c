@@ -86,7 +86,8 @@ void whim_bind_constant(whim_binder *binder, const void **out, const void *data,
         return;
     }
     memcpy(copy, data, (size_t)bytes);
-    *slot = (whim_param){.name = "(constant)", .constant = copy, .constant_out = out, .bytes = bytes};
+    *slot =
+        (whim_param){.name = "(constant)", .constant = copy, .constant_out = out, .bytes = bytes};
     binder->n_param++;
 }
 
@@ -260,7 +261,8 @@ whim_err whim_bind_match(whim_binder *binder, const whim_ckpt *ckpt, whim_device
         err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory while binding tensors");
     } else if (rep.n_problem > 0) {
         if (rep.n_problem > REPORT_MAX) {
-            whim_str_printf(&rep.text, "\n  and %lld more", (long long)(rep.n_problem - REPORT_MAX));
+            whim_str_printf(&rep.text, "\n  and %lld more",
+                            (long long)(rep.n_problem - REPORT_MAX));
         }
         err = whim_fail(diag, WHIM_ERR_CORRUPT, "the tensors do not fit a %s model of %d layers:%s",
                         ckpt->config.arch, ckpt->config.n_layer, whim_str_text(&rep.text));

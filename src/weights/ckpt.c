@@ -141,8 +141,8 @@ static whim_err open_path(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     case WHIM_PATH_FILE:
         break;
     default:
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "%s: neither a directory nor a regular file", path);
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s: neither a directory nor a regular file",
+                         path);
     }
     if (has_suffix(path, ".safetensors") || has_suffix(path, ".json")) {
         return whim_fail(diag, WHIM_ERR_INVALID,

@@ -29,10 +29,26 @@ typedef struct arch_defaults {
 } arch_defaults;
 
 static const arch_defaults arch_table[] = {
-    {.arch = "llama", .class = "LlamaForCausalLM", .n_vocab = 32000, .d_model = 4096,
-     .d_ff = 11008, .n_layer = 32, .n_head = 32, .max_ctx = 2048, .eos = 2, .has_mlp_bias = true},
-    {.arch = "qwen3", .class = "Qwen3ForCausalLM", .n_vocab = 151936, .d_model = 4096,
-     .d_ff = 22016, .n_layer = 32, .n_head = 32, .n_kv = 32, .d_head = 128, .max_ctx = 32768,
+    {.arch = "llama",
+     .class = "LlamaForCausalLM",
+     .n_vocab = 32000,
+     .d_model = 4096,
+     .d_ff = 11008,
+     .n_layer = 32,
+     .n_head = 32,
+     .max_ctx = 2048,
+     .eos = 2,
+     .has_mlp_bias = true},
+    {.arch = "qwen3",
+     .class = "Qwen3ForCausalLM",
+     .n_vocab = 151936,
+     .d_model = 4096,
+     .d_ff = 22016,
+     .n_layer = 32,
+     .n_head = 32,
+     .n_kv = 32,
+     .d_head = 128,
+     .max_ctx = 32768,
      .eos = -1},
 };
 

@@ -42,7 +42,7 @@ typedef struct whim_rope_config {
     double beta_slow;   /* yarn, default 1 */
     double attn_factor; /* yarn: multiplies cos and sin; 0.1 ln(factor) + 1 unless the file says */
     const float *divisors; /* [rotary_dim / 2] of rope_freqs.weight, or NULL */
-    bool truncate;      /* yarn: round the ramp's ends to whole dimensions, default true */
+    bool truncate;         /* yarn: round the ramp's ends to whole dimensions, default true */
 } whim_rope_config;
 
 typedef struct whim_config {
@@ -73,8 +73,7 @@ WHIM_MUST_CHECK whim_err whim_config_parse(whim_config *config, const char *text
 
 /* Join the end-of-sequence ids of a generation_config.json. */
 WHIM_MUST_CHECK whim_err whim_config_parse_generation(whim_config *config, const char *text,
-                                                      int64_t n, const char *path,
-                                                      whim_diag *diag);
+                                                      int64_t n, const char *path, whim_diag *diag);
 
 /* Add one end-of-sequence id unless it is there already; false when there is no room. */
 bool whim_config_add_eos(whim_config *config, int32_t id);

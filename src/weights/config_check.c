@@ -24,8 +24,7 @@ static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *
         {"head_dim", c->d_head, 1, WHIM_CONFIG_MAX_HEAD_DIM},
         {"num_attention_heads * head_dim", (int64_t)c->n_head * c->d_head, 1,
          WHIM_CONFIG_MAX_WIDTH},
-        {"num_key_value_heads * head_dim", (int64_t)c->n_kv * c->d_head, 1,
-         WHIM_CONFIG_MAX_WIDTH},
+        {"num_key_value_heads * head_dim", (int64_t)c->n_kv * c->d_head, 1, WHIM_CONFIG_MAX_WIDTH},
         {"intermediate_size", c->d_ff, 1, WHIM_CONFIG_MAX_WIDTH},
         {"vocab_size", c->n_vocab, 1, WHIM_CONFIG_MAX_VOCAB},
         {"max_position_embeddings", c->max_ctx, 1, INT32_MAX},
@@ -36,8 +35,7 @@ static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *
         if (check->value < check->min || check->value > check->max) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
                              "%s: %s is %lld, expected between %lld and %lld", path, check->field,
-                             (long long)check->value, (long long)check->min,
-                             (long long)check->max);
+                             (long long)check->value, (long long)check->min, (long long)check->max);
         }
     }
     return WHIM_ERR_OK;

@@ -26,12 +26,12 @@ typedef struct block_facts {
 } block_facts;
 
 static const block_facts facts[WHIM_DTYPE_COUNT] = {
-    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},     [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
-    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},     [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
-    [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},    [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
-    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f},  [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
-    [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},   [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
-    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f},  [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
+    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},    [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
+    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},    [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
+    [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},   [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
+    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f}, [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
+    [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},  [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
+    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f}, [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
     [WHIM_DTYPE_MXFP4] = {-1, -1, 6.0f, 0.0f},
 };
 
@@ -75,8 +75,8 @@ static void float_row(uint64_t key, whim_dtype dtype, int64_t k, void *dst)
         if (dtype == WHIM_DTYPE_F32) {
             ((float *)dst)[i] = value;
         } else {
-            ((uint16_t *)dst)[i] = dtype == WHIM_DTYPE_BF16 ? whim_f32_to_bf16(value)
-                                                            : whim_f32_to_f16(value);
+            ((uint16_t *)dst)[i] =
+                dtype == WHIM_DTYPE_BF16 ? whim_f32_to_bf16(value) : whim_f32_to_f16(value);
         }
     }
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    KEY_MAX = 65535,      /* bytes of a key name, the format's own limit */
+    KEY_MAX = 65535, /* bytes of a key name, the format's own limit */
     N_KEY_MAX = 65536,
     ARRAY_DEPTH_MAX = 4,
     ALIGN_DEFAULT = 32,
@@ -166,8 +166,7 @@ whim_err whim_gguf_read_keys(whim_gguf *gguf, whim_arena *arena, const whim_ckpt
     WHIM_TRY(read_magic(&c));
     WHIM_TRY(whim_gguf_take_u64(&c, "the tensor count", &n_tensor));
     WHIM_TRY(whim_gguf_take_u64(&c, "the key count", &n_key));
-    WHIM_TRY(check_count(&c, "the tensor count", n_tensor, TENSOR_ENTRY_MIN,
-                         WHIM_CKPT_MAX_TENSOR));
+    WHIM_TRY(check_count(&c, "the tensor count", n_tensor, TENSOR_ENTRY_MIN, WHIM_CKPT_MAX_TENSOR));
     WHIM_TRY(check_count(&c, "the key count", n_key, KEY_ENTRY_MIN, N_KEY_MAX));
     gguf->keys = whim_arena_alloc_array(arena, (int64_t)n_key + 1, sizeof *gguf->keys);
     if (gguf->keys == NULL) {
@@ -182,8 +181,8 @@ whim_err whim_gguf_read_keys(whim_gguf *gguf, whim_arena *arena, const whim_ckpt
     qsort(gguf->keys, (size_t)n_key, sizeof *gguf->keys, key_compare);
     for (int64_t i = 1; i < gguf->n_key; i++) {
         if (key_compare(&gguf->keys[i - 1], &gguf->keys[i]) == 0) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"%.200s\" occurs twice",
-                             gguf->path, gguf->keys[i].name);
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"%.200s\" occurs twice", gguf->path,
+                             gguf->keys[i].name);
         }
     }
     return read_alignment(gguf, diag);

@@ -78,8 +78,8 @@ typedef struct whim_gguf_iter {
 } whim_gguf_iter;
 
 whim_gguf_iter whim_gguf_iter_begin(const whim_gguf *gguf, const whim_gguf_key *key);
-bool whim_gguf_next_int(whim_gguf_iter *iter, int64_t *out);   /* integer types and bool */
-bool whim_gguf_next_real(whim_gguf_iter *iter, double *out);   /* F32, F64; may be NaN */
+bool whim_gguf_next_int(whim_gguf_iter *iter, int64_t *out); /* integer types and bool */
+bool whim_gguf_next_real(whim_gguf_iter *iter, double *out); /* F32, F64; may be NaN */
 bool whim_gguf_next_string(whim_gguf_iter *iter, const char **text, int64_t *n);
 
 /* Whether whim_gguf_next_int can read the type. A U64 beyond int64_t saturates. */

@@ -74,8 +74,7 @@ static whim_err get_layer_i32(const source *s, const char *suffix, int32_t n_lay
             return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
                              "%s: key \"%s\" is %lld in layer 0 and %lld in layer %lld; layers of "
                              "different shapes are not supported",
-                             s->gguf->path, name, (long long)first, (long long)value,
-                             (long long)i);
+                             s->gguf->path, name, (long long)first, (long long)value, (long long)i);
         }
     }
     if (first < 1 || first > max) {
@@ -134,11 +133,11 @@ static whim_err read_vocab(const source *s, whim_config *c)
 static whim_err read_heads(const source *s, whim_config *c)
 {
     char name[KEY_MAX];
-    WHIM_TRY(get_layer_i32(s, "attention.head_count", c->n_layer, WHIM_CONFIG_MAX_HEAD,
-                           &c->n_head));
+    WHIM_TRY(
+        get_layer_i32(s, "attention.head_count", c->n_layer, WHIM_CONFIG_MAX_HEAD, &c->n_head));
     c->n_kv = c->n_head;
-    WHIM_TRY(get_layer_i32(s, "attention.head_count_kv", c->n_layer, WHIM_CONFIG_MAX_HEAD,
-                           &c->n_kv));
+    WHIM_TRY(
+        get_layer_i32(s, "attention.head_count_kv", c->n_layer, WHIM_CONFIG_MAX_HEAD, &c->n_kv));
     if (!has_key(s, "attention.key_length") && c->d_model % c->n_head != 0) {
         return whim_fail(s->diag, WHIM_ERR_CORRUPT,
                          "%s: key \"%s.embedding_length\" is %d, expected a multiple of "
@@ -162,8 +161,8 @@ static whim_err read_scaling_kind(const source *s, whim_rope_config *rope)
     char name[KEY_MAX];
     const char *type = "linear";
     int64_t n = (int64_t)strlen(type);
-    WHIM_TRY(whim_gguf_get_string(s->gguf, key_name(s, "rope.scaling.type", name), &type, &n,
-                                  s->diag));
+    WHIM_TRY(
+        whim_gguf_get_string(s->gguf, key_name(s, "rope.scaling.type", name), &type, &n, s->diag));
     if (n == 4 && memcmp(type, "none", 4) == 0) {
         rope->kind = WHIM_ROPE_DEFAULT;
     } else if (n == 6 && memcmp(type, "linear", 6) == 0) {
@@ -172,8 +171,8 @@ static whim_err read_scaling_kind(const source *s, whim_rope_config *rope)
         rope->kind = WHIM_ROPE_YARN;
     } else {
         return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: key \"%s\" is \"%.*s\", expected none, linear or yarn",
-                         s->gguf->path, name, (int)(n > 64 ? 64 : n), type);
+                         "%s: key \"%s\" is \"%.*s\", expected none, linear or yarn", s->gguf->path,
+                         name, (int)(n > 64 ? 64 : n), type);
     }
     return WHIM_ERR_OK;
 }
@@ -208,9 +207,8 @@ static whim_err read_rope(const source *s, whim_config *c)
     WHIM_TRY(get_real(s, "rope.scaling.yarn_beta_slow", 0.0, 1e6, &rope->beta_slow));
     WHIM_TRY(get_real(s, "rope.scaling.yarn_ext_factor", -1e6, 1e6, &ext));
     if (ext != 1.0) {
-        return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: key \"%s\" is %g, only 1 is supported", s->gguf->path,
-                         key_name(s, "rope.scaling.yarn_ext_factor", name), ext);
+        return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED, "%s: key \"%s\" is %g, only 1 is supported",
+                         s->gguf->path, key_name(s, "rope.scaling.yarn_ext_factor", name), ext);
     }
     /* The converter stores the source's own attention factor under the yarn key. */
     rope->attn_factor = whim_rope_yarn_scale(rope->factor, 1.0);
@@ -260,8 +258,8 @@ static whim_err find_arch(const whim_gguf *gguf, whim_config *c, whim_diag *diag
 whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag *diag)
 {
     static const char *const required[] = {
-        "block_count",         "embedding_length",     "feed_forward_length",
-        "context_length",      "attention.head_count", "attention.layer_norm_rms_epsilon",
+        "block_count",    "embedding_length",     "feed_forward_length",
+        "context_length", "attention.head_count", "attention.layer_norm_rms_epsilon",
     };
     whim_config *c = config;
     *c = (whim_config){0};
@@ -275,8 +273,7 @@ whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag 
     double eps = 0.0;
     WHIM_TRY(get_i32(&s, "block_count", 1, WHIM_CONFIG_MAX_LAYER, &c->n_layer));
     WHIM_TRY(get_i32(&s, "embedding_length", 1, WHIM_CONFIG_MAX_WIDTH, &c->d_model));
-    WHIM_TRY(get_layer_i32(&s, "feed_forward_length", c->n_layer, WHIM_CONFIG_MAX_WIDTH,
-                           &c->d_ff));
+    WHIM_TRY(get_layer_i32(&s, "feed_forward_length", c->n_layer, WHIM_CONFIG_MAX_WIDTH, &c->d_ff));
     WHIM_TRY(get_i32(&s, "context_length", 1, INT32_MAX, &max_ctx));
     c->max_ctx = max_ctx;
     WHIM_TRY(get_real(&s, "attention.layer_norm_rms_epsilon", 0.0, 1.0, &eps));

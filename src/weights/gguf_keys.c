@@ -153,8 +153,8 @@ bool whim_gguf_next_string(whim_gguf_iter *iter, const char **text, int64_t *n)
 static whim_err wrong_type(const whim_gguf *gguf, const whim_gguf_key *key, const char *expected,
                            whim_diag *diag)
 {
-    return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"%.200s\" is %s %s, expected %s",
-                     gguf->path, key->name, key->is_array ? "an array of type" : "of type",
+    return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"%.200s\" is %s %s, expected %s", gguf->path,
+                     key->name, key->is_array ? "an array of type" : "of type",
                      whim_gguf_type_name(key->type), expected);
 }
 
@@ -213,8 +213,8 @@ whim_err whim_gguf_get_bool(const whim_gguf *gguf, const char *name, bool *out, 
     uint8_t value = gguf->header[key->offset];
     if (value > 1) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: key \"%.200s\" is a boolean of value %u, expected 0 or 1",
-                         gguf->path, name, value);
+                         "%s: key \"%.200s\" is a boolean of value %u, expected 0 or 1", gguf->path,
+                         name, value);
     }
     *out = value == 1;
     return WHIM_ERR_OK;

@@ -18,18 +18,12 @@ static const name_pair global_names[] = {
 
 /* After "blk.N." and "layers.N.". */
 static const name_pair layer_names[] = {
-    {"attn_norm", "input_layernorm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},      {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"},
 };
 
 /* The pair of a stem of `n` bytes, or NULL. */
@@ -58,8 +52,7 @@ static size_t layer_prefix(const char *name, int *layer)
     return has_number && name[at] == '.' ? at + 1 : 0;
 }
 
-bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX],
-                              whim_gguf_name *kind)
+bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind)
 {
     *kind = WHIM_GGUF_NAME_PLAIN;
     const char *suffix = strrchr(name, '.');
@@ -82,8 +75,8 @@ bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX],
     if (suffix < stem) {
         return false;
     }
-    const name_pair *pair = find_pair(layer_names, sizeof layer_names / sizeof layer_names[0],
-                                      stem, (size_t)(suffix - stem));
+    const name_pair *pair = find_pair(layer_names, sizeof layer_names / sizeof layer_names[0], stem,
+                                      (size_t)(suffix - stem));
     if (pair == NULL) {
         return false;
     }

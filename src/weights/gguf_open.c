@@ -23,8 +23,8 @@ static whim_err read_split(const whim_gguf *gguf, split *out, whim_diag *diag)
     WHIM_TRY(whim_gguf_get_int(gguf, "split.count", 0, SPLIT_MAX, &out->count, diag));
     out->count = out->count == 0 ? 1 : out->count;
     WHIM_TRY(whim_gguf_get_int(gguf, "split.no", 0, out->count - 1, &out->no, diag));
-    return whim_gguf_get_int(gguf, "split.tensors.count", 0, WHIM_CKPT_MAX_TENSOR,
-                             &out->n_tensor, diag);
+    return whim_gguf_get_int(gguf, "split.tensors.count", 0, WHIM_CKPT_MAX_TENSOR, &out->n_tensor,
+                             diag);
 }
 
 /* The path of part `no`, made from the path of another part. */

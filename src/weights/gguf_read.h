@@ -33,8 +33,7 @@ typedef enum whim_gguf_name {
 enum { WHIM_GGUF_NAME_MAX = 128 };
 
 /* The canonical name of a tensor in `out`; an unknown name is left to the caller (false). */
-bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX],
-                              whim_gguf_name *kind);
+bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind);
 
 /* A cursor over the header, which is read from the file as far as needed. */
 typedef struct whim_gguf_cursor {

@@ -16,10 +16,10 @@ static const char *other_type_name(uint32_t id)
         uint32_t id;
         const char *name;
     } types[] = {
-        {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
-        {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {24, "I8"},     {25, "I16"},
-        {27, "I64"},   {28, "F64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},
-        {40, "NVFP4"},
+        {9, "Q8_1"},     {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+        {18, "IQ3_XXS"}, {19, "IQ1_S"}, {21, "IQ3_S"},   {22, "IQ2_S"},
+        {24, "I8"},      {25, "I16"},   {27, "I64"},     {28, "F64"},
+        {29, "IQ1_M"},   {34, "TQ1_0"}, {35, "TQ2_0"},   {40, "NVFP4"},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].id == id) {
@@ -101,8 +101,7 @@ static whim_err add_qkv(const whim_gguf_cursor *c, whim_ckpt *ckpt, const whim_c
     static const char marker[] = ".qkv_proj";
     const whim_config *config = &ckpt->config;
     const int64_t d_head = config->d_head;
-    const int64_t rows[3] = {config->n_head * d_head, config->n_kv * d_head,
-                             config->n_kv * d_head};
+    const int64_t rows[3] = {config->n_head * d_head, config->n_kv * d_head, config->n_kv * d_head};
     int64_t total = rows[0] + rows[1] + rows[2];
     const whim_dtype_info *info = whim_dtype_get(whole->dtype);
     if (whole->unsupported == NULL &&
@@ -142,8 +141,8 @@ static whim_err read_entry(whim_gguf_cursor *c, whim_ckpt *ckpt, int32_t file)
     whim_ckpt_tensor tensor = {.file = file};
     int64_t n_elem = 0;
     uint64_t offset;
-    WHIM_TRY(whim_gguf_take_name(c, &ckpt->arena, "a tensor name", TENSOR_NAME_MAX,
-                                 &tensor.file_name));
+    WHIM_TRY(
+        whim_gguf_take_name(c, &ckpt->arena, "a tensor name", TENSOR_NAME_MAX, &tensor.file_name));
     WHIM_TRY(read_shape(c, &tensor, &n_elem));
     WHIM_TRY(read_type(c, ckpt, &tensor, n_elem));
     WHIM_TRY(whim_gguf_take_u64(c, "a tensor offset", &offset));
@@ -185,8 +184,7 @@ whim_err whim_gguf_read_tensors(whim_gguf *gguf, whim_ckpt *ckpt, int32_t file, 
                              "%s: tensor \"%.200s\" needs bytes %lld to %lld, but the file has "
                              "%lld; is it complete?",
                              gguf->path, tensor->file_name, (long long)tensor->offset,
-                             (long long)(tensor->offset + tensor->bytes),
-                             (long long)c.file->bytes);
+                             (long long)(tensor->offset + tensor->bytes), (long long)c.file->bytes);
         }
     }
     return WHIM_ERR_OK;

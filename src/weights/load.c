@@ -102,16 +102,16 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
     whim_diag diag;
     whim_err err = slab_read(ld, sl, staging, &diag);
     if (err == WHIM_ERR_OK) {
-        err = whim_device_pack(ld->device, &(whim_pack){
-                                               .dtype = sl->param->tensor->dtype,
-                                               .n = sl->param->n,
-                                               .k = sl->param->k,
-                                               .row0 = sl->row0,
-                                               .n_row = sl->n_row,
-                                               .src = staging,
-                                               .dst = (char *)ld->binder->buffer +
-                                                      sl->param->offset,
-                                           });
+        err =
+            whim_device_pack(ld->device, &(whim_pack){
+                                             .dtype = sl->param->tensor->dtype,
+                                             .n = sl->param->n,
+                                             .k = sl->param->k,
+                                             .row0 = sl->row0,
+                                             .n_row = sl->n_row,
+                                             .src = staging,
+                                             .dst = (char *)ld->binder->buffer + sl->param->offset,
+                                         });
         whim_fail(&diag, err, "the device could not take tensor %s", sl->param->name);
     }
     if (err != WHIM_ERR_OK) {
@@ -174,7 +174,8 @@ static whim_err vector_read(const loader *ld, const whim_param *param, float *ds
     whim_err err = whim_ckpt_read(ld->ckpt, tensor, 0, tensor->bytes, raw, ld->diag);
     for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n; i++) {
         int64_t from = param->unpair > 0 ? unpaired_row(i, param->unpair) : i;
-        whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i, 1);
+        whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
+                         1);
     }
     whim_free(raw);
     return err;

@@ -32,8 +32,8 @@ static int64_t other_type_bytes(const char *name)
         const char *name;
         int64_t bytes;
     } types[] = {
-        {"F64", 8},     {"I64", 8},     {"U64", 8},  {"C64", 8},  {"U32", 4},
-        {"I16", 2},     {"U16", 2},     {"I8", 1},   {"U8", 1},   {"BOOL", 1},
+        {"F64", 8},     {"I64", 8},     {"U64", 8},     {"C64", 8}, {"U32", 4},
+        {"I16", 2},     {"U16", 2},     {"I8", 1},      {"U8", 1},  {"BOOL", 1},
         {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -189,9 +189,8 @@ whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, whim_diag *diag)
     uint8_t raw[8];
     uint64_t n = 0;
     if (f->bytes < (int64_t)sizeof raw) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: %lld bytes, too short for a safetensors file", f->path,
-                         (long long)f->bytes);
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes, too short for a safetensors file",
+                         f->path, (long long)f->bytes);
     }
     WHIM_TRY(whim_file_read_at(f->fd, 0, sizeof raw, raw, f->path, diag));
     for (int i = 7; i >= 0; i--) {

@@ -13,8 +13,7 @@ WHIM_MUST_CHECK whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, wh
 /* Open the files of a directory, whose sorted entries are `names`, read them all and finish the
  * checkpoint: model.safetensors, else what model.safetensors.index.json lists, else the only
  * *.safetensors there. */
-WHIM_MUST_CHECK whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir,
-                                               char *const *names, int64_t n_name,
-                                               whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir, char *const *names,
+                                               int64_t n_name, whim_diag *diag);
 
 #endif

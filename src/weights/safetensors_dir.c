@@ -88,8 +88,7 @@ static whim_err check_map(const whim_ckpt *ckpt, const whim_json *map, const cha
     whim_json_iter iter = {.obj = map};
     while (whim_json_next(&iter)) {
         const char *shard = NULL;
-        const whim_ckpt_tensor *tensor =
-            whim_ckpt_find(ckpt, whim_ckpt_strip_prefix(iter.key));
+        const whim_ckpt_tensor *tensor = whim_ckpt_find(ckpt, whim_ckpt_strip_prefix(iter.key));
         if (whim_json_as_string(iter.value, &shard) &&
             (tensor == NULL || tensor->file != find_shard(ckpt, shard))) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
@@ -126,8 +125,8 @@ out:
     return err;
 }
 
-whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir, char *const *names,
-                               int64_t n_name, whim_diag *diag)
+whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir, char *const *names, int64_t n_name,
+                               whim_diag *diag)
 {
     const char *name = NULL;
     if (list_has(names, n_name, single_name)) {

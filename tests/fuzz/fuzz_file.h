@@ -15,12 +15,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FUZZ_CHECK(cond)                                            \
-    do {                                                            \
-        if (!(cond)) {                                              \
+#define FUZZ_CHECK(cond)                                               \
+    do {                                                               \
+        if (!(cond)) {                                                 \
             fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-            abort();                                                \
-        }                                                           \
+            abort();                                                   \
+        }                                                              \
     } while (0)
 
 /* The path of a file that holds just these bytes, until the next call. */

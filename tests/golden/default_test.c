@@ -18,8 +18,9 @@ static const double MEAN_SHARE = 0.1;
 static const double PERPLEXITY_TOLERANCE = 0.005;
 
 typedef struct greedy_stats {
-    int64_t steps, other, wrong; /* other: another id; wrong: another id though the margin is wide */
-    double worst, sum;           /* of |log-probability of the reference's top token - its own| */
+    int64_t steps, other,
+        wrong;         /* other: another id; wrong: another id though the margin is wide */
+    double worst, sum; /* of |log-probability of the reference's top token - its own| */
 } greedy_stats;
 
 static void stats_add(greedy_stats *st, const golden *g, const golden_prompt *p,
@@ -46,8 +47,8 @@ static void check_greedy(const golden *g, whim_runner *runner, int64_t n_vocab)
         const golden_prompt *p = &g->prompts[i];
         int64_t n = golden_prompt_rows(p);
         float *logits = malloc((size_t)(n * n_vocab) * sizeof *logits);
-        drive_job job = {.tokens = p->tokens, .n_tok = n, .n_prompt = p->n_prompt, .n_out = n,
-                         .logits = logits};
+        drive_job job = {
+            .tokens = p->tokens, .n_tok = n, .n_prompt = p->n_prompt, .n_out = n, .logits = logits};
         drive_plan plan = {.n_at_once = 1, .prompt_whole = true, .chunks = ones, .n_chunk = 1};
         if (logits == NULL || drive_run(runner, n_vocab, &job, 1, &plan, &diag) != WHIM_ERR_OK) {
             tally_check(false, "default greedy", "%s", diag.text);
@@ -156,8 +157,11 @@ void golden_default_test(const golden_options *options)
         tally_check(false, "default model", "%s", diag.text);
         return;
     }
-    whim_engine_cfg cfg = {
-        .model = model, .ctx = CTX, .max_step_tokens = MAX_ROWS, .max_outs = MAX_ROWS, .graphs = true};
+    whim_engine_cfg cfg = {.model = model,
+                           .ctx = CTX,
+                           .max_step_tokens = MAX_ROWS,
+                           .max_outs = MAX_ROWS,
+                           .graphs = true};
     whim_engine *engine = drive_open(&cfg, &diag);
     if (engine == NULL) {
         tally_check(false, "default model", "%s", diag.text);

@@ -79,7 +79,7 @@ int32_t golden_argmax(const float *logits, int64_t n);
 typedef struct golden_options {
     const char *data;
     const char *model; /* default model, or NULL */
-    bool quick;        /* for emulators and sanitizers: fewer prompts and levels, no default model */
+    bool quick; /* for emulators and sanitizers: fewer prompts and levels, no default model */
 } golden_options;
 
 void golden_models_test(const golden_options *options);

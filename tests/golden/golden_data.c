@@ -76,8 +76,8 @@ static int32_t *read_ids(const json_t *a, const json_t *b, int64_t *n)
     size_t na = json_array_size(a), nb = json_array_size(b);
     int32_t *ids = malloc((na + nb + 1) * sizeof *ids);
     for (size_t i = 0; ids != NULL && i < na + nb; i++) {
-        ids[i] = (int32_t)json_integer_value(i < na ? json_array_get(a, i)
-                                                    : json_array_get(b, i - na));
+        ids[i] =
+            (int32_t)json_integer_value(i < na ? json_array_get(a, i) : json_array_get(b, i - na));
     }
     *n = (int64_t)na;
     return ids;

@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(const golden_options *options);
     } parts[] = {
-        {"memory", golden_memory_test}, /* first: it reads the memory of a process that is still small */
+        {"memory",
+         golden_memory_test}, /* first: it reads the memory of a process that is still small */
         {"models", golden_models_test},
         {"pitfalls", golden_pitfalls_test},
         {"default", golden_default_test},

@@ -32,8 +32,8 @@ static whim_err step_largest(whim_runner *runner, whim_diag *diag)
     for (int32_t i = 0; i < MAX_SEQS; i++) {
         int64_t n = MAX_ROWS / MAX_SEQS;
         WHIM_TRY_OUT(whim_runner_sequence_create(runner, &seqs[i]));
-        parts[i] = (whim_step_part){
-            .seq = seqs[i], .tokens = tokens + i * n, .n_tok = n, .n_out = 1};
+        parts[i] =
+            (whim_step_part){.seq = seqs[i], .tokens = tokens + i * n, .n_tok = n, .n_out = 1};
     }
     WHIM_TRY_OUT(whim_runner_step(runner, parts, MAX_SEQS, diag));
 out:
@@ -61,8 +61,11 @@ void golden_memory_test(const golden_options *options)
                                                 : "the system does not tell");
         return;
     }
-    whim_engine_cfg cfg = {.model = model, .ctx = CTX, .max_seqs = MAX_SEQS,
-                           .max_step_tokens = MAX_ROWS, .graphs = true};
+    whim_engine_cfg cfg = {.model = model,
+                           .ctx = CTX,
+                           .max_seqs = MAX_SEQS,
+                           .max_step_tokens = MAX_ROWS,
+                           .graphs = true};
     whim_engine *engine = drive_open(&cfg, &diag);
     if (engine == NULL) {
         tally_check(false, "memory plan", "%s", diag.text);

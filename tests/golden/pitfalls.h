@@ -10,13 +10,13 @@
 /* Any of the changes may be NULL. */
 typedef struct pitfall {
     const char *name;
-    const char *model;                    /* folder of the golden that must notice */
-    void (*config)(whim_config *config);  /* what the model is said to be */
-    void (*decoder)(whim_decoder *dec);   /* what was bound */
-    void (*ops)(whim_ops *ops);           /* how it is computed */
-    const char *vector;                   /* vectors whose name has this part ... */
-    float (*edit)(float value);           /* ... have their values changed */
-    double enough;                        /* tolerances it must move something by, 0: the usual */
+    const char *model;                   /* folder of the golden that must notice */
+    void (*config)(whim_config *config); /* what the model is said to be */
+    void (*decoder)(whim_decoder *dec);  /* what was bound */
+    void (*ops)(whim_ops *ops);          /* how it is computed */
+    const char *vector;                  /* vectors whose name has this part ... */
+    float (*edit)(float value);          /* ... have their values changed */
+    double enough;                       /* tolerances it must move something by, 0: the usual */
 } pitfall;
 
 const pitfall *pitfall_list(int32_t *n);

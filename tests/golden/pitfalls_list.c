@@ -228,15 +228,27 @@ static whim_err attn_heads_interleaved(whim_stream *s, const whim_attn_paged_arg
         there[row + place] = (int32_t)i;
         back[i] = (int32_t)(row + place);
     }
-    whim_gather_rows_args move = {.x = args->q, .x_stride = d, .rows = there, .y = q,
-                                  .y_stride = d, .n_src = n, .n_row = n, .n_col = d};
+    whim_gather_rows_args move = {.x = args->q,
+                                  .x_stride = d,
+                                  .rows = there,
+                                  .y = q,
+                                  .y_stride = d,
+                                  .n_src = n,
+                                  .n_row = n,
+                                  .n_col = d};
     WHIM_TRY(whim_op_gather_rows(s, &move));
     whim_attn_paged_args a = *args;
     a.q = q;
     a.out = out;
     WHIM_TRY(pitfall_own_ops()->attn_paged(s, &a));
-    move = (whim_gather_rows_args){.x = out, .x_stride = d, .rows = back, .y = args->out,
-                                   .y_stride = d, .n_src = n, .n_row = n, .n_col = d};
+    move = (whim_gather_rows_args){.x = out,
+                                   .x_stride = d,
+                                   .rows = back,
+                                   .y = args->out,
+                                   .y_stride = d,
+                                   .n_src = n,
+                                   .n_row = n,
+                                   .n_col = d};
     return whim_op_gather_rows(s, &move);
 }
 
@@ -245,8 +257,13 @@ static whim_err split_norm_after_rope(whim_stream *s, const whim_split_qkv_rmsno
     whim_split_qkv_rmsnorm_rope_args a = *args;
     a.q_norm = a.k_norm = NULL;
     WHIM_TRY(pitfall_own_ops()->split_qkv_rmsnorm_rope(s, &a));
-    whim_rmsnorm_args norm = {.x = a.q, .x_stride = a.d_head, .w = args->q_norm, .eps = a.eps,
-                              .y = a.q, .y_stride = a.d_head, .n_row = a.n_row * a.n_head,
+    whim_rmsnorm_args norm = {.x = a.q,
+                              .x_stride = a.d_head,
+                              .w = args->q_norm,
+                              .eps = a.eps,
+                              .y = a.q,
+                              .y_stride = a.d_head,
+                              .n_row = a.n_row * a.n_head,
                               .n_col = a.d_head};
     WHIM_TRY(pitfall_own_ops()->rmsnorm(s, &norm));
     norm.x = norm.y = a.k;
@@ -300,24 +317,32 @@ static whim_err add_drops_residual(whim_stream *s, const whim_add_rmsnorm_args *
     const whim_decoder *dec = pitfall_decoder();
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
         if (args->w == dec->layers[l].mlp_norm) {
-            whim_gather_rows_args copy = {.x = args->delta, .x_stride = args->delta_stride,
-                                          .y = args->x, .y_stride = args->x_stride,
-                                          .n_src = args->n_row, .n_row = args->n_row,
+            whim_gather_rows_args copy = {.x = args->delta,
+                                          .x_stride = args->delta_stride,
+                                          .y = args->x,
+                                          .y_stride = args->x_stride,
+                                          .n_src = args->n_row,
+                                          .n_row = args->n_row,
                                           .n_col = args->n_col};
             WHIM_TRY(pitfall_own_ops()->gather_rows(s, &copy));
-            whim_rmsnorm_args norm = {.x = args->x, .x_stride = args->x_stride, .w = args->w,
-                                      .eps = args->eps, .y = args->y, .y_stride = args->y_stride,
-                                      .n_row = args->n_row, .n_col = args->n_col};
+            whim_rmsnorm_args norm = {.x = args->x,
+                                      .x_stride = args->x_stride,
+                                      .w = args->w,
+                                      .eps = args->eps,
+                                      .y = args->y,
+                                      .y_stride = args->y_stride,
+                                      .n_row = args->n_row,
+                                      .n_col = args->n_col};
             return pitfall_own_ops()->rmsnorm(s, &norm);
         }
     }
     return pitfall_own_ops()->add_rmsnorm(s, args);
 }
 
-#define OPS_WITH(slot, fn)          \
+#define OPS_WITH(slot, fn)               \
     static void with_##fn(whim_ops *ops) \
-    {                               \
-        ops->slot = fn;             \
+    {                                    \
+        ops->slot = fn;                  \
     }
 OPS_WITH(attn_paged, attn_unscaled)
 OPS_WITH(attn_paged, attn_scale_of_width)

@@ -25,7 +25,7 @@ enum {
 struct whim_model {
     whim_decoder *decoder;
     const pitfall *mistake;
-    whim_ops ops;       /* with the mistake in it */
+    whim_ops ops;        /* with the mistake in it */
     const whim_ops *own; /* the stream's */
 };
 

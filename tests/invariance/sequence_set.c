@@ -61,8 +61,8 @@ static bool same_bits(const sequence_set *set, const char *plan, whim_diag *diag
                 int64_t row = job->n_tok - job->n_out + v / set->n_vocab;
                 whim_fail(diag, WHIM_ERR_INVALID,
                           "%s: sequence %d, position %lld, logit %lld is %a in place of %a", plan,
-                          i, (long long)row, (long long)(v % set->n_vocab),
-                          (double)job->logits[v], (double)expected[v]);
+                          i, (long long)row, (long long)(v % set->n_vocab), (double)job->logits[v],
+                          (double)expected[v]);
                 return false;
             }
         }

@@ -3,8 +3,8 @@
 #include "backends/cpu/access.h"
 
 /* A matrix of `elem`-byte elements, strides in elements. */
-static whim_access matrix(const void *at, int64_t n_row, int64_t n_col, int64_t stride, int64_t elem,
-                          bool write)
+static whim_access matrix(const void *at, int64_t n_row, int64_t n_col, int64_t stride,
+                          int64_t elem, bool write)
 {
     return (whim_access){(uintptr_t)at, n_col * elem, stride * elem, n_row, write};
 }

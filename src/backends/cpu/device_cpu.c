@@ -37,9 +37,9 @@ static whim_err cpu_buf_alloc(whim_device *base, int64_t bytes, void **out, whim
     whim_cpu_device *dev = (whim_cpu_device *)base;
     int64_t size = bytes > 0 ? bytes : 1;
     commit c = {.base = whim_os_pages_alloc(size), .bytes = size};
-    if (c.base == NULL || whim_parallel_for(dev->workers.count,
-                                            (size + COMMIT_SLAB - 1) / COMMIT_SLAB, commit_slab,
-                                            &c) != WHIM_ERR_OK) {
+    if (c.base == NULL ||
+        whim_parallel_for(dev->workers.count, (size + COMMIT_SLAB - 1) / COMMIT_SLAB, commit_slab,
+                          &c) != WHIM_ERR_OK) {
         whim_os_pages_free(c.base, size);
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "the system refused %lld bytes of memory",
                          (long long)bytes);

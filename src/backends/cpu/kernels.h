@@ -10,9 +10,10 @@
 #include "tensor/quant.h"
 
 enum {
-    WHIM_CPU_TILE = 16,              /* outputs that a packed tile of a float weight holds */
-    WHIM_CPU_SCRATCH = 256 * 1024,   /* bytes of scratch of each worker */
-    WHIM_CPU_MAX_HEAD_DIM = 16384,   /* two vectors of this size fit the scratch, with room to spare */
+    WHIM_CPU_TILE = 16,            /* outputs that a packed tile of a float weight holds */
+    WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
+    WHIM_CPU_MAX_HEAD_DIM =
+        16384, /* two vectors of this size fit the scratch, with room to spare */
 };
 
 typedef struct whim_cpu_worker {

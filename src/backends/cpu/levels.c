@@ -21,8 +21,7 @@ static int32_t ladder_height(void)
     return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? 2 : 1;
 }
 #elif defined(__x86_64__)
-extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2,
-    whim_cpu_kernels_avx512;
+extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512;
 static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_sse2, &whim_cpu_kernels_avx2,
                                                  &whim_cpu_kernels_avx512};
 

@@ -14,11 +14,11 @@ static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
     return whim_cpu_push(s, kernel, args, whim_op_args_bytes(op), accesses, n);
 }
 
-#define WHIM_OP(name)                                                                   \
-    static whim_err plain_##name(whim_stream *base, const whim_##name##_args *args)     \
-    {                                                                                   \
-        whim_cpu_stream *s = (whim_cpu_stream *)base;                                   \
-        return push_op(s, WHIM_OP_##name, s->dev->kernels->name, args);                 \
+#define WHIM_OP(name)                                                               \
+    static whim_err plain_##name(whim_stream *base, const whim_##name##_args *args) \
+    {                                                                               \
+        whim_cpu_stream *s = (whim_cpu_stream *)base;                               \
+        return push_op(s, WHIM_OP_##name, s->dev->kernels->name, args);             \
     }
 #include "ops/ops.def"
 #undef WHIM_OP

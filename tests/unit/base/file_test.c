@@ -111,8 +111,7 @@ static void lists_directories(void **state)
     assert_string_equal(names[0], "a");
     assert_string_equal(names[1], "b");
     assert_string_equal(names[2], "c.txt");
-    assert_int_equal(whim_dir_list(&arena, "/nonexistent", &names, &n, &diag),
-                     WHIM_ERR_NOT_FOUND);
+    assert_int_equal(whim_dir_list(&arena, "/nonexistent", &names, &n, &diag), WHIM_ERR_NOT_FOUND);
     assert_non_null(strstr(diag.text, "/nonexistent"));
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/fmath.h and fmath.c: accuracy against the C library in a wider type, special values, the
  * software fma against the real one bit for bit, and the written order of the lane reductions. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -115,11 +115,36 @@ static void soft_fma_hostile(void **state)
 {
     (void)state;
     static const float list[] = {
-        0.0f,        1.0f,         0x1.000002p0f, 0x1.fffffep0f,    0x1.8p0f,         0x1p-24f,
-        0x1p-25f,    0x1.000002p-24f, 0x1.fffffep-25f, 0x1p-126f,   0x1.fffffcp-127f, 0x1p-149f,
-        0x1.8p-148f, 0x1p-75f,     0x1.000002p-75f, 0x1p-74f,       0x1p127f,    0x1.fffffep127f,
-        0x1p64f,     0x1.fffffep63f, 0x1p103f,    0x1p102f,         INFINITY,         NAN,
-        0x1.555556p0f, 0x1.aaaaaap-1f, 0x1p24f,   0x1.000002p24f,   0x1p48f,          0x1p-48f,
+        0.0f,
+        1.0f,
+        0x1.000002p0f,
+        0x1.fffffep0f,
+        0x1.8p0f,
+        0x1p-24f,
+        0x1p-25f,
+        0x1.000002p-24f,
+        0x1.fffffep-25f,
+        0x1p-126f,
+        0x1.fffffcp-127f,
+        0x1p-149f,
+        0x1.8p-148f,
+        0x1p-75f,
+        0x1.000002p-75f,
+        0x1p-74f,
+        0x1p127f,
+        0x1.fffffep127f,
+        0x1p64f,
+        0x1.fffffep63f,
+        0x1p103f,
+        0x1p102f,
+        INFINITY,
+        NAN,
+        0x1.555556p0f,
+        0x1.aaaaaap-1f,
+        0x1p24f,
+        0x1.000002p24f,
+        0x1p48f,
+        0x1p-48f,
     };
     enum { N = sizeof(list) / sizeof(list[0]) };
     for (int i = 0; i < N * N * N; i++) {
@@ -261,11 +286,11 @@ static void rint_half_to_even(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expf_every_97th_float), cmocka_unit_test(expf_special_values),
+        cmocka_unit_test(expf_every_97th_float),   cmocka_unit_test(expf_special_values),
         cmocka_unit_test(expf_loop_equals_single), cmocka_unit_test(soft_fma_random),
-        cmocka_unit_test(soft_fma_hostile),      cmocka_unit_test(double_functions),
-        cmocka_unit_test(double_special_values), cmocka_unit_test(sincos_accuracy),
-        cmocka_unit_test(lane_reductions),       cmocka_unit_test(rint_half_to_even),
+        cmocka_unit_test(soft_fma_hostile),        cmocka_unit_test(double_functions),
+        cmocka_unit_test(double_special_values),   cmocka_unit_test(sincos_accuracy),
+        cmocka_unit_test(lane_reductions),         cmocka_unit_test(rint_half_to_even),
     };
     return cmocka_run_group_tests_name("fmath", tests, NULL, NULL);
 }

@@ -50,8 +50,7 @@ static void depth_counts_only_structure(void **state)
     (void)state;
     static const char text[] = "{\"a[[[[[[\\\"[[[\": [[[1]]], \"b\": {\"c\": [[]]}}";
     whim_json *json;
-    assert_int_equal(whim_json_parse(&json, text, sizeof text - 1, limits, "x", NULL),
-                     WHIM_ERR_OK);
+    assert_int_equal(whim_json_parse(&json, text, sizeof text - 1, limits, "x", NULL), WHIM_ERR_OK);
     whim_json_free(json);
 }
 

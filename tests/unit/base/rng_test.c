@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few pinned
  * values, because seeds in requests must keep their meaning between versions. */
+#include <cmocka.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 
 #include "base/rng.h"
 
@@ -114,12 +114,9 @@ static void values_are_pinned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uniform_moments),
-        cmocka_unit_test(uniform53_has_low_bits),
-        cmocka_unit_test(normal_moments),
-        cmocka_unit_test(neighbours_are_independent),
-        cmocka_unit_test(every_bit_avalanches),
-        cmocka_unit_test(values_are_pinned),
+        cmocka_unit_test(uniform_moments),      cmocka_unit_test(uniform53_has_low_bits),
+        cmocka_unit_test(normal_moments),       cmocka_unit_test(neighbours_are_independent),
+        cmocka_unit_test(every_bit_avalanches), cmocka_unit_test(values_are_pinned),
     };
     return cmocka_run_group_tests_name("rng", tests, NULL, NULL);
 }

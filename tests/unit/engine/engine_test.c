@@ -214,7 +214,8 @@ static void a_lack_of_memory_is_an_error(void **state)
         err = whim_engine_prepare(&cfg, &engine, &diag);
         whim_alloc_fail_after(-1);
         if (err != WHIM_ERR_OK && (err != WHIM_ERR_NO_MEMORY || diag.text[0] == '\0')) {
-            fail_msg("after %lld allocations: %s: '%s'", (long long)n, whim_err_name(err), diag.text);
+            fail_msg("after %lld allocations: %s: '%s'", (long long)n, whim_err_name(err),
+                     diag.text);
         }
         whim_engine_close(engine);
     }

@@ -60,7 +60,8 @@ static void the_message_has_numbers_and_help(void **state)
     whim_diag diag = {{0}};
     make(&plan, 5 * GIB, 6 * GIB, 8 * GIB);
     assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
-    static const char *const numbers[] = {"needs 11.0", "weights 5.0", "KV 6.0", "8.00 GiB", "--ctx"};
+    static const char *const numbers[] = {"needs 11.0", "weights 5.0", "KV 6.0", "8.00 GiB",
+                                          "--ctx"};
     for (int i = 0; i < 5; i++) {
         expect_text(&diag, numbers[i]);
     }

@@ -25,8 +25,12 @@ static void pages_follow_positions(void **state)
     assert_int_equal(seq.max_page, 5);
     static const struct {
         int64_t add, needed, len, pages;
-    } steps[] = {{0, 0, 0, 0},          {1, 1, 1, 1},          {P - 1, 0, P, 1},
-                 {1, 1, P + 1, 2},      {2 * P, 2, 3 * P + 1, 4}, {2 * P - 1, 1, 5 * P, 5}};
+    } steps[] = {{0, 0, 0, 0},
+                 {1, 1, 1, 1},
+                 {P - 1, 0, P, 1},
+                 {1, 1, P + 1, 2},
+                 {2 * P, 2, 3 * P + 1, 4},
+                 {2 * P - 1, 1, 5 * P, 5}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         assert_int_equal(whim_sequence_pages_needed(&seq, steps[i].add), steps[i].needed);
         assert_int_equal(whim_sequence_grow(&seq, &pool, steps[i].add), WHIM_ERR_OK);
@@ -138,8 +142,8 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_follow_positions),   cmocka_unit_test(refusals_change_nothing),
-        cmocka_unit_test(cutting_gives_pages_back), cmocka_unit_test(slots_are_page_and_place),
+        cmocka_unit_test(pages_follow_positions),       cmocka_unit_test(refusals_change_nothing),
+        cmocka_unit_test(cutting_gives_pages_back),     cmocka_unit_test(slots_are_page_and_place),
         cmocka_unit_test(a_wrong_cut_ends_the_process), cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);

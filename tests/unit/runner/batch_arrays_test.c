@@ -12,7 +12,8 @@
 
 enum { P = WHIM_KV_PAGE, N_HOST = 4096 };
 
-static const whim_runner_cfg cfg = {.max_rows = 100, .max_seqs = 4, .max_outs = 6, .max_ctx = 3 * P + 1};
+static const whim_runner_cfg cfg = {
+    .max_rows = 100, .max_seqs = 4, .max_outs = 6, .max_ctx = 3 * P + 1};
 static int32_t host[N_HOST];
 static int32_t tokens[100];
 
@@ -33,8 +34,8 @@ static void arrays_do_not_overlap(void **state)
     whim_batch_layout_init(&l, &cfg);
     assert_int_equal(l.max_pages, 4);
     assert_true(l.max_fresh >= 100 / P + 4);
-    const int64_t starts[] = {l.tokens, l.positions, l.slots, l.q_start, l.kv_len, l.out_rows,
-                              l.fresh, l.page_table, l.n_elem};
+    const int64_t starts[] = {l.tokens,   l.positions, l.slots,      l.q_start, l.kv_len,
+                              l.out_rows, l.fresh,     l.page_table, l.n_elem};
     const int64_t sizes[] = {100, 100, 100, 5, 4, 6, l.max_fresh, 4 * 4};
     assert_int_equal(starts[0], 0);
     for (int i = 0; i < 8; i++) {
@@ -66,9 +67,9 @@ static void a_step_of_two_sequences(void **state)
     assert_int_equal(whim_batch_fill(&l, host, parts, 2, &bucket), 2);
     expect_ints(host + l.tokens, (int32_t[]){1000, 1001, 1002, 1003, 1050, 1051, 1052, -1}, 8);
     expect_ints(host + l.positions, (int32_t[]){30, 31, 32, 33, 0, 1, 2, 0}, 8);
-    expect_ints(host + l.slots,
-                (int32_t[]){2 * P + 30, 2 * P + 31, 7 * P, 7 * P + 1, 5 * P, 5 * P + 1, 5 * P + 2, -1},
-                8);
+    expect_ints(
+        host + l.slots,
+        (int32_t[]){2 * P + 30, 2 * P + 31, 7 * P, 7 * P + 1, 5 * P, 5 * P + 1, 5 * P + 2, -1}, 8);
     expect_ints(host + l.q_start, (int32_t[]){0, 4, 7, 7, 7}, 5);
     expect_ints(host + l.kv_len, (int32_t[]){34, 3, 0, 0}, 4);
     expect_ints(host + l.out_rows, (int32_t[]){2, 3, 6, -1}, 4);
@@ -90,8 +91,9 @@ static void pages_are_fresh_once(void **state)
         int64_t len, n_tok, n_fresh;
         int32_t first;
     } cases[] = {
-        {1, 1, 1, 3},         {P, P, 1, 3},             {P, P - 1, 0, 0},     {P + 1, 1, 1, 1},
-        {3 * P, 3 * P, 3, 3}, {3 * P + 1, 2 * P, 2, 4}, {3 * P, 2 * P, 2, 1},
+        {1, 1, 1, 3},         {P, P, 1, 3},         {P, P - 1, 0, 0},
+        {P + 1, 1, 1, 1},     {3 * P, 3 * P, 3, 3}, {3 * P + 1, 2 * P, 2, 4},
+        {3 * P, 2 * P, 2, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         seq.len = cases[i].len;

@@ -52,8 +52,8 @@ static void sequences_grow_by_their_tokens(void **state)
 }
 
 /* A refused step: the error, a text in the message, and everything as before. */
-static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t n_part, whim_err err,
-                           const char *text)
+static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t n_part,
+                           whim_err err, const char *text)
 {
     whim_diag diag = {{0}};
     int64_t len[4], pages[4], free_pages = whim_runner_free_pages(t->runner);
@@ -92,7 +92,10 @@ static void refusals_change_nothing(void **state)
     expect_refused(&t, &(whim_step_part){s[0], ids, 2, -1}, 1, WHIM_ERR_INVALID, "-1 outputs");
     expect_refused(&t, &(whim_step_part){s[0], ids, 65, 0}, 1, WHIM_ERR_INVALID, "65 tokens");
     expect_refused(&t, &(whim_step_part){s[0], ids, 9, 9}, 1, WHIM_ERR_INVALID, "9 outputs");
-    whim_step_part four[] = {{s[0], ids, 1, 1}, {s[1], ids, 1, 1}, {s[2], ids, 1, 1}, {s[3], ids, 1, 1}};
+    whim_step_part four[] = {
+        {s[0], ids, 1, 1}, {s[1], ids, 1, 1}, {s[2], ids, 1, 1}, {s[3], ids, 1, 1}};
+    whim_step_part twice[] = {{s[0], ids, 1, 0}, {s[1], ids, 1, 0}, {s[0], ids, 1, 0}};
+    expect_refused(&t, twice, 3, WHIM_ERR_INVALID, "twice");
     expect_refused(&t, four, 4, WHIM_ERR_INVALID, "4 sequences");
     static const int32_t bad[] = {1, TINY_VOCAB, -1};
     expect_refused(&t, &(whim_step_part){s[0], bad, 2, 1}, 1, WHIM_ERR_INVALID, "token id 61");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensor/half.h: all 65,536 halves, and rounding against independent arithmetic in double. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "tensor/half.h"
@@ -59,8 +59,7 @@ static void bf16_exhaustive(void **state)
 
 /* Between neighbours lo < hi of one sign: the middle goes to the even one, the floats beside the
  * middle to their side. The widest pair ends in inf. */
-static void check_midpoint(uint32_t lo, double lo_value, double hi_value,
-                           uint16_t (*narrow)(float))
+static void check_midpoint(uint32_t lo, double lo_value, double hi_value, uint16_t (*narrow)(float))
 {
     float mid = (float)((lo_value + hi_value) / 2);
     uint16_t even = (uint16_t)(lo + (lo & 1));

@@ -81,13 +81,14 @@ static void all_differences_in_one_message(void **state)
     whim_device *device = device_open();
     whim_binder_init(&binder);
     whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 5}, "m");
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w, .n = 3, .k = 2}, "layers.%d.w", 7);
+    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w, .n = 3, .k = 2}, "layers.%d.w",
+                     7);
     whim_bind_vector(&binder, &v, 9, 0, "v");
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
-    static const char *const texts[] = {
-        "llama model of 1 layers", "missing layers.7.w",
-        "wrong shape model.m: [8, 4], expected [8, 5]",
-        "wrong shape model.v: [8], expected [9]", "extra model.more"};
+    static const char *const texts[] = {"llama model of 1 layers", "missing layers.7.w",
+                                        "wrong shape model.m: [8, 4], expected [8, 5]",
+                                        "wrong shape model.v: [8], expected [9]",
+                                        "extra model.more"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         expect_text(&diag, "differences", texts[i]);
     }
@@ -108,7 +109,8 @@ static void many_differences_are_counted(void **state)
     whim_device *device = device_open();
     whim_binder_init(&binder);
     for (int i = 0; i < 300; i++) {
-        whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w[i], .n = 3, .k = 2}, "w.%d", i);
+        whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w[i], .n = 3, .k = 2}, "w.%d",
+                         i);
     }
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
     expect_text(&diag, "many", "missing w.0");
@@ -136,8 +138,8 @@ static void pairs_are_undone(void **state)
         expect_opens(&ckpt, test_dir);
         whim_device *device = device_open();
         whim_binder_init(&binder);
-        whim_bind_matrix(&binder,
-                         &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 4, .unpair = unpair}, "m");
+        whim_bind_matrix(
+            &binder, &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 4, .unpair = unpair}, "m");
         whim_bind_vector(&binder, &v, 8, unpair, "v");
         whim_bind_vector(&binder, &more, 1, 0, "more");
         whim_bind_constant(&binder, &constant, numbers, sizeof numbers);

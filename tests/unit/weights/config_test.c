@@ -46,15 +46,15 @@ static void defaults_are_those_of_the_reference(void **state)
 static void reads_every_field(void **state)
 {
     (void)state;
-    whim_config c = good(
-        "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\","
-        "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128,"
-        "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"num_key_value_heads\": 2,"
-        "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
-        "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
-        "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
-        "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
-        "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
+    whim_config c =
+        good("{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\","
+             "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128,"
+             "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"num_key_value_heads\": 2,"
+             "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
+             "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
+             "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
+             "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
+             "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
     assert_true(c.n_vocab == 1000 && c.d_model == 64 && c.d_ff == 128 && c.n_layer == 3);
     assert_true(c.n_head == 8 && c.n_kv == 2 && c.d_head == 32 && c.max_ctx == 4096);
     assert_true(c.rms_eps == 1e-5f && c.rope.theta == 1e6 && c.tied_head && c.attention_bias);
@@ -101,10 +101,9 @@ static void reads_rope_variants(void **state)
 static void reads_yarn(void **state)
 {
     (void)state;
-    whim_rope_config r =
-        good(ROPE("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
-                  "\"original_max_position_embeddings\": 250}"))
-            .rope;
+    whim_rope_config r = good(ROPE("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
+                                   "\"original_max_position_embeddings\": 250}"))
+                             .rope;
     assert_true(r.kind == WHIM_ROPE_YARN && r.factor == 4.0 && r.orig_ctx == 250.0);
     assert_true(r.beta_fast == 32.0 && r.beta_slow == 1.0 && r.truncate);
     assert_true(fabs(r.attn_factor - 1.138629436111989) < 1e-14);
@@ -147,8 +146,8 @@ static const struct {
     {"{\"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
     {"{\"architectures\": [\"MistralForCausalLM\"]}", WHIM_ERR_UNSUPPORTED, "architectures"},
     {"{\"architectures\": [3]}", WHIM_ERR_CORRUPT, "architectures"},
-    {"{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"qwen3\"}",
-     WHIM_ERR_UNSUPPORTED, "model_type"},
+    {"{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"qwen3\"}", WHIM_ERR_UNSUPPORTED,
+     "model_type"},
     {LLAMA("\"num_attention_heads\": \"32\""), WHIM_ERR_CORRUPT,
      "\"num_attention_heads\" is a string, expected an integer between 1 and 65536"},
     {LLAMA("\"num_attention_heads\": 0"), WHIM_ERR_CORRUPT, "\"num_attention_heads\" is 0"},
@@ -240,9 +239,9 @@ static void joins_generation_config(void **state)
     assert_true(c.n_eos == 2 && c.eos[0] == 4 && c.eos[1] == 8);
     whim_diag diag = {{0}};
     static const char wrong[] = "{\"eos_token_id\": {}}";
-    assert_int_equal(whim_config_parse_generation(&c, wrong, sizeof wrong - 1,
-                                                  "generation_config.json", &diag),
-                     WHIM_ERR_CORRUPT);
+    assert_int_equal(
+        whim_config_parse_generation(&c, wrong, sizeof wrong - 1, "generation_config.json", &diag),
+        WHIM_ERR_CORRUPT);
     expect_text(&diag, "generation", "generation_config.json");
     expect_text(&diag, "generation", "eos_token_id");
 }

@@ -330,10 +330,8 @@ static void refuses_bad_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(survives_every_changed_byte),
-        cmocka_unit_test(refuses_malformed_files),
-        cmocka_unit_test(refuses_uneven_layers),
+        cmocka_unit_test(refuses_every_truncation), cmocka_unit_test(survives_every_changed_byte),
+        cmocka_unit_test(refuses_malformed_files),  cmocka_unit_test(refuses_uneven_layers),
         cmocka_unit_test(refuses_bad_heads),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);

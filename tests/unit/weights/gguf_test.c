@@ -94,7 +94,7 @@ static void reads_keys_of_every_type(void **state)
     static const struct {
         const char *key;
         int64_t value;
-    } ints[] = {{"t.u8", 200},     {"t.i8", -7},        {"t.u16", 60000},       {"t.i16", -300},
+    } ints[] = {{"t.u8", 200},     {"t.i8", -7},         {"t.u16", 60000},      {"t.i16", -300},
                 {"t.i32", -70000}, {"t.u64", INT64_MAX}, {"t.i64", -5000000000}};
     for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
         int64_t got = 0;

@@ -283,14 +283,10 @@ static void takes_the_type_of_the_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens_one_file),
-        cmocka_unit_test(opens_shards),
-        cmocka_unit_test(refuses_bad_shards),
-        cmocka_unit_test(refuses_malformed_headers),
-        cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(refuses_wrong_paths),
-        cmocka_unit_test(notices_a_shrunken_file),
-        cmocka_unit_test(takes_the_type_of_the_weights),
+        cmocka_unit_test(opens_one_file),           cmocka_unit_test(opens_shards),
+        cmocka_unit_test(refuses_bad_shards),       cmocka_unit_test(refuses_malformed_headers),
+        cmocka_unit_test(refuses_every_truncation), cmocka_unit_test(refuses_wrong_paths),
+        cmocka_unit_test(notices_a_shrunken_file),  cmocka_unit_test(takes_the_type_of_the_weights),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
 }

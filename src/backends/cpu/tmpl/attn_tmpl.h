@@ -42,79 +42,79 @@ static inline float load_bf16(const uint16_t *p)
 
 /* Rows of q, scores and values of one KV type. `name`: suffix; `elem`: storage type; `vload`, `load1`:
  * vector and scalar loads; `store`: saturating narrowing. */
-#define DEFINE_KV(name, elem, vload, load1, store)                                              \
-    static void write_##name(const whim_kv_write_args *a, int64_t r)                            \
-    {                                                                                           \
-        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                           \
-        elem *layer = (elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE);                   \
-        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                              \
-            const float *k = a->k + (r * a->kv.n_kv + h) * d;                                   \
-            const float *v = a->v + (r * a->kv.n_kv + h) * d;                                   \
-            elem *keys = layer + key_index(&a->kv, h, 0, place);                                \
-            elem *values = layer + value_index(&a->kv, h, place, 0);                            \
-            for (int64_t i = 0; i < d; i++) {                                                   \
-                keys[i * WHIM_KV_PAGE] = store(k[i]);                                           \
-                values[i] = store(v[i]);                                                        \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    static void read_##name(const whim_kv_read_args *a, int64_t r)                              \
-    {                                                                                           \
-        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                           \
-        const elem *layer = (const elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE);       \
-        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                              \
-            for (int64_t i = 0; i < d; i++) {                                                   \
-                int64_t at = (r * a->kv.n_kv + h) * d + i;                                      \
-                a->k[at] = load1(layer + key_index(&a->kv, h, i, place));                       \
-                a->v[at] = load1(layer + value_index(&a->kv, h, place, i));                     \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    /* Scores of one page's 32 keys. */                                                         \
-    static void scores_##name(const void *layer, const whim_kv_view *kv, int64_t head,          \
-                              const float *q, float *out)                                       \
-    {                                                                                           \
-        const elem *keys = (const elem *)layer + key_index(kv, head, 0, 0);                     \
-        vf acc[PAGE_VECS];                                                                      \
-        for (int v = 0; v < PAGE_VECS; v++) {                                                   \
-            acc[v] = vf_zero();                                                                 \
-        }                                                                                       \
-        for (int64_t i = 0; i < kv->d_head; i++) {                                              \
-            vf value = vf_set1(q[i]);                                                           \
-            for (int v = 0; v < PAGE_VECS; v++) {                                               \
-                acc[v] = vf_fma(value, vload(keys + i * WHIM_KV_PAGE + v * VF), acc[v]);        \
-            }                                                                                   \
-        }                                                                                       \
-        for (int v = 0; v < PAGE_VECS; v++) {                                                   \
-            vf_store(out + v * VF, acc[v]);                                                     \
-        }                                                                                       \
-    }                                                                                           \
-    /* out += p * values, over the places [begin, end) of one page. */                          \
-    static void values_##name(const void *layer, const whim_kv_view *kv, int64_t head,          \
-                              const float *p, int64_t begin, int64_t end, float *out)           \
-    {                                                                                           \
-        const elem *values = (const elem *)layer + value_index(kv, head, 0, 0);                 \
-        int64_t d = kv->d_head, i = 0;                                                          \
-        for (; i + VALUE_VECS * VF <= d; i += VALUE_VECS * VF) {                                \
-            vf acc[VALUE_VECS];                                                                 \
-            for (int v = 0; v < VALUE_VECS; v++) {                                              \
-                acc[v] = vf_load(out + i + v * VF);                                             \
-            }                                                                                   \
-            for (int64_t j = begin; j < end; j++) {                                             \
-                vf weight = vf_set1(p[j]);                                                      \
-                for (int v = 0; v < VALUE_VECS; v++) {                                          \
-                    acc[v] = vf_fma(weight, vload(values + j * d + i + v * VF), acc[v]);        \
-                }                                                                               \
-            }                                                                                   \
-            for (int v = 0; v < VALUE_VECS; v++) {                                              \
-                vf_store(out + i + v * VF, acc[v]);                                             \
-            }                                                                                   \
-        }                                                                                       \
-        for (; i < d; i++) {                                                                    \
-            for (int64_t j = begin; j < end; j++) {                                             \
-                out[i] = whim_fmaf(p[j], load1(values + j * d + i), out[i]);                    \
-            }                                                                                   \
-        }                                                                                       \
+#define DEFINE_KV(name, elem, vload, load1, store)                                        \
+    static void write_##name(const whim_kv_write_args *a, int64_t r)                      \
+    {                                                                                     \
+        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                     \
+        elem *layer = (elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE);             \
+        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                        \
+            const float *k = a->k + (r * a->kv.n_kv + h) * d;                             \
+            const float *v = a->v + (r * a->kv.n_kv + h) * d;                             \
+            elem *keys = layer + key_index(&a->kv, h, 0, place);                          \
+            elem *values = layer + value_index(&a->kv, h, place, 0);                      \
+            for (int64_t i = 0; i < d; i++) {                                             \
+                keys[i * WHIM_KV_PAGE] = store(k[i]);                                     \
+                values[i] = store(v[i]);                                                  \
+            }                                                                             \
+        }                                                                                 \
+    }                                                                                     \
+    static void read_##name(const whim_kv_read_args *a, int64_t r)                        \
+    {                                                                                     \
+        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                     \
+        const elem *layer = (const elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE); \
+        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                        \
+            for (int64_t i = 0; i < d; i++) {                                             \
+                int64_t at = (r * a->kv.n_kv + h) * d + i;                                \
+                a->k[at] = load1(layer + key_index(&a->kv, h, i, place));                 \
+                a->v[at] = load1(layer + value_index(&a->kv, h, place, i));               \
+            }                                                                             \
+        }                                                                                 \
+    }                                                                                     \
+    /* Scores of one page's 32 keys. */                                                   \
+    static void scores_##name(const void *layer, const whim_kv_view *kv, int64_t head,    \
+                              const float *q, float *out)                                 \
+    {                                                                                     \
+        const elem *keys = (const elem *)layer + key_index(kv, head, 0, 0);               \
+        vf acc[PAGE_VECS];                                                                \
+        for (int v = 0; v < PAGE_VECS; v++) {                                             \
+            acc[v] = vf_zero();                                                           \
+        }                                                                                 \
+        for (int64_t i = 0; i < kv->d_head; i++) {                                        \
+            vf value = vf_set1(q[i]);                                                     \
+            for (int v = 0; v < PAGE_VECS; v++) {                                         \
+                acc[v] = vf_fma(value, vload(keys + i * WHIM_KV_PAGE + v * VF), acc[v]);  \
+            }                                                                             \
+        }                                                                                 \
+        for (int v = 0; v < PAGE_VECS; v++) {                                             \
+            vf_store(out + v * VF, acc[v]);                                               \
+        }                                                                                 \
+    }                                                                                     \
+    /* out += p * values, over the places [begin, end) of one page. */                    \
+    static void values_##name(const void *layer, const whim_kv_view *kv, int64_t head,    \
+                              const float *p, int64_t begin, int64_t end, float *out)     \
+    {                                                                                     \
+        const elem *values = (const elem *)layer + value_index(kv, head, 0, 0);           \
+        int64_t d = kv->d_head, i = 0;                                                    \
+        for (; i + VALUE_VECS * VF <= d; i += VALUE_VECS * VF) {                          \
+            vf acc[VALUE_VECS];                                                           \
+            for (int v = 0; v < VALUE_VECS; v++) {                                        \
+                acc[v] = vf_load(out + i + v * VF);                                       \
+            }                                                                             \
+            for (int64_t j = begin; j < end; j++) {                                       \
+                vf weight = vf_set1(p[j]);                                                \
+                for (int v = 0; v < VALUE_VECS; v++) {                                    \
+                    acc[v] = vf_fma(weight, vload(values + j * d + i + v * VF), acc[v]);  \
+                }                                                                         \
+            }                                                                             \
+            for (int v = 0; v < VALUE_VECS; v++) {                                        \
+                vf_store(out + i + v * VF, acc[v]);                                       \
+            }                                                                             \
+        }                                                                                 \
+        for (; i < d; i++) {                                                              \
+            for (int64_t j = begin; j < end; j++) {                                       \
+                out[i] = whim_fmaf(p[j], load1(values + j * d + i), out[i]);              \
+            }                                                                             \
+        }                                                                                 \
     }
 DEFINE_KV(f32, float, vf_load, load_f32, whim_f32_sat)
 DEFINE_KV(f16, uint16_t, vf_load_f16, load_f16, whim_f32_to_f16_sat)

@@ -12,51 +12,51 @@
 enum { TILE_VECS = WHIM_CPU_TILE / VF, FLOAT_ROWS = 4, QUANT_ROWS = 8 };
 
 /* One tile of outputs for `rows` (<= FLOAT_ROWS) rows; `out` is [rows][WHIM_CPU_TILE]. */
-#define DEFINE_FLOAT_TILE(name, elem, load)                                                     \
-    static inline __attribute__((always_inline)) void tile_##name##_rows(                       \
-        const elem *w, int64_t k, const float *x, int64_t x_stride, int rows, float *out)       \
-    {                                                                                           \
-        vf acc[FLOAT_ROWS][TILE_VECS];                                                          \
-        for (int r = 0; r < rows; r++) {                                                        \
-            for (int v = 0; v < TILE_VECS; v++) {                                               \
-                acc[r][v] = vf_zero();                                                          \
-            }                                                                                   \
-        }                                                                                       \
-        for (int64_t i = 0; i < k; i++) {                                                       \
-            vf weight[TILE_VECS];                                                               \
-            for (int v = 0; v < TILE_VECS; v++) {                                               \
-                weight[v] = load(w + i * WHIM_CPU_TILE + v * VF);                               \
-            }                                                                                   \
-            for (int r = 0; r < rows; r++) {                                                    \
-                vf value = vf_set1(x[r * x_stride + i]);                                        \
-                for (int v = 0; v < TILE_VECS; v++) {                                           \
-                    acc[r][v] = vf_fma(weight[v], value, acc[r][v]);                            \
-                }                                                                               \
-            }                                                                                   \
-        }                                                                                       \
-        for (int r = 0; r < rows; r++) {                                                        \
-            for (int v = 0; v < TILE_VECS; v++) {                                               \
-                vf_store(out + r * WHIM_CPU_TILE + v * VF, acc[r][v]);                          \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    static void tile_##name(const void *w, int64_t k, const float *x, int64_t x_stride,         \
-                            int rows, float *out)                                               \
-    {                                                                                           \
-        switch (rows) {                                                                         \
-        case 4:                                                                                 \
-            tile_##name##_rows(w, k, x, x_stride, 4, out);                                      \
-            break;                                                                              \
-        case 3:                                                                                 \
-            tile_##name##_rows(w, k, x, x_stride, 3, out);                                      \
-            break;                                                                              \
-        case 2:                                                                                 \
-            tile_##name##_rows(w, k, x, x_stride, 2, out);                                      \
-            break;                                                                              \
-        default:                                                                                \
-            tile_##name##_rows(w, k, x, x_stride, 1, out);                                      \
-            break;                                                                              \
-        }                                                                                       \
+#define DEFINE_FLOAT_TILE(name, elem, load)                                                       \
+    static inline __attribute__((always_inline)) void tile_##name##_rows(                         \
+        const elem *w, int64_t k, const float *x, int64_t x_stride, int rows, float *out)         \
+    {                                                                                             \
+        vf acc[FLOAT_ROWS][TILE_VECS];                                                            \
+        for (int r = 0; r < rows; r++) {                                                          \
+            for (int v = 0; v < TILE_VECS; v++) {                                                 \
+                acc[r][v] = vf_zero();                                                            \
+            }                                                                                     \
+        }                                                                                         \
+        for (int64_t i = 0; i < k; i++) {                                                         \
+            vf weight[TILE_VECS];                                                                 \
+            for (int v = 0; v < TILE_VECS; v++) {                                                 \
+                weight[v] = load(w + i * WHIM_CPU_TILE + v * VF);                                 \
+            }                                                                                     \
+            for (int r = 0; r < rows; r++) {                                                      \
+                vf value = vf_set1(x[r * x_stride + i]);                                          \
+                for (int v = 0; v < TILE_VECS; v++) {                                             \
+                    acc[r][v] = vf_fma(weight[v], value, acc[r][v]);                              \
+                }                                                                                 \
+            }                                                                                     \
+        }                                                                                         \
+        for (int r = 0; r < rows; r++) {                                                          \
+            for (int v = 0; v < TILE_VECS; v++) {                                                 \
+                vf_store(out + r * WHIM_CPU_TILE + v * VF, acc[r][v]);                            \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+    static void tile_##name(const void *w, int64_t k, const float *x, int64_t x_stride, int rows, \
+                            float *out)                                                           \
+    {                                                                                             \
+        switch (rows) {                                                                           \
+        case 4:                                                                                   \
+            tile_##name##_rows(w, k, x, x_stride, 4, out);                                        \
+            break;                                                                                \
+        case 3:                                                                                   \
+            tile_##name##_rows(w, k, x, x_stride, 3, out);                                        \
+            break;                                                                                \
+        case 2:                                                                                   \
+            tile_##name##_rows(w, k, x, x_stride, 2, out);                                        \
+            break;                                                                                \
+        default:                                                                                  \
+            tile_##name##_rows(w, k, x, x_stride, 1, out);                                        \
+            break;                                                                                \
+        }                                                                                         \
     }
 DEFINE_FLOAT_TILE(f32, float, vf_load)
 DEFINE_FLOAT_TILE(f16, uint16_t, vf_load_f16)
@@ -99,8 +99,9 @@ static inline __attribute__((always_inline)) float group_step(float acc, const w
                                                               const whim_q8_block *a, bool has_min,
                                                               bool split)
 {
-    int32_t dot = split ? g->sc[0] * vi_dot16(g->q, a->q) + g->sc[1] * vi_dot16(g->q + 16, a->q + 16)
-                        : g->sc[0] * vi_dot32(g->q, a->q);
+    int32_t dot = split
+                      ? g->sc[0] * vi_dot16(g->q, a->q) + g->sc[1] * vi_dot16(g->q + 16, a->q + 16)
+                      : g->sc[0] * vi_dot32(g->q, a->q);
     acc = whim_fmaf((float)dot, g->d * a->s, acc);
     if (has_min) {
         int32_t sum = g->mn[0] * a->sum[0] + g->mn[1] * a->sum[1];
@@ -110,40 +111,40 @@ static inline __attribute__((always_inline)) float group_step(float acc, const w
 }
 
 /* One output for `rows` (<= QUANT_ROWS) rows: a group is unpacked once and used for all of them. */
-#define DEFINE_QUANT_ROW(NAME, name, has_min)                                                   \
-    static inline __attribute__((always_inline)) void dot_##name##_rows(                        \
-        const void *w, int64_t n_group, const whim_q8_block *x, int rows, float *acc)           \
-    {                                                                                           \
-        enum {                                                                                  \
-            SPLIT = WHIM_DTYPE_##NAME == WHIM_DTYPE_Q2_K ||                                     \
-                    WHIM_DTYPE_##NAME == WHIM_DTYPE_Q3_K ||                                     \
-                    WHIM_DTYPE_##NAME == WHIM_DTYPE_Q6_K                                        \
-        };                                                                                      \
-        for (int r = 0; r < rows; r++) {                                                        \
-            acc[r] = 0.0f;                                                                      \
-        }                                                                                       \
-        for (int64_t g = 0; g < n_group; g++) {                                                 \
-            whim_quant_group group;                                                             \
-            whim_unpack_##name(w, g, &group);                                                   \
-            for (int r = 0; r < rows; r++) {                                                    \
-                acc[r] = group_step(acc[r], &group, x + r * n_group + g, has_min, SPLIT);       \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    static void dot_##name(const void *w, int64_t n_group, const whim_q8_block *x, int rows,    \
-                           float *acc)                                                          \
-    {                                                                                           \
-        if (rows == QUANT_ROWS) {                                                               \
-            dot_##name##_rows(w, n_group, x, QUANT_ROWS, acc);                                  \
-        } else if (rows == 1) {                                                                 \
-            dot_##name##_rows(w, n_group, x, 1, acc);                                           \
-        } else {                                                                                \
-            dot_##name##_rows(w, n_group, x, rows, acc);                                        \
-        }                                                                                       \
+#define DEFINE_QUANT_ROW(NAME, name, has_min)                                                    \
+    static inline __attribute__((always_inline)) void dot_##name##_rows(                         \
+        const void *w, int64_t n_group, const whim_q8_block *x, int rows, float *acc)            \
+    {                                                                                            \
+        enum {                                                                                   \
+            SPLIT = WHIM_DTYPE_##NAME == WHIM_DTYPE_Q2_K ||                                      \
+                    WHIM_DTYPE_##NAME == WHIM_DTYPE_Q3_K || WHIM_DTYPE_##NAME == WHIM_DTYPE_Q6_K \
+        };                                                                                       \
+        for (int r = 0; r < rows; r++) {                                                         \
+            acc[r] = 0.0f;                                                                       \
+        }                                                                                        \
+        for (int64_t g = 0; g < n_group; g++) {                                                  \
+            whim_quant_group group;                                                              \
+            whim_unpack_##name(w, g, &group);                                                    \
+            for (int r = 0; r < rows; r++) {                                                     \
+                acc[r] = group_step(acc[r], &group, x + r * n_group + g, has_min, SPLIT);        \
+            }                                                                                    \
+        }                                                                                        \
+    }                                                                                            \
+    static void dot_##name(const void *w, int64_t n_group, const whim_q8_block *x, int rows,     \
+                           float *acc)                                                           \
+    {                                                                                            \
+        if (rows == QUANT_ROWS) {                                                                \
+            dot_##name##_rows(w, n_group, x, QUANT_ROWS, acc);                                   \
+        } else if (rows == 1) {                                                                  \
+            dot_##name##_rows(w, n_group, x, 1, acc);                                            \
+        } else {                                                                                 \
+            dot_##name##_rows(w, n_group, x, rows, acc);                                         \
+        }                                                                                        \
     }
 WHIM_QUANT_TYPES(DEFINE_QUANT_ROW)
 
-typedef void quant_row(const void *w, int64_t n_group, const whim_q8_block *x, int rows, float *acc);
+typedef void quant_row(const void *w, int64_t n_group, const whim_q8_block *x, int rows,
+                       float *acc);
 
 static quant_row *const quant_rows[WHIM_DTYPE_COUNT] = {
 #define X(NAME, name, has_min) [WHIM_DTYPE_##NAME] = dot_##name,
@@ -187,14 +188,14 @@ static void quantize_q8_kernel(const void *args, const whim_cpu_worker *worker)
 static void embed_row(const whim_weight *w, int64_t id, float *y)
 {
     if (whim_dtype_get(w->dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
-        whim_dequant_row(w->dtype, (const char *)w->data + id * whim_dtype_row_bytes(w->dtype, w->k),
-                         y, w->k);
+        whim_dequant_row(
+            w->dtype, (const char *)w->data + id * whim_dtype_row_bytes(w->dtype, w->k), y, w->k);
         return;
     }
     int64_t at = id / WHIM_CPU_TILE * WHIM_CPU_TILE * w->k + id % WHIM_CPU_TILE;
     for (int64_t i = 0; i < w->k; i++, at += WHIM_CPU_TILE) {
-        whim_dequant_row(w->dtype, (const char *)w->data + whim_dtype_row_bytes(w->dtype, at), y + i,
-                         1);
+        whim_dequant_row(w->dtype, (const char *)w->data + whim_dtype_row_bytes(w->dtype, at),
+                         y + i, 1);
     }
 }
 

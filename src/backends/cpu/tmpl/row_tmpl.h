@@ -121,7 +121,8 @@ static void rope_kernel(const void *args, const whim_cpu_worker *worker)
     for (int64_t r = begin; r < end; r++) {
         const float *cosine = a->cos_sin + r * 2 * a->n_freq;
         for (int64_t h = 0; h < a->n_head; h++) {
-            rope_head(a->x + r * a->x_stride + h * a->d_head, cosine, cosine + a->n_freq, a->n_freq);
+            rope_head(a->x + r * a->x_stride + h * a->d_head, cosine, cosine + a->n_freq,
+                      a->n_freq);
         }
     }
 }
