@@ -4,16 +4,12 @@
 #include "base/os/mem.h"
 #include "base/thread.h"
 #include "ops/ops.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 extern const whim_backend whim_backend_guard;
 

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heap: zeroed, aligned, refusing nonsense; the guard and the countdown of the fault tests. */
 #include "base/alloc.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void assert_zero(const char *bytes, int64_t n)
 {

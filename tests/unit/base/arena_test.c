@@ -2,15 +2,11 @@
 /* Growing and fixed arenas. */
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "support/cmocka.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_growing(void **state)
 {

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A broken invariant ends the process; one that holds does nothing. */
 #include "base/check.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void check_value(void *ctx)
 {

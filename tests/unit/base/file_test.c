@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files, exact reads, paths and listings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "support/cmocka.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/fmath.h and fmath.c: accuracy against the C library in a wider type, special values, the
  * software fma against the real one bit for bit, and the written order of the lane reductions. */
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "support/cmocka.h"
 
 static int same_f32(float a, float b)
 {

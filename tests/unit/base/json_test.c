@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits, messages and typed getters of the JSON layer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "base/json.h"
+#include "support/cmocka.h"
 
 #include <string.h>
 

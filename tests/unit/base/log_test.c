@@ -3,17 +3,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "support/cmocka.h"
 
 #include <regex.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 typedef struct fixture {
     int fds[2];

@@ -2,16 +2,12 @@
 /* Fixed blocks: all of them can be had once, none twice. */
 #include "base/alloc.h"
 #include "base/pool.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_take_and_give(void **state)
 {

@@ -3,16 +3,12 @@
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/thread.h"
+#include "support/cmocka.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 typedef struct fixture {
     int fds[2];

@@ -2,15 +2,11 @@
 /* Hooks run once, newest first, with the request's memory still there. */
 #include "base/alloc.h"
 #include "base/request_pool.h"
+#include "support/cmocka.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 typedef struct note {
     char *trail;

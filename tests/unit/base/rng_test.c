@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few pinned
  * values, because seeds in requests must keep their meaning between versions. */
-#include <cmocka.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "support/cmocka.h"
 
 enum { N = 1 << 20 };
 

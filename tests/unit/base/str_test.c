@@ -2,15 +2,11 @@
 /* Text building; sizes to and from text. */
 #include "base/alloc.h"
 #include "base/str.h"
+#include "support/cmocka.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_append(void **state)
 {

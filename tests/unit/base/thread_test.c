@@ -4,17 +4,13 @@
 #include "base/clock.h"
 #include "base/os/cpu.h"
 #include "base/thread.h"
+#include "support/cmocka.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 typedef struct seen {
     char name[16];

@@ -2,17 +2,13 @@
 /* From a model's name to a plan: what is chosen by default, what is refused and with which words. The
  * shapes of published models stand in for files; only a small one is loaded, with dummy weights. */
 #include "engine/engine.h"
+#include "support/cmocka.h"
 
 #include "base/alloc.h"
 #include "ops/args/attn_args.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static whim_engine_cfg shape_cfg(const char *model)
 {

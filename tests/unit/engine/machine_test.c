@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring the machine: figures that a machine of today can have, in about the time that was given. */
 #include "engine/machine.h"
+#include "support/cmocka.h"
 
 #include "base/clock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void reading_is_measured(void **state)
 {

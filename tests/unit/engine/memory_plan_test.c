@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory plan adds up, and what does not fit is refused with numbers. */
 #include "engine/memory_plan.h"
+#include "support/cmocka.h"
 
 #include "support/death.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const int64_t GIB = INT64_C(1) << 30;
 

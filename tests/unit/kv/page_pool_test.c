@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page pool: every page handed out once, given back once. */
 #include "kv/page_pool.h"
+#include "support/cmocka.h"
 
 #include "base/alloc.h"
 #include "support/death.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void pages_are_handed_out_once(void **state)
 {

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences: pages come as positions need them and go back when positions are cut. */
 #include "kv/sequence.h"
+#include "support/cmocka.h"
 
 #include "base/alloc.h"
 #include "ops/args/attn_args.h"
 #include "support/death.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 enum { P = WHIM_KV_PAGE };
 

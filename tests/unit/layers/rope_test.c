@@ -2,14 +2,10 @@
 /* Rotary frequencies against those of transformers 5.22 (ROPE_INIT_FUNCTIONS), which are F32: they agree
  * to a few of F32's last places. */
 #include "layers/rope.h"
+#include "support/cmocka.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 enum { MAX_FREQ = 64 };
 

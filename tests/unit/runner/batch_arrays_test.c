@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The batch arrays: what a step writes where, and what padding holds. */
 #include "runner/batch_arrays.h"
+#include "support/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { P = WHIM_KV_PAGE, N_HOST = 4096 };
 

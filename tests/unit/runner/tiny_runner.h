@@ -3,14 +3,10 @@
 #ifndef WHIM_TESTS_RUNNER_TINY_RUNNER_H
 #define WHIM_TESTS_RUNNER_TINY_RUNNER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "runner/runner.h"
+#include "support/cmocka.h"
 #include "weights/bind.h"
 
 #include <string.h>

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensor/half.h: all 65,536 halves, and rounding against independent arithmetic in double. */
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "support/cmocka.h"
 #include "tensor/half.h"
 
 /* The value of a finite 16-bit float with the given split of bits. */

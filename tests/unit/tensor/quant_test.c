@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensor/quant and unpack.h: every type against values read by the gguf package, the integer dot
  * against a double-precision one, the bound that keeps it exact, and the activation quantiser. */
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "support/cmocka.h"
 #include "tensor/unpack.h"
 
 #include "quant_golden.h"

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dummy weights: a row is a function of name, type and number alone, and its values are of the size that
  * a network wants. */
+#include "support/cmocka.h"
 #include "weights/dummy.h"
 
 #include "tensor/quant.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { K = 512, ROWS = 40, ROW_MAX = K * 4 };
 

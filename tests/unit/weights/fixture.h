@@ -4,14 +4,10 @@
 #ifndef WHIM_TESTS_WEIGHTS_FIXTURE_H
 #define WHIM_TESTS_WEIGHTS_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "support/cmocka.h"
 #include "weights/ckpt.h"
 
 #include <dirent.h>

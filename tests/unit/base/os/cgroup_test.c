@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control group limits, read from made-up trees of files. */
 #include "base/os/cgroup.h"
+#include "support/cmocka.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -9,12 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static char root[64];
 

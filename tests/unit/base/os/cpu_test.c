@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU counts, pins and names. */
 #include "base/os/cpu.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
 #include <sched.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 /* The first test of all: the mask is read once, so a child with a narrow one must come before. */
 static void count_under_narrow_mask(void *ctx)

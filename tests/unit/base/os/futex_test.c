@@ -3,13 +3,9 @@
 #include "base/clock.h"
 #include "base/os/futex.h"
 #include "base/thread.h"
+#include "support/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_no_wait_when_changed(void **state)
 {

@@ -2,16 +2,12 @@
 /* Amounts of memory, and pages. */
 #include "base/os/mem.h"
 #include "base/os/procfile.h"
+#include "support/cmocka.h"
 #include "support/death.h"
 
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_amounts(void **state)
 {
