@@ -93,7 +93,7 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
         .kv_mem = options->kv_mem,
         .kv_type = options->kv_type,
         .max_step_tokens = options->max_step_tokens,
-        .graphs = options->graphs,
+        .graphs = WHIM_GRAPHS_AUTO,
     };
 }
 

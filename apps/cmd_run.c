@@ -57,10 +57,14 @@ static bool read_stdin(whim_str *text)
 }
 
 /* Numbers with commas or blanks between them. */
-static bool parse_ids(run *r, const char *text)
+static bool parse_ids(run *r, const char *text, int64_t n)
 {
     static const char between[] = ", \t\r\n";
-    int64_t cap = (int64_t)strlen(text) / 2 + 1;
+    int64_t cap = n / 2 + 1;
+    if ((int64_t)strlen(text) != n) {
+        complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected are numbers as text");
+        return false;
+    }
     r->ids = whim_alloc_array(cap, (int64_t)sizeof *r->ids);
     if (r->ids == NULL) {
         complain(EXIT_USAGE, "--ids: out of memory");
@@ -103,10 +107,10 @@ static bool get_prompt(run *r)
         return false;
     }
     if (strcmp(options->ids, "-") != 0) {
-        return parse_ids(r, options->ids);
+        return parse_ids(r, options->ids, (int64_t)strlen(options->ids));
     }
     whim_str text = {0};
-    bool ok = read_stdin(&text) && parse_ids(r, whim_str_text(&text));
+    bool ok = read_stdin(&text) && parse_ids(r, whim_str_text(&text), text.len);
     whim_str_deinit(&text);
     return ok;
 }
@@ -354,6 +358,10 @@ static whim_err generate(run *r, whim_diag *diag)
                 (long long)r->seq->len);
         }
         emit(r, id, logits);
+        if (ferror(stdout)) {
+            return whim_fail(diag, WHIM_ERR_IO, "cannot write to standard output: %s",
+                             strerror(errno));
+        }
         r->gen_s = seconds_since(start);
         if (is_eos(r, id)) {
             r->stop = "eos";

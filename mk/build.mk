@@ -19,17 +19,16 @@ VERSION := 0.1.0
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 
-# --- CPU levels: folder -> flags. A folder of the other family is not built. -----------------------
-LEVELS_aarch64 := neon dotprod i8mm bf16
+# --- CPU levels: folder -> flags (the features that src/backends/cpu/levels.c asks for, no others). A
+# folder of the other family is not built. -----------------------
+LEVELS_aarch64 := neon dotprod
 FLAGS_neon :=
 FLAGS_dotprod := -march=armv8.2-a+dotprod
-FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
-FLAGS_bf16 := -march=armv8.2-a+dotprod+i8mm+bf16
 
 LEVELS_x86_64 := sse2 avx2 avx512
 FLAGS_sse2 :=
 FLAGS_avx2 := -mavx2 -mfma -mf16c
-FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni $(FLAGS_avx2)
+FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq $(FLAGS_avx2)
 
 LEVELS := $(LEVELS_$(ARCH))
 ifeq ($(LEVELS),)

@@ -34,7 +34,7 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
         whim_arena_init(&e->ckpt.arena);
         WHIM_TRY(whim_config_shape(&e->ckpt.config, model + sizeof shape_prefix - 1, diag));
     } else {
-        WHIM_TRY(whim_ckpt_open(&e->ckpt, model, diag));
+        WHIM_TRY(whim_ckpt_open_config(&e->ckpt, model, diag));
     }
     const char *type = e->cfg.weight_type != NULL ? e->cfg.weight_type : "bf16";
     whim_dtype dtype;
@@ -62,6 +62,12 @@ static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
     if (strncmp(e->cfg.model, shape_prefix, sizeof shape_prefix - 1) == 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%s is a shape without weights; add --load-format dummy to time it",
+                         e->cfg.model);
+    }
+    if (e->cfg.weight_type != NULL) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "--weight-type is for dummy weights; the files of %s have types of their "
+                         "own",
                          e->cfg.model);
     }
     return whim_ckpt_open(&e->ckpt, e->cfg.model, diag);
@@ -112,7 +118,8 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     r->max_rows = or_default(e->cfg.max_step_tokens, DEFAULT_STEP_TOKENS);
     r->max_rows = r->max_rows > r->max_seqs ? r->max_rows : r->max_seqs;
     r->max_outs = or_default(e->cfg.max_outs, r->max_seqs);
-    r->graphs = e->cfg.graphs;
+    r->graphs = e->cfg.graphs == WHIM_GRAPHS_AUTO ? e->device->caps.graph_capture
+                                                  : e->cfg.graphs == WHIM_GRAPHS_ON;
     r->n_capture = e->cfg.n_capture;
     for (int32_t i = 0; i < r->n_capture; i++) {
         r->boundary[i] = e->cfg.boundary[i];
@@ -139,8 +146,8 @@ static void plan_make(whim_engine *e)
     const whim_runner_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
-    whim_memory_plan_add(plan, "weights", e->binder.bytes, "%lld tensors packed for %s %s",
-                         (long long)e->binder.n_param, e->backend->name, caps->isa);
+    whim_memory_plan_add(plan, "weights", e->binder.bytes, "packed for %s %s", e->backend->name,
+                         caps->isa);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name);
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
@@ -151,7 +158,7 @@ static void plan_make(whim_engine *e)
     whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "worker threads: %d",
                          caps->n_thread);
     whim_memory_plan_add(plan, "tables",
-                         e->ckpt.arena.total + e->binder.arena.total + e->arena.total,
+                         whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
                          "names and metadata");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
     plan->available = whim_os_mem_available();

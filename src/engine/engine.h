@@ -16,6 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whether steps are replayed as graphs. AUTO: where the device says that it pays. */
+typedef enum whim_graph_use {
+    WHIM_GRAPHS_OFF,
+    WHIM_GRAPHS_ON,
+    WHIM_GRAPHS_AUTO,
+} whim_graph_use;
+
 typedef struct whim_engine_cfg {
     const char *model;       /* directory, .gguf file or shape:NAME */
     const char *load_format; /* "auto" or "dummy" (NULL: auto) */
@@ -29,7 +36,7 @@ typedef struct whim_engine_cfg {
     int64_t max_seqs;        /* sequences in one step; 0: 1 */
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
-    bool graphs;             /* replay graphs where the bucket was seen before */
+    int32_t graphs;          /* whim_graph_use */
     int32_t n_capture;       /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
     whim_load_progress *on_progress;

@@ -213,8 +213,12 @@ static whim_err run(whim_runner *r, const whim_step_size *bucket)
             err = forward(r, bucket);
             whim_graph *graph = NULL;
             whim_err end = r->stream->vt->capture_end(r->stream, &graph);
-            slot->graph = graph;
             err = err != WHIM_ERR_OK ? err : end;
+            if (err != WHIM_ERR_OK && graph != NULL) { /* half a pass must never be replayed */
+                r->stream->vt->graph_free(r->stream, graph);
+                graph = NULL;
+            }
+            slot->graph = graph;
         }
         whim_alloc_guard_enter();
         WHIM_TRY(err);

@@ -2,7 +2,7 @@
 /* A step: some tokens of some sequences go through the model, logits come back. The runner turns the
  * host's view (sequences with page lists) into the batch arrays at fixed device addresses, runs the
  * forward pass or replays its graph, and brings the results to the host.
- * No memory is allocated inside a step.
+ * No memory is allocated inside a step, with one exception: the first step of a graph's bucket records it.
  * Threads: one owner, the thread that steps. */
 #ifndef WHIM_RUNNER_RUNNER_H
 #define WHIM_RUNNER_RUNNER_H

@@ -173,14 +173,20 @@ static void match_param(whim_binder *binder, const whim_ckpt *ckpt, whim_device 
         }
         return;
     }
+    const whim_dtype_info *type = whim_dtype_get(tensor->dtype);
+    char what[96];
     if (param->vector) {
         param->bytes = param->n * (int64_t)sizeof(float);
+        if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
+            snprintf(what, sizeof what, "type %s, expected F32, F16 or BF16:", type->name);
+            report_tensor(rep, what, tensor->file_name);
+        }
         return;
     }
     param->bytes = whim_device_weight_bytes(device, tensor->dtype, param->n, param->k);
     if (param->bytes < 0) {
-        report_tensor(rep, "no kernel on this device for", tensor->file_name);
-        whim_str_printf(&rep->text, " of type %s", whim_dtype_get(tensor->dtype)->name);
+        snprintf(what, sizeof what, "type %s, for which the device has no kernel:", type->name);
+        report_tensor(rep, what, tensor->file_name);
     }
 }
 

@@ -135,7 +135,10 @@ static whim_err open_path(whim_ckpt *ckpt, const char *path, whim_diag *diag)
 {
     switch (whim_path_get_type(path)) {
     case WHIM_PATH_NONE:
-        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "%s: no such file or directory", path);
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+                         "%s: no such file or directory; expected a directory with config.json and "
+                         "*.safetensors, or a .gguf file (models are not downloaded by name yet)",
+                         path);
     case WHIM_PATH_DIR:
         return open_dir(ckpt, path, diag);
     case WHIM_PATH_FILE:
@@ -165,6 +168,28 @@ whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag)
         whim_ckpt_close(ckpt);
     }
     return err;
+}
+
+whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const char *path, whim_diag *diag)
+{
+    *ckpt = (whim_ckpt){0};
+    whim_arena_init(&ckpt->arena);
+    char *config = whim_path_join(&ckpt->arena, path, "config.json");
+    if (whim_path_get_type(path) != WHIM_PATH_DIR || config == NULL ||
+        whim_path_get_type(config) != WHIM_PATH_FILE) {
+        whim_ckpt_close(ckpt);
+        return whim_ckpt_open(ckpt, path, diag);
+    }
+    whim_err err = read_config(ckpt, path, diag);
+    if (err != WHIM_ERR_OK) {
+        whim_ckpt_close(ckpt);
+    }
+    return err;
+}
+
+int64_t whim_ckpt_memory(const whim_ckpt *ckpt)
+{
+    return ckpt->arena.total + (ckpt->gguf != NULL ? ckpt->gguf->header_bytes : 0);
 }
 
 void whim_ckpt_close(whim_ckpt *ckpt)

@@ -67,6 +67,12 @@ typedef struct whim_ckpt {
  * On failure nothing stays open and diag names file and field. */
 WHIM_MUST_CHECK whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag);
 
+/* The configuration alone, for dummy weights: a directory needs no more than config.json. */
+WHIM_MUST_CHECK whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const char *path, whim_diag *diag);
+
+/* Bytes of memory that the open checkpoint holds. */
+int64_t whim_ckpt_memory(const whim_ckpt *ckpt);
+
 /* Close the files and free everything. Legal on a zeroed struct. */
 void whim_ckpt_close(whim_ckpt *ckpt);
 

@@ -38,10 +38,24 @@ static int64_t source_row_bytes(const whim_param *param)
     return whim_dtype_row_bytes(param->tensor->dtype, param->k);
 }
 
-/* Rows in one slab: a multiple of the device's granule, at least one granule. */
+/* The smallest multiple of `granule` that holds whole heads. */
+static int64_t head_granule(int64_t granule, int64_t d_head)
+{
+    int64_t rows = granule;
+    while (rows % d_head != 0) {
+        rows += granule;
+    }
+    return rows;
+}
+
+/* Rows in one slab: a multiple of the device's granule (and of a head, where heads are un-paired), at
+ * least one such unit. */
 static int64_t slab_rows(const whim_param *param, const whim_device *device)
 {
     int64_t granule = device->caps.pack_row_granule;
+    if (param->unpair > 0) {
+        granule = head_granule(granule, param->unpair);
+    }
     int64_t row_bytes = source_row_bytes(param);
     int64_t rows = row_bytes > 0 ? SLAB_BYTES / row_bytes / granule * granule : param->n;
     rows = rows < granule ? granule : rows;
@@ -55,6 +69,7 @@ static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *
         const whim_param *param = &binder->params[i];
         if (param->weight != NULL) {
             int64_t need = slab_rows(param, device) * source_row_bytes(param);
+            need = param->unpair > 0 ? 2 * need : need; /* as read, and in order */
             bytes = need > bytes ? need : bytes;
         }
     }
@@ -86,10 +101,12 @@ static whim_err slab_read(const loader *ld, const slab *sl, char *dst, whim_diag
         return whim_ckpt_read(ld->ckpt, param->tensor, sl->row0 * row_bytes, sl->n_row * row_bytes,
                               dst, diag);
     }
+    char *raw = dst + sl->n_row * row_bytes;
+    WHIM_TRY(whim_ckpt_read(ld->ckpt, param->tensor, sl->row0 * row_bytes, sl->n_row * row_bytes, raw,
+                            diag));
     for (int64_t r = 0; r < sl->n_row; r++) {
-        int64_t from = unpaired_row(sl->row0 + r, param->unpair);
-        WHIM_TRY(whim_ckpt_read(ld->ckpt, param->tensor, from * row_bytes, row_bytes,
-                                dst + r * row_bytes, diag));
+        int64_t from = unpaired_row(r, param->unpair);
+        memcpy(dst + r * row_bytes, raw + from * row_bytes, (size_t)row_bytes);
     }
     return WHIM_ERR_OK;
 }
@@ -112,7 +129,9 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
                                              .src = staging,
                                              .dst = (char *)ld->binder->buffer + sl->param->offset,
                                          });
-        whim_fail(&diag, err, "the device could not take tensor %s", sl->param->name);
+        if (err != WHIM_ERR_OK) {
+            whim_fail(&diag, err, "the device could not take tensor %s", sl->param->name);
+        }
     }
     if (err != WHIM_ERR_OK) {
         pthread_mutex_lock(&ld->diag_lock);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a GGUF file. */
-#define _GNU_SOURCE
 #include "fuzz_file.h"
 #include "weights/gguf.h"
 

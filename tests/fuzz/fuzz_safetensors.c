@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a safetensors file. Input that begins with "{" gets the length of its header put in
  * front, so that changing the JSON does not need a change of the length at the same time. */
-#define _GNU_SOURCE
 #include "fuzz_file.h"
 #include "weights/ckpt_build.h"
 #include "weights/safetensors.h"

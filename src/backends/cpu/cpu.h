@@ -26,7 +26,7 @@ typedef struct whim_cpu_device {
 int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
 whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *pack);
 
-/* The stream and the table of ops that push commands to it (stream.c, ops.c). */
+/* The stream and the table of ops that push commands to it (stream.c, ops_cpu.c). */
 whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
 int64_t whim_cpu_stream_bytes(void); /* memory of one stream */
 void whim_cpu_ops_init(whim_ops *ops);

@@ -44,7 +44,7 @@ static whim_err linear_quant(whim_cpu_stream *s, const whim_linear_args *a)
 {
     int64_t row_bytes = a->w.k / 32 * (int64_t)sizeof(whim_q8_block);
     int64_t chunk = row_bytes > 0 ? CPU_Q8_BYTES / row_bytes : a->n_row;
-    if (chunk == 0) {
+    if (chunk == 0 && a->n_row > 0) {
         return WHIM_ERR_UNSUPPORTED;
     }
     for (int64_t row = 0; row < a->n_row; row += chunk) {

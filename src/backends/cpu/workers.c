@@ -2,16 +2,17 @@
 /* Worker threads, their barrier and their sleep. */
 #include "backends/cpu/workers.h"
 
+#include "backends/cpu/float_env.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/os/futex.h"
 
-#include <sched.h>
 #include <stdio.h>
 
-enum { SPIN_NS = 20000, YIELD_TURNS = 50, SPIN_TURNS_PER_LOOK = 32 };
+enum { SPIN_NS = 20000, SPIN_TURNS_PER_LOOK = 32 };
 
-/* Wait until *word is no longer `old`: spin, yield, sleep. */
+/* Wait until *word is no longer `old`: spin, then sleep. Nothing yields in between: on a busy machine a yield
+ * hands the core to a stranger for his whole turn, while a sleeper is back as soon as it is woken. */
 static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old)
 {
     int64_t start = whim_clock_ns();
@@ -23,12 +24,6 @@ static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t ol
             whim_os_cpu_relax();
         }
     } while (whim_clock_ns() - start < SPIN_NS);
-    for (int i = 0; i < YIELD_TURNS; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) != old) {
-            return;
-        }
-        sched_yield();
-    }
     /* The sleeper is counted before it looks again and the waker changes the word before it looks at
      * the count; both in one total order, so one of the two sees the other. */
     atomic_fetch_add(&w->sleepers, 1);
@@ -79,6 +74,7 @@ static void worker_main(void *ctx)
     const whim_cpu_worker *self = ctx;
     whim_cpu_workers *w = self->pool;
     uint32_t seen = 0;
+    whim_float_env_enter();
     for (;;) {
         wait_change(w, &w->list, seen);
         seen++;
@@ -147,6 +143,8 @@ void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands,
     if (w->count > 1) {
         change(w, &w->list);
     }
+    uint64_t before = whim_float_env_enter();
     walk(w, &w->workers[0]);
+    whim_float_env_leave(before);
     pthread_mutex_unlock(&w->lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker threads. The thread that runs a list is worker 0; the others sleep between lists. All
  * workers walk the same list of commands and meet at a barrier where a command says so.
- * A wait spins for about 20 microseconds, then yields, then sleeps: short steps stay fast and an idle
- * process burns nothing.
+ * A wait spins for about 20 microseconds, then sleeps: short steps stay fast, an idle process burns
+ * nothing, and a busy machine gets its cores back.
  * Threads: workers_run from one thread at a time (a lock makes sure). */
 #ifndef WHIM_BACKENDS_CPU_WORKERS_H
 #define WHIM_BACKENDS_CPU_WORKERS_H

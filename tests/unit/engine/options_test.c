@@ -42,7 +42,6 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(options.batch.n, 1);
     assert_int_equal(options.batch.v[0], 1);
     assert_int_equal(options.kv_mem, 0);
-    assert_true(options.graphs);
     assert_false(options.json);
     assert_string_equal(options.load_format, "auto");
     assert_null(options.kv_type);
@@ -77,8 +76,8 @@ static void the_same_letter_means_what_its_command_says(void **state)
 static void switches_go_on_and_off(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE(RUN, "--no-graphs", "--json", "-q"), WHIM_ERR_OK);
-    assert_false(options.graphs);
+    assert_int_equal(PARSE(RUN, "--ignore-eos", "--no-ignore-eos", "--json", "-q"), WHIM_ERR_OK);
+    assert_false(options.ignore_eos);
     assert_true(options.json);
     assert_true(options.quiet);
     assert_int_equal(PARSE(RUN, "--json", "--no-json"), WHIM_ERR_OK);

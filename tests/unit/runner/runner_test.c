@@ -3,6 +3,7 @@
  * used a page before. That the numbers are right is the golden tests' matter. */
 #include "tiny_runner.h"
 
+#include "backends/cpu/float_env.h"
 #include "base/alloc.h"
 
 #include <math.h>
@@ -206,6 +207,54 @@ static void graphs_and_backends_agree(void **state)
     }
 }
 
+/* A pass that could not be recorded whole is never replayed. */
+static void a_failed_capture_is_forgotten(void **state)
+{
+    (void)state;
+    float expected[TINY_VOCAB], got[TINY_VOCAB];
+    tiny_runner t;
+    whim_runner_cfg cfg = tiny_cfg(true);
+    whim_diag diag;
+    tiny_open(&t, "cpu", &cfg);
+    whim_sequence *seq = tiny_sequence(&t);
+    whim_step_part part = {seq, ids, 5, 1};
+    whim_alloc_fail_after(1); /* the graph, then none of its commands */
+    assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_NO_MEMORY);
+    whim_alloc_fail_after(-1);
+    whim_runner_sequence_destroy(t.runner, seq);
+    logits_of(&t, ids, 5, got);
+    tiny_close(&t);
+    cfg = tiny_cfg(false);
+    tiny_open(&t, "cpu", &cfg);
+    logits_of(&t, ids, 5, expected);
+    tiny_close(&t);
+    assert_memory_equal(expected, got, sizeof expected);
+}
+
+/* A caller that flushes subnormals gets the bits of one that does not, and its own mode back. */
+static void the_callers_float_mode_changes_nothing(void **state)
+{
+    (void)state;
+    float expected[TINY_VOCAB], got[TINY_VOCAB];
+    tiny_runner t;
+    whim_runner_cfg cfg = tiny_cfg(false);
+    tiny_open(&t, "cpu", &cfg);
+    logits_of(&t, ids, 5, expected);
+    uint64_t before = whim_float_env_enter();
+#if defined(__aarch64__)
+    const uint64_t odd_mode = UINT64_C(1) << 24 | UINT64_C(3) << 22; /* flush to zero, round to zero */
+#else
+    const uint64_t odd_mode = 0xff80 | 0x40; /* the same */
+#endif
+    whim_float_env_leave(odd_mode);
+    logits_of(&t, ids, 5, got);
+    uint64_t after = whim_float_env_enter();
+    whim_float_env_leave(before);
+    assert_int_equal(after, odd_mode);
+    assert_memory_equal(expected, got, sizeof expected);
+    tiny_close(&t);
+}
+
 static void hidden_states_come_by_row(void **state)
 {
     (void)state;
@@ -293,6 +342,8 @@ int main(void)
         cmocka_unit_test(used_pages_leave_no_trace),
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(graphs_and_backends_agree),
+        cmocka_unit_test(a_failed_capture_is_forgotten),
+        cmocka_unit_test(the_callers_float_mode_changes_nothing),
         cmocka_unit_test(hidden_states_come_by_row),
         cmocka_unit_test(opening_survives_a_lack_of_memory),
         cmocka_unit_test(the_plan_is_measured),

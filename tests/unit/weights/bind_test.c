@@ -97,6 +97,32 @@ static void all_differences_in_one_message(void **state)
     whim_ckpt_close(&ckpt);
 }
 
+/* Norms and biases are taken number by number: block types and integers are refused, never read as zeros. */
+static void vectors_must_be_floats(void **state)
+{
+    (void)state;
+    static const whim_dtype types[] = {WHIM_DTYPE_Q8_0, WHIM_DTYPE_Q4_K, WHIM_DTYPE_I32};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        whim_ckpt ckpt;
+        whim_binder binder;
+        const float *v;
+        whim_diag diag = {{0}};
+        write_model();
+        expect_opens(&ckpt, test_dir);
+        whim_ckpt_tensor *tensor = &ckpt.tensors[whim_ckpt_find(&ckpt, "v") - ckpt.tensors];
+        tensor->dtype = types[i];
+        whim_device *device = device_open();
+        whim_binder_init(&binder);
+        whim_bind_vector(&binder, &v, 8, 0, "v");
+        assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
+        assert_non_null(strstr(diag.text, whim_dtype_get(types[i])->name));
+        assert_non_null(strstr(diag.text, "expected F32, F16 or BF16: model.v"));
+        whim_binder_deinit(&binder);
+        whim_device_close(device);
+        whim_ckpt_close(&ckpt);
+    }
+}
+
 static void many_differences_are_counted(void **state)
 {
     (void)state;
@@ -228,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_differences_in_one_message),
+        cmocka_unit_test(vectors_must_be_floats),
         cmocka_unit_test(many_differences_are_counted),
         cmocka_unit_test(pairs_are_undone),
         cmocka_unit_test(threads_change_nothing),
