@@ -5,7 +5,6 @@
 #include "base/os/cgroup.h"
 #include "base/os/procfile.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -109,22 +108,13 @@ void whim_os_pages_free(void *ptr, int64_t bytes)
     }
 }
 
-bool whim_os_pages_commit(void *ptr, int64_t bytes)
+void whim_os_pages_commit(void *ptr, int64_t bytes)
 {
     int64_t page = whim_os_page_bytes();
-#ifdef MADV_POPULATE_WRITE
-    if (madvise(ptr, (size_t)round_up(bytes, page), MADV_POPULATE_WRITE) == 0) {
-        return true;
-    }
-    if (errno != EINVAL) {
-        return false;
-    }
-#endif
     for (int64_t at = 0; at < bytes; at += page) {
         volatile char *byte = (char *)ptr + at;
         *byte = *byte;
     }
-    return true;
 }
 
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible)

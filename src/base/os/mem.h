@@ -27,8 +27,8 @@ void *whim_os_pages_alloc(int64_t bytes);
 void whim_os_pages_free(void *ptr, int64_t bytes);
 
 /* Put memory behind the pages that hold [ptr, ptr + bytes) now, not when they are first written; ptr is
- * page-aligned, the contents stay. False when there is no room. */
-bool whim_os_pages_commit(void *ptr, int64_t bytes);
+ * page-aligned, the contents stay. */
+void whim_os_pages_commit(void *ptr, int64_t bytes);
 
 /* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned. False
  * when the system refuses. */
