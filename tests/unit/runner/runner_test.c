@@ -250,7 +250,8 @@ static void the_callers_float_mode_changes_nothing(void **state)
     logits_of(&t, ids, 5, got);
     uint64_t after = whim_float_env_enter();
     whim_float_env_leave(before);
-    assert_int_equal(after, odd_mode);
+    const uint64_t sticky = 0x3f; /* what happened so far, on x86; unused bits elsewhere */
+    assert_int_equal(after & ~sticky, odd_mode & ~sticky);
     assert_memory_equal(expected, got, sizeof expected);
     tiny_close(&t);
 }

@@ -26,10 +26,7 @@ static const range_case range_cases[] = {
     {"one inside the other", {AT, 64, 64, 1}, {AT + 16, 8, 8, 1}, true},
     {"far apart", {AT, 64, 64, 4}, {AT + 4096, 64, 64, 4}, false},
     {"touching matrices", {AT, 64, 64, 4}, {AT + 256, 64, 64, 4}, false},
-    {"the last row of one is the first of the other",
-     {AT, 64, 64, 4},
-     {AT + 192, 64, 64, 4},
-     true},
+    {"the last row of one is the first of the other", {AT, 64, 64, 4}, {AT + 192, 64, 64, 4}, true},
     {"columns side by side", {AT, 32, 96, 8}, {AT + 32, 64, 96, 8}, false},
     {"the middle column of three", {AT + 32, 32, 96, 8}, {AT + 64, 32, 96, 8}, false},
     {"columns with one byte in common", {AT, 33, 96, 8}, {AT + 32, 64, 96, 8}, true},
@@ -111,15 +108,15 @@ static float mem_a[ROWS * 3 * COLS], mem_b[ROWS * COLS], mem_c[ROWS * COLS], mem
 static char mem_pages[2 * PAGE];
 static whim_q8_block mem_q8[ROWS * COLS / 32];
 
-#define VIEW(layer)                                                                               \
-    {                                                                                             \
-        .pages = mem_pages, .page_stride = PAGE, .layer_offset = (layer) * LAYER, .n_kv = 1,      \
-        .d_head = COLS, .dtype = WHIM_DTYPE_F32                                                   \
+#define VIEW(layer)                                                                        \
+    {                                                                                      \
+        .pages = mem_pages, .page_stride = PAGE, .layer_offset = (layer)*LAYER, .n_kv = 1, \
+        .d_head = COLS, .dtype = WHIM_DTYPE_F32                                            \
     }
-#define LINEAR(X, Y, STRIDE)                                                                       \
-    {                                                                                              \
-        .w = {.dtype = WHIM_DTYPE_F32, .n = COLS, .k = COLS}, .x = (X), .x_stride = COLS,          \
-        .y = (Y), .y_stride = (STRIDE), .n_row = ROWS                                              \
+#define LINEAR(X, Y, STRIDE)                                                              \
+    {                                                                                     \
+        .w = {.dtype = WHIM_DTYPE_F32, .n = COLS, .k = COLS}, .x = (X), .x_stride = COLS, \
+        .y = (Y), .y_stride = (STRIDE), .n_row = ROWS                                     \
     }
 
 /* Columns 0, 1 and 2 of mem_a. */
@@ -129,11 +126,8 @@ static const whim_linear_args to_v = LINEAR(mem_b, mem_a + 2 * COLS, 3 * COLS);
 static const whim_linear_args b_to_c = LINEAR(mem_b, mem_c, COLS);
 static const whim_linear_args c_to_b = LINEAR(mem_c, mem_b, COLS);
 static const whim_linear_args d_to_c = LINEAR(mem_d, mem_c, COLS);
-static const whim_linear_args no_rows = {.w = {.n = COLS, .k = COLS},
-                                         .x = mem_b,
-                                         .x_stride = COLS,
-                                         .y = mem_c,
-                                         .y_stride = COLS};
+static const whim_linear_args no_rows = {
+    .w = {.n = COLS, .k = COLS}, .x = mem_b, .x_stride = COLS, .y = mem_c, .y_stride = COLS};
 static const whim_rmsnorm_args norm_q = {
     .x = mem_a, .x_stride = 3 * COLS, .y = mem_d, .y_stride = COLS, .n_row = ROWS, .n_col = COLS};
 static const whim_rmsnorm_args norm_in_place = {
@@ -173,10 +167,10 @@ static const whim_gather_rows_args gather_c = {.x = mem_c,
                                                .n_row = 1,
                                                .n_col = COLS};
 static const whim_rope_table_args table_d = {.cos_sin = mem_d, .n_row = ROWS, .n_freq = COLS / 2};
-#define ROPE(X)                                                                                    \
-    {                                                                                              \
-        .x = (X), .x_stride = COLS, .cos_sin = mem_d, .n_row = ROWS, .n_head = 1, .d_head = COLS,  \
-        .n_freq = COLS / 2                                                                         \
+#define ROPE(X)                                                                                   \
+    {                                                                                             \
+        .x = (X), .x_stride = COLS, .cos_sin = mem_d, .n_row = ROWS, .n_head = 1, .d_head = COLS, \
+        .n_freq = COLS / 2                                                                        \
     }
 static const whim_rope_args rope_b = ROPE(mem_b), rope_c = ROPE(mem_c);
 static const whim_split_qkv_rmsnorm_rope_args split = {.qkv = mem_a,
@@ -199,7 +193,7 @@ static const whim_page_zero_args zero = {.pages = mem_pages, .page_bytes = PAGE,
 static const whim_attn_paged_args attend_0 = {
     .kv = VIEW(0), .q = mem_b, .out = mem_d, .n_row = ROWS, .n_head = 1};
 static const whim_attn_paged_args attend_1 = {
-    .kv = VIEW(1), .q = mem_b, .out = mem_c, .n_row = ROWS, .n_head = 1};
+    .kv = VIEW(1), .q = mem_b, .out = mem_a, .n_row = ROWS, .n_head = 1};
 
 #define OP(op, args) WHIM_OP_##op, &(args), sizeof(args)
 
@@ -223,33 +217,32 @@ static const op_case op_cases[] = {
     {"a norm of another column", OP(linear, to_k), OP(rmsnorm, norm_q), false},
     {"a norm in place of what is read", OP(rmsnorm, norm_in_place), OP(add, add_c_to_b), true},
     {"two additions of one matrix", OP(add, add_c_to_b), OP(add, add_c_to_d), false},
-    {"an addition changes what a product reads", OP(linear, b_to_c), OP(add, add_c_to_b), true},
+    {"an addition changes what a product reads", OP(linear, to_q), OP(add, add_c_to_b), true},
     {"the input of an addition is only read", OP(add, add_c_to_d), OP(linear, c_to_b), false},
     {"a bias is one row", OP(add, add_bias), OP(embed, embed_row_1), false},
     {"that row", OP(add, add_bias), OP(embed, embed_row_0), true},
     {"rows of an embedding", OP(embed, embed_row_0), OP(embed, embed_row_1), false},
-    {"the sum of add_rmsnorm is written", OP(add_rmsnorm, add_norm), OP(linear, b_to_c), true},
-    {"so is its norm", OP(add_rmsnorm, add_norm), OP(linear, d_to_c), true},
-    {"its delta is read", OP(add_rmsnorm, add_norm), OP(linear, b_to_c), true},
+    {"the sum of add_rmsnorm is written", OP(add_rmsnorm, add_norm), OP(linear, to_q), true},
+    {"so is its norm", OP(add_rmsnorm, add_norm), OP(kv_read, read_0), true},
+    {"its delta is read", OP(add_rmsnorm, add_norm), OP(embed, embed_row_0), true},
     {"its delta is not written", OP(add_rmsnorm, add_norm), OP(kv_write, write_0), false},
-    {"swiglu in place", OP(swiglu, gate_in_place), OP(linear, b_to_c), true},
+    {"swiglu in place", OP(swiglu, gate_in_place), OP(linear, to_q), true},
+    {"its second input is read", OP(swiglu, gate_in_place), OP(embed, embed_row_0), true},
+    {"and not written", OP(swiglu, gate_in_place), OP(kv_write, write_0), false},
     {"gathering what was written", OP(embed, embed_row_1), OP(gather_rows, gather_c), true},
     {"gathering what is read", OP(gather_rows, gather_c), OP(linear, c_to_b), false},
     {"a rotation waits for its table", OP(rope_table, table_d), OP(rope, rope_b), true},
     {"two rotations by one table", OP(rope, rope_b), OP(rope, rope_c), false},
-    {"a rotation is in place", OP(rope, rope_b), OP(linear, b_to_c), true},
-    {"a split waits for its columns",
-     OP(linear, to_v),
-     OP(split_qkv_rmsnorm_rope, split),
-     false}, /* its only row's third column is written: see below */
-    {"a split writes q", OP(split_qkv_rmsnorm_rope, split), OP(linear, b_to_c), true},
+    {"a rotation is in place", OP(rope, rope_b), OP(linear, to_q), true},
+    {"a split waits for its columns", OP(linear, to_v), OP(split_qkv_rmsnorm_rope, split), true},
+    {"a split writes q", OP(split_qkv_rmsnorm_rope, split), OP(rope, rope_b), true},
     {"a split writes k", OP(split_qkv_rmsnorm_rope, split), OP(embed, embed_row_0), true},
     {"a split writes v", OP(split_qkv_rmsnorm_rope, split), OP(embed, embed_row_1), true},
     {"a split reads its table", OP(rope_table, table_d), OP(split_qkv_rmsnorm_rope, split), true},
     {"quantising what was written", OP(linear, b_to_c), OP(quantize_q8, quantize_c), true},
     {"quantising what is read", OP(linear, c_to_b), OP(quantize_q8, quantize_c), false},
     {"keys and values of one layer", OP(kv_write, write_0), OP(attn_paged, attend_0), true},
-    {"keys and values of two layers", OP(kv_write, write_0), OP(attn_paged, attend_1), true},
+    {"keys and values of two layers", OP(kv_write, write_0), OP(attn_paged, attend_1), false},
     {"writing to two layers", OP(kv_write, write_0), OP(kv_write, write_1), false},
     {"writing twice to one layer", OP(kv_write, write_0), OP(kv_write, write_0), true},
     {"reading back", OP(kv_write, write_0), OP(kv_read, read_0), true},
@@ -308,7 +301,6 @@ static void a_product_reads_its_blocks(void **state)
     assert_true(conflict(product, n, other, n_other));
     n_other = whim_access_list(WHIM_OP_linear, &d_to_c, other); /* reads what the product writes */
     assert_true(conflict(product, n, other, n_other));
-    assert_false(conflict(product, n, product + 1, 0));
     args.x = mem_q8 + ROWS * COLS / 32; /* behind the blocks */
     args.y = mem_b;
     n = whim_access_product(&args, product);
@@ -336,8 +328,8 @@ static void every_op_writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_overlap_or_not),      cmocka_unit_test(no_overlap_is_missed),
-        cmocka_unit_test(ops_conflict_or_not),        cmocka_unit_test(a_product_reads_its_blocks),
+        cmocka_unit_test(ranges_overlap_or_not), cmocka_unit_test(no_overlap_is_missed),
+        cmocka_unit_test(ops_conflict_or_not),   cmocka_unit_test(a_product_reads_its_blocks),
         cmocka_unit_test(every_op_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
