@@ -8,6 +8,7 @@
 #include "cmd.h"
 #include "device/device.h"
 #include "engine/machine.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@ typedef struct finding {
     int32_t n_device;
     whim_device *device; /* NULL: none could be opened, see why */
     whim_diag why;
+    bool composed[WHIM_OP_COUNT]; /* ops that run as a composition of others */
 } finding;
 
 typedef struct health {
@@ -40,6 +42,24 @@ typedef struct health {
 
 /* --- looking ------------------------------------------------------------------------------------ */
 
+/* Which ops have no kernel of their own: those whose slot is the law's, which for fused ops is the
+ * composition. Closes the device when it has no stream. */
+static void look_at_ops(finding *f)
+{
+    whim_stream *stream;
+    if (whim_stream_open(f->device, &stream, &f->why) != WHIM_ERR_OK) {
+        whim_device_close(f->device);
+        f->device = NULL;
+        return;
+    }
+#define WHIM_OP(name)             \
+    f->composed[WHIM_OP_##name] = \
+        whim_op_is_fused(WHIM_OP_##name) && stream->ops->name == whim_ops_law()->name;
+#include "ops/ops.def"
+#undef WHIM_OP
+    whim_stream_close(stream);
+}
+
 static void look_at_backends(health *h, const whim_options *options)
 {
     bool usable = false;
@@ -52,6 +72,8 @@ static void look_at_backends(health *h, const whim_options *options)
             snprintf(f->why.text, sizeof f->why.text, "no device found");
         } else if (f->backend->device_open(0, &cfg, &f->device, &f->why) != WHIM_ERR_OK) {
             f->device = NULL;
+        } else {
+            look_at_ops(f);
         }
         usable |= f->device != NULL;
     }
@@ -169,6 +191,19 @@ static void append_weights(whim_str *out, const finding *f)
     }
 }
 
+static void append_ops(whim_str *out, const finding *f)
+{
+    const char *before = "; as compositions of others: ";
+    whim_str_printf(out, "  ops          %d", WHIM_OP_COUNT);
+    for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
+        if (f->composed[op]) {
+            whim_str_printf(out, "%s%s", before, whim_op_name((whim_op)op));
+            before = ", ";
+        }
+    }
+    whim_str_append(out, before[0] == ';' ? ", all by kernels\n" : "\n");
+}
+
 static void append_text(whim_str *out, const health *h)
 {
     append_machine(out, h);
@@ -180,8 +215,10 @@ static void append_text(whim_str *out, const health *h)
             continue;
         }
         const whim_device_caps *caps = &f->device->caps;
-        whim_str_printf(out, ": %s\n  levels       %s; used: %s\n  weights\n", caps->summary,
-                        caps->levels, caps->isa);
+        whim_str_printf(out, ": %s\n  levels       %s; used: %s\n", caps->summary, caps->levels,
+                        caps->isa);
+        append_ops(out, f);
+        whim_str_append(out, "  weights\n");
         append_weights(out, f);
     }
     if (h->has_model) {
@@ -240,8 +277,17 @@ static void json_backend(whim_str *out, const finding *f)
     json_key_string(out, "summary", f->device->caps.summary);
     json_key_string(out, "isa", f->device->caps.isa);
     json_levels(out, f->device->caps.levels);
-    whim_str_printf(out, ",\"threads\":%d,\"weights\":{", f->device->caps.n_thread);
+    whim_str_printf(out, ",\"threads\":%d,\"ops\":%d,\"compositions\":[", f->device->caps.n_thread,
+                    WHIM_OP_COUNT);
     bool first = true;
+    for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
+        if (f->composed[op]) {
+            whim_str_printf(out, "%s\"%s\"", first ? "" : ",", whim_op_name((whim_op)op));
+            first = false;
+        }
+    }
+    whim_str_append(out, "],\"weights\":{");
+    first = true;
     for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
         int64_t packed = packed_bytes(f, (whim_dtype)t, SIDE);
         if (whim_dtype_get((whim_dtype)t)->kind != WHIM_DTYPE_KIND_INT && packed >= 0) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whimbrel inspect: what a model is, what its files hold, what memory it would take. Nothing is
  * loaded. */
+#include "base/alloc.h"
 #include "cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const format_names[] = {
@@ -31,7 +33,8 @@ typedef struct summary {
     int64_t n_param;
     int64_t file_bytes;
     type_sum by_type[WHIM_DTYPE_COUNT];
-    const char *refusal; /* why it does not fit, or NULL */
+    const whim_ckpt_file **files; /* the checkpoint's, by name */
+    const char *refusal;          /* why it does not fit, or NULL */
 } summary;
 
 static int64_t tensor_elements(const whim_ckpt_tensor *tensor)
@@ -41,6 +44,32 @@ static int64_t tensor_elements(const whim_ckpt_tensor *tensor)
         n *= tensor->shape[d];
     }
     return n;
+}
+
+/* GGUF files have a type for each tensor and none for the model. */
+static bool declares_type(const summary *s)
+{
+    return s->ckpt->format != WHIM_CKPT_GGUF;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const whim_ckpt_file *const *x = a, *const *y = b;
+    return strcmp((*x)->path, (*y)->path);
+}
+
+/* The checkpoint has its files in the order in which tensors named them. */
+static bool sort_files(summary *s)
+{
+    s->files = whim_alloc_array(s->ckpt->n_file, sizeof *s->files);
+    if (s->files == NULL) {
+        return false;
+    }
+    for (int32_t i = 0; i < s->ckpt->n_file; i++) {
+        s->files[i] = &s->ckpt->files[i];
+    }
+    qsort(s->files, (size_t)s->ckpt->n_file, sizeof *s->files, by_path);
+    return true;
 }
 
 static void summarise(summary *s)
@@ -108,7 +137,9 @@ static void append_model(whim_str *out, const summary *s)
         whim_str_printf(out, " %d", c->eos[i]);
     }
     whim_str_printf(out, "%s\n", c->n_eos == 0 ? " none" : "");
-    whim_str_printf(out, "declared type  %s\n", whim_dtype_get(c->dtype)->name);
+    if (declares_type(s)) {
+        whim_str_printf(out, "declared type  %s\n", whim_dtype_get(c->dtype)->name);
+    }
 }
 
 static void append_files(whim_str *out, const summary *s)
@@ -120,8 +151,8 @@ static void append_files(whim_str *out, const summary *s)
                         size);
     }
     for (int32_t i = 0; i < s->ckpt->n_file; i++) {
-        whim_format_bytes(size, sizeof size, s->ckpt->files[i].bytes);
-        whim_str_printf(out, "  %12s  %s\n", size, s->ckpt->files[i].path);
+        whim_format_bytes(size, sizeof size, s->files[i]->bytes);
+        whim_str_printf(out, "  %12s  %s\n", size, s->files[i]->path);
     }
     if (s->ckpt->n_tensor > 0) {
         whim_str_printf(out, "\n%lld tensors\n", (long long)s->ckpt->n_tensor);
@@ -179,18 +210,20 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
 
 /* --- JSON --------------------------------------------------------------------------------------- */
 
-static void json_config(whim_str *out, const whim_config *c)
+static void json_config(whim_str *out, const summary *s)
 {
+    const whim_config *c = s->config;
     whim_str_append(out, ",\"arch\":");
     json_text(out, c->arch);
     whim_str_printf(out,
                     ",\"n_layer\":%d,\"d_model\":%d,\"n_head\":%d,\"n_kv\":%d,\"d_head\":%d,"
                     "\"d_ff\":%d,\"n_vocab\":%d,\"max_ctx\":%lld,\"tied_head\":%s,"
-                    "\"attention_bias\":%s,\"mlp_bias\":%s,\"dtype\":\"%s\",\"eos\":[",
+                    "\"attention_bias\":%s,\"mlp_bias\":%s,\"dtype\":",
                     c->n_layer, c->d_model, c->n_head, c->n_kv, c->d_head, c->d_ff, c->n_vocab,
                     (long long)c->max_ctx, c->tied_head ? "true" : "false",
-                    c->attention_bias ? "true" : "false", c->mlp_bias ? "true" : "false",
-                    whim_dtype_get(c->dtype)->name);
+                    c->attention_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
+    whim_str_printf(out, declares_type(s) ? "\"%s\"" : "null", whim_dtype_get(c->dtype)->name);
+    whim_str_append(out, ",\"eos\":[");
     for (int32_t i = 0; i < c->n_eos; i++) {
         whim_str_printf(out, "%s%d", i == 0 ? "" : ",", c->eos[i]);
     }
@@ -210,8 +243,8 @@ static void json_files(whim_str *out, const summary *s)
     whim_str_append(out, ",\"files\":[");
     for (int32_t i = 0; i < s->ckpt->n_file; i++) {
         whim_str_append(out, i == 0 ? "{\"path\":" : ",{\"path\":");
-        json_text(out, s->ckpt->files[i].path);
-        whim_str_printf(out, ",\"bytes\":%lld}", (long long)s->ckpt->files[i].bytes);
+        json_text(out, s->files[i]->path);
+        whim_str_printf(out, ",\"bytes\":%lld}", (long long)s->files[i]->bytes);
     }
     whim_str_printf(out, "],\"n_tensor\":%lld,\"types\":{", (long long)s->ckpt->n_tensor);
     bool first = true;
@@ -252,7 +285,7 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     json_text(out, s->model);
     whim_str_printf(out, ",\"format\":\"%s\",\"n_param\":%lld", format_names[s->ckpt->format],
                     (long long)s->n_param);
-    json_config(out, s->config);
+    json_config(out, s);
     json_files(out, s);
     if (tensors) {
         json_tensors(out, s);
@@ -288,13 +321,17 @@ int cmd_inspect(const whim_options *options)
         s.refusal = refusal.text;
     }
     summarise(&s);
-    if (options->json) {
+    bool ok = sort_files(&s);
+    if (!ok) {
+        complain(EXIT_FAILED, "no memory for the list of files");
+    } else if (options->json) {
         append_json(&out, &s, options->tensors);
     } else {
         append_text(&out, &s, options->tensors);
     }
-    bool ok = print_out(&out);
+    ok = print_out(&out) && ok;
     whim_str_deinit(&out);
+    whim_free(s.files);
     whim_engine_close(s.engine);
     return ok ? EXIT_OK : EXIT_FAILED;
 }

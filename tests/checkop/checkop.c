@@ -67,12 +67,28 @@ typedef struct options {
     const char *op, *backend, *isa;
     uint64_t seed;
     int32_t repeat, only_case;
-    bool list, quick, bench;
+    bool list, quick, bench, help;
 } options;
 
 static const char usage[] =
     "usage: checkop [--op=NAME] [--backend=NAME] [--isa=LEVEL] [--seed=N] [--repeat=N] [--case=N]\n"
-    "               [--quick] [--list] [--bench]\n";
+    "               [--quick] [--list] [--bench] [--help]\n";
+
+static const char help[] =
+    "\nEvery op on every backend of this build and every level of this machine, against the "
+    "law.\n\n"
+    "  --op=NAME       this op only, or \"chain\": programs of ops that share buffers\n"
+    "  --backend=NAME  this backend only\n"
+    "  --isa=LEVEL     this instruction level only\n"
+    "  --seed=N        of all random cases (default: 1)\n"
+    "  --repeat=N      N times as many random cases (default: 1)\n"
+    "  --case=N        this case only, as a FAIL line names it\n"
+    "  --quick         fewer random cases, for emulators and sanitizers\n"
+    "  --list          say what would be run\n"
+    "  --bench         time the ops and test nothing\n"
+    "  --help          this text\n\n"
+    "One line for each (backend, level, op), FAIL lines with the options that repeat a case, and\n"
+    "RESULT at the end. Exit status: 0 all passed, 1 some failed or none ran, 2 wrong options.\n";
 
 static bool number_option(const char *arg, const char *name, uint64_t *out)
 {
@@ -109,6 +125,8 @@ static bool options_parse(options *o, int argc, char **argv)
             o->quick = true;
         } else if (strcmp(arg, "--bench") == 0) {
             o->bench = true;
+        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            o->help = true;
         } else {
             fprintf(stderr, "checkop: unknown option %s\n%s", arg, usage);
             return false;
@@ -291,6 +309,10 @@ int main(int argc, char **argv)
     options o;
     if (!options_parse(&o, argc, argv)) {
         return 2;
+    }
+    if (o.help) {
+        printf("%s%s", usage, help);
+        return 0;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("checkop: seed %" PRIu64 "\n", o.seed);

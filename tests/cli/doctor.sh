@@ -4,6 +4,9 @@
 
 run_it doctor --seconds 0.05
 expect "doctor" 0 out "cpu  " out "memory  " out "GB/s" out "GFLOP/s" out "backend" out "Q4_0" out "ready"
+expect "the ops are told" 0 out "  ops   " out "kernels"
+run_it doctor --help
+expect "its help tells a warning from a failure" 0 out "fails" out "warns"
 run_it doctor --seconds 0.05 --json
 expect "doctor --json" 0
 expect_python "its figures are sensible" "
@@ -13,7 +16,10 @@ assert 0.1 < r['read_gbs'] < 1e5 and 0.1 < r['peak_gflops'] < 1e6
 usable = [b for b in r['backends'] if b['usable']]
 assert usable and usable[0]['isa'] in usable[0]['levels'], usable
 assert {'F32', 'BF16', 'Q4_0', 'Q4_1', 'Q8_0', 'Q6_K'} <= set(usable[0]['weights']), usable
-assert 4 <= usable[0]['weights']['Q4_0'] <= 8"
+assert 4 <= usable[0]['weights']['Q4_0'] <= 8
+assert usable[0]['ops'] > 10 and len(usable[0]['compositions']) < usable[0]['ops'], usable
+assert all(b['compositions'] == ['add_rmsnorm', 'split_qkv_rmsnorm_rope']
+           for b in usable if b['name'] == 'guard'), usable"
 lowest=$(python3 -c 'import json, sys
 print([b for b in json.load(open(sys.argv[1]))["backends"] if b["usable"]][0]["levels"][0])' "$TEST_TMP/out")
 run_it doctor --seconds 0.05 --isa "$lowest"

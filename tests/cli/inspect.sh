@@ -26,8 +26,19 @@ assert r['n_vocab'] == g.get('vocab', r['n_vocab']) and r['n_layer'] == g.get('l
 assert r['n_tensor'] == len(r['tensors']) == sum(t['count'] for t in r['types'].values())
 assert r['n_param'] == sum(math.prod(t['shape']) for t in r['tensors'])
 assert sum(p['bytes'] for p in r['plan']['parts']) == r['plan']['total'] > 0, r['plan']
-assert {t['file'] for t in r['tensors']} <= {f['path'].split('/')[-1] for f in r['files']}"
+assert {t['file'] for t in r['tensors']} <= {f['path'].split('/')[-1] for f in r['files']}
+paths = [f['path'] for f in r['files']]
+assert paths == sorted(paths), paths
+assert (r['dtype'] is None) == (r['format'] == 'gguf'), (r['format'], r['dtype'])"
 done
+run_it inspect "$data/llama-f32"
+expect "a declared type is told" 0 out "declared type  F32"
+expect_python "files are listed by name" "
+names = [line.split('/')[-1] for line in text.splitlines() if line.endswith('.safetensors')]
+assert len(names) == 3 and names == sorted(names), names"
+run_it inspect "$data/llama-mixed-gguf/model.gguf"
+expect_python "GGUF files declare no type" "
+assert 'declared type' not in text and 'Q4_K' in text"
 run_it inspect "$data/llama-f32" --tensors
 expect "tensors are listed" 0 out "layers.2.mlp.down_proj.weight" out "72 x 100" out "model-00003-of-00003.safetensors"
 

@@ -26,7 +26,7 @@ typedef struct golden {
     bool f32;
     double gap, tolerance, tolerance_rms; /* tolerance_rms 0: not stated */
     double tolerance_q8, tolerance_q8_rms, close_row, close_rows_share;
-    double perplexity, perplexity_q8; /* default model only */
+    double perplexity; /* default model only */
     int32_t *text;
     int64_t n_text;
     golden_prompt prompts[GOLDEN_MAX_PROMPTS];

@@ -113,7 +113,6 @@ static bool fill_from_json(golden *g, const json_t *json)
     g->close_row = number(json, "close_row");
     g->close_rows_share = number(json, "close_rows_share");
     g->perplexity = number(json, "perplexity");
-    g->perplexity_q8 = number(json, "perplexity_q8");
     g->text = read_ids(json_object_get(json, "text"), NULL, &g->n_text);
     const json_t *prompts = json_object_get(json, "prompts");
     size_t n = json_array_size(prompts);

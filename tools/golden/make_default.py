@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden results of the default model, from transformers reading the same GGUF file.
 
-transformers dequantises all weights to F32. A second run imitates the engine's default arithmetic
-(int8 inputs in blocks of 32, K, V, queries and probabilities in BF16) to learn how far that may
-move a log-probability and the perplexity.
+transformers dequantises all weights to F32 (golden.json). exact.py takes the engine's own steps,
+int8 inputs included, along its own greedy ids, with a cache of F32 and of BF16 (golden.json in
+kv-f32/ and kv-bf16/).
 """
 
 import argparse
 import hashlib
-import json
 import math
 import os
 
@@ -16,12 +15,11 @@ import numpy as np
 import torch
 from gguf import GGUFReader
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AttentionInterface, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
-import blocks
+import exact
 import reference
-import tiny_gguf
 
 STEPS = 32
 CHAT = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -57,44 +55,16 @@ def tokenizer_of(path):
     return tok
 
 
-def bf16_attention(module, query, key, value, attention_mask, scaling, **_):
-    """Attention as with a BF16 cache: K, V, scaled queries and probabilities rounded to BF16."""
-    def narrow(x):
-        return x.to(torch.bfloat16).float()
-
-    group = query.shape[1] // key.shape[1]
-    key = narrow(key).repeat_interleave(group, dim=1)
-    value = narrow(value).repeat_interleave(group, dim=1)
-    scores = narrow(query * scaling) @ key.transpose(2, 3)
-    n, m = scores.shape[-2:]
-    hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1)
-    scores = scores.masked_fill(hidden, -math.inf)
-    p = torch.exp(scores - scores.amax(-1, keepdim=True))
-    out = narrow(p) @ value / p.sum(-1, keepdim=True)
-    return out.transpose(1, 2), None
-
-
-def quantised_linears(path):
-    """Names, as transformers has them, of the linears with block-quantised weights."""
-    out = ["lm_head"]       # tied to the Q8_0 embedding
-    for t in GGUFReader(path).tensors:
-        part = t.name.split(".")
-        if part[0] == "blk" and part[2] in tiny_gguf.LINEARS:
-            assert blocks.is_block_quantised(t.tensor_type)
-            out.append(f"model.layers.{part[1]}.{tiny_gguf.LINEARS[part[2]]}")
-    return out
-
-
-def load(path, attention):
+def load(path):
     return AutoModelForCausalLM.from_pretrained(
         os.path.dirname(path), gguf_file=os.path.basename(path), dtype=torch.float32,
-        attn_implementation=attention).eval()
+        attn_implementation="eager").eval()
 
 
 def top_two(rows):
     """Per row [id, logp, id, logp] of the two likeliest tokens."""
     order = np.argsort(-rows, axis=1)[:, :2]
-    return [[int(a), round(float(r[a]), 5), int(b), round(float(r[b]), 5)]
+    return [[int(a), round(float(r[a]), 7), int(b), round(float(r[b]), 7)]
             for r, (a, b) in zip(rows, order)]
 
 
@@ -104,46 +74,75 @@ def perplexity(rows, tokens):
     return math.exp(math.fsum(nll) / len(nll))
 
 
-def golden_prompt(model, narrow, tok, text):
+def plain_prompt(model, tok, text):
     tokens = tok.encode(text).ids
     greedy = reference.greedy_batch(model, [tokens], STEPS)[0][0].tolist()
     rows = reference.logprobs(model, tokens + greedy[:-1])[len(tokens) - 1:]
     assert rows.argmax(axis=1).tolist() == greedy
-    rows_q8 = reference.logprobs(narrow, tokens + greedy[:-1])[len(tokens) - 1:]
-    two = top_two(rows)
-    gap = max(abs(float(rows_q8[i][t]) - lp) for i, r in enumerate(two)
-              for t, lp in (r[:2], r[2:]))
-    agree = int((rows_q8.argmax(axis=1) == rows.argmax(axis=1)).sum())
-    print(f"{text!r} -> {tok.decode(greedy)!r}\n  gap {gap:.3f}, {agree}/{STEPS} steps agree")
-    return {"text": text, "tokens": tokens, "greedy": greedy, "top2": two, "gap": round(gap, 5)}
+    print(f"{text!r} -> {tok.decode(greedy)!r}", flush=True)
+    return {"text": text, "tokens": tokens, "greedy": greedy, "top2": top_two(rows)}
+
+
+def check_same_model(model, prompts):
+    """Without int8 inputs exact.py must agree with transformers."""
+    worst = 0.0
+    model.narrow = False
+    for p in prompts:
+        rows = model.logprobs(p["tokens"] + p["greedy"][:-1])[len(p["tokens"]) - 1:]
+        worst = max([worst] + [abs(rows[i][t] - lp) for i, two in enumerate(p["top2"])
+                               for t, lp in (two[:2], two[2:])])
+    model.narrow = True
+    print(f"exact.py in plain arithmetic: largest difference {worst:.2g}", flush=True)
+    assert worst < 1e-3
+
+
+def exact_golden(model, kv_type, prompts, text):
+    """The engine's own arithmetic with a cache of that type."""
+    model.kv_type = kv_type
+    out, differ = [], []
+    for p in prompts:
+        greedy, rows = model.greedy(p["tokens"], STEPS)
+        out.append({"tokens": p["tokens"], "greedy": greedy, "top2": top_two(rows)})
+        same = [a == b for a, b in zip(greedy, p["greedy"])] + [False]
+        if same.index(False) < STEPS:
+            two = p["top2"][same.index(False)]
+            differ.append(round(two[1] - two[3], 3))
+    margin = min(two[1] - two[3] for p in out for two in p["top2"])
+    ppl = perplexity(model.logprobs(text), text)
+    print(f"{kv_type}: perplexity {ppl:.4f}, smallest margin {margin:.2g}; leaves the plain ids at "
+          f"margins {differ}", flush=True)
+    return {"kv_type": kv_type, "perplexity": ppl, "min_margin": margin, "prompts": out}
+
+
+def write(folder, golden):
+    os.makedirs(folder, exist_ok=True)
+    reference.write_json(folder, golden)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="SmolLM2-135M-Instruct.Q4_1.gguf")
-    parser.add_argument("--out", required=True, help="the folder to write golden.json to")
+    parser.add_argument("--out", required=True, help="the folder to write to")
     args = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     tok = tokenizer_of(args.model)
-    AttentionInterface.register("golden_bf16", bf16_attention)
-    model, narrow = load(args.model, "eager"), load(args.model, "golden_bf16")
+    model = load(args.model)
     with open(args.model, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()
     with open(TEXT, encoding="utf-8") as f:
         text = tok.encode(f.read()).ids
-    with tiny_gguf.Int8Inputs(narrow, quantised_linears(args.model)):
-        prompts = [golden_prompt(model, narrow, tok, p) for p in PROMPTS]
-        rows, rows_q8 = reference.logprobs(model, text), reference.logprobs(narrow, text)
-    golden = {
-        "model": os.path.basename(args.model), "sha256": digest, "steps": STEPS,
-        "gap": max(p["gap"] for p in prompts),
-        "text": text, "perplexity": perplexity(rows, text),
-        "perplexity_q8": perplexity(rows_q8, text), "prompts": prompts,
-    }
-    print({k: golden[k] for k in ("sha256", "gap", "perplexity", "perplexity_q8")}, len(text))
-    os.makedirs(args.out, exist_ok=True)
-    reference.write_json(args.out, golden)
+    prompts = [plain_prompt(model, tok, p) for p in PROMPTS]
+    head = {"model": os.path.basename(args.model), "sha256": digest, "steps": STEPS}
+    plain = {**head, "text": text, "perplexity": perplexity(reference.logprobs(model, text), text),
+             "prompts": prompts}
+    print({k: plain[k] for k in ("sha256", "perplexity")}, len(text), flush=True)
+    write(args.out, plain)
+    model = exact.Model(args.model)
+    check_same_model(model, prompts)
+    for kv_type in ("f32", "bf16"):
+        write(os.path.join(args.out, "kv-" + kv_type),
+              {**head, **exact_golden(model, kv_type, prompts, text)})
 
 
 if __name__ == "__main__":

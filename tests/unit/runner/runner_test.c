@@ -242,7 +242,8 @@ static void the_callers_float_mode_changes_nothing(void **state)
     logits_of(&t, ids, 5, expected);
     uint64_t before = whim_float_env_enter();
 #if defined(__aarch64__)
-    const uint64_t odd_mode = UINT64_C(1) << 24 | UINT64_C(3) << 22; /* flush to zero, round to zero */
+    const uint64_t odd_mode = UINT64_C(1) << 24 | UINT64_C(3)
+                                                      << 22; /* flush to zero, round to zero */
 #else
     const uint64_t odd_mode = 0xff80 | 0x40; /* the same */
 #endif

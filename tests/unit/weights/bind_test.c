@@ -253,12 +253,9 @@ static void a_lost_file_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_differences_in_one_message),
-        cmocka_unit_test(vectors_must_be_floats),
-        cmocka_unit_test(many_differences_are_counted),
-        cmocka_unit_test(pairs_are_undone),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(a_lost_file_is_an_error),
+        cmocka_unit_test(all_differences_in_one_message), cmocka_unit_test(vectors_must_be_floats),
+        cmocka_unit_test(many_differences_are_counted),   cmocka_unit_test(pairs_are_undone),
+        cmocka_unit_test(threads_change_nothing),         cmocka_unit_test(a_lost_file_is_an_error),
     };
     return cmocka_run_group_tests_name("bind", tests, dir_setup, dir_teardown);
 }
