@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trie of added tokens and the search in it. */
+#include "text/added_tokens.h"
+
+#include "text/utf8.h"
+
+#include <string.h>
+
+static int32_t find_child(const whim_added_set *set, int32_t node, uint8_t byte)
+{
+    int32_t child = set->nodes[node].child;
+    while (child >= 0 && set->nodes[child].byte != byte) {
+        child = set->nodes[child].sibling;
+    }
+    return child;
+}
+
+whim_err whim_added_build(whim_added_set *set, whim_arena *arena, const whim_added_token *tokens,
+                          int32_t n)
+{
+    *set = (whim_added_set){.tokens = tokens, .n_token = n};
+    int64_t total = 1;
+    for (int32_t i = 0; i < n; i++) {
+        total += (int64_t)strlen(tokens[i].content);
+    }
+    set->nodes = whim_arena_alloc_array(arena, total, sizeof *set->nodes);
+    if (set->nodes == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    set->nodes[0] = (whim_added_node){.child = -1, .sibling = -1, .token = -1};
+    int32_t used = 1;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t node = 0;
+        const uint8_t *content = (const uint8_t *)tokens[i].content;
+        set->first[content[0]] = content[0] != 0;
+        for (; *content != 0; content++) {
+            int32_t child = find_child(set, node, *content);
+            if (child < 0) {
+                child = used++;
+                set->nodes[child] = (whim_added_node){
+                    .child = -1, .sibling = set->nodes[node].child, .token = -1, .byte = *content};
+                set->nodes[node].child = child;
+            }
+            node = child;
+        }
+        if (node != 0 && set->nodes[node].token < 0) {
+            set->nodes[node].token = i;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* The longest token at `at`, or NULL; its end in *end. */
+static const whim_added_token *longest(const whim_added_iter *iter, int64_t at, int64_t *end)
+{
+    const whim_added_set *set = iter->set;
+    const whim_added_token *best = NULL;
+    int32_t node = 0;
+    while (at < iter->n && (iter->mask == NULL || iter->mask[at] != 0)) {
+        node = find_child(set, node, (uint8_t)iter->text[at]);
+        if (node < 0) {
+            break;
+        }
+        at++;
+        if (set->nodes[node].token >= 0) {
+            best = &set->tokens[set->nodes[node].token];
+            *end = at;
+        }
+    }
+    return best;
+}
+
+static bool word_before(const whim_added_iter *iter, int64_t at)
+{
+    if (at == 0) {
+        return false;
+    }
+    int64_t begin = whim_utf8_before(iter->text, at);
+    return whim_char_is_word(whim_utf8_decode(iter->text + begin, (int32_t)(at - begin)));
+}
+
+static bool word_after(const whim_added_iter *iter, int64_t at)
+{
+    return at < iter->n &&
+           whim_char_is_word(whim_utf8_decode(iter->text + at, whim_utf8_len(iter->text[at])));
+}
+
+static void swallow_space(const whim_added_iter *iter, whim_added_match *match)
+{
+    while (match->token->lstrip && match->begin > iter->done) {
+        int64_t at = whim_utf8_before(iter->text, match->begin);
+        int32_t cp = whim_utf8_decode(iter->text + at, (int32_t)(match->begin - at));
+        if (!whim_char_is_space(cp)) {
+            break;
+        }
+        match->begin = at;
+    }
+    while (match->token->rstrip && match->end < iter->n) {
+        int32_t len = whim_utf8_len(iter->text[match->end]);
+        if (!whim_char_is_space(whim_utf8_decode(iter->text + match->end, len))) {
+            break;
+        }
+        match->end += len;
+    }
+}
+
+bool whim_added_next(whim_added_iter *iter, whim_added_match *match)
+{
+    while (iter->at < iter->n) {
+        int64_t at = iter->at;
+        if (!iter->set->first[(uint8_t)iter->text[at]]) {
+            iter->at++;
+            continue;
+        }
+        int64_t end = at;
+        const whim_added_token *token = longest(iter, at, &end);
+        if (token == NULL) {
+            iter->at++;
+            continue;
+        }
+        iter->at = end;
+        if (token->single_word && (word_before(iter, at) || word_after(iter, end))) {
+            continue;
+        }
+        *match = (whim_added_match){.token = token, .begin = at, .end = end};
+        swallow_space(iter, match);
+        iter->done = match->end;
+        iter->at = match->end;
+        return true;
+    }
+    return false;
+}

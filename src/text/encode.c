@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encoding: the text is cut at the added tokens found in trusted spans; each gap is normalised, cut
+ * at the added tokens that show only then, pre-tokenised and merged. */
+#include "text/tokenizer_impl.h"
+
+#include "base/alloc.h"
+#include "text/utf8.h"
+
+#include <string.h>
+
+enum {
+    TEXT_MAX = 1 << 28,  /* bytes of one text */
+    PIECE_MAX = 1 << 30, /* bytes of one piece of it: some normalisers make a text longer */
+};
+
+typedef struct encoder {
+    const whim_tokenizer *tok;
+    const char *text;
+    int64_t n;
+    char *mask; /* 1 for trusted bytes; NULL: all are, or none (see look) */
+    bool look;  /* some part is trusted */
+    whim_matcher *matcher;
+    whim_pieces pieces;
+    whim_bpe_scratch scratch;
+    whim_ids *out;
+    whim_diag *diag;
+} encoder;
+
+static whim_err encode_plain(encoder *e, const char *text, int64_t n, bool at_start)
+{
+    if (n == 0) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_pretokenize(&e->tok->pre, text, n, at_start, e->matcher, &e->pieces, e->diag));
+    for (int64_t i = 0; i < e->pieces.n; i++) {
+        whim_match range = e->pieces.ranges[i];
+        if (range.end - range.begin > PIECE_MAX) {
+            return whim_fail(e->diag, WHIM_ERR_INVALID,
+                             "a piece of the text has %lld bytes after normalising, expected at"
+                             " most %d",
+                             (long long)(range.end - range.begin), PIECE_MAX);
+        }
+        WHIM_TRY(whim_bpe_encode(&e->tok->bpe, e->pieces.text.text + range.begin,
+                                 range.end - range.begin, &e->scratch, e->out));
+    }
+    return WHIM_ERR_OK;
+}
+
+/* A normalised gap: cut at the tokens that are looked for there. */
+static whim_err encode_normalized(encoder *e, const char *text, int64_t n, const char *mask,
+                                  bool look, bool at_start)
+{
+    int64_t done = 0;
+    if (look && e->tok->normalized.n_token > 0) {
+        whim_added_iter iter = {.set = &e->tok->normalized, .text = text, .mask = mask, .n = n};
+        whim_added_match match;
+        while (whim_added_next(&iter, &match)) {
+            WHIM_TRY(encode_plain(e, text + done, match.begin - done, at_start && done == 0));
+            WHIM_TRY(whim_ids_append(e->out, match.token->id));
+            done = match.end;
+        }
+    }
+    return encode_plain(e, text + done, n - done, at_start && done == 0);
+}
+
+static whim_err encode_gap(encoder *e, int64_t begin, int64_t end)
+{
+    if (begin == end) {
+        return WHIM_ERR_OK;
+    }
+    const char *mask = e->mask != NULL ? e->mask + begin : NULL;
+    if (e->tok->normalizer.n_step == 0) {
+        return encode_normalized(e, e->text + begin, end - begin, mask, e->look, begin == 0);
+    }
+    bool keep_mask = mask != NULL && e->tok->normalized.n_token > 0;
+    whim_masked_text gap = {.has_mask = keep_mask};
+    whim_str_append_n(&gap.text, e->text + begin, end - begin);
+    if (keep_mask) {
+        whim_str_append_n(&gap.mask, mask, end - begin);
+    }
+    whim_err err = gap.text.failed || gap.mask.failed ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;
+    if (err == WHIM_ERR_OK) {
+        err = whim_normalize(&e->tok->normalizer, &gap, e->matcher, e->diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = encode_normalized(e, whim_str_text(&gap.text), gap.text.len,
+                                keep_mask ? whim_str_text(&gap.mask) : NULL, e->look, begin == 0);
+    }
+    whim_masked_text_deinit(&gap);
+    return err;
+}
+
+static whim_err encode_text(encoder *e)
+{
+    int64_t done = 0;
+    if (e->look && e->tok->raw.n_token > 0) {
+        whim_added_iter iter = {.set = &e->tok->raw, .text = e->text, .mask = e->mask, .n = e->n};
+        whim_added_match match;
+        while (whim_added_next(&iter, &match)) {
+            WHIM_TRY(encode_gap(e, done, match.begin));
+            WHIM_TRY(whim_ids_append(e->out, match.token->id));
+            done = match.end;
+        }
+    }
+    return encode_gap(e, done, e->n);
+}
+
+/* The spans as a mask. Two trusted spans side by side are one. */
+static whim_err read_spans(encoder *e, const whim_encode_opts *opts)
+{
+    e->look = opts->parse_special;
+    if (opts->spans == NULL) {
+        return WHIM_ERR_OK;
+    }
+    int64_t at = 0;
+    bool all = true;
+    e->look = false;
+    for (int64_t i = 0; i < opts->n_span; i++) {
+        const whim_text_span *span = &opts->spans[i];
+        if (span->begin != at || span->end < span->begin || span->end > e->n) {
+            return whim_fail(e->diag, WHIM_ERR_INVALID,
+                             "span %lld is [%lld, %lld), expected one from %lld on within %lld"
+                             " bytes",
+                             (long long)i, (long long)span->begin, (long long)span->end,
+                             (long long)at, (long long)e->n);
+        }
+        at = span->end;
+        e->look |= span->trusted && span->end > span->begin;
+        all &= span->trusted || span->end == span->begin;
+    }
+    if (at != e->n) {
+        return whim_fail(e->diag, WHIM_ERR_INVALID, "the spans cover %lld of %lld bytes",
+                         (long long)at, (long long)e->n);
+    }
+    if (all || !e->look) {
+        return WHIM_ERR_OK;
+    }
+    e->mask = whim_alloc(e->n);
+    if (e->mask == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < opts->n_span; i++) {
+        const whim_text_span *span = &opts->spans[i];
+        memset(e->mask + span->begin, span->trusted, (size_t)(span->end - span->begin));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err put_affix(const whim_affix *affix, bool wanted, whim_ids *out)
+{
+    for (int32_t i = 0; i < affix->n && wanted; i++) {
+        WHIM_TRY(whim_ids_append(out, affix->ids[i]));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err run(encoder *e, const whim_encode_opts *opts)
+{
+    WHIM_TRY(read_spans(e, opts));
+    WHIM_TRY(whim_matcher_create(&e->matcher));
+    WHIM_TRY(put_affix(&e->tok->prefix, opts->add_special, e->out));
+    WHIM_TRY(encode_text(e));
+    return put_affix(&e->tok->suffix, opts->add_special, e->out);
+}
+
+whim_err whim_tokenizer_encode(const whim_tokenizer *tok, const char *text, int64_t n,
+                               const whim_encode_opts *opts, whim_ids *out, whim_diag *diag)
+{
+    if (n > TEXT_MAX) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "the text has %lld bytes, expected at most %d",
+                         (long long)n, TEXT_MAX);
+    }
+    int64_t bad = whim_utf8_valid_prefix(text, n);
+    if (bad != n) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "the text is not valid UTF-8 at byte %lld (0x%02x)", (long long)bad,
+                         (uint8_t)text[bad]);
+    }
+    encoder e = {.tok = tok, .text = text, .n = n, .out = out, .diag = diag};
+    int64_t had = out->n;
+    whim_err err = run(&e, opts);
+    if (err == WHIM_ERR_NO_MEMORY) {
+        whim_fail(diag, err, "no memory to tokenise %lld bytes of text", (long long)n);
+    }
+    if (err != WHIM_ERR_OK) {
+        out->n = had; /* all or nothing */
+    }
+    whim_matcher_free(e.matcher);
+    whim_pieces_deinit(&e.pieces);
+    whim_bpe_scratch_deinit(&e.scratch);
+    whim_free(e.mask);
+    return err;
+}

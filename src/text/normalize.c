@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a normaliser. */
+#include "text/normalize.h"
+
+#include "text/utf8.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+void whim_masked_text_deinit(whim_masked_text *text)
+{
+    whim_str_deinit(&text->text);
+    whim_str_deinit(&text->mask);
+}
+
+void whim_masked_append(whim_masked_text *to, const char *bytes, int64_t n, char trusted)
+{
+    static const char ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const char zeros[16];
+    whim_str_append_n(&to->text, bytes, n);
+    while (to->has_mask && n > 0) {
+        int64_t take = n < 16 ? n : 16;
+        whim_str_append_n(&to->mask, trusted ? ones : zeros, take);
+        n -= take;
+    }
+}
+
+void whim_normalizer_deinit(whim_normalizer *normalizer)
+{
+    for (int32_t i = 0; i < normalizer->n_step; i++) {
+        whim_regex_free(normalizer->steps[i].regex);
+    }
+    normalizer->n_step = 0;
+}
+
+static void copy(const whim_masked_text *in, int64_t begin, int64_t end, whim_masked_text *out)
+{
+    whim_str_append_n(&out->text, whim_str_text(&in->text) + begin, end - begin);
+    if (in->has_mask) {
+        whim_str_append_n(&out->mask, whim_str_text(&in->mask) + begin, end - begin);
+    }
+}
+
+/* The next match of a REPLACE step. Matches of nothing are passed over. */
+static whim_err next_match(const whim_normal_step *step, const whim_str *text, int64_t from,
+                           whim_matcher *matcher, bool *found, whim_match *match, whim_diag *diag)
+{
+    if (step->regex == NULL) {
+        size_t n = strlen(step->pattern);
+        const char *at = memmem(text->text + from, (size_t)(text->len - from), step->pattern, n);
+        *found = at != NULL && n > 0;
+        if (*found) {
+            *match = (whim_match){at - text->text, at - text->text + (int64_t)n};
+        }
+        return WHIM_ERR_OK;
+    }
+    while (from <= text->len) {
+        WHIM_TRY(
+            whim_regex_find(step->regex, matcher, text->text, text->len, from, found, match, diag));
+        if (!*found || match->end > match->begin || match->begin >= text->len) {
+            break;
+        }
+        from = match->begin + whim_utf8_len(text->text[match->begin]);
+    }
+    *found = *found && match->end > match->begin;
+    return WHIM_ERR_OK;
+}
+
+static whim_err replace(const whim_normal_step *step, const whim_masked_text *in,
+                        whim_masked_text *out, whim_matcher *matcher, whim_diag *diag)
+{
+    int64_t n_content = (int64_t)strlen(step->content);
+    int64_t at = 0;
+    for (;;) {
+        bool found;
+        whim_match match;
+        WHIM_TRY(next_match(step, &in->text, at, matcher, &found, &match, diag));
+        if (!found) {
+            break;
+        }
+        copy(in, at, match.begin, out);
+        char trusted = in->has_mask && memchr(in->mask.text + match.begin, 0,
+                                              (size_t)(match.end - match.begin)) == NULL;
+        whim_masked_append(out, step->content, n_content, trusted);
+        at = match.end;
+    }
+    copy(in, at, in->text.len, out);
+    return WHIM_ERR_OK;
+}
+
+static void lowercase(const whim_masked_text *in, whim_masked_text *out)
+{
+    const whim_str *text = &in->text;
+    for (int64_t at = 0; at < text->len;) {
+        int32_t len = whim_utf8_len(text->text[at]);
+        int32_t cp = whim_utf8_decode(text->text + at, len);
+        char trusted = in->has_mask ? in->mask.text[at] : 0;
+        char bytes[4];
+        if (cp == 0x130) { /* the one letter whose lower case is two characters */
+            whim_masked_append(out, "i\xCC\x87", 3, trusted);
+        } else {
+            int32_t n = whim_utf8_encode(utf8proc_tolower(cp), bytes);
+            whim_masked_append(out, bytes, n, trusted);
+        }
+        at += len;
+    }
+}
+
+static void strip(const whim_normal_step *step, const whim_masked_text *in, whim_masked_text *out)
+{
+    const char *text = in->text.text;
+    int64_t begin = 0, end = in->text.len;
+    while (step->left && begin < end) {
+        int32_t len = whim_utf8_len(text[begin]);
+        if (!whim_char_is_space(whim_utf8_decode(text + begin, len))) {
+            break;
+        }
+        begin += len;
+    }
+    while (step->right && end > begin) {
+        int64_t at = whim_utf8_before(text, end);
+        if (!whim_char_is_space(whim_utf8_decode(text + at, (int32_t)(end - at)))) {
+            break;
+        }
+        end = at;
+    }
+    copy(in, begin, end, out);
+}
+
+static whim_err run_step(const whim_normal_step *step, const whim_masked_text *in,
+                         whim_masked_text *out, whim_matcher *matcher, whim_diag *diag)
+{
+    switch (step->kind) {
+    case WHIM_NORMAL_PREPEND:
+        whim_masked_append(out, step->content, (int64_t)strlen(step->content), 1);
+        copy(in, 0, in->text.len, out);
+        return WHIM_ERR_OK;
+    case WHIM_NORMAL_REPLACE:
+        return replace(step, in, out, matcher, diag);
+    case WHIM_NORMAL_LOWERCASE:
+        lowercase(in, out);
+        return WHIM_ERR_OK;
+    case WHIM_NORMAL_STRIP:
+        strip(step, in, out);
+        return WHIM_ERR_OK;
+    default:
+        return whim_unicode_form(step->kind, in, out);
+    }
+}
+
+whim_err whim_normalize(const whim_normalizer *normalizer, whim_masked_text *text,
+                        whim_matcher *matcher, whim_diag *diag)
+{
+    for (int32_t i = 0; i < normalizer->n_step && text->text.len > 0; i++) {
+        whim_masked_text out = {.has_mask = text->has_mask};
+        whim_err err = run_step(&normalizer->steps[i], text, &out, matcher, diag);
+        if (err == WHIM_ERR_OK && (out.text.failed || out.mask.failed)) {
+            err = WHIM_ERR_NO_MEMORY;
+        }
+        if (err != WHIM_ERR_OK) {
+            whim_masked_text_deinit(&out);
+            return err;
+        }
+        whim_masked_text_deinit(text);
+        *text = out;
+    }
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a tokenizer is made of, for the loaders that fill it and the calls that use it. Whatever
+ * the file it came from, a text goes through the same steps: added tokens, normaliser, added tokens
+ * that are looked for in normalised text, pre-tokeniser, merges, post-processor. */
+#ifndef WHIM_TEXT_TOKENIZER_IMPL_H
+#define WHIM_TEXT_TOKENIZER_IMPL_H
+
+#include "base/json.h"
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/json_scan.h"
+#include "text/normalize.h"
+#include "text/pretokenize.h"
+#include "text/tokenizer.h"
+
+enum {
+    WHIM_AFFIX_MAX = 8,
+    WHIM_TEMPLATE_MAX = 32,
+    WHIM_STOP_MAX = 32,
+};
+
+typedef struct whim_named_template {
+    const char *name;
+    const char *text;
+} whim_named_template;
+
+/* Ids that the post-processor puts around the text. */
+typedef struct whim_affix {
+    int32_t ids[WHIM_AFFIX_MAX];
+    int32_t n;
+} whim_affix;
+
+struct whim_tokenizer {
+    whim_arena arena;
+    whim_vocab vocab;
+    whim_bpe bpe;
+    whim_normalizer normalizer;
+    whim_pretokenizer pre;
+    whim_added_set raw;        /* added tokens looked for in the text as it is */
+    whim_added_set normalized; /* and in the normalised text */
+    whim_affix prefix, suffix;
+    bool drop_first_space; /* the decoder drops one space at the start */
+    whim_named_template templates[WHIM_TEMPLATE_MAX];
+    int32_t n_template;
+    const char *bos, *eos; /* texts, "" when absent */
+    int32_t stop[WHIM_STOP_MAX];
+    int32_t n_stop;
+};
+
+/* Fill a zeroed tokenizer from the text of a tokenizer.json. `path` is for messages. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_from_json(whim_tokenizer *tok, const char *text, int64_t n,
+                                                  const char *path, whim_diag *diag);
+
+/* Its parts (tokenizer_json_*.c); a value may be NULL. The large parts are read from the text. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_json_normalizer(whim_tokenizer *tok, const whim_json *value,
+                                                        const char *path, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_tokenizer_json_pre(whim_tokenizer *tok, const whim_json *value,
+                                                 const char *path, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_tokenizer_json_model(whim_tokenizer *tok, const whim_json *model,
+                                                   const whim_json *added, const char *text,
+                                                   const whim_json_cut *cut, const char *path,
+                                                   whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_tokenizer_json_post(whim_tokenizer *tok, const whim_json *value,
+                                                  const char *path, whim_diag *diag);
+
+/* Build `raw` and `normalized` from the array "added_tokens", whose ids are in the vocabulary. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_json_added(whim_tokenizer *tok, const whim_json *added,
+                                                   const char *path, whim_diag *diag);
+
+/* Add what a tokenizer_config.json says: templates, bos, eos. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_config_json(whim_tokenizer *tok, const char *text,
+                                                    int64_t n, const char *path, whim_diag *diag);
+
+/* Fill a zeroed tokenizer from the metadata of a GGUF file. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf,
+                                                  whim_diag *diag);
+
+/* Set up normaliser and pre-tokeniser by the name a GGUF file gives them (pre_names.c). */
+WHIM_MUST_CHECK whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n,
+                                                const char *path, whim_diag *diag);
+
+/* Append a SPLIT step; the diag says what is wrong with the pattern only. */
+WHIM_MUST_CHECK whim_err whim_pre_add_regex(whim_pretokenizer *pre, const char *pattern,
+                                            whim_split_behavior behavior, bool invert,
+                                            whim_diag *diag);
+
+/* Append a step of another kind. FULL with a message when there is no room. */
+WHIM_MUST_CHECK whim_err whim_pre_add(whim_pretokenizer *pre, whim_pre_step step, whim_diag *diag);
+
+/* Keep a template under a name; a later one of the same name replaces the earlier. */
+WHIM_MUST_CHECK whim_err whim_tokenizer_keep_template(whim_tokenizer *tok, const char *name,
+                                                      int64_t n_name, const char *text, int64_t n,
+                                                      const char *path, whim_diag *diag);
+
+/* Note an id that ends generation; -1, unknown and known ids are passed over. */
+void whim_tokenizer_add_stop(whim_tokenizer *tok, int32_t id);
+
+/* The split that byte-level files use when they name no other. */
+extern const char whim_pre_gpt2[];
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tokenizer.json: the top level, the post-processor and the decoder. */
+#include "text/tokenizer_impl.h"
+
+#include <string.h>
+
+static const whim_json_limits limits = {.max_bytes = 64 << 20, .max_depth = 32};
+
+static whim_err put_affix_id(whim_affix *affix, const whim_json_scope *scope, int64_t id)
+{
+    if (affix->n == WHIM_AFFIX_MAX) {
+        return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%ssingle\" adds more than %d tokens", scope->path, scope->prefix,
+                         WHIM_AFFIX_MAX);
+    }
+    affix->ids[affix->n++] = (int32_t)id;
+    return WHIM_ERR_OK;
+}
+
+/* The ids of one special token of a template, looked up in "special_tokens". */
+static whim_err put_template_token(whim_tokenizer *tok, const whim_json_scope *scope,
+                                   const char *name, whim_affix *affix)
+{
+    const whim_json *table = NULL, *entry = NULL, *ids = NULL;
+    WHIM_TRY(whim_json_get_object(scope, "special_tokens", &table));
+    whim_json_scope names = {table, scope->path, "post_processor.special_tokens.", scope->diag};
+    if (table != NULL) {
+        WHIM_TRY(whim_json_get_object(&names, name, &entry));
+    }
+    whim_json_scope inner = {entry, scope->path, "post_processor.special_tokens.", scope->diag};
+    if (entry != NULL) {
+        WHIM_TRY(whim_json_get_array(&inner, "ids", &ids));
+    }
+    if (ids == NULL) {
+        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"post_processor.special_tokens\" has no ids for \"%s\"", scope->path,
+                         name);
+    }
+    for (int64_t i = 0; i < whim_json_size(ids); i++) {
+        int64_t id;
+        if (!whim_json_as_int(whim_json_at(ids, i), &id) || id < 0 || id >= tok->vocab.count) {
+            return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"post_processor.special_tokens\": the ids of \"%s\" are not ids"
+                             " of the vocabulary",
+                             scope->path, name);
+        }
+        WHIM_TRY(put_affix_id(affix, scope, id));
+    }
+    return WHIM_ERR_OK;
+}
+
+/* "single" is a list of special tokens around one {"Sequence": {"id": "A"}}. */
+static whim_err read_template(whim_tokenizer *tok, const whim_json_scope *scope)
+{
+    const whim_json *single = NULL;
+    WHIM_TRY(whim_json_require(scope, "single"));
+    WHIM_TRY(whim_json_get_array(scope, "single", &single));
+    whim_affix prefix = {0}, suffix = {0};
+    bool seen = false;
+    for (int64_t i = 0; i < whim_json_size(single); i++) {
+        const whim_json *item = whim_json_at(single, i);
+        whim_json_scope at = {item, scope->path, "post_processor.single.", scope->diag};
+        const whim_json *token = NULL;
+        const char *name = NULL;
+        if (whim_json_is_object(item) && whim_json_has(&at, "Sequence") && !seen) {
+            seen = true;
+            continue;
+        }
+        if (whim_json_is_object(item)) {
+            WHIM_TRY(whim_json_get_object(&at, "SpecialToken", &token));
+        }
+        if (token != NULL) {
+            at.obj = token;
+            at.prefix = "post_processor.single.SpecialToken.";
+            WHIM_TRY(whim_json_get_string(&at, "id", &name));
+        }
+        if (name == NULL) {
+            return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"post_processor.single\": part %lld is neither the one sequence"
+                             " nor a special token",
+                             scope->path, (long long)i);
+        }
+        WHIM_TRY(put_template_token(tok, scope, name, seen ? &suffix : &prefix));
+    }
+    if (!seen) {
+        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"post_processor.single\" has no sequence", scope->path);
+    }
+    /* A later processor of a sequence wraps what the earlier ones made. */
+    for (int32_t i = 0; i < tok->prefix.n; i++) {
+        WHIM_TRY(put_affix_id(&prefix, scope, tok->prefix.ids[i]));
+    }
+    tok->prefix = prefix;
+    for (int32_t i = 0; i < suffix.n; i++) {
+        WHIM_TRY(put_affix_id(&tok->suffix, scope, suffix.ids[i]));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err read_post(whim_tokenizer *tok, const whim_json *value, const char *path,
+                          int32_t depth, whim_diag *diag)
+{
+    whim_json_scope scope = {value, path, "post_processor.", diag};
+    const char *type = NULL;
+    WHIM_TRY(whim_json_require(&scope, "type"));
+    WHIM_TRY(whim_json_get_string(&scope, "type", &type));
+    if (strcmp(type, "ByteLevel") == 0) {
+        return WHIM_ERR_OK; /* it only moves offsets */
+    }
+    if (strcmp(type, "TemplateProcessing") == 0) {
+        return read_template(tok, &scope);
+    }
+    if (strcmp(type, "Sequence") == 0 && depth < 4) {
+        const whim_json *list = NULL;
+        WHIM_TRY(whim_json_require(&scope, "processors"));
+        WHIM_TRY(whim_json_get_array(&scope, "processors", &list));
+        for (int64_t i = 0; i < whim_json_size(list); i++) {
+            WHIM_TRY(read_post(tok, whim_json_at(list, i), path, depth + 1, diag));
+        }
+        return WHIM_ERR_OK;
+    }
+    return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"post_processor.type\" is \"%s\", expected ByteLevel,"
+                     " TemplateProcessing or Sequence",
+                     path, type);
+}
+
+whim_err whim_tokenizer_json_post(whim_tokenizer *tok, const whim_json *value, const char *path,
+                                  whim_diag *diag)
+{
+    return value != NULL ? read_post(tok, value, path, 0, diag) : WHIM_ERR_OK;
+}
+
+typedef struct decoding {
+    whim_decoder how;
+    bool byte_tokens;
+    bool drop_first_space;
+} decoding;
+
+static whim_err read_metaspace(const whim_json_scope *scope, decoding *d)
+{
+    const char *scheme = "always", *mark = "\xE2\x96\x81";
+    bool prefix = true;
+    WHIM_TRY(whim_json_get_string(scope, "prepend_scheme", &scheme));
+    WHIM_TRY(whim_json_get_bool(scope, "add_prefix_space", &prefix));
+    WHIM_TRY(whim_json_get_string(scope, "replacement", &mark));
+    d->how = WHIM_DECODER_SPACE_MARK;
+    d->drop_first_space = prefix && strcmp(scheme, "never") != 0;
+    return WHIM_ERR_OK;
+}
+
+static whim_err read_decoder(const whim_json *value, const char *path, int32_t depth, decoding *d,
+                             whim_diag *diag)
+{
+    whim_json_scope scope = {value, path, "decoder.", diag};
+    const char *type = NULL;
+    WHIM_TRY(whim_json_require(&scope, "type"));
+    WHIM_TRY(whim_json_get_string(&scope, "type", &type));
+    if (strcmp(type, "ByteLevel") == 0) {
+        d->how = WHIM_DECODER_BYTE_LEVEL;
+    } else if (strcmp(type, "ByteFallback") == 0) {
+        d->byte_tokens = true;
+    } else if (strcmp(type, "Metaspace") == 0) {
+        return read_metaspace(&scope, d);
+    } else if (strcmp(type, "Replace") == 0) {
+        d->how = WHIM_DECODER_SPACE_MARK;
+        const whim_json *pattern = NULL;
+        const char *from = "", *to = "";
+        WHIM_TRY(whim_json_get_object(&scope, "pattern", &pattern));
+        WHIM_TRY(whim_json_get_string(&scope, "content", &to));
+        whim_json_scope inner = {pattern, path, "decoder.pattern.", diag};
+        if (pattern != NULL) {
+            WHIM_TRY(whim_json_get_string(&inner, "String", &from));
+        }
+        if (strcmp(from, "\xE2\x96\x81") != 0 || strcmp(to, " ") != 0) {
+            return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"decoder\": Replace of \"%s\" by \"%s\", expected U+2581 by a"
+                             " space",
+                             path, from, to);
+        }
+    } else if (strcmp(type, "Strip") == 0) {
+        int64_t start = 0, stop = 0;
+        WHIM_TRY(whim_json_get_int(&scope, "start", 0, 1, &start));
+        WHIM_TRY(whim_json_get_int(&scope, "stop", 0, 0, &stop));
+        d->drop_first_space = start == 1;
+    } else if (strcmp(type, "Sequence") == 0 && depth < 4) {
+        const whim_json *list = NULL;
+        WHIM_TRY(whim_json_require(&scope, "decoders"));
+        WHIM_TRY(whim_json_get_array(&scope, "decoders", &list));
+        for (int64_t i = 0; i < whim_json_size(list); i++) {
+            WHIM_TRY(read_decoder(whim_json_at(list, i), path, depth + 1, d, diag));
+        }
+    } else if (strcmp(type, "Fuse") != 0) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"decoder.type\" is \"%s\", expected ByteLevel, Metaspace, Replace,"
+                         " ByteFallback, Fuse, Strip or Sequence",
+                         path, type);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err read_all(whim_tokenizer *tok, const whim_json *json, const char *text,
+                         const whim_json_cut *cut, const char *path, whim_diag *diag)
+{
+    whim_json_scope top = {json, path, "", diag};
+    const whim_json *model = NULL, *added = NULL, *value = NULL;
+    WHIM_TRY(whim_json_require(&top, "model"));
+    WHIM_TRY(whim_json_get_object(&top, "model", &model));
+    WHIM_TRY(whim_json_get_array(&top, "added_tokens", &added));
+    WHIM_TRY(whim_tokenizer_json_model(tok, model, added, text, cut, path, diag));
+    WHIM_TRY(whim_json_get_object(&top, "normalizer", &value));
+    WHIM_TRY(whim_tokenizer_json_normalizer(tok, value, path, diag));
+    value = NULL;
+    WHIM_TRY(whim_json_get_object(&top, "pre_tokenizer", &value));
+    WHIM_TRY(whim_tokenizer_json_pre(tok, value, path, diag));
+    value = NULL;
+    WHIM_TRY(whim_json_get_object(&top, "post_processor", &value));
+    WHIM_TRY(whim_tokenizer_json_post(tok, value, path, diag));
+    value = NULL;
+    WHIM_TRY(whim_json_get_object(&top, "decoder", &value));
+    decoding d = {.how = WHIM_DECODER_RAW};
+    if (value != NULL) {
+        WHIM_TRY(read_decoder(value, path, 0, &d, diag));
+    }
+    tok->drop_first_space = d.drop_first_space;
+    WHIM_TRY(whim_vocab_decode(&tok->vocab, &tok->arena, d.how, d.byte_tokens));
+    /* Without a pre-tokeniser the whole text is one piece: where that is safe, cut it at spaces. */
+    tok->bpe.cut_at_marks = tok->pre.n_step == 0 && !tok->bpe.ignore_merges &&
+                            whim_tokenizer_find(tok, "\xE2\x96\x81") >= 0 &&
+                            whim_bpe_can_cut_at_marks(&tok->vocab);
+    return added != NULL ? whim_tokenizer_json_added(tok, added, path, diag) : WHIM_ERR_OK;
+}
+
+whim_err whim_tokenizer_from_json(whim_tokenizer *tok, const char *text, int64_t n,
+                                  const char *path, whim_diag *diag)
+{
+    whim_json_cut cut = {0};
+    whim_json *json = NULL;
+    whim_err err = whim_json_cut_model(text, n, path, &cut, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_json_parse(&json, whim_str_text(&cut.rest), cut.rest.len, limits, path, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = read_all(tok, json, text, &cut, path, diag);
+    }
+    whim_json_free(json);
+    whim_str_deinit(&cut.rest);
+    return err;
+}

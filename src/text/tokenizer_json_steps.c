@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tokenizer.json: normaliser and pre-tokeniser. */
+#include "text/tokenizer_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SPACE_MARK "\xE2\x96\x81"
+
+enum { DEPTH_MAX = 4 };
+
+/* The type of a component, which must be an object. */
+static whim_err read_type(const whim_json_scope *scope, const char *what, const char **type)
+{
+    if (!whim_json_is_object(scope->obj)) {
+        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
+                         "%s: a part of \"%s\" is %s, expected an"
+                         " object",
+                         scope->path, what, whim_json_kind(scope->obj));
+    }
+    WHIM_TRY(whim_json_require(scope, "type"));
+    return whim_json_get_string(scope, "type", type);
+}
+
+/* {"Regex": "..."} or {"String": "..."}; a bare string is a String. */
+static whim_err read_pattern(const whim_json_scope *scope, whim_regex **regex, const char **literal)
+{
+    const whim_json *value = whim_json_get(scope, "pattern");
+    const char *text = NULL;
+    if (whim_json_as_string(value, literal)) {
+        return WHIM_ERR_OK;
+    }
+    if (whim_json_is_object(value)) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%spattern.", scope->prefix);
+        whim_json_scope inner = {value, scope->path, prefix, scope->diag};
+        WHIM_TRY(whim_json_get_string(&inner, "String", literal));
+        WHIM_TRY(whim_json_get_string(&inner, "Regex", &text));
+    }
+    if (text != NULL) {
+        whim_err err = whim_regex_compile(text, regex, scope->diag);
+        if (err != WHIM_ERR_OK && err != WHIM_ERR_NO_MEMORY) {
+            whim_diag_prefix(scope->diag, "%s: \"%spattern.Regex\": ", scope->path, scope->prefix);
+        }
+        return err;
+    }
+    if (*literal == NULL) {
+        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"%spattern\" has neither \"Regex\" nor \"String\"", scope->path,
+                         scope->prefix);
+    }
+    return WHIM_ERR_OK;
+}
+
+static const char *keep(whim_tokenizer *tok, const char *text)
+{
+    return whim_arena_strndup(&tok->arena, text, (int64_t)strlen(text));
+}
+
+static whim_err read_replace(whim_tokenizer *tok, const whim_json_scope *scope,
+                             whim_normal_step *step)
+{
+    const char *literal = NULL, *content = NULL;
+    step->kind = WHIM_NORMAL_REPLACE;
+    WHIM_TRY(whim_json_require(scope, "content"));
+    WHIM_TRY(whim_json_get_string(scope, "content", &content));
+    step->content = keep(tok, content);
+    WHIM_TRY(read_pattern(scope, &step->regex, &literal));
+    step->pattern = literal != NULL ? keep(tok, literal) : NULL;
+    return step->content != NULL && (literal == NULL || step->pattern != NULL) ? WHIM_ERR_OK
+                                                                               : WHIM_ERR_NO_MEMORY;
+}
+
+static whim_err read_normal_step(whim_tokenizer *tok, const whim_json_scope *scope,
+                                 const char *type, whim_normal_step *step)
+{
+    static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(type, forms[i]) == 0) {
+            step->kind = (whim_normal_kind)i;
+            return WHIM_ERR_OK;
+        }
+    }
+    if (strcmp(type, "Prepend") == 0) {
+        const char *content = "";
+        step->kind = WHIM_NORMAL_PREPEND;
+        WHIM_TRY(whim_json_get_string(scope, "prepend", &content));
+        step->content = keep(tok, content);
+        return step->content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+    }
+    if (strcmp(type, "Replace") == 0) {
+        return read_replace(tok, scope, step);
+    }
+    if (strcmp(type, "Lowercase") == 0) {
+        step->kind = WHIM_NORMAL_LOWERCASE;
+        return WHIM_ERR_OK;
+    }
+    if (strcmp(type, "Strip") == 0) {
+        step->kind = WHIM_NORMAL_STRIP;
+        step->left = step->right = true;
+        WHIM_TRY(whim_json_get_bool(scope, "strip_left", &step->left));
+        return whim_json_get_bool(scope, "strip_right", &step->right);
+    }
+    return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"normalizer.type\" is \"%s\", expected NFC, NFD, NFKC, NFKD, Prepend,"
+                     " Replace, Lowercase, Strip or Sequence",
+                     scope->path, type);
+}
+
+static whim_err read_normalizer(whim_tokenizer *tok, const whim_json *value, const char *path,
+                                int32_t depth, whim_diag *diag)
+{
+    whim_json_scope scope = {value, path, "normalizer.", diag};
+    const char *type = NULL;
+    WHIM_TRY(read_type(&scope, "normalizer", &type));
+    if (strcmp(type, "Sequence") == 0 && depth < DEPTH_MAX) {
+        const whim_json *list = NULL;
+        WHIM_TRY(whim_json_require(&scope, "normalizers"));
+        WHIM_TRY(whim_json_get_array(&scope, "normalizers", &list));
+        for (int64_t i = 0; i < whim_json_size(list); i++) {
+            WHIM_TRY(read_normalizer(tok, whim_json_at(list, i), path, depth + 1, diag));
+        }
+        return WHIM_ERR_OK;
+    }
+    if (tok->normalizer.n_step == WHIM_NORMAL_STEPS) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "%s: \"normalizer\" has more than %d steps",
+                         path, WHIM_NORMAL_STEPS);
+    }
+    /* The step counts at once, so that what it compiled is freed with the rest. */
+    whim_normal_step *step = &tok->normalizer.steps[tok->normalizer.n_step++];
+    return read_normal_step(tok, &scope, type, step);
+}
+
+whim_err whim_tokenizer_json_normalizer(whim_tokenizer *tok, const whim_json *value,
+                                        const char *path, whim_diag *diag)
+{
+    return value != NULL ? read_normalizer(tok, value, path, 0, diag) : WHIM_ERR_OK;
+}
+
+static whim_err read_behavior(const whim_json_scope *scope, whim_split_behavior *out)
+{
+    static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const char *name = "Isolated";
+    WHIM_TRY(whim_json_get_string(scope, "behavior", &name));
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (whim_split_behavior)i;
+            return WHIM_ERR_OK;
+        }
+    }
+    return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"%sbehavior\" is \"%s\", expected Isolated, Removed, MergedWithPrevious,"
+                     " MergedWithNext or Contiguous",
+                     scope->path, scope->prefix, name);
+}
+
+static whim_err read_split(whim_tokenizer *tok, const whim_json_scope *scope)
+{
+    whim_pre_step step = {.kind = WHIM_PRE_SPLIT};
+    const char *literal = NULL;
+    WHIM_TRY(read_behavior(scope, &step.behavior));
+    WHIM_TRY(whim_json_get_bool(scope, "invert", &step.invert));
+    WHIM_TRY(read_pattern(scope, &step.regex, &literal));
+    if (literal != NULL) {
+        step.content = keep(tok, literal);
+        WHIM_TRY(step.content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY);
+    }
+    whim_err err = whim_pre_add(&tok->pre, step, scope->diag);
+    if (err != WHIM_ERR_OK) {
+        whim_regex_free(step.regex);
+    }
+    return err;
+}
+
+static whim_err read_byte_level(whim_tokenizer *tok, const whim_json_scope *scope)
+{
+    bool prefix = true, use_regex = true;
+    WHIM_TRY(whim_json_get_bool(scope, "add_prefix_space", &prefix));
+    WHIM_TRY(whim_json_get_bool(scope, "use_regex", &use_regex));
+    if (prefix) {
+        whim_pre_step step = {.kind = WHIM_PRE_PREFIX, .content = " "};
+        WHIM_TRY(whim_pre_add(&tok->pre, step, scope->diag));
+    }
+    if (use_regex) {
+        WHIM_TRY(
+            whim_pre_add_regex(&tok->pre, whim_pre_gpt2, WHIM_SPLIT_ISOLATED, false, scope->diag));
+    }
+    whim_pre_step step = {.kind = WHIM_PRE_BYTE_LEVEL};
+    return whim_pre_add(&tok->pre, step, scope->diag);
+}
+
+static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope)
+{
+    const char *mark = SPACE_MARK, *scheme = NULL;
+    bool prefix = true, split = true;
+    WHIM_TRY(whim_json_get_string(scope, "replacement", &mark));
+    WHIM_TRY(whim_json_get_string(scope, "prepend_scheme", &scheme));
+    WHIM_TRY(whim_json_get_bool(scope, "add_prefix_space", &prefix)); /* older files */
+    WHIM_TRY(whim_json_get_bool(scope, "split", &split));
+    if (scheme == NULL) {
+        scheme = prefix ? "always" : "never";
+    }
+    bool first = strcmp(scheme, "first") == 0;
+    if (!first && strcmp(scheme, "always") != 0 && strcmp(scheme, "never") != 0) {
+        return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%sprepend_scheme\" is \"%s\", expected always, first or never",
+                         scope->path, scope->prefix, scheme);
+    }
+    const char *content = keep(tok, mark);
+    WHIM_TRY(content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY);
+    whim_pre_step step = {.kind = WHIM_PRE_REPLACE, .content = content};
+    WHIM_TRY(whim_pre_add(&tok->pre, step, scope->diag));
+    if (strcmp(scheme, "never") != 0) {
+        step = (whim_pre_step){.kind = WHIM_PRE_PREFIX, .content = content, .first_only = first};
+        WHIM_TRY(whim_pre_add(&tok->pre, step, scope->diag));
+    }
+    if (split) {
+        step = (whim_pre_step){
+            .kind = WHIM_PRE_SPLIT, .content = content, .behavior = WHIM_SPLIT_WITH_NEXT};
+        WHIM_TRY(whim_pre_add(&tok->pre, step, scope->diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err read_pre_step(whim_tokenizer *tok, const whim_json_scope *scope, const char *type)
+{
+    whim_pretokenizer *pre = &tok->pre;
+    if (strcmp(type, "Split") == 0) {
+        return read_split(tok, scope);
+    }
+    if (strcmp(type, "ByteLevel") == 0) {
+        return read_byte_level(tok, scope);
+    }
+    if (strcmp(type, "Metaspace") == 0) {
+        return read_metaspace(tok, scope);
+    }
+    if (strcmp(type, "Digits") == 0) {
+        bool each = false;
+        WHIM_TRY(whim_json_get_bool(scope, "individual_digits", &each));
+        return whim_pre_add_regex(pre, "\\p{N}", each ? WHIM_SPLIT_ISOLATED : WHIM_SPLIT_CONTIGUOUS,
+                                  false, scope->diag);
+    }
+    if (strcmp(type, "Punctuation") == 0) {
+        whim_split_behavior behavior;
+        WHIM_TRY(read_behavior(scope, &behavior));
+        return whim_pre_add_regex(pre, "[!-/:-@\\[-`{-~\\p{P}]", behavior, false, scope->diag);
+    }
+    if (strcmp(type, "Whitespace") == 0) {
+        return whim_pre_add_regex(pre, "\\w+|[^\\w\\s]+", WHIM_SPLIT_REMOVED, true, scope->diag);
+    }
+    if (strcmp(type, "WhitespaceSplit") == 0) {
+        return whim_pre_add_regex(pre, "\\s", WHIM_SPLIT_REMOVED, false, scope->diag);
+    }
+    return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"pre_tokenizer.type\" is \"%s\", expected Split, ByteLevel, Metaspace,"
+                     " Digits, Punctuation, Whitespace, WhitespaceSplit or Sequence",
+                     scope->path, type);
+}
+
+static whim_err read_pre(whim_tokenizer *tok, const whim_json *value, const char *path,
+                         int32_t depth, whim_diag *diag)
+{
+    whim_json_scope scope = {value, path, "pre_tokenizer.", diag};
+    const char *type = NULL;
+    WHIM_TRY(read_type(&scope, "pre_tokenizer", &type));
+    if (strcmp(type, "Sequence") != 0 || depth == DEPTH_MAX) {
+        return read_pre_step(tok, &scope, type);
+    }
+    const whim_json *list = NULL;
+    WHIM_TRY(whim_json_require(&scope, "pretokenizers"));
+    WHIM_TRY(whim_json_get_array(&scope, "pretokenizers", &list));
+    for (int64_t i = 0; i < whim_json_size(list); i++) {
+        WHIM_TRY(read_pre(tok, whim_json_at(list, i), path, depth + 1, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_tokenizer_json_pre(whim_tokenizer *tok, const whim_json *value, const char *path,
+                                 whim_diag *diag)
+{
+    return value != NULL ? read_pre(tok, value, path, 0, diag) : WHIM_ERR_OK;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spans, round trips, refusals and work of encoding. */
+#include "text_fixture.h"
+
+static const char *const tiny = "cat tests/text/tiny/flags.json";
+
+static void expect_ids(const whim_ids *got, const int32_t *want, int64_t n)
+{
+    assert_int_equal(got->n, n);
+    assert_memory_equal(got->ids, want, (size_t)n * sizeof *want);
+}
+
+/* A text in parts, [trusted] and (untrusted), against the ids that the parts must give. */
+static whim_ids encode_parts(const whim_tokenizer *tok, const char *parts)
+{
+    char text[512];
+    whim_text_span spans[32];
+    int64_t n = 0, n_span = 0;
+    for (const char *p = parts; *p != '\0'; p++) {
+        if (*p == '[' || *p == '(') {
+            spans[n_span] = (whim_text_span){.begin = n, .trusted = *p == '['};
+        } else if (*p == ']' || *p == ')') {
+            spans[n_span++].end = n;
+        } else {
+            text[n++] = *p;
+        }
+    }
+    return encode(tok, text, n, (whim_encode_opts){.spans = spans, .n_span = n_span});
+}
+
+static void special_tokens_need_trust(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file(tiny);
+    int32_t plain = whim_tokenizer_find(tok, "<plain>");
+    int32_t soft = whim_tokenizer_find(tok, "<soft>");
+    static const struct {
+        const char *parts;
+        int n_special;
+    } cases[] = {
+        {"[<plain>]", 1},     {"(<plain>)", 0},        {"[<pl](ain>)", 0},
+        {"(<pl)[ain>]", 0},   {"[<pl][ain>]", 1},      {"[<plain>](<plain>)[<plain>]", 2},
+        {"[<](plain)[>]", 0}, {"[<soft>](<soft>)", 1}, {"(<so)[ft>]", 0},
+        {"[<pl]()[ain>]", 1}, {"[Soft]( )[Word]", 0},  {"()[<soft>]()", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_ids ids = encode_parts(tok, cases[i].parts);
+        int n = 0;
+        for (int64_t k = 0; k < ids.n; k++) {
+            n += ids.ids[k] == plain || ids.ids[k] == soft ||
+                 (tok->vocab.tokens[ids.ids[k]].flags & WHIM_TOKEN_ADDED) != 0;
+        }
+        if (n != cases[i].n_special) {
+            fail_msg("%s: %d added tokens, expected %d", cases[i].parts, n, cases[i].n_special);
+        }
+        whim_str text = decode(tok, &ids, true);
+        char want[512], *w = want;
+        for (const char *p = cases[i].parts; *p != '\0'; p++) {
+            if (strchr("[]()", *p) == NULL) {
+                *w++ = *p;
+            }
+        }
+        *w = '\0';
+        assert_string_equal(whim_str_text(&text), want);
+        whim_str_deinit(&text);
+        whim_ids_deinit(&ids);
+    }
+    whim_tokenizer_close(tok);
+}
+
+/* Trust after normalising: the token shows only there, and a mark of the user's must not make it. */
+static void trust_survives_normalising(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("cat tests/text/tiny/flags-lower.json");
+    int32_t soft = whim_tokenizer_find(tok, "<soft>");
+    whim_ids ids = encode_parts(tok, "[<SOFT>]");
+    expect_ids(&ids, &soft, 1);
+    whim_ids_deinit(&ids);
+    ids = encode_parts(tok, "(<SOFT>)[<SOFT>\xE4\xB8\xAD](\xE4\xB8\xAD<)[SOFT>]");
+    int n = 0;
+    for (int64_t i = 0; i < ids.n; i++) {
+        n += ids.ids[i] == soft;
+    }
+    assert_int_equal(n, 1);
+    whim_ids_deinit(&ids);
+    whim_tokenizer_close(tok);
+}
+
+/* Where no special token is found, spans change nothing. */
+static void spans_do_not_split(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
+    whim_ids whole = encode(tok, "hello world", 11, (whim_encode_opts){0});
+    whim_ids parts = encode_parts(tok, "[hel](lo)[ wo](rl)[d]");
+    expect_ids(&parts, whole.ids, whole.n);
+    assert_int_equal(whole.n, 2);
+    whim_ids_deinit(&whole);
+    whim_ids_deinit(&parts);
+    whim_tokenizer_close(tok);
+}
+
+static void bad_spans_and_texts_are_refused(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file(tiny);
+    static const whim_text_span bad[][2] = {
+        {{0, 2, true}, {3, 5, true}}, {{0, 3, true}, {2, 5, true}},  {{0, 2, true}, {2, 4, true}},
+        {{0, 2, true}, {2, 6, true}}, {{-1, 2, true}, {2, 5, true}}, {{0, 3, true}, {3, 2, true}},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        whim_ids ids = {0};
+        whim_diag diag = {{0}};
+        whim_encode_opts opts = {.spans = bad[i], .n_span = 2};
+        assert_int_equal(whim_tokenizer_encode(tok, "hello", 5, &opts, &ids, &diag),
+                         WHIM_ERR_INVALID);
+        assert_non_null(strstr(diag.text, "span"));
+        whim_ids_deinit(&ids);
+    }
+    static const char *const texts[] = {"ab\xFF",         "ab\xC0\x80",         "ab\xE4\xB8",
+                                        "ab\xED\xA0\x80", "ab\xF4\x90\x80\x80", "ab\x80"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        whim_ids ids = {0};
+        whim_diag diag = {{0}};
+        whim_encode_opts opts = {0};
+        assert_int_equal(
+            whim_tokenizer_encode(tok, texts[i], (int64_t)strlen(texts[i]), &opts, &ids, &diag),
+            WHIM_ERR_INVALID);
+        assert_non_null(strstr(diag.text, "byte 2 "));
+        assert_int_equal(ids.n, 0);
+    }
+    whim_tokenizer_close(tok);
+}
+
+/* The work for one megabyte may not exceed that for a tenth of it by more than a logarithm. */
+static void work_is_linear(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("xz -dc tests/text/qwen3.json.xz");
+    static const char *const units[] = {"a",          " ",
+                                        "A",          "!",
+                                        "ab",         "\xE4\xB8\xAD",
+                                        "\n ",        "the tide of Oslo, 12 ",
+                                        "<|im_start", "e\xCC\x81\xCC\x96"};
+    enum { SMALL = 100000, LARGE = 1000000 };
+    char *text = malloc(LARGE);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        int64_t len = (int64_t)strlen(units[i]);
+        for (int64_t k = 0; k < LARGE; k++) {
+            text[k] = units[i][k % len];
+        }
+        int64_t steps[2];
+        for (int size = 0; size < 2; size++) {
+            int64_t n = (size == 0 ? SMALL : LARGE) / len * len;
+            /* The merges alone, on the text as one piece, are the part that could be quadratic. */
+            whim_pieces pieces = {0};
+            whim_matcher *matcher;
+            assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
+            whim_diag diag = {{0}};
+            assert_int_equal(whim_pretokenize(&tok->pre, text, n, true, matcher, &pieces, &diag),
+                             WHIM_ERR_OK);
+            whim_bpe_scratch scratch = {0};
+            whim_ids ids = {0};
+            assert_int_equal(
+                whim_bpe_encode(&tok->bpe, pieces.text.text, pieces.text.len, &scratch, &ids),
+                WHIM_ERR_OK);
+            steps[size] = scratch.steps;
+            whim_bpe_scratch_deinit(&scratch);
+            whim_pieces_deinit(&pieces);
+            whim_matcher_free(matcher);
+            whim_ids_deinit(&ids);
+            ids = encode(tok, text, n, (whim_encode_opts){.parse_special = true});
+            assert_true(ids.n > 0);
+            whim_ids_deinit(&ids);
+        }
+        if (steps[1] > 15 * steps[0]) {
+            fail_msg("\"%s\": %lld steps for %d bytes, %lld for %d", units[i], (long long)steps[0],
+                     SMALL, (long long)steps[1], LARGE);
+        }
+    }
+    free(text);
+    whim_tokenizer_close(tok);
+}
+
+/* A pattern that backtracks without end is stopped with an error. */
+static void hostile_patterns_end(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file(tiny);
+    whim_pretokenizer_deinit(&tok->pre);
+    whim_diag diag = {{0}};
+    assert_int_equal(
+        whim_pre_add_regex(&tok->pre, "(a+)+(a+)+$|(a|aa)+b", WHIM_SPLIT_ISOLATED, false, &diag),
+        WHIM_ERR_OK);
+    char text[64];
+    memset(text, 'a', sizeof text);
+    text[63] = 'c';
+    whim_ids ids = {0};
+    whim_encode_opts opts = {0};
+    assert_int_equal(whim_tokenizer_encode(tok, text, 64, &opts, &ids, &diag),
+                     WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "regular expression"));
+    assert_int_equal(ids.n, 0);
+    whim_ids_deinit(&ids);
+    whim_tokenizer_close(tok);
+}
+
+/* Without memory at any point: an error, and nothing left behind. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    int64_t n;
+    char *json = command_output("cat tests/text/tiny/flags-lower.json", &n);
+    assert_non_null(json);
+    static const char text[] = "hello <SOFT> <left> e\xCC\x81 world";
+    whim_text_span spans[] = {{0, 14, true}, {14, sizeof text - 1, false}};
+    whim_encode_opts opts = {.spans = spans, .n_span = 2, .add_special = true};
+    bool done = false;
+    for (int64_t k = 0; !done && k < 5000; k++) {
+        whim_alloc_fail_after(k);
+        whim_tokenizer *tok = NULL;
+        whim_diag diag = {{0}};
+        whim_ids ids = {0};
+        whim_err err = open_text(json, n, &tok, &diag);
+        if (err == WHIM_ERR_OK) {
+            err = whim_tokenizer_encode(tok, text, sizeof text - 1, &opts, &ids, &diag);
+        }
+        done = err == WHIM_ERR_OK;
+        assert_true(done || err == WHIM_ERR_NO_MEMORY);
+        whim_alloc_fail_after(-1);
+        whim_ids_deinit(&ids);
+        whim_tokenizer_close(tok);
+    }
+    assert_true(done);
+    free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(special_tokens_need_trust),
+        cmocka_unit_test(trust_survives_normalising),
+        cmocka_unit_test(spans_do_not_split),
+        cmocka_unit_test(bad_spans_and_texts_are_refused),
+        cmocka_unit_test(work_is_linear),
+        cmocka_unit_test(hostile_patterns_end),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
