@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Splits a streamed answer into what the model thought and what it said: the text between <think>
+ * and </think> is reasoning. What may be the beginning of a tag is held back until it is clear.
+ *
+ * Invariant: however the stream is cut into pieces, the reasoning pieces joined and the content
+ * pieces joined are the same.
+ *  - The tags themselves are dropped, and so are line ends around them: those that follow <think>,
+ *    those before </think>, and those between </think> and the answer.
+ *  - Only a <think> before any content opens reasoning (up to 64 bytes of white space may come
+ *    first, and are dropped with it), and only once; later tags are content.
+ *  - When the prompt already opened it (starts_inside), a stray leading <think> is dropped too.
+ * Threads: a splitter belongs to one thread at a time. */
+#ifndef WHIM_CHAT_REASONING_H
+#define WHIM_CHAT_REASONING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum whim_piece_kind { WHIM_PIECE_REASONING, WHIM_PIECE_CONTENT } whim_piece_kind;
+
+/* Called with a piece of at least one byte; it lives during the call only. */
+typedef void whim_piece_fn(void *ctx, whim_piece_kind kind, const char *text, int64_t n);
+
+/* Caller's storage; look inside only through the calls. */
+typedef struct whim_reasoning {
+    int state;
+    bool stray;      /* a <think> at the very start would be a second one */
+    bool fresh;      /* nothing of the reasoning was passed on yet */
+    int32_t n_held;  /* bytes held back that may begin a tag */
+    int32_t n_first; /* white space held back before the first word */
+    int64_t n_line;  /* line ends held back inside reasoning */
+    char held[8];
+    char first[64];
+} whim_reasoning;
+
+/* `starts_inside`: the prompt ends with an open <think>. */
+void whim_reasoning_init(whim_reasoning *split, bool starts_inside);
+
+/* Push the next bytes of the answer. */
+void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n, whim_piece_fn *fn,
+                         void *ctx);
+
+/* The stream ended: what was held back belongs to the side it was on. */
+void whim_reasoning_flush(whim_reasoning *split, whim_piece_fn *fn, void *ctx);
+
+/* Whether the text so far ends inside reasoning. */
+bool whim_reasoning_is_inside(const whim_reasoning *split);
+
+/* Whether a prompt leaves <think> open at its end. */
+bool whim_reasoning_prompt_is_open(const char *prompt, int64_t n);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chat templates: an interpreter for the part of Jinja that published models use, with
+ * transformers' settings (trim_blocks, lstrip_blocks, loop controls, its tojson). The output
+ * remembers where every byte came from: what the template itself wrote is trusted, what came out of
+ * messages, tools or arguments is not, so that user content can never forge a turn.
+ *
+ * A hostile template ends in an error: steps, depth, memory and output are limited.
+ * Threads: a compiled template is read-only and shared; a rendering belongs to one thread. */
+#ifndef WHIM_CHAT_TEMPLATE_H
+#define WHIM_CHAT_TEMPLATE_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "text/tokenizer.h"
+
+#include <jansson.h>
+
+typedef struct whim_template whim_template;
+
+/* Compile; errors name line and column. `name` is for messages. */
+WHIM_MUST_CHECK whim_err whim_template_compile(const char *source, int64_t n, const char *name,
+                                               whim_template **out, whim_diag *diag);
+void whim_template_destroy(whim_template *tmpl);
+
+typedef struct whim_template_input {
+    const json_t *messages;  /* array of objects, as in the OpenAI API */
+    const json_t *tools;     /* array or NULL (then `none`, but defined) */
+    const json_t *documents; /* array or NULL */
+    const json_t *kwargs;    /* object or NULL: chat_template_kwargs, become variables */
+    bool add_generation_prompt;
+    const char *bos_token, *eos_token; /* trusted text */
+    int64_t now;                       /* seconds since 1970 for strftime_now (UTC); tests fix it */
+} whim_template_input;
+
+/* The text and where its parts came from; {0} is empty. */
+typedef struct whim_rendered {
+    whim_str text;
+    whim_text_span *spans; /* in order, covering the text; neighbours differ in trust */
+    int64_t n_span, cap_span;
+} whim_rendered;
+
+void whim_rendered_deinit(whim_rendered *r);
+
+/* raise_exception(msg) in the template gives WHIM_ERR_INVALID with msg; everything else that is
+ * wrong names line and column. What `out` held before is replaced. */
+WHIM_MUST_CHECK whim_err whim_template_render(const whim_template *tmpl,
+                                              const whim_template_input *input, whim_rendered *out,
+                                              whim_diag *diag);
+
+#endif

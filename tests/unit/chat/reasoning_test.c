@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The splitter: what is reasoning and what content, and that cuts of the stream do not matter. */
+#include <stdint.h>
+
+#include "base/str.h"
+#include "chat/reasoning.h"
+#include "support/cmocka.h"
+
+#include <string.h>
+
+typedef struct both {
+    whim_str reasoning, content;
+} both;
+
+static void gather(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
+{
+    both *b = ctx;
+    assert_true(n > 0);
+    assert_true(kind == WHIM_PIECE_CONTENT || b->content.len == 0); /* reasoning comes first */
+    whim_str_append_n(kind == WHIM_PIECE_REASONING ? &b->reasoning : &b->content, text, n);
+}
+
+static void split_all(both *b, const char *text, bool inside)
+{
+    whim_reasoning split;
+    whim_reasoning_init(&split, inside);
+    whim_reasoning_push(&split, text, (int64_t)strlen(text), gather, b);
+    whim_reasoning_flush(&split, gather, b);
+}
+
+static void both_deinit(both *b)
+{
+    whim_str_deinit(&b->reasoning);
+    whim_str_deinit(&b->content);
+}
+
+static void one_shot(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool inside;
+        const char *reasoning, *content;
+    } rows[] = {
+        {"<think>\nwhy\n</think>\n\nso", false, "why", "so"},
+        {"<think>why</think>so", false, "why", "so"},
+        {" \n<think>why</think>\n so", false, "why", " so"},
+        {"plain", false, "", "plain"},
+        {"  plain <think>x</think>", false, "", "  plain <think>x</think>"},
+        {"<thin", false, "", "<thin"},
+        {" <thinner>", false, "", " <thinner>"},
+        {"why\n</think>\n\nso", true, "why", "so"},
+        {"<think>\nwhy</think>so", true, "why", "so"},
+        {"\n<think>\nwhy</think>so", true, "why", "so"},
+        {"a<think>b</think>c", true, "a<think>b", "c"},
+        {"<think><think>b</think>c", false, "<think>b", "c"},
+        {"a\n\nb\n</thin\n</think>\nx\n", true, "a\n\nb\n</thin", "x\n"},
+        {"a <</think>b", true, "a <", "b"},
+        {"never ends\n", true, "never ends\n", ""},
+        {"ends </thi", true, "ends </thi", ""},
+        {"<think>\n\n</think>\n\nso</think>", false, "", "so</think>"},
+        {"", true, "", ""},
+        {"", false, "", ""},
+        {"\n\n", false, "", "\n\n"},
+        {"x</think>", true, "x", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        both b = {{0}};
+        split_all(&b, rows[i].text, rows[i].inside);
+        if (strcmp(whim_str_text(&b.reasoning), rows[i].reasoning) != 0 ||
+            strcmp(whim_str_text(&b.content), rows[i].content) != 0) {
+            fail_msg("row %zu: got [%s] and [%s]", i, whim_str_text(&b.reasoning),
+                     whim_str_text(&b.content));
+        }
+        both_deinit(&b);
+    }
+}
+
+/* Texts made of the pieces that matter, cut anywhere. */
+static void cuts_do_not_matter(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"<think>", "</think>", "\n",    " ", "<", "</",    "th",
+                                        "ink>",    "a",        "word ", "é", ">", "</thi", "\n\n"};
+    uint64_t seed = 1;
+    for (int round = 0; round < 4000; round++) {
+        char text[256] = "";
+        int n_part = 1 + (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 60);
+        for (int i = 0; i < n_part; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            strcat(text, parts[(seed >> 33) % (sizeof parts / sizeof parts[0])]);
+        }
+        both whole = {{0}}, cut = {{0}};
+        split_all(&whole, text, round % 2);
+        whim_reasoning split;
+        whim_reasoning_init(&split, round % 2);
+        int64_t n = (int64_t)strlen(text);
+        for (int64_t at = 0; at < n;) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            int64_t len = 1 + (int64_t)((seed >> 33) % (round % 5 == 0 ? 1 : 9));
+            len = len > n - at ? n - at : len;
+            whim_reasoning_push(&split, text + at, len, gather, &cut);
+            at += len;
+        }
+        whim_reasoning_flush(&split, gather, &cut);
+        if (strcmp(whim_str_text(&whole.reasoning), whim_str_text(&cut.reasoning)) != 0 ||
+            strcmp(whim_str_text(&whole.content), whim_str_text(&cut.content)) != 0) {
+            fail_msg("\"%s\" depends on its cuts", text);
+        }
+        both_deinit(&whole);
+        both_deinit(&cut);
+    }
+}
+
+/* Much white space, long runs: what the fixed buffers must survive. */
+static void long_runs(void **state)
+{
+    (void)state;
+    char text[3000];
+    memset(text, ' ', sizeof text);
+    strcpy(text + 63, " <think>a</think>b");
+    both b = {{0}};
+    split_all(&b, text, false);
+    assert_string_equal(whim_str_text(&b.content), "b");
+    both_deinit(&b);
+    memset(text, ' ', sizeof text);
+    strcpy(text + 65, "<think>a</think>b");
+    b = (both){{0}};
+    split_all(&b, text, false);
+    assert_string_equal(whim_str_text(&b.content), text);
+    both_deinit(&b);
+    memset(text, '\n', sizeof text);
+    memcpy(text, "a", 1);
+    strcpy(text + 2500, "b");
+    b = (both){{0}};
+    split_all(&b, text, true);
+    assert_string_equal(whim_str_text(&b.reasoning), text);
+    both_deinit(&b);
+}
+
+static void prompts_open_and_close(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt;
+        bool open;
+    } rows[] = {{"ai\n<think>\n", true}, {"<think>\n\n</think>\n\n", false}, {"", false},
+                {"hi", false},           {"<think>x</think> <think>", true}, {"<think", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t n = (int64_t)strlen(rows[i].prompt);
+        assert_int_equal(whim_reasoning_prompt_is_open(rows[i].prompt, n), rows[i].open);
+    }
+    whim_reasoning split;
+    whim_reasoning_init(&split, false);
+    both b = {{0}};
+    assert_false(whim_reasoning_is_inside(&split));
+    whim_reasoning_push(&split, "<think>x", 8, gather, &b);
+    assert_true(whim_reasoning_is_inside(&split));
+    both_deinit(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_shot),
+        cmocka_unit_test(cuts_do_not_matter),
+        cmocka_unit_test(long_runs),
+        cmocka_unit_test(prompts_open_and_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
