@@ -16,7 +16,7 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
 .PHONY: build test unit checkop golden-test invariance cli check sanitize tsan fuzz golden bench \
-        run setup model cross-x86 cross-arm format check-format clean help all
+        run chat setup model cross-x86 cross-arm format check-format clean help all
 
 build:
 	$(ONE) MODE=release program
@@ -42,9 +42,15 @@ unit checkop golden-test invariance cli check sanitize:
 tsan:
 	+@tests/run-tests tsan
 
+# From a fresh checkout to a conversation: packages, program, model, chat.
+chat:
+	@tools/setup --for-use
+	+@$(MAKE) --no-print-directory build
+	@build/whimbrel chat $(MODEL) $(CHAT_FLAGS)
+
+PROMPT ?= Name three birds that live by the sea.
 run: build model
-	@echo "running the default model on a prompt of token ids:"
-	build/whimbrel run --ids 1,9690,198,2683,359,253,5356,5646 -n 16
+	build/whimbrel run $(MODEL) -p "$(PROMPT)"
 
 bench: build model
 	build/whimbrel bench $(MODEL) -p 128 -n 32 $(BENCH_FLAGS)
@@ -88,9 +94,10 @@ clean:
 
 help:
 	@echo "To use whimbrel:"
+	@echo "  make chat          install what is missing, build, fetch the default model, talk (MODEL=path)"
 	@echo "  make               build the program (build/whimbrel)"
 	@echo "  make setup         install the packages it needs and fetch the default model"
-	@echo "  make run           run the default model on a short prompt"
+	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"

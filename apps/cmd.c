@@ -2,6 +2,7 @@
 /* What the commands share. */
 #include "cmd.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char default_model[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -42,25 +44,129 @@ bool print_out(whim_str *text)
 
 /* --- the model ---------------------------------------------------------------------------------- */
 
-bool default_model_path(char *buf, int64_t n)
+/* The cache folder without a slash at its end; false when the environment names none. */
+static bool cache_folder(char *buf, int64_t n)
 {
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     int len;
     /* A relative XDG_CACHE_HOME is to be ignored, says its specification. */
     if (cache != NULL && cache[0] == '/') {
-        len = snprintf(buf, (size_t)n, "%s/whimbrel/%s", cache, default_model);
+        len = snprintf(buf, (size_t)n, "%s/whimbrel", cache);
     } else if (home != NULL && home[0] != '\0') {
-        len = snprintf(buf, (size_t)n, "%s/.cache/whimbrel/%s", home, default_model);
+        len = snprintf(buf, (size_t)n, "%s/.cache/whimbrel", home);
     } else {
         return false;
     }
     return len < n;
 }
 
+static bool cache_join(const char *name, char *buf, int64_t n)
+{
+    char folder[MODEL_PATH_MAX];
+    return cache_folder(folder, sizeof folder) &&
+           snprintf(buf, (size_t)n, "%s/%s", folder, name) < n;
+}
+
+bool cache_path(const char *name, char *buf, int64_t n)
+{
+    char folder[MODEL_PATH_MAX];
+    if (!cache_join(name, buf, n) || !cache_folder(folder, sizeof folder)) {
+        return false;
+    }
+    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(folder, 0777); /* a failure shows when the file is opened */
+        *slash = '/';
+    }
+    mkdir(folder, 0777);
+    return true;
+}
+
+bool default_model_path(char *buf, int64_t n)
+{
+    return cache_join(default_model, buf, n);
+}
+
+bool terminal_can_edit(void)
+{
+    const char *term = getenv("TERM");
+    return term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+}
+
+bool terminal_has_color(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
+}
+
+/* --- names that lead nowhere -------------------------------------------------------------------- */
+
+enum { MAX_NEAR = 4 };
+
+/* Add the names in a folder that resemble `typed`, at most MAX_NEAR in all. */
+static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const char *typed)
+{
+    whim_arena arena;
+    char **names = NULL;
+    int64_t n_name = 0;
+    whim_diag diag;
+    whim_arena_init(&arena);
+    if (whim_dir_list(&arena, folder, &names, &n_name, &diag) == WHIM_ERR_OK) {
+        for (int64_t i = 0; i < n_name && *n < MAX_NEAR; i++) {
+            bool near = strcasestr(names[i], typed) != NULL ||
+                        strcasestr(typed, names[i]) != NULL ||
+                        whim_name_distance(typed, names[i]) < WHIM_NAME_FAR;
+            if (near && names[i][0] != '.') {
+                whim_str_printf(out, "%s%s%s%s", *n > 0 ? ", " : "",
+                                strcmp(folder, ".") == 0 ? "" : folder,
+                                strcmp(folder, ".") == 0 ? "" : "/", names[i]);
+                (*n)++;
+            }
+        }
+    }
+    whim_arena_reset(&arena);
+}
+
+static void complain_no_model(const char *model)
+{
+    char folder[MODEL_PATH_MAX], cache[MODEL_PATH_MAX], typed[256];
+    whim_str near = {0};
+    int32_t n = 0;
+    int len = (int)strnlen(model, sizeof folder - 1);
+    while (len > 1 && model[len - 1] == '/') {
+        len--;
+    }
+    snprintf(folder, sizeof folder, "%.*s", len, model);
+    char *slash = strrchr(folder, '/');
+    snprintf(typed, sizeof typed, "%.255s", slash != NULL ? slash + 1 : folder);
+    if (slash == NULL) {
+        snprintf(folder, sizeof folder, ".");
+    } else {
+        slash[slash == folder] = '\0';
+    }
+    if (typed[0] != '\0') {
+        near_in_folder(&near, &n, folder, typed);
+        if (cache_folder(cache, sizeof cache) && strcmp(cache, folder) != 0) {
+            near_in_folder(&near, &n, cache, typed);
+        }
+    }
+    complain(EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
+             n > 0 ? whim_str_text(&near) : "",
+             n > 0 ? ""
+                   : "; a model is a directory with config.json and *.safetensors, or a .gguf file "
+                     "(without a name the default model is taken)");
+    whim_str_deinit(&near);
+}
+
 const char *choose_model(const whim_options *options, char *buf)
 {
     if (options->model != NULL) {
+        if (strncmp(options->model, "shape:", 6) != 0 &&
+            whim_path_get_type(options->model) == WHIM_PATH_NONE) {
+            complain_no_model(options->model);
+            return NULL;
+        }
         return options->model;
     }
     if (!default_model_path(buf, MODEL_PATH_MAX)) {

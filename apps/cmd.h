@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Exit codes. */
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* cmd_run, cmd_inspect, ...: do the command, return the exit code. */
 #define WHIM_COMMAND(name, NAME, operand, summary) int cmd_##name(const whim_options *options);
@@ -35,8 +35,16 @@ enum { MODEL_PATH_MAX = 4096 };
 /* Where the default model is or would be; false when the environment names no home. */
 bool default_model_path(char *buf, int64_t n);
 
+/* A file in the user's cache folder, which is made when it is not there; false when the environment names none. */
+bool cache_path(const char *name, char *buf, int64_t n);
+
+/* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM), and whether it is
+ * more than a teletype. */
+bool terminal_has_color(void);
+bool terminal_can_edit(void);
+
 /* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
- * complaint when there is none. */
+ * complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
 
 /* The engine's settings that the options name; the caller adds what its command decides. */

@@ -1,60 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whimbrel run: a prompt of token ids, then greedy generation, one sequence. Of several largest logits
- * the lowest id is taken. */
+/* whimbrel run: one prompt, one answer. A text prompt goes through the model's chat template unless --raw;
+ * --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/fmath.h"
-#include "cmd.h"
+#include "base/os/term.h"
+#include "run.h"
+#include "text/utf8.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_TOP = 100, MAX_STDIN = 64 << 20 };
-
-typedef struct candidate {
-    int32_t id;
-    double logprob;
-} candidate;
-
-typedef struct run {
-    const whim_options *options;
-    const char *model;
-    const whim_config *config;
-    int64_t ctx;
-    whim_runner *runner;
-    whim_sequence *seq;
-    int64_t *ids; /* prompt; 64 bits wide until they are checked */
-    int64_t n_prompt;
-    int64_t n_gen;
-    whim_str made, logprobs; /* what --json prints */
-    const char *stop;        /* "length", "eos" or "context" */
-    double prompt_s, gen_s;
-} run;
+enum { IDS_TOKENS = 128, PROMPT_ROWS = 64 };
 
 /* --- the prompt --------------------------------------------------------------------------------- */
-
-static bool read_stdin(whim_str *text)
-{
-    char buf[65536];
-    size_t n;
-    while ((n = fread(buf, 1, sizeof buf, stdin)) > 0) {
-        whim_str_append_n(text, buf, (int64_t)n);
-        if (text->len > MAX_STDIN) {
-            complain(EXIT_USAGE, "--ids -: more than %d MiB of ids", MAX_STDIN >> 20);
-            return false;
-        }
-    }
-    if (ferror(stdin) || text->failed) {
-        complain(EXIT_USAGE, "--ids -: cannot read standard input: %s",
-                 text->failed ? "out of memory" : strerror(errno));
-        return false;
-    }
-    return true;
-}
 
 /* Numbers with commas or blanks between them. */
 static bool parse_ids(run *r, const char *text, int64_t n)
@@ -65,8 +25,8 @@ static bool parse_ids(run *r, const char *text, int64_t n)
         complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected are numbers as text");
         return false;
     }
-    r->ids = whim_alloc_array(cap, (int64_t)sizeof *r->ids);
-    if (r->ids == NULL) {
+    r->raw_ids = whim_alloc_array(cap, (int64_t)sizeof *r->raw_ids);
+    if (r->raw_ids == NULL) {
         complain(EXIT_USAGE, "--ids: out of memory");
         return false;
     }
@@ -81,325 +41,223 @@ static bool parse_ids(run *r, const char *text, int64_t n)
                      (int)(strcspn(at, between) < 32 ? strcspn(at, between) : 32), at);
             return false;
         }
-        r->ids[r->n_prompt++] = id;
+        r->raw_ids[r->n_raw_id++] = id;
         at = end;
     }
-    if (r->n_prompt == 0) {
+    if (r->n_raw_id == 0) {
         complain(EXIT_USAGE, "--ids: the prompt needs at least one token id");
         return false;
     }
     return true;
 }
 
-static bool get_prompt(run *r)
+static bool get_ids(run *r)
 {
-    const whim_options *options = r->options;
-    if (options->prompt != NULL) {
-        complain(EXIT_USAGE,
-                 "-p: text prompts arrive with the tokenizer, in a later version; give token "
-                 "ids with --ids");
-        return false;
-    }
-    if (options->ids == NULL) {
-        complain(EXIT_USAGE,
-                 "a prompt is needed: --ids \"1 2 3\", or --ids - to read ids from standard "
-                 "input");
-        return false;
-    }
-    if (strcmp(options->ids, "-") != 0) {
-        return parse_ids(r, options->ids, (int64_t)strlen(options->ids));
-    }
+    const whim_options *o = r->options;
     whim_str text = {0};
-    bool ok = read_stdin(&text) && parse_ids(r, whim_str_text(&text), text.len);
+    r->by_ids = true;
+    if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0) {
+        complain(EXIT_USAGE, "--ids works without a tokenizer: it cannot be joined with --prompt, "
+                             "--system, --raw or --stop");
+        return false;
+    }
+    if (strcmp(o->ids, "-") != 0) {
+        return parse_ids(r, o->ids, (int64_t)strlen(o->ids));
+    }
+    bool ok = read_stdin(&text, "--ids -") && parse_ids(r, whim_str_text(&text), text.len);
     whim_str_deinit(&text);
     return ok;
 }
 
-/* What helps against a context that is too short. */
-static const char *context_hint(const run *r, char *buf, size_t n)
+static bool get_prompt(run *r)
 {
-    if (r->ctx < r->config->max_ctx) {
-        snprintf(buf, n, "--ctx makes it longer, up to %lld", (long long)r->config->max_ctx);
-    } else {
-        snprintf(buf, n, "it is as long as the model was made for");
+    const whim_options *o = r->options;
+    if (o->ids != NULL) {
+        return get_ids(r);
     }
-    return buf;
-}
-
-static bool check_prompt(const run *r)
-{
-    for (int64_t i = 0; i < r->n_prompt; i++) {
-        if (r->ids[i] < 0 || r->ids[i] >= r->config->n_vocab) {
-            complain(EXIT_FAILED,
-                     "token id %lld (number %lld of the prompt) is not in the model's vocabulary: "
-                     "ids go "
-                     "from 0 to %d",
-                     (long long)r->ids[i], (long long)i + 1, r->config->n_vocab - 1);
-            return false;
-        }
+    if (o->prompt != NULL && strcmp(o->prompt, "-") != 0) {
+        whim_str_append(&r->text, o->prompt);
+    } else if (o->prompt == NULL && whim_os_term_is(STDIN_FILENO)) {
+        complain(EXIT_USAGE,
+                 "a prompt is needed: -p \"TEXT\", or text on standard input, or token ids "
+                 "with --ids; \"whimbrel chat\" talks with you");
+        return false;
+    } else if (!read_stdin(&r->text, "the prompt")) {
+        return false;
     }
-    if (r->n_prompt > r->ctx) {
-        char hint[96];
-        complain(EXIT_FAILED, "the prompt has %lld tokens, more than the context of %lld; %s",
-                 (long long)r->n_prompt, (long long)r->ctx, context_hint(r, hint, sizeof hint));
+    if (r->text.len == 0) {
+        complain(EXIT_USAGE,
+                 "the prompt is empty: give text with -p or on standard input, or ids with --ids");
+        return false;
+    }
+    if (memchr(r->text.text, '\0', (size_t)r->text.len) != NULL) {
+        complain(EXIT_USAGE, "the prompt holds a NUL byte: it is no text");
         return false;
     }
     return true;
 }
 
-/* --- choosing ----------------------------------------------------------------------------------- */
-
-/* The id of the largest logit, the lowest of equals; -1 when a logit is not a number. */
-static int32_t greedy(const float *logits, int32_t n)
+static bool no_memory(void)
 {
-    int32_t best = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (isnan(logits[i])) {
-            return -1;
-        }
-        best = logits[i] > logits[best] ? i : best;
-    }
-    return best;
-}
-
-/* The k likeliest, best first, the lower id first among equals. */
-static int32_t top_candidates(const float *logits, int32_t n, int32_t k, candidate *top)
-{
-    int32_t n_top = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (n_top == k && !((double)logits[i] > top[n_top - 1].logprob)) {
-            continue;
-        }
-        int32_t at = n_top < k ? n_top++ : n_top - 1;
-        for (; at > 0 && (double)logits[i] > top[at - 1].logprob; at--) {
-            top[at] = top[at - 1];
-        }
-        top[at] = (candidate){i, (double)logits[i]};
-    }
-    /* log softmax: summed in the order of ids, so that the figures never change. */
-    double sum = 0;
-    for (int32_t i = 0; i < n; i++) {
-        sum += whim_exp((double)logits[i] - top[0].logprob);
-    }
-    double shift = top[0].logprob + whim_log(sum);
-    for (int32_t i = 0; i < n_top; i++) {
-        top[i].logprob -= shift;
-    }
-    return n_top;
-}
-
-/* --- output ------------------------------------------------------------------------------------- */
-
-static void record_top(run *r, const candidate *top, int32_t n)
-{
-    whim_str_printf(&r->logprobs, "%s{\"id\":%d,\"logprob\":", r->n_gen == 1 ? "" : ",", top[0].id);
-    json_number(&r->logprobs, top[0].logprob);
-    whim_str_append(&r->logprobs, ",\"top\":[");
-    for (int32_t i = 0; i < n; i++) {
-        whim_str_printf(&r->logprobs, "%s[%d,", i == 0 ? "" : ",", top[i].id);
-        json_number(&r->logprobs, top[i].logprob);
-        whim_str_append_char(&r->logprobs, ']');
-    }
-    whim_str_append(&r->logprobs, "]}");
-}
-
-/* Show or keep the chosen token. */
-static void emit(run *r, int32_t id, const float *logits)
-{
-    candidate top[MAX_TOP];
-    int32_t k = (int32_t)r->options->logprobs;
-    int32_t n = k > 0 ? top_candidates(logits, r->config->n_vocab, k, top) : 0;
-    r->n_gen++;
-    if (r->options->json) {
-        whim_str_printf(&r->made, "%s%d", r->n_gen == 1 ? "" : ",", id);
-        if (n > 0) {
-            record_top(r, top, n);
-        }
-        return;
-    }
-    if (n > 0) {
-        printf("%d ", id);
-        for (int32_t i = 0; i < n; i++) {
-            printf(" %d:%.6f", top[i].id, top[i].logprob);
-        }
-        putchar('\n');
-    } else {
-        printf(r->n_gen == 1 ? "%d" : " %d", id);
-    }
-    fflush(stdout);
-}
-
-static double rate(double n, double seconds)
-{
-    return n > 0 && seconds > 0 ? n / seconds : NAN;
-}
-
-static void print_summary(const run *r)
-{
-    double prompt = rate((double)r->n_prompt, r->prompt_s);
-    double gen = rate((double)(r->n_gen - 1), r->gen_s);
-    fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens",
-            (long long)r->n_prompt, prompt, (long long)r->n_gen);
-    /* The first token comes with the prompt's last step. */
-    if (isfinite(gen)) {
-        fprintf(stderr, ", %.1f tokens/s", gen);
-    }
-    fprintf(stderr, "; stop: %s\n", r->stop);
-}
-
-static void append_result(const run *r, whim_str *out)
-{
-    whim_str_append(out, "{\"model\":");
-    json_text(out, r->model);
-    whim_str_append(out, ",\"prompt_ids\":[");
-    for (int64_t i = 0; i < r->n_prompt; i++) {
-        whim_str_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)r->ids[i]);
-    }
-    whim_str_printf(out, "],\"ids\":[%s]", whim_str_text(&r->made));
-    if (r->options->logprobs > 0) {
-        whim_str_printf(out, ",\"logprobs\":[%s]", whim_str_text(&r->logprobs));
-    }
-    whim_str_printf(out, ",\"stop\":\"%s\",\"prompt_tps\":", r->stop);
-    json_number(out, rate((double)r->n_prompt, r->prompt_s));
-    whim_str_append(out, ",\"gen_tps\":");
-    json_number(out, rate((double)(r->n_gen - 1), r->gen_s));
-    whim_str_append(out, "}\n");
-    out->failed = out->failed || r->made.failed || r->logprobs.failed;
-}
-
-/* --- the loop ----------------------------------------------------------------------------------- */
-
-static double seconds_since(int64_t start)
-{
-    return (double)(whim_clock_ns() - start) / (double)WHIM_NS_PER_S;
-}
-
-/* The prompt in steps of at most --max-step-tokens; logits of the last token only. */
-static whim_err feed_prompt(run *r, whim_diag *diag)
-{
-    int64_t chunk =
-        r->options->max_step_tokens < r->n_prompt ? r->options->max_step_tokens : r->n_prompt;
-    int32_t *tokens = whim_alloc_array(chunk, (int64_t)sizeof *tokens);
-    whim_err err = WHIM_ERR_OK;
-    if (tokens == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
-    }
-    for (int64_t at = 0; at < r->n_prompt && err == WHIM_ERR_OK; at += chunk) {
-        int64_t n = r->n_prompt - at < chunk ? r->n_prompt - at : chunk;
-        for (int64_t i = 0; i < n; i++) {
-            tokens[i] = (int32_t)r->ids[at + i];
-        }
-        whim_step_part part = {r->seq, tokens, n, at + n == r->n_prompt};
-        err = whim_runner_step(r->runner, &part, 1, diag);
-        if (err == WHIM_ERR_FULL) {
-            whim_fail(diag, err,
-                      "the prompt of %lld tokens does not fit into the memory for keys and values; "
-                      "--kv-mem gives more",
-                      (long long)r->n_prompt);
-        }
-    }
-    whim_free(tokens);
-    return err;
-}
-
-static bool is_eos(const run *r, int32_t id)
-{
-    for (int32_t i = 0; i < r->config->n_eos; i++) {
-        if (r->config->eos[i] == id) {
-            return !r->options->ignore_eos;
-        }
-    }
+    complain(EXIT_FAILED, "out of memory");
     return false;
 }
 
-static void say_full(const run *r, const char *why)
+static bool take_ids(run *r)
 {
-    if (!r->options->json && r->options->logprobs == 0) {
-        putchar('\n');
-    }
-    complain(EXIT_OK, "stopped after %lld of %lld tokens: %s", (long long)r->n_gen,
-             (long long)r->options->tokens, why);
-}
-
-/* Feed the last token to get the next one's logits; `stop` is set when there is no room. */
-static whim_err feed_token(run *r, int32_t id, whim_diag *diag)
-{
-    if (r->seq->len >= r->ctx) {
-        char why[192], hint[96];
-        snprintf(why, sizeof why, "the context of %lld tokens is full; %s", (long long)r->ctx,
-                 context_hint(r, hint, sizeof hint));
-        say_full(r, why);
-        r->stop = "context";
-        return WHIM_ERR_OK;
-    }
-    whim_step_part part = {r->seq, &id, 1, 1};
-    whim_err err = whim_runner_step(r->runner, &part, 1, diag);
-    if (err == WHIM_ERR_FULL) {
-        say_full(r, "the memory for keys and values is full; --kv-mem gives more");
-        r->stop = "context";
-        return WHIM_ERR_OK;
-    }
-    return err;
-}
-
-static whim_err generate(run *r, whim_diag *diag)
-{
-    int64_t start = whim_clock_ns();
-    WHIM_TRY(feed_prompt(r, diag));
-    r->prompt_s = seconds_since(start);
-    start = whim_clock_ns();
-    while (r->stop == NULL) {
-        const float *logits = whim_runner_logits(r->runner, 0);
-        int32_t id = greedy(logits, r->config->n_vocab);
-        if (id < 0) {
-            return whim_fail(
-                diag, WHIM_ERR_CORRUPT,
-                "the logits after %lld tokens are not numbers: the weights must be broken",
-                (long long)r->seq->len);
+    for (int64_t i = 0; i < r->n_raw_id; i++) {
+        if (r->raw_ids[i] < 0 || r->raw_ids[i] >= r->config->n_vocab) {
+            complain(EXIT_FAILED,
+                     "token id %lld (number %lld of the prompt) is not in the model's vocabulary: "
+                     "ids go from 0 to %d",
+                     (long long)r->raw_ids[i], (long long)i + 1, r->config->n_vocab - 1);
+            return false;
         }
-        emit(r, id, logits);
-        if (ferror(stdout)) {
-            return whim_fail(diag, WHIM_ERR_IO, "cannot write to standard output: %s",
-                             strerror(errno));
-        }
-        r->gen_s = seconds_since(start);
-        if (is_eos(r, id)) {
-            r->stop = "eos";
-        } else if (r->n_gen == r->options->tokens) {
-            r->stop = "length";
-        } else {
-            WHIM_TRY(feed_token(r, id, diag));
+        if (whim_ids_append(&r->prompt, (int32_t)r->raw_ids[i]) != WHIM_ERR_OK) {
+            return no_memory();
         }
     }
-    if (!r->options->json && r->options->logprobs == 0 && strcmp(r->stop, "context") != 0) {
-        putchar('\n');
-    }
-    return WHIM_ERR_OK;
+    return true;
 }
 
-static int run_model(run *r, whim_engine *engine)
+/* Refuse bytes that are no text before they get lost on the way. */
+static bool check_utf8(const char *text, const char *what)
+{
+    int64_t n = (int64_t)strlen(text), good = whim_utf8_valid_prefix(text, n);
+    if (good < n) {
+        complain(EXIT_FAILED, "%s is not UTF-8: byte %lld (0x%02x) belongs to no character", what,
+                 (long long)good + 1, (unsigned char)text[good]);
+    }
+    return good == n;
+}
+
+static json_t *messages_of(const run *r)
+{
+    json_t *list = json_array();
+    if (r->options->system != NULL) {
+        json_array_append_new(
+            list, json_pack("{s:s, s:s}", "role", "system", "content", r->options->system));
+    }
+    json_array_append_new(
+        list, json_pack("{s:s, s:s}", "role", "user", "content", whim_str_text(&r->text)));
+    return list;
+}
+
+static bool encode_text(run *r)
 {
     whim_diag diag = {""};
-    whim_str text = {0};
-    r->runner = whim_engine_runner(engine);
-    if (whim_runner_sequence_create(r->runner, &r->seq) != WHIM_ERR_OK) {
-        return complain(EXIT_FAILED, "out of memory");
+    whim_err err;
+    r->chat = r->tm.tmpl != NULL && !r->options->raw;
+    if (!r->chat && r->options->system != NULL) {
+        complain(EXIT_USAGE, r->options->raw ? "--raw has no place for --system"
+                                             : "--system: this model has no chat template");
+        return false;
     }
-    whim_err err = generate(r, &diag);
-    if (err == WHIM_ERR_OK) {
-        if (r->options->json) {
-            append_result(r, &text);
-        }
-        err = print_out(&text) ? WHIM_ERR_OK : WHIM_ERR_IO;
+    if (!check_utf8(whim_str_text(&r->text), "the prompt") ||
+        !check_utf8(r->options->system != NULL ? r->options->system : "", "the system message")) {
+        return false;
+    }
+    if (r->chat) {
+        json_t *messages = messages_of(r);
+        err = text_model_encode_chat(&r->tm, messages, &r->prompt, NULL, &diag);
+        json_decref(messages);
     } else {
+        err =
+            text_model_encode_raw(&r->tm, whim_str_text(&r->text), r->text.len, &r->prompt, &diag);
+    }
+    if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
     }
-    if (err == WHIM_ERR_OK && !r->options->quiet) {
-        print_summary(r);
+    return err == WHIM_ERR_OK;
+}
+
+static bool check_length(const run *r)
+{
+    whim_str hint = {0};
+    if (r->prompt.n <= r->ctx) {
+        return true;
     }
+    append_context_hint(&hint, r->ctx, r->config);
+    complain(EXIT_FAILED, "the prompt has %lld tokens, more than the context of %lld; %s",
+             (long long)r->prompt.n, (long long)r->ctx, whim_str_text(&hint));
+    whim_str_deinit(&hint);
+    return false;
+}
+
+/* --- the command -------------------------------------------------------------------------------- */
+
+static void say_params(const run *r)
+{
+    whim_str text = {0};
+    append_params(&text, &r->tm.params);
+    fprintf(stderr, "sampling: %s (defaults from %s); %s\n", whim_str_text(&text),
+            r->by_ids ? "--ids" : whim_generation_source_name(r->tm.wishes.source),
+            r->by_ids ? "token ids"
+            : r->chat ? "with the chat template"
+                      : "plain continuation");
     whim_str_deinit(&text);
-    whim_runner_sequence_destroy(r->runner, r->seq);
-    return err == WHIM_ERR_OK ? EXIT_OK : EXIT_FAILED;
+}
+
+static int generate(run *r, whim_engine *engine, int64_t max_outs)
+{
+    const whim_options *o = r->options;
+    whim_diag diag = {""};
+    whim_generator *gen = NULL;
+    whim_generated got;
+    whim_generator_cfg cfg = {
+        .runner = whim_engine_runner(engine),
+        .config = r->config,
+        .tok = r->tm.tok,
+        .ctx = r->ctx,
+        .max_step_tokens = o->max_step_tokens,
+        .max_outs = max_outs,
+    };
+    if (whim_generator_create(&cfg, &gen) != WHIM_ERR_OK) {
+        return complain(EXIT_FAILED, "out of memory");
+    }
+    whim_generate_request request = {
+        .prompt = r->prompt.ids,
+        .n_prompt = r->prompt.n,
+        .params = &r->tm.params,
+        .stop_ids = r->tm.stop_ids,
+        .n_stop_id = r->tm.n_stop_id,
+        .stops = o->stop.v,
+        .n_stop = o->stop.n,
+        .max_tokens = o->max_tokens > 0 ? o->max_tokens
+                      : r->by_ids       ? IDS_TOKENS
+                                        : 0,
+        .interrupt = &interrupted,
+        .events = run_events(r),
+    };
+    whim_err err = whim_generate(gen, &request, &got, &diag);
+    int code = EXIT_FAILED;
+    if (err != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
+    } else if (run_finish(r, &got)) {
+        code = got.end == WHIM_END_INTERRUPT ? EXIT_INTERRUPTED : EXIT_OK;
+    }
+    whim_generator_destroy(gen);
+    return code;
+}
+
+static int run_model(run *r, whim_engine *engine, loader *load, int64_t max_outs)
+{
+    r->config = whim_engine_config(engine);
+    r->ctx = whim_engine_ctx(engine);
+    r->tm.path = r->model;
+    bool ok = r->by_ids ? take_ids(r)
+                        : text_model_open(&r->tm, r->options, engine, r->model) && encode_text(r);
+    if (!ok || !text_model_sampling(&r->tm, r->options, engine, r->by_ids) || !check_length(r)) {
+        return EXIT_FAILED;
+    }
+    if (!load_engine(engine, load)) {
+        return EXIT_FAILED;
+    }
+    if (!r->options->quiet) {
+        say_params(r);
+    }
+    catch_interrupt(true);
+    return generate(r, engine, max_outs);
 }
 
 int cmd_run(const whim_options *options)
@@ -409,25 +267,30 @@ int cmd_run(const whim_options *options)
     loader load;
     whim_engine *engine = NULL;
     int code = EXIT_FAILED;
+    bool rows = whim_options_gave(options, &options->prompt_logprobs);
+    int64_t max_outs = rows ? PROMPT_ROWS : 1;
     if (!get_prompt(&r)) {
-        whim_free(r.ids);
-        return EXIT_USAGE;
+        code = EXIT_USAGE;
+        goto out;
     }
     r.model = choose_model(options, path);
     if (r.model != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, r.model);
+        cfg.max_outs = max_outs;
         engine = open_engine(&cfg, options->quiet, &load);
     }
     if (engine != NULL) {
-        r.config = whim_engine_config(engine);
-        r.ctx = whim_engine_ctx(engine);
-        if (check_prompt(&r) && load_engine(engine, &load)) {
-            code = run_model(&r, engine);
-        }
-        whim_engine_close(engine);
+        code = run_model(&r, engine, &load, max_outs);
     }
-    whim_free(r.ids);
-    whim_str_deinit(&r.made);
+out:
+    text_model_close(&r.tm);
+    whim_engine_close(engine);
+    whim_free(r.raw_ids);
+    whim_ids_deinit(&r.prompt);
+    whim_str_deinit(&r.text);
+    whim_str_deinit(&r.answer);
+    whim_str_deinit(&r.ids);
     whim_str_deinit(&r.logprobs);
+    whim_str_deinit(&r.prompt_logprobs);
     return code;
 }

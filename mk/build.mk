@@ -100,11 +100,13 @@ LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
 ifeq ($(STATIC),1)
   # Debian's cross libm.a is a script that names a file of another package; name the archive itself.
   LIBM := $(firstword $(if $(filter $(HOST_ARCH),$(ARCH)),,$(wildcard /usr/$(ARCH)-linux-gnu/lib/libm-*.a)) -lm)
-  LIBS := -ljansson $(LIBM)
+  LIBS := -ljansson -lpcre2-8 -lutf8proc $(LIBM)
+  EDIT_LIBS := -ledit -ltinfo -lbsd -lmd
   LINK_STATIC := -static
-  UNIT_LIBS := -l:libjansson.a -lm -lcmocka
+  UNIT_LIBS := -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -lcmocka
 else
-  LIBS := -ljansson -lm
+  LIBS := -ljansson -lpcre2-8 -lutf8proc -lm
+  EDIT_LIBS := -ledit
   UNIT_LIBS := $(LIBS) -lcmocka
 endif
 
@@ -162,11 +164,13 @@ keep = @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
 
 # A change of compiler, flags or file list rebuilds what it touches.
 $(B)/stamp/cc: FORCE
-	@echo '#include <jansson.h>' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null || \
-	    { echo "$(CC) cannot compile with jansson: run tools/setup, which says what is missing" >&2; exit 1; }
+	@printf '#include <%s>\n' jansson.h utf8proc.h histedit.h pcre2.h | \
+	    $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -o /dev/null - 2>/dev/null || \
+	    { echo "$(CC) lacks the headers of jansson, pcre2, utf8proc or libedit: run tools/setup, which says" \
+	           "what is missing" >&2; exit 1; }
 	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
-	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(LIBS)))
+	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
 	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) $(INVARIANCE_SRC))
 quote = '$(subst ','\'',$(1))'
@@ -194,7 +198,7 @@ link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o,$^) $(
 
 $(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,$(LINK_STATIC),$(EDIT_LIBS) $(LIBS))
 $(CHECKOP): $(call obj,$(CHECKOP_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))

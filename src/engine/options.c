@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ static const whim_option_spec option_table[] = {
 #include "engine/options.def"
 };
 
-enum { N_OPTION = sizeof option_table / sizeof option_table[0], MAX_NAME = 64 };
+enum { N_OPTION = sizeof option_table / sizeof option_table[0], MAX_NAME = WHIM_NAME_FAR };
+static_assert(N_OPTION <= 64, "whim_options.given has a bit for each option");
 
 const whim_option_spec *whim_option_specs(int32_t *n)
 {
@@ -78,8 +80,7 @@ static int32_t edit_distance(const char *a, const char *b)
     return cost[na][nb];
 }
 
-/* How unlike a known name is to what was typed; MAX_NAME: not worth a mention. */
-static int32_t name_distance(const char *typed, const char *name)
+int32_t whim_name_distance(const char *typed, const char *name)
 {
     size_t n = strlen(typed);
     if (n > 0 && strncmp(typed, name, n) == 0) {
@@ -100,7 +101,7 @@ whim_err whim_command_find(const char *name, whim_command *out, whim_diag *diag)
         }
         size_t at = strlen(all);
         snprintf(all + at, sizeof all - at, "%s%s", i == 0 ? "" : ", ", known);
-        if (name_distance(name, known) < MAX_NAME) {
+        if (whim_name_distance(name, known) < MAX_NAME) {
             at = strlen(near);
             snprintf(near + at, sizeof near - at, "%s%s", at == 0 ? "" : " or ", known);
         }
@@ -148,6 +149,9 @@ static whim_err bad_value(const whim_option_spec *spec, const char *text, whim_d
     case WHIM_OPTION_CHOICE:
         return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not one of %s", spec->name,
                          text, spec->metavar);
+    case WHIM_OPTION_STRINGS:
+        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is one too many; at most %d",
+                         spec->name, text, WHIM_OPTION_MAX_STRINGS);
     default:
         return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not understood", spec->name,
                          text);
@@ -216,6 +220,15 @@ static bool is_choice(const char *words, const char *text)
     return false;
 }
 
+static bool add_string(whim_string_list *list, const char *text)
+{
+    if (list->n == WHIM_OPTION_MAX_STRINGS) {
+        return false;
+    }
+    list->v[list->n++] = text;
+    return true;
+}
+
 static whim_err set_value(whim_options *options, const whim_option_spec *spec, const char *text,
                           whim_diag *diag)
 {
@@ -248,8 +261,29 @@ static whim_err set_value(whim_options *options, const whim_option_spec *spec, c
     case WHIM_OPTION_INTS:
         good = parse_ints(spec, text, value);
         break;
+    case WHIM_OPTION_STRINGS:
+        good = add_string(value, text);
+        break;
     }
     return good ? WHIM_ERR_OK : bad_value(spec, text, diag);
+}
+
+/* A value from the command line. */
+static whim_err give_value(whim_options *options, const whim_option_spec *spec, const char *text,
+                           whim_diag *diag)
+{
+    options->given |= UINT64_C(1) << (spec - option_table);
+    return set_value(options, spec, text, diag);
+}
+
+bool whim_options_gave(const whim_options *options, const void *field)
+{
+    for (int32_t i = 0; i < N_OPTION; i++) {
+        if ((const char *)options + option_table[i].offset == (const char *)field) {
+            return (options->given >> i & 1) != 0;
+        }
+    }
+    return false;
 }
 
 static void set_defaults(whim_options *options)
@@ -315,7 +349,7 @@ static whim_err unknown_option(const cursor *c, const char *word, const char *na
             }
             continue;
         }
-        int32_t distance = name_distance(typed, spec->name);
+        int32_t distance = whim_name_distance(typed, spec->name);
         if (distance < best && spec->help != NULL) {
             best = distance;
             nearest = spec->name;
@@ -364,7 +398,7 @@ static whim_err parse_long(cursor *c, whim_options *options, const char *word)
         return whim_fail(c->diag, WHIM_ERR_INVALID, "--%s takes no value, but \"%.64s\" has one",
                          spec->name, word);
     }
-    return set_value(options, spec, text, c->diag);
+    return give_value(options, spec, text, c->diag);
 }
 
 static whim_err parse_short(cursor *c, whim_options *options, const char *word)
@@ -378,7 +412,7 @@ static whim_err parse_short(cursor *c, whim_options *options, const char *word)
     if (spec->type != WHIM_OPTION_BOOL) {
         WHIM_TRY(take_value(c, spec, rest, &text));
     }
-    return set_value(options, spec, text, c->diag);
+    return give_value(options, spec, text, c->diag);
 }
 
 static whim_err parse_operand(const cursor *c, whim_options *options, const char *word)

@@ -38,6 +38,7 @@ typedef enum whim_option_type {
     WHIM_OPTION_STRING,
     WHIM_OPTION_CHOICE,
     WHIM_OPTION_INTS,
+    WHIM_OPTION_STRINGS,
 } whim_option_type;
 
 typedef enum whim_option_group {
@@ -70,6 +71,14 @@ typedef struct whim_int_list {
     int32_t n;
 } whim_int_list;
 
+enum { WHIM_OPTION_MAX_STRINGS = 32 };
+
+/* A repeatable option: every use adds one. */
+typedef struct whim_string_list {
+    const char *v[WHIM_OPTION_MAX_STRINGS];
+    int32_t n;
+} whim_string_list;
+
 /* C types of the values. */
 #define WHIM_OPTION_CTYPE_BOOL bool
 #define WHIM_OPTION_CTYPE_INT int64_t
@@ -78,9 +87,11 @@ typedef struct whim_int_list {
 #define WHIM_OPTION_CTYPE_STRING const char *
 #define WHIM_OPTION_CTYPE_CHOICE const char *
 #define WHIM_OPTION_CTYPE_INTS whim_int_list
+#define WHIM_OPTION_CTYPE_STRINGS whim_string_list
 
 typedef struct whim_options {
     const char *model; /* the operand, or NULL */
+    uint64_t given;    /* bit i: the i-th option of the table was on the command line */
 #define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
                     help)                                                                       \
     WHIM_OPTION_CTYPE_##type field;
@@ -88,11 +99,19 @@ typedef struct whim_options {
 } whim_options;
 
 /* Parse what follows the command's name. Forms: --name value, --name=value, -x value, -xvalue,
- * --no-name for BOOL; "--" ends the options. The last of several wins. A word that is no option of
+ * --no-name for BOOL; "--" ends the options. The last of several wins, but for STRINGS, which collect. A word that is no option of
  * this command, a bad value and a second operand are INVALID, with a message. Parsing stops at
  * --help, so that it helps whatever else is there. */
 WHIM_MUST_CHECK whim_err whim_options_parse(whim_options *options, whim_command command, int argc,
                                             const char *const *argv, whim_diag *diag);
+
+/* Whether the option of this value, a field of `options`, was on the command line. */
+bool whim_options_gave(const whim_options *options, const void *field);
+
+/* How unlike a known name is to what was typed: 0 when it begins so, then the letters to change;
+ * WHIM_NAME_FAR when it is not worth a mention. */
+enum { WHIM_NAME_FAR = 64 };
+int32_t whim_name_distance(const char *typed, const char *name);
 
 /* The help of one command, wrapped to `width` columns, and the list of commands. */
 void whim_options_help(whim_str *out, whim_command command, int32_t width);

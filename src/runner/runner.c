@@ -311,6 +311,11 @@ void whim_runner_sequence_destroy(whim_runner *r, whim_sequence *seq)
     }
 }
 
+void whim_runner_sequence_cut(whim_runner *r, whim_sequence *seq, int64_t len)
+{
+    whim_sequence_cut(seq, &r->pool, len);
+}
+
 int64_t whim_runner_free_pages(const whim_runner *r)
 {
     return r->pool.n_free;

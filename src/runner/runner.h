@@ -75,6 +75,10 @@ const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r)
 WHIM_MUST_CHECK whim_err whim_runner_sequence_create(whim_runner *runner, whim_sequence **out);
 void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
 
+/* Forget a sequence's positions from `len` (at most its length) on. What is left is as if it had never been
+ * longer. */
+void whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
+
 /* Free pages of the pool. */
 int64_t whim_runner_free_pages(const whim_runner *runner);
 

@@ -2,9 +2,9 @@
 # Help, version, and what is said to those who type something else.
 . "$(dirname "$0")/common.bash"
 
-commands="run inspect doctor bench"
+commands="run inspect doctor bench" # chat has no --json; chat.sh looks at it
 run_it --help
-expect "help lists run and doctor" 0 out "run [MODEL]" out doctor
+expect "help lists chat, run and doctor" 0 out "chat [MODEL]" out "run [MODEL]" out doctor
 run_it
 expect "no command is usage" 2 out "COMMAND"
 run_it --version

@@ -56,7 +56,7 @@ static void every_form_of_a_value_is_read(void **state)
     assert_string_equal(options.model, "m.gguf");
     assert_int_equal(options.threads, 3);
     assert_int_equal(options.kv_mem, INT64_C(3) << 29);
-    assert_int_equal(options.tokens, 7);
+    assert_int_equal(options.max_tokens, 7);
     assert_int_equal(options.ctx, 9);
     assert_int_equal(PARSE(BENCH, "-b", "1,8,64", "--seconds", "0.25", "-p", "16"), WHIM_ERR_OK);
     assert_int_equal(options.batch.n, 3);
@@ -106,6 +106,32 @@ static void the_last_one_wins(void **state)
     assert_int_equal(options.batch.n, 1);
     assert_int_equal(options.batch.v[0], 4);
     assert_int_equal(options.tokens, 6);
+}
+
+static void repeatable_options_collect(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE(RUN, "--stop", "a", "--stop=b", "--temp", "0"), WHIM_ERR_OK);
+    assert_int_equal(options.stop.n, 2);
+    assert_string_equal(options.stop.v[0], "a");
+    assert_string_equal(options.stop.v[1], "b");
+    const char *many[2 * WHIM_OPTION_MAX_STRINGS + 3];
+    for (int i = 0; i <= WHIM_OPTION_MAX_STRINGS; i++) {
+        many[2 * i] = "--stop";
+        many[2 * i + 1] = "x";
+    }
+    many[2 * WHIM_OPTION_MAX_STRINGS + 2] = NULL;
+    refused(parse(WHIM_COMMAND_RUN, many), "--stop", "at most 32");
+}
+
+static void what_was_given_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE(RUN, "--temp", "0", "-n", "5"), WHIM_ERR_OK);
+    assert_true(whim_options_gave(&options, &options.temp));
+    assert_true(whim_options_gave(&options, &options.max_tokens));
+    assert_false(whim_options_gave(&options, &options.top_p));
+    assert_false(whim_options_gave(&options, &options.model));
 }
 
 static void bad_numbers_are_refused(void **state)
@@ -254,6 +280,8 @@ int main(void)
         cmocka_unit_test(switches_go_on_and_off),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(the_last_one_wins),
+        cmocka_unit_test(repeatable_options_collect),
+        cmocka_unit_test(what_was_given_is_known),
         cmocka_unit_test(bad_numbers_are_refused),
         cmocka_unit_test(bad_lists_and_words_are_refused),
         cmocka_unit_test(missing_values_and_strange_words_are_refused),

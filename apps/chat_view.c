@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The screen of a chat. */
+#include "base/os/term.h"
+#include "chat.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+void view_init(chat_view *view)
+{
+    *view = (chat_view){.at_start = true};
+    view->terminal = whim_os_term_is(STDOUT_FILENO);
+    view->color = view->terminal && terminal_has_color();
+}
+
+static void put(chat_view *view, const char *text, int64_t n)
+{
+    if (n > 0 && fwrite(text, 1, (size_t)n, stdout) != (size_t)n) {
+        view->failed = true;
+    }
+}
+
+static void set_style(chat_view *view, chat_style style)
+{
+    static const char *const codes[] = {"\033[0m", "\033[2m", "\033[1m"};
+    if (!view->color || style == view->style) {
+        return;
+    }
+    if (view->style != CHAT_PLAIN) {
+        put(view, codes[CHAT_PLAIN], 4);
+    }
+    if (style != CHAT_PLAIN) {
+        put(view, codes[style], 4);
+    }
+    view->style = style;
+}
+
+/* C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in UTF-8. */
+static int64_t control_length(const char *text, int64_t left)
+{
+    unsigned char c = (unsigned char)text[0];
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+        return 1;
+    }
+    return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
+}
+
+void view_text(chat_view *view, chat_style style, const char *text, int64_t n)
+{
+    int64_t from = 0;
+    set_style(view, style);
+    for (int64_t i = 0; view->terminal && i < n;) {
+        int64_t skip = control_length(text + i, n - i);
+        if (skip > 0) {
+            put(view, text + from, i - from);
+            from = i + skip;
+        }
+        i += skip > 0 ? skip : 1;
+    }
+    put(view, text + from, n - from);
+    if (n > 0) {
+        view->at_start = text[n - 1] == '\n';
+    }
+    if (fflush(stdout) != 0) {
+        view->failed = true;
+    }
+}
+
+void view_break(chat_view *view)
+{
+    set_style(view, CHAT_PLAIN);
+    if (!view->at_start) {
+        view_text(view, CHAT_PLAIN, "\n", 1);
+    }
+}
+
+static void say(chat_view *view, chat_style style, const char *fmt, va_list ap)
+{
+    whim_str text = {0};
+    whim_str_vprintf(&text, fmt, ap);
+    view_break(view);
+    view_text(view, style, whim_str_text(&text), text.len);
+    whim_str_deinit(&text);
+    view_break(view);
+}
+
+void view_note(chat_view *view, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (view->terminal) {
+        say(view, CHAT_DIM, fmt, ap);
+    }
+    va_end(ap);
+}
+
+void view_say(chat_view *view, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(view, CHAT_PLAIN, fmt, ap);
+    va_end(ap);
+}
+
+void view_error(chat_view *view, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (view->terminal) {
+        say(view, CHAT_BOLD, fmt, ap);
+    } else {
+        whim_str text = {0};
+        whim_str_vprintf(&text, fmt, ap);
+        view_break(view);
+        complain(EXIT_FAILED, "%s", whim_str_text(&text));
+        whim_str_deinit(&text);
+    }
+    va_end(ap);
+}
+
+void view_quiet_keys(chat_view *view, bool quiet)
+{
+    struct termios tty;
+    if (!view->terminal || tcgetattr(STDIN_FILENO, &tty) != 0) {
+        return;
+    }
+    if (quiet) {
+        tty.c_lflag &= ~(tcflag_t)ECHO;
+    } else {
+        tty.c_lflag |= ECHO;
+    }
+    tcsetattr(STDIN_FILENO, TCSANOW, &tty);
+}

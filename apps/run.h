@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of one `whimbrel run`, shared by its files: cmd_run.c (prompt and flow) and run_output.c (what is
+ * printed). Threads: the main thread. */
+#ifndef WHIM_APPS_RUN_H
+#define WHIM_APPS_RUN_H
+
+#include "text_model.h"
+
+typedef struct run {
+    const whim_options *options;
+    const char *model;
+    const whim_config *config;
+    int64_t ctx;
+    whim_str text;    /* the prompt as given; empty with --ids */
+    bool by_ids;      /* --ids: ids come out, no text */
+    bool chat;        /* the prompt went through the chat template */
+    int64_t *raw_ids; /* --ids before they are checked */
+    int64_t n_raw_id;
+    whim_ids prompt;
+    text_model tm;
+    whim_str answer;        /* all text */
+    whim_str ids, logprobs; /* JSON lists under way */
+    whim_str prompt_logprobs;
+    int64_t n_gen;
+    bool write_failed;
+} run;
+
+/* The events of a generation, for its request. */
+whim_generate_events run_events(run *r);
+
+/* After the end: the rest of the text output, or the JSON object; then the summary unless quiet. False when
+ * standard output fails. */
+bool run_finish(run *r, const whim_generated *got);
+
+#endif

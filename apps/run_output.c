@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `whimbrel run` prints: text as it comes, lines with log-probabilities, ids, or one JSON object. */
+#include "run.h"
+
+#include "text/detokenizer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void out(run *r, const char *text, int64_t n)
+{
+    if (fwrite(text, 1, (size_t)n, stdout) != (size_t)n || fflush(stdout) != 0) {
+        r->write_failed = true;
+        interrupted = 1; /* nobody reads: end early */
+    }
+}
+
+/* A token's own text, quoted as JSON does it; what is no whole character shows as U+FFFD. */
+static void append_token_text(const run *r, whim_str *to, int32_t id)
+{
+    int64_t n = 0;
+    const char *bytes = whim_tokenizer_bytes(r->tm.tok, id, &n);
+    whim_str text = {0};
+    whim_str_append_n(&text, bytes != NULL ? bytes : "", bytes != NULL ? n : 0);
+    json_text(to, whim_str_text(&text));
+    whim_str_deinit(&text);
+}
+
+/* {"id":1,"text":"a","logprob":-1.5,"top":[[1,-1.5],...]} */
+static void append_logprob_json(const run *r, whim_str *to, const whim_sampled *t)
+{
+    whim_str_printf(to, "{\"id\":%d", t->id);
+    if (r->tm.tok != NULL) {
+        whim_str_append(to, ",\"text\":");
+        append_token_text(r, to, t->id);
+    }
+    whim_str_append(to, ",\"logprob\":");
+    json_number(to, (double)t->logprob);
+    whim_str_append(to, ",\"top\":[");
+    for (int32_t i = 0; i < t->n_top; i++) {
+        whim_str_printf(to, "%s[%d,", i == 0 ? "" : ",", t->top_id[i]);
+        json_number(to, (double)t->top_logprob[i]);
+        whim_str_append_char(to, ']');
+    }
+    whim_str_append(to, "]}");
+}
+
+/* "7042  7042:-0.306687 260:-2.511695", or with texts in place of ids. */
+static void append_logprob_line(const run *r, whim_str *to, const whim_sampled *t)
+{
+    if (r->tm.tok == NULL) {
+        whim_str_printf(to, "%d ", t->id);
+        for (int32_t i = 0; i < t->n_top; i++) {
+            whim_str_printf(to, " %d:%.6f", t->top_id[i], (double)t->top_logprob[i]);
+        }
+        whim_str_append_char(to, '\n');
+        return;
+    }
+    append_token_text(r, to, t->id);
+    whim_str_printf(to, " %.6f ", (double)t->logprob);
+    for (int32_t i = 0; i < t->n_top; i++) {
+        whim_str_append_char(to, ' ');
+        append_token_text(r, to, t->top_id[i]);
+        whim_str_printf(to, ":%.6f", (double)t->top_logprob[i]);
+    }
+    whim_str_append_char(to, '\n');
+}
+
+static bool has_lines(const run *r)
+{
+    return r->options->logprobs > 0;
+}
+
+static void on_token(void *ctx, const whim_sampled *t)
+{
+    run *r = ctx;
+    whim_str line = {0};
+    r->n_gen++;
+    if (r->options->json) {
+        whim_str_printf(&r->ids, "%s%d", r->n_gen == 1 ? "" : ",", t->id);
+        if (has_lines(r)) {
+            whim_str_append(&r->logprobs, r->n_gen == 1 ? "" : ",");
+            append_logprob_json(r, &r->logprobs, t);
+        }
+        return;
+    }
+    if (has_lines(r)) {
+        append_logprob_line(r, &line, t);
+    } else if (r->by_ids) {
+        whim_str_printf(&line, r->n_gen == 1 ? "%d" : " %d", t->id);
+    }
+    out(r, whim_str_text(&line), line.len);
+    whim_str_deinit(&line);
+}
+
+static void on_text(void *ctx, const char *text, int64_t n)
+{
+    run *r = ctx;
+    whim_str_append_n(&r->answer, text, n);
+    if (!r->options->json && !has_lines(r)) {
+        out(r, text, n);
+    }
+}
+
+static void on_prompt_row(void *ctx, int64_t i, int32_t id, const float *logits)
+{
+    run *r = ctx;
+    whim_sampled t = {.id = id};
+    whim_logprobs_at(logits, r->config->n_vocab, &id, 1, &t.logprob);
+    t.n_top = whim_logprobs_top(logits, r->config->n_vocab, (int32_t)r->options->prompt_logprobs,
+                                t.top_id, t.top_logprob);
+    if (r->options->json) {
+        whim_str_append(&r->prompt_logprobs, i == 1 ? "null," : ",");
+        append_logprob_json(r, &r->prompt_logprobs, &t);
+        return;
+    }
+    whim_str line = {0};
+    whim_str_append(&line, "prompt ");
+    if (r->tm.tok == NULL) {
+        whim_str_printf(&line, "%d:%.6f ", id, (double)t.logprob);
+    }
+    append_logprob_line(r, &line, &t);
+    out(r, whim_str_text(&line), line.len);
+    whim_str_deinit(&line);
+}
+
+whim_generate_events run_events(run *r)
+{
+    bool rows = whim_options_gave(r->options, &r->options->prompt_logprobs);
+    return (whim_generate_events){
+        .on_token = on_token,
+        .on_text = on_text,
+        .on_prompt_row = rows ? on_prompt_row : NULL,
+        .ctx = r,
+    };
+}
+
+static double rate(double n, double seconds)
+{
+    return n > 0 && seconds > 0 ? n / seconds : NAN;
+}
+
+static void append_usage(const run *r, const whim_generated *got, whim_str *to)
+{
+    whim_str_printf(to, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld}",
+                    (long long)r->prompt.n, (long long)got->n_id);
+    whim_str_append(to, ",\"timings\":{\"prompt_s\":");
+    json_number(to, got->prompt_s);
+    whim_str_append(to, ",\"gen_s\":");
+    json_number(to, got->gen_s);
+    whim_str_append(to, "},\"prompt_tps\":");
+    json_number(to, rate((double)r->prompt.n, got->prompt_s));
+    whim_str_append(to, ",\"gen_tps\":");
+    json_number(to, rate((double)(got->n_id - 1), got->gen_s));
+}
+
+static void append_result(const run *r, const whim_generated *got, whim_str *to)
+{
+    const whim_sample_params *p = &r->tm.params;
+    whim_str_append(to, "{\"model\":");
+    json_text(to, r->model);
+    if (!r->by_ids) {
+        whim_str_append(to, ",\"prompt\":");
+        json_text(to, whim_str_text(&r->text));
+        whim_str_append(to, ",\"text\":");
+        json_text(to, whim_str_text(&r->answer));
+    }
+    whim_str_append(to, ",\"prompt_ids\":[");
+    for (int64_t i = 0; i < r->prompt.n; i++) {
+        whim_str_printf(to, "%s%d", i == 0 ? "" : ",", r->prompt.ids[i]);
+    }
+    whim_str_printf(to, "],\"ids\":[%s]", whim_str_text(&r->ids));
+    if (has_lines(r)) {
+        whim_str_printf(to, ",\"logprobs\":[%s]", whim_str_text(&r->logprobs));
+    }
+    if (whim_options_gave(r->options, &r->options->prompt_logprobs)) {
+        whim_str_printf(to, ",\"prompt_logprobs\":[%s]",
+                        r->prompt.n == 1 ? "null" : whim_str_text(&r->prompt_logprobs));
+    }
+    whim_str_printf(to, ",\"stop\":\"%s\"", whim_end_name(got->end));
+    if (got->stop >= 0) {
+        whim_str_append(to, ",\"stop_text\":");
+        json_text(to, r->options->stop.v[got->stop]);
+    }
+    whim_str_printf(
+        to,
+        ",\"sampling\":{\"temperature\":%.9g,\"top_k\":%d,\"top_p\":%.9g,\"min_p\":%.9g,"
+        "\"repetition_penalty\":%.9g,\"presence_penalty\":%.9g,"
+        "\"frequency_penalty\":%.9g,\"seed\":%llu}",
+        (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p,
+        (double)p->repetition_penalty, (double)p->presence_penalty, (double)p->frequency_penalty,
+        (unsigned long long)p->seed);
+    append_usage(r, got, to);
+    whim_str_append(to, "}\n");
+    to->failed = to->failed || r->ids.failed || r->logprobs.failed || r->prompt_logprobs.failed ||
+                 r->answer.failed;
+}
+
+/* An end that cuts the answer short is told even when quiet. */
+static void say_full(const run *r, const whim_generated *got)
+{
+    whim_str hint = {0};
+    if (got->end == WHIM_END_CONTEXT) {
+        whim_str_printf(&hint, "the context of %lld tokens is full; ", (long long)r->ctx);
+        append_context_hint(&hint, r->ctx, r->config);
+    } else {
+        whim_str_append(&hint, "the memory for keys and values is full; --kv-mem gives more");
+    }
+    if (r->options->max_tokens > 0) {
+        complain(EXIT_OK, "stopped after %lld of %lld tokens: %s", (long long)got->n_id,
+                 (long long)r->options->max_tokens, whim_str_text(&hint));
+    } else {
+        complain(EXIT_OK, "stopped after %lld tokens: %s", (long long)got->n_id,
+                 whim_str_text(&hint));
+    }
+    whim_str_deinit(&hint);
+}
+
+static void print_summary(const run *r, const whim_generated *got)
+{
+    double gen = rate((double)(got->n_id - 1), got->gen_s);
+    fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens",
+            (long long)r->prompt.n, rate((double)r->prompt.n, got->prompt_s), (long long)got->n_id);
+    /* The first token comes with the prompt's last step. */
+    if (isfinite(gen)) {
+        fprintf(stderr, ", %.1f tokens/s", gen);
+    }
+    fprintf(stderr, "; stop: %s\n", whim_end_name(got->end));
+}
+
+bool run_finish(run *r, const whim_generated *got)
+{
+    whim_str text = {0};
+    bool ends_line = r->answer.len > 0 && r->answer.text[r->answer.len - 1] == '\n';
+    if (r->write_failed) {
+        complain(EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
+        return false;
+    }
+    if (r->options->json) {
+        append_result(r, got, &text);
+    } else if (!has_lines(r) && !ends_line) {
+        whim_str_append_char(&text, '\n');
+    }
+    bool ok = print_out(&text);
+    whim_str_deinit(&text);
+    if (got->end == WHIM_END_CONTEXT || got->end == WHIM_END_KV) {
+        say_full(r, got);
+    }
+    if (ok && !r->options->quiet) {
+        print_summary(r, got);
+    }
+    return ok;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `run` and `chat` share: a model's text side (tokenizer, chat template, the ids that end an answer) and
+ * how it is sampled, from the model's wishes and the command line.
+ * Threads: the main thread. */
+#ifndef WHIM_APPS_TEXT_MODEL_H
+#define WHIM_APPS_TEXT_MODEL_H
+
+#include "chat/template.h"
+#include "cmd.h"
+#include "engine/generate.h"
+#include "sample/sampler.h"
+#include "text/tokenizer.h"
+#include "weights/generation.h"
+
+enum { MAX_STOP_IDS = 64, MAX_BIAS = WHIM_OPTION_MAX_STRINGS, MAX_PROMPT_BYTES = 64 << 20 };
+
+/* {0} is closed. */
+typedef struct text_model {
+    const char *path;
+    whim_tokenizer *tok; /* NULL: ids only */
+    whim_template *tmpl; /* NULL: the model has none */
+    json_t *kwargs;      /* --template-kwargs, or NULL */
+    int32_t stop_ids[MAX_STOP_IDS];
+    int32_t n_stop_id;
+    whim_generation wishes;
+    whim_sample_params params;
+    whim_logit_bias bias[MAX_BIAS];
+} text_model;
+
+/* Read tokenizer and template of an engine's model; false after a complaint. */
+bool text_model_open(text_model *tm, const whim_options *options, const whim_engine *engine,
+                     const char *path);
+
+/* The ids that end an answer and the sampling parameters; also without a tokenizer. `greedy`: temperature 0
+ * unless the command line says otherwise. False after a complaint. */
+bool text_model_sampling(text_model *tm, const whim_options *options, const whim_engine *engine,
+                         bool greedy);
+void text_model_close(text_model *tm);
+
+/* Render messages with the template and append their ids; `open_think` (may be NULL) tells whether the prompt
+ * leaves reasoning open. */
+WHIM_MUST_CHECK whim_err text_model_encode_chat(const text_model *tm, const json_t *messages,
+                                                whim_ids *ids, bool *open_think, whim_diag *diag);
+
+/* Append the ids of plain text, in which nothing is special. */
+WHIM_MUST_CHECK whim_err text_model_encode_raw(const text_model *tm, const char *text, int64_t n,
+                                               whim_ids *ids, whim_diag *diag);
+
+/* "temperature 0.7, top_p 0.9, seed 5", without what is off. */
+void append_params(whim_str *out, const whim_sample_params *params);
+
+/* Set one parameter by name ("temperature", "top_k", ... as append_params writes them); false with a message in
+ * diag when there is none or the value is bad. */
+bool set_param(whim_sample_params *params, int32_t n_vocab, const char *name, const char *value,
+               whim_diag *diag);
+
+/* Standard input to its end, at most MAX_PROMPT_BYTES; `what` is for messages. */
+bool read_stdin(whim_str *text, const char *what);
+
+/* Ctrl-C sets `interrupted`. With `twice_ends`, a second one that nobody has answered ends the program. */
+extern volatile sig_atomic_t interrupted;
+void catch_interrupt(bool twice_ends);
+
+/* What helps when a context of `ctx` tokens is too short. */
+void append_context_hint(whim_str *out, int64_t ctx, const whim_config *config);
+
+#endif

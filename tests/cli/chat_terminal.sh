@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+# whimbrel chat in a real terminal (tmux): what a person types, and what the screen then shows.
+given=${TEST_TMP:-}
+. "$(dirname "$0")/common.bash"
+
+model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
+if [[ ! -f $model ]]; then
+    skip "chat in a terminal" "the default model is not there; make model fetches it"
+    finish
+fi
+if ! command -v tmux >/dev/null; then
+    skip "chat in a terminal" "tmux is not there"
+    finish
+fi
+
+unset TMUX
+n_open=0 tmux=(true)
+leave()
+{
+    "${tmux[@]}" kill-server 2>/dev/null
+    [[ -n $given ]] || rm -rf "$TEST_TMP"
+}
+trap leave EXIT
+mkdir -p "$TEST_TMP/cache/whimbrel"
+program=$(realpath "$WHIMBREL")
+
+# open_chat ARGS...: a chat in a terminal of 80 x 30; its exit status is shown when it ends.
+open_chat()
+{
+    "${tmux[@]}" kill-server 2>/dev/null
+    tmux=(tmux -S "$TEST_TMP/tmux$((n_open += 1))" -f /dev/null) # a server that ends may linger
+    "${tmux[@]}" new-session -d -s t -x 80 -y 30 \
+        "env ${vars:-} LC_ALL=C.UTF-8 XDG_CACHE_HOME='$TEST_TMP/cache' '$program' chat '$model' --temp 0 $*; \
+         echo EXIT=\$?; sleep 600"
+    if ! wait_for "/help lists"; then
+        bad "the chat opens" "$(screen)"
+        finish
+    fi
+}
+screen()
+{
+    "${tmux[@]}" capture-pane -t t -p "$@" 2>/dev/null
+}
+keys()
+{
+    "${tmux[@]}" send-keys -t t "$@" 2>/dev/null
+}
+type_text()
+{
+    "${tmux[@]}" send-keys -t t -l "$1" 2>/dev/null
+}
+# wait_for TEXT [SECONDS]: until the screen shows it.
+wait_for()
+{
+    local tries=$((${2:-20} * 10))
+    while ((tries-- > 0)); do
+        [[ $(screen) == *"$1"* ]] && return 0
+        sleep 0.1
+    done
+    return 1
+}
+# shows NAME TEXT: the screen does, or will soon.
+shows()
+{
+    if wait_for "$2" "${3:-20}"; then
+        ok "$1"
+    else
+        bad "$1" "the screen lacks \"$2\": $(screen | grep -v '^$' | tail -8)"
+    fi
+}
+# ready: the last line is an empty prompt.
+ready()
+{
+    local tries=300
+    while ((tries-- > 0)); do
+        [[ $(screen | grep -v '^$' | tail -1) == ">" ]] && return 0
+        sleep 0.1
+    done
+    return 1
+}
+count_on_screen()
+{
+    screen | grep -cF -- "$1"
+}
+
+open_chat -n 12
+shows "the banner tells the sampling" "temperature 0"
+ready || bad "a prompt follows" "$(screen)"
+type_text "Say hello."
+keys Enter
+shows "an answer ends with speed and context" "of 8192]"
+shows "a cut answer is told" "cut after 12 tokens"
+ready || bad "the prompt comes back" "$(screen)"
+if screen -e | grep -q $'\033\[2m'; then ok "the line of figures is dim"; else bad "the line of figures is dim" "no such code"; fi
+
+# Editing: letters in the middle, wide characters, backspace over them.
+type_text "abde"
+keys Left Left
+type_text "c"
+shows "letters go where the cursor is" "> abcde"
+keys C-a C-k
+type_text "漢字かな"
+keys BSpace BSpace
+type_text "ok"
+shows "a wide character is deleted whole" "> 漢字ok"
+cursor=$("${tmux[@]}" display-message -t t -p '#{cursor_x}')
+expect_same "the cursor stands behind the wide characters" "$cursor" 8
+keys C-c
+shows "Ctrl-C drops the line" "> 漢字ok^C"
+ready || bad "and the chat goes on" "$(screen)"
+
+# History.
+keys Up
+shows "the arrow brings the last message back" $'> Say hello.\n'
+sleep 0.2
+keys C-c
+ready
+keys C-c
+shows "Ctrl-C at an empty prompt says how to leave" "ends the chat]"
+type_text "/system"
+keys Enter
+shows "and the next line is read" "there is no system message"
+ready
+keys C-c
+sleep 0.3
+ready || bad "a line in between forgets the first Ctrl-C" "$(screen)"
+type_text "/params min_p 3"
+keys Enter
+shows "a line in between forgets the first Ctrl-C" "min_p is 3"
+ready
+
+# Paste: newlines do not send.
+"${tmux[@]}" set-buffer -b p $'line one\nline two\nline three'
+"${tmux[@]}" paste-buffer -p -d -b p -t t
+shows "pasted lines stand in the line" "line three"
+sleep 0.3
+expect_same "and are not sent" "$(count_on_screen "of 8192]")" 1
+keys C-c
+ready
+long=$(printf 'row %d of a long paste\n' {1..40})
+"${tmux[@]}" set-buffer -b p "$long"
+"${tmux[@]}" paste-buffer -p -d -b p -t t
+shows "a long paste stands as a mark" "[paste 1: 40 lines"
+type_text " How many rows?"
+keys Enter
+wait_for "of 8192]" && ready
+used=$(screen | grep -o 'context [0-9]* of' | tail -1 | grep -o '[0-9]*')
+if ((used > 250)); then ok "and is sent whole"; else bad "and is sent whole" "only $used tokens of context"; fi
+type_text "/save $TEST_TMP/saved.json"
+keys Enter
+shows "the conversation is saved" "[saved"
+cp "$TEST_TMP/saved.json" "$TEST_TMP/out"
+expect_python "with all its lines" "
+m = json.loads(text)['messages']
+assert [x['role'] for x in m] == ['user', 'assistant', 'user', 'assistant'], m
+assert m[2]['content'].count('\n') == 39 and m[2]['content'].endswith('How many rows?'), m"
+
+# Lines that go on.
+type_text 'first \'
+keys Enter
+type_text "second"
+shows "a backslash goes on" ". second"
+keys C-c
+ready
+type_text '"""'
+keys Enter
+type_text "a"
+keys Enter
+type_text 'b"""'
+keys Enter
+sleep 0.5
+wait_for "context" && ready
+type_text "/save $TEST_TMP/saved.json"
+keys Enter
+sleep 0.5
+cp "$TEST_TMP/saved.json" "$TEST_TMP/out"
+expect_python "quoted lines are one message" "assert json.loads(text)['messages'][-2]['content'] == 'a\nb', text"
+
+# Resize: the line is drawn anew in the new width.
+keys C-l
+type_text "$(printf 'word%d ' {1..14})"
+sleep 0.3
+"${tmux[@]}" resize-window -t t -x 50 -y 30
+sleep 0.5
+type_text "END"
+shows "typing goes on after a resize" "END"
+"${tmux[@]}" resize-window -t t -x 100 -y 30
+sleep 0.5
+type_text "!"
+shows "and after another" "word14 END!"
+keys C-c
+ready
+keys C-d
+shows "Ctrl-D ends well" "EXIT=0"
+
+# Ctrl-C in an answer stops the answer only.
+open_chat
+type_text "Write a very long story about a bird. Count from one to one thousand in words."
+keys Enter
+sleep 1.5
+keys C-c C-c C-c
+shows "Ctrl-C stops an answer" "[stopped]" 5
+keys C-c # those that came late
+sleep 0.3
+type_text "/system"
+keys Enter
+shows "and not the program" "there is no system message"
+ready
+type_text "/undo"
+keys Enter
+shows "/undo takes it back" "[taken back: Write a very long story"
+type_text "/hlep"
+keys Enter
+shows "a mistyped command" "did you mean /help?"
+keys Up Up Up Up
+shows "history reaches back over commands" "> Write a very long story"
+sleep 0.2
+keys C-c
+ready
+keys C-c
+sleep 0.3
+keys C-c
+shows "two Ctrl-C end the chat" "EXIT=0"
+
+# The history of the last program.
+open_chat
+keys Up Up
+shows "history outlives the program" "/undo"
+mode=$(stat -c %a "$TEST_TMP/cache/whimbrel/chat_history")
+expect_same "and is private" "$mode" 600
+"${tmux[@]}" kill-server
+
+# Reasoning is dim.
+printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}assistant: <think> ' >"$TEST_TMP/think.jinja"
+open_chat -n 6 --chat-template "'$TEST_TMP/think.jinja'"
+type_text "Hi"
+keys Enter
+wait_for "of 8192]"
+if [[ $(screen -e | grep -A1 '> Hi' | tail -1) == $'\033[2m'* ]]; then ok "reasoning is dim"; else
+    bad "reasoning is dim" "$(screen -e | grep -A1 '> Hi' | cat -v)"; fi
+
+# No colour, and a teletype.
+vars="NO_COLOR=1" open_chat -n 4
+type_text "Hi"
+keys Enter
+wait_for "of 8192]"
+if screen -e | grep -q $'\033\['; then bad "NO_COLOR: no codes" "there are"; else ok "NO_COLOR: no codes"; fi
+vars="TERM=dumb" open_chat -n 4
+type_text "Hi"
+keys Enter
+shows "a dumb terminal works" "of 8192]"
+if screen -e | grep -q $'\033\['; then bad "and gets no codes" "it does"; else ok "and gets no codes"; fi
+finish
