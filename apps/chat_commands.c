@@ -191,12 +191,35 @@ static char *take_back(chat *c, const char *role)
     return text;
 }
 
+/* Put a question and its old answer back where no new one came. */
+static void restore_turn(chat *c, const char *question, const whim_message *answer)
+{
+    while (c->conv.n > 0 && strcmp(c->conv.messages[c->conv.n - 1].role, "user") == 0) {
+        whim_conversation_pop(&c->conv);
+    }
+    if (whim_conversation_push(&c->conv, "user", question, NULL) != WHIM_ERR_OK ||
+        (answer->content != NULL && whim_conversation_push(&c->conv, "assistant", answer->content,
+                                                           answer->reasoning) != WHIM_ERR_OK)) {
+        view_error(&c->view, "out of memory");
+    } else if (answer->content != NULL) {
+        view_note(&c->view, "[the old answer stays]");
+    }
+}
+
 static void do_regenerate(chat *c, const char *rest)
 {
     (void)rest;
+    whim_message answer = {0};
+    if (c->conv.n > 0 && strcmp(c->conv.messages[c->conv.n - 1].role, "assistant") == 0) {
+        const whim_message *last = &c->conv.messages[c->conv.n - 1];
+        answer.content = strdup(last->content);
+        answer.reasoning = last->reasoning != NULL ? strdup(last->reasoning) : NULL;
+    }
     char *text = take_back(c, "user");
     if (text == NULL) {
         view_error(&c->view, "there is no message to answer again");
+        free(answer.content);
+        free(answer.reasoning);
         return;
     }
     if (c->tm.params.temperature > 0 && !whim_options_gave(c->options, &c->options->seed)) {
@@ -205,9 +228,15 @@ static void do_regenerate(chat *c, const char *rest)
     if (whim_conversation_push(&c->conv, "user", text, NULL) != WHIM_ERR_OK) {
         view_error(&c->view, "out of memory");
     } else {
+        int64_t before = c->conv.n;
         chat_answer(c);
+        if (c->conv.n == before) {
+            restore_turn(c, text, &answer);
+        }
     }
     free(text);
+    free(answer.content);
+    free(answer.reasoning);
 }
 
 static void do_undo(chat *c, const char *rest)

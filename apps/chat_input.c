@@ -343,7 +343,7 @@ static chat_line quoted_lines(chat_input *input, whim_str *text)
         }
         chat_line got = next_line(input, ". ", text);
         if (got != CHAT_LINE) {
-            return got;
+            return got == CHAT_EOF && text->len > 0 ? CHAT_LINE : got;
         }
     }
     text->len -= 3;

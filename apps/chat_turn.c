@@ -47,8 +47,10 @@ static void say_full(chat *c, int64_t n_prompt)
     append_context_hint(&hint, c->ctx, c->config);
     view_error(
         &c->view,
-        "the conversation has %lld tokens, the context %lld: there is no room for an answer. "
-        "Nothing was dropped; /undo takes the last turn back, /clear begins anew; %s.",
+        "the conversation would have %lld tokens, the context has %lld: there is no room for an "
+        "answer. Your message was not taken, the conversation is as before; /undo makes room, "
+        "/clear "
+        "begins anew; %s.",
         (long long)n_prompt, (long long)c->ctx, whim_str_text(&hint));
     whim_str_deinit(&hint);
 }
@@ -80,14 +82,17 @@ static void say_end(chat *c, const whim_generated *got)
     }
 }
 
-static void say_speed(chat *c, const whim_generated *got, int64_t n_prompt)
+static void say_speed(chat *c, const whim_generated *got)
 {
     char speed[48] = "";
+    if (got->n_id == 0) {
+        return;
+    }
     if (got->n_id > 1 && got->gen_s > 0) {
         snprintf(speed, sizeof speed, ", %.1f tokens/s", (double)(got->n_id - 1) / got->gen_s);
     }
     view_note(&c->view, "[%lld tokens%s; first after %.1f s; context %lld of %lld]",
-              (long long)got->n_id, speed, got->prompt_s, (long long)(n_prompt + got->n_id),
+              (long long)got->n_id, speed, got->prompt_s, (long long)got->n_context,
               (long long)c->ctx);
 }
 
@@ -155,7 +160,7 @@ void chat_answer(chat *c)
         err = generate(&t, &ids, &got, &diag);
         if (err == WHIM_ERR_OK) {
             say_end(c, &got);
-            say_speed(c, &got, ids.n);
+            say_speed(c, &got);
             err = keep(&t);
         }
     }

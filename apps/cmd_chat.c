@@ -17,6 +17,15 @@ static void banner(chat *c)
     whim_str_deinit(&params);
 }
 
+/* "/word", alone or with more behind a blank; "//", "/usr/bin" and several lines are messages. */
+static bool is_command(const char *message)
+{
+    size_t n = strspn(message + (message[0] == '/'), "abcdefghijklmnopqrstuvwxyz?");
+    char after = message[0] == '/' ? message[1 + n] : '/';
+    return message[0] == '/' && n > 0 && (after == '\0' || after == ' ' || after == '\t') &&
+           strchr(message, '\n') == NULL;
+}
+
 /* One message: a command or something to answer. */
 static void take_message(chat *c, const whim_str *text)
 {
@@ -24,7 +33,7 @@ static void take_message(chat *c, const whim_str *text)
     if (text->failed || message[strspn(message, " \t\r\n")] == '\0') {
         return;
     }
-    if (message[0] == '/') {
+    if (is_command(message)) {
         chat_command(c, message);
     } else if (memchr(message, '\0', (size_t)text->len) != NULL ||
                whim_conversation_push(&c->conv, "user", message, NULL) != WHIM_ERR_OK) {
@@ -73,6 +82,9 @@ static bool chat_open(chat *c, loader *load)
                  "%s has no chat template: it is not made for chats. \"whimbrel run -p\" continues "
                  "text with it; --chat-template FILE gives it one",
                  c->tm.path);
+        return false;
+    }
+    if (!check_utf8(o->system != NULL ? o->system : "", "the system message") || !check_stops(o)) {
         return false;
     }
     if (o->system != NULL &&

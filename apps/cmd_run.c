@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/os/term.h"
 #include "run.h"
-#include "text/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,17 +119,6 @@ static bool take_ids(run *r)
     return true;
 }
 
-/* Refuse bytes that are no text before they get lost on the way. */
-static bool check_utf8(const char *text, const char *what)
-{
-    int64_t n = (int64_t)strlen(text), good = whim_utf8_valid_prefix(text, n);
-    if (good < n) {
-        complain(EXIT_FAILED, "%s is not UTF-8: byte %lld (0x%02x) belongs to no character", what,
-                 (long long)good + 1, (unsigned char)text[good]);
-    }
-    return good == n;
-}
-
 static json_t *messages_of(const run *r)
 {
     json_t *list = json_array();
@@ -154,7 +142,8 @@ static bool encode_text(run *r)
         return false;
     }
     if (!check_utf8(whim_str_text(&r->text), "the prompt") ||
-        !check_utf8(r->options->system != NULL ? r->options->system : "", "the system message")) {
+        !check_utf8(r->options->system != NULL ? r->options->system : "", "the system message") ||
+        !check_stops(r->options)) {
         return false;
     }
     if (r->chat) {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "chat/reasoning.h"
+#include "text/utf8.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -294,6 +295,30 @@ whim_err text_model_encode_raw(const text_model *tm, const char *text, int64_t n
 {
     whim_encode_opts opts = {.add_special = true};
     return whim_tokenizer_encode(tm->tok, text, n, &opts, ids, diag);
+}
+
+bool check_utf8(const char *text, const char *what)
+{
+    int64_t n = (int64_t)strlen(text), good = whim_utf8_valid_prefix(text, n);
+    if (good < n) {
+        complain(EXIT_FAILED, "%s is not UTF-8: byte %lld (0x%02x) belongs to no character", what,
+                 (long long)good + 1, (unsigned char)text[good]);
+    }
+    return good == n;
+}
+
+bool check_stops(const whim_options *options)
+{
+    for (int32_t i = 0; i < options->stop.n; i++) {
+        if (options->stop.v[i][0] == '\0') {
+            complain(EXIT_FAILED, "--stop: an empty text would stop at once");
+            return false;
+        }
+        if (!check_utf8(options->stop.v[i], "the text of --stop")) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool read_stdin(whim_str *text, const char *what)

@@ -54,6 +54,10 @@ void append_params(whim_str *out, const whim_sample_params *params);
 bool set_param(whim_sample_params *params, int32_t n_vocab, const char *name, const char *value,
                whim_diag *diag);
 
+/* Refuse bytes that are no text before they get lost on the way; `what` is for the message. */
+bool check_utf8(const char *text, const char *what);
+bool check_stops(const whim_options *options);
+
 /* Standard input to its end, at most MAX_PROMPT_BYTES; `what` is for messages. */
 bool read_stdin(whim_str *text, const char *what);
 

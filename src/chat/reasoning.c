@@ -168,14 +168,9 @@ bool whim_reasoning_is_inside(const whim_reasoning *split)
 
 bool whim_reasoning_prompt_is_open(const char *prompt, int64_t n)
 {
-    const int64_t n_open = (int64_t)sizeof open_tag - 1, n_close = (int64_t)sizeof close_tag - 1;
-    for (int64_t at = n; at >= 0; at--) {
-        if (n - at >= n_close && memcmp(prompt + at, close_tag, (size_t)n_close) == 0) {
-            return false;
-        }
-        if (n - at >= n_open && memcmp(prompt + at, open_tag, (size_t)n_open) == 0) {
-            return true;
-        }
+    const int64_t n_open = (int64_t)sizeof open_tag - 1;
+    while (n > 0 && strchr(" \t\r\n", prompt[n - 1]) != NULL && prompt[n - 1] != '\0') {
+        n--;
     }
-    return false;
+    return n >= n_open && memcmp(prompt + n - n_open, open_tag, (size_t)n_open) == 0;
 }

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Steps of a prompt: small at first, then as large as fits between a quick and a slow one. */
+enum { FIRST_CHUNK = 32, QUICK_NS = 100 * 1000 * 1000, SLOW_NS = 300 * 1000 * 1000 };
+
 struct whim_generator {
     whim_generator_cfg cfg;
     whim_sequence *seq;
@@ -126,15 +129,24 @@ static void report_rows(const job *j, int64_t at, int64_t n)
     }
 }
 
+/* The size of the next step of a prompt that can be interrupted: twice the last one while that was quick,
+ * half of it when it was slow. How a prompt is cut changes no bit of its result. */
+static int64_t next_chunk(int64_t last, int64_t limit, int64_t took_ns)
+{
+    int64_t chunk = took_ns < QUICK_NS ? last * 2 : took_ns > SLOW_NS && last > 1 ? last / 2 : last;
+    return chunk < limit ? chunk : limit;
+}
+
 static whim_err prompt_feed(job *j, whim_diag *diag)
 {
     whim_generator *gen = j->gen;
     const whim_generate_request *req = j->req;
     bool rows = req->events.on_prompt_row != NULL;
-    int64_t chunk = gen->cfg.max_step_tokens;
-    if (rows && gen->cfg.max_outs < chunk) {
-        chunk = gen->cfg.max_outs;
+    int64_t limit = gen->cfg.max_step_tokens;
+    if (rows && gen->cfg.max_outs < limit) {
+        limit = gen->cfg.max_outs;
     }
+    int64_t chunk = req->interrupt != NULL && limit > FIRST_CHUNK ? FIRST_CHUNK : limit;
     for (int64_t at = gen->seq->len; at < req->n_prompt; at = gen->seq->len) {
         int64_t n = req->n_prompt - at < chunk ? req->n_prompt - at : chunk;
         if (interrupted(j)) {
@@ -142,6 +154,7 @@ static whim_err prompt_feed(job *j, whim_diag *diag)
             return WHIM_ERR_OK;
         }
         int64_t n_out = rows ? n : at + n == req->n_prompt;
+        int64_t start = whim_clock_ns();
         whim_err err = feed(gen, req->prompt + at, n, n_out, diag);
         if (err == WHIM_ERR_FULL) {
             return whim_fail(diag, err,
@@ -154,6 +167,9 @@ static whim_err prompt_feed(job *j, whim_diag *diag)
             report_rows(j, at, n);
         }
         j->row = n_out - 1;
+        if (req->interrupt != NULL) {
+            chunk = next_chunk(chunk, limit, whim_clock_ns() - start);
+        }
     }
     return WHIM_ERR_OK;
 }

@@ -144,8 +144,13 @@ static void prompts_open_and_close(void **state)
     static const struct {
         const char *prompt;
         bool open;
-    } rows[] = {{"ai\n<think>\n", true}, {"<think>\n\n</think>\n\n", false}, {"", false},
-                {"hi", false},           {"<think>x</think> <think>", true}, {"<think", false}};
+    } rows[] = {{"ai\n<think>\n", true},
+                {"<think>\n\n</think>\n\n", false},
+                {"", false},
+                {"hi", false},
+                {"<think>x</think> <think>", true},
+                {"<think", false},
+                {"what is <think>?<|im_end|>\nassistant\n", false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t n = (int64_t)strlen(rows[i].prompt);
         assert_int_equal(whim_reasoning_prompt_is_open(rows[i].prompt, n), rows[i].open);
