@@ -25,7 +25,11 @@ static void on_piece(void *ctx, whim_piece_kind kind, const char *text, int64_t 
         view_break(view);
     }
     t->last = kind;
-    whim_str_append_n(thought ? &t->reasoning : &t->content, text, n);
+    whim_str *kept = thought ? &t->reasoning : &t->content;
+    for (int64_t i = 0; i < n; i++) { /* messages are C strings: a NUL is kept as U+FFFD */
+        whim_str_append_n(kept, text[i] != '\0' ? text + i : "\xef\xbf\xbd",
+                          text[i] != '\0' ? 1 : 3);
+    }
     /* A reader that is no terminal gets the answer only. */
     if (!thought || view->terminal) {
         view_text(view, thought ? CHAT_DIM : CHAT_PLAIN, text, n);

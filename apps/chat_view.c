@@ -37,22 +37,12 @@ static void set_style(chat_view *view, chat_style style)
     view->style = style;
 }
 
-/* C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in UTF-8. */
-static int64_t control_length(const char *text, int64_t left)
-{
-    unsigned char c = (unsigned char)text[0];
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
-        return 1;
-    }
-    return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
-}
-
 void view_text(chat_view *view, chat_style style, const char *text, int64_t n)
 {
     int64_t from = 0;
     set_style(view, style);
     for (int64_t i = 0; view->terminal && i < n;) {
-        int64_t skip = control_length(text + i, n - i);
+        int64_t skip = terminal_control_length(text + i, n - i);
         if (skip > 0) {
             put(view, text + from, i - from);
             from = i + skip;

@@ -291,6 +291,17 @@ void append_plan(whim_str *out, const whim_memory_plan *plan)
     append_plan_row(out, "while loading", plan->loading, "more, given back afterwards");
 }
 
+/* --- a terminal ---------------------------------------------------------------------------------- */
+
+int64_t terminal_control_length(const char *text, int64_t left)
+{
+    unsigned char c = (unsigned char)text[0];
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+        return 1;
+    }
+    return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
+}
+
 /* --- JSON --------------------------------------------------------------------------------------- */
 
 /* Bytes of the UTF-8 character at `at`, 0 when it is not one. */
@@ -320,8 +331,14 @@ static int32_t utf8_length(const unsigned char *at)
 
 void json_text(whim_str *out, const char *text)
 {
+    json_text_n(out, text, (int64_t)strlen(text));
+}
+
+void json_text_n(whim_str *out, const char *text, int64_t bytes)
+{
+    const unsigned char *end = (const unsigned char *)text + bytes;
     whim_str_append_char(out, '"');
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
+    for (const unsigned char *at = (const unsigned char *)text; at < end;) {
         int32_t n = utf8_length(at);
         if (n == 0) {
             whim_str_append(out, "\\ufffd");

@@ -68,8 +68,14 @@ bool load_engine(whim_engine *engine, loader *load);
 /* The plan part by part, one line each. */
 void append_plan(whim_str *out, const whim_memory_plan *plan);
 
-/* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite). */
+/* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a terminal.
+ * C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in UTF-8. */
+int64_t terminal_control_length(const char *text, int64_t left);
+
+/* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite). The
+ * text is NUL-terminated; with a length it may hold NULs too. */
 void json_text(whim_str *out, const char *text);
+void json_text_n(whim_str *out, const char *text, int64_t bytes);
 void json_number(whim_str *out, double value);
 void json_plan(whim_str *out, const whim_memory_plan *plan);
 

@@ -252,7 +252,7 @@ static int run_model(run *r, whim_engine *engine, loader *load, int64_t max_outs
 int cmd_run(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
-    run r = {.options = options};
+    run r = {.options = options, .terminal = whim_os_term_is(STDOUT_FILENO)};
     loader load;
     whim_engine *engine = NULL;
     int code = EXIT_FAILED;

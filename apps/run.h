@@ -22,6 +22,7 @@ typedef struct run {
     whim_str ids, logprobs; /* JSON lists under way */
     whim_str prompt_logprobs;
     int64_t n_gen;
+    bool terminal; /* standard output is one */
     bool write_failed;
 } run;
 

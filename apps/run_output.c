@@ -24,7 +24,7 @@ static void append_token_text(const run *r, whim_str *to, int32_t id)
     const char *bytes = whim_tokenizer_bytes(r->tm.tok, id, &n);
     whim_str text = {0};
     whim_str_append_n(&text, bytes != NULL ? bytes : "", bytes != NULL ? n : 0);
-    json_text(to, whim_str_text(&text));
+    json_text_n(to, whim_str_text(&text), text.len);
     whim_str_deinit(&text);
 }
 
@@ -99,9 +99,19 @@ static void on_text(void *ctx, const char *text, int64_t n)
 {
     run *r = ctx;
     whim_str_append_n(&r->answer, text, n);
-    if (!r->options->json && !has_lines(r)) {
-        out(r, text, n);
+    if (r->options->json || has_lines(r)) {
+        return;
     }
+    int64_t from = 0;
+    for (int64_t i = 0; r->terminal && i < n;) {
+        int64_t skip = terminal_control_length(text + i, n - i);
+        if (skip > 0) {
+            out(r, text + from, i - from);
+            from = i + skip;
+        }
+        i += skip > 0 ? skip : 1;
+    }
+    out(r, text + from, n - from);
 }
 
 static void on_prompt_row(void *ctx, int64_t i, int32_t id, const float *logits)
@@ -165,7 +175,7 @@ static void append_result(const run *r, const whim_generated *got, whim_str *to)
         whim_str_append(to, ",\"prompt\":");
         json_text(to, whim_str_text(&r->text));
         whim_str_append(to, ",\"text\":");
-        json_text(to, whim_str_text(&r->answer));
+        json_text_n(to, whim_str_text(&r->answer), r->answer.len);
     }
     whim_str_append(to, ",\"prompt_ids\":[");
     for (int64_t i = 0; i < r->prompt.n; i++) {

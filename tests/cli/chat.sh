@@ -106,7 +106,7 @@ expect_python "a backslash joins lines" "
 assert json.loads(text)['messages'][0]['content'] == 'first \nsecond', text"
 
 # A template that opens the reasoning: what is thought is kept apart and not shown to a pipe.
-printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: <think>\n' >"$TEST_TMP/think.jinja"
+printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: <think>' >"$TEST_TMP/think.jinja"
 talk -n 8 --chat-template "$TEST_TMP/think.jinja" <<EOF
 Say hello.
 /save $TEST_TMP/think.json
@@ -123,5 +123,5 @@ Say hello.
 And now tell me a very long story about the sea and the birds that live there.
 /save $TEST_TMP/full.json
 EOF
-expect "a full context is told, with the ways out" 1 err "context" err "Nothing was dropped" err "/clear"
+expect "a full context is told, with the ways out" 1 err "context" err "Your message was not taken" err "/clear"
 finish
