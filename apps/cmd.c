@@ -345,6 +345,8 @@ void json_text_n(whim_str *out, const char *text, int64_t bytes)
             n = 1;
         } else if (*at == '"' || *at == '\\') {
             whim_str_printf(out, "\\%c", *at);
+        } else if (*at == '\n') {
+            whim_str_append(out, "\\n");
         } else if (*at < 0x20) {
             whim_str_printf(out, "\\u%04x", *at);
         } else {

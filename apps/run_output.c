@@ -196,9 +196,9 @@ static void append_result(const run *r, const whim_generated *got, whim_str *to)
     }
     whim_str_printf(
         to,
-        ",\"sampling\":{\"temperature\":%.9g,\"top_k\":%d,\"top_p\":%.9g,\"min_p\":%.9g,"
-        "\"repetition_penalty\":%.9g,\"presence_penalty\":%.9g,"
-        "\"frequency_penalty\":%.9g,\"seed\":%llu}",
+        ",\"sampling\":{\"temperature\":%.7g,\"top_k\":%d,\"top_p\":%.7g,\"min_p\":%.7g,"
+        "\"repetition_penalty\":%.7g,\"presence_penalty\":%.7g,"
+        "\"frequency_penalty\":%.7g,\"seed\":%llu}",
         (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p,
         (double)p->repetition_penalty, (double)p->presence_penalty, (double)p->frequency_penalty,
         (unsigned long long)p->seed);
