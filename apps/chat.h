@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), chat_turn.c (one answer),
- * chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_view.c (the screen).
+ * chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_rows.c (their rows on the
+ * screen), chat_view.c (the screen).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_H
 #define WHIM_APPS_CHAT_H
@@ -56,6 +57,16 @@ void input_close(chat_input *input);
 
 /* One message: a line, or several after a trailing backslash or between lines of """ . `text` is replaced. */
 chat_line input_read(chat_input *input, whim_str *text);
+
+/* A line on the screen, as the line editor drew it. */
+typedef struct edited {
+    const char *prompt;
+    const char *text, *cursor, *end;
+} edited;
+
+/* Rows between the first one of the prompt and the cursor, when it was drawn in `width` columns, every row a line
+ * of its own, and the terminal has then broken these lines at `new_width`. */
+int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
 
 /* --- the chat ----------------------------------------------------------------------------------- */
 

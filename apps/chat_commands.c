@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "chat.h"
+#include "text/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -247,7 +248,12 @@ static void do_undo(chat *c, const char *rest)
         view_error(&c->view, "there is nothing to undo");
         return;
     }
-    view_note(&c->view, "[taken back: %.60s%s]", text, strlen(text) > 60 ? " ..." : "");
+    int64_t len = (int64_t)strlen(text);
+    int64_t shown = len > 60 ? whim_utf8_before(text, 61) : len; /* whole characters only */
+    for (int64_t i = 0; i < shown; i++) {
+        text[i] = text[i] == '\n' ? ' ' : text[i];
+    }
+    view_note(&c->view, "[taken back: %.*s%s]", (int)shown, text, shown < len ? " ..." : "");
     free(text);
 }
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { HISTORY_SIZE = 1000, SHORT_PASTE = 400, SHORT_PASTE_LINES = 6, MAX_PASTES = 32 };
+enum { HISTORY_SIZE = 1000, SHORT_PASTE = 400, SHORT_PASTE_LINES = 6 };
 
 typedef struct paste {
     char mark[64];
@@ -31,15 +31,49 @@ struct chat_input {
     History *history;
     char history_path[MODEL_PATH_MAX];
     const char *prompt;
-    bool prompts;             /* plain lines, but a person reads them */
-    bool interrupted;         /* Ctrl-C ended the line */
-    paste pastes[MAX_PASTES]; /* of the message under way */
-    int32_t n_paste;
+    bool prompts;     /* plain lines, but a person reads them */
+    bool interrupted; /* Ctrl-C ended the line */
+    bool reflows;     /* the terminal breaks rows anew when it gets narrower */
+    int32_t width;    /* for which the line was drawn */
+    paste *pastes;    /* of the whole session: history brings their marks back */
+    int32_t n_paste, paste_cap;
     char *line; /* getline's */
     size_t line_cap;
 };
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- the size of the terminal ------------------------------------------------------------------ */
+
+static volatile sig_atomic_t resized, continued;
+
+static void on_signal(int sig)
+{
+    *(sig == SIGWINCH ? &resized : &continued) = 1;
+}
+
+/* libedit counts rows in the old width: the line is wiped here and drawn as if there had been none. */
+static void redraw(EditLine *edit, chat_input *input)
+{
+    int32_t width = whim_os_term_width(STDOUT_FILENO);
+    const LineInfo *line = el_line(edit);
+    edited e = {input->prompt, line->buffer, line->cursor, line->lastchar};
+    int32_t up = edited_rows_above(&e, input->width, input->reflows ? width : INT32_MAX);
+    if (continued) { /* others have written since, and may have set the terminal */
+        el_set(edit, EL_PREP_TERM, 0);
+        el_set(edit, EL_PREP_TERM, 1);
+        fputs("\033[?2004h", stdout);
+        up = 0;
+    }
+    resized = continued = 0;
+    fputc('\r', stdout);
+    if (up > 0) {
+        fprintf(stdout, "\033[%dA", up);
+    }
+    fputs("\033[J", stdout);
+    fflush(stdout);
+    el_resize(edit);
+    input->width = width;
+    el_set(edit, EL_REFRESH);
+}
 
 static chat_input *input_of(EditLine *edit)
 {
@@ -47,6 +81,37 @@ static chat_input *input_of(EditLine *edit)
     el_get(edit, EL_CLIENTDATA, &data);
     return data;
 }
+
+/* One character from the terminal, for libedit: 1, 0 at the end, -1 for a failure. */
+static int read_wide(EditLine *edit, wchar_t *c)
+{
+    chat_input *input = input_of(edit);
+    mbstate_t state = {0};
+    for (;;) {
+        char byte;
+        ssize_t got = read(STDIN_FILENO, &byte, 1);
+        int why = errno;
+        if (resized || continued) {
+            redraw(edit, input);
+        }
+        if (got < 0 && why == EINTR && !interrupted) {
+            continue;
+        }
+        if (got <= 0) {
+            input->interrupted = got < 0 && why == EINTR;
+            errno = why;
+            return (int)got;
+        }
+        size_t n = mbrtowc(c, &byte, 1, &state);
+        if (n == (size_t)-1) {
+            state = (mbstate_t){0}; /* no character: left out */
+        } else if (n != (size_t)-2) {
+            return 1;
+        }
+    }
+}
+
+/* --- keys --------------------------------------------------------------------------------------- */
 
 static char *prompt_of(EditLine *edit)
 {
@@ -62,9 +127,11 @@ static unsigned char key_interrupt(EditLine *edit, int key)
 
 static unsigned char key_suspend(EditLine *edit, int key)
 {
-    (void)edit;
     (void)key;
+    el_set(edit, EL_PREP_TERM, 0);
     raise(SIGTSTP);
+    el_set(edit, EL_PREP_TERM, 1);
+    continued = 0;
     return CC_REDISPLAY;
 }
 
@@ -96,13 +163,45 @@ static bool ends_with(const whim_str *text, const char *end)
     return text->len >= n && memcmp(text->text + text->len - n, end, (size_t)n) == 0;
 }
 
-/* Everything up to the terminal's mark for the end of a paste; line ends become newlines. */
+/* Some terminals send both halves of CR LF as CR: then every line end is there twice. A text of few lines may
+ * as well have blank ones between them. */
+static bool ends_are_doubled(const whim_str *text)
+{
+    int32_t n = 0;
+    for (int64_t i = 0; i < text->len; i++) {
+        if (text->text[i] == '\n' || (text->text[i] == '\r' && text->text[i + 1] != '\r')) {
+            return false;
+        }
+        if (text->text[i] == '\r') {
+            i++;
+            n++;
+        }
+    }
+    return n >= 3;
+}
+
+/* Line ends, however they are written, become newlines. */
+static void fold_line_ends(whim_str *text)
+{
+    char second = ends_are_doubled(text) ? '\r' : '\n';
+    int64_t n = 0;
+    for (int64_t i = 0; i < text->len; i++) {
+        char c = text->text[i];
+        i += c == '\r' && text->text[i + 1] == second;
+        text->text[n++] = c == '\r' ? '\n' : c;
+    }
+    if (text->len > 0) {
+        text->text[text->len = n] = '\0';
+    }
+}
+
+/* Everything up to the terminal's mark for the end of a paste. */
 static void paste_read(EditLine *edit, whim_str *text)
 {
     static const char end[] = "\033[201~";
     wchar_t c;
     while (text->len < MAX_PROMPT_BYTES && el_wgetc(edit, &c) == 1) {
-        append_wide(text, c == L'\r' ? L'\n' : c);
+        append_wide(text, c);
         if (ends_with(text, end)) {
             text->len -= (int64_t)strlen(end);
             text->text[text->len] = '\0';
@@ -120,16 +219,33 @@ static int32_t count_lines(const whim_str *text)
     return n;
 }
 
+static paste *paste_add(chat_input *input)
+{
+    if (input->n_paste == input->paste_cap) {
+        int32_t cap = input->paste_cap * 2 + 8;
+        paste *more = whim_realloc(input->pastes, input->paste_cap * (int64_t)sizeof *more,
+                                   cap * (int64_t)sizeof *more);
+        if (more == NULL) {
+            return NULL;
+        }
+        input->pastes = more;
+        input->paste_cap = cap;
+    }
+    return &input->pastes[input->n_paste++];
+}
+
 static unsigned char key_paste(EditLine *edit, int key)
 {
     (void)key;
     chat_input *input = input_of(edit);
     whim_str text = {0};
     paste_read(edit, &text);
+    fold_line_ends(&text);
     int32_t lines = count_lines(&text);
     const char *insert = whim_str_text(&text);
-    if ((text.len > SHORT_PASTE || lines > SHORT_PASTE_LINES) && input->n_paste < MAX_PASTES) {
-        paste *p = &input->pastes[input->n_paste++];
+    bool is_long = text.len > SHORT_PASTE || lines > SHORT_PASTE_LINES;
+    paste *p = is_long ? paste_add(input) : NULL;
+    if (p != NULL) {
         snprintf(p->mark, sizeof p->mark, "[paste %d: %d lines, %lld bytes]", input->n_paste, lines,
                  (long long)text.len);
         p->text = text;
@@ -165,6 +281,8 @@ static void bind_keys(EditLine *edit)
     el_set(edit, EL_BIND, "^W", "ed-delete-prev-word", NULL);
     /* Ctrl-C and Ctrl-Z come as keys while a line is edited. */
     el_set(edit, EL_SETTY, "-d", "-isig", NULL);
+    /* CR and LF of a paste are told apart; Enter is CR. */
+    el_set(edit, EL_SETTY, "-d", "-icrnl", NULL);
 }
 
 static void history_open(chat_input *input)
@@ -192,6 +310,13 @@ static void locale_open(void)
     }
 }
 
+static bool terminal_reflows(void)
+{
+    const char *term = getenv("TERM");
+    return getenv("TMUX") != NULL ||
+           (getenv("XTERM_VERSION") == NULL && (term == NULL || strcmp(term, "linux") != 0));
+}
+
 whim_err input_open(const chat_view *view, chat_input **out)
 {
     chat_input *input = whim_alloc(sizeof *input);
@@ -208,7 +333,10 @@ whim_err input_open(const chat_view *view, chat_input **out)
     if (input->edit != NULL) {
         el_set(input->edit, EL_CLIENTDATA, input);
         el_set(input->edit, EL_PROMPT, prompt_of);
-        el_set(input->edit, EL_SIGNAL, 1);
+        el_set(input->edit, EL_GETCFN, read_wide);
+        /* Rows that end by themselves would be joined with the next one in a wider terminal. */
+        el_set(input->edit, EL_SETTC, "am", "no", NULL);
+        input->reflows = terminal_reflows();
         bind_keys(input->edit);
         history_open(input);
     }
@@ -221,7 +349,37 @@ static void pastes_clear(chat_input *input)
     for (int32_t i = 0; i < input->n_paste; i++) {
         whim_str_deinit(&input->pastes[i].text);
     }
-    input->n_paste = 0;
+    whim_free(input->pastes);
+}
+
+/* The first mark of a paste in the text, or NULL. */
+static const char *find_mark(const chat_input *input, const char *text, const paste **found)
+{
+    const char *first = NULL;
+    for (int32_t i = 0; i < input->n_paste; i++) {
+        const char *mark = strstr(text, input->pastes[i].mark);
+        if (mark != NULL && (first == NULL || mark < first)) {
+            first = mark;
+            *found = &input->pastes[i];
+        }
+    }
+    return first;
+}
+
+/* Lines with marks mean nothing to the next program. */
+static void history_drop_marks(chat_input *input)
+{
+    HistEvent event;
+    const paste *found;
+    int more = input->n_paste > 0 ? history(input->history, &event, H_FIRST) : -1;
+    while (more >= 0) {
+        if (find_mark(input, event.str, &found) != NULL) {
+            history(input->history, &event, H_DEL, event.num);
+            more = history(input->history, &event, H_FIRST);
+        } else {
+            more = history(input->history, &event, H_NEXT);
+        }
+    }
 }
 
 void input_close(chat_input *input)
@@ -231,6 +389,7 @@ void input_close(chat_input *input)
         return;
     }
     if (input->history != NULL && input->history_path[0] != '\0') {
+        history_drop_marks(input);
         mode_t old = umask(077); /* what was typed is private */
         history(input->history, &event, H_SAVE, input->history_path);
         umask(old);
@@ -263,10 +422,17 @@ static chat_line edit_line(chat_input *input, whim_str *out)
     input->interrupted = false;
     fputs(paste_on, stdout);
     fflush(stdout);
-    errno = 0;
+    struct sigaction action = {.sa_handler = on_signal}, old_size, old_cont; /* reads end */
+    sigemptyset(&action.sa_mask);
+    resized = continued = 0;
+    input->width = whim_os_term_width(STDOUT_FILENO);
+    sigaction(SIGWINCH, &action, &old_size);
+    sigaction(SIGCONT, &action, &old_cont);
     const char *line = el_gets(input->edit, &n);
+    sigaction(SIGWINCH, &old_size, NULL);
+    sigaction(SIGCONT, &old_cont, NULL);
     fputs(paste_off, stdout);
-    if (input->interrupted || (line == NULL && errno == EINTR)) {
+    if (input->interrupted) {
         fputs("^C\n", stdout);
         fflush(stdout);
         /* What stood in the line is left there by libedit until the next one begins. */
@@ -316,18 +482,14 @@ static chat_line next_line(chat_input *input, const char *prompt, whim_str *text
     input->prompt = prompt;
     chat_line got = input->edit != NULL ? edit_line(input, &line) : plain_line(input, &line);
     const char *at = whim_str_text(&line);
-    for (int32_t i = 0; i < input->n_paste; i++) {
-        const char *mark = strstr(at, input->pastes[i].mark);
-        if (mark != NULL) {
-            whim_str_append_n(text, at, mark - at);
-            whim_str_append_n(text, whim_str_text(&input->pastes[i].text),
-                              input->pastes[i].text.len);
-            at = mark + strlen(input->pastes[i].mark);
-        }
+    const paste *p = NULL;
+    for (const char *mark; (mark = find_mark(input, at, &p)) != NULL;) {
+        whim_str_append_n(text, at, mark - at);
+        whim_str_append_n(text, whim_str_text(&p->text), p->text.len);
+        at = mark + strlen(p->mark);
     }
     whim_str_append(text, at);
     whim_str_deinit(&line);
-    pastes_clear(input);
     return got;
 }
 

@@ -1,18 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen of a chat. */
+/* The screen of a chat, and the state of the terminal, which is put back when a signal ends the program. */
 #include "base/os/term.h"
 #include "chat.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
+
+static struct termios tty_before; /* as the program found it */
+static bool sends_codes;          /* the terminal understands them */
+
+/* Only what a signal handler may call. */
+static void on_end(int sig)
+{
+    static const char codes[] = "\033[0m\033[?2004l"; /* no style, no marks around pastes */
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {       /* one in the background would be stopped */
+        tcsetattr(STDIN_FILENO, TCSANOW, &tty_before);
+        ssize_t n = sends_codes ? write(STDOUT_FILENO, codes, sizeof codes - 1) : 0;
+        (void)n; /* there is nobody left to tell */
+    }
+    raise(sig); /* SA_RESETHAND: now it ends the program */
+}
+
+static void guard_terminal(void)
+{
+    static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND}, old;
+    sigemptyset(&action.sa_mask);
+    if (tcgetattr(STDIN_FILENO, &tty_before) != 0) {
+        return;
+    }
+    sends_codes = terminal_can_edit();
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
+            sigaction(signals[i], &action, NULL);
+        }
+    }
+}
 
 void view_init(chat_view *view)
 {
     *view = (chat_view){.at_start = true};
     view->terminal = whim_os_term_is(STDOUT_FILENO);
     view->color = view->terminal && terminal_has_color();
+    if (view->terminal) {
+        guard_terminal();
+    }
 }
 
 static void put(chat_view *view, const char *text, int64_t n)
@@ -112,14 +147,14 @@ void view_error(chat_view *view, const char *fmt, ...)
 
 void view_quiet_keys(chat_view *view, bool quiet)
 {
-    struct termios tty;
-    if (!view->terminal || tcgetattr(STDIN_FILENO, &tty) != 0) {
-        return;
-    }
-    if (quiet) {
+    static struct termios loud;
+    static bool is_quiet;
+    if (quiet && view->terminal && tcgetattr(STDIN_FILENO, &loud) == 0) {
+        struct termios tty = loud;
         tty.c_lflag &= ~(tcflag_t)ECHO;
-    } else {
-        tty.c_lflag |= ECHO;
+        is_quiet = tcsetattr(STDIN_FILENO, TCSANOW, &tty) == 0;
+    } else if (!quiet && is_quiet) {
+        tcsetattr(STDIN_FILENO, TCSANOW, &loud);
+        is_quiet = false;
     }
-    tcsetattr(STDIN_FILENO, TCSANOW, &tty);
 }

@@ -155,6 +155,54 @@ m = json.loads(text)['messages']
 assert [x['role'] for x in m] == ['user', 'assistant', 'user', 'assistant'], m
 assert m[2]['content'].count('\n') == 39 and m[2]['content'].endswith('How many rows?'), m"
 
+# Marks that come again, pastes in another order, line ends of two bytes.
+# saved: what was asked last, with newlines as /.
+saved()
+{
+    rm -f "$TEST_TMP/saved.json"
+    type_text "/save $TEST_TMP/saved.json"
+    keys Enter
+    local tries=100
+    while ((tries-- > 0)) && [[ ! -s $TEST_TMP/saved.json ]]; do
+        sleep 0.1
+    done
+    ready
+    python3 -c "import json, sys
+print(json.load(open(sys.argv[1]))['messages'][-2]['content'].replace('\\n', '/').replace('\\r', 'CR'))" "$TEST_TMP/saved.json"
+}
+# paste_text TEXT: with its line ends as they are.
+paste_text()
+{
+    "${tmux[@]}" set-buffer -b p "$1"
+    "${tmux[@]}" paste-buffer -p -r -d -b p -t t
+}
+send()
+{
+    keys Enter
+    sleep 0.5
+    ready || bad "an answer comes" "$(screen)"
+}
+type_text "/clear"
+send
+paste_text $'a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng'
+shows "a second long paste has another number" "[paste 2: 7 lines"
+keys C-a
+paste_text $'1\n2\n3\n4\n5\n6\n\n7'
+shows "and so has a third" "[paste 3: 8 lines"
+send
+expect_same "pastes stand where their marks are, with single line ends" "$(saved)" "1/2/3/4/5/6//7a/b/c/d/e/f/g"
+keys Up Up
+shows "history brings the marks back" "> [paste 3: 8 lines"
+type_text "x"
+send
+expect_same "and they stand for the same text" "$(saved)" "1/2/3/4/5/6//7a/b/c/d/e/f/gx"
+paste_text $'k\r\rl\r\rm\r\rn'
+send
+expect_same "line ends that are all doubled are single" "$(saved)" "k/l/m/n"
+paste_text $'k\r\rl\rm'
+send
+expect_same "a blank line stays" "$(saved)" "k//l/m"
+
 # Lines that go on.
 type_text 'first \'
 keys Enter
@@ -190,6 +238,44 @@ type_text "!"
 shows "and after another" "word14 END!"
 keys C-c
 ready
+
+# Resize with wide characters: at an odd width one of them does not fit behind the prompt's two columns.
+# on_screen TEXT: how often the screen holds it, whatever rows it is broken into.
+on_screen()
+{
+    screen | tr -d ' \n' | grep -oF -- "$1" | wc -l
+}
+# once NAME TEXT PART: the text is there, and its part nowhere else.
+once()
+{
+    local tries=100
+    while ((tries-- > 0)) && [[ $(on_screen "$2") != 1 ]]; do
+        sleep 0.1
+    done
+    expect_same "$1" "$(on_screen "$2") $(on_screen "$3")" "1 1"
+}
+wide=天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑往秋収冬蔵
+"${tmux[@]}" resize-window -t t -x 70 -y 30
+sleep 0.3
+type_text "$wide"
+once "wide characters are typed" "$wide" "天地"
+"${tmux[@]}" resize-window -t t -x 31 -y 30
+sleep 0.5
+once "and drawn once in a narrow terminal" "$wide" "天地"
+keys Left Left BSpace
+once "and edited there" "天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑往秋冬蔵" "天地"
+"${tmux[@]}" resize-window -t t -x 23 -y 30
+sleep 0.5
+"${tmux[@]}" resize-window -t t -x 70 -y 30
+sleep 0.5
+type_text "!"
+once "and in a wide one again" ">天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑往秋!冬蔵" "冬蔵"
+above=$(screen -S -100 | tr -d ' \n' | grep -oF 'word13word14END!^C' | wc -l) # some have left the screen
+expect_same "and the line above it stays" "$above" 1
+keys C-c
+ready
+"${tmux[@]}" resize-window -t t -x 80 -y 30
+sleep 0.3
 keys C-d
 shows "Ctrl-D ends well" "EXIT=0"
 
@@ -229,6 +315,45 @@ shows "history outlives the program" "/undo"
 mode=$(stat -c %a "$TEST_TMP/cache/whimbrel/chat_history")
 expect_same "and is private" "$mode" 600
 "${tmux[@]}" kill-server
+
+# A signal that ends the program leaves the terminal as it was.
+# tty_after NAME: what stty says after the program's end is what it said before.
+tty_after()
+{
+    wait_for "EXIT=" || bad "$1" "the program goes on"
+    expect_same "$1" "$(stty -a -F "$("${tmux[@]}" display-message -t t -p '#{pane_tty}')" | tail -n +2)" "$tty_before"
+}
+end_chat()
+{
+    kill "-$1" "$(pgrep -P "$("${tmux[@]}" display-message -t t -p '#{pane_pid}')" whimbrel)"
+}
+open_chat
+ready
+type_text "/quit"
+keys Enter
+wait_for "EXIT=0"
+tty_before=$(stty -a -F "$("${tmux[@]}" display-message -t t -p '#{pane_tty}')" | tail -n +2)
+open_chat
+ready
+end_chat TERM
+tty_after "SIGTERM at the prompt"
+shows "is told by the exit status" "EXIT=143"
+open_chat
+type_text "Write a very long story about a bird. Count from one to one thousand in words."
+keys Enter
+sleep 1.5
+end_chat HUP
+tty_after "SIGHUP in an answer"
+shows "is told by the exit status, too" "EXIT=129"
+
+# A note is cut between characters.
+open_chat -n 2
+type_text "a天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑往"
+keys Enter
+wait_for "of 8192]" && ready
+type_text "/undo"
+keys Enter
+shows "/undo cuts between characters" "[taken back: a天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑 ...]"
 
 # Reasoning is dim.
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}assistant: <think> ' >"$TEST_TMP/think.jinja"
