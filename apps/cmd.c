@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -104,6 +105,23 @@ bool terminal_has_color(void)
 
 enum { MAX_NEAR = 4 };
 
+/* Whether a name, or its part before the first '-' or '.', resembles what was typed. */
+static bool is_near(const char *name, const char *typed)
+{
+    char stem[256], low[256];
+    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "-."), name);
+    snprintf(low, sizeof low, "%s", typed);
+    for (char *at = stem; *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    for (char *at = low; *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    return strcasestr(name, typed) != NULL || strcasestr(typed, name) != NULL ||
+           whim_name_distance(typed, name) < WHIM_NAME_FAR ||
+           (stem[0] != '\0' && whim_name_distance(low, stem) < WHIM_NAME_FAR);
+}
+
 /* Add the names in a folder that resemble `typed`, at most MAX_NEAR in all. */
 static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const char *typed)
 {
@@ -114,10 +132,7 @@ static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const 
     whim_arena_init(&arena);
     if (whim_dir_list(&arena, folder, &names, &n_name, &diag) == WHIM_ERR_OK) {
         for (int64_t i = 0; i < n_name && *n < MAX_NEAR; i++) {
-            bool near = strcasestr(names[i], typed) != NULL ||
-                        strcasestr(typed, names[i]) != NULL ||
-                        whim_name_distance(typed, names[i]) < WHIM_NAME_FAR;
-            if (near && names[i][0] != '.') {
+            if (names[i][0] != '.' && is_near(names[i], typed)) {
                 whim_str_printf(out, "%s%s%s%s", *n > 0 ? ", " : "",
                                 strcmp(folder, ".") == 0 ? "" : folder,
                                 strcmp(folder, ".") == 0 ? "" : "/", names[i]);
