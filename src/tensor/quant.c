@@ -32,7 +32,7 @@ void whim_quant_unpack(whim_dtype dtype, const void *row, int64_t group, whim_qu
     }
 }
 
-static void group_widen(const whim_quant_group *g, float *dst)
+void whim_quant_widen(const whim_quant_group *g, float *dst)
 {
     for (int i = 0; i < WHIM_GROUP; i++) {
         int h = i / 16;
@@ -48,7 +48,7 @@ static void group_widen(const whim_quant_group *g, float *dst)
         for (int64_t i = 0; i < n_group; i++) {                            \
             whim_quant_group g;                                            \
             whim_unpack_##name(src, i, &g);                                \
-            group_widen(&g, dst + i * WHIM_GROUP);                         \
+            whim_quant_widen(&g, dst + i * WHIM_GROUP);                         \
         }                                                                  \
     }
 WHIM_QUANT_TYPES(DEFINE_WIDEN)

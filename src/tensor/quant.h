@@ -54,6 +54,9 @@ bool whim_dtype_has_min(whim_dtype dtype);
 /* Unpack group `group` (elements 32 group ... 32 group + 31) of a row of a QUANT type. */
 void whim_quant_unpack(whim_dtype dtype, const void *row, int64_t group, whim_quant_group *out);
 
+/* The 32 weights of a group as F32: the law of dequantisation. */
+void whim_quant_widen(const whim_quant_group *g, float *dst);
+
 /* Widen n elements of any weight type to F32; n is a multiple of the type's block. */
 void whim_dequant_row(whim_dtype dtype, const void *src, float *dst, int64_t n);
 

@@ -45,9 +45,17 @@ static int32_t access_linear(const whim_linear_args *a, whim_access *out)
     return 2;
 }
 
+/* The int8 rows have one owner at a time, so one byte stands for all of them. */
+int32_t whim_access_quantize(const whim_cpu_quantize_args *a, whim_access out[WHIM_ACCESS_MAX])
+{
+    out[0] = floats(a->x, a->n_row, a->k, a->x_stride, false);
+    out[1] = span(a->act, 1, true);
+    return 2;
+}
+
 int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM_ACCESS_MAX])
 {
-    out[0] = span(a->x, a->n_row * (a->w.k / 32) * (int64_t)sizeof *a->x, false);
+    out[0] = span(a->act, 1, false);
     out[1] = floats(a->y, a->n_row, a->w.n, a->y_stride, true);
     return 2;
 }

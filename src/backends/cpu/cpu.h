@@ -22,7 +22,7 @@ typedef struct whim_cpu_device {
     whim_cpu_workers workers;
 } whim_cpu_device;
 
-/* Layout of packed weights (pack.c). */
+/* Packed weights (packing.c): the device's slots, bytes of one tile, and one row back as F32. */
 int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
 whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *pack);
 

@@ -6,11 +6,10 @@
 #ifndef WHIM_BACKENDS_CPU_KERNELS_H
 #define WHIM_BACKENDS_CPU_KERNELS_H
 
+#include "backends/cpu/packing.h"
 #include "ops/ops.h"
-#include "tensor/quant.h"
 
 enum {
-    WHIM_CPU_TILE = 16,            /* outputs that a packed tile of a float weight holds */
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
     WHIM_CPU_MAX_HEAD_DIM =
         16384, /* two vectors of this size fit the scratch, with room to spare */
@@ -31,20 +30,30 @@ static inline void whim_cpu_share(const whim_cpu_worker *w, int64_t n, int64_t *
 
 typedef void whim_cpu_kernel(const void *args, const whim_cpu_worker *worker);
 
-/* The integer half of `linear`: rows of quantised activations times block-quantised weights. */
+/* The two halves of `linear` for block types: rows of x as int8, then int8 times packed tiles. */
+typedef struct whim_cpu_quantize_args {
+    const float *x; /* [n_row, k] */
+    int64_t x_stride;
+    void *act; /* whim_cpu_act_bytes */
+    int64_t n_row, k;
+} whim_cpu_quantize_args;
+
 typedef struct whim_cpu_product_args {
     whim_weight w;
-    const whim_q8_block *x; /* [n_row, k / 32] */
-    const float *bias;      /* [n], or NULL */
-    float *y;               /* [n_row, n] */
+    void *act;         /* n_row rows of w.k */
+    const float *bias; /* [n], or NULL */
+    float *y;          /* [n_row, n] */
     int64_t y_stride;
     int64_t n_row;
 } whim_cpu_product_args;
 
-/* One instruction level. `linear` takes float weights only; block types go through product_q8. */
+/* One instruction level. `linear` takes float weights only; block types go through quantize_act and
+ * product. */
 typedef struct whim_cpu_kernels {
     const char *level;
-    whim_cpu_kernel *product_q8;
+    whim_cpu_order order;
+    whim_cpu_bf16_order bf16_order;
+    whim_cpu_kernel *quantize_act, *product;
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

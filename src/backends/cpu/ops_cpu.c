@@ -6,6 +6,7 @@
 #include <assert.h>
 
 static_assert(sizeof(whim_cpu_product_args) <= WHIM_OP_ARGS_MAX, "command too small");
+static_assert(sizeof(whim_cpu_quantize_args) <= WHIM_OP_ARGS_MAX, "command too small");
 
 static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel, const void *args)
 {
@@ -23,8 +24,8 @@ static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
 #include "ops/ops.def"
 #undef WHIM_OP
 
-/* Rows of x as int8 blocks in the stream's buffer; nothing to do when they are there already, as for the
- * second and third product of the same activations. */
+/* Rows of x as int8 in the stream's buffer; nothing to do when they are there already, as for the second and
+ * third product of the same activations. */
 static whim_err quantize_rows(whim_cpu_stream *s, const float *x, int64_t x_stride, int64_t n_row,
                               int64_t k)
 {
@@ -34,16 +35,24 @@ static whim_err quantize_rows(whim_cpu_stream *s, const float *x, int64_t x_stri
         s->q8_from.stride == from.stride && s->q8_from.n_row == from.n_row) {
         return WHIM_ERR_OK;
     }
-    whim_quantize_q8_args args = {.x = x, .x_stride = x_stride, .y = s->q8, .n_row = n_row, .k = k};
-    WHIM_TRY(plain_quantize_q8(&s->base, &args));
+    whim_cpu_quantize_args args = {
+        .x = x, .x_stride = x_stride, .act = s->q8, .n_row = n_row, .k = k};
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n = whim_access_quantize(&args, accesses);
+    WHIM_TRY(whim_cpu_push(s, s->dev->kernels->quantize_act, &args, sizeof args, accesses, n));
     s->q8_from = from;
     return WHIM_ERR_OK;
 }
 
+/* The most rows whose int8 form fits the stream's buffer; even, because rows may lie in pairs. */
+static int64_t rows_that_fit(whim_cpu_order order, int64_t k)
+{
+    return (CPU_Q8_BYTES - 64) / (whim_cpu_act_bytes(order, 2, k) - 64) * 2;
+}
+
 static whim_err linear_quant(whim_cpu_stream *s, const whim_linear_args *a)
 {
-    int64_t row_bytes = a->w.k / 32 * (int64_t)sizeof(whim_q8_block);
-    int64_t chunk = row_bytes > 0 ? CPU_Q8_BYTES / row_bytes : a->n_row;
+    int64_t chunk = rows_that_fit(s->dev->kernels->order, a->w.k);
     if (chunk == 0 && a->n_row > 0) {
         return WHIM_ERR_UNSUPPORTED;
     }
@@ -52,7 +61,7 @@ static whim_err linear_quant(whim_cpu_stream *s, const whim_linear_args *a)
         WHIM_TRY(quantize_rows(s, a->x + row * a->x_stride, a->x_stride, n_row, a->w.k));
         whim_cpu_product_args args = {
             .w = a->w,
-            .x = s->q8,
+            .act = s->q8,
             .bias = a->bias,
             .y = a->y + row * a->y_stride,
             .y_stride = a->y_stride,
@@ -60,7 +69,7 @@ static whim_err linear_quant(whim_cpu_stream *s, const whim_linear_args *a)
         };
         whim_access accesses[WHIM_ACCESS_MAX];
         int32_t n = whim_access_product(&args, accesses);
-        WHIM_TRY(whim_cpu_push(s, s->dev->kernels->product_q8, &args, sizeof args, accesses, n));
+        WHIM_TRY(whim_cpu_push(s, s->dev->kernels->product, &args, sizeof args, accesses, n));
     }
     return WHIM_ERR_OK;
 }

@@ -21,7 +21,7 @@ typedef struct whim_cpu_stream {
     int64_t n_list;
     whim_access open[CPU_OPEN_MAX]; /* accesses since the last barrier */
     int32_t n_open;
-    whim_q8_block *q8;   /* CPU_Q8_BYTES, shared by all workers */
+    void *q8;            /* CPU_Q8_BYTES of int8 rows (packing.h), shared by all workers */
     whim_access q8_from; /* what q8 holds the quantised form of; n_row 0: nothing */
     whim_graph *capture; /* not NULL while recording a graph */
 } whim_cpu_stream;
