@@ -9,16 +9,26 @@
 #include "backends/cpu/packing.h"
 #include "ops/ops.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 enum {
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
     WHIM_CPU_MAX_HEAD_DIM =
         16384, /* two vectors of this size fit the scratch, with room to spare */
 };
 
+/* Who takes the next run of a command's items; alone on its cache line. */
+typedef struct whim_cpu_ticket {
+    _Alignas(64) _Atomic uint32_t next;
+} whim_cpu_ticket;
+
 typedef struct whim_cpu_worker {
-    struct whim_cpu_workers *pool;
+    _Alignas(64) struct whim_cpu_workers *pool;
     int32_t index, count;
-    void *scratch; /* WHIM_CPU_SCRATCH bytes, aligned to 64 */
+    void *scratch;           /* WHIM_CPU_SCRATCH bytes, aligned to 64 */
+    whim_cpu_ticket *ticket; /* of the command that runs, shared by all workers */
+    uint32_t section;        /* barriers passed so far */
 } whim_cpu_worker;
 
 /* This worker's part [begin, end) of n equal items. */
@@ -26,6 +36,70 @@ static inline void whim_cpu_share(const whim_cpu_worker *w, int64_t n, int64_t *
 {
     *begin = n * w->index / w->count;
     *end = n * (w->index + 1) / w->count;
+}
+
+/* A command's items shared by who is free. The first half is split evenly and costs nothing; the rest is
+ * handed out by ticket, in rounds of one run for each worker, each round half of what is left, so that a
+ * worker that fell behind takes fewer runs and the last ones are single items. Few items (one for each
+ * worker at most) are dealt without tickets. All workers claim with the same n_item, once in a command:
+ *     whim_cpu_claim c = whim_cpu_claim_open(worker, n_item);
+ *     while (whim_cpu_claim_next(&c)) { items c.begin .. c.end - 1 } */
+typedef struct whim_cpu_claim {
+    int64_t begin, end;      /* the run to work on */
+    whim_cpu_ticket *ticket; /* NULL: none left to take */
+    int64_t n_item, count;
+    int64_t round_begin, run; /* first item of the round and length of its runs */
+    int64_t round_ticket;     /* ticket of the round's first run */
+    bool own;                 /* begin .. end is the worker's own part, not yet given out */
+} whim_cpu_claim;
+
+static inline int64_t whim_cpu_claim_run(int64_t left, int64_t count)
+{
+    return (left + 2 * count - 1) / (2 * count);
+}
+
+static inline whim_cpu_claim whim_cpu_claim_open(const whim_cpu_worker *w, int64_t n_item)
+{
+    whim_cpu_claim c = {.n_item = n_item, .count = w->count, .own = true};
+    if (w->count == 1 || n_item <= w->count) {
+        whim_cpu_share(w, n_item, &c.begin, &c.end);
+        return c;
+    }
+    int64_t own = n_item / (2 * c.count);
+    c.begin = own * w->index;
+    c.end = c.begin + own;
+    c.ticket = w->ticket;
+    c.round_begin = own * c.count;
+    c.run = whim_cpu_claim_run(n_item - c.round_begin, c.count);
+    return c;
+}
+
+/* The next run of items for this worker; false: none left. */
+static inline bool whim_cpu_claim_next(whim_cpu_claim *c)
+{
+    if (c->own) {
+        c->own = false;
+        if (c->begin < c->end) {
+            return true;
+        }
+    }
+    if (c->ticket == NULL) {
+        return false;
+    }
+    /* Order is the barriers' business. */
+    int64_t ticket = atomic_fetch_add_explicit(&c->ticket->next, 1, memory_order_relaxed);
+    while (ticket >= c->round_ticket + c->count && c->round_begin < c->n_item) {
+        c->round_ticket += c->count;
+        c->round_begin += c->run * c->count;
+        c->run = whim_cpu_claim_run(c->n_item - c->round_begin, c->count);
+    }
+    c->begin = c->round_begin + (ticket - c->round_ticket) * c->run;
+    c->end = c->begin + c->run;
+    if (c->end >= c->n_item) {
+        c->end = c->n_item;
+        c->ticket = NULL;
+    }
+    return c->begin < c->end;
 }
 
 typedef void whim_cpu_kernel(const void *args, const whim_cpu_worker *worker);

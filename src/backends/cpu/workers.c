@@ -56,22 +56,38 @@ static void barrier(whim_cpu_workers *w)
     }
 }
 
-static void walk(whim_cpu_workers *w, const whim_cpu_worker *worker)
+/* The end of a section of n_ticket commands: its tickets go back to zero after the barrier, by the last
+ * worker, because the first gets the odd items. */
+static void section_end(whim_cpu_workers *w, whim_cpu_worker *self, int32_t n_ticket)
+{
+    barrier(w);
+    if (self->index == self->count - 1) {
+        for (int32_t i = 0; i < n_ticket; i++) {
+            atomic_store_explicit(&w->tickets[self->section & 1][i].next, 0, memory_order_relaxed);
+        }
+    }
+    self->section++;
+}
+
+static void walk(whim_cpu_workers *w, whim_cpu_worker *self)
 {
     const whim_cpu_command *commands = w->commands;
     int64_t n = w->n_command;
+    int32_t n_ticket = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (commands[i].barrier) {
-            barrier(w);
+        if (commands[i].barrier || n_ticket == WHIM_CPU_TICKETS) {
+            section_end(w, self, n_ticket);
+            n_ticket = 0;
         }
-        commands[i].kernel(commands[i].args, worker);
+        self->ticket = &w->tickets[self->section & 1][n_ticket++];
+        commands[i].kernel(commands[i].args, self);
     }
-    barrier(w);
+    section_end(w, self, n_ticket);
 }
 
 static void worker_main(void *ctx)
 {
-    const whim_cpu_worker *self = ctx;
+    whim_cpu_worker *self = ctx;
     whim_cpu_workers *w = self->pool;
     uint32_t seen = 0;
     whim_float_env_enter();

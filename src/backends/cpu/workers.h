@@ -21,6 +21,8 @@ typedef struct whim_cpu_command {
     _Alignas(16) char args[WHIM_OP_ARGS_MAX];
 } whim_cpu_command;
 
+enum { WHIM_CPU_TICKETS = 64 }; /* commands without a barrier between them; then one is put in */
+
 typedef struct whim_cpu_workers {
     int32_t count;
     whim_thread *threads;     /* [count - 1] */
@@ -34,6 +36,9 @@ typedef struct whim_cpu_workers {
     _Atomic uint32_t phase;   /* changes when a barrier opens */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
+    /* One ticket for each command since the last barrier. Sections between barriers use the two rows in
+     * turn, and a row goes back to zero while the other is in use: nobody can be holding one of it. */
+    whim_cpu_ticket tickets[2][WHIM_CPU_TICKETS];
 } whim_cpu_workers;
 
 WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag);
