@@ -10,7 +10,8 @@ int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int
 {
     (void)dev;
     const whim_dtype_info *info = whim_dtype_get(dtype);
-    if (info->kind == WHIM_DTYPE_KIND_INT || k % info->block_elems != 0) {
+    if (info->kind == WHIM_DTYPE_KIND_INT || info->kind == WHIM_DTYPE_KIND_SCALED ||
+        k % info->block_elems != 0) {
         return -1;
     }
     if (info->kind == WHIM_DTYPE_KIND_FLOAT) {
