@@ -16,6 +16,7 @@ typedef enum whim_dtype {
 
 typedef enum whim_dtype_kind {
     WHIM_DTYPE_KIND_FLOAT,
+    WHIM_DTYPE_KIND_SCALED,
     WHIM_DTYPE_KIND_QUANT,
     WHIM_DTYPE_KIND_INT,
 } whim_dtype_kind;

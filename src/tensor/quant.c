@@ -3,6 +3,7 @@
 #include "tensor/quant.h"
 
 #include "base/check.h"
+#include "tensor/fp8.h"
 #include "tensor/unpack.h"
 
 bool whim_dtype_has_min(whim_dtype dtype)
@@ -63,6 +64,13 @@ static void half_widen(const void *src, float *dst, int64_t n, float (*to_f32)(u
     }
 }
 
+static void fp8_widen(const void *src, float *dst, int64_t n_block)
+{
+    for (int64_t i = 0; i < n_block; i++) {
+        whim_fp8_widen((const char *)src + i * WHIM_FP8_BLOCK_BYTES, dst + i * WHIM_FP8_BLOCK);
+    }
+}
+
 void whim_dequant_row(whim_dtype dtype, const void *src, float *dst, int64_t n)
 {
     switch ((int)dtype) {
@@ -74,6 +82,9 @@ void whim_dequant_row(whim_dtype dtype, const void *src, float *dst, int64_t n)
         break;
     case WHIM_DTYPE_BF16:
         half_widen(src, dst, n, whim_bf16_to_f32);
+        break;
+    case WHIM_DTYPE_FP8:
+        fp8_widen(src, dst, n / WHIM_FP8_BLOCK);
         break;
 #define CASE(NAME, name, has_min)               \
     case WHIM_DTYPE_##NAME:                     \

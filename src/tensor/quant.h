@@ -30,7 +30,8 @@
     X(Q6_K, q6_k, false)     \
     X(IQ4_NL, iq4_nl, false) \
     X(IQ4_XS, iq4_xs, false) \
-    X(MXFP4, mxfp4, false)
+    X(MXFP4, mxfp4, false)   \
+    X(INT8, int8, false)
 
 /* 32 consecutive weights. Types without a minimum have m = 0 and mn = {0, 0}. */
 typedef struct whim_quant_group {

@@ -3,7 +3,8 @@
  * activations, and the step of a dot product between the two. Inline, because matrix kernels use
  * these at their own instruction-set level; straight-line with fixed trip counts, so that they
  * vectorise there. Rows need no alignment. Files are little endian, and so is every host we build
- * for. Layouts: GGUF, one comment per type below; h = half, u8/i8 = bytes, @ = offset in the block.
+ * for. Layouts: GGUF, one comment per type below; h = half, u8/i8 = bytes, @ = offset in the block
+ * (INT8 is ours).
  * Threads: stateless. */
 #ifndef WHIM_TENSOR_UNPACK_H
 #define WHIM_TENSOR_UNPACK_H
@@ -287,6 +288,16 @@ static inline void whim_unpack_mxfp4(const void *row, int64_t group, whim_quant_
     whim_group_scales(out, whim_f32_from_bits(bits), 1, 1);
     whim_nibbles16(b + 1, out->q);
     whim_lookup32(whim_fp4_values, out->q);
+}
+
+/* Blocks of 128 = 4 groups. d f32@0, i8 qs[128]@4 */
+static inline void whim_unpack_int8(const void *row, int64_t group, whim_quant_group *out)
+{
+    const uint8_t *b = (const uint8_t *)row + group / 4 * 132;
+    float d;
+    memcpy(&d, b, sizeof d);
+    whim_group_scales(out, d, 1, 1);
+    memcpy(out->q, b + 4 + group % 4 * 32, 32);
 }
 
 /* The pragmas keep GCC's -O3 from unrolling these into scalars before it vectorises. */

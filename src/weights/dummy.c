@@ -5,6 +5,7 @@
 
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "tensor/fp8.h"
 #include "tensor/half.h"
 
 #include <string.h>
@@ -18,28 +19,40 @@ static uint64_t name_key(const char *name)
     return hash;
 }
 
-/* Where a block keeps its F16 scale and minimum (-1: none), the standard deviation of its codes (with
- * random sub-scales) and the minimum that centres them, both in units of the scale. */
+/* Where a block keeps its scale and minimum (-1: none), the standard deviation of its codes (with random
+ * sub-scales) and the minimum that centres them, both in units of the scale. Scales are halves unless
+ * wide, then F32. */
 typedef struct block_facts {
     int32_t scale_at, min_at;
     float spread, centre;
+    bool wide;
 } block_facts;
 
 static const block_facts facts[WHIM_DTYPE_COUNT] = {
-    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},    [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
-    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},    [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
-    [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},   [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
-    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f}, [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
-    [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},  [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
-    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f}, [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
+    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},
+    [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
+    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},
+    [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
+    [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},
+    [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
+    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f},
+    [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
+    [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},
+    [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
+    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f},
+    [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
     [WHIM_DTYPE_MXFP4] = {-1, -1, 6.0f, 0.0f},
+    [WHIM_DTYPE_INT8] = {.scale_at = 0, .min_at = -1, .spread = 73.9f, .wide = true},
+    [WHIM_DTYPE_FP8] = {.scale_at = 0, .min_at = -1, .spread = 107.2f, .wide = true},
 };
 
-static void put_f16(uint8_t *block, int32_t at, float value)
+static void put_scale(uint8_t *block, int32_t at, float value, bool wide)
 {
-    if (at >= 0) {
-        uint16_t bits = whim_f32_to_f16(value);
-        memcpy(block + at, &bits, sizeof bits);
+    uint16_t half = whim_f32_to_f16(value);
+    if (at >= 0 && wide) {
+        memcpy(block + at, &value, sizeof value);
+    } else if (at >= 0) {
+        memcpy(block + at, &half, sizeof half);
     }
 }
 
@@ -51,7 +64,15 @@ static void fill_bytes(uint64_t key, uint8_t *dst, int64_t bytes)
     }
 }
 
-static void quant_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
+/* NaN codes of a block become the code below, the largest number. */
+static void fp8_codes_limit(uint8_t *block)
+{
+    for (int32_t i = WHIM_FP8_CODES_AT; i < WHIM_FP8_BLOCK_BYTES; i++) {
+        block[i] -= (block[i] & 0x7f) == 0x7f;
+    }
+}
+
+static void block_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
 {
     const whim_dtype_info *info = whim_dtype_get(dtype);
     const block_facts *f = &facts[dtype];
@@ -59,10 +80,12 @@ static void quant_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
     fill_bytes(key, dst, whim_dtype_row_bytes(dtype, k));
     for (int64_t b = 0; b < k / info->block_elems; b++) {
         uint8_t *block = dst + b * info->block_bytes;
-        put_f16(block, f->scale_at, scale);
-        put_f16(block, f->min_at, scale * f->centre);
+        put_scale(block, f->scale_at, scale, f->wide);
+        put_scale(block, f->min_at, scale * f->centre, f->wide);
         if (dtype == WHIM_DTYPE_MXFP4) {
             block[0] = (uint8_t)(128 - (whim_f32_bits(1.0f / scale) >> 23) + 127);
+        } else if (dtype == WHIM_DTYPE_FP8) {
+            fp8_codes_limit(block);
         }
     }
 }
@@ -89,10 +112,10 @@ void whim_dummy_rows(const char *name, whim_dtype dtype, int64_t k, int64_t row0
     for (int64_t r = 0; r < n_row; r++) {
         uint64_t row_key = whim_rng_at(key, (uint64_t)(row0 + r));
         uint8_t *row = (uint8_t *)dst + r * row_bytes;
-        if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
-            quant_row(row_key, dtype, k, row);
-        } else {
+        if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
             float_row(row_key, dtype, k, row);
+        } else {
+            block_row(row_key, dtype, k, row);
         }
     }
 }

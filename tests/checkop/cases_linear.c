@@ -14,6 +14,7 @@ typedef struct linear_shape {
 static const whim_dtype weight_types[] = {
 #define WHIM_DTYPE(name, elems, bytes, gguf_id, kind) CHECKOP_WEIGHT_##kind(WHIM_DTYPE_##name)
 #define CHECKOP_WEIGHT_FLOAT(dtype) dtype,
+#define CHECKOP_WEIGHT_SCALED(dtype) dtype,
 #define CHECKOP_WEIGHT_QUANT(dtype) dtype,
 #define CHECKOP_WEIGHT_INT(dtype)
 #include "tensor/dtype.def"

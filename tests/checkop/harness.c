@@ -255,7 +255,8 @@ static void fill_row(checkop_case *c, checkop_buf *b, uint8_t *row, int64_t r)
     }
 }
 
-/* Where the halves with the scales of a block are; -1: none. MXFP4 has an exponent byte instead. */
+/* Where the halves with the scales of a block are; -1: none. MXFP4 has an exponent byte instead, INT8
+ * and FP8 have a float at 0. */
 static void scale_fields(whim_dtype dtype, int32_t field[2])
 {
     field[0] = 0;
@@ -296,6 +297,23 @@ static void fill_float_weights(checkop_rng *rng, whim_dtype dtype, uint8_t *dst,
     }
 }
 
+static float fill_scale(checkop_rng *rng)
+{
+    float x = fill_sane(rng) * (checkop_chance(rng, 20) ? 0x1p-18f : 0x1p-5f);
+    return checkop_chance(rng, 30) ? 0.0f : x;
+}
+
+/* A block of INT8 or FP8 of random codes gets its scale, and most NaN codes become numbers. */
+static void fix_block128(checkop_rng *rng, whim_dtype dtype, uint8_t *block)
+{
+    float d = fill_scale(rng);
+    memcpy(block, &d, sizeof d);
+    for (int32_t i = 4; i < 132 && dtype == WHIM_DTYPE_FP8; i++) {
+        bool nan = (block[i] & 0x7f) == 0x7f;
+        block[i] ^= nan && !checkop_chance(rng, 100) ? 0x11 : 0;
+    }
+}
+
 void checkop_fill_blocks(checkop_rng *rng, whim_dtype dtype, uint8_t *dst, int64_t n_block)
 {
     const whim_dtype_info *info = whim_dtype_get(dtype);
@@ -314,9 +332,12 @@ void checkop_fill_blocks(checkop_rng *rng, whim_dtype dtype, uint8_t *dst, int64
                                                        : checkop_range(rng, 110, 135));
             continue;
         }
+        if (dtype == WHIM_DTYPE_INT8 || dtype == WHIM_DTYPE_FP8) {
+            fix_block128(rng, dtype, dst);
+            continue;
+        }
         for (int32_t j = 0; j < 2; j++) {
-            float x = fill_sane(rng) * (checkop_chance(rng, 20) ? 0x1p-18f : 0x1p-5f);
-            uint16_t h = whim_f32_to_f16(checkop_chance(rng, 30) ? 0.0f : x);
+            uint16_t h = whim_f32_to_f16(fill_scale(rng));
             if (field[j] >= 0) {
                 memcpy(dst + field[j], &h, 2);
             }

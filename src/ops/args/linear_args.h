@@ -33,8 +33,9 @@ typedef struct whim_quantize_q8_args {
     int64_t n_row, k;
 } whim_quantize_q8_args;
 
-/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. Block types: x is
- * quantised as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes last. */
+/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. FP8: the same inside a
+ * block, then acc = fma(sum of the block, d, acc) (whim_fp8_dot_step). Other block types: x is quantised
+ * as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes last. */
 typedef struct whim_linear_args {
     whim_weight w;
     const float *x; /* [n_row, k] */

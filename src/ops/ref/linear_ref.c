@@ -2,6 +2,7 @@
 /* The law of the ops on weight matrices. The law's packed layout is the file's: row after row. */
 #include "base/fmath.h"
 #include "ops/ref/ref.h"
+#include "tensor/fp8.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
 #include "tensor/unpack.h"
@@ -58,6 +59,16 @@ static float dot_float(const whim_weight *w, const void *row, const float *x)
     return acc;
 }
 
+static float dot_fp8(const whim_weight *w, const void *row, const float *x)
+{
+    float acc = 0.0f;
+    for (int64_t b = 0; b < w->k / WHIM_FP8_BLOCK; b++) {
+        const char *block = (const char *)row + b * WHIM_FP8_BLOCK_BYTES;
+        acc = whim_fp8_dot_step(acc, block, x + b * WHIM_FP8_BLOCK);
+    }
+    return acc;
+}
+
 static float dot_quant(const whim_weight *w, const void *row, const float *x)
 {
     float acc = 0.0f;
@@ -71,16 +82,26 @@ static float dot_quant(const whim_weight *w, const void *row, const float *x)
     return acc;
 }
 
+static float dot_row(const whim_weight *w, const void *row, const float *x)
+{
+    switch (whim_dtype_get(w->dtype)->kind) {
+    case WHIM_DTYPE_KIND_QUANT:
+        return dot_quant(w, row, x);
+    case WHIM_DTYPE_KIND_SCALED:
+        return dot_fp8(w, row, x);
+    default:
+        return dot_float(w, row, x);
+    }
+}
+
 whim_err whim_ref_linear(whim_stream *s, const whim_linear_args *a)
 {
     (void)s;
-    bool quant = whim_dtype_get(a->w.dtype)->kind == WHIM_DTYPE_KIND_QUANT;
     for (int64_t r = 0; r < a->n_row; r++) {
         const float *x = a->x + r * a->x_stride;
         float *y = a->y + r * a->y_stride;
         for (int64_t n = 0; n < a->w.n; n++) {
-            const void *row = weight_row(&a->w, n);
-            float acc = quant ? dot_quant(&a->w, row, x) : dot_float(&a->w, row, x);
+            float acc = dot_row(&a->w, weight_row(&a->w, n), x);
             y[n] = a->bias != NULL ? acc + a->bias[n] : acc;
         }
     }

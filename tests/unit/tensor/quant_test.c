@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor/quant and unpack.h: every type against values read by the gguf package, the integer dot
+/* tensor/quant and unpack.h: every type against values read by the gguf package or made here, the integer dot
  * against a double-precision one, the bound that keeps it exact, and the activation quantiser. */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ static void list_is_complete(void **state)
     (void)state;
     int n_quant = 0;
     for (int t = 0; t < WHIM_DTYPE_COUNT; t++) {
-        n_quant += whim_dtype_get((whim_dtype)t)->kind == WHIM_DTYPE_KIND_QUANT;
+        const whim_dtype_info *info = whim_dtype_get((whim_dtype)t);
+        n_quant += info->kind == WHIM_DTYPE_KIND_QUANT && info->gguf_id >= 0;
     }
     assert_int_equal(n_quant, N_GOLDEN);
     for (int k = 0; k < N_GOLDEN; k++) {
@@ -148,6 +149,41 @@ static int64_t worst_bound(whim_dtype dtype)
     return c > a ? c : a;
 }
 
+/* INT8 is no type of GGUF, so its golden values are made here: two blocks with scales that no half has. */
+static void int8_block_by_block(void **state)
+{
+    (void)state;
+    static const float d[2] = {0x1.234568p-9f, -3.0e-20f};
+    uint8_t row[2 * 132];
+    float x[256], got[256];
+    for (int i = 0; i < 256; i++) {
+        int8_t q = (int8_t)(i * 37 - 128);
+        memcpy(row + i / 128 * 132 + 4 + i % 128, &q, 1);
+        x[i] = whim_rng_normal_at(9, (uint64_t)i);
+    }
+    memcpy(row, &d[0], 4);
+    memcpy(row + 132, &d[1], 4);
+    assert_int_equal(whim_dtype_row_bytes(WHIM_DTYPE_INT8, 256), sizeof row);
+    whim_dequant_row(WHIM_DTYPE_INT8, row, got, 256);
+    float acc = 0.5f, want = 0.5f;
+    for (int b = 0; b < 8; b++) {
+        whim_q8_block a;
+        whim_quant_group g;
+        whim_q8_quantize32(x + 32 * b, &a);
+        whim_quant_unpack(WHIM_DTYPE_INT8, row, b, &g);
+        acc = whim_group_dot_step(acc, &g, &a, whim_dtype_has_min(WHIM_DTYPE_INT8));
+        int32_t dot = 0;
+        for (int i = 32 * b; i < 32 * b + 32; i++) {
+            int8_t q = (int8_t)(i * 37 - 128);
+            assert_true(got[i] == (float)q * d[i / 128]);
+            dot += q * a.q[i % 32];
+        }
+        want = fmaf((float)dot, d[b / 4] * a.s, want);
+    }
+    assert_true(acc == want);
+    assert_true(worst_bound(WHIM_DTYPE_INT8) == 32 * 128 * 127);
+}
+
 static void integer_dot_is_exact_in_float(void **state)
 {
     (void)state;
@@ -241,15 +277,11 @@ static void nan_scale_reaches_the_result(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list_is_complete),
-        cmocka_unit_test(dequant_equals_gguf),
-        cmocka_unit_test(dequant_plain_types),
-        cmocka_unit_test(dot_equals_dequantised_dot),
-        cmocka_unit_test(integer_dot_is_exact_in_float),
-        cmocka_unit_test(q8_follows_its_law),
-        cmocka_unit_test(q8_rounds_half_to_even),
-        cmocka_unit_test(q8_odd_blocks),
-        cmocka_unit_test(nan_scale_reaches_the_result),
+        cmocka_unit_test(list_is_complete),    cmocka_unit_test(dequant_equals_gguf),
+        cmocka_unit_test(dequant_plain_types), cmocka_unit_test(dot_equals_dequantised_dot),
+        cmocka_unit_test(int8_block_by_block), cmocka_unit_test(integer_dot_is_exact_in_float),
+        cmocka_unit_test(q8_follows_its_law),  cmocka_unit_test(q8_rounds_half_to_even),
+        cmocka_unit_test(q8_odd_blocks),       cmocka_unit_test(nan_scale_reaches_the_result),
     };
     return cmocka_run_group_tests_name("quant", tests, NULL, NULL);
 }
