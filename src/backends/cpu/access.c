@@ -55,7 +55,8 @@ int32_t whim_access_quantize(const whim_cpu_quantize_args *a, whim_access out[WH
 
 int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM_ACCESS_MAX])
 {
-    out[0] = span(a->act, 1, false);
+    out[0] = a->act != NULL ? span(a->act, 1, false)
+                            : floats(a->x, a->n_row, a->w.k, a->x_stride, false);
     out[1] = floats(a->y, a->n_row, a->w.n, a->y_stride, true);
     return 2;
 }

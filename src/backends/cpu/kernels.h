@@ -104,7 +104,7 @@ static inline bool whim_cpu_claim_next(whim_cpu_claim *c)
 
 typedef void whim_cpu_kernel(const void *args, const whim_cpu_worker *worker);
 
-/* The two halves of `linear` for block types: rows of x as int8, then int8 times packed tiles. */
+/* Rows of x as int8, before the products of block types with them. */
 typedef struct whim_cpu_quantize_args {
     const float *x; /* [n_row, k] */
     int64_t x_stride;
@@ -112,22 +112,24 @@ typedef struct whim_cpu_quantize_args {
     int64_t n_row, k;
 } whim_cpu_quantize_args;
 
+/* `linear` as its kernel sees it: block types read the rows' int8 form, float types x. */
 typedef struct whim_cpu_product_args {
     whim_weight w;
-    void *act;         /* n_row rows of w.k */
+    void *act; /* n_row rows of w.k, or NULL */
+    const float *x;
+    int64_t x_stride;
     const float *bias; /* [n], or NULL */
     float *y;          /* [n_row, n] */
     int64_t y_stride;
     int64_t n_row;
 } whim_cpu_product_args;
 
-/* One instruction level. `linear` takes float weights only; block types go through quantize_act and
- * product. */
+/* One instruction level. Kernels take the op's arguments, `linear` whim_cpu_product_args. */
 typedef struct whim_cpu_kernels {
     const char *level;
     whim_cpu_order order;
     whim_cpu_bf16_order bf16_order;
-    whim_cpu_kernel *quantize_act, *product;
+    whim_cpu_kernel *quantize_act;
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

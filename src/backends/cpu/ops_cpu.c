@@ -47,39 +47,44 @@ static whim_err quantize_rows(whim_cpu_stream *s, const float *x, int64_t x_stri
 /* The most rows whose int8 form fits the stream's buffer; even, because rows may lie in pairs. */
 static int64_t rows_that_fit(whim_cpu_order order, int64_t k)
 {
-    return (CPU_Q8_BYTES - 64) / (whim_cpu_act_bytes(order, 2, k) - 64) * 2;
+    int64_t pair_bytes = whim_cpu_act_bytes(order, 2, k) - 64;
+    return pair_bytes > 0 ? (CPU_Q8_BYTES - 64) / pair_bytes * 2 : INT64_MAX;
 }
 
-static whim_err linear_quant(whim_cpu_stream *s, const whim_linear_args *a)
+static whim_err push_product(whim_cpu_stream *s, const whim_linear_args *a, void *act, int64_t row,
+                             int64_t n_row)
 {
-    int64_t chunk = rows_that_fit(s->dev->kernels->order, a->w.k);
-    if (chunk == 0 && a->n_row > 0) {
-        return WHIM_ERR_UNSUPPORTED;
-    }
-    for (int64_t row = 0; row < a->n_row; row += chunk) {
-        int64_t n_row = a->n_row - row < chunk ? a->n_row - row : chunk;
-        WHIM_TRY(quantize_rows(s, a->x + row * a->x_stride, a->x_stride, n_row, a->w.k));
-        whim_cpu_product_args args = {
-            .w = a->w,
-            .act = s->q8,
-            .bias = a->bias,
-            .y = a->y + row * a->y_stride,
-            .y_stride = a->y_stride,
-            .n_row = n_row,
-        };
-        whim_access accesses[WHIM_ACCESS_MAX];
-        int32_t n = whim_access_product(&args, accesses);
-        WHIM_TRY(whim_cpu_push(s, s->dev->kernels->product, &args, sizeof args, accesses, n));
-    }
-    return WHIM_ERR_OK;
+    whim_cpu_product_args args = {
+        .w = a->w,
+        .act = act,
+        .x = a->x + row * a->x_stride,
+        .x_stride = a->x_stride,
+        .bias = a->bias,
+        .y = a->y + row * a->y_stride,
+        .y_stride = a->y_stride,
+        .n_row = n_row,
+    };
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n = whim_access_product(&args, accesses);
+    return whim_cpu_push(s, s->dev->kernels->linear, &args, sizeof args, accesses, n);
 }
 
 static whim_err op_linear(whim_stream *base, const whim_linear_args *a)
 {
-    if (whim_dtype_get(a->w.dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
-        return linear_quant((whim_cpu_stream *)base, a);
+    whim_cpu_stream *s = (whim_cpu_stream *)base;
+    if (whim_cpu_form_of(a->w.dtype) == NULL) {
+        return push_product(s, a, NULL, 0, a->n_row);
     }
-    return plain_linear(base, a);
+    int64_t chunk = rows_that_fit(s->dev->kernels->order, a->w.k);
+    if (chunk == 0 && a->n_row > 0) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
+    for (int64_t row = 0, n_row; row < a->n_row; row += n_row) {
+        n_row = a->n_row - row < chunk ? a->n_row - row : chunk;
+        WHIM_TRY(quantize_rows(s, a->x + row * a->x_stride, a->x_stride, n_row, a->w.k));
+        WHIM_TRY(push_product(s, a, s->q8, row, n_row));
+    }
+    return WHIM_ERR_OK;
 }
 
 static whim_err op_attn_paged(whim_stream *base, const whim_attn_paged_args *a)

@@ -3,6 +3,7 @@
 #include "backends/cpu/packing.h"
 
 #include "backends/cpu/cpu.h"
+#include "tensor/fp8.h"
 #include "tensor/half.h"
 #include "tensor/unpack.h"
 
@@ -29,6 +30,29 @@ static int64_t float_tile_bytes(const whim_cpu_kernels *level, whim_dtype dtype,
     return WHIM_CPU_TILE * whim_dtype_row_bytes(dtype, padded);
 }
 
+/* FP8: [k][16] codes, then [k / 128][16] F32 scales. */
+static void pack_fp8_tile(const char *src, int n, int64_t k, char *dst)
+{
+    int64_t row_bytes = whim_dtype_row_bytes(WHIM_DTYPE_FP8, k);
+    float *scales = (float *)(dst + k * WHIM_CPU_TILE);
+    for (int o = 0; o < n; o++) {
+        for (int64_t i = 0; i < k; i++) {
+            const char *block = src + o * row_bytes + i / WHIM_FP8_BLOCK * WHIM_FP8_BLOCK_BYTES;
+            dst[i * WHIM_CPU_TILE + o] = block[WHIM_FP8_CODES_AT + i % WHIM_FP8_BLOCK];
+            scales[i / WHIM_FP8_BLOCK * WHIM_CPU_TILE + o] = whim_fp8_scale(block);
+        }
+    }
+}
+
+static void unpack_fp8_row(const char *tile, int o, int64_t k, float *y)
+{
+    const float *scales = (const float *)(tile + k * WHIM_CPU_TILE);
+    for (int64_t i = 0; i < k; i++) {
+        uint8_t code = (uint8_t)tile[i * WHIM_CPU_TILE + o];
+        y[i] = whim_e4m3_to_f32(code) * scales[i / WHIM_FP8_BLOCK * WHIM_CPU_TILE + o];
+    }
+}
+
 int64_t whim_cpu_tile_bytes(const whim_cpu_kernels *level, whim_dtype dtype, int64_t k)
 {
     const whim_cpu_form *form = whim_cpu_form_of(dtype);
@@ -38,8 +62,7 @@ int64_t whim_cpu_tile_bytes(const whim_cpu_kernels *level, whim_dtype dtype, int
 int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k)
 {
     const whim_dtype_info *info = whim_dtype_get(dtype);
-    bool known = info->kind == WHIM_DTYPE_KIND_FLOAT || whim_cpu_form_of(dtype) != NULL;
-    if (!known || k % info->block_elems != 0) {
+    if (info->kind == WHIM_DTYPE_KIND_INT || k % info->block_elems != 0) {
         return -1;
     }
     int64_t tile = whim_cpu_tile_bytes(((whim_cpu_device *)dev)->kernels, dtype, k);
@@ -210,6 +233,8 @@ whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *p)
         char *dst = (char *)p->dst + (p->row0 + row) / WHIM_CPU_TILE * tile_bytes;
         if (form != NULL) {
             pack_block_tile(form, level->order, p->dtype, src, n, p->k, dst);
+        } else if (p->dtype == WHIM_DTYPE_FP8) {
+            pack_fp8_tile(src, n, p->k, dst);
         } else if (p->dtype == WHIM_DTYPE_F32) {
             pack_f32_tile((const float *)src, n, p->k, (float *)dst);
         } else {
@@ -260,6 +285,10 @@ void whim_cpu_unpack_row(const whim_cpu_kernels *level, const whim_weight *w, in
             whim_cpu_unpack_group(form, level->order, tile, w->k, o, g, &group);
             whim_quant_widen(&group, y + g * WHIM_GROUP);
         }
+        return;
+    }
+    if (w->dtype == WHIM_DTYPE_FP8) {
+        unpack_fp8_row(tile, o, w->k, y);
         return;
     }
     whim_cpu_bf16_order order =

@@ -62,7 +62,8 @@ typedef enum whim_cpu_table { WHIM_TABLE_NONE, WHIM_TABLE_IQ4, WHIM_TABLE_FP4 } 
     X(Q6_K, q6_k, 6, 32, NONE, F16, 8, 2, false)   \
     X(IQ4_NL, iq4_nl, 4, 0, IQ4, F16, 1, 0, false) \
     X(IQ4_XS, iq4_xs, 4, 0, IQ4, F16, 8, 1, false) \
-    X(MXFP4, mxfp4, 4, 0, FP4, BF16, 1, 0, false)
+    X(MXFP4, mxfp4, 4, 0, FP4, BF16, 1, 0, false)  \
+    X(INT8, int8, 8, 0, NONE, F32, 4, 0, false)
 
 typedef struct whim_cpu_form {
     int bits, offset;

@@ -3,8 +3,11 @@
 #ifndef WHIM_BACKENDS_CPU_NEON_VEC_NEON_H
 #define WHIM_BACKENDS_CPU_NEON_VEC_NEON_H
 
+#include "tensor/fp8.h"
+
 #include <arm_neon.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef float32x4_t vf;
 enum { VF = 4 };
@@ -29,6 +32,14 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    float lanes[VF];
+    for (int i = 0; i < VF; i++) {
+        lanes[i] = whim_e4m3_to_f32(p[i]);
+    }
+    return vld1q_f32(lanes);
+}
 static inline void vf_store(float *p, vf x)
 {
     vst1q_f32(p, x);
@@ -39,25 +50,95 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
-/* Sum of a[i] * b[i] over 16 int8 pairs, in lanes. */
-static inline int32x4_t vi_dot16_lanes(const int8_t *a, const int8_t *b)
+static inline vf vf_mul(vf a, vf b)
 {
-    int8x16_t x = vld1q_s8(a), y = vld1q_s8(b);
+    return vmulq_f32(a, b);
+}
+
+/* int32 lanes, and the bytes of four k for each of them. */
+typedef int32x4_t vi;
+typedef uint8x16_t vb;
+
+static inline vi vi_set1(int32_t x)
+{
+    return vdupq_n_s32(x);
+}
+static inline vi vi_load_i8(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8((uint32_t)four))));
+}
+static inline vi vi_load_u8(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four)))));
+}
+static inline vi vi_mul(vi a, vi b)
+{
+    return vmulq_s32(a, b);
+}
+static inline vi vi_add(vi a, vi b)
+{
+    return vaddq_s32(a, b);
+}
+static inline vf vi_to_vf(vi x)
+{
+    return vcvtq_f32_s32(x);
+}
+
+static inline vb vb_load(const void *p)
+{
+    return vld1q_u8(p);
+}
+static inline void vb_store(void *p, vb x)
+{
+    vst1q_u8(p, x);
+}
+static inline vb vb_or(vb a, vb b)
+{
+    return vorrq_u8(a, b);
+}
+static inline vb vb_sub1(vb a, uint8_t b)
+{
+    return vsubq_u8(a, vdupq_n_u8(b));
+}
+/* (x >> shift) & mask, and (x & mask) << shift, byte by byte. */
+static inline vb vb_field(vb x, int shift, uint8_t mask)
+{
+    return vandq_u8(vshlq_u8(x, vdupq_n_s8((int8_t)-shift)), vdupq_n_u8(mask));
+}
+static inline vb vb_shl(vb x, int shift)
+{
+    return vshlq_u8(x, vdupq_n_s8((int8_t)shift));
+}
+static inline vb vb_lookup(const int8_t *table, vb index)
+{
+    return vqtbl1q_u8(vld1q_u8((const uint8_t *)table), index);
+}
+
+/* Dots of 4: acc[lane] += w[4 lane ..] * a[0 .. 3], exact. Codes are 0 .. 63, values are int8; the
+ * result of a value is too large by VI_VALUE_BIAS * sum(a). */
+enum { VI_VALUE_BIAS = 0 };
+static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
+{
+    int32_t four;
+    memcpy(&four, a, sizeof four);
+    int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(four)), y = vreinterpretq_s8_u8(w);
 #ifdef __ARM_FEATURE_DOTPROD
-    return vdotq_s32(vdupq_n_s32(0), x, y);
+    return vdotq_s32(acc, y, x);
 #else
     int16x8_t lo = vmull_s8(vget_low_s8(x), vget_low_s8(y));
     int16x8_t hi = vmull_s8(vget_high_s8(x), vget_high_s8(y));
-    return vpadalq_s16(vpaddlq_s16(lo), hi);
+    return vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(lo), vpaddlq_s16(hi)));
 #endif
 }
-static inline int32_t vi_dot16(const int8_t *a, const int8_t *b)
+static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
 {
-    return vaddvq_s32(vi_dot16_lanes(a, b));
+    return vi_dot4_value(acc, w, a);
 }
-static inline int32_t vi_dot32(const int8_t *a, const int8_t *b)
-{
-    return vaddvq_s32(vaddq_s32(vi_dot16_lanes(a, b), vi_dot16_lanes(a + 16, b + 16)));
-}
+
+enum { PRODUCT_ROWS = 2 }; /* rows whose sums stay in registers */
 
 #endif

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a level, after all its kernels: WHIM_CPU_LEVEL names it. */
+/* The table of a level, after all its kernels. */
 #include "backends/cpu/kernels.h"
 
-#define LEVEL_STRING_(level) #level
-#define LEVEL_STRING(level) LEVEL_STRING_(level)
-#define LEVEL_TABLE_(level) whim_cpu_kernels_##level
-#define LEVEL_TABLE(level) LEVEL_TABLE_(level)
-
-extern const whim_cpu_kernels LEVEL_TABLE(WHIM_CPU_LEVEL);
-const whim_cpu_kernels LEVEL_TABLE(WHIM_CPU_LEVEL) = {
+const whim_cpu_kernels LEVEL_TABLE = {
     .level = LEVEL_STRING(WHIM_CPU_LEVEL),
-    .product_q8 = product_q8_kernel,
+    .order = PRODUCT_ORDER,
+    .bf16_order = WHIM_CPU_BF16_LANES,
+    .quantize_act = quantize_act_kernel,
 #define WHIM_OP(name) .name = name##_kernel,
 #include "ops/ops.def"
 #undef WHIM_OP

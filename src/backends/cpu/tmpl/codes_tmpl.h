@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the planes of packed block types (packing.h) with a level's vectors: codes, scales, and a tile
+ * opened up to int8 and F32 for many rows. `form` is a constant where these are inlined. */
+#include "backends/cpu/packing.h"
+#include "tensor/half.h"
+#include "tensor/unpack.h"
+
+enum { VB = 4 * VF, BLOCK_VECS = WHIM_CPU_BLOCK / VB, TILE_VECS = WHIM_CPU_TILE / VF };
+
+#define FORM_CONSTANT(NAME, name, bits, offset, table, d, span, subs, has_min) \
+    static const whim_cpu_form form_##name = {                                 \
+        bits, offset, WHIM_TABLE_##table, WHIM_DTYPE_##d, span, subs, has_min};
+WHIM_CPU_FORMS(FORM_CONSTANT)
+#undef FORM_CONSTANT
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Bytes at..at+VB-1 of code block b of a group. */
+ALWAYS_INLINE vb codes_at(const whim_cpu_form form, const uint8_t *codes, int b, int at)
+{
+    if (form.bits == 8) {
+        return vb_load(codes + b * WHIM_CPU_BLOCK + at);
+    }
+    vb out = vb_load(codes + at); /* overwritten unless this plane is the only one */
+    int done = 0;
+    if (form.bits & 4) {
+        out = vb_field(vb_load(codes + b / 2 * WHIM_CPU_BLOCK + at), b % 2 * 4, 15);
+        codes += 4 * WHIM_CPU_BLOCK;
+        done = 4;
+    }
+    if (form.bits & 2) {
+        vb two = vb_field(vb_load(codes + b / 4 * WHIM_CPU_BLOCK + at), b % 4 * 2, 3);
+        out = done > 0 ? vb_or(out, vb_shl(two, done)) : two;
+        codes += 2 * WHIM_CPU_BLOCK;
+        done += 2;
+    }
+    if (form.bits & 1) {
+        out = vb_or(out, vb_shl(vb_field(vb_load(codes + at), b, 1), done));
+    }
+    return out;
+}
+
+/* Whether codes are small and unsigned; otherwise codes_value gives signed integers. */
+ALWAYS_INLINE bool form_has_codes(const whim_cpu_form form)
+{
+    return form.bits < 8 && form.table == WHIM_TABLE_NONE;
+}
+
+/* The same as signed integers of the weight. */
+ALWAYS_INLINE vb values_at(const whim_cpu_form form, const uint8_t *codes, int b, int at)
+{
+    vb code = codes_at(form, codes, b, at);
+    if (form.table == WHIM_TABLE_IQ4) {
+        return vb_lookup(whim_iq4_values, code);
+    }
+    if (form.table == WHIM_TABLE_FP4) {
+        return vb_lookup(whim_fp4_values, code);
+    }
+    return form.offset > 0 ? vb_sub1(code, (uint8_t)form.offset) : code;
+}
+
+/* Scales of outputs o .. o+VF-1. */
+ALWAYS_INLINE vf scale_at(whim_dtype type, const void *scales, int o)
+{
+    return type == WHIM_DTYPE_F32   ? vf_load((const float *)scales + o)
+           : type == WHIM_DTYPE_F16 ? vf_load_f16((const uint16_t *)scales + o)
+                                    : vf_load_bf16((const uint16_t *)scales + o);
+}
+
+/* A stretch of a tile's groups opened up: signed integers, F32 scales; sub-scales as packed. */
+typedef struct open_tile {
+    const int8_t *values; /* [n_group][512] */
+    const float *d, *m;   /* [n_group][16] */
+    const char *subs;     /* [n_group] */
+} open_tile;
+
+/* Bytes that an opened group takes. */
+enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 2 * WHIM_CPU_TILE * (int)sizeof(float) };
+
+/* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are. */
+ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t k, int64_t g0,
+                                  int64_t n, void *memory)
+{
+    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
+    const uint8_t *codes = (const uint8_t *)tile + g0 * WHIM_CPU_CODE_BYTES(form.bits);
+    int8_t *values = memory;
+    float *d = (float *)(values + n * WHIM_CPU_CODES), *m = d + n * WHIM_CPU_TILE;
+    for (int64_t g = 0; g < n; g++) {
+        const char *scales =
+            tile + shape.scales_at + (g0 + g) / form.span * WHIM_CPU_SCALE_BYTES(form);
+        for (int v = 0; v < TILE_VECS; v++) {
+            int64_t at = g * WHIM_CPU_TILE + v * VF;
+            vf_store(d + at, scale_at(form.d, scales, v * VF));
+            if (form.has_min) {
+                const char *mins = scales + WHIM_CPU_TILE * 2;
+                vf_store(m + at, scale_at(WHIM_DTYPE_F16, mins, v * VF));
+            }
+        }
+        if (form.bits == 8) {
+            continue;
+        }
+        for (int b = 0; b < 8; b++) {
+            for (int v = 0; v < BLOCK_VECS; v++) {
+                vb_store(values + g * WHIM_CPU_CODES + b * WHIM_CPU_BLOCK + v * VB,
+                         values_at(form, codes + g * WHIM_CPU_CODE_BYTES(form.bits), b, v * VB));
+            }
+        }
+    }
+    return (open_tile){form.bits == 8 ? (const int8_t *)codes : values, d, m,
+                       tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form)};
+}

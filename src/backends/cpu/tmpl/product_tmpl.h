@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `linear` and `embed`, shared by all levels: included once per level after codes_tmpl.h, float_tmpl.h and the
+ * header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
+ *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
+ *   product_one   one row, straight from the packed codes
+ *   product_rows  PRODUCT_ROWS or PRODUCT_TAIL rows, from a tile opened up once for all rows
+ * The sum over k is in order in both, so all row counts give the same bits. */
+#include "backends/cpu/kernels.h"
+
+#include <string.h>
+
+enum {
+    CHUNK_ROWS = 256,   /* rows that share an opened tile: their int8 form stays in the cache */
+    CHUNK_GROUPS = 256, /* groups of a tile that are opened at once */
+    ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
+    OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
+};
+_Static_assert(CHUNK_GROUPS * OPEN_GROUP_BYTES + OUT_BYTES <= WHIM_CPU_SCRATCH, "scratch");
+_Static_assert(PRODUCT_TAIL == ACT_ROWS, "the last rows are a block of activations");
+
+/* One tile times at most CHUNK_ROWS rows. */
+typedef struct product_job {
+    const char *tile;
+    int64_t k, rows;
+    whim_cpu_act act; /* block types: the first row's int8 */
+    const float *x;   /* float types: the first row */
+    int64_t x_stride;
+    void *scratch; /* for opened groups */
+    float *out;    /* [rows, rounded up to a block][16] */
+} product_job;
+
+/* `rows`: a constant. */
+ALWAYS_INLINE void product_block(const whim_cpu_form form, int rows, const product_job *job,
+                                 const open_tile *tile, int64_t g, int64_t n, int64_t r)
+{
+    product_rows(form, rows, tile, n, job->act.q + r * job->k + g * ACT_ROWS * WHIM_GROUP,
+                 job->act.meta + r * (job->k / WHIM_GROUP) + g * ACT_ROWS, job->k,
+                 job->out + r * WHIM_CPU_TILE);
+}
+
+ALWAYS_INLINE void product_many(const whim_cpu_form form, const product_job *job)
+{
+    int64_t n_group = job->k / WHIM_GROUP;
+    memset(job->out, 0, (size_t)(job->rows + ACT_ROWS - 1) * WHIM_CPU_TILE * sizeof *job->out);
+    for (int64_t g = 0; g < n_group; g += CHUNK_GROUPS) {
+        int64_t n = n_group - g < CHUNK_GROUPS ? n_group - g : CHUNK_GROUPS, r = 0;
+        open_tile tile = tile_open(form, job->tile, job->k, g, n, job->scratch);
+        for (; r + PRODUCT_ROWS <= job->rows; r += PRODUCT_ROWS) {
+            product_block(form, PRODUCT_ROWS, job, &tile, g, n, r);
+        }
+        for (; r < job->rows; r += PRODUCT_TAIL) {
+            product_block(form, PRODUCT_TAIL, job, &tile, g, n, r);
+        }
+    }
+}
+
+ALWAYS_INLINE void float_many(whim_dtype type, const product_job *job)
+{
+    int64_t r = 0;
+    for (; r + FLOAT_ROWS <= job->rows; r += FLOAT_ROWS) {
+        float_rows(type, FLOAT_ROWS, job->tile, job->k, job->x + r * job->x_stride, job->x_stride,
+                   job->out + r * WHIM_CPU_TILE);
+    }
+    for (; r < job->rows; r++) {
+        float_rows(type, 1, job->tile, job->k, job->x + r * job->x_stride, job->x_stride,
+                   job->out + r * WHIM_CPU_TILE);
+    }
+}
+
+typedef void product_tile(const product_job *job);
+
+#define DEFINE_PRODUCT(NAME, name, bits, offset, table, d, span, subs, has_min)                \
+    static void many_##name(const product_job *job)                                            \
+    {                                                                                          \
+        product_many(form_##name, job);                                                        \
+    }                                                                                          \
+    static void one_##name(const product_job *job)                                             \
+    {                                                                                          \
+        product_one(form_##name, job->tile, job->k, job->act.q, job->act.meta, job->out);      \
+    }
+WHIM_CPU_FORMS(DEFINE_PRODUCT)
+#undef DEFINE_PRODUCT
+
+#define DEFINE_FLOAT(NAME, name)                     \
+    static void float_##name(const product_job *job) \
+    {                                                \
+        float_many(WHIM_DTYPE_##NAME, job);          \
+    }
+DEFINE_FLOAT(F32, f32)
+DEFINE_FLOAT(F16, f16)
+DEFINE_FLOAT(BF16, bf16)
+DEFINE_FLOAT(FP8, fp8)
+#undef DEFINE_FLOAT
+
+static product_tile *product_of(whim_dtype dtype, bool one)
+{
+#define TYPE(NAME, name, ...) [WHIM_DTYPE_##NAME] = {many_##name, one_##name},
+    static product_tile *const tiles[WHIM_DTYPE_COUNT][2] = {
+        WHIM_CPU_FORMS(TYPE)[WHIM_DTYPE_F32] = {float_f32, float_f32},
+        [WHIM_DTYPE_F16] = {float_f16, float_f16},
+        [WHIM_DTYPE_BF16] = {float_bf16, float_bf16},
+        [WHIM_DTYPE_FP8] = {float_fp8, float_fp8},
+    };
+#undef TYPE
+    return tiles[dtype][one];
+}
+
+static void product_store(const whim_cpu_product_args *a, int64_t row0, int64_t rows, int64_t n0,
+                          const float *out)
+{
+    int64_t n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE;
+    for (int64_t r = 0; r < rows; r++) {
+        float *y = a->y + (row0 + r) * a->y_stride + n0;
+        for (int64_t j = 0; j < n; j++) {
+            float sum = out[r * WHIM_CPU_TILE + j];
+            y[j] = a->bias != NULL ? sum + a->bias[n0 + j] : sum;
+        }
+    }
+}
+
+static void linear_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_cpu_product_args *a = args;
+    int64_t k = a->w.k, n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
+    int64_t n_chunk = (a->n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, k);
+    product_tile *tile_fn = product_of(a->w.dtype, a->n_row == 1);
+    whim_cpu_act act = {0};
+    if (a->act != NULL) {
+        act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, k);
+    }
+    product_job job = {.k = k,
+                       .x_stride = a->x_stride,
+                       .out = worker->scratch,
+                       .scratch = (char *)worker->scratch + OUT_BYTES};
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_tile);
+    while (whim_cpu_claim_next(&claim)) {
+        for (int64_t item = claim.begin; item < claim.end; item++) {
+            int64_t row0 = item / n_tile * CHUNK_ROWS, t = item % n_tile;
+            job.rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS;
+            job.tile = (const char *)a->w.data + t * tile_bytes;
+            job.x = a->x + row0 * a->x_stride;
+            if (a->act != NULL) {
+                job.act.q = act.q + row0 * k;
+                job.act.meta = act.meta + row0 * (k / WHIM_GROUP);
+            }
+            tile_fn(&job);
+            product_store(a, row0, job.rows, t * WHIM_CPU_TILE, job.out);
+        }
+    }
+}
+
+static void embed_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_embed_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *y = a->y + r * a->y_stride;
+        int64_t id = a->ids[r];
+        if (id < 0 || id >= a->w.n) {
+            memset(y, 0, (size_t)a->w.k * sizeof *y);
+        } else {
+            whim_cpu_unpack_row(&LEVEL_TABLE, &a->w, id, y);
+        }
+    }
+}
+
+/* One row's group at its place of a block of rows. */
+static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_cpu_act_meta *meta)
+{
+    for (int i = 0; i < WHIM_GROUP; i += 8) {
+        memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
+    }
+    meta[row] = (whim_cpu_act_meta){block->s, block->s * (float)(block->sum[0] + block->sum[1]),
+                                    {block->sum[0], block->sum[1]}};
+}
+
+static void quantize_act_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_cpu_quantize_args *a = args;
+    whim_cpu_act act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->k);
+    int64_t n_group = a->k / WHIM_GROUP, n_block = (a->n_row + ACT_ROWS - 1) / ACT_ROWS;
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_block * n_group);
+    while (whim_cpu_claim_next(&claim)) {
+        for (int64_t item = claim.begin; item < claim.end; item++) {
+            int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
+            for (int r = 0; r < ACT_ROWS; r++) {
+                whim_q8_block block = {0}; /* a row after the last is zeros */
+                if (row0 + r < a->n_row) {
+                    const float *x = a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP;
+                    whim_q8_quantize32(x, &block);
+                }
+                act_put(&block, r, act.q + item * ACT_ROWS * WHIM_GROUP,
+                        act.meta + item * ACT_ROWS);
+            }
+        }
+    }
+}
+
+static void quantize_q8_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_quantize_q8_args *a = args;
+    int64_t n_block = a->k / WHIM_GROUP, begin, end;
+    whim_cpu_share(worker, a->n_row * n_block, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        whim_q8_quantize32(a->x + i / n_block * a->x_stride + i % n_block * WHIM_GROUP, &a->y[i]);
+    }
+}
