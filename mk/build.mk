@@ -21,9 +21,10 @@ MAKEFLAGS += --no-builtin-rules
 
 # --- CPU levels: folder -> flags (the features that src/backends/cpu/levels.c asks for, no others). A
 # folder of the other family is not built. -----------------------
-LEVELS_aarch64 := neon dotprod
+LEVELS_aarch64 := neon dotprod i8mm
 FLAGS_neon :=
 FLAGS_dotprod := -march=armv8.2-a+dotprod
+FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
 
 LEVELS_x86_64 := sse2 avx2 avx512
 FLAGS_sse2 :=

@@ -10,15 +10,22 @@
 #ifndef HWCAP_ASIMDDP
 #define HWCAP_ASIMDDP (1UL << 20)
 #endif
+#ifndef HWCAP2_I8MM
+#define HWCAP2_I8MM (1UL << 13)
+#endif
 #endif
 
 #if defined(__aarch64__)
-extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod;
-static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod};
+extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod, whim_cpu_kernels_i8mm;
+static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod,
+                                                 &whim_cpu_kernels_i8mm};
 
 static int32_t ladder_height(void)
 {
-    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? 2 : 1;
+    if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) {
+        return 1;
+    }
+    return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? 3 : 2;
 }
 #elif defined(__x86_64__)
 extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512;

@@ -139,6 +139,11 @@ static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
     return vi_dot4_value(acc, w, a);
 }
 
-enum { PRODUCT_ROWS = 2 }; /* rows whose sums stay in registers */
+/* Rows whose sums stay in registers. */
+#ifdef __ARM_FEATURE_MATMUL_INT8
+enum { PRODUCT_ROWS = 4 };
+#else
+enum { PRODUCT_ROWS = 2 };
+#endif
 
 #endif
