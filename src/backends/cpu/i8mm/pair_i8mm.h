@@ -6,6 +6,8 @@
 #ifndef WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 
+#include "backends/cpu/i8mm/rows4_i8mm.h"
+
 #define PRODUCT_ORDER WHIM_CPU_ORDER_PAIR
 #define PRODUCT_TAIL 2
 enum { PAIRS = WHIM_CPU_TILE / 2 };
@@ -33,12 +35,6 @@ ALWAYS_INLINE int32x4_t pair_scaled(const whim_cpu_form form, int32x4_t low, int
         return vmlaq_s32(vmulq_s32(low, subs->sc[0]), high, subs->sc[1]);
     }
     return form.subs == 1 ? vmulq_s32(high, subs->sc[0]) : high;
-}
-
-/* The first row's dots of two pairs of outputs as one vector. */
-ALWAYS_INLINE int32x4_t pair_join(int32x4_t a, int32x4_t b)
-{
-    return vcombine_s32(vget_low_s32(a), vget_low_s32(b));
 }
 
 /* acc + the group's part: s, t and half in the lanes of acc. */
@@ -69,12 +65,34 @@ ALWAYS_INLINE void pair_start(const whim_cpu_form form, int offset, const int32x
     }
 }
 
+/* Dots of one row with a pair of outputs. The row stands twice in its block, so that a vector of 8 k for two
+ * outputs meets the same 8 k twice; lanes are partial sums (output 0 twice, output 1 twice). */
+ALWAYS_INLINE int32x4_t pair_dot_one(const whim_cpu_form form, const int8x16_t *a,
+                                     const uint8_t *codes, int pair, int first, int last)
+{
+    int32x4_t sum = vdupq_n_s32(0);
+    for (int i = first; i < last; i++) {
+        vb w = form_has_codes(form) ? codes_at(form, codes, pair, i * 16)
+                                    : values_at(form, codes, pair, i * 16);
+        sum = vdotq_s32(sum, vreinterpretq_s8_u8(w), a[i]);
+    }
+    return sum;
+}
+
+/* The dots of four outputs, started at what their offset adds. */
+ALWAYS_INLINE int32x4_t pair_dots_one(const whim_cpu_form form, int32x4_t start, const int8x16_t *a,
+                                      const uint8_t *codes, int v, int first, int last)
+{
+    int32x4_t dots = vpaddq_s32(pair_dot_one(form, a, codes, 2 * v, first, last),
+                                pair_dot_one(form, a, codes, 2 * v + 1, first, last));
+    return form_has_codes(form) && form.offset > 0 ? vaddq_s32(dots, start) : dots;
+}
+
 /* One row straight from the packed codes: lanes are four outputs. */
 ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64_t k,
                                const int8_t *q, const whim_cpu_act_meta *meta, float *out)
 {
     whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
-    const int offset = form_has_codes(form) ? form.offset : 0;
     vf acc[TILE_VECS];
     for (int v = 0; v < TILE_VECS; v++) {
         acc[v] = vf_set1(0.0f);
@@ -85,23 +103,12 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
         const char *subs = tile + shape.subs_at + g * WHIM_CPU_SUB_BYTES(form);
         const whim_cpu_act_meta *row = meta + g * 2;
         int32x4_t half[2] = {vdupq_n_s32(row->half[0]), vdupq_n_s32(row->half[1])}, start[2];
-        pair_start(form, offset, half, start);
+        pair_start(form, form.offset, half, start);
         int8x16_t a[4];
         for (int i = 0; i < 4; i++) {
             a[i] = vld1q_s8(q + g * 64 + i * 16);
         }
         for (int v = 0; v < TILE_VECS; v++) {
-            /* Two pairs of outputs; sub-scales are applied after they have come together. */
-            int32x4_t low[2], high[2];
-            for (int p = 0; p < 2; p++) {
-                int8x16_t w[4];
-                for (int i = 0; i < 4; i++) {
-                    vb codes16 = form_has_codes(form) ? codes_at(form, codes, 2 * v + p, i * 16)
-                                                      : values_at(form, codes, 2 * v + p, i * 16);
-                    w[i] = vreinterpretq_s8_u8(codes16);
-                }
-                pair_dot(form, start, a, w, &low[p], &high[p]);
-            }
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
                 ps.sc[h] = vi_load_i8((const int8_t *)subs + h * WHIM_CPU_TILE + v * VF);
@@ -110,12 +117,18 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
                     ps.mn[h] = vi_load_u8((const uint8_t *)mn);
                 }
             }
-            int32x4_t dot =
-                pair_scaled(form, pair_join(low[0], low[1]), pair_join(high[0], high[1]), &ps);
+            int32x4_t low = vdupq_n_s32(0), high;
+            if (form.subs == 2) {
+                low = pair_dots_one(form, start[0], a, codes, v, 0, 2);
+                high = pair_dots_one(form, start[1], a, codes, v, 2, 4);
+            } else {
+                high = pair_dots_one(form, start[0], a, codes, v, 0, 4);
+            }
             vf m = form.has_min ? scale_at(WHIM_DTYPE_F16, scales + WHIM_CPU_TILE * 2, v * VF)
                                 : vf_set1(0.0f);
-            acc[v] = pair_step(form, acc[v], dot, scale_at(form.d, scales, v * VF), m,
-                               vf_set1(row->s), vf_set1(row->t), half, &ps);
+            acc[v] = pair_step(form, acc[v], pair_scaled(form, low, high, &ps),
+                               scale_at(form.d, scales, v * VF), m, vf_set1(row->s),
+                               vf_set1(row->t), half, &ps);
         }
     }
     for (int v = 0; v < TILE_VECS; v++) {
@@ -123,52 +136,31 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
     }
 }
 
-/* Two floats, or two sub-scales, of a pair of outputs in the lanes of both rows. */
-ALWAYS_INLINE vf pair_floats(const float *p)
+/* Two rows from an opened tile; out [2][16] is added to. */
+ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_t n_group,
+                         const int8_t *q, const whim_cpu_act_meta *meta, float *out)
 {
-    return vreinterpretq_f32_f64(vld1q_dup_f64((const double *)p));
-}
-
-/* `rows` (2 or 4, a constant) rows from an opened tile; out [rows][16] is added to. */
-ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_tile *tile,
-                                int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
-                                int64_t k, float *out)
-{
-    enum { MAX_BLOCKS = PRODUCT_ROWS / 2 };
-    const int blocks = rows / 2;
-    vf acc[PAIRS][MAX_BLOCKS];
+    vf acc[PAIRS];
     for (int p = 0; p < PAIRS; p++) {
-        for (int b = 0; b < blocks; b++) {
-            const float *at = out + 2 * b * WHIM_CPU_TILE + 2 * p;
-            acc[p][b] = vcombine_f32(vld1_f32(at), vld1_f32(at + WHIM_CPU_TILE));
-        }
+        acc[p] = vcombine_f32(vld1_f32(out + 2 * p), vld1_f32(out + WHIM_CPU_TILE + 2 * p));
     }
     for (int64_t g = 0; g < n_group; g++) {
-        int8x16_t a[MAX_BLOCKS][4];
-        vf s[MAX_BLOCKS], t[MAX_BLOCKS];
-        int32x4_t half[MAX_BLOCKS][2];
-        for (int b = 0; b < blocks; b++) {
-            for (int i = 0; i < 4; i++) {
-                a[b][i] = vld1q_s8(q + b * 2 * k + g * 64 + i * 16);
-            }
-            /* (s, t, low, high) of two rows: lanes twice each. */
-            const float *pair = (const float *)(meta + b * 2 * (k / WHIM_GROUP) + g * 2);
-            vf row0 = vld1q_f32(pair), row1 = vld1q_f32(pair + 4);
-            s[b] = vcombine_f32(vdup_laneq_f32(row0, 0), vdup_laneq_f32(row1, 0));
-            t[b] = vcombine_f32(vdup_laneq_f32(row0, 1), vdup_laneq_f32(row1, 1));
-            half[b][0] = vreinterpretq_s32_f32(
-                vcombine_f32(vdup_laneq_f32(row0, 2), vdup_laneq_f32(row1, 2)));
-            half[b][1] = vreinterpretq_s32_f32(
-                vcombine_f32(vdup_laneq_f32(row0, 3), vdup_laneq_f32(row1, 3)));
+        int8x16_t a[4];
+        for (int i = 0; i < 4; i++) {
+            a[i] = vld1q_s8(q + g * 64 + i * 16);
         }
+        /* (s, t, half, half) of two rows: each lane twice. */
+        const float *pair = (const float *)(meta + g * 2);
+        vf row0 = vld1q_f32(pair), row1 = vld1q_f32(pair + 4);
+        vf st = vzip1q_f32(row0, row1), halves = vzip2q_f32(row0, row1);
+        int32x4_t half[2] = {vreinterpretq_s32_f32(vzip1q_f32(halves, halves)),
+                             vreinterpretq_s32_f32(vzip2q_f32(halves, halves))};
         const char *subs = tile->subs + g * WHIM_CPU_SUB_BYTES(form);
         for (int p = 0; p < PAIRS; p++) {
             int8x16_t w[4];
             for (int i = 0; i < 4; i++) {
                 w[i] = vld1q_s8(tile->values + g * WHIM_CPU_CODES + p * WHIM_CPU_BLOCK + i * 16);
             }
-            vf d = pair_floats(tile->d + g * WHIM_CPU_TILE + 2 * p);
-            vf m = form.has_min ? pair_floats(tile->m + g * WHIM_CPU_TILE + 2 * p) : d;
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
                 const int8_t *sc = (const int8_t *)subs + h * WHIM_CPU_TILE + 2 * p;
@@ -178,21 +170,33 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                     ps.mn[h] = (int32x4_t){mn[0], mn[1], mn[0], mn[1]};
                 }
             }
-            for (int b = 0; b < blocks; b++) {
-                const int32x4_t zero[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
-                int32x4_t low, high;
-                pair_dot(form, zero, a[b], w, &low, &high);
-                int32x4_t dot = pair_scaled(form, low, high, &ps);
-                acc[p][b] = pair_step(form, acc[p][b], dot, d, m, s[b], t[b], half[b], &ps);
-            }
+            const int32x4_t zero[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+            int32x4_t low, high;
+            pair_dot(form, zero, a, w, &low, &high);
+            acc[p] = pair_step(form, acc[p], pair_scaled(form, low, high, &ps),
+                               vld1q_f32(tile->d + g * OPEN_SCALES + 4 * p),
+                               form.has_min ? vld1q_f32(tile->m + g * OPEN_SCALES + 4 * p) : row0,
+                               vzip1q_f32(st, st), vzip2q_f32(st, st), half, &ps);
         }
     }
     for (int p = 0; p < PAIRS; p++) {
-        for (int b = 0; b < blocks; b++) {
-            float *at = out + 2 * b * WHIM_CPU_TILE + 2 * p;
-            vst1_f32(at, vget_low_f32(acc[p][b]));
-            vst1_f32(at + WHIM_CPU_TILE, vget_high_f32(acc[p][b]));
-        }
+        vst1_f32(out + 2 * p, vget_low_f32(acc[p]));
+        vst1_f32(out + WHIM_CPU_TILE + 2 * p, vget_high_f32(acc[p]));
+    }
+}
+
+/* `rows` (2 or 4, a constant) rows from an opened tile; out [rows][16] is added to. */
+ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_tile *tile,
+                                int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
+                                int64_t k, float *out)
+{
+    if (form.subs == 0 && rows == 4) {
+        (form.has_min ? rows4_min : rows4_plain)(tile, n_group, q, meta, k, out);
+        return;
+    }
+    for (int b = 0; b < rows / 2; b++) {
+        rows2(form, tile, n_group, q + b * 2 * k, meta + b * 2 * (k / WHIM_GROUP),
+              out + b * 2 * WHIM_CPU_TILE);
     }
 }
 

@@ -104,10 +104,11 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return vsubq_u8(a, vdupq_n_u8(b));
 }
-/* (x >> shift) & mask, and (x & mask) << shift, byte by byte. */
-static inline vb vb_field(vb x, int shift, uint8_t mask)
+/* The field of `bits` bits at `shift` of every byte; both are constants where this is inlined. */
+static inline vb vb_field(vb x, int shift, int bits)
 {
-    return vandq_u8(vshlq_u8(x, vdupq_n_s8((int8_t)-shift)), vdupq_n_u8(mask));
+    vb low = shift > 0 ? vshlq_u8(x, vdupq_n_s8((int8_t)-shift)) : x;
+    return shift + bits < 8 ? vandq_u8(low, vdupq_n_u8((uint8_t)((1 << bits) - 1))) : low;
 }
 static inline vb vb_shl(vb x, int shift)
 {

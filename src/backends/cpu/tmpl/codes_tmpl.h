@@ -24,12 +24,12 @@ ALWAYS_INLINE vb codes_at(const whim_cpu_form form, const uint8_t *codes, int b,
     vb out = vb_load(codes + at); /* overwritten unless this plane is the only one */
     int done = 0;
     if (form.bits & 4) {
-        out = vb_field(vb_load(codes + b / 2 * WHIM_CPU_BLOCK + at), b % 2 * 4, 15);
+        out = vb_field(vb_load(codes + b / 2 * WHIM_CPU_BLOCK + at), b % 2 * 4, 4);
         codes += 4 * WHIM_CPU_BLOCK;
         done = 4;
     }
     if (form.bits & 2) {
-        vb two = vb_field(vb_load(codes + b / 4 * WHIM_CPU_BLOCK + at), b % 4 * 2, 3);
+        vb two = vb_field(vb_load(codes + b / 4 * WHIM_CPU_BLOCK + at), b % 4 * 2, 2);
         out = done > 0 ? vb_or(out, vb_shl(two, done)) : two;
         codes += 2 * WHIM_CPU_BLOCK;
         done += 2;
@@ -70,12 +70,21 @@ ALWAYS_INLINE vf scale_at(whim_dtype type, const void *scales, int o)
 /* A stretch of a tile's groups opened up: signed integers, F32 scales; sub-scales as packed. */
 typedef struct open_tile {
     const int8_t *values; /* [n_group][512] */
-    const float *d, *m;   /* [n_group][16] */
+    const float *d, *m;   /* [n_group][OPEN_SCALES] */
     const char *subs;     /* [n_group] */
 } open_tile;
 
+/* A level defines these two before, if its inner loop wants other than one float for each output. */
+#ifndef OPEN_SCALES
+#define OPEN_SCALES WHIM_CPU_TILE
+ALWAYS_INLINE void open_scales_store(float *dst, int v, vf scales)
+{
+    vf_store(dst + v * VF, scales);
+}
+#endif
+
 /* Bytes that an opened group takes. */
-enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 2 * WHIM_CPU_TILE * (int)sizeof(float) };
+enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 2 * OPEN_SCALES * (int)sizeof(float) };
 
 /* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are. */
 ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t k, int64_t g0,
@@ -84,16 +93,15 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
     whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
     const uint8_t *codes = (const uint8_t *)tile + g0 * WHIM_CPU_CODE_BYTES(form.bits);
     int8_t *values = memory;
-    float *d = (float *)(values + n * WHIM_CPU_CODES), *m = d + n * WHIM_CPU_TILE;
+    float *d = (float *)(values + n * WHIM_CPU_CODES), *m = d + n * OPEN_SCALES;
     for (int64_t g = 0; g < n; g++) {
         const char *scales =
             tile + shape.scales_at + (g0 + g) / form.span * WHIM_CPU_SCALE_BYTES(form);
         for (int v = 0; v < TILE_VECS; v++) {
-            int64_t at = g * WHIM_CPU_TILE + v * VF;
-            vf_store(d + at, scale_at(form.d, scales, v * VF));
+            open_scales_store(d + g * OPEN_SCALES, v, scale_at(form.d, scales, v * VF));
             if (form.has_min) {
                 const char *mins = scales + WHIM_CPU_TILE * 2;
-                vf_store(m + at, scale_at(WHIM_DTYPE_F16, mins, v * VF));
+                open_scales_store(m + g * OPEN_SCALES, v, scale_at(WHIM_DTYPE_F16, mins, v * VF));
             }
         }
         if (form.bits == 8) {

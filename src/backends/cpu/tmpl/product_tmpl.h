@@ -186,11 +186,10 @@ static void quantize_act_kernel(const void *args, const whim_cpu_worker *worker)
         for (int64_t item = claim.begin; item < claim.end; item++) {
             int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
             for (int r = 0; r < ACT_ROWS; r++) {
-                whim_q8_block block = {0}; /* a row after the last is zeros */
-                if (row0 + r < a->n_row) {
-                    const float *x = a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP;
-                    whim_q8_quantize32(x, &block);
-                }
+                /* A block is filled up with its last row again. */
+                int64_t row = row0 + r < a->n_row ? row0 + r : a->n_row - 1;
+                whim_q8_block block;
+                whim_q8_quantize32(a->x + row * a->x_stride + g * WHIM_GROUP, &block);
                 act_put(&block, r, act.q + item * ACT_ROWS * WHIM_GROUP,
                         act.meta + item * ACT_ROWS);
             }
