@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of int8 rows with tiles in PAIR order by smmla, which multiplies 2 rows x 8 k with 2 outputs x
- * 8 k; its lanes are (row 0, output 0), (row 0, output 1), (row 1, output 0), (row 1, output 1). One row runs
- * on the same unit with zeros as the second row. Included after codes_tmpl.h; the sums over k follow
- * whim_group_dot_step. */
+ * 8 k; lanes are (output 0, row 0), (output 0, row 1), (output 1, row 0), (output 1, row 1). One row runs on
+ * sdot with the same packing. Included after codes_tmpl.h; the sums over k follow whim_group_dot_step. */
 #ifndef WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 
@@ -10,7 +9,7 @@
 
 #define PRODUCT_ORDER WHIM_CPU_ORDER_PAIR
 #define PRODUCT_TAIL 2
-enum { PAIRS = WHIM_CPU_TILE / 2 };
+enum { PAIRS = WHIM_CPU_TILE / 2, NIBBLES_MAX_ROWS = 8 };
 
 /* Integer sub-scales of four lanes. */
 typedef struct pair_subs {
@@ -23,9 +22,9 @@ ALWAYS_INLINE void pair_dot(const whim_cpu_form form, const int32x4_t start[2],
                             const int8x16_t a[4], const int8x16_t w[4], int32x4_t *low,
                             int32x4_t *high)
 {
-    *low = vmmlaq_s32(vmmlaq_s32(start[0], a[0], w[0]), a[1], w[1]);
-    *high = vmmlaq_s32(form.subs == 2 ? start[1] : *low, a[2], w[2]);
-    *high = vmmlaq_s32(*high, a[3], w[3]);
+    *low = vmmlaq_s32(vmmlaq_s32(start[0], w[0], a[0]), w[1], a[1]);
+    *high = vmmlaq_s32(form.subs == 2 ? start[1] : *low, w[2], a[2]);
+    *high = vmmlaq_s32(*high, w[3], a[3]);
 }
 
 ALWAYS_INLINE int32x4_t pair_scaled(const whim_cpu_form form, int32x4_t low, int32x4_t high,
@@ -136,25 +135,34 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
     }
 }
 
+/* The lower (0) or upper (1) two lanes twice. */
+ALWAYS_INLINE vf pair_twice(vf x, int upper)
+{
+    float32x2_t two = upper ? vget_high_f32(x) : vget_low_f32(x);
+    return vcombine_f32(two, two);
+}
+
 /* Two rows from an opened tile; out [2][16] is added to. */
 ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_t n_group,
                          const int8_t *q, const whim_cpu_act_meta *meta, float *out)
 {
     vf acc[PAIRS];
     for (int p = 0; p < PAIRS; p++) {
-        acc[p] = vcombine_f32(vld1_f32(out + 2 * p), vld1_f32(out + WHIM_CPU_TILE + 2 * p));
+        float32x2_t row0 = vld1_f32(out + 2 * p), row1 = vld1_f32(out + WHIM_CPU_TILE + 2 * p);
+        acc[p] = vcombine_f32(vzip1_f32(row0, row1), vzip2_f32(row0, row1));
     }
     for (int64_t g = 0; g < n_group; g++) {
         int8x16_t a[4];
         for (int i = 0; i < 4; i++) {
             a[i] = vld1q_s8(q + g * 64 + i * 16);
         }
-        /* (s, t, half, half) of two rows: each lane twice. */
+        /* (s, t, half, half) of two rows: (row 0, row 1, row 0, row 1) of each. */
         const float *pair = (const float *)(meta + g * 2);
         vf row0 = vld1q_f32(pair), row1 = vld1q_f32(pair + 4);
         vf st = vzip1q_f32(row0, row1), halves = vzip2q_f32(row0, row1);
-        int32x4_t half[2] = {vreinterpretq_s32_f32(vzip1q_f32(halves, halves)),
-                             vreinterpretq_s32_f32(vzip2q_f32(halves, halves))};
+        vf s = pair_twice(st, 0), t = pair_twice(st, 1);
+        int32x4_t half[2] = {vreinterpretq_s32_f32(pair_twice(halves, 0)),
+                             vreinterpretq_s32_f32(pair_twice(halves, 1))};
         const char *subs = tile->subs + g * WHIM_CPU_SUB_BYTES(form);
         for (int p = 0; p < PAIRS; p++) {
             int8x16_t w[4];
@@ -164,10 +172,10 @@ ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
                 const int8_t *sc = (const int8_t *)subs + h * WHIM_CPU_TILE + 2 * p;
-                ps.sc[h] = (int32x4_t){sc[0], sc[1], sc[0], sc[1]};
+                ps.sc[h] = (int32x4_t){sc[0], sc[0], sc[1], sc[1]};
                 if (form.has_min) {
                     const uint8_t *mn = (const uint8_t *)sc + form.subs * WHIM_CPU_TILE;
-                    ps.mn[h] = (int32x4_t){mn[0], mn[1], mn[0], mn[1]};
+                    ps.mn[h] = (int32x4_t){mn[0], mn[0], mn[1], mn[1]};
                 }
             }
             const int32x4_t zero[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
@@ -176,13 +184,26 @@ ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_
             acc[p] = pair_step(form, acc[p], pair_scaled(form, low, high, &ps),
                                vld1q_f32(tile->d + g * OPEN_SCALES + 4 * p),
                                form.has_min ? vld1q_f32(tile->m + g * OPEN_SCALES + 4 * p) : row0,
-                               vzip1q_f32(st, st), vzip2q_f32(st, st), half, &ps);
+                               s, t, half, &ps);
         }
     }
     for (int p = 0; p < PAIRS; p++) {
-        vst1_f32(out + 2 * p, vget_low_f32(acc[p]));
-        vst1_f32(out + WHIM_CPU_TILE + 2 * p, vget_high_f32(acc[p]));
+        float32x2_t out0 = vget_low_f32(acc[p]), out1 = vget_high_f32(acc[p]);
+        vst1_f32(out + 2 * p, vzip1_f32(out0, out1));
+        vst1_f32(out + WHIM_CPU_TILE + 2 * p, vzip2_f32(out0, out1));
     }
+}
+
+/* Q4_0 and Q4_1. */
+ALWAYS_INLINE bool form_has_nibbles(const whim_cpu_form form)
+{
+    return form.bits == 4 && form.subs == 0 && form.table == WHIM_TABLE_NONE;
+}
+
+/* Few rows, all in blocks of four. */
+ALWAYS_INLINE bool product_reads_codes(const whim_cpu_form form, int64_t rows)
+{
+    return form_has_nibbles(form) && rows <= NIBBLES_MAX_ROWS && rows % 4 == 0;
 }
 
 /* `rows` (2 or 4, a constant) rows from an opened tile; out [rows][16] is added to. */
@@ -190,6 +211,10 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
                                 int64_t k, float *out)
 {
+    if (form_has_nibbles(form) && rows == 4 && tile->values == NULL) {
+        (form.has_min ? nibbles4_min : nibbles4_offset8)(tile, n_group, q, meta, k, out);
+        return;
+    }
     if (form.subs == 0 && rows == 4) {
         (form.has_min ? rows4_min : rows4_plain)(tile, n_group, q, meta, k, out);
         return;

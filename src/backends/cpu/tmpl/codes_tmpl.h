@@ -69,7 +69,8 @@ ALWAYS_INLINE vf scale_at(whim_dtype type, const void *scales, int o)
 
 /* A stretch of a tile's groups opened up: signed integers, F32 scales; sub-scales as packed. */
 typedef struct open_tile {
-    const int8_t *values; /* [n_group][512] */
+    const uint8_t *codes; /* as packed */
+    const int8_t *values; /* [n_group][512], or NULL: only the scales were opened */
     const float *d, *m;   /* [n_group][OPEN_SCALES] */
     const char *subs;     /* [n_group] */
 } open_tile;
@@ -88,7 +89,7 @@ enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 2 * OPEN_SCALES * (int)sizeof(float) 
 
 /* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are. */
 ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t k, int64_t g0,
-                                  int64_t n, void *memory)
+                                  int64_t n, bool with_values, void *memory)
 {
     whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
     const uint8_t *codes = (const uint8_t *)tile + g0 * WHIM_CPU_CODE_BYTES(form.bits);
@@ -104,16 +105,16 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
                 open_scales_store(m + g * OPEN_SCALES, v, scale_at(WHIM_DTYPE_F16, mins, v * VF));
             }
         }
-        if (form.bits == 8) {
-            continue;
-        }
-        for (int b = 0; b < 8; b++) {
+        for (int b = 0; b < 8 && with_values && form.bits < 8; b++) {
             for (int v = 0; v < BLOCK_VECS; v++) {
                 vb_store(values + g * WHIM_CPU_CODES + b * WHIM_CPU_BLOCK + v * VB,
                          values_at(form, codes + g * WHIM_CPU_CODE_BYTES(form.bits), b, v * VB));
             }
         }
     }
-    return (open_tile){form.bits == 8 ? (const int8_t *)codes : values, d, m,
-                       tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form)};
+    return (open_tile){.codes = codes,
+                       .values = form.bits == 8 ? (const int8_t *)codes : with_values ? values : NULL,
+                       .d = d,
+                       .m = m,
+                       .subs = tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form)};
 }

@@ -4,6 +4,7 @@
  *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
  *   product_one   one row, straight from the packed codes
  *   product_rows  PRODUCT_ROWS or PRODUCT_TAIL rows, from a tile opened up once for all rows
+ *   product_reads_codes  whether product_rows takes so many rows of a type from the packed codes
  * The sum over k is in order in both, so all row counts give the same bits. */
 #include "backends/cpu/kernels.h"
 
@@ -44,7 +45,8 @@ ALWAYS_INLINE void product_many(const whim_cpu_form form, const product_job *job
     memset(job->out, 0, (size_t)(job->rows + ACT_ROWS - 1) * WHIM_CPU_TILE * sizeof *job->out);
     for (int64_t g = 0; g < n_group; g += CHUNK_GROUPS) {
         int64_t n = n_group - g < CHUNK_GROUPS ? n_group - g : CHUNK_GROUPS, r = 0;
-        open_tile tile = tile_open(form, job->tile, job->k, g, n, job->scratch);
+        bool with_values = !product_reads_codes(form, job->rows);
+        open_tile tile = tile_open(form, job->tile, job->k, g, n, with_values, job->scratch);
         for (; r + PRODUCT_ROWS <= job->rows; r += PRODUCT_ROWS) {
             product_block(form, PRODUCT_ROWS, job, &tile, g, n, r);
         }

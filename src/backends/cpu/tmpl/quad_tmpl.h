@@ -126,3 +126,10 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
 
 #define PRODUCT_ORDER WHIM_CPU_ORDER_QUAD
 #define PRODUCT_TAIL 1 /* rows of the block that finishes what PRODUCT_ROWS leaves over */
+
+ALWAYS_INLINE bool product_reads_codes(const whim_cpu_form form, int64_t rows)
+{
+    (void)form;
+    (void)rows;
+    return false;
+}
