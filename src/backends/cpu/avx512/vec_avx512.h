@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef __m512 vf;
 enum { VF = 16 };
@@ -30,6 +31,16 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+/* Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set apart. */
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+    __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16((short)0xbf80));
+    __m256i top = _mm256_set1_epi16(0x3f80);
+    __mmask16 nan = _mm256_cmpeq_epi16_mask(_mm256_and_si256(half, top), top);
+    half = _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00));
+    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
+}
 static inline void vf_store(float *p, vf x)
 {
     _mm512_storeu_ps(p, x);
@@ -40,28 +51,113 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Sum of a[i] * b[i] over 16 int8 pairs, in lanes. Halves of a group are loaded as they were stored: a
- * wider load would wait for both stores to reach the cache. */
-static inline __m256i vi_dot16_lanes(const int8_t *a, const int8_t *b)
+static inline vf vf_mul(vf a, vf b)
 {
-    __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)a));
-    __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b));
-    return _mm256_madd_epi16(x, y);
+    return _mm512_mul_ps(a, b);
 }
-static inline int32_t vi_sum(__m256i wide)
+
+/* int32 lanes, and the bytes of four k for each of them. */
+typedef __m512i vi;
+typedef __m512i vb;
+
+static inline vi vi_set1(int32_t x)
 {
-    __m128i v = _mm_add_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
-    return _mm_cvtsi128_si32(v);
+    return _mm512_set1_epi32(x);
 }
-static inline int32_t vi_dot16(const int8_t *a, const int8_t *b)
+static inline vi vi_load_i8(const int8_t *p)
 {
-    return vi_sum(vi_dot16_lanes(a, b));
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
-static inline int32_t vi_dot32(const int8_t *a, const int8_t *b)
+static inline vi vi_load_u8(const uint8_t *p)
 {
-    return vi_sum(_mm256_add_epi32(vi_dot16_lanes(a, b), vi_dot16_lanes(a + 16, b + 16)));
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
+static inline vi vi_mul(vi a, vi b)
+{
+    return _mm512_mullo_epi32(a, b);
+}
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+static inline vf vi_to_vf(vi x)
+{
+    return _mm512_cvtepi32_ps(x);
+}
+
+static inline vb vb_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+static inline void vb_store(void *p, vb x)
+{
+    _mm512_storeu_si512(p, x);
+}
+static inline vb vb_or(vb a, vb b)
+{
+    return _mm512_or_si512(a, b);
+}
+static inline vb vb_sub1(vb a, uint8_t b)
+{
+    return _mm512_sub_epi8(a, _mm512_set1_epi8((char)b));
+}
+/* (x >> shift) & mask, byte by byte; the mask takes away what comes from the next byte. */
+static inline vb vb_field(vb x, int shift, uint8_t mask)
+{
+    return _mm512_and_si512(_mm512_srli_epi16(x, (unsigned)shift), _mm512_set1_epi8((char)mask));
+}
+/* x << shift for bytes that stay bytes. */
+static inline vb vb_shl(vb x, int shift)
+{
+    return _mm512_slli_epi16(x, (unsigned)shift);
+}
+static inline vb vb_lookup(const int8_t *table, vb index)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)),
+                               index);
+}
+
+/* Dots of 4: acc[lane] += w[4 lane ..] * a[0 .. 3], exact. Codes are 0 .. 63, values are int8; the
+ * result of a value is too large by VI_VALUE_BIAS * sum(a). */
+/* Four activations in every lane. */
+static inline vb vb_four(const int8_t *a)
+{
+    int32_t four;
+    memcpy(&four, a, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+#ifdef __AVX512VNNI__
+/* Weights are the unsigned operand. */
+enum { VI_VALUE_BIAS = 128 };
+static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
+{
+    return _mm512_dpbusd_epi32(acc, w, vb_four(a));
+}
+static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
+{
+    return vi_dot4_code(acc, _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)), a);
+}
+#else
+enum { VI_VALUE_BIAS = 0 };
+/* Two products fit an int16: codes are below 64, magnitudes at most 128, activations never -128. */
+static inline vi vi_dot4_small(vi acc, vb w, vb a)
+{
+    __m512i pairs = _mm512_maddubs_epi16(w, a);
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
+{
+    return vi_dot4_small(acc, w, vb_four(a));
+}
+/* The value's sign goes to the activation. */
+static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
+{
+    vb x = vb_four(a);
+    x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    return vi_dot4_small(acc, _mm512_abs_epi8(w), x);
+}
+#endif
+
+enum { PRODUCT_ROWS = 8 }; /* rows whose sums stay in registers */
 
 #endif

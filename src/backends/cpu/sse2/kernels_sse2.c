@@ -4,8 +4,14 @@
 
 #include "backends/cpu/sse2/vec_sse2.h"
 
+#include "backends/cpu/tmpl/level_tmpl.h"
+
+#include "backends/cpu/tmpl/codes_tmpl.h"
+#include "backends/cpu/tmpl/float_tmpl.h"
+#include "backends/cpu/tmpl/quad_tmpl.h"
+
 #include "backends/cpu/tmpl/attn_tmpl.h"
-#include "backends/cpu/tmpl/linear_tmpl.h"
+#include "backends/cpu/tmpl/product_tmpl.h"
 #include "backends/cpu/tmpl/row_tmpl.h"
 
 #include "backends/cpu/tmpl/table_tmpl.h"

@@ -5,10 +5,12 @@
 #define WHIM_BACKENDS_CPU_SSE2_VEC_SSE2_H
 
 #include "base/fmath.h"
+#include "tensor/fp8.h"
 #include "tensor/half.h"
 
 #include <emmintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef __m128 vf;
 enum { VF = 4 };
@@ -34,6 +36,11 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm_setr_ps(whim_f16_to_f32(p[0]), whim_f16_to_f32(p[1]), whim_f16_to_f32(p[2]),
                        whim_f16_to_f32(p[3]));
+}
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    return _mm_setr_ps(whim_e4m3_to_f32(p[0]), whim_e4m3_to_f32(p[1]), whim_e4m3_to_f32(p[2]),
+                       whim_e4m3_to_f32(p[3]));
 }
 static inline void vf_store(float *p, vf x)
 {
@@ -65,30 +72,98 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm_movelh_ps(lo, hi);
 }
 
-/* Sum of a[i] * b[i] over 16 int8 pairs, in lanes. */
-static inline __m128i vi_dot16_lanes(const int8_t *a, const int8_t *b)
+static inline vf vf_mul(vf a, vf b)
 {
-    __m128i x = _mm_loadu_si128((const __m128i *)a);
-    __m128i y = _mm_loadu_si128((const __m128i *)b);
-    __m128i x_lo = _mm_srai_epi16(_mm_unpacklo_epi8(x, x), 8);
-    __m128i x_hi = _mm_srai_epi16(_mm_unpackhi_epi8(x, x), 8);
-    __m128i y_lo = _mm_srai_epi16(_mm_unpacklo_epi8(y, y), 8);
-    __m128i y_hi = _mm_srai_epi16(_mm_unpackhi_epi8(y, y), 8);
-    return _mm_add_epi32(_mm_madd_epi16(x_lo, y_lo), _mm_madd_epi16(x_hi, y_hi));
+    return _mm_mul_ps(a, b);
 }
-static inline int32_t vi_sum(__m128i v)
+
+/* int32 lanes, and the bytes of four k for each of them. */
+typedef __m128i vi;
+typedef __m128i vb;
+
+static inline vi vi_set1(int32_t x)
 {
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
-    return _mm_cvtsi128_si32(v);
+    return _mm_set1_epi32(x);
 }
-static inline int32_t vi_dot16(const int8_t *a, const int8_t *b)
+static inline vi vi_load_i8(const int8_t *p)
 {
-    return vi_sum(vi_dot16_lanes(a, b));
+    return _mm_setr_epi32(p[0], p[1], p[2], p[3]);
 }
-static inline int32_t vi_dot32(const int8_t *a, const int8_t *b)
+static inline vi vi_load_u8(const uint8_t *p)
 {
-    return vi_sum(_mm_add_epi32(vi_dot16_lanes(a, b), vi_dot16_lanes(a + 16, b + 16)));
+    return _mm_setr_epi32(p[0], p[1], p[2], p[3]);
 }
+/* The low halves of the products: even lanes, odd lanes, then both in their places. */
+static inline vi vi_mul(vi a, vi b)
+{
+    __m128i even = _mm_mul_epu32(a, b);
+    __m128i odd = _mm_mul_epu32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32));
+    return _mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x08), _mm_shuffle_epi32(odd, 0x08));
+}
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm_add_epi32(a, b);
+}
+static inline vf vi_to_vf(vi x)
+{
+    return _mm_cvtepi32_ps(x);
+}
+
+static inline vb vb_load(const void *p)
+{
+    return _mm_loadu_si128(p);
+}
+static inline void vb_store(void *p, vb x)
+{
+    _mm_storeu_si128(p, x);
+}
+static inline vb vb_or(vb a, vb b)
+{
+    return _mm_or_si128(a, b);
+}
+static inline vb vb_sub1(vb a, uint8_t b)
+{
+    return _mm_sub_epi8(a, _mm_set1_epi8((char)b));
+}
+/* (x >> shift) & mask, byte by byte; the mask takes away what comes from the next byte. */
+static inline vb vb_field(vb x, int shift, uint8_t mask)
+{
+    return _mm_and_si128(_mm_srli_epi16(x, shift), _mm_set1_epi8((char)mask));
+}
+/* x << shift for bytes that stay bytes. */
+static inline vb vb_shl(vb x, int shift)
+{
+    return _mm_slli_epi16(x, shift);
+}
+static inline vb vb_lookup(const int8_t *table, vb index)
+{
+    uint8_t bytes[16];
+    vb_store(bytes, index);
+    for (int i = 0; i < 16; i++) {
+        bytes[i] = (uint8_t)table[bytes[i]];
+    }
+    return vb_load(bytes);
+}
+
+/* Dots of 4: acc[lane] += w[4 lane ..] * a[0 .. 3], exact. Codes are 0 .. 63, values are int8; the
+ * result of a value is too large by VI_VALUE_BIAS * sum(a). */
+enum { VI_VALUE_BIAS = 0 };
+static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
+{
+    int32_t four;
+    memcpy(&four, a, sizeof four);
+    /* Bytes 0 and 2 of each lane as int16, and bytes 1 and 3. */
+    __m128i x = _mm_set1_epi32(four);
+    __m128i x_even = _mm_srai_epi16(_mm_slli_epi16(x, 8), 8), x_odd = _mm_srai_epi16(x, 8);
+    __m128i w_even = _mm_srai_epi16(_mm_slli_epi16(w, 8), 8), w_odd = _mm_srai_epi16(w, 8);
+    __m128i sum = _mm_add_epi32(_mm_madd_epi16(w_even, x_even), _mm_madd_epi16(w_odd, x_odd));
+    return _mm_add_epi32(acc, sum);
+}
+static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
+{
+    return vi_dot4_value(acc, w, a);
+}
+
+enum { PRODUCT_ROWS = 2 }; /* rows whose sums stay in registers */
 
 #endif
