@@ -75,6 +75,16 @@ whim_err whim_linear_check(const whim_linear_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_linear_swiglu_check(const whim_linear_swiglu_args *a)
+{
+    REQUIRE(weight_ok(&a->gate) && weight_ok(&a->up));
+    REQUIRE(a->gate.n == a->up.n && a->gate.k == a->up.k);
+    REQUIRE(matrix_ok(a->x, a->n_row, a->gate.k, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->gate.n, a->y_stride));
+    REQUIRE(matrix_ok(a->scratch, a->n_row, a->gate.n, a->gate.n));
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_rmsnorm_check(const whim_rmsnorm_args *a)
 {
     REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));

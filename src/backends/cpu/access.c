@@ -52,6 +52,14 @@ int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM
     return 2;
 }
 
+static int32_t access_linear_swiglu(const whim_linear_swiglu_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->gate.k, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->gate.n, a->y_stride, true);
+    out[2] = floats(a->scratch, a->n_row, a->gate.n, a->gate.n, true);
+    return 3;
+}
+
 static int32_t access_rmsnorm(const whim_rmsnorm_args *a, whim_access *out)
 {
     out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);

@@ -7,6 +7,9 @@
 #define LEVEL_TABLE_(level) whim_cpu_kernels_##level
 #define LEVEL_TABLE(level) LEVEL_TABLE_(level)
 
+/* Fused ops that are compositions on the CPU. */
+#define linear_swiglu_kernel NULL
+
 extern const whim_cpu_kernels LEVEL_TABLE(WHIM_CPU_LEVEL);
 const whim_cpu_kernels LEVEL_TABLE(WHIM_CPU_LEVEL) = {
     .level = LEVEL_STRING(WHIM_CPU_LEVEL),

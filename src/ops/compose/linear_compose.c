@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with what follows them, as compositions. */
+#include "ops/compose/compose.h"
+
+whim_err whim_compose_linear_swiglu(whim_stream *s, const whim_linear_swiglu_args *a)
+{
+    int64_t n = a->gate.n;
+    WHIM_TRY(whim_op_linear(s, &(whim_linear_args){
+                                   .w = a->gate,
+                                   .x = a->x,
+                                   .x_stride = a->x_stride,
+                                   .bias = a->gate_bias,
+                                   .y = a->y,
+                                   .y_stride = a->y_stride,
+                                   .n_row = a->n_row,
+                               }));
+    WHIM_TRY(whim_op_linear(s, &(whim_linear_args){
+                                   .w = a->up,
+                                   .x = a->x,
+                                   .x_stride = a->x_stride,
+                                   .bias = a->up_bias,
+                                   .y = a->scratch,
+                                   .y_stride = n,
+                                   .n_row = a->n_row,
+                               }));
+    return whim_op_swiglu(s, &(whim_swiglu_args){
+                                 .gate = a->y,
+                                 .gate_stride = a->y_stride,
+                                 .up = a->scratch,
+                                 .up_stride = n,
+                                 .y = a->y,
+                                 .y_stride = a->y_stride,
+                                 .n_row = a->n_row,
+                                 .n_col = n,
+                             });
+}
