@@ -85,6 +85,22 @@ whim_err whim_linear_swiglu_check(const whim_linear_swiglu_args *a)
     return WHIM_ERR_OK;
 }
 
+static bool topk_ok(int64_t n_row, int64_t n_col, int64_t k_top, const void *values,
+                    const void *ids)
+{
+    return n_col <= INT32_MAX && k_top >= 1 && k_top <= WHIM_TOPK_MAX &&
+           matrix_ok(values, n_row, k_top, k_top) && matrix_ok(ids, n_row, k_top, k_top);
+}
+
+whim_err whim_linear_topk_check(const whim_linear_topk_args *a)
+{
+    REQUIRE(weight_ok(&a->w));
+    REQUIRE(matrix_ok(a->x, a->n_row, a->w.k, a->x_stride));
+    REQUIRE(matrix_ok(a->scratch, a->n_row, a->w.n, a->w.n));
+    REQUIRE(topk_ok(a->n_row, a->w.n, a->k_top, a->values, a->ids));
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_rmsnorm_check(const whim_rmsnorm_args *a)
 {
     REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
@@ -124,6 +140,13 @@ whim_err whim_gather_rows_check(const whim_gather_rows_args *a)
 {
     REQUIRE(matrix_ok(a->x, a->n_src, a->n_col, a->x_stride));
     REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_topk_check(const whim_topk_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(topk_ok(a->n_row, a->n_col, a->k_top, a->values, a->ids));
     return WHIM_ERR_OK;
 }
 

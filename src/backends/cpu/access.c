@@ -60,6 +60,15 @@ static int32_t access_linear_swiglu(const whim_linear_swiglu_args *a, whim_acces
     return 3;
 }
 
+static int32_t access_linear_topk(const whim_linear_topk_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->w.k, a->x_stride, false);
+    out[1] = floats(a->scratch, a->n_row, a->w.n, a->w.n, true);
+    out[2] = floats(a->values, a->n_row, a->k_top, a->k_top, true);
+    out[3] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 4;
+}
+
 static int32_t access_rmsnorm(const whim_rmsnorm_args *a, whim_access *out)
 {
     out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
@@ -95,6 +104,14 @@ static int32_t access_gather_rows(const whim_gather_rows_args *a, whim_access *o
     out[0] = floats(a->x, a->n_src, a->n_col, a->x_stride, false);
     out[1] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
     return 2;
+}
+
+static int32_t access_topk(const whim_topk_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->values, a->n_row, a->k_top, a->k_top, true);
+    out[2] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 3;
 }
 
 static int32_t access_rope_table(const whim_rope_table_args *a, whim_access *out)

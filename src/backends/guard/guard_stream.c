@@ -20,6 +20,7 @@
 #define POINTERS_add(a) (a)->x, (a)->y
 #define POINTERS_swiglu(a) (a)->gate, (a)->up, (a)->y
 #define POINTERS_gather_rows(a) (a)->x, (a)->rows, (a)->y
+#define POINTERS_topk(a) (a)->x, (a)->values, (a)->ids
 #define POINTERS_rope_table(a) (a)->positions, (a)->freqs, (a)->cos_sin
 #define POINTERS_rope(a) (a)->x, (a)->cos_sin
 #define POINTERS_kv_write(a) (a)->kv.pages, (a)->k, (a)->v, (a)->slots

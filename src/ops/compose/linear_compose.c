@@ -34,3 +34,25 @@ whim_err whim_compose_linear_swiglu(whim_stream *s, const whim_linear_swiglu_arg
                                  .n_col = n,
                              });
 }
+
+whim_err whim_compose_linear_topk(whim_stream *s, const whim_linear_topk_args *a)
+{
+    WHIM_TRY(whim_op_linear(s, &(whim_linear_args){
+                                   .w = a->w,
+                                   .x = a->x,
+                                   .x_stride = a->x_stride,
+                                   .bias = a->bias,
+                                   .y = a->scratch,
+                                   .y_stride = a->w.n,
+                                   .n_row = a->n_row,
+                               }));
+    return whim_op_topk(s, &(whim_topk_args){
+                               .x = a->scratch,
+                               .x_stride = a->w.n,
+                               .values = a->values,
+                               .ids = a->ids,
+                               .n_row = a->n_row,
+                               .n_col = a->w.n,
+                               .k_top = a->k_top,
+                           });
+}
