@@ -183,7 +183,7 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
     return WHIM_ERR_OK;
 }
 
-/* logits = head(norm(x)) for the rows asked for only. */
+/* logits = head(norm(x)) for the rows asked for only, or the best of them. */
 static whim_err head(const pass *p, whim_out *out)
 {
     const whim_decoder *dec = p->dec;
@@ -209,8 +209,21 @@ static whim_err head(const pass *p, whim_out *out)
                                        .n_row = n_out,
                                        .n_col = d,
                                    }));
+    whim_weight w = dec->config.tied_head ? dec->embed : dec->head;
+    if (out->n_top > 0) {
+        return whim_op_linear_topk(p->s, &(whim_linear_topk_args){
+                                             .w = w,
+                                             .x = rows,
+                                             .x_stride = d,
+                                             .values = out->top_values,
+                                             .ids = out->top_ids,
+                                             .scratch = out->logits,
+                                             .n_row = n_out,
+                                             .k_top = out->n_top,
+                                         });
+    }
     return whim_op_linear(p->s, &(whim_linear_args){
-                                    .w = dec->config.tied_head ? dec->embed : dec->head,
+                                    .w = w,
                                     .x = rows,
                                     .x_stride = d,
                                     .y = out->logits,

@@ -31,4 +31,11 @@ static inline int32_t whim_rank_id(uint64_t key)
     return (int32_t)(UINT32_MAX - (uint32_t)key);
 }
 
+/* The best of a row, best first. */
+typedef struct whim_ranked {
+    const float *values; /* [n] */
+    const int32_t *ids;  /* [n] */
+    int32_t n;
+} whim_ranked;
+
 #endif
