@@ -167,14 +167,52 @@ whim_err whim_rope_check(const whim_rope_args *a)
     return WHIM_ERR_OK;
 }
 
+/* Heads of an attention and the part of each that is rotated. */
+static bool heads_ok(int64_t n_head, int64_t n_kv, int64_t d_head, int64_t n_freq)
+{
+    return n_head > 0 && n_kv > 0 && d_head > 0 && dims_ok(n_head, d_head) &&
+           dims_ok(n_kv, d_head) && n_freq >= 0 && n_freq <= d_head / 2;
+}
+
 whim_err whim_split_qkv_rmsnorm_rope_check(const whim_split_qkv_rmsnorm_rope_args *a)
 {
-    REQUIRE(a->n_head > 0 && a->n_kv > 0 && a->d_head > 0 && a->n_freq >= 0);
-    REQUIRE(dims_ok(a->n_head, a->d_head) && dims_ok(a->n_kv, a->d_head) && a->n_freq <= a->d_head);
-    REQUIRE(2 * a->n_freq <= a->d_head && a->eps >= 0.0f);
+    REQUIRE(heads_ok(a->n_head, a->n_kv, a->d_head, a->n_freq) && a->eps >= 0.0f);
     REQUIRE((a->q_norm == NULL) == (a->k_norm == NULL));
     int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
     REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
+    REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_qk_sumsq_check(const whim_qk_sumsq_args *a)
+{
+    REQUIRE(dims_ok(a->n_head, a->d_head) && dims_ok(a->n_kv, a->d_head));
+    REQUIRE(matrix_ok(a->qkv, a->n_row, (a->n_head + a->n_kv) * a->d_head, a->qkv_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 2, 2));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rmsnorm_sumsq_check(const whim_rmsnorm_sumsq_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 1, a->sum_stride));
+    REQUIRE(a->w != NULL || a->n_col == 0);
+    REQUIRE(a->width >= a->n_col && a->width > 0 && a->eps >= 0.0f);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_split_qkv_tp_rmsnorm_rope_check(const whim_split_qkv_tp_rmsnorm_rope_args *a)
+{
+    REQUIRE(heads_ok(a->n_head, a->n_kv, a->d_head, a->n_freq) && a->eps >= 0.0f);
+    int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
+    REQUIRE(a->q_width >= q_cols && a->k_width >= kv_cols);
+    REQUIRE(a->q_norm != NULL && a->k_norm != NULL);
+    REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 2, 2));
     REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
     REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
     REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));

@@ -139,6 +139,35 @@ static int32_t access_split_qkv_rmsnorm_rope(const whim_split_qkv_rmsnorm_rope_a
     return 5;
 }
 
+static int32_t access_qk_sumsq(const whim_qk_sumsq_args *a, whim_access *out)
+{
+    int64_t cols = (a->n_head + a->n_kv) * a->d_head;
+    out[0] = floats(a->qkv, a->n_row, cols, a->qkv_stride, false);
+    out[1] = floats(a->sums, a->n_row, 2, 2, true);
+    return 2;
+}
+
+static int32_t access_rmsnorm_sumsq(const whim_rmsnorm_sumsq_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->sums, a->n_row, 1, a->sum_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 3;
+}
+
+static int32_t access_split_qkv_tp_rmsnorm_rope(const whim_split_qkv_tp_rmsnorm_rope_args *a,
+                                                whim_access *out)
+{
+    int64_t q = a->n_head * a->d_head, kv = a->n_kv * a->d_head;
+    out[0] = floats(a->qkv, a->n_row, q + 2 * kv, a->qkv_stride, false);
+    out[1] = floats(a->sums, a->n_row, 2, 2, false);
+    out[2] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, false);
+    out[3] = floats(a->q, a->n_row, q, q, true);
+    out[4] = floats(a->k, a->n_row, kv, kv, true);
+    out[5] = floats(a->v, a->n_row, kv, kv, true);
+    return 6;
+}
+
 static int32_t access_kv_write(const whim_kv_write_args *a, whim_access *out)
 {
     int64_t cols = a->kv.n_kv * a->kv.d_head;

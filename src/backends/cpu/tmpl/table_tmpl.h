@@ -4,6 +4,7 @@
 
 /* Kernels of plain loops, the same at every level. */
 #include "backends/cpu/tmpl/topk_tmpl.h"
+#include "backends/cpu/tmpl/tp_norm_tmpl.h"
 
 #define LEVEL_STRING_(level) #level
 #define LEVEL_STRING(level) LEVEL_STRING_(level)
