@@ -29,7 +29,8 @@ typedef struct job {
     whim_stop stop;
     whim_str piece, shown; /* text of a token, and what of it may be shown */
     whim_generated out;
-    int64_t row; /* of the last step's logits: the one to choose from */
+    int32_t n_best; /* logits that decide a token; 0: all */
+    int64_t row;    /* of the last step's outputs: the one to choose from */
     bool ended;
 } job;
 
@@ -110,10 +111,10 @@ static void prompt_reuse(job *j)
 }
 
 static whim_err feed(whim_generator *gen, const int32_t *tokens, int64_t n, int64_t n_out,
-                     whim_diag *diag)
+                     int32_t n_top, whim_diag *diag)
 {
     int64_t at = gen->seq->len;
-    whim_step_part part = {gen->seq, tokens, n, n_out};
+    whim_step_part part = {gen->seq, tokens, n, n_out, n_top};
     WHIM_TRY(whim_runner_step(gen->cfg.runner, &part, 1, diag));
     memcpy(gen->fed + at, tokens, (size_t)n * sizeof *tokens);
     return WHIM_ERR_OK;
@@ -155,7 +156,7 @@ static whim_err prompt_feed(job *j, whim_diag *diag)
         }
         int64_t n_out = rows ? n : at + n == req->n_prompt;
         int64_t start = whim_clock_ns();
-        whim_err err = feed(gen, req->prompt + at, n, n_out, diag);
+        whim_err err = feed(gen, req->prompt + at, n, n_out, rows ? 0 : j->n_best, diag);
         if (err == WHIM_ERR_FULL) {
             return whim_fail(diag, err,
                              "the prompt of %lld tokens does not fit into the memory for keys and "
@@ -237,6 +238,7 @@ static whim_err token_make(job *j, whim_diag *diag)
     whim_sampled token;
     whim_sample_row row = {
         .logits = whim_runner_logits(gen->cfg.runner, j->row),
+        .best = whim_runner_best(gen->cfg.runner, j->row),
         .prompt = req->prompt,
         .n_prompt = req->n_prompt,
         .output = gen->made,
@@ -277,7 +279,7 @@ static whim_err answer_make(job *j, whim_diag *diag)
         } else if (gen->seq->len == gen->cfg.ctx) {
             end_with(j, WHIM_END_CONTEXT);
         } else {
-            whim_err err = feed(gen, &gen->made[gen->n_made - 1], 1, 1, diag);
+            whim_err err = feed(gen, &gen->made[gen->n_made - 1], 1, 1, j->n_best, diag);
             j->row = 0;
             if (err == WHIM_ERR_FULL) {
                 end_with(j, WHIM_END_KV);
@@ -302,6 +304,7 @@ static whim_err job_run(job *j, whim_diag *diag)
                          (long long)req->n_prompt, (long long)j->gen->cfg.ctx);
     }
     WHIM_TRY(whim_sample_params_check(req->params, j->gen->cfg.config->n_vocab, diag));
+    j->n_best = whim_sample_best_needed(req->params, j->gen->cfg.config->n_vocab);
     prompt_reuse(j);
     WHIM_TRY(prompt_feed(j, diag));
     j->out.prompt_s = seconds_since(start);

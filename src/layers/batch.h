@@ -56,7 +56,11 @@ enum { WHIM_MAX_CAPTURE = 16 };
 /* What a forward pass gives back. */
 typedef struct whim_out {
     whim_bump *scratch; /* memory of the pass */
-    float *logits;      /* [n_out, n_vocab] */
+    float *logits;      /* [n_out, n_vocab]; of no meaning when n_top > 0 */
+    /* Instead of logits only the n_top best of each row; 0: logits. */
+    int64_t n_top;
+    float *top_values; /* [n_out, n_top] */
+    int32_t *top_ids;  /* [n_out, n_top] */
     /* Hidden states on request: the residual stream at the chosen boundaries. Boundary b is the input
      * of layer b; boundary n_layer is the output of the last layer, before the final norm. */
     int32_t n_capture;

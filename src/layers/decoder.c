@@ -18,8 +18,8 @@ typedef struct pass {
     float *q;       /* [n_row, n_head, d_head] */
     float *k, *v;   /* [n_row, n_kv, d_head] */
     float *attn;    /* [n_row, n_head, d_head] */
-    float *gate;    /* [n_row, d_ff], then the activation */
-    float *up;      /* [n_row, d_ff] */
+    float *act;     /* [n_row, d_ff] silu(gate) * up */
+    float *scratch; /* [n_row, d_ff] */
 } pass;
 
 static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
@@ -42,8 +42,8 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->k = take_rows(bump, n, kv * dh);
     p->v = take_rows(bump, n, kv * dh);
     p->attn = take_rows(bump, n, heads * dh);
-    p->gate = take_rows(bump, n, c->d_ff);
-    p->up = take_rows(bump, n, c->d_ff);
+    p->act = take_rows(bump, n, c->d_ff);
+    p->scratch = take_rows(bump, n, c->d_ff);
 }
 
 static whim_err project(const pass *p, const whim_projection *proj, const float *x, float *y,
@@ -148,20 +148,19 @@ static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_
 /* delta = mlp(normed) */
 static whim_err mlp(const pass *p, const whim_decoder_layer *layer)
 {
-    int64_t ff = p->dec->config.d_ff;
-    WHIM_TRY(project(p, &layer->gate, p->normed, p->gate, ff));
-    WHIM_TRY(project(p, &layer->up, p->normed, p->up, ff));
-    WHIM_TRY(whim_op_swiglu(p->s, &(whim_swiglu_args){
-                                      .gate = p->gate,
-                                      .gate_stride = ff,
-                                      .up = p->up,
-                                      .up_stride = ff,
-                                      .y = p->gate,
-                                      .y_stride = ff,
-                                      .n_row = p->batch->n_row,
-                                      .n_col = ff,
-                                  }));
-    return project(p, &layer->down, p->gate, p->delta, p->dec->config.d_model);
+    WHIM_TRY(whim_op_linear_swiglu(p->s, &(whim_linear_swiglu_args){
+                                             .gate = layer->gate.w,
+                                             .up = layer->up.w,
+                                             .x = p->normed,
+                                             .x_stride = layer->gate.w.k,
+                                             .gate_bias = layer->gate.bias,
+                                             .up_bias = layer->up.bias,
+                                             .y = p->act,
+                                             .y_stride = layer->gate.w.n,
+                                             .scratch = p->scratch,
+                                             .n_row = p->batch->n_row,
+                                         }));
+    return project(p, &layer->down, p->act, p->delta, p->dec->config.d_model);
 }
 
 /* Copy the residual stream out where boundary `b` was asked for. */
@@ -184,7 +183,7 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
     return WHIM_ERR_OK;
 }
 
-/* logits = head(norm(x)) for the rows asked for only. */
+/* logits = head(norm(x)) for the rows asked for only, or the best of them. */
 static whim_err head(const pass *p, whim_out *out)
 {
     const whim_decoder *dec = p->dec;
@@ -210,8 +209,21 @@ static whim_err head(const pass *p, whim_out *out)
                                        .n_row = n_out,
                                        .n_col = d,
                                    }));
+    whim_weight w = dec->config.tied_head ? dec->embed : dec->head;
+    if (out->n_top > 0) {
+        return whim_op_linear_topk(p->s, &(whim_linear_topk_args){
+                                             .w = w,
+                                             .x = rows,
+                                             .x_stride = d,
+                                             .values = out->top_values,
+                                             .ids = out->top_ids,
+                                             .scratch = out->logits,
+                                             .n_row = n_out,
+                                             .k_top = out->n_top,
+                                         });
+    }
     return whim_op_linear(p->s, &(whim_linear_args){
-                                    .w = dec->config.tied_head ? dec->embed : dec->head,
+                                    .w = w,
                                     .x = rows,
                                     .x_stride = d,
                                     .y = out->logits,

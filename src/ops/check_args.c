@@ -75,6 +75,32 @@ whim_err whim_linear_check(const whim_linear_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_linear_swiglu_check(const whim_linear_swiglu_args *a)
+{
+    REQUIRE(weight_ok(&a->gate) && weight_ok(&a->up));
+    REQUIRE(a->gate.n == a->up.n && a->gate.k == a->up.k);
+    REQUIRE(matrix_ok(a->x, a->n_row, a->gate.k, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->gate.n, a->y_stride));
+    REQUIRE(matrix_ok(a->scratch, a->n_row, a->gate.n, a->gate.n));
+    return WHIM_ERR_OK;
+}
+
+static bool topk_ok(int64_t n_row, int64_t n_col, int64_t k_top, const void *values,
+                    const void *ids)
+{
+    return n_col <= INT32_MAX && k_top >= 1 && k_top <= WHIM_TOPK_MAX &&
+           matrix_ok(values, n_row, k_top, k_top) && matrix_ok(ids, n_row, k_top, k_top);
+}
+
+whim_err whim_linear_topk_check(const whim_linear_topk_args *a)
+{
+    REQUIRE(weight_ok(&a->w));
+    REQUIRE(matrix_ok(a->x, a->n_row, a->w.k, a->x_stride));
+    REQUIRE(matrix_ok(a->scratch, a->n_row, a->w.n, a->w.n));
+    REQUIRE(topk_ok(a->n_row, a->w.n, a->k_top, a->values, a->ids));
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_rmsnorm_check(const whim_rmsnorm_args *a)
 {
     REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
@@ -117,6 +143,13 @@ whim_err whim_gather_rows_check(const whim_gather_rows_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_topk_check(const whim_topk_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(topk_ok(a->n_row, a->n_col, a->k_top, a->values, a->ids));
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_rope_table_check(const whim_rope_table_args *a)
 {
     REQUIRE(a->n_freq >= 0 && a->n_freq <= INT32_MAX);
@@ -134,14 +167,52 @@ whim_err whim_rope_check(const whim_rope_args *a)
     return WHIM_ERR_OK;
 }
 
+/* Heads of an attention and the part of each that is rotated. */
+static bool heads_ok(int64_t n_head, int64_t n_kv, int64_t d_head, int64_t n_freq)
+{
+    return n_head > 0 && n_kv > 0 && d_head > 0 && dims_ok(n_head, d_head) &&
+           dims_ok(n_kv, d_head) && n_freq >= 0 && n_freq <= d_head / 2;
+}
+
 whim_err whim_split_qkv_rmsnorm_rope_check(const whim_split_qkv_rmsnorm_rope_args *a)
 {
-    REQUIRE(a->n_head > 0 && a->n_kv > 0 && a->d_head > 0 && a->n_freq >= 0);
-    REQUIRE(dims_ok(a->n_head, a->d_head) && dims_ok(a->n_kv, a->d_head) && a->n_freq <= a->d_head);
-    REQUIRE(2 * a->n_freq <= a->d_head && a->eps >= 0.0f);
+    REQUIRE(heads_ok(a->n_head, a->n_kv, a->d_head, a->n_freq) && a->eps >= 0.0f);
     REQUIRE((a->q_norm == NULL) == (a->k_norm == NULL));
     int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
     REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
+    REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));
+    REQUIRE(matrix_ok(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_qk_sumsq_check(const whim_qk_sumsq_args *a)
+{
+    REQUIRE(dims_ok(a->n_head, a->d_head) && dims_ok(a->n_kv, a->d_head));
+    REQUIRE(matrix_ok(a->qkv, a->n_row, (a->n_head + a->n_kv) * a->d_head, a->qkv_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 2, 2));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rmsnorm_sumsq_check(const whim_rmsnorm_sumsq_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 1, a->sum_stride));
+    REQUIRE(a->w != NULL || a->n_col == 0);
+    REQUIRE(a->width >= a->n_col && a->width > 0 && a->eps >= 0.0f);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_split_qkv_tp_rmsnorm_rope_check(const whim_split_qkv_tp_rmsnorm_rope_args *a)
+{
+    REQUIRE(heads_ok(a->n_head, a->n_kv, a->d_head, a->n_freq) && a->eps >= 0.0f);
+    int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
+    REQUIRE(a->q_width >= q_cols && a->k_width >= kv_cols);
+    REQUIRE(a->q_norm != NULL && a->k_norm != NULL);
+    REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    REQUIRE(matrix_ok(a->sums, a->n_row, 2, 2));
     REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
     REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
     REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));

@@ -10,6 +10,7 @@
 /* Sizes of a step: the limits, a bucket, or the work itself. */
 typedef struct whim_step_size {
     int64_t n_row, n_seq, n_out;
+    int64_t n_top; /* what an output is: 0: logits, else the n_top best */
 } whim_step_size;
 
 /* Element offsets of the arrays inside the block. */

@@ -22,7 +22,8 @@ whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *buc
 {
     for (int32_t i = 0; i < graphs->n; i++) {
         const whim_step_size *b = &graphs->slots[i].bucket;
-        if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out) {
+        if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out &&
+            b->n_top == bucket->n_top) {
             return &graphs->slots[i];
         }
     }

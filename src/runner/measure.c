@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a runner, found by a dry run of its largest pass. */
 #include "ops/recorder.h"
-#include "runner/batch_arrays.h"
+#include "runner/outputs.h"
 
 static int64_t round64(int64_t bytes)
 {
@@ -23,10 +23,8 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
                          (long long)cfg->n_page);
     }
     plan->batch_bytes = round64(layout.n_elem * (int64_t)sizeof(int32_t));
-    int64_t logits = round64(cfg->max_outs * config->n_vocab * (int64_t)sizeof(float));
-    int64_t hidden =
-        round64(cfg->n_capture * cfg->max_rows * config->d_model * (int64_t)sizeof(float));
-    plan->output_bytes = logits + hidden;
+    whim_output_bytes output = whim_output_bytes_of(config, cfg);
+    plan->output_bytes = output.logits + output.top + output.hidden;
     plan->host_bytes = plan->batch_bytes + plan->output_bytes;
 
     whim_recorder recorder;

@@ -6,6 +6,7 @@
 #include "ops/ops.h"
 #include "runner/batch_arrays.h"
 #include "runner/graphs.h"
+#include "runner/outputs.h"
 
 struct whim_runner {
     const whim_config *config;
@@ -22,39 +23,27 @@ struct whim_runner {
     void *kv;
     void *activations;
     int32_t *arrays;
-    float *logits;
-    float *hidden;
     /* host */
     int32_t *host_arrays;
-    float *host_logits;
-    float *host_hidden;
-    whim_step_size last; /* of the last step, without padding */
-    int64_t n_step;      /* steps so far, refused ones included */
+    whim_outputs outputs;
+    int64_t n_step; /* steps so far, refused ones included */
 };
 
 static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
 {
-    void *arrays, *logits, *hidden;
-    int64_t logits_bytes = r->cfg.max_outs * r->config->n_vocab * (int64_t)sizeof(float);
+    void *arrays;
     WHIM_TRY(whim_device_alloc(r->device, r->plan.kv_bytes, &r->kv, diag));
     WHIM_TRY(whim_device_alloc(r->device, r->plan.activation_bytes, &r->activations, diag));
     WHIM_TRY(whim_device_alloc(r->device, r->plan.batch_bytes, &arrays, diag));
     r->arrays = arrays;
-    WHIM_TRY(whim_device_alloc(r->device, logits_bytes, &logits, diag));
-    r->logits = logits;
-    WHIM_TRY(whim_device_alloc(r->device, r->plan.output_bytes - logits_bytes, &hidden, diag));
-    r->hidden = hidden;
-    return WHIM_ERR_OK;
+    return whim_outputs_init(&r->outputs, r->config, &r->cfg, r->device, diag);
 }
 
 static whim_err host_buffers_open(whim_runner *r, whim_diag *diag)
 {
-    int64_t f32 = sizeof(float);
     r->host_arrays = whim_alloc(r->plan.batch_bytes);
-    r->host_logits = whim_alloc(r->cfg.max_outs * r->config->n_vocab * f32);
-    r->host_hidden = whim_alloc(r->cfg.n_capture * r->cfg.max_rows * r->config->d_model * f32);
-    if (r->host_arrays == NULL || r->host_logits == NULL || r->host_hidden == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
+    if (r->host_arrays == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
     }
     if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
@@ -100,7 +89,6 @@ void whim_runner_close(whim_runner *r)
     if (r == NULL) {
         return;
     }
-    int64_t logits_bytes = r->cfg.max_outs * r->config->n_vocab * (int64_t)sizeof(float);
     if (r->stream != NULL) {
         whim_graphs_clear(&r->graphs, r->stream);
     }
@@ -108,12 +96,9 @@ void whim_runner_close(whim_runner *r)
     whim_device_free(r->device, r->kv, r->plan.kv_bytes);
     whim_device_free(r->device, r->activations, r->plan.activation_bytes);
     whim_device_free(r->device, r->arrays, r->plan.batch_bytes);
-    whim_device_free(r->device, r->logits, logits_bytes);
-    whim_device_free(r->device, r->hidden, r->plan.output_bytes - logits_bytes);
+    whim_outputs_deinit(&r->outputs);
     whim_page_pool_deinit(&r->pool);
     whim_free(r->host_arrays);
-    whim_free(r->host_logits);
-    whim_free(r->host_hidden);
     whim_free(r);
 }
 
@@ -130,18 +115,34 @@ static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_d
     return WHIM_ERR_OK;
 }
 
+/* What the outputs of a step are: logits as soon as one part wants them; otherwise the best one, or as many
+ * as there can be, so that the graphs are few. */
+static int64_t step_top(const whim_step_part *parts, int64_t n_part)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n_part; i++) {
+        if (parts[i].n_out > 0 && parts[i].n_top == 0) {
+            return 0;
+        }
+        most = parts[i].n_out > 0 && parts[i].n_top > most ? parts[i].n_top : most;
+    }
+    return most > 1 ? WHIM_TOPK_MAX : most;
+}
+
 /* Refuse a step that breaks a limit before anything changes. */
 static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
                            whim_step_size *size, whim_diag *diag)
 {
     int64_t pages = 0;
-    *size = (whim_step_size){.n_seq = n_part};
+    *size = (whim_step_size){.n_seq = n_part, .n_top = step_top(parts, n_part)};
     for (int64_t i = 0; i < n_part; i++) {
         const whim_step_part *part = &parts[i];
-        if (part->n_tok < 1 || part->n_out < 0 || part->n_out > part->n_tok) {
+        if (part->n_tok < 1 || part->n_out < 0 || part->n_out > part->n_tok || part->n_top < 0 ||
+            part->n_top > WHIM_TOPK_MAX) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "part %lld of a step has %lld tokens and asks for %lld outputs",
-                             (long long)i, (long long)part->n_tok, (long long)part->n_out);
+                             "part %lld of a step has %lld tokens and asks for %lld outputs of %d",
+                             (long long)i, (long long)part->n_tok, (long long)part->n_out,
+                             part->n_top);
         }
         if (part->seq->step ==
             r->n_step) { /* its second part would get the positions of the first */
@@ -187,15 +188,8 @@ static whim_err forward(whim_runner *r, const whim_step_size *bucket)
     };
     whim_batch_view(&r->layout, r->arrays, bucket, &batch);
     whim_bump bump = {.base = r->activations, .size = r->plan.activation_bytes};
-    whim_out out = {
-        .scratch = &bump,
-        .logits = r->logits,
-        .hidden = r->hidden,
-        .n_capture = r->cfg.n_capture,
-    };
-    for (int32_t i = 0; i < r->cfg.n_capture; i++) {
-        out.boundary[i] = r->cfg.boundary[i];
-    }
+    whim_out out = {.scratch = &bump};
+    whim_outputs_view(&r->outputs, bucket->n_top, &out);
     return r->def->forward(r->model, r->stream, &batch, &out);
 }
 
@@ -226,24 +220,13 @@ static whim_err run(whim_runner *r, const whim_step_size *bucket)
     return r->stream->vt->replay(r->stream, slot->graph);
 }
 
-static whim_err results_fetch(whim_runner *r, const whim_step_size *bucket)
-{
-    int64_t f32 = sizeof(float), d = r->config->d_model;
-    WHIM_TRY(whim_stream_copy_out(r->stream, r->host_logits, r->logits,
-                                  r->last.n_out * r->config->n_vocab * f32));
-    for (int32_t c = 0; c < r->cfg.n_capture; c++) {
-        WHIM_TRY(whim_stream_copy_out(r->stream, r->host_hidden + c * r->cfg.max_rows * d,
-                                      r->hidden + c * bucket->n_row * d, r->last.n_row * d * f32));
-    }
-    return whim_stream_sync(r->stream);
-}
-
-static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part)
+static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                     const whim_step_size *size)
 {
     for (int64_t i = 0; i < n_part; i++) {
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
-    whim_step_size bucket = r->last;
+    whim_step_size bucket = *size;
     if (r->cfg.graphs) {
         whim_graphs_bucket(&bucket, &r->cfg);
     }
@@ -258,19 +241,21 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
                                               .n_id = n_fresh,
                                           }));
     WHIM_TRY(run(r, &bucket));
-    return results_fetch(r, &bucket);
+    WHIM_TRY(whim_outputs_fetch(&r->outputs, r->stream, size, &bucket));
+    return whim_stream_sync(r->stream);
 }
 
 whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                           whim_diag *diag)
 {
     r->n_step++;
-    WHIM_TRY(step_check(r, parts, n_part, &r->last, diag));
+    whim_step_size size;
+    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
     if (n_part == 0) {
         return WHIM_ERR_OK;
     }
     whim_alloc_guard_enter();
-    whim_err err = step(r, parts, n_part);
+    whim_err err = step(r, parts, n_part, &size);
     whim_alloc_guard_leave();
     if (err != WHIM_ERR_OK) {
         return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
@@ -280,12 +265,17 @@ whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n
 
 const float *whim_runner_logits(const whim_runner *r, int64_t i)
 {
-    return r->host_logits + i * r->config->n_vocab;
+    return whim_outputs_logits(&r->outputs, i);
+}
+
+whim_ranked whim_runner_best(const whim_runner *r, int64_t i)
+{
+    return whim_outputs_top(&r->outputs, i);
 }
 
 const float *whim_runner_hidden(const whim_runner *r, int32_t c, int64_t row)
 {
-    return r->host_hidden + (c * r->cfg.max_rows + row) * r->config->d_model;
+    return whim_outputs_hidden(&r->outputs, c, row);
 }
 
 whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)

@@ -13,6 +13,7 @@
 #include "kv/sequence.h"
 #include "layers/batch.h"
 #include "models/model.h"
+#include "tensor/rank_key.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +38,7 @@ typedef struct whim_runner_plan {
     int64_t page_bytes;
     int64_t activation_bytes;
     int64_t batch_bytes;  /* token ids, positions, page tables ... */
-    int64_t output_bytes; /* logits and hidden states on the device */
+    int64_t output_bytes; /* logits, best tokens and hidden states on the device */
     int64_t host_bytes;   /* the host's copies of batch arrays and outputs */
 } whim_runner_plan;
 
@@ -57,7 +58,8 @@ typedef struct whim_step_part {
     whim_sequence *seq;
     const int32_t *tokens; /* [n_tok] */
     int64_t n_tok;
-    int64_t n_out; /* logits of the last n_out of these rows, 0 .. n_tok */
+    int64_t n_out; /* results of the last n_out of these rows, 0 .. n_tok */
+    int32_t n_top; /* 0: logits; 1 .. 64: the n_top best of them are enough */
 } whim_step_part;
 
 /* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is larger
@@ -67,8 +69,11 @@ WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_p
                                           int64_t n_part, whim_diag *diag);
 
 /* Results of the last step, valid until the next: logits of output i (parts in order, rows in order),
- * hidden states of row r at capture c. */
-const float *whim_runner_logits(const whim_runner *runner, int64_t i);            /* [n_vocab] */
+ * hidden states of row r at capture c. When the best were enough for all parts that have outputs, the step
+ * gave no logits (NULL) but, of each output, at least as many of the best as any part asked for (all there
+ * are in a smaller vocabulary); otherwise it gave logits, and best.n is 0. */
+const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_vocab], or NULL */
+whim_ranked whim_runner_best(const whim_runner *runner, int64_t i);
 const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
 
 /* Sequences live in the runner's page pool. */

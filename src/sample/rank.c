@@ -2,15 +2,10 @@
 /* Keys, selection and sorting of keys. */
 #include "sample/rank.h"
 
-#include "base/fmath.h"
-
 void whim_rank_keys(const float *logits, int32_t n, uint64_t *keys)
 {
     for (int32_t i = 0; i < n; i++) {
-        uint32_t bits = whim_f32_bits(logits[i] + 0.0f); /* -0 becomes 0 */
-        /* Order of floats as order of unsigned: positive ones above, negative ones reversed below. */
-        bits = bits >> 31 != 0 ? ~bits : bits | UINT32_C(0x80000000);
-        keys[i] = (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)i);
+        keys[i] = whim_rank_key(logits[i], i);
     }
 }
 

@@ -2,23 +2,16 @@
 /* Choosing a token. Weights are e^((logit - largest) / temperature) in F32; their sums are in double, in one
  * order: of ids where every token may be drawn, of rank where filters have cut. Ranks come from 64-bit keys
  * (logit, then id) that are all different, so that no algorithm of selection can change a result. */
-#include "sample/sampler.h"
+#include "sample/sampler_impl.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "ops/args/row_args.h"
 #include "sample/rank.h"
 
 #include <math.h>
-
-struct whim_sampler {
-    int32_t n_vocab;
-    float *logits;   /* [n_vocab] after bias and penalties */
-    float *weights;  /* [n_vocab] */
-    uint64_t *keys;  /* [n_vocab] for ranking */
-    int32_t *counts; /* [n_vocab] in the output; all zero between picks */
-    uint8_t *seen;   /* [n_vocab] in prompt or output; all zero between picks */
-};
 
 whim_err whim_sampler_create(int32_t n_vocab, whim_sampler **out)
 {
@@ -54,94 +47,38 @@ void whim_sampler_destroy(whim_sampler *s)
     whim_free(s);
 }
 
+static whim_err broken_logit(int32_t id, float logit, whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_CORRUPT,
+                     "logit %d is not a number (%f): the weights must be broken", id,
+                     (double)logit);
+}
+
+static whim_err no_logit(int32_t n, whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_CORRUPT, "all %d logits are -inf: the weights must be broken",
+                     n);
+}
+
 static whim_err logits_check(const float *logits, int32_t n, whim_diag *diag)
 {
     bool any = false;
     for (int32_t i = 0; i < n; i++) {
         if (!(logits[i] < INFINITY)) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "logit %d is not a number (%f): the weights must be broken", i,
-                             (double)logits[i]);
+            return broken_logit(i, logits[i], diag);
         }
         any = any || logits[i] > -INFINITY;
     }
-    if (!any) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "all %d logits are -inf: the weights must be broken", n);
-    }
-    return WHIM_ERR_OK;
+    return any ? WHIM_ERR_OK : no_logit(n, diag);
 }
 
-/* --- bias and penalties -------------------------------------------------------------------------- */
-
-static bool has_penalty(const whim_sample_params *p)
+/* The first of the best tells all: NaN ranks as +inf, and of those the lowest id comes first. */
+static whim_err best_check(const whim_ranked *best, int32_t n_vocab, whim_diag *diag)
 {
-    return p->repetition_penalty != 1.0f || p->presence_penalty != 0.0f ||
-           p->frequency_penalty != 0.0f;
-}
-
-static void repetition_apply(whim_sampler *s, float penalty, const int32_t *ids, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int32_t id = ids[i];
-        if (id < 0 || id >= s->n_vocab || s->seen[id]) {
-            continue;
-        }
-        s->seen[id] = 1;
-        s->logits[id] = s->logits[id] > 0 ? s->logits[id] / penalty : s->logits[id] * penalty;
+    if (!(best->values[0] < INFINITY)) {
+        return broken_logit(best->ids[0], best->values[0], diag);
     }
-}
-
-static void seen_clear(whim_sampler *s, const int32_t *ids, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (ids[i] >= 0 && ids[i] < s->n_vocab) {
-            s->seen[ids[i]] = 0;
-            s->counts[ids[i]] = 0;
-        }
-    }
-}
-
-static void penalties_apply(whim_sampler *s, const whim_sample_params *p,
-                            const whim_sample_row *row)
-{
-    if (p->repetition_penalty != 1.0f) {
-        repetition_apply(s, p->repetition_penalty, row->prompt, row->n_prompt);
-        repetition_apply(s, p->repetition_penalty, row->output, row->n_output);
-    }
-    for (int64_t i = 0; i < row->n_output; i++) {
-        if (row->output[i] >= 0 && row->output[i] < s->n_vocab) {
-            s->counts[row->output[i]]++;
-        }
-    }
-    for (int64_t i = 0; i < row->n_output; i++) {
-        int32_t id = row->output[i];
-        if (id >= 0 && id < s->n_vocab && s->counts[id] > 0) {
-            s->logits[id] -= p->presence_penalty + p->frequency_penalty * (float)s->counts[id];
-            s->counts[id] = 0; /* once for each token */
-        }
-    }
-    seen_clear(s, row->prompt, row->n_prompt);
-    seen_clear(s, row->output, row->n_output);
-}
-
-/* The logits that the choice is made from: the row itself when nothing changes it. */
-static const float *logits_adjust(whim_sampler *s, const whim_sample_params *p,
-                                  const whim_sample_row *row)
-{
-    if (p->n_bias == 0 && !has_penalty(p)) {
-        return row->logits;
-    }
-    memcpy(s->logits, row->logits, (size_t)s->n_vocab * sizeof *s->logits);
-    for (int32_t i = 0; i < p->n_bias; i++) {
-        if (p->bias[i].id >= 0 && p->bias[i].id < s->n_vocab) {
-            s->logits[p->bias[i].id] += p->bias[i].bias;
-        }
-    }
-    if (has_penalty(p)) {
-        penalties_apply(s, p, row);
-    }
-    return s->logits;
+    return best->values[0] > -INFINITY ? WHIM_ERR_OK : no_logit(n_vocab, diag);
 }
 
 /* --- the draw ------------------------------------------------------------------------------------ */
@@ -217,26 +154,22 @@ static int32_t nucleus(whim_sampler *s, int32_t n, int32_t n_ranked, float top_p
     return n;
 }
 
-static int32_t draw_filtered(whim_sampler *s, const whim_sample_params *p, const float *logits,
-                             double u)
+static double total_weight(const whim_sampler *s, int32_t n)
 {
-    enum { FIRST = 256 };
-    int32_t n = p->top_k > 0 && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
-    int32_t n_ranked = p->top_k > 0 || n < FIRST ? n : FIRST;
-    whim_rank_keys(logits, s->n_vocab, s->keys);
-    whim_rank_top(s->keys, s->n_vocab, n_ranked);
+    double total = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = n == s->n_vocab ? i : whim_rank_id(s->keys[i]);
+        total += (double)s->weights[id];
+    }
+    return total;
+}
+
+/* keys[0 .. n_ranked) are the best in order; cut the best n by top-p and min-p, and draw. */
+static int32_t draw_ranked(whim_sampler *s, const whim_sample_params *p, int32_t n,
+                           int32_t n_ranked, double u)
+{
     if (p->top_p < 1.0f) {
-        double total = 0;
-        if (n == s->n_vocab) {
-            for (int32_t i = 0; i < n; i++) {
-                total += (double)s->weights[i];
-            }
-        } else {
-            for (int32_t i = 0; i < n; i++) {
-                total += (double)s->weights[whim_rank_id(s->keys[i])];
-            }
-        }
-        n = nucleus(s, n, n_ranked, p->top_p, total);
+        n = nucleus(s, n, n_ranked, p->top_p, total_weight(s, n));
     }
     int32_t kept = 1;
     while (kept < n && s->weights[whim_rank_id(s->keys[kept])] >= p->min_p) {
@@ -245,33 +178,88 @@ static int32_t draw_filtered(whim_sampler *s, const whim_sample_params *p, const
     return draw_by_rank(s, kept, u);
 }
 
+static int32_t draw_filtered(whim_sampler *s, const whim_sample_params *p, const float *logits,
+                             double u)
+{
+    enum { FIRST = 256 };
+    int32_t n = p->top_k > 0 && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
+    int32_t n_ranked = p->top_k > 0 || n < FIRST ? n : FIRST;
+    whim_rank_keys(logits, s->n_vocab, s->keys);
+    whim_rank_top(s->keys, s->n_vocab, n_ranked);
+    return draw_ranked(s, p, n, n_ranked, u);
+}
+
+/* The place of the draw on the line from 0 to 1. */
+static double draw_point(const whim_sample_params *p, const whim_sample_row *row)
+{
+    uint64_t key = whim_rng_key(p->seed, (uint64_t)row->choice);
+    return whim_rng_uniform53_at(key, (uint64_t)(row->n_prompt + row->n_output));
+}
+
+/* A bias of +-100 cannot overflow; the difference is at most 0 and -inf gives weight 0. */
+static float weight_of(float logit, float largest, float temperature)
+{
+    return whim_expf((logit - largest) / temperature);
+}
+
 static int32_t choose(whim_sampler *s, const whim_sample_params *p, const whim_sample_row *row)
 {
-    const float *logits = logits_adjust(s, p, row);
+    const float *logits = whim_sampler_adjust(s, p, row);
     int32_t best = argmax(logits, s->n_vocab);
     if (p->temperature == 0.0f || p->top_k == 1) {
         return best;
     }
-    /* A bias of +-100 cannot overflow; the difference is at most 0 and -inf gives weight 0. */
-    float largest = logits[best], temperature = p->temperature;
     for (int32_t i = 0; i < s->n_vocab; i++) {
-        s->weights[i] = whim_expf((logits[i] - largest) / temperature);
+        s->weights[i] = weight_of(logits[i], logits[best], p->temperature);
     }
-    uint64_t key = whim_rng_key(p->seed, (uint64_t)row->choice);
-    double u = whim_rng_uniform53_at(key, (uint64_t)(row->n_prompt + row->n_output));
+    double u = draw_point(p, row);
     if (p->top_k == 0 && p->top_p >= 1.0f) {
         return draw_by_id(s, p->min_p, u);
     }
     return draw_filtered(s, p, logits, u);
 }
 
+/* The same from the best alone, of which there are enough. */
+static int32_t choose_best(whim_sampler *s, const whim_sample_params *p, const whim_sample_row *row,
+                           int32_t n)
+{
+    const whim_ranked *best = &row->best;
+    if (n == 1) {
+        return best->ids[0];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        s->keys[i] = whim_rank_key(best->values[i], best->ids[i]);
+        s->weights[best->ids[i]] = weight_of(best->values[i], best->values[0], p->temperature);
+    }
+    return draw_ranked(s, p, n, n, draw_point(p, row));
+}
+
+int32_t whim_sample_best_needed(const whim_sample_params *p, int32_t n_vocab)
+{
+    if (p->n_bias > 0 || whim_sample_has_penalty(p) || p->want_logprob || p->n_logprob > 0) {
+        return 0;
+    }
+    if (p->temperature == 0.0f || p->top_k == 1) {
+        return 1;
+    }
+    /* A top_k of the whole vocabulary adds weights in another order. */
+    return p->top_k <= WHIM_TOPK_MAX && p->top_k < n_vocab ? p->top_k : 0;
+}
+
 whim_err whim_sampler_pick(whim_sampler *s, const whim_sample_params *params,
                            const whim_sample_row *row, whim_sampled *out, whim_diag *diag)
 {
-    WHIM_TRY(logits_check(row->logits, s->n_vocab, diag));
-    out->id = choose(s, params, row);
     out->logprob = 0;
     out->n_top = 0;
+    if (row->logits == NULL) {
+        int32_t n = whim_sample_best_needed(params, s->n_vocab);
+        whim_check(n > 0 && n <= row->best.n);
+        WHIM_TRY(best_check(&row->best, s->n_vocab, diag));
+        out->id = choose_best(s, params, row, n);
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(logits_check(row->logits, s->n_vocab, diag));
+    out->id = choose(s, params, row);
     if (params->n_logprob > 0) {
         out->n_top = whim_logprobs_top(row->logits, s->n_vocab, params->n_logprob, out->top_id,
                                        out->top_logprob);

@@ -7,6 +7,7 @@
 #define WHIM_SAMPLE_SAMPLER_H
 
 #include "base/err.h"
+#include "tensor/rank_key.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,9 +55,15 @@ typedef struct whim_sampler whim_sampler;
 WHIM_MUST_CHECK whim_err whim_sampler_create(int32_t n_vocab, whim_sampler **out);
 void whim_sampler_destroy(whim_sampler *sampler);
 
+/* How many of the best logits of a row decide the token by themselves: 1 when it is the best one, top_k when
+ * that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0 when all logits are needed: for
+ * a bias, a penalty, log-probabilities, or a draw among all. The token is the same either way. */
+int32_t whim_sample_best_needed(const whim_sample_params *params, int32_t n_vocab);
+
 /* What a row is drawn from: its logits and its own history. */
 typedef struct whim_sample_row {
-    const float *logits;   /* [n_vocab] */
+    const float *logits;   /* [n_vocab], or NULL: only the best are known */
+    whim_ranked best;      /* without logits: at least whim_sample_best_needed of them */
     const int32_t *prompt; /* [n_prompt] */
     int64_t n_prompt;
     const int32_t *output; /* [n_output] tokens generated so far */

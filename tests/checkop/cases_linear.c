@@ -119,19 +119,24 @@ static void linear_make(checkop_case *c, int32_t index)
     linear_build(c, &s);
 }
 
-static bool linear_bench(checkop_case *c, int32_t i)
+static bool linear_bench_shape(checkop_case *c, int32_t i, linear_shape *s)
 {
     if (i >= 4 * N_TYPE) {
         return false;
     }
-    linear_shape s = {.dtype = weight_types[i / 4], .fill = CHECKOP_SANE};
-    s.rows = i % 2 == 0 ? 1 : 64;
-    s.n = i / 2 % 2 == 0 ? 1536 : 4096;
-    s.k = whole_blocks(s.dtype, s.n == 1536 ? 576 : 4096);
-    checkop_say(c, "%s[%lld,%lld] x %lld", whim_dtype_get(s.dtype)->name, (long long)s.n,
-                (long long)s.k, (long long)s.rows);
-    linear_build(c, &s);
+    *s = (linear_shape){.dtype = weight_types[i / 4], .fill = CHECKOP_SANE};
+    s->rows = i % 2 == 0 ? 1 : 64;
+    s->n = i / 2 % 2 == 0 ? 1536 : 4096;
+    s->k = whole_blocks(s->dtype, s->n == 1536 ? 576 : 4096);
+    checkop_say(c, "%s[%lld,%lld] x %lld", whim_dtype_get(s->dtype)->name, (long long)s->n,
+                (long long)s->k, (long long)s->rows);
     return true;
+}
+
+static bool linear_bench(checkop_case *c, int32_t i)
+{
+    linear_shape s;
+    return linear_bench_shape(c, i, &s) && (linear_build(c, &s), true);
 }
 
 static const char *linear_arguments(int32_t i, void *args)
@@ -176,6 +181,99 @@ static const char *linear_arguments(int32_t i, void *args)
 
 const checkop_case_family checkop_linear = {N_FIXED,     20 * N_TYPE,      2 * N_TYPE,
                                             linear_make, linear_arguments, linear_bench};
+
+/* --- linear_swiglu ---------------------------------------------------------------------------- */
+
+static void swiglu_build(checkop_case *c, const linear_shape *s, whim_dtype up_type)
+{
+    int32_t gate = checkop_weight(c, "gate", s->dtype, s->n, s->k);
+    int32_t up = checkop_weight(c, "up", up_type, s->n, s->k);
+    int32_t x =
+        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
+    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->n,
+                               s->n + (s->pad > 0 ? s->pad + 1 : 0), s->offset);
+    int32_t scratch =
+        checkop_matrix(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, s->rows, s->n, s->n, 0);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_linear_swiglu);
+    whim_linear_swiglu_args *a = (void *)call->args.bytes;
+    a->gate = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
+    a->up = (whim_weight){.dtype = up_type, .n = s->n, .k = s->k};
+    a->x_stride = c->buf[x].stride_bytes / 4;
+    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->n_row = s->rows;
+    CHECKOP_BIND(c, call, linear_swiglu, gate.data, gate, 0);
+    CHECKOP_BIND(c, call, linear_swiglu, up.data, up, 0);
+    CHECKOP_BIND_ROWS(c, call, linear_swiglu, x, x);
+    CHECKOP_BIND_ROWS(c, call, linear_swiglu, y, y);
+    CHECKOP_BIND_ROWS(c, call, linear_swiglu, scratch, scratch);
+    if (s->bias) {
+        int32_t bias = checkop_matrix(c, "biases", CHECKOP_IN, CHECKOP_SANE, 2, s->n, s->n, 1);
+        CHECKOP_BIND(c, call, linear_swiglu, up_bias, bias, 0);
+        if (s->rows % 2 == 1) { /* otherwise one of the two only */
+            CHECKOP_BIND(c, call, linear_swiglu, gate_bias, bias, 0);
+            call->bind[call->n_bind - 1].offset = 4 * s->n;
+        }
+    }
+    CHECKOP_SUBJECT(c, linear_swiglu, s->rows);
+    c->flops = 4.0 * (double)(s->rows * s->n) * (double)s->k;
+    c->traffic = 2.0 * weight_bytes(s) + 4.0 * (double)(s->rows * (s->n + s->k));
+}
+
+/* Every fifth case has two types, one of which fits any k that the other does. */
+static void swiglu_make(checkop_case *c, int32_t index)
+{
+    linear_shape s = shape_make(c, index);
+    whim_dtype up_type = index % 5 == 4 ? WHIM_DTYPE_BF16 : s.dtype;
+    checkop_say(c, " up=%s", whim_dtype_get(up_type)->name);
+    swiglu_build(c, &s, up_type);
+}
+
+static bool swiglu_bench(checkop_case *c, int32_t i)
+{
+    linear_shape s;
+    return linear_bench_shape(c, i, &s) && (swiglu_build(c, &s, s.dtype), true);
+}
+
+static const char *swiglu_arguments(int32_t i, void *args)
+{
+    whim_linear_swiglu_args *a = args;
+    float *p = checkop_somewhere;
+    *a = (whim_linear_swiglu_args){.gate = {.dtype = WHIM_DTYPE_Q8_0, .n = 4, .k = 32, .data = p},
+                                   .up = {.dtype = WHIM_DTYPE_F32, .n = 4, .k = 32, .data = p},
+                                   .x = p,
+                                   .x_stride = 32,
+                                   .y = p,
+                                   .y_stride = 4,
+                                   .scratch = p,
+                                   .n_row = 2};
+    switch (i) {
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->up.n = 3, "gate and up of different n";
+    case 3:
+        return a->up.k = 31, "gate and up of different k";
+    case 4:
+        return a->gate.k = a->up.k = 31, "k is not a multiple of the block";
+    case 5:
+        return a->up.dtype = WHIM_DTYPE_I32, "an integer type as weight";
+    case 6:
+        return a->up.data = NULL, "up.data = NULL";
+    case 7:
+        return a->scratch = NULL, "scratch = NULL";
+    case 8:
+        return a->y_stride = 3, "y_stride < n";
+    case 9:
+        return a->x_stride = 31, "x_stride < k";
+    default:
+        return NULL;
+    }
+}
+
+const checkop_case_family checkop_linear_swiglu = {N_FIXED,     5 * N_TYPE,       N_TYPE,
+                                                   swiglu_make, swiglu_arguments, swiglu_bench};
 
 /* --- embed ------------------------------------------------------------------------------------ */
 

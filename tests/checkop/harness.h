@@ -47,6 +47,7 @@ typedef enum checkop_role {
     CHECKOP_OUT,
     CHECKOP_INOUT,
     CHECKOP_PAGES,  /* layout known to the backend only: no look inside, zero at start */
+    CHECKOP_SPARE,  /* scratch of the op: no look inside, anything at start */
     CHECKOP_WEIGHT, /* packed by the device; the law gets the rows as a file has them */
 } checkop_role;
 

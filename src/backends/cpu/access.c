@@ -61,6 +61,23 @@ int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM
     return 2;
 }
 
+static int32_t access_linear_swiglu(const whim_linear_swiglu_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->gate.k, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->gate.n, a->y_stride, true);
+    out[2] = floats(a->scratch, a->n_row, a->gate.n, a->gate.n, true);
+    return 3;
+}
+
+static int32_t access_linear_topk(const whim_linear_topk_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->w.k, a->x_stride, false);
+    out[1] = floats(a->scratch, a->n_row, a->w.n, a->w.n, true);
+    out[2] = floats(a->values, a->n_row, a->k_top, a->k_top, true);
+    out[3] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 4;
+}
+
 static int32_t access_rmsnorm(const whim_rmsnorm_args *a, whim_access *out)
 {
     out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
@@ -98,6 +115,14 @@ static int32_t access_gather_rows(const whim_gather_rows_args *a, whim_access *o
     return 2;
 }
 
+static int32_t access_topk(const whim_topk_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->values, a->n_row, a->k_top, a->k_top, true);
+    out[2] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 3;
+}
+
 static int32_t access_rope_table(const whim_rope_table_args *a, whim_access *out)
 {
     out[0] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, true);
@@ -121,6 +146,35 @@ static int32_t access_split_qkv_rmsnorm_rope(const whim_split_qkv_rmsnorm_rope_a
     out[3] = floats(a->k, a->n_row, kv, kv, true);
     out[4] = floats(a->v, a->n_row, kv, kv, true);
     return 5;
+}
+
+static int32_t access_qk_sumsq(const whim_qk_sumsq_args *a, whim_access *out)
+{
+    int64_t cols = (a->n_head + a->n_kv) * a->d_head;
+    out[0] = floats(a->qkv, a->n_row, cols, a->qkv_stride, false);
+    out[1] = floats(a->sums, a->n_row, 2, 2, true);
+    return 2;
+}
+
+static int32_t access_rmsnorm_sumsq(const whim_rmsnorm_sumsq_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->sums, a->n_row, 1, a->sum_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 3;
+}
+
+static int32_t access_split_qkv_tp_rmsnorm_rope(const whim_split_qkv_tp_rmsnorm_rope_args *a,
+                                                whim_access *out)
+{
+    int64_t q = a->n_head * a->d_head, kv = a->n_kv * a->d_head;
+    out[0] = floats(a->qkv, a->n_row, q + 2 * kv, a->qkv_stride, false);
+    out[1] = floats(a->sums, a->n_row, 2, 2, false);
+    out[2] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, false);
+    out[3] = floats(a->q, a->n_row, q, q, true);
+    out[4] = floats(a->k, a->n_row, kv, kv, true);
+    out[5] = floats(a->v, a->n_row, kv, kv, true);
+    return 6;
 }
 
 static int32_t access_kv_write(const whim_kv_write_args *a, whim_access *out)

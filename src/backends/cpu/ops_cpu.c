@@ -104,4 +104,7 @@ void whim_cpu_ops_init(whim_ops *ops)
     };
     ops->linear = op_linear;
     ops->attn_paged = op_attn_paged;
+    /* No kernels yet: compositions. */
+    ops->linear_swiglu = NULL;
+    ops->linear_topk = NULL;
 }

@@ -20,8 +20,11 @@
 #define POINTERS_add(a) (a)->x, (a)->y
 #define POINTERS_swiglu(a) (a)->gate, (a)->up, (a)->y
 #define POINTERS_gather_rows(a) (a)->x, (a)->rows, (a)->y
+#define POINTERS_topk(a) (a)->x, (a)->values, (a)->ids
 #define POINTERS_rope_table(a) (a)->positions, (a)->freqs, (a)->cos_sin
 #define POINTERS_rope(a) (a)->x, (a)->cos_sin
+#define POINTERS_qk_sumsq(a) (a)->qkv, (a)->sums
+#define POINTERS_rmsnorm_sumsq(a) (a)->x, (a)->sums, (a)->w, (a)->y
 #define POINTERS_kv_write(a) (a)->kv.pages, (a)->k, (a)->v, (a)->slots
 #define POINTERS_kv_read(a) (a)->kv.pages, (a)->slots, (a)->k, (a)->v
 #define POINTERS_page_zero(a) (a)->pages, (a)->ids

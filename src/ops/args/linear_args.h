@@ -46,4 +46,32 @@ typedef struct whim_linear_args {
     int64_t n_row;
 } whim_linear_args;
 
+/* y = silu(x gate^T + gate_bias) * (x up^T + up_bias): the first half of an MLP. Products as linear, the
+ * rest as swiglu. */
+typedef struct whim_linear_swiglu_args {
+    whim_weight gate, up; /* both [n, k]; the types may differ */
+    const float *x;       /* [n_row, k] */
+    int64_t x_stride;
+    const float *gate_bias; /* [n], or NULL */
+    const float *up_bias;   /* [n], or NULL */
+    float *y;               /* [n_row, n]; must not overlap x */
+    int64_t y_stride;
+    float *scratch; /* [n_row, n], dense, overlaps nothing; anything may be in it afterwards */
+    int64_t n_row;
+} whim_linear_swiglu_args;
+
+/* The k_top largest outputs of each row of x w^T + bias and where they are: linear, then topk. For the head
+ * of a model, whose outputs are many and of which few matter. */
+typedef struct whim_linear_topk_args {
+    whim_weight w;
+    const float *x; /* [n_row, k] */
+    int64_t x_stride;
+    const float *bias; /* [n], or NULL */
+    float *values;     /* [n_row, k_top], dense */
+    int32_t *ids;      /* [n_row, k_top], dense */
+    float *scratch;    /* [n_row, n], dense, overlaps nothing; anything may be in it afterwards */
+    int64_t n_row;
+    int64_t k_top; /* 1 .. WHIM_TOPK_MAX */
+} whim_linear_topk_args;
+
 #endif

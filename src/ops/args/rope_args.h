@@ -38,4 +38,46 @@ typedef struct whim_split_qkv_rmsnorm_rope_args {
     int64_t n_row, n_head, n_kv, d_head, n_freq;
 } whim_split_qkv_rmsnorm_rope_args;
 
+/* The norm over all heads of all ranks, first half: the sums of squares of this rank's q and k, beside each
+ * other so that one all-reduce carries both. A head is summed in 16 lanes (base/fmath.h), heads are added in
+ * order. n_kv may be less than the rank has: a head of k that several ranks hold counts at one of them. */
+typedef struct whim_qk_sumsq_args {
+    const float *qkv; /* [n_row, q and k and more]: heads of q, then heads of k */
+    int64_t qkv_stride;
+    float *sums; /* [n_row, 2]: of q, of k */
+    int64_t n_row, n_head, n_kv, d_head;
+} whim_qk_sumsq_args;
+
+/* rmsnorm with a given sum of squares, over more columns than are here:
+ * y = x / sqrt(sum / width + eps) * w. */
+typedef struct whim_rmsnorm_sumsq_args {
+    const float *x; /* [n_row, n_col] */
+    int64_t x_stride;
+    const float *sums; /* [n_row] */
+    int64_t sum_stride;
+    int64_t width;  /* columns that the sum is of */
+    const float *w; /* [n_col] */
+    float eps;
+    float *y; /* [n_row, n_col]; overlaps nothing */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_rmsnorm_sumsq_args;
+
+/* Second half, from this rank's product [q | k | v] and the sums over all ranks: split, normalise q and k each
+ * as one row, rotate. A bias belongs into the product, because the sums must see it. */
+typedef struct whim_split_qkv_tp_rmsnorm_rope_args {
+    const float *qkv; /* [n_row, (n_head + 2 n_kv) d_head] */
+    int64_t qkv_stride;
+    const float *sums;        /* [n_row, 2]: of q, of k */
+    int64_t q_width, k_width; /* columns of q and k on all ranks together */
+    const float *q_norm;      /* [n_head * d_head]: this rank's part */
+    const float *k_norm;      /* [n_kv * d_head]: this rank's part */
+    float eps;
+    const float *cos_sin; /* [n_row, 2 * n_freq] */
+    float *q;             /* [n_row, n_head, d_head], dense */
+    float *k;             /* [n_row, n_kv, d_head], dense */
+    float *v;             /* [n_row, n_kv, d_head], dense */
+    int64_t n_row, n_head, n_kv, d_head, n_freq;
+} whim_split_qkv_tp_rmsnorm_rope_args;
+
 #endif

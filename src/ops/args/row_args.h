@@ -61,4 +61,18 @@ typedef struct whim_gather_rows_args {
     int64_t n_src, n_row, n_col;
 } whim_gather_rows_args;
 
+enum { WHIM_TOPK_MAX = 64 };
+
+/* The k_top largest of each row, largest first and the lower column first among equals: the order of
+ * tensor/rank_key.h, in which -0 equals 0 and NaN ranks as +inf. A row of fewer columns is filled up with
+ * value -inf and id -1. */
+typedef struct whim_topk_args {
+    const float *x; /* [n_row, n_col] */
+    int64_t x_stride;
+    float *values; /* [n_row, k_top], dense: as in x */
+    int32_t *ids;  /* [n_row, k_top], dense: columns */
+    int64_t n_row, n_col;
+    int64_t k_top; /* 1 .. WHIM_TOPK_MAX */
+} whim_topk_args;
+
 #endif

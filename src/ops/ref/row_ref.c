@@ -2,6 +2,7 @@
 /* The law of the ops that work row by row. */
 #include "base/fmath.h"
 #include "ops/ref/ref.h"
+#include "tensor/rank_key.h"
 
 #include <string.h>
 
@@ -55,6 +56,32 @@ whim_err whim_ref_gather_rows(whim_stream *s, const whim_gather_rows_args *a)
             memset(y, 0, bytes);
         } else {
             memcpy(y, a->x + row * a->x_stride, bytes);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* The largest key below `last`, 0 when there is none. */
+static uint64_t next_best(const float *x, int64_t n, uint64_t last)
+{
+    uint64_t best = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key = whim_rank_key(x[i], i);
+        best = key < last && key > best ? key : best;
+    }
+    return best;
+}
+
+whim_err whim_ref_topk(whim_stream *s, const whim_topk_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        const float *x = a->x + r * a->x_stride;
+        uint64_t key = UINT64_MAX;
+        for (int64_t j = 0; j < a->k_top; j++) {
+            key = next_best(x, a->n_col, key);
+            a->values[r * a->k_top + j] = key != 0 ? x[whim_rank_id(key)] : -INFINITY;
+            a->ids[r * a->k_top + j] = key != 0 ? whim_rank_id(key) : -1;
         }
     }
     return WHIM_ERR_OK;

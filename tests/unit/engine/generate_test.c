@@ -269,6 +269,35 @@ static void prompt_rows_come_in_chunks(void **state)
     whim_generator_destroy(gen);
 }
 
+/* Wanting log-probabilities makes every step give all logits, and must change no id. */
+static void the_best_alone_give_the_same_ids(void **state)
+{
+    (void)state;
+    whim_generator *gen = generator();
+    for (int t = 0; t < 24; t++) {
+        int32_t ids[30];
+        for (int all = 0; all < 2; all++) {
+            whim_diag diag = {""};
+            whim_generated out;
+            whim_generate_request req = request(7 + t, 30);
+            params.seed = (uint64_t)t;
+            params.temperature = t % 4 == 0 ? 0.0f : 0.9f;
+            params.top_k = t % 3 == 0 ? 1 : 5 + t;
+            params.top_p = t % 2 == 0 ? 1.0f : 0.9f;
+            params.want_logprob = all == 1;
+            assert_int_equal(whim_generate(gen, &req, &out, &diag), WHIM_ERR_OK);
+            assert_int_equal(out.n_id, 30);
+            if (all == 0) {
+                memcpy(ids, out.ids, sizeof ids);
+            } else {
+                assert_memory_equal(out.ids, ids, sizeof ids);
+            }
+            assert_int_equal(whim_sample_best_needed(&params, config->n_vocab) == 0, all);
+        }
+    }
+    whim_generator_destroy(gen);
+}
+
 static void stop_ids_are_a_union(void **state)
 {
     (void)state;
@@ -291,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_full_context_is_told),
         cmocka_unit_test(an_interrupt_ends_with_what_was_made),
         cmocka_unit_test(prompt_rows_come_in_chunks),
+        cmocka_unit_test(the_best_alone_give_the_same_ids),
         cmocka_unit_test(stop_ids_are_a_union),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

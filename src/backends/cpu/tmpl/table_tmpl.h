@@ -2,6 +2,14 @@
 /* The table of a level, after all its kernels. */
 #include "backends/cpu/kernels.h"
 
+/* Kernels of plain loops, the same at every level. */
+#include "backends/cpu/tmpl/topk_tmpl.h"
+#include "backends/cpu/tmpl/tp_norm_tmpl.h"
+
+/* Fused ops that are compositions on the CPU. */
+#define linear_swiglu_kernel NULL
+#define linear_topk_kernel NULL
+
 const whim_cpu_kernels LEVEL_TABLE = {
     .level = LEVEL_STRING(WHIM_CPU_LEVEL),
     .order = PRODUCT_ORDER,

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decoder as a model. */
+#include "models/dense.h"
+
+struct whim_model {
+    whim_decoder *decoder;
+};
+
+whim_err whim_dense_configure(const whim_config *config, whim_diag *diag)
+{
+    if (config->rope.rotary_dim != config->d_head) {
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "rotary positions over %d of %d dimensions of a head: %s models rotate all",
+            config->rope.rotary_dim, config->d_head, config->arch);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_dense_bind(const whim_config *config, const whim_decoder_traits *traits,
+                         whim_arena *arena, whim_binder *binder, whim_model **out, whim_diag *diag)
+{
+    whim_model *model = whim_arena_alloc(arena, sizeof *model);
+    if (model == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the model");
+    }
+    WHIM_TRY(whim_decoder_bind(config, traits, arena, binder, &model->decoder, diag));
+    *out = model;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_dense_forward(whim_model *model, whim_stream *s, const whim_batch *batch,
+                            whim_out *out)
+{
+    return whim_decoder_forward(model->decoder, s, batch, out);
+}
