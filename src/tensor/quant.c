@@ -49,7 +49,7 @@ void whim_quant_widen(const whim_quant_group *g, float *dst)
         for (int64_t i = 0; i < n_group; i++) {                            \
             whim_quant_group g;                                            \
             whim_unpack_##name(src, i, &g);                                \
-            whim_quant_widen(&g, dst + i * WHIM_GROUP);                         \
+            whim_quant_widen(&g, dst + i * WHIM_GROUP);                    \
         }                                                                  \
     }
 WHIM_QUANT_TYPES(DEFINE_WIDEN)

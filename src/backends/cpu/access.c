@@ -53,12 +53,28 @@ int32_t whim_access_quantize(const whim_cpu_quantize_args *a, whim_access out[WH
     return 2;
 }
 
-int32_t whim_access_product(const whim_cpu_product_args *a, whim_access out[WHIM_ACCESS_MAX])
+static whim_access best_span(const whim_cpu_best *best, int64_t n, bool write)
+{
+    return span(best, n * (int64_t)sizeof *best, write);
+}
+
+int32_t whim_access_product(const whim_cpu_product_args *a, int64_t n_worker,
+                            whim_access out[WHIM_ACCESS_MAX])
 {
     out[0] = a->act != NULL ? span(a->act, 1, false)
                             : floats(a->x, a->n_row, a->w.k, a->x_stride, false);
-    out[1] = floats(a->y, a->n_row, a->w.n, a->y_stride, true);
+    out[1] = a->best != NULL ? best_span(a->best, n_worker * a->n_row * a->k_top, true)
+                             : floats(a->y, a->n_row, a->w.n, a->y_stride, true);
     return 2;
+}
+
+int32_t whim_access_merge(const whim_cpu_merge_args *a, int64_t n_worker,
+                          whim_access out[WHIM_ACCESS_MAX])
+{
+    out[0] = best_span(a->best, n_worker * a->n_row * a->k_top, false);
+    out[1] = floats(a->values, a->n_row, a->k_top, a->k_top, true);
+    out[2] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 3;
 }
 
 static int32_t access_linear_swiglu(const whim_linear_swiglu_args *a, whim_access *out)

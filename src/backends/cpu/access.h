@@ -25,7 +25,10 @@ int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCE
 
 /* The same for the two halves of a product of block types, and the int8 rows between them. */
 int32_t whim_access_quantize(const whim_cpu_quantize_args *args, whim_access out[WHIM_ACCESS_MAX]);
-int32_t whim_access_product(const whim_cpu_product_args *args, whim_access out[WHIM_ACCESS_MAX]);
+int32_t whim_access_product(const whim_cpu_product_args *args, int64_t n_worker,
+                            whim_access out[WHIM_ACCESS_MAX]);
+int32_t whim_access_merge(const whim_cpu_merge_args *args, int64_t n_worker,
+                          whim_access out[WHIM_ACCESS_MAX]);
 
 bool whim_access_overlap(const whim_access *a, const whim_access *b);
 

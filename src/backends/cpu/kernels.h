@@ -112,24 +112,43 @@ typedef struct whim_cpu_quantize_args {
     int64_t n_row, k;
 } whim_cpu_quantize_args;
 
-/* `linear` as its kernel sees it: block types read the rows' int8 form, float types x. */
+/* One of the largest outputs of a row: its rank (tensor/rank_key.h), 0 for none, and its value. */
+typedef struct whim_cpu_best {
+    uint64_t key;
+    float value;
+} whim_cpu_best;
+
+/* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form, float types
+ * x. The results go to y, or, where `best` is given, each worker's k_top largest of a row go there. */
 typedef struct whim_cpu_product_args {
     whim_weight w;
-    void *act; /* n_row rows of w.k, or NULL */
+    const void *up; /* a second weight like w: y = silu(x w^T) * (x up^T); or NULL */
+    void *act;      /* n_row rows of w.k, or NULL */
     const float *x;
     int64_t x_stride;
-    const float *bias; /* [n], or NULL */
-    float *y;          /* [n_row, n] */
+    const float *bias, *up_bias; /* [n], or NULL */
+    float *y;                    /* [n_row, n] */
     int64_t y_stride;
     int64_t n_row;
+    whim_cpu_best *best; /* [workers, n_row, k_top], or NULL */
+    int64_t k_top;
 } whim_cpu_product_args;
 
-/* One instruction level. Kernels take the op's arguments, `linear` whim_cpu_product_args. */
+/* The largest of what all workers found. */
+typedef struct whim_cpu_merge_args {
+    const whim_cpu_best *best; /* [workers, n_row, k_top] */
+    float *values;             /* [n_row, k_top] */
+    int32_t *ids;              /* [n_row, k_top] */
+    int64_t n_row, k_top;
+} whim_cpu_merge_args;
+
+/* One instruction level. Kernels take the op's arguments, `linear` and its fused sisters
+ * whim_cpu_product_args. */
 typedef struct whim_cpu_kernels {
     const char *level;
     whim_cpu_order order;
     whim_cpu_bf16_order bf16_order;
-    whim_cpu_kernel *quantize_act;
+    whim_cpu_kernel *quantize_act, *merge_best;
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

@@ -16,7 +16,8 @@
 #endif
 
 #if defined(__aarch64__)
-extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod, whim_cpu_kernels_i8mm;
+extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod,
+    whim_cpu_kernels_i8mm;
 static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod,
                                                  &whim_cpu_kernels_i8mm};
 

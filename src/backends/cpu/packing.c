@@ -11,7 +11,7 @@
 
 const whim_cpu_form *whim_cpu_form_of(whim_dtype dtype)
 {
-#define FORM(NAME, name, bits, offset, table, d, span, subs, has_min)                            \
+#define FORM(NAME, name, bits, offset, table, d, span, subs, has_min) \
     [WHIM_DTYPE_##NAME] = {bits, offset, WHIM_TABLE_##table, WHIM_DTYPE_##d, span, subs, has_min},
     static const whim_cpu_form forms[WHIM_DTYPE_COUNT] = {WHIM_CPU_FORMS(FORM)};
 #undef FORM

@@ -31,9 +31,9 @@
 #include <stdint.h>
 
 enum {
-    WHIM_CPU_TILE = 16,        /* outputs of a tile */
-    WHIM_CPU_CODES = 16 * 32,  /* codes of a tile's group */
-    WHIM_CPU_BLOCK = 64,       /* codes, and bytes, of a code block */
+    WHIM_CPU_TILE = 16,       /* outputs of a tile */
+    WHIM_CPU_CODES = 16 * 32, /* codes of a tile's group */
+    WHIM_CPU_BLOCK = 64,      /* codes, and bytes, of a code block */
 };
 
 typedef enum whim_cpu_order { WHIM_CPU_ORDER_QUAD, WHIM_CPU_ORDER_PAIR } whim_cpu_order;
@@ -76,7 +76,7 @@ typedef struct whim_cpu_form {
 
 /* Bytes of the planes per group or span, as constants for kernels. */
 #define WHIM_CPU_CODE_BYTES(bits) (WHIM_CPU_BLOCK * (bits))
-#define WHIM_CPU_SCALE_BYTES(form)                                                  \
+#define WHIM_CPU_SCALE_BYTES(form) \
     (WHIM_CPU_TILE * (((form).d == WHIM_DTYPE_F32 ? 4 : 2) + ((form).has_min ? 2 : 0)))
 #define WHIM_CPU_SUB_BYTES(form) (WHIM_CPU_TILE * (form).subs * ((form).has_min ? 2 : 1))
 
@@ -100,9 +100,8 @@ static inline whim_cpu_tile_shape whim_cpu_tile_shape_of(const whim_cpu_form *f,
 /* Place of the weight (output o, input k of its group) among the 512 codes. */
 static inline int whim_cpu_code_place(whim_cpu_order order, int o, int k)
 {
-    return order == WHIM_CPU_ORDER_QUAD
-               ? k / 4 * WHIM_CPU_BLOCK + o * 4 + k % 4
-               : o / 2 * WHIM_CPU_BLOCK + k / 8 * 16 + o % 2 * 8 + k % 8;
+    return order == WHIM_CPU_ORDER_QUAD ? k / 4 * WHIM_CPU_BLOCK + o * 4 + k % 4
+                                        : o / 2 * WHIM_CPU_BLOCK + k / 8 * 16 + o % 2 * 8 + k % 8;
 }
 
 /* The scale of one row's group, s * (sum of its int8), and the sums of its halves. */

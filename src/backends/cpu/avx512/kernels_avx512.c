@@ -11,6 +11,8 @@
 #include "backends/cpu/tmpl/quad_tmpl.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/store_tmpl.h"
+
 #include "backends/cpu/tmpl/product_tmpl.h"
 #include "backends/cpu/tmpl/row_tmpl.h"
 

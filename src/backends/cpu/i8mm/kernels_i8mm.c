@@ -13,6 +13,8 @@
 #include "backends/cpu/i8mm/pair_i8mm.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/store_tmpl.h"
+
 #include "backends/cpu/tmpl/product_tmpl.h"
 #include "backends/cpu/tmpl/row_tmpl.h"
 

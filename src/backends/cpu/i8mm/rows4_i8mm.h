@@ -12,109 +12,108 @@
 #define WHIM_BACKENDS_CPU_I8MM_ROWS4_I8MM_H
 
 /* Half a group for four rows: `mma` is smmla or, for unsigned codes, usmmla. */
-#define ROWS4_DOT(mma, a0, a1, b0, b1)                                                         \
-    #mma " v14.4s, v12.16b, v" #a0 ".16b\n\t" #mma " v15.4s, v12.16b, v" #b0 ".16b\n\t" #mma   \
+#define ROWS4_DOT(mma, a0, a1, b0, b1)                                                       \
+#mma " v14.4s, v12.16b, v" #a0 ".16b\n\t" #mma " v15.4s, v12.16b, v" #b0 ".16b\n\t" #mma \
          " v14.4s, v13.16b, v" #a1 ".16b\n\t" #mma " v15.4s, v13.16b, v" #b1 ".16b\n\t"
 
 /* acc += float(dot) * (d * s); FRACTION: the dots' bits after the point. */
-#define ROWS4_SCALE(c0, c1, FRACTION)                                                          \
-    "ldr q12, [%[d]], #16\n\t"                                                                 \
-    "scvtf v14.4s, v14.4s" FRACTION "\n\tfmul v13.4s, v12.4s, v8.4s\n\t"                       \
-    "scvtf v15.4s, v15.4s" FRACTION "\n\tfmul v12.4s, v12.4s, v9.4s\n\t"                       \
+#define ROWS4_SCALE(c0, c1, FRACTION)                                    \
+    "ldr q12, [%[d]], #16\n\t"                                           \
+    "scvtf v14.4s, v14.4s" FRACTION "\n\tfmul v13.4s, v12.4s, v8.4s\n\t" \
+    "scvtf v15.4s, v15.4s" FRACTION "\n\tfmul v12.4s, v12.4s, v9.4s\n\t" \
     "fmla v" #c0 ".4s, v14.4s, v13.4s\n\tfmla v" #c1 ".4s, v15.4s, v12.4s\n\t"
 
 /* acc += m * t */
-#define ROWS4_MIN(c0, c1)                                                                      \
-    "ldr q12, [%[m]], #16\n\t"                                                                 \
+#define ROWS4_MIN(c0, c1)      \
+    "ldr q12, [%[m]], #16\n\t" \
     "fmla v" #c0 ".4s, v12.4s, v10.4s\n\tfmla v" #c1 ".4s, v12.4s, v11.4s\n\t"
 #define ROWS4_NO_MIN(c0, c1)
 
 /* A pair of outputs from opened values. */
-#define OPEN_PAIR(c0, c1, MIN)                                                                 \
-    "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"                                                   \
-    "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 0, 1, 4, 5)                               \
-    "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 2, 3, 6, 7)                               \
-    ROWS4_SCALE(c0, c1, "") MIN(c0, c1)
-#define OPEN_GROUP(START, MIN)                                                                 \
-    OPEN_PAIR(16, 17, MIN) OPEN_PAIR(18, 19, MIN) OPEN_PAIR(20, 21, MIN)                       \
-    OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN)                       \
-    OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
+#define OPEN_PAIR(c0, c1, MIN)                                                          \
+    "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"                                            \
+    "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                          \
+        smmla, 0, 1, 4, 5) "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 2, 3, 6, 7) \
+        ROWS4_SCALE(c0, c1, "") MIN(c0, c1)
+#define OPEN_GROUP(START, MIN)                                                                  \
+    OPEN_PAIR(16, 17, MIN)                                                                      \
+    OPEN_PAIR(18, 19, MIN) OPEN_PAIR(20, 21, MIN) OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) \
+        OPEN_PAIR(26, 27, MIN) OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
  * that the first pair's dots are 16 times too large: scvtf takes that away exactly. START puts the offset's
  * part, shifted likewise, into the dots. */
-#define NIBBLE_PAIRS(c0, c1, c2, c3, START, MIN)                                               \
-    START(4)                                                                                   \
-    "ldp q12, q13, [%[w]]\n\tshl v12.16b, v12.16b, #4\n\tshl v13.16b, v13.16b, #4\n\t"         \
-    ROWS4_DOT(usmmla, 0, 1, 4, 5)                                                              \
-    "ldp q12, q13, [%[w], #32]\n\tshl v12.16b, v12.16b, #4\n\tshl v13.16b, v13.16b, #4\n\t"    \
-    ROWS4_DOT(usmmla, 2, 3, 6, 7)                                                              \
-    ROWS4_SCALE(c0, c1, ", #4") MIN(c0, c1)                                                    \
-    START(0)                                                                                   \
-    "ldp q12, q13, [%[w]], #32\n\tushr v12.16b, v12.16b, #4\n\tushr v13.16b, v13.16b, #4\n\t"  \
-    ROWS4_DOT(usmmla, 0, 1, 4, 5)                                                              \
-    "ldp q12, q13, [%[w]], #32\n\tushr v12.16b, v12.16b, #4\n\tushr v13.16b, v13.16b, #4\n\t"  \
-    ROWS4_DOT(usmmla, 2, 3, 6, 7)                                                              \
-    ROWS4_SCALE(c2, c3, "") MIN(c2, c3)
-#define NIBBLE_GROUP(START, MIN)                                                               \
-    NIBBLE_PAIRS(16, 17, 18, 19, START, MIN) NIBBLE_PAIRS(20, 21, 22, 23, START, MIN)          \
-    NIBBLE_PAIRS(24, 25, 26, 27, START, MIN) NIBBLE_PAIRS(28, 29, 30, 31, START, MIN)
+#define NIBBLE_PAIRS(c0, c1, c2, c3, START, MIN)                                                   \
+    START(4)                                                                                       \
+    "ldp q12, q13, [%[w]]\n\tshl v12.16b, v12.16b, #4\n\tshl v13.16b, v13.16b, #4\n\t" ROWS4_DOT(  \
+        usmmla, 0, 1, 4,                                                                           \
+        5) "ldp q12, q13, [%[w], #32]\n\tshl v12.16b, v12.16b, #4\n\tshl v13.16b, v13.16b, "       \
+           "#4\n\t" ROWS4_DOT(usmmla, 2, 3, 6, 7) ROWS4_SCALE(c0, c1, ", #4") MIN(c0, c1)          \
+               START(0) "ldp q12, q13, [%[w]], #32\n\tushr v12.16b, v12.16b, #4\n\tushr v13.16b, " \
+                        "v13.16b, #4\n\t" ROWS4_DOT(                                               \
+                            usmmla, 0, 1, 4,                                                       \
+                            5) "ldp q12, q13, [%[w]], #32\n\tushr v12.16b, v12.16b, #4\n\tushr "   \
+                               "v13.16b, v13.16b, #4\n\t" ROWS4_DOT(usmmla, 2, 3, 6, 7)            \
+                                   ROWS4_SCALE(c2, c3, "") MIN(c2, c3)
+#define NIBBLE_GROUP(START, MIN)                                                      \
+    NIBBLE_PAIRS(16, 17, 18, 19, START, MIN)                                          \
+    NIBBLE_PAIRS(20, 21, 22, 23, START, MIN) NIBBLE_PAIRS(24, 25, 26, 27, START, MIN) \
+        NIBBLE_PAIRS(28, 29, 30, 31, START, MIN)
 #define START_ZERO(shift) "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"
-#define START_OFFSET(shift)                                                                    \
-    "shl v14.4s, v10.4s, #" #shift "\n\tshl v15.4s, v11.4s, #" #shift "\n\t"
+#define START_OFFSET(shift) "shl v14.4s, v10.4s, #" #shift "\n\tshl v15.4s, v11.4s, #" #shift "\n\t"
 
 /* (s, t, half, half) of four rows of a group, spread over the lanes. */
-#define META_PLAIN                                                                             \
-    "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t"                             \
-    "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"                                           \
+#define META_PLAIN                                                 \
+    "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t" \
+    "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"               \
     "dup v10.2d, v12.d[1]\n\tdup v11.2d, v13.d[1]\n\t"
 /* The same with -8 times the sum of both halves in place of t. */
-#define META_OFFSET8                                                                           \
-    "zip2 v14.4s, v8.4s, v9.4s\n\tzip2 v15.4s, v10.4s, v11.4s\n\t"                             \
-    "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t"                             \
-    "ext v8.16b, v14.16b, v14.16b, #8\n\text v9.16b, v15.16b, v15.16b, #8\n\t"                 \
-    "add v10.4s, v14.4s, v8.4s\n\tadd v11.4s, v15.4s, v9.4s\n\t"                               \
-    "shl v10.4s, v10.4s, #3\n\tshl v11.4s, v11.4s, #3\n\t"                                     \
-    "neg v10.4s, v10.4s\n\tneg v11.4s, v11.4s\n\t"                                             \
+#define META_OFFSET8                                                           \
+    "zip2 v14.4s, v8.4s, v9.4s\n\tzip2 v15.4s, v10.4s, v11.4s\n\t"             \
+    "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t"             \
+    "ext v8.16b, v14.16b, v14.16b, #8\n\text v9.16b, v15.16b, v15.16b, #8\n\t" \
+    "add v10.4s, v14.4s, v8.4s\n\tadd v11.4s, v15.4s, v9.4s\n\t"               \
+    "shl v10.4s, v10.4s, #3\n\tshl v11.4s, v11.4s, #3\n\t"                     \
+    "neg v10.4s, v10.4s\n\tneg v11.4s, v11.4s\n\t"                             \
     "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"
 
 /* Sums of two pairs of outputs to and from out [4][16]. */
-#define ROWS4_LOAD(c0, c1, c2, c3, at)                                                         \
-    "ldr q12, [%[out], #" #at "]\n\tldr q13, [%[out], #64+" #at "]\n\t"                        \
-    "ldr q14, [%[out], #128+" #at "]\n\tldr q15, [%[out], #192+" #at "]\n\t"                   \
-    "zip1 v" #c0 ".4s, v12.4s, v13.4s\n\tzip2 v" #c2 ".4s, v12.4s, v13.4s\n\t"                 \
+#define ROWS4_LOAD(c0, c1, c2, c3, at)                                         \
+    "ldr q12, [%[out], #" #at "]\n\tldr q13, [%[out], #64+" #at "]\n\t"        \
+    "ldr q14, [%[out], #128+" #at "]\n\tldr q15, [%[out], #192+" #at "]\n\t"   \
+    "zip1 v" #c0 ".4s, v12.4s, v13.4s\n\tzip2 v" #c2 ".4s, v12.4s, v13.4s\n\t" \
     "zip1 v" #c1 ".4s, v14.4s, v15.4s\n\tzip2 v" #c3 ".4s, v14.4s, v15.4s\n\t"
-#define ROWS4_STORE(c0, c1, c2, c3, at)                                                        \
-    "uzp1 v12.4s, v" #c0 ".4s, v" #c2 ".4s\n\tuzp2 v13.4s, v" #c0 ".4s, v" #c2 ".4s\n\t"       \
-    "uzp1 v14.4s, v" #c1 ".4s, v" #c3 ".4s\n\tuzp2 v15.4s, v" #c1 ".4s, v" #c3 ".4s\n\t"       \
-    "str q12, [%[out], #" #at "]\n\tstr q13, [%[out], #64+" #at "]\n\t"                        \
+#define ROWS4_STORE(c0, c1, c2, c3, at)                                                  \
+    "uzp1 v12.4s, v" #c0 ".4s, v" #c2 ".4s\n\tuzp2 v13.4s, v" #c0 ".4s, v" #c2 ".4s\n\t" \
+    "uzp1 v14.4s, v" #c1 ".4s, v" #c3 ".4s\n\tuzp2 v15.4s, v" #c1 ".4s, v" #c3 ".4s\n\t" \
+    "str q12, [%[out], #" #at "]\n\tstr q13, [%[out], #64+" #at "]\n\t"                  \
     "str q14, [%[out], #128+" #at "]\n\tstr q15, [%[out], #192+" #at "]\n\t"
-#define ROWS4_ALL(X)                                                                           \
+#define ROWS4_ALL(X) \
     X(16, 17, 18, 19, 0) X(20, 21, 22, 23, 16) X(24, 25, 26, 27, 32) X(28, 29, 30, 31, 48)
 
-#define DEFINE_ROWS4(name, weights, META, GROUP, START, MIN)                                   \
-    static void name(const open_tile *tile, int64_t n_group, const int8_t *q,                  \
-                     const whim_cpu_act_meta *meta, int64_t k, float *out)                     \
-    {                                                                                          \
-        const void *w = tile->weights;                                                         \
-        const int8_t *q1 = q + 2 * k;                                                          \
-        const float *d = tile->d, *m = tile->m;                                                \
-        const whim_cpu_act_meta *meta1 = meta + 2 * (k / WHIM_GROUP);                          \
-        int64_t n = n_group;                                                                   \
-        asm volatile(ROWS4_ALL(ROWS4_LOAD)                                                     \
-                     "1:\n\t"                                                                  \
-                     "ldp q8, q9, [%[m0]], #32\n\tldp q10, q11, [%[m1]], #32\n\t"              \
-                     "ldp q0, q1, [%[q0]], #32\n\tldp q4, q5, [%[q1]], #32\n\t"                \
-                     "ldp q2, q3, [%[q0]], #32\n\tldp q6, q7, [%[q1]], #32\n\t"                \
-                     META GROUP(START, MIN)                                                    \
-                     "subs %[n], %[n], #1\n\tb.ne 1b\n\t" ROWS4_ALL(ROWS4_STORE)               \
-                     : [w] "+r"(w), [d] "+r"(d), [m] "+r"(m), [n] "+r"(n), [q0] "+r"(q),       \
-                       [q1] "+r"(q1), [m0] "+r"(meta), [m1] "+r"(meta1)                        \
-                     : [out] "r"(out)                                                          \
-                     : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",   \
-                       "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",    \
-                       "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28",   \
-                       "v29", "v30", "v31");                                                   \
+#define DEFINE_ROWS4(name, weights, META, GROUP, START, MIN)                                       \
+    static void name(const open_tile *tile, int64_t n_group, const int8_t *q,                      \
+                     const whim_cpu_act_meta *meta, int64_t k, float *out)                         \
+    {                                                                                              \
+        const void *w = tile->weights;                                                             \
+        const int8_t *q1 = q + 2 * k;                                                              \
+        const float *d = tile->d, *m = tile->m;                                                    \
+        const whim_cpu_act_meta *meta1 = meta + 2 * (k / WHIM_GROUP);                              \
+        int64_t n = n_group;                                                                       \
+        asm volatile(                                                                              \
+            ROWS4_ALL(                                                                             \
+                ROWS4_LOAD) "1:\n\t"                                                               \
+                            "ldp q8, q9, [%[m0]], #32\n\tldp q10, q11, [%[m1]], #32\n\t"           \
+                            "ldp q0, q1, [%[q0]], #32\n\tldp q4, q5, [%[q1]], #32\n\t"             \
+                            "ldp q2, q3, [%[q0]], #32\n\tldp q6, q7, [%[q1]], #32\n\t" META GROUP( \
+                                START,                                                             \
+                                MIN) "subs %[n], %[n], #1\n\tb.ne 1b\n\t" ROWS4_ALL(ROWS4_STORE)   \
+            : [w] "+r"(w), [d] "+r"(d), [m] "+r"(m), [n] "+r"(n), [q0] "+r"(q), [q1] "+r"(q1),     \
+              [m0] "+r"(meta), [m1] "+r"(meta1)                                                    \
+            : [out] "r"(out)                                                                       \
+            : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",   \
+              "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
+              "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                      \
     }
 DEFINE_ROWS4(rows4_plain, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_NO_MIN)
 DEFINE_ROWS4(rows4_min, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_MIN)

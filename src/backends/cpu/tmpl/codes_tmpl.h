@@ -113,7 +113,9 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
         }
     }
     return (open_tile){.codes = codes,
-                       .values = form.bits == 8 ? (const int8_t *)codes : with_values ? values : NULL,
+                       .values = form.bits == 8 ? (const int8_t *)codes
+                                 : with_values  ? values
+                                                : NULL,
                        .d = d,
                        .m = m,
                        .subs = tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `linear` and `embed`, shared by all levels: included once per level after codes_tmpl.h, float_tmpl.h and the
+/* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after store_tmpl.h and the
  * header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
  *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
  *   product_one   one row, straight from the packed codes
@@ -16,7 +16,7 @@ enum {
     ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
     OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
 };
-_Static_assert(CHUNK_GROUPS * OPEN_GROUP_BYTES + OUT_BYTES <= WHIM_CPU_SCRATCH, "scratch");
+_Static_assert(CHUNK_GROUPS *OPEN_GROUP_BYTES + 2 * OUT_BYTES <= WHIM_CPU_SCRATCH, "scratch");
 _Static_assert(PRODUCT_TAIL == ACT_ROWS, "the last rows are a block of activations");
 
 /* One tile times at most CHUNK_ROWS rows. */
@@ -71,14 +71,14 @@ ALWAYS_INLINE void float_many(whim_dtype type, const product_job *job)
 
 typedef void product_tile(const product_job *job);
 
-#define DEFINE_PRODUCT(NAME, name, bits, offset, table, d, span, subs, has_min)                \
-    static void many_##name(const product_job *job)                                            \
-    {                                                                                          \
-        product_many(form_##name, job);                                                        \
-    }                                                                                          \
-    static void one_##name(const product_job *job)                                             \
-    {                                                                                          \
-        product_one(form_##name, job->tile, job->k, job->act.q, job->act.meta, job->out);      \
+#define DEFINE_PRODUCT(NAME, name, bits, offset, table, d, span, subs, has_min)           \
+    static void many_##name(const product_job *job)                                       \
+    {                                                                                     \
+        product_many(form_##name, job);                                                   \
+    }                                                                                     \
+    static void one_##name(const product_job *job)                                        \
+    {                                                                                     \
+        product_one(form_##name, job->tile, job->k, job->act.q, job->act.meta, job->out); \
     }
 WHIM_CPU_FORMS(DEFINE_PRODUCT)
 #undef DEFINE_PRODUCT
@@ -107,16 +107,28 @@ static product_tile *product_of(whim_dtype dtype, bool one)
     return tiles[dtype][one];
 }
 
-static void product_store(const whim_cpu_product_args *a, int64_t row0, int64_t rows, int64_t n0,
-                          const float *out)
+/* One tile of a product, or of gate and up, from rows to where the results go. */
+static void product_item(const whim_cpu_product_args *a, product_tile *tile_fn, int64_t tile_at,
+                         const tile_place *at, product_job *job, whim_cpu_best *best)
 {
-    int64_t n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE;
-    for (int64_t r = 0; r < rows; r++) {
-        float *y = a->y + (row0 + r) * a->y_stride + n0;
-        for (int64_t j = 0; j < n; j++) {
-            float sum = out[r * WHIM_CPU_TILE + j];
-            y[j] = a->bias != NULL ? sum + a->bias[n0 + j] : sum;
-        }
+    job->tile = (const char *)a->w.data + tile_at;
+    tile_fn(job);
+    tile_add_bias(at, a->bias, job->out);
+    if (a->up != NULL) {
+        product_job up = *job;
+        up.tile = (const char *)a->up + tile_at;
+        up.out = job->out + CHUNK_ROWS * WHIM_CPU_TILE;
+        tile_fn(&up);
+        tile_add_bias(at, a->up_bias, up.out);
+        tile_swiglu(at->rows, job->out, up.out);
+    }
+    if (best == NULL) {
+        tile_store(at, job->out, a->y, a->y_stride);
+        return;
+    }
+    for (int64_t r = 0; r < at->rows; r++) {
+        topk_offer(best + (at->row0 + r) * a->k_top, a->k_top, job->out + r * WHIM_CPU_TILE, at->n,
+                   at->n0);
     }
 }
 
@@ -131,23 +143,30 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
     if (a->act != NULL) {
         act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, k);
     }
+    whim_cpu_best *best = NULL;
+    if (a->best != NULL) {
+        best = a->best + worker->index * a->n_row * a->k_top;
+        memset(best, 0, (size_t)(a->n_row * a->k_top) * sizeof *best);
+    }
     product_job job = {.k = k,
                        .x_stride = a->x_stride,
                        .out = worker->scratch,
-                       .scratch = (char *)worker->scratch + OUT_BYTES};
+                       .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
     whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_tile);
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
-            int64_t row0 = item / n_tile * CHUNK_ROWS, t = item % n_tile;
-            job.rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS;
-            job.tile = (const char *)a->w.data + t * tile_bytes;
+            int64_t row0 = item / n_tile * CHUNK_ROWS, t = item % n_tile, n0 = t * WHIM_CPU_TILE;
+            tile_place at = {.row0 = row0,
+                             .rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS,
+                             .n0 = n0,
+                             .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
+            job.rows = at.rows;
             job.x = a->x + row0 * a->x_stride;
             if (a->act != NULL) {
                 job.act.q = act.q + row0 * k;
                 job.act.meta = act.meta + row0 * (k / WHIM_GROUP);
             }
-            tile_fn(&job);
-            product_store(a, row0, job.rows, t * WHIM_CPU_TILE, job.out);
+            product_item(a, tile_fn, t * tile_bytes, &at, &job, best);
         }
     }
 }
@@ -174,7 +193,8 @@ static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_
     for (int i = 0; i < WHIM_GROUP; i += 8) {
         memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
     }
-    meta[row] = (whim_cpu_act_meta){block->s, block->s * (float)(block->sum[0] + block->sum[1]),
+    meta[row] = (whim_cpu_act_meta){block->s,
+                                    block->s * (float)(block->sum[0] + block->sum[1]),
                                     {block->sum[0], block->sum[1]}};
 }
 

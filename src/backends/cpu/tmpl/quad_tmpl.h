@@ -114,8 +114,8 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
             }
             quad_subs(form, tile->subs + g * WHIM_CPU_SUB_BYTES(form), v * VF, &w);
             for (int r = 0; r < rows; r++) {
-                acc[r] = quad_step(acc[r], form, low[r], high[r], &w,
-                                   meta + r * (k / WHIM_GROUP) + g);
+                acc[r] =
+                    quad_step(acc[r], form, low[r], high[r], &w, meta + r * (k / WHIM_GROUP) + g);
             }
         }
         for (int r = 0; r < rows; r++) {

@@ -6,15 +6,16 @@
 #include "backends/cpu/tmpl/topk_tmpl.h"
 #include "backends/cpu/tmpl/tp_norm_tmpl.h"
 
-/* Fused ops that are compositions on the CPU. */
-#define linear_swiglu_kernel NULL
-#define linear_topk_kernel NULL
+/* One kernel for all products. */
+#define linear_swiglu_kernel linear_kernel
+#define linear_topk_kernel linear_kernel
 
 const whim_cpu_kernels LEVEL_TABLE = {
     .level = LEVEL_STRING(WHIM_CPU_LEVEL),
     .order = PRODUCT_ORDER,
     .bf16_order = WHIM_CPU_BF16_LANES,
     .quantize_act = quantize_act_kernel,
+    .merge_best = merge_best_kernel,
 #define WHIM_OP(name) .name = name##_kernel,
 #include "ops/ops.def"
 #undef WHIM_OP

@@ -1,64 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The largest of a row. A row is read once, block by block; a block is looked into only when one of its
- * values beats the last of the best so far, which in a long row is rare. Workers split rows. */
+/* The largest of rows: of a matrix, and of what the workers found in their tiles of a product. Workers split
+ * rows. Included once per level after store_tmpl.h. */
 #include "backends/cpu/kernels.h"
-#include "tensor/rank_key.h"
 
-enum { TOPK_BLOCK = 64 };
-
-/* Whether a value is not at most `least`; true for every NaN on either side. */
-static inline bool topk_block_beats(const float *x, int64_t n, float least)
-{
-    int32_t beats = 0;
-    for (int64_t i = 0; i < n; i++) {
-        beats |= !(x[i] <= least);
-    }
-    return beats != 0;
-}
-
-/* best[0 .. k) is in order; put `key`, which is larger than its last, where it belongs. */
-static inline void topk_insert(uint64_t *best, int64_t k, uint64_t key)
-{
-    int64_t at = k - 1;
-    for (; at > 0 && best[at - 1] < key; at--) {
-        best[at] = best[at - 1];
-    }
-    best[at] = key;
-}
-
-/* A key of 0 stands for no column. */
-static void topk_row(const float *x, int64_t n, uint64_t *best, int64_t k)
-{
-    memset(best, 0, (size_t)k * sizeof *best);
-    float least = NAN; /* the last of the best; a later column must exceed it */
-    for (int64_t at = 0; at < n; at += TOPK_BLOCK) {
-        int64_t len = n - at >= TOPK_BLOCK ? TOPK_BLOCK : n - at;
-        if (len == TOPK_BLOCK && !topk_block_beats(x + at, TOPK_BLOCK, least)) {
-            continue;
-        }
-        for (int64_t i = at; i < at + len; i++) {
-            uint64_t key = whim_rank_key(x[i], i);
-            if (key > best[k - 1]) {
-                topk_insert(best, k, key);
-            }
-        }
-        least = best[k - 1] != 0 ? x[whim_rank_id(best[k - 1])] : NAN;
-    }
-}
+enum {
+    TOPK_BLOCK = 64
+}; /* values looked at together; in a long row few blocks have one of the best */
 
 static void topk_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_topk_args *a = args;
-    uint64_t best[WHIM_TOPK_MAX];
-    int64_t begin, end;
+    int64_t begin, end, k = a->k_top;
     whim_cpu_share(worker, a->n_row, &begin, &end);
     for (int64_t r = begin; r < end; r++) {
+        whim_cpu_best best[WHIM_TOPK_MAX] = {0};
         const float *x = a->x + r * a->x_stride;
-        topk_row(x, a->n_col, best, a->k_top);
-        for (int64_t j = 0; j < a->k_top; j++) {
-            int32_t id = best[j] != 0 ? whim_rank_id(best[j]) : -1;
-            a->values[r * a->k_top + j] = id >= 0 ? x[id] : -INFINITY;
-            a->ids[r * a->k_top + j] = id;
+        for (int64_t at = 0; at < a->n_col; at += TOPK_BLOCK) {
+            int64_t n = a->n_col - at < TOPK_BLOCK ? a->n_col - at : TOPK_BLOCK;
+            topk_offer(best, k, x + at, n, at);
         }
+        topk_write(best, k, a->values + r * k, a->ids + r * k);
+    }
+}
+
+/* linear_topk's second half. Keys are all different, so who found what does not matter. */
+static void merge_best_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_cpu_merge_args *a = args;
+    int64_t begin, end, k = a->k_top;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        whim_cpu_best best[WHIM_TOPK_MAX] = {0};
+        for (int64_t w = 0; w < worker->count; w++) {
+            const whim_cpu_best *found = a->best + (w * a->n_row + r) * k;
+            for (int64_t j = 0; j < k && found[j].key > best[k - 1].key; j++) {
+                topk_insert(best, k, found[j]);
+            }
+        }
+        topk_write(best, k, a->values + r * k, a->ids + r * k);
     }
 }
