@@ -101,15 +101,13 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return _mm512_sub_epi8(a, _mm512_set1_epi8((char)b));
 }
-/* (x >> shift) & mask, byte by byte; the mask takes away what comes from the next byte. */
-static inline vb vb_field(vb x, int shift, uint8_t mask)
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+static inline vb vb_place(vb x, int from, int bits, int to)
 {
-    return _mm512_and_si512(_mm512_srli_epi16(x, (unsigned)shift), _mm512_set1_epi8((char)mask));
-}
-/* x << shift for bytes that stay bytes. */
-static inline vb vb_shl(vb x, int shift)
-{
-    return _mm512_slli_epi16(x, (unsigned)shift);
+    vb moved = from > to   ? _mm512_srli_epi16(x, (unsigned)(from - to))
+               : from < to ? _mm512_slli_epi16(x, (unsigned)(to - from))
+                           : x;
+    return _mm512_and_si512(moved, _mm512_set1_epi8((char)(((1 << bits) - 1) << to)));
 }
 static inline vb vb_lookup(const int8_t *table, vb index)
 {

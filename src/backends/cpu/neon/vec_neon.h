@@ -6,6 +6,7 @@
 #include "tensor/fp8.h"
 
 #include <arm_neon.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -104,15 +105,12 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return vsubq_u8(a, vdupq_n_u8(b));
 }
-/* The field of `bits` bits at `shift` of every byte; both are constants where this is inlined. */
-static inline vb vb_field(vb x, int shift, int bits)
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+static inline vb vb_place(vb x, int from, int bits, int to)
 {
-    vb low = shift > 0 ? vshlq_u8(x, vdupq_n_s8((int8_t)-shift)) : x;
-    return shift + bits < 8 ? vandq_u8(low, vdupq_n_u8((uint8_t)((1 << bits) - 1))) : low;
-}
-static inline vb vb_shl(vb x, int shift)
-{
-    return vshlq_u8(x, vdupq_n_s8((int8_t)shift));
+    vb moved = from != to ? vshlq_u8(x, vdupq_n_s8((int8_t)(to - from))) : x;
+    bool alone = (from + bits == 8 && to == 0) || (from == 0 && to + bits == 8);
+    return alone ? moved : vandq_u8(moved, vdupq_n_u8((uint8_t)(((1 << bits) - 1) << to)));
 }
 static inline vb vb_lookup(const int8_t *table, vb index)
 {

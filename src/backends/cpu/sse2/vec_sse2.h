@@ -125,15 +125,13 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return _mm_sub_epi8(a, _mm_set1_epi8((char)b));
 }
-/* (x >> shift) & mask, byte by byte; the mask takes away what comes from the next byte. */
-static inline vb vb_field(vb x, int shift, uint8_t mask)
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+static inline vb vb_place(vb x, int from, int bits, int to)
 {
-    return _mm_and_si128(_mm_srli_epi16(x, shift), _mm_set1_epi8((char)mask));
-}
-/* x << shift for bytes that stay bytes. */
-static inline vb vb_shl(vb x, int shift)
-{
-    return _mm_slli_epi16(x, shift);
+    vb moved = from > to   ? _mm_srli_epi16(x, from - to)
+               : from < to ? _mm_slli_epi16(x, to - from)
+                           : x;
+    return _mm_and_si128(moved, _mm_set1_epi8((char)(((1 << bits) - 1) << to)));
 }
 static inline vb vb_lookup(const int8_t *table, vb index)
 {

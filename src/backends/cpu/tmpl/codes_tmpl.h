@@ -21,21 +21,21 @@ ALWAYS_INLINE vb codes_at(const whim_cpu_form form, const uint8_t *codes, int b,
     if (form.bits == 8) {
         return vb_load(codes + b * WHIM_CPU_BLOCK + at);
     }
-    vb out = vb_load(codes + at); /* overwritten unless this plane is the only one */
+    vb out = vb_load(codes + at); /* overwritten by the first plane */
     int done = 0;
     if (form.bits & 4) {
-        out = vb_field(vb_load(codes + b / 2 * WHIM_CPU_BLOCK + at), b % 2 * 4, 4);
+        out = vb_place(vb_load(codes + b / 2 * WHIM_CPU_BLOCK + at), b % 2 * 4, 4, 0);
         codes += 4 * WHIM_CPU_BLOCK;
         done = 4;
     }
     if (form.bits & 2) {
-        vb two = vb_field(vb_load(codes + b / 4 * WHIM_CPU_BLOCK + at), b % 4 * 2, 2);
-        out = done > 0 ? vb_or(out, vb_shl(two, done)) : two;
+        vb two = vb_place(vb_load(codes + b / 4 * WHIM_CPU_BLOCK + at), b % 4 * 2, 2, done);
+        out = done > 0 ? vb_or(out, two) : two;
         codes += 2 * WHIM_CPU_BLOCK;
         done += 2;
     }
     if (form.bits & 1) {
-        out = vb_or(out, vb_shl(vb_field(vb_load(codes + at), b, 1), done));
+        out = vb_or(out, vb_place(vb_load(codes + at), b, 1, done));
     }
     return out;
 }
