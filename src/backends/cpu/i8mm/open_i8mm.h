@@ -7,6 +7,7 @@
 #include "backends/cpu/neon/vec_neon.h"
 
 #define OPEN_SCALES 32
+#define OPEN_SUBS 1
 
 static inline __attribute__((always_inline)) void open_scales_store(float *dst, int v, vf scales)
 {

@@ -9,6 +9,8 @@
 
 #define PRODUCT_ORDER WHIM_CPU_ORDER_PAIR
 #define PRODUCT_TAIL 2
+typedef void rows4_kernel(const open_tile *tile, int64_t n_group, const int8_t *q,
+                          const whim_cpu_act_meta *meta, int64_t k, float *out);
 enum { PAIRS = WHIM_CPU_TILE / 2, NIBBLES_MAX_ROWS = 8 };
 
 /* Integer sub-scales of four lanes. */
@@ -64,6 +66,19 @@ ALWAYS_INLINE void pair_start(const whim_cpu_form form, int offset, const int32x
     }
 }
 
+/* Bytes 4v .. 4v+3 as lanes. */
+ALWAYS_INLINE int32x4_t widen_i8(int8x16_t x, int v)
+{
+    int16x8_t half = v < 2 ? vmovl_s8(vget_low_s8(x)) : vmovl_high_s8(x);
+    return v % 2 == 0 ? vmovl_s16(vget_low_s16(half)) : vmovl_high_s16(half);
+}
+ALWAYS_INLINE int32x4_t widen_u8(int8x16_t x, int v)
+{
+    uint8x16_t u = vreinterpretq_u8_s8(x);
+    uint16x8_t half = v < 2 ? vmovl_u8(vget_low_u8(u)) : vmovl_high_u8(u);
+    return vreinterpretq_s32_u32(v % 2 == 0 ? vmovl_u16(vget_low_u16(half)) : vmovl_high_u16(half));
+}
+
 /* Dots of one row with a pair of outputs. The row stands twice in its block, so that a vector of 8 k for two
  * outputs meets the same 8 k twice; lanes are partial sums (output 0 twice, output 1 twice). */
 ALWAYS_INLINE int32x4_t pair_dot_one(const whim_cpu_form form, const int8x16_t *a,
@@ -103,18 +118,20 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
         const whim_cpu_act_meta *row = meta + g * 2;
         int32x4_t half[2] = {vdupq_n_s32(row->half[0]), vdupq_n_s32(row->half[1])}, start[2];
         pair_start(form, form.offset, half, start);
-        int8x16_t a[4];
+        int8x16_t a[4], sc[2], mn[2];
         for (int i = 0; i < 4; i++) {
             a[i] = vld1q_s8(q + g * 64 + i * 16);
+        }
+        for (int h = 0; h < form.subs; h++) {
+            sc[h] = vld1q_s8((const int8_t *)subs + h * WHIM_CPU_TILE);
+            mn[h] = form.has_min ? vld1q_s8((const int8_t *)subs + (form.subs + h) * WHIM_CPU_TILE)
+                                 : sc[h];
         }
         for (int v = 0; v < TILE_VECS; v++) {
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
-                ps.sc[h] = vi_load_i8((const int8_t *)subs + h * WHIM_CPU_TILE + v * VF);
-                if (form.has_min) {
-                    const char *mn = subs + (form.subs + h) * WHIM_CPU_TILE + v * VF;
-                    ps.mn[h] = vi_load_u8((const uint8_t *)mn);
-                }
+                ps.sc[h] = widen_i8(sc[h], v);
+                ps.mn[h] = form.has_min ? widen_u8(mn[h], v) : ps.sc[h];
             }
             int32x4_t low = vdupq_n_s32(0), high;
             if (form.subs == 2) {
@@ -211,12 +228,13 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
                                 int64_t k, float *out)
 {
-    if (form_has_nibbles(form) && rows == 4 && tile->values == NULL) {
-        (form.has_min ? nibbles4_min : nibbles4_offset8)(tile, n_group, q, meta, k, out);
-        return;
-    }
-    if (form.subs == 0 && rows == 4) {
-        (form.has_min ? rows4_min : rows4_plain)(tile, n_group, q, meta, k, out);
+    if (rows == 4 && (form.subs < 2 || !form.has_min)) {
+        rows4_kernel *rows4 = form.subs == 2   ? rows4_halves
+                              : form.subs == 1 ? (form.has_min ? rows4_sub_min : rows4_sub)
+                              : tile->values == NULL
+                                  ? (form.has_min ? nibbles4_min : nibbles4_offset8)
+                                  : (form.has_min ? rows4_min : rows4_plain);
+        rows4(tile, n_group, q, meta, k, out);
         return;
     }
     for (int b = 0; b < rows / 2; b++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four rows times one tile without sub-scales: the loops that prompts and batches spend their time in. In
+/* Four rows times one tile: the loops that prompts and batches spend their time in. In
  * assembly, because they take all 32 registers and the compiler, given the same loop in C, moves sums to the
  * stack and back (84 instead of 112 GMAC/s a core with Q4_0 at k = 576, 61 instead of 97 with Q4_1).
  *
@@ -23,6 +23,23 @@
     "scvtf v15.4s, v15.4s" FRACTION "\n\tfmul v12.4s, v12.4s, v9.4s\n\t" \
     "fmla v" #c0 ".4s, v14.4s, v13.4s\n\tfmla v" #c1 ".4s, v15.4s, v12.4s\n\t"
 
+/* The same with one integer sub-scale: float(dot) * sc is exact, and added to 0 so that it is never -0. */
+#define ROWS4_SCALE_SUB(c0, c1)                                                  \
+    "ldr q12, [%[sc]], #16\n\t"                                                  \
+    "scvtf v14.4s, v14.4s\n\tmovi v13.2d, #0\n\tfmla v13.4s, v14.4s, v12.4s\n\t" \
+    "scvtf v15.4s, v15.4s\n\tmovi v14.2d, #0\n\tfmla v14.4s, v15.4s, v12.4s\n\t" \
+    "ldr q12, [%[d]], #16\n\t"                                                   \
+    "fmul v15.4s, v12.4s, v8.4s\n\tfmla v" #c0 ".4s, v13.4s, v15.4s\n\t"         \
+    "fmul v15.4s, v12.4s, v9.4s\n\tfmla v" #c1 ".4s, v14.4s, v15.4s\n\t"
+
+/* acc += m * (s * (mn * sum)); v10, v11: float(sum) */
+#define ROWS4_MIN_SUB(c0, c1)                                         \
+    "ldr q12, [%[mn]], #16\n\tmovi v13.2d, #0\n\tmovi v14.2d, #0\n\t" \
+    "fmla v13.4s, v12.4s, v10.4s\n\tfmla v14.4s, v12.4s, v11.4s\n\t"  \
+    "ldr q12, [%[m]], #16\n\t"                                        \
+    "fmul v13.4s, v13.4s, v8.4s\n\tfmul v14.4s, v14.4s, v9.4s\n\t"    \
+    "fmla v" #c0 ".4s, v12.4s, v13.4s\n\tfmla v" #c1 ".4s, v12.4s, v14.4s\n\t"
+
 /* acc += m * t */
 #define ROWS4_MIN(c0, c1)      \
     "ldr q12, [%[m]], #16\n\t" \
@@ -37,8 +54,42 @@
         ROWS4_SCALE(c0, c1, "") MIN(c0, c1)
 #define OPEN_GROUP(START, MIN)                                                                  \
     OPEN_PAIR(16, 17, MIN)                                                                      \
-    OPEN_PAIR(18, 19, MIN) OPEN_PAIR(20, 21, MIN) OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) \
-        OPEN_PAIR(26, 27, MIN) OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
+    OPEN_PAIR(18, 19, MIN)                                                                      \
+    OPEN_PAIR(20, 21, MIN) OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN) \
+        OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
+
+/* The same with one sub-scale for the group. */
+#define SUB_PAIR(c0, c1, MIN)                                                           \
+    "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"                                            \
+    "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                          \
+        smmla, 0, 1, 4, 5) "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 2, 3, 6, 7) \
+        ROWS4_SCALE_SUB(c0, c1) MIN(c0, c1)
+#define SUB_GROUP(START, MIN)                                                               \
+    SUB_PAIR(16, 17, MIN)                                                                   \
+    SUB_PAIR(18, 19, MIN) SUB_PAIR(20, 21, MIN) SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) \
+        SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
+
+/* The same with one for each half: v10, v11 take the first half's share. The second half's sub-scales lie
+ * OPEN_SCALES floats after the first's. */
+#define HALVES_PAIR(c0, c1, MIN)                                                                \
+    "movi v14.2d, #0\n\tmovi v15.2d, #0\n\tmovi v10.2d, #0\n\tmovi v11.2d, #0\n\t"              \
+    "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                                  \
+        smmla, 0, 1, 4,                                                                         \
+        5) "ldr q12, [%[sc]], #16\n\tscvtf v14.4s, v14.4s\n\tscvtf v15.4s, v15.4s\n\t"          \
+           "fmla v10.4s, v14.4s, v12.4s\n\tfmla v11.4s, v15.4s, v12.4s\n\t"                     \
+           "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"                                             \
+           "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                           \
+               smmla, 2, 3, 6,                                                                  \
+               7) "ldr q12, [%[sc], #112]\n\tscvtf v14.4s, v14.4s\n\tscvtf v15.4s, v15.4s\n\t"  \
+                  "fmla v10.4s, v14.4s, v12.4s\n\tfmla v11.4s, v15.4s, v12.4s\n\t"              \
+                  "ldr q12, [%[d]], #16\n\tfmul v13.4s, v12.4s, v8.4s\n\tfmul v12.4s, v12.4s, " \
+                  "v9.4s\n\t"                                                                   \
+                  "fmla v" #c0 ".4s, v10.4s, v13.4s\n\tfmla v" #c1 ".4s, v11.4s, v12.4s\n\t"
+#define HALVES_GROUP(START, MIN)                                                   \
+    HALVES_PAIR(16, 17, MIN)                                                       \
+    HALVES_PAIR(18, 19, MIN) HALVES_PAIR(20, 21, MIN) HALVES_PAIR(22, 23, MIN)     \
+        HALVES_PAIR(24, 25, MIN) HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN) \
+            HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
  * that the first pair's dots are 16 times too large: scvtf takes that away exactly. START puts the offset's
@@ -55,10 +106,10 @@
                             5) "ldp q12, q13, [%[w]], #32\n\tushr v12.16b, v12.16b, #4\n\tushr "   \
                                "v13.16b, v13.16b, #4\n\t" ROWS4_DOT(usmmla, 2, 3, 6, 7)            \
                                    ROWS4_SCALE(c2, c3, "") MIN(c2, c3)
-#define NIBBLE_GROUP(START, MIN)                                                      \
-    NIBBLE_PAIRS(16, 17, 18, 19, START, MIN)                                          \
-    NIBBLE_PAIRS(20, 21, 22, 23, START, MIN) NIBBLE_PAIRS(24, 25, 26, 27, START, MIN) \
-        NIBBLE_PAIRS(28, 29, 30, 31, START, MIN)
+#define NIBBLE_GROUP(START, MIN)             \
+    NIBBLE_PAIRS(16, 17, 18, 19, START, MIN) \
+    NIBBLE_PAIRS(20, 21, 22, 23, START, MIN) \
+    NIBBLE_PAIRS(24, 25, 26, 27, START, MIN) NIBBLE_PAIRS(28, 29, 30, 31, START, MIN)
 #define START_ZERO(shift) "movi v14.2d, #0\n\tmovi v15.2d, #0\n\t"
 #define START_OFFSET(shift) "shl v14.4s, v10.4s, #" #shift "\n\tshl v15.4s, v11.4s, #" #shift "\n\t"
 
@@ -75,6 +126,15 @@
     "add v10.4s, v14.4s, v8.4s\n\tadd v11.4s, v15.4s, v9.4s\n\t"               \
     "shl v10.4s, v10.4s, #3\n\tshl v11.4s, v11.4s, #3\n\t"                     \
     "neg v10.4s, v10.4s\n\tneg v11.4s, v11.4s\n\t"                             \
+    "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"
+
+/* The same with the sum itself, as a float. */
+#define META_SUM                                                               \
+    "zip2 v14.4s, v8.4s, v9.4s\n\tzip2 v15.4s, v10.4s, v11.4s\n\t"             \
+    "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t"             \
+    "ext v8.16b, v14.16b, v14.16b, #8\n\text v9.16b, v15.16b, v15.16b, #8\n\t" \
+    "add v10.4s, v14.4s, v8.4s\n\tadd v11.4s, v15.4s, v9.4s\n\t"               \
+    "scvtf v10.4s, v10.4s\n\tscvtf v11.4s, v11.4s\n\t"                         \
     "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"
 
 /* Sums of two pairs of outputs to and from out [4][16]. */
@@ -97,7 +157,7 @@
     {                                                                                              \
         const void *w = tile->weights;                                                             \
         const int8_t *q1 = q + 2 * k;                                                              \
-        const float *d = tile->d, *m = tile->m;                                                    \
+        const float *d = tile->d, *m = tile->m, *sc = tile->sc, *mn = tile->mn;                    \
         const whim_cpu_act_meta *meta1 = meta + 2 * (k / WHIM_GROUP);                              \
         int64_t n = n_group;                                                                       \
         asm volatile(                                                                              \
@@ -109,7 +169,7 @@
                                 START,                                                             \
                                 MIN) "subs %[n], %[n], #1\n\tb.ne 1b\n\t" ROWS4_ALL(ROWS4_STORE)   \
             : [w] "+r"(w), [d] "+r"(d), [m] "+r"(m), [n] "+r"(n), [q0] "+r"(q), [q1] "+r"(q1),     \
-              [m0] "+r"(meta), [m1] "+r"(meta1)                                                    \
+              [m0] "+r"(meta), [m1] "+r"(meta1), [sc] "+r"(sc), [mn] "+r"(mn)                      \
             : [out] "r"(out)                                                                       \
             : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",   \
               "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
@@ -117,6 +177,9 @@
     }
 DEFINE_ROWS4(rows4_plain, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_NO_MIN)
 DEFINE_ROWS4(rows4_min, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_MIN)
+DEFINE_ROWS4(rows4_sub, values, META_PLAIN, SUB_GROUP, START_ZERO, ROWS4_NO_MIN)
+DEFINE_ROWS4(rows4_sub_min, values, META_SUM, SUB_GROUP, START_ZERO, ROWS4_MIN_SUB)
+DEFINE_ROWS4(rows4_halves, values, META_PLAIN, HALVES_GROUP, START_ZERO, ROWS4_NO_MIN)
 DEFINE_ROWS4(nibbles4_offset8, codes, META_OFFSET8, NIBBLE_GROUP, START_OFFSET, ROWS4_NO_MIN)
 DEFINE_ROWS4(nibbles4_min, codes, META_PLAIN, NIBBLE_GROUP, START_ZERO, ROWS4_MIN)
 

@@ -72,20 +72,23 @@ typedef struct open_tile {
     const uint8_t *codes; /* as packed */
     const int8_t *values; /* [n_group][512], or NULL: only the scales were opened */
     const float *d, *m;   /* [n_group][OPEN_SCALES] */
-    const char *subs;     /* [n_group] */
+    const char *subs;     /* [n_group] as packed */
+    const float *sc, *mn; /* [n_group][subs][OPEN_SCALES] where the level has OPEN_SUBS */
 } open_tile;
 
-/* A level defines these two before, if its inner loop wants other than one float for each output. */
+/* A level defines these before, if its inner loop wants other than one float for each output, or sub-scales as
+ * floats. */
 #ifndef OPEN_SCALES
 #define OPEN_SCALES WHIM_CPU_TILE
+#define OPEN_SUBS 0
 ALWAYS_INLINE void open_scales_store(float *dst, int v, vf scales)
 {
     vf_store(dst + v * VF, scales);
 }
 #endif
 
-/* Bytes that an opened group takes. */
-enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 2 * OPEN_SCALES * (int)sizeof(float) };
+/* Bytes that an opened group takes at most. */
+enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 6 * OPEN_SCALES * (int)sizeof(float) };
 
 /* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are. */
 ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t k, int64_t g0,
@@ -95,6 +98,8 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
     const uint8_t *codes = (const uint8_t *)tile + g0 * WHIM_CPU_CODE_BYTES(form.bits);
     int8_t *values = memory;
     float *d = (float *)(values + n * WHIM_CPU_CODES), *m = d + n * OPEN_SCALES;
+    float *sc = m + n * OPEN_SCALES, *mn = sc + n * form.subs * OPEN_SCALES;
+    const char *subs = tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form);
     for (int64_t g = 0; g < n; g++) {
         const char *scales =
             tile + shape.scales_at + (g0 + g) / form.span * WHIM_CPU_SCALE_BYTES(form);
@@ -103,6 +108,19 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
             if (form.has_min) {
                 const char *mins = scales + WHIM_CPU_TILE * 2;
                 open_scales_store(m + g * OPEN_SCALES, v, scale_at(WHIM_DTYPE_F16, mins, v * VF));
+            }
+        }
+        for (int h = 0; h < form.subs && OPEN_SUBS; h++) {
+            const char *of_group = subs + g * WHIM_CPU_SUB_BYTES(form) + h * WHIM_CPU_TILE;
+            float *sc_at = sc + (g * form.subs + h) * OPEN_SCALES;
+            float *mn_at = mn + (g * form.subs + h) * OPEN_SCALES;
+            for (int v = 0; v < TILE_VECS; v++) {
+                const char *of_vec = of_group + v * VF;
+                open_scales_store(sc_at, v, vi_to_vf(vi_load_i8((const int8_t *)of_vec)));
+                if (form.has_min) {
+                    of_vec += form.subs * WHIM_CPU_TILE;
+                    open_scales_store(mn_at, v, vi_to_vf(vi_load_u8((const uint8_t *)of_vec)));
+                }
             }
         }
         for (int b = 0; b < 8 && with_values && form.bits < 8; b++) {
@@ -118,5 +136,7 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
                                                 : NULL,
                        .d = d,
                        .m = m,
-                       .subs = tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form)};
+                       .subs = subs,
+                       .sc = sc,
+                       .mn = mn};
 }

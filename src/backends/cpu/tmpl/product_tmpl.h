@@ -12,7 +12,7 @@
 
 enum {
     CHUNK_ROWS = 256,   /* rows that share an opened tile: their int8 form stays in the cache */
-    CHUNK_GROUPS = 256, /* groups of a tile that are opened at once */
+    CHUNK_GROUPS = 128, /* groups of a tile that are opened at once */
     ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
     OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
 };
