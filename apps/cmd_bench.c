@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cmd.h"
+#include "engine/dummy_gguf.h"
 #include "engine/machine.h"
 
 #include <stdio.h>
@@ -306,6 +307,22 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
     return true;
 }
 
+/* --write-gguf: the dummy weights go to a file; complains and gives false on failure. */
+static bool write_gguf(const bench *b, loader *load)
+{
+    const char *colon = strchr(b->model, ':');
+    const char *name = colon != NULL ? colon + 1 : b->model;
+    whim_diag diag = {""};
+    load->label = "writing";
+    whim_err err =
+        whim_dummy_gguf_write(b->engine, name, b->options->write_gguf, load_report, load, &diag);
+    load_finish(load, err == WHIM_ERR_OK);
+    if (err != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
+    }
+    return err == WHIM_ERR_OK;
+}
+
 int cmd_bench(const whim_options *options)
 {
     static bench b; /* zeroed, and the bar must not move */
@@ -326,6 +343,11 @@ int cmd_bench(const whim_options *options)
     b.engine = open_engine(&cfg, options->quiet, &load);
     if (b.engine == NULL) {
         return EXIT_FAILED;
+    }
+    if (options->write_gguf != NULL) {
+        bool written = write_gguf(&b, &load);
+        whim_engine_close(b.engine);
+        return written ? EXIT_OK : EXIT_FAILED;
     }
     bool ok = load_engine(b.engine, &load);
     if (ok) {
