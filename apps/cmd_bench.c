@@ -265,7 +265,8 @@ static whim_err bench_model(bench *b, whim_str *out, whim_diag *diag)
     b->config = whim_engine_config(b->engine);
     WHIM_TRY(allocate(b, diag));
     WHIM_TRY(whim_machine_read_gbs(n_thread, options->seconds / 2, &b->machine_gbs, diag));
-    WHIM_TRY(whim_machine_peak_gflops(n_thread, options->seconds / 2, &b->machine_gflops, diag));
+    WHIM_TRY(whim_machine_peak_gflops(whim_engine_caps(b->engine), WHIM_DTYPE_F32, n_thread,
+                                      options->seconds / 2, &b->machine_gflops));
     if (!options->json) {
         append_head(b, out);
         if (!print_out(out)) {
