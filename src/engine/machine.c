@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "base/thread.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -17,10 +16,10 @@ enum {
     SLAB = 4 << 20, /* bytes of one read item: some 100 us, thousands of times a hand-over */
     READ_STREAMS = 2,
     READ_LANES = 4, /* of 16 bytes: one line of most caches */
-    LEAST_PASSES = 3,
+    LEAST_PASSES = 2,
     READ_PASSES = 4, /* of one timing, so that starting the threads is little against it */
     FMA_LANES = 64,  /* floats in flight: 16 vectors of 4 */
-    PEAK_ROUNDS = 1 << 15,
+    PEAK_ITEM_US = 100,
     PEAK_ITEMS = 32, /* for each thread: milliseconds, against which starting a thread is little */
 };
 
@@ -91,7 +90,7 @@ static int64_t buffer_bytes(void)
     return bytes / SLAB * SLAB;
 }
 
-/* Time passes over all items until the time is up, three at least; the shortest pass in seconds. */
+/* Time passes over all items until the time is up, two at least; the shortest pass in seconds. */
 static whim_err best_pass(int32_t n_thread, int64_t n_item, whim_parallel_fn fn, void *ctx,
                           double seconds, double *best)
 {
@@ -166,16 +165,28 @@ __attribute__((optimize("O3"))) static int64_t baseline_macs(whim_dtype dtype, i
 typedef struct adding {
     whim_peak_macs *fn;
     whim_dtype dtype;
-    atomic_llong macs;
+    int64_t rounds;
 } adding;
 
 static whim_err peak_item(void *ctx, int64_t item, int32_t worker)
 {
     (void)item;
     (void)worker;
-    adding *a = ctx;
-    atomic_fetch_add(&a->macs, a->fn(a->dtype, PEAK_ROUNDS));
+    const adding *a = ctx;
+    a->fn(a->dtype, a->rounds);
     return WHIM_ERR_OK;
+}
+
+/* Rounds that take long enough to be an item; the multiply-adds of so many. */
+static int64_t peak_calibrate(adding *a)
+{
+    for (a->rounds = 64;; a->rounds *= 2) {
+        int64_t start = whim_clock_ns();
+        int64_t macs = a->fn(a->dtype, a->rounds);
+        if (whim_clock_ns() - start >= PEAK_ITEM_US * 1000) {
+            return macs;
+        }
+    }
 }
 
 whim_err whim_machine_peak_gflops(const whim_device_caps *caps, whim_dtype dtype, int32_t n_thread,
@@ -185,8 +196,7 @@ whim_err whim_machine_peak_gflops(const whim_device_caps *caps, whim_dtype dtype
     adding a = {.fn = caps != NULL && caps->peak_macs != NULL ? caps->peak_macs : baseline_macs,
                 .dtype = dtype};
     double best;
-    WHIM_TRY(whim_parallel_for(n_thread, n_item, peak_item, &a)); /* and wakes the clocks */
-    double macs = (double)atomic_load(&a.macs);
+    double macs = (double)peak_calibrate(&a) * (double)n_item;
     WHIM_TRY(best_pass(n_thread, n_item, peak_item, &a, seconds, &best));
     *gflops = 2.0 * macs / best / 1e9;
     return WHIM_ERR_OK;
