@@ -117,6 +117,12 @@ static whim_err not_started(const char *program, int error, whim_diag *diag)
                      error == EACCES ? " (is it executable?)" : "");
 }
 
+/* Where a child cannot tell its parent why it did not start (under an emulator), it ends with 127, silently. */
+static bool silent_127(const whim_process *p)
+{
+    return p->exit_code == 127 && p->out.len == 0 && p->err.len == 0;
+}
+
 static void run_it(void *ctx)
 {
     run *r = ctx;
@@ -133,6 +139,11 @@ static void run_it(void *ctx)
     }
     r->process->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     r->process->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (silent_127(r->process)) {
+        r->err =
+            whim_fail(r->diag, WHIM_ERR_NOT_FOUND,
+                      "%s: there is no such program, or it is not executable", r->process->argv[0]);
+    }
 }
 
 whim_err whim_process_run(whim_process *process, whim_diag *diag)
