@@ -81,15 +81,16 @@ static double peak_of(ceilings *top, whim_dtype dtype)
     return *gflops;
 }
 
-/* The type whose units set the peak: of the weights, where an op has some. */
+/* The type whose units set the peak: of the weights, where an op has some; one for all block types. */
 static whim_dtype unit_type(const checkop_case *c)
 {
+    whim_dtype dtype = c->dtype;
     for (int32_t i = 0; i < c->n_buf; i++) {
         if (c->buf[i].role == CHECKOP_WEIGHT) {
-            return c->buf[i].dtype;
+            dtype = c->buf[i].dtype;
         }
     }
-    return c->dtype;
+    return whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT ? WHIM_DTYPE_Q8_0 : dtype;
 }
 
 static void print_figures(const checkop_case *c, const checkop_run *run, const char *op,
