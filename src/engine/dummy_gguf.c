@@ -182,6 +182,10 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
         if (p->constant != NULL) {
             continue;
         }
+        const whim_dtype_info *type = whim_dtype_get(p->tensor->dtype);
+        if (type->gguf_id < 0) {
+            return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "GGUF has no type %s", type->name);
+        }
         if (!whim_gguf_file_name(p->name, name)) {
             return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "GGUF has no name for the tensor %s",
                              p->name);
@@ -192,7 +196,7 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
             put_u64(out, (uint64_t)p->k);
         }
         put_u64(out, (uint64_t)p->n);
-        put_u32(out, (uint32_t)whim_dtype_get(p->tensor->dtype)->gguf_id);
+        put_u32(out, (uint32_t)type->gguf_id);
         put_u64(out, (uint64_t)at);
         w->offsets[i] = at;
         at = (at + p->tensor->bytes + ALIGN - 1) / ALIGN * ALIGN;

@@ -30,7 +30,7 @@ static int make_folder(void **state)
         return -1;
     }
     fprintf(f, "{\"model_type\":\"qwen3\",\"architectures\":[\"Qwen3ForCausalLM\"],"
-               "\"vocab_size\":300,\"hidden_size\":64,\"intermediate_size\":96,"
+               "\"vocab_size\":300,\"hidden_size\":128,\"intermediate_size\":256,"
                "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
                "\"head_dim\":32,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"
                "\"rope_theta\":20000,\"tie_word_embeddings\":false,\"eos_token_id\":299,"
@@ -132,8 +132,11 @@ static void what_cannot_be_written_is_refused(void **state)
     snprintf(path, sizeof path, "%s/no/such/folder.gguf", dir);
     refuse(engine, path, WHIM_ERR_IO, "folder.gguf.part");
     whim_engine_close(engine);
-    engine = prepare(file, NULL);
     snprintf(path, sizeof path, "%s/other.gguf", dir);
+    engine = prepare(dir, "fp8");
+    refuse(engine, path, WHIM_ERR_UNSUPPORTED, "FP8");
+    whim_engine_close(engine);
+    engine = prepare(file, NULL);
     refuse(engine, path, WHIM_ERR_INVALID, "--load-format dummy");
     whim_engine_close(engine);
 }
