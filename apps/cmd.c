@@ -220,14 +220,14 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
 
 /* --- loading ------------------------------------------------------------------------------------ */
 
-static void load_report(void *ctx, int64_t done, int64_t total)
+void load_report(void *ctx, int64_t done, int64_t total)
 {
     loader *load = ctx;
     pthread_mutex_lock(&load->lock);
     if (!load->begun) {
         whim_progress_init(&load->bar,
                            &(whim_progress_cfg){
-                               .label = "loading",
+                               .label = load->label,
                                .total = total,
                                .bytes = true,
                                .fd = STDERR_FILENO,
@@ -258,6 +258,7 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     memset(load, 0, sizeof *load);
     pthread_mutex_init(&load->lock, NULL);
     load->quiet = quiet;
+    load->label = "loading";
     with_bar.on_progress = load_report;
     with_bar.progress_ctx = load;
     if (whim_engine_prepare(&with_bar, &engine, &diag) != WHIM_ERR_OK) {
@@ -271,13 +272,19 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     return engine;
 }
 
+void load_finish(loader *load, bool ok)
+{
+    if (load->begun) {
+        whim_progress_finish(&load->bar, ok);
+        load->begun = false;
+    }
+}
+
 bool load_engine(whim_engine *engine, loader *load)
 {
     whim_diag diag = {""};
     whim_err err = whim_engine_load(engine, &diag);
-    if (load->begun) {
-        whim_progress_finish(&load->bar, err == WHIM_ERR_OK);
-    }
+    load_finish(load, err == WHIM_ERR_OK);
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
     }

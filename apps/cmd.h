@@ -54,6 +54,7 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model);
 typedef struct loader {
     pthread_mutex_t lock;
     whim_progress bar; /* begins with the first report, because only that tells the total */
+    const char *label;
     bool quiet, begun;
     int64_t done; /* reports of several threads may overtake each other */
 } loader;
@@ -61,6 +62,10 @@ typedef struct loader {
 /* Prepare an engine and print device and memory plan, unless quiet. Complains and gives NULL on
  * failure. */
 whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load);
+
+/* What open_engine gives the engine to report to, for other work on weights; and the end of that. */
+void load_report(void *ctx, int64_t done, int64_t total);
+void load_finish(loader *load, bool ok);
 
 /* Load its weights; complains and gives false on failure. */
 bool load_engine(whim_engine *engine, loader *load);

@@ -14,7 +14,17 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-enum { MAX_BACKENDS = 8 };
+enum { MAX_BACKENDS = 8, N_PEAK = 3 };
+
+/* One type for each kind of unit. */
+static const struct {
+    whim_dtype type;
+    const char *text, *key;
+} peak_types[N_PEAK] = {
+    {WHIM_DTYPE_F32, "F32", "peak_gflops"},
+    {WHIM_DTYPE_BF16, "BF16", "peak_bf16_gflops"},
+    {WHIM_DTYPE_Q8_0, "int8", "peak_int8_gflops"},
+};
 
 /* One backend and the first of its devices. */
 typedef struct finding {
@@ -33,7 +43,9 @@ typedef struct health {
     finding backends[MAX_BACKENDS];
     int32_t n_backend;
     int32_t n_thread; /* that are measured */
-    double read_one, read_all, peak_one, peak_all;
+    double read_one, read_all;
+    double peak_one[N_PEAK],
+        peak_all[N_PEAK]; /* of peak_types, at the first usable device's level */
     char model[MODEL_PATH_MAX];
     bool has_model_path, has_model;
     int64_t model_bytes;
@@ -104,11 +116,19 @@ static void look_at_model(health *h)
 
 static whim_err measure(health *h, double seconds, whim_diag *diag)
 {
-    double each = seconds / 4;
+    const whim_device_caps *caps = NULL;
+    double each = seconds / (2 + 2 * N_PEAK);
+    for (int32_t i = h->n_backend - 1; i >= 0; i--) {
+        caps = h->backends[i].device != NULL ? &h->backends[i].device->caps : caps;
+    }
     WHIM_TRY(whim_machine_read_gbs(1, each, &h->read_one, diag));
     WHIM_TRY(whim_machine_read_gbs(h->n_thread, each, &h->read_all, diag));
-    WHIM_TRY(whim_machine_peak_gflops(1, each, &h->peak_one, diag));
-    return whim_machine_peak_gflops(h->n_thread, each, &h->peak_all, diag);
+    for (int i = 0; i < N_PEAK; i++) {
+        WHIM_TRY(whim_machine_peak_gflops(caps, peak_types[i].type, 1, each, &h->peak_one[i]));
+        WHIM_TRY(
+            whim_machine_peak_gflops(caps, peak_types[i].type, h->n_thread, each, &h->peak_all[i]));
+    }
+    return WHIM_ERR_OK;
 }
 
 static whim_err examine(health *h, const whim_options *options, whim_diag *diag)
@@ -159,8 +179,11 @@ static void append_machine(whim_str *out, const health *h)
                     h->mem_limit == INT64_MAX ? "" : " left below the control group's limit");
     whim_str_printf(out, "read           %.1f GB/s with 1 thread, %.1f GB/s with %d\n", h->read_one,
                     h->read_all, h->n_thread);
-    whim_str_printf(out, "multiply-add   %.1f GFLOP/s with 1 thread, %.1f GFLOP/s with %d (F32)\n",
-                    h->peak_one, h->peak_all, h->n_thread);
+    for (int i = 0; i < N_PEAK; i++) {
+        whim_str_printf(out,
+                        "multiply-add   %-4s %.1f GFLOP/s with 1 thread, %.1f GFLOP/s with %d\n",
+                        peak_types[i].text, h->peak_one[i], h->peak_all[i], h->n_thread);
+    }
 }
 
 /* Packed bytes of a small matrix of a type, -1 when the device has no kernel for it. */
@@ -314,8 +337,12 @@ static void append_json(whim_str *out, const health *h)
     whim_str_printf(out, ",\"threads\":%d", h->n_thread);
     json_key_number(out, "read_gbs_1", h->read_one);
     json_key_number(out, "read_gbs", h->read_all);
-    json_key_number(out, "peak_gflops_1", h->peak_one);
-    json_key_number(out, "peak_gflops", h->peak_all);
+    for (int i = 0; i < N_PEAK; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_1", peak_types[i].key);
+        json_key_number(out, key, h->peak_one[i]);
+        json_key_number(out, peak_types[i].key, h->peak_all[i]);
+    }
     whim_str_append(out, ",\"backends\":[");
     for (int32_t i = 0; i < h->n_backend; i++) {
         whim_str_append(out, i == 0 ? "" : ",");

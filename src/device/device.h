@@ -28,14 +28,19 @@ typedef struct whim_device_cfg {
     const char *isa;  /* highest instruction level to use, NULL: the best there is */
 } whim_device_cfg;
 
+/* Do about `rounds` short rounds of the fastest multiply-adds that products with weights of a type can be made of, on
+ * registers and on the calling thread; returns how many multiply-adds that was. */
+typedef int64_t whim_peak_macs(whim_dtype dtype, int64_t rounds);
+
 typedef struct whim_device_caps {
-    char summary[160];        /* for people: "Neoverse-V1, 2 threads, level dotprod" */
-    char isa[32];             /* level in use */
-    char levels[128];         /* levels that could be used, lowest first, by spaces */
-    int32_t n_thread;         /* workers, 1 for devices that have none */
-    int64_t pack_row_granule; /* slabs given to pack_weight start at a multiple of this row */
-    int64_t workspace_bytes;  /* what the device and one stream take for themselves */
-    bool graph_capture;       /* capture and replay pay off here */
+    char summary[160];         /* for people: "Neoverse-V1, 2 threads, level dotprod" */
+    char isa[32];              /* level in use */
+    char levels[128];          /* levels that could be used, lowest first, by spaces */
+    int32_t n_thread;          /* workers, 1 for devices that have none */
+    int64_t pack_row_granule;  /* slabs given to pack_weight start at a multiple of this row */
+    int64_t workspace_bytes;   /* what the device and one stream take for themselves */
+    bool graph_capture;        /* capture and replay pay off here */
+    whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 
 /* A slab of a weight matrix [n, k]: rows row0 .. row0 + n_row - 1, as the file stores them, row after

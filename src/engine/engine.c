@@ -244,6 +244,11 @@ const char *whim_engine_backend(const whim_engine *e)
     return e->backend->name;
 }
 
+const whim_binder *whim_engine_binder(const whim_engine *e)
+{
+    return &e->binder;
+}
+
 whim_dtype whim_engine_kv_type(const whim_engine *e)
 {
     return e->runner_cfg.kv_dtype;

@@ -60,6 +60,7 @@ const whim_config *whim_engine_config(const whim_engine *engine);
 const whim_memory_plan *whim_engine_plan(const whim_engine *engine);
 const whim_device_caps *whim_engine_caps(const whim_engine *engine);
 const char *whim_engine_backend(const whim_engine *engine);
+const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_dtype whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
 

@@ -14,10 +14,13 @@
 
 enum {
     SLAB = 4 << 20, /* bytes of one read item: some 100 us, thousands of times a hand-over */
-    READ_LANES = 8, /* independent sums, enough to hide the latency of an addition */
-    FMA_LANES = 64, /* floats in flight: 16 vectors of 4 */
-    FMA_ROUNDS = 1 << 16,
-    FMA_ITEMS = 32, /* for each thread: milliseconds, against which starting a thread is little */
+    READ_STREAMS = 2,
+    READ_LANES = 4, /* of 16 bytes: one line of most caches */
+    LEAST_PASSES = 2,
+    READ_PASSES = 4, /* of one timing, so that starting the threads is little against it */
+    FMA_LANES = 64,  /* floats in flight: 16 vectors of 4 */
+    PEAK_ITEM_US = 100,
+    PEAK_ITEMS = 32, /* for each thread: milliseconds, against which starting a thread is little */
 };
 
 static const int64_t buffer_least = INT64_C(256) << 20;
@@ -26,7 +29,8 @@ typedef uint64_t pair __attribute__((vector_size(16)));
 
 typedef struct reading {
     const char *buffer;
-    uint64_t *sums; /* [n_slab]; keeps the loads from being optimised away */
+    int64_t n_slab;
+    uint64_t *sums; /* [READ_PASSES * n_slab]; keeps the loads from being optimised away */
 } reading;
 
 static whim_err touch_slab(void *ctx, int64_t item, int32_t worker)
@@ -37,24 +41,29 @@ static whim_err touch_slab(void *ctx, int64_t item, int32_t worker)
     return WHIM_ERR_OK;
 }
 
-static whim_err read_slab(void *ctx, int64_t item, int32_t worker)
+/* Several places of the slab at once: one core then has more lines on their way from memory than its
+ * prefetcher keeps for a single walk. */
+__attribute__((optimize("O3"))) static whim_err read_slab(void *ctx, int64_t item, int32_t worker)
 {
     (void)worker;
     const reading *r = ctx;
-    const char *at = r->buffer + item * SLAB;
-    const char *end = at + SLAB;
-    pair sum[READ_LANES] = {0};
-    for (; at < end; at += READ_LANES * sizeof(pair)) {
-        for (int i = 0; i < READ_LANES; i++) {
-            pair value;
-            memcpy(&value, at + i * (int)sizeof(pair), sizeof value);
-            sum[i] += value;
+    const char *base = r->buffer + item % r->n_slab * SLAB;
+    pair sum[READ_STREAMS][READ_LANES] = {0};
+    for (int64_t at = 0; at < SLAB / READ_STREAMS; at += READ_LANES * (int64_t)sizeof(pair)) {
+        for (int s = 0; s < READ_STREAMS; s++) {
+            const char *from = base + s * (SLAB / READ_STREAMS) + at;
+            for (int i = 0; i < READ_LANES; i++) {
+                pair value;
+                memcpy(&value, from + i * (int)sizeof(pair), sizeof value);
+                sum[s][i] += value;
+            }
         }
     }
-    for (int i = 1; i < READ_LANES; i++) {
-        sum[0] += sum[i];
+    pair total = {0};
+    for (int i = 0; i < READ_STREAMS * READ_LANES; i++) {
+        total += sum[i / READ_LANES][i % READ_LANES];
     }
-    r->sums[item] = sum[0][0] + sum[0][1];
+    r->sums[item] = total[0] + total[1];
     return WHIM_ERR_OK;
 }
 
@@ -81,14 +90,15 @@ static int64_t buffer_bytes(void)
     return bytes / SLAB * SLAB;
 }
 
-/* Time passes over all items until the time is up; the shortest pass in seconds. */
+/* Time passes over all items until the time is up, two at least; the shortest pass in seconds. */
 static whim_err best_pass(int32_t n_thread, int64_t n_item, whim_parallel_fn fn, void *ctx,
                           double seconds, double *best)
 {
     int64_t start = whim_clock_ns();
     int64_t stop = start + (int64_t)(seconds * (double)WHIM_NS_PER_S);
     *best = 0;
-    for (int64_t before = start; *best == 0 || before < stop;) {
+    int64_t before = start;
+    for (int32_t n = 0; n < LEAST_PASSES || before < stop; n++) {
         WHIM_TRY(whim_parallel_for(n_thread, n_item, fn, ctx));
         int64_t after = whim_clock_ns();
         double pass = (double)(after - before) / (double)WHIM_NS_PER_S;
@@ -103,10 +113,10 @@ whim_err whim_machine_read_gbs(int32_t n_thread, double seconds, double *gbs, wh
     whim_err err = WHIM_ERR_OK;
     int64_t bytes = buffer_bytes();
     int64_t n_slab = bytes / SLAB;
-    int64_t sum_bytes = n_slab * (int64_t)sizeof(uint64_t);
+    int64_t sum_bytes = READ_PASSES * n_slab * (int64_t)sizeof(uint64_t);
     double best;
     char *buffer = whim_os_pages_alloc(bytes);
-    reading r = {.buffer = buffer, .sums = whim_os_pages_alloc(sum_bytes)};
+    reading r = {.buffer = buffer, .n_slab = n_slab, .sums = whim_os_pages_alloc(sum_bytes)};
     if (buffer == NULL || r.sums == NULL) {
         err = whim_fail(
             diag, WHIM_ERR_NO_MEMORY,
@@ -115,8 +125,8 @@ whim_err whim_machine_read_gbs(int32_t n_thread, double seconds, double *gbs, wh
         goto out;
     }
     WHIM_TRY_OUT(whim_parallel_for(n_thread, n_slab, touch_slab, buffer));
-    WHIM_TRY_OUT(best_pass(n_thread, n_slab, read_slab, &r, seconds, &best));
-    *gbs = (double)bytes / best / 1e9;
+    WHIM_TRY_OUT(best_pass(n_thread, READ_PASSES * n_slab, read_slab, &r, seconds, &best));
+    *gbs = READ_PASSES * (double)bytes / best / 1e9;
 out:
     whim_os_pages_free(buffer, buffer != NULL ? bytes : 0);
     whim_os_pages_free(r.sums, r.sums != NULL ? sum_bytes : 0);
@@ -126,16 +136,16 @@ out:
 /* Rounds of independent multiply-adds; -O3 keeps the lanes in vector registers. Where the baseline has
  * no fused instruction, a multiplication and an addition stand for it, with the sum inside the
  * product: a product of constants would be computed once. */
-__attribute__((optimize("O3"))) static whim_err fma_item(void *ctx, int64_t item, int32_t worker)
+__attribute__((optimize("O3"))) static int64_t baseline_macs(whim_dtype dtype, int64_t rounds)
 {
-    (void)worker;
-    float *sums = ctx;
+    (void)dtype;
     float lane[FMA_LANES];
-    float scale = 0.875f + (float)(item & 1) * 0x1p-4f; /* unknown when compiled */
+    volatile float unknown = 0.875f; /* when compiled */
+    float scale = unknown;
     for (int i = 0; i < FMA_LANES; i++) {
         lane[i] = (float)i;
     }
-    for (int64_t round = 0; round < FMA_ROUNDS; round++) {
+    for (int64_t round = 0; round < rounds; round++) {
         for (int i = 0; i < FMA_LANES; i++) {
 #ifdef __FP_FAST_FMAF
             lane[i] = __builtin_fmaf(scale, 0.5f, lane[i]);
@@ -148,24 +158,46 @@ __attribute__((optimize("O3"))) static whim_err fma_item(void *ctx, int64_t item
     for (int i = 0; i < FMA_LANES; i++) {
         sum += lane[i];
     }
-    sums[item] = sum;
+    unknown = sum;
+    return rounds * FMA_LANES;
+}
+
+typedef struct adding {
+    whim_peak_macs *fn;
+    whim_dtype dtype;
+    int64_t rounds;
+} adding;
+
+static whim_err peak_item(void *ctx, int64_t item, int32_t worker)
+{
+    (void)item;
+    (void)worker;
+    const adding *a = ctx;
+    a->fn(a->dtype, a->rounds);
     return WHIM_ERR_OK;
 }
 
-whim_err whim_machine_peak_gflops(int32_t n_thread, double seconds, double *gflops, whim_diag *diag)
+/* Rounds that take long enough to be an item; the multiply-adds of so many. */
+static int64_t peak_calibrate(adding *a)
 {
-    int64_t n_item = (int64_t)n_thread * FMA_ITEMS;
-    int64_t sum_bytes = n_item * (int64_t)sizeof(float);
-    float *sums = whim_os_pages_alloc(sum_bytes);
+    for (a->rounds = 64;; a->rounds *= 2) {
+        int64_t start = whim_clock_ns();
+        int64_t macs = a->fn(a->dtype, a->rounds);
+        if (whim_clock_ns() - start >= PEAK_ITEM_US * 1000) {
+            return macs;
+        }
+    }
+}
+
+whim_err whim_machine_peak_gflops(const whim_device_caps *caps, whim_dtype dtype, int32_t n_thread,
+                                  double seconds, double *gflops)
+{
+    int64_t n_item = (int64_t)n_thread * PEAK_ITEMS;
+    adding a = {.fn = caps != NULL && caps->peak_macs != NULL ? caps->peak_macs : baseline_macs,
+                .dtype = dtype};
     double best;
-    if (sums == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY,
-                         "no memory for measuring the arithmetic's speed");
-    }
-    whim_err err = best_pass(n_thread, n_item, fma_item, sums, seconds, &best);
-    if (err == WHIM_ERR_OK) {
-        *gflops = 2.0 * (double)n_item * FMA_ROUNDS * FMA_LANES / best / 1e9;
-    }
-    whim_os_pages_free(sums, sum_bytes);
-    return err;
+    double macs = (double)peak_calibrate(&a) * (double)n_item;
+    WHIM_TRY(best_pass(n_thread, n_item, peak_item, &a, seconds, &best));
+    *gflops = 2.0 * macs / best / 1e9;
+    return WHIM_ERR_OK;
 }

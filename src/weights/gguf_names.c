@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF tensor names to canonical ones, for the dense architectures (llama, qwen3). */
+/* GGUF tensor names to canonical ones and back, for the dense architectures (llama, qwen3). */
 #include "weights/gguf_read.h"
 
 #include <stdio.h>
@@ -85,4 +85,30 @@ bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], wh
     }
     snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%s%s", layer, pair->canonical, suffix);
     return true;
+}
+
+bool whim_gguf_file_name(const char *canonical, char out[WHIM_GGUF_NAME_MAX])
+{
+    const char *suffix = strrchr(canonical, '.');
+    int layer = -1, used = 0;
+    bool in_layer = sscanf(canonical, "layers.%d.%n", &layer, &used) == 1 && used > 0;
+    const name_pair *pairs = in_layer ? layer_names : global_names;
+    size_t n_pair = in_layer ? sizeof layer_names / sizeof layer_names[0]
+                             : sizeof global_names / sizeof global_names[0];
+    const char *stem = canonical + used;
+    if (suffix == NULL || suffix < stem) {
+        return false;
+    }
+    for (size_t i = 0; i < n_pair; i++) {
+        size_t n = strlen(pairs[i].canonical);
+        if ((size_t)(suffix - stem) == n && memcmp(pairs[i].canonical, stem, n) == 0) {
+            if (in_layer) {
+                snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s%s", layer, pairs[i].gguf, suffix);
+            } else {
+                snprintf(out, WHIM_GGUF_NAME_MAX, "%s%s", pairs[i].gguf, suffix);
+            }
+            return true;
+        }
+    }
+    return false;
 }

@@ -35,6 +35,9 @@ enum { WHIM_GGUF_NAME_MAX = 128 };
 /* The canonical name of a tensor in `out`; an unknown name is left to the caller (false). */
 bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind);
 
+/* The reverse: a file's name for a canonical one; false when GGUF has none. */
+bool whim_gguf_file_name(const char *canonical, char out[WHIM_GGUF_NAME_MAX]);
+
 /* A cursor over the header, which is read from the file as far as needed. */
 typedef struct whim_gguf_cursor {
     whim_gguf *gguf;

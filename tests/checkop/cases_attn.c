@@ -202,6 +202,7 @@ static bool attn_bench(checkop_case *c, int32_t i)
                 whim_dtype_get(s.kv.dtype)->name, (long long)(rows * n_seq), (long long)len,
                 (long long)n_seq);
     attn_build(c, &s, true);
+    c->dtype = s.kv.dtype; /* whose units set the peak */
     int32_t *kv_len = checkop_i32(c, (int32_t)c->param[P_KV_LEN]);
     int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
     int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);

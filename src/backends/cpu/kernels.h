@@ -149,6 +149,7 @@ typedef struct whim_cpu_kernels {
     whim_cpu_order order;
     whim_cpu_bf16_order bf16_order;
     whim_cpu_kernel *quantize_act, *merge_best;
+    whim_peak_macs *peak_macs; /* tmpl/peak_tmpl.h */
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels.h"
 
 /* Kernels of plain loops, the same at every level. */
+#include "backends/cpu/tmpl/peak_tmpl.h"
 #include "backends/cpu/tmpl/topk_tmpl.h"
 #include "backends/cpu/tmpl/tp_norm_tmpl.h"
 
@@ -16,6 +17,7 @@ const whim_cpu_kernels LEVEL_TABLE = {
     .bf16_order = WHIM_CPU_BF16_LANES,
     .quantize_act = quantize_act_kernel,
     .merge_best = merge_best_kernel,
+    .peak_macs = peak_macs,
 #define WHIM_OP(name) .name = name##_kernel,
 #include "ops/ops.def"
 #undef WHIM_OP
