@@ -8,7 +8,7 @@ enum { N_MATRIX = 5, COLS = 128, MAX_ROWS = 40, N_WEIGHT = 3, PROGRAM = 40 };
 
 typedef struct program {
     checkop_case *c;
-    int32_t matrix[N_MATRIX], weight[N_WEIGHT], norm;
+    int32_t matrix[N_MATRIX], weight[N_WEIGHT], norm, scratch;
     int64_t rows;
 } program;
 
@@ -61,6 +61,25 @@ static void add_linear(program *p, int64_t n_row)
         BIND_VIEW(p, call, linear, x, x);
         BIND_VIEW(p, call, linear, y, y);
     }
+}
+
+/* Gate and up of the same rows; all such calls share one scratch. */
+static void add_linear_swiglu(program *p, int64_t n_row)
+{
+    view x = view_pick(p, n_row, 64), y = view_other(p, x, n_row, 64);
+    int32_t gate = (int32_t)checkop_range(&p->c->rng, 0, N_WEIGHT - 1);
+    int32_t up = (int32_t)checkop_range(&p->c->rng, 0, N_WEIGHT - 1);
+    checkop_call *call = checkop_call_add(p->c, WHIM_OP_linear_swiglu);
+    whim_linear_swiglu_args *a = (void *)call->args.bytes;
+    a->gate = (whim_weight){.dtype = types[gate], .n = 64, .k = 64};
+    a->up = (whim_weight){.dtype = types[up], .n = 64, .k = 64};
+    a->n_row = n_row;
+    a->x_stride = a->y_stride = COLS;
+    CHECKOP_BIND(p->c, call, linear_swiglu, gate.data, p->weight[gate], 0);
+    CHECKOP_BIND(p->c, call, linear_swiglu, up.data, p->weight[up], 0);
+    CHECKOP_BIND(p->c, call, linear_swiglu, scratch, p->scratch, 0);
+    BIND_VIEW(p, call, linear_swiglu, x, x);
+    BIND_VIEW(p, call, linear_swiglu, y, y);
 }
 
 /* Also what keeps the numbers of a long program in range. */
@@ -141,10 +160,11 @@ static void chain_make(checkop_case *c, int32_t index)
         p.weight[i] = checkop_weight(c, weights[i], types[i], 64, 64);
     }
     p.norm = checkop_matrix(c, "norm", CHECKOP_IN, CHECKOP_SANE, 1, 64, 64, 0);
+    p.scratch = checkop_matrix(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, p.rows, 64, 64, 0);
     int32_t rows = checkop_ids(c, "rows", MAX_ROWS, -1, (int32_t)p.rows);
     while (c->n_call < PROGRAM) {
         int64_t n_row = checkop_chance(&c->rng, 2) ? p.rows : checkop_range(&c->rng, 1, p.rows);
-        switch (checkop_range(&c->rng, 0, 5)) {
+        switch (checkop_range(&c->rng, 0, 6)) {
         case 0:
         case 1:
             add_linear(&p, n_row);
@@ -157,6 +177,9 @@ static void chain_make(checkop_case *c, int32_t index)
             break;
         case 4:
             add_swiglu(&p, n_row);
+            break;
+        case 5:
+            add_linear_swiglu(&p, n_row);
             break;
         default:
             add_gather(&p, n_row, rows);
