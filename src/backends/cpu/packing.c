@@ -111,14 +111,13 @@ static void pack_codes(int bits, const uint8_t *codes, uint8_t *dst)
         }
         /* Planes of wider fields hold the lower bits of a code. */
         int per_block = 8 / width, mask = (1 << width) - 1;
-        for (int block = 0; block < width; block++) {
+        for (int b = 0; b < 8; b++) {
+            uint8_t *block = dst + b / per_block * WHIM_CPU_BLOCK;
+            const uint8_t *from = codes + b * WHIM_CPU_BLOCK;
+            int shift = b % per_block * width;
             for (int i = 0; i < WHIM_CPU_BLOCK; i++) {
-                int byte = 0;
-                for (int f = 0; f < per_block; f++) {
-                    int code = codes[(block * per_block + f) * WHIM_CPU_BLOCK + i];
-                    byte |= (code >> done & mask) << f * width;
-                }
-                dst[block * WHIM_CPU_BLOCK + i] = (uint8_t)byte;
+                int field = (from[i] >> done & mask) << shift;
+                block[i] = (uint8_t)(shift > 0 ? block[i] | field : field);
             }
         }
         dst += width * WHIM_CPU_BLOCK;
@@ -146,17 +145,27 @@ static const int8_t *table_values(whim_cpu_table table)
     return table == WHIM_TABLE_IQ4 ? whim_iq4_values : whim_fp4_values;
 }
 
-/* Codes of one row's group. An integer that a table holds twice (fp4's two zeros) takes the first. */
+/* The inverse of the two tables, by the value's byte. Of fp4's two zeros the first is taken. */
+static const uint8_t iq4_codes[256] = {
+    [129] = 0, [152] = 1, [173] = 2, [191] = 3, [207] = 4, [221] = 5, [234] = 6, [246] = 7,
+    [1] = 8,   [13] = 9,  [25] = 10, [38] = 11, [53] = 12, [69] = 13, [89] = 14, [113] = 15,
+};
+static const uint8_t fp4_codes[256] = {
+    [0] = 0,   [1] = 1,    [2] = 2,    [3] = 3,    [4] = 4,    [6] = 5,    [8] = 6,    [12] = 7,
+    [255] = 9, [254] = 10, [253] = 11, [252] = 12, [250] = 13, [248] = 14, [244] = 15,
+};
+
 static void group_codes(const whim_cpu_form *form, const whim_quant_group *g, uint8_t *codes)
 {
-    for (int i = 0; i < WHIM_GROUP; i++) {
-        int code = g->q[i] + form->offset;
-        if (form->table != WHIM_TABLE_NONE) {
-            const int8_t *values = table_values(form->table);
-            for (code = 0; values[code] != g->q[i]; code++) {
-            }
+    if (form->table == WHIM_TABLE_NONE) {
+        for (int i = 0; i < WHIM_GROUP; i++) {
+            codes[i] = (uint8_t)(g->q[i] + form->offset);
         }
-        codes[i] = (uint8_t)code;
+        return;
+    }
+    const uint8_t *of_value = form->table == WHIM_TABLE_IQ4 ? iq4_codes : fp4_codes;
+    for (int i = 0; i < WHIM_GROUP; i++) {
+        codes[i] = of_value[(uint8_t)g->q[i]];
     }
 }
 

@@ -55,8 +55,9 @@
 #define OPEN_GROUP(START, MIN)                                                                  \
     OPEN_PAIR(16, 17, MIN)                                                                      \
     OPEN_PAIR(18, 19, MIN)                                                                      \
-    OPEN_PAIR(20, 21, MIN) OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN) \
-        OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
+    OPEN_PAIR(20, 21, MIN)                                                                      \
+    OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN) OPEN_PAIR(28, 29, MIN) \
+        OPEN_PAIR(30, 31, MIN)
 
 /* The same with one sub-scale for the group. */
 #define SUB_PAIR(c0, c1, MIN)                                                           \
@@ -66,8 +67,9 @@
         ROWS4_SCALE_SUB(c0, c1) MIN(c0, c1)
 #define SUB_GROUP(START, MIN)                                                               \
     SUB_PAIR(16, 17, MIN)                                                                   \
-    SUB_PAIR(18, 19, MIN) SUB_PAIR(20, 21, MIN) SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) \
-        SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
+    SUB_PAIR(18, 19, MIN)                                                                   \
+    SUB_PAIR(20, 21, MIN) SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) \
+        SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
 
 /* The same with one for each half: v10, v11 take the first half's share. The second half's sub-scales lie
  * OPEN_SCALES floats after the first's. */
@@ -85,10 +87,11 @@
                   "ldr q12, [%[d]], #16\n\tfmul v13.4s, v12.4s, v8.4s\n\tfmul v12.4s, v12.4s, " \
                   "v9.4s\n\t"                                                                   \
                   "fmla v" #c0 ".4s, v10.4s, v13.4s\n\tfmla v" #c1 ".4s, v11.4s, v12.4s\n\t"
-#define HALVES_GROUP(START, MIN)                                                   \
-    HALVES_PAIR(16, 17, MIN)                                                       \
-    HALVES_PAIR(18, 19, MIN) HALVES_PAIR(20, 21, MIN) HALVES_PAIR(22, 23, MIN)     \
-        HALVES_PAIR(24, 25, MIN) HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN) \
+#define HALVES_GROUP(START, MIN)                                               \
+    HALVES_PAIR(16, 17, MIN)                                                   \
+    HALVES_PAIR(18, 19, MIN)                                                   \
+    HALVES_PAIR(20, 21, MIN) HALVES_PAIR(22, 23, MIN) HALVES_PAIR(24, 25, MIN) \
+        HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN)                      \
             HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
