@@ -122,7 +122,8 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
     w->threads = whim_alloc_array(count, sizeof *w->threads);
     w->workers = whim_alloc_array(count, sizeof *w->workers);
     w->scratch = whim_alloc_array(count, WHIM_CPU_SCRATCH);
-    if (w->threads == NULL || w->workers == NULL || w->scratch == NULL) {
+    w->own = whim_alloc_array(count, WHIM_CPU_OWN_BYTES);
+    if (w->threads == NULL || w->workers == NULL || w->scratch == NULL || w->own == NULL) {
         whim_cpu_workers_deinit(w);
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d worker threads", count);
     }
@@ -132,6 +133,7 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
             .index = i,
             .count = count,
             .scratch = (char *)w->scratch + (int64_t)i * WHIM_CPU_SCRATCH,
+            .own = (char *)w->own + (int64_t)i * WHIM_CPU_OWN_BYTES,
         };
     }
     w->pinned = own_cpus(0, count, &w->lead);
@@ -160,6 +162,7 @@ void whim_cpu_workers_deinit(whim_cpu_workers *w)
     whim_free(w->threads);
     whim_free(w->workers);
     whim_free(w->scratch);
+    whim_free(w->own);
     *w = (whim_cpu_workers){0};
 }
 

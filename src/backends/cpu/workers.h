@@ -33,7 +33,7 @@ typedef struct whim_cpu_workers {
     int32_t count;
     whim_thread *threads;     /* [count - 1] */
     whim_cpu_worker *workers; /* [count] */
-    void *scratch;
+    void *scratch, *own;
     bool pinned;          /* workers have cores of their own */
     whim_os_mask lead;    /* those of worker 0 */
     pthread_mutex_t lock; /* held while a list runs */
