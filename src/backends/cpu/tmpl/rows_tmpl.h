@@ -16,7 +16,8 @@ static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_
     for (int i = 0; i < WHIM_GROUP; i += 8) {
         memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
     }
-    meta[row] = (whim_cpu_act_meta){block->s, block->s * (float)(block->sum[0] + block->sum[1]),
+    meta[row] = (whim_cpu_act_meta){block->s,
+                                    block->s * (float)(block->sum[0] + block->sum[1]),
                                     {block->sum[0], block->sum[1]}};
 }
 
@@ -29,7 +30,7 @@ static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *ac
         int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
         whim_q8_block block;
         for (int r = 0; r < ACT_ROWS; r++) {
-            if (row0 + r < a->n_row) { /* else the block is filled up with its last row again */
+            if (r == 0 || row0 + r < a->n_row) { /* else filled up with the last row again */
                 whim_q8_quantize32(a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP, &block);
             }
             act_put(&block, r, act->q + item * ACT_ROWS * WHIM_GROUP, act->meta + item * ACT_ROWS);
