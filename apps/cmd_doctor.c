@@ -5,6 +5,7 @@
 #include "base/os/cgroup.h"
 #include "base/os/cpu.h"
 #include "base/os/mem.h"
+#include "base/os/topology.h"
 #include "cmd.h"
 #include "device/device.h"
 #include "engine/machine.h"
@@ -171,6 +172,11 @@ static void append_machine(whim_str *out, const health *h)
     } else {
         whim_str_printf(out, "quota of %d)\n", h->n_quota);
     }
+    const whim_os_topology *t = whim_os_topology_get();
+    whim_str_printf(out, "cores          %d, %s, on %d memory node%s (%s)\n", t->n_core,
+                    t->n_core < t->n_cpu ? "some with several CPUs" : "each with one CPU",
+                    t->n_node, t->n_node == 1 ? "" : "s",
+                    strcmp(t->source, "none") == 0 ? "not told by the system: guessed" : t->source);
     whim_format_bytes(total, sizeof total, h->mem_total);
     whim_format_bytes(available, sizeof available, h->mem_available);
     whim_format_bytes(left, sizeof left, h->mem_limit);
@@ -183,6 +189,23 @@ static void append_machine(whim_str *out, const health *h)
         whim_str_printf(out,
                         "multiply-add   %-4s %.1f GFLOP/s with 1 thread, %.1f GFLOP/s with %d\n",
                         peak_types[i].text, h->peak_one[i], h->peak_all[i], h->n_thread);
+    }
+}
+
+/* Which CPUs the workers of a device keep to: those of one worker by commas, workers by bars. */
+static void append_workers(whim_str *out, int32_t n_worker)
+{
+    const whim_os_topology *t = whim_os_topology_get();
+    for (int32_t w = 0; w < n_worker; w++) {
+        int32_t begin, end;
+        whim_os_topology_slice(t, w, n_worker, &begin, &end);
+        if (end - begin == t->n_cpu) {
+            whim_str_append(out, "any");
+            return;
+        }
+        for (int32_t i = begin; i < end; i++) {
+            whim_str_printf(out, "%s%d", i > begin ? "," : w > 0 ? " | " : "", t->cpus[i].cpu);
+        }
     }
 }
 
@@ -240,6 +263,9 @@ static void append_text(whim_str *out, const health *h)
         const whim_device_caps *caps = &f->device->caps;
         whim_str_printf(out, ": %s\n  levels       %s; used: %s\n", caps->summary, caps->levels,
                         caps->isa);
+        whim_str_printf(out, "  workers      %d, on CPU ", caps->n_thread);
+        append_workers(out, caps->n_thread);
+        whim_str_append_char(out, '\n');
         append_ops(out, f);
         whim_str_append(out, "  weights\n");
         append_weights(out, f);
@@ -298,6 +324,9 @@ static void json_backend(whim_str *out, const finding *f)
         return;
     }
     json_key_string(out, "summary", f->device->caps.summary);
+    whim_str_append(out, ",\"workers\":\"");
+    append_workers(out, f->device->caps.n_thread);
+    whim_str_append_char(out, '"');
     json_key_string(out, "isa", f->device->caps.isa);
     json_levels(out, f->device->caps.levels);
     whim_str_printf(out, ",\"threads\":%d,\"ops\":%d,\"compositions\":[", f->device->caps.n_thread,
@@ -331,6 +360,9 @@ static void append_json(whim_str *out, const health *h)
     json_key_string(out, "cpu", h->cpu);
     whim_str_printf(out, ",\"cpus\":%d,\"cpus_mask\":%d,\"cpus_quota\":", h->n_cpu, h->n_mask);
     whim_str_printf(out, h->n_quota == INT32_MAX ? "null" : "%d", h->n_quota);
+    const whim_os_topology *t = whim_os_topology_get();
+    whim_str_printf(out, ",\"cores\":%d,\"nodes\":%d", t->n_core, t->n_node);
+    json_key_string(out, "topology", t->source);
     whim_str_printf(out, ",\"mem_total\":%lld,\"mem_available\":%lld,\"mem_limit_left\":",
                     (long long)h->mem_total, (long long)h->mem_available);
     whim_str_printf(out, h->mem_limit == INT64_MAX ? "null" : "%lld", (long long)h->mem_limit);

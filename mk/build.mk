@@ -111,6 +111,18 @@ else
   UNIT_LIBS := $(LIBS) -lcmocka
 endif
 
+# hwloc tells cores from their siblings. Static builds read /sys instead: Debian's archive of hwloc needs a
+# libudev that has no static form.
+ifneq ($(STATIC),1)
+  HWLOC := $(shell printf '\#include <hwloc.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
+             [ -e "$$($(CC) -print-file-name=libhwloc.so)" ] && echo 1)
+  ifeq ($(HWLOC),1)
+    CPPFLAGS_ALL += -DWHIM_HWLOC
+    LIBS += -lhwloc
+    UNIT_LIBS += -lhwloc
+  endif
+endif
+
 # --- sources -------------------------------------------------------------------------------------
 TEST_BACKENDS := guard
 BACKEND_DIRS := $(sort $(patsubst src/backends/%/,%,$(dir $(wildcard src/backends/*/*.c))))

@@ -44,10 +44,9 @@ static void bind_view(program *p, checkop_call *call, size_t field, view v)
 }
 #define BIND_VIEW(p, call, op, field, v) bind_view(p, call, offsetof(whim_##op##_args, field), v)
 
-/* One or more products of the same rows: the case for reuse of quantised activations. */
-static void add_linear(program *p, int64_t n_row)
+/* One or more products of the rows x: the case for reuse of quantised activations. */
+static void add_linear(program *p, view x, int64_t n_row)
 {
-    view x = view_pick(p, n_row, 64);
     int32_t n = (int32_t)checkop_range(&p->c->rng, 1, 3);
     for (int32_t i = 0; i < n; i++) {
         int32_t w = (int32_t)checkop_range(&p->c->rng, 0, N_WEIGHT - 1);
@@ -64,9 +63,9 @@ static void add_linear(program *p, int64_t n_row)
 }
 
 /* Gate and up of the same rows; all such calls share one scratch. */
-static void add_linear_swiglu(program *p, int64_t n_row)
+static void add_linear_swiglu(program *p, view x, int64_t n_row)
 {
-    view x = view_pick(p, n_row, 64), y = view_other(p, x, n_row, 64);
+    view y = view_other(p, x, n_row, 64);
     int32_t gate = (int32_t)checkop_range(&p->c->rng, 0, N_WEIGHT - 1);
     int32_t up = (int32_t)checkop_range(&p->c->rng, 0, N_WEIGHT - 1);
     checkop_call *call = checkop_call_add(p->c, WHIM_OP_linear_swiglu);
@@ -80,6 +79,17 @@ static void add_linear_swiglu(program *p, int64_t n_row)
     CHECKOP_BIND(p->c, call, linear_swiglu, scratch, p->scratch, 0);
     BIND_VIEW(p, call, linear_swiglu, x, x);
     BIND_VIEW(p, call, linear_swiglu, y, y);
+}
+
+/* Often the products of a norm come right after it, as in a model. */
+static void add_products_after(program *p, view x, int64_t n_row)
+{
+    n_row = checkop_chance(&p->c->rng, 8) ? 1 : n_row;
+    if (checkop_chance(&p->c->rng, 2)) {
+        add_linear(p, x, n_row);
+    } else if (checkop_chance(&p->c->rng, 2)) {
+        add_linear_swiglu(p, x, n_row);
+    }
 }
 
 /* Also what keeps the numbers of a long program in range. */
@@ -96,6 +106,7 @@ static void add_norm(program *p, int64_t n_row)
     CHECKOP_BIND(p->c, call, rmsnorm, w, p->norm, 0);
     BIND_VIEW(p, call, rmsnorm, x, x);
     BIND_VIEW(p, call, rmsnorm, y, y);
+    add_products_after(p, y, n_row);
 }
 
 static void add_sum_norm(program *p, int64_t n_row)
@@ -113,6 +124,7 @@ static void add_sum_norm(program *p, int64_t n_row)
     BIND_VIEW(p, call, add_rmsnorm, x, x);
     BIND_VIEW(p, call, add_rmsnorm, delta, delta);
     BIND_VIEW(p, call, add_rmsnorm, y, y);
+    add_products_after(p, y, n_row);
 }
 
 /* The two halves of the columns, as gate and up of one product are. */
@@ -167,7 +179,7 @@ static void chain_make(checkop_case *c, int32_t index)
         switch (checkop_range(&c->rng, 0, 6)) {
         case 0:
         case 1:
-            add_linear(&p, n_row);
+            add_linear(&p, view_pick(&p, n_row, 64), n_row);
             break;
         case 2:
             add_norm(&p, n_row);
@@ -179,7 +191,7 @@ static void chain_make(checkop_case *c, int32_t index)
             add_swiglu(&p, n_row);
             break;
         case 5:
-            add_linear_swiglu(&p, n_row);
+            add_linear_swiglu(&p, view_pick(&p, n_row, 64), n_row);
             break;
         default:
             add_gather(&p, n_row, rows);

@@ -4,6 +4,7 @@
 
 run_it doctor --seconds 0.05
 expect "doctor" 0 out "cpu  " out "memory  " out "GB/s" out "GFLOP/s" out "backend" out "Q4_0" out "ready"
+expect "cores and workers are told" 0 out "cores  " out "memory node" out "workers  " out "on CPU"
 expect "the ops are told" 0 out "  ops   " out "kernels"
 run_it doctor --help
 expect "its help tells a warning from a failure" 0 out "fails" out "warns"
@@ -13,7 +14,9 @@ expect_python "its figures are sensible" "
 r = json.loads(text)
 assert r['ready'] is True and r['failure'] == '' and r['cpus'] >= 1 and r['mem_available'] > 0
 assert 0.1 < r['read_gbs'] < 1e5 and 0.1 < r['peak_gflops'] < 1e6
+assert 1 <= r['cores'] <= r['cpus_mask'] and r['nodes'] >= 1 and r['topology'] in ('hwloc', 'sysfs')
 usable = [b for b in r['backends'] if b['usable']]
+assert usable[0]['workers'] == 'any' or usable[0]['workers'].count('|') == usable[0]['threads'] - 1
 assert usable and usable[0]['isa'] in usable[0]['levels'], usable
 assert {'F32', 'BF16', 'Q4_0', 'Q4_1', 'Q8_0', 'Q6_K'} <= set(usable[0]['weights']), usable
 assert 4 <= usable[0]['weights']['Q4_0'] <= 8

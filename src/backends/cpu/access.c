@@ -65,7 +65,11 @@ int32_t whim_access_product(const whim_cpu_product_args *a, int64_t n_worker,
                             : floats(a->x, a->n_row, a->w.k, a->x_stride, false);
     out[1] = a->best != NULL ? best_span(a->best, n_worker * a->n_row * a->k_top, true)
                              : floats(a->y, a->n_row, a->w.n, a->y_stride, true);
-    return 2;
+    if (a->own.delta == NULL) {
+        return 2;
+    }
+    out[2] = floats(a->own.delta, a->n_row, a->w.k, a->own.delta_stride, false);
+    return 3;
 }
 
 int32_t whim_access_merge(const whim_cpu_merge_args *a, int64_t n_worker,
@@ -239,16 +243,8 @@ int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCE
     }
 }
 
-bool whim_access_overlap(const whim_access *a, const whim_access *b)
+bool whim_access_interleaved(const whim_access *a, const whim_access *b)
 {
-    if (a->n_row == 0 || b->n_row == 0 || a->row_bytes == 0 || b->row_bytes == 0) {
-        return false;
-    }
-    uintptr_t a_end = a->at + (uintptr_t)((a->n_row - 1) * a->stride + a->row_bytes);
-    uintptr_t b_end = b->at + (uintptr_t)((b->n_row - 1) * b->stride + b->row_bytes);
-    if (a_end <= b->at || b_end <= a->at) {
-        return false;
-    }
     if (a->stride != b->stride || a->stride <= 0) {
         return true;
     }

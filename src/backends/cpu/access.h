@@ -30,6 +30,19 @@ int32_t whim_access_product(const whim_cpu_product_args *args, int64_t n_worker,
 int32_t whim_access_merge(const whim_cpu_merge_args *args, int64_t n_worker,
                           whim_access out[WHIM_ACCESS_MAX]);
 
-bool whim_access_overlap(const whim_access *a, const whim_access *b);
+/* Overlap of two accesses that lie in one another's span. */
+bool whim_access_interleaved(const whim_access *a, const whim_access *b);
+
+/* Have they a byte in common, or may they? Asked several times for every command. */
+static inline bool whim_access_overlap(const whim_access *a, const whim_access *b)
+{
+    uintptr_t a_end = a->at + (uintptr_t)((a->n_row - 1) * a->stride + a->row_bytes);
+    uintptr_t b_end = b->at + (uintptr_t)((b->n_row - 1) * b->stride + b->row_bytes);
+    if (a_end <= b->at || b_end <= a->at || a->n_row == 0 || b->n_row == 0 || a->row_bytes == 0 ||
+        b->row_bytes == 0) {
+        return false;
+    }
+    return whim_access_interleaved(a, b);
+}
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/os/cpu.h"
 #include "base/os/mem.h"
+#include "base/os/topology.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,22 @@ static whim_err commit_slab(void *ctx, int64_t item, int32_t worker)
     return WHIM_ERR_OK;
 }
 
+/* On a machine with several memory nodes, spread the buffer over those of the workers: any worker may read
+ * any part of it, and all nodes together are the fastest. */
+static void spread(void *ptr, int64_t bytes)
+{
+    const whim_os_topology *t = whim_os_topology_get();
+    int32_t nodes[WHIM_OS_CPUS_MAX], n = 0;
+    for (int32_t i = 0; i < t->n_cpu; i++) {
+        if (n == 0 || nodes[n - 1] != t->cpus[i].node) {
+            nodes[n++] = t->cpus[i].node;
+        }
+    }
+    if (n > 1) {
+        (void)whim_os_pages_interleave(ptr, bytes, nodes, n); /* a refusal: slower, not wrong */
+    }
+}
+
 /* Memory is taken now, by several threads, and not page by page in later steps: what was planned is
  * held from the start, and a lack of it shows here. */
 static whim_err cpu_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
@@ -36,6 +53,9 @@ static whim_err cpu_buf_alloc(whim_device *base, int64_t bytes, void **out, whim
     whim_cpu_device *dev = (whim_cpu_device *)base;
     int64_t size = bytes > 0 ? bytes : 1;
     commit c = {.base = whim_os_pages_alloc(size), .bytes = size};
+    if (c.base != NULL) {
+        spread(c.base, size);
+    }
     if (c.base == NULL ||
         whim_parallel_for(dev->workers.count, (size + COMMIT_SLAB - 1) / COMMIT_SLAB, commit_slab,
                           &c) != WHIM_ERR_OK) {
@@ -87,13 +107,22 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     whim_os_cpu_model(model, sizeof model);
     caps->n_thread = n_thread;
     caps->pack_row_granule = WHIM_CPU_TILE;
-    caps->workspace_bytes = whim_cpu_stream_bytes() + (int64_t)n_thread * WHIM_CPU_SCRATCH;
+    caps->workspace_bytes =
+        whim_cpu_stream_bytes() + (int64_t)n_thread * (WHIM_CPU_SCRATCH + WHIM_CPU_OWN_BYTES);
     caps->graph_capture = false; /* padding rows cost more than recording a pass */
     caps->peak_macs = dev->kernels->peak_macs;
     snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);
     levels_text(caps->levels, sizeof caps->levels);
     snprintf(caps->summary, sizeof caps->summary, "%s, %d thread%s, level %s", model, n_thread,
              n_thread == 1 ? "" : "s", caps->isa);
+}
+
+/* One worker for each core that the quota allows: the second CPU of a core brings no second multiplier and
+ * no second path to memory, and makes every barrier dearer. */
+static int32_t default_threads(int32_t usable)
+{
+    int32_t n_core = whim_os_topology_get()->n_core;
+    return n_core > 0 && n_core < usable ? n_core : usable;
 }
 
 static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
@@ -112,7 +141,7 @@ static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_
                          cfg->isa, known);
     }
     int32_t usable = whim_os_cpu_count();
-    int32_t n_thread = cfg->n_thread > 0 ? cfg->n_thread : usable;
+    int32_t n_thread = cfg->n_thread > 0 ? cfg->n_thread : default_threads(usable);
     if (n_thread > usable) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d threads were asked for, but this process may use %d CPU%s; more "

@@ -16,6 +16,10 @@ enum {
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
     WHIM_CPU_MAX_HEAD_DIM =
         16384, /* two vectors of this size fit the scratch, with room to spare */
+    WHIM_CPU_OWN_ELEMS = 8192, /* elements of rows that a worker makes for itself: as floats, and as int8
+                                * with a row beside an odd one */
+    WHIM_CPU_OWN_FLOATS = WHIM_CPU_OWN_ELEMS * 4,
+    WHIM_CPU_OWN_BYTES = WHIM_CPU_OWN_FLOATS + WHIM_CPU_OWN_ELEMS * 3 + 128,
 };
 
 /* Who takes the next run of a command's items; alone on its cache line. */
@@ -27,6 +31,7 @@ typedef struct whim_cpu_worker {
     _Alignas(64) struct whim_cpu_workers *pool;
     int32_t index, count;
     void *scratch;           /* WHIM_CPU_SCRATCH bytes, aligned to 64 */
+    void *own;               /* WHIM_CPU_OWN_BYTES that stay as they are from one product to the next */
     whim_cpu_ticket *ticket; /* of the command that runs, shared by all workers */
     uint32_t section;        /* barriers passed so far */
 } whim_cpu_worker;
@@ -118,6 +123,17 @@ typedef struct whim_cpu_best {
     float value;
 } whim_cpu_best;
 
+/* Few rows of a product, made by every worker for itself from x, because making them again is cheaper than
+ * waiting for one worker that makes them for all. */
+typedef struct whim_cpu_own {
+    const float *delta; /* added to x first, or NULL */
+    int64_t delta_stride;
+    const float *norm; /* then the norm with these weights, or NULL */
+    float eps;
+    bool used; /* false: rows are as the other arguments say */
+    bool kept; /* the worker has them from the product before */
+} whim_cpu_own;
+
 /* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form, float types
  * x. The results go to y, or, where `best` is given, each worker's k_top largest of a row go there. */
 typedef struct whim_cpu_product_args {
@@ -132,6 +148,7 @@ typedef struct whim_cpu_product_args {
     int64_t n_row;
     whim_cpu_best *best; /* [workers, n_row, k_top], or NULL */
     int64_t k_top;
+    whim_cpu_own own;
 } whim_cpu_product_args;
 
 /* The largest of what all workers found. */

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-static bool conflicts(const whim_cpu_stream *s, const whim_access *accesses, int32_t n)
+/* Do two lists of accesses have memory in common that one of them writes? */
+static bool touch(const whim_access *a, int32_t n_a, const whim_access *b, int32_t n_b)
 {
-    for (int32_t i = 0; i < n; i++) {
-        for (int32_t j = 0; j < s->n_open; j++) {
-            if ((accesses[i].write || s->open[j].write) &&
-                whim_access_overlap(&accesses[i], &s->open[j])) {
+    for (int32_t i = 0; i < n_a; i++) {
+        for (int32_t j = 0; j < n_b; j++) {
+            if ((a[i].write || b[j].write) && whim_access_overlap(&a[i], &b[j])) {
                 return true;
             }
         }
@@ -19,18 +19,30 @@ static bool conflicts(const whim_cpu_stream *s, const whim_access *accesses, int
     return false;
 }
 
-/* Remember what the command touches, and forget the quantised activations if it overwrites their
- * source. The first barrier of a list comes for free with its start. */
+static bool needs_barrier(const whim_cpu_stream *s, const whim_access *accesses, int32_t n)
+{
+    return s->n_open + n > CPU_OPEN_MAX || touch(accesses, n, s->open, s->n_open);
+}
+
+/* Remember what the command touches, and forget rows that were made from what it overwrites. The first
+ * barrier of a list comes for free with its start. */
 static bool track(whim_cpu_stream *s, const whim_access *accesses, int32_t n)
 {
-    bool barrier = s->n_open + n > CPU_OPEN_MAX || conflicts(s, accesses, n);
+    bool barrier = needs_barrier(s, accesses, n);
     if (barrier) {
         s->n_open = 0;
     }
     for (int32_t i = 0; i < n; i++) {
         s->open[s->n_open++] = accesses[i];
-        if (accesses[i].write && whim_access_overlap(&accesses[i], &s->q8_from)) {
+        if (!accesses[i].write) {
+            continue;
+        }
+        if (whim_access_overlap(&accesses[i], &s->q8_from)) {
             s->q8_from.n_row = 0;
+        }
+        if (whim_access_overlap(&accesses[i], &s->kept.x) ||
+            whim_access_overlap(&accesses[i], &s->kept.delta)) {
+            s->kept.x.n_row = 0;
         }
     }
     return barrier;
@@ -41,43 +53,98 @@ static void list_forget(whim_cpu_stream *s)
     s->n_list = 0;
     s->n_open = 0;
     s->q8_from.n_row = 0;
+    s->kept.x.n_row = 0;
 }
 
-static void flush(whim_cpu_stream *s)
+static whim_err graph_grow(whim_graph *graph)
 {
+    int64_t capacity = graph->capacity > 0 ? graph->capacity * 2 : 256;
+    whim_cpu_command *grown =
+        whim_realloc(graph->commands, graph->n_command * (int64_t)sizeof *graph->commands,
+                     capacity * (int64_t)sizeof *graph->commands);
+    if (grown == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    graph->commands = grown;
+    graph->capacity = capacity;
+    return WHIM_ERR_OK;
+}
+
+/* The place of the next command, of the graph or of the list, which has room. */
+static whim_err next_command(whim_cpu_stream *s, whim_cpu_command **out)
+{
+    if (s->capture == NULL) {
+        *out = &s->list[s->n_list++];
+        return WHIM_ERR_OK;
+    }
+    if (s->capture->n_command == s->capture->capacity) {
+        WHIM_TRY(graph_grow(s->capture));
+    }
+    *out = &s->capture->commands[s->capture->n_command++];
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_cpu_push_ahead(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
+                             int64_t args_bytes, const whim_access *accesses, int32_t n_access)
+{
+    whim_cpu_command *command;
+    WHIM_TRY(next_command(s, &command));
+    command->kernel = kernel;
+    command->barrier = track(s, accesses, n_access);
+    memcpy(command->args, args, (size_t)args_bytes);
+    return WHIM_ERR_OK;
+}
+
+/* What waits is appended. */
+static whim_err emit_later(whim_cpu_stream *s)
+{
+    int32_t n = s->later.n_access;
+    s->later.n_access = 0;
+    return n == 0 ? WHIM_ERR_OK
+                  : whim_cpu_push_ahead(s, s->later.kernel, s->later.args, s->later.args_bytes,
+                                        s->later.accesses, n);
+}
+
+static whim_err flush(whim_cpu_stream *s)
+{
+    WHIM_TRY(emit_later(s));
     whim_cpu_workers_run(&s->dev->workers, s->list, s->n_list);
     list_forget(s);
+    return WHIM_ERR_OK;
 }
 
-static whim_err graph_append(whim_graph *graph, const whim_cpu_command *command)
+whim_err whim_cpu_room(whim_cpu_stream *s)
 {
-    if (graph->n_command == graph->capacity) {
-        int64_t capacity = graph->capacity > 0 ? graph->capacity * 2 : 256;
-        whim_cpu_command *grown =
-            whim_realloc(graph->commands, graph->n_command * (int64_t)sizeof *command,
-                         capacity * (int64_t)sizeof *command);
-        if (grown == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        graph->commands = grown;
-        graph->capacity = capacity;
-    }
-    graph->commands[graph->n_command++] = *command;
-    return WHIM_ERR_OK;
+    return s->capture == NULL && s->n_list + 2 > CPU_LIST_MAX ? flush(s) : WHIM_ERR_OK;
+}
+
+whim_err whim_cpu_settle(whim_cpu_stream *s, const whim_access *accesses, int32_t n_access)
+{
+    bool common = touch(accesses, n_access, s->later.accesses, s->later.n_access);
+    return common ? emit_later(s) : WHIM_ERR_OK;
 }
 
 whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
                        int64_t args_bytes, const whim_access *accesses, int32_t n_access)
 {
-    if (s->capture == NULL && s->n_list == CPU_LIST_MAX) {
-        flush(s);
+    WHIM_TRY(whim_cpu_room(s));
+    WHIM_TRY(whim_cpu_settle(s, accesses, n_access));
+    if (needs_barrier(s, accesses, n_access)) {
+        WHIM_TRY(emit_later(s)); /* it needs the barrier too, and then serves both */
     }
-    whim_cpu_command command = {.kernel = kernel, .barrier = track(s, accesses, n_access)};
-    memcpy(command.args, args, (size_t)args_bytes);
-    if (s->capture != NULL) {
-        return graph_append(s->capture, &command);
-    }
-    s->list[s->n_list++] = command;
+    return whim_cpu_push_ahead(s, kernel, args, args_bytes, accesses, n_access);
+}
+
+whim_err whim_cpu_push_later(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
+                             const void *args, const whim_add_rmsnorm_args *norm)
+{
+    WHIM_TRY(whim_cpu_room(s));
+    WHIM_TRY(emit_later(s));
+    s->later.kernel = kernel;
+    s->later.args_bytes = whim_op_args_bytes(op);
+    memcpy(s->later.args, args, (size_t)s->later.args_bytes);
+    s->later.n_access = whim_access_list(op, args, s->later.accesses);
+    s->later.norm = *norm;
     return WHIM_ERR_OK;
 }
 
@@ -87,7 +154,7 @@ static whim_err stream_copy(whim_stream *base, void *dst, const void *src, int64
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    flush(s);
+    WHIM_TRY(flush(s));
     if (bytes > 0) {
         memcpy(dst, src, (size_t)bytes);
     }
@@ -100,8 +167,7 @@ static whim_err stream_sync(whim_stream *base)
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    flush(s);
-    return WHIM_ERR_OK;
+    return flush(s);
 }
 
 static void stream_graph_free(whim_stream *base, whim_graph *graph)
@@ -119,7 +185,7 @@ static whim_err stream_capture_begin(whim_stream *base)
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    flush(s);
+    WHIM_TRY(flush(s));
     s->capture = whim_alloc(sizeof *s->capture);
     return s->capture != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
@@ -130,10 +196,15 @@ static whim_err stream_capture_end(whim_stream *base, whim_graph **out)
     if (s->capture == NULL) {
         return WHIM_ERR_INVALID;
     }
-    *out = s->capture;
+    whim_err err = emit_later(s);
+    if (err == WHIM_ERR_OK) {
+        *out = s->capture;
+    } else {
+        stream_graph_free(base, s->capture);
+    }
     s->capture = NULL;
     list_forget(s);
-    return WHIM_ERR_OK;
+    return err;
 }
 
 static whim_err stream_replay(whim_stream *base, whim_graph *graph)
@@ -142,7 +213,7 @@ static whim_err stream_replay(whim_stream *base, whim_graph *graph)
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    flush(s);
+    WHIM_TRY(flush(s));
     whim_cpu_workers_run(&s->dev->workers, graph->commands, graph->n_command);
     return WHIM_ERR_OK;
 }

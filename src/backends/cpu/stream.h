@@ -14,6 +14,24 @@ enum {
     CPU_Q8_BYTES = 4 * 1024 * 1024 /* quantised activations of one product */
 };
 
+/* A norm of few rows that waits: the products that read its result make it for themselves and go ahead; the
+ * norm itself runs beside later work, after a barrier that is needed anyway. */
+typedef struct whim_cpu_later {
+    whim_cpu_kernel *kernel;
+    _Alignas(16) char args[WHIM_OP_ARGS_MAX];
+    int64_t args_bytes;
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n_access;           /* 0: nothing waits */
+    whim_add_rmsnorm_args norm; /* what it computes; delta NULL: no sum before the norm */
+} whim_cpu_later;
+
+typedef struct whim_cpu_kept {
+    whim_access x, delta; /* x.n_row 0: nothing is kept */
+    const float *norm;
+    float eps;
+    bool block; /* as int8 */
+} whim_cpu_kept;
+
 typedef struct whim_cpu_stream {
     whim_stream base;
     whim_cpu_device *dev;
@@ -23,6 +41,8 @@ typedef struct whim_cpu_stream {
     int32_t n_open;
     void *q8;            /* CPU_Q8_BYTES of int8 rows (packing.h), shared by all workers */
     whim_access q8_from; /* what q8 holds the quantised form of; n_row 0: nothing */
+    whim_cpu_later later;
+    whim_cpu_kept kept;  /* what the workers' own rows were made from */
     whim_graph *capture; /* not NULL while recording a graph */
 } whim_cpu_stream;
 
@@ -31,8 +51,22 @@ struct whim_graph {
     int64_t n_command, capacity;
 };
 
-/* Append a command; `accesses` decide about a barrier before it. */
+/* Make room for two commands: a full list runs, and with it what waits. */
+whim_err whim_cpu_room(whim_cpu_stream *s);
+
+/* Let the norm that waits run before a command with these accesses, if they have memory in common. */
+whim_err whim_cpu_settle(whim_cpu_stream *s, const whim_access *accesses, int32_t n_access);
+
+/* Append a command; `accesses` decide about a barrier before it, and whether what waits comes first. */
 whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
                        int64_t args_bytes, const whim_access *accesses, int32_t n_access);
+
+/* The same for a product that goes ahead of the norm that waits; after whim_cpu_room. */
+whim_err whim_cpu_push_ahead(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
+                             int64_t args_bytes, const whim_access *accesses, int32_t n_access);
+
+/* Let a norm wait, after the one that waits already; `norm` says what it computes. */
+whim_err whim_cpu_push_later(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
+                             const void *args, const whim_add_rmsnorm_args *norm);
 
 #endif

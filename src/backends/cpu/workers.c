@@ -85,11 +85,25 @@ static void walk(whim_cpu_workers *w, whim_cpu_worker *self)
     section_end(w, self, n_ticket);
 }
 
+/* The CPUs that a worker keeps to; false: all that the process has. */
+static bool own_cpus(int32_t index, int32_t count, whim_os_mask *out)
+{
+    const whim_os_topology *t = whim_os_topology_get();
+    int32_t begin, end;
+    whim_os_topology_slice(t, index, count, &begin, &end);
+    whim_os_topology_mask(t, begin, end, out);
+    return end - begin < t->n_cpu;
+}
+
 static void worker_main(void *ctx)
 {
     whim_cpu_worker *self = ctx;
     whim_cpu_workers *w = self->pool;
     uint32_t seen = 0;
+    whim_os_mask own;
+    if (own_cpus(self->index, self->count, &own)) {
+        (void)whim_os_thread_set_mask(&own); /* a refusal: slower, not wrong */
+    }
     whim_float_env_enter();
     for (;;) {
         wait_change(w, &w->list, seen);
@@ -108,7 +122,8 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
     w->threads = whim_alloc_array(count, sizeof *w->threads);
     w->workers = whim_alloc_array(count, sizeof *w->workers);
     w->scratch = whim_alloc_array(count, WHIM_CPU_SCRATCH);
-    if (w->threads == NULL || w->workers == NULL || w->scratch == NULL) {
+    w->own = whim_alloc_array(count, WHIM_CPU_OWN_BYTES);
+    if (w->threads == NULL || w->workers == NULL || w->scratch == NULL || w->own == NULL) {
         whim_cpu_workers_deinit(w);
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d worker threads", count);
     }
@@ -118,8 +133,10 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
             .index = i,
             .count = count,
             .scratch = (char *)w->scratch + (int64_t)i * WHIM_CPU_SCRATCH,
+            .own = (char *)w->own + (int64_t)i * WHIM_CPU_OWN_BYTES,
         };
     }
+    w->pinned = own_cpus(0, count, &w->lead);
     for (int32_t i = 1; i < count; i++) {
         char name[32];
         snprintf(name, sizeof name, "whim-cpu-%d", i);
@@ -145,7 +162,15 @@ void whim_cpu_workers_deinit(whim_cpu_workers *w)
     whim_free(w->threads);
     whim_free(w->workers);
     whim_free(w->scratch);
+    whim_free(w->own);
     *w = (whim_cpu_workers){0};
+}
+
+/* Narrow the calling thread to worker 0's CPUs; false: it stays as it is. */
+static bool lead_pin(const whim_cpu_workers *w, whim_os_mask *before)
+{
+    return w->pinned && whim_os_thread_mask(before) && whim_os_mask_covers(before, &w->lead) &&
+           !whim_os_mask_covers(&w->lead, before) && whim_os_thread_set_mask(&w->lead);
 }
 
 void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands, int64_t n_command)
@@ -159,8 +184,13 @@ void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands,
     if (w->count > 1) {
         change(w, &w->list);
     }
+    whim_os_mask mask;
+    bool pinned = lead_pin(w, &mask);
     uint64_t before = whim_float_env_enter();
     walk(w, &w->workers[0]);
     whim_float_env_leave(before);
+    if (pinned) {
+        (void)whim_os_thread_set_mask(&mask);
+    }
     pthread_mutex_unlock(&w->lock);
 }

@@ -11,57 +11,47 @@
 #include <string.h>
 #include <unistd.h>
 
+bool whim_os_mask_has(const whim_os_mask *mask, int64_t cpu)
+{
+    return cpu >= 0 && cpu < WHIM_OS_CPUS_MAX && (mask->bits[cpu / 64] >> (cpu % 64) & 1) != 0;
+}
+
+void whim_os_mask_add(whim_os_mask *mask, int64_t cpu)
+{
+    if (cpu >= 0 && cpu < WHIM_OS_CPUS_MAX) {
+        mask->bits[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+    }
+}
+
+bool whim_os_mask_covers(const whim_os_mask *whole, const whim_os_mask *part)
+{
+    for (int32_t i = 0; i < WHIM_OS_CPUS_MAX / 64; i++) {
+        if ((part->bits[i] & ~whole->bits[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 #ifdef __linux__
 #include <sched.h>
 
-enum { MASK_SETS = 16 }; /* room for 16 x 1024 CPUs */
-
-static cpu_set_t mask[MASK_SETS];
-static int32_t mask_cpus; /* 0: the system did not tell */
-static pthread_once_t mask_once = PTHREAD_ONCE_INIT;
-
-static void mask_read(void)
+bool whim_os_thread_mask(whim_os_mask *out)
 {
-    if (sched_getaffinity(0, sizeof mask, mask) == 0) {
-        mask_cpus = CPU_COUNT_S(sizeof mask, mask);
-    }
-}
-
-int32_t whim_os_cpu_mask_count(void)
-{
-    pthread_once(&mask_once, mask_read);
-    if (mask_cpus > 0) {
-        return mask_cpus;
-    }
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int32_t)n : 1;
-}
-
-bool whim_os_thread_pin(int32_t i)
-{
-    pthread_once(&mask_once, mask_read);
-    if (mask_cpus == 0 || i < 0) {
+    cpu_set_t set[sizeof *out / sizeof(cpu_set_t)];
+    *out = (whim_os_mask){{0}};
+    if (sched_getaffinity(0, sizeof set, set) != 0) {
         return false;
     }
-    int32_t want = i % mask_cpus;
-    for (int cpu = 0; cpu < MASK_SETS * CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET_S((size_t)cpu, sizeof mask, mask) && want-- == 0) {
-            cpu_set_t one[MASK_SETS];
-            CPU_ZERO_S(sizeof one, one);
-            CPU_SET_S((size_t)cpu, sizeof one, one);
-            return sched_setaffinity(0, sizeof one, one) == 0;
-        }
-    }
-    return false;
+    memcpy(out, set, sizeof set);
+    return true;
 }
 
-void whim_os_thread_unpin(void)
+bool whim_os_thread_set_mask(const whim_os_mask *mask)
 {
-    pthread_once(&mask_once, mask_read);
-    if (mask_cpus > 0) {
-        /* A refusal leaves the thread where it is: slower, not wrong. */
-        (void)sched_setaffinity(0, sizeof mask, mask);
-    }
+    cpu_set_t set[sizeof *mask / sizeof(cpu_set_t)];
+    memcpy(set, mask, sizeof set);
+    return sched_setaffinity(0, sizeof set, set) == 0;
 }
 
 void whim_os_thread_name(const char *name)
@@ -71,20 +61,16 @@ void whim_os_thread_name(const char *name)
 
 #else
 
-int32_t whim_os_cpu_mask_count(void)
+bool whim_os_thread_mask(whim_os_mask *out)
 {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int32_t)n : 1;
-}
-
-bool whim_os_thread_pin(int32_t i)
-{
-    (void)i;
+    *out = (whim_os_mask){{0}};
     return false;
 }
 
-void whim_os_thread_unpin(void)
+bool whim_os_thread_set_mask(const whim_os_mask *mask)
 {
+    (void)mask;
+    return false;
 }
 
 void whim_os_thread_name(const char *name)
@@ -93,6 +79,40 @@ void whim_os_thread_name(const char *name)
 }
 
 #endif
+
+static whim_os_mask process_mask;
+static pthread_once_t mask_once = PTHREAD_ONCE_INIT;
+
+static void mask_read(void)
+{
+    (void)whim_os_thread_mask(&process_mask);
+}
+
+const whim_os_mask *whim_os_cpu_mask(void)
+{
+    pthread_once(&mask_once, mask_read);
+    return &process_mask;
+}
+
+int32_t whim_os_cpu_mask_count(void)
+{
+    const whim_os_mask *mask = whim_os_cpu_mask();
+    int32_t count = 0;
+    for (int32_t i = 0; i < WHIM_OS_CPUS_MAX / 64; i++) {
+        count += __builtin_popcountll(mask->bits[i]);
+    }
+    if (count > 0) {
+        return count;
+    }
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int32_t)n : 1;
+}
+
+void whim_os_thread_unpin(void)
+{
+    /* A refusal leaves the thread where it is: slower, not wrong. */
+    (void)whim_os_thread_set_mask(whim_os_cpu_mask());
+}
 
 int32_t whim_os_cpu_count(void)
 {

@@ -7,6 +7,10 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#endif
 
 #ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON
@@ -115,6 +119,28 @@ void whim_os_pages_commit(void *ptr, int64_t bytes)
         volatile char *byte = (char *)ptr + at;
         *byte = *byte;
     }
+}
+
+bool whim_os_pages_interleave(void *ptr, int64_t bytes, const int32_t *nodes, int32_t n_node)
+{
+#ifdef __linux__
+    unsigned long mask[1024 / (8 * sizeof(unsigned long))] = {
+        0}; /* as many nodes as Linux can have */
+    const int32_t word = 8 * sizeof mask[0], max = (int32_t)(8 * sizeof mask);
+    for (int32_t i = 0; i < n_node; i++) {
+        if (nodes[i] < 0 || nodes[i] >= max) {
+            return false;
+        }
+        mask[nodes[i] / word] |= 1UL << (nodes[i] % word);
+    }
+    int64_t size = round_up(bytes, whim_os_page_bytes());
+    return syscall(SYS_mbind, ptr, size, MPOL_INTERLEAVE, mask, max, 0) == 0;
+#else
+    (void)ptr;
+    (void)bytes;
+    (void)nodes;
+    return n_node <= 1;
+#endif
 }
 
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible)

@@ -30,6 +30,10 @@ void whim_os_pages_free(void *ptr, int64_t bytes);
  * page-aligned, the contents stay. */
 void whim_os_pages_commit(void *ptr, int64_t bytes);
 
+/* Spread pages that hold nothing yet over the memory of all nodes in turn, so that reading them is as fast
+ * as all nodes together; ptr is page-aligned. False when the system refuses. */
+bool whim_os_pages_interleave(void *ptr, int64_t bytes, const int32_t *nodes, int32_t n_node);
+
 /* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned. False
  * when the system refuses. */
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible);

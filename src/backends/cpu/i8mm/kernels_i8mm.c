@@ -13,9 +13,10 @@
 #include "backends/cpu/i8mm/pair_i8mm.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/row_tmpl.h"
+#include "backends/cpu/tmpl/rows_tmpl.h"
 #include "backends/cpu/tmpl/store_tmpl.h"
 
 #include "backends/cpu/tmpl/product_tmpl.h"
-#include "backends/cpu/tmpl/row_tmpl.h"
 
 #include "backends/cpu/tmpl/table_tmpl.h"

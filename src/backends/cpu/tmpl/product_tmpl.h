@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after store_tmpl.h and the
+/* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after store_tmpl.h,
+ * rows_tmpl.h and the
  * header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
  *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
  *   product_one   one row, straight from the packed codes
@@ -13,7 +14,6 @@
 enum {
     CHUNK_ROWS = 256,   /* rows that share an opened tile: their int8 form stays in the cache */
     CHUNK_GROUPS = 128, /* groups of a tile that are opened at once */
-    ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
     OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
 };
 _Static_assert(CHUNK_GROUPS *OPEN_GROUP_BYTES + 2 * OUT_BYTES <= WHIM_CPU_SCRATCH, "scratch");
@@ -139,17 +139,14 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
     int64_t n_chunk = (a->n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
     int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, k);
     product_tile *tile_fn = product_of(a->w.dtype, a->n_row == 1);
-    whim_cpu_act act = {0};
-    if (a->act != NULL) {
-        act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, k);
-    }
+    product_source from = product_source_of(a, worker);
     whim_cpu_best *best = NULL;
     if (a->best != NULL) {
         best = a->best + worker->index * a->n_row * a->k_top;
         memset(best, 0, (size_t)(a->n_row * a->k_top) * sizeof *best);
     }
     product_job job = {.k = k,
-                       .x_stride = a->x_stride,
+                       .x_stride = from.x_stride,
                        .out = worker->scratch,
                        .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
     whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_tile);
@@ -161,10 +158,10 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
                              .n0 = n0,
                              .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
             job.rows = at.rows;
-            job.x = a->x + row0 * a->x_stride;
-            if (a->act != NULL) {
-                job.act.q = act.q + row0 * k;
-                job.act.meta = act.meta + row0 * (k / WHIM_GROUP);
+            job.x = from.x + row0 * from.x_stride;
+            if (from.act.q != NULL) {
+                job.act.q = from.act.q + row0 * k;
+                job.act.meta = from.act.meta + row0 * (k / WHIM_GROUP);
             }
             product_item(a, tile_fn, t * tile_bytes, &at, &job, best);
         }
@@ -183,38 +180,6 @@ static void embed_kernel(const void *args, const whim_cpu_worker *worker)
             memset(y, 0, (size_t)a->w.k * sizeof *y);
         } else {
             whim_cpu_unpack_row(&LEVEL_TABLE, &a->w, id, y);
-        }
-    }
-}
-
-/* One row's group at its place of a block of rows. */
-static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_cpu_act_meta *meta)
-{
-    for (int i = 0; i < WHIM_GROUP; i += 8) {
-        memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
-    }
-    meta[row] = (whim_cpu_act_meta){block->s,
-                                    block->s * (float)(block->sum[0] + block->sum[1]),
-                                    {block->sum[0], block->sum[1]}};
-}
-
-static void quantize_act_kernel(const void *args, const whim_cpu_worker *worker)
-{
-    const whim_cpu_quantize_args *a = args;
-    whim_cpu_act act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->k);
-    int64_t n_group = a->k / WHIM_GROUP, n_block = (a->n_row + ACT_ROWS - 1) / ACT_ROWS;
-    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_block * n_group);
-    while (whim_cpu_claim_next(&claim)) {
-        for (int64_t item = claim.begin; item < claim.end; item++) {
-            int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
-            for (int r = 0; r < ACT_ROWS; r++) {
-                /* A block is filled up with its last row again. */
-                int64_t row = row0 + r < a->n_row ? row0 + r : a->n_row - 1;
-                whim_q8_block block;
-                whim_q8_quantize32(a->x + row * a->x_stride + g * WHIM_GROUP, &block);
-                act_put(&block, r, act.q + item * ACT_ROWS * WHIM_GROUP,
-                        act.meta + item * ACT_ROWS);
-            }
         }
     }
 }

@@ -286,25 +286,42 @@ static void ops_conflict_or_not(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* The integer product reads the blocks that quantize_q8 writes. */
-static void a_product_reads_its_blocks(void **state)
+/* A product reads the int8 rows that quantising writes, or x, and what its own rows are made from. */
+static void a_product_reads_its_rows(void **state)
 {
     (void)state;
+    whim_cpu_quantize_args quantize = {
+        .x = mem_c, .x_stride = COLS, .act = mem_q8, .n_row = ROWS, .k = COLS};
     whim_cpu_product_args args = {.w = {.dtype = WHIM_DTYPE_Q8_0, .n = COLS, .k = COLS},
-                                  .x = mem_q8,
+                                  .act = mem_q8,
+                                  .x = mem_c,
+                                  .x_stride = COLS,
                                   .y = mem_d,
                                   .y_stride = COLS,
                                   .n_row = ROWS};
     whim_access product[WHIM_ACCESS_MAX], other[WHIM_ACCESS_MAX];
     int32_t n = whim_access_product(&args, product);
-    int32_t n_other = whim_access_list(WHIM_OP_quantize_q8, &quantize_c, other);
+    int32_t n_other = whim_access_quantize(&quantize, other);
     assert_true(conflict(product, n, other, n_other));
     n_other = whim_access_list(WHIM_OP_linear, &d_to_c, other); /* reads what the product writes */
     assert_true(conflict(product, n, other, n_other));
-    args.x = mem_q8 + ROWS * COLS / 32; /* behind the blocks */
+    args.act = mem_q8 + ROWS * COLS / 64; /* another buffer */
     args.y = mem_b;
     n = whim_access_product(&args, product);
-    n_other = whim_access_list(WHIM_OP_quantize_q8, &quantize_c, other);
+    n_other = whim_access_quantize(&quantize, other);
+    assert_false(conflict(product, n, other, n_other));
+    args.act = NULL;
+    args.own = (whim_cpu_own){.used = true, .delta = mem_d, .delta_stride = COLS};
+    n = whim_access_product(&args, product);
+    n_other = whim_access_list(WHIM_OP_linear, &d_to_c, other); /* writes x */
+    assert_true(conflict(product, n, other, n_other));
+    args.x = mem_a;
+    n = whim_access_product(&args, product);
+    quantize.act = mem_d; /* writes delta */
+    n_other = whim_access_quantize(&quantize, other);
+    assert_true(conflict(product, n, other, n_other));
+    args.own.delta = NULL;
+    n = whim_access_product(&args, product);
     assert_false(conflict(product, n, other, n_other));
 }
 
@@ -329,7 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_overlap_or_not), cmocka_unit_test(no_overlap_is_missed),
-        cmocka_unit_test(ops_conflict_or_not),   cmocka_unit_test(a_product_reads_its_blocks),
+        cmocka_unit_test(ops_conflict_or_not),   cmocka_unit_test(a_product_reads_its_rows),
         cmocka_unit_test(every_op_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,10 +3,10 @@
 #include "backends/cpu/workers.h"
 #include "support/cmocka.h"
 
+#include "base/clock.h"
 #include "base/os/cpu.h"
 
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { MAX_WORKERS = 64, MAX_COMMANDS = 16, LISTS = 4000, FEW_LISTS = 300, CREATIONS = 200 };
@@ -198,33 +198,60 @@ static void lists_of_two_threads(void **state)
     whim_cpu_workers_deinit(&w);
 }
 
-static double cpu_seconds(void)
+/* The CPUs that each worker has while it works. */
+static whim_os_mask seen[MAX_WORKERS];
+
+static void look_at_mask(const void *args, const whim_cpu_worker *worker)
 {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    (void)args;
+    (void)whim_os_thread_mask(&seen[worker->index]);
 }
 
-static void sleep_ms(long ms)
+static void workers_keep_to_their_cores(void **state)
 {
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+    (void)state;
+    int32_t n = whim_os_topology_get()->n_core < most_workers() ? whim_os_topology_get()->n_core
+                                                                : most_workers();
+    whim_cpu_workers w;
+    whim_os_mask before, after, one = {{0}};
+    whim_cpu_command commands[] = {{.kernel = look_at_mask}};
+    assert_int_equal(whim_cpu_workers_init(&w, n, NULL), WHIM_ERR_OK);
+    assert_true(whim_os_thread_mask(&before));
+    whim_cpu_workers_run(&w, commands, 1);
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t j = 0; j < i; j++) {
+            for (int32_t k = 0; k < WHIM_OS_CPUS_MAX / 64; k++) {
+                assert_true((seen[i].bits[k] & seen[j].bits[k]) == 0);
+            }
+        }
+    }
+    assert_true(whim_os_thread_mask(&after)); /* the caller's thread is as free as before */
+    assert_memory_equal(&before, &after, sizeof after);
+    if (w.pinned) { /* and one that its owner keeps elsewhere stays there */
+        whim_os_mask_add(&one, whim_os_topology_get()->cpus[w.count - 1].cpu);
+        assert_true(whim_os_thread_set_mask(&one));
+        whim_cpu_workers_run(&w, commands, 1);
+        assert_memory_equal(&seen[0], &one, sizeof one);
+    }
+    whim_os_thread_unpin();
+    whim_cpu_workers_deinit(&w);
 }
 
-/* A worker that kept spinning would take up to half a second of CPU here, asleep it takes none. */
+/* Workers with nothing to do sleep in the kernel: all of them come to be counted as sleepers. */
 static void idle_workers_sleep(void **state)
 {
     (void)state;
     whim_cpu_workers w;
-    assert_int_equal(whim_cpu_workers_init(&w, 2, NULL), WHIM_ERR_OK);
-    play(&w, pass_on, true, 10);
-    sleep_ms(50);
-    double before = cpu_seconds();
-    sleep_ms(500);
-    double used = cpu_seconds() - before;
-    play(&w, pass_on, true, 10); /* and it wakes up again */
+    assert_int_equal(whim_cpu_workers_init(&w, 3, NULL), WHIM_ERR_OK);
+    for (int turns = 0; turns < 2; turns++) {
+        play(&w, pass_on, true, 10);
+        int64_t start = whim_clock_ns();
+        while (atomic_load(&w.sleepers) < 2 && whim_clock_ns() - start < INT64_C(20000000000)) {
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        }
+        assert_int_equal(atomic_load(&w.sleepers), 2);
+    }
     whim_cpu_workers_deinit(&w);
-    assert_true(used < 0.05);
 }
 
 int main(void)
@@ -233,7 +260,7 @@ int main(void)
         cmocka_unit_test(barriers_hold),          cmocka_unit_test(barriers_hold_without_cpus),
         cmocka_unit_test(lists_without_barriers), cmocka_unit_test(workers_have_their_own_scratch),
         cmocka_unit_test(workers_come_and_go),    cmocka_unit_test(lists_of_two_threads),
-        cmocka_unit_test(idle_workers_sleep),
+        cmocka_unit_test(idle_workers_sleep),     cmocka_unit_test(workers_keep_to_their_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,26 +43,44 @@ static void test_count(void **state)
     assert_true(whim_os_cpu_count() <= whim_os_cpu_mask_count());
 }
 
-static void test_pin(void **state)
+static void test_thread_mask(void **state)
 {
     (void)state;
-    cpu_set_t before, pinned, seen, after;
+    whim_os_mask before, one = {{0}}, now;
     int32_t n = whim_os_cpu_mask_count();
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&seen);
-    for (int32_t i = 0; i < n; i++) {
-        assert_true(whim_os_thread_pin(i));
-        assert_int_equal(sched_getaffinity(0, sizeof pinned, &pinned), 0);
-        assert_int_equal(CPU_COUNT(&pinned), 1);
-        CPU_OR(&seen, &seen, &pinned);
-        assert_int_equal(whim_os_cpu_mask_count(), n); /* a pin does not change what there is */
+    assert_true(whim_os_thread_mask(&before));
+    for (int32_t cpu = 0; cpu < WHIM_OS_CPUS_MAX; cpu++) {
+        if (whim_os_mask_has(&before, cpu)) {
+            one = (whim_os_mask){{0}};
+            whim_os_mask_add(&one, cpu);
+            assert_true(whim_os_thread_set_mask(&one));
+            assert_true(whim_os_thread_mask(&now));
+            assert_memory_equal(&now, &one, sizeof one);
+            assert_int_equal(whim_os_cpu_mask_count(), n); /* the process's stays */
+        }
     }
-    assert_true(CPU_EQUAL(&seen, &before));
-    assert_true(whim_os_thread_pin(n)); /* round again */
-    assert_false(whim_os_thread_pin(-1));
+    assert_false(whim_os_thread_set_mask(&(whim_os_mask){{0}}));
     whim_os_thread_unpin();
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
-    assert_true(CPU_EQUAL(&after, &before));
+    assert_true(whim_os_thread_mask(&now));
+    assert_memory_equal(&now, &before, sizeof now);
+}
+
+static void test_mask(void **state)
+{
+    (void)state;
+    whim_os_mask a = {{0}}, b = {{0}};
+    assert_true(whim_os_mask_covers(&a, &b));
+    whim_os_mask_add(&a, 0);
+    whim_os_mask_add(&a, WHIM_OS_CPUS_MAX - 1);
+    whim_os_mask_add(&a, WHIM_OS_CPUS_MAX); /* beyond: not kept */
+    whim_os_mask_add(&a, -1);
+    assert_true(whim_os_mask_has(&a, 0) && whim_os_mask_has(&a, WHIM_OS_CPUS_MAX - 1));
+    assert_false(whim_os_mask_has(&a, 1) || whim_os_mask_has(&a, WHIM_OS_CPUS_MAX) ||
+                 whim_os_mask_has(&a, -1));
+    assert_true(whim_os_mask_covers(&a, &b));
+    assert_false(whim_os_mask_covers(&b, &a));
+    whim_os_mask_add(&b, 64);
+    assert_false(whim_os_mask_covers(&a, &b));
 }
 
 static const char *model_of(const char *cpuinfo)
@@ -96,9 +114,8 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mask_counts),
-        cmocka_unit_test(test_count),
-        cmocka_unit_test(test_pin),
+        cmocka_unit_test(test_mask_counts), cmocka_unit_test(test_count),
+        cmocka_unit_test(test_thread_mask), cmocka_unit_test(test_mask),
         cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Amounts of memory, and pages. */
 #include "base/os/mem.h"
 #include "base/os/procfile.h"
+#include "base/os/topology.h"
 #include "support/cmocka.h"
 #include "support/death.h"
 
@@ -117,12 +118,30 @@ static void test_protect(void **state)
     assert_false(whim_os_pages_protect((void *)(uintptr_t)1, page, false));
 }
 
+/* One node must be there, whatever its number; here the policy only has to be taken, and the pages to work. */
+static void test_interleave(void **state)
+{
+    (void)state;
+    const whim_os_topology *t = whim_os_topology_get();
+    int64_t bytes = 3 * whim_os_page_bytes() + 1;
+    char *p = whim_os_pages_alloc(bytes);
+    assert_non_null(p);
+    assert_true(whim_os_pages_interleave(p, bytes, &t->cpus[0].node, 1));
+    whim_os_pages_commit(p, bytes);
+    p[bytes - 1] = 5;
+    assert_int_equal(p[0], 0);
+    assert_false(whim_os_pages_interleave(p, bytes, &(int32_t){-1}, 1));
+    assert_false(whim_os_pages_interleave(p, bytes, &(int32_t){1 << 20}, 1));
+    whim_os_pages_free(p, bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts),       cmocka_unit_test(test_pages),
         cmocka_unit_test(test_pages_go_back), cmocka_unit_test(test_no_addresses_leak),
         cmocka_unit_test(test_protect),       cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_interleave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

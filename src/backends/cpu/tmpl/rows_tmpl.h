@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows that a product reads: their int8 form, made by all workers for all or by each for itself. Included
+ * once per level after row_tmpl.h and the header that gives PRODUCT_ORDER. */
+#include "backends/cpu/kernels.h"
+#include "tensor/unpack.h"
+
+#include <string.h>
+
+enum {
+    ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
+};
+
+/* One row's group at its place of a block of rows. */
+static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_cpu_act_meta *meta)
+{
+    for (int i = 0; i < WHIM_GROUP; i += 8) {
+        memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
+    }
+    meta[row] = (whim_cpu_act_meta){block->s,
+                                    block->s * (float)(block->sum[0] + block->sum[1]),
+                                    {block->sum[0], block->sum[1]}};
+}
+
+/* Groups begin .. end - 1 of all blocks of rows as int8. */
+static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *act, int64_t begin,
+                         int64_t end)
+{
+    int64_t n_group = a->k / WHIM_GROUP;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
+        whim_q8_block block;
+        for (int r = 0; r < ACT_ROWS; r++) {
+            if (r == 0 || row0 + r < a->n_row) { /* else filled up with the last row again */
+                whim_q8_quantize32(a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP, &block);
+            }
+            act_put(&block, r, act->q + item * ACT_ROWS * WHIM_GROUP, act->meta + item * ACT_ROWS);
+        }
+    }
+}
+
+static int64_t act_items(const whim_cpu_quantize_args *a)
+{
+    return (a->n_row + ACT_ROWS - 1) / ACT_ROWS * (a->k / WHIM_GROUP);
+}
+
+static void quantize_act_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_cpu_quantize_args *a = args;
+    whim_cpu_act act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->k);
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, act_items(a));
+    while (whim_cpu_claim_next(&claim)) {
+        act_quantize(a, &act, claim.begin, claim.end);
+    }
+}
+
+/* Where a product's rows are: those of the stream, or the worker's own. */
+typedef struct product_source {
+    const float *x;
+    int64_t x_stride;
+    whim_cpu_act act; /* block types */
+} product_source;
+
+/* Sum and norm of the worker's own rows. */
+static void own_norm(const whim_cpu_product_args *a, float *rows)
+{
+    const whim_cpu_own *own = &a->own;
+    int64_t k = a->w.k;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        const float *x = a->x + r * a->x_stride;
+        float *row = rows + r * k;
+        if (own->delta != NULL) {
+            const float *delta = own->delta + r * own->delta_stride;
+            for (int64_t i = 0; i < k; i++) {
+                row[i] = x[i] + delta[i];
+            }
+            x = row;
+        }
+        norm_row(x, own->norm, own->eps, row, k);
+    }
+}
+
+/* The worker's own rows, made now unless it has them. */
+static product_source own_rows(const whim_cpu_product_args *a, const whim_cpu_worker *worker)
+{
+    product_source from = {.x = a->x, .x_stride = a->x_stride};
+    int64_t k = a->w.k;
+    if (a->own.norm != NULL) {
+        if (!a->own.kept) {
+            own_norm(a, worker->own);
+        }
+        from.x = worker->own;
+        from.x_stride = k;
+    }
+    if (whim_cpu_form_of(a->w.dtype) != NULL) {
+        void *memory = (char *)worker->own + WHIM_CPU_OWN_FLOATS;
+        from.act = whim_cpu_act_at(PRODUCT_ORDER, memory, a->n_row, k);
+        if (!a->own.kept) {
+            whim_cpu_quantize_args quantize = {
+                .x = from.x, .x_stride = from.x_stride, .n_row = a->n_row, .k = k};
+            act_quantize(&quantize, &from.act, 0, act_items(&quantize));
+        }
+    }
+    return from;
+}
+
+static product_source product_source_of(const whim_cpu_product_args *a,
+                                        const whim_cpu_worker *worker)
+{
+    if (a->own.used) {
+        return own_rows(a, worker);
+    }
+    product_source from = {.x = a->x, .x_stride = a->x_stride};
+    if (a->act != NULL) {
+        from.act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->w.k);
+    }
+    return from;
+}
