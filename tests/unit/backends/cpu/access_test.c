@@ -300,28 +300,28 @@ static void a_product_reads_its_rows(void **state)
                                   .y_stride = COLS,
                                   .n_row = ROWS};
     whim_access product[WHIM_ACCESS_MAX], other[WHIM_ACCESS_MAX];
-    int32_t n = whim_access_product(&args, product);
+    int32_t n = whim_access_product(&args, 2, product);
     int32_t n_other = whim_access_quantize(&quantize, other);
     assert_true(conflict(product, n, other, n_other));
     n_other = whim_access_list(WHIM_OP_linear, &d_to_c, other); /* reads what the product writes */
     assert_true(conflict(product, n, other, n_other));
     args.act = mem_q8 + ROWS * COLS / 64; /* another buffer */
     args.y = mem_b;
-    n = whim_access_product(&args, product);
+    n = whim_access_product(&args, 2, product);
     n_other = whim_access_quantize(&quantize, other);
     assert_false(conflict(product, n, other, n_other));
     args.act = NULL;
     args.own = (whim_cpu_own){.used = true, .delta = mem_d, .delta_stride = COLS};
-    n = whim_access_product(&args, product);
+    n = whim_access_product(&args, 2, product);
     n_other = whim_access_list(WHIM_OP_linear, &d_to_c, other); /* writes x */
     assert_true(conflict(product, n, other, n_other));
     args.x = mem_a;
-    n = whim_access_product(&args, product);
+    n = whim_access_product(&args, 2, product);
     quantize.act = mem_d; /* writes delta */
     n_other = whim_access_quantize(&quantize, other);
     assert_true(conflict(product, n, other, n_other));
     args.own.delta = NULL;
-    n = whim_access_product(&args, product);
+    n = whim_access_product(&args, 2, product);
     assert_false(conflict(product, n, other, n_other));
 }
 
