@@ -138,8 +138,8 @@ static whim_err quantize_rows(whim_cpu_stream *s, const float *x, int64_t x_stri
 {
     whim_access from = {(uintptr_t)x, k * (int64_t)sizeof *x, x_stride * (int64_t)sizeof *x, n_row,
                         false};
-    if (s->q8_from.at == from.at && s->q8_from.row_bytes == from.row_bytes &&
-        s->q8_from.stride == from.stride && s->q8_from.n_row == from.n_row) {
+    WHIM_TRY(whim_cpu_settle(s, &from, 1)); /* a norm that waits may still change them */
+    if (same_access(&from, &s->q8_from)) {
         return WHIM_ERR_OK;
     }
     whim_cpu_quantize_args args = {
