@@ -5,21 +5,22 @@
 #include "base/fmath.h"
 #include "ops/ops.h"
 
-/* Buffers of a pass, all F32, reused by every layer. */
+/* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may still read what
+ * attention adds while the MLP makes its own. */
 typedef struct pass {
     const whim_decoder *dec;
     whim_stream *s;
     const whim_batch *batch;
-    float *x;       /* [n_row, d_model] the residual stream */
-    float *delta;   /* [n_row, d_model] what a block adds to it */
-    float *normed;  /* [n_row, d_model] */
-    float *cos_sin; /* [n_row, rotary_dim] */
-    float *qkv;     /* [n_row, (n_head + 2 n_kv) d_head] */
-    float *q;       /* [n_row, n_head, d_head] */
-    float *k, *v;   /* [n_row, n_kv, d_head] */
-    float *attn;    /* [n_row, n_head, d_head] */
-    float *act;     /* [n_row, d_ff] silu(gate) * up */
-    float *scratch; /* [n_row, d_ff] */
+    float *x;        /* [n_row, d_model] the residual stream */
+    float *delta[2]; /* [n_row, d_model] what attention and MLP add to it */
+    float *normed;   /* [n_row, d_model] */
+    float *cos_sin;  /* [n_row, rotary_dim] */
+    float *qkv;      /* [n_row, (n_head + 2 n_kv) d_head] */
+    float *q;        /* [n_row, n_head, d_head] */
+    float *k, *v;    /* [n_row, n_kv, d_head] */
+    float *attn;     /* [n_row, n_head, d_head] */
+    float *act;      /* [n_row, d_ff] silu(gate) * up */
+    float *scratch;  /* [n_row, d_ff] */
 } pass;
 
 static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
@@ -34,7 +35,8 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     int64_t n = batch->n_row, d = c->d_model, heads = c->n_head, kv = c->n_kv, dh = c->d_head;
     *p = (pass){.dec = dec, .s = s, .batch = batch};
     p->x = take_rows(bump, n, d);
-    p->delta = take_rows(bump, n, d);
+    p->delta[0] = take_rows(bump, n, d);
+    p->delta[1] = take_rows(bump, n, d);
     p->normed = take_rows(bump, n, d);
     p->cos_sin = take_rows(bump, n, c->rope.rotary_dim);
     p->qkv = take_rows(bump, n, (heads + 2 * kv) * dh);
@@ -60,12 +62,12 @@ static whim_err project(const pass *p, const whim_projection *proj, const float 
                                 });
 }
 
-/* normed = norm(x), after x += delta where a block has left one. */
-static whim_err norm_after(const pass *p, const float *w, bool add)
+/* normed = norm(x), after x += delta where a block has left one (else NULL). */
+static whim_err norm_after(const pass *p, const float *w, const float *delta)
 {
     int64_t d = p->dec->config.d_model;
     float eps = p->dec->config.rms_eps;
-    if (!add) {
+    if (delta == NULL) {
         return whim_op_rmsnorm(p->s, &(whim_rmsnorm_args){
                                          .x = p->x,
                                          .x_stride = d,
@@ -80,7 +82,7 @@ static whim_err norm_after(const pass *p, const float *w, bool add)
     return whim_op_add_rmsnorm(p->s, &(whim_add_rmsnorm_args){
                                          .x = p->x,
                                          .x_stride = d,
-                                         .delta = p->delta,
+                                         .delta = delta,
                                          .delta_stride = d,
                                          .w = w,
                                          .eps = eps,
@@ -91,7 +93,7 @@ static whim_err norm_after(const pass *p, const float *w, bool add)
                                      });
 }
 
-/* delta = attention(normed) */
+/* delta[0] = attention(normed) */
 static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_t l)
 {
     const whim_config *c = &p->dec->config;
@@ -142,10 +144,10 @@ static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_
                                           .n_head = c->n_head,
                                           .max_pages = b->max_pages,
                                       }));
-    return project(p, &layer->o, p->attn, p->delta, c->d_model);
+    return project(p, &layer->o, p->attn, p->delta[0], c->d_model);
 }
 
-/* delta = mlp(normed) */
+/* delta[1] = mlp(normed) */
 static whim_err mlp(const pass *p, const whim_decoder_layer *layer)
 {
     WHIM_TRY(whim_op_linear_swiglu(p->s, &(whim_linear_swiglu_args){
@@ -160,7 +162,7 @@ static whim_err mlp(const pass *p, const whim_decoder_layer *layer)
                                              .scratch = p->scratch,
                                              .n_row = p->batch->n_row,
                                          }));
-    return project(p, &layer->down, p->act, p->delta, p->dec->config.d_model);
+    return project(p, &layer->down, p->act, p->delta[1], p->dec->config.d_model);
 }
 
 /* Copy the residual stream out where boundary `b` was asked for. */
@@ -264,17 +266,17 @@ whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whi
     WHIM_TRY(start(&p));
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
         const whim_decoder_layer *layer = &dec->layers[l];
-        WHIM_TRY(norm_after(&p, layer->attn_norm, l > 0));
+        WHIM_TRY(norm_after(&p, layer->attn_norm, l > 0 ? p.delta[1] : NULL));
         WHIM_TRY(capture(&p, l, out));
         WHIM_TRY(attention(&p, layer, l));
-        WHIM_TRY(norm_after(&p, layer->mlp_norm, true));
+        WHIM_TRY(norm_after(&p, layer->mlp_norm, p.delta[0]));
         WHIM_TRY(mlp(&p, layer));
     }
     int64_t d = dec->config.d_model;
     WHIM_TRY(whim_op_add(s, &(whim_add_args){
                                 .x = p.x,
                                 .x_stride = d,
-                                .y = p.delta,
+                                .y = p.delta[1],
                                 .y_stride = d,
                                 .n_row = batch->n_row,
                                 .n_col = d,
