@@ -24,7 +24,7 @@ static double median(double *values, int64_t n, double *best)
 static double kv_bytes(const bench *b, int64_t depth)
 {
     double len = (double)depth + ((double)b->options->tokens + 1) / 2;
-    int64_t head = whim_dtype_row_bytes(whim_engine_kv_type(b->engine), b->config->d_head);
+    int64_t head = whim_kv_vector_bytes(whim_engine_kv_type(b->engine), b->config->d_head);
     return len * (double)(2 * head * b->config->n_kv) * b->config->n_layer;
 }
 

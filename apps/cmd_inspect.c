@@ -201,7 +201,7 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     }
     whim_str_printf(out, "\nfor a context of %lld tokens, keys and values as %s, on %s:\n",
                     (long long)whim_engine_ctx(s->engine),
-                    whim_dtype_get(whim_engine_kv_type(s->engine))->name,
+                    whim_kv_type_name(whim_engine_kv_type(s->engine)),
                     whim_engine_caps(s->engine)->summary);
     append_plan(out, whim_engine_plan(s->engine));
     whim_str_printf(out, "%s%s\n", s->refusal == NULL ? "fits" : "does not fit: ",
@@ -292,7 +292,7 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     }
     whim_str_printf(
         out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":", (long long)whim_engine_ctx(s->engine),
-        whim_dtype_get(whim_engine_kv_type(s->engine))->name);
+        whim_kv_type_name(whim_engine_kv_type(s->engine)));
     json_text(out, whim_engine_caps(s->engine)->summary);
     whim_str_append(out, ",\"plan\":");
     json_plan(out, whim_engine_plan(s->engine));

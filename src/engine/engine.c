@@ -85,15 +85,14 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
     return e->backend->device_open(0, &cfg, &e->device, diag);
 }
 
-static whim_err kv_type_choose(const whim_engine *e, whim_dtype *out, whim_diag *diag)
+static whim_err kv_type_choose(const whim_engine *e, whim_kv_type *out, whim_diag *diag)
 {
     if (e->cfg.kv_type == NULL) {
-        *out = e->ckpt.config.dtype == WHIM_DTYPE_F32 ? WHIM_DTYPE_F32 : WHIM_DTYPE_BF16;
+        *out = e->ckpt.config.dtype == WHIM_DTYPE_F32 ? WHIM_KV_F32 : WHIM_KV_BF16;
         return WHIM_ERR_OK;
     }
-    if (!whim_dtype_from_name(e->cfg.kv_type, out) ||
-        whim_dtype_get(*out)->kind != WHIM_DTYPE_KIND_FLOAT) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16",
+    if (!whim_kv_type_from_name(e->cfg.kv_type, out)) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16, q8",
                          e->cfg.kv_type);
     }
     return WHIM_ERR_OK;
@@ -129,8 +128,8 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
                              r->boundary[i], c->n_layer);
         }
     }
-    WHIM_TRY(kv_type_choose(e, &r->kv_dtype, diag));
-    int64_t page_bytes = c->n_layer * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_dtype);
+    WHIM_TRY(kv_type_choose(e, &r->kv_type, diag));
+    int64_t page_bytes = c->n_layer * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type);
     int64_t pages_per_seq = (r->max_ctx + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
     r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : r->max_seqs * pages_per_seq;
     if (r->n_page < 1) {
@@ -149,7 +148,7 @@ static void plan_make(whim_engine *e)
     whim_memory_plan_add(plan, "weights", e->binder.bytes, "packed for %s %s", e->backend->name,
                          caps->isa);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
-                         (long long)(c->n_page * WHIM_KV_PAGE), whim_dtype_get(c->kv_dtype)->name);
+                         (long long)(c->n_page * WHIM_KV_PAGE), whim_kv_type_name(c->kv_type));
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
                          (long long)c->max_rows);
     whim_memory_plan_add(
@@ -249,9 +248,9 @@ const whim_binder *whim_engine_binder(const whim_engine *e)
     return &e->binder;
 }
 
-whim_dtype whim_engine_kv_type(const whim_engine *e)
+whim_kv_type whim_engine_kv_type(const whim_engine *e)
 {
-    return e->runner_cfg.kv_dtype;
+    return e->runner_cfg.kv_type;
 }
 
 int64_t whim_engine_ctx(const whim_engine *e)

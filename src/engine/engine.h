@@ -32,7 +32,7 @@ typedef struct whim_engine_cfg {
     int32_t n_thread;        /* 0: all */
     int64_t ctx;             /* longest sequence; 0: min(model's, 8192) */
     int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens */
-    const char *kv_type;     /* f32, bf16, f16; NULL: f32 for F32 models, else bf16 */
+    const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
     int64_t max_seqs;        /* sequences in one step; 0: 1 */
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
@@ -61,7 +61,7 @@ const whim_memory_plan *whim_engine_plan(const whim_engine *engine);
 const whim_device_caps *whim_engine_caps(const whim_engine *engine);
 const char *whim_engine_backend(const whim_engine *engine);
 const whim_binder *whim_engine_binder(const whim_engine *engine);
-whim_dtype whim_engine_kv_type(const whim_engine *engine);
+whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
 
 /* The runner, NULL before load. */

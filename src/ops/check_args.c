@@ -42,12 +42,11 @@ static bool weight_ok(const whim_weight *w)
 
 static bool kv_ok(const whim_kv_view *kv)
 {
-    bool type_ok =
-        kv->dtype == WHIM_DTYPE_F32 || kv->dtype == WHIM_DTYPE_BF16 || kv->dtype == WHIM_DTYPE_F16;
+    bool type_ok = kv->type >= 0 && kv->type < WHIM_KV_TYPE_COUNT;
     return type_ok && kv->n_kv > 0 && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
            kv->layer_offset >= 0 &&
            kv->page_stride - kv->layer_offset >=
-               whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->dtype) &&
+               whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->type) &&
            kv->pages != NULL;
 }
 

@@ -14,7 +14,7 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
 {
     whim_batch_layout layout;
     whim_batch_layout_init(&layout, cfg);
-    int64_t layer_bytes = whim_kv_layer_bytes(config->n_kv, config->d_head, cfg->kv_dtype);
+    int64_t layer_bytes = whim_kv_layer_bytes(config->n_kv, config->d_head, cfg->kv_type);
     plan->page_bytes = config->n_layer * layer_bytes;
     if (cfg->n_page > INT32_MAX / WHIM_KV_PAGE ||
         __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
@@ -35,7 +35,7 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
                .page_stride = plan->page_bytes,
                .n_kv = config->n_kv,
                .d_head = config->d_head,
-               .dtype = cfg->kv_dtype},
+               .type = cfg->kv_type},
         .kv_layer_bytes = layer_bytes,
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};

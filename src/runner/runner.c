@@ -183,7 +183,7 @@ static whim_err forward(whim_runner *r, const whim_step_size *bucket)
                .page_stride = r->plan.page_bytes,
                .n_kv = r->config->n_kv,
                .d_head = r->config->d_head,
-               .dtype = r->cfg.kv_dtype},
+               .type = r->cfg.kv_type},
         .kv_layer_bytes = r->plan.page_bytes / r->config->n_layer,
     };
     whim_batch_view(&r->layout, r->arrays, bucket, &batch);

@@ -26,7 +26,7 @@ typedef struct whim_runner_cfg {
     int64_t max_outs; /* rows with logits in one step */
     int64_t max_ctx;  /* longest sequence */
     int64_t n_page;   /* KV pages in the pool */
-    whim_dtype kv_dtype;
+    whim_kv_type kv_type;
     bool graphs;
     int32_t n_capture;
     int32_t boundary[WHIM_MAX_CAPTURE];

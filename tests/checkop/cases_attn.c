@@ -25,9 +25,9 @@ typedef struct attn_shape {
     bool wild;
 } attn_shape;
 
-#define ATTN_KV(dtype, n_kv, d_head, n_page, layers)                 \
-    {                                                                \
-        WHIM_DTYPE_##dtype, n_kv, d_head, n_page, layers, layers - 1 \
+#define ATTN_KV(type, n_kv, d_head, n_page, layers)              \
+    {                                                            \
+        WHIM_KV_##type, n_kv, d_head, n_page, layers, layers - 1 \
     }
 
 static const attn_shape hostile[] = {
@@ -46,13 +46,28 @@ static const attn_shape hostile[] = {
     {ATTN_KV(F16, 1, 64, 8, 1), 2, 3, 1, 70, false, 0, true},
     {ATTN_KV(BF16, 1, 4, 16, 1), CHECKOP_MANY, 1, 1, 3, true, 0, false},
     {ATTN_KV(F32, 1, 3, 4, 1), 1, CHECKOP_MANY, 1, 2, false, 0, false},
+    /* Many rows and heads together: whole blocks, tails, pages widened once for all. */
+    {ATTN_KV(BF16, 3, 64, 24, 1), 1, 45, 3, 600, true, 0, false},
+    {ATTN_KV(Q8, 2, 33, 20, 2), 3, 40, 2, 200, true, 0, false},
+    {ATTN_KV(F16, 1, 80, 20, 1), 2, 37, 4, 580, true, 70, false},
+    {ATTN_KV(F32, 1, 20, 20, 1), 2, 70, 1, 530, false, 0, false},
+    {ATTN_KV(BF16, 1, 16, 8, 1), 2, 3, 71, 90, true, 0, false},
+    {ATTN_KV(BF16, 1, 48, 20, 1), 2, 30, 3, 520, true, 0, true},
+    {ATTN_KV(Q8, 1, 48, 20, 1), 2, 30, 3, 520, true, 0, true},
+    {ATTN_KV(BF16, 1, 2048, 4, 1), 1, 5, 3, 60, true, 0, false},
+    {ATTN_KV(Q8, 1, 16384, 2, 1), 1, 1, 2, 10, true, 0, false},
+    /* Few rows over several segments: split among the workers. */
+    {ATTN_KV(BF16, 1, 64, 80, 1), 1, 1, 3, 2100, true, 0, false},
+    {ATTN_KV(Q8, 2, 64, 70, 1), 2, 2, 3, 2048, true, 0, false},
+    {ATTN_KV(F16, 1, 20, 50, 1), 3, 3, 2, 1537, true, 700, false},
+    {ATTN_KV(F32, 2, 24, 50, 1), 1, 4, 5, 1500, false, 0, true},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
 
 static attn_shape shape_random(checkop_rng *rng)
 {
     attn_shape s = {0};
-    s.kv.dtype = (whim_dtype)checkop_pick(rng, WHIM_DTYPE_F32, WHIM_DTYPE_BF16, WHIM_DTYPE_F16);
+    s.kv.type = (whim_kv_type)checkop_range(rng, 0, WHIM_KV_TYPE_COUNT - 1);
     s.kv.n_kv = checkop_range(rng, 1, 3);
     s.kv.d_head = checkop_pick(rng, 16, 20, 32, 64, 80, 96, 128, 192, 256);
     s.kv.layers = checkop_range(rng, 1, 3);
@@ -184,40 +199,54 @@ static void attn_make(checkop_case *c, int32_t index)
     attn_build(c, &s, false);
 }
 
-/* Decode of one sequence at 1024 keys, a prompt of 256 tokens, decode of 16 sequences. */
+/* One decoded row at three context lengths, a prompt, 16 sequences, a prompt's last chunk. */
+static const struct {
+    int64_t rows, len, n_seq, n_kv, ratio, d_head;
+} bench_shapes[] = {
+    {1, 128, 1, 3, 3, 64},    {1, 1024, 1, 3, 3, 64},  {1, 8192, 1, 3, 3, 64},
+    {512, 512, 1, 3, 3, 64},  {1, 1024, 16, 3, 3, 64}, {64, 4096, 1, 3, 3, 64},
+    {1, 128, 1, 8, 2, 128},   {1, 1024, 1, 8, 2, 128}, {1, 8192, 1, 8, 2, 128},
+    {512, 512, 1, 8, 2, 128},
+};
+enum { N_BENCH = sizeof bench_shapes / sizeof bench_shapes[0] };
+
 static bool attn_bench(checkop_case *c, int32_t i)
 {
-    if (i >= 9) {
+    static const whim_kv_type types[] = {WHIM_KV_BF16, WHIM_KV_F16, WHIM_KV_F32, WHIM_KV_Q8};
+    if (i >= 4 * N_BENCH) {
         return false;
     }
-    static const whim_dtype types[] = {WHIM_DTYPE_BF16, WHIM_DTYPE_F16, WHIM_DTYPE_F32};
-    int64_t rows = i % 3 == 1 ? 256 : 1, len = i % 3 == 1 ? 256 : 1024, n_seq = i % 3 == 2 ? 16 : 1;
-    attn_shape s = {.kv = {types[i / 3], 3, 64, len / WHIM_KV_PAGE, 1, 0},
+    int64_t rows = bench_shapes[i % N_BENCH].rows, len = bench_shapes[i % N_BENCH].len;
+    int64_t n_seq = bench_shapes[i % N_BENCH].n_seq;
+    attn_shape s = {.kv = {types[i / N_BENCH], bench_shapes[i % N_BENCH].n_kv,
+                           bench_shapes[i % N_BENCH].d_head, n_seq * len / WHIM_KV_PAGE, 1, 0},
                     .n_seq = n_seq,
                     .rows = rows,
-                    .ratio = 3,
+                    .ratio = bench_shapes[i % N_BENCH].ratio,
                     .max_len = len,
                     .causal = true};
-    checkop_say(c, "%s %lld rows, %lld keys, %lld sequences, 9/3 heads of 64",
-                whim_dtype_get(s.kv.dtype)->name, (long long)(rows * n_seq), (long long)len,
-                (long long)n_seq);
+    checkop_say(c, "%s %lld rows, %lld keys, %lld sequences, %lld/%lld heads of %lld",
+                whim_kv_type_name(s.kv.type), (long long)(rows * n_seq), (long long)len,
+                (long long)n_seq, (long long)(s.kv.n_kv * s.ratio), (long long)s.kv.n_kv,
+                (long long)s.kv.d_head);
     attn_build(c, &s, true);
-    c->dtype = s.kv.dtype; /* whose units set the peak */
     int32_t *kv_len = checkop_i32(c, (int32_t)c->param[P_KV_LEN]);
     int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
     int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);
     for (int64_t j = 0; j < n_seq; j++) {
         kv_len[j] = (int32_t)len;
-        for (int64_t p = 0; p < s.kv.n_page; p++) {
-            table[j * c->param[P_MAX_PAGES] + p] = (int32_t)p;
+        for (int64_t p = 0; p < len / WHIM_KV_PAGE; p++) {
+            table[j * c->param[P_MAX_PAGES] + p] = (int32_t)(j * len / WHIM_KV_PAGE + p);
         }
     }
+    double pairs = 0.0;
     for (int64_t r = 0; r < c->n_row; r++) {
-        positions[r] = (int32_t)(rows == 1 ? len - 1 : r);
+        positions[r] = (int32_t)(len - rows + r % rows);
+        pairs += positions[r] + 1;
     }
-    double pairs = rows == 1 ? (double)(len * n_seq) : (double)(rows * (rows + 1) / 2);
-    c->flops = 4.0 * pairs * 9 * 64;
-    c->traffic = (double)(n_seq * len * 2 * whim_dtype_row_bytes(s.kv.dtype, 3 * 64));
+    c->flops = 4.0 * pairs * (double)(s.kv.n_kv * s.ratio * s.kv.d_head);
+    c->traffic =
+        (double)(n_seq * len * 2 * s.kv.n_kv * whim_kv_vector_bytes(s.kv.type, s.kv.d_head));
     return true;
 }
 
@@ -253,7 +282,7 @@ static const char *attn_arguments(int32_t i, void *args)
     case 6:
         return a->max_pages = -1, "max_pages < 0";
     case 7:
-        return a->kv.dtype = WHIM_DTYPE_Q8_0, "a block type as KV type";
+        return a->kv.type = WHIM_KV_TYPE_COUNT, "no KV type";
     case 8:
         return a->kv.page_stride--, "page_stride too small";
     case 9:

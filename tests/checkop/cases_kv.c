@@ -9,14 +9,13 @@
 void kv_say(checkop_case *c, const kv_shape *s)
 {
     checkop_say(c, "%s n_kv=%lld d_head=%lld pages=%lld layer=%lld/%lld",
-                whim_dtype_get(s->dtype)->name, (long long)s->n_kv, (long long)s->d_head,
+                whim_kv_type_name(s->type), (long long)s->n_kv, (long long)s->d_head,
                 (long long)s->n_page, (long long)s->layer, (long long)s->layers);
-    c->dtype = s->dtype;
 }
 
 static int64_t layer_bytes(const kv_shape *s)
 {
-    return whim_kv_layer_bytes(s->n_kv, s->d_head, s->dtype);
+    return whim_kv_layer_bytes(s->n_kv, s->d_head, s->type);
 }
 
 int32_t kv_pool(checkop_case *c, const kv_shape *s)
@@ -32,7 +31,7 @@ void kv_view_bind(checkop_case *c, checkop_call *call, size_t field, int32_t pag
                          .layer_offset = s->layer * layer_bytes(s),
                          .n_kv = s->n_kv,
                          .d_head = s->d_head,
-                         .dtype = s->dtype};
+                         .type = s->type};
     memcpy(call->args.bytes + field, &view, sizeof view);
     checkop_bind_at(c, call, field + offsetof(whim_kv_view, pages), pages, 0);
     call->bind[call->n_bind - 1].offset = -view.layer_offset;
@@ -43,8 +42,8 @@ whim_kv_view kv_view_valid(void)
     return (whim_kv_view){.pages = checkop_somewhere,
                           .n_kv = 2,
                           .d_head = 8,
-                          .page_stride = whim_kv_layer_bytes(2, 8, WHIM_DTYPE_F32),
-                          .dtype = WHIM_DTYPE_F32};
+                          .page_stride = whim_kv_layer_bytes(2, 8, WHIM_KV_F32),
+                          .type = WHIM_KV_F32};
 }
 
 static int32_t rows_buf(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
@@ -106,15 +105,19 @@ typedef struct store_shape {
 } store_shape;
 
 static const store_shape hostile[] = {
-    {{WHIM_DTYPE_BF16, 3, 64, 2, 1, 0}, 0, CHECKOP_SANE},
-    {{WHIM_DTYPE_BF16, 3, 64, 2, 2, 1}, 1, CHECKOP_SANE},
-    {{WHIM_DTYPE_F32, 1, 20, 3, 3, 1}, 17, CHECKOP_ANY},
-    {{WHIM_DTYPE_F16, 2, 80, 5, 2, 0}, 33, CHECKOP_ANY},
-    {{WHIM_DTYPE_BF16, 8, 128, 2, 1, 0}, 40, CHECKOP_ANY},
-    {{WHIM_DTYPE_F16, 1, 17, 4, 1, 0}, 100, CHECKOP_ANY},
-    {{WHIM_DTYPE_BF16, 1, 33, 4, 2, 0}, 3, CHECKOP_WILD},
-    {{WHIM_DTYPE_F32, 1, 256, 2, 1, 0}, 64, CHECKOP_WILD},
-    {{WHIM_DTYPE_F16, 1, 4, 2050, 1, 0}, CHECKOP_MANY, CHECKOP_SANE},
+    {{WHIM_KV_BF16, 3, 64, 2, 1, 0}, 0, CHECKOP_SANE},
+    {{WHIM_KV_BF16, 3, 64, 2, 2, 1}, 1, CHECKOP_SANE},
+    {{WHIM_KV_F32, 1, 20, 3, 3, 1}, 17, CHECKOP_ANY},
+    {{WHIM_KV_F16, 2, 80, 5, 2, 0}, 33, CHECKOP_ANY},
+    {{WHIM_KV_BF16, 8, 128, 2, 1, 0}, 40, CHECKOP_ANY},
+    {{WHIM_KV_F16, 1, 17, 4, 1, 0}, 100, CHECKOP_ANY},
+    {{WHIM_KV_BF16, 1, 33, 4, 2, 0}, 3, CHECKOP_WILD},
+    {{WHIM_KV_F32, 1, 256, 2, 1, 0}, 64, CHECKOP_WILD},
+    {{WHIM_KV_F16, 1, 4, 2050, 1, 0}, CHECKOP_MANY, CHECKOP_SANE},
+    {{WHIM_KV_Q8, 3, 64, 3, 2, 1}, 50, CHECKOP_SANE},
+    {{WHIM_KV_Q8, 2, 33, 4, 1, 0}, 100, CHECKOP_ANY},
+    {{WHIM_KV_Q8, 1, 1, 2, 1, 0}, 60, CHECKOP_ANY},
+    {{WHIM_KV_Q8, 1, 128, 2, 1, 0}, 64, CHECKOP_WILD},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
@@ -124,8 +127,7 @@ static store_shape shape_make(checkop_case *c, int32_t index)
     if (index < N_HOSTILE) {
         s = hostile[index];
     } else {
-        s.kv.dtype =
-            (whim_dtype)checkop_pick(&c->rng, WHIM_DTYPE_F32, WHIM_DTYPE_BF16, WHIM_DTYPE_F16);
+        s.kv.type = (whim_kv_type)checkop_range(&c->rng, 0, WHIM_KV_TYPE_COUNT - 1);
         s.kv.n_kv = checkop_range(&c->rng, 1, 5);
         s.kv.d_head = checkop_pick(&c->rng, 16, 64, 80, 128, checkop_range(&c->rng, 1, 100));
         s.kv.n_page = checkop_range(&c->rng, 1, 6);
@@ -141,15 +143,13 @@ static store_shape shape_make(checkop_case *c, int32_t index)
 
 static bool bench_shape(checkop_case *c, int32_t i, store_shape *s)
 {
-    if (i >= 4) {
+    if (i >= 2 * WHIM_KV_TYPE_COUNT) {
         return false;
     }
-    *s = (store_shape){{i / 2 == 0 ? WHIM_DTYPE_BF16 : WHIM_DTYPE_F32, 3, 64, 8, 1, 0},
-                       i % 2 == 0 ? 1 : 256,
-                       CHECKOP_SANE};
-    checkop_say(c, "%s %lld rows, 3 heads of 64", whim_dtype_get(s->kv.dtype)->name,
+    *s = (store_shape){{(whim_kv_type)(i / 2), 3, 64, 8, 1, 0}, i % 2 == 0 ? 1 : 256, CHECKOP_SANE};
+    checkop_say(c, "%s %lld rows, 3 heads of 64", whim_kv_type_name(s->kv.type),
                 (long long)s->rows);
-    c->traffic = (double)(2 * s->rows * (4 * 192 + whim_dtype_row_bytes(s->kv.dtype, 192)));
+    c->traffic = (double)(2 * s->rows * (4 * 192 + 3 * whim_kv_vector_bytes(s->kv.type, 64)));
     return true;
 }
 
@@ -216,7 +216,7 @@ static const char *kv_write_arguments(int32_t i, void *args)
     case 3:
         return a->kv.d_head = -8, "d_head < 0";
     case 4:
-        return a->kv.dtype = WHIM_DTYPE_I32, "an integer type as KV type";
+        return a->kv.type = WHIM_KV_TYPE_COUNT, "no KV type";
     case 5:
         return a->kv.layer_offset = 64, "the layer ends after its page";
     case 6:
@@ -269,7 +269,7 @@ static const char *kv_read_arguments(int32_t i, void *args)
     case 3:
         return a->kv.page_stride = 0, "page_stride = 0";
     case 4:
-        return a->kv.dtype = WHIM_DTYPE_Q4_0, "a block type as KV type";
+        return a->kv.type = (whim_kv_type)-1, "no KV type";
     case 5:
         return a->k = NULL, "k = NULL";
     default:

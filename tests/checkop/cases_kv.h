@@ -6,7 +6,7 @@
 #include "checkop/harness.h"
 
 typedef struct kv_shape {
-    whim_dtype dtype;
+    whim_kv_type type;
     int64_t n_kv, d_head, n_page, layers, layer;
 } kv_shape;
 

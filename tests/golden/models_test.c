@@ -13,13 +13,13 @@ enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 2, QUICK_PROMPTS = 3, MAX_MODELS = 
 
 static const double F32_TOLERANCE = 1e-4;
 
-/* What K and V narrowed to 16 bits may move a log-probability of an F32 checkpoint, whose own KV type
+/* What narrowed K and V may move a log-probability of an F32 checkpoint, whose own KV type
  * is F32: three times the largest seen. */
 typedef struct kv_case {
     const char *type;
     double tolerance;
 } kv_case;
-static const kv_case kv_cases[] = {{"bf16", 0.25}, {"f16", 0.03}};
+static const kv_case kv_cases[] = {{"bf16", 0.25}, {"f16", 0.03}, {"q8", 0.7}};
 
 /* One way to run a model. */
 typedef struct variant {
@@ -141,7 +141,7 @@ static void check_exact(const golden *g, const char *backend, int32_t n_prompt)
     }
 }
 
-/* Other KV types of an F32 model: the paths work, within what 16 bits allow. */
+/* Other KV types of an F32 model: the paths work, within what their bits allow. */
 static void check_kv_types(const golden *g, const char *backend, int32_t n_prompt)
 {
     for (size_t i = 0; i < sizeof kv_cases / sizeof kv_cases[0]; i++) {

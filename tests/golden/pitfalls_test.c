@@ -139,7 +139,7 @@ static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_dia
         .max_outs = CTX,
         .max_ctx = CTX,
         .n_page = CTX / WHIM_KV_PAGE,
-        .kv_dtype = WHIM_DTYPE_F32,
+        .kv_type = WHIM_KV_F32,
     };
     WHIM_TRY(whim_bind_load(&b->binder, &b->ckpt, b->device, 1, NULL, NULL, diag));
     if (p != NULL && p->decoder != NULL) {

@@ -167,7 +167,7 @@ static int32_t list_folders(const char *data, char names[][64])
 void invariance_tiny(const char *data, bool quick)
 {
     static char names[MAX_MODELS][64];
-    static const char *const kv_types[] = {"f32", "bf16", "f16"};
+    static const char *const kv_types[] = {"f32", "bf16", "f16", "q8"};
     int32_t n = list_folders(data, names);
     tally_check(n > 0, "tiny models", "%d folders in %s", n, data);
     for (int32_t i = 0; i < n; i++) {
@@ -175,7 +175,7 @@ void invariance_tiny(const char *data, bool quick)
         snprintf(t.name, sizeof t.name, "%.63s", names[i]);
         snprintf(t.path, sizeof t.path, "%.900s/%.63s", data, names[i]);
         check_model(&t, true);
-        for (size_t k = 0; k < 3 && !quick && strcmp(t.name, "llama-f32") == 0; k++) {
+        for (size_t k = 0; k < 4 && !quick && strcmp(t.name, "llama-f32") == 0; k++) {
             t.kv_type = kv_types[k];
             check_model(&t, false);
         }

@@ -16,7 +16,8 @@ enum {
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
     WHIM_CPU_MAX_HEAD_DIM =
         16384, /* two vectors of this size fit the scratch, with room to spare */
-    WHIM_CPU_OWN_ELEMS = 8192, /* elements of rows that a worker makes for itself: as floats, and as int8
+    WHIM_CPU_OWN_ELEMS =
+        8192, /* elements of rows that a worker makes for itself: as floats, and as int8
                                 * with a row beside an odd one */
     WHIM_CPU_OWN_FLOATS = WHIM_CPU_OWN_ELEMS * 4,
     WHIM_CPU_OWN_BYTES = WHIM_CPU_OWN_FLOATS + WHIM_CPU_OWN_ELEMS * 3 + 128,
@@ -30,8 +31,8 @@ typedef struct whim_cpu_ticket {
 typedef struct whim_cpu_worker {
     _Alignas(64) struct whim_cpu_workers *pool;
     int32_t index, count;
-    void *scratch;           /* WHIM_CPU_SCRATCH bytes, aligned to 64 */
-    void *own;               /* WHIM_CPU_OWN_BYTES that stay as they are from one product to the next */
+    void *scratch; /* WHIM_CPU_SCRATCH bytes, aligned to 64 */
+    void *own;     /* WHIM_CPU_OWN_BYTES that stay as they are from one product to the next */
     whim_cpu_ticket *ticket; /* of the command that runs, shared by all workers */
     uint32_t section;        /* barriers passed so far */
 } whim_cpu_worker;

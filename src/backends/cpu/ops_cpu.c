@@ -8,6 +8,7 @@
 
 static_assert(sizeof(whim_cpu_product_args) <= WHIM_OP_ARGS_MAX, "command too small");
 static_assert(sizeof(whim_cpu_quantize_args) <= WHIM_OP_ARGS_MAX, "command too small");
+static_assert(sizeof(whim_cpu_attn_args) <= WHIM_OP_ARGS_MAX, "command too small");
 
 static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel, const void *args)
 {
@@ -253,7 +254,12 @@ static whim_err op_attn_paged(whim_stream *base, const whim_attn_paged_args *a)
     if (a->kv.d_head > WHIM_CPU_MAX_HEAD_DIM) {
         return WHIM_ERR_UNSUPPORTED;
     }
-    return plain_attn_paged(base, a);
+    whim_cpu_stream *s = (whim_cpu_stream *)base;
+    whim_cpu_attn_args args = {.op = *a, .shared = s->attn};
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n = whim_access_list(WHIM_OP_attn_paged, a, accesses);
+    accesses[n++] = (whim_access){(uintptr_t)s->attn, sizeof *s->attn, sizeof *s->attn, 1, true};
+    return whim_cpu_push(s, s->dev->kernels->attn_paged, &args, sizeof args, accesses, n);
 }
 
 void whim_cpu_ops_init(whim_ops *ops)

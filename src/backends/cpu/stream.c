@@ -224,6 +224,7 @@ static void stream_close(whim_stream *base)
     stream_graph_free(base, s->capture);
     whim_free(s->list);
     whim_free(s->q8);
+    whim_free(s->attn);
     whim_free(s);
 }
 
@@ -241,7 +242,7 @@ static const whim_stream_vt stream_vt = {
 int64_t whim_cpu_stream_bytes(void)
 {
     return (int64_t)sizeof(whim_cpu_stream) + CPU_LIST_MAX * (int64_t)sizeof(whim_cpu_command) +
-           CPU_Q8_BYTES;
+           CPU_Q8_BYTES + (int64_t)sizeof(whim_attn_shared);
 }
 
 whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag)
@@ -252,8 +253,9 @@ whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *di
         s->base = (whim_stream){.vt = &stream_vt, .ops = &s->dev->ops, .device = dev};
         s->list = whim_alloc_array(CPU_LIST_MAX, sizeof *s->list);
         s->q8 = whim_alloc(CPU_Q8_BYTES);
+        s->attn = whim_alloc(sizeof *s->attn);
     }
-    if (s == NULL || s->list == NULL || s->q8 == NULL) {
+    if (s == NULL || s->list == NULL || s->q8 == NULL || s->attn == NULL) {
         if (s != NULL) {
             stream_close(&s->base);
         }

@@ -6,6 +6,7 @@
 #define WHIM_BACKENDS_CPU_STREAM_H
 
 #include "backends/cpu/access.h"
+#include "backends/cpu/attn_plan.h"
 #include "backends/cpu/cpu.h"
 
 enum {
@@ -42,8 +43,9 @@ typedef struct whim_cpu_stream {
     void *q8;            /* CPU_Q8_BYTES of int8 rows (packing.h), shared by all workers */
     whim_access q8_from; /* what q8 holds the quantised form of; n_row 0: nothing */
     whim_cpu_later later;
-    whim_cpu_kept kept;  /* what the workers' own rows were made from */
-    whim_graph *capture; /* not NULL while recording a graph */
+    whim_cpu_kept kept;     /* what the workers' own rows were made from */
+    whim_attn_shared *attn; /* of the attention command that runs */
+    whim_graph *capture;    /* not NULL while recording a graph */
 } whim_cpu_stream;
 
 struct whim_graph {

@@ -8,7 +8,7 @@
 #ifndef WHIM_OPS_ARGS_ATTN_ARGS_H
 #define WHIM_OPS_ARGS_ATTN_ARGS_H
 
-#include "tensor/dtype.h"
+#include "tensor/kv_type.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,18 +24,18 @@ typedef struct whim_kv_view {
     int64_t page_stride;  /* bytes from page to page (all layers) */
     int64_t layer_offset; /* bytes from a page's start to this layer's part */
     int64_t n_kv, d_head;
-    whim_dtype dtype; /* F32, BF16 or F16 */
+    whim_kv_type type;
 } whim_kv_view;
 
-/* Bytes of one layer's part of a page: keys and values. */
-static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_dtype dtype)
+/* Bytes of one layer's part of a page: keys and values, scales included. */
+static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_kv_type type)
 {
-    return 2 * WHIM_KV_PAGE * n_kv * whim_dtype_row_bytes(dtype, d_head);
+    return 2 * WHIM_KV_PAGE * n_kv * whim_kv_vector_bytes(type, d_head);
 }
 
 /* Store rows of keys and values, rounded to the KV type; out-of-range values saturate to the largest
- * finite ones and NaN becomes 0, so that a masked position can never poison a sum. A negative slot is
- * padding and is skipped. Slots of a call are distinct. */
+ * finite ones and NaN becomes 0, so that a masked position can never poison a sum (Q8: see
+ * tensor/kv_type.h). A negative slot is padding and is skipped. Slots of a call are distinct. */
 typedef struct whim_kv_write_args {
     whim_kv_view kv;
     const float *k;       /* [n_row, n_kv, d_head] */

@@ -4,45 +4,79 @@
  * Order, for one query row and head, over the keys lo .. hi-1 that the row sees:
  *  1. q' = q * scale, rounded to BF16 when the KV type is BF16.
  *  2. Keys are cut into segments of 512 counted from position 0; a segment without visible keys is
- *     skipped. In a segment: scores s_j = sum over d in order by fma; m = max; p_j = exp(s_j - m);
- *     l = sum of p_j in 16 lanes, key j in lane j mod 16; p'_j = p_j rounded to BF16 when the KV type
- *     is; o = sum over keys in order of fma(p'_j, v_j).
+ *     skipped. In a segment: scores s_j = sum over d in order by fma of q' and the stored k, for Q8 of
+ *     q' and the integers and then times the key's scale; m = max; p_j = exp(s_j - m); l = sum of p_j in
+ *     16 lanes, key j in lane j mod 16; p'_j = p_j, rounded to BF16 for BF16, times the value's scale
+ *     for Q8; o = sum over keys in order of fma(p'_j, stored v_j).
  *  3. Segments merge in order: M' = max(M, m), a = exp(M - M'), b = exp(m - M'),
  *     L' = fma(L, a, l * b), O' = fma(O, a, o * b). The result is O / L.
- * The law's page layout: [K|V][place][n_kv][d_head]. */
+ * The law's page layout: [K|V][place][n_kv][d_head], then for Q8 the scales [K|V][place][n_kv]. */
 #include "base/fmath.h"
 #include "ops/ref/ref.h"
 #include "tensor/half.h"
 
 #include <string.h>
 
-/* The element (place, head, i) of the keys (which = 0) or values (1) of a page. */
-static void *kv_at(const whim_kv_view *kv, int64_t page, int which, int64_t place, int64_t head,
-                   int64_t i)
+enum { KEYS, VALUES };
+
+/* Number of a stored vector inside its page. */
+static int64_t vector_index(const whim_kv_view *kv, int which, int64_t place, int64_t head)
 {
-    int64_t elem = ((which * WHIM_KV_PAGE + place) * kv->n_kv + head) * kv->d_head + i;
-    return (char *)kv->pages + page * kv->page_stride + kv->layer_offset +
-           whim_dtype_row_bytes(kv->dtype, elem);
+    return (which * WHIM_KV_PAGE + place) * kv->n_kv + head;
 }
 
-static void kv_store(const whim_kv_view *kv, void *dst, float value)
+static char *page_at(const whim_kv_view *kv, int64_t page)
 {
-    if (kv->dtype == WHIM_DTYPE_F32) {
-        *(float *)dst = whim_f32_sat(value);
-    } else if (kv->dtype == WHIM_DTYPE_BF16) {
-        *(uint16_t *)dst = whim_f32_to_bf16_sat(value);
-    } else {
-        *(uint16_t *)dst = whim_f32_to_f16_sat(value);
+    return (char *)kv->pages + page * kv->page_stride + kv->layer_offset;
+}
+
+static float *scale_at(const whim_kv_view *kv, int64_t page, int64_t vector)
+{
+    return (float *)(page_at(kv, page) + 2 * WHIM_KV_PAGE * kv->n_kv * kv->d_head) + vector;
+}
+
+static void kv_store(const whim_kv_view *kv, int64_t page, int64_t vector, const float *x)
+{
+    char *at = page_at(kv, page);
+    int64_t first = vector * kv->d_head;
+    if (kv->type == WHIM_KV_Q8) {
+        float scale = whim_kv_q8_scale(x, kv->d_head);
+        *scale_at(kv, page, vector) = scale;
+        whim_kv_q8_round(x, kv->d_head, scale, (int8_t *)at + first);
+        return;
+    }
+    for (int64_t i = 0; i < kv->d_head; i++) {
+        if (kv->type == WHIM_KV_F32) {
+            ((float *)at)[first + i] = whim_f32_sat(x[i]);
+        } else if (kv->type == WHIM_KV_BF16) {
+            ((uint16_t *)at)[first + i] = whim_f32_to_bf16_sat(x[i]);
+        } else {
+            ((uint16_t *)at)[first + i] = whim_f32_to_f16_sat(x[i]);
+        }
     }
 }
 
-static float kv_load(const whim_kv_view *kv, const void *src)
+/* An element as stored: for Q8 the integer. */
+static float kv_load(const whim_kv_view *kv, int64_t page, int64_t vector, int64_t i)
 {
-    if (kv->dtype == WHIM_DTYPE_F32) {
-        return *(const float *)src;
+    const char *at = page_at(kv, page);
+    int64_t elem = vector * kv->d_head + i;
+    switch (kv->type) {
+    case WHIM_KV_F32:
+        return ((const float *)at)[elem];
+    case WHIM_KV_BF16:
+        return whim_bf16_to_f32(((const uint16_t *)at)[elem]);
+    case WHIM_KV_F16:
+        return whim_f16_to_f32(((const uint16_t *)at)[elem]);
+    default:
+        return (float)((const int8_t *)at)[elem];
     }
-    uint16_t bits = *(const uint16_t *)src;
-    return kv->dtype == WHIM_DTYPE_BF16 ? whim_bf16_to_f32(bits) : whim_f16_to_f32(bits);
+}
+
+/* x times the vector's scale, where the type has one. */
+static float kv_scaled(const whim_kv_view *kv, int64_t page, int64_t vector, float x)
+{
+    return kv->type == WHIM_KV_Q8 ? x * *scale_at(kv, page, vector) : x;
 }
 
 whim_err whim_ref_kv_write(whim_stream *s, const whim_kv_write_args *a)
@@ -54,28 +88,31 @@ whim_err whim_ref_kv_write(whim_stream *s, const whim_kv_write_args *a)
         }
         int64_t page = a->slots[r] / WHIM_KV_PAGE, place = a->slots[r] % WHIM_KV_PAGE;
         for (int64_t h = 0; h < a->kv.n_kv; h++) {
-            for (int64_t i = 0; i < a->kv.d_head; i++) {
-                int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head + i;
-                kv_store(&a->kv, kv_at(&a->kv, page, 0, place, h, i), a->k[at]);
-                kv_store(&a->kv, kv_at(&a->kv, page, 1, place, h, i), a->v[at]);
-            }
+            int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head;
+            kv_store(&a->kv, page, vector_index(&a->kv, KEYS, place, h), a->k + at);
+            kv_store(&a->kv, page, vector_index(&a->kv, VALUES, place, h), a->v + at);
         }
     }
     return WHIM_ERR_OK;
+}
+
+static void kv_read_vector(const whim_kv_view *kv, int64_t slot, int which, int64_t head, float *x)
+{
+    int64_t page = slot / WHIM_KV_PAGE;
+    int64_t vector = vector_index(kv, which, slot % WHIM_KV_PAGE, head);
+    for (int64_t i = 0; i < kv->d_head; i++) {
+        x[i] = slot < 0 ? 0.0f : kv_scaled(kv, page, vector, kv_load(kv, page, vector, i));
+    }
 }
 
 whim_err whim_ref_kv_read(whim_stream *s, const whim_kv_read_args *a)
 {
     (void)s;
     for (int64_t r = 0; r < a->n_row; r++) {
-        int64_t page = a->slots[r] / WHIM_KV_PAGE, place = a->slots[r] % WHIM_KV_PAGE;
         for (int64_t h = 0; h < a->kv.n_kv; h++) {
-            for (int64_t i = 0; i < a->kv.d_head; i++) {
-                int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head + i;
-                bool pad = a->slots[r] < 0;
-                a->k[at] = pad ? 0.0f : kv_load(&a->kv, kv_at(&a->kv, page, 0, place, h, i));
-                a->v[at] = pad ? 0.0f : kv_load(&a->kv, kv_at(&a->kv, page, 1, place, h, i));
-            }
+            int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head;
+            kv_read_vector(&a->kv, a->slots[r], KEYS, h, a->k + at);
+            kv_read_vector(&a->kv, a->slots[r], VALUES, h, a->v + at);
         }
     }
     return WHIM_ERR_OK;
@@ -105,20 +142,20 @@ typedef struct attn_row {
 
 static float round_like_kv(const whim_kv_view *kv, float x)
 {
-    return kv->dtype == WHIM_DTYPE_BF16 ? whim_bf16_to_f32(whim_f32_to_bf16(x)) : x;
+    return kv->type == WHIM_KV_BF16 ? whim_bf16_to_f32(whim_f32_to_bf16(x)) : x;
 }
 
 static float attn_score(const attn_row *row, int64_t key)
 {
     const whim_kv_view *kv = &row->a->kv;
     int64_t page = row->pages[key / WHIM_KV_PAGE];
+    int64_t vector = vector_index(kv, KEYS, key % WHIM_KV_PAGE, row->head);
     float acc = 0.0f;
     for (int64_t i = 0; i < kv->d_head; i++) {
         float q = round_like_kv(kv, row->q[i] * row->a->scale);
-        float k = kv_load(kv, kv_at(kv, page, 0, key % WHIM_KV_PAGE, row->head, i));
-        acc = whim_fmaf(q, k, acc);
+        acc = whim_fmaf(q, kv_load(kv, page, vector, i), acc);
     }
-    return acc;
+    return kv_scaled(kv, page, vector, acc);
 }
 
 static float attn_values(const attn_row *row, const float *p, int64_t first, int64_t n, int64_t i)
@@ -127,8 +164,9 @@ static float attn_values(const attn_row *row, const float *p, int64_t first, int
     float acc = 0.0f;
     for (int64_t j = 0; j < n; j++) {
         int64_t page = row->pages[(first + j) / WHIM_KV_PAGE];
-        const void *at = kv_at(kv, page, 1, (first + j) % WHIM_KV_PAGE, row->head, i);
-        acc = whim_fmaf(round_like_kv(kv, p[j]), kv_load(kv, at), acc);
+        int64_t vector = vector_index(kv, VALUES, (first + j) % WHIM_KV_PAGE, row->head);
+        float weight = kv_scaled(kv, page, vector, round_like_kv(kv, p[j]));
+        acc = whim_fmaf(weight, kv_load(kv, page, vector, i), acc);
     }
     return acc;
 }

@@ -44,7 +44,7 @@ static void defaults(void **state)
     const whim_memory_plan *plan = whim_engine_plan(engine);
     assert_string_equal(whim_engine_backend(engine), whim_backend_at(0)->name);
     assert_int_equal(whim_engine_ctx(engine), 8192); /* the model's 40960, cut */
-    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_BF16);
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_KV_BF16);
     assert_null(whim_engine_runner(engine));
     int64_t total = 0, kv = 0;
     for (int32_t i = 0; i < plan->n_part; i++) {
@@ -74,7 +74,7 @@ static void limits_are_taken(void **state)
     const whim_memory_plan *plan = whim_engine_plan(engine);
     int64_t position = 30 * 2 * 3 * 64 * 4; /* bytes of one position in all layers */
     assert_int_equal(whim_engine_ctx(engine), 100);
-    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_F32);
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_KV_F32);
     assert_string_equal(plan->parts[1].name, "KV pages");
     assert_int_equal(plan->parts[1].bytes, 3 * 128 * position); /* whole pages for each sequence */
     whim_engine_close(engine);
@@ -90,7 +90,7 @@ static void an_f32_model_keeps_f32(void **state)
     whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
     cfg.weight_type = "f32";
     whim_engine *engine = prepare(&cfg);
-    assert_int_equal(whim_engine_kv_type(engine), WHIM_DTYPE_F32);
+    assert_int_equal(whim_engine_kv_type(engine), WHIM_KV_F32);
     whim_engine_close(engine);
 }
 

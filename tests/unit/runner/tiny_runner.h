@@ -49,7 +49,7 @@ static inline whim_runner_cfg tiny_cfg(bool graphs)
         .max_outs = 8,
         .max_ctx = TINY_CTX,
         .n_page = 8,
-        .kv_dtype = WHIM_DTYPE_F32,
+        .kv_type = WHIM_KV_F32,
         .graphs = graphs,
     };
 }

@@ -45,11 +45,42 @@ static inline void vf_store(float *p, vf x)
 {
     _mm256_storeu_ps(p, x);
 }
+static inline vf vf_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
 /* a * b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
 }
+/* The same with one a for all lanes. */
+static inline vf vf_fma1(float a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
+}
+
+/* The larger of both; acc where x is a NaN. */
+static inline vf vf_max_over(vf acc, vf x)
+{
+    return _mm256_max_ps(x, acc);
+}
+/* The largest lane; none is a NaN. */
+static inline float vf_max_lanes(vf x)
+{
+    __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_max_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_max_ss(y, _mm_shuffle_ps(y, y, 1)));
+}
+/* x limited to [lo, hi]; a NaN stays a NaN. */
+static inline vf vf_clamp(vf x, vf lo, vf hi)
+{
+    return _mm256_min_ps(hi, _mm256_max_ps(lo, x));
+}
+
+/* Attention keeps ATTN_PAIRS x ATTN_VECS sums in registers, of 16. */
+#define ATTN_PAIRS 6
+#define ATTN_VECS 2
 
 static inline vf vf_mul(vf a, vf b)
 {

@@ -52,12 +52,12 @@
     "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                          \
         smmla, 0, 1, 4, 5) "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 2, 3, 6, 7) \
         ROWS4_SCALE(c0, c1, "") MIN(c0, c1)
-#define OPEN_GROUP(START, MIN)                                                                  \
-    OPEN_PAIR(16, 17, MIN)                                                                      \
-    OPEN_PAIR(18, 19, MIN)                                                                      \
-    OPEN_PAIR(20, 21, MIN)                                                                      \
-    OPEN_PAIR(22, 23, MIN) OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN) OPEN_PAIR(28, 29, MIN) \
-        OPEN_PAIR(30, 31, MIN)
+#define OPEN_GROUP(START, MIN) \
+    OPEN_PAIR(16, 17, MIN)     \
+    OPEN_PAIR(18, 19, MIN)     \
+    OPEN_PAIR(20, 21, MIN)     \
+    OPEN_PAIR(22, 23, MIN)     \
+    OPEN_PAIR(24, 25, MIN) OPEN_PAIR(26, 27, MIN) OPEN_PAIR(28, 29, MIN) OPEN_PAIR(30, 31, MIN)
 
 /* The same with one sub-scale for the group. */
 #define SUB_PAIR(c0, c1, MIN)                                                           \
@@ -68,8 +68,9 @@
 #define SUB_GROUP(START, MIN)                                                               \
     SUB_PAIR(16, 17, MIN)                                                                   \
     SUB_PAIR(18, 19, MIN)                                                                   \
-    SUB_PAIR(20, 21, MIN) SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) \
-        SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
+    SUB_PAIR(20, 21, MIN)                                                                   \
+    SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) \
+        SUB_PAIR(30, 31, MIN)
 
 /* The same with one for each half: v10, v11 take the first half's share. The second half's sub-scales lie
  * OPEN_SCALES floats after the first's. */
@@ -90,9 +91,9 @@
 #define HALVES_GROUP(START, MIN)                                               \
     HALVES_PAIR(16, 17, MIN)                                                   \
     HALVES_PAIR(18, 19, MIN)                                                   \
-    HALVES_PAIR(20, 21, MIN) HALVES_PAIR(22, 23, MIN) HALVES_PAIR(24, 25, MIN) \
-        HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN)                      \
-            HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
+    HALVES_PAIR(20, 21, MIN)                                                   \
+    HALVES_PAIR(22, 23, MIN) HALVES_PAIR(24, 25, MIN) HALVES_PAIR(26, 27, MIN) \
+        HALVES_PAIR(28, 29, MIN) HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
  * that the first pair's dots are 16 times too large: scvtf takes that away exactly. START puts the offset's

@@ -45,11 +45,43 @@ static inline void vf_store(float *p, vf x)
 {
     vst1q_f32(p, x);
 }
+static inline vf vf_load_i8(const int8_t *p)
+{
+    int32_t word;
+    __builtin_memcpy(&word, p, sizeof word);
+    int16x8_t half = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(word)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(half)));
+}
 /* a * b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return vfmaq_f32(c, a, b);
 }
+/* The same with one a for all lanes. */
+static inline vf vf_fma1(float a, vf b, vf c)
+{
+    return vfmaq_n_f32(c, b, a);
+}
+
+/* The larger of both; acc where x is a NaN. */
+static inline vf vf_max_over(vf acc, vf x)
+{
+    return vmaxnmq_f32(acc, x);
+}
+/* The largest lane; none is a NaN. */
+static inline float vf_max_lanes(vf x)
+{
+    return vmaxvq_f32(x);
+}
+/* x limited to [lo, hi]; a NaN stays a NaN. */
+static inline vf vf_clamp(vf x, vf lo, vf hi)
+{
+    return vminq_f32(vmaxq_f32(x, lo), hi);
+}
+
+/* Attention keeps ATTN_PAIRS x ATTN_VECS sums in registers, of 32. */
+#define ATTN_PAIRS 4
+#define ATTN_VECS 4
 
 static inline vf vf_mul(vf a, vf b)
 {

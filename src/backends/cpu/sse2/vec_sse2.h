@@ -46,6 +46,10 @@ static inline void vf_store(float *p, vf x)
 {
     _mm_storeu_ps(p, x);
 }
+static inline vf vf_load_i8(const int8_t *p)
+{
+    return _mm_setr_ps((float)p[0], (float)p[1], (float)p[2], (float)p[3]);
+}
 
 /* Two lanes of whim_fmaf_soft: the sum rounded to odd in double, then rounded to float. */
 static inline __m128 fma_pair(__m128d a, __m128d b, __m128d z)
@@ -71,6 +75,32 @@ static inline vf vf_fma(vf a, vf b, vf c)
                          _mm_cvtps_pd(_mm_movehl_ps(c, c)));
     return _mm_movelh_ps(lo, hi);
 }
+/* The same with one a for all lanes. */
+static inline vf vf_fma1(float a, vf b, vf c)
+{
+    return vf_fma(_mm_set1_ps(a), b, c);
+}
+
+/* The larger of both; acc where x is a NaN. */
+static inline vf vf_max_over(vf acc, vf x)
+{
+    return _mm_max_ps(x, acc);
+}
+/* The largest lane; none is a NaN. */
+static inline float vf_max_lanes(vf x)
+{
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+/* x limited to [lo, hi]; a NaN stays a NaN. */
+static inline vf vf_clamp(vf x, vf lo, vf hi)
+{
+    return _mm_min_ps(hi, _mm_max_ps(lo, x));
+}
+
+/* Attention keeps ATTN_PAIRS x ATTN_VECS sums in registers, of 16. */
+#define ATTN_PAIRS 4
+#define ATTN_VECS 2
 
 static inline vf vf_mul(vf a, vf b)
 {

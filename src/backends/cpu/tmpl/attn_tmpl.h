@@ -1,305 +1,475 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The KV and attention kernels, shared by all levels: included once per level after its vec header.
- *
- * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_KV_PAGE], so that lanes run along keys when
- * scores are made; values [n_kv][WHIM_KV_PAGE][d_head], so that lanes run along d when they are summed.
- * Both sums are in order, as the law wants. A (row, KV head) pair is the unit of work. */
-#include "backends/cpu/kernels.h"
-#include "base/fmath.h"
-#include "tensor/half.h"
+/* Attention over pages, shared by all levels: included once per level after kv_tmpl.h and exp_tmpl.h. A unit of pairs
+ * (attn_plan.h) walks its keys segment by segment and page by page: K and V of a page are loaded, and for
+ * many pairs widened, once for all of them. */
+#include "backends/cpu/attn_plan.h"
 
-#include <string.h>
+enum {
+    ATTN_LANES = ATTN_VECS * VF,
+    SCORE_STRIDE = WHIM_KV_SEGMENT + 16, /* a power of two would make rows collide in the cache */
+    WIDEN_PAIRS = 3 * ATTN_PAIRS,        /* from here on widening a page first pays */
+};
 
-enum { PAGE_VECS = WHIM_KV_PAGE / VF, VALUE_VECS = 4 };
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-static inline char *page_layer(const whim_kv_view *kv, int64_t page)
-{
-    return (char *)kv->pages + page * kv->page_stride + kv->layer_offset;
-}
-
-/* Index of key element (head, i, place), and of value element (head, place, i). */
-static inline int64_t key_index(const whim_kv_view *kv, int64_t head, int64_t i, int64_t place)
-{
-    return (head * kv->d_head + i) * WHIM_KV_PAGE + place;
-}
-static inline int64_t value_index(const whim_kv_view *kv, int64_t head, int64_t place, int64_t i)
-{
-    return ((kv->n_kv + head) * WHIM_KV_PAGE + place) * kv->d_head + i;
-}
-
-static inline float load_f32(const float *p)
-{
-    return *p;
-}
-static inline float load_f16(const uint16_t *p)
-{
-    return whim_f16_to_f32(*p);
-}
-static inline float load_bf16(const uint16_t *p)
-{
-    return whim_bf16_to_f32(*p);
-}
-
-/* Rows of q, scores and values of one KV type. `name`: suffix; `elem`: storage type; `vload`, `load1`:
- * vector and scalar loads; `store`: saturating narrowing. */
-#define DEFINE_KV(name, elem, vload, load1, store)                                        \
-    static void write_##name(const whim_kv_write_args *a, int64_t r)                      \
-    {                                                                                     \
-        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                     \
-        elem *layer = (elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE);             \
-        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                        \
-            const float *k = a->k + (r * a->kv.n_kv + h) * d;                             \
-            const float *v = a->v + (r * a->kv.n_kv + h) * d;                             \
-            elem *keys = layer + key_index(&a->kv, h, 0, place);                          \
-            elem *values = layer + value_index(&a->kv, h, place, 0);                      \
-            for (int64_t i = 0; i < d; i++) {                                             \
-                keys[i * WHIM_KV_PAGE] = store(k[i]);                                     \
-                values[i] = store(v[i]);                                                  \
-            }                                                                             \
-        }                                                                                 \
-    }                                                                                     \
-    static void read_##name(const whim_kv_read_args *a, int64_t r)                        \
-    {                                                                                     \
-        int64_t d = a->kv.d_head, place = a->slots[r] % WHIM_KV_PAGE;                     \
-        const elem *layer = (const elem *)page_layer(&a->kv, a->slots[r] / WHIM_KV_PAGE); \
-        for (int64_t h = 0; h < a->kv.n_kv; h++) {                                        \
-            for (int64_t i = 0; i < d; i++) {                                             \
-                int64_t at = (r * a->kv.n_kv + h) * d + i;                                \
-                a->k[at] = load1(layer + key_index(&a->kv, h, i, place));                 \
-                a->v[at] = load1(layer + value_index(&a->kv, h, place, i));               \
-            }                                                                             \
-        }                                                                                 \
-    }                                                                                     \
-    /* Scores of one page's 32 keys. */                                                   \
-    static void scores_##name(const void *layer, const whim_kv_view *kv, int64_t head,    \
-                              const float *q, float *out)                                 \
-    {                                                                                     \
-        const elem *keys = (const elem *)layer + key_index(kv, head, 0, 0);               \
-        vf acc[PAGE_VECS];                                                                \
-        for (int v = 0; v < PAGE_VECS; v++) {                                             \
-            acc[v] = vf_zero();                                                           \
-        }                                                                                 \
-        for (int64_t i = 0; i < kv->d_head; i++) {                                        \
-            vf value = vf_set1(q[i]);                                                     \
-            for (int v = 0; v < PAGE_VECS; v++) {                                         \
-                acc[v] = vf_fma(value, vload(keys + i * WHIM_KV_PAGE + v * VF), acc[v]);  \
-            }                                                                             \
-        }                                                                                 \
-        for (int v = 0; v < PAGE_VECS; v++) {                                             \
-            vf_store(out + v * VF, acc[v]);                                               \
-        }                                                                                 \
-    }                                                                                     \
-    /* out += p * values, over the places [begin, end) of one page. */                    \
-    static void values_##name(const void *layer, const whim_kv_view *kv, int64_t head,    \
-                              const float *p, int64_t begin, int64_t end, float *out)     \
-    {                                                                                     \
-        const elem *values = (const elem *)layer + value_index(kv, head, 0, 0);           \
-        int64_t d = kv->d_head, i = 0;                                                    \
-        for (; i + VALUE_VECS * VF <= d; i += VALUE_VECS * VF) {                          \
-            vf acc[VALUE_VECS];                                                           \
-            for (int v = 0; v < VALUE_VECS; v++) {                                        \
-                acc[v] = vf_load(out + i + v * VF);                                       \
-            }                                                                             \
-            for (int64_t j = begin; j < end; j++) {                                       \
-                vf weight = vf_set1(p[j]);                                                \
-                for (int v = 0; v < VALUE_VECS; v++) {                                    \
-                    acc[v] = vf_fma(weight, vload(values + j * d + i + v * VF), acc[v]);  \
-                }                                                                         \
-            }                                                                             \
-            for (int v = 0; v < VALUE_VECS; v++) {                                        \
-                vf_store(out + i + v * VF, acc[v]);                                       \
-            }                                                                             \
-        }                                                                                 \
-        for (; i < d; i++) {                                                              \
-            for (int64_t j = begin; j < end; j++) {                                       \
-                out[i] = whim_fmaf(p[j], load1(values + j * d + i), out[i]);              \
-            }                                                                             \
-        }                                                                                 \
+#if ATTN_PAIRS > 4
+#define FOR_PAIRS_MORE \
+    case 5:            \
+        CALL(5);       \
+        break;         \
+    case 6:            \
+        CALL(6);       \
+        break;
+#else
+#define FOR_PAIRS_MORE
+#endif
+/* CALL with the number of pairs as a constant. */
+#define FOR_PAIRS(n)   \
+    switch (n) {       \
+    case 1:            \
+        CALL(1);       \
+        break;         \
+    case 2:            \
+        CALL(2);       \
+        break;         \
+    case 3:            \
+        CALL(3);       \
+        break;         \
+    case 4:            \
+        CALL(4);       \
+        break;         \
+        FOR_PAIRS_MORE \
+    default:           \
+        break;         \
     }
-DEFINE_KV(f32, float, vf_load, load_f32, whim_f32_sat)
-DEFINE_KV(f16, uint16_t, vf_load_f16, load_f16, whim_f32_to_f16_sat)
-DEFINE_KV(bf16, uint16_t, vf_load_bf16, load_bf16, whim_f32_to_bf16_sat)
 
-typedef struct kv_kind {
-    void (*write)(const whim_kv_write_args *, int64_t);
-    void (*read)(const whim_kv_read_args *, int64_t);
-    void (*scores)(const void *, const whim_kv_view *, int64_t, const float *, float *);
-    void (*values)(const void *, const whim_kv_view *, int64_t, const float *, int64_t, int64_t,
-                   float *);
-} kv_kind;
+#define TILE_NAME f32
+#define TILE_ELEM float
+#define TILE_VLOAD vf_load
+#define TILE_LOAD1 same_f32
+#include "backends/cpu/tmpl/attn_tile_tmpl.h"
 
-static const kv_kind *kv_kind_of(const whim_kv_view *kv)
-{
-    static const kv_kind f32 = {write_f32, read_f32, scores_f32, values_f32};
-    static const kv_kind f16 = {write_f16, read_f16, scores_f16, values_f16};
-    static const kv_kind bf16 = {write_bf16, read_bf16, scores_bf16, values_bf16};
-    return kv->dtype == WHIM_DTYPE_F32 ? &f32 : kv->dtype == WHIM_DTYPE_F16 ? &f16 : &bf16;
-}
+#define TILE_NAME f16
+#define TILE_ELEM uint16_t
+#define TILE_VLOAD vf_load_f16
+#define TILE_LOAD1 whim_f16_to_f32
+#include "backends/cpu/tmpl/attn_tile_tmpl.h"
 
-static void kv_write_kernel(const void *args, const whim_cpu_worker *worker)
-{
-    const whim_kv_write_args *a = args;
-    const kv_kind *kind = kv_kind_of(&a->kv);
-    int64_t begin, end;
-    whim_cpu_share(worker, a->n_row, &begin, &end);
-    for (int64_t r = begin; r < end; r++) {
-        if (a->slots[r] >= 0) {
-            kind->write(a, r);
-        }
-    }
-}
+#define TILE_NAME bf16
+#define TILE_ELEM uint16_t
+#define TILE_VLOAD vf_load_bf16
+#define TILE_LOAD1 whim_bf16_to_f32
+#include "backends/cpu/tmpl/attn_tile_tmpl.h"
 
-static void kv_read_kernel(const void *args, const whim_cpu_worker *worker)
-{
-    const whim_kv_read_args *a = args;
-    const kv_kind *kind = kv_kind_of(&a->kv);
-    int64_t width = a->kv.n_kv * a->kv.d_head, begin, end;
-    whim_cpu_share(worker, a->n_row, &begin, &end);
-    for (int64_t r = begin; r < end; r++) {
-        if (a->slots[r] >= 0) {
-            kind->read(a, r);
-        } else {
-            memset(a->k + r * width, 0, (size_t)width * sizeof(float));
-            memset(a->v + r * width, 0, (size_t)width * sizeof(float));
-        }
-    }
-}
+#define TILE_NAME q8
+#define TILE_ELEM int8_t
+#define TILE_VLOAD vf_load_i8
+#define TILE_LOAD1 (float)
+#include "backends/cpu/tmpl/attn_tile_tmpl.h"
 
-static void page_zero_kernel(const void *args, const whim_cpu_worker *worker)
-{
-    const whim_page_zero_args *a = args;
-    int64_t begin, end;
-    whim_cpu_share(worker, a->n_id, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        if (a->ids[i] >= 0) {
-            memset((char *)a->pages + a->ids[i] * a->page_bytes, 0, (size_t)a->page_bytes);
-        }
-    }
-}
+typedef struct attn_tiles {
+    void (*scores)(const void *, int64_t, const float *, int, int64_t, int64_t, float *);
+    void (*values)(const void *, int64_t, const float *, int, int64_t, int64_t, float *const *);
+    void (*widen)(const void *, int64_t, float *);
+    int64_t elem; /* bytes */
+} attn_tiles;
 
-/* One row and head: where its keys are, and the running state over segments. */
-typedef struct attn_state {
+static const attn_tiles attn_tile_kinds[WHIM_KV_TYPE_COUNT] = {
+    [WHIM_KV_F32] = {scores_f32, values_f32, widen_f32, 4},
+    [WHIM_KV_BF16] = {scores_bf16, values_bf16, widen_bf16, 2},
+    [WHIM_KV_F16] = {scores_f16, values_f16, widen_f16, 2},
+    [WHIM_KV_Q8] = {scores_q8, values_q8, widen_q8, 1},
+};
+
+typedef struct attn_unit {
     const whim_attn_paged_args *a;
-    const kv_kind *kind;
+    const attn_tiles *stored, *tiles; /* of the pages, and of what the loops read */
     const int32_t *pages;
-    int64_t head; /* KV head */
-    float *q;     /* [d_head] scaled, rounded like the KV type */
-    float *seg;   /* [d_head] sum of one segment */
-    float *out;   /* [d_head] */
-    float max, sum;
-    bool started;
-} attn_state;
+    int64_t kv_head, n_pair;
+    float *q;    /* [n_pair][d_head] scaled, rounded like the KV type */
+    float *p;    /* [n_pair][SCORE_STRIDE] */
+    float *seg;  /* [n_pair][d_head] sums of one segment */
+    float *tile; /* [WHIM_KV_PAGE * d_head] a widened page */
+    float *out[WHIM_ATTN_UNIT_MAX];
+    int64_t lo[WHIM_ATTN_UNIT_MAX], hi[WHIM_ATTN_UNIT_MAX]; /* keys that a pair sees */
+} attn_unit;
 
-static inline void round_bf16(float *x, int64_t n)
+/* One segment of a unit: which of its keys each pair sees, and what came out. */
+typedef struct attn_segment {
+    int64_t base;                                           /* its first key */
+    int64_t first, last;                                    /* keys that any pair sees */
+    int64_t lo[WHIM_ATTN_UNIT_MAX], hi[WHIM_ATTN_UNIT_MAX]; /* counted from base; equal: none */
+    float max[WHIM_ATTN_UNIT_MAX], sum[WHIM_ATTN_UNIT_MAX];
+    float *o[WHIM_ATTN_UNIT_MAX]; /* [d_head], where the sum over values goes */
+} attn_segment;
+
+static inline int64_t clip(int64_t x, int64_t lo, int64_t hi)
 {
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = whim_bf16_to_f32(whim_f32_to_bf16(x[i]));
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* --- one segment ------------------------------------------------------------------------------ */
+
+/* K or V of a page for the loops: as stored, or widened. */
+static const void *page_tile(const attn_unit *u, const char *layer, int64_t index)
+{
+    const char *at = layer + index * u->stored->elem;
+    if (u->tiles == u->stored) {
+        return at;
+    }
+    u->stored->widen(at, WHIM_KV_PAGE * u->a->kv.d_head, u->tile);
+    return u->tile;
+}
+
+/* Q8: the weights or scores of a page's keys times their scales. */
+static void scale_keys(const attn_unit *u, int64_t page, const float *scales)
+{
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        float *p = u->p + r * SCORE_STRIDE + page;
+        for (int64_t j = 0; j < WHIM_KV_PAGE; j++) {
+            p[j] *= scales[j];
+        }
     }
 }
 
-/* Keys [lo, hi) of the segment that starts at key `base`; lo and hi count from base. */
-static void attn_segment(attn_state *s, int64_t base, int64_t lo, int64_t hi)
+/* Scores of the page that starts at key `page` of the segment. */
+static void page_scores(const attn_unit *u, const attn_segment *s, char *layer, int64_t page)
 {
-    const whim_kv_view *kv = &s->a->kv;
-    const int32_t *pages = s->pages + base / WHIM_KV_PAGE;
-    float p[WHIM_KV_SEGMENT];
-    for (int64_t page = lo / WHIM_KV_PAGE; page * WHIM_KV_PAGE < hi; page++) {
-        s->kind->scores(page_layer(kv, pages[page]), kv, s->head, s->q, p + page * WHIM_KV_PAGE);
+    const whim_kv_view *kv = &u->a->kv;
+    const void *keys = page_tile(u, layer, keys_index(kv, u->kv_head));
+    for (int64_t r = 0; r < u->n_pair; r += ATTN_PAIRS) {
+        int64_t n = u->n_pair - r < ATTN_PAIRS ? u->n_pair - r : ATTN_PAIRS;
+        int64_t lo = WHIM_KV_SEGMENT, hi = 0;
+        for (int64_t i = r; i < r + n; i++) {
+            lo = s->lo[i] < s->hi[i] && s->lo[i] < lo ? s->lo[i] : lo;
+            hi = s->hi[i] > hi ? s->hi[i] : hi;
+        }
+        lo = clip(lo - page, 0, WHIM_KV_PAGE) / ATTN_LANES * ATTN_LANES;
+        hi = clip(hi - page, 0, WHIM_KV_PAGE);
+        u->tiles->scores(keys, kv->d_head, u->q + r * kv->d_head, (int)n, lo, hi,
+                         u->p + r * SCORE_STRIDE + page);
     }
-    float max = whim_max16(p + lo, hi - lo);
-    for (int64_t j = lo; j < hi; j++) {
-        p[j] = whim_expf(p[j] - max);
+    if (kv->type == WHIM_KV_Q8) {
+        scale_keys(u, page, key_scales(kv, layer, u->kv_head));
     }
-    for (int64_t j = 0; j < lo; j++) {
-        p[j] = 0.0f;
-    }
-    float sum = whim_sum16(p, hi);
-    if (kv->dtype == WHIM_DTYPE_BF16) {
-        round_bf16(p + lo, hi - lo);
-    }
-    float *dst = s->started ? s->seg : s->out;
-    memset(dst, 0, (size_t)kv->d_head * sizeof *dst);
-    for (int64_t page = lo / WHIM_KV_PAGE; page * WHIM_KV_PAGE < hi; page++) {
-        int64_t first = page * WHIM_KV_PAGE;
-        int64_t begin = lo > first ? lo - first : 0;
-        int64_t end = hi - first < WHIM_KV_PAGE ? hi - first : WHIM_KV_PAGE;
-        s->kind->values(page_layer(kv, pages[page]), kv, s->head, p + first, begin, end, dst);
-    }
-    if (!s->started) {
-        s->max = max;
-        s->sum = sum;
-        s->started = true;
-        return;
-    }
-    float new_max = s->max > max ? s->max : max;
-    float keep = whim_expf(s->max - new_max), take = whim_expf(max - new_max);
-    for (int64_t i = 0; i < kv->d_head; i++) {
-        s->out[i] = whim_fmaf(s->out[i], keep, s->seg[i] * take);
-    }
-    s->sum = whim_fmaf(s->sum, keep, sum * take);
-    s->max = new_max;
 }
 
-static void attn_head(attn_state *s, int64_t r, int64_t h, int64_t lo, int64_t hi)
+/* Rounded to BF16. A NaN has its payload, if any, in the upper half, since q was rounded already: the
+ * addition cannot carry out of it. */
+ALWAYS_INLINE vf round_weight(vf x)
 {
-    const whim_attn_paged_args *a = s->a;
-    int64_t d = a->kv.d_head;
-    const float *q = a->q + (r * a->n_head + h) * d;
-    s->out = a->out + (r * a->n_head + h) * d;
-    s->started = false;
+    vu u = (vu)x;
+    return (vf)((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+}
+
+/* The largest of x[0..n), n a multiple of WHIM_LANES; NaNs are passed over. */
+ALWAYS_INLINE float lanes_max(const float *x, int64_t n)
+{
+    enum { VECS = WHIM_LANES / VF };
+    vf max[VECS];
+    for (int v = 0; v < VECS; v++) {
+        max[v] = vf_set1(-INFINITY);
+    }
+    for (int64_t j = 0; j < n; j += WHIM_LANES) {
+        for (int v = 0; v < VECS; v++) {
+            max[v] = vf_max_over(max[v], vf_load(x + j + v * VF));
+        }
+    }
+    for (int v = VECS / 2; v > 0; v /= 2) {
+        for (int i = 0; i < v; i++) {
+            max[i] = vf_max_over(max[i], max[i + v]);
+        }
+    }
+    return vf_max_lanes(max[0]);
+}
+
+/* Scores to weights; keys outside of [lo, hi) in the lanes at the edges become exact zeros. */
+static void softmax(float *p, int64_t lo, int64_t hi, bool bf16, float *max_out, float *sum_out)
+{
+    int64_t begin = lo / WHIM_LANES * WHIM_LANES;
+    int64_t end = (hi + WHIM_LANES - 1) / WHIM_LANES * WHIM_LANES;
+    for (int64_t j = begin; j < lo; j++) {
+        p[j] = -INFINITY;
+    }
+    for (int64_t j = hi; j < end; j++) {
+        p[j] = -INFINITY;
+    }
+    float max = lanes_max(p + begin, end - begin), lane[WHIM_LANES];
+    for (int64_t first = 0; first < WHIM_LANES; first += EXP_LANES) {
+        vf sum[EXP_VECS], x[EXP_VECS];
+        EACH_VEC sum[v] = vf_zero();
+        for (int64_t j = begin + first; j < end; j += WHIM_LANES) {
+            EACH_VEC x[v] = vf_load(p + j + v * VF) - vf_set1(max);
+            vf_exp(x);
+            EACH_VEC sum[v] = sum[v] + x[v];
+            EACH_VEC vf_store(p + j + v * VF, bf16 ? round_weight(x[v]) : x[v]);
+        }
+        EACH_VEC vf_store(lane + first + v * VF, sum[v]);
+    }
+    *max_out = max;
+    *sum_out = whim_fold16_add(lane);
+}
+
+/* n pairs from r on, over the keys [lo, hi) of the segment as far as the page has them. */
+static void values_part(const attn_unit *u, const attn_segment *s, const void *values, int64_t page,
+                        int64_t r, int64_t n, int64_t lo, int64_t hi)
+{
+    int64_t begin = clip(lo - page, 0, WHIM_KV_PAGE), end = clip(hi - page, 0, WHIM_KV_PAGE);
+    if (begin < end) {
+        u->tiles->values(values, u->a->kv.d_head, u->p + r * SCORE_STRIDE + page, (int)n, begin,
+                         end, s->o + r);
+    }
+}
+
+/* Sums over the values of a page. Pairs go together over the keys that all of them see, and one by one
+ * over what only some see, before and after: a weight of 0 could turn a sum of -0 into +0. */
+static void page_values(const attn_unit *u, const attn_segment *s, char *layer, int64_t page)
+{
+    const whim_kv_view *kv = &u->a->kv;
+    const void *values = page_tile(u, layer, values_index(kv, u->kv_head));
+    if (kv->type == WHIM_KV_Q8) {
+        scale_keys(u, page, value_scales(kv, layer, u->kv_head));
+    }
+    for (int64_t r = 0; r < u->n_pair; r += ATTN_PAIRS) {
+        int64_t n = u->n_pair - r < ATTN_PAIRS ? u->n_pair - r : ATTN_PAIRS;
+        int64_t lo = 0, hi = WHIM_KV_SEGMENT;
+        for (int64_t i = r; i < r + n; i++) {
+            lo = s->lo[i] > lo ? s->lo[i] : lo;
+            hi = s->hi[i] < hi ? s->hi[i] : hi;
+        }
+        if (lo >= hi) {
+            lo = hi = WHIM_KV_SEGMENT; /* all keys are "before" */
+        }
+        for (int64_t i = r; i < r + n; i++) {
+            values_part(u, s, values, page, i, 1, s->lo[i], lo < s->hi[i] ? lo : s->hi[i]);
+        }
+        values_part(u, s, values, page, r, n, lo, hi);
+        for (int64_t i = r; i < r + n; i++) {
+            values_part(u, s, values, page, i, 1, hi > s->lo[i] ? hi : s->lo[i], s->hi[i]);
+        }
+    }
+}
+
+/* Which keys each pair sees of the segment from key `base` on. */
+static void segment_open(const attn_unit *u, int64_t base, attn_segment *s)
+{
+    s->base = base;
+    s->first = WHIM_KV_SEGMENT;
+    s->last = 0;
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        s->lo[r] = clip(u->lo[r] - base, 0, WHIM_KV_SEGMENT);
+        s->hi[r] = clip(u->hi[r] - base, 0, WHIM_KV_SEGMENT);
+        if (s->lo[r] < s->hi[r]) {
+            s->first = s->lo[r] < s->first ? s->lo[r] : s->first;
+            s->last = s->hi[r] > s->last ? s->hi[r] : s->last;
+        }
+    }
+}
+
+/* Maximum, sum and o of every pair that sees a key of the segment. */
+static void segment_run(const attn_unit *u, attn_segment *s)
+{
+    const whim_kv_view *kv = &u->a->kv;
+    const int32_t *pages = u->pages + s->base / WHIM_KV_PAGE;
+    int64_t first = s->first / WHIM_KV_PAGE * WHIM_KV_PAGE;
+    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
+        page_scores(u, s, page_layer(kv, pages[page / WHIM_KV_PAGE]), page);
+    }
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        if (s->lo[r] < s->hi[r]) {
+            softmax(u->p + r * SCORE_STRIDE, s->lo[r], s->hi[r], kv->type == WHIM_KV_BF16,
+                    &s->max[r], &s->sum[r]);
+            memset(s->o[r], 0, (size_t)kv->d_head * sizeof(float));
+        }
+    }
+    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
+        page_values(u, s, page_layer(kv, pages[page / WHIM_KV_PAGE]), page);
+    }
+}
+
+/* --- units ------------------------------------------------------------------------------------ */
+
+/* Pairs that fit a worker's scratch. */
+static int64_t unit_pairs_max(const whim_kv_view *kv)
+{
+    int64_t room = WHIM_CPU_SCRATCH / (int64_t)sizeof(float), each = 2 * kv->d_head + SCORE_STRIDE;
+    int64_t beside_tile = (room - WHIM_KV_PAGE * kv->d_head) / each;
+    int64_t n = beside_tile >= WIDEN_PAIRS ? beside_tile : room / each;
+    n = n < WHIM_ATTN_UNIT_MAX ? n : WHIM_ATTN_UNIT_MAX;
+    return n > ATTN_PAIRS ? n / ATTN_PAIRS * ATTN_PAIRS : n;
+}
+
+static void unit_scratch(attn_unit *u, float *scratch)
+{
+    const whim_kv_view *kv = &u->a->kv;
+    int64_t d = kv->d_head, room = WHIM_CPU_SCRATCH / (int64_t)sizeof(float);
+    u->p = scratch;
+    u->q = u->p + u->n_pair * SCORE_STRIDE;
+    u->seg = u->q + u->n_pair * d;
+    u->tile = u->seg + u->n_pair * d;
+    bool fits = u->tile - scratch + WHIM_KV_PAGE * d <= room;
+    u->stored = &attn_tile_kinds[kv->type];
+    u->tiles = fits && u->n_pair >= WIDEN_PAIRS ? &attn_tile_kinds[WHIM_KV_F32] : u->stored;
+}
+
+static void scale_query(float *restrict out, const float *restrict q, float scale, int64_t d,
+                        bool bf16)
+{
     for (int64_t i = 0; i < d; i++) {
-        s->q[i] = q[i] * a->scale;
+        out[i] = q[i] * scale;
     }
-    if (a->kv.dtype == WHIM_DTYPE_BF16) {
-        round_bf16(s->q, d);
-    }
-    int64_t first = lo < hi ? lo / WHIM_KV_SEGMENT * WHIM_KV_SEGMENT : hi;
-    for (int64_t base = first; base < hi; base += WHIM_KV_SEGMENT) {
-        int64_t seg_lo = lo > base ? lo - base : 0;
-        int64_t seg_hi = hi - base < WHIM_KV_SEGMENT ? hi - base : WHIM_KV_SEGMENT;
-        attn_segment(s, base, seg_lo, seg_hi);
-    }
-    for (int64_t i = 0; i < d; i++) {
-        s->out[i] = s->started ? s->out[i] / s->sum : 0.0f;
+    for (int64_t i = 0; i < d && bf16; i++) {
+        out[i] = whim_bf16_to_f32(whim_f32_to_bf16(out[i]));
     }
 }
 
-/* All query heads of one KV head of one row. */
-static void attn_unit(const whim_attn_paged_args *a, const whim_cpu_worker *worker, int64_t seq,
-                      int64_t r, int64_t kv_head)
+static void unit_open(attn_unit *u, const whim_attn_paged_args *a, const whim_attn_item *item,
+                      float *scratch)
 {
-    int64_t hi = a->kv_len[seq], lo = 0, after = (int64_t)a->positions[r] + 1;
-    if (a->causal && after < hi) {
-        hi = after;
+    u->a = a;
+    u->pages = a->page_table + item->seq * a->max_pages;
+    u->kv_head = item->kv_head;
+    u->n_pair = item->n_pair;
+    unit_scratch(u, scratch);
+    int64_t d = a->kv.d_head, group = a->n_head / a->kv.n_kv;
+    for (int64_t i = 0; i < u->n_pair; i++) {
+        int64_t row = a->q_start[item->seq] + (item->first + i) / group;
+        int64_t head = u->kv_head * group + (item->first + i) % group;
+        int64_t after = (int64_t)a->positions[row] + 1, len = a->kv_len[item->seq];
+        u->hi[i] = a->causal && after < len ? after : len;
+        u->lo[i] = a->window > 0 && after > a->window ? after - a->window : 0;
+        u->out[i] = a->out + (row * a->n_head + head) * d;
+        scale_query(u->q + i * d, a->q + (row * a->n_head + head) * d, a->scale, d,
+                    a->kv.type == WHIM_KV_BF16);
     }
-    if (a->window > 0 && after > a->window) {
-        lo = after - a->window;
+}
+
+/* The law's merge: what came before, in max, sum and out, and one segment more. */
+static void merge(float *max, float *sum, float *out, float seg_max, float seg_sum,
+                  const float *seg, int64_t d)
+{
+    float new_max = *max > seg_max ? *max : seg_max;
+    float keep = whim_expf(*max - new_max), take = whim_expf(seg_max - new_max);
+    for (int64_t i = 0; i < d; i++) {
+        out[i] = whim_fmaf(out[i], keep, seg[i] * take);
     }
-    lo = lo < hi ? lo : hi;
-    attn_state s = {
-        .a = a,
-        .kind = kv_kind_of(&a->kv),
-        .pages = a->page_table + seq * a->max_pages,
-        .head = kv_head,
-        .q = worker->scratch,
-        .seg = (float *)worker->scratch + WHIM_CPU_MAX_HEAD_DIM,
-    };
-    int64_t group = a->n_head / a->kv.n_kv;
-    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; h++) {
-        attn_head(&s, r, h, lo, hi);
+    *sum = whim_fmaf(*sum, keep, seg_sum * take);
+    *max = new_max;
+}
+
+static void divide(float *out, bool any, float sum, int64_t d)
+{
+    for (int64_t i = 0; i < d; i++) {
+        out[i] = any ? out[i] / sum : 0.0f;
+    }
+}
+
+/* A unit alone: its segments one after the other. */
+static void unit_run(const attn_unit *u)
+{
+    int64_t d = u->a->kv.d_head, end = 0;
+    float max[WHIM_ATTN_UNIT_MAX], sum[WHIM_ATTN_UNIT_MAX];
+    bool started[WHIM_ATTN_UNIT_MAX] = {false};
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        end = u->hi[r] > end ? u->hi[r] : end;
+    }
+    for (int64_t base = 0; base < end; base += WHIM_KV_SEGMENT) {
+        attn_segment s;
+        segment_open(u, base, &s);
+        if (s.first >= s.last) {
+            continue;
+        }
+        for (int64_t r = 0; r < u->n_pair; r++) {
+            s.o[r] = started[r] ? u->seg + r * d : u->out[r];
+        }
+        segment_run(u, &s);
+        for (int64_t r = 0; r < u->n_pair; r++) {
+            if (s.lo[r] < s.hi[r] && started[r]) {
+                merge(&max[r], &sum[r], u->out[r], s.max[r], s.sum[r], s.o[r], d);
+            } else if (s.lo[r] < s.hi[r]) {
+                max[r] = s.max[r];
+                sum[r] = s.sum[r];
+                started[r] = true;
+            }
+        }
+    }
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        divide(u->out[r], started[r], sum[r], d);
+    }
+}
+
+/* All segments of a unit are done: merge them in order. */
+static void unit_merge(const attn_unit *u, const whim_attn_item *item, const float *slots,
+                       int64_t slot_floats)
+{
+    int64_t d = u->a->kv.d_head;
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        float max = 0.0f, sum = 0.0f;
+        bool started = false;
+        for (int64_t i = 0; i < item->n_segment; i++) {
+            const float *seg = slots + i * slot_floats + r * (d + 2);
+            int64_t base = i * WHIM_KV_SEGMENT;
+            if (clip(u->lo[r] - base, 0, WHIM_KV_SEGMENT) >=
+                clip(u->hi[r] - base, 0, WHIM_KV_SEGMENT)) {
+                continue;
+            }
+            if (started) {
+                merge(&max, &sum, u->out[r], seg[d], seg[d + 1], seg, d);
+            } else {
+                memcpy(u->out[r], seg, (size_t)d * sizeof *seg);
+                max = seg[d];
+                sum = seg[d + 1];
+                started = true;
+            }
+        }
+        divide(u->out[r], started, sum, d);
+    }
+}
+
+/* One segment of a unit whose other segments may be on other workers. */
+static void unit_run_segment(const attn_unit *u, const whim_attn_plan *plan,
+                             const whim_attn_item *item, whim_attn_shared *shared)
+{
+    int64_t d = u->a->kv.d_head, slot_floats = whim_attn_slot_floats(plan);
+    float *slots = shared->partials + item->slot * slot_floats;
+    attn_segment s;
+    segment_open(u, item->segment * WHIM_KV_SEGMENT, &s);
+    for (int64_t r = 0; r < u->n_pair; r++) {
+        s.o[r] = slots + item->segment * slot_floats + r * (d + 2);
+    }
+    if (s.first < s.last) {
+        segment_run(u, &s);
+        for (int64_t r = 0; r < u->n_pair; r++) {
+            s.o[r][d] = s.max[r];
+            s.o[r][d + 1] = s.sum[r];
+        }
+    }
+    /* Whoever is last sees what the others wrote. */
+    if (atomic_fetch_add_explicit(&shared->done[item->unit], 1, memory_order_acq_rel) + 1 ==
+        item->n_segment) {
+        unit_merge(u, item, slots, slot_floats);
+        atomic_store_explicit(&shared->done[item->unit], 0, memory_order_relaxed);
     }
 }
 
 static void attn_paged_kernel(const void *args, const whim_cpu_worker *worker)
 {
-    const whim_attn_paged_args *a = args;
-    int64_t unit = 0;
-    for (int64_t seq = 0; seq < a->n_seq; seq++) {
-        for (int64_t r = a->q_start[seq]; r < a->q_start[seq + 1]; r++) {
-            for (int64_t h = 0; h < a->kv.n_kv; h++) {
-                if (unit++ % worker->count == worker->index) {
-                    attn_unit(a, worker, seq, r, h);
-                }
+    const whim_cpu_attn_args *command = args;
+    const whim_attn_paged_args *a = &command->op;
+    whim_attn_plan plan;
+    whim_attn_plan_make(&plan, a, unit_pairs_max(&a->kv), ATTN_PAIRS, worker->count);
+    whim_attn_cursor cursor = {0};
+    whim_cpu_claim c = whim_cpu_claim_open(worker, plan.n_item);
+    while (whim_cpu_claim_next(&c)) {
+        for (int64_t i = c.begin; i < c.end; i++) {
+            attn_unit u;
+            whim_attn_item item;
+            whim_attn_plan_item(&plan, i, &cursor, &item);
+            unit_open(&u, a, &item, worker->scratch);
+            if (item.n_segment > 1) {
+                unit_run_segment(&u, &plan, &item, command->shared);
+            } else {
+                unit_run(&u);
             }
         }
     }

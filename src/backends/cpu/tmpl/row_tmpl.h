@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row-by-row kernels, shared by all levels: plain loops that the compiler vectorises with the
- * level's flags; fixed lanes and one written order keep the bits of the law. Workers split rows. */
+/* The row-by-row kernels, shared by all levels: mostly plain loops that the compiler vectorises with the
+ * level's flags; fixed lanes and one written order keep the bits of the law. Workers split rows.
+ * Included once per level after exp_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/fmath.h"
 
@@ -64,19 +65,35 @@ static void add_rmsnorm_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
+static void swiglu_row(const float *gate, const float *up, float *y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + EXP_LANES <= n; i += EXP_LANES) {
+        vf x[EXP_VECS], e[EXP_VECS];
+        EACH_VEC x[v] = vf_load(gate + i + v * VF);
+        EACH_VEC e[v] = -x[v];
+        vf_exp(e);
+        EACH_VEC x[v] = x[v] / (vf_set1(1.0f) + e[v]);
+        EACH_VEC vf_store(y + i + v * VF, x[v] * vf_load(up + i + v * VF));
+    }
+    for (; i < n; i++) {
+        float silu = gate[i] / (1.0f + whim_expf(-gate[i]));
+        y[i] = silu * up[i];
+    }
+}
+
+/* Workers split pieces of rows, so that one row keeps several of them busy. */
 static void swiglu_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_swiglu_args *a = args;
-    int64_t begin, end;
-    whim_cpu_share(worker, a->n_row, &begin, &end);
-    for (int64_t r = begin; r < end; r++) {
-        const float *gate = a->gate + r * a->gate_stride;
-        const float *up = a->up + r * a->up_stride;
-        float *y = a->y + r * a->y_stride;
-        for (int64_t i = 0; i < a->n_col; i++) {
-            float silu = gate[i] / (1.0f + whim_expf(-gate[i]));
-            y[i] = silu * up[i];
-        }
+    enum { PIECE = 256 };
+    int64_t pieces = (a->n_col + PIECE - 1) / PIECE, begin, end;
+    whim_cpu_share(worker, a->n_row * pieces, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t r = i / pieces, at = i % pieces * PIECE;
+        int64_t n = a->n_col - at < PIECE ? a->n_col - at : PIECE;
+        swiglu_row(a->gate + r * a->gate_stride + at, a->up + r * a->up_stride + at,
+                   a->y + r * a->y_stride + at, n);
     }
 }
 

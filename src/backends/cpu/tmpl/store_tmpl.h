@@ -34,10 +34,7 @@ static void tile_store(const tile_place *at, const float *out, float *y, int64_t
 /* gate = silu(gate) * up */
 static void tile_swiglu(int64_t rows, float *gate, const float *up)
 {
-    for (int64_t i = 0; i < rows * WHIM_CPU_TILE; i++) {
-        float silu = gate[i] / (1.0f + whim_expf(-gate[i]));
-        gate[i] = silu * up[i];
-    }
+    swiglu_row(gate, up, gate, rows * WHIM_CPU_TILE);
 }
 
 /* Whether a value is not at most `least`; true for every NaN on either side. */

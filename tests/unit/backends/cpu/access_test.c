@@ -111,7 +111,7 @@ static whim_q8_block mem_q8[ROWS * COLS / 32];
 #define VIEW(layer)                                                                        \
     {                                                                                      \
         .pages = mem_pages, .page_stride = PAGE, .layer_offset = (layer)*LAYER, .n_kv = 1, \
-        .d_head = COLS, .dtype = WHIM_DTYPE_F32                                            \
+        .d_head = COLS, .type = WHIM_KV_F32                                                \
     }
 #define LINEAR(X, Y, STRIDE)                                                              \
     {                                                                                     \
