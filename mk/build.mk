@@ -26,10 +26,13 @@ FLAGS_neon :=
 FLAGS_dotprod := -march=armv8.2-a+dotprod
 FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
 
-LEVELS_x86_64 := sse2 avx2 avx512
+LEVELS_x86_64 := sse2 avx2 avx512 avx512vnni avx512bf16 amx
 FLAGS_sse2 :=
 FLAGS_avx2 := -mavx2 -mfma -mf16c
 FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq $(FLAGS_avx2)
+FLAGS_avx512vnni := -mavx512vnni $(FLAGS_avx512)
+FLAGS_avx512bf16 := -mavx512bf16 $(FLAGS_avx512vnni)
+FLAGS_amx := -mamx-tile -mamx-int8 -mamx-bf16 $(FLAGS_avx512bf16)
 
 LEVELS := $(LEVELS_$(ARCH))
 ifeq ($(LEVELS),)

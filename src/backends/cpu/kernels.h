@@ -18,9 +18,10 @@ enum {
         16384, /* two vectors of this size fit the scratch, with room to spare */
     WHIM_CPU_OWN_ELEMS =
         8192, /* elements of rows that a worker makes for itself: as floats, and as int8
-                                * with a row beside an odd one */
+                                * with a row beside an odd one, or as BF16 */
     WHIM_CPU_OWN_FLOATS = WHIM_CPU_OWN_ELEMS * 4,
-    WHIM_CPU_OWN_BYTES = WHIM_CPU_OWN_FLOATS + WHIM_CPU_OWN_ELEMS * 3 + 128,
+    WHIM_CPU_OWN_NARROW = WHIM_CPU_OWN_ELEMS * 3 + 128,
+    WHIM_CPU_OWN_BYTES = WHIM_CPU_OWN_FLOATS + WHIM_CPU_OWN_NARROW,
 };
 
 /* Who takes the next run of a command's items; alone on its cache line. */
@@ -110,11 +111,11 @@ static inline bool whim_cpu_claim_next(whim_cpu_claim *c)
 
 typedef void whim_cpu_kernel(const void *args, const whim_cpu_worker *worker);
 
-/* Rows of x as int8, before the products of block types with them. */
+/* Rows of x as int8 or BF16, before the products that take them so. */
 typedef struct whim_cpu_quantize_args {
     const float *x; /* [n_row, k] */
     int64_t x_stride;
-    void *act; /* whim_cpu_act_bytes */
+    void *act; /* whim_cpu_act_bytes, or whim_cpu_bf16_act_bytes */
     int64_t n_row, k;
 } whim_cpu_quantize_args;
 
@@ -135,8 +136,8 @@ typedef struct whim_cpu_own {
     bool kept; /* the worker has them from the product before */
 } whim_cpu_own;
 
-/* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form, float types
- * x. The results go to y, or, where `best` is given, each worker's k_top largest of a row go there. */
+/* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form, BF16
+ * their BF16 form on levels that have one, other float types x. The results go to y, or, where `best` is given, each worker's k_top largest of a row go there. */
 typedef struct whim_cpu_product_args {
     whim_weight w;
     const void *up; /* a second weight like w: y = silu(x w^T) * (x up^T); or NULL */
@@ -167,7 +168,8 @@ typedef struct whim_cpu_kernels {
     whim_cpu_order order;
     whim_cpu_bf16_order bf16_order;
     whim_cpu_kernel *quantize_act, *merge_best;
-    whim_peak_macs *peak_macs; /* tmpl/peak_tmpl.h */
+    whim_cpu_kernel *round_act; /* rows as BF16; NULL: BF16 weights take F32 rows */
+    whim_peak_macs *peak_macs;  /* tmpl/peak_tmpl.h */
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

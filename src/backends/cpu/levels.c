@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #ifndef HWCAP_ASIMDDP
@@ -29,10 +34,21 @@ static int32_t ladder_height(void)
     return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? 3 : 2;
 }
 #elif defined(__x86_64__)
-extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512;
-static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_sse2, &whim_cpu_kernels_avx2,
-                                                 &whim_cpu_kernels_avx512};
+extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512,
+    whim_cpu_kernels_avx512vnni, whim_cpu_kernels_avx512bf16, whim_cpu_kernels_amx;
+static const whim_cpu_kernels *const ladder[] = {
+    &whim_cpu_kernels_sse2,       &whim_cpu_kernels_avx2,       &whim_cpu_kernels_avx512,
+    &whim_cpu_kernels_avx512vnni, &whim_cpu_kernels_avx512bf16, &whim_cpu_kernels_amx,
+};
 
+/* Leave to use tile registers, for all threads of the process; asking again is harmless. */
+static bool tiles_permitted(void)
+{
+    enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 }; /* of arch_prctl */
+    return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA) == 0;
+}
+
+/* These look at the processor and at what the system saves of it. */
 static int32_t ladder_height(void)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
@@ -43,7 +59,17 @@ static int32_t ladder_height(void)
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq")) {
         return 2;
     }
-    return 3;
+    if (!__builtin_cpu_supports("avx512vnni")) {
+        return 3;
+    }
+    if (!__builtin_cpu_supports("avx512bf16")) {
+        return 4;
+    }
+    if (!__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-int8") ||
+        !__builtin_cpu_supports("amx-bf16") || !tiles_permitted()) {
+        return 5;
+    }
+    return 6;
 }
 #else
 #error "whimbrel's CPU backend knows aarch64 and x86_64"

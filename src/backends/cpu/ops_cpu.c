@@ -26,6 +26,14 @@ static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
 #include "ops/ops.def"
 #undef WHIM_OP
 
+/* What narrows the rows for weights of a type; NULL: they stay F32. */
+static whim_cpu_kernel *narrow_kernel(const whim_cpu_kernels *level, whim_dtype dtype)
+{
+    return whim_cpu_form_of(dtype) != NULL ? level->quantize_act
+           : dtype == WHIM_DTYPE_BF16      ? level->round_act
+                                           : NULL;
+}
+
 /* Few rows: every worker makes them for itself. The limit weighs making them again (0.2 ns for an element's
  * norm, 0.6 for its int8 form on a Neoverse V1) against the barriers that fall away, which are the dearer
  * the more workers there are. */
@@ -68,11 +76,18 @@ static whim_err op_add_rmsnorm(whim_stream *base, const whim_add_rmsnorm_args *a
     return push_norm(s, WHIM_OP_add_rmsnorm, s->dev->kernels->add_rmsnorm, a, a);
 }
 
+/* Whether a worker's own memory holds the narrow form of few rows: BF16 rows are padded. */
+static bool own_fits(const whim_cpu_stream *s, const whim_cpu_product_args *a)
+{
+    return a->w.dtype != WHIM_DTYPE_BF16 || narrow_kernel(s->dev->kernels, a->w.dtype) == NULL ||
+           whim_cpu_bf16_act_bytes(a->n_row, a->w.k) <= WHIM_CPU_OWN_NARROW;
+}
+
 /* Does the product read what the waiting norm gives, and leave alone what it needs? */
 static bool reads_norm(const whim_cpu_stream *s, const whim_cpu_product_args *a)
 {
     const whim_add_rmsnorm_args *norm = &s->later.norm;
-    if (s->later.n_access == 0 || a->x != norm->y || a->w.k != norm->n_col ||
+    if (s->later.n_access == 0 || !own_fits(s, a) || a->x != norm->y || a->w.k != norm->n_col ||
         a->n_row != norm->n_row || (a->n_row > 1 && a->x_stride != norm->y_stride)) {
         return false;
     }
@@ -98,12 +113,13 @@ static bool keep(whim_cpu_stream *s, const whim_cpu_product_args *args, const wh
     whim_cpu_kept kept = {.x = accesses[0],
                           .norm = args->own.norm,
                           .eps = args->own.eps,
-                          .block = whim_cpu_form_of(args->w.dtype) != NULL};
+                          .narrow = narrow_kernel(s->dev->kernels, args->w.dtype)};
     if (args->own.delta != NULL) {
         kept.delta = accesses[2];
     }
     bool same = same_access(&kept.x, &s->kept.x) && same_access(&kept.delta, &s->kept.delta) &&
-                kept.norm == s->kept.norm && kept.eps == s->kept.eps && kept.block == s->kept.block;
+                kept.norm == s->kept.norm && kept.eps == s->kept.eps &&
+                kept.narrow == s->kept.narrow;
     s->kept = kept;
     return same;
 }
@@ -132,45 +148,50 @@ static whim_err push_own(whim_cpu_stream *s, const whim_cpu_product_args *p,
                                                                 sizeof args, accesses, n);
 }
 
-/* Rows of x as int8 in the stream's buffer; nothing to do when they are there already, as for the second and
- * third product of the same activations. */
-static whim_err quantize_rows(whim_cpu_stream *s, const float *x, int64_t x_stride, int64_t n_row,
-                              int64_t k)
+/* Rows of x as int8 or BF16, as `kernel` makes them, in the stream's buffer; nothing to do when they are
+ * there already, as for the second and third product of the same activations. */
+static whim_err narrow_rows(whim_cpu_stream *s, whim_cpu_kernel *kernel, const float *x,
+                            int64_t x_stride, int64_t n_row, int64_t k)
 {
     whim_access from = {(uintptr_t)x, k * (int64_t)sizeof *x, x_stride * (int64_t)sizeof *x, n_row,
                         false};
     WHIM_TRY(whim_cpu_settle(s, &from, 1)); /* a norm that waits may still change them */
-    if (same_access(&from, &s->q8_from)) {
+    if (s->q8_by == kernel && same_access(&from, &s->q8_from)) {
         return WHIM_ERR_OK;
     }
     whim_cpu_quantize_args args = {
         .x = x, .x_stride = x_stride, .act = s->q8, .n_row = n_row, .k = k};
     whim_access accesses[WHIM_ACCESS_MAX];
     int32_t n = whim_access_quantize(&args, accesses);
-    WHIM_TRY(whim_cpu_push(s, s->dev->kernels->quantize_act, &args, sizeof args, accesses, n));
+    WHIM_TRY(whim_cpu_push(s, kernel, &args, sizeof args, accesses, n));
     s->q8_from = from;
+    s->q8_by = kernel;
     return WHIM_ERR_OK;
 }
 
-/* The most rows whose int8 form fits the stream's buffer; even, because rows may lie in pairs. */
-static int64_t rows_that_fit(whim_cpu_order order, int64_t k)
+/* The most rows whose narrow form fits the stream's buffer; a multiple of 16, because rows may lie in blocks
+ * of 16 at most. */
+static int64_t rows_that_fit(const whim_cpu_kernels *level, whim_dtype dtype, int64_t k)
 {
-    int64_t pair_bytes = whim_cpu_act_bytes(order, 2, k) - 64;
-    return pair_bytes > 0 ? (CPU_Q8_BYTES - 64) / pair_bytes * 2 : INT64_MAX;
+    int64_t bytes = dtype == WHIM_DTYPE_BF16 ? whim_cpu_bf16_act_bytes(16, k)
+                                             : whim_cpu_act_bytes(level->order, 16, k) - 64;
+    bool narrow = narrow_kernel(level, dtype) != NULL && bytes > 0;
+    return narrow ? (CPU_Q8_BYTES - 64) / bytes * 16 : INT64_MAX;
 }
 
-/* One product, in as many commands as the int8 form of its rows needs. `p` has everything but `act`. */
+/* One product, in as many commands as the narrow form of its rows needs. `p` has everything but `act`. */
 static whim_err push_product(whim_cpu_stream *s, const whim_cpu_product_args *p)
 {
-    bool block_type = whim_cpu_form_of(p->w.dtype) != NULL;
+    const whim_cpu_kernels *level = s->dev->kernels;
+    whim_cpu_kernel *narrow = narrow_kernel(level, p->w.dtype);
     WHIM_TRY(whim_cpu_room(s));
     if (reads_norm(s, p)) {
         return push_own(s, p, &s->later.norm);
     }
-    if (block_type && few(s, p->n_row, p->w.k)) {
+    if (narrow != NULL && few(s, p->n_row, p->w.k) && own_fits(s, p)) {
         return push_own(s, p, NULL);
     }
-    int64_t chunk = block_type ? rows_that_fit(s->dev->kernels->order, p->w.k) : INT64_MAX;
+    int64_t chunk = rows_that_fit(level, p->w.dtype, p->w.k);
     if (chunk == 0 && p->n_row > 0) {
         return WHIM_ERR_UNSUPPORTED;
     }
@@ -180,8 +201,8 @@ static whim_err push_product(whim_cpu_stream *s, const whim_cpu_product_args *p)
         args.x += row * p->x_stride;
         args.y = p->y != NULL ? p->y + row * p->y_stride : NULL;
         args.n_row = n_row;
-        if (block_type) {
-            WHIM_TRY(quantize_rows(s, args.x, p->x_stride, n_row, p->w.k));
+        if (narrow != NULL) {
+            WHIM_TRY(narrow_rows(s, narrow, args.x, p->x_stride, n_row, p->w.k));
             args.act = s->q8;
         }
         whim_access accesses[WHIM_ACCESS_MAX];
@@ -230,7 +251,7 @@ static whim_err op_linear_topk(whim_stream *base, const whim_linear_topk_args *a
     int64_t finds = s->dev->workers.count * a->k_top * (int64_t)sizeof(whim_cpu_best);
     bool aligned = (uintptr_t)a->scratch % _Alignof(whim_cpu_best) == 0;
     if (finds > a->w.n * (int64_t)sizeof(float) || !aligned ||
-        a->n_row > rows_that_fit(s->dev->kernels->order, a->w.k)) {
+        a->n_row > rows_that_fit(s->dev->kernels, a->w.dtype, a->w.k)) {
         return whim_compose_linear_topk(base, a);
     }
     whim_cpu_best *best = (whim_cpu_best *)a->scratch;

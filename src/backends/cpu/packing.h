@@ -19,8 +19,9 @@
  *   QUAD  block b = k 4b .. 4b+3: [16 outputs][4]      (dot products of 4, lanes along outputs)
  *   PAIR  block b = outputs 2b, 2b+1: [k / 8][2][8]    (2 x 8 by 8 x 2 matrix products)
  *
- * Activations: rows in blocks of one (QUAD) or two (PAIR); per block and group 32 int8 a row, as [k] or
- * [k / 8][2][8], and one whim_cpu_act_meta a row. */
+ * Activations: rows in blocks of 16 (QUAD; the last has the rows that are left) or two (PAIR; the last is filled
+ * up); per block and group 32 int8 a row, as [row][32] or [k / 8][2][8], and one whim_cpu_act_meta a row. For BF16 units with weights in order TWO: BF16 in blocks of 16
+ * rows (the last has the rows that are left), [k / 32][row][32], k padded with zeros. */
 #ifndef WHIM_BACKENDS_CPU_PACKING_H
 #define WHIM_BACKENDS_CPU_PACKING_H
 
@@ -112,27 +113,45 @@ typedef struct whim_cpu_act_meta {
 
 /* Quantised rows; whim_cpu_act_bytes of memory, aligned to 64, hold the two arrays. */
 typedef struct whim_cpu_act {
-    int8_t *q;               /* [row blocks][k / 32][rows of a block * 32] */
-    whim_cpu_act_meta *meta; /* [row blocks][k / 32][rows of a block] */
+    int8_t *q;               /* [row blocks][k / 32][rows of the block * 32] */
+    whim_cpu_act_meta *meta; /* [row blocks][k / 32][rows of the block] */
 } whim_cpu_act;
 
-static inline int64_t whim_cpu_act_block(whim_cpu_order order)
+/* Rows that memory is needed for. */
+static inline int64_t whim_cpu_act_rows(whim_cpu_order order, int64_t n_row)
 {
-    return order == WHIM_CPU_ORDER_PAIR ? 2 : 1;
+    return order == WHIM_CPU_ORDER_PAIR ? (n_row + 1) / 2 * 2 : n_row;
 }
 
 static inline int64_t whim_cpu_act_bytes(whim_cpu_order order, int64_t n_row, int64_t k)
 {
-    int64_t block = whim_cpu_act_block(order), rows = (n_row + block - 1) / block * block;
+    int64_t rows = whim_cpu_act_rows(order, n_row);
     return rows * k + rows * (k / WHIM_GROUP) * (int64_t)sizeof(whim_cpu_act_meta) + 64;
 }
 
 static inline whim_cpu_act whim_cpu_act_at(whim_cpu_order order, void *memory, int64_t n_row,
                                            int64_t k)
 {
-    int64_t block = whim_cpu_act_block(order), rows = (n_row + block - 1) / block * block;
-    int64_t q_bytes = (rows * k + 63) / 64 * 64;
+    int64_t q_bytes = (whim_cpu_act_rows(order, n_row) * k + 63) / 64 * 64;
     return (whim_cpu_act){memory, (whim_cpu_act_meta *)((char *)memory + q_bytes)};
+}
+
+/* Steps of 32 k of a BF16 row. */
+static inline int64_t whim_cpu_bf16_steps(int64_t k)
+{
+    return (k + 31) / 32;
+}
+
+/* Place of a BF16 row's step, in elements; of n_row rows, whose last block has the rows that are left. */
+static inline int64_t whim_cpu_bf16_act_place(int64_t n_row, int64_t k, int64_t row, int64_t step)
+{
+    int64_t row0 = row / 16 * 16, block = n_row - row0 < 16 ? n_row - row0 : 16;
+    return (row0 * whim_cpu_bf16_steps(k) + step * block + row - row0) * 32;
+}
+
+static inline int64_t whim_cpu_bf16_act_bytes(int64_t n_row, int64_t k)
+{
+    return n_row * whim_cpu_bf16_steps(k) * 32 * (int64_t)sizeof(uint16_t);
 }
 
 struct whim_cpu_kernels;

@@ -10,9 +10,9 @@
 #include "backends/cpu/cpu.h"
 
 enum {
-    CPU_LIST_MAX = 4096,           /* commands before a flush */
-    CPU_OPEN_MAX = 256,            /* accesses remembered since the last barrier */
-    CPU_Q8_BYTES = 4 * 1024 * 1024 /* quantised activations of one product */
+    CPU_LIST_MAX = 4096,            /* commands before a flush */
+    CPU_OPEN_MAX = 256,             /* accesses remembered since the last barrier */
+    CPU_Q8_BYTES = 16 * 1024 * 1024 /* narrow activations of one product */
 };
 
 /* A norm of few rows that waits: the products that read its result make it for themselves and go ahead; the
@@ -30,7 +30,7 @@ typedef struct whim_cpu_kept {
     whim_access x, delta; /* x.n_row 0: nothing is kept */
     const float *norm;
     float eps;
-    bool block; /* as int8 */
+    whim_cpu_kernel *narrow; /* what gives their narrow form; NULL: none */
 } whim_cpu_kept;
 
 typedef struct whim_cpu_stream {
@@ -40,8 +40,9 @@ typedef struct whim_cpu_stream {
     int64_t n_list;
     whim_access open[CPU_OPEN_MAX]; /* accesses since the last barrier */
     int32_t n_open;
-    void *q8;            /* CPU_Q8_BYTES of int8 rows (packing.h), shared by all workers */
-    whim_access q8_from; /* what q8 holds the quantised form of; n_row 0: nothing */
+    void *q8; /* CPU_Q8_BYTES of int8 or BF16 rows (packing.h), shared by all workers */
+    whim_cpu_kernel *q8_by; /* what made them */
+    whim_access q8_from;    /* what q8 holds the narrow form of; n_row 0: nothing */
     whim_cpu_later later;
     whim_cpu_kept kept;     /* what the workers' own rows were made from */
     whim_attn_shared *attn; /* of the attention command that runs */

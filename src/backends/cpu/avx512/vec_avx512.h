@@ -186,5 +186,6 @@ static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
 #endif
 
 enum { PRODUCT_ROWS = 8 }; /* rows whose sums stay in registers */
+#define PRODUCT_STEPS(STEP) STEP(PRODUCT_ROWS) STEP(4) STEP(PRODUCT_TAIL)
 
 #endif

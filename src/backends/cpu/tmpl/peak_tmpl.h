@@ -2,9 +2,8 @@
 /* What a level's units can do at most: its fastest multiply-add for a kind of weights, on registers only. `bench`
  * measures it on all threads and calls a kernel's share of it its share of the peak. Floats take the
  * level's own vf_fma, int8 and BF16 what the compiler's flags allow (peak_units.h), so that a new level has
- * nothing to do. A level whose best unit is of another form (tiles) defines WHIM_CPU_OWN_PEAK and a
- * peak_macs of its own. */
-#ifndef WHIM_CPU_OWN_PEAK
+ * nothing to do. A level whose best unit for some types is of another form defines PEAK_TILES and peak_tiles,
+ * which gives the multiply-adds that it has done, 0 for the other types. */
 #include "backends/cpu/tmpl/peak_units.h"
 #include "tensor/dtype.h"
 
@@ -51,6 +50,12 @@ PEAK_LOOP(peak_bf16, ph_acc, ph_op, ph_mac)
 
 static int64_t peak_macs(whim_dtype dtype, int64_t rounds)
 {
+#ifdef PEAK_TILES
+    int64_t macs = peak_tiles(dtype, rounds);
+    if (macs > 0) {
+        return macs;
+    }
+#endif
     if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
         peak_int(rounds);
         return rounds * PEAK_SUMS * PI_MACS;
@@ -64,4 +69,3 @@ static int64_t peak_macs(whim_dtype dtype, int64_t rounds)
     peak_float(rounds);
     return rounds * PEAK_SUMS * VF;
 }
-#endif

@@ -1,58 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after store_tmpl.h,
- * rows_tmpl.h and the
- * header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
+ * rows_tmpl.h and the header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
  *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
  *   product_one   one row, straight from the packed codes
  *   product_rows  PRODUCT_ROWS or PRODUCT_TAIL rows, from a tile opened up once for all rows
  *   product_reads_codes  whether product_rows takes so many rows of a type from the packed codes
- * The sum over k is in order in both, so all row counts give the same bits. */
+ * and may give
+ *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
+ *   CHUNK_GROUPS   groups of a tile that are opened at once
+ *   PRODUCT_BF16   BF16 weights and rows go to bf16_product, two tiles of outputs at once
+ *   PRODUCT_END    called after a worker's last product of a command
+ * The sum over k is in order in all, so all row counts give the same bits. */
 #include "backends/cpu/kernels.h"
 
 #include <string.h>
 
+#ifndef PRODUCT_STEPS
+#define PRODUCT_STEPS(STEP) STEP(PRODUCT_ROWS) STEP(PRODUCT_TAIL)
+#endif
+#ifndef CHUNK_GROUPS
+#define CHUNK_GROUPS 128
+#endif
+#ifndef PRODUCT_END
+#define PRODUCT_END()
+#endif
+
 enum {
-    CHUNK_ROWS = 256,   /* rows that share an opened tile: their int8 form stays in the cache */
-    CHUNK_GROUPS = 128, /* groups of a tile that are opened at once */
+    CHUNK_ROWS = 256, /* rows that share an opened tile: their int8 form stays in the cache */
     OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
 };
 _Static_assert(CHUNK_GROUPS *OPEN_GROUP_BYTES + 2 * OUT_BYTES <= WHIM_CPU_SCRATCH, "scratch");
-_Static_assert(PRODUCT_TAIL == ACT_ROWS, "the last rows are a block of activations");
+_Static_assert(ACT_ROWS % PRODUCT_ROWS == 0 || PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR,
+               "rows multiplied together are in one block of activations");
 
-/* One tile times at most CHUNK_ROWS rows. */
+/* One tile times at most CHUNK_ROWS rows; on BF16 units, two. */
 typedef struct product_job {
-    const char *tile;
+    const char *tile, *second; /* `second` may be NULL */
     int64_t k, rows;
-    whim_cpu_act act; /* block types: the first row's int8 */
-    const float *x;   /* float types: the first row */
+    whim_cpu_act act;     /* block types: the first row's int8 */
+    const uint16_t *bf16; /* BF16 units: the first row */
+    const float *x;       /* float types: the first row */
     int64_t x_stride;
     void *scratch; /* for opened groups */
-    float *out;    /* [rows, rounded up to a block][16] */
+    float *out;    /* [tiles][CHUNK_ROWS][16] */
 } product_job;
 
 /* `rows`: a constant. */
 ALWAYS_INLINE void product_block(const whim_cpu_form form, int rows, const product_job *job,
                                  const open_tile *tile, int64_t g, int64_t n, int64_t r)
 {
-    product_rows(form, rows, tile, n, job->act.q + r * job->k + g * ACT_ROWS * WHIM_GROUP,
-                 job->act.meta + r * (job->k / WHIM_GROUP) + g * ACT_ROWS, job->k,
+    /* The block that row r is in; in order QUAD the last one is only as large as it must be. */
+    int64_t row0 = r / ACT_ROWS * ACT_ROWS, block = ACT_ROWS;
+    if (PRODUCT_ORDER == WHIM_CPU_ORDER_QUAD && job->rows - row0 < block) {
+        block = job->rows - row0;
+    }
+    int64_t at = row0 * (job->k / WHIM_GROUP) + g * block + r - row0;
+    product_rows(form, rows, tile, n, job->act.q + at * WHIM_GROUP, job->act.meta + at,
+                 PRODUCT_ORDER == WHIM_CPU_ORDER_QUAD ? block : job->k,
                  job->out + r * WHIM_CPU_TILE);
 }
 
 ALWAYS_INLINE void product_many(const whim_cpu_form form, const product_job *job)
 {
     int64_t n_group = job->k / WHIM_GROUP;
-    memset(job->out, 0, (size_t)(job->rows + ACT_ROWS - 1) * WHIM_CPU_TILE * sizeof *job->out);
+    int64_t rows = (job->rows + PRODUCT_TAIL - 1) / PRODUCT_TAIL * PRODUCT_TAIL;
+    memset(job->out, 0, (size_t)(rows * WHIM_CPU_TILE) * sizeof *job->out);
     for (int64_t g = 0; g < n_group; g += CHUNK_GROUPS) {
         int64_t n = n_group - g < CHUNK_GROUPS ? n_group - g : CHUNK_GROUPS, r = 0;
         bool with_values = !product_reads_codes(form, job->rows);
         open_tile tile = tile_open(form, job->tile, job->k, g, n, with_values, job->scratch);
-        for (; r + PRODUCT_ROWS <= job->rows; r += PRODUCT_ROWS) {
-            product_block(form, PRODUCT_ROWS, job, &tile, g, n, r);
-        }
-        for (; r < job->rows; r += PRODUCT_TAIL) {
-            product_block(form, PRODUCT_TAIL, job, &tile, g, n, r);
-        }
+#define STEP(step)                                      \
+    for (; r + (step) <= rows; r += (step)) {           \
+        product_block(form, step, job, &tile, g, n, r); \
+    }
+        PRODUCT_STEPS(STEP)
+#undef STEP
     }
 }
 
@@ -90,8 +112,20 @@ WHIM_CPU_FORMS(DEFINE_PRODUCT)
     }
 DEFINE_FLOAT(F32, f32)
 DEFINE_FLOAT(F16, f16)
-DEFINE_FLOAT(BF16, bf16)
 DEFINE_FLOAT(FP8, fp8)
+#ifndef PRODUCT_BF16
+DEFINE_FLOAT(BF16, bf16)
+#define PRODUCT_BF16_ORDER WHIM_CPU_BF16_LANES
+#define PRODUCT_ROUND_ACT NULL
+#else
+static void float_bf16(const product_job *job)
+{
+    bf16_product(job->bf16, (const uint16_t *)job->tile, (const uint16_t *)job->second,
+                 whim_cpu_bf16_steps(job->k), job->rows, job->out, CHUNK_ROWS * WHIM_CPU_TILE);
+}
+#define PRODUCT_BF16_ORDER WHIM_CPU_BF16_TWO
+#define PRODUCT_ROUND_ACT round_act_kernel
+#endif
 #undef DEFINE_FLOAT
 
 static product_tile *product_of(whim_dtype dtype, bool one)
@@ -107,65 +141,103 @@ static product_tile *product_of(whim_dtype dtype, bool one)
     return tiles[dtype][one];
 }
 
-/* One tile of a product, or of gate and up, from rows to where the results go. */
-static void product_item(const whim_cpu_product_args *a, product_tile *tile_fn, int64_t tile_at,
-                         const tile_place *at, product_job *job, whim_cpu_best *best)
+/* Where a tile's finished results go. */
+static void product_put(const whim_cpu_product_args *a, const tile_place *at, const float *out,
+                        whim_cpu_best *best)
 {
-    job->tile = (const char *)a->w.data + tile_at;
-    tile_fn(job);
-    tile_add_bias(at, a->bias, job->out);
-    if (a->up != NULL) {
-        product_job up = *job;
-        up.tile = (const char *)a->up + tile_at;
-        up.out = job->out + CHUNK_ROWS * WHIM_CPU_TILE;
-        tile_fn(&up);
-        tile_add_bias(at, a->up_bias, up.out);
-        tile_swiglu(at->rows, job->out, up.out);
-    }
     if (best == NULL) {
-        tile_store(at, job->out, a->y, a->y_stride);
+        tile_store(at, out, a->y, a->y_stride);
         return;
     }
     for (int64_t r = 0; r < at->rows; r++) {
-        topk_offer(best + (at->row0 + r) * a->k_top, a->k_top, job->out + r * WHIM_CPU_TILE, at->n,
+        topk_offer(best + (at->row0 + r) * a->k_top, a->k_top, out + r * WHIM_CPU_TILE, at->n,
                    at->n0);
+    }
+}
+
+static tile_place place_of(const whim_cpu_product_args *a, int64_t row0, int64_t tile)
+{
+    int64_t n0 = tile * WHIM_CPU_TILE;
+    return (tile_place){.row0 = row0,
+                        .rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS,
+                        .n0 = n0,
+                        .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
+}
+
+/* The tile of place at[0], and of at[1] if job->second is not NULL, from rows to where the results go: two tiles
+ * of gate and up are joined, others are neighbours. */
+static void product_item(const whim_cpu_product_args *a, const tile_place at[2], product_job *job,
+                         whim_cpu_best *best)
+{
+    product_tile *tile_fn = product_of(a->w.dtype, a->n_row == 1);
+    float *out = job->out, *second_out = out + CHUNK_ROWS * WHIM_CPU_TILE;
+    tile_fn(job);
+    tile_add_bias(&at[0], a->bias, out);
+    if (job->second != NULL) {
+        if (!BF16_UNIT || a->w.dtype != WHIM_DTYPE_BF16) {
+            product_job second = *job;
+            second.tile = job->second;
+            second.out = second_out;
+            tile_fn(&second);
+        }
+        tile_add_bias(&at[1], a->up != NULL ? a->up_bias : a->bias, second_out);
+    }
+    if (a->up != NULL) {
+        tile_swiglu(at[0].rows, out, second_out);
+    } else if (job->second != NULL) {
+        product_put(a, &at[1], second_out, best);
+    }
+    product_put(a, &at[0], out, best);
+}
+
+/* The job's activations from row0 on. */
+static void product_rows_at(const whim_cpu_product_args *a, const product_source *from,
+                            int64_t row0, product_job *job)
+{
+    int64_t k = a->w.k;
+    job->rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS;
+    job->x = from->x + row0 * from->x_stride;
+    if (from->bf16 != NULL) {
+        job->bf16 = from->bf16 + row0 * whim_cpu_bf16_steps(k) * WHIM_GROUP;
+    }
+    if (from->act.q != NULL) {
+        job->act.q = from->act.q + row0 * k;
+        job->act.meta = from->act.meta + row0 * (k / WHIM_GROUP);
     }
 }
 
 static void linear_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_product_args *a = args;
-    int64_t k = a->w.k, n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
+    int64_t n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
+    int64_t tiles = BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16 && a->up == NULL ? 2 : 1;
+    int64_t n_step = (n_tile + tiles - 1) / tiles;
     int64_t n_chunk = (a->n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
-    int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, k);
-    product_tile *tile_fn = product_of(a->w.dtype, a->n_row == 1);
+    int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, a->w.k);
     product_source from = product_source_of(a, worker);
     whim_cpu_best *best = NULL;
     if (a->best != NULL) {
         best = a->best + worker->index * a->n_row * a->k_top;
         memset(best, 0, (size_t)(a->n_row * a->k_top) * sizeof *best);
     }
-    product_job job = {.k = k,
+    product_job job = {.k = a->w.k,
                        .x_stride = from.x_stride,
                        .out = worker->scratch,
                        .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
-    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_tile);
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_step);
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
-            int64_t row0 = item / n_tile * CHUNK_ROWS, t = item % n_tile, n0 = t * WHIM_CPU_TILE;
-            tile_place at = {.row0 = row0,
-                             .rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS,
-                             .n0 = n0,
-                             .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
-            job.rows = at.rows;
-            job.x = from.x + row0 * from.x_stride;
-            if (from.act.q != NULL) {
-                job.act.q = from.act.q + row0 * k;
-                job.act.meta = from.act.meta + row0 * (k / WHIM_GROUP);
-            }
-            product_item(a, tile_fn, t * tile_bytes, &at, &job, best);
+            int64_t row0 = item / n_step * CHUNK_ROWS, t = item % n_step * tiles;
+            tile_place at[2] = {place_of(a, row0, t), place_of(a, row0, a->up != NULL ? t : t + 1)};
+            product_rows_at(a, &from, row0, &job);
+            job.tile = (const char *)a->w.data + t * tile_bytes;
+            job.second = a->up != NULL                  ? (const char *)a->up + t * tile_bytes
+                         : tiles == 2 && t + 1 < n_tile ? job.tile + tile_bytes
+                                                        : NULL;
+            product_item(a, at, &job, best);
         }
     }
+    PRODUCT_END();
 }
 
 static void embed_kernel(const void *args, const whim_cpu_worker *worker)

@@ -84,28 +84,32 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
     }
 }
 
-/* `rows` (a constant, at most PRODUCT_ROWS) rows from an opened tile; out [rows][16] is added to. Row r's
- * int8 start at q + r * k, its meta at meta + r * k / 32. */
+/* `rows` (a constant, at most PRODUCT_ROWS) rows from an opened tile; out [rows][16] is added to. q and
+ * meta are those of the first row and group; their block has `block` rows. */
 ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_tile *tile,
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
-                                int64_t k, float *out)
+                                int64_t block, float *out)
 {
     for (int v = 0; v < TILE_VECS; v++) {
         vf acc[PRODUCT_ROWS];
+#pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             acc[r] = vf_load(out + r * WHIM_CPU_TILE + v * VF);
         }
         for (int64_t g = 0; g < n_group; g++) {
             const int8_t *values = tile->values + g * WHIM_CPU_CODES + v * VB;
             vi low[PRODUCT_ROWS], high[PRODUCT_ROWS];
+#pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
-                quad_start(VI_VALUE_BIAS, meta + r * (k / WHIM_GROUP) + g, &low[r], &high[r]);
+                quad_start(VI_VALUE_BIAS, meta + g * block + r, &low[r], &high[r]);
             }
+#pragma GCC unroll 8
             for (int b = 0; b < 8; b++) {
                 vb w = vb_load(values + b * WHIM_CPU_BLOCK);
+#pragma GCC unroll 8
                 for (int r = 0; r < rows; r++) {
                     vi *dot = b < 4 ? &low[r] : &high[r];
-                    *dot = vi_dot4_value(*dot, w, q + r * k + g * WHIM_GROUP + 4 * b);
+                    *dot = vi_dot4_value(*dot, w, q + (g * block + r) * WHIM_GROUP + 4 * b);
                 }
             }
             quad_scales w = {.d = vf_load(tile->d + g * WHIM_CPU_TILE + v * VF)};
@@ -113,11 +117,12 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                 w.m = vf_load(tile->m + g * WHIM_CPU_TILE + v * VF);
             }
             quad_subs(form, tile->subs + g * WHIM_CPU_SUB_BYTES(form), v * VF, &w);
+#pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
-                acc[r] =
-                    quad_step(acc[r], form, low[r], high[r], &w, meta + r * (k / WHIM_GROUP) + g);
+                acc[r] = quad_step(acc[r], form, low[r], high[r], &w, meta + g * block + r);
             }
         }
+#pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             vf_store(out + r * WHIM_CPU_TILE + v * VF, acc[r]);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows that a product reads: their int8 form, made by all workers for all or by each for itself. Included
+/* The rows that a product reads: their int8 or BF16 form, made by all workers for all or by each for itself. Included
  * once per level after row_tmpl.h and the header that gives PRODUCT_ORDER. */
 #include "backends/cpu/kernels.h"
 #include "tensor/unpack.h"
@@ -7,14 +7,19 @@
 #include <string.h>
 
 enum {
-    ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 1, /* rows of a block of activations */
+    ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 16, /* rows of a block of activations */
 };
 
-/* One row's group at its place of a block of rows. */
+/* One row's group at its place of a block of rows: rows of a QUAD block lie one after the other, those of a
+ * pair 8 and 8. */
 static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_cpu_act_meta *meta)
 {
-    for (int i = 0; i < WHIM_GROUP; i += 8) {
-        memcpy(q + i * ACT_ROWS + row * 8 * (ACT_ROWS - 1), block->q + i, 8);
+    if (PRODUCT_ORDER == WHIM_CPU_ORDER_QUAD) {
+        memcpy(q + row * WHIM_GROUP, block->q, WHIM_GROUP);
+    } else {
+        for (int i = 0; i < WHIM_GROUP; i += 8) {
+            memcpy(q + i * 2 + row * 8, block->q + i, 8);
+        }
     }
     meta[row] = (whim_cpu_act_meta){block->s,
                                     block->s * (float)(block->sum[0] + block->sum[1]),
@@ -28,12 +33,18 @@ static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *ac
     int64_t n_group = a->k / WHIM_GROUP;
     for (int64_t item = begin; item < end; item++) {
         int64_t row0 = item / n_group * ACT_ROWS, g = item % n_group;
+        /* The last pair is filled up with its row again; the last QUAD block is smaller. */
+        int64_t rows = ACT_ROWS;
+        if (PRODUCT_ORDER == WHIM_CPU_ORDER_QUAD && a->n_row - row0 < rows) {
+            rows = a->n_row - row0;
+        }
+        int64_t at = row0 * n_group + g * rows;
         whim_q8_block block;
-        for (int r = 0; r < ACT_ROWS; r++) {
-            if (r == 0 || row0 + r < a->n_row) { /* else filled up with the last row again */
+        for (int r = 0; r < rows; r++) {
+            if (r == 0 || row0 + r < a->n_row) {
                 whim_q8_quantize32(a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP, &block);
             }
-            act_put(&block, r, act->q + item * ACT_ROWS * WHIM_GROUP, act->meta + item * ACT_ROWS);
+            act_put(&block, r, act->q + at * WHIM_GROUP, act->meta + at);
         }
     }
 }
@@ -53,11 +64,44 @@ static void quantize_act_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
+/* Steps begin .. end - 1 of all rows, 32 k each, as BF16. */
+static void act_round(const whim_cpu_quantize_args *a, uint16_t *act, int64_t begin, int64_t end)
+{
+    int64_t n_step = whim_cpu_bf16_steps(a->k);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t row = item / n_step, step = item % n_step, k0 = step * WHIM_GROUP;
+        int64_t n = a->k - k0 < WHIM_GROUP ? a->k - k0 : WHIM_GROUP;
+        const float *x = a->x + row * a->x_stride + k0;
+        uint16_t *y = act + whim_cpu_bf16_act_place(a->n_row, a->k, row, step);
+        if (n < WHIM_GROUP) {
+            memset(y, 0, WHIM_GROUP * sizeof *y);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = whim_f32_to_bf16(x[i]);
+        }
+    }
+}
+
+#ifdef PRODUCT_BF16
+static void round_act_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_cpu_quantize_args *a = args;
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, a->n_row * whim_cpu_bf16_steps(a->k));
+    while (whim_cpu_claim_next(&claim)) {
+        act_round(a, a->act, claim.begin, claim.end);
+    }
+}
+enum { BF16_UNIT = true };
+#else
+enum { BF16_UNIT = false };
+#endif
+
 /* Where a product's rows are: those of the stream, or the worker's own. */
 typedef struct product_source {
     const float *x;
     int64_t x_stride;
-    whim_cpu_act act; /* block types */
+    whim_cpu_act act;     /* block types */
+    const uint16_t *bf16; /* BF16 units */
 } product_source;
 
 /* Sum and norm of the worker's own rows. */
@@ -91,13 +135,18 @@ static product_source own_rows(const whim_cpu_product_args *a, const whim_cpu_wo
         from.x = worker->own;
         from.x_stride = k;
     }
+    void *memory = (char *)worker->own + WHIM_CPU_OWN_FLOATS;
+    whim_cpu_quantize_args narrow = {
+        .x = from.x, .x_stride = from.x_stride, .n_row = a->n_row, .k = k};
     if (whim_cpu_form_of(a->w.dtype) != NULL) {
-        void *memory = (char *)worker->own + WHIM_CPU_OWN_FLOATS;
         from.act = whim_cpu_act_at(PRODUCT_ORDER, memory, a->n_row, k);
         if (!a->own.kept) {
-            whim_cpu_quantize_args quantize = {
-                .x = from.x, .x_stride = from.x_stride, .n_row = a->n_row, .k = k};
-            act_quantize(&quantize, &from.act, 0, act_items(&quantize));
+            act_quantize(&narrow, &from.act, 0, act_items(&narrow));
+        }
+    } else if (BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16) {
+        from.bf16 = memory;
+        if (!a->own.kept) {
+            act_round(&narrow, memory, 0, a->n_row * whim_cpu_bf16_steps(k));
         }
     }
     return from;
@@ -110,7 +159,9 @@ static product_source product_source_of(const whim_cpu_product_args *a,
         return own_rows(a, worker);
     }
     product_source from = {.x = a->x, .x_stride = a->x_stride};
-    if (a->act != NULL) {
+    if (a->act != NULL && a->w.dtype == WHIM_DTYPE_BF16) {
+        from.bf16 = a->act;
+    } else if (a->act != NULL) {
         from.act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->w.k);
     }
     return from;

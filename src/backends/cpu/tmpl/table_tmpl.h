@@ -14,7 +14,8 @@
 const whim_cpu_kernels LEVEL_TABLE = {
     .level = LEVEL_STRING(WHIM_CPU_LEVEL),
     .order = PRODUCT_ORDER,
-    .bf16_order = WHIM_CPU_BF16_LANES,
+    .bf16_order = PRODUCT_BF16_ORDER,
+    .round_act = PRODUCT_ROUND_ACT,
     .quantize_act = quantize_act_kernel,
     .merge_best = merge_best_kernel,
     .peak_macs = peak_macs,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of the level amx: AVX-512 with tile registers, int8 and BF16. */
+#define WHIM_CPU_LEVEL amx
+
+#include "backends/cpu/avx512/vec_avx512.h"
+
+#include "backends/cpu/tmpl/level_tmpl.h"
+
+#include "backends/cpu/tmpl/codes_tmpl.h"
+#include "backends/cpu/tmpl/float_tmpl.h"
+
+#define product_rows quad_rows
+#include "backends/cpu/tmpl/quad_tmpl.h"
+#undef product_rows
+
+#include "backends/cpu/amx/bf16_amx.h"
+#include "backends/cpu/amx/peak_amx.h"
+#include "backends/cpu/amx/rows_amx.h"
+
+#include "backends/cpu/tmpl/attn_tmpl.h"
+#include "backends/cpu/tmpl/row_tmpl.h"
+#include "backends/cpu/tmpl/rows_tmpl.h"
+#include "backends/cpu/tmpl/store_tmpl.h"
+
+#include "backends/cpu/tmpl/product_tmpl.h"
+
+#include "backends/cpu/tmpl/table_tmpl.h"
