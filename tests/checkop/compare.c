@@ -14,8 +14,10 @@ int64_t checkop_tolerance(whim_op op, whim_dtype dtype)
     if (op == WHIM_OP_##op_name && dtype == WHIM_DTYPE_##dtype_name) { \
         return ulp;                                                    \
     }
+#define CHECKOP_ROUNDED(op_name, dtype_name, bits)
 #include "checkop/tolerance.def"
 #undef CHECKOP_TOLERANCE
+#undef CHECKOP_ROUNDED
     return 0;
 }
 
@@ -124,6 +126,21 @@ static bool image_same(const judge *j, const checkop_buf *b, const uint8_t *want
     return false;
 }
 
+static bool rounded_good(const judge *j, const checkop_buf *b)
+{
+    for (int64_t r = 0; r < b->rows && b->kind == CHECKOP_F32; r++) {
+        const uint8_t *want = b->law + b->head + r * b->stride_bytes;
+        const uint8_t *got = b->got + b->head + r * b->stride_bytes;
+        for (int64_t col = 0; col < b->cols; col++) {
+            if (!checkop_rounded_near(j->c, r, col, f32_at(want, col), f32_at(got, col))) {
+                print_difference(j, b, r, col, want, got);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool buf_good(const judge *j, const checkop_buf *b, int32_t side)
 {
     if (b->role == CHECKOP_IN) {
@@ -138,6 +155,9 @@ static bool buf_good(const judge *j, const checkop_buf *b, int32_t side)
     }
     if (b->role == CHECKOP_PAGES || b->role == CHECKOP_SPARE) {
         return true;
+    }
+    if (checkop_rounded(j->c, j->run)) {
+        return rounded_good(j, b);
     }
     int64_t ulp = checkop_tolerance(j->c->call[j->c->subject].op, j->c->dtype);
     for (int64_t r = 0; r < b->rows; r++) {

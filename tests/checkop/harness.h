@@ -190,6 +190,7 @@ typedef struct checkop_run {
     const char *name;  /* of the group */
     int32_t index;     /* of the case */
     uint64_t seed;
+    bool rounds_bf16; /* the level rounds activations for BF16 weights (rounded.c) */
 } checkop_run;
 
 whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const char *isa,

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products on levels that round activations to BF16 for a unit that takes no others. Their sums differ from the law's
+ * in proportion to sum |w x|, not to the result, so `linear` is judged by that. What is made of such products (a
+ * chosen id, a program's later values) has no bound and is judged by rows alone and by thread counts only. */
+#include "checkop/compare.h"
+
+#include "tensor/half.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_product(whim_op op)
+{
+    return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk;
+}
+
+bool checkop_rounded(const checkop_case *c, const checkop_run *run)
+{
+    bool product = false, bf16 = false;
+    for (int32_t i = 0; i < c->n_call; i++) {
+        product |= is_product(c->call[i].op);
+    }
+    for (int32_t i = 0; i < c->n_buf; i++) {
+        bf16 |= c->buf[i].role == CHECKOP_WEIGHT && c->buf[i].dtype == WHIM_DTYPE_BF16;
+    }
+    return run->rounds_bf16 && product && bf16;
+}
+
+static const checkop_buf *find(const checkop_case *c, const char *name)
+{
+    for (int32_t i = 0; i < c->n_buf; i++) {
+        if (strcmp(c->buf[i].name, name) == 0) {
+            return &c->buf[i];
+        }
+    }
+    return NULL;
+}
+
+static int rounded_bits(void)
+{
+#define CHECKOP_TOLERANCE(op_name, dtype_name, ulp)
+#define CHECKOP_ROUNDED(op_name, dtype_name, bits) \
+    if (WHIM_OP_##op_name == WHIM_OP_linear) {     \
+        return bits;                               \
+    }
+#include "checkop/tolerance.def"
+#undef CHECKOP_TOLERANCE
+#undef CHECKOP_ROUNDED
+    return 0;
+}
+
+/* How far y[row][col] may be from the law's; infinite where the row leaves BF16's range. Subnormals count as zero
+ * in such units. */
+static double slack(const checkop_buf *w, const checkop_buf *x, int64_t row, int64_t col)
+{
+    const uint8_t *weights = w->init + w->head + col * w->stride_bytes;
+    const uint8_t *values = x->init + x->head + row * x->stride_bytes;
+    double sum = 0.0, lost = 0.0;
+    for (int64_t i = 0; i < x->cols; i++) {
+        uint16_t half;
+        float value;
+        memcpy(&half, weights + 2 * i, sizeof half);
+        memcpy(&value, values + 4 * i, sizeof value);
+        double a = fabs((double)whim_bf16_to_f32(half)), b = fabs((double)value);
+        if (!(a <= 0x1p60) || !(b <= 0x1p60)) {
+            return INFINITY;
+        }
+        sum += a * b;
+        lost += 0x1p-126 * (a + b + 2.0);
+    }
+    return ldexp(sum, -rounded_bits()) + lost;
+}
+
+bool checkop_rounded_near(const checkop_case *c, int64_t row, int64_t col, float want, float got)
+{
+    const checkop_buf *w = find(c, "w"), *x = find(c, "x"), *bias = find(c, "bias");
+    if (c->n_call != 1 || c->call[0].op != WHIM_OP_linear || w == NULL || x == NULL) {
+        return true;
+    }
+    double limit = slack(w, x, row, col);
+    if (bias != NULL) {
+        limit +=
+            0x1p-23 * (fabs((double)want) + fabs((double)got)); /* the sum with it is rounded */
+    }
+    return isinf(limit) || fabs((double)want - (double)got) <= limit;
+}
