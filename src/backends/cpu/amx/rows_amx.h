@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of 16 int8 rows with an opened tile: its groups are B tiles as they lie (8 rows of 4 k x 16
- * outputs), 32 k of 16 rows are an A tile. A group's dots go through memory to the vector unit, which scales
+/* Products of 16 or 8 int8 rows with an opened tile: its groups are B tiles as they lie (8 rows of 4 k x 16
+ * outputs), 32 k of the rows are an A tile. A group's dots go through memory to the vector unit, which scales
  * and adds them in order; the tiles work one batch of groups ahead. The dots are exact, so these are the
  * bits of quad_rows, which takes other numbers of rows and the types with two sub-scales.
  * Included after quad_tmpl.h. */
@@ -10,28 +10,30 @@
 #include "backends/cpu/amx/tiles_amx.h"
 
 enum {
-    INT8_ROWS = TILE_ROWS * WHIM_GROUP,    /* activations of a group */
     INT8_BATCH = 4,                        /* groups whose dots are under way together */
-    INT8_SUMS = TILE_ROWS * WHIM_CPU_TILE, /* dots of a group */
+    INT8_SUMS = TILE_ROWS * WHIM_CPU_TILE, /* room for the dots of a group */
 };
 
-static const tile_shapes int8_shapes = {
-    .palette = 1,
-    .rows = {16, 16, 16, 16, 16, 16, 8, 8}, /* 0..3 sums, 4 and 5 activations, 6 and 7 weights */
-    .row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
-};
+/* 0..3 sums, 4 and 5 activations, 6 and 7 weights. */
+#define INT8_SHAPES(n)                                  \
+    {                                                   \
+        .palette = 1, .rows = {n, n, n, n, n, n, 8, 8}, \
+        .row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},  \
+    }
+static const tile_shapes int8_shapes_16 = INT8_SHAPES(16), int8_shapes_8 = INT8_SHAPES(8);
 
 /* Dots of group g: sums in tile c, by way of tiles a and b. */
 #define INT8_DOT(c, a, b, g)                                       \
     do {                                                           \
         TILE_ZERO(c);                                              \
-        TILE_LOAD(a, q + (g)*INT8_ROWS, WHIM_GROUP);               \
+        TILE_LOAD(a, q + (g)*block * WHIM_GROUP, WHIM_GROUP);      \
         TILE_LOAD(b, values + (g)*WHIM_CPU_CODES, TILE_ROW_BYTES); \
         TILE_DOT_INT8(c, a, b);                                    \
     } while (0)
 
 /* Dots of n (at most INT8_BATCH) groups into sums [n][16 rows][16]. */
-static inline void int8_dots(const int8_t *values, const int8_t *q, int64_t n, int32_t *sums)
+static inline void int8_dots(const int8_t *values, const int8_t *q, int64_t block, int64_t n,
+                             int32_t *sums)
 {
     if (n == INT8_BATCH) {
         INT8_DOT(0, 4, 6, 0);
@@ -50,21 +52,25 @@ static inline void int8_dots(const int8_t *values, const int8_t *q, int64_t n, i
     }
 }
 
-ALWAYS_INLINE void int8_rows16(const whim_cpu_form form, const open_tile *tile, int64_t n_group,
-                               const int8_t *q, const whim_cpu_act_meta *meta, float *out)
+/* `rows` (a constant, 16 or 8) rows of a block of `block`. */
+ALWAYS_INLINE void int8_rows(const whim_cpu_form form, int rows, const open_tile *tile,
+                             int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
+                             int64_t block, float *out)
 {
     _Alignas(64) int32_t sums[2][INT8_BATCH * INT8_SUMS];
     int64_t n_batch = (n_group + INT8_BATCH - 1) / INT8_BATCH;
     vf acc[TILE_ROWS];
+    tiles_want(rows == TILE_ROWS ? &int8_shapes_16 : &int8_shapes_8);
 #pragma GCC unroll 16
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < rows; r++) {
         acc[r] = vf_load(out + r * WHIM_CPU_TILE);
     }
     for (int64_t b = 0; b <= n_batch; b++) {
         int64_t g = b * INT8_BATCH;
         if (b < n_batch) {
             int64_t n = n_group - g < INT8_BATCH ? n_group - g : INT8_BATCH;
-            int8_dots(tile->values + g * WHIM_CPU_CODES, q + g * INT8_ROWS, n, sums[b & 1]);
+            int8_dots(tile->values + g * WHIM_CPU_CODES, q + g * block * WHIM_GROUP, block, n,
+                      sums[b & 1]);
         }
         if (b == 0) {
             continue;
@@ -78,14 +84,14 @@ ALWAYS_INLINE void int8_rows16(const whim_cpu_form form, const open_tile *tile, 
             }
             quad_subs(form, tile->subs + g * WHIM_CPU_SUB_BYTES(form), 0, &w);
 #pragma GCC unroll 16
-            for (int r = 0; r < TILE_ROWS; r++) {
+            for (int r = 0; r < rows; r++) {
                 acc[r] = quad_step(acc[r], form, vb_load(dots + r * WHIM_CPU_TILE), vi_set1(0), &w,
-                                   meta + g * TILE_ROWS + r);
+                                   meta + g * block + r);
             }
         }
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < rows; r++) {
         vf_store(out + r * WHIM_CPU_TILE, acc[r]);
     }
 }
@@ -95,16 +101,13 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
                                 int64_t block, float *out)
 {
-    if (rows < TILE_ROWS) {
-        quad_rows(form, rows, tile, n_group, q, meta, block, out);
-    } else if (form.subs < 2) {
-        tiles_want(&int8_shapes);
-        int8_rows16(form, tile, n_group, q, meta, out);
-    } else {
-        for (int r = 0; r < rows; r += PRODUCT_ROWS) {
-            quad_rows(form, PRODUCT_ROWS, tile, n_group, q + r * WHIM_GROUP, meta + r, block,
-                      out + r * WHIM_CPU_TILE);
-        }
+    if (form.subs < 2 && rows >= PRODUCT_ROWS) {
+        int8_rows(form, rows, tile, n_group, q, meta, block, out);
+        return;
+    }
+    for (int r = 0; r < rows; r += PRODUCT_ROWS) {
+        quad_rows(form, rows < PRODUCT_ROWS ? rows : PRODUCT_ROWS, tile, n_group,
+                  q + r * WHIM_GROUP, meta + r, block, out + r * WHIM_CPU_TILE);
     }
 }
 

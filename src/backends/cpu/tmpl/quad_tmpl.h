@@ -12,20 +12,21 @@ typedef struct quad_scales {
 ALWAYS_INLINE vf quad_step(vf acc, const whim_cpu_form form, vi low, vi high, const quad_scales *w,
                            const whim_cpu_act_meta *a)
 {
-    vi dot = vi_add(low, high);
+    /* One sub-scale is multiplied in as a float: below 2^24 that is exact too, and cheaper. */
+    vf dot = vi_to_vf(form.subs == 2 ? vi_add(vi_mul(low, w->sc[0]), vi_mul(high, w->sc[1]))
+                                     : vi_add(low, high));
     if (form.subs == 1) {
-        dot = vi_mul(dot, w->sc[0]);
-    } else if (form.subs == 2) {
-        dot = vi_add(vi_mul(low, w->sc[0]), vi_mul(high, w->sc[1]));
+        dot = vf_mul(dot, vi_to_vf(w->sc[0]));
     }
-    acc = vf_fma(vi_to_vf(dot), vf_mul(w->d, vf_set1(a->s)), acc);
+    acc = vf_fma(dot, vf_mul(w->d, vf_set1(a->s)), acc);
     if (form.has_min && form.subs == 0) {
         acc = vf_fma(w->m, vf_set1(a->t), acc);
     } else if (form.has_min) {
-        vi sum = form.subs == 1 ? vi_mul(w->mn[0], vi_set1(a->half[0] + a->half[1]))
-                                : vi_add(vi_mul(w->mn[0], vi_set1(a->half[0])),
-                                         vi_mul(w->mn[1], vi_set1(a->half[1])));
-        acc = vf_fma(w->m, vf_mul(vf_set1(a->s), vi_to_vf(sum)), acc);
+        vf sum = form.subs == 1
+                     ? vf_mul(vi_to_vf(w->mn[0]), vf_set1((float)(a->half[0] + a->half[1])))
+                     : vi_to_vf(vi_add(vi_mul(w->mn[0], vi_set1(a->half[0])),
+                                       vi_mul(w->mn[1], vi_set1(a->half[1]))));
+        acc = vf_fma(w->m, vf_mul(vf_set1(a->s), sum), acc);
     }
     return acc;
 }
