@@ -7,6 +7,7 @@
 #include "backends/cpu/tmpl/level_tmpl.h"
 
 #include "backends/cpu/tmpl/codes_tmpl.h"
+#include "backends/cpu/tmpl/exp_tmpl.h"
 #include "backends/cpu/tmpl/float_tmpl.h"
 
 #define product_rows quad_rows
@@ -16,6 +17,8 @@
 #include "backends/cpu/amx/bf16_amx.h"
 #include "backends/cpu/amx/peak_amx.h"
 #include "backends/cpu/amx/rows_amx.h"
+
+#include "backends/cpu/tmpl/kv_tmpl.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"
 #include "backends/cpu/tmpl/row_tmpl.h"

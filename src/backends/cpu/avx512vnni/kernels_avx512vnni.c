@@ -7,8 +7,11 @@
 #include "backends/cpu/tmpl/level_tmpl.h"
 
 #include "backends/cpu/tmpl/codes_tmpl.h"
+#include "backends/cpu/tmpl/exp_tmpl.h"
 #include "backends/cpu/tmpl/float_tmpl.h"
 #include "backends/cpu/tmpl/quad_tmpl.h"
+
+#include "backends/cpu/tmpl/kv_tmpl.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"
 #include "backends/cpu/tmpl/row_tmpl.h"
