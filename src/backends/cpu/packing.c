@@ -56,7 +56,7 @@ static void unpack_fp8_row(const char *tile, int o, int64_t k, float *y)
 int64_t whim_cpu_tile_bytes(const whim_cpu_kernels *level, whim_dtype dtype, int64_t k)
 {
     const whim_cpu_form *form = whim_cpu_form_of(dtype);
-    return form != NULL ? whim_cpu_tile_shape_of(form, k).bytes : float_tile_bytes(level, dtype, k);
+    return form != NULL ? whim_cpu_block_tile_bytes(form, k) : float_tile_bytes(level, dtype, k);
 }
 
 int64_t whim_cpu_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k)
@@ -188,11 +188,11 @@ static float get_scale(whim_dtype type, const void *at, int i)
 
 /* Scales and sub-scales of output o's group. d and m came from 16-bit floats (or are kept in F32), so
  * that storing them so loses nothing. */
-static void pack_scales(const whim_cpu_form *form, const whim_cpu_tile_shape *shape, char *tile,
-                        int o, int64_t group, const whim_quant_group *g)
+static void pack_scales(const whim_cpu_form *form, char *tile, int o, int64_t group,
+                        const whim_quant_group *g)
 {
-    char *scales = tile + shape->scales_at + group / form->span * WHIM_CPU_SCALE_BYTES(*form);
-    char *subs = tile + shape->subs_at + group * WHIM_CPU_SUB_BYTES(*form);
+    char *scales = tile + whim_cpu_scales_at(form, group);
+    char *subs = tile + whim_cpu_group_at(form, group) + WHIM_CPU_CODE_BYTES(form->bits);
     put_scale(form->d, scales, o, g->d);
     if (form->has_min) {
         put_scale(WHIM_DTYPE_F16, scales + WHIM_CPU_TILE * 2, o, g->m);
@@ -208,10 +208,9 @@ static void pack_scales(const whim_cpu_form *form, const whim_cpu_tile_shape *sh
 static void pack_block_tile(const whim_cpu_form *form, whim_cpu_order order, whim_dtype dtype,
                             const char *src, int n, int64_t k, char *dst)
 {
-    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(form, k);
     int64_t row_bytes = whim_dtype_row_bytes(dtype, k);
     int step = order == WHIM_CPU_ORDER_QUAD ? 4 : 8; /* codes that stay together */
-    for (int64_t g = 0; g < shape.n_group; g++) {
+    for (int64_t g = 0; g < k / WHIM_GROUP; g++) {
         uint8_t codes[WHIM_CPU_CODES] = {0};
         for (int o = 0; o < n; o++) {
             whim_quant_group group;
@@ -221,9 +220,9 @@ static void pack_block_tile(const whim_cpu_form *form, whim_cpu_order order, whi
             for (int i = 0; i < WHIM_GROUP; i += step) {
                 memcpy(codes + whim_cpu_code_place(order, o, i), row + i, (size_t)step);
             }
-            pack_scales(form, &shape, dst, o, g, &group);
+            pack_scales(form, dst, o, g, &group);
         }
-        pack_codes(form->bits, codes, (uint8_t *)dst + g * WHIM_CPU_CODE_BYTES(form->bits));
+        pack_codes(form->bits, codes, (uint8_t *)dst + whim_cpu_group_at(form, g));
     }
 }
 
@@ -255,14 +254,12 @@ whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *p)
     return WHIM_ERR_OK;
 }
 
-void whim_cpu_unpack_group(const whim_cpu_form *form, whim_cpu_order order, const void *tile,
-                           int64_t k, int o, int64_t group, whim_quant_group *out)
+void whim_cpu_unpack_group(const whim_cpu_form *form, whim_cpu_order order, const void *tile, int o,
+                           int64_t group, whim_quant_group *out)
 {
-    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(form, k);
-    const uint8_t *codes = (const uint8_t *)tile + group * WHIM_CPU_CODE_BYTES(form->bits);
-    const char *scales =
-        (const char *)tile + shape.scales_at + group / form->span * WHIM_CPU_SCALE_BYTES(*form);
-    const char *subs = (const char *)tile + shape.subs_at + group * WHIM_CPU_SUB_BYTES(*form);
+    const char *scales = (const char *)tile + whim_cpu_scales_at(form, group);
+    const uint8_t *codes = (const uint8_t *)tile + whim_cpu_group_at(form, group);
+    const char *subs = (const char *)codes + WHIM_CPU_CODE_BYTES(form->bits);
     whim_group_scales(out, get_scale(form->d, scales, o), 1, 1);
     if (form->has_min) {
         whim_group_mins(out, get_scale(WHIM_DTYPE_F16, scales + WHIM_CPU_TILE * 2, o), 1, 1);
@@ -291,7 +288,7 @@ void whim_cpu_unpack_row(const whim_cpu_kernels *level, const whim_weight *w, in
     if (form != NULL) {
         for (int64_t g = 0; g < w->k / WHIM_GROUP; g++) {
             whim_quant_group group;
-            whim_cpu_unpack_group(form, level->order, tile, w->k, o, g, &group);
+            whim_cpu_unpack_group(form, level->order, tile, o, g, &group);
             whim_quant_widen(&group, y + g * WHIM_GROUP);
         }
         return;

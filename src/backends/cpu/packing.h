@@ -6,10 +6,11 @@
  *
  * Float types: [k][16], BF16 for levels with a matrix unit as that unit wants it (whim_cpu_bf16_order).
  *
- * Block types: a tile has three planes, each in order of k:
- *   codes   per group of 32: 512 codes of `bits` bits in eight blocks of 64 (below)
- *   scales  per `span` groups: d[16], then m[16] for types with a minimum
- *   subs    per group, for types with integer sub-scales: sc[subs][16] int8, then mn[subs][16] uint8
+ * Block types: groups of 32 k in order, `span` of them under one scale; all that a group needs lies together, so
+ * that a product reads memory in one stream:
+ *   span    d[16], then m[16] for types with a minimum; then its groups
+ *   group   512 codes of `bits` bits in eight blocks of 64 (below); then, for types with integer sub-scales,
+ *           sc[subs][16] int8 and mn[subs][16] uint8
  * A code is the weight's integer plus `offset`, or the index into `table`; 8-bit codes are the signed
  * integer itself. Bits of code block b (0..7) lie in planes of 64-byte blocks one after the other:
  *   8 bits: byte block b             4 bits: block b / 2, shifted by 4 (b % 2)
@@ -75,7 +76,7 @@ typedef struct whim_cpu_form {
     bool has_min;
 } whim_cpu_form;
 
-/* Bytes of the planes per group or span, as constants for kernels. */
+/* Bytes of the parts of a group and of a span, as constants for kernels. */
 #define WHIM_CPU_CODE_BYTES(bits) (WHIM_CPU_BLOCK * (bits))
 #define WHIM_CPU_SCALE_BYTES(form) \
     (WHIM_CPU_TILE * (((form).d == WHIM_DTYPE_F32 ? 4 : 2) + ((form).has_min ? 2 : 0)))
@@ -84,18 +85,33 @@ typedef struct whim_cpu_form {
 /* The form of a block type; NULL for others. */
 const whim_cpu_form *whim_cpu_form_of(whim_dtype dtype);
 
-/* Where the planes of one tile of k inputs lie, and how long it is (a multiple of 64). */
-typedef struct whim_cpu_tile_shape {
-    int64_t n_group, scales_at, subs_at, bytes;
-} whim_cpu_tile_shape;
-
-static inline whim_cpu_tile_shape whim_cpu_tile_shape_of(const whim_cpu_form *f, int64_t k)
+/* A group: codes, then sub-scales. A span: scales, then groups. */
+static inline int64_t whim_cpu_group_bytes(const whim_cpu_form *f)
 {
-    int64_t n_group = k / WHIM_GROUP, n_span = (n_group + f->span - 1) / f->span;
-    int64_t scales_at = n_group * WHIM_CPU_CODE_BYTES(f->bits);
-    int64_t subs_at = scales_at + n_span * WHIM_CPU_SCALE_BYTES(*f);
-    int64_t end = subs_at + n_group * WHIM_CPU_SUB_BYTES(*f);
-    return (whim_cpu_tile_shape){n_group, scales_at, subs_at, (end + 63) / 64 * 64};
+    return WHIM_CPU_CODE_BYTES(f->bits) + WHIM_CPU_SUB_BYTES(*f);
+}
+
+static inline int64_t whim_cpu_span_bytes(const whim_cpu_form *f)
+{
+    return WHIM_CPU_SCALE_BYTES(*f) + f->span * whim_cpu_group_bytes(f);
+}
+
+/* From the start of a tile to the scales of group g, and to the group. */
+static inline int64_t whim_cpu_scales_at(const whim_cpu_form *f, int64_t g)
+{
+    return g / f->span * whim_cpu_span_bytes(f);
+}
+
+static inline int64_t whim_cpu_group_at(const whim_cpu_form *f, int64_t g)
+{
+    return whim_cpu_scales_at(f, g) + WHIM_CPU_SCALE_BYTES(*f) +
+           g % f->span * whim_cpu_group_bytes(f);
+}
+
+/* Bytes of a tile of k inputs, a multiple of the block of the type. */
+static inline int64_t whim_cpu_block_tile_bytes(const whim_cpu_form *f, int64_t k)
+{
+    return (whim_cpu_scales_at(f, k / WHIM_GROUP) + 63) / 64 * 64;
 }
 
 /* Place of the weight (output o, input k of its group) among the 512 codes. */
@@ -164,7 +180,7 @@ void whim_cpu_unpack_row(const struct whim_cpu_kernels *level, const whim_weight
                          float *y);
 
 /* Group `group` of output o of the tile at `tile`, back as the law's form. */
-void whim_cpu_unpack_group(const whim_cpu_form *form, whim_cpu_order order, const void *tile,
-                           int64_t k, int o, int64_t group, whim_quant_group *out);
+void whim_cpu_unpack_group(const whim_cpu_form *form, whim_cpu_order order, const void *tile, int o,
+                           int64_t group, whim_quant_group *out);
 
 #endif

@@ -82,7 +82,7 @@ ALWAYS_INLINE void int8_rows(const whim_cpu_form form, int rows, const open_tile
             if (form.has_min) {
                 w.m = vf_load(tile->m + g * OPEN_SCALES);
             }
-            quad_subs(form, tile->subs + g * WHIM_CPU_SUB_BYTES(form), 0, &w);
+            quad_subs(form, open_tile_subs(form, tile, g), 0, &w);
 #pragma GCC unroll 16
             for (int r = 0; r < rows; r++) {
                 acc[r] = quad_step(acc[r], form, vb_load(dots + r * WHIM_CPU_TILE), vi_set1(0), &w,

@@ -174,4 +174,7 @@ static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
 
 enum { PRODUCT_ROWS = 4 }; /* rows whose sums stay in registers */
 
+/* How far ahead of a product the packed codes are asked for. */
+enum { PREFETCH_BYTES = 0 };
+
 #endif

@@ -9,8 +9,6 @@
 
 #define PRODUCT_ORDER WHIM_CPU_ORDER_PAIR
 #define PRODUCT_TAIL 2
-typedef void rows4_kernel(const open_tile *tile, int64_t n_group, const int8_t *q,
-                          const whim_cpu_act_meta *meta, int64_t k, float *out);
 enum { PAIRS = WHIM_CPU_TILE / 2, NIBBLES_MAX_ROWS = 8 };
 
 /* Integer sub-scales of four lanes. */
@@ -106,15 +104,15 @@ ALWAYS_INLINE int32x4_t pair_dots_one(const whim_cpu_form form, int32x4_t start,
 ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64_t k,
                                const int8_t *q, const whim_cpu_act_meta *meta, float *out)
 {
-    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
     vf acc[TILE_VECS];
     for (int v = 0; v < TILE_VECS; v++) {
         acc[v] = vf_set1(0.0f);
     }
-    for (int64_t g = 0; g < shape.n_group; g++) {
-        const uint8_t *codes = (const uint8_t *)tile + g * WHIM_CPU_CODE_BYTES(form.bits);
-        const char *scales = tile + shape.scales_at + g / form.span * WHIM_CPU_SCALE_BYTES(form);
-        const char *subs = tile + shape.subs_at + g * WHIM_CPU_SUB_BYTES(form);
+    for (int64_t g = 0; g < k / WHIM_GROUP; g++) {
+        const uint8_t *codes = (const uint8_t *)tile + whim_cpu_group_at(&form, g);
+        const char *scales = tile + whim_cpu_scales_at(&form, g);
+        codes_prefetch(form, codes);
+        const char *subs = (const char *)codes + WHIM_CPU_CODE_BYTES(form.bits);
         const whim_cpu_act_meta *row = meta + g * 2;
         int32x4_t half[2] = {vdupq_n_s32(row->half[0]), vdupq_n_s32(row->half[1])}, start[2];
         pair_start(form, form.offset, half, start);
@@ -180,11 +178,12 @@ ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_
         vf s = pair_twice(st, 0), t = pair_twice(st, 1);
         int32x4_t half[2] = {vreinterpretq_s32_f32(pair_twice(halves, 0)),
                              vreinterpretq_s32_f32(pair_twice(halves, 1))};
-        const char *subs = tile->subs + g * WHIM_CPU_SUB_BYTES(form);
+        const char *subs = open_tile_subs(form, tile, g);
         for (int p = 0; p < PAIRS; p++) {
             int8x16_t w[4];
             for (int i = 0; i < 4; i++) {
-                w[i] = vld1q_s8(tile->values + g * WHIM_CPU_CODES + p * WHIM_CPU_BLOCK + i * 16);
+                w[i] =
+                    vld1q_s8(tile->values + g * tile->value_stride + p * WHIM_CPU_BLOCK + i * 16);
             }
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
@@ -234,7 +233,13 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                               : tile->values == NULL
                                   ? (form.has_min ? nibbles4_min : nibbles4_offset8)
                                   : (form.has_min ? rows4_min : rows4_plain);
-        rows4(tile, n_group, q, meta, k, out);
+        const void *w = tile->values;
+        int64_t skip = tile->value_stride - WHIM_CPU_CODES;
+        if (tile->values == NULL) {
+            w = tile->packed + whim_cpu_group_at(&form, tile->g0);
+            skip = whim_cpu_span_bytes(&form) - WHIM_CPU_CODE_BYTES(form.bits);
+        }
+        rows4(tile, w, skip, n_group, q, meta, k, out);
         return;
     }
     for (int b = 0; b < rows / 2; b++) {

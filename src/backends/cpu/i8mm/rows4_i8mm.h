@@ -65,12 +65,12 @@
     "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                          \
         smmla, 0, 1, 4, 5) "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(smmla, 2, 3, 6, 7) \
         ROWS4_SCALE_SUB(c0, c1) MIN(c0, c1)
-#define SUB_GROUP(START, MIN)                                                               \
-    SUB_PAIR(16, 17, MIN)                                                                   \
-    SUB_PAIR(18, 19, MIN)                                                                   \
-    SUB_PAIR(20, 21, MIN)                                                                   \
-    SUB_PAIR(22, 23, MIN) SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) \
-        SUB_PAIR(30, 31, MIN)
+#define SUB_GROUP(START, MIN) \
+    SUB_PAIR(16, 17, MIN)     \
+    SUB_PAIR(18, 19, MIN)     \
+    SUB_PAIR(20, 21, MIN)     \
+    SUB_PAIR(22, 23, MIN)     \
+    SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
 
 /* The same with one for each half: v10, v11 take the first half's share. The second half's sub-scales lie
  * OPEN_SCALES floats after the first's. */
@@ -92,8 +92,9 @@
     HALVES_PAIR(16, 17, MIN)                                                   \
     HALVES_PAIR(18, 19, MIN)                                                   \
     HALVES_PAIR(20, 21, MIN)                                                   \
-    HALVES_PAIR(22, 23, MIN) HALVES_PAIR(24, 25, MIN) HALVES_PAIR(26, 27, MIN) \
-        HALVES_PAIR(28, 29, MIN) HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
+    HALVES_PAIR(22, 23, MIN)                                                   \
+    HALVES_PAIR(24, 25, MIN) HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN) \
+        HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
  * that the first pair's dots are 16 times too large: scvtf takes that away exactly. START puts the offset's
@@ -155,36 +156,43 @@
 #define ROWS4_ALL(X) \
     X(16, 17, 18, 19, 0) X(20, 21, 22, 23, 16) X(24, 25, 26, 27, 32) X(28, 29, 30, 31, 48)
 
-#define DEFINE_ROWS4(name, weights, META, GROUP, START, MIN)                                       \
-    static void name(const open_tile *tile, int64_t n_group, const int8_t *q,                      \
-                     const whim_cpu_act_meta *meta, int64_t k, float *out)                         \
+/* w: the first group's weights; skip: bytes from a group's end to the next one. */
+typedef void rows4_kernel(const open_tile *tile, const void *w, int64_t skip, int64_t n_group,
+                          const int8_t *q, const whim_cpu_act_meta *meta, int64_t k, float *out);
+
+/* clang-format off */
+#define DEFINE_ROWS4(name, META, GROUP, START, MIN)                                                \
+    static void name(const open_tile *tile, const void *w, int64_t skip, int64_t n_group,          \
+                     const int8_t *q, const whim_cpu_act_meta *meta, int64_t k, float *out)        \
     {                                                                                              \
-        const void *w = tile->weights;                                                             \
         const int8_t *q1 = q + 2 * k;                                                              \
         const float *d = tile->d, *m = tile->m, *sc = tile->sc, *mn = tile->mn;                    \
         const whim_cpu_act_meta *meta1 = meta + 2 * (k / WHIM_GROUP);                              \
         int64_t n = n_group;                                                                       \
         asm volatile(                                                                              \
-            ROWS4_ALL(                                                                             \
-                ROWS4_LOAD) "1:\n\t"                                                               \
-                            "ldp q8, q9, [%[m0]], #32\n\tldp q10, q11, [%[m1]], #32\n\t"           \
-                            "ldp q0, q1, [%[q0]], #32\n\tldp q4, q5, [%[q1]], #32\n\t"             \
-                            "ldp q2, q3, [%[q0]], #32\n\tldp q6, q7, [%[q1]], #32\n\t" META GROUP( \
-                                START,                                                             \
-                                MIN) "subs %[n], %[n], #1\n\tb.ne 1b\n\t" ROWS4_ALL(ROWS4_STORE)   \
+            ROWS4_ALL(ROWS4_LOAD)                                                                  \
+            "1:\n\t"                                                                               \
+            "ldp q8, q9, [%[m0]], #32\n\tldp q10, q11, [%[m1]], #32\n\t"                           \
+            "ldp q0, q1, [%[q0]], #32\n\tldp q4, q5, [%[q1]], #32\n\t"                             \
+            "ldp q2, q3, [%[q0]], #32\n\tldp q6, q7, [%[q1]], #32\n\t"                             \
+            META                                                                                   \
+            GROUP(START, MIN)                                                                      \
+            "add %[w], %[w], %[skip]\n\tsubs %[n], %[n], #1\n\tb.ne 1b\n\t"                        \
+            ROWS4_ALL(ROWS4_STORE)                                                                 \
             : [w] "+r"(w), [d] "+r"(d), [m] "+r"(m), [n] "+r"(n), [q0] "+r"(q), [q1] "+r"(q1),     \
               [m0] "+r"(meta), [m1] "+r"(meta1), [sc] "+r"(sc), [mn] "+r"(mn)                      \
-            : [out] "r"(out)                                                                       \
+            : [out] "r"(out), [skip] "r"(skip)                                                     \
             : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",   \
               "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
               "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                      \
     }
-DEFINE_ROWS4(rows4_plain, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_NO_MIN)
-DEFINE_ROWS4(rows4_min, values, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_MIN)
-DEFINE_ROWS4(rows4_sub, values, META_PLAIN, SUB_GROUP, START_ZERO, ROWS4_NO_MIN)
-DEFINE_ROWS4(rows4_sub_min, values, META_SUM, SUB_GROUP, START_ZERO, ROWS4_MIN_SUB)
-DEFINE_ROWS4(rows4_halves, values, META_PLAIN, HALVES_GROUP, START_ZERO, ROWS4_NO_MIN)
-DEFINE_ROWS4(nibbles4_offset8, codes, META_OFFSET8, NIBBLE_GROUP, START_OFFSET, ROWS4_NO_MIN)
-DEFINE_ROWS4(nibbles4_min, codes, META_PLAIN, NIBBLE_GROUP, START_ZERO, ROWS4_MIN)
+/* clang-format on */
+DEFINE_ROWS4(rows4_plain, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_NO_MIN)
+DEFINE_ROWS4(rows4_min, META_PLAIN, OPEN_GROUP, START_ZERO, ROWS4_MIN)
+DEFINE_ROWS4(rows4_sub, META_PLAIN, SUB_GROUP, START_ZERO, ROWS4_NO_MIN)
+DEFINE_ROWS4(rows4_sub_min, META_SUM, SUB_GROUP, START_ZERO, ROWS4_MIN_SUB)
+DEFINE_ROWS4(rows4_halves, META_PLAIN, HALVES_GROUP, START_ZERO, ROWS4_NO_MIN)
+DEFINE_ROWS4(nibbles4_offset8, META_OFFSET8, NIBBLE_GROUP, START_OFFSET, ROWS4_NO_MIN)
+DEFINE_ROWS4(nibbles4_min, META_PLAIN, NIBBLE_GROUP, START_ZERO, ROWS4_MIN)
 
 #endif

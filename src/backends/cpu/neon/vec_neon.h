@@ -177,4 +177,7 @@ enum { PRODUCT_ROWS = 4 };
 enum { PRODUCT_ROWS = 2 };
 #endif
 
+/* How far ahead of a product the packed codes are asked for. */
+enum { PREFETCH_BYTES = 16384 };
+
 #endif

@@ -194,4 +194,7 @@ static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
 
 enum { PRODUCT_ROWS = 2 }; /* rows whose sums stay in registers */
 
+/* How far ahead of a product the packed codes are asked for. */
+enum { PREFETCH_BYTES = 0 };
+
 #endif

@@ -67,12 +67,22 @@ ALWAYS_INLINE vf scale_at(whim_dtype type, const void *scales, int o)
                                     : vf_load_bf16((const uint16_t *)scales + o);
 }
 
+/* Where packed codes are walked: what lies PREFETCH_BYTES after group g's, wherever tiles end. */
+ALWAYS_INLINE void codes_prefetch(const whim_cpu_form form, const uint8_t *codes)
+{
+    const int64_t step = whim_cpu_span_bytes(&form) / form.span;
+    for (int64_t i = 0; i < step && PREFETCH_BYTES > 0; i += 64) {
+        __builtin_prefetch(codes + PREFETCH_BYTES + i, 0, 2);
+    }
+}
+
 /* A stretch of a tile's groups opened up: signed integers, F32 scales; sub-scales as packed. */
 typedef struct open_tile {
-    const uint8_t *codes; /* as packed */
+    const char *packed;   /* the tile's start, */
+    int64_t g0;           /* and the first group */
     const int8_t *values; /* [n_group][512], or NULL: only the scales were opened */
+    int64_t value_stride; /* bytes from group to group of values */
     const float *d, *m;   /* [n_group][OPEN_SCALES] */
-    const char *subs;     /* [n_group] as packed */
     const float *sc, *mn; /* [n_group][subs][OPEN_SCALES] where the level has OPEN_SUBS */
 } open_tile;
 
@@ -90,19 +100,25 @@ ALWAYS_INLINE void open_scales_store(float *dst, int v, vf scales)
 /* Bytes that an opened group takes at most. */
 enum { OPEN_GROUP_BYTES = WHIM_CPU_CODES + 6 * OPEN_SCALES * (int)sizeof(float) };
 
-/* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are. */
-ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t k, int64_t g0,
-                                  int64_t n, bool with_values, void *memory)
+/* Sub-scales of group g of the stretch, as packed. */
+ALWAYS_INLINE const char *open_tile_subs(const whim_cpu_form form, const open_tile *tile, int64_t g)
 {
-    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
-    const uint8_t *codes = (const uint8_t *)tile + g0 * WHIM_CPU_CODE_BYTES(form.bits);
+    return tile->packed + whim_cpu_group_at(&form, tile->g0 + g) + WHIM_CPU_CODE_BYTES(form.bits);
+}
+
+/* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are, unless
+ * vectors are so wide that they would often straddle two lines of the cache there. */
+ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t g0, int64_t n,
+                                  bool with_values, void *memory)
+{
+    const bool in_place = form.bits == 8 && form.span == 1 && VB < 64;
     int8_t *values = memory;
     float *d = (float *)(values + n * WHIM_CPU_CODES), *m = d + n * OPEN_SCALES;
     float *sc = m + n * OPEN_SCALES, *mn = sc + n * form.subs * OPEN_SCALES;
-    const char *subs = tile + shape.subs_at + g0 * WHIM_CPU_SUB_BYTES(form);
     for (int64_t g = 0; g < n; g++) {
-        const char *scales =
-            tile + shape.scales_at + (g0 + g) / form.span * WHIM_CPU_SCALE_BYTES(form);
+        const char *scales = tile + whim_cpu_scales_at(&form, g0 + g);
+        const uint8_t *codes = (const uint8_t *)tile + whim_cpu_group_at(&form, g0 + g);
+        codes_prefetch(form, codes);
         for (int v = 0; v < TILE_VECS; v++) {
             open_scales_store(d + g * OPEN_SCALES, v, scale_at(form.d, scales, v * VF));
             if (form.has_min) {
@@ -111,7 +127,8 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
             }
         }
         for (int h = 0; h < form.subs && OPEN_SUBS; h++) {
-            const char *of_group = subs + g * WHIM_CPU_SUB_BYTES(form) + h * WHIM_CPU_TILE;
+            const char *of_group =
+                (const char *)codes + WHIM_CPU_CODE_BYTES(form.bits) + h * WHIM_CPU_TILE;
             float *sc_at = sc + (g * form.subs + h) * OPEN_SCALES;
             float *mn_at = mn + (g * form.subs + h) * OPEN_SCALES;
             for (int v = 0; v < TILE_VECS; v++) {
@@ -123,20 +140,24 @@ ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, in
                 }
             }
         }
-        for (int b = 0; b < 8 && with_values && form.bits < 8; b++) {
+        for (int b = 0; b < 8 && with_values && !in_place; b++) {
             for (int v = 0; v < BLOCK_VECS; v++) {
                 vb_store(values + g * WHIM_CPU_CODES + b * WHIM_CPU_BLOCK + v * VB,
-                         values_at(form, codes + g * WHIM_CPU_CODE_BYTES(form.bits), b, v * VB));
+                         values_at(form, codes, b, v * VB));
             }
         }
     }
-    return (open_tile){.codes = codes,
-                       .values = form.bits == 8 ? (const int8_t *)codes
-                                 : with_values  ? values
-                                                : NULL,
-                       .d = d,
-                       .m = m,
-                       .subs = subs,
-                       .sc = sc,
-                       .mn = mn};
+    if (in_place) {
+        values = (int8_t *)(uintptr_t)(tile + whim_cpu_group_at(&form, g0));
+    }
+    return (open_tile){
+        .packed = tile,
+        .g0 = g0,
+        .values = with_values ? values : NULL,
+        .value_stride = in_place ? whim_cpu_span_bytes(&form) : WHIM_CPU_CODES,
+        .d = d,
+        .m = m,
+        .sc = sc,
+        .mn = mn,
+    };
 }

@@ -68,7 +68,7 @@ ALWAYS_INLINE void product_many(const whim_cpu_form form, const product_job *job
     for (int64_t g = 0; g < n_group; g += CHUNK_GROUPS) {
         int64_t n = n_group - g < CHUNK_GROUPS ? n_group - g : CHUNK_GROUPS, r = 0;
         bool with_values = !product_reads_codes(form, job->rows);
-        open_tile tile = tile_open(form, job->tile, job->k, g, n, with_values, job->scratch);
+        open_tile tile = tile_open(form, job->tile, g, n, with_values, job->scratch);
 #define STEP(step)                                      \
     for (; r + (step) <= rows; r += (step)) {           \
         product_block(form, step, job, &tile, g, n, r); \

@@ -53,15 +53,15 @@ ALWAYS_INLINE void quad_start(int bias, const whim_cpu_act_meta *a, vi *low, vi 
 ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64_t k,
                                const int8_t *q, const whim_cpu_act_meta *meta, float *out)
 {
-    whim_cpu_tile_shape shape = whim_cpu_tile_shape_of(&form, k);
     const int bias = form_has_codes(form) ? form.offset : VI_VALUE_BIAS;
     vf acc[TILE_VECS];
     for (int v = 0; v < TILE_VECS; v++) {
         acc[v] = vf_set1(0.0f);
     }
-    for (int64_t g = 0; g < shape.n_group; g++) {
-        const uint8_t *codes = (const uint8_t *)tile + g * WHIM_CPU_CODE_BYTES(form.bits);
-        const char *scales = tile + shape.scales_at + g / form.span * WHIM_CPU_SCALE_BYTES(form);
+    for (int64_t g = 0; g < k / WHIM_GROUP; g++) {
+        const uint8_t *codes = (const uint8_t *)tile + whim_cpu_group_at(&form, g);
+        const char *scales = tile + whim_cpu_scales_at(&form, g);
+        codes_prefetch(form, codes);
         for (int v = 0; v < TILE_VECS; v++) {
             vi low, high;
             quad_start(bias, meta + g, &low, &high);
@@ -76,7 +76,7 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
             if (form.has_min) {
                 w.m = scale_at(WHIM_DTYPE_F16, scales + WHIM_CPU_TILE * 2, v * VF);
             }
-            quad_subs(form, tile + shape.subs_at + g * WHIM_CPU_SUB_BYTES(form), v * VF, &w);
+            quad_subs(form, (const char *)codes + WHIM_CPU_CODE_BYTES(form.bits), v * VF, &w);
             acc[v] = quad_step(acc[v], form, low, high, &w, meta + g);
         }
     }
@@ -98,7 +98,7 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
             acc[r] = vf_load(out + r * WHIM_CPU_TILE + v * VF);
         }
         for (int64_t g = 0; g < n_group; g++) {
-            const int8_t *values = tile->values + g * WHIM_CPU_CODES + v * VB;
+            const int8_t *values = tile->values + g * tile->value_stride + v * VB;
             vi low[PRODUCT_ROWS], high[PRODUCT_ROWS];
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
@@ -117,7 +117,7 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
             if (form.has_min) {
                 w.m = vf_load(tile->m + g * WHIM_CPU_TILE + v * VF);
             }
-            quad_subs(form, tile->subs + g * WHIM_CPU_SUB_BYTES(form), v * VF, &w);
+            quad_subs(form, open_tile_subs(form, tile, g), v * VF, &w);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 acc[r] = quad_step(acc[r], form, low[r], high[r], &w, meta + g * block + r);

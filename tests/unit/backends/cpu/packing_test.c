@@ -67,7 +67,7 @@ static void groups_come_back(void **state)
                     whim_quant_group want, got;
                     whim_quant_unpack((whim_dtype)dtype, p.rows + row * p.row_bytes, g, &want);
                     whim_cpu_unpack_group(form, (whim_cpu_order)order,
-                                          p.tiles + row / WHIM_CPU_TILE * p.tile_bytes, K,
+                                          p.tiles + row / WHIM_CPU_TILE * p.tile_bytes,
                                           (int)(row % WHIM_CPU_TILE), g, &got);
                     assert_memory_equal(&got, &want, sizeof want);
                 }
