@@ -3,7 +3,7 @@
  * judgements of compare.c in between. */
 #include "checkop/compare.h"
 
-#include "backends/cpu/cpu.h"
+#include "support/drive.h"
 
 #include "base/check.h"
 
@@ -33,9 +33,7 @@ whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const c
                           whim_diag *diag)
 {
     whim_law_stream_init(&run->law);
-    const whim_cpu_kernels *level =
-        strcmp(backend->name, "cpu") == 0 ? whim_cpu_level_find(isa) : NULL;
-    run->rounds_bf16 = level != NULL && level->round_act != NULL;
+    run->rounds_bf16 = drive_rounds(backend->name, isa);
     WHIM_TRY(side_open(&run->side[0], backend, isa, 0, diag));
     run->n_side = 1;
     if (run->side[0].dev->caps.n_thread > 1) {

@@ -37,7 +37,8 @@ typedef struct tiny {
     const char *kv_type; /* NULL: the model's own */
     bool quick;
     sequence_set set;
-    bool first; /* nothing is expected yet */
+    bool first;   /* nothing is expected yet */
+    bool rounded; /* what is expected comes from a level that rounds activations */
 } tiny;
 
 static whim_engine *open_engine(const tiny *t, const char *backend, const char *isa,
@@ -95,6 +96,9 @@ static void check_backend(tiny *t, const char *backend)
     bool named = levels[0] != '\0';
     int32_t max_thread = named && whim_os_cpu_count() > 1 ? 2 : 1;
     for (int32_t i = 0; named ? drive_word(levels, i, level, sizeof level) : i == 0; i++) {
+        bool rounds = drive_rounds(backend, named ? level : NULL);
+        t->first |= rounds || t->rounded; /* compared with itself only */
+        t->rounded = rounds;
         for (int32_t n_thread = 1; n_thread <= max_thread; n_thread++) {
             check_engine(t, backend, named ? level : NULL, n_thread, false);
             check_engine(t, backend, named ? level : NULL, n_thread, true);
@@ -137,6 +141,7 @@ static void check_model(tiny *t, bool all_backends)
         return;
     }
     t->first = true;
+    t->rounded = false;
     for (int32_t b = 0; b < (all_backends ? whim_backend_count() : 1); b++) {
         check_backend(t, whim_backend_at(b)->name);
     }

@@ -2,6 +2,8 @@
 /* See drive.h. */
 #include "support/drive.h"
 
+#include "backends/cpu/cpu.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +145,12 @@ bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *dia
     snprintf(levels, size, "%s", device->caps.levels);
     whim_device_close(device);
     return true;
+}
+
+bool drive_rounds(const char *backend, const char *isa)
+{
+    const whim_cpu_kernels *level = strcmp(backend, "cpu") == 0 ? whim_cpu_level_find(isa) : NULL;
+    return level != NULL && level->round_act != NULL;
 }
 
 const char *drive_default_model(const char *given, char *path, size_t size)

@@ -118,4 +118,7 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
 /* Groups of a tile that are opened at once: they stay in the first cache for all rows. */
 #define CHUNK_GROUPS 32
 
+/* Half of the second cache of the machines that have tiles. */
+#define CHUNK_BYTES (1 << 20)
+
 #endif

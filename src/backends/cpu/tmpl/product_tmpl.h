@@ -8,6 +8,7 @@
  * and may give
  *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
  *   CHUNK_GROUPS   groups of a tile that are opened at once
+ *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile to tile
  *   PRODUCT_BF16   BF16 weights and rows go to bf16_product, two tiles of outputs at once
  *   PRODUCT_END    called after a worker's last product of a command
  * The sum over k is in order in all, so all row counts give the same bits. */
@@ -20,6 +21,9 @@
 #endif
 #ifndef CHUNK_GROUPS
 #define CHUNK_GROUPS 128
+#endif
+#ifndef CHUNK_BYTES
+#define CHUNK_BYTES INT64_MAX
 #endif
 #ifndef PRODUCT_END
 #define PRODUCT_END()
@@ -155,11 +159,22 @@ static void product_put(const whim_cpu_product_args *a, const tile_place *at, co
     }
 }
 
-static tile_place place_of(const whim_cpu_product_args *a, int64_t row0, int64_t tile)
+/* Rows that are multiplied with one tile after another. */
+static int64_t chunk_rows(const whim_cpu_product_args *a)
+{
+    int64_t row_bytes = a->w.k + a->w.k / WHIM_GROUP * (int64_t)sizeof(whim_cpu_act_meta);
+    if (whim_cpu_form_of(a->w.dtype) == NULL || row_bytes == 0) {
+        return CHUNK_ROWS;
+    }
+    int64_t rows = CHUNK_BYTES / row_bytes / 16 * 16;
+    return rows < 64 ? 64 : rows < CHUNK_ROWS ? rows : CHUNK_ROWS;
+}
+
+static tile_place place_of(const whim_cpu_product_args *a, int64_t row0, int64_t rows, int64_t tile)
 {
     int64_t n0 = tile * WHIM_CPU_TILE;
     return (tile_place){.row0 = row0,
-                        .rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS,
+                        .rows = rows,
                         .n0 = n0,
                         .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
 }
@@ -195,7 +210,6 @@ static void product_rows_at(const whim_cpu_product_args *a, const product_source
                             int64_t row0, product_job *job)
 {
     int64_t k = a->w.k;
-    job->rows = a->n_row - row0 < CHUNK_ROWS ? a->n_row - row0 : CHUNK_ROWS;
     job->x = from->x + row0 * from->x_stride;
     if (from->bf16 != NULL) {
         job->bf16 = from->bf16 + row0 * whim_cpu_bf16_steps(k) * WHIM_GROUP;
@@ -212,7 +226,7 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
     int64_t n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
     int64_t tiles = BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16 && a->up == NULL ? 2 : 1;
     int64_t n_step = (n_tile + tiles - 1) / tiles;
-    int64_t n_chunk = (a->n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    int64_t chunk = chunk_rows(a), n_chunk = (a->n_row + chunk - 1) / chunk;
     int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, a->w.k);
     product_source from = product_source_of(a, worker);
     whim_cpu_best *best = NULL;
@@ -227,8 +241,10 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
     whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_step);
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
-            int64_t row0 = item / n_step * CHUNK_ROWS, t = item % n_step * tiles;
-            tile_place at[2] = {place_of(a, row0, t), place_of(a, row0, a->up != NULL ? t : t + 1)};
+            int64_t row0 = item / n_step * chunk, t = item % n_step * tiles;
+            job.rows = a->n_row - row0 < chunk ? a->n_row - row0 : chunk;
+            tile_place at[2] = {place_of(a, row0, job.rows, t),
+                                place_of(a, row0, job.rows, a->up != NULL ? t : t + 1)};
             product_rows_at(a, &from, row0, &job);
             job.tile = (const char *)a->w.data + t * tile_bytes;
             job.second = a->up != NULL                  ? (const char *)a->up + t * tile_bytes
