@@ -117,12 +117,16 @@ static void check_variant(const golden *g, const variant *v, int32_t n_prompt)
     if (g->rows_q8 != NULL && v->kv_type != NULL && strcmp(v->kv_type, "f32") == 0) {
         e = golden_compare(g, g->rows_q8, logits, n_prompt);
         check_tolerance(name, "int8 rows", &e, g->tolerance_q8, g->tolerance_q8_rms);
+        if (drive_rounds(v->backend, v->isa)) {
+            goto out; /* its BF16 products are not those of the int8 rows */
+        }
         snprintf(full, sizeof full, "%s close int8 rows", name);
         /* A share of all rows; a part of the prompts has its own. */
         double least = n_prompt == g->n_prompt ? g->close_rows_share : 0.5 * g->close_rows_share;
         tally_check(e.close >= least, full, "%.3f of the rows within %g, wanted %.3f", e.close,
                     g->close_row, least);
     }
+out:
     free(logits);
 }
 

@@ -199,10 +199,11 @@ static void product_item(const whim_cpu_product_args *a, const tile_place at[2],
     }
     if (a->up != NULL) {
         tile_swiglu(at[0].rows, out, second_out);
-    } else if (job->second != NULL) {
-        product_put(a, &at[1], second_out, best);
     }
     product_put(a, &at[0], out, best);
+    if (a->up == NULL && job->second != NULL) {
+        product_put(a, &at[1], second_out, best);
+    }
 }
 
 /* The job's activations from row0 on. */

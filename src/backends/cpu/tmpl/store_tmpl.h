@@ -37,12 +37,13 @@ static void tile_swiglu(int64_t rows, float *gate, const float *up)
     swiglu_row(gate, up, gate, rows * WHIM_CPU_TILE);
 }
 
-/* Whether a value is not at most `least`; true for every NaN on either side. */
+/* Whether a value is not less than `least`; true for every NaN on either side. An equal value may be one of a
+ * lower index, which comes first. */
 static inline bool topk_beats(const float *x, int64_t n, float least)
 {
     int32_t beats = 0;
     for (int64_t i = 0; i < n; i++) {
-        beats |= !(x[i] <= least);
+        beats |= !(x[i] < least);
     }
     return beats != 0;
 }
