@@ -8,6 +8,7 @@ kv-f32/ and kv-bf16/).
 
 import argparse
 import hashlib
+import json
 import math
 import os
 
@@ -119,19 +120,40 @@ def write(folder, golden):
     reference.write_json(folder, golden)
 
 
+def remake_text(args, text):
+    """The text's ids and perplexities anew; the prompts stay as they are."""
+    def change(folder, values):
+        with open(os.path.join(folder, "golden.json"), encoding="utf-8") as f:
+            write(folder, {**json.load(f), **values})
+
+    plain = perplexity(reference.logprobs(load(args.model), text), text)
+    print(f"{len(text)} tokens, plain perplexity {plain:.5f}", flush=True)
+    change(args.out, {"text": text, "perplexity": plain})
+    model = exact.Model(args.model)
+    for model.kv_type in ("f32", "bf16"):
+        value = perplexity(model.logprobs(text), text)
+        print(f"{model.kv_type}: perplexity {value:.5f}, {value / plain - 1:+.2%}", flush=True)
+        change(os.path.join(args.out, "kv-" + model.kv_type), {"perplexity": value})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--out", required=True, help="the folder to write to")
+    parser.add_argument("--text-only", action="store_true",
+                        help="only the perplexities, after a change of waders.txt")
     args = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     tok = tokenizer_of(args.model)
+    with open(TEXT, encoding="utf-8") as f:
+        text = tok.encode(f.read()).ids
+    if args.text_only:
+        remake_text(args, text)
+        return
     model = load(args.model)
     with open(args.model, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()
-    with open(TEXT, encoding="utf-8") as f:
-        text = tok.encode(f.read()).ids
     prompts = [plain_prompt(model, tok, p) for p in PROMPTS]
     head = {"model": os.path.basename(args.model), "sha256": digest, "steps": STEPS}
     plain = {**head, "text": text, "perplexity": perplexity(reference.logprobs(model, text), text),
