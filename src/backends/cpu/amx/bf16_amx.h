@@ -12,7 +12,7 @@
 enum {
     BF16_ROWS = 2 * TILE_ROWS, /* rows of a block */
     BF16_TILE = 16 * 32,       /* elements of a tile register */
-    BF16_CUT = 16,             /* steps of 32 k */
+    BF16_CUT = 8,              /* steps of 32 k */
 };
 
 /* Shapes for blocks of 1 .. 32 rows: 0 and 1 sums of the first 16, 2 and 3 of the others, 4 and 5 the

@@ -189,6 +189,6 @@ enum { PRODUCT_ROWS = 8 }; /* rows whose sums stay in registers */
 #define PRODUCT_STEPS(STEP) STEP(PRODUCT_ROWS) STEP(4) STEP(PRODUCT_TAIL)
 
 /* How far ahead of a product the packed codes are asked for. */
-enum { PREFETCH_BYTES = 0 };
+enum { PREFETCH_BYTES = 8192 };
 
 #endif
