@@ -21,10 +21,11 @@ MAKEFLAGS += --no-builtin-rules
 
 # --- CPU levels: folder -> flags (the features that src/backends/cpu/levels.c asks for, no others). A
 # folder of the other family is not built. -----------------------
-LEVELS_aarch64 := neon dotprod i8mm
+LEVELS_aarch64 := neon dotprod i8mm bf16
 FLAGS_neon :=
 FLAGS_dotprod := -march=armv8.2-a+dotprod
 FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
+FLAGS_bf16 := -march=armv8.2-a+dotprod+i8mm+bf16
 
 LEVELS_x86_64 := sse2 avx2 avx512 avx512vnni avx512bf16 amx
 FLAGS_sse2 :=

@@ -40,6 +40,7 @@ typedef struct whim_device_caps {
     int64_t pack_row_granule;  /* slabs given to pack_weight start at a multiple of this row */
     int64_t workspace_bytes;   /* what the device and one stream take for themselves */
     bool graph_capture;        /* capture and replay pay off here */
+    bool rounds_bf16;          /* products with BF16 weights round their activations to BF16 */
     whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 

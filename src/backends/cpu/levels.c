@@ -18,20 +18,26 @@
 #ifndef HWCAP2_I8MM
 #define HWCAP2_I8MM (1UL << 13)
 #endif
+#ifndef HWCAP2_BF16
+#define HWCAP2_BF16 (1UL << 14)
+#endif
 #endif
 
 #if defined(__aarch64__)
 extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod,
-    whim_cpu_kernels_i8mm;
+    whim_cpu_kernels_i8mm, whim_cpu_kernels_bf16;
 static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod,
-                                                 &whim_cpu_kernels_i8mm};
+                                                 &whim_cpu_kernels_i8mm, &whim_cpu_kernels_bf16};
 
 static int32_t ladder_height(void)
 {
     if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) {
         return 1;
     }
-    return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? 3 : 2;
+    if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) == 0) {
+        return 2;
+    }
+    return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? 4 : 3;
 }
 #elif defined(__x86_64__)
 extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512,

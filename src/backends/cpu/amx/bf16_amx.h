@@ -8,6 +8,7 @@
 #include "backends/cpu/amx/tiles_amx.h"
 
 #define PRODUCT_BF16
+#define PRODUCT_BF16_ORDER WHIM_CPU_BF16_TWO
 
 enum {
     BF16_ROWS = 2 * TILE_ROWS, /* rows of a block */

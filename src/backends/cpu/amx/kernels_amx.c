@@ -4,11 +4,7 @@
 
 #include "backends/cpu/avx512/vec_avx512.h"
 
-#include "backends/cpu/tmpl/level_tmpl.h"
-
-#include "backends/cpu/tmpl/codes_tmpl.h"
-#include "backends/cpu/tmpl/exp_tmpl.h"
-#include "backends/cpu/tmpl/float_tmpl.h"
+#include "backends/cpu/tmpl/first_tmpl.h"
 
 #define product_rows quad_rows
 #include "backends/cpu/tmpl/quad_tmpl.h"
@@ -18,13 +14,4 @@
 #include "backends/cpu/amx/peak_amx.h"
 #include "backends/cpu/amx/rows_amx.h"
 
-#include "backends/cpu/tmpl/kv_tmpl.h"
-
-#include "backends/cpu/tmpl/attn_tmpl.h"
-#include "backends/cpu/tmpl/row_tmpl.h"
-#include "backends/cpu/tmpl/rows_tmpl.h"
-#include "backends/cpu/tmpl/store_tmpl.h"
-
-#include "backends/cpu/tmpl/product_tmpl.h"
-
-#include "backends/cpu/tmpl/table_tmpl.h"
+#include "backends/cpu/tmpl/kernels_tmpl.h"

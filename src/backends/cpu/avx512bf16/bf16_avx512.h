@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #define PRODUCT_BF16
+#define PRODUCT_BF16_ORDER WHIM_CPU_BF16_TWO
 
 enum { BF16_STEP = 16 * 32 }; /* elements of 32 k of a tile */
 
@@ -36,30 +37,7 @@ ALWAYS_INLINE void bf16_rows(int rows, const uint16_t *a, int64_t a_step, const 
     }
 }
 
-static void bf16_tile(const uint16_t *a, const uint16_t *w, int64_t n_step, int64_t rows,
-                      float *out)
-{
-    for (int64_t r = 0, n; r < rows; r += n) {
-        int64_t row0 = r / 16 * 16, a_step = (rows - row0 < 16 ? rows - row0 : 16) * 32;
-        const uint16_t *at = a + row0 * n_step * 32 + (r - row0) * 32;
-        if (rows - r >= 8) {
-            bf16_rows(8, at, a_step, w, n_step, out + r * WHIM_CPU_TILE);
-            n = 8;
-        } else {
-            bf16_rows(1, at, a_step, w, n_step, out + r * WHIM_CPU_TILE);
-            n = 1;
-        }
-    }
-}
-
-/* out = all rows with the tile w, out + out_next with w2 unless that is NULL; n_step * 32 inputs. */
-static void bf16_product(const uint16_t *a, const uint16_t *w, const uint16_t *w2, int64_t n_step,
-                         int64_t rows, float *out, int64_t out_next)
-{
-    bf16_tile(a, w, n_step, rows, out);
-    if (w2 != NULL) {
-        bf16_tile(a, w2, n_step, rows, out + out_next);
-    }
-}
+#define BF16_ROW_COUNTS(TAKE) TAKE(8) TAKE(1)
+#include "backends/cpu/tmpl/bf16_tmpl.h"
 
 #endif

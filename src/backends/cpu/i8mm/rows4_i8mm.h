@@ -88,14 +88,14 @@
                   "ldr q12, [%[d]], #16\n\tfmul v13.4s, v12.4s, v8.4s\n\tfmul v12.4s, v12.4s, " \
                   "v9.4s\n\t"                                                                   \
                   "fmla v" #c0 ".4s, v10.4s, v13.4s\n\tfmla v" #c1 ".4s, v11.4s, v12.4s\n\t"
-#define HALVES_GROUP(START, MIN)                      \
-    HALVES_PAIR(16, 17, MIN)                          \
-    HALVES_PAIR(18, 19, MIN)                          \
-    HALVES_PAIR(20, 21, MIN)                          \
-    HALVES_PAIR(22, 23, MIN)                          \
-    HALVES_PAIR(24, 25, MIN)                          \
-    HALVES_PAIR(26, 27, MIN) HALVES_PAIR(28, 29, MIN) \
-        HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
+#define HALVES_GROUP(START, MIN) \
+    HALVES_PAIR(16, 17, MIN)     \
+    HALVES_PAIR(18, 19, MIN)     \
+    HALVES_PAIR(20, 21, MIN)     \
+    HALVES_PAIR(22, 23, MIN)     \
+    HALVES_PAIR(24, 25, MIN)     \
+    HALVES_PAIR(26, 27, MIN)     \
+    HALVES_PAIR(28, 29, MIN) HALVES_PAIR(30, 31, MIN) "add %[sc], %[sc], #128\n\t"
 
 /* Two pairs from packed nibbles, which share 64 bytes. The low nibbles are left at the top of their bytes, so
  * that the first pair's dots are 16 times too large: scvtf takes that away exactly. START puts the offset's

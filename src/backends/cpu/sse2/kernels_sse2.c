@@ -4,20 +4,8 @@
 
 #include "backends/cpu/sse2/vec_sse2.h"
 
-#include "backends/cpu/tmpl/level_tmpl.h"
+#include "backends/cpu/tmpl/first_tmpl.h"
 
-#include "backends/cpu/tmpl/codes_tmpl.h"
-#include "backends/cpu/tmpl/exp_tmpl.h"
-#include "backends/cpu/tmpl/float_tmpl.h"
 #include "backends/cpu/tmpl/quad_tmpl.h"
 
-#include "backends/cpu/tmpl/kv_tmpl.h"
-
-#include "backends/cpu/tmpl/attn_tmpl.h"
-#include "backends/cpu/tmpl/row_tmpl.h"
-#include "backends/cpu/tmpl/rows_tmpl.h"
-#include "backends/cpu/tmpl/store_tmpl.h"
-
-#include "backends/cpu/tmpl/product_tmpl.h"
-
-#include "backends/cpu/tmpl/table_tmpl.h"
+#include "backends/cpu/tmpl/kernels_tmpl.h"

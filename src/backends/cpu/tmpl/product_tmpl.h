@@ -9,7 +9,7 @@
  *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
  *   CHUNK_GROUPS   groups of a tile that are opened at once
  *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile to tile
- *   PRODUCT_BF16   BF16 weights and rows go to bf16_product, two tiles of outputs at once
+ *   PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two tiles of outputs at once
  *   PRODUCT_END    called after a worker's last product of a command
  * The sum over k is in order in all, so all row counts give the same bits. */
 #include "backends/cpu/kernels.h"
@@ -127,7 +127,6 @@ static void float_bf16(const product_job *job)
     bf16_product(job->bf16, (const uint16_t *)job->tile, (const uint16_t *)job->second,
                  whim_cpu_bf16_steps(job->k), job->rows, job->out, CHUNK_ROWS * WHIM_CPU_TILE);
 }
-#define PRODUCT_BF16_ORDER WHIM_CPU_BF16_TWO
 #define PRODUCT_ROUND_ACT round_act_kernel
 #endif
 #undef DEFINE_FLOAT
