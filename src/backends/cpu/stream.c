@@ -3,6 +3,7 @@
 #include "backends/cpu/stream.h"
 
 #include "base/alloc.h"
+#include "base/os/mem.h"
 
 #include <string.h>
 
@@ -223,8 +224,8 @@ static void stream_close(whim_stream *base)
     whim_cpu_stream *s = (whim_cpu_stream *)base;
     stream_graph_free(base, s->capture);
     whim_free(s->list);
-    whim_free(s->q8);
-    whim_free(s->attn);
+    whim_os_pages_free(s->q8, CPU_Q8_BYTES);
+    whim_os_pages_free(s->attn, sizeof *s->attn);
     whim_free(s);
 }
 
@@ -245,6 +246,16 @@ int64_t whim_cpu_stream_bytes(void)
            CPU_Q8_BYTES + (int64_t)sizeof(whim_attn_shared);
 }
 
+/* Large, so straight from the system, and held from now on as the memory plan says. */
+static void *pages_now(int64_t bytes)
+{
+    void *pages = whim_os_pages_alloc(bytes);
+    if (pages != NULL) {
+        whim_os_pages_commit(pages, bytes);
+    }
+    return pages;
+}
+
 whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag)
 {
     whim_cpu_stream *s = whim_alloc(sizeof *s);
@@ -252,8 +263,8 @@ whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *di
         s->dev = (whim_cpu_device *)dev;
         s->base = (whim_stream){.vt = &stream_vt, .ops = &s->dev->ops, .device = dev};
         s->list = whim_alloc_array(CPU_LIST_MAX, sizeof *s->list);
-        s->q8 = whim_alloc(CPU_Q8_BYTES);
-        s->attn = whim_alloc(sizeof *s->attn);
+        s->q8 = pages_now(CPU_Q8_BYTES);
+        s->attn = pages_now(sizeof *s->attn);
     }
     if (s == NULL || s->list == NULL || s->q8 == NULL || s->attn == NULL) {
         if (s != NULL) {
