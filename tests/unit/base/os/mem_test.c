@@ -6,6 +6,7 @@
 #include "support/cmocka.h"
 #include "support/death.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <stdint.h>
@@ -126,7 +127,13 @@ static void test_interleave(void **state)
     int64_t bytes = 3 * whim_os_page_bytes() + 1;
     char *p = whim_os_pages_alloc(bytes);
     assert_non_null(p);
-    assert_true(whim_os_pages_interleave(p, bytes, &t->cpus[0].node, 1));
+    errno = 0;
+    bool spread = whim_os_pages_interleave(p, bytes, &t->cpus[0].node, 1);
+    if (!spread && errno == ENOSYS) { /* an emulator without the call */
+        whim_os_pages_free(p, bytes);
+        skip();
+    }
+    assert_true(spread);
     whim_os_pages_commit(p, bytes);
     p[bytes - 1] = 5;
     assert_int_equal(p[0], 0);
