@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Four rows times one tile: the loops that prompts and batches spend their time in. In
  * assembly, because they take all 32 registers and the compiler, given the same loop in C, moves sums to the
- * stack and back (84 instead of 112 GMAC/s a core with Q4_0 at k = 576, 61 instead of 97 with Q4_1).
+ * stack and back.
  *
  * Registers: v0-v3 and v4-v7 one group of the first and of the second pair of rows; v8, v9 their s and v10,
  * v11 their t (or, for an offset, what their dots start at) in the lanes (row 0, row 1, row 0, row 1); v12, v13
