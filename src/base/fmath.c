@@ -117,7 +117,7 @@ double whim_exp(double x)
     return exp_dd((dd){x, 0.0});
 }
 
-double whim_log(double x)
+double whim_ln(double x)
 {
     if (!(x > 0.0)) {
         return x == 0.0 ? -INFINITY : NAN;

@@ -203,7 +203,7 @@ static inline float whim_max16(const float *x, int64_t n)
 /* Double functions for cold paths (rotary tables, log-sum-exp, log-probabilities), not inline.
  * Each is within 1 ulp; results at the edges of the domain are those of C (log(0) = -inf, ...). */
 double whim_exp(double x);
-double whim_log(double x);
+double whim_ln(double x);
 double whim_log1p(double x);
 
 /* x^y for x >= 0. */

@@ -6,13 +6,15 @@
 #include "base/progress.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-enum { LOG_LINE = 4096, LOG_TAIL = 16 };
+/* A line is no longer than PIPE_BUF: a pipe that takes bytes at all takes the whole of it. */
+enum { LOG_LINE = 4096, LOG_TAIL = 48 };
 
 static const char *const level_names[] = {
     [WHIM_LOG_ERROR] = "error",
@@ -55,11 +57,15 @@ static bool append_escaped(char *line, int64_t *at, int64_t cap, const char *tex
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
-        char piece[8];
+        unsigned char next = (unsigned char)text[1];
+        char piece[12];
         if (c == '\n') {
             strcpy(piece, "\\n");
         } else if (c < 0x20 || c == 0x7f) {
             snprintf(piece, sizeof piece, "\\x%02x", c);
+        } else if (c == 0xc2 && next >= 0x80 && next < 0xa0) { /* U+0080 to U+009F */
+            snprintf(piece, sizeof piece, "\\x%02x\\x%02x", c, next);
+            text++;
         } else {
             piece[0] = (char)c;
             piece[1] = '\0';
@@ -86,6 +92,33 @@ static int64_t format_head(char *line, int64_t n, whim_log_level level)
                     (int)(now.tv_nsec / WHIM_NS_PER_MS), level_names[level]);
 }
 
+static bool takes_bytes(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0;
+}
+
+/* Write a line, or count it as dropped: never wait for a reader. Lock held. */
+static void put_line(whim_log *log, const char *line, int64_t n)
+{
+    int64_t sent = 0;
+    if (takes_bytes(log->fd)) {
+        whim_progress_hide(log->bar);
+    }
+    while (sent < n && takes_bytes(log->fd)) {
+        ssize_t wrote = write(log->fd, line + sent, (size_t)(n - sent));
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote <= 0) {
+            break; /* there is nowhere to report that the log is gone */
+        }
+        sent += wrote;
+    }
+    log->is_torn = sent == 0 ? log->is_torn : sent < n;
+    log->dropped = sent < n ? log->dropped + 1 : 0;
+}
+
 void whim_log_event(whim_log *log, whim_log_level level, const char *fmt, ...)
 {
     if (log == NULL || level > log->level) {
@@ -93,29 +126,25 @@ void whim_log_event(whim_log *log, whim_log_level level, const char *fmt, ...)
     }
     char text[LOG_LINE];
     char line[LOG_LINE];
+    line[0] = '\n'; /* goes out only after a line that was torn */
     va_list ap;
     va_start(ap, fmt);
     int wanted = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    int64_t at = format_head(line, sizeof line, level);
+    int64_t at = 1 + format_head(line + 1, LOG_LINE - 1, level);
     bool whole = append_escaped(line, &at, LOG_LINE - LOG_TAIL, text);
     if (!whole || wanted >= (int)sizeof text) {
         memcpy(line + at, " cut=1", 6);
         at += 6;
     }
-    line[at++] = '\n';
     pthread_mutex_lock(&log->lock);
-    whim_progress_hide(log->bar);
-    for (int64_t sent = 0; sent < at;) {
-        ssize_t n = write(log->fd, line + sent, (size_t)(at - sent));
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            break; /* there is nowhere to report that the log is gone */
-        }
-        sent += n;
+    if (log->dropped > 0) {
+        at +=
+            snprintf(line + at, (size_t)(LOG_LINE - at), " dropped=%lld", (long long)log->dropped);
     }
+    line[at++] = '\n';
+    int64_t from = log->is_torn ? 0 : 1;
+    put_line(log, line + from, at - from);
     pthread_mutex_unlock(&log->lock);
 }
 

@@ -3,6 +3,8 @@
  *     time=2026-01-31T12:00:00.000Z level=info event=model_loaded path=/m seconds=1.2
  * written with one write, so that lines of several threads and processes do not mix. Line breaks and
  * other control characters inside a message are escaped: no outside text can forge a line.
+ * Nobody waits for a reader of the log: a line that a full pipe does not take is dropped, and the next one that gets
+ * through ends with dropped=N.
  * Threads: any, except init, attach's lifetime and deinit. */
 #ifndef WHIM_BASE_LOG_H
 #define WHIM_BASE_LOG_H
@@ -27,7 +29,10 @@ typedef struct whim_log {
     int fd;
     whim_log_level level; /* events above it are dropped */
     pthread_mutex_t lock;
-    struct whim_progress *bar; /* under lock */
+    /* Under the lock. */
+    struct whim_progress *bar;
+    int64_t dropped; /* lines since the last one that was written */
+    bool is_torn;    /* the last bytes written are no whole line */
 } whim_log;
 
 void whim_log_init(whim_log *log, int fd, whim_log_level level);

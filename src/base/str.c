@@ -186,3 +186,11 @@ whim_err whim_parse_bytes(const char *text, int64_t *out, whim_diag *diag)
     *out = bytes;
     return WHIM_ERR_OK;
 }
+
+int whim_hex_value(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}

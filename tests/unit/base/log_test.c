@@ -5,8 +5,13 @@
 #include "base/progress.h"
 #include "support/cmocka.h"
 
+#include <fcntl.h>
 #include <regex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <stdint.h>
@@ -66,6 +71,77 @@ static void test_no_forgery(void **state)
     finish(&f);
     assert_true(matches(f.text, "text=a\\\\ntime=x\\\\x0d\\\\x1b\\[2J\\\\x7f\n$"));
     assert_ptr_equal(strchr(f.text, '\n'), f.text + strlen(f.text) - 1);
+}
+
+/* U+0080 to U+009F are control characters too: a terminal may take U+009B for an escape sequence. */
+static void test_c1(void **state)
+{
+    (void)state;
+    static fixture f;
+    start(&f, WHIM_LOG_WARN);
+    whim_log_warn(&f.log, "bad text=%s", "\xc2\x80|\xc2\x9b|\xc2\x9f|\xc2\xa0|\xc3\x9b|\xc2");
+    finish(&f);
+    assert_non_null(
+        strstr(f.text, "text=\\xc2\\x80|\\xc2\\x9b|\\xc2\\x9f|\xc2\xa0|\xc3\x9b|\xc2\n"));
+}
+
+/* A reader that has stopped costs lines, never time. */
+static void test_stalled_reader(void **state)
+{
+    (void)state;
+    static fixture f;
+    enum { LINES = 3000 };
+    int64_t n_read = 0;
+    start(&f, WHIM_LOG_INFO);
+    alarm(20); /* a write that waits would wait for ever */
+    for (int i = 0; i < LINES; i++) {
+        whim_log_info(&f.log, "tick %0100d", i);
+    }
+    alarm(0);
+    assert_int_equal(fcntl(f.fds[0], F_SETFL, O_NONBLOCK), 0);
+    for (ssize_t n; (n = read(f.fds[0], f.text, sizeof f.text)) > 0;) {
+        for (ssize_t i = 0; i < n; i++) {
+            n_read += f.text[i] == '\n';
+        }
+    }
+    assert_true(n_read > 100 && n_read < LINES);
+    whim_log_info(&f.log, "back");
+    whim_log_info(&f.log, "again");
+    finish(&f);
+    char want[64];
+    snprintf(want, sizeof want, "event=back dropped=%d\n", (int)(LINES - n_read));
+    assert_non_null(strstr(f.text, want));
+    assert_non_null(strstr(f.text, "event=again\n"));
+}
+
+/* A line that is cut off by a full disk or socket does not run into the next one. */
+static void test_torn_line(void **state)
+{
+    (void)state;
+    static char big[4000];
+    whim_log log;
+    memset(big, 'x', sizeof big - 1);
+    char path[] = "/tmp/whim-log-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    whim_log_init(&log, fd, WHIM_LOG_INFO);
+    whim_log_info(&log, "big text=%s", big);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    whim_log_info(&log, "next");
+    whim_log_deinit(&log);
+    ssize_t n = pread(fd, big, sizeof big - 1, 0);
+    assert_true(n > 1000);
+    big[n] = '\0';
+    assert_memory_equal(big + 999, "x\ntime=", 7);
+    assert_non_null(strstr(big, "event=next dropped=1\n"));
+    close(fd);
+    unlink(path);
 }
 
 static void test_long_line(void **state)
@@ -150,7 +226,8 @@ int main(void)
         cmocka_unit_test(test_line),           cmocka_unit_test(test_no_forgery),
         cmocka_unit_test(test_long_line),      cmocka_unit_test(test_value),
         cmocka_unit_test(test_levels),         cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_bar_makes_room),
+        cmocka_unit_test(test_bar_makes_room), cmocka_unit_test(test_c1),
+        cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_torn_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

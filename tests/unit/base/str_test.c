@@ -119,13 +119,25 @@ static void test_parse_bytes(void **state)
     }
 }
 
+static void test_hex_value(void **state)
+{
+    (void)state;
+    const char digits[] = "0123456789abcdefABCDEF";
+    for (int i = 0; digits[i] != '\0'; i++) {
+        assert_int_equal(whim_hex_value(digits[i]), i < 16 ? i : i - 6);
+    }
+    const char others[] = "/:@G`g \xff";
+    for (size_t i = 0; i < sizeof others; i++) {
+        assert_int_equal(whim_hex_value(others[i]), -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),
-        cmocka_unit_test(test_failure_is_remembered),
-        cmocka_unit_test(test_format_bytes),
-        cmocka_unit_test(test_parse_bytes),
+        cmocka_unit_test(test_append),       cmocka_unit_test(test_failure_is_remembered),
+        cmocka_unit_test(test_format_bytes), cmocka_unit_test(test_parse_bytes),
+        cmocka_unit_test(test_hex_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
