@@ -84,7 +84,7 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
                                 int64_t block, float *out)
 {
-    if (form.subs < 2 && rows >= PRODUCT_ROWS && tile->values != NULL) {
+    if (form.subs < 2 && rows >= PRODUCT_ROWS) {
         int8_rows(form, rows, tile, n_group, q, meta, block, out);
         return;
     }

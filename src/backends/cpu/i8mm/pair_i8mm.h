@@ -9,7 +9,7 @@
 
 #define PRODUCT_ORDER WHIM_CPU_ORDER_PAIR
 #define PRODUCT_TAIL 2
-enum { PAIRS = WHIM_CPU_TILE / 2, NIBBLES_MAX_ROWS = 8 };
+enum { PAIRS = WHIM_CPU_TILE / 2 };
 
 /* Integer sub-scales of four lanes. */
 typedef struct pair_subs {
@@ -100,6 +100,29 @@ ALWAYS_INLINE int32x4_t pair_dots_one(const whim_cpu_form form, int32x4_t start,
     return form_has_codes(form) && form.offset > 0 ? vaddq_s32(dots, start) : dots;
 }
 
+/* The dots of all outputs of a group, in order of k: chains that do not wait for each other. */
+ALWAYS_INLINE void pair_dots_all(const whim_cpu_form form, int32x4_t start, const int8x16_t *a,
+                                 const uint8_t *codes, int32x4_t dots[TILE_VECS])
+{
+    int32x4_t sum[PAIRS];
+    for (int p = 0; p < PAIRS; p++) {
+        sum[p] = vdupq_n_s32(0);
+    }
+    for (int i = 0; i < 4; i++) {
+        for (int p = 0; p < PAIRS; p++) {
+            vb w = form_has_codes(form) ? codes_at(form, codes, p, i * 16)
+                                        : values_at(form, codes, p, i * 16);
+            sum[p] = vdotq_s32(sum[p], vreinterpretq_s8_u8(w), a[i]);
+        }
+    }
+    for (int v = 0; v < TILE_VECS; v++) {
+        dots[v] = vpaddq_s32(sum[2 * v], sum[2 * v + 1]);
+        if (form_has_codes(form) && form.offset > 0) {
+            dots[v] = vaddq_s32(dots[v], start);
+        }
+    }
+}
+
 /* One row straight from the packed codes: lanes are four outputs. */
 ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64_t k,
                                const int8_t *q, const whim_cpu_act_meta *meta, float *out)
@@ -125,6 +148,10 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
             mn[h] = form.has_min ? vld1q_s8((const int8_t *)subs + (form.subs + h) * WHIM_CPU_TILE)
                                  : sc[h];
         }
+        int32x4_t dots[TILE_VECS];
+        if (form.subs < 2) {
+            pair_dots_all(form, start[0], a, codes, dots);
+        }
         for (int v = 0; v < TILE_VECS; v++) {
             pair_subs ps;
             for (int h = 0; h < form.subs; h++) {
@@ -136,7 +163,7 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
                 low = pair_dots_one(form, start[0], a, codes, v, 0, 2);
                 high = pair_dots_one(form, start[1], a, codes, v, 2, 4);
             } else {
-                high = pair_dots_one(form, start[0], a, codes, v, 0, 4);
+                high = dots[v];
             }
             vf m = form.has_min ? scale_at(WHIM_DTYPE_F16, scales + WHIM_CPU_TILE * 2, v * VF)
                                 : vf_set1(0.0f);
@@ -210,16 +237,14 @@ ALWAYS_INLINE void rows2(const whim_cpu_form form, const open_tile *tile, int64_
     }
 }
 
-/* Q4_0 and Q4_1. */
-ALWAYS_INLINE bool form_has_nibbles(const whim_cpu_form form)
-{
-    return form.bits == 4 && form.subs == 0 && form.table == WHIM_TABLE_NONE;
-}
+#include "backends/cpu/i8mm/few_i8mm.h"
 
-/* Few rows, all in blocks of four. */
+/* Few rows of a type that few_product does not know are opened like many. */
 ALWAYS_INLINE bool product_reads_codes(const whim_cpu_form form, int64_t rows)
 {
-    return form_has_nibbles(form) && rows <= NIBBLES_MAX_ROWS && rows % 4 == 0;
+    (void)form;
+    (void)rows;
+    return false;
 }
 
 /* `rows` (2 or 4, a constant) rows from an opened tile; out [rows][16] is added to. */
@@ -230,16 +255,8 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
     if (rows == 4 && (form.subs < 2 || !form.has_min)) {
         rows4_kernel *rows4 = form.subs == 2   ? rows4_halves
                               : form.subs == 1 ? (form.has_min ? rows4_sub_min : rows4_sub)
-                              : tile->values == NULL
-                                  ? (form.has_min ? nibbles4_min : nibbles4_offset8)
-                                  : (form.has_min ? rows4_min : rows4_plain);
-        const void *w = tile->values;
-        int64_t skip = tile->value_stride - WHIM_CPU_CODES;
-        if (tile->values == NULL) {
-            w = tile->packed + whim_cpu_group_at(&form, tile->g0);
-            skip = whim_cpu_span_bytes(&form) - WHIM_CPU_CODE_BYTES(form.bits);
-        }
-        rows4(tile, w, skip, n_group, q, meta, k, out);
+                                               : (form.has_min ? rows4_min : rows4_plain);
+        rows4(tile, tile->values, tile->value_stride - WHIM_CPU_CODES, n_group, q, meta, k, out);
         return;
     }
     for (int b = 0; b < rows / 2; b++) {

@@ -6,10 +6,12 @@
  *   product_rows  PRODUCT_ROWS or PRODUCT_TAIL rows, from a tile opened up once for all rows
  *   product_reads_codes  whether product_rows takes so many rows of a type from the packed codes
  * and may give
+ *   PRODUCT_WIDE    few rows go to wide_product (wide_tmpl.h), two tiles of outputs at once
  *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
  *   CHUNK_GROUPS   groups of a tile that are opened at once
  *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile to tile
  *   PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two tiles of outputs at once
+ *   PRODUCT_FEW    few_takes, few_lanes and few_product: a loop of its own for few rows of some types
  *   PRODUCT_END    called after a worker's last product of a command
  * The sum over k is in order in all, so all row counts give the same bits. */
 #include "backends/cpu/kernels.h"
@@ -29,6 +31,12 @@
 #define PRODUCT_END()
 #endif
 
+#ifdef PRODUCT_WIDE
+#include "backends/cpu/tmpl/wide_tmpl.h"
+#else
+enum { WIDE_ROWS = 0 };
+#endif
+
 enum {
     CHUNK_ROWS = 256, /* rows that share an opened tile: their int8 form stays in the cache */
     OUT_BYTES = CHUNK_ROWS * WHIM_CPU_TILE * (int)sizeof(float),
@@ -37,15 +45,26 @@ _Static_assert(CHUNK_GROUPS *OPEN_GROUP_BYTES + 2 * OUT_BYTES <= WHIM_CPU_SCRATC
 _Static_assert(ACT_ROWS % PRODUCT_ROWS == 0 || PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR,
                "rows multiplied together are in one block of activations");
 
-/* One tile times at most CHUNK_ROWS rows; on BF16 units, two. */
+/* Scratch for opened groups, or for few_lanes. */
+enum { OPEN_BYTES = WHIM_CPU_SCRATCH - 2 * OUT_BYTES };
+
+#ifndef PRODUCT_FEW
+#define few_takes(form, rows, k, room) false
+#define few_lanes(form, rows, k, meta, lanes) (void)(lanes)
+#define few_product(form, tile, rows, k, q, lanes, out) (void)(lanes)
+#endif
+
+/* One tile times at most CHUNK_ROWS rows; where product_takes_two, two. */
 typedef struct product_job {
     const char *tile, *second; /* `second` may be NULL */
+    int64_t skip; /* bytes from the end of a tile to the next one walked in its place */
     int64_t k, rows;
     whim_cpu_act act;     /* block types: the first row's int8 */
     const uint16_t *bf16; /* BF16 units: the first row */
     const float *x;       /* float types: the first row */
     int64_t x_stride;
-    void *scratch; /* for opened groups */
+    void *scratch; /* OPEN_BYTES */
+    bool few;      /* it holds few_lanes of the rows */
     float *out;    /* [tiles][CHUNK_ROWS][16] */
 } product_job;
 
@@ -66,6 +85,20 @@ ALWAYS_INLINE void product_block(const whim_cpu_form form, int rows, const produ
 
 ALWAYS_INLINE void product_many(const whim_cpu_form form, const product_job *job)
 {
+    if (job->few && few_takes(form, job->rows, job->k, OPEN_BYTES)) {
+        few_product(form, job->tile, job->rows, job->k, job->act.q, job->scratch, job->out);
+        return;
+    }
+#ifdef PRODUCT_WIDE
+    if (job->rows <= WIDE_ROWS) {
+        wide_tiles tiles = {.tile = {job->tile, job->second},
+                            .out = {job->out, job->out + CHUNK_ROWS * WHIM_CPU_TILE},
+                            .bytes = whim_cpu_block_tile_bytes(&form, job->k),
+                            .skip = job->skip};
+        wide_product(form, &tiles, job->k / WHIM_GROUP, &job->act, job->rows);
+        return;
+    }
+#endif
     int64_t n_group = job->k / WHIM_GROUP;
     int64_t rows = (job->rows + PRODUCT_TAIL - 1) / PRODUCT_TAIL * PRODUCT_TAIL;
     memset(job->out, 0, (size_t)(rows * WHIM_CPU_TILE) * sizeof *job->out);
@@ -144,6 +177,18 @@ static product_tile *product_of(whim_dtype dtype, bool one)
     return tiles[dtype][one];
 }
 
+/* Whether the product goes to wide_product. */
+static bool product_is_wide(const whim_cpu_product_args *a)
+{
+    return a->n_row > 1 && a->n_row <= WIDE_ROWS && whim_cpu_form_of(a->w.dtype) != NULL;
+}
+
+/* Whether one call multiplies the job's second tile too. */
+static bool product_takes_two(const whim_cpu_product_args *a)
+{
+    return product_is_wide(a) || (BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16);
+}
+
 /* Where a tile's finished results go. */
 static void product_put(const whim_cpu_product_args *a, const tile_place *at, const float *out,
                         whim_cpu_best *best)
@@ -180,19 +225,22 @@ static tile_place place_of(const whim_cpu_product_args *a, int64_t row0, int64_t
 
 /* The tile of place at[0], and of at[1] if job->second is not NULL, from rows to where the results go: two tiles
  * of gate and up are joined, others are neighbours. */
-static void product_item(const whim_cpu_product_args *a, const tile_place at[2], product_job *job,
-                         whim_cpu_best *best)
+static void product_item(const whim_cpu_product_args *a, const tile_place at[2],
+                         const product_job *job, whim_cpu_best *best)
 {
     product_tile *tile_fn = product_of(a->w.dtype, a->n_row == 1);
     float *out = job->out, *second_out = out + CHUNK_ROWS * WHIM_CPU_TILE;
-    tile_fn(job);
+    product_job call = *job;
+    if (!product_takes_two(a)) {
+        call.second = NULL;
+    }
+    tile_fn(&call);
     tile_add_bias(&at[0], a->bias, out);
     if (job->second != NULL) {
-        if (!BF16_UNIT || a->w.dtype != WHIM_DTYPE_BF16) {
-            product_job second = *job;
-            second.tile = job->second;
-            second.out = second_out;
-            tile_fn(&second);
+        if (call.second == NULL) {
+            call.tile = job->second;
+            call.out = second_out;
+            tile_fn(&call);
         }
         tile_add_bias(&at[1], a->up != NULL ? a->up_bias : a->bias, second_out);
     }
@@ -224,7 +272,8 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_product_args *a = args;
     int64_t n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
-    int64_t tiles = BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16 && a->up == NULL ? 2 : 1;
+    bool joined = a->up != NULL; /* an item's second tile is of the other weight */
+    int64_t tiles = !joined && product_takes_two(a) && !product_is_wide(a) ? 2 : 1;
     int64_t n_step = (n_tile + tiles - 1) / tiles;
     int64_t chunk = chunk_rows(a), n_chunk = (a->n_row + chunk - 1) / chunk;
     int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, a->w.k);
@@ -238,18 +287,27 @@ static void linear_kernel(const void *args, const whim_cpu_worker *worker)
                        .x_stride = from.x_stride,
                        .out = worker->scratch,
                        .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
+    const whim_cpu_form *form = whim_cpu_form_of(a->w.dtype);
+    job.few = form != NULL && a->n_row > 1 && few_takes(*form, a->n_row, a->w.k, OPEN_BYTES);
+    if (job.few) {
+        few_lanes(form, a->n_row, a->w.k, from.act.meta, job.scratch);
+    }
     whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_step);
     while (whim_cpu_claim_next(&claim)) {
-        for (int64_t item = claim.begin; item < claim.end; item++) {
+        int64_t taken = 1;
+        for (int64_t item = claim.begin; item < claim.end; item += taken) {
             int64_t row0 = item / n_step * chunk, t = item % n_step * tiles;
+            /* Few rows: two items at once, but the last ones, which are claimed singly. */
+            taken = !joined && product_is_wide(a) && item + 1 < claim.end ? 2 : 1;
             job.rows = a->n_row - row0 < chunk ? a->n_row - row0 : chunk;
             tile_place at[2] = {place_of(a, row0, job.rows, t),
-                                place_of(a, row0, job.rows, a->up != NULL ? t : t + 1)};
+                                place_of(a, row0, job.rows, joined ? t : t + 1)};
             product_rows_at(a, &from, row0, &job);
             job.tile = (const char *)a->w.data + t * tile_bytes;
-            job.second = a->up != NULL                  ? (const char *)a->up + t * tile_bytes
-                         : tiles == 2 && t + 1 < n_tile ? job.tile + tile_bytes
-                                                        : NULL;
+            job.second = joined ? (const char *)a->up + t * tile_bytes
+                         : tiles * taken == 2 && t + 1 < n_tile ? job.tile + tile_bytes
+                                                                : NULL;
+            job.skip = (taken - 1) * tile_bytes;
             product_item(a, at, &job, best);
         }
     }

@@ -85,54 +85,45 @@ ALWAYS_INLINE void product_one(const whim_cpu_form form, const char *tile, int64
     }
 }
 
-/* Few rows read the packed codes where a vector is a whole tile wide: each is taken apart once for all of them. */
-enum { CODES_MAX_ROWS = TILE_VECS == 1 ? PRODUCT_ROWS : 0 };
-
+/* Few rows have loops of their own (wide_tmpl.h). */
 ALWAYS_INLINE bool product_reads_codes(const whim_cpu_form form, int64_t rows)
 {
     (void)form;
-    return rows <= CODES_MAX_ROWS;
+    (void)rows;
+    return false;
 }
 
-/* Vector v of outputs for `rows` rows; see product_rows. `packed` (a constant): from the codes. */
-ALWAYS_INLINE void quad_vector(const whim_cpu_form form, int rows, bool packed,
-                               const open_tile *tile, int v, int64_t n_group, const int8_t *q,
-                               const whim_cpu_act_meta *meta, int64_t block, float *out)
+/* Vector v of outputs for `rows` rows; see product_rows. */
+ALWAYS_INLINE void quad_vector(const whim_cpu_form form, int rows, const open_tile *tile, int v,
+                               int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
+                               int64_t block, float *out)
 {
-    const bool small = packed && form_has_codes(form);
-    const int bias = small ? form.offset : VI_VALUE_BIAS;
     vf acc[PRODUCT_ROWS];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         acc[r] = vf_load(out + r * WHIM_CPU_TILE);
     }
     for (int64_t g = 0; g < n_group; g++) {
-        const uint8_t *codes =
-            (const uint8_t *)tile->packed + whim_cpu_group_at(&form, tile->g0 + g);
         vi low[PRODUCT_ROWS], high[PRODUCT_ROWS];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
-            quad_start(bias, meta + g * block + r, &low[r], &high[r]);
+            quad_start(VI_VALUE_BIAS, meta + g * block + r, &low[r], &high[r]);
         }
 #pragma GCC unroll 8
         for (int b = 0; b < 8; b++) {
-            vb w =
-                small ? codes_at(form, codes, b, v * VB)
-                : packed
-                    ? values_at(form, codes, b, v * VB)
-                    : vb_load(tile->values + g * tile->value_stride + v * VB + b * WHIM_CPU_BLOCK);
+            vb w = vb_load(tile->values + g * tile->value_stride + v * VB + b * WHIM_CPU_BLOCK);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 vi *dot = b < 4 ? &low[r] : &high[r];
                 const int8_t *a = q + (g * block + r) * WHIM_GROUP + 4 * b;
-                *dot = small ? vi_dot4_code(*dot, w, a) : vi_dot4_value(*dot, w, a);
+                *dot = vi_dot4_value(*dot, w, a);
             }
         }
         quad_scales w = {.d = vf_load(tile->d + g * WHIM_CPU_TILE + v * VF)};
         if (form.has_min) {
             w.m = vf_load(tile->m + g * WHIM_CPU_TILE + v * VF);
         }
-        quad_subs(form, (const char *)codes + WHIM_CPU_CODE_BYTES(form.bits), v * VF, &w);
+        quad_subs(form, open_tile_subs(form, tile, g), v * VF, &w);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             acc[r] = quad_step(acc[r], form, low[r], high[r], &w, meta + g * block + r);
@@ -151,13 +142,10 @@ ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_t
                                 int64_t block, float *out)
 {
     for (int v = 0; v < TILE_VECS; v++) {
-        if (CODES_MAX_ROWS > 0 && tile->values == NULL) {
-            quad_vector(form, rows, true, tile, v, n_group, q, meta, block, out + v * VF);
-        } else {
-            quad_vector(form, rows, false, tile, v, n_group, q, meta, block, out + v * VF);
-        }
+        quad_vector(form, rows, tile, v, n_group, q, meta, block, out + v * VF);
     }
 }
 
+#define PRODUCT_WIDE
 #define PRODUCT_ORDER WHIM_CPU_ORDER_QUAD
 #define PRODUCT_TAIL 1 /* rows of the block that finishes what PRODUCT_ROWS leaves over */
