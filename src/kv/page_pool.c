@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stack of free page ids. */
+/* A stack of free page ids and a count for each page. */
 #include "kv/page_pool.h"
 
 #include "base/alloc.h"
@@ -11,8 +11,8 @@ whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page)
 {
     *pool = (whim_page_pool){0};
     pool->free_ids = whim_alloc_array(n_page, sizeof *pool->free_ids);
-    pool->held = whim_alloc_array(n_page, sizeof *pool->held);
-    if (pool->free_ids == NULL || pool->held == NULL) {
+    pool->refs = whim_alloc_array(n_page, sizeof *pool->refs);
+    if (pool->free_ids == NULL || pool->refs == NULL) {
         whim_page_pool_deinit(pool);
         return WHIM_ERR_NO_MEMORY;
     }
@@ -26,7 +26,7 @@ whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page)
 void whim_page_pool_deinit(whim_page_pool *pool)
 {
     whim_free(pool->free_ids);
-    whim_free(pool->held);
+    whim_free(pool->refs);
     *pool = (whim_page_pool){0};
 }
 
@@ -36,13 +36,31 @@ int32_t whim_page_pool_take(whim_page_pool *pool)
         return -1;
     }
     int32_t page = pool->free_ids[--pool->n_free];
-    pool->held[page] = 1;
+    pool->refs[page] = 1;
     return page;
+}
+
+static void check_held(const whim_page_pool *pool, int32_t page)
+{
+    whim_check(page >= 0 && page < pool->n_page && pool->refs[page] > 0);
+}
+
+void whim_page_pool_ref(whim_page_pool *pool, int32_t page)
+{
+    check_held(pool, page);
+    whim_check(pool->refs[page] < INT32_MAX);
+    if (++pool->refs[page] == 2 && pool->on_share != NULL) {
+        pool->on_share(pool->share_ctx, page);
+    }
 }
 
 void whim_page_pool_give(whim_page_pool *pool, int32_t page)
 {
-    whim_check(page >= 0 && page < pool->n_page && pool->held[page]);
-    pool->held[page] = 0;
-    pool->free_ids[pool->n_free++] = page;
+    check_held(pool, page);
+    int32_t left = --pool->refs[page];
+    if (left == 0) {
+        pool->free_ids[pool->n_free++] = page;
+    } else if (left == 1 && pool->on_share != NULL) {
+        pool->on_share(pool->share_ctx, page);
+    }
 }

@@ -4,18 +4,12 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "ops/args/attn_args.h"
 
 #include <stddef.h>
 
-static int64_t pages_for(int64_t positions)
-{
-    return (positions + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
-}
-
 whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx)
 {
-    *seq = (whim_sequence){.max_page = pages_for(max_ctx)};
+    *seq = (whim_sequence){.max_page = whim_kv_pages(max_ctx)};
     seq->pages = whim_alloc_array(seq->max_page, sizeof *seq->pages);
     return seq->pages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
@@ -29,7 +23,17 @@ void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool)
 
 int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok)
 {
-    return pages_for(seq->len + n_tok) - seq->n_page;
+    return whim_kv_pages(seq->len + n_tok) - seq->n_page;
+}
+
+void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n)
+{
+    whim_check(seq->n_page == 0 && n >= 0 && n <= seq->max_page);
+    for (int64_t i = 0; i < n; i++) {
+        seq->pages[i] = pages[i];
+    }
+    seq->n_page = n;
+    seq->len = n * WHIM_KV_PAGE;
 }
 
 whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_tok)
@@ -41,6 +45,9 @@ whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_
     if (needed > pool->n_free) {
         return WHIM_ERR_FULL;
     }
+    if (n_tok > 0 && seq->len % WHIM_KV_PAGE != 0) {
+        whim_check(pool->refs[seq->pages[seq->n_page - 1]] == 1);
+    }
     for (int64_t i = 0; i < needed; i++) {
         seq->pages[seq->n_page++] = whim_page_pool_take(pool);
     }
@@ -51,7 +58,7 @@ whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_
 void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len)
 {
     whim_check(len >= 0 && len <= seq->len);
-    while (seq->n_page > pages_for(len)) {
+    while (seq->n_page > whim_kv_pages(len)) {
         whim_page_pool_give(pool, seq->pages[--seq->n_page]);
     }
     seq->len = len;

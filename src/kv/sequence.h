@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sequence's place in the KV pool: its pages in order of position, and how many positions are
  * filled. Accounting only.
- * Invariant: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow.
+ * Invariants: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow; a page that others have a
+ * reference on is full and stays as it is: a sequence grows only in pages that it alone holds.
  * Threads: one owner. */
 #ifndef WHIM_KV_SEQUENCE_H
 #define WHIM_KV_SEQUENCE_H
 
 #include "base/err.h"
 #include "kv/page_pool.h"
+#include "ops/args/attn_args.h"
 
 #include <stdint.h>
+
+/* Pages that so many positions take. */
+static inline int64_t whim_kv_pages(int64_t n_tok)
+{
+    return (n_tok + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
+}
 
 typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
@@ -26,8 +34,11 @@ void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool);
 /* Pages that `n_tok` more positions would take from the pool. */
 int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok);
 
+/* Start an empty sequence with `n` full pages; the sequence takes over one reference on each. */
+void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n);
+
 /* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than max_ctx)
- * change nothing. */
+ * change nothing. Growing inside a page that others hold too is a bug and ends the process. */
 WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool,
                                             int64_t n_tok);
 

@@ -104,6 +104,60 @@ static void slots_are_page_and_place(void **state)
     whim_page_pool_deinit(&pool);
 }
 
+static void shared_pages_stay_with_their_other_holders(void **state)
+{
+    (void)state;
+    whim_page_pool pool;
+    whim_sequence a, b;
+    assert_int_equal(whim_page_pool_init(&pool, 6), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&a, 6 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&b, 6 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_grow(&a, &pool, 2 * P + 1), WHIM_ERR_OK);
+    whim_page_pool_ref(&pool, a.pages[0]);
+    whim_page_pool_ref(&pool, a.pages[1]);
+    whim_sequence_share(&b, a.pages, 2);
+    assert_int_equal(b.len, 2 * P);
+    assert_int_equal(b.n_page, 2);
+    assert_int_equal(pool.n_free, 3);
+    assert_int_equal(whim_sequence_pages_needed(&b, P), 1);
+    assert_int_equal(whim_sequence_grow(&b, &pool, P), WHIM_ERR_OK);
+    assert_int_equal(b.pages[2], 3); /* not a's third page */
+    assert_int_equal(whim_sequence_slot(&b, P + 3), whim_sequence_slot(&a, P + 3));
+    whim_sequence_deinit(&a, &pool);
+    assert_int_equal(pool.n_free, 3); /* only the page that was a's alone */
+    assert_int_equal(pool.refs[b.pages[0]], 1);
+    whim_sequence_deinit(&b, &pool);
+    assert_int_equal(pool.n_free, 6);
+    whim_page_pool_deinit(&pool);
+}
+
+/* Cut into a page that somebody else holds too, then go on in it. */
+static void grow_in_shared(void *ctx)
+{
+    whim_page_pool pool;
+    whim_sequence seq;
+    if (whim_page_pool_init(&pool, 4) == WHIM_ERR_OK &&
+        whim_sequence_init(&seq, 4 * P) == WHIM_ERR_OK &&
+        whim_sequence_grow(&seq, &pool, 2 * P) == WHIM_ERR_OK) {
+        whim_page_pool_ref(&pool, seq.pages[1]);
+        whim_sequence_cut(&seq, &pool, *(int64_t *)ctx);
+        if (whim_sequence_grow(&seq, &pool, 1) == WHIM_ERR_OK) {
+            whim_sequence_deinit(&seq, &pool);
+        }
+    }
+    whim_page_pool_deinit(&pool);
+}
+
+static void a_shared_page_is_never_written(void **state)
+{
+    (void)state;
+    static int64_t lens[] = {2 * P, P, P - 1, 2 * P - 1};
+    assert_int_equal(death_signal(grow_in_shared, &lens[0]), 0);
+    assert_int_equal(death_signal(grow_in_shared, &lens[1]), 0);
+    assert_int_equal(death_signal(grow_in_shared, &lens[2]), 0);
+    assert_int_equal(death_signal(grow_in_shared, &lens[3]), SIGABRT);
+}
+
 static void cut_too_far(void *ctx)
 {
     whim_page_pool pool;
@@ -138,9 +192,14 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_follow_positions),       cmocka_unit_test(refusals_change_nothing),
-        cmocka_unit_test(cutting_gives_pages_back),     cmocka_unit_test(slots_are_page_and_place),
-        cmocka_unit_test(a_wrong_cut_ends_the_process), cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(pages_follow_positions),
+        cmocka_unit_test(refusals_change_nothing),
+        cmocka_unit_test(cutting_gives_pages_back),
+        cmocka_unit_test(slots_are_page_and_place),
+        cmocka_unit_test(shared_pages_stay_with_their_other_holders),
+        cmocka_unit_test(a_shared_page_is_never_written),
+        cmocka_unit_test(a_wrong_cut_ends_the_process),
+        cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);
 }

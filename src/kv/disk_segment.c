@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The format of a file of pages. */
+#include "kv/disk_segment.h"
+
+#include "base/rng.h"
+#include "ops/args/attn_args.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FILE_MAGIC UINT64_C(0x31564b4d4948570a) /* "\nWHIMKV1" */
+#define RECORD_MAGIC UINT64_C(0x4547415056484b0a)
+
+typedef struct file_head {
+    uint64_t magic, space;
+    int64_t page_bytes;
+    uint64_t sum, spare[4];
+} file_head;
+static_assert(sizeof(file_head) == 64, "the head of a file");
+
+typedef struct record_head {
+    uint64_t magic;
+    whim_prefix_key key;
+    int32_t tokens[WHIM_KV_PAGE];
+    uint64_t page_sum, head_sum;
+} record_head;
+static_assert(sizeof(record_head) == 40 + 4 * WHIM_KV_PAGE, "the head of a record has no holes");
+
+/* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its length mixed in. */
+uint64_t whim_disk_sum(uint64_t seed, const void *bytes, int64_t n)
+{
+    const uint64_t odd = UINT64_C(0xa54ff53a5f1d36f1);
+    uint64_t lane[4] = {seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4};
+    const char *at = bytes;
+    int64_t left = n;
+    for (; left > 0; left -= 32, at += 32) {
+        uint64_t word[4] = {0};
+        memcpy(word, at, (size_t)(left < 32 ? left : 32));
+        for (int i = 0; i < 4; i++) {
+            lane[i] = (lane[i] ^ word[i]) * odd;
+            lane[i] ^= lane[i] >> 31;
+        }
+    }
+    uint64_t sum = whim_rng_mix((uint64_t)n);
+    for (int i = 0; i < 4; i++) {
+        sum = whim_rng_mix(sum ^ lane[i]);
+    }
+    return sum;
+}
+
+static uint64_t file_sum(const file_head *head)
+{
+    return whim_disk_sum(1, head, (int64_t)offsetof(file_head, sum));
+}
+
+static uint64_t record_sum(const record_head *head)
+{
+    return whim_disk_sum(2, head, (int64_t)offsetof(record_head, head_sum));
+}
+
+int64_t whim_disk_record_bytes(int64_t page_bytes)
+{
+    return (int64_t)sizeof(record_head) + page_bytes;
+}
+
+static int64_t record_at(const whim_disk_segment *s, int32_t record)
+{
+    return (int64_t)sizeof(file_head) + record * whim_disk_record_bytes(s->page_bytes);
+}
+
+int64_t whim_disk_segment_bytes(const whim_disk_segment *s)
+{
+    return record_at(s, s->n_record);
+}
+
+void whim_disk_segment_name(int32_t number, char *buf, int64_t n)
+{
+    snprintf(buf, (size_t)n, "pages-%08d.kv", number);
+}
+
+int32_t whim_disk_segment_number(const char *name)
+{
+    char again[32];
+    if (strncmp(name, "pages-", 6) != 0 || strlen(name) != 17) {
+        return -1;
+    }
+    int32_t number = (int32_t)strtol(name + 6, NULL, 10);
+    whim_disk_segment_name(number, again, sizeof again);
+    return number >= 0 && strcmp(name, again) == 0 ? number : -1;
+}
+
+/* All n bytes, or false. */
+static bool read_all(int fd, void *dst, int64_t n, int64_t offset)
+{
+    char *at = dst;
+    while (n > 0) {
+        ssize_t got = pread(fd, at, (size_t)n, offset);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        got = got > 0 ? got : 0;
+        at += got;
+        offset += got;
+        n -= got;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *src, int64_t n, int64_t offset)
+{
+    const char *at = src;
+    while (n > 0) {
+        ssize_t put = pwrite(fd, at, (size_t)n, offset);
+        if (put <= 0 && !(put < 0 && errno == EINTR)) {
+            return false;
+        }
+        put = put > 0 ? put : 0;
+        at += put;
+        offset += put;
+        n -= put;
+    }
+    return true;
+}
+
+whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
+                                  int64_t page_bytes, whim_diag *diag)
+{
+    char name[32];
+    file_head head = {.magic = FILE_MAGIC, .space = space, .page_bytes = page_bytes};
+    head.sum = file_sum(&head);
+    whim_disk_segment_name(number, name, sizeof name);
+    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes};
+    s->fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->fd < 0 || !write_all(s->fd, &head, (int64_t)sizeof head, 0)) {
+        whim_err err = whim_fail(diag, WHIM_ERR_IO, "%s: %s", name, strerror(errno));
+        if (s->fd >= 0) {
+            unlinkat(dir_fd, name, 0);
+        }
+        whim_disk_segment_close(s);
+        return err;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
+                                int64_t page_bytes, bool *torn, whim_diag *diag)
+{
+    char name[32];
+    struct stat st;
+    file_head head;
+    whim_disk_segment_name(number, name, sizeof name);
+    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes};
+    s->fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->fd < 0 || fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        whim_disk_segment_close(s);
+        return whim_fail(diag, WHIM_ERR_IO, "%s: %s", name, strerror(errno));
+    }
+    if (!read_all(s->fd, &head, (int64_t)sizeof head, 0) || head.magic != FILE_MAGIC ||
+        head.sum != file_sum(&head) || head.space != space || head.page_bytes != page_bytes) {
+        whim_disk_segment_close(s);
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s is not a file of pages of this model", name);
+    }
+    int64_t body = st.st_size - (int64_t)sizeof head;
+    int64_t each = whim_disk_record_bytes(page_bytes);
+    s->n_record = (int32_t)(body / each < INT32_MAX ? body / each : INT32_MAX);
+    *torn = body % each != 0;
+    return WHIM_ERR_OK;
+}
+
+void whim_disk_segment_close(whim_disk_segment *s)
+{
+    if (s->fd >= 0) {
+        close(s->fd);
+    }
+    s->fd = -1;
+}
+
+whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
+                               const int32_t *tokens, const void *page)
+{
+    record_head head = {.magic = RECORD_MAGIC, .key = *key};
+    int64_t at = record_at(s, s->n_record);
+    memcpy(head.tokens, tokens, sizeof head.tokens);
+    head.page_sum = whim_disk_sum(3, page, s->page_bytes);
+    head.head_sum = record_sum(&head);
+    /* The head goes last: a torn record has none. */
+    if (!write_all(s->fd, page, s->page_bytes, at + (int64_t)sizeof head) ||
+        !write_all(s->fd, &head, (int64_t)sizeof head, at)) {
+        (void)!ftruncate(s->fd,
+                         at); /* if that fails too, the torn end is left out at the next start */
+        return WHIM_ERR_IO;
+    }
+    s->n_record++;
+    return WHIM_ERR_OK;
+}
+
+static bool head_read(const whim_disk_segment *s, int32_t record, record_head *head)
+{
+    return record >= 0 && record < s->n_record &&
+           read_all(s->fd, head, (int64_t)sizeof *head, record_at(s, record)) &&
+           head->magic == RECORD_MAGIC && head->head_sum == record_sum(head);
+}
+
+bool whim_disk_segment_key(const whim_disk_segment *s, int32_t record, whim_prefix_key *key)
+{
+    record_head head;
+    if (!head_read(s, record, &head)) {
+        return false;
+    }
+    *key = head.key;
+    return true;
+}
+
+bool whim_disk_segment_read(const whim_disk_segment *s, int32_t record, const whim_prefix_key *key,
+                            const int32_t *tokens, void *page)
+{
+    record_head head;
+    if (!head_read(s, record, &head) || memcmp(&head.key, key, sizeof *key) != 0 ||
+        memcmp(head.tokens, tokens, sizeof head.tokens) != 0) {
+        return false;
+    }
+    return read_all(s->fd, page, s->page_bytes, record_at(s, record) + (int64_t)sizeof head) &&
+           whim_disk_sum(3, page, s->page_bytes) == head.page_sum;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node lives at the index of its page. Children are found through one hash table over the keys of chains;
+ * the lists of children serve only the walk over all nodes.
+ *
+ * Invariants:
+ *  1. A node is blocked while its page has another reference, it is pinned, or one of its children is blocked:
+ *     those that are not blocked are what eviction could free.
+ *  2. The heap holds exactly the nodes that could be freed next: not blocked, no children. Its key is the last
+ *     use. */
+#include "kv/prefix_tree.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/rng.h"
+#include "ops/args/attn_args.h"
+
+#include <string.h>
+
+enum { NONE = -1 };
+
+typedef struct node {
+    whim_heap_node lru; /* first, so that the heap's node is this one */
+    whim_prefix_key key;
+    int32_t parent, child, next, before; /* NONE: none; children are a list */
+    int32_t n_blocked;                   /* of the children */
+    int32_t n_pin;
+    bool used, blocked;
+    int32_t tokens[WHIM_KV_PAGE];
+} node;
+
+struct whim_prefix_tree {
+    whim_page_pool *pool;
+    whim_prefix_evicted *on_evict;
+    void *ctx;
+    node *nodes;    /* [n_page of the pool] */
+    int32_t *table; /* [mask + 1] pages by key, NONE where empty; linear probing */
+    uint64_t *lost; /* [mask + 1] first words of keys that were evicted */
+    uint64_t mask;
+    whim_heap lru;
+    int32_t first; /* of the nodes without a parent */
+    int64_t tick;  /* uses so far */
+    int64_t n_node, n_evictable, n_alone, n_evicted;
+};
+
+/* --- keys ---------------------------------------------------------------------------------------- */
+
+whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens)
+{
+    uint64_t a = UINT64_C(0x3c6ef372fe94f82b), b = UINT64_C(0xbb67ae8584caa73b);
+    if (parent != NULL) {
+        a = parent->word[0];
+        b = parent->word[1];
+    }
+    for (int32_t i = 0; i < WHIM_KV_PAGE; i += 2) {
+        uint64_t pair = (uint64_t)(uint32_t)tokens[i] << 32 | (uint32_t)tokens[i + 1];
+        a = whim_rng_mix((a ^ pair) + b);
+        b = whim_rng_mix(b + pair + (a << 23 | a >> 41));
+    }
+    return (whim_prefix_key){{whim_rng_mix(a + b), whim_rng_mix(b ^ (a << 1 | a >> 63))}};
+}
+
+static whim_prefix_key key_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
+{
+    return whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].key, tokens);
+}
+
+/* --- the table ----------------------------------------------------------------------------------- */
+
+static int32_t find(const whim_prefix_tree *tree, int32_t parent, const whim_prefix_key *key,
+                    const int32_t *tokens)
+{
+    for (uint64_t i = key->word[0] & tree->mask; tree->table[i] != NONE; i = (i + 1) & tree->mask) {
+        const node *n = &tree->nodes[tree->table[i]];
+        if (n->key.word[0] == key->word[0] && n->key.word[1] == key->word[1] &&
+            n->parent == parent && memcmp(n->tokens, tokens, sizeof n->tokens) == 0) {
+            return tree->table[i];
+        }
+    }
+    return NONE;
+}
+
+static void table_add(whim_prefix_tree *tree, int32_t page)
+{
+    uint64_t i = tree->nodes[page].key.word[0] & tree->mask;
+    while (tree->table[i] != NONE) {
+        i = (i + 1) & tree->mask;
+    }
+    tree->table[i] = page;
+}
+
+/* Close the gap, so that what was pushed past it is still found. */
+static void table_remove(whim_prefix_tree *tree, int32_t page)
+{
+    uint64_t gap = tree->nodes[page].key.word[0] & tree->mask;
+    while (tree->table[gap] != page) {
+        gap = (gap + 1) & tree->mask;
+    }
+    for (uint64_t i = (gap + 1) & tree->mask; tree->table[i] != NONE; i = (i + 1) & tree->mask) {
+        uint64_t home = tree->nodes[tree->table[i]].key.word[0] & tree->mask;
+        if (((i - home) & tree->mask) >= ((i - gap) & tree->mask)) {
+            tree->table[gap] = tree->table[i];
+            gap = i;
+        }
+    }
+    tree->table[gap] = NONE;
+}
+
+/* The child of `parent` for the page of tokens, or NONE. */
+static int32_t child_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
+{
+    whim_prefix_key key = key_of(tree, parent, tokens);
+    return find(tree, parent, &key, tokens);
+}
+
+/* The last node of the longest known beginning, or NONE; *n_page nodes lead to it. */
+static int32_t deepest(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
+                       int64_t *n_page)
+{
+    int32_t at = NONE;
+    for (*n_page = 0; *n_page < n_tok / WHIM_KV_PAGE; ++*n_page) {
+        int32_t child = child_of(tree, at, tokens + *n_page * WHIM_KV_PAGE);
+        if (child == NONE) {
+            break;
+        }
+        at = child;
+    }
+    return at;
+}
+
+/* --- who could be evicted ------------------------------------------------------------------------ */
+
+/* After anything about a node changed: is it blocked, is it next to go? Goes up as far as that changes. */
+static void update(whim_prefix_tree *tree, int32_t page)
+{
+    while (page != NONE) {
+        node *n = &tree->nodes[page];
+        bool blocked = tree->pool->refs[page] > 1 || n->n_pin > 0 || n->n_blocked > 0;
+        bool next_to_go = !blocked && n->child == NONE;
+        if (next_to_go && n->lru.at == 0) {
+            whim_heap_push(&tree->lru, &n->lru);
+        } else if (!next_to_go && n->lru.at != 0) {
+            whim_heap_remove(&tree->lru, &n->lru);
+        }
+        if (blocked == n->blocked) {
+            return;
+        }
+        n->blocked = blocked;
+        tree->n_evictable += blocked ? -1 : 1;
+        page = n->parent;
+        if (page != NONE) {
+            tree->nodes[page].n_blocked += blocked ? 1 : -1;
+        }
+    }
+}
+
+static void share_changed(void *ctx, int32_t page)
+{
+    whim_prefix_tree *tree = ctx;
+    if (tree->nodes[page].used) {
+        tree->n_alone += tree->pool->refs[page] == 1 ? 1 : -1;
+        update(tree, page);
+    }
+}
+
+static void touch(whim_prefix_tree *tree, int32_t page)
+{
+    node *n = &tree->nodes[page];
+    if (n->lru.at != 0) {
+        whim_heap_move(&tree->lru, &n->lru, tree->tick);
+    } else {
+        n->lru.key = tree->tick;
+    }
+}
+
+/* --- nodes --------------------------------------------------------------------------------------- */
+
+static int32_t *first_child(whim_prefix_tree *tree, int32_t parent)
+{
+    return parent == NONE ? &tree->first : &tree->nodes[parent].child;
+}
+
+static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
+                     const whim_prefix_key *key, const int32_t *tokens)
+{
+    node *n = &tree->nodes[page];
+    whim_check(!n->used);
+    whim_page_pool_ref(tree->pool, page);
+    int32_t *first = first_child(tree, parent);
+    *n = (node){.key = *key, .parent = parent, .child = NONE, .next = *first, .before = NONE};
+    n->lru.key = tree->tick;
+    memcpy(n->tokens, tokens, sizeof n->tokens);
+    if (*first != NONE) {
+        tree->nodes[*first].before = page;
+    }
+    *first = page;
+    n->used = true;
+    table_add(tree, page);
+    tree->n_node++;
+    tree->n_evictable++; /* until update sees who else has it */
+    update(tree, page);
+    update(tree, parent);
+}
+
+static void node_drop(whim_prefix_tree *tree, int32_t page)
+{
+    node *n = &tree->nodes[page];
+    whim_heap_remove(&tree->lru, &n->lru);
+    if (n->before != NONE) {
+        tree->nodes[n->before].next = n->next;
+    } else {
+        *first_child(tree, n->parent) = n->next;
+    }
+    if (n->next != NONE) {
+        tree->nodes[n->next].before = n->before;
+    }
+    table_remove(tree, page);
+    n->used = false;
+    tree->n_node--;
+    tree->n_evictable--;
+    tree->n_alone--;
+    update(tree, n->parent);
+    whim_page_pool_give(tree->pool, page);
+}
+
+/* --- the calls ----------------------------------------------------------------------------------- */
+
+whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_evicted *on_evict, void *ctx,
+                                 whim_prefix_tree **out)
+{
+    whim_prefix_tree *tree = whim_alloc(sizeof *tree);
+    if (tree == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    int64_t slots = 16;
+    while (slots < 2 * pool->n_page) {
+        slots *= 2;
+    }
+    *tree = (whim_prefix_tree){.pool = pool, .on_evict = on_evict, .ctx = ctx, .first = NONE};
+    tree->mask = (uint64_t)slots - 1;
+    tree->nodes = whim_alloc_array(pool->n_page, sizeof *tree->nodes);
+    tree->table = whim_alloc_array(slots, sizeof *tree->table);
+    tree->lost = whim_alloc_array(slots, sizeof *tree->lost);
+    if (tree->nodes == NULL || tree->table == NULL || tree->lost == NULL ||
+        whim_heap_reserve(&tree->lru, pool->n_page) != WHIM_ERR_OK) {
+        whim_prefix_tree_destroy(tree);
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < slots; i++) {
+        tree->table[i] = NONE;
+    }
+    whim_check(pool->on_share == NULL); /* one tree for a pool */
+    pool->on_share = share_changed;
+    pool->share_ctx = tree;
+    *out = tree;
+    return WHIM_ERR_OK;
+}
+
+void whim_prefix_tree_destroy(whim_prefix_tree *tree)
+{
+    if (tree == NULL) {
+        return;
+    }
+    if (tree->pool->share_ctx == tree) {
+        tree->pool->on_share = NULL;
+        tree->pool->share_ctx = NULL;
+    }
+    for (int64_t page = 0; tree->n_node > 0; page++) {
+        if (tree->nodes[page].used) {
+            whim_page_pool_give(tree->pool, (int32_t)page);
+            tree->n_node--;
+        }
+    }
+    whim_heap_deinit(&tree->lru);
+    whim_free(tree->nodes);
+    whim_free(tree->table);
+    whim_free(tree->lost);
+    whim_free(tree);
+}
+
+int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
+                               int32_t *pages)
+{
+    int32_t at = NONE;
+    int64_t n = 0;
+    tree->tick++;
+    for (; n < n_tok / WHIM_KV_PAGE; n++) {
+        int32_t child = child_of(tree, at, tokens + n * WHIM_KV_PAGE);
+        if (child == NONE) {
+            break;
+        }
+        at = pages[n] = child;
+        whim_page_pool_ref(tree->pool, child);
+        touch(tree, child);
+    }
+    return n;
+}
+
+int64_t whim_prefix_tree_peek(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
+{
+    int64_t n;
+    deepest(tree, tokens, n_tok, &n);
+    return n;
+}
+
+/* One page of a chain becomes known below `parent`; the page that the tree has for it. */
+static int32_t insert_one(whim_prefix_tree *tree, int32_t parent, const int32_t *tokens,
+                          int32_t page)
+{
+    whim_prefix_key key = key_of(tree, parent, tokens);
+    int32_t child = find(tree, parent, &key, tokens);
+    if (child == NONE) {
+        node_add(tree, parent, page, &key, tokens);
+        return page;
+    }
+    touch(tree, child);
+    return child;
+}
+
+void whim_prefix_tree_insert(whim_prefix_tree *tree, const int32_t *tokens, const int32_t *pages,
+                             int64_t n_page)
+{
+    int32_t at = NONE;
+    tree->tick++;
+    for (int64_t i = 0; i < n_page; i++) {
+        at = insert_one(tree, at, tokens + i * WHIM_KV_PAGE, pages[i]);
+    }
+}
+
+void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32_t *pages,
+                            int64_t n_page)
+{
+    int32_t at = NONE;
+    tree->tick++;
+    for (int64_t i = 0; i < n_page; i++) {
+        at = insert_one(tree, at, tokens + i * WHIM_KV_PAGE, pages[i]);
+        if (at != pages[i]) {
+            whim_page_pool_ref(tree->pool, at);
+            whim_page_pool_give(tree->pool, pages[i]);
+            pages[i] = at;
+        }
+    }
+}
+
+bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free)
+{
+    while (tree->pool->n_free < n_free) {
+        const node *n = (const node *)whim_heap_top(&tree->lru);
+        if (n == NULL) {
+            return false;
+        }
+        int32_t page = (int32_t)(n - tree->nodes);
+        if (tree->on_evict != NULL) {
+            tree->on_evict(tree->ctx, page, &n->key, n->tokens);
+        }
+        tree->lost[n->key.word[0] & tree->mask] = n->key.word[0];
+        tree->n_evicted++;
+        node_drop(tree, page);
+    }
+    return true;
+}
+
+int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree)
+{
+    return tree->n_evictable;
+}
+
+int64_t whim_prefix_tree_size(const whim_prefix_tree *tree)
+{
+    return tree->n_node;
+}
+
+int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree)
+{
+    return tree->n_alone;
+}
+
+int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree)
+{
+    return tree->n_evicted;
+}
+
+bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_tok, &n);
+    if (n == n_tok / WHIM_KV_PAGE) {
+        return false;
+    }
+    whim_prefix_key key = key_of(tree, at, tokens + n * WHIM_KV_PAGE);
+    return tree->lost[key.word[0] & tree->mask] == key.word[0];
+}
+
+int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_tok, &n);
+    if (at != NONE) {
+        tree->nodes[at].n_pin++;
+        update(tree, at);
+    }
+    return n;
+}
+
+void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_tok, &n);
+    while (at != NONE && tree->nodes[at].n_pin == 0) {
+        at = tree->nodes[at].parent;
+    }
+    if (at != NONE) {
+        tree->nodes[at].n_pin--;
+        update(tree, at);
+    }
+}
+
+void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx)
+{
+    for (int32_t at = tree->first; at != NONE;) {
+        const node *n = &tree->nodes[at];
+        fn(ctx, at, &n->key, n->tokens);
+        int32_t next = n->child;
+        for (; next == NONE && at != NONE; at = tree->nodes[at].parent) {
+            next = tree->nodes[at].next;
+        }
+        at = next;
+    }
+}

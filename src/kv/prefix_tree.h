@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The prefix tree: which full pages of keys and values are already there, by the tokens that made them.
+ * A node is one page of WHIM_KV_PAGE tokens; its path from the root is all tokens before it, so a page is
+ * found only under exactly the tokens that it was computed from (compared, not only hashed).
+ *
+ * Invariants:
+ *  1. The tree holds one reference of the pool on every page that it knows.
+ *  2. A node is dropped only when it has no children, no pins, and the tree's is the last reference.
+ *  3. Least recently used goes first; a parent is never older than its children.
+ * Threads: one owner, the engine's. */
+#ifndef WHIM_KV_PREFIX_TREE_H
+#define WHIM_KV_PREFIX_TREE_H
+
+#include "base/err.h"
+#include "kv/page_pool.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_prefix_tree whim_prefix_tree;
+
+/* What the chain of tokens up to and with a page is called outside (the disk tier's key): 128 bits of a
+ * hash that is the same on every machine. */
+typedef struct whim_prefix_key {
+    uint64_t word[2];
+} whim_prefix_key;
+
+/* Called for a page that is about to leave the tree, while its contents are still there. */
+typedef void whim_prefix_evicted(void *ctx, int32_t page, const whim_prefix_key *key,
+                                 const int32_t *tokens /* [WHIM_KV_PAGE] */);
+
+/* At most one node per page of the pool: all memory is taken here. `on_evict` may be NULL. */
+WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool,
+                                                 whim_prefix_evicted *on_evict, void *ctx,
+                                                 whim_prefix_tree **out);
+void whim_prefix_tree_destroy(whim_prefix_tree *tree);
+
+/* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / WHIM_KV_PAGE), each with
+ * one more reference for the caller; returns how many. Counts as a use. */
+int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
+                               int32_t *pages);
+
+/* How many pages match would give, without taking them or counting as a use. */
+int64_t whim_prefix_tree_peek(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+
+/* Make the first n_page full pages of `tokens` known. Where the tree has a page for the same tokens already,
+ * that one stays and `pages[i]` is not taken; otherwise the tree takes a reference on pages[i]. */
+void whim_prefix_tree_insert(whim_prefix_tree *tree, const int32_t *tokens, const int32_t *pages,
+                             int64_t n_page);
+
+/* As insert; and where the tree has another page for the same tokens, that one with a reference takes the place of
+ * pages[i], which is given back. Who holds pages in the tree so holds all that is before them, and nothing lies
+ * there that can neither be used nor evicted. */
+void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32_t *pages,
+                            int64_t n_page);
+
+/* Drop least recently used pages until the pool has `n_free` free ones; false when it cannot. */
+bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free);
+
+/* Pages that eviction could free at once, pages that the tree knows, pages that it alone holds, and pages that
+ * were evicted since the start. */
+int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree);
+int64_t whim_prefix_tree_size(const whim_prefix_tree *tree);
+int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree);
+int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree);
+
+/* Whether the page after the longest known beginning of `tokens` was evicted not long ago: for the reason of a
+ * miss. A guess from hashes, never wrong about pages that were never there but for 2^-64. */
+bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+
+/* Keep the pages of this beginning until unpin; counts nest. Returns the pages pinned. The pin is on the last
+ * of them (what is before stays as long as it does): unpin with the same tokens, cut to what was pinned, so
+ * that pages which became known later are not taken for it. */
+int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+
+/* Call fn for every node, parents before children: for saving the tree at shutdown. */
+void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx);
+
+/* The key of the page that ends a chain: parent is the key of the page before, NULL for the first. */
+whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of pages: what was written comes back; every damaged byte is noticed; torn ends are left out. */
+#include "kv/disk_segment.h"
+#include "ops/args/attn_args.h"
+#include "support/cmocka.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PAGE = 257, SPACE = 77 };
+
+static char folder[] = "/tmp/whim_segment_XXXXXX";
+static int dir_fd;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    dir_fd = open(folder, O_RDONLY | O_DIRECTORY);
+    return dir_fd < 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int32_t i = 0; i < 4; i++) {
+        whim_disk_segment_name(i, name, sizeof name);
+        unlinkat(dir_fd, name, 0);
+    }
+    close(dir_fd);
+    return rmdir(folder);
+}
+
+static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
+{
+    *key = (whim_prefix_key){{(uint64_t)i * 3, (uint64_t)i}};
+    for (int32_t k = 0; k < WHIM_KV_PAGE; k++) {
+        tokens[k] = i * 100 + k;
+    }
+    memset(page, i + 1, PAGE);
+}
+
+static void write_three(int32_t number)
+{
+    whim_disk_segment s;
+    whim_diag diag = {""};
+    whim_prefix_key key;
+    int32_t tokens[WHIM_KV_PAGE];
+    char page[PAGE];
+    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, &diag), WHIM_ERR_OK);
+    for (int32_t i = 0; i < 3; i++) {
+        fill(i, &key, tokens, page);
+        assert_int_equal(whim_disk_segment_add(&s, &key, tokens, page), WHIM_ERR_OK);
+    }
+    whim_disk_segment_close(&s);
+    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, &diag), WHIM_ERR_IO);
+}
+
+/* How many of three records come back whole, or -1 when the file is refused. */
+static int32_t good_records(int32_t number, bool *torn)
+{
+    whim_disk_segment s;
+    whim_diag diag = {""};
+    int32_t n = 0;
+    *torn = false;
+    if (whim_disk_segment_open(&s, dir_fd, number, SPACE, PAGE, torn, &diag) != WHIM_ERR_OK) {
+        return -1;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        whim_prefix_key key, found;
+        int32_t tokens[WHIM_KV_PAGE];
+        char page[PAGE], got[PAGE];
+        fill(i, &key, tokens, page);
+        bool whole = whim_disk_segment_key(&s, i, &found) &&
+                     memcmp(&found, &key, sizeof key) == 0 &&
+                     whim_disk_segment_read(&s, i, &key, tokens, got);
+        assert_true(!whole || memcmp(page, got, PAGE) == 0);
+        n += whole;
+        tokens[5]++;
+        assert_false(whim_disk_segment_read(&s, i, &key, tokens, got));
+    }
+    whim_disk_segment_close(&s);
+    return n;
+}
+
+static void what_was_written_comes_back(void **state)
+{
+    (void)state;
+    bool torn;
+    whim_disk_segment s;
+    whim_diag diag = {""};
+    write_three(0);
+    assert_int_equal(good_records(0, &torn), 3);
+    assert_false(torn);
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE + 1, PAGE, &torn, &diag),
+                     WHIM_ERR_CORRUPT);
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE, PAGE + 1, &torn, &diag),
+                     WHIM_ERR_CORRUPT);
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 3, SPACE, PAGE, &torn, &diag), WHIM_ERR_IO);
+}
+
+static void every_byte_counts(void **state)
+{
+    (void)state;
+    char name[32], byte, old;
+    bool torn;
+    struct stat st;
+    write_three(1);
+    whim_disk_segment_name(1, name, sizeof name);
+    int fd = openat(dir_fd, name, O_RDWR);
+    assert_int_equal(fstat(fd, &st), 0);
+    for (int64_t at = 0; at < st.st_size; at++) {
+        assert_int_equal(pread(fd, &old, 1, at), 1);
+        byte = (char)(old ^ 0x10);
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        int32_t good = good_records(1, &torn);
+        bool spare = at >= 32 && at < 64; /* of the file's head */
+        assert_int_equal(good, spare ? 3 : at < 32 ? -1 : 2);
+        assert_int_equal(pwrite(fd, &old, 1, at), 1);
+    }
+    close(fd);
+}
+
+static void torn_ends_are_left_out(void **state)
+{
+    (void)state;
+    char name[32];
+    bool torn;
+    write_three(2);
+    whim_disk_segment_name(2, name, sizeof name);
+    int fd = openat(dir_fd, name, O_RDWR);
+    int64_t each = whim_disk_record_bytes(PAGE);
+    for (int64_t size = 64 + 3 * each - 1; size >= 0; size--) {
+        assert_int_equal(ftruncate(fd, size), 0);
+        assert_int_equal(good_records(2, &torn), size < 64 ? -1 : (size - 64) / each);
+        assert_true(size < 64 || torn == ((size - 64) % each != 0));
+    }
+    close(fd);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_int_equal(whim_disk_segment_number("pages-00000012.kv"), 12);
+    assert_int_equal(whim_disk_segment_number("pages-0000012.kv"), -1);
+    assert_int_equal(whim_disk_segment_number("pages-0000001x.kv"), -1);
+    assert_int_equal(whim_disk_segment_number("pages--0000001.kv"), -1);
+    assert_int_equal(whim_disk_segment_number("lock"), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_comes_back),
+        cmocka_unit_test(every_byte_counts),
+        cmocka_unit_test(torn_ends_are_left_out),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The disk tier: pages come back after a restart and after a kill -9 in the middle of writing; the limit holds; other
+ * spaces, other processes and foreign files do no harm. */
+#include "kv/disk_tier.h"
+#include "ops/args/attn_args.h"
+#include "support/cmocka.h"
+
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/whim_tier_XXXXXX");
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static whim_disk_tier *open_tier(const char *space, int64_t max_bytes)
+{
+    whim_disk_tier *tier;
+    whim_diag diag = {""};
+    whim_disk_tier_cfg cfg = {
+        .dir = folder, .space = space, .page_bytes = PAGE, .max_bytes = max_bytes};
+    if (whim_disk_tier_open(&cfg, &tier, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    return tier;
+}
+
+static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
+{
+    *key = (whim_prefix_key){{(uint64_t)i * 7919, (uint64_t)i}};
+    for (int32_t k = 0; k < WHIM_KV_PAGE; k++) {
+        tokens[k] = i + k;
+    }
+    for (int32_t k = 0; k < PAGE; k++) {
+        page[k] = (char)(i * 31 + k);
+    }
+}
+
+static void put(whim_disk_tier *tier, int32_t i)
+{
+    whim_prefix_key key;
+    int32_t tokens[WHIM_KV_PAGE];
+    char page[PAGE];
+    fill(i, &key, tokens, page);
+    whim_disk_tier_put(tier, &key, tokens, page);
+}
+
+static bool get(whim_disk_tier *tier, int32_t i)
+{
+    whim_prefix_key key;
+    int32_t tokens[WHIM_KV_PAGE];
+    char page[PAGE], got[PAGE];
+    fill(i, &key, tokens, page);
+    bool there = whim_disk_tier_get(tier, &key, tokens, got);
+    assert_true(!there || memcmp(page, got, PAGE) == 0);
+    assert_true(!there || whim_disk_tier_has(tier, &key));
+    tokens[0] = -1;
+    assert_false(whim_disk_tier_get(tier, &key, tokens, got));
+    return there;
+}
+
+static void pages_survive_a_restart(void **state)
+{
+    (void)state;
+    whim_disk_tier *tier = open_tier("a", 0);
+    for (int32_t i = 0; i < 40; i++) {
+        put(tier, i);
+        put(tier, i);              /* once is enough */
+        assert_true(get(tier, i)); /* from the queue or from the disk */
+    }
+    assert_false(get(tier, 40));
+    whim_disk_tier_close(tier);
+    for (int32_t round = 0; round < 2; round++) {
+        tier = open_tier("a", 0);
+        assert_int_equal(whim_disk_tier_get_stats(tier).n_page, 40 + round);
+        for (int32_t i = 0; i < 40; i++) {
+            assert_true(get(tier, i));
+        }
+        put(tier, 100 + round);
+        whim_disk_tier_close(tier);
+    }
+    tier = open_tier("b", 0);
+    assert_false(get(tier, 3));
+    whim_disk_tier_close(tier);
+}
+
+static void one_process_at_a_time(void **state)
+{
+    (void)state;
+    whim_disk_tier *tier = open_tier("a", 0), *second;
+    whim_diag diag = {""};
+    whim_disk_tier_cfg cfg = {.dir = folder, .space = "a", .page_bytes = PAGE};
+    assert_int_equal(whim_disk_tier_open(&cfg, &second, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "in use"));
+    whim_disk_tier_close(tier);
+}
+
+static void the_limit_holds(void **state)
+{
+    (void)state;
+    const int64_t limit = 100 * 1024;
+    whim_disk_tier *tier = open_tier("a", limit);
+    for (int32_t i = 0; i < 200; i++) {
+        put(tier, i);
+        put(tier, 0); /* in use all the time */
+        assert_true(whim_disk_tier_get_stats(tier).bytes <= limit);
+        while (whim_disk_tier_get_stats(tier).queued > 0) {
+            usleep(100); /* let the disk keep up */
+        }
+    }
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", limit);
+    assert_true(get(tier, 199));
+    assert_true(get(tier, 0));
+    assert_false(get(tier, 5));
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", limit / 2);
+    assert_true(whim_disk_tier_get_stats(tier).bytes <= limit / 2);
+    whim_disk_tier_close(tier);
+}
+
+static void a_kill_loses_only_cache(void **state)
+{
+    (void)state;
+    for (int32_t round = 0; round < 5; round++) {
+        int ready[2];
+        assert_int_equal(pipe(ready), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            whim_disk_tier *tier = open_tier("a", 0);
+            (void)!write(ready[1], "x", 1);
+            for (int32_t i = 0;; i++) {
+                put(tier, round * 100000 + i);
+            }
+        }
+        char x;
+        assert_int_equal(read(ready[0], &x, 1), 1);
+        usleep((useconds_t)(1000 + 3000 * round));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        close(ready[0]);
+        close(ready[1]);
+        whim_disk_tier *tier = open_tier("a", 0);
+        int32_t n = 0;
+        while (get(tier, round * 100000 + n)) {
+            n++;
+        }
+        assert_true(whim_disk_tier_get_stats(tier).n_page >= n);
+        put(tier, 50000000 + round);
+        whim_disk_tier_close(tier);
+        tier = open_tier("a", 0);
+        assert_true(get(tier, 50000000 + round));
+        whim_disk_tier_close(tier);
+    }
+}
+
+static void foreign_files_are_left_alone(void **state)
+{
+    (void)state;
+    char command[256];
+    whim_disk_tier *tier = open_tier("a", 0);
+    put(tier, 1);
+    whim_disk_tier_close(tier);
+    snprintf(
+        command, sizeof command,
+        "cd %s/* && echo hello > pages-00000009.kv && echo x > other && mkdir pages-00000010.kv",
+        folder);
+    assert_int_equal(system(command), 0);
+    tier = open_tier("a", 0);
+    assert_true(get(tier, 1));
+    put(tier, 2);
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", 0);
+    assert_true(get(tier, 1) && get(tier, 2));
+    whim_disk_tier_close(tier);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(pages_survive_a_restart),
+        IN_FOLDER(one_process_at_a_time),
+        IN_FOLDER(the_limit_holds),
+        IN_FOLDER(a_kill_loses_only_cache),
+        IN_FOLDER(foreign_files_are_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
