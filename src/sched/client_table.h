@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fairness between clients by virtual time. A request gets a tag when it arrives: the service that its client
+ * has had and queued so far, but at least the virtual time, which goes on with the work that is done, divided by
+ * the clients there are. Smallest tag first means: who got least goes first, and nobody who waits is passed for
+ * ever.
+ * Only clients with requests are kept: who comes back after a pause begins at the virtual time.
+ * Threads: the scheduler's. */
+#ifndef WHIM_SCHED_CLIENT_TABLE_H
+#define WHIM_SCHED_CLIENT_TABLE_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+enum {
+    WHIM_CLIENT_BUCKETS = 256,
+    WHIM_SERVICE_UNIT = 1024, /* tags count tokens in 1/1024 */
+};
+
+typedef struct whim_client {
+    uint64_t id;
+    int64_t n_req;            /* that are in the scheduler */
+    int64_t finish;           /* tag of its next request, if that is not in the past */
+    struct whim_client *next; /* of the same bucket */
+} whim_client;
+
+typedef struct whim_client_table { /* zeroed: empty */
+    whim_client *buckets[WHIM_CLIENT_BUCKETS];
+    int64_t n_client;
+    int64_t now; /* virtual time */
+} whim_client_table;
+
+/* A request of `id` that is expected to take `cost` tokens of service: its client and its tag. */
+WHIM_MUST_CHECK whim_err whim_client_enter(whim_client_table *table, uint64_t id, int64_t cost,
+                                           whim_client **client, int64_t *tag);
+
+/* It is over and took `saved` tokens less than expected (more: negative). */
+void whim_client_leave(whim_client_table *table, whim_client *client, int64_t saved);
+
+/* A request with this tag was let in: newcomers go behind it. */
+void whim_client_reached(whim_client_table *table, int64_t tag);
+
+/* So many tokens were served to all clients together. */
+void whim_client_served(whim_client_table *table, int64_t n_tok);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests coming, going, and moving on by what a step did. The planning is in sched_plan.c. */
+#include "sched/sched.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "sched/sched_state.h"
+
+#include <stddef.h>
+
+enum {
+    AGE_TOKENS = 1 << 18,
+    MAX_AGE = 1 << 20, /* times any priority it fits 64 bits */
+    /* What an answer is expected to take of a client's service when nothing is known about its length. */
+    EXPECTED_ANSWER = 256,
+};
+
+/* --- lifetime ------------------------------------------------------------------------------------ */
+
+static whim_err seqs_create(whim_sched *s)
+{
+    for (int64_t i = 0; i < s->max_running; i++) {
+        WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx));
+        s->free_seqs[s->n_free_seq++] = &s->seqs[i];
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
+{
+    if (cfg->max_seqs < 1 || cfg->max_step_tokens < 1 || cfg->max_outs < 1 || cfg->max_ctx < 1) {
+        return WHIM_ERR_INVALID;
+    }
+    whim_sched *s = whim_alloc(sizeof *s);
+    if (s == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    s->cfg = *cfg;
+    s->n_budget = cfg->max_step_tokens;
+    s->cfg.age_tokens = cfg->age_tokens > 0 ? whim_min64(cfg->age_tokens, MAX_AGE) : AGE_TOKENS;
+    /* Every running request can then have its row in every step. */
+    s->max_running = whim_min64(cfg->max_seqs, whim_min64(cfg->max_step_tokens, cfg->max_outs));
+    s->running = whim_alloc_array(s->max_running, sizeof *s->running);
+    s->seqs = whim_alloc_array(s->max_running, sizeof *s->seqs);
+    s->free_seqs = whim_alloc_array(s->max_running, sizeof *s->free_seqs);
+    s->items = whim_alloc_array(s->max_running, sizeof *s->items);
+    s->held = whim_alloc_array(s->max_running, sizeof *s->held);
+    s->pages = whim_alloc_array(whim_kv_pages(cfg->max_ctx), sizeof *s->pages);
+    if (s->running == NULL || s->seqs == NULL || s->free_seqs == NULL || s->items == NULL ||
+        s->held == NULL || s->pages == NULL || seqs_create(s) != WHIM_ERR_OK) {
+        whim_sched_destroy(s);
+        return WHIM_ERR_NO_MEMORY;
+    }
+    *out = s;
+    return WHIM_ERR_OK;
+}
+
+/* The end of a request that is neither waiting nor running. */
+static void req_free(whim_sched *s, whim_sched_req *req)
+{
+    whim_client_leave(&s->clients, req->client, req->cost - (req->n_most - req->n_cached));
+    whim_free(req);
+}
+
+void whim_sched_destroy(whim_sched *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    s->is_open = false;
+    while (s->n_running > 0) {
+        whim_sched_remove(s, s->running[s->n_running - 1]);
+    }
+    while (s->waiting.n > 0) {
+        whim_sched_remove(s, (whim_sched_req *)whim_heap_top(&s->waiting));
+    }
+    for (int64_t i = 0; s->seqs != NULL && i < s->max_running; i++) {
+        whim_sequence_deinit(&s->seqs[i], s->cfg.pool);
+    }
+    whim_heap_deinit(&s->waiting);
+    whim_free(s->running);
+    whim_free(s->seqs);
+    whim_free(s->free_seqs);
+    whim_free(s->items);
+    whim_free(s->held);
+    whim_free(s->pages);
+    whim_free(s);
+}
+
+/* --- moves --------------------------------------------------------------------------------------- */
+
+int64_t whim_sched_pages(const whim_sched_req *req)
+{
+    return whim_kv_pages(req->n_tok);
+}
+
+int64_t whim_sched_room(const whim_sched *s)
+{
+    int64_t evictable = s->cfg.tree != NULL ? whim_prefix_tree_evictable(s->cfg.tree) : 0;
+    return s->cfg.pool->n_free + evictable;
+}
+
+void whim_sched_wait(whim_sched *s, whim_sched_req *req)
+{
+    whim_heap_push(&s->waiting, &req->rank);
+    s->n_new += !req->started;
+}
+
+void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, int64_t n)
+{
+    if (req->rank.at != 0) {
+        whim_heap_remove(&s->waiting, &req->rank);
+        s->n_new -= !req->started;
+    }
+    req->seq = s->free_seqs[--s->n_free_seq];
+    whim_sequence_share(req->seq, pages, n);
+    req->n_fed = req->seq->len;
+    int64_t at = s->n_running++;
+    for (; at > 0 && whim_heap_before(&req->rank, &s->running[at - 1]->rank); at--) {
+        s->running[at] = s->running[at - 1];
+    }
+    s->running[at] = req;
+}
+
+/* Its full pages become known, and those that the tree has already take the place of its own. */
+static void remember(whim_sched *s, const whim_sched_req *req)
+{
+    if (s->cfg.tree != NULL) {
+        whim_prefix_tree_merge(s->cfg.tree, req->tokens, req->seq->pages,
+                               req->n_fed / WHIM_KV_PAGE);
+    }
+}
+
+void whim_sched_stop(whim_sched *s, whim_sched_req *req)
+{
+    remember(s, req);
+    whim_sequence_cut(req->seq, s->cfg.pool, 0);
+    s->free_seqs[s->n_free_seq++] = req->seq;
+    req->seq = NULL;
+    req->n_fed = 0;
+    int64_t at = 0;
+    while (s->running[at] != req) {
+        at++;
+    }
+    s->n_running--;
+    for (; at < s->n_running; at++) {
+        s->running[at] = s->running[at + 1];
+    }
+}
+
+void whim_sched_set_budget(whim_sched *s, int64_t n_row)
+{
+    s->n_budget = whim_min64(n_row, s->cfg.max_step_tokens);
+    s->n_budget = s->n_budget > s->max_running ? s->n_budget : s->max_running;
+}
+
+/* --- coming and going ---------------------------------------------------------------------------- */
+
+static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_diag *diag)
+{
+    if (add->n_tok < 1 || add->n_tok >= s->cfg.max_ctx || add->max_tok < add->n_tok ||
+        add->max_tok > s->cfg.max_ctx) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a prompt of %lld tokens and %lld in all do not go with a context of %lld",
+                         (long long)add->n_tok, (long long)add->max_tok, (long long)s->cfg.max_ctx);
+    }
+    /* The last token that is chosen is never fed. */
+    int64_t n_fed = add->max_tok - 1 > add->n_tok ? add->max_tok - 1 : add->n_tok;
+    if (whim_kv_pages(n_fed) > s->cfg.pool->n_page) {
+        return whim_fail(diag, WHIM_ERR_NO_FIT,
+                         "%lld tokens need %lld KV pages of %d tokens, there are %lld",
+                         (long long)n_fed, (long long)whim_kv_pages(n_fed), WHIM_KV_PAGE,
+                         (long long)s->cfg.pool->n_page);
+    }
+    if (s->n_new >= s->cfg.max_waiting) {
+        return whim_fail(diag, WHIM_ERR_FULL, "%lld requests are waiting, the limit is %lld",
+                         (long long)s->n_new, (long long)s->cfg.max_waiting);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_req **out,
+                           whim_diag *diag)
+{
+    WHIM_TRY(add_check(s, add, diag));
+    whim_sched_req *req = whim_alloc(sizeof *req);
+    int64_t cost = add->n_tok + whim_min64(add->max_tok - add->n_tok, EXPECTED_ANSWER);
+    whim_client *client;
+    int64_t tag;
+    /* Running ones may all have to wait some time: there is room for that too. */
+    if (req == NULL ||
+        whim_heap_reserve(&s->waiting, s->waiting.n + s->n_running + 1) != WHIM_ERR_OK ||
+        whim_client_enter(&s->clients, add->client, cost, &client, &tag) != WHIM_ERR_OK) {
+        whim_free(req);
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a request");
+    }
+    *req = (whim_sched_req){
+        .tokens = add->tokens,
+        .n_tok = add->n_tok,
+        .n_prompt = add->n_tok,
+        .max_tok = add->max_tok,
+        .miss = "not admitted",
+        .user = add->user,
+        .client = client,
+        .tag = tag,
+        .cost = cost,
+        .priority = add->priority,
+        .all_rows = add->all_rows,
+    };
+    req->rank.key = tag + (int64_t)add->priority * s->cfg.age_tokens * WHIM_SERVICE_UNIT;
+    req->rank.order = s->n_arrival++;
+    whim_sched_wait(s, req);
+    *out = req;
+    return WHIM_ERR_OK;
+}
+
+void whim_sched_remove(whim_sched *s, whim_sched_req *req)
+{
+    whim_check(!s->is_open);
+    if (req->seq != NULL) {
+        whim_sched_stop(s, req);
+    } else {
+        whim_heap_remove(&s->waiting, &req->rank);
+        s->n_new -= !req->started;
+    }
+    req_free(s, req);
+}
+
+/* --- after a step -------------------------------------------------------------------------------- */
+
+/* The counters of a request's first step. */
+static void first_step(whim_sched *s, whim_sched_req *req)
+{
+    req->started = true;
+    s->n_prompt += req->n_prompt;
+    s->n_hit += req->n_cached;
+}
+
+static void commit_item(whim_sched *s, const whim_plan_item *item, int32_t token, bool ended)
+{
+    whim_sched_req *req = item->req;
+    whim_check(req->seq == item->seq && req->seq->len == req->n_fed + item->n_tok);
+    if (!req->started) {
+        first_step(s, req);
+    }
+    req->n_fed = req->seq->len;
+    req->n_most = req->n_fed > req->n_most ? req->n_fed : req->n_most;
+    if (req->all_rows && req->n_row < whim_min64(req->n_fed, req->n_prompt)) {
+        req->n_row = whim_min64(req->n_fed, req->n_prompt);
+    }
+    if (item->chooses && req->n_tok < req->max_tok) {
+        req->tokens[req->n_tok++] = token;
+    }
+    if (ended) {
+        whim_sched_stop(s, req);
+        req_free(s, req);
+        return;
+    }
+    /* More rows than fit are a bug of the caller, who has to end it. */
+    whim_check(!item->chooses || req->n_tok < req->max_tok);
+    if (item->is_prefill) {
+        remember(s, req);
+    }
+}
+
+void whim_sched_commit(whim_sched *s, const whim_plan *plan, const int32_t *token,
+                       const bool *ended)
+{
+    whim_check(s->is_open || plan->n_item == 0);
+    if (plan->n_row > 0) {
+        whim_client_served(&s->clients, plan->n_row);
+    }
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        commit_item(s, &plan->items[i], token[i], ended[i]);
+    }
+    s->is_open = false;
+}
+
+void whim_sched_abort(whim_sched *s, const whim_plan *plan)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        whim_sched_req *req = plan->items[i].req;
+        whim_sequence_cut(req->seq, s->cfg.pool, req->n_fed);
+        if (req->plan == s->n_plan) {
+            whim_sched_stop(s, req);
+            whim_sched_wait(s, req);
+        }
+    }
+    s->is_open = false;
+}
+
+/* --- looking ------------------------------------------------------------------------------------- */
+
+whim_sched_req_info whim_sched_req_get(const whim_sched_req *req)
+{
+    return (whim_sched_req_info){
+        .n_tok = req->n_tok,
+        .n_prompt = req->n_prompt,
+        .n_fed = req->n_fed,
+        .n_cached = req->n_cached,
+        .n_preempted = req->n_preempted,
+        .running = req->seq != NULL,
+        .miss = req->miss,
+    };
+}
+
+void *whim_sched_req_user(const whim_sched_req *req)
+{
+    return req->user;
+}
+
+whim_sched_stats whim_sched_get_stats(const whim_sched *s)
+{
+    const whim_prefix_tree *tree = s->cfg.tree;
+    const whim_page_pool *pool = s->cfg.pool;
+    int64_t cached = tree != NULL ? whim_prefix_tree_alone(tree) : 0;
+    return (whim_sched_stats){
+        .n_running = s->n_running,
+        .n_waiting = s->waiting.n,
+        .pages_used = pool->n_page - pool->n_free - cached,
+        .pages_cached = cached,
+        .pages_total = pool->n_page,
+        .n_preempted = s->n_preempted,
+        .n_hit_tokens = s->n_hit,
+        .n_prompt_tokens = s->n_prompt,
+        .n_evicted = tree != NULL ? whim_prefix_tree_evicted(tree) : 0,
+    };
+}

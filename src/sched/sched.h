@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who runs in the next step: (requests, free pages) -> plan; results -> state. No tensors, no model, no text.
+ *
+ * A request is a list of tokens that grows. The plan feeds each running request its next tokens: what is left
+ * of its known tokens (prompt, or all of them after it was preempted), cut to the step's budget, or the one
+ * token that the last step chose. Where the last known token is fed, the step chooses the next one.
+ *
+ * Invariants:
+ *  1. Between plan and commit (or abort) no other call moves a request; plan changes nothing that a failed step
+ *     could not take back by whim_sched_abort, but for evictions and preemptions.
+ *  2. Pages are counted exactly: a plan never needs more pages than are free after the evictions it made.
+ *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks.
+ *  4. A request that does not get pages is waited for, or the running request of the largest rank is preempted:
+ *     its full pages stay in the tree as long as there is room, its tokens are kept, and it waits again at its old
+ *     rank. It resumes to the same text.
+ *  5. Order: rank = the client's virtual time + priority * age_tokens, then arrival; so a lower priority number
+ *     goes first, but not for ever. Every request that fits the pool alone ends (no starvation: waiting ages).
+ *  6. Nothing is computed twice at the same time: a request whose prompt a running one is prefilling further
+ *     than the tree knows waits for it, unless that one stands still.
+ * Threads: one owner, the engine's. */
+#ifndef WHIM_SCHED_SCHED_H
+#define WHIM_SCHED_SCHED_H
+
+#include "base/err.h"
+#include "kv/page_pool.h"
+#include "kv/prefix_tree.h"
+#include "kv/sequence.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_sched whim_sched;
+typedef struct whim_sched_req whim_sched_req; /* one request in the scheduler */
+
+typedef struct whim_sched_cfg {
+    int64_t max_seqs;        /* sequences in one step */
+    int64_t max_step_tokens; /* rows in one step */
+    int64_t max_outs;        /* rows with results in one step */
+    int64_t max_ctx;         /* longest sequence */
+    int64_t max_waiting;     /* requests waiting for their first step; more are refused with FULL */
+    int64_t
+        age_tokens; /* service that makes up for one step of priority (waiting ages); 0: 262144 */
+    whim_page_pool *pool;   /* borrowed, as is the tree */
+    whim_prefix_tree *tree; /* NULL: no reuse */
+    /* Asked when a request is admitted and the tree's match ended at `n_page` pages: bring more pages of
+     * `tokens` from elsewhere (a disk) into pool pages; give how many, in order, at most `max`. NULL: none. */
+    int64_t (*fetch)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
+    void *fetch_ctx;
+} whim_sched_cfg;
+
+WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out);
+void whim_sched_destroy(whim_sched *sched);
+
+typedef struct whim_sched_add {
+    int32_t
+        *tokens; /* [n_tok] prompt; the caller's array, which must have room for max_tok and stay */
+    int64_t n_tok;    /* >= 1, < max_ctx */
+    int64_t max_tok;  /* prompt and generation together, >= n_tok, <= max_ctx */
+    int32_t priority; /* lower goes first; 0 is usual */
+    uint64_t client;  /* fairness is between these */
+    bool
+        all_rows; /* results of every prompt row are wanted, each once: nothing is taken from the tree */
+    void *user; /* the caller's */
+} whim_sched_add;
+
+/* FULL: the queue is; NO_FIT: it could not run even alone; INVALID: a number is outside its bounds. */
+WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_add *add,
+                                           whim_sched_req **out, whim_diag *diag);
+
+/* Take a request out, whatever its state, between commit and the next plan. Its full pages go to the tree. */
+void whim_sched_remove(whim_sched *sched, whim_sched_req *req);
+
+/* One request's part of a step. */
+typedef struct whim_plan_item {
+    whim_sched_req *req;
+    whim_sequence *seq; /* has exactly the positions before these tokens */
+    const int32_t *tokens;
+    int64_t n_tok;
+    int64_t n_out;   /* results of the last n_out rows */
+    bool chooses;    /* the last row's result is the next token */
+    bool is_prefill; /* for the metrics */
+} whim_plan_item;
+
+typedef struct whim_plan {
+    whim_plan_item *items; /* the scheduler's; valid until the next plan */
+    int64_t n_item;
+    int64_t n_row, n_out;
+    int64_t n_preempted; /* by this plan */
+} whim_plan;
+
+/* Rows of the next plans: at most max_step_tokens, and always enough for every running request's one. */
+void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
+
+/* An empty plan: nothing to do. */
+void whim_sched_plan(whim_sched *sched, whim_plan *plan);
+
+/* After the step: seq of every item has grown by its tokens (the runner did). token[i] is what item i chose
+ * (ignored unless it chooses); it is appended to the request's tokens array by commit. ended[i]: the request
+ * is over and is taken out (its item pointer is dead afterwards); a request whose tokens reach max_tok must be. */
+void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const int32_t *token,
+                       const bool *ended);
+
+/* The step failed: as if the plan had not been made, but for evictions, and for requests that it preempted, which
+ * stay waiting. Sequences that grew all the same are cut back. */
+void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
+
+typedef struct whim_sched_req_info {
+    int64_t n_tok; /* known tokens */
+    int64_t n_prompt;
+    int64_t n_fed;    /* tokens whose keys and values are there */
+    int64_t n_cached; /* prompt tokens that the tree (or the disk) had when it was first admitted */
+    int64_t n_preempted; /* times */
+    bool running;
+    const char *
+        miss; /* why no more of the prompt was found: "new", "evicted", "rows wanted", "short" (less than a
+                  page), "no cache" (there is no tree), "nothing missed", "not admitted" (yet) */
+} whim_sched_req_info;
+whim_sched_req_info whim_sched_req_get(const whim_sched_req *req);
+void *whim_sched_req_user(const whim_sched_req *req);
+
+typedef struct whim_sched_stats {
+    int64_t n_running, n_waiting;
+    int64_t pages_used, pages_cached, pages_total; /* held by requests; only by the tree; all */
+    int64_t n_preempted, n_hit_tokens, n_prompt_tokens, n_evicted; /* since the start */
+} whim_sched_stats;
+whim_sched_stats whim_sched_get_stats(const whim_sched *sched);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a plan. In this order: a waiting request of higher priority takes the place of running ones; pages are
+ * shared out among the running in order of rank, which may preempt the last ones; every running request with one
+ * token left gets its row; prefill takes what is left of the budget; then waiting requests are let in.
+ * Nothing here allocates. */
+#include "base/check.h"
+#include "sched/sched.h"
+#include "sched/sched_state.h"
+
+#include <string.h>
+
+/* Plans that a request waits for another's prefill while nothing new becomes known. */
+enum { MAX_HELD = 16 };
+
+/* What is left of a step while its plan is made. */
+typedef struct budget {
+    int64_t n_row, n_out;
+    int64_t n_page; /* taken by the items so far */
+    whim_plan *plan;
+} budget;
+
+static void preempt(whim_sched *s, whim_plan *plan, whim_sched_req *req)
+{
+    whim_sched_stop(s, req);
+    whim_sched_wait(s, req);
+    req->n_preempted++;
+    s->n_preempted++;
+    plan->n_preempted++;
+}
+
+/* Pages that the running requests still need for what is known of them. */
+static int64_t claims(const whim_sched *s)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_running; i++) {
+        n += whim_sched_pages(s->running[i]) - s->running[i]->seq->n_page;
+    }
+    return n;
+}
+
+/* --- items --------------------------------------------------------------------------------------- */
+
+/* How many rows the next chunk of a request has, and how many results. */
+static int64_t chunk_of(const whim_sched_req *req, const budget *b, int64_t *n_out)
+{
+    int64_t left = req->n_tok - req->n_fed;
+    int64_t room = (req->seq->n_page + req->n_room) * WHIM_KV_PAGE - req->n_fed;
+    int64_t n = whim_min64(whim_min64(left, room), b->n_row);
+    if (req->all_rows && req->n_row < req->n_prompt) {
+        int64_t done = req->n_row > req->n_fed ? req->n_row - req->n_fed : 0;
+        n = whim_min64(n, done + b->n_out);
+        *n_out = n > done ? n - done : 0;
+        return n;
+    }
+    if (n == left && b->n_out == 0) {
+        n--;
+    }
+    *n_out = n == left;
+    return n;
+}
+
+static void add_item(whim_sched *s, budget *b, whim_sched_req *req)
+{
+    int64_t n_out;
+    int64_t n = chunk_of(req, b, &n_out);
+    if (n <= 0) {
+        return;
+    }
+    b->n_page += whim_sequence_pages_needed(req->seq, n);
+    bool fits = s->cfg.pool->n_free >= b->n_page ||
+                (s->cfg.tree != NULL && whim_prefix_tree_evict(s->cfg.tree, b->n_page));
+    whim_check(fits);
+    b->n_row -= n;
+    b->n_out -= n_out;
+    whim_plan *plan = b->plan;
+    plan->n_row += n;
+    plan->n_out += n_out;
+    plan->items[plan->n_item++] = (whim_plan_item){
+        .req = req,
+        .seq = req->seq,
+        .tokens = req->tokens + req->n_fed,
+        .n_tok = n,
+        .n_out = n_out,
+        .chooses = req->n_fed + n == req->n_tok,
+        .is_prefill = n > 1 || req->n_fed < req->n_prompt || req->n_fed + n < req->n_tok,
+    };
+}
+
+/* --- pages for the running ----------------------------------------------------------------------- */
+
+/* In order of rank everyone gets the pages of all its known tokens, at the cost of the last ones. Only who is the
+ * last itself has to do with less, and goes on when others have ended. */
+static void share_pages(whim_sched *s, whim_plan *plan)
+{
+    int64_t given = 0;
+    for (int64_t i = 0; i < s->n_running; i++) {
+        whim_sched_req *req = s->running[i];
+        int64_t need = whim_sched_pages(req) - req->seq->n_page;
+        while (whim_sched_room(s) < given + need && i < s->n_running - 1) {
+            preempt(s, plan, s->running[s->n_running - 1]);
+        }
+        req->n_room = whim_min64(need, whim_sched_room(s) - given);
+        given += req->n_room;
+    }
+}
+
+/* --- letting in ---------------------------------------------------------------------------------- */
+
+typedef enum verdict { FITS, HELD, BLOCKED } verdict;
+
+/* Pages that a request may take over instead of computing them: the last known token is always fed, and so is
+ * every row whose result is still wanted. */
+static int64_t reusable(const whim_sched_req *req)
+{
+    int64_t n = req->n_tok - 1;
+    return (req->all_rows ? whim_min64(n, req->n_row) : n) / WHIM_KV_PAGE;
+}
+
+/* Whether a running request is about to compute the next page that this one needs. */
+static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t n_known)
+{
+    int64_t n = (n_known + 1) * WHIM_KV_PAGE;
+    for (int64_t i = 0; i < s->n_running; i++) {
+        const whim_sched_req *other = s->running[i];
+        if (other->n_tok >= n && other->n_fed < n &&
+            memcmp(other->tokens, req->tokens, (size_t)n * sizeof *req->tokens) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void give_pages(whim_sched *s, int64_t n)
+{
+    while (n > 0) {
+        whim_page_pool_give(s->cfg.pool, s->pages[--n]);
+    }
+}
+
+/* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with references. */
+static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page)
+{
+    int64_t max = reusable(req);
+    *n_page = 0;
+    if (s->cfg.tree != NULL) {
+        *n_page = whim_prefix_tree_match(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE, s->pages);
+        bool may_hold = *n_page > req->held_at || req->n_held < MAX_HELD;
+        if (*n_page < max && may_hold && is_underway(s, req, *n_page)) {
+            give_pages(s, *n_page);
+            return HELD;
+        }
+    }
+    if (whim_sched_pages(req) - *n_page > whim_sched_room(s) - claims(s)) {
+        give_pages(s, *n_page);
+        return BLOCKED;
+    }
+    return FITS;
+}
+
+/* Bring pages behind the first n_page from elsewhere; how many there are then. They take none that the request
+ * would not take anyway. */
+static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, int64_t planned)
+{
+    int64_t max = reusable(req) - n_page;
+    if (s->cfg.fetch == NULL || max <= 0) {
+        return n_page;
+    }
+    whim_page_pool *pool = s->cfg.pool;
+    bool fits = pool->n_free >= planned + max ||
+                (s->cfg.tree != NULL && whim_prefix_tree_evict(s->cfg.tree, planned + max));
+    whim_check(fits);
+    int64_t n = s->cfg.fetch(s->cfg.fetch_ctx, req->tokens, n_page, max, s->pages + n_page);
+    whim_check(n >= 0 && n <= max);
+    if (n > 0 && s->cfg.tree != NULL) {
+        whim_prefix_tree_insert(s->cfg.tree, req->tokens, s->pages, n_page + n);
+    }
+    return n_page + n;
+}
+
+static const char *miss_of(const whim_sched *s, const whim_sched_req *req, int64_t n_page)
+{
+    if (req->all_rows) {
+        return "rows wanted";
+    }
+    if (s->cfg.tree == NULL) {
+        return "no cache";
+    }
+    int64_t max = reusable(req);
+    if (max == 0) {
+        return "short";
+    }
+    if (n_page == max) {
+        return "nothing missed";
+    }
+    return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE) ? "evicted" : "new";
+}
+
+static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page)
+{
+    if (!req->started) {
+        req->miss = miss_of(s, req, n_page);
+    }
+    int64_t n = fetch(s, req, n_page, b->n_page);
+    if (!req->started) {
+        req->n_cached = n * WHIM_KV_PAGE;
+        req->miss = n == reusable(req) && n > n_page ? "nothing missed" : req->miss;
+    }
+    whim_sched_start(s, req, s->pages, n);
+    whim_client_reached(&s->clients, req->tag);
+    req->plan = s->n_plan;
+    req->n_held = 0;
+    req->n_room = whim_sched_pages(req) - n;
+    add_item(s, b, req);
+}
+
+static void hold(whim_sched *s, whim_sched_req *req, int64_t n_page)
+{
+    if (n_page > req->held_at) {
+        req->held_at = n_page;
+        req->n_held = 0;
+    }
+    req->n_held++;
+    whim_heap_remove(&s->waiting, &req->rank);
+}
+
+/* In order of rank, until one does not fit. Who waits for another's prefill lets the next ones pass. */
+static void let_all_in(whim_sched *s, budget *b)
+{
+    int64_t n_held = 0, n_page;
+    while (s->n_running < s->max_running && n_held < s->max_running && b->n_row > 0 &&
+           b->n_out > 0 && s->waiting.n > 0) {
+        whim_sched_req *req = (whim_sched_req *)whim_heap_top(&s->waiting);
+        verdict v = examine(s, req, &n_page);
+        if (v == BLOCKED) {
+            break;
+        }
+        if (v == FITS) {
+            let_in(s, b, req, n_page);
+        } else {
+            hold(s, req, n_page);
+            s->held[n_held++] = req;
+        }
+    }
+    while (n_held > 0) {
+        whim_heap_push(&s->waiting, &s->held[--n_held]->rank);
+    }
+}
+
+/* The first of the queue takes the place of running requests of lower priority, if it needs to. */
+static void make_way(whim_sched *s, whim_plan *plan)
+{
+    const whim_sched_req *req = (const whim_sched_req *)whim_heap_top(&s->waiting);
+    int64_t n_page;
+    while (req != NULL && s->n_running > 0) {
+        whim_sched_req *last = s->running[s->n_running - 1];
+        if (last->priority <= req->priority || whim_heap_before(&last->rank, &req->rank)) {
+            return;
+        }
+        verdict v = examine(s, req, &n_page);
+        if (v == FITS) {
+            give_pages(s, n_page);
+        }
+        if (v == HELD || (v == FITS && s->n_running < s->max_running)) {
+            return;
+        }
+        preempt(s, plan, last);
+    }
+}
+
+void whim_sched_plan(whim_sched *s, whim_plan *plan)
+{
+    whim_check(!s->is_open);
+    *plan = (whim_plan){.items = s->items};
+    s->n_plan++;
+    budget b = {.n_row = s->n_budget, .n_out = s->cfg.max_outs, .plan = plan};
+    make_way(s, plan);
+    int64_t n_before = plan->n_preempted;
+    share_pages(s, plan);
+    for (int prefill = 0; prefill < 2; prefill++) {
+        for (int64_t i = 0; i < s->n_running; i++) {
+            whim_sched_req *req = s->running[i];
+            if ((req->n_tok - req->n_fed > 1) == prefill) {
+                add_item(s, &b, req);
+            }
+        }
+    }
+    if (plan->n_preempted ==
+        n_before) { /* who just lost its pages does not take them back at once */
+        let_all_in(s, &b);
+    }
+    s->is_open = plan->n_item > 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the scheduler's own files share: requests, and the moves between waiting and running.
+ *
+ * Invariants:
+ *  1. A request waits (in the heap, no sequence) or runs (in `running`, with a sequence); between plan and commit
+ *     nothing else happens to the ones in the plan.
+ *  2. `running` is in the order of rank (whim_heap_before), the same as that of the heap: the last one is the
+ *     least important, and the first one of all can always go on.
+ * Threads: the scheduler's. */
+#ifndef WHIM_SCHED_SCHED_STATE_H
+#define WHIM_SCHED_SCHED_STATE_H
+
+#include "base/heap.h"
+#include "sched/client_table.h"
+#include "sched/sched.h"
+
+struct whim_sched_req {
+    whim_heap_node rank; /* first, so that the heap's node is this one */
+    int32_t *tokens;     /* [max_tok] the caller's */
+    int64_t n_tok, n_prompt, max_tok;
+    int64_t n_fed;
+    int64_t n_most; /* the most that n_fed has been */
+    int64_t n_row;  /* all_rows: prompt rows whose results were given */
+    int64_t n_cached, n_preempted;
+    const char *miss;
+    void *user;
+    whim_client *client;
+    int64_t tag, cost; /* as client_table.h */
+    int32_t priority;
+    bool all_rows;
+    bool started;       /* was part of a step */
+    whim_sequence *seq; /* NULL while it waits */
+    int64_t plan;       /* number of the plan that let it in */
+    int64_t n_room;     /* pages that this plan may take for it */
+    int64_t held_at,
+        n_held; /* plans that it waited for another's pages while the tree had held_at of its own */
+};
+
+struct whim_sched {
+    whim_sched_cfg cfg;
+    int64_t max_running;
+    whim_client_table clients;
+    whim_heap waiting;
+    int64_t n_new;    /* of the waiting: not started yet */
+    int64_t n_budget; /* rows of a plan */
+    whim_sched_req **running;
+    int64_t n_running;
+    whim_sequence *seqs;       /* [max_running] */
+    whim_sequence **free_seqs; /* stack */
+    int64_t n_free_seq;
+    whim_plan_item *items; /* [max_running] of the last plan */
+    whim_sched_req **held; /* [max_running] scratch of a plan */
+    int32_t *pages;        /* [pages of max_ctx] scratch of an admission */
+    int64_t n_plan, n_arrival;
+    bool is_open;                         /* a plan is neither committed nor aborted */
+    int64_t n_preempted, n_hit, n_prompt; /* since the start */
+};
+
+static inline int64_t whim_min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Pages that the known tokens of a request take. */
+int64_t whim_sched_pages(const whim_sched_req *req);
+
+/* Pages that are free or could be by eviction. */
+int64_t whim_sched_room(const whim_sched *sched);
+
+/* Out of the queue into `running`, with a sequence of the given pages, whose references it takes. */
+void whim_sched_start(whim_sched *sched, whim_sched_req *req, const int32_t *pages, int64_t n);
+
+/* Out of `running`; the full pages become known to the tree, the sequence is empty and free again. */
+void whim_sched_stop(whim_sched *sched, whim_sched_req *req);
+
+/* Into the queue, where its rank is. There is room: submit saw to it. */
+void whim_sched_wait(whim_sched *sched, whim_sched_req *req);
+
+#endif

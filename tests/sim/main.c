@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scheduler and the prefix tree on random traces: sim_test [--quick] [--seed N]. */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "support/tally.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    uint64_t first = 1, n = 600;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0) {
+            n = 60;
+        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            first = strtoull(argv[++i], NULL, 10);
+            n = 1;
+        } else {
+            fprintf(stderr, "usage: %s [--quick] [--seed N]\n", argv[0]);
+            return 2;
+        }
+    }
+    sim_world *w = whim_alloc(sizeof *w);
+    if (w == NULL) {
+        return 1;
+    }
+    int64_t ended = 0, resumed = 0, cached = 0, fetched = 0, cancelled = 0, aborted = 0;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        char name[32];
+        snprintf(name, sizeof name, "trace %llu", (unsigned long long)seed);
+        bool good = sim_trace(w, seed);
+        tally_check(good, name, "%lld requests, %lld steps%s%s", (long long)w->n_job,
+                    (long long)w->n_step, good ? "" : ": ", w->failure);
+        ended += w->n_ended;
+        resumed += w->n_resumed;
+        cached += w->n_cached;
+        fetched += w->n_fetched;
+        cancelled += w->n_cancelled;
+        aborted += w->n_aborted;
+    }
+    if (n > 1) { /* traces in which nothing happens would prove nothing */
+        tally_check(ended > 0 && resumed > 0 && cached > 0 && fetched > 0 && cancelled > 0 &&
+                        aborted > 0,
+                    "everything happened",
+                    "%lld ended, %lld of them preempted, %lld tokens cached, %lld pages fetched, "
+                    "%lld cancelled, %lld steps failed",
+                    (long long)ended, (long long)resumed, (long long)cached, (long long)fetched,
+                    (long long)cancelled, (long long)aborted);
+    }
+    whim_free(w);
+    return tally_finish();
+}

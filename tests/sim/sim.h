@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A world for the scheduler without a model: a fake runner that knows of every slot which tokens its keys and
+ * values were made from, a fake disk, and the checks of everything that must hold after each call.
+ * The fake model's next token is a hash of all tokens before it, read from the pages, so that one wrong page
+ * changes the answer. */
+#ifndef WHIM_TESTS_SIM_SIM_H
+#define WHIM_TESTS_SIM_SIM_H
+
+#include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SIM_VOCAB = 50,
+    SIM_MAX_JOBS = 80,
+    SIM_MAX_CTX = 640,
+    SIM_MAX_PAGES = 48,
+    SIM_MAX_DISK = 512,
+    SIM_PAGE = 32,
+};
+
+/* One request as the world sees it. */
+typedef struct sim_job {
+    whim_sched_req *req; /* NULL: not submitted yet, or over */
+    int32_t tokens[SIM_MAX_CTX + 1];
+    int32_t expected[SIM_MAX_CTX]; /* all tokens of a run alone */
+    int64_t n_prompt, n_end;       /* it ends with n_end tokens */
+    int64_t max_tok;
+    int64_t n_rows; /* prompt rows whose results came */
+    int64_t submitted_at;
+    bool all_rows, is_over, cancelled;
+} sim_job;
+
+typedef struct sim_page {
+    uint64_t made_from[SIM_PAGE]; /* hash of all tokens up to this one, 0: zeroed */
+} sim_page;
+
+typedef struct sim_disk_page {
+    whim_prefix_key key;
+    sim_page page;
+} sim_disk_page;
+
+typedef struct sim_world {
+    uint64_t seed, n_draw;
+    whim_sched_cfg cfg;
+    whim_page_pool pool;
+    whim_prefix_tree *tree;
+    whim_sched *sched;
+    sim_page pages[SIM_MAX_PAGES];
+    sim_disk_page disk[SIM_MAX_DISK];
+    int64_t n_disk, n_fetched;
+    sim_job jobs[SIM_MAX_JOBS];
+    int64_t n_job, n_live;
+    int64_t n_pinned; /* pins that are set */
+    int64_t cancel_one_in;
+    int64_t max_rows;     /* of the next plan */
+    int64_t n_step, work; /* rows of all jobs if each ran alone */
+    int64_t n_cancelled, n_aborted, n_resumed, n_ended, n_cached;
+    char failure[256]; /* the first one; empty: none */
+} sim_world;
+
+/* Random numbers of the trace: 0 .. n - 1. */
+int64_t sim_draw(sim_world *w, int64_t n);
+bool sim_fail(sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+uint64_t sim_hash(uint64_t before, int32_t token);
+int32_t sim_next_token(uint64_t made_from);
+
+/* The step: grow every sequence, read what is before, write what is new, choose. */
+bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token);
+
+/* The disk's sides. */
+void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens);
+int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
+
+/* Everything about pages; everything about a plan. False: w->failure says what is wrong. */
+bool sim_check_pages(sim_world *w);
+bool sim_check_plan(sim_world *w, const whim_plan *plan);
+
+/* One random trace; false when something was wrong. */
+bool sim_trace(sim_world *w, uint64_t seed);
+
+#endif

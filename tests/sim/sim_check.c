@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must hold after every call. */
+#include "sim.h"
+
+#include "sched/sched_state.h"
+
+#include <string.h>
+
+static void count_tree_page(void *ctx, int32_t page, const whim_prefix_key *key,
+                            const int32_t *tokens)
+{
+    (void)key;
+    (void)tokens;
+    ((int32_t *)ctx)[page]++;
+}
+
+/* Every page has as many references as there are holders, and the free list has exactly the rest. */
+bool sim_check_pages(sim_world *w)
+{
+    int32_t holders[SIM_MAX_PAGES] = {0}, is_free[SIM_MAX_PAGES] = {0};
+    const whim_sched *s = w->sched;
+    if (w->tree != NULL) {
+        whim_prefix_tree_each(w->tree, count_tree_page, holders);
+    }
+    for (int64_t i = 0; i < s->n_running; i++) {
+        const whim_sequence *seq = s->running[i]->seq;
+        for (int64_t p = 0; p < seq->n_page; p++) {
+            holders[seq->pages[p]]++;
+        }
+    }
+    for (int64_t i = 0; i < w->pool.n_free; i++) {
+        is_free[w->pool.free_ids[i]]++;
+    }
+    int64_t used = 0;
+    for (int64_t p = 0; p < w->pool.n_page; p++) {
+        if (w->pool.refs[p] != holders[p]) {
+            return sim_fail(w, "page %lld has %d references and %d holders", (long long)p,
+                            w->pool.refs[p], holders[p]);
+        }
+        if (is_free[p] != (holders[p] == 0)) {
+            return sim_fail(w, "page %lld has %d holders and is %d times in the free list",
+                            (long long)p, holders[p], is_free[p]);
+        }
+        used += holders[p] > 0;
+    }
+    if (w->tree != NULL && w->n_pinned == 0 &&
+        whim_prefix_tree_evictable(w->tree) != whim_prefix_tree_alone(w->tree)) {
+        return sim_fail(w, "%lld pages are only the tree's, %lld of them can go",
+                        (long long)whim_prefix_tree_alone(w->tree),
+                        (long long)whim_prefix_tree_evictable(w->tree));
+    }
+    whim_sched_stats stats = whim_sched_get_stats(s);
+    if (stats.pages_used + stats.pages_cached != used || stats.pages_used < 0 ||
+        stats.n_running + stats.n_waiting != w->n_live) {
+        return sim_fail(w, "%lld pages used and %lld cached of %lld, %lld + %lld of %lld live",
+                        (long long)stats.pages_used, (long long)stats.pages_cached, (long long)used,
+                        (long long)stats.n_running, (long long)stats.n_waiting,
+                        (long long)w->n_live);
+    }
+    return true;
+}
+
+static bool check_rows(sim_world *w, const whim_plan_item *item)
+{
+    sim_job *job = whim_sched_req_user(item->req);
+    int64_t end = item->seq->len + item->n_tok, first_out = end - item->n_out;
+    int64_t wanted = item->chooses ? 1 : 0;
+    if (job->all_rows && job->n_rows < job->n_prompt) {
+        wanted = end > job->n_rows ? end - job->n_rows : 0;
+        if (wanted > 0 && first_out != job->n_rows) {
+            return sim_fail(w, "results begin at row %lld, expected %lld", (long long)first_out,
+                            (long long)job->n_rows);
+        }
+    }
+    if (item->n_out != wanted) {
+        return sim_fail(w, "%lld results planned, %lld wanted", (long long)item->n_out,
+                        (long long)wanted);
+    }
+    return true;
+}
+
+static bool check_item(sim_world *w, const whim_plan *plan, int64_t i)
+{
+    const whim_plan_item *item = &plan->items[i];
+    const sim_job *job = whim_sched_req_user(item->req);
+    whim_sched_req_info info = whim_sched_req_get(item->req);
+    int64_t end = item->seq->len + item->n_tok;
+    for (int64_t k = 0; k < i; k++) {
+        if (plan->items[k].req == item->req || plan->items[k].seq == item->seq) {
+            return sim_fail(w, "a request is twice in a plan");
+        }
+    }
+    if (job->req != item->req || item->n_tok < 1 || end > info.n_tok || !info.running ||
+        item->seq->len != info.n_fed || item->tokens != job->tokens + item->seq->len ||
+        item->chooses != (end == info.n_tok)) {
+        return sim_fail(w, "an item of %lld tokens after %lld of %lld is not in order",
+                        (long long)item->n_tok, (long long)item->seq->len, (long long)info.n_tok);
+    }
+    if (info.n_cached >= job->n_prompt || info.n_cached % SIM_PAGE != 0 ||
+        (job->all_rows && info.n_cached > 0)) {
+        return sim_fail(w, "%lld of %lld prompt tokens are said to be cached",
+                        (long long)info.n_cached, (long long)job->n_prompt);
+    }
+    return check_rows(w, item);
+}
+
+bool sim_check_plan(sim_world *w, const whim_plan *plan)
+{
+    int64_t rows = 0, outs = 0, pages = 0;
+    bool decode_left_out = false, prefill = false;
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        if (!check_item(w, plan, i)) {
+            return false;
+        }
+        rows += item->n_tok;
+        outs += item->n_out;
+        pages += whim_sequence_pages_needed(item->seq, item->n_tok);
+        prefill |= item->n_tok > 1;
+    }
+    if (rows != plan->n_row || outs != plan->n_out || rows > w->max_rows ||
+        outs > w->cfg.max_outs || plan->n_item > w->cfg.max_seqs || pages > w->pool.n_free) {
+        return sim_fail(w, "a plan of %lld rows, %lld results, %lld items, %lld pages of %lld free",
+                        (long long)rows, (long long)outs, (long long)plan->n_item, (long long)pages,
+                        (long long)w->pool.n_free);
+    }
+    /* Decode before prefill: nobody prefills while a request with one token left that has its page is left out. */
+    for (int64_t i = 0; i < w->sched->n_running; i++) {
+        const whim_sched_req *req = w->sched->running[i];
+        bool planned = false;
+        for (int64_t k = 0; k < plan->n_item; k++) {
+            planned |= plan->items[k].req == req;
+        }
+        decode_left_out |= !planned && req->n_tok - req->n_fed == 1 &&
+                           whim_sequence_pages_needed(req->seq, 1) == 0;
+    }
+    return !(decode_left_out && prefill) || sim_fail(w, "a prefill goes before a decode");
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A random trace: requests come, are cancelled, end; steps fail; pages are pinned; all within a small pool. */
+#include "sim.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+enum { N_STEM = 4 };
+
+typedef struct pins {
+    int32_t tokens[2][SIM_MAX_CTX];
+    int64_t n[2]; /* tokens pinned, 0: none */
+} pins;
+
+/* --- jobs ---------------------------------------------------------------------------------------- */
+
+/* Pages of only two kinds: the same tokens after others are another page. */
+static void repeat_pages(sim_world *w, sim_job *job, int64_t n)
+{
+    uint64_t kinds = (uint64_t)sim_draw(w, 1 << 20);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t kind = kinds >> (i / SIM_PAGE) % 20 & 1;
+        job->tokens[i] = (int32_t)(sim_hash(kind, (int32_t)(i % SIM_PAGE)) % SIM_VOCAB);
+    }
+}
+
+/* Prompts share beginnings: some pages of one of a few stems, then tokens of their own, or those of another. */
+static void job_prompt(sim_world *w, sim_job *job, int64_t max)
+{
+    int64_t n = 1 + sim_draw(w, sim_draw(w, 3) == 0 ? max : max / 2 + 1);
+    if (w->n_job > 0 && sim_draw(w, 4) == 0) {
+        const sim_job *other = &w->jobs[sim_draw(w, w->n_job)];
+        int64_t known =
+            other->n_end; /* a conversation that goes on, or the same prompt once more */
+        n = sim_draw(w, 2) == 0 || n > known ? (other->n_prompt < max ? other->n_prompt : max) : n;
+        memcpy(job->tokens, other->expected, (size_t)n * sizeof *job->tokens);
+    } else if (sim_draw(w, 4) == 0) {
+        repeat_pages(w, job, n);
+    } else {
+        uint64_t stem = (uint64_t)sim_draw(w, N_STEM);
+        int64_t shared = sim_draw(w, n + 1);
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t h = sim_hash(stem, (int32_t)i);
+            job->tokens[i] =
+                i < shared ? (int32_t)(h % SIM_VOCAB) : (int32_t)sim_draw(w, SIM_VOCAB);
+        }
+    }
+    job->n_prompt = n;
+}
+
+/* What it says when it runs alone. */
+static void job_expect(sim_job *job)
+{
+    uint64_t made_from = 0;
+    for (int64_t i = 0; i < job->n_end; i++) {
+        job->expected[i] = i < job->n_prompt ? job->tokens[i] : sim_next_token(made_from);
+        made_from = sim_hash(made_from, job->expected[i]);
+    }
+}
+
+static bool job_submit(sim_world *w)
+{
+    sim_job *job = &w->jobs[w->n_job];
+    int64_t fits = w->pool.n_page * SIM_PAGE;
+    int64_t max = w->cfg.max_ctx < fits ? w->cfg.max_ctx : fits;
+    *job = (sim_job){.submitted_at = w->n_step, .all_rows = sim_draw(w, 8) == 0};
+    job_prompt(w, job, max - 1);
+    job->max_tok = job->n_prompt + sim_draw(w, max - job->n_prompt + 1);
+    int64_t longest = job->max_tok - job->n_prompt;
+    job->n_end =
+        job->n_prompt + (longest > 0 && sim_draw(w, 3) > 0 ? sim_draw(w, longest + 1) : longest);
+    job_expect(job);
+    whim_sched_add add = {
+        .tokens = job->tokens,
+        .n_tok = job->n_prompt,
+        .max_tok = job->max_tok,
+        .priority = (int32_t)sim_draw(w, 3) - 1,
+        .client = (uint64_t)sim_draw(w, 4),
+        .all_rows = job->all_rows,
+        .user = job,
+    };
+    whim_diag diag;
+    int64_t n_waiting = whim_sched_get_stats(w->sched).n_waiting;
+    whim_err err = whim_sched_submit(w->sched, &add, &job->req, &diag);
+    if (err == WHIM_ERR_FULL && n_waiting >= w->cfg.max_waiting) {
+        return true;
+    }
+    if (err != WHIM_ERR_OK) {
+        return sim_fail(w, "a request that fits is refused: %s", diag.text);
+    }
+    w->n_job++;
+    w->n_live++;
+    w->work += job->n_end + 1;
+    return true;
+}
+
+static void job_over(sim_world *w, sim_job *job)
+{
+    job->req = NULL;
+    job->is_over = true;
+    w->n_live--;
+}
+
+static void cancel_some(sim_world *w)
+{
+    for (int64_t i = 0; i < w->n_job; i++) {
+        sim_job *job = &w->jobs[i];
+        if (job->req != NULL && sim_draw(w, w->cancel_one_in) == 0) {
+            whim_sched_remove(w->sched, job->req);
+            job->cancelled = true;
+            w->n_cancelled++;
+            job_over(w, job);
+        }
+    }
+}
+
+static void pin_some(sim_world *w, pins *p)
+{
+    int64_t i = sim_draw(w, 2);
+    if (p->n[i] > 0) {
+        whim_prefix_tree_unpin(w->tree, p->tokens[i], p->n[i]);
+        p->n[i] = 0;
+        w->n_pinned--;
+    } else if (w->n_job > 0) {
+        const sim_job *job = &w->jobs[sim_draw(w, w->n_job)];
+        memcpy(p->tokens[i], job->expected, sizeof job->expected);
+        p->n[i] =
+            whim_prefix_tree_pin(w->tree, p->tokens[i], sim_draw(w, job->n_end + 1)) * SIM_PAGE;
+        w->n_pinned += p->n[i] > 0;
+    }
+}
+
+static bool unpin_all(sim_world *w, pins *p)
+{
+    bool any = false;
+    for (int i = 0; i < 2; i++) {
+        if (p->n[i] > 0) {
+            whim_prefix_tree_unpin(w->tree, p->tokens[i], p->n[i]);
+            p->n[i] = 0;
+            w->n_pinned--;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* A smaller step, but never too small for a row of everyone who can run. */
+static void change_budget(sim_world *w)
+{
+    int64_t all = w->cfg.max_seqs < w->cfg.max_outs ? w->cfg.max_seqs : w->cfg.max_outs;
+    int64_t n = 1 + sim_draw(w, w->cfg.max_step_tokens);
+    whim_sched_set_budget(w->sched, n);
+    w->max_rows = n > all ? n : all;
+    w->max_rows = w->max_rows < w->cfg.max_step_tokens ? w->max_rows : w->cfg.max_step_tokens;
+}
+
+/* --- steps --------------------------------------------------------------------------------------- */
+
+/* Note what came and say who is over. */
+static bool take_results(sim_world *w, const whim_plan *plan, const int32_t *token, bool *ended)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        sim_job *job = whim_sched_req_user(item->req);
+        whim_sched_req_info info = whim_sched_req_get(item->req);
+        if (job->all_rows && job->n_rows < job->n_prompt && item->n_out > 0) {
+            job->n_rows += item->n_out;
+        }
+        ended[i] = false;
+        if (!item->chooses) {
+            continue;
+        }
+        if (info.n_tok < job->n_end && token[i] != job->expected[info.n_tok]) {
+            return sim_fail(w, "token %lld is not that of a run alone", (long long)info.n_tok);
+        }
+        ended[i] = info.n_tok + 1 >= job->n_end || info.n_tok + 1 >= job->max_tok;
+        if (ended[i]) {
+            if (job->all_rows && job->n_rows != job->n_prompt) {
+                return sim_fail(w, "%lld of %lld prompt rows came", (long long)job->n_rows,
+                                (long long)job->n_prompt);
+            }
+            w->n_ended++;
+            w->n_resumed += info.n_preempted > 0;
+            w->n_cached += info.n_cached;
+            job_over(w, job);
+        }
+    }
+    return true;
+}
+
+static bool one_step(sim_world *w, pins *p)
+{
+    whim_plan plan;
+    int32_t token[64] = {0};
+    bool ended[64] = {false};
+    whim_alloc_guard_enter(); /* trips in a test build when a plan allocates */
+    whim_sched_plan(w->sched, &plan);
+    whim_alloc_guard_leave();
+    if (!sim_check_pages(w) || !sim_check_plan(w, &plan)) {
+        return false;
+    }
+    if (plan.n_item == 0) {
+        return w->n_live == 0 || unpin_all(w, p) ||
+               sim_fail(w, "nothing is planned for %lld requests", (long long)w->n_live);
+    }
+    w->n_step++;
+    int64_t fate = sim_draw(w, 20); /* two ways to fail: before and after the sequences grew */
+    if (fate == 0 || (fate == 1 && !sim_step(w, &plan, token))) {
+        whim_sched_abort(w->sched, &plan);
+        w->n_aborted++;
+        return w->failure[0] == '\0' && sim_check_pages(w);
+    }
+    if (fate == 1) {
+        whim_sched_abort(w->sched, &plan);
+        w->n_aborted++;
+        return sim_check_pages(w);
+    }
+    if (!sim_step(w, &plan, token) || !take_results(w, &plan, token, ended)) {
+        return false;
+    }
+    whim_alloc_guard_enter();
+    whim_sched_commit(w->sched, &plan, token, ended);
+    whim_alloc_guard_leave();
+    return sim_check_pages(w);
+}
+
+/* Nobody waits longer than all work of the trace takes one row at a time, thrice over for what is computed again
+ * and for steps that fail. */
+static bool check_waiting(sim_world *w)
+{
+    for (int64_t i = 0; i < w->n_job; i++) {
+        const sim_job *job = &w->jobs[i];
+        if (job->req != NULL && w->n_step - job->submitted_at > 3 * w->work + 100) {
+            return sim_fail(w, "request %lld did not end in %lld steps", (long long)i,
+                            (long long)(w->n_step - job->submitted_at));
+        }
+    }
+    return true;
+}
+
+static bool run(sim_world *w)
+{
+    int64_t n_jobs = 4 + sim_draw(w, SIM_MAX_JOBS - 4), pace = 1 + sim_draw(w, 12);
+    pins p = {{{0}}, {0}};
+    bool with_pins = w->tree != NULL && sim_draw(w, 3) == 0;
+    for (int64_t tries = 0; w->n_live > 0 || tries < n_jobs;) {
+        for (; tries < n_jobs && sim_draw(w, pace) == 0; tries++) {
+            if (!job_submit(w)) {
+                return false;
+            }
+        }
+        cancel_some(w);
+        if (sim_draw(w, 20) == 0) {
+            change_budget(w);
+        }
+        if (with_pins && sim_draw(w, 10) == 0) {
+            pin_some(w, &p);
+        }
+        if (!sim_check_pages(w) || !one_step(w, &p) || !check_waiting(w)) {
+            return false;
+        }
+    }
+    unpin_all(w, &p);
+    if (w->tree != NULL &&
+        (!whim_prefix_tree_evict(w->tree, w->pool.n_page) || whim_prefix_tree_size(w->tree) != 0)) {
+        return sim_fail(w, "pages are left in the tree that nobody holds");
+    }
+    return w->pool.n_free == w->pool.n_page || sim_fail(w, "pages are lost at the end");
+}
+
+bool sim_trace(sim_world *w, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    w->seed = seed;
+    int64_t n_page = 1 + sim_draw(w, sim_draw(w, 2) == 0 ? 8 : SIM_MAX_PAGES);
+    if (whim_page_pool_init(&w->pool, n_page) != WHIM_ERR_OK ||
+        (sim_draw(w, 8) > 0 &&
+         whim_prefix_tree_create(&w->pool, sim_evicted, w, &w->tree) != WHIM_ERR_OK)) {
+        return sim_fail(w, "no memory");
+    }
+    w->cfg = (whim_sched_cfg){
+        .max_seqs = 1 + sim_draw(w, 10),
+        .max_step_tokens = 1 + sim_draw(w, sim_draw(w, 2) == 0 ? 8 : 128),
+        .max_outs = 1 + sim_draw(w, 16),
+        .max_ctx = 2 + sim_draw(w, SIM_MAX_CTX - 2),
+        .max_waiting = 1 + sim_draw(w, 30),
+        .age_tokens = 1 + sim_draw(w, 400),
+        .pool = &w->pool,
+        .tree = w->tree,
+        .fetch = sim_draw(w, 3) == 0 ? sim_fetch : NULL,
+        .fetch_ctx = w,
+    };
+    w->max_rows = w->cfg.max_step_tokens;
+    w->cancel_one_in = sim_draw(w, 2) == 0 ? 100 : 10000;
+    bool good = whim_sched_create(&w->cfg, &w->sched) == WHIM_ERR_OK && run(w);
+    whim_sched_destroy(w->sched);
+    whim_prefix_tree_destroy(w->tree);
+    if (good && w->pool.n_free != w->pool.n_page) {
+        good = sim_fail(w, "pages are lost after everything was closed");
+    }
+    whim_page_pool_deinit(&w->pool);
+    return good && w->failure[0] == '\0';
+}

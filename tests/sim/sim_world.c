@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake model, runner and disk. */
+#include "sim.h"
+
+#include "base/rng.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert((int)SIM_PAGE == (int)WHIM_KV_PAGE, "pages of the simulation are those of the pool");
+
+int64_t sim_draw(sim_world *w, int64_t n)
+{
+    return (int64_t)(whim_rng_at(w->seed, w->n_draw++) % (uint64_t)n);
+}
+
+bool sim_fail(sim_world *w, const char *fmt, ...)
+{
+    if (w->failure[0] == '\0') {
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(w->failure, sizeof w->failure, fmt, ap);
+        va_end(ap);
+    }
+    return false;
+}
+
+uint64_t sim_hash(uint64_t before, int32_t token)
+{
+    return whim_rng_key(before + 1, (uint64_t)(uint32_t)token) | 1; /* never 0 */
+}
+
+int32_t sim_next_token(uint64_t made_from)
+{
+    return (int32_t)(whim_rng_mix(made_from) % SIM_VOCAB);
+}
+
+static uint64_t *slot_of(sim_world *w, const whim_sequence *seq, int64_t position)
+{
+    int32_t slot = whim_sequence_slot(seq, position);
+    return &w->pages[slot / SIM_PAGE].made_from[slot % SIM_PAGE];
+}
+
+/* As the runner does: pages without positions from before this step are zeroed first. */
+static bool grow(sim_world *w, const whim_plan_item *item)
+{
+    int64_t before = item->seq->n_page;
+    if (whim_sequence_grow(item->seq, &w->pool, item->n_tok) != WHIM_ERR_OK) {
+        return sim_fail(w, "a planned sequence could not grow by %lld", (long long)item->n_tok);
+    }
+    for (int64_t i = before; i < item->seq->n_page; i++) {
+        w->pages[item->seq->pages[i]] = (sim_page){{0}};
+    }
+    return true;
+}
+
+/* Read all positions before, write the new ones. */
+static bool feed(sim_world *w, const whim_plan_item *item, int32_t *token)
+{
+    const sim_job *job = whim_sched_req_user(item->req);
+    int64_t first = item->seq->len - item->n_tok;
+    uint64_t made_from = 0;
+    for (int64_t p = 0; p < item->seq->len; p++) {
+        made_from = sim_hash(made_from, job->tokens[p]);
+        uint64_t *slot = slot_of(w, item->seq, p);
+        if (p < first) {
+            if (*slot != made_from) {
+                return sim_fail(w, "position %lld of %lld reads a page of other tokens",
+                                (long long)p, (long long)first);
+            }
+            continue;
+        }
+        if (w->pool.refs[item->seq->pages[p / SIM_PAGE]] != 1) {
+            return sim_fail(w, "position %lld is written to a shared page", (long long)p);
+        }
+        if (*slot != 0 && *slot != made_from) { /* a step that failed may have written the same */
+            return sim_fail(w, "position %lld is on a page that was not zeroed", (long long)p);
+        }
+        *slot = made_from;
+    }
+    *token = sim_next_token(made_from);
+    return true;
+}
+
+bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        if (!grow(w, &plan->items[i])) {
+            return false;
+        }
+    }
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        if (!feed(w, &plan->items[i], &token[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the disk ------------------------------------------------------------------------------------ */
+
+static sim_disk_page *disk_find(sim_world *w, const whim_prefix_key *key)
+{
+    for (int64_t i = 0; i < w->n_disk; i++) {
+        if (memcmp(&w->disk[i].key, key, sizeof *key) == 0) {
+            return &w->disk[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens)
+{
+    sim_world *w = ctx;
+    (void)tokens;
+    if (w->pool.refs[page] != 1) {
+        sim_fail(w, "page %d is evicted while %d references are on it", page, w->pool.refs[page]);
+    }
+    if (w->n_disk < SIM_MAX_DISK && disk_find(w, key) == NULL) {
+        w->disk[w->n_disk++] = (sim_disk_page){.key = *key, .page = w->pages[page]};
+    }
+}
+
+int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages)
+{
+    sim_world *w = ctx;
+    whim_prefix_key key, parent;
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_page + max; i++) {
+        key = whim_prefix_key_next(i > 0 ? &parent : NULL, tokens + i * SIM_PAGE);
+        parent = key;
+        if (i < n_page) {
+            continue;
+        }
+        const sim_disk_page *found = disk_find(w, &key);
+        int32_t page = found != NULL ? whim_page_pool_take(&w->pool) : -1;
+        if (found == NULL || page < 0) {
+            if (found != NULL) {
+                sim_fail(w, "no page is free for a fetch of at most %lld", (long long)max);
+            }
+            break;
+        }
+        w->pages[page] = found->page;
+        pages[n++] = page;
+    }
+    w->n_fetched += n;
+    return n;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans: budgets, order, prefix hits, preemption. Random traces are in tests/sim. */
+#include "tiny_sched.h"
+
+static void prefill_is_cut_and_mixed_with_decode(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 32, true, tiny_cfg());
+    tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = 30, .max_tok = 200});
+    tiny_step(&t, NULL);
+    tiny_job *b = tiny_add(&t, (whim_sched_add){.n_tok = 100, .max_tok = 200});
+    tiny_job *c = tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 200});
+    static const int64_t rows[][3] = {{1, 63, 0}, {1, 37, 26}, {1, 1, 14}, {1, 1, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tiny_plan(&t);
+        assert_int_equal(tiny_rows(&t, a), rows[i][0]);
+        assert_int_equal(tiny_rows(&t, b), rows[i][1]);
+        assert_int_equal(tiny_rows(&t, c), rows[i][2]);
+        assert_int_equal(t.plan.n_row, rows[i][0] + rows[i][1] + rows[i][2]);
+        tiny_commit(&t, NULL);
+    }
+    tiny_close(&t);
+}
+
+static void the_budget_can_be_made_smaller(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 32, true, tiny_cfg());
+    tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = 300, .max_tok = 400});
+    static const int64_t budgets[][2] = {
+        {20, 20}, {0, 4}, {1000, 64}}; /* 4 may run, 64 is the limit */
+    for (size_t i = 0; i < 3; i++) {
+        whim_sched_set_budget(t.sched, budgets[i][0]);
+        tiny_plan(&t);
+        assert_int_equal(tiny_rows(&t, a), budgets[i][1]);
+        tiny_commit(&t, NULL);
+    }
+    tiny_close(&t);
+}
+
+static void a_hit_leaves_one_token(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 32, true, tiny_cfg());
+    static const struct {
+        int64_t n_shared, n_tok, n_cached;
+        const char *miss;
+    } cases[] = {
+        {4 * P, 4 * P + 1, 4 * P, "nothing missed"},
+        {4 * P, 4 * P, 3 * P, "nothing missed"}, /* the last token is fed */
+        {3 * P + 5, 4 * P, 3 * P, "nothing missed"},
+        {2 * P + 5, 4 * P, 2 * P, "new"},
+        {0, 2 * P, 0, "new"},
+        {P, P, 0, "short"},
+    };
+    tiny_job *first =
+        tiny_add_shared(&t, 7, 4 * P + 1, (whim_sched_add){.n_tok = 4 * P + 1, .max_tok = 200});
+    tiny_finish(&t, first);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tiny_job *job = tiny_add_shared(&t, 7, cases[i].n_shared,
+                                        (whim_sched_add){.n_tok = cases[i].n_tok, .max_tok = 200});
+        tiny_plan(&t);
+        whim_sched_req_info info = whim_sched_req_get(job->req);
+        assert_int_equal(info.n_cached, cases[i].n_cached);
+        assert_string_equal(info.miss, cases[i].miss);
+        tiny_commit(&t, job);
+        while (job->req != NULL) {
+            tiny_step(&t, job);
+        }
+    }
+    whim_sched_stats stats = whim_sched_get_stats(t.sched);
+    assert_int_equal(stats.n_hit_tokens, 12 * P);
+    assert_int_equal(stats.n_prompt_tokens, 23 * P + 2);
+    tiny_close(&t);
+}
+
+static void the_reason_of_a_miss_is_known(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 6, true, tiny_cfg());
+    whim_sched_add add = {.n_tok = 2 * P + 1, .max_tok = 100};
+    tiny_finish(&t, tiny_add_shared(&t, 1, 100, add));
+    tiny_finish(&t, tiny_add(&t, (whim_sched_add){.n_tok = 6 * P, .max_tok = 6 * P}));
+    assert_true(whim_sched_get_stats(t.sched).n_evicted >= 2);
+    tiny_job *again = tiny_add_shared(&t, 1, 100, add);
+    tiny_plan(&t);
+    assert_string_equal(whim_sched_req_get(again->req).miss, "evicted");
+    tiny_commit(&t, NULL);
+    tiny_finish(&t, again);
+    add.all_rows = true;
+    tiny_job *rows = tiny_add_shared(&t, 1, 100, add);
+    tiny_plan(&t);
+    assert_string_equal(whim_sched_req_get(rows->req).miss, "rows wanted");
+    assert_int_equal(whim_sched_req_get(rows->req).n_cached, 0);
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+    tiny_open(&t, 6, false, tiny_cfg());
+    tiny_job *plain = tiny_add(&t, (whim_sched_add){.n_tok = 2 * P + 1, .max_tok = 100});
+    assert_string_equal(whim_sched_req_get(plain->req).miss, "not admitted");
+    tiny_plan(&t);
+    assert_string_equal(whim_sched_req_get(plain->req).miss, "no cache");
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+}
+
+static void all_rows_keep_to_the_results_of_a_step(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 32, true, tiny_cfg());
+    tiny_job *other = tiny_add(&t, (whim_sched_add){.n_tok = 3, .max_tok = 200});
+    tiny_step(&t, NULL);
+    tiny_job *job = tiny_add(&t, (whim_sched_add){.n_tok = 17, .max_tok = 200, .all_rows = true});
+    static const int64_t rows[] = {7, 7, 3, 1};
+    for (size_t i = 0; i < 4; i++) {
+        tiny_plan(&t);
+        const whim_plan_item *item = tiny_item(&t, job);
+        assert_int_equal(item->n_tok, rows[i]);
+        assert_int_equal(item->n_out, rows[i]);
+        assert_int_equal(item->chooses, i >= 2);
+        assert_int_equal(tiny_rows(&t, other), 1);
+        assert_true(t.plan.n_out <= 8);
+        tiny_commit(&t, NULL);
+    }
+    tiny_close(&t);
+}
+
+static void the_same_prompt_is_computed_once(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 64, true, tiny_cfg());
+    whim_sched_add add = {.n_tok = 6 * P + 3, .max_tok = 300};
+    tiny_job *a = tiny_add_shared(&t, 1, 1000, add), *b = tiny_add_shared(&t, 1, 1000, add);
+    tiny_job *c = tiny_add_shared(&t, 1, 5 * P, add);
+    tiny_job *d = tiny_add(&t, (whim_sched_add){.n_tok = 5, .max_tok = 100});
+    int64_t rows = 0;
+    for (int i = 0; i < 4; i++) {
+        tiny_plan(&t);
+        rows += t.plan.n_row;
+        assert_true(i > 0 || (tiny_rows(&t, a) == 64 && t.plan.n_item == 1));
+        tiny_commit(&t, NULL);
+    }
+    assert_int_equal(whim_sched_req_get(b->req).n_cached, 6 * P);
+    assert_int_equal(whim_sched_req_get(c->req).n_cached, 5 * P);
+    assert_true(whim_sched_req_get(d->req).running); /* did not wait behind them */
+    assert_int_equal(whim_sched_req_get(d->req).n_prompt, 5);
+    assert_true(rows < 64 * 4);
+    tiny_close(&t);
+}
+
+/* Only as long as the other one gets on: here every step fails. */
+static void waiting_for_another_has_an_end(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 64, true, tiny_cfg());
+    whim_sched_add add = {.n_tok = 64 + 50, .max_tok = 300};
+    tiny_job *a = tiny_add_shared(&t, 1, 1000, add);
+    tiny_step(&t, NULL);
+    tiny_job *b = tiny_add_shared(&t, 1, 1000, add);
+    int n = 0;
+    for (bool both = false; !both; n++) {
+        assert_true(n < 30);
+        tiny_plan(&t);
+        assert_int_equal(tiny_rows(&t, a), 50);
+        both = tiny_item(&t, b) != NULL;
+        whim_sched_abort(t.sched, &t.plan);
+    }
+    assert_true(n > 8);
+    tiny_close(&t);
+}
+
+static void priorities_go_first_and_take_places(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    whim_sched_cfg cfg = tiny_cfg();
+    cfg.max_seqs = 2;
+    tiny_open(&t, 32, true, cfg);
+    tiny_job *low = tiny_add(&t, (whim_sched_add){.n_tok = 4, .max_tok = 200, .priority = 3});
+    tiny_job *mid = tiny_add(&t, (whim_sched_add){.n_tok = 4, .max_tok = 200, .priority = 1});
+    tiny_job *mid2 = tiny_add(&t, (whim_sched_add){.n_tok = 4, .max_tok = 200, .priority = 1});
+    tiny_plan(&t);
+    assert_true(tiny_item(&t, mid) != NULL && tiny_item(&t, mid2) != NULL);
+    tiny_commit(&t, NULL);
+    tiny_job *high = tiny_add(&t, (whim_sched_add){.n_tok = 4, .max_tok = 200, .priority = -1});
+    tiny_plan(&t);
+    assert_int_equal(t.plan.n_preempted, 1);
+    assert_non_null(tiny_item(&t, high));
+    assert_non_null(tiny_item(&t, mid));
+    assert_null(tiny_item(&t, mid2)); /* the youngest of the least important */
+    tiny_commit(&t, high);
+    tiny_plan(&t);
+    assert_non_null(tiny_item(&t, mid2)); /* resumes before who never ran */
+    assert_null(tiny_item(&t, low));
+    assert_int_equal(tiny_rows(&t, mid2), 5); /* all its tokens: no page was full */
+    assert_int_equal(whim_sched_req_get(mid2->req).n_preempted, 1);
+    tiny_commit(&t, mid);
+    tiny_plan(&t);
+    assert_non_null(tiny_item(&t, low));
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+}
+
+static void clients_take_turns(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    whim_sched_cfg cfg = tiny_cfg();
+    cfg.max_seqs = 1;
+    tiny_open(&t, 32, true, cfg);
+    tiny_job *many[6], *few[2];
+    for (int i = 0; i < 6; i++) {
+        many[i] = tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 50, .client = 1});
+    }
+    tiny_step(&t, NULL);
+    for (int i = 0; i < 2; i++) { /* came last, but its client had nothing yet */
+        few[i] = tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 50, .client = 2});
+    }
+    tiny_finish(&t, many[0]);
+    tiny_job *const order[] = {few[0], many[1], few[1], many[2], many[3]};
+    for (int i = 0; i < 5; i++) {
+        tiny_plan(&t);
+        assert_int_equal(t.plan.n_item, 1);
+        assert_ptr_equal(whim_sched_req_user(t.plan.items[0].req), order[i]);
+        tiny_commit(&t, order[i]);
+    }
+    tiny_close(&t);
+}
+
+static void waiting_ages(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    whim_sched_cfg cfg = tiny_cfg();
+    cfg.max_seqs = 1;
+    cfg.age_tokens = 200;
+    tiny_open(&t, 32, true, cfg);
+    tiny_job *low =
+        tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 40, .priority = 1, .client = 999});
+    int n = 0;
+    for (; !whim_sched_req_get(low->req).running;
+         n++) { /* always another one that is more important */
+        assert_true(n < 50);
+        tiny_job *job =
+            tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 40, .client = (uint64_t)n});
+        tiny_plan(&t);
+        if (tiny_item(&t, low) != NULL) {
+            tiny_commit(&t, low);
+            break;
+        }
+        tiny_commit(&t, job);
+    }
+    assert_true(n > 3 && n < 20);
+    tiny_close(&t);
+}
+
+static void preemption_loses_nothing(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    tiny_open(&t, 4, true, tiny_cfg());
+    tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = P + 30, .max_tok = 4 * P});
+    tiny_job *b = tiny_add(&t, (whim_sched_add){.n_tok = P + 20, .max_tok = 4 * P});
+    int steps = 0;
+    for (; whim_sched_req_get(b->req).n_preempted == 0; steps++) { /* until a needs a fifth page */
+        assert_true(steps < 40);
+        tiny_step(&t, NULL);
+    }
+    whim_sched_req_info info = whim_sched_req_get(b->req);
+    assert_false(info.running);
+    assert_true(info.n_tok > P + 20);
+    int64_t known = info.n_tok;
+    assert_true(whim_sched_req_get(a->req).running);
+    int32_t before[TINY_CTX];
+    memcpy(before, b->tokens, sizeof before);
+    while (whim_sched_req_get(a->req).n_tok < 3 * P) {
+        tiny_step(&t, NULL);
+        assert_false(whim_sched_req_get(b->req).running);
+    }
+    tiny_finish(&t, a);
+    tiny_plan(&t);
+    assert_non_null(tiny_item(&t, b));
+    info = whim_sched_req_get(b->req);
+    assert_int_equal(info.n_tok, known);
+    assert_memory_equal(before, b->tokens, (size_t)known * sizeof *before);
+    tiny_commit(&t, NULL);
+    tiny_finish(&t, b);
+    for (int64_t i = P + 20; i <= known; i++) {
+        assert_int_equal(b->tokens[i], (int32_t)i); /* what tiny_commit chooses */
+    }
+    tiny_close(&t);
+}
+
+typedef struct disk {
+    tiny_sched *t;
+    int64_t n_page, max, n; /* as it was asked; what it gives */
+} disk;
+
+static int64_t fake_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
+                          int32_t *pages)
+{
+    disk *d = ctx;
+    (void)tokens;
+    d->n_page = n_page;
+    d->max = max;
+    for (int64_t i = 0; i < d->n; i++) {
+        pages[i] = whim_page_pool_take(&d->t->pool);
+        assert_true(pages[i] >= 0);
+    }
+    return d->n;
+}
+
+static void more_comes_from_the_disk(void **state)
+{
+    (void)state;
+    tiny_sched t;
+    disk d = {.t = &t, .n = 0};
+    whim_sched_cfg cfg = tiny_cfg();
+    cfg.fetch = fake_fetch;
+    cfg.fetch_ctx = &d;
+    tiny_open(&t, 6, true, cfg);
+    tiny_finish(&t, tiny_add_shared(&t, 1, P, (whim_sched_add){.n_tok = 4 * P, .max_tok = 190}));
+    d.n = 2;
+    tiny_job *job = tiny_add_shared(&t, 1, 5 * P, (whim_sched_add){.n_tok = 5 * P, .max_tok = 190});
+    tiny_plan(&t); /* evicts to make room for the disk's pages */
+    assert_int_equal(d.n_page, 1);
+    assert_int_equal(d.max, 3);
+    assert_int_equal(whim_sched_req_get(job->req).n_cached, 3 * P);
+    assert_int_equal(tiny_rows(&t, job), 64);
+    assert_int_equal(whim_prefix_tree_peek(t.tree, job->tokens, 5 * P),
+                     3); /* others have them too */
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prefill_is_cut_and_mixed_with_decode),
+        cmocka_unit_test(the_budget_can_be_made_smaller),
+        cmocka_unit_test(a_hit_leaves_one_token),
+        cmocka_unit_test(the_reason_of_a_miss_is_known),
+        cmocka_unit_test(all_rows_keep_to_the_results_of_a_step),
+        cmocka_unit_test(the_same_prompt_is_computed_once),
+        cmocka_unit_test(waiting_for_another_has_an_end),
+        cmocka_unit_test(priorities_go_first_and_take_places),
+        cmocka_unit_test(clients_take_turns),
+        cmocka_unit_test(waiting_ages),
+        cmocka_unit_test(preemption_loses_nothing),
+        cmocka_unit_test(more_comes_from_the_disk),
+    };
+    return cmocka_run_group_tests_name("sched_plan", tests, NULL, NULL);
+}
