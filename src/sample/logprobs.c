@@ -23,7 +23,7 @@ static double log_sum(const float *logits, int32_t n)
         }
         total += sum;
     }
-    return (double)largest + whim_log(total);
+    return (double)largest + whim_ln(total);
 }
 
 void whim_logprobs_at(const float *logits, int32_t n_vocab, const int32_t *ids, int32_t n,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logit bias and penalties: a row's own history changes its logits. */
+/* Logit bias, penalties and masks: what changes a row's logits before the choice. */
 #include "sample/sampler_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 bool whim_sample_has_penalty(const whim_sample_params *p)
@@ -55,10 +56,19 @@ static void penalties_apply(whim_sampler *s, const whim_sample_params *p,
     seen_clear(s, row->output, row->n_output);
 }
 
+/* Last: no bias brings a masked token back. */
+static void mask_apply(whim_sampler *s, const whim_sample_row *row)
+{
+    for (int32_t i = 0; i < s->n_vocab; i++) {
+        bool in = i >> 5 < row->n_mask_word && (row->mask[i >> 5] >> (i & 31) & 1) != 0;
+        s->logits[i] = in ? s->logits[i] : -INFINITY;
+    }
+}
+
 const float *whim_sampler_adjust(whim_sampler *s, const whim_sample_params *p,
                                  const whim_sample_row *row)
 {
-    if (p->n_bias == 0 && !whim_sample_has_penalty(p)) {
+    if (p->n_bias == 0 && !whim_sample_has_penalty(p) && row->mask == NULL) {
         return row->logits;
     }
     memcpy(s->logits, row->logits, (size_t)s->n_vocab * sizeof *s->logits);
@@ -69,6 +79,9 @@ const float *whim_sampler_adjust(whim_sampler *s, const whim_sample_params *p,
     }
     if (whim_sample_has_penalty(p)) {
         penalties_apply(s, p, row);
+    }
+    if (row->mask != NULL) {
+        mask_apply(s, row);
     }
     return s->logits;
 }

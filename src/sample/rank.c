@@ -2,13 +2,6 @@
 /* Keys, selection and sorting of keys. */
 #include "sample/rank.h"
 
-void whim_rank_keys(const float *logits, int32_t n, uint64_t *keys)
-{
-    for (int32_t i = 0; i < n; i++) {
-        keys[i] = whim_rank_key(logits[i], i);
-    }
-}
-
 static void swap(uint64_t *a, uint64_t *b)
 {
     uint64_t t = *a;

@@ -8,9 +8,6 @@
 
 #include <stdint.h>
 
-/* Keys of n logits. */
-void whim_rank_keys(const float *logits, int32_t n, uint64_t *keys);
-
 /* Bring the k largest of n keys to the front, largest first; the order of the others is any. 0 <= k <= n. */
 void whim_rank_top(uint64_t *keys, int32_t n, int32_t k);
 

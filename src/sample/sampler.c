@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing a token. Weights are e^((logit - largest) / temperature) in F32; their sums are in double, in one
- * order: of ids where every token may be drawn, of rank where filters have cut. Ranks come from 64-bit keys
+/* Choosing a token. Weights are e^((logit - largest) / temperature) in F32, and 0 below e^-28, which is a chance of one
+ * in 10^12: most tokens need no second look then. Sums of weights are in double, in one order: of ids where every token may be drawn, of rank where filters have cut. Ranks come from 64-bit keys
  * (logit, then id) that are all different, so that no algorithm of selection can change a result. */
 #include "sample/sampler_impl.h"
 
@@ -13,6 +13,8 @@
 
 #include <math.h>
 
+static const float LEAST_EXPONENT = -28.0f;
+
 whim_err whim_sampler_create(int32_t n_vocab, whim_sampler **out)
 {
     whim_sampler *s = whim_alloc(sizeof *s);
@@ -23,10 +25,11 @@ whim_err whim_sampler_create(int32_t n_vocab, whim_sampler **out)
     s->logits = whim_alloc_array(n_vocab, (int64_t)sizeof *s->logits);
     s->weights = whim_alloc_array(n_vocab, (int64_t)sizeof *s->weights);
     s->keys = whim_alloc_array(n_vocab, (int64_t)sizeof *s->keys);
+    s->cands = whim_alloc_array(n_vocab, (int64_t)sizeof *s->cands);
     s->counts = whim_alloc_array(n_vocab, (int64_t)sizeof *s->counts);
     s->seen = whim_alloc_array(n_vocab, (int64_t)sizeof *s->seen);
-    if (s->logits == NULL || s->weights == NULL || s->keys == NULL || s->counts == NULL ||
-        s->seen == NULL) {
+    if (s->logits == NULL || s->weights == NULL || s->keys == NULL || s->cands == NULL ||
+        s->counts == NULL || s->seen == NULL) {
         whim_sampler_destroy(s);
         return WHIM_ERR_NO_MEMORY;
     }
@@ -42,6 +45,7 @@ void whim_sampler_destroy(whim_sampler *s)
     whim_free(s->logits);
     whim_free(s->weights);
     whim_free(s->keys);
+    whim_free(s->cands);
     whim_free(s->counts);
     whim_free(s->seen);
     whim_free(s);
@@ -60,16 +64,38 @@ static whim_err no_logit(int32_t n, whim_diag *diag)
                      n);
 }
 
+/* The largest of x, -inf of nothing; NaN or +inf make it +inf. In lanes, so that a compiler can take them together. */
+static float largest_of(const float *x, int32_t n)
+{
+    enum { LANES = 16 };
+    float lane[LANES];
+    int32_t i = 0;
+    for (int32_t k = 0; k < LANES; k++) {
+        lane[k] = -INFINITY;
+    }
+    for (; i + LANES <= n; i += LANES) {
+        for (int32_t k = 0; k < LANES; k++) {
+            lane[k] = x[i + k] <= lane[k] ? lane[k] : x[i + k] < INFINITY ? x[i + k] : INFINITY;
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] = x[i] <= lane[0] ? lane[0] : x[i] < INFINITY ? x[i] : INFINITY;
+    }
+    for (int32_t k = 1; k < LANES; k++) {
+        lane[0] = lane[k] > lane[0] ? lane[k] : lane[0];
+    }
+    return lane[0];
+}
+
 static whim_err logits_check(const float *logits, int32_t n, whim_diag *diag)
 {
-    bool any = false;
-    for (int32_t i = 0; i < n; i++) {
+    float largest = largest_of(logits, n);
+    for (int32_t i = 0; i < n && largest == INFINITY; i++) {
         if (!(logits[i] < INFINITY)) {
             return broken_logit(i, logits[i], diag);
         }
-        any = any || logits[i] > -INFINITY;
     }
-    return any ? WHIM_ERR_OK : no_logit(n, diag);
+    return largest > -INFINITY ? WHIM_ERR_OK : no_logit(n, diag);
 }
 
 /* The first of the best tells all: NaN ranks as +inf, and of those the lowest id comes first. */
@@ -83,11 +109,13 @@ static whim_err best_check(const whim_ranked *best, int32_t n_vocab, whim_diag *
 
 /* --- the draw ------------------------------------------------------------------------------------ */
 
+/* The lowest id of the largest. */
 static int32_t argmax(const float *x, int32_t n)
 {
+    float largest = largest_of(x, n);
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++) {
-        best = x[i] > x[best] ? i : best;
+    while (x[best] < largest) {
+        best++;
     }
     return best;
 }
@@ -97,15 +125,17 @@ static int32_t draw_by_id(const whim_sampler *s, float least, double u)
 {
     double total = 0, sum = 0;
     int32_t last = 0;
-    for (int32_t i = 0; i < s->n_vocab; i++) {
-        total += s->weights[i] >= least ? (double)s->weights[i] : 0;
+    for (int32_t i = 0; i < s->n_cand; i++) {
+        float weight = s->weights[s->cands[i]];
+        total += weight >= least ? (double)weight : 0;
     }
-    for (int32_t i = 0; i < s->n_vocab; i++) {
-        if (s->weights[i] < least || s->weights[i] == 0) {
+    for (int32_t i = 0; i < s->n_cand; i++) {
+        float weight = s->weights[s->cands[i]];
+        if (weight < least || weight == 0) {
             continue;
         }
-        sum += (double)s->weights[i];
-        last = i;
+        sum += (double)weight;
+        last = s->cands[i];
         if (sum > u * total) {
             break;
         }
@@ -143,7 +173,7 @@ static int32_t nucleus(whim_sampler *s, int32_t n, int32_t n_ranked, float top_p
     for (int32_t i = 0; i < n; i++) {
         if (i == n_ranked) {
             int32_t more = n - n_ranked < 3 * n_ranked ? n - n_ranked : 3 * n_ranked;
-            whim_rank_top(s->keys + n_ranked, s->n_vocab - n_ranked, more);
+            whim_rank_top(s->keys + n_ranked, s->n_cand - n_ranked, more);
             n_ranked += more;
         }
         sum += (double)s->weights[whim_rank_id(s->keys[i])];
@@ -154,12 +184,12 @@ static int32_t nucleus(whim_sampler *s, int32_t n, int32_t n_ranked, float top_p
     return n;
 }
 
-static double total_weight(const whim_sampler *s, int32_t n)
+/* Of the best n, by rank; of all candidates, by id. */
+static double total_weight(const whim_sampler *s, int32_t n, bool all)
 {
     double total = 0;
     for (int32_t i = 0; i < n; i++) {
-        int32_t id = n == s->n_vocab ? i : whim_rank_id(s->keys[i]);
-        total += (double)s->weights[id];
+        total += (double)s->weights[all ? s->cands[i] : whim_rank_id(s->keys[i])];
     }
     return total;
 }
@@ -169,7 +199,8 @@ static int32_t draw_ranked(whim_sampler *s, const whim_sample_params *p, int32_t
                            int32_t n_ranked, double u)
 {
     if (p->top_p < 1.0f) {
-        n = nucleus(s, n, n_ranked, p->top_p, total_weight(s, n));
+        bool all = p->top_k == 0 || p->top_k >= s->n_vocab;
+        n = nucleus(s, n, n_ranked, p->top_p, total_weight(s, n, all));
     }
     int32_t kept = 1;
     while (kept < n && s->weights[whim_rank_id(s->keys[kept])] >= p->min_p) {
@@ -182,10 +213,12 @@ static int32_t draw_filtered(whim_sampler *s, const whim_sample_params *p, const
                              double u)
 {
     enum { FIRST = 256 };
-    int32_t n = p->top_k > 0 && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
+    int32_t n = p->top_k > 0 && p->top_k < s->n_cand ? p->top_k : s->n_cand;
     int32_t n_ranked = p->top_k > 0 || n < FIRST ? n : FIRST;
-    whim_rank_keys(logits, s->n_vocab, s->keys);
-    whim_rank_top(s->keys, s->n_vocab, n_ranked);
+    for (int32_t i = 0; i < s->n_cand; i++) {
+        s->keys[i] = whim_rank_key(logits[s->cands[i]], s->cands[i]);
+    }
+    whim_rank_top(s->keys, s->n_cand, n_ranked);
     return draw_ranked(s, p, n, n_ranked, u);
 }
 
@@ -199,19 +232,38 @@ static double draw_point(const whim_sample_params *p, const whim_sample_row *row
 /* A bias of +-100 cannot overflow; the difference is at most 0 and -inf gives weight 0. */
 static float weight_of(float logit, float largest, float temperature)
 {
-    return whim_expf((logit - largest) / temperature);
+    float x = (logit - largest) / temperature;
+    return x < LEAST_EXPONENT ? 0.0f : whim_expf(x);
 }
 
+/* Find the tokens that can have weight, and weigh them. The bound is on the safe side of weight_of's. */
+static void candidates_find(whim_sampler *s, const float *logits, float largest, float temperature)
+{
+    float bound = largest + 1.01f * LEAST_EXPONENT * temperature;
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_vocab; i++) {
+        if (logits[i] >= bound) {
+            s->cands[n++] = i;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        s->weights[s->cands[i]] = weight_of(logits[s->cands[i]], largest, temperature);
+    }
+    s->n_cand = n;
+}
+
+/* -1: the mask leaves nothing. */
 static int32_t choose(whim_sampler *s, const whim_sample_params *p, const whim_sample_row *row)
 {
     const float *logits = whim_sampler_adjust(s, p, row);
     int32_t best = argmax(logits, s->n_vocab);
+    if (logits[best] == -INFINITY) {
+        return -1;
+    }
     if (p->temperature == 0.0f || p->top_k == 1) {
         return best;
     }
-    for (int32_t i = 0; i < s->n_vocab; i++) {
-        s->weights[i] = weight_of(logits[i], logits[best], p->temperature);
-    }
+    candidates_find(s, logits, logits[best], p->temperature);
     double u = draw_point(p, row);
     if (p->top_k == 0 && p->top_p >= 1.0f) {
         return draw_by_id(s, p->min_p, u);
@@ -253,13 +305,16 @@ whim_err whim_sampler_pick(whim_sampler *s, const whim_sample_params *params,
     out->n_top = 0;
     if (row->logits == NULL) {
         int32_t n = whim_sample_best_needed(params, s->n_vocab);
-        whim_check(n > 0 && n <= row->best.n);
+        whim_check(n > 0 && n <= row->best.n && row->mask == NULL);
         WHIM_TRY(best_check(&row->best, s->n_vocab, diag));
         out->id = choose_best(s, params, row, n);
         return WHIM_ERR_OK;
     }
     WHIM_TRY(logits_check(row->logits, s->n_vocab, diag));
     out->id = choose(s, params, row);
+    if (out->id < 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "no token that the answer may go on with is left");
+    }
     if (params->n_logprob > 0) {
         out->n_top = whim_logprobs_top(row->logits, s->n_vocab, params->n_logprob, out->top_id,
                                        out->top_logprob);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a row of logits to a token. All that is random comes from a counter-based generator keyed by
  * (seed, choice, position), so that a token does not depend on what else was in the batch. Order of work:
- * logit bias, penalties, temperature, top-k, top-p, min-p, draw. Temperature 0 is greedy (lowest id of equals).
+ * mask, logit bias, penalties, temperature, top-k, top-p, min-p, draw. Temperature 0 is greedy (lowest id of equals).
  * Threads: params are plain data; a sampler belongs to one thread. */
 #ifndef WHIM_SAMPLE_SAMPLER_H
 #define WHIM_SAMPLE_SAMPLER_H
@@ -57,7 +57,8 @@ void whim_sampler_destroy(whim_sampler *sampler);
 
 /* How many of the best logits of a row decide the token by themselves: 1 when it is the best one, top_k when
  * that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0 when all logits are needed: for
- * a bias, a penalty, log-probabilities, or a draw among all. The token is the same either way. */
+ * a bias, a penalty, log-probabilities, or a draw among all. The token is the same either way. A row with a mask
+ * needs all logits whatever this says: the best of all need not be allowed. */
 int32_t whim_sample_best_needed(const whim_sample_params *params, int32_t n_vocab);
 
 /* What a row is drawn from: its logits and its own history. */
@@ -69,9 +70,14 @@ typedef struct whim_sample_row {
     const int32_t *output; /* [n_output] tokens generated so far */
     int64_t n_output;
     int32_t choice; /* index of the choice (n > 1), 0 otherwise */
+    /* Bit i: token i may come; ids beyond n_mask_word words may not. NULL: all may. Tokens that may not are out
+     * before anything else looks at the logits; log-probabilities stay those of the logits as they came. */
+    const uint32_t *mask;
+    int64_t n_mask_word;
 } whim_sample_row;
 
-/* CORRUPT when a logit is NaN or +inf, or all are -inf. The parameters have been checked. */
+/* CORRUPT when a logit is NaN or +inf, or all are -inf; INVALID when the mask leaves no token. The parameters have
+ * been checked. */
 WHIM_MUST_CHECK whim_err whim_sampler_pick(whim_sampler *sampler, const whim_sample_params *params,
                                            const whim_sample_row *row, whim_sampled *out,
                                            whim_diag *diag);

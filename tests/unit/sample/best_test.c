@@ -50,7 +50,9 @@ typedef struct best_list {
 static whim_sample_row best_row(const float *x, int32_t n, best_list *list)
 {
     uint64_t keys[N_VOCAB];
-    whim_rank_keys(x, N_VOCAB, keys);
+    for (int32_t i = 0; i < N_VOCAB; i++) {
+        keys[i] = whim_rank_key(x[i], i);
+    }
     whim_rank_top(keys, N_VOCAB, n);
     for (int32_t i = 0; i < n; i++) {
         list->ids[i] = whim_rank_id(keys[i]);
