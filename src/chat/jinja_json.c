@@ -2,10 +2,36 @@
 /* JSON in and out. What comes in is untrusted, and so is everything tojson writes. The text is that
  * of Python's json.dumps. */
 #include "chat/jinja_lib.h"
+#include "chat/template.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int by_string(const void *key, const void *item)
+{
+    uintptr_t a = (uintptr_t)key, b = (uintptr_t)((const whim_marked_text *)item)->string;
+    return (a > b) - (a < b);
+}
+
+static whim_jval import_string(whim_jinja *j, const json_t *json)
+{
+    const whim_marked_text *marked =
+        j->n_marked == 0
+            ? NULL
+            : bsearch(json, j->marked, (size_t)j->n_marked, sizeof *j->marked, by_string);
+    if (marked == NULL) {
+        return whim_jval_str(j, json_string_value(json), (int64_t)json_string_length(json), false);
+    }
+    whim_jbuf buf = {0};
+    for (int64_t i = 0; i < marked->text->n_span; i++) {
+        const whim_text_span *span = &marked->text->spans[i];
+        whim_jbuf_add(j, &buf, marked->text->text.text + span->begin, span->end - span->begin,
+                      span->trusted);
+    }
+    return whim_jbuf_take(j, &buf);
+}
 
 static whim_jval import(whim_jinja *j, const json_t *json, int32_t depth)
 {
@@ -35,7 +61,7 @@ static whim_jval import(whim_jinja *j, const json_t *json, int32_t depth)
         return out;
     }
     case JSON_STRING:
-        return whim_jval_str(j, json_string_value(json), (int64_t)json_string_length(json), false);
+        return import_string(j, json);
     case JSON_INTEGER:
         return whim_jval_int((int64_t)json_integer_value(json), false);
     case JSON_REAL:

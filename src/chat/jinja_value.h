@@ -46,7 +46,9 @@ typedef struct whim_jinja {
     whim_diag *diag;
     whim_err err;
     jmp_buf leave;
-    int64_t now; /* for strftime_now */
+    int64_t now;                           /* for strftime_now */
+    const struct whim_marked_text *marked; /* strings that come in with parts to trust */
+    int64_t n_marked;
 } whim_jinja;
 
 typedef enum whim_jkind {

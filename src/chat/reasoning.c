@@ -35,10 +35,12 @@ static void emit(sink *out, whim_piece_kind kind, const char *bytes, int64_t n)
     }
 }
 
-void whim_reasoning_init(whim_reasoning *split, bool starts_inside)
+void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag)
 {
-    *split = (whim_reasoning){
-        .state = starts_inside ? INSIDE : START, .stray = starts_inside, .fresh = true};
+    *split = (whim_reasoning){.state = starts_inside ? INSIDE : START,
+                              .stray = starts_inside,
+                              .fresh = true,
+                              .call_tag = call_tag};
 }
 
 /* Whether what is held and then `c` begins the tag; `whole` tells whether it is all of it. */
@@ -93,8 +95,11 @@ static void step_start(whim_reasoning *split, char c, sink *out)
 
 static void step_inside(whim_reasoning *split, char c, sink *out)
 {
-    bool closed, opened = false;
+    bool closed, opened = false, called = false;
     bool tag = continues(split, c, close_tag, &closed);
+    if (!tag && split->call_tag != NULL) {
+        tag = continues(split, c, split->call_tag, &called);
+    }
     if (!tag && split->fresh && split->stray) {
         tag = continues(split, c, open_tag, &opened);
     }
@@ -105,6 +110,11 @@ static void step_inside(whim_reasoning *split, char c, sink *out)
             split->n_line = 0;
             split->stray = false;
             split->state = closed ? AFTER : INSIDE;
+        } else if (called) {
+            emit(out, WHIM_PIECE_CONTENT, split->held, split->n_held);
+            split->n_held = 0;
+            split->n_line = 0;
+            split->state = CONTENT;
         }
         return;
     }

@@ -8,6 +8,7 @@
  *    those before </think>, and those between </think> and the answer.
  *  - Only a <think> before any content opens reasoning (up to 64 bytes of white space may come
  *    first, and are dropped with it), and only once; later tags are content.
+ *  - Where calls are looked for, the tag that opens one ends reasoning that was not closed, and is content.
  *  - When the prompt already opened it (starts_inside), a stray leading <think> is dropped too.
  * Threads: a splitter belongs to one thread at a time. */
 #ifndef WHIM_CHAT_REASONING_H
@@ -29,12 +30,13 @@ typedef struct whim_reasoning {
     int32_t n_held;  /* bytes held back that may begin a tag */
     int32_t n_first; /* white space held back before the first word */
     int64_t n_line;  /* line ends held back inside reasoning */
-    char held[8];
+    char held[16];
+    const char *call_tag; /* also ends the reasoning, and is content; NULL: none */
     char first[64];
 } whim_reasoning;
 
-/* `starts_inside`: the prompt ends with an open <think>. */
-void whim_reasoning_init(whim_reasoning *split, bool starts_inside);
+/* `starts_inside`: the prompt ends with an open <think>. `call_tag`: what opens a call (at most 16 bytes), or NULL. */
+void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag);
 
 /* Push the next bytes of the answer. */
 void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n, whim_piece_fn *fn,

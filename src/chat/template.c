@@ -146,36 +146,71 @@ static whim_err render_into(whim_jinja *j, const whim_template *tmpl,
     return WHIM_ERR_OK;
 }
 
-static whim_err push_span(whim_rendered *r, whim_text_span span, whim_diag *diag)
+whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n, bool trusted)
 {
-    if (r->n_span == r->cap_span) {
+    if (n == 0) {
+        return WHIM_ERR_OK;
+    }
+    bool joins = r->n_span > 0 && r->spans[r->n_span - 1].trusted == trusted;
+    if (!joins && r->n_span == r->cap_span) {
         int64_t cap = r->cap_span < 16 ? 16 : r->cap_span * 2;
         whim_text_span *grown = whim_realloc(r->spans, r->cap_span * (int64_t)sizeof *grown,
                                              cap * (int64_t)sizeof *grown);
         if (grown == NULL) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
+            return WHIM_ERR_NO_MEMORY;
         }
         r->spans = grown;
         r->cap_span = cap;
     }
-    r->spans[r->n_span++] = span;
+    int64_t at = r->text.len;
+    whim_str_append_n(&r->text, bytes, n);
+    if (r->text.failed) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    if (!joins) {
+        r->spans[r->n_span++] = (whim_text_span){.begin = at, .trusted = trusted};
+    }
+    r->spans[r->n_span - 1].end = r->text.len;
     return WHIM_ERR_OK;
+}
+
+whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more)
+{
+    for (int64_t i = 0; i < more->n_span; i++) {
+        const whim_text_span *span = &more->spans[i];
+        WHIM_TRY(whim_rendered_append(r, more->text.text + span->begin, span->end - span->begin,
+                                      span->trusted));
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_rendered_cut(whim_rendered *r, int64_t n)
+{
+    if (n >= r->text.len) {
+        return;
+    }
+    r->text.len = n;
+    r->text.text[n] = '\0';
+    while (r->n_span > 0 && r->spans[r->n_span - 1].begin >= n) {
+        r->n_span--;
+    }
+    if (r->n_span > 0) {
+        r->spans[r->n_span - 1].end = n;
+    }
 }
 
 static whim_err copy_out(whim_rendered *r, const whim_jstr *text, whim_diag *diag)
 {
     whim_str_clear(&r->text);
     r->n_span = 0;
-    whim_str_append_n(&r->text, text->s, text->n);
-    if (r->text.failed) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
-    }
     for (int64_t at = 0; at < text->n;) {
         bool trusted = whim_jstr_trust(text, at, at + 1);
         const uint8_t *end =
             text->mask == NULL ? NULL : memchr(text->mask + at, !trusted, (size_t)(text->n - at));
         int64_t to = end == NULL ? text->n : end - text->mask;
-        WHIM_TRY(push_span(r, (whim_text_span){.begin = at, .end = to, .trusted = trusted}, diag));
+        if (whim_rendered_append(r, text->s + at, to - at, trusted) != WHIM_ERR_OK) {
+            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
+        }
         at = to;
     }
     return WHIM_ERR_OK;
@@ -188,6 +223,8 @@ whim_err whim_template_render(const whim_template *tmpl, const whim_template_inp
     whim_jinja j;
     state_init(&j, tmpl->name, WHIM_JINJA_MEMORY, diag);
     j.now = input->now;
+    j.marked = input->marked;
+    j.n_marked = input->n_marked;
     whim_err err = render_into(&j, tmpl, input, &text);
     if (err == WHIM_ERR_OK) {
         err = copy_out(out, text, diag);

@@ -22,16 +22,6 @@ WHIM_MUST_CHECK whim_err whim_template_compile(const char *source, int64_t n, co
                                                whim_template **out, whim_diag *diag);
 void whim_template_destroy(whim_template *tmpl);
 
-typedef struct whim_template_input {
-    const json_t *messages;  /* array of objects, as in the OpenAI API */
-    const json_t *tools;     /* array or NULL (then `none`, but defined) */
-    const json_t *documents; /* array or NULL */
-    const json_t *kwargs;    /* object or NULL: chat_template_kwargs, become variables */
-    bool add_generation_prompt;
-    const char *bos_token, *eos_token; /* trusted text */
-    int64_t now;                       /* seconds since 1970 for strftime_now (UTC); tests fix it */
-} whim_template_input;
-
 /* The text and where its parts came from; {0} is empty. */
 typedef struct whim_rendered {
     whim_str text;
@@ -40,6 +30,32 @@ typedef struct whim_rendered {
 } whim_rendered;
 
 void whim_rendered_deinit(whim_rendered *r);
+
+/* Append bytes of one origin; only NO_MEMORY can go wrong. */
+WHIM_MUST_CHECK whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n,
+                                              bool trusted);
+/* Append another text with its origins. */
+WHIM_MUST_CHECK whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more);
+/* Keep the first n bytes. */
+void whim_rendered_cut(whim_rendered *r, int64_t n);
+
+/* A string of the messages of which parts were written by the server, which trusts them as the template's own. */
+typedef struct whim_marked_text {
+    const json_t *string;
+    const whim_rendered *text; /* the same bytes, with their origin */
+} whim_marked_text;
+
+typedef struct whim_template_input {
+    const json_t *messages;  /* array of objects, as in the OpenAI API */
+    const json_t *tools;     /* array or NULL (then `none`, but defined) */
+    const json_t *documents; /* array or NULL */
+    const json_t *kwargs;    /* object or NULL: chat_template_kwargs, become variables */
+    bool add_generation_prompt;
+    const char *bos_token, *eos_token; /* trusted text */
+    int64_t now;                       /* seconds since 1970 for strftime_now (UTC); tests fix it */
+    const whim_marked_text *marked;    /* by the address of `string`, ascending; NULL: none */
+    int64_t n_marked;
+} whim_template_input;
 
 /* raise_exception(msg) in the template gives WHIM_ERR_INVALID with msg; everything else that is
  * wrong names line and column. What `out` held before is replaced. */

@@ -44,11 +44,7 @@ static int32_t scan_hex(whim_json_scan *scan)
         return -1;
     }
     for (int i = 0; i < 4; i++) {
-        char c = scan->text[scan->at++];
-        int32_t digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
+        int digit = whim_hex_value(scan->text[scan->at++]);
         if (digit < 0) {
             return -1;
         }

@@ -20,10 +20,12 @@ static void gather(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
     whim_str_append_n(kind == WHIM_PIECE_REASONING ? &b->reasoning : &b->content, text, n);
 }
 
+static const char call_tag[] = "<tool_call>";
+
 static void split_all(both *b, const char *text, bool inside)
 {
     whim_reasoning split;
-    whim_reasoning_init(&split, inside);
+    whim_reasoning_init(&split, inside, call_tag);
     whim_reasoning_push(&split, text, (int64_t)strlen(text), gather, b);
     whim_reasoning_flush(&split, gather, b);
 }
@@ -63,6 +65,10 @@ static void one_shot(void **state)
         {"", false, "", ""},
         {"\n\n", false, "", "\n\n"},
         {"x</think>", true, "x", ""},
+        {"x\n\n<tool_call>\ny</think>", true, "x", "<tool_call>\ny</think>"},
+        {"<think>x<tool_call>", false, "x", "<tool_call>"},
+        {"x<tool_<tool_</think>y<tool_call>", true, "x<tool_<tool_", "y<tool_call>"},
+        {"ends <tool_call", true, "ends <tool_call", ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         both b = {{0}};
@@ -80,8 +86,9 @@ static void one_shot(void **state)
 static void cuts_do_not_matter(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"<think>", "</think>", "\n",    " ", "<", "</",    "th",
-                                        "ink>",    "a",        "word ", "é", ">", "</thi", "\n\n"};
+    static const char *const parts[] = {"<think>", "</think>", "\n",          " ",     "<", "</",
+                                        "th",      "ink>",     "a",           "word ", "é", ">",
+                                        "</thi",   "\n\n",     "<tool_call>", "<tool_"};
     uint64_t seed = 1;
     for (int round = 0; round < 4000; round++) {
         char text[256] = "";
@@ -93,7 +100,7 @@ static void cuts_do_not_matter(void **state)
         both whole = {{0}}, cut = {{0}};
         split_all(&whole, text, round % 2);
         whim_reasoning split;
-        whim_reasoning_init(&split, round % 2);
+        whim_reasoning_init(&split, round % 2, call_tag);
         int64_t n = (int64_t)strlen(text);
         for (int64_t at = 0; at < n;) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -156,7 +163,7 @@ static void prompts_open_and_close(void **state)
         assert_int_equal(whim_reasoning_prompt_is_open(rows[i].prompt, n), rows[i].open);
     }
     whim_reasoning split;
-    whim_reasoning_init(&split, false);
+    whim_reasoning_init(&split, false, NULL);
     both b = {{0}};
     assert_false(whim_reasoning_is_inside(&split));
     whim_reasoning_push(&split, "<think>x", 8, gather, &b);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose from. */
+#include "base/alloc.h"
+#include "chat/answer_impl.h"
+#include "chat/tool_parser.h"
+
+#include <string.h>
+
+void whim_answer_add(whim_answer_parts *parts, whim_grammar_node node)
+{
+    if (parts->n == parts->cap) {
+        int64_t cap = parts->cap < 8 ? 8 : parts->cap * 2;
+        whim_grammar_node *grown = whim_realloc(parts->v, parts->cap * (int64_t)sizeof *grown,
+                                                cap * (int64_t)sizeof *grown);
+        if (grown == NULL) {
+            parts->failed = true;
+            return;
+        }
+        parts->v = grown;
+        parts->cap = cap;
+    }
+    parts->v[parts->n++] = node;
+}
+
+static whim_grammar_node join(whim_answer *a, whim_answer_parts *parts, bool choice)
+{
+    whim_grammar_node node = choice ? whim_grammar_any_of(a->b, parts->v, parts->n)
+                                    : whim_grammar_seq(a->b, parts->v, parts->n);
+    a->failed = a->failed || parts->failed;
+    whim_free(parts->v);
+    *parts = (whim_answer_parts){0};
+    return node;
+}
+
+whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts)
+{
+    return join(a, parts, false);
+}
+
+whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts)
+{
+    return join(a, parts, true);
+}
+
+whim_grammar_node whim_answer_text(whim_answer *a, const char *text)
+{
+    return whim_grammar_literal(a->b, text, (int64_t)strlen(text));
+}
+
+static bool has_format(const whim_answer_rule *rule)
+{
+    return rule->schema != NULL || rule->json_object || rule->regex != NULL || rule->n_word > 0;
+}
+
+static bool has_tools(const whim_answer_rule *rule)
+{
+    return rule->choice != WHIM_CHOICE_NONE && json_array_size(rule->tools) > 0;
+}
+
+static bool has_strict(const whim_answer_rule *rule)
+{
+    for (size_t i = 0; i < json_array_size(rule->tools); i++) {
+        const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
+        if (json_is_true(json_object_get(function, "strict"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static whim_grammar_node format_part(whim_answer *a)
+{
+    const whim_answer_rule *rule = a->rule;
+    if (rule->schema != NULL) {
+        return whim_grammar_schema(a->b, rule->schema, "response_format.json_schema.schema");
+    }
+    if (rule->json_object) {
+        return whim_grammar_json_object(a->b);
+    }
+    if (rule->regex != NULL) {
+        return whim_grammar_regex(a->b, rule->regex, "regex");
+    }
+    whim_answer_parts words = {0};
+    for (int32_t i = 0; i < rule->n_word; i++) {
+        whim_answer_add(&words, whim_answer_text(a, rule->words[i]));
+    }
+    return whim_answer_any(a, &words);
+}
+
+/* Text as the model likes, then calls if it likes. */
+static whim_grammar_node free_part(whim_answer *a)
+{
+    const whim_tag_set *tags = whim_tool_tags(a->rule->format.tools);
+    const char *const marks[] = {tags->open, tags->function};
+    whim_answer_parts parts = {0};
+    whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2));
+    whim_answer_add(&parts, whim_grammar_repeat(a->b, whim_answer_calls(a, true), 0, 1));
+    return whim_answer_seq(a, &parts);
+}
+
+static whim_grammar_node body(whim_answer *a)
+{
+    const whim_answer_rule *rule = a->rule;
+    if (!has_tools(rule)) {
+        return format_part(a);
+    }
+    if (rule->choice == WHIM_CHOICE_REQUIRED) {
+        return whim_answer_calls(a, false);
+    }
+    if (!has_format(rule)) {
+        return free_part(a);
+    }
+    whim_answer_parts choice = {0};
+    whim_answer_add(&choice, whim_answer_calls(a, false));
+    whim_answer_add(&choice, format_part(a));
+    return whim_answer_any(a, &choice);
+}
+
+/* Anything up to the end of reasoning, but for what the parser would take as the beginning of a call. */
+static whim_grammar_node thought_part(whim_answer *a)
+{
+    const char *const marks[] = {"</think>", whim_tool_tags(a->rule->format.tools)->open};
+    whim_answer_parts parts = {0};
+    if (!has_tools(a->rule) || a->rule->format.tools == WHIM_TOOLS_INVOKE) {
+        return whim_grammar_until(a->b, marks[0]);
+    }
+    whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, 2));
+    whim_answer_add(&parts, whim_answer_text(a, marks[0]));
+    return whim_answer_seq(a, &parts);
+}
+
+/* Reasoning in front: until it ends anything goes, and then a line end or two. */
+static whim_grammar_node whole(whim_answer *a)
+{
+    whim_answer_parts parts = {0}, thought = {0};
+    if (a->rule->starts_inside || a->rule->may_reason) {
+        if (!a->rule->starts_inside) {
+            whim_answer_add(&thought, whim_answer_text(a, "<think>"));
+        }
+        whim_answer_add(&thought, thought_part(a));
+        whim_answer_add(&thought, whim_grammar_repeat(a->b, whim_answer_text(a, "\n"), 0, 2));
+        whim_grammar_node node = whim_answer_seq(a, &thought);
+        whim_answer_add(&parts,
+                        a->rule->starts_inside ? node : whim_grammar_repeat(a->b, node, 0, 1));
+    }
+    whim_answer_add(&parts, body(a));
+    return whim_answer_seq(a, &parts);
+}
+
+static whim_err check(const whim_answer_rule *rule, whim_diag *diag)
+{
+    if (rule->choice != WHIM_CHOICE_REQUIRED) {
+        return WHIM_ERR_OK;
+    }
+    if (json_array_size(rule->tools) == 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "tool_choice asks for a call, but there are no tools");
+    }
+    bool found = rule->tool_name == NULL;
+    for (size_t i = 0; !found && i < json_array_size(rule->tools); i++) {
+        const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        found = name != NULL && strcmp(name, rule->tool_name) == 0;
+    }
+    return found ? WHIM_ERR_OK
+                 : whim_fail(diag, WHIM_ERR_INVALID,
+                             "tool_choice names \"%.80s\", which is not one of the tools",
+                             rule->tool_name);
+}
+
+whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, whim_diag *diag)
+{
+    *out = NULL;
+    WHIM_TRY(check(rule, diag));
+    bool held = has_format(rule) || (has_tools(rule) && (rule->choice == WHIM_CHOICE_REQUIRED ||
+                                                         rule->one_call || has_strict(rule)));
+    if (!held) {
+        return WHIM_ERR_OK;
+    }
+    whim_answer a = {.rule = rule};
+    if (whim_grammar_builder_create(NULL, &a.b) != WHIM_ERR_OK) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");
+    }
+    whim_grammar_node root = whole(&a);
+    whim_err err = a.failed ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar")
+                            : whim_grammar_build(a.b, root, out, diag);
+    whim_grammar_builder_destroy(a.b);
+    return err;
+}

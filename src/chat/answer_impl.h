@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the grammar of an answer: lists of parts, and the part that is the calls (answer_calls.c). */
+#ifndef WHIM_CHAT_ANSWER_IMPL_H
+#define WHIM_CHAT_ANSWER_IMPL_H
+
+#include "base/str.h"
+#include "chat/format.h"
+
+/* Parts to be put in a row or to choose from; {0} is empty. Without memory `failed` is set. */
+typedef struct whim_answer_parts {
+    whim_grammar_node *v;
+    int64_t n, cap;
+    bool failed;
+} whim_answer_parts;
+
+typedef struct whim_answer {
+    const whim_answer_rule *rule;
+    whim_grammar_builder *b;
+    bool failed; /* out of memory */
+} whim_answer;
+
+void whim_answer_add(whim_answer_parts *parts, whim_grammar_node node);
+/* The node of the parts, which are freed. */
+whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts);
+whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts);
+whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
+
+/* One call, or as many as the rule allows. `strict_only`: arguments follow their schema only where a tool asks for it. */
+whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only);
+
+#endif

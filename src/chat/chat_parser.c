@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of an answer: reasoning first, then the text around calls. White space next to a call is dropped; text
+ * that may begin a tag waits until it is clear. */
+#include "base/alloc.h"
+#include "chat/tool_parser.h"
+
+#include <string.h>
+
+enum { MAX_HOLD = 1 << 20 }; /* a call that does not say its name within this many bytes is none */
+
+const whim_tag_set *whim_tool_tags(whim_tool_form form)
+{
+    static const whim_tag_set sets[] = {
+        [WHIM_TOOLS_HERMES] = {.open = "<tool_call>", .close = "</tool_call>"},
+        [WHIM_TOOLS_XML] = {.open = "<tool_call>",
+                            .close = "</tool_call>",
+                            .function = "<function=",
+                            .function_end = "</function>",
+                            .parameter = "<parameter=",
+                            .parameter_end = "</parameter>",
+                            .padded = true,
+                            .value_ends = {"\n</parameter>", "</parameter>",
+                                           "\n<parameter=", "\n</function>", "\n</tool_call>"}},
+        [WHIM_TOOLS_INVOKE] = {.open = "<minimax:tool_call>",
+                               .close = "</minimax:tool_call>",
+                               .function = "<invoke name=",
+                               .function_end = "</invoke>",
+                               .parameter = "<parameter name=",
+                               .parameter_end = "</parameter>",
+                               .value_ends = {NULL, "</parameter>", "\n<parameter name=",
+                                              "\n</invoke>", "\n</minimax:tool_call>"}},
+    };
+    return &sets[form];
+}
+
+bool whim_tool_is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void tell(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n)
+{
+    bool of_call = kind != WHIM_CHAT_REASONING && kind != WHIM_CHAT_CONTENT;
+    const whim_chat_event event = {
+        .kind = kind, .call = of_call ? p->n_call - 1 : 0, .text = bytes, .n = n};
+    p->fn(p->ctx, &event);
+}
+
+static void flush(whim_chat_parser *p)
+{
+    if (p->out.len > 0) {
+        tell(p, p->out_kind, p->out.text, p->out.len);
+    }
+    whim_str_clear(&p->out);
+}
+
+void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n)
+{
+    if (n == 0) {
+        return;
+    }
+    if (p->out_kind != kind) {
+        flush(p);
+        p->out_kind = kind;
+    }
+    whim_str_append_n(&p->out, bytes, n);
+    if (p->out.failed) { /* what was gathered is whole: send it, and these bytes alone */
+        flush(p);
+        tell(p, kind, bytes, n);
+    }
+}
+
+void whim_tool_send(whim_chat_parser *p, const char *name, int64_t n)
+{
+    flush(p);
+    p->n_call++;
+    p->sent = true;
+    whim_str_clear(&p->raw);
+    tell(p, WHIM_CHAT_CALL_BEGIN, name, n);
+}
+
+void whim_tool_end(whim_chat_parser *p)
+{
+    flush(p);
+    tell(p, WHIM_CHAT_CALL_END, "", 0);
+}
+
+/* --- bytes that wait -------------------------------------------------------------------------- */
+
+bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n)
+{
+    if (p->raw.len + n > MAX_HOLD) {
+        return false;
+    }
+    whim_str_append_n(&p->raw, bytes, n);
+    return !p->raw.failed;
+}
+
+static void release_raw(whim_chat_parser *p)
+{
+    whim_tool_emit(p, WHIM_CHAT_CONTENT, p->raw.text, p->raw.len);
+    whim_str_clear(&p->raw);
+}
+
+int whim_tool_match(whim_chat_parser *p, const char *const *tags, int n, char c)
+{
+    bool begins = false;
+    int whole = -1;
+    size_t len = (size_t)p->n_tag + 1;
+    for (int i = 0; i < n; i++) {
+        const char *tag = tags[i];
+        if (tag != NULL && strlen(tag) >= len && memcmp(tag, p->tag, len - 1) == 0 &&
+            tag[len - 1] == c) {
+            begins = true;
+            whole = tag[len] == '\0' ? i : whole;
+        }
+    }
+    if (begins) {
+        p->tag[p->n_tag++] = c;
+    }
+    return begins ? whole : -2;
+}
+
+/* --- text around calls ------------------------------------------------------------------------ */
+
+static void enter_call(whim_chat_parser *p, bool at_function)
+{
+    if (!whim_tool_hold(p, p->tag, p->n_tag)) { /* no memory: the tag stays text */
+        release_raw(p);
+        whim_tool_emit(p, WHIM_CHAT_CONTENT, p->tag, p->n_tag);
+        p->n_tag = 0;
+        return;
+    }
+    p->n_tag = 0;
+    p->in_call = true;
+    p->sent = p->close_owed = false;
+    if (p->cfg.format.tools == WHIM_TOOLS_HERMES) {
+        whim_hermes_start(p);
+    } else {
+        whim_tag_call_start(p, at_function);
+    }
+}
+
+/* A byte of text that begins no tag. */
+static void text_byte(whim_chat_parser *p, char c)
+{
+    if (whim_tool_is_space(c)) {
+        if (p->after_call || whim_tool_hold(p, &c, 1)) {
+            return;
+        }
+    }
+    release_raw(p);
+    whim_tool_emit(p, WHIM_CHAT_CONTENT, &c, 1);
+    p->after_call = false;
+}
+
+/* The held bytes begin no tag with c behind them: the first becomes text, and the rest is looked at again. */
+static void text_step(whim_chat_parser *p, char c)
+{
+    const whim_tag_set *set = whim_tool_tags(p->cfg.format.tools);
+    const char *const tags[] = {set->open, set->function, p->close_owed ? set->close : NULL};
+    char again[WHIM_TAG_MAX + 1];
+    int n = 0;
+    for (again[n++] = c; n > 0;) {
+        int match = whim_tool_match(p, tags, 3, again[0]);
+        if (match == -2 && p->n_tag > 0) {
+            char first = p->tag[0];
+            memmove(again + p->n_tag - 1, again, (size_t)n);
+            memcpy(again, p->tag + 1, (size_t)p->n_tag - 1);
+            n += p->n_tag - 1;
+            p->n_tag = 0;
+            text_byte(p, first);
+            continue;
+        }
+        if (match == -2) {
+            text_byte(p, again[0]);
+        }
+        memmove(again, again + 1, (size_t)--n);
+        if (match == 2) { /* belongs to a call that is over */
+            p->n_tag = 0;
+            p->close_owed = false;
+            p->after_call = true;
+            whim_str_clear(&p->raw);
+        } else if (match >= 0) {
+            enter_call(p, match == 1); /* at the last byte: nothing is left */
+        }
+    }
+}
+
+void whim_tool_leave(whim_chat_parser *p)
+{
+    p->in_call = false;
+    p->after_call = true;
+    p->n_tag = 0;
+    whim_str_clear(&p->raw);
+}
+
+void whim_tool_break(whim_chat_parser *p, char c)
+{
+    char again[WHIM_TAG_MAX + 1];
+    int n = p->n_tag;
+    memcpy(again, p->tag, (size_t)n);
+    again[n++] = c;
+    p->n_tag = 0;
+    p->in_call = false;
+    p->close_owed = p->sent;
+    p->after_call = p->sent && p->raw.len == 0;
+    release_raw(p);
+    for (int i = 0; i < n; i++) {
+        text_step(p, again[i]); /* opens no call: what is held is shorter than a tag and c */
+    }
+}
+
+/* --- the stages ------------------------------------------------------------------------------- */
+
+static void content_bytes(whim_chat_parser *p, const char *text, int64_t n)
+{
+    if (!p->cfg.parse_tools) {
+        whim_tool_emit(p, WHIM_CHAT_CONTENT, text, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!p->in_call) {
+            text_step(p, text[i]);
+        } else if (p->cfg.format.tools == WHIM_TOOLS_HERMES) {
+            whim_hermes_step(p, text[i]);
+        } else {
+            whim_tag_call_step(p, text[i]);
+        }
+    }
+}
+
+static void on_piece(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
+{
+    whim_chat_parser *p = ctx;
+    if (kind == WHIM_PIECE_REASONING) {
+        whim_tool_emit(p, WHIM_CHAT_REASONING, text, n);
+    } else {
+        content_bytes(p, text, n);
+    }
+}
+
+static bool splits(const whim_chat_parser *p)
+{
+    return p->cfg.format.reasons || p->cfg.starts_inside;
+}
+
+whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_parser **out)
+{
+    whim_chat_parser *p = whim_alloc(sizeof *p);
+    *out = p;
+    if (p == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    p->cfg = *cfg;
+    /* Qwen's models go from a thought straight to a call; those that write <invoke> do not. */
+    bool calls_end_it = cfg->parse_tools && cfg->format.tools != WHIM_TOOLS_INVOKE;
+    whim_reasoning_init(&p->split, cfg->starts_inside,
+                        calls_end_it ? whim_tool_tags(cfg->format.tools)->open : NULL);
+    return WHIM_ERR_OK;
+}
+
+void whim_chat_parser_destroy(whim_chat_parser *p)
+{
+    if (p != NULL) {
+        whim_str *const texts[] = {&p->out,       &p->raw,      &p->hermes.name, &p->hermes.pending,
+                                   &p->call.name, &p->call.key, &p->call.value,  &p->call.seen};
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+            whim_str_deinit(texts[i]);
+        }
+        whim_free(p);
+    }
+}
+
+void whim_chat_parser_push(whim_chat_parser *p, const char *text, int64_t n, whim_chat_event_fn *fn,
+                           void *ctx)
+{
+    p->fn = fn;
+    p->ctx = ctx;
+    if (splits(p)) {
+        whim_reasoning_push(&p->split, text, n, on_piece, p);
+    } else {
+        content_bytes(p, text, n);
+    }
+    flush(p);
+}
+
+void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *ctx)
+{
+    p->fn = fn;
+    p->ctx = ctx;
+    if (splits(p)) {
+        whim_reasoning_flush(&p->split, on_piece, p);
+    }
+    if (p->in_call && p->sent) { /* what waits is the beginning of a tag, not text */
+        if (p->cfg.format.tools != WHIM_TOOLS_HERMES) {
+            whim_tag_call_finish(p);
+        }
+    } else {
+        release_raw(p);
+        whim_tool_emit(p, WHIM_CHAT_CONTENT, p->tag, p->n_tag);
+    }
+    flush(p);
+}
+
+bool whim_chat_parser_in_reasoning(const whim_chat_parser *p)
+{
+    return splits(p) && whim_reasoning_is_inside(&p->split);
+}
+
+bool whim_chat_parser_in_opening(const whim_chat_parser *p)
+{
+    /* In a call that was sent only the tag of the next one opens; "<" alone may close. */
+    bool opens = p->n_tag > 0 && (p->n_tag == 1 || p->tag[1] != '/');
+    return p->in_call ? !p->sent || (opens && p->n_tag > 1) : opens;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a model writes reasoning and tool calls: found from its template, parsed out of its answer piece by piece,
+ * and written as a grammar where calls are forced.
+ *
+ * Invariant: however an answer is cut into pieces, the events joined are those of the one-shot parse, also for
+ * unfinished or malformed output (which comes out as content, never lost).
+ *  - White space next to a call is dropped. Tags are dropped with their calls.
+ *  - A call begins (CALL_BEGIN) when its name is known and its arguments begin. What looked like a call and turns out
+ *    malformed before that is content, tags and all.
+ *  - A call that breaks after that, or that the answer's end cuts, has no CALL_END; what follows is content.
+ * Threads: a format is plain data; a parser belongs to one thread at a time. */
+#ifndef WHIM_CHAT_FORMAT_H
+#define WHIM_CHAT_FORMAT_H
+
+#include "base/err.h"
+#include "chat/grammar.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum whim_tool_form {
+    WHIM_TOOLS_HERMES, /* <tool_call>{"name": .., "arguments": {..}}</tool_call> (Qwen3, and the fallback) */
+    WHIM_TOOLS_XML, /* <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call> (Qwen3.5) */
+    WHIM_TOOLS_INVOKE, /* <minimax:tool_call><invoke name=".."><parameter name="..">..</parameter></invoke>.. */
+} whim_tool_form;
+
+typedef struct whim_chat_format {
+    whim_tool_form tools;
+    bool native_tools;    /* the template prints tools itself, in one of these forms */
+    bool reasons;         /* the template knows <think> */
+    bool thinking_switch; /* it reads enable_thinking */
+} whim_chat_format;
+
+whim_chat_format whim_chat_format_detect(const char *template_source /* NULL: none */);
+
+typedef enum whim_chat_event_kind {
+    WHIM_CHAT_REASONING,  /* text */
+    WHIM_CHAT_CONTENT,    /* text */
+    WHIM_CHAT_CALL_BEGIN, /* text: the name */
+    WHIM_CHAT_CALL_ARGS, /* text: a piece of the arguments' JSON; joined so far always a prefix of valid JSON */
+    WHIM_CHAT_CALL_END, /* the call is complete: its arguments are a JSON object */
+} whim_chat_event_kind;
+
+typedef struct whim_chat_event {
+    whim_chat_event_kind kind;
+    int32_t call;     /* number of the call, from 0 */
+    const char *text; /* lives during the call of the event function only */
+    int64_t n;
+} whim_chat_event;
+typedef void whim_chat_event_fn(void *ctx, const whim_chat_event *event);
+
+typedef struct whim_chat_parser_cfg {
+    whim_chat_format format;
+    bool starts_inside;  /* the prompt left <think> open */
+    bool parse_tools;    /* tools were offered; otherwise tags are content */
+    const json_t *tools; /* OpenAI form, for the types of XML parameters; may be NULL; borrowed */
+} whim_chat_parser_cfg;
+
+typedef struct whim_chat_parser whim_chat_parser;
+WHIM_MUST_CHECK whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg,
+                                                 whim_chat_parser **out);
+void whim_chat_parser_destroy(whim_chat_parser *p);
+void whim_chat_parser_push(whim_chat_parser *p, const char *text, int64_t n, whim_chat_event_fn *fn,
+                           void *ctx);
+void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *ctx);
+bool whim_chat_parser_in_reasoning(const whim_chat_parser *p);
+/* Whether the text so far ends inside a call that has not begun: in its opening tag, or before its name is known. */
+bool whim_chat_parser_in_opening(const whim_chat_parser *p);
+
+/* What the answer is held to. */
+typedef enum whim_tool_choice {
+    WHIM_CHOICE_NONE,
+    WHIM_CHOICE_AUTO,
+    WHIM_CHOICE_REQUIRED
+} whim_tool_choice;
+typedef struct whim_answer_rule {
+    whim_chat_format format;
+    bool starts_inside;  /* reasoning is open: the rule holds after </think> */
+    bool may_reason;     /* the answer may begin with <think>..</think> of its own */
+    const json_t *tools; /* OpenAI form, NULL: none */
+    whim_tool_choice choice;
+    const char *tool_name; /* with REQUIRED: only this one; NULL: any */
+    bool one_call;         /* parallel_tool_calls false */
+    const json_t *schema;  /* response_format json_schema, NULL: none */
+    bool json_object;
+    const char *regex;        /* NULL: none */
+    const char *const *words; /* choice: one of these */
+    int32_t n_word;
+} whim_answer_rule;
+
+/* The grammar of a rule; *out is NULL when it allows any text. INVALID for what a 400 should say. */
+WHIM_MUST_CHECK whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out,
+                                             whim_diag *diag);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a template's source tells about its model: which form of calls it prints, whether it knows reasoning. */
+#include "chat/format.h"
+
+#include <string.h>
+
+whim_chat_format whim_chat_format_detect(const char *template_source)
+{
+    whim_chat_format format = {.tools = WHIM_TOOLS_HERMES};
+    if (template_source == NULL) {
+        return format;
+    }
+    const char *source = template_source;
+    bool known = true;
+    if (strstr(source, "<minimax:tool_call>") != NULL) {
+        format.tools = WHIM_TOOLS_INVOKE;
+    } else if (strstr(source, "<function=") != NULL) {
+        format.tools = WHIM_TOOLS_XML;
+    } else {
+        known = strstr(source, "<tool_call>") != NULL;
+    }
+    /* A template may print tools in a form that nothing here reads; then the fallback speaks for it. */
+    format.native_tools = known && strstr(source, "tools") != NULL;
+    if (!format.native_tools) {
+        format.tools = WHIM_TOOLS_HERMES;
+    }
+    format.reasons = strstr(source, "<think>") != NULL || strstr(source, "</think>") != NULL;
+    format.thinking_switch = strstr(source, "enable_thinking") != NULL;
+    return format;
+}

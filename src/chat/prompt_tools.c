@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tools, calls and results as text, for templates that cannot print them. The texts are small templates themselves, so
+ * that JSON is spelled as the model's own template would, and so that what is written here is trusted and what comes
+ * from the request is not. */
+#include "chat/prompt_impl.h"
+
+#include <string.h>
+
+static const char tools_source[] =
+    "# Tools\n\n"
+    "You can call the functions below to help with the request. Their signatures are given as "
+    "JSON, one in "
+    "each line, between <tools> and </tools>:\n<tools>"
+    "{% for tool in tools %}{{ '\n' }}{{ tool | tojson }}{% endfor %}{{ '\n' }}</tools>\n\n"
+    "To call a function, write its name and arguments as a JSON object between <tool_call> and "
+    "</tool_call>:\n<tool_call>\n{\"name\": \"the function's name\", \"arguments\": {\"key\": "
+    "\"value\"}}\n</tool_call>\n"
+    "The result of a call is given back between <tool_response> and </tool_response>.";
+
+static const char calls_source[] =
+    "{% macro args(call, open, shut) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' "
+    "}}{% else %}"
+    "{% for key, value in call.arguments.items() %}"
+    "{{ open[0] ~ key ~ open[1] ~ (value if value is string else value | tojson) ~ shut }}"
+    "{% endfor %}{% endif %}{% endmacro %}"
+    "{{ '\n' if gap }}"
+    "{% if form == 'invoke' %}{{ '<minimax:tool_call>\n' }}{% for c in calls %}"
+    "{{ '<invoke name=\"' ~ c.function.name ~ '\">\n' }}"
+    "{{ args(c.function, ['<parameter name=\"', '\">'], '</parameter>\n') }}{{ '</invoke>\n' }}"
+    "{% endfor %}</minimax:tool_call>"
+    "{% else %}{% for c in calls %}{{ '\n' if not loop.first }}{{ '<tool_call>\n' }}"
+    "{% if form == 'xml' %}{{ '<function=' ~ c.function.name ~ '>\n' }}"
+    "{{ args(c.function, ['<parameter=', '>\n'], '\n</parameter>\n') }}{{ '</function>\n' }}"
+    "{% else %}{{ '{\"name\": ' }}{{ c.function.name | tojson }}{{ ', \"arguments\": ' }}"
+    "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson "
+    "}}"
+    "{{ '}\n' }}{% endif %}</tool_call>{% endfor %}{% endif %}";
+
+static whim_err no_memory(whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
+}
+
+/* Append what a source gives. */
+static whim_err add(whim_rendered *to, const whim_template *tmpl, const whim_template_input *input,
+                    whim_diag *diag)
+{
+    whim_rendered text = {0};
+    whim_err err = whim_template_render(tmpl, input, &text, diag);
+    if (err == WHIM_ERR_OK && whim_rendered_join(to, &text) != WHIM_ERR_OK) {
+        err = no_memory(diag);
+    }
+    whim_rendered_deinit(&text);
+    return err;
+}
+
+static whim_err compile(const char *source, const char *name, whim_template **out, whim_diag *diag)
+{
+    return whim_template_compile(source, (int64_t)strlen(source), name, out, diag);
+}
+
+whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, const json_t *tools,
+                                      whim_diag *diag)
+{
+    whim_template *tmpl;
+    const whim_template_input input = {.tools = tools};
+    if (turns->v[0].role != WHIM_ROLE_SYSTEM) { /* there is room for one turn more */
+        memmove(turns->v + 1, turns->v, (size_t)turns->n++ * sizeof *turns->v);
+        turns->v[0] = (whim_turn){.role = WHIM_ROLE_SYSTEM};
+    }
+    whim_rendered *content = &turns->v[0].content;
+    if (content->text.len > 0 && whim_rendered_append(content, "\n\n", 2, true) != WHIM_ERR_OK) {
+        return no_memory(diag);
+    }
+    WHIM_TRY(compile(tools_source, "the list of tools", &tmpl, diag));
+    whim_err err = add(content, tmpl, &input, diag);
+    whim_template_destroy(tmpl);
+    return err;
+}
+
+whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form form, bool all,
+                                       whim_diag *diag)
+{
+    static const char *const forms[] = {
+        [WHIM_TOOLS_HERMES] = "hermes", [WHIM_TOOLS_XML] = "xml", [WHIM_TOOLS_INVOKE] = "invoke"};
+    whim_template *tmpl = NULL;
+    whim_err err = WHIM_ERR_OK;
+    for (int64_t i = 0; i < turns->n && err == WHIM_ERR_OK; i++) {
+        whim_turn *turn = &turns->v[i];
+        if (turn->calls == NULL || (!all && !turn->raw_call)) {
+            continue;
+        }
+        if (tmpl == NULL) {
+            WHIM_TRY(compile(calls_source, "the calls of a turn", &tmpl, diag));
+        }
+        json_t *kwargs = json_pack("{s:O, s:s, s:b}", "calls", turn->calls, "form", forms[form],
+                                   "gap", turn->content.text.len > 0);
+        const whim_template_input input = {.kwargs = kwargs};
+        err = kwargs == NULL ? no_memory(diag) : add(&turn->content, tmpl, &input, diag);
+        json_decref(kwargs);
+        json_decref(turn->calls);
+        turn->calls = NULL;
+    }
+    whim_template_destroy(tmpl);
+    return err;
+}
+
+/* Content of a tool turn between its tags. */
+static whim_err wrap_result(whim_turn *turn, whim_diag *diag)
+{
+    static const char open[] = "<tool_response>\n", close[] = "\n</tool_response>";
+    whim_rendered text = {0};
+    whim_err err = WHIM_ERR_OK;
+    if (whim_rendered_append(&text, open, sizeof open - 1, true) != WHIM_ERR_OK ||
+        whim_rendered_join(&text, &turn->content) != WHIM_ERR_OK ||
+        whim_rendered_append(&text, close, sizeof close - 1, true) != WHIM_ERR_OK) {
+        err = no_memory(diag);
+    }
+    whim_rendered_deinit(&turn->content);
+    turn->content = text;
+    turn->role = WHIM_ROLE_USER;
+    return err;
+}
+
+whim_err whim_prompt_turns_write_results(whim_prompt_turns *turns, int64_t from, int64_t to,
+                                         whim_diag *diag)
+{
+    int64_t kept = from;
+    whim_err err = WHIM_ERR_OK;
+    bool joins = false; /* the turn before was a result too */
+    for (int64_t i = from; i < turns->n; i++) {
+        whim_turn *turn = &turns->v[i];
+        bool result = i < to && turn->role == WHIM_ROLE_TOOL && err == WHIM_ERR_OK;
+        if (result) {
+            err = wrap_result(turn, diag);
+        }
+        if (result && joins && err == WHIM_ERR_OK) {
+            whim_rendered *before = &turns->v[kept - 1].content;
+            if (whim_rendered_append(before, "\n", 1, true) != WHIM_ERR_OK ||
+                whim_rendered_join(before, &turn->content) != WHIM_ERR_OK) {
+                err = no_memory(diag);
+            }
+            whim_rendered_deinit(&turn->content);
+            continue;
+        }
+        joins = result;
+        whim_turn moved = *turn;
+        turns->v[kept++] = moved;
+    }
+    turns->n = kept;
+    return err;
+}

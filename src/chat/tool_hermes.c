@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as they were written,
+ * byte by byte, as soon as the name is known; arguments in a string are taken out of it. Other keys are passed over. */
+#include "chat/tool_parser.h"
+#include "text/utf8.h"
+
+#include <string.h>
+
+enum { OTHER, NAME, OBJECT, TEXT, NOTHING }; /* what the value at work is */
+enum { PLAIN, ESCAPE, HEX };
+
+/* --- the inside of a string --------------------------------------------------------------------- */
+
+static int put(char *out, uint32_t code)
+{
+    return whim_utf8_encode((int32_t)code, out);
+}
+
+/* A half of a pair that stays alone becomes U+FFFD. */
+static int take_code(whim_unescape *u, uint32_t code, char *out)
+{
+    int n = 0;
+    if (u->high != 0 && code >= 0xdc00 && code < 0xe000) {
+        code = 0x10000 + ((u->high - 0xd800) << 10) + (code - 0xdc00);
+    } else if (u->high != 0) {
+        n = put(out, 0xfffd);
+    }
+    u->high = 0;
+    if (code >= 0xd800 && code < 0xdc00) {
+        u->high = code;
+        return n;
+    }
+    return n + put(out + n, code >= 0xdc00 && code < 0xe000 ? 0xfffd : code);
+}
+
+static int end_pair(whim_unescape *u, char *out)
+{
+    int n = u->high != 0 ? put(out, 0xfffd) : 0;
+    u->high = 0;
+    return n;
+}
+
+/* The characters that become clear with c, up to 7 bytes; the string is known to be valid. */
+static int unescape_step(whim_unescape *u, char c, char out[8])
+{
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    if (u->state >= HEX) {
+        uint32_t digit = c <= '9' ? (uint32_t)(c - '0') : (uint32_t)((c | 32) - 'a' + 10);
+        u->code = u->code * 16 + digit;
+        u->state = u->state == HEX + 3 ? PLAIN : u->state + 1;
+        return u->state == PLAIN ? take_code(u, u->code, out) : 0;
+    }
+    if (u->state == PLAIN && c == '\\') {
+        u->state = ESCAPE;
+        return 0;
+    }
+    if (u->state == ESCAPE && c == 'u') {
+        u->state = HEX;
+        u->code = 0;
+        return 0;
+    }
+    int n = end_pair(u, out);
+    const char *letter = u->state == ESCAPE ? strchr(from, c) : NULL;
+    out[n++] = letter != NULL ? to[letter - from] : c;
+    u->state = PLAIN;
+    return n;
+}
+
+/* --- the call ----------------------------------------------------------------------------------- */
+
+void whim_hermes_start(whim_chat_parser *p)
+{
+    whim_hermes *h = &p->hermes;
+    whim_str_clear(&h->name);
+    whim_str_clear(&h->pending);
+    *h = (whim_hermes){.name = h->name, .pending = h->pending};
+}
+
+static void arguments(whim_chat_parser *p, const char *bytes, int64_t n)
+{
+    if (p->sent) {
+        whim_tool_emit(p, WHIM_CHAT_CALL_ARGS, bytes, n);
+    } else {
+        whim_str_append_n(&p->hermes.pending, bytes, n);
+    }
+}
+
+static void send_when_known(whim_chat_parser *p)
+{
+    whim_hermes *h = &p->hermes;
+    if (!p->sent && h->has_name && h->begun) {
+        whim_tool_send(p, whim_str_text(&h->name), h->name.len);
+        arguments(p, h->pending.text, h->pending.len);
+    }
+}
+
+static bool key_is(const whim_hermes *h, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)h->n_key == n && memcmp(h->key, word, n) == 0;
+}
+
+/* What a value of the outer object that begins with c is for, or -1 when it cannot be a call's. */
+static int role_of(const whim_hermes *h, char c)
+{
+    if (key_is(h, "name")) {
+        return c == '"' && !h->has_name ? NAME : -1;
+    }
+    if (key_is(h, "arguments") || key_is(h, "parameters")) {
+        return h->begun ? -1 : c == '{' ? OBJECT : c == '"' ? TEXT : c == 'n' ? NOTHING : -1;
+    }
+    return OTHER;
+}
+
+/* A byte inside the string of a name or of arguments; false when it breaks the call. */
+static bool string_byte(whim_chat_parser *p, char c)
+{
+    whim_hermes *h = &p->hermes;
+    char out[8];
+    int n = unescape_step(&h->unescape, c, out);
+    if (h->role == NAME) {
+        whim_str_append_n(&h->name, out, n);
+        return !h->name.failed;
+    }
+    for (int i = 0; i < n; i++) {
+        bool first = h->inner.phase == WHIM_JSON_VALUE && h->inner.depth == 0;
+        if (first && whim_tool_is_space(out[i])) {
+            continue;
+        }
+        if ((first && out[i] != '{') || !whim_json_walk_step(&h->inner, out[i])) {
+            return false;
+        }
+        h->begun = true;
+        arguments(p, out + i, 1);
+    }
+    return true;
+}
+
+/* The string of a name or of arguments is over. */
+static bool string_ends(whim_chat_parser *p)
+{
+    whim_hermes *h = &p->hermes;
+    char out[8];
+    int n = end_pair(&h->unescape, out);
+    if (h->role == NAME) {
+        whim_str_append_n(&h->name, out, n);
+        h->has_name = h->name.len > 0;
+        return h->has_name;
+    }
+    if (!h->begun) { /* an empty text */
+        h->begun = true;
+        arguments(p, "{}", 2);
+        return n == 0;
+    }
+    return n == 0 && whim_json_walk_is_whole(&h->inner);
+}
+
+/* A byte of the outer object, with the walk before and after it; false when it breaks the call. */
+static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char c)
+{
+    whim_hermes *h = &p->hermes;
+    const whim_json_walk *now = &h->walk;
+    if (now->phase == WHIM_JSON_DONE) {
+        if (!h->has_name || h->pending.failed) {
+            return false;
+        }
+        if (!h->begun) {
+            h->begun = true;
+            arguments(p, "{}", 2);
+        }
+        send_when_known(p);
+        whim_tool_end(p);
+        h->closed = true;
+        return true;
+    }
+    if (before->depth == 1 && before->phase == WHIM_JSON_STRING && before->key) {
+        if (now->phase == WHIM_JSON_STRING && h->n_key < (int32_t)sizeof h->key) {
+            h->key[h->n_key++] = c;
+        }
+        return true;
+    }
+    if (now->phase == WHIM_JSON_STRING && now->key && now->depth == 1) {
+        h->n_key = 0;
+        return true;
+    }
+    bool ok = true;
+    if (before->depth == 1 && before->phase == WHIM_JSON_VALUE && !whim_tool_is_space(c)) {
+        int role = role_of(h, c);
+        h->role = role < 0 ? OTHER : role;
+        h->unescape = (whim_unescape){0};
+        h->begun = h->begun || h->role == OBJECT || h->role == NOTHING;
+        arguments(p, "{}", h->role == NOTHING ? 2 : h->role == OBJECT ? 1 : 0);
+        ok = role >= 0;
+    } else if (h->role == OBJECT) {
+        arguments(p, &c, 1);
+    } else if (h->role == NAME || h->role == TEXT) {
+        ok = now->phase == WHIM_JSON_STRING ? string_byte(p, c) : string_ends(p);
+    }
+    if (now->depth == 1 && now->phase == WHIM_JSON_AFTER) {
+        h->role = OTHER;
+    }
+    return ok && !h->pending.failed;
+}
+
+void whim_hermes_step(whim_chat_parser *p, char c)
+{
+    whim_hermes *h = &p->hermes;
+    const whim_json_walk before = h->walk;
+    if (h->closed) {
+        const char *const tags[] = {whim_tool_tags(WHIM_TOOLS_HERMES)->close};
+        if (p->n_tag == 0 && whim_tool_is_space(c)) {
+            return;
+        }
+        int match = whim_tool_match(p, tags, 1, c);
+        if (match == 0) {
+            whim_tool_leave(p);
+        } else if (match == -2) {
+            whim_tool_break(p, c);
+        }
+        return;
+    }
+    bool first = before.depth == 0 && !whim_tool_is_space(c);
+    if ((first && c != '{') || !whim_json_walk_step(&h->walk, c) || !object_byte(p, &before, c) ||
+        (!p->sent && !h->closed && !whim_tool_hold(p, &c, 1))) {
+        whim_tool_break(p, c);
+        return;
+    }
+    send_when_known(p);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one through the stage
+ * of reasoning, then either through the text around calls (chat_parser.c) or through the parser of the call's form
+ * (tool_hermes.c; tool_tags.c for the two forms with tags for every parameter).
+ *
+ * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its bytes are kept in
+ * `raw`, and come out as content if they turn out not to be a call. */
+#ifndef WHIM_CHAT_TOOL_PARSER_H
+#define WHIM_CHAT_TOOL_PARSER_H
+
+#include "base/str.h"
+#include "chat/format.h"
+#include "chat/json_walk.h"
+#include "chat/reasoning.h"
+
+enum { WHIM_TAG_MAX = 32, WHIM_WORD_MAX = 256, WHIM_N_VALUE_END = 5 };
+
+/* The tags of a form; those that a form does not have are NULL. */
+typedef struct whim_tag_set {
+    const char *open, *close;
+    const char *function, *function_end; /* the first one goes up to the name */
+    const char *parameter, *parameter_end;
+    bool padded; /* one newline at either end of a value belongs to the tags */
+    /* What ends a value: its end tag with the newline and without, and tags at the beginning of a line that show
+     * that it is missing. */
+    const char *value_ends[WHIM_N_VALUE_END];
+} whim_tag_set;
+
+/* Turns the inside of a JSON string into its characters. */
+typedef struct whim_unescape {
+    int32_t state;
+    uint32_t code, high; /* high: the first half of a pair waits */
+} whim_unescape;
+
+typedef struct whim_hermes {
+    bool closed; /* the object is whole: the closing tag must come */
+    whim_json_walk walk;
+    int32_t n_key;
+    char key[16];
+    int32_t role;         /* of the value at work */
+    bool has_name, begun; /* the name is whole; the arguments have begun */
+    whim_str name;
+    whim_str pending; /* arguments that wait for the name */
+    whim_unescape unescape;
+    whim_json_walk inner; /* arguments that were written as a string */
+} whim_hermes;
+
+typedef struct whim_tag_call {
+    int32_t state;
+    bool first;     /* no parameter was sent yet */
+    bool at_start;  /* of a value: nothing of it came yet */
+    bool streaming; /* the value is a string and being sent */
+    bool repeated;  /* the parameter came before: this value is dropped */
+    uint32_t types;
+    whim_json_walk walk; /* whether the value may be JSON */
+    whim_str name, key, value;
+    whim_str seen; /* the keys so far, each between line ends */
+} whim_tag_call;
+
+struct whim_chat_parser {
+    whim_chat_parser_cfg cfg;
+    whim_reasoning split;
+    whim_chat_event_fn *fn; /* of the push at work */
+    void *ctx;
+    whim_str out; /* text of out_kind to be sent at the end of the push */
+    whim_chat_event_kind out_kind;
+    int32_t n_call;
+    bool in_call, sent;
+    bool after_call; /* no content since the last call */
+    bool close_owed; /* a call ended or broke without its closing tag */
+    whim_str raw;    /* bytes that are not decided yet */
+    int32_t n_tag;   /* bytes after those that may begin a tag */
+    char tag[WHIM_TAG_MAX];
+    whim_hermes hermes;
+    whim_tag_call call;
+};
+
+/* --- chat_parser.c --- */
+const whim_tag_set *whim_tool_tags(whim_tool_form form);
+bool whim_tool_is_space(char c);
+void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n);
+
+/* Keep a byte that is not decided; false when there is no room, and then it is not kept. */
+bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n);
+
+/* Which of the tags the held bytes and c begin: its number when it is whole, -1 when it is not whole yet, -2 for
+ * none. NULL tags are passed over. In the first two cases c is held. */
+int whim_tool_match(whim_chat_parser *p, const char *const *tags, int n, char c);
+
+/* The call begins: its name goes out, and what was kept is forgotten. */
+void whim_tool_send(whim_chat_parser *p, const char *name, int64_t n);
+
+/* The call is complete. */
+void whim_tool_end(whim_chat_parser *p);
+
+/* This is no call, or no longer one: what was kept is content, and the held bytes and c are text again. */
+void whim_tool_break(whim_chat_parser *p, char c);
+
+/* The call's closing tag came: on with the text. */
+void whim_tool_leave(whim_chat_parser *p);
+
+/* --- the forms: start at the opening tag, or at the one of a function; step takes a byte; finish says that the answer ends. --- */
+void whim_hermes_start(whim_chat_parser *p);
+void whim_hermes_step(whim_chat_parser *p, char c);
+void whim_tag_call_start(whim_chat_parser *p, bool at_function);
+void whim_tag_call_step(whim_chat_parser *p, char c);
+void whim_tag_call_finish(whim_chat_parser *p);
+
+/* --- tool_types.c --- */
+enum {
+    WHIM_TYPE_STRING = 1,
+    WHIM_TYPE_NUMBER = 2,
+    WHIM_TYPE_BOOLEAN = 4,
+    WHIM_TYPE_NULL = 8,
+    WHIM_TYPE_OBJECT = 16,
+    WHIM_TYPE_ARRAY = 32,
+};
+/* The JSON types that a tool's parameter may have, 0 when nothing says so. */
+uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key);
+/* The schema of a tool's arguments, or NULL. */
+const json_t *whim_tool_schema(const json_t *tools, const char *name);
+
+#endif

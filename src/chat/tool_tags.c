@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function> and MiniMax's invoke.
+ * The JSON of the arguments is made here: values by the type that the tool's schema gives them. A string goes out while
+ * it comes in; what may be another type waits for its end, or for the byte that shows that it is a string after all.
+ * Of a parameter that comes twice the first counts: a key that comes twice in JSON means what its reader likes.
+ * A missing </parameter> or </function> is forgiven where the next tag begins a line. */
+#include "chat/tool_parser.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OPENED, NAME, BETWEEN, KEY, VALUE, CLOSED };
+
+enum { MAX_SEEN = 64 << 10 };
+
+/* Also the order of value_ends, where the first two are the end with and without its newline. */
+enum { TAG_FUNCTION, TAG_PARAMETER_END, TAG_PARAMETER, TAG_FUNCTION_END, TAG_CLOSE, N_TAG };
+
+static const whim_tag_set *tags_of(const whim_chat_parser *p)
+{
+    return whim_tool_tags(p->cfg.format.tools);
+}
+
+static void send_text(whim_chat_parser *p, const char *text, int64_t n)
+{
+    if (!p->call.repeated) {
+        whim_tool_emit(p, WHIM_CHAT_CALL_ARGS, text, n);
+    }
+}
+
+static void send_escaped(whim_chat_parser *p, const char *bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        char escape[8];
+        if (c == '"' || c == '\\') {
+            send_text(p, "\\", 1);
+            send_text(p, bytes + i, 1);
+        } else if (c == '\n' || c == '\t' || c == '\r') {
+            send_text(p, c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r", 2);
+        } else if (c < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+            send_text(p, escape, 6);
+        } else {
+            send_text(p, bytes + i, 1);
+        }
+    }
+}
+
+/* --- values ------------------------------------------------------------------------------------- */
+
+static uint32_t type_by_first(char c)
+{
+    switch (c) {
+    case '{':
+        return WHIM_TYPE_OBJECT;
+    case '[':
+        return WHIM_TYPE_ARRAY;
+    case 't':
+    case 'f':
+    case 'T':
+    case 'F':
+        return WHIM_TYPE_BOOLEAN;
+    case 'n':
+        return WHIM_TYPE_NULL;
+    default:
+        return c == '-' || (c >= '0' && c <= '9') ? WHIM_TYPE_NUMBER : WHIM_TYPE_STRING;
+    }
+}
+
+/* True and False, as templates that print Python's words teach them. */
+static bool is_python_bool(const whim_tag_call *t, bool whole)
+{
+    const char *text = whim_str_text(&t->value);
+    const char *word = text[0] == 'T' ? "True" : text[0] == 'F' ? "False" : NULL;
+    return (t->types & WHIM_TYPE_BOOLEAN) != 0 && word != NULL &&
+           strncmp(word, text, (size_t)t->value.len) == 0 &&
+           (!whole || (size_t)t->value.len == strlen(word));
+}
+
+static void become_string(whim_chat_parser *p)
+{
+    whim_tag_call *t = &p->call;
+    t->streaming = true;
+    send_text(p, "\"", 1);
+    send_escaped(p, t->value.text, t->value.len);
+    whim_str_clear(&t->value);
+}
+
+static void value_begin(whim_chat_parser *p)
+{
+    whim_tag_call *t = &p->call;
+    t->types = t->repeated
+                   ? WHIM_TYPE_STRING /* nothing waits */
+                   : whim_tool_types(p->cfg.tools, whim_str_text(&t->name), whim_str_text(&t->key));
+    t->at_start = true;
+    t->streaming = false;
+    t->walk = (whim_json_walk){0};
+    whim_str_clear(&t->value);
+    if (t->types == WHIM_TYPE_STRING) {
+        become_string(p);
+    }
+}
+
+static void value_byte(whim_chat_parser *p, char c)
+{
+    whim_tag_call *t = &p->call;
+    bool padding = t->at_start && c == '\n' && tags_of(p)->padded;
+    t->at_start = false;
+    if (padding) {
+        return;
+    }
+    if (t->streaming) {
+        send_escaped(p, &c, 1);
+        return;
+    }
+    bool word =
+        is_python_bool(t, false); /* then the walk stands before the value, and stays there */
+    bool first = t->walk.phase == WHIM_JSON_VALUE && t->walk.depth == 0 && !whim_tool_is_space(c);
+    uint32_t type = type_by_first(c);
+    bool fits =
+        word || !first || (type != WHIM_TYPE_STRING && (t->types == 0 || (t->types & type) != 0));
+    bool walked = !word && whim_json_walk_step(&t->walk, c);
+    whim_str_append_n(&t->value, &c, 1);
+    if (t->value.failed) { /* no memory to wait in */
+        become_string(p);
+        send_escaped(p, &c, 1);
+    } else if (!fits || (!walked && !is_python_bool(t, false))) {
+        become_string(p);
+    }
+}
+
+static void value_end(whim_chat_parser *p)
+{
+    whim_tag_call *t = &p->call;
+    const char *text = whim_str_text(&t->value);
+    int64_t n = t->value.len;
+    if (!t->streaming && is_python_bool(t, true)) {
+        send_text(p, text[0] == 'T' ? "true" : "false", text[0] == 'T' ? 4 : 5);
+    } else if (!t->streaming && whim_json_walk_is_whole(&t->walk)) {
+        while (n > 0 && whim_tool_is_space(text[n - 1])) {
+            n--;
+        }
+        while (n > 0 && whim_tool_is_space(*text)) {
+            text++;
+            n--;
+        }
+        send_text(p, text, n);
+    } else {
+        if (!t->streaming) {
+            become_string(p);
+        }
+        send_text(p, "\"", 1);
+    }
+    whim_str_clear(&t->value);
+    t->repeated = false;
+}
+
+/* The answer ends inside a value: what waits goes out as far as it is JSON. */
+void whim_tag_call_finish(whim_chat_parser *p)
+{
+    whim_tag_call *t = &p->call;
+    if (t->state == VALUE && !t->streaming && t->value.len > 0) {
+        if (is_python_bool(t, false)) {
+            become_string(p);
+        } else {
+            send_text(p, t->value.text, t->value.len);
+        }
+    }
+}
+
+/* --- names and keys ----------------------------------------------------------------------------- */
+
+/* A byte of <function=NAME> or of <parameter=KEY>: true when the word is whole, else false; *bad when it is none. */
+static bool word_byte(whim_chat_parser *p, whim_str *word, char c, bool *bad)
+{
+    if (c == '>') {
+        const char *text = whim_str_text(word);
+        int64_t n = word->len;
+        bool quoted = n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n - 1] == text[0];
+        if (quoted) {
+            memmove(word->text, word->text + 1, (size_t)n - 2);
+            word->len = n - 2;
+            word->text[word->len] = '\0';
+        }
+        *bad = word->len == 0 || word->failed;
+        return !*bad;
+    }
+    whim_str_append_n(word, &c, 1);
+    *bad = c == '\n' || c == '<' || c == '\0' || word->len > WHIM_WORD_MAX ||
+           !whim_tool_hold(p, &c, 1);
+    return false;
+}
+
+static void name_byte(whim_chat_parser *p, char c)
+{
+    whim_tag_call *t = &p->call;
+    bool bad;
+    if (word_byte(p, &t->name, c, &bad)) {
+        whim_tool_send(p, t->name.text, t->name.len);
+        send_text(p, "{", 1);
+        t->first = true;
+        whim_str_clear(&t->seen);
+        t->state = BETWEEN;
+    } else if (bad) {
+        whim_tool_break(p, c);
+    }
+}
+
+/* Whether the call has this key already; if not, it has now. A list that is very long is not made longer. */
+static bool key_is_repeated(whim_tag_call *t)
+{
+    char line[WHIM_WORD_MAX + 4];
+    int n = snprintf(line, sizeof line, "\n%s\n", t->key.text);
+    if (memmem(whim_str_text(&t->seen), (size_t)t->seen.len, line, (size_t)n) != NULL) {
+        return true;
+    }
+    if (t->seen.len < MAX_SEEN) {
+        whim_str_append_n(&t->seen, line, n);
+    }
+    return false;
+}
+
+static void key_byte(whim_chat_parser *p, char c)
+{
+    whim_tag_call *t = &p->call;
+    bool bad;
+    if (word_byte(p, &t->key, c, &bad)) {
+        whim_str_clear(&p->raw);
+        t->repeated = key_is_repeated(t);
+        send_text(p, t->first ? "\"" : ", \"", t->first ? 1 : 3);
+        send_escaped(p, t->key.text, t->key.len);
+        send_text(p, "\": ", 3);
+        t->first = false;
+        t->state = VALUE;
+        value_begin(p);
+    } else if (bad) {
+        whim_tool_break(p, c);
+    }
+}
+
+/* --- tags --------------------------------------------------------------------------------------- */
+
+void whim_tag_call_start(whim_chat_parser *p, bool at_function)
+{
+    whim_tag_call *t = &p->call;
+    t->state = at_function ? NAME : OPENED;
+    whim_str_clear(&t->name);
+}
+
+/* A whole tag between names and values; what may come where was decided before. */
+static void take_tag(whim_chat_parser *p, int tag)
+{
+    whim_tag_call *t = &p->call;
+    const whim_tag_set *set = tags_of(p);
+    p->n_tag = 0;
+    if (tag == TAG_FUNCTION || tag == TAG_PARAMETER) {
+        const char *text = tag == TAG_FUNCTION ? set->function : set->parameter;
+        p->sent = p->sent && tag == TAG_PARAMETER;
+        t->state = tag == TAG_FUNCTION ? NAME : KEY;
+        whim_str_clear(tag == TAG_FUNCTION ? &t->name : &t->key);
+        (void)whim_tool_hold(p, text,
+                             (int64_t)strlen(text)); /* its first byte tells a lack of room */
+        return;
+    }
+    if (t->state != CLOSED) {
+        send_text(p, "}", 1);
+        whim_tool_end(p);
+    }
+    t->state = CLOSED;
+    if (tag == TAG_CLOSE) {
+        whim_tool_leave(p);
+    }
+}
+
+static void tag_byte(whim_chat_parser *p, char c)
+{
+    const whim_tag_set *set = tags_of(p);
+    bool between = p->call.state == BETWEEN;
+    const char *const tags[N_TAG] = {
+        [TAG_FUNCTION] = between ? NULL : set->function,
+        [TAG_PARAMETER] = between ? set->parameter : NULL,
+        [TAG_FUNCTION_END] = between ? set->function_end : NULL,
+        [TAG_CLOSE] = p->call.state == OPENED ? NULL : set->close,
+    };
+    if (p->n_tag == 0 && whim_tool_is_space(c)) {
+        if (p->call.state == OPENED && !whim_tool_hold(p, &c, 1)) {
+            whim_tool_break(p, c);
+        }
+        return;
+    }
+    int match = whim_tool_match(p, tags, N_TAG, c);
+    if (match >= 0) {
+        take_tag(p, match);
+    } else if (match == -2) {
+        whim_tool_break(p, c);
+    }
+}
+
+/* A byte of a value, which the end of the parameter may be hidden in. */
+static void value_step(whim_chat_parser *p, char c)
+{
+    const whim_tag_set *set = tags_of(p);
+    bool padding = set->padded && p->call.at_start && p->n_tag == 0 && c == '\n';
+    int match = padding ? -2 : whim_tool_match(p, set->value_ends, WHIM_N_VALUE_END, c);
+    if (match == -1) {
+        return;
+    }
+    if (match == -2) {
+        char again[WHIM_TAG_MAX];
+        int n = p->n_tag;
+        if (n == 0) {
+            value_byte(p, c);
+            return;
+        }
+        /* The first held byte is the value's; the rest may still begin a tag. */
+        memcpy(again, p->tag, (size_t)n);
+        p->n_tag = 0;
+        value_byte(p, again[0]);
+        for (int i = 1; i < n; i++) {
+            value_step(p, again[i]);
+        }
+        value_step(p, c);
+        return;
+    }
+    value_end(p);
+    p->call.state = BETWEEN;
+    p->n_tag = 0;
+    if (match >= TAG_PARAMETER) { /* another tag stands in for the missing one */
+        take_tag(p, match);
+    }
+}
+
+void whim_tag_call_step(whim_chat_parser *p, char c)
+{
+    switch (p->call.state) {
+    case NAME:
+        name_byte(p, c);
+        break;
+    case KEY:
+        key_byte(p, c);
+        break;
+    case VALUE:
+        value_step(p, c);
+        break;
+    default:
+        tag_byte(p, c);
+        break;
+    }
+}

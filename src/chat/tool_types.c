@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which JSON types a parameter may have, as far as its schema says so plainly. */
+#include "chat/tool_parser.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 8 };
+
+static uint32_t of_word(const char *word)
+{
+    static const struct {
+        const char *word;
+        uint32_t type;
+    } rows[] = {{"string", WHIM_TYPE_STRING}, {"integer", WHIM_TYPE_NUMBER},
+                {"number", WHIM_TYPE_NUMBER}, {"boolean", WHIM_TYPE_BOOLEAN},
+                {"null", WHIM_TYPE_NULL},     {"object", WHIM_TYPE_OBJECT},
+                {"array", WHIM_TYPE_ARRAY}};
+    for (size_t i = 0; word != NULL && i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(word, rows[i].word) == 0) {
+            return rows[i].type;
+        }
+    }
+    return 0;
+}
+
+static uint32_t of_value(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return WHIM_TYPE_STRING;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return WHIM_TYPE_NUMBER;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return WHIM_TYPE_BOOLEAN;
+    case JSON_OBJECT:
+        return WHIM_TYPE_OBJECT;
+    case JSON_ARRAY:
+        return WHIM_TYPE_ARRAY;
+    default:
+        return WHIM_TYPE_NULL;
+    }
+}
+
+/* What "#/$defs/name" and its like point at, or NULL. */
+static const json_t *follow(const json_t *root, const char *ref)
+{
+    const json_t *at = root;
+    if (ref == NULL || ref[0] != '#') {
+        return NULL;
+    }
+    for (ref++; at != NULL && *ref == '/';) {
+        char name[128];
+        size_t n = strcspn(++ref, "/");
+        if (n >= sizeof name) {
+            return NULL;
+        }
+        memcpy(name, ref, n);
+        name[n] = '\0';
+        at = json_object_get(at, name);
+        ref += n;
+    }
+    return at;
+}
+
+static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
+{
+    static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
+    const json_t *type = json_object_get(schema, "type");
+    uint32_t types = of_word(json_string_value(type));
+    for (size_t i = 0; i < json_array_size(type); i++) {
+        types |= of_word(json_string_value(json_array_get(type, i)));
+    }
+    if (types != 0 || schema == NULL || depth == 0) {
+        return types;
+    }
+    const json_t *ref = json_object_get(schema, "$ref");
+    if (ref != NULL) {
+        return of_schema(root, follow(root, json_string_value(ref)), depth - 1);
+    }
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+        const json_t *list = json_object_get(schema, lists[k]);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            uint32_t one = of_schema(root, json_array_get(list, i), depth - 1);
+            if (one == 0 && k < 2) {
+                return 0; /* one of the choices may be anything */
+            }
+            types |= one;
+        }
+    }
+    const json_t *one = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
+    types |= one == NULL ? 0 : of_value(one);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        types |= of_value(json_array_get(list, i));
+    }
+    return types;
+}
+
+const json_t *whim_tool_schema(const json_t *tools, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        const char *its = json_string_value(json_object_get(function, "name"));
+        if (its != NULL && strcmp(its, name) == 0) {
+            return json_object_get(function, "parameters");
+        }
+    }
+    return NULL;
+}
+
+uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key)
+{
+    const json_t *schema = whim_tool_schema(tools, name);
+    return of_schema(schema, json_object_get(json_object_get(schema, "properties"), key),
+                     MAX_DEPTH);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The grammars of answers: for each rule, answers that it allows and answers that it does not, and that what a grammar
+ * allows is what the parser reads as calls. */
+#include "unit/text/text_fixture.h"
+
+#include "chat/format.h"
+#include "support/chat_events.h"
+
+enum { END_ID = 200 };
+
+typedef struct bench {
+    whim_tokenizer *tok;
+    whim_grammar_vocab *vocab;
+    json_t *tools, *strict, *schema;
+} bench;
+
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": %s, \"parameters\": "
+    "{\"type\": "
+    "\"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"$ref\": \"#/$defs/n\"}, "
+    "\"u\": "
+    "{\"enum\": [\"C\", \"F\"]}}, \"required\": [\"s\"], \"additionalProperties\": false, "
+    "\"$defs\": {\"n\": "
+    "{\"type\": \"integer\"}}}}}, {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]";
+
+static json_t *make_tools(const char *strict)
+{
+    char text[sizeof tools_text + 16];
+    snprintf(text, sizeof text, tools_text, strict);
+    return json_loads(text, 0, NULL);
+}
+
+static int setup(void **state)
+{
+    static bench b;
+    json_t *vocab = json_object();
+    whim_diag diag = {{0}};
+    json_object_set_new(vocab, "<unk>", json_integer(0));
+    json_object_set_new(vocab, "\n", json_integer(1));
+    for (char c = ' '; c <= '~'; c++) {
+        json_object_set_new(vocab, (char[]){c, '\0'}, json_integer(c));
+    }
+    json_t *file =
+        json_pack("{s:[{s:i, s:s, s:b, s:b}], s:{s:s, s:s, s:o, s:[]}}", "added_tokens", "id",
+                  END_ID, "content", "<|im_end|>", "special", 1, "normalized", 0, "model", "type",
+                  "BPE", "unk_token", "<unk>", "vocab", vocab, "merges");
+    char *text = json_dumps(file, 0);
+    int32_t end = END_ID;
+    int failed = open_text(text, (int64_t)strlen(text), &b.tok, &diag) != WHIM_ERR_OK ||
+                 whim_grammar_vocab_create(b.tok, &end, 1, &b.vocab) != WHIM_ERR_OK;
+    free(text);
+    json_decref(file);
+    b.tools = make_tools("false");
+    b.strict = make_tools("true");
+    b.schema =
+        json_loads("{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\"}}, "
+                   "\"required\": [\"n\"], \"additionalProperties\": false}",
+                   0, NULL);
+    *state = &b;
+    return failed || b.tools == NULL || b.schema == NULL;
+}
+
+static int teardown(void **state)
+{
+    bench *b = *state;
+    whim_grammar_vocab_destroy(b->vocab);
+    whim_tokenizer_close(b->tok);
+    json_decref(b->tools);
+    json_decref(b->strict);
+    json_decref(b->schema);
+    return 0;
+}
+
+/* Whether the rule allows exactly this answer. */
+static bool allows(const bench *b, const whim_answer_rule *rule, const char *text)
+{
+    whim_grammar *g;
+    whim_grammar_state *s;
+    whim_diag diag = {{0}};
+    if (whim_answer_grammar(rule, &g, &diag) != WHIM_ERR_OK || g == NULL) {
+        fail_msg("no grammar: %s", diag.text);
+    }
+    assert_int_equal(whim_grammar_state_create(g, b->vocab, &s), WHIM_ERR_OK);
+    bool ok = true;
+    for (const char *c = text; ok && *c != '\0'; c++) {
+        ok = whim_grammar_accept(s, *c == '\n' ? 1 : *c);
+    }
+    ok = ok && whim_grammar_may_end(s);
+    whim_grammar_state_destroy(s);
+    whim_grammar_unref(g);
+    return ok;
+}
+
+static void check(const bench *b, const whim_answer_rule *rule, const char *const *good,
+                  const char *const *bad)
+{
+    for (; *good != NULL; good++) {
+        if (!allows(b, rule, *good)) {
+            fail_msg("not allowed: %s", *good);
+        }
+        whim_chat_parser_cfg cfg = {.format = rule->format,
+                                    .starts_inside = rule->starts_inside,
+                                    .parse_tools = rule->tools != NULL,
+                                    .tools = rule->tools};
+        chat_log log;
+        cfg.format.reasons = true;
+        assert_true(chat_log_parse(&log, &cfg, *good, (int64_t)strlen(*good), NULL, 0));
+        /* Every call that was allowed is read as a whole one. */
+        if (log.wrong || log.open || (strstr(*good, "call>") != NULL) != (log.n_call > 0)) {
+            fail_msg("%s is read as %s", *good, whim_str_text(&log.text));
+        }
+        chat_log_deinit(&log);
+    }
+    for (; *bad != NULL; bad++) {
+        if (allows(b, rule, *bad)) {
+            fail_msg("allowed: %s", *bad);
+        }
+    }
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define F(args) "<tool_call>\n{\"name\": \"f\", \"arguments\": " args "}\n</tool_call>"
+#define G(args) "<tool_call>\n{\"name\": \"g\", \"arguments\": " args "}\n</tool_call>"
+
+static void forced_hermes_calls(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {.tools = b->tools, .choice = WHIM_CHOICE_REQUIRED};
+    check(b, &rule,
+          LIST(F("{\"s\": \"x\"}"), F("{\"s\": \"\", \"i\": -5, \"u\": \"C\"}"), G("{}"),
+               G("{\"a\": [1]}"), F("{\"s\": \"x\"}") "\n" G("{}")),
+          LIST("", "hi", F("{}"), F("{\"s\": 5}"), F("{\"s\": \"x\", \"z\": 1}"), G("[]"),
+               G("{}") "x", "<tool_call>\n{\"name\": \"h\", \"arguments\": {}}\n</tool_call>",
+               "<think>a</think>\n\n" G("{}")));
+    rule.one_call = true;
+    check(b, &rule, LIST(G("{}")), LIST(G("{}") "\n" G("{}")));
+    rule.one_call = false;
+    rule.tool_name = "g";
+    check(b, &rule, LIST(G("{}")), LIST(F("{\"s\": \"x\"}"), G("{}") "\n" G("{}")));
+    rule.may_reason = true;
+    check(b, &rule, LIST(G("{}"), "<think>\n<tool_call\n</think>\n\n" G("{}")),
+          LIST("<think>x" G("{}"), "x</think>" G("{}"),
+               /* the parser would take the reasoning's tag for the call */
+               "<think>\n<tool_call>\n</think>\n\n" G("{}")));
+    rule.starts_inside = true;
+    check(b, &rule, LIST("x</think>" G("{}"), "\nx\n</think>\n\n" G("{}")), LIST(G("{}"), "x"));
+}
+
+#define XF(inner) "<tool_call>\n<function=f>\n" inner "</function>\n</tool_call>"
+#define XG(inner) "<tool_call>\n<function=g>\n" inner "</function>\n</tool_call>"
+#define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
+
+static void forced_calls_with_tags(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {
+        .format = {.tools = WHIM_TOOLS_XML}, .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED};
+    check(b, &rule,
+          LIST(XF(P("s", "a\n\"<b>")), XF(P("s", "") P("i", "5") P("u", "F")), XG(""),
+               XG(P("any_key", "text") P("k", "")), XF(P("s", "x")) "\n" XG("")),
+          LIST(XF(""), XF(P("i", "5")), XF(P("s", "x") P("i", "a")), XF(P("s", "x") P("u", "X")),
+               XF(P("s", "x") P("z", "1")), XG("junk")));
+    rule.format.tools = WHIM_TOOLS_INVOKE;
+    check(
+        b, &rule,
+        LIST("<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">Oslo\n</parameter>\n"
+             "<parameter name=\"i\">2</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
+             "</minimax:tool_call>"),
+        LIST("<minimax:tool_call>\n</minimax:tool_call>",
+             "<minimax:tool_call>\n<invoke name=\"f\">\n</invoke>\n</minimax:tool_call>"));
+    rule.one_call = true;
+    check(
+        b, &rule, LIST("<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>"),
+        LIST("<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
+             "</minimax:tool_call>"));
+}
+
+static void strict_tools_and_formats(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {.tools = b->strict, .choice = WHIM_CHOICE_AUTO};
+    check(b, &rule,
+          LIST("", "any < text", "so\n" F("{\"s\": \"x\"}"), G("{\"z\": 1}") "\n" G("{}")),
+          LIST("<tool_call>", F("{}"), G("{}") " more"));
+    rule.tools = b->tools;
+    rule.one_call = true; /* enforced also where nothing is strict */
+    check(b, &rule, LIST("hi", F("{}")), LIST(G("{}") "\n" G("{}")));
+    rule.one_call = false;
+    rule.schema = b->schema;
+    check(b, &rule, LIST("{\"n\": 5}", F("{\"s\": \"x\"}")),
+          LIST("hi", "{}", F("{}"), "{\"n\": 5}x"));
+    rule.choice = WHIM_CHOICE_NONE;
+    check(b, &rule, LIST("{\"n\": 5}"), LIST(G("{}")));
+    rule = (whim_answer_rule){.json_object = true, .starts_inside = true};
+    check(b, &rule, LIST("t</think>\n\n{}", "</think>{\"a\": 1}"), LIST("{}", "</think>5"));
+    rule = (whim_answer_rule){.regex = "[a-c]{2}"};
+    check(b, &rule, LIST("ab"), LIST("a", "abc", "ad"));
+    static const char *const words[] = {"yes", "no"};
+    rule = (whim_answer_rule){.words = words, .n_word = 2};
+    check(b, &rule, LIST("yes", "no"), LIST("", "yesno", "y"));
+}
+
+static void what_has_no_grammar(void **state)
+{
+    const bench *b = *state;
+    whim_grammar *g = NULL;
+    whim_diag diag = {{0}};
+    const whim_answer_rule none[] = {
+        {.tools = b->tools, .choice = WHIM_CHOICE_AUTO, .may_reason = true},
+        {.tools = b->strict, .choice = WHIM_CHOICE_NONE},
+        {.choice = WHIM_CHOICE_AUTO, .starts_inside = true}};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(whim_answer_grammar(&none[i], &g, &diag), WHIM_ERR_OK);
+        assert_null(g);
+    }
+    const whim_answer_rule unknown = {
+        .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED, .tool_name = "h"};
+    assert_int_equal(whim_answer_grammar(&unknown, &g, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "\"h\""));
+    const whim_answer_rule empty = {.choice = WHIM_CHOICE_REQUIRED};
+    assert_int_equal(whim_answer_grammar(&empty, &g, &diag), WHIM_ERR_INVALID);
+    const whim_answer_rule broken = {.regex = "(a"};
+    assert_int_equal(whim_answer_grammar(&broken, &g, &diag), WHIM_ERR_INVALID);
+    json_t *odd = json_loads(
+        "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"nothing\"}}}]", 0, NULL);
+    const whim_answer_rule type = {.tools = odd, .choice = WHIM_CHOICE_REQUIRED};
+    assert_int_equal(whim_answer_grammar(&type, &g, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "tools[0].function.parameters"));
+    json_decref(odd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forced_hermes_calls),
+        cmocka_unit_test(forced_calls_with_tags),
+        cmocka_unit_test(strict_tools_and_formats),
+        cmocka_unit_test(what_has_no_grammar),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
