@@ -128,10 +128,25 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
                              r->boundary[i], c->n_layer);
         }
     }
-    WHIM_TRY(kv_type_choose(e, &r->kv_type, diag));
+    return kv_type_choose(e, &r->kv_type, diag);
+}
+/* Pages for --kv-mem, or for a number of sequences at their longest; of the latter no more than a share of the memory that the
+ * weights leave, but enough for one sequence. */
+static whim_err pages_choose(whim_engine *e, whim_diag *diag)
+{
+    const whim_config *c = &e->ckpt.config;
+    whim_runner_cfg *r = &e->runner_cfg;
     int64_t page_bytes = c->n_layer * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type);
     int64_t pages_per_seq = (r->max_ctx + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
-    r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : r->max_seqs * pages_per_seq;
+    int64_t n_seq =
+        e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs;
+    r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : n_seq * pages_per_seq;
+    if (e->cfg.kv_mem == 0 && e->cfg.kv_share > 0) {
+        double left = (double)(whim_os_mem_available() - e->binder.bytes);
+        int64_t share = left > 0 ? (int64_t)(left * e->cfg.kv_share) / page_bytes : 0;
+        share = share > pages_per_seq ? share : pages_per_seq;
+        r->n_page = r->n_page < share ? r->n_page : share;
+    }
     if (r->n_page < 1) {
         return whim_fail(diag, WHIM_ERR_INVALID, "--kv-mem is below one KV page of %lld bytes",
                          (long long)page_bytes);
@@ -173,6 +188,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
+    WHIM_TRY(pages_choose(e, diag));
     WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
     plan_make(e);
     return WHIM_ERR_OK;
@@ -256,6 +272,16 @@ whim_kv_type whim_engine_kv_type(const whim_engine *e)
 int64_t whim_engine_ctx(const whim_engine *e)
 {
     return e->runner_cfg.max_ctx;
+}
+
+const whim_runner_cfg *whim_engine_limits(const whim_engine *e)
+{
+    return &e->runner_cfg;
+}
+
+const whim_runner_plan *whim_engine_runner_plan(const whim_engine *e)
+{
+    return &e->runner_plan;
 }
 
 whim_runner *whim_engine_runner(whim_engine *e)

@@ -32,6 +32,8 @@ typedef struct whim_engine_cfg {
     int32_t n_thread;        /* 0: all */
     int64_t ctx;             /* longest sequence; 0: min(model's, 8192) */
     int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens */
+    int64_t kv_seqs; /* without kv_mem: pages for so many sequences at their longest; 0: max_seqs */
+    double kv_share; /* and of that at most this part of what the weights leave; 0: no limit */
     const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
     int64_t max_seqs;        /* sequences in one step; 0: 1 */
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
@@ -63,6 +65,10 @@ const char *whim_engine_backend(const whim_engine *engine);
 const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
+
+/* The runner's limits and its share of the plan. */
+const whim_runner_cfg *whim_engine_limits(const whim_engine *engine);
+const whim_runner_plan *whim_engine_runner_plan(const whim_engine *engine);
 
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);

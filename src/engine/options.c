@@ -41,7 +41,7 @@ static const whim_option_spec option_table[] = {
 };
 
 enum { N_OPTION = sizeof option_table / sizeof option_table[0], MAX_NAME = WHIM_NAME_FAR };
-static_assert(N_OPTION <= 64, "whim_options.given has a bit for each option");
+static_assert(N_OPTION <= 128, "whim_options.given has a bit for each option");
 
 const whim_option_spec *whim_option_specs(int32_t *n)
 {
@@ -272,7 +272,8 @@ static whim_err set_value(whim_options *options, const whim_option_spec *spec, c
 static whim_err give_value(whim_options *options, const whim_option_spec *spec, const char *text,
                            whim_diag *diag)
 {
-    options->given |= UINT64_C(1) << (spec - option_table);
+    int64_t i = spec - option_table;
+    options->given[i / 64] |= UINT64_C(1) << i % 64;
     return set_value(options, spec, text, diag);
 }
 
@@ -280,7 +281,7 @@ bool whim_options_gave(const whim_options *options, const void *field)
 {
     for (int32_t i = 0; i < N_OPTION; i++) {
         if ((const char *)options + option_table[i].offset == (const char *)field) {
-            return (options->given >> i & 1) != 0;
+            return (options->given[i / 64] >> i % 64 & 1) != 0;
         }
     }
     return false;

@@ -23,8 +23,8 @@ static double llama3_scale(const whim_rope_config *rope, double freq)
 /* YaRN: the (fractional) index of the frequency that turns `turns` times over the original context. */
 static double yarn_index(const whim_rope_config *rope, double turns)
 {
-    return rope->rotary_dim * whim_log(rope->orig_ctx / (turns * 2.0 * PI)) /
-           (2.0 * whim_log(rope->theta));
+    return rope->rotary_dim * whim_ln(rope->orig_ctx / (turns * 2.0 * PI)) /
+           (2.0 * whim_ln(rope->theta));
 }
 
 static double clamp(double x, double lo, double hi)

@@ -306,6 +306,29 @@ void whim_runner_sequence_cut(whim_runner *r, whim_sequence *seq, int64_t len)
     whim_sequence_cut(seq, &r->pool, len);
 }
 
+static char *page_at(const whim_runner *r, int32_t page)
+{
+    whim_check(page >= 0 && page < r->cfg.n_page);
+    return (char *)r->kv + page * r->plan.page_bytes;
+}
+
+whim_err whim_runner_page_read(whim_runner *r, int32_t page, void *out)
+{
+    WHIM_TRY(whim_stream_copy_out(r->stream, out, page_at(r, page), r->plan.page_bytes));
+    return whim_stream_sync(r->stream);
+}
+
+whim_err whim_runner_page_write(whim_runner *r, int32_t page, const void *bytes)
+{
+    WHIM_TRY(whim_stream_copy_in(r->stream, page_at(r, page), bytes, r->plan.page_bytes));
+    return whim_stream_sync(r->stream);
+}
+
+whim_page_pool *whim_runner_pool(whim_runner *r)
+{
+    return &r->pool;
+}
+
 int64_t whim_runner_free_pages(const whim_runner *r)
 {
     return r->pool.n_free;

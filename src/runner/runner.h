@@ -84,7 +84,13 @@ void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
  * longer. */
 void whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
 
-/* Free pages of the pool. */
+/* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere. The page is held. */
+WHIM_MUST_CHECK whim_err whim_runner_page_read(whim_runner *runner, int32_t page, void *out);
+WHIM_MUST_CHECK whim_err whim_runner_page_write(whim_runner *runner, int32_t page,
+                                                const void *bytes);
+
+/* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree); free pages of it. */
+whim_page_pool *whim_runner_pool(whim_runner *runner);
 int64_t whim_runner_free_pages(const whim_runner *runner);
 
 #endif

@@ -10,7 +10,7 @@
 
 double whim_rope_yarn_scale(double factor, double mscale)
 {
-    return factor <= 1.0 ? 1.0 : 0.1 * mscale * whim_log(factor) + 1.0;
+    return factor <= 1.0 ? 1.0 : 0.1 * mscale * whim_ln(factor) + 1.0;
 }
 
 static bool is_non_empty(const whim_json *obj)

@@ -15,7 +15,8 @@ static const double MAX_TEMPERATURE = 100, MAX_PENALTY = 100, MIN_PENALTY = 0.01
 
 void whim_generation_init(whim_generation *gen)
 {
-    *gen = (whim_generation){.temperature = 0.7, .top_p = 0.9, .repetition_penalty = 1};
+    *gen = (whim_generation){
+        .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
 }
 
 /* Everything off: what a file starts from that says something. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a model's makers want it sampled: generation_config.json of a directory, or the general.sampling keys of
- * a GGUF file. Where they say nothing at all, whimbrel's own choice holds: temperature 0.7, top_p 0.9.
+ * a GGUF file. Where they say nothing at all, whimbrel's own choice holds: temperature 0.8, top_k 40,
+ * top_p 0.95, min_p 0.05.
  * Threads: plain data. */
 #ifndef WHIM_WEIGHTS_GENERATION_H
 #define WHIM_WEIGHTS_GENERATION_H

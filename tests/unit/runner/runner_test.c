@@ -162,6 +162,34 @@ static void used_pages_leave_no_trace(void **state)
     }
 }
 
+/* A sequence that starts with another's full pages has its bits, and leaves them as they are. */
+static void shared_pages_are_read_and_kept(void **state)
+{
+    (void)state;
+    for (int graphs = 0; graphs < 2; graphs++) {
+        tiny_runner t;
+        whim_runner_cfg cfg = tiny_cfg(graphs != 0);
+        float alone[TINY_VOCAB];
+        tiny_open(&t, "cpu", &cfg);
+        logits_of(&t, ids, 60, alone);
+        whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
+        whim_page_pool *pool = whim_runner_pool(t.runner);
+        tiny_step(&t, a, ids, 40, 0);
+        whim_page_pool_ref(pool, a->pages[0]);
+        whim_sequence_share(b, a->pages, 1);
+        for (int turn = 0; turn < 2; turn++) { /* both go on from the same page */
+            whim_sequence *seq = turn == 0 ? b : a;
+            tiny_step(&t, seq, ids + seq->len, 60 - seq->len, 1);
+            assert_memory_equal(whim_runner_logits(t.runner, 0), alone, sizeof alone);
+        }
+        assert_int_equal(whim_runner_free_pages(t.runner), 5);
+        whim_runner_sequence_destroy(t.runner, a);
+        whim_runner_sequence_destroy(t.runner, b);
+        assert_int_equal(whim_runner_free_pages(t.runner), 8);
+        tiny_close(&t);
+    }
+}
+
 static void steps_do_not_allocate(void **state)
 {
     (void)state;
@@ -342,6 +370,7 @@ int main(void)
         cmocka_unit_test(refusals_change_nothing),
         cmocka_unit_test(the_context_and_the_pool_end),
         cmocka_unit_test(used_pages_leave_no_trace),
+        cmocka_unit_test(shared_pages_are_read_and_kept),
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(graphs_and_backends_agree),
         cmocka_unit_test(a_failed_capture_is_forgotten),

@@ -60,7 +60,7 @@ static void silence_leaves_our_choice(void **state)
     (void)state;
     assert_int_equal(parse("{\"eos_token_id\": 2, \"transformers_version\": \"4.4\"}"),
                      WHIM_ERR_OK);
-    expect(WHIM_GENERATION_OURS, 0.7, 0, 0.9, 0, 1);
+    expect(WHIM_GENERATION_OURS, 0.8, 40, 0.95, 0.05, 1);
     assert_string_equal(whim_generation_source_name(gen.source), "whimbrel");
 }
 
@@ -83,7 +83,7 @@ static void nonsense_is_refused(void **state)
         diag.text[0] = '\0';
         assert_int_not_equal(parse(bad[i]), WHIM_ERR_OK);
         assert_non_null(strstr(diag.text, "g.json"));
-        expect(WHIM_GENERATION_OURS, 0.7, 0, 0.9, 0, 1); /* nothing half-read */
+        expect(WHIM_GENERATION_OURS, 0.8, 40, 0.95, 0.05, 1); /* nothing half-read */
     }
 }
 
@@ -94,7 +94,7 @@ static void the_file_of_a_directory_is_found(void **state)
     whim_ckpt ckpt = {0};
     assert_non_null(mkdtemp(dir));
     assert_int_equal(whim_generation_open(&gen, dir, &ckpt, &diag), WHIM_ERR_OK);
-    expect(WHIM_GENERATION_OURS, 0.7, 0, 0.9, 0, 1);
+    expect(WHIM_GENERATION_OURS, 0.8, 40, 0.95, 0.05, 1);
     snprintf(path, sizeof path, "%s/generation_config.json", dir);
     FILE *file = fopen(path, "w");
     assert_non_null(file);

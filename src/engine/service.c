@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service: its thread, its intake, its end. */
+#include "engine/service.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/service_disk.h"
+#include "engine/service_step.h"
+
+#include <time.h>
+
+enum {
+    DEFAULT_WAITING = 128,
+    DEFAULT_QUEUED_BYTES = 4 << 20,
+    IDLE_NS = 100 * 1000 * 1000,
+};
+
+/* --- the loop ----------------------------------------------------------------------------------- */
+
+static void beat(whim_service *s)
+{
+    atomic_store(&s->heartbeat_ns, whim_clock_ns());
+}
+
+/* Take over the jobs that were submitted; waits for one when there is nothing else to do. */
+static whim_job *intake_take(whim_service *s, bool wait)
+{
+    pthread_mutex_lock(&s->lock);
+    if (wait && s->intake_first == NULL && !s->stopping) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += IDLE_NS;
+        until.tv_sec += until.tv_nsec / WHIM_NS_PER_S;
+        until.tv_nsec %= WHIM_NS_PER_S;
+        pthread_cond_timedwait(&s->more, &s->lock, &until);
+    }
+    whim_job *first = s->intake_first;
+    s->intake_first = s->intake_last = NULL;
+    pthread_mutex_unlock(&s->lock);
+    return first;
+}
+
+static void intake_enter(whim_service *s, whim_job *job)
+{
+    while (job != NULL) {
+        whim_job *next = job->next;
+        whim_diag diag = {""};
+        job->next = s->active;
+        s->active = job;
+        if (whim_service_enter(s, &job->choices[0], &diag) != WHIM_ERR_OK) {
+            whim_log_error(s->cfg.log, "enter id=%s error=\"%s\"", job->cfg.id, diag.text);
+            whim_job_cancel(job, "failed");
+        }
+        job = next;
+    }
+}
+
+static bool is_failed(const char *why)
+{
+    return strcmp(why, "failed") == 0;
+}
+
+/* Choices that someone has seen enough of. */
+static void stop_choices(whim_service *s, whim_job *job)
+{
+    for (int32_t i = 0; i < job->cfg.n_choice; i++) {
+        whim_choice *c = &job->choices[i];
+        if (!c->ended && c->req != NULL && atomic_load(&c->enough)) {
+            whim_choice_end(c, WHIM_END_STOP);
+            whim_sched_remove(s->sched, c->req);
+            c->req = NULL;
+        }
+    }
+}
+
+/* True when the job is over and has left. */
+static bool job_settle(whim_service *s, whim_job *job, int64_t now)
+{
+    const char *why = atomic_load(&job->cancel);
+    if (why == NULL && job->cfg.deadline_ns > 0 && now > job->cfg.deadline_ns) {
+        why = "deadline";
+    }
+    if (!job->admitted && (why != NULL || job->n_ended == job->cfg.n_choice)) {
+        atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
+    }
+    if (why != NULL) {
+        bool failed = is_failed(why);
+        s->n_failed += failed;
+        s->n_cancelled += !failed;
+        whim_err err = job->unfit != NULL ? WHIM_ERR_INVALID
+                       : failed           ? WHIM_ERR_DEVICE
+                                          : WHIM_ERR_FULL;
+        whim_service_fail_job(s, job, err, why,
+                              job->unfit != NULL ? job->unfit
+                              : failed           ? "the model failed on this request"
+                                                 : "the request was ended");
+        return true;
+    }
+    stop_choices(s, job);
+    if (job->n_ended < job->cfg.n_choice) {
+        return false;
+    }
+    s->n_done++;
+    s->n_prompt_tokens += job->times.n_prompt;
+    s->n_cached_tokens += job->times.n_cached;
+    s->n_made_tokens += job->times.n_made;
+    whim_job_finish(job, WHIM_ERR_OK, NULL);
+    return true;
+}
+
+static void jobs_settle(whim_service *s)
+{
+    int64_t now = whim_clock_ns();
+    whim_job **at = &s->active;
+    while (*at != NULL) {
+        whim_job *job = *at;
+        whim_job *next = job->next; /* the job may be freed */
+        if (job_settle(s, job, now)) {
+            *at = next;
+            atomic_fetch_sub(&s->n_active, 1);
+        } else {
+            at = &job->next;
+        }
+    }
+}
+
+static void stats_publish(whim_service *s)
+{
+    whim_service_stats stats = {
+        .sched = whim_sched_get_stats(s->sched),
+        .n_step = atomic_load(&s->n_step),
+        .step_ns = s->step_ns,
+        .busy_ns = s->busy_ns,
+        .n_prompt_tokens = s->n_prompt_tokens,
+        .n_cached_tokens = s->n_cached_tokens,
+        .n_made_tokens = s->n_made_tokens,
+        .n_done = s->n_done,
+        .n_failed = s->n_failed,
+        .n_cancelled = s->n_cancelled,
+        .disk_hit_tokens = s->disk_hit_tokens,
+    };
+    if (s->disk != NULL) {
+        whim_disk_tier_stats disk = whim_disk_tier_get_stats(s->disk);
+        stats.disk_bytes = disk.bytes;
+        stats.disk_errors = disk.n_error;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->stats = stats;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_stopping(whim_service *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool stopping = s->stopping;
+    pthread_mutex_unlock(&s->lock);
+    return stopping;
+}
+
+static void loop(void *ctx)
+{
+    whim_service *s = ctx;
+    bool busy = false;
+    while (!is_stopping(s)) {
+        beat(s);
+        intake_enter(s, intake_take(s, !busy));
+        jobs_settle(s);
+        busy = whim_service_step(s);
+        if (busy) {
+            jobs_settle(s);
+        }
+        stats_publish(s);
+    }
+    intake_enter(s, intake_take(s, false));
+    for (whim_job *job = s->active; job != NULL; job = job->next) {
+        whim_job_cancel(job, "the server is stopping");
+    }
+    jobs_settle(s);
+}
+
+/* --- life --------------------------------------------------------------------------------------- */
+
+static whim_err service_fill(whim_service *s, whim_diag *diag)
+{
+    int64_t n = s->cfg.max_seqs;
+    s->parts = whim_alloc_array(n, (int64_t)sizeof *s->parts);
+    s->token = whim_alloc_array(n, (int64_t)sizeof *s->token);
+    s->ended = whim_alloc_array(n, (int64_t)sizeof *s->ended);
+    s->len = whim_alloc_array(n, (int64_t)sizeof *s->len);
+    s->choices = whim_alloc_array(n, (int64_t)sizeof *s->choices);
+    if (s->parts == NULL || s->token == NULL || s->ended == NULL || s->len == NULL ||
+        s->choices == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
+    }
+    WHIM_TRY(whim_sampler_create(s->config->n_vocab, &s->sampler));
+    WHIM_TRY(whim_service_disk_open(s, diag));
+    WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
+                                     s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
+    whim_sched_cfg sched = {
+        .max_seqs = s->cfg.max_seqs,
+        .max_step_tokens = s->cfg.max_step_tokens,
+        .max_outs = s->cfg.max_outs,
+        .max_ctx = s->ctx,
+        .max_waiting = INT64_MAX, /* the intake counts; choices of an admitted job always come in */
+        .pool = whim_runner_pool(s->runner),
+        .tree = s->tree,
+        .fetch = s->disk != NULL ? whim_service_fetch_pages : NULL,
+        .fetch_ctx = s,
+    };
+    WHIM_TRY(whim_sched_create(&sched, &s->sched));
+    whim_sched_set_budget(s->sched, 2 * WHIM_SERVICE_LEAST_ROWS);
+    return WHIM_ERR_OK;
+}
+
+static void service_free(whim_service *s)
+{
+    whim_sched_destroy(s->sched);
+    whim_service_disk_close(s);
+    whim_prefix_tree_destroy(s->tree);
+    whim_sampler_destroy(s->sampler);
+    whim_str_deinit(&s->piece);
+    whim_str_deinit(&s->shown);
+    whim_free(s->parts);
+    whim_free(s->token);
+    whim_free(s->ended);
+    whim_free(s->len);
+    whim_free(s->choices);
+    pthread_cond_destroy(&s->more);
+    pthread_mutex_destroy(&s->lock);
+    whim_free(s);
+}
+
+whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, whim_diag *diag)
+{
+    whim_service *s = whim_alloc(sizeof *s);
+    if (s == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
+    }
+    s->cfg = *cfg;
+    s->cfg.max_waiting = cfg->max_waiting > 0 ? cfg->max_waiting : DEFAULT_WAITING;
+    s->cfg.max_queued_bytes =
+        cfg->max_queued_bytes > 0 ? cfg->max_queued_bytes : DEFAULT_QUEUED_BYTES;
+    s->runner = whim_engine_runner(cfg->engine);
+    s->config = whim_engine_config(cfg->engine);
+    /* A sequence never has more pages than there are. */
+    s->ctx = whim_engine_ctx(cfg->engine);
+    int64_t room = whim_engine_limits(cfg->engine)->n_page * WHIM_KV_PAGE;
+    s->ctx = s->ctx < room ? s->ctx : room;
+    s->n_mask_word = s->config->n_vocab / 32 + 1;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->more, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&s->lock, NULL);
+    beat(s);
+    whim_err err = service_fill(s, diag);
+    if (err == WHIM_ERR_OK) {
+        stats_publish(s); /* how many pages there are is known before the first step */
+        err = whim_thread_create(&s->thread, "engine", loop, s, diag);
+    }
+    if (err != WHIM_ERR_OK) {
+        service_free(s);
+        return err;
+    }
+    *out = s;
+    return WHIM_ERR_OK;
+}
+
+void whim_service_drain(whim_service *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void whim_service_destroy(whim_service *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->draining = s->stopping = true;
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    whim_thread_join(&s->thread);
+    service_free(s);
+}
+
+/* --- from other threads ------------------------------------------------------------------------- */
+
+static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *diag)
+{
+    if (cfg->n_prompt < 1) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "a prompt needs at least one token");
+    }
+    if (cfg->n_prompt >= s->ctx) {
+        return whim_fail(diag, WHIM_ERR_NO_FIT, "the prompt has %lld tokens, the context is %lld",
+                         (long long)cfg->n_prompt, (long long)s->ctx);
+    }
+    for (int64_t i = 0; i < cfg->n_prompt; i++) {
+        if (cfg->prompt[i] < 0 || cfg->prompt[i] >= s->config->n_vocab) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "token id %d of the prompt is outside the vocabulary of %d",
+                             cfg->prompt[i], s->config->n_vocab);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* Queue jobs, which are linked, or refuse them: draining, or too many waiting. Where nothing waits a request of any
+ * size comes in, so that an idle server refuses none. */
+static whim_err intake_put(whim_service *s, whim_job *const *jobs, int32_t n, whim_diag *diag)
+{
+    whim_err err = WHIM_ERR_OK;
+    long long n_choice = 0;
+    for (int32_t i = 0; i < n; i++) {
+        n_choice += jobs[i]->cfg.n_choice;
+    }
+    pthread_mutex_lock(&s->lock);
+    long long waiting = atomic_load(&s->n_waiting);
+    if (s->draining) {
+        err = whim_fail(diag, WHIM_ERR_FULL, "the server is stopping");
+    } else if (waiting > 0 && waiting + n_choice > s->cfg.max_waiting) {
+        err = whim_fail(diag, WHIM_ERR_FULL, "%lld requests are waiting already", waiting);
+    } else {
+        atomic_fetch_add(&s->n_waiting, n_choice);
+        atomic_fetch_add(&s->n_active, n);
+        if (s->intake_last != NULL) {
+            s->intake_last->next = jobs[0];
+        } else {
+            s->intake_first = jobs[0];
+        }
+        s->intake_last = jobs[n - 1];
+        pthread_cond_signal(&s->more);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return err;
+}
+
+whim_err whim_service_submit_all(whim_service *s, const whim_job_cfg *cfgs, int32_t n,
+                                 whim_job **out, whim_diag *diag)
+{
+    int32_t n_made = 0;
+    whim_err err = WHIM_ERR_OK;
+    for (; n_made < n; n_made++) {
+        WHIM_TRY_OUT(fits(s, &cfgs[n_made], diag));
+        WHIM_TRY_OUT(whim_job_create(s, &cfgs[n_made], &out[n_made], diag));
+        atomic_fetch_add(&out[n_made]->refs, 1); /* the service's, given back by whim_job_finish */
+        if (n_made > 0) {
+            out[n_made - 1]->next = out[n_made];
+        }
+    }
+    err = intake_put(s, out, n, diag);
+    if (err == WHIM_ERR_OK) {
+        atomic_fetch_add(&s->n_jobs, n);
+        return WHIM_ERR_OK;
+    }
+    atomic_fetch_add(&s->n_refused, n);
+out:
+    for (int32_t i = 0; i < n_made; i++) {
+        atomic_fetch_sub(&out[i]->refs, 1);
+        whim_job_release(out[i]);
+        out[i] = NULL;
+    }
+    return err;
+}
+
+whim_err whim_service_submit(whim_service *s, const whim_job_cfg *cfg, whim_job **out,
+                             whim_diag *diag)
+{
+    return whim_service_submit_all(s, cfg, 1, out, diag);
+}
+
+int64_t whim_service_ctx(const whim_service *s)
+{
+    return s->ctx;
+}
+
+int64_t whim_service_active(const whim_service *s)
+{
+    return atomic_load(&s->n_active);
+}
+
+int64_t whim_service_heartbeat_ns(const whim_service *s)
+{
+    return atomic_load(&s->heartbeat_ns);
+}
+
+void whim_service_describe(const whim_service *s, whim_str *out)
+{
+    whim_str_printf(
+        out, "steps=%lld rows=%lld sequences=%lld active=%lld waiting=%lld quiet_ms=%lld",
+        atomic_load(&s->n_step), atomic_load(&s->step_rows), atomic_load(&s->step_items),
+        atomic_load(&s->n_active), atomic_load(&s->n_waiting),
+        (whim_clock_ns() - atomic_load(&s->heartbeat_ns)) / WHIM_NS_PER_MS);
+}
+
+whim_service_stats whim_service_get_stats(whim_service *s)
+{
+    pthread_mutex_lock(&s->lock);
+    whim_service_stats stats = s->stats;
+    pthread_mutex_unlock(&s->lock);
+    stats.n_refused = atomic_load(&s->n_refused);
+    stats.n_jobs = atomic_load(&s->n_jobs);
+    return stats;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many requests at once on one engine: a thread that plans, steps, chooses and turns into text, and the calls by
+ * which other threads give it work and take the results.
+ *
+ * A submitted request is a job with n choices. What happens to it comes as events in its own queue; `wake` is
+ * called (on the service's thread, quickly) when a queue that was empty has something.
+ *
+ * Invariants:
+ *  1. Every job that submit accepted ends with exactly one WHIM_JOB_DONE or WHIM_JOB_FAILED, the last event.
+ *  2. A choice's text, ids and log-probabilities depend on its request alone, not on what else runs.
+ *  3. Text comes in whole characters, and never a part of a stop string.
+ *  4. One bad job never ends the service.
+ * Threads: create, drain and destroy from the owner; whim_job_next from the job's one reader; all else from any
+ * thread. */
+#ifndef WHIM_ENGINE_SERVICE_H
+#define WHIM_ENGINE_SERVICE_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "chat/grammar.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "sample/sampler.h"
+#include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_service whim_service;
+typedef struct whim_job whim_job;
+
+typedef struct whim_service_cfg {
+    whim_engine *engine;             /* loaded; borrowed, as are the others */
+    const whim_tokenizer *tok;       /* NULL: ids only, no text and no stop strings */
+    const whim_grammar_vocab *vocab; /* NULL: no grammars */
+    const int32_t *stop_ids;         /* ids that end an answer */
+    int32_t n_stop_id;
+    int64_t max_seqs, max_step_tokens, max_outs; /* as the engine was opened with */
+    int64_t max_waiting;                         /* requests (choices) waiting; 0: 128 */
+    int64_t max_queued_bytes; /* of one job's events; a slower reader is cancelled; 0: 4 MiB */
+    const char *kv_dir;       /* disk tier, NULL: none */
+    const char *kv_space;     /* what its pages depend on */
+    int64_t kv_dir_bytes;     /* its limit */
+    whim_log *log;
+} whim_service_cfg;
+
+WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out,
+                                             whim_diag *diag);
+
+/* Refuse new jobs from now on; running ones go on. */
+void whim_service_drain(whim_service *service);
+
+/* Longest sequence: the engine's, or what the pages hold if that is less. */
+int64_t whim_service_ctx(const whim_service *service);
+
+/* Jobs that have not ended. */
+int64_t whim_service_active(const whim_service *service);
+
+/* End all jobs that are left (WHIM_JOB_FAILED; times.reason "the server is stopping"), stop the thread, save the tree
+ * to disk. */
+void whim_service_destroy(whim_service *service);
+
+/* Monotonic time of the last sign of life of the loop: before each step, and every 100 ms when idle. */
+int64_t whim_service_heartbeat_ns(const whim_service *service);
+
+/* What the loop is at, for a watchdog's last words: reads plain numbers without locks, so that it works when the loop
+ * hangs. */
+void whim_service_describe(const whim_service *service, whim_str *out);
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+typedef struct whim_job_cfg {
+    const int32_t *prompt; /* copied, as are the others */
+    int64_t n_prompt;
+    int32_t n_choice;          /* >= 1 */
+    whim_sample_params params; /* with bias; checked by the caller; seed set */
+    const char *const *stops;
+    int32_t n_stop;
+    const int32_t *stop_ids; /* beside the model's */
+    int32_t n_stop_id;
+    int64_t max_tokens; /* 0: until the context is full; -1: none (fill the cache, or echo) */
+    int64_t min_tokens; /* end tokens are masked before */
+    bool ignore_eos;
+    bool show_special;       /* special tokens as text */
+    int32_t prompt_logprobs; /* -1: none; k >= 0: of every prompt token, with k alternatives */
+    bool think_open;         /* the prompt leaves reasoning open */
+    int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
+    const char *think_end;   /* this text is forced */
+    whim_grammar *grammar;   /* a reference is taken; NULL: any text */
+    int32_t priority;
+    uint64_t client;
+    int64_t deadline_ns; /* monotonic; 0: none */
+    char id[136];        /* for the log */
+    void (*wake)(void *ctx, whim_job *job);
+    void *wake_ctx;
+} whim_job_cfg;
+
+/* FULL: the queue is, or the service is draining (diag says which); NO_FIT: the prompt does not fit the context or the
+ * KV memory; INVALID: it is empty or has an id outside the vocabulary. The caller holds one reference on *out and gives
+ * it back by release. */
+WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfg,
+                                             whim_job **out, whim_diag *diag);
+
+/* The n >= 1 prompts of one request, all or none: out[n]. Where nothing waits they are accepted however many they are. */
+WHIM_MUST_CHECK whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs,
+                                                 int32_t n, whim_job **out, whim_diag *diag);
+
+/* Ends within one step; the job's last event still comes. A job that has ended is left alone. `why` is a literal. */
+void whim_job_cancel(whim_job *job, const char *why);
+
+/* End one choice here as if it had met a stop (a caller that has seen enough of it). */
+void whim_job_stop_choice(whim_job *job, int32_t choice);
+
+typedef enum whim_job_event_kind {
+    WHIM_JOB_ADMITTED,     /* n_cached is known; before the first step of the job */
+    WHIM_JOB_PROMPT_TOKEN, /* prompt log-probabilities, in order; index in `position` */
+    WHIM_JOB_TOKEN, /* a chosen token (end tokens too) with the text that it completes, maybe none */
+    WHIM_JOB_CHOICE_END, /* with the rest of the text that was held back */
+    WHIM_JOB_DONE,
+    WHIM_JOB_FAILED,
+} whim_job_event_kind;
+
+typedef struct whim_job_logprob {
+    int32_t id;
+    float logprob;
+} whim_job_logprob;
+
+typedef struct whim_job_event {
+    whim_job_event_kind kind;
+    int32_t choice;
+    int32_t id;       /* TOKEN, PROMPT_TOKEN */
+    bool is_end;      /* TOKEN: it ended the answer and has no text */
+    int64_t position; /* PROMPT_TOKEN: index in the prompt */
+    const char *text; /* [n_text]; TOKEN, CHOICE_END */
+    int64_t n_text;
+    bool has_logprob; /* false for the first prompt token */
+    float logprob;
+    const whim_job_logprob *top; /* [n_top] */
+    int32_t n_top;
+    whim_end end; /* CHOICE_END */
+    int32_t stop; /* CHOICE_END: index of the stop string, -1: none */
+    whim_err
+        err; /* FAILED; INVALID: the request does not fit the model, and the message is for the client */
+    const char *message;
+    int64_t n_cached; /* ADMITTED, DONE */
+} whim_job_event;
+
+/* The next event, or false when there is none now. Pointers live until the next call for this job. One reader. */
+bool whim_job_next(whim_job *job, whim_job_event *out);
+
+/* Times and counts (monotonic ns; 0: did not happen). To be asked for after the last event, not before. */
+typedef struct whim_job_times {
+    int64_t submitted, admitted, first_token, ended;
+    int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
+    /* "stop", "length", "failed", or why it was cancelled ("deadline", "client gone", ...) */
+    const char *reason;
+} whim_job_times;
+whim_job_times whim_job_get_times(const whim_job *job);
+
+/* Give the reference back; a job that has not ended is cancelled. */
+void whim_job_release(whim_job *job);
+
+/* --- what it has done so far: for metrics -------------------------------------------------------- */
+
+typedef struct whim_service_stats {
+    whim_sched_stats sched;
+    int64_t n_step, step_ns, busy_ns; /* busy: in steps and around them while there was work */
+    int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
+    int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
+    int64_t disk_bytes, disk_errors, disk_hit_tokens;
+} whim_service_stats;
+whim_service_stats whim_service_get_stats(whim_service *service);
+
+#endif

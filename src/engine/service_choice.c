@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One answer of a job: what may come next, which token it is, what text that makes, and when it is over. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/service_impl.h"
+
+#include <string.h>
+
+whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
+{
+    whim_service *s = job->service;
+    const whim_job_cfg *cfg = &job->cfg;
+    int64_t room = s->ctx - cfg->n_prompt;
+    c->job = job;
+    c->index = index;
+    c->max_tok = cfg->n_prompt + (cfg->max_tokens > 0 && cfg->max_tokens < room ? cfg->max_tokens
+                                  : cfg->max_tokens < 0                         ? 1
+                                                                                : room);
+    c->thinking = cfg->think_open;
+    c->thought = cfg->think_budget == 0;
+    whim_stop_init(&c->stop, cfg->stops, cfg->n_stop);
+    if (s->cfg.tok != NULL) {
+        whim_detokenizer_init(&c->detok, s->cfg.tok, cfg->show_special);
+    }
+    c->tokens = whim_arena_alloc_array(&job->arena, c->max_tok, (int64_t)sizeof *c->tokens);
+    if (c->tokens == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    memcpy(c->tokens, cfg->prompt, (size_t)cfg->n_prompt * sizeof *c->tokens);
+    if (cfg->grammar != NULL) {
+        WHIM_TRY(whim_grammar_state_create(cfg->grammar, s->cfg.vocab, &c->grammar));
+    }
+    if (cfg->grammar != NULL || cfg->min_tokens > 0) {
+        c->mask = whim_arena_alloc_array(&job->arena, s->n_mask_word, (int64_t)sizeof *c->mask);
+        if (c->mask == NULL) {
+            return WHIM_ERR_NO_MEMORY;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_choice_deinit(whim_choice *c)
+{
+    whim_grammar_state_destroy(c->grammar);
+    whim_stop_deinit(&c->stop);
+}
+
+static bool is_in(const int32_t *ids, int32_t n, int32_t id)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool ends_answer(const whim_choice *c, int32_t id)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    const whim_service_cfg *s = &c->job->service->cfg;
+    return (!cfg->ignore_eos && is_in(s->stop_ids, s->n_stop_id, id)) ||
+           is_in(cfg->stop_ids, cfg->n_stop_id, id);
+}
+
+static void mask_drop(uint32_t *mask, const int32_t *ids, int32_t n, int64_t n_word)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] / 32 < n_word) {
+            mask[ids[i] / 32] &= ~(UINT32_C(1) << ids[i] % 32);
+        }
+    }
+}
+
+static bool mask_is_empty(const uint32_t *mask, int64_t n_word)
+{
+    for (int64_t i = 0; i < n_word; i++) {
+        if (mask[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No end before min_tokens; where the grammar leaves nothing but the end, it wins. */
+static void mask_ends(whim_choice *c)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    const whim_service *s = c->job->service;
+    if (c->n_made >= cfg->min_tokens) {
+        return;
+    }
+    if (!c->masked) {
+        memset(c->mask, 0xff, (size_t)s->n_mask_word * sizeof *c->mask);
+        c->masked = true;
+    }
+    mask_drop(c->mask, s->cfg.stop_ids, s->cfg.n_stop_id, s->n_mask_word);
+    mask_drop(c->mask, cfg->stop_ids, cfg->n_stop_id, s->n_mask_word);
+    if (mask_is_empty(c->mask, s->n_mask_word)) {
+        c->masked = whim_grammar_mask(c->grammar, c->mask, s->n_mask_word);
+    }
+}
+
+static bool is_forcing(const whim_choice *c)
+{
+    return c->thinking && !c->thought && c->n_made >= c->job->cfg.think_budget;
+}
+
+int32_t whim_choice_prepare(whim_choice *c)
+{
+    const whim_service *s = c->job->service;
+    c->masked = false;
+    if (c->grammar != NULL) {
+        c->masked = whim_grammar_mask(c->grammar, c->mask, s->n_mask_word);
+    }
+    if (c->mask != NULL) {
+        mask_ends(c);
+    }
+    if (c->masked) {
+        return 0;
+    }
+    return whim_sample_best_needed(&c->job->cfg.params, s->config->n_vocab);
+}
+
+/* The text that a token completes, as far as it may be shown; true when a stop string has matched. */
+static bool text_push(whim_choice *c, int32_t id)
+{
+    whim_service *s = c->job->service;
+    whim_str_clear(&s->piece);
+    whim_str_clear(&s->shown);
+    if (s->cfg.tok == NULL) {
+        return false;
+    }
+    whim_detokenizer_push(&c->detok, id, &s->piece);
+    return whim_stop_push(&c->stop, whim_str_text(&s->piece), s->piece.len, &s->shown);
+}
+
+static void report(whim_choice *c, const whim_sampled *token, bool is_end)
+{
+    whim_service *s = c->job->service;
+    bool with = c->job->cfg.params.want_logprob;
+    int32_t n_top = with ? token->n_top : 0;
+    for (int32_t i = 0; i < n_top; i++) {
+        s->top[i] = (whim_job_logprob){token->top_id[i], token->top_logprob[i]};
+    }
+    whim_job_push(c->job, &(whim_job_event){
+                              .kind = WHIM_JOB_TOKEN,
+                              .choice = c->index,
+                              .id = token->id,
+                              .is_end = is_end,
+                              .text = is_end ? "" : whim_str_text(&s->shown),
+                              .n_text = is_end ? 0 : s->shown.len,
+                              .has_logprob = with,
+                              .logprob = token->logprob,
+                              .top = s->top,
+                              .n_top = n_top,
+                          });
+}
+
+/* Keep the grammar and the reasoning's end in step with the token. */
+static whim_err walk(whim_choice *c, int32_t id, bool forced, whim_diag *diag)
+{
+    const whim_job *job = c->job;
+    if (c->grammar != NULL && !whim_grammar_accept(c->grammar, id)) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "token %d was chosen against the grammar's mask; this is a bug", id);
+    }
+    if (!c->thought && job->n_forced > 0) {
+        /* The tags are one token each in every published vocabulary. */
+        const whim_tokenizer *tok = job->service->cfg.tok;
+        c->n_forced += forced;
+        c->thinking = c->thinking || whim_tokenizer_find(tok, "<think>") == id;
+        c->thought = whim_tokenizer_find(tok, "</think>") == id || c->n_forced == job->n_forced;
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err choose(whim_choice *c, int64_t out, whim_sampled *token, whim_diag *diag)
+{
+    whim_service *s = c->job->service;
+    const whim_job_cfg *cfg = &c->job->cfg;
+    whim_sample_row row = {
+        .logits = whim_runner_logits(s->runner, out),
+        .best = whim_runner_best(s->runner, out),
+        .prompt = cfg->prompt,
+        .n_prompt = cfg->n_prompt,
+        .output = c->tokens + cfg->n_prompt,
+        .n_output = c->n_made,
+        .choice = c->index,
+        .mask = c->masked ? c->mask : NULL,
+        .n_mask_word = s->n_mask_word,
+    };
+    WHIM_TRY(whim_sampler_pick(s->sampler, &cfg->params, &row, token, diag));
+    if (is_forcing(c) && c->n_forced < c->job->n_forced) {
+        token->id = c->job->forced[c->n_forced];
+        if (row.logits != NULL && cfg->params.want_logprob) {
+            whim_logprobs_at(row.logits, s->config->n_vocab, &token->id, 1, &token->logprob);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag *diag)
+{
+    whim_job *job = c->job;
+    whim_sampled *sampled = &job->service->sampled;
+    if (job->cfg.max_tokens < 0) {
+        whim_choice_end(c, WHIM_END_LENGTH);
+        return WHIM_ERR_OK;
+    }
+    if (c->grammar != NULL && whim_grammar_is_stuck(c->grammar)) {
+        job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
+    }
+    bool forced = is_forcing(c); /* as choose sees it: before the token counts */
+    WHIM_TRY(choose(c, out, sampled, diag));
+    *token = sampled->id;
+    if (job->times.first_token == 0) {
+        job->times.first_token = whim_clock_ns();
+    }
+    int64_t at = job->cfg.n_prompt + c->n_made++;
+    c->tokens[at] = sampled->id;
+    job->times.n_made++;
+    if (ends_answer(c, sampled->id)) {
+        report(c, sampled, true);
+        whim_choice_end(c, WHIM_END_EOS);
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(walk(c, sampled->id, forced, diag));
+    bool stopped = text_push(c, sampled->id);
+    if (job->service->piece.failed || job->service->shown.failed) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
+    }
+    report(c, sampled, false);
+    if (stopped) {
+        whim_choice_end(c, WHIM_END_STOP);
+    } else if (c->grammar != NULL && whim_grammar_must_end(c->grammar)) {
+        whim_choice_end(c, WHIM_END_EOS);
+    } else if (c->n_made == job->cfg.max_tokens) {
+        whim_choice_end(c, WHIM_END_LENGTH);
+    } else if (at + 1 == c->max_tok) {
+        whim_choice_end(c, WHIM_END_CONTEXT);
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_choice_prompt_rows(whim_choice *c, int64_t out, int64_t at, int64_t n)
+{
+    whim_job *job = c->job;
+    whim_service *s = job->service;
+    int32_t ids[WHIM_MAX_LOGPROBS];
+    float logprobs[WHIM_MAX_LOGPROBS];
+    if (c->n_prompt_told == 0) {
+        whim_job_push(job,
+                      &(whim_job_event){.kind = WHIM_JOB_PROMPT_TOKEN, .id = job->cfg.prompt[0]});
+        c->n_prompt_told = 1;
+    }
+    for (int64_t i = 0; i < n && at + i + 1 < job->cfg.n_prompt; i++) {
+        int64_t position = at + i + 1;
+        if (position < c->n_prompt_told) {
+            continue; /* fed again after a preemption */
+        }
+        const float *logits = whim_runner_logits(s->runner, out + i);
+        int32_t id = job->cfg.prompt[position], n_top = 0;
+        float own;
+        whim_logprobs_at(logits, s->config->n_vocab, &id, 1, &own);
+        if (job->cfg.prompt_logprobs > 0) {
+            n_top = whim_logprobs_top(logits, s->config->n_vocab, job->cfg.prompt_logprobs, ids,
+                                      logprobs);
+        }
+        for (int32_t k = 0; k < n_top; k++) {
+            s->top[k] = (whim_job_logprob){ids[k], logprobs[k]};
+        }
+        whim_job_push(job, &(whim_job_event){
+                               .kind = WHIM_JOB_PROMPT_TOKEN,
+                               .id = id,
+                               .position = position,
+                               .has_logprob = true,
+                               .logprob = own,
+                               .top = s->top,
+                               .n_top = n_top,
+                           });
+        c->n_prompt_told = position + 1;
+    }
+}
+
+/* What was held back; after a stop string nothing of it is shown. */
+static whim_end text_end(whim_choice *c, whim_end end)
+{
+    whim_service *s = c->job->service;
+    whim_str_clear(&s->piece);
+    whim_str_clear(&s->shown);
+    if (c->stop.matched >= 0 || s->cfg.tok == NULL) {
+        return end;
+    }
+    whim_detokenizer_flush(&c->detok, &s->piece);
+    if (whim_stop_push(&c->stop, whim_str_text(&s->piece), s->piece.len, &s->shown)) {
+        return WHIM_END_STOP;
+    }
+    whim_stop_flush(&c->stop, &s->shown);
+    return end;
+}
+
+void whim_choice_end(whim_choice *c, whim_end end)
+{
+    static const char *const reasons[] = {"stop",   "stop",   "length",
+                                          "length", "length", "cancelled"};
+    whim_job *job = c->job;
+    whim_service *s = job->service;
+    end = text_end(c, end);
+    c->ended = true;
+    job->n_ended++;
+    job->times.reason = reasons[end];
+    whim_job_push(job, &(whim_job_event){
+                           .kind = WHIM_JOB_CHOICE_END,
+                           .choice = c->index,
+                           .text = whim_str_text(&s->shown),
+                           .n_text = s->shown.len,
+                           .end = end,
+                           .stop = c->stop.matched,
+                       });
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages between the pool and the disk. */
+#include "engine/service_disk.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* A slow disk must not hold the others up for longer; what is left of the prompt is computed. */
+#define FETCH_NS (2 * WHIM_NS_PER_S)
+
+whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
+{
+    if (s->cfg.kv_dir == NULL) {
+        return WHIM_ERR_OK;
+    }
+    int64_t bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
+    s->page = whim_alloc(bytes);
+    if (s->page == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a page");
+    }
+    whim_disk_tier_cfg cfg = {
+        .dir = s->cfg.kv_dir,
+        .space = s->cfg.kv_space,
+        .page_bytes = bytes,
+        .max_bytes = s->cfg.kv_dir_bytes,
+        .log = s->cfg.log,
+    };
+    return whim_disk_tier_open(&cfg, &s->disk, diag);
+}
+
+/* At the end the queue may fill: wait for the disk, for nobody else waits for us. */
+static void save_page(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens)
+{
+    whim_service *s = ctx;
+    int64_t dropped = whim_disk_tier_get_stats(s->disk).n_dropped;
+    whim_service_keep_page(s, page, key, tokens);
+    while (whim_disk_tier_get_stats(s->disk).n_dropped > dropped) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        dropped = whim_disk_tier_get_stats(s->disk).n_dropped;
+        whim_service_keep_page(s, page, key, tokens);
+    }
+}
+
+void whim_service_disk_close(whim_service *s)
+{
+    if (s->disk != NULL && s->tree != NULL) {
+        whim_prefix_tree_each(s->tree, save_page, s);
+    }
+    whim_disk_tier_close(s->disk);
+    whim_free(s->page);
+    s->disk = NULL;
+    s->page = NULL;
+}
+
+void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
+                            const int32_t *tokens)
+{
+    whim_service *s = ctx;
+    if (s->disk != NULL && whim_runner_page_read(s->runner, page, s->page) == WHIM_ERR_OK) {
+        whim_disk_tier_put(s->disk, key, tokens, s->page);
+    }
+}
+
+int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
+                                 int32_t *pages)
+{
+    whim_service *s = ctx;
+    whim_page_pool *pool = whim_runner_pool(s->runner);
+    whim_prefix_key key;
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_page; i++) {
+        key = whim_prefix_key_next(i == 0 ? NULL : &key, tokens + i * WHIM_KV_PAGE);
+    }
+    int64_t until = whim_clock_ns() + FETCH_NS;
+    while (n < max && whim_clock_ns() < until) {
+        atomic_store(&s->heartbeat_ns, whim_clock_ns());
+        const int32_t *own = tokens + (n_page + n) * WHIM_KV_PAGE;
+        key = whim_prefix_key_next(n_page + n == 0 ? NULL : &key, own);
+        if (!whim_disk_tier_get(s->disk, &key, own, s->page)) {
+            break;
+        }
+        int32_t page = whim_page_pool_take(pool);
+        if (page < 0) {
+            break;
+        }
+        if (whim_runner_page_write(s->runner, page, s->page) != WHIM_ERR_OK) {
+            whim_page_pool_give(pool, page);
+            break;
+        }
+        pages[n++] = page;
+    }
+    s->disk_hit_tokens += n * WHIM_KV_PAGE;
+    return n;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the service share: a job with its choices and its queue of events, and the service itself.
+ * Threads: unless a comment says otherwise, fields belong to the service's thread. */
+#ifndef WHIM_ENGINE_SERVICE_IMPL_H
+#define WHIM_ENGINE_SERVICE_IMPL_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "engine/service.h"
+#include "kv/disk_tier.h"
+#include "sample/stop.h"
+#include "text/detokenizer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* One answer of a job. */
+typedef struct whim_choice {
+    whim_job *job;
+    int32_t index;
+    whim_sched_req *req; /* NULL: not in the scheduler */
+    int32_t *tokens;     /* [max_tok] the prompt, then what was made */
+    int64_t n_made, max_tok;
+    whim_detokenizer detok;
+    whim_stop stop;
+    whim_grammar_state *grammar; /* NULL: any text */
+    uint32_t *mask;              /* [n_mask_word] what may come next; NULL: never masked */
+    bool masked;                 /* the mask says something for the coming token */
+    int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
+    int64_t n_forced;            /* tokens of think_end that were forced */
+    bool thinking;               /* reasoning is open */
+    bool thought;                /* the reasoning has ended, or has no budget */
+    bool ended;
+    atomic_bool enough; /* any thread: end it here */
+} whim_choice;
+
+struct whim_job {
+    atomic_int refs;
+    whim_service *service; /* not after the job has ended */
+    whim_job *next;        /* in the intake, then in the list of active jobs */
+    whim_arena arena;      /* copies of what the caller gave, and the choices */
+    whim_job_cfg cfg;
+    const int32_t *forced; /* [n_forced] think_end as tokens */
+    int64_t n_forced;
+    whim_choice *choices; /* [cfg.n_choice] */
+    int32_t n_ended;
+    bool admitted, followed, over;
+    whim_job_times times;
+    _Atomic(const char *) cancel; /* any thread: why, or NULL */
+    const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
+    /* The queue: the service writes `pending`, the reader takes it whole and reads it from `reading`. */
+    pthread_mutex_t lock;
+    whim_str pending; /* under lock */
+    bool reader_idle; /* under lock: the reader found nothing and waits for `wake` */
+    whim_str reading; /* the reader's */
+    int64_t read_at;
+    bool told_lost;
+};
+
+struct whim_service {
+    whim_service_cfg cfg;
+    whim_runner *runner;
+    const whim_config *config;
+    int64_t ctx;
+    whim_prefix_tree *tree;
+    whim_sched *sched;
+    whim_disk_tier *disk; /* NULL: none */
+    void *page;           /* one page on its way to or from the disk */
+    int64_t disk_hit_tokens;
+    whim_sampler *sampler;
+    whim_job *active; /* newest first */
+    int64_t n_mask_word;
+    /* of one step: [max_seqs] */
+    whim_step_part *parts;
+    int32_t *token;
+    bool *ended;
+    int64_t *len; /* of the sequences before the step */
+    whim_choice **choices;
+    whim_str piece, shown;
+    whim_sampled sampled;
+    whim_job_logprob top[WHIM_MAX_LOGPROBS];
+    int64_t ns_per_row; /* of recent steps, for the size of the next */
+    int64_t step_ns, busy_ns, n_done, n_failed, n_cancelled; /* see whim_service_stats */
+    int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
+
+    whim_thread thread;
+    pthread_mutex_t lock; /* over what follows */
+    pthread_cond_t more;
+    whim_job *intake_first, *intake_last;
+    bool stopping, draining;
+    whim_service_stats stats;
+
+    atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */
+    atomic_llong step_rows, step_items; /* of the step under way, 0: none */
+};
+
+/* --- jobs (service_job.c) ----------------------------------------------------------------------- */
+
+WHIM_MUST_CHECK whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg,
+                                         whim_job **out, whim_diag *diag);
+
+/* Put an event in the job's queue; texts and tops are copied. */
+void whim_job_push(whim_job *job, const whim_job_event *event);
+
+/* The last event: DONE, or FAILED with a message; counts it. The service's reference goes. */
+void whim_job_finish(whim_job *job, whim_err err, const char *message);
+
+/* --- choices (service_choice.c) ----------------------------------------------------------------- */
+
+WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
+void whim_choice_deinit(whim_choice *choice);
+
+/* Before a step that chooses: find the mask; returns how many of the best logits are enough (0: all). */
+int32_t whim_choice_prepare(whim_choice *choice);
+
+/* After it: choose from row `out` of the step's results, report, and set `ended` when that was the last token. An
+ * error means that the logits make no sense, or that the request does not fit the model (job->unfit). */
+WHIM_MUST_CHECK whim_err whim_choice_pick(whim_choice *choice, int64_t out, int32_t *token,
+                                          whim_diag *diag);
+
+/* Report log-probabilities of prompt tokens from rows [out, out + n) that begin at position `at`. */
+void whim_choice_prompt_rows(whim_choice *choice, int64_t out, int64_t at, int64_t n);
+
+/* Say that it is over and what text was held back. */
+void whim_choice_end(whim_choice *choice, whim_end end);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: their copies of what was asked, their life, and the queue of events between the service and a reader. */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "engine/service_impl.h"
+
+#include <string.h>
+
+/* One event in a queue: this, its alternatives, its text, and padding to 8 bytes. */
+typedef struct record {
+    whim_job_event event;
+    int64_t bytes;
+} record;
+
+static void *copy(whim_arena *arena, const void *src, int64_t n, int64_t size, bool *ok)
+{
+    if (n <= 0) {
+        return NULL;
+    }
+    void *dst = whim_arena_alloc_array(arena, n, size);
+    if (dst == NULL) {
+        *ok = false;
+        return NULL;
+    }
+    memcpy(dst, src, (size_t)(n * size));
+    return dst;
+}
+
+/* Everything that the caller may free after submit. */
+static bool copies_make(whim_job *job)
+{
+    whim_job_cfg *c = &job->cfg;
+    whim_arena *a = &job->arena;
+    bool ok = true;
+    c->prompt = copy(a, c->prompt, c->n_prompt, (int64_t)sizeof *c->prompt, &ok);
+    c->stop_ids = copy(a, c->stop_ids, c->n_stop_id, (int64_t)sizeof *c->stop_ids, &ok);
+    c->params.bias =
+        copy(a, c->params.bias, c->params.n_bias, (int64_t)sizeof *c->params.bias, &ok);
+    const char **stops = copy(a, c->stops, c->n_stop, (int64_t)sizeof *c->stops, &ok);
+    for (int32_t i = 0; ok && i < c->n_stop; i++) {
+        stops[i] = whim_arena_strndup(a, stops[i], (int64_t)strlen(stops[i]));
+        ok = stops[i] != NULL;
+    }
+    c->stops = stops;
+    return ok;
+}
+
+static whim_err forced_make(whim_job *job, whim_diag *diag)
+{
+    whim_job_cfg *c = &job->cfg;
+    if (c->think_budget <= 0 || c->think_end == NULL) {
+        c->think_budget = 0;
+        return WHIM_ERR_OK;
+    }
+    whim_ids ids = {0};
+    whim_encode_opts opts = {.parse_special = true};
+    bool ok = true;
+    whim_err err = whim_tokenizer_encode(job->service->cfg.tok, c->think_end,
+                                         (int64_t)strlen(c->think_end), &opts, &ids, diag);
+    if (err == WHIM_ERR_OK) {
+        job->forced = copy(&job->arena, ids.ids, ids.n, (int64_t)sizeof *ids.ids, &ok);
+        job->n_forced = ids.n;
+    }
+    whim_ids_deinit(&ids);
+    c->think_end = NULL; /* the caller's */
+    return ok ? err : WHIM_ERR_NO_MEMORY;
+}
+
+static whim_err job_fill(whim_job *job, whim_diag *diag)
+{
+    if (!copies_make(job)) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    WHIM_TRY(forced_make(job, diag));
+    job->choices =
+        whim_arena_alloc_array(&job->arena, job->cfg.n_choice, (int64_t)sizeof *job->choices);
+    if (job->choices == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int32_t i = 0; i < job->cfg.n_choice; i++) {
+        WHIM_TRY(whim_choice_init(&job->choices[i], job, i));
+    }
+    return WHIM_ERR_OK;
+}
+
+static void job_destroy(whim_job *job)
+{
+    for (int32_t i = 0; job->choices != NULL && i < job->cfg.n_choice; i++) {
+        whim_choice_deinit(&job->choices[i]);
+    }
+    whim_grammar_unref(job->cfg.grammar);
+    whim_arena_reset(&job->arena);
+    whim_str_deinit(&job->pending);
+    whim_str_deinit(&job->reading);
+    pthread_mutex_destroy(&job->lock);
+    whim_free(job);
+}
+
+static void job_unref(whim_job *job)
+{
+    if (atomic_fetch_sub_explicit(&job->refs, 1, memory_order_acq_rel) == 1) {
+        job_destroy(job);
+    }
+}
+
+whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg, whim_job **out,
+                         whim_diag *diag)
+{
+    whim_job *job = whim_alloc(sizeof *job);
+    if (job == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a request");
+    }
+    job->service = service;
+    job->cfg = *cfg;
+    job->reader_idle = true;
+    job->times.submitted = whim_clock_ns();
+    job->times.n_prompt = cfg->n_prompt;
+    atomic_init(&job->refs, 1);
+    whim_arena_init(&job->arena);
+    pthread_mutex_init(&job->lock, NULL);
+    if (cfg->grammar != NULL) {
+        whim_grammar_ref(cfg->grammar);
+    }
+    whim_err err = job_fill(job, diag);
+    if (err != WHIM_ERR_OK) {
+        job_unref(job);
+        return err == WHIM_ERR_NO_MEMORY ? whim_fail(diag, err, "no memory for a request") : err;
+    }
+    *out = job;
+    return WHIM_ERR_OK;
+}
+
+void whim_job_push(whim_job *job, const whim_job_event *event)
+{
+    static const char zeros[8];
+    int64_t n_top = event->n_top * (int64_t)sizeof *event->top;
+    int64_t bytes = (int64_t)sizeof(record) + n_top + event->n_text;
+    int64_t pad = -bytes & 7;
+    record r = {*event, bytes + pad};
+    pthread_mutex_lock(&job->lock);
+    whim_str_append_n(&job->pending, (const char *)&r, (int64_t)sizeof r);
+    whim_str_append_n(&job->pending, (const char *)event->top, n_top);
+    whim_str_append_n(&job->pending, event->text, event->n_text);
+    whim_str_append_n(&job->pending, zeros, pad);
+    bool slow = job->pending.failed || job->pending.len > job->service->cfg.max_queued_bytes;
+    bool wake = job->reader_idle;
+    job->reader_idle = false;
+    pthread_mutex_unlock(&job->lock);
+    if (slow && !job->over) {
+        whim_job_cancel(job, "the reader is too slow");
+    }
+    if (wake && job->cfg.wake != NULL) {
+        job->cfg.wake(job->cfg.wake_ctx, job);
+    }
+}
+
+void whim_job_finish(whim_job *job, whim_err err, const char *message)
+{
+    job->over = true;
+    job->times.ended = whim_clock_ns();
+    if (job->times.reason == NULL) {
+        job->times.reason = "failed";
+    }
+    whim_job_push(job, &(whim_job_event){
+                           .kind = err == WHIM_ERR_OK ? WHIM_JOB_DONE : WHIM_JOB_FAILED,
+                           .err = err,
+                           .message = message, /* a literal */
+                           .n_cached = job->times.n_cached,
+                       });
+    job_unref(job);
+}
+
+/* Take over what the service has written; false when that is nothing. */
+static bool queue_swap(whim_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    whim_str_clear(&job->reading);
+    bool any = job->pending.len > 0;
+    if (any) {
+        whim_str empty = job->reading;
+        job->reading = job->pending;
+        job->pending = empty;
+    } else {
+        job->reader_idle = true;
+    }
+    pthread_mutex_unlock(&job->lock);
+    job->read_at = 0;
+    return any;
+}
+
+bool whim_job_next(whim_job *job, whim_job_event *out)
+{
+    if (job->read_at == job->reading.len && !queue_swap(job)) {
+        return false;
+    }
+    if (job->reading.failed) { /* memory ran out under it: what there is cannot be trusted */
+        bool first = !job->told_lost;
+        job->read_at = job->reading.len;
+        job->told_lost = true;
+        *out = (whim_job_event){
+            .kind = WHIM_JOB_FAILED, .err = WHIM_ERR_NO_MEMORY, .message = "out of memory"};
+        return first;
+    }
+    whim_check(job->reading.len - job->read_at >= (int64_t)sizeof(record));
+    const char *at = job->reading.text + job->read_at;
+    record r;
+    memcpy(&r, at, sizeof r);
+    *out = r.event;
+    out->top = (const whim_job_logprob *)(at + sizeof r);
+    out->text = at + sizeof r + (int64_t)out->n_top * (int64_t)sizeof *out->top;
+    job->read_at += r.bytes;
+    return true;
+}
+
+void whim_job_cancel(whim_job *job, const char *why)
+{
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&job->cancel, &none, why);
+}
+
+void whim_job_stop_choice(whim_job *job, int32_t choice)
+{
+    whim_check(choice >= 0 && choice < job->cfg.n_choice);
+    atomic_store(&job->choices[choice].enough, true);
+}
+
+whim_job_times whim_job_get_times(const whim_job *job)
+{
+    return job->times;
+}
+
+void whim_job_release(whim_job *job)
+{
+    if (job != NULL) {
+        whim_job_cancel(job, "released");
+        job_unref(job);
+    }
+}

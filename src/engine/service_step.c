@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One turn of the loop. */
+#include "engine/service_step.h"
+
+#include "base/clock.h"
+
+/* How long a step with prompt tokens should take: streams that wait for their next token feel it. */
+enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
+
+whim_err whim_service_enter(whim_service *s, whim_choice *c, whim_diag *diag)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    whim_sched_add add = {
+        .tokens = c->tokens,
+        .n_tok = cfg->n_prompt,
+        .max_tok = c->max_tok,
+        .priority = cfg->priority,
+        .client = cfg->client,
+        .all_rows = cfg->prompt_logprobs >= 0 && c->index == 0,
+        .user = c,
+    };
+    return whim_sched_submit(s->sched, &add, &c->req, diag);
+}
+
+void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
+                           const char *message)
+{
+    for (int32_t i = 0; i < job->cfg.n_choice; i++) {
+        whim_choice *c = &job->choices[i];
+        if (c->req != NULL) {
+            whim_sched_remove(s->sched, c->req);
+            c->req = NULL;
+        }
+        c->ended = true;
+    }
+    job->times.reason = reason;
+    whim_job_finish(job, err, message);
+}
+
+static void admit(whim_service *s, whim_choice *c)
+{
+    whim_job *job = c->job;
+    if (job->admitted) {
+        return;
+    }
+    whim_sched_req_info info = whim_sched_req_get(c->req);
+    job->admitted = true;
+    atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
+    job->times.admitted = whim_clock_ns();
+    job->times.n_cached = info.n_cached;
+    whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_ADMITTED, .n_cached = info.n_cached});
+    whim_log_debug(s->cfg.log, "admit id=%s prompt=%lld cached=%lld miss=%s", job->cfg.id,
+                   (long long)job->cfg.n_prompt, (long long)info.n_cached,
+                   info.miss != NULL ? info.miss : "none");
+}
+
+/* The other choices begin when the first has its prompt in the tree: they find it there. */
+static void followers_enter(whim_service *s, whim_job *job)
+{
+    whim_diag diag = {""};
+    if (job->followed) {
+        return;
+    }
+    job->followed = true;
+    for (int32_t i = 1; i < job->cfg.n_choice; i++) {
+        if (whim_service_enter(s, &job->choices[i], &diag) != WHIM_ERR_OK) {
+            whim_log_error(s->cfg.log, "enter id=%s error=\"%s\"", job->cfg.id, diag.text);
+            whim_job_cancel(job, "failed");
+        }
+    }
+}
+
+static void parts_make(whim_service *s, const whim_plan *plan)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        whim_choice *c = whim_sched_req_user(item->req);
+        int32_t n_best = item->chooses && c->job->cfg.max_tokens >= 0 ? whim_choice_prepare(c) : 1;
+        admit(s, c);
+        s->parts[i] = (whim_step_part){
+            .seq = item->seq,
+            .tokens = item->tokens,
+            .n_tok = item->n_tok,
+            .n_out = item->n_out,
+            .n_top = c->job->cfg.prompt_logprobs >= 0 && c->index == 0 ? 0 : n_best,
+        };
+        s->token[i] = 0;
+        s->ended[i] = false;
+    }
+}
+
+/* Choose for every item that does. A choice whose logits make no sense ends its job, and only that. */
+static void results_take(whim_service *s, const whim_plan *plan)
+{
+    int64_t out = 0;
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        whim_choice *c = whim_sched_req_user(item->req);
+        whim_diag diag = {""};
+        if (s->parts[i].n_top == 0 && item->n_out > 0 && c->job->cfg.prompt_logprobs >= 0 &&
+            c->index == 0) {
+            int64_t at = item->seq->len - item->n_out;
+            whim_choice_prompt_rows(c, out, at, item->n_out);
+        }
+        out += item->n_out;
+        if (item->chooses && whim_choice_pick(c, out - 1, &s->token[i], &diag) != WHIM_ERR_OK) {
+            whim_log_error(s->cfg.log, "choose id=%s error=\"%s\"", c->job->cfg.id, diag.text);
+            whim_job_cancel(c->job, "failed");
+            s->ended[i] = true; /* it has no next token */
+        }
+        s->ended[i] = s->ended[i] || c->ended;
+    }
+}
+
+/* Forget requests that commit took out; let the other choices of a job in when its first has made a token. */
+static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *const *choices)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        whim_choice *c = choices[i];
+        if (s->ended[i]) {
+            c->req = NULL; /* commit took it out */
+        }
+        if (c->n_made > 0 || c->ended) {
+            followers_enter(s, c->job);
+        }
+    }
+}
+
+/* Keep steps near their goal: what rows of recent steps cost tells how many the next may have. */
+static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
+{
+    int64_t per_row = took_ns / plan->n_row;
+    if (plan->n_row >= LEAST_ROWS / 2) {
+        s->ns_per_row = s->ns_per_row == 0 ? per_row : (3 * s->ns_per_row + per_row) / 4;
+        int64_t rows = s->ns_per_row > 0 ? STEP_GOAL_NS / s->ns_per_row : s->cfg.max_step_tokens;
+        rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
+        whim_sched_set_budget(s->sched,
+                              rows < s->cfg.max_step_tokens ? rows : s->cfg.max_step_tokens);
+    }
+}
+
+/* The step failed on the device: its jobs cannot go on, the others can. */
+static void step_failed(whim_service *s, const whim_plan *plan, const int64_t *len,
+                        whim_choice *const *choices, const whim_diag *diag)
+{
+    whim_log_error(s->cfg.log, "step error=\"%s\" items=%lld", diag->text, (long long)plan->n_item);
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        whim_runner_sequence_cut(s->runner, plan->items[i].seq, len[i]);
+    }
+    whim_sched_abort(s->sched, plan);
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        whim_job_cancel(choices[i]->job, "failed");
+    }
+}
+
+bool whim_service_step(whim_service *s)
+{
+    whim_plan plan;
+    whim_diag diag = {""};
+    whim_sched_plan(s->sched, &plan);
+    if (plan.n_item == 0) {
+        return false;
+    }
+    int64_t start = whim_clock_ns();
+    parts_make(s, &plan);
+    for (int64_t i = 0; i < plan.n_item; i++) {
+        s->len[i] = plan.items[i].seq->len;
+        s->choices[i] = whim_sched_req_user(plan.items[i].req);
+    }
+    atomic_store(&s->step_rows, plan.n_row);
+    atomic_store(&s->step_items, plan.n_item);
+    int64_t begun = whim_clock_ns();
+    whim_err err = whim_runner_step(s->runner, s->parts, plan.n_item, &diag);
+    int64_t took = whim_clock_ns() - begun;
+    atomic_store(&s->step_rows, 0);
+    atomic_fetch_add(&s->n_step, 1);
+    if (err != WHIM_ERR_OK) {
+        step_failed(s, &plan, s->len, s->choices, &diag);
+        return true;
+    }
+    results_take(s, &plan);
+    whim_sched_commit(s->sched, &plan, s->token, s->ended);
+    jobs_go_on(s, &plan, s->choices);
+    pace(s, &plan, took);
+    s->step_ns += took;
+    s->busy_ns += whim_clock_ns() - start;
+    return true;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One turn of the service's loop: plan, step, choose, commit. Threads: the service's. */
+#ifndef WHIM_ENGINE_SERVICE_STEP_H
+#define WHIM_ENGINE_SERVICE_STEP_H
+
+#include "engine/service_impl.h"
+
+/* Rows that a step may have at least (--max-step-tokens permitting); steps begin small, until it is known what a row
+ * costs. */
+enum { WHIM_SERVICE_LEAST_ROWS = 64 };
+
+/* Give a choice to the scheduler; on failure its job is to be ended. */
+WHIM_MUST_CHECK whim_err whim_service_enter(whim_service *s, whim_choice *choice, whim_diag *diag);
+
+/* End a job early: what is left of it leaves the scheduler. Its choices report nothing more. */
+void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
+                           const char *message);
+
+/* False when there was nothing to do. */
+bool whim_service_step(whim_service *s);
+
+#endif
