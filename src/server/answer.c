@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core of answers: job events -> chat parser -> parts -> the dialect's form. */
+#include "server/answer_run.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <string.h>
+#include <time.h>
+
+static const int64_t silence_ns = 10 * WHIM_NS_PER_S;
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+static void tokens_clear(whim_answer_tokens *list)
+{
+    for (int64_t i = 0; i < list->n; i++) {
+        whim_free(list->tokens[i].top);
+    }
+    list->n = 0;
+}
+
+static void choice_deinit(whim_answer_choice *c)
+{
+    for (int32_t i = 0; i < c->n_part; i++) {
+        whim_str_deinit(&c->parts[i].text);
+        whim_str_deinit(&c->parts[i].name);
+    }
+    whim_free(c->parts);
+    tokens_clear(&c->pending);
+    whim_free(c->pending.tokens);
+    whim_chat_parser_destroy(c->parser);
+}
+
+void whim_answer_destroy(whim_answer *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    if (a->state != NULL && a->form->deinit != NULL) {
+        a->form->deinit(a);
+    }
+    for (int32_t i = 0; a->choices != NULL && i < a->n_choice; i++) {
+        choice_deinit(&a->choices[i]);
+    }
+    for (int32_t i = 0; a->prompts != NULL && a->gen != NULL && i < a->gen->n_prompt; i++) {
+        if (a->prompts[i].job != NULL) {
+            whim_job_release(a->prompts[i].job);
+        }
+        tokens_clear(&a->prompts[i].echo);
+        whim_free(a->prompts[i].echo.tokens);
+    }
+    whim_free(a->choices);
+    whim_free(a->prompts);
+    whim_free(a->state);
+    whim_free(a->run);
+    whim_str_deinit(&a->out);
+    whim_gen_destroy(a->gen);
+    if (a->ex != NULL) {
+        whim_exchange_unref(a->ex);
+    }
+    whim_free(a);
+}
+
+static whim_err parsers_create(whim_answer *a)
+{
+    whim_chat_parser_cfg cfg = {
+        .format = a->api->chat->format,
+        .starts_inside = a->gen->open_think,
+        .parse_tools = a->gen->parse_tools,
+        .tools = a->gen->tools,
+    };
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        WHIM_TRY(whim_chat_parser_create(&cfg, &a->choices[i].parser));
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
+                                const whim_answer_form *form, whim_gen *gen)
+{
+    whim_answer *a = whim_alloc(sizeof *a);
+    if (a == NULL) {
+        return NULL;
+    }
+    a->api = api;
+    a->form = form;
+    a->gen = gen;
+    a->n_choice = gen->n_prompt * gen->n;
+    a->created = (int64_t)time(NULL);
+    a->state = whim_alloc(form->state_bytes);
+    a->choices = whim_alloc_array(a->n_choice, sizeof *a->choices);
+    a->prompts = whim_alloc_array(gen->n_prompt, sizeof *a->prompts);
+    a->run = whim_alloc(sizeof *a->run);
+    if (a->state == NULL || a->choices == NULL || a->prompts == NULL || a->run == NULL ||
+        (gen->messages != NULL && parsers_create(a) != WHIM_ERR_OK)) {
+        a->gen = NULL;
+        whim_answer_destroy(a);
+        return NULL;
+    }
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        a->choices[i].index = i;
+        a->choices[i].stop = -1;
+    }
+    whim_make_id(a->id, form->id_prefix);
+    a->ex = whim_exchange_ref(ex);
+    return a;
+}
+
+/* --- writing ------------------------------------------------------------------------------------- */
+
+void whim_answer_cancel(whim_answer *a, const char *why)
+{
+    if (a->run->why == NULL) {
+        a->run->why = why;
+    }
+    for (int32_t i = 0; i < a->gen->n_prompt; i++) {
+        if (a->prompts[i].job != NULL) {
+            whim_job_cancel(a->prompts[i].job, why);
+        }
+    }
+}
+
+void whim_answer_send(whim_answer *a)
+{
+    whim_answer_run *run = a->run;
+    if (!run->mute && a->out.failed) {
+        run->mute = true;
+        whim_exchange_stream_abort(a->ex);
+        whim_answer_cancel(a, "out of memory");
+    } else if (!run->mute && a->out.len > 0 &&
+               !whim_exchange_write(a->ex, a->out.text, a->out.len)) {
+        run->mute = true;
+        whim_answer_cancel(a, "client gone or too slow");
+    }
+    run->last_ns = whim_clock_ns();
+    whim_str_clear(&a->out);
+}
+
+void whim_answer_begin(whim_answer *a)
+{
+    a->run->begun = true;
+    a->run->last_ns = whim_clock_ns();
+    if (a->gen->stream && !a->run->mute) {
+        whim_exchange_stream_begin(a->ex, "text/event-stream; charset=utf-8");
+        a->form->begin(a);
+    }
+}
+
+void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
+{
+    whim_answer_run *run = a->run;
+    if (a->gen->stream && run->begun && !run->mute && !run->over &&
+        now_ns - run->last_ns >= silence_ns) {
+        a->form->keep_alive(a);
+    }
+}
+
+/* --- events -------------------------------------------------------------------------------------- */
+
+static void fail(whim_answer *a, whim_fault_kind kind, const char *message)
+{
+    if (!a->run->failed) {
+        a->run->failed = true;
+        whim_fault_set(&a->run->fault, kind, NULL, "%s", message);
+    }
+}
+
+static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
+{
+    whim_answer_token token = {.id = ev->id,
+                               .is_end = ev->is_end,
+                               .has_logprob = ev->has_logprob,
+                               .logprob = ev->logprob,
+                               .n_top = ev->n_top};
+    if (list->n == list->cap) {
+        int64_t cap = list->cap == 0 ? 16 : list->cap * 2;
+        int64_t size = sizeof *list->tokens;
+        void *grown = whim_realloc(list->tokens, list->cap * size, cap * size);
+        if (grown == NULL) {
+            return false;
+        }
+        list->tokens = grown;
+        list->cap = cap;
+    }
+    if (ev->n_top > 0) {
+        token.top = whim_alloc_array(ev->n_top, sizeof *token.top);
+        if (token.top == NULL) {
+            return false;
+        }
+        memcpy(token.top, ev->top, (size_t)ev->n_top * sizeof *token.top);
+    }
+    list->tokens[list->n++] = token;
+    return true;
+}
+
+static whim_answer_part *part_append(whim_answer_choice *c, whim_chat_event_kind kind)
+{
+    if (c->n_part == c->cap_part) {
+        int32_t cap = c->cap_part == 0 ? 4 : c->cap_part * 2;
+        int64_t size = sizeof *c->parts;
+        void *grown = whim_realloc(c->parts, c->cap_part * size, cap * size);
+        if (grown == NULL) {
+            return NULL;
+        }
+        c->parts = grown;
+        c->cap_part = cap;
+    }
+    if (c->n_part > 0 && c->parts[c->n_part - 1].kind != WHIM_CHAT_CALL_BEGIN) {
+        c->parts[c->n_part - 1].complete = true;
+    }
+    whim_answer_part *part = &c->parts[c->n_part++];
+    *part = (whim_answer_part){.kind = kind};
+    return part;
+}
+
+/* The part that an event begins or continues. */
+static whim_answer_part *part_of(whim_answer_choice *c, const whim_chat_event *ev)
+{
+    whim_answer_part *last = c->n_part == 0 ? NULL : &c->parts[c->n_part - 1];
+    whim_answer_part *part = last;
+    switch (ev->kind) {
+    case WHIM_CHAT_REASONING:
+    case WHIM_CHAT_CONTENT:
+        if (last == NULL || last->kind != ev->kind) {
+            part = part_append(c, ev->kind);
+        }
+        break;
+    case WHIM_CHAT_CALL_BEGIN:
+        part = part_append(c, ev->kind);
+        if (part != NULL) {
+            c->n_call++;
+            whim_make_id(part->id, "");
+            whim_str_append_n(&part->name, ev->text, ev->n);
+        }
+        return part;
+    default:
+        break;
+    }
+    if (part != NULL && ev->kind != WHIM_CHAT_CALL_END) {
+        whim_str_append_n(&part->text, ev->text, ev->n);
+    }
+    return part;
+}
+
+typedef struct push_ctx {
+    whim_answer *a;
+    whim_answer_choice *c;
+} push_ctx;
+
+static void on_event(void *ctx, const whim_chat_event *ev)
+{
+    push_ctx *push = ctx;
+    whim_answer *a = push->a;
+    whim_answer_choice *c = push->c;
+    bool is_text = ev->kind != WHIM_CHAT_CALL_BEGIN && ev->kind != WHIM_CHAT_CALL_END;
+    if (a->run->failed || c->closed || (is_text && ev->n == 0)) {
+        return;
+    }
+    whim_answer_part *part = part_of(c, ev);
+    if (part == NULL || part->text.failed || part->name.failed) {
+        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        return;
+    }
+    if (ev->kind == WHIM_CHAT_CALL_END) {
+        part->complete = true;
+    }
+    if (a->form->event != NULL) {
+        a->form->event(a, c, part, ev);
+    }
+    if (ev->kind == WHIM_CHAT_CALL_END && a->gen->one_call) {
+        c->closed = true; /* parallel_tool_calls false: what follows is not told */
+        whim_job_stop_choice(a->prompts[c->index / a->gen->n].job, c->index % a->gen->n);
+    }
+}
+
+static void push_text(whim_answer *a, whim_answer_choice *c, const char *text, int64_t n)
+{
+    push_ctx ctx = {.a = a, .c = c};
+    if (n == 0) {
+        return;
+    }
+    if (c->parser != NULL) {
+        whim_chat_parser_push(c->parser, text, n, on_event, &ctx);
+    } else {
+        on_event(&ctx, &(whim_chat_event){.kind = WHIM_CHAT_CONTENT, .text = text, .n = n});
+    }
+}
+
+static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_event *ev)
+{
+    bool keep = a->gen->logprobs || a->gen->return_token_ids;
+    if (c->closed) {
+        return; /* made before the engine heard of it; counting it would make usage a matter of timing */
+    }
+    c->n_made++;
+    if (c->parser != NULL && !ev->is_end && whim_chat_parser_in_reasoning(c->parser)) {
+        c->n_reasoning++;
+    }
+    if (keep && !token_append(&c->pending, ev)) {
+        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        return;
+    }
+    push_text(a, c, ev->text, ev->n_text);
+}
+
+static void take_choice_end(whim_answer *a, whim_answer_choice *c, const whim_job_event *ev)
+{
+    push_text(a, c, ev->text, ev->n_text);
+    if (c->parser != NULL) {
+        c->opening_cut = !c->closed && ev->end != WHIM_END_EOS && ev->end != WHIM_END_STOP &&
+                         whim_chat_parser_in_opening(c->parser);
+        whim_chat_parser_finish(c->parser, on_event, &(push_ctx){.a = a, .c = c});
+    }
+    c->ended = true;
+    c->end = ev->end;
+    c->stop = ev->stop;
+    if (a->gen->stream && !a->run->failed) {
+        a->form->choice_end(a, c);
+    }
+}
+
+static void earliest(int64_t *at, int64_t ns)
+{
+    if (ns != 0 && (*at == 0 || ns < *at)) {
+        *at = ns;
+    }
+}
+
+/* The last event of a job: keep what the log wants, give the job back. */
+static void job_over(whim_answer *a, int32_t p)
+{
+    whim_job_times t = whim_job_get_times(a->prompts[p].job);
+    whim_job_times *sum = &a->run->times;
+    earliest(&sum->submitted, t.submitted);
+    earliest(&sum->admitted, t.admitted);
+    earliest(&sum->first_token, t.first_token);
+    sum->ended = t.ended > sum->ended ? t.ended : sum->ended;
+    sum->n_prompt += t.n_prompt;
+    sum->n_cached += t.n_cached;
+    sum->n_made += t.n_made;
+    sum->reason = sum->reason == NULL ? t.reason : sum->reason;
+    whim_job_release(a->prompts[p].job);
+    a->prompts[p].job = NULL;
+    a->run->n_open--;
+}
+
+static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
+{
+    if (!a->run->failed && a->run->why == NULL) {
+        whim_log_error(a->api->log, "answer_failed id=%s err=%s why=\"%s\"",
+                       whim_exchange_request(a->ex)->request_id, whim_err_name(ev->err),
+                       ev->message == NULL ? "" : ev->message);
+        const char *reason = whim_job_get_times(a->prompts[p].job).reason;
+        if (reason != NULL && strstr(reason, "stopping") != NULL) {
+            fail(a, WHIM_FAULT_DRAINING, "the server is stopping");
+        } else if (reason != NULL && strcmp(reason, "deadline") == 0) {
+            fail(a, WHIM_FAULT_TIMEOUT,
+                 "the answer took longer than this server allows (--request-limit)");
+        } else if (ev->err == WHIM_ERR_INVALID) {
+            fail(a, WHIM_FAULT_BAD_VALUE, ev->message);
+        } else {
+            fail(a, WHIM_FAULT_INTERNAL,
+                 "the answer could not be finished; the server's log says "
+                 "why under this request's id");
+        }
+    }
+    job_over(a, p);
+    whim_answer_cancel(a, "another prompt of the request failed");
+}
+
+void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
+{
+    whim_answer_choice *c = &a->choices[p * a->gen->n + ev->choice];
+    switch (ev->kind) {
+    case WHIM_JOB_ADMITTED:
+        a->prompts[p].n_cached = ev->n_cached;
+        a->run->n_admitted++;
+        if (a->run->n_admitted == a->gen->n_prompt && a->gen->stream && a->form->admitted != NULL) {
+            a->form->admitted(a);
+        }
+        break;
+    case WHIM_JOB_PROMPT_TOKEN:
+        if (!token_append(&a->prompts[p].echo, ev)) {
+            fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        }
+        break;
+    case WHIM_JOB_TOKEN:
+        take_token(a, c, ev);
+        break;
+    case WHIM_JOB_CHOICE_END:
+        take_choice_end(a, c, ev);
+        break;
+    case WHIM_JOB_DONE:
+        a->prompts[p].n_cached = ev->n_cached;
+        job_over(a, p);
+        break;
+    case WHIM_JOB_FAILED:
+        take_failed(a, p, ev);
+        break;
+    }
+    if (a->run->failed && a->run->n_open > 0) {
+        whim_answer_cancel(a, "failed");
+    }
+}
+
+void whim_answer_end(whim_answer *a)
+{
+    whim_answer_run *run = a->run;
+    run->over = true;
+    if (run->mute) {
+        return;
+    }
+    if (run->failed && a->gen->stream) {
+        a->form->fail(a, &run->fault);
+    } else if (!run->failed) {
+        a->form->finish(a);
+    }
+    if (a->gen->stream) {
+        whim_exchange_stream_end(a->ex);
+        return;
+    }
+    if (!run->failed && a->out.failed) {
+        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+    }
+    if (run->failed) {
+        whim_fault_reply(a->ex, &run->fault, a->form->dialect);
+    } else {
+        whim_exchange_reply(a->ex, 200, "application/json", whim_str_text(&a->out), a->out.len);
+    }
+}
+
+/* --- for forms ----------------------------------------------------------------------------------- */
+
+void whim_answer_choice_covered(whim_answer_choice *c)
+{
+    tokens_clear(&c->pending);
+}
+
+bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out)
+{
+    bool any = false;
+    for (int32_t i = 0; i < c->n_part; i++) {
+        if (c->parts[i].kind == kind) {
+            whim_str_append_n(out, whim_str_text(&c->parts[i].text), c->parts[i].text.len);
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool whim_answer_choice_has_call(const whim_answer_choice *c)
+{
+    for (int32_t i = 0; i < c->n_part; i++) {
+        if (c->parts[i].kind == WHIM_CHAT_CALL_BEGIN && c->parts[i].complete) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool whim_answer_choice_call_cut(const whim_answer_choice *c)
+{
+    for (int32_t i = 0; i < c->n_part; i++) {
+        if (c->parts[i].kind == WHIM_CHAT_CALL_BEGIN && !c->parts[i].complete) {
+            return true;
+        }
+    }
+    return c->opening_cut;
+}
+
+const char *whim_answer_choice_finish(const whim_answer_choice *c)
+{
+    if (whim_answer_choice_call_cut(c)) {
+        return "length"; /* the only finish under which arguments need not parse */
+    }
+    if (whim_answer_choice_has_call(c)) {
+        return "tool_calls";
+    }
+    return c->end == WHIM_END_EOS || c->end == WHIM_END_STOP ? "stop" : "length";
+}
+
+whim_usage whim_answer_usage(const whim_answer *a)
+{
+    whim_usage usage = {0};
+    for (int32_t i = 0; i < a->gen->n_prompt; i++) {
+        usage.n_prompt += a->gen->prompts[i].n;
+        usage.n_cached += a->prompts[i].n_cached;
+    }
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        usage.n_made += a->choices[i].n_made;
+        usage.n_reasoning += a->choices[i].n_reasoning;
+    }
+    return usage;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the answer thread knows about an answer beside what forms see, and the core's calls. The core (answer.c) turns
+ * job events into parts and calls of the form, and knows no threads; answers.c has the thread and the queue.
+ * Threads: the answer thread's, but for `slot` (answers.c says). */
+#ifndef WHIM_SERVER_ANSWER_RUN_H
+#define WHIM_SERVER_ANSWER_RUN_H
+
+#include "server/answers.h"
+
+struct answer_slot;
+
+typedef struct whim_answer_run {
+    struct answer_slot *slot;
+    whim_answer *next_active;
+    int32_t n_open;     /* jobs whose last event has not come */
+    int32_t n_admitted; /* jobs */
+    bool begun;         /* the stream's headers are out */
+    bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
+    bool refused; /* whim_answer_start failed: there is nothing to tell or to log */
+    bool over;    /* finish or fail was called */
+    bool failed;
+    whim_fault fault;     /* when failed */
+    const char *why;      /* literal: why the jobs were cancelled, or NULL */
+    int64_t last_ns;      /* of the last write */
+    whim_job_times times; /* sums and first times of the jobs that ended */
+} whim_answer_run;
+
+/* NULL without memory; `gen` is taken and `ex` referenced only on success. */
+whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
+                                const whim_answer_form *form, whim_gen *gen);
+void whim_answer_destroy(whim_answer *a);
+
+/* Open the stream, if it is one, and write its first events. */
+void whim_answer_begin(whim_answer *a);
+
+/* One event of the job of prompt `p`. */
+void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev);
+
+/* All jobs have ended: the last events, or the reply. */
+void whim_answer_end(whim_answer *a);
+
+/* After 10 s of silence. */
+void whim_answer_keep_alive(whim_answer *a, int64_t now_ns);
+
+/* Cancel what still runs. */
+void whim_answer_cancel(whim_answer *a, const char *why);
+
+#endif

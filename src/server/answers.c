@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer thread: takes woken answers from a queue, drains their jobs, and looks every second for streams that were
+ * silent too long. Other threads reach an answer only through its slot:
+ *  - the engine's thread calls job_woken, the I/O thread exchange_closed; both hold the lock and only queue the answer;
+ *  - a slot outlives its answer until the exchange is closed too, and is then used again, never freed before close: a
+ *    wake that comes late finds no answer, or wakes another one for nothing. */
+#include "server/answers.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "server/answer_run.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct answer_slot {
+    whim_answers *owner;
+    whim_answer *answer;      /* NULL: over */
+    struct answer_slot *next; /* in the queue, or among the free ones */
+    struct answer_slot *all;  /* every slot ever made */
+    bool queued;
+    bool started; /* the route's thread is done with the answer */
+    bool open;    /* the exchange has not been closed */
+    bool gone;    /* its client left */
+} answer_slot;
+
+struct whim_answers {
+    pthread_mutex_t lock; /* all below, but for the active list */
+    pthread_cond_t wake;
+    answer_slot *first, *last; /* queue of woken answers */
+    answer_slot *free, *all;
+    int64_t n_active;
+    bool closing;
+    whim_answer *active; /* the thread's own list */
+    whim_thread thread;
+    whim_log *log;
+};
+
+/* --- slots: the lock is held ------------------------------------------------------------------------ */
+
+static void slot_queue(answer_slot *slot)
+{
+    whim_answers *w = slot->owner;
+    if (slot->queued || !slot->started || slot->answer == NULL) {
+        return;
+    }
+    slot->queued = true;
+    slot->next = NULL;
+    if (w->last == NULL) {
+        w->first = slot;
+    } else {
+        w->last->next = slot;
+    }
+    w->last = slot;
+    pthread_cond_signal(&w->wake);
+}
+
+static void slot_drop_if_unused(answer_slot *slot)
+{
+    if (!slot->open && slot->answer == NULL && !slot->queued) {
+        slot->next = slot->owner->free;
+        slot->owner->free = slot;
+    }
+}
+
+static answer_slot *slot_take(whim_answers *w, whim_answer *a)
+{
+    answer_slot *slot;
+    pthread_mutex_lock(&w->lock);
+    slot = w->free;
+    if (slot != NULL) {
+        w->free = slot->next;
+    } else if ((slot = whim_alloc(sizeof *slot)) != NULL) {
+        slot->all = w->all;
+        w->all = slot;
+    }
+    if (slot != NULL) {
+        answer_slot *all = slot->all;
+        *slot = (answer_slot){.owner = w, .answer = a, .all = all, .open = true};
+        w->n_active++;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return slot;
+}
+
+/* On the engine's thread. */
+static void job_woken(void *ctx, whim_job *job)
+{
+    answer_slot *slot = ctx;
+    (void)job;
+    pthread_mutex_lock(&slot->owner->lock);
+    slot_queue(slot);
+    pthread_mutex_unlock(&slot->owner->lock);
+}
+
+/* On the I/O thread. */
+static void exchange_closed(void *ctx, bool gone)
+{
+    answer_slot *slot = ctx;
+    whim_answers *w = slot->owner;
+    pthread_mutex_lock(&w->lock);
+    slot->open = false;
+    if (gone) {
+        slot->gone = true;
+        slot_queue(slot);
+    }
+    slot_drop_if_unused(slot);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* --- the start, on the route's thread --------------------------------------------------------------- */
+
+static uint64_t client_key(const char *client)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *client != '\0'; client++) {
+        h = (h ^ (uint8_t)*client) * UINT64_C(1099511628211);
+    }
+    return h;
+}
+
+static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
+{
+    const whim_gen *gen = a->gen;
+    const whim_http_request *request = whim_exchange_request(a->ex);
+    whim_job_cfg cfg = {
+        .prompt = gen->prompts[p].ids,
+        .n_prompt = gen->prompts[p].n,
+        .n_choice = gen->n,
+        .params = gen->params,
+        .stops = gen->stops,
+        .n_stop = gen->n_stop,
+        .stop_ids = gen->stop_ids,
+        .n_stop_id = gen->n_stop_id,
+        .max_tokens = gen->max_tokens < a->api->ctx ? gen->max_tokens : a->api->ctx,
+        .min_tokens = gen->min_tokens,
+        .ignore_eos = gen->ignore_eos,
+        .show_special = gen->show_special,
+        .prompt_logprobs = gen->prompt_logprobs,
+        .think_open = gen->open_think,
+        .think_budget = gen->think_budget,
+        .think_end = "</think>",
+        .grammar = gen->grammar,
+        .priority = gen->priority,
+        .client = client_key(request->client),
+        .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
+        .wake = job_woken,
+        .wake_ctx = a->run->slot,
+    };
+    cfg.params.want_logprob = gen->logprobs;
+    snprintf(cfg.id, sizeof cfg.id, "%s", request->request_id);
+    return cfg;
+}
+
+static bool refuse_submit(whim_fault *fault, whim_err err, const whim_diag *diag)
+{
+    switch (err) {
+    case WHIM_ERR_FULL:
+        if (strstr(diag->text, "stopping") != NULL) {
+            return whim_fault_set(fault, WHIM_FAULT_DRAINING, NULL, "the server is stopping");
+        }
+        return whim_fault_set(fault, WHIM_FAULT_QUEUE_FULL, NULL,
+                              "too many requests are waiting; try again later");
+    case WHIM_ERR_INVALID:
+    case WHIM_ERR_NO_FIT:
+        return whim_fault_set(fault, WHIM_FAULT_CONTEXT, NULL, "%.1000s", diag->text);
+    default:
+        return whim_fault_set(fault, WHIM_FAULT_INTERNAL, NULL,
+                              "the request could not be started (%s)", whim_err_text(err));
+    }
+}
+
+/* All prompts at once: one by one the first of a request would fill the queue for its others. */
+static bool submit(whim_answer *a, whim_fault *fault)
+{
+    whim_diag diag = {{0}};
+    int32_t n = a->gen->n_prompt;
+    whim_job_cfg *cfgs = whim_alloc_array(n, sizeof *cfgs);
+    whim_job **jobs = whim_alloc_array(n, sizeof *jobs);
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    if (cfgs != NULL && jobs != NULL) {
+        for (int32_t p = 0; p < n; p++) {
+            cfgs[p] = job_cfg(a, p);
+        }
+        err = whim_service_submit_all(a->api->service, cfgs, n, jobs, &diag);
+    }
+    for (int32_t p = 0; p < n && err == WHIM_ERR_OK; p++) {
+        a->prompts[p].job = jobs[p];
+        a->run->n_open++;
+    }
+    whim_free(cfgs);
+    whim_free(jobs);
+    return err == WHIM_ERR_OK || refuse_submit(fault, err, &diag);
+}
+
+bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
+                       whim_gen *gen, whim_fault *fault)
+{
+    whim_answers *w = api->answers;
+    whim_answer *a = whim_answer_create(api, ex, form, gen);
+    answer_slot *slot = a == NULL ? NULL : slot_take(w, a);
+    if (slot == NULL) {
+        if (a == NULL) {
+            whim_gen_destroy(gen);
+        }
+        whim_answer_destroy(a);
+        return whim_fault_no_memory(fault);
+    }
+    a->run->slot = slot;
+    whim_exchange_on_close(ex, exchange_closed, slot);
+    bool ok = submit(a, fault);
+    if (!ok) {
+        a->run->mute = true; /* nothing was accepted: the thread only frees it */
+        a->run->refused = true;
+    }
+    pthread_mutex_lock(&w->lock);
+    slot->started = true;
+    slot_queue(slot);
+    pthread_mutex_unlock(&w->lock);
+    return ok;
+}
+
+/* --- the thread ------------------------------------------------------------------------------------ */
+
+static double ms_between(int64_t from, int64_t to)
+{
+    return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
+}
+
+static void log_answer(whim_answer *a)
+{
+    const whim_answer_run *run = a->run;
+    const whim_job_times *t = &run->times;
+    int64_t start = whim_exchange_start_ns(a->ex);
+    const char *reason = run->why != NULL && !run->failed ? run->why
+                         : run->failed                    ? "failed"
+                         : a->n_choice == 1  ? whim_answer_choice_finish(&a->choices[0])
+                         : t->reason != NULL ? t->reason
+                                             : "stop";
+    char detail[512], quoted[96];
+    snprintf(detail, sizeof detail,
+             " prompt=%" PRId64 " cached=%" PRId64 " new=%" PRId64
+             " queue_ms=%.1f ttft_ms=%.1f seed=%" PRId64 " reason=%s",
+             t->n_prompt, t->n_cached, t->n_made, ms_between(t->submitted, t->admitted),
+             ms_between(start, t->first_token), (int64_t)a->gen->params.seed,
+             whim_log_value(quoted, sizeof quoted, reason));
+    int status =
+        run->failed && !a->gen->stream ? whim_fault_status(&run->fault, a->form->dialect) : 200;
+    whim_access_log(a->api->log, a->ex, status, detail);
+}
+
+static void answer_over(whim_answers *w, whim_answer *a)
+{
+    answer_slot *slot = a->run->slot;
+    for (whim_answer **at = &w->active; *at != NULL; at = &(*at)->run->next_active) {
+        if (*at == a) {
+            *at = a->run->next_active;
+            break;
+        }
+    }
+    if (!a->run->refused) {
+        log_answer(a);
+    }
+    pthread_mutex_lock(&w->lock);
+    slot->answer = NULL;
+    w->n_active--;
+    slot_drop_if_unused(slot);
+    pthread_mutex_unlock(&w->lock);
+    whim_answer_destroy(a);
+}
+
+static void drain_jobs(whim_answer *a)
+{
+    whim_job_event ev;
+    for (int32_t p = 0; p < a->gen->n_prompt; p++) {
+        while (a->prompts[p].job != NULL && whim_job_next(a->prompts[p].job, &ev)) {
+            whim_answer_take(a, p, &ev);
+        }
+    }
+}
+
+static void process(whim_answers *w, whim_answer *a, bool gone)
+{
+    whim_answer_run *run = a->run;
+    if (!run->begun) {
+        run->next_active = w->active;
+        w->active = a;
+        whim_answer_begin(a);
+    }
+    if (gone && !run->over) {
+        run->mute = true;
+        whim_answer_cancel(a, "client gone");
+    }
+    drain_jobs(a);
+    if (run->n_open == 0) {
+        whim_answer_end(a);
+        answer_over(w, a);
+    }
+}
+
+static void keep_alive_all(whim_answers *w)
+{
+    int64_t now = whim_clock_ns();
+    for (whim_answer *a = w->active; a != NULL; a = a->run->next_active) {
+        whim_answer_keep_alive(a, now);
+    }
+}
+
+/* Wait for a woken answer, a second at most. The lock is held. */
+static void wait_a_second(whim_answers *w)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1;
+    pthread_cond_timedwait(&w->wake, &w->lock, &until);
+}
+
+static void answer_loop(void *ctx)
+{
+    whim_answers *w = ctx;
+    int64_t next_look = whim_clock_ns() + WHIM_NS_PER_S;
+    pthread_mutex_lock(&w->lock);
+    while (!w->closing || w->n_active > 0) {
+        answer_slot *slot = w->first;
+        if (slot == NULL) {
+            wait_a_second(w);
+        } else {
+            w->first = slot->next;
+            w->last = w->first == NULL ? NULL : w->last;
+            slot->queued = false;
+            whim_answer *a = slot->answer;
+            bool gone = slot->gone;
+            slot_drop_if_unused(slot);
+            pthread_mutex_unlock(&w->lock);
+            if (a != NULL) {
+                process(w, a, gone);
+            }
+            pthread_mutex_lock(&w->lock);
+        }
+        if (whim_clock_ns() >= next_look) {
+            pthread_mutex_unlock(&w->lock);
+            keep_alive_all(w);
+            next_look = whim_clock_ns() + WHIM_NS_PER_S;
+            pthread_mutex_lock(&w->lock);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
+{
+    pthread_condattr_t attr;
+    whim_answers *w = whim_alloc(sizeof *w);
+    if (w == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the answer thread");
+    }
+    w->log = log;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    whim_err err = whim_thread_create(&w->thread, "answers", answer_loop, w, diag);
+    if (err != WHIM_ERR_OK) {
+        pthread_cond_destroy(&w->wake);
+        pthread_mutex_destroy(&w->lock);
+        whim_free(w);
+        return err;
+    }
+    *out = w;
+    return WHIM_ERR_OK;
+}
+
+int64_t whim_answers_active(whim_answers *w)
+{
+    pthread_mutex_lock(&w->lock);
+    int64_t n = w->n_active;
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+void whim_answers_close(whim_answers *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    whim_thread_join(&w->thread);
+    while (w->all != NULL) {
+        answer_slot *slot = w->all;
+        w->all = slot->all;
+        whim_free(slot);
+    }
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->lock);
+    whim_free(w);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers under way. One thread takes the events of the jobs that were woken, runs each choice's text through the chat
+ * parser, keeps the answer's parts, and calls the dialect, which writes to the exchange.
+ *
+ * Invariants:
+ *  1. A form's functions are called on one thread at a time, in the order begin, admitted, (event | choice_end)*, with
+ *     keep_alive at any time after begin, then finish, or for a stream that fails fail; nothing after the client has
+ *     gone but the end of the answer.
+ *  2. For each choice: events, then one choice_end.
+ *  3. Every answer writes one line of the access log at its end.
+ * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread. */
+#ifndef WHIM_SERVER_ANSWERS_H
+#define WHIM_SERVER_ANSWERS_H
+
+#include "base/str.h"
+#include "server/api.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_answer whim_answer;
+
+/* A token of a choice that no chunk has covered yet, or of an echoed prompt. */
+typedef struct whim_answer_token {
+    int32_t id;
+    bool is_end;
+    bool has_logprob;
+    float logprob;
+    whim_job_logprob *top; /* [n_top] */
+    int32_t n_top;
+} whim_answer_token;
+
+typedef struct whim_answer_tokens {
+    whim_answer_token *tokens;
+    int64_t n, cap;
+} whim_answer_tokens;
+
+/* A part of a choice in the order it was generated. */
+typedef struct whim_answer_part {
+    whim_chat_event_kind kind; /* REASONING, CONTENT, or CALL_BEGIN for a call */
+    whim_str text;             /* of a call: its arguments so far */
+    whim_str name;             /* of a call */
+    char id[32];               /* of a call: 24 random letters and digits, no prefix */
+    bool complete;             /* a call that came to its end; other parts: another part follows */
+} whim_answer_part;
+
+typedef struct whim_answer_choice {
+    int32_t index;
+    whim_answer_part *parts;
+    int32_t n_part, cap_part;
+    int32_t n_call;
+    whim_answer_tokens
+        pending; /* kept when gen->logprobs or gen->return_token_ids: tokens since the last
+                                 * whim_answer_choice_covered */
+    int64_t n_made, n_reasoning; /* tokens */
+    bool closed;                 /* one_call was met: what still comes is not told */
+    bool opening_cut;            /* the limit cut a call before it had begun */
+    bool ended;
+    whim_end end;
+    int32_t stop;             /* index of the stop string that ended it, or -1 */
+    whim_chat_parser *parser; /* NULL: raw text, all of it content */
+} whim_answer_choice;
+
+/* The tokens in `pending` are told. */
+void whim_answer_choice_covered(whim_answer_choice *c);
+/* Joined text of all parts of a kind (REASONING or CONTENT), appended; whether there was any part. */
+bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out);
+/* Whether a call was complete, and whether the last one was cut off. */
+bool whim_answer_choice_has_call(const whim_answer_choice *c);
+bool whim_answer_choice_call_cut(const whim_answer_choice *c);
+/* "stop", "length" or "tool_calls". */
+const char *whim_answer_choice_finish(const whim_answer_choice *c);
+
+typedef struct whim_answer_prompt {
+    whim_job *job; /* NULL after its end */
+    int64_t n_cached;
+    whim_answer_tokens echo; /* with prompt_logprobs */
+} whim_answer_prompt;
+
+/* How a dialect tells an answer. Streaming or not is gen->stream; without it only finish and fail write. */
+typedef struct whim_answer_form {
+    const char *name;      /* route, for the log */
+    const char *id_prefix; /* "chatcmpl-" */
+    whim_dialect dialect;
+    int64_t state_bytes; /* of answer->state, zeroed */
+    /* The stream's headers are out: the first events, before prefill. Only for streams. */
+    void (*begin)(whim_answer *a);
+    /* n_cached of every prompt is known. Optional. Only for streams. */
+    void (*admitted)(whim_answer *a);
+    /* c->parts already holds the event; `part` is the part that it began or continued (its text before the event was
+     * part->text.len - ev->n bytes long). */
+    void (*event)(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                  const whim_chat_event *ev);
+    void (*choice_end)(whim_answer *a, whim_answer_choice *c); /* only for streams */
+    /* All choices ended: the last events of a stream, or the body of a reply into a->out. */
+    void (*finish)(whim_answer *a);
+    /* After a stream began: the error events. (A reply that fails is written by the core.) */
+    void (*fail)(whim_answer *a, const whim_fault *fault);
+    void (*keep_alive)(whim_answer *a);
+    void (*deinit)(whim_answer *a); /* what state holds; optional */
+} whim_answer_form;
+
+struct whim_answer {
+    const whim_api *api;
+    const whim_answer_form *form;
+    whim_exchange *ex;
+    whim_gen *gen;
+    void *state;
+    char id[48];                 /* id_prefix + 24 random characters */
+    int64_t created;             /* seconds since 1970 */
+    whim_answer_choice *choices; /* [n_choice] index = prompt * n + j */
+    int32_t n_choice;
+    whim_answer_prompt *prompts; /* [gen->n_prompt] */
+    whim_str out;                /* scratch of the form: append, then whim_answer_send */
+    struct whim_answer_run *run; /* the core's */
+};
+
+/* Write a->out to the stream as one piece and empty it. Nothing is written once the client is gone. */
+void whim_answer_send(whim_answer *a);
+
+typedef struct whim_usage {
+    int64_t n_prompt, n_cached, n_made, n_reasoning;
+} whim_usage;
+whim_usage whim_answer_usage(const whim_answer *a);
+
+/* Submit the jobs and answer from now on. Takes `gen` in any case. False with the fault set: nothing was written, the
+ * route refuses. */
+bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
+                       whim_gen *gen, whim_fault *fault);
+
+/* --- the thread ---------------------------------------------------------------------------------- */
+
+WHIM_MUST_CHECK whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag);
+int64_t whim_answers_active(whim_answers *answers);
+/* After the jobs' service has ended all of them and every exchange is closed. */
+void whim_answers_close(whim_answers *answers);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the routes share: the server-wide context, a generation request after parsing, and the steps from one to jobs.
+ * A route reads its dialect's fields into a whim_gen (messages and tools in the OpenAI form), calls whim_gen_prepare,
+ * then whim_answer_start (answers.h), which streams or replies from the answer thread.
+ * Threads: a whim_api is read-only once the server is ready; a whim_gen belongs to one thread at a time. */
+#ifndef WHIM_SERVER_API_H
+#define WHIM_SERVER_API_H
+
+#include "base/log.h"
+#include "chat/prompt.h"
+#include "engine/service.h"
+#include "sample/sampler.h"
+#include "server/body.h"
+#include "server/fault.h"
+#include "server/http.h"
+#include "text/tokenizer.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_answers whim_answers;
+typedef struct whim_grammar_cache whim_grammar_cache;
+
+/* All borrowed, and outlive the server; but grammars and answers are the server's. */
+typedef struct whim_api {
+    whim_service *service;
+    const whim_chat_model *chat;
+    const whim_tokenizer *tok;
+    int32_t n_vocab;             /* of the model: ids from 0 to n_vocab - 1 are legal */
+    const char *model;           /* served name */
+    const char *fingerprint;     /* "fp_..." */
+    int64_t created;             /* start of the server, seconds since 1970 */
+    int64_t ctx;                 /* longest sequence */
+    whim_sample_params sampling; /* defaults of this model and of the flags */
+    bool strict_model;           /* another model name is a 404 */
+    int64_t request_ns;          /* longest time for an answer; 0: any */
+    const char *version, *commit, *isa;
+    const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
+    whim_grammar_cache *grammars; /* set by the server, as are the answers; NULL: none */
+    whim_answers *answers;        /* set by the server */
+    whim_log *log;
+} whim_api;
+
+enum {
+    WHIM_MAX_CHOICES = 128, /* prompts times n */
+    WHIM_MAX_STOPS = 64,
+    WHIM_MAX_STOP_BYTES = 1024,
+    WHIM_MAX_TOOLS = 512,
+    WHIM_MAX_TOP = 20, /* top_logprobs */
+};
+
+/* A generation request. Made by whim_gen_create with the defaults; the routes set fields; texts are borrowed from `body`
+ * or from the json values here, which the request owns. */
+typedef struct whim_gen {
+    json_t *body; /* the parsed request */
+    /* what is asked */
+    json_t *messages; /* OpenAI form; NULL: raw prompts */
+    json_t *tools;    /* OpenAI form; NULL: none */
+    json_t *kwargs;   /* chat_template_kwargs */
+    int32_t thinking; /* -1, 0, 1: see chat/prompt.h */
+    const char *effort;
+    bool new_turn;
+    whim_tool_choice choice;
+    const char *tool_name;
+    bool one_call;
+    /* how the answer must look */
+    json_t *schema; /* borrowed, as are the texts */
+    bool json_object;
+    const char *regex;
+    const char **words;
+    int32_t n_word;
+    /* how it is sampled and ended */
+    whim_sample_params params; /* its bias is owned */
+    bool has_seed;
+    int32_t n; /* choices of each prompt */
+    const char **stops;
+    int32_t n_stop;
+    int32_t *stop_ids;
+    int32_t n_stop_id;
+    int64_t max_tokens; /* 0: to the context's end; -1: nothing */
+    int64_t min_tokens;
+    bool ignore_eos, show_special;
+    int32_t prompt_logprobs; /* -1: none */
+    int64_t think_budget;    /* 0: none */
+    int32_t priority;
+    /* how it is told */
+    bool stream, include_usage, continuous_usage;
+    bool logprobs; /* of the answer's tokens; the number of alternatives is params.n_logprob */
+    bool return_token_ids;
+    /* made by whim_gen_prepare, or by the route for raw prompts */
+    whim_ids *prompts; /* [n_prompt] */
+    int32_t n_prompt;
+    bool open_think;       /* the prompt leaves reasoning open */
+    bool parse_tools;      /* tool calls are looked for in the answer */
+    whim_grammar *grammar; /* NULL: any text */
+} whim_gen;
+
+/* Takes `body` (also on failure). NULL without memory. */
+whim_gen *whim_gen_create(const whim_api *api, json_t *body);
+void whim_gen_destroy(whim_gen *gen);
+
+/* Parse the exchange's body and make a request of it; NULL with the fault set. */
+whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault);
+
+/* Readers of fields that dialects share; false with the fault set. */
+/* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed, logit_bias, ignore_eos,
+ * min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, regex, choice, priority, chat_template_kwargs. */
+bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen);
+/* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
+bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen);
+/* none, minimal, low, medium, high, xhigh, max: sets thinking and effort unless they are NULL. */
+bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen);
+/* Tools in the OpenAI form: takes a reference. Each must have function.name; `f` names the list for messages. An empty
+ * list is none. */
+bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_gen *gen);
+/* The types of a tool's description and strict, in the object where its dialect has them. */
+bool whim_gen_check_tool(const whim_fields *f);
+/* Whether a tool of that name is in gen->tools. */
+bool whim_gen_has_tool(const whim_gen *gen, const char *name);
+
+/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set. Messages
+ * that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
+bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault);
+
+/* Only the prompt, without grammar and without the check of the context: for counting tokens. */
+bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_fault *fault);
+
+/* --- answers that need no job -------------------------------------------------------------------- */
+
+/* Reply, and write the request's line of the access log. */
+void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault);
+void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body);
+
+/* The request's line of the access log: detail is "" or " key=value..." */
+void whim_access_log(whim_log *log, whim_exchange *ex, int status, const char *detail);
+
+/* The model's entry of /v1/models, appended. */
+void whim_put_model(const whim_api *api, whim_str *out);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A generation request: its life, and the fields that all dialects share. */
+#include "server/api.h"
+
+#include "base/alloc.h"
+#include "server/peek.h"
+#include "server/unknown_fields.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { MAX_PRIORITY = 4 };
+
+whim_gen *whim_gen_create(const whim_api *api, json_t *body)
+{
+    whim_gen *gen = whim_alloc(sizeof *gen);
+    uint64_t seed = 0;
+    if (gen == NULL) {
+        json_decref(body);
+        return NULL;
+    }
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
+        seed ^= (uint64_t)(uintptr_t)gen; /* a signal came: still different each time */
+    }
+    gen->body = body;
+    gen->thinking = -1;
+    gen->params = api->sampling;
+    gen->params.bias = NULL;
+    gen->params.n_bias = 0;
+    gen->params.seed = seed;
+    gen->n = 1;
+    gen->prompt_logprobs = -1;
+    return gen;
+}
+
+void whim_gen_destroy(whim_gen *gen)
+{
+    if (gen == NULL) {
+        return;
+    }
+    for (int32_t i = 0; i < gen->n_prompt; i++) {
+        whim_ids_deinit(&gen->prompts[i]);
+    }
+    whim_free(gen->prompts);
+    whim_free((void *)(uintptr_t)gen->params.bias);
+    whim_free(gen->stops);
+    whim_free(gen->stop_ids);
+    whim_free(gen->words);
+    whim_grammar_unref(gen->grammar);
+    json_decref(gen->messages);
+    json_decref(gen->tools);
+    json_decref(gen->kwargs);
+    json_decref(gen->body);
+    whim_free(gen);
+}
+
+whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault)
+{
+    const whim_http_request *request = whim_exchange_request(ex);
+    json_t *body = whim_body_parse(request->body, request->n_body, fault);
+    if (body == NULL) {
+        return NULL;
+    }
+    whim_unknown_fields_log(api->log, body, request->request_id);
+    whim_gen *gen = whim_gen_create(api, body);
+    if (gen == NULL) {
+        whim_fault_no_memory(fault);
+    }
+    return gen;
+}
+
+/* --- texts and ids ------------------------------------------------------------------------------- */
+
+/* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where `single`. */
+static bool read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
+                       bool single, const char ***out, int32_t *n_out)
+{
+    const json_t *value = whim_field(f, key);
+    bool one = single && json_is_string(value);
+    if (value == NULL) {
+        return true;
+    }
+    if (!one && !json_is_array(value)) {
+        return whim_field_refuse(f, key, "must be %sa list of strings, not %s",
+                                 single ? "a string or " : "", whim_json_kind(value));
+    }
+    int64_t n = one ? 1 : (int64_t)json_array_size(value);
+    if (n > most) {
+        return whim_field_refuse(f, key, "has %" PRId64 " entries; at most %" PRId64 " are allowed",
+                                 n, most);
+    }
+    const char **texts = whim_alloc_array(n, sizeof *texts);
+    if (texts == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    whim_free(*out);
+    *out = texts;
+    *n_out = (int32_t)n;
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *item = one ? value : json_array_get(value, (size_t)i);
+        if (!json_is_string(item)) {
+            return whim_field_refuse(f, key, "must hold strings; entry %" PRId64 " is %s", i,
+                                     whim_json_kind(item));
+        }
+        texts[i] = json_string_value(item);
+        size_t len = json_string_length(item);
+        if (len == 0 || len > max_bytes || strlen(texts[i]) != len) {
+            return whim_field_refuse(f, key,
+                                     "must hold texts of 1 to %zu bytes without U+0000; entry "
+                                     "%" PRId64 " has %zu bytes",
+                                     max_bytes, i, len);
+        }
+    }
+    return true;
+}
+
+bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen)
+{
+    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &gen->stops, &gen->n_stop);
+}
+
+static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_gen *gen)
+{
+    json_t *list = NULL;
+    if (!whim_field_array(f, "stop_token_ids", &list) || list == NULL) {
+        return list == NULL && whim_field(f, "stop_token_ids") == NULL;
+    }
+    int64_t n = (int64_t)json_array_size(list);
+    if (n > WHIM_MAX_STOPS) {
+        return whim_field_refuse(f, "stop_token_ids", "has %" PRId64 " ids; at most %d are allowed",
+                                 n, WHIM_MAX_STOPS);
+    }
+    gen->stop_ids = whim_alloc_array(n, sizeof *gen->stop_ids);
+    if (gen->stop_ids == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t id;
+        if (!whim_value_int(json_array_get(list, (size_t)i), &id) || id < 0 || id >= api->n_vocab) {
+            return whim_field_refuse(f, "stop_token_ids",
+                                     "must hold token ids from 0 to %d; entry %" PRId64 " is not",
+                                     api->n_vocab - 1, i);
+        }
+        gen->stop_ids[gen->n_stop_id++] = (int32_t)id;
+    }
+    return true;
+}
+
+/* "123" and nothing else: no zeros in front, so that no two keys mean the same id. */
+static bool parse_id(const char *text, int32_t n_vocab, int32_t *out)
+{
+    int64_t id = 0;
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || i >= 10 || (i > 0 && text[0] == '0')) {
+            return false;
+        }
+        id = id * 10 + (text[i] - '0');
+    }
+    *out = (int32_t)(id < n_vocab ? id : 0);
+    return n > 0 && id < n_vocab;
+}
+
+static bool read_bias(const whim_api *api, const whim_fields *f, whim_gen *gen)
+{
+    json_t *map = NULL, *value;
+    const char *key;
+    if (!whim_field_object(f, "logit_bias", &map) || map == NULL) {
+        return whim_field(f, "logit_bias") == NULL;
+    }
+    int64_t n = (int64_t)json_object_size(map);
+    if (n > api->n_vocab) {
+        return whim_field_refuse(f, "logit_bias",
+                                 "has %" PRId64 " entries; the vocabulary has %d tokens", n,
+                                 api->n_vocab);
+    }
+    whim_logit_bias *bias = whim_alloc_array(n, sizeof *bias);
+    if (bias == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    gen->params.bias = bias;
+    json_object_foreach(map, key, value)
+    {
+        whim_logit_bias *b = &bias[gen->params.n_bias++];
+        if (!parse_id(key, api->n_vocab, &b->id)) {
+            return whim_field_refuse(f, "logit_bias",
+                                     "must have token ids from 0 to %d as its keys, not \"%.40s\"",
+                                     api->n_vocab - 1, key);
+        }
+        double amount = json_number_value(value);
+        if (!json_is_number(value) || !(amount >= -100 && amount <= 100)) {
+            return whim_field_refuse(f, "logit_bias",
+                                     "must have numbers from -100 to 100; that of \"%.40s\" is not",
+                                     key);
+        }
+        b->bias = (float)amount;
+    }
+    return true;
+}
+
+/* --- numbers ------------------------------------------------------------------------------------- */
+
+static float clamp(float x, float least, float most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+static bool read_sampling(const whim_fields *f, whim_gen *gen)
+{
+    whim_sample_params *p = &gen->params;
+    int64_t top_k = p->top_k, seed = 0;
+    if (!whim_field_real(f, "temperature", 0, FLT_MAX, &p->temperature) ||
+        !whim_field_real(f, "top_p", 0, 1, &p->top_p) ||
+        !whim_field_int(f, "top_k", -1, INT32_MAX, &top_k) ||
+        !whim_field_real(f, "min_p", 0, 1, &p->min_p) ||
+        !whim_field_real(f, "repetition_penalty", FLT_MIN, FLT_MAX, &p->repetition_penalty) ||
+        !whim_field_real(f, "presence_penalty", -2, 2, &p->presence_penalty) ||
+        !whim_field_real(f, "frequency_penalty", -2, 2, &p->frequency_penalty) ||
+        !whim_field_int(f, "seed", INT64_MIN, INT64_MAX, &seed)) {
+        return false;
+    }
+    p->top_k = top_k < 0 ? 0 : (int32_t)top_k;
+    /* Beyond these the result is the same to the last bit that matters. */
+    p->temperature = clamp(p->temperature, 0, 100);
+    p->repetition_penalty = clamp(p->repetition_penalty, 0.01f, 100);
+    if (whim_field(f, "seed") != NULL) {
+        gen->has_seed = true;
+        p->seed = (uint64_t)seed;
+    }
+    return true;
+}
+
+static bool read_model(const whim_api *api, const whim_fields *f)
+{
+    const char *model = NULL;
+    if (!whim_field_string(f, "model", &model)) {
+        return false;
+    }
+    if (api->strict_model && model != NULL && strcmp(model, api->model) != 0) {
+        return whim_fault_set(f->fault, WHIM_FAULT_NO_MODEL, "model",
+                              "the model \"%.200s\" is not here; this server has \"%s\"", model,
+                              api->model);
+    }
+    return true;
+}
+
+bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen)
+{
+    bool skip_special = true;
+    int64_t priority = 0;
+    json_t *kwargs = NULL;
+    if (!read_model(api, f) || !whim_field_bool(f, "stream", &gen->stream) ||
+        !read_sampling(f, gen) || !read_bias(api, f, gen) || !read_stop_ids(api, f, gen) ||
+        !whim_field_bool(f, "ignore_eos", &gen->ignore_eos) ||
+        !whim_field_int(f, "min_tokens", 0, INT32_MAX, &gen->min_tokens) ||
+        !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
+        !whim_field_bool(f, "return_token_ids", &gen->return_token_ids) ||
+        !whim_field_string(f, "regex", &gen->regex) ||
+        !read_texts(f, "choice", 100000, 64 * 1024, false, &gen->words, &gen->n_word) ||
+        !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||
+        !whim_field_object(f, "chat_template_kwargs", &kwargs)) {
+        return false;
+    }
+    if (gen->words != NULL && gen->n_word == 0) {
+        return whim_field_refuse(f, "choice", "must not be empty");
+    }
+    gen->show_special = !skip_special;
+    /* A step of priority outweighs a long wait, so a client may not take many of them. */
+    gen->priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
+                    : priority > MAX_PRIORITY ? MAX_PRIORITY
+                                              : (int32_t)priority;
+    gen->kwargs = json_incref(kwargs);
+    return true;
+}
+
+/* --- reasoning and tools ---------------------------------------------------------------------------- */
+
+bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen)
+{
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+    if (effort == NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(effort, words[i]) == 0) {
+            gen->thinking = i >= 2;
+            gen->effort = effort;
+            return true;
+        }
+    }
+    return whim_field_refuse(
+        f, key, "is \"%.40s\"; it must be none, minimal, low, medium, high, xhigh or max", effort);
+}
+
+bool whim_gen_check_tool(const whim_fields *f)
+{
+    const json_t *description = whim_field(f, "description"), *strict = whim_field(f, "strict");
+    if (description != NULL && !json_is_string(description)) {
+        return whim_field_refuse(f, "description", "must be a string");
+    }
+    return strict == NULL || json_is_boolean(strict) ||
+           whim_field_refuse(f, "strict", "must be true or false");
+}
+
+bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_gen *gen)
+{
+    size_t n = json_array_size(tools);
+    char where[64], inside[80];
+    if (n > WHIM_MAX_TOOLS) {
+        return whim_field_refuse(f, key, "has %zu tools; at most %d are allowed", n,
+                                 WHIM_MAX_TOOLS);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *tool = json_array_get(tools, i);
+        const json_t *type = json_object_get(tool, "type");
+        snprintf(where, sizeof where, "%s[%zu]", key, i);
+        snprintf(inside, sizeof inside, "%s.function.", where);
+        whim_fields in = {json_object_get(tool, "function"), inside, f->fault};
+        const json_t *parameters = whim_field(&in, "parameters");
+        if (type != NULL && !json_is_null(type) &&
+            (!json_is_string(type) || strcmp(json_string_value(type), "function") != 0)) {
+            return whim_field_refuse(f, where, "must have the type \"function\"");
+        }
+        if (whim_peek_function_name(tool) == NULL || whim_peek_function_name(tool)[0] == '\0') {
+            return whim_field_refuse(f, where, "must have a name (function.name)");
+        }
+        if (parameters != NULL && !json_is_object(parameters)) {
+            return whim_field_refuse(f, where, "must have an object as function.parameters, not %s",
+                                     whim_json_kind(parameters));
+        }
+        if (!whim_gen_check_tool(&in)) {
+            return false;
+        }
+    }
+    gen->tools = n == 0 ? NULL : json_incref(tools);
+    return true;
+}
+
+bool whim_gen_has_tool(const whim_gen *gen, const char *name)
+{
+    size_t i;
+    const json_t *tool;
+    json_array_foreach(gen->tools, i, tool)
+    {
+        if (strcmp(whim_peek_function_name(tool), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From messages to a prompt, and from what the answer must look like to a grammar: the slow part of a request, done
+ * on the handler's thread before anything is sent. */
+#include "server/api.h"
+
+#include "base/alloc.h"
+#include "server/grammar_cache.h"
+
+#include <stdio.h>
+
+enum { MAX_SCHEMA_BYTES = 1 << 20 };
+
+static bool fault_of(whim_fault *fault, whim_err err, const char *param, const whim_diag *diag)
+{
+    if (err == WHIM_ERR_NO_MEMORY) {
+        return whim_fault_no_memory(fault);
+    }
+    return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param, "%.1000s", diag->text);
+}
+
+bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_fault *fault)
+{
+    char param[128] = "messages";
+    whim_diag diag = {{0}};
+    whim_prompt_request request = {
+        .messages = gen->messages,
+        .tools = gen->choice == WHIM_CHOICE_NONE ? NULL : gen->tools,
+        .kwargs = gen->kwargs,
+        .thinking = gen->thinking,
+        .effort = gen->effort,
+        .new_turn = gen->new_turn,
+    };
+    *out = (whim_prompt){0};
+    whim_err err = whim_prompt_make(api->chat, &request, out, param, &diag);
+    return err == WHIM_ERR_OK || fault_of(fault, err, param, &diag);
+}
+
+/* The field that asked for a grammar, for the message about it. */
+static const char *rule_param(const whim_gen *gen)
+{
+    return gen->regex != NULL                        ? "regex"
+           : gen->n_word > 0                         ? "choice"
+           : gen->schema != NULL || gen->json_object ? "response_format"
+           : gen->tools != NULL                      ? "tools"
+                                                     : NULL;
+}
+
+/* Whether the answer may begin with reasoning: unless that is off, and the template can turn it off. What the request
+ * tells the template itself goes first. */
+static bool may_think(const whim_api *api, const whim_gen *gen)
+{
+    const json_t *told = json_object_get(gen->kwargs, "enable_thinking");
+    if (json_is_boolean(told)) {
+        return json_is_true(told);
+    }
+    return gen->thinking != 0 || !api->chat->format.thinking_switch;
+}
+
+static bool is_too_large(const json_t *schema)
+{
+    return schema != NULL &&
+           json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > MAX_SCHEMA_BYTES;
+}
+
+/* The size of every schema that the grammar is built of. */
+static bool check_sizes(const whim_answer_rule *rule, whim_fault *fault)
+{
+    bool all = rule->choice == WHIM_CHOICE_REQUIRED || rule->schema != NULL || rule->json_object ||
+               rule->regex != NULL || rule->n_word > 0;
+    size_t i;
+    const json_t *tool;
+    json_array_foreach(rule->tools, i, tool)
+    {
+        const json_t *function = json_object_get(tool, "function");
+        if ((all || json_is_true(json_object_get(function, "strict"))) &&
+            is_too_large(json_object_get(function, "parameters"))) {
+            char param[48];
+            snprintf(param, sizeof param, "tools[%zu]", i);
+            return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param,
+                                  "the parameters of \"%s\" are larger than %d bytes", param,
+                                  MAX_SCHEMA_BYTES);
+        }
+    }
+    return !is_too_large(rule->schema) ||
+           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, "response_format",
+                          "the schema is larger than %d bytes", MAX_SCHEMA_BYTES);
+}
+
+static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
+{
+    bool tools = gen->choice != WHIM_CHOICE_NONE && gen->tools != NULL;
+    whim_diag diag = {{0}};
+    whim_answer_rule rule = {
+        .format = api->chat->format,
+        .starts_inside = gen->open_think,
+        .may_reason = gen->messages != NULL && api->chat->format.reasons && !gen->open_think &&
+                      may_think(api, gen),
+        .tools = tools ? gen->tools : NULL,
+        .choice = tools ? gen->choice : WHIM_CHOICE_NONE,
+        .tool_name = gen->tool_name,
+        .one_call = gen->one_call,
+        .schema = gen->schema,
+        .json_object = gen->json_object,
+        .regex = gen->regex,
+        .words = gen->words,
+        .n_word = gen->n_word,
+    };
+    if ((gen->schema != NULL || gen->json_object) + (gen->regex != NULL) + (gen->n_word > 0) > 1) {
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(gen),
+                              "only one of response_format, regex and choice may be given");
+    }
+    if (!check_sizes(&rule, fault)) {
+        return false;
+    }
+    whim_err err = whim_grammar_cache_get(api->grammars, &rule, &gen->grammar, &diag);
+    return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(gen), &diag);
+}
+
+static bool take_prompt(const whim_api *api, whim_gen *gen, whim_prompt *prompt, whim_fault *fault)
+{
+    if (prompt->ids.n == 0) {
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, "messages", "the prompt is empty");
+    }
+    if (prompt->ids.n >= api->ctx) {
+        return whim_fault_context(fault, prompt->ids.n, api->ctx);
+    }
+    gen->prompts = whim_alloc(sizeof *gen->prompts);
+    if (gen->prompts == NULL) {
+        return whim_fault_no_memory(fault);
+    }
+    gen->n_prompt = 1;
+    gen->prompts[0] = prompt->ids;
+    prompt->ids = (whim_ids){0};
+    gen->open_think = prompt->open_think;
+    gen->parse_tools = gen->tools != NULL && gen->choice != WHIM_CHOICE_NONE;
+    return true;
+}
+
+bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault)
+{
+    if (gen->messages != NULL) {
+        whim_prompt prompt;
+        bool ok =
+            whim_gen_render(api, gen, &prompt, fault) && take_prompt(api, gen, &prompt, fault);
+        whim_prompt_deinit(&prompt);
+        if (!ok) {
+            return false;
+        }
+    }
+    return make_grammar(api, gen, fault);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grammars that were compiled lately, by all that made them: agents send the same tools with every request, and a
+ * grammar also keeps the masks that it has found. It keeps 16 grammars, each with at most 4 MiB of masks: 64 MiB.
+ * Threads: any. */
+#ifndef WHIM_SERVER_GRAMMAR_CACHE_H
+#define WHIM_SERVER_GRAMMAR_CACHE_H
+
+#include "base/err.h"
+#include "chat/format.h"
+
+typedef struct whim_grammar_cache whim_grammar_cache;
+
+/* NULL without memory; a NULL cache compiles every time. */
+whim_grammar_cache *whim_grammar_cache_create(void);
+void whim_grammar_cache_destroy(whim_grammar_cache *cache);
+
+/* As whim_answer_grammar; the caller gets a reference of its own. */
+WHIM_MUST_CHECK whim_err whim_grammar_cache_get(whim_grammar_cache *cache,
+                                                const whim_answer_rule *rule, whim_grammar **out,
+                                                whim_diag *diag);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tools a model is offered, and whether it must call one. */
+#include "server/offer.h"
+
+#include "server/peek.h"
+
+#include <stdio.h>
+
+/* A new reference; NULL without memory. */
+static json_t *schema_of(json_t *schema)
+{
+    if (schema == NULL) {
+        return json_pack("{s:s, s:{}}", "type", "object", "properties");
+    }
+    if (whim_peek(schema, "type") != NULL) {
+        return json_incref(schema);
+    }
+    json_t *typed = json_pack("{s:s}", "type", "object");
+    if (json_object_update_missing(typed, schema) != 0) {
+        json_decref(typed);
+        return NULL;
+    }
+    return typed;
+}
+
+static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools)
+{
+    json_t *name = whim_field(f, "name"), *description = whim_field(f, "description");
+    json_t *strict = whim_field(f, "strict"), *schema = NULL;
+    if (json_string_length(name) == 0) {
+        return whim_field_refuse(f, "name", "must be a string that is not empty");
+    }
+    if (!whim_gen_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
+        return false;
+    }
+    /* "O*" leaves a missing value out; the order of the keys is that of the prompt. */
+    json_t *tool =
+        json_pack("{s:s, s:{s:O, s:O*, s:o, s:O*}}", "type", "function", "function", "name", name,
+                  "description", description, "parameters", schema_of(schema), "strict", strict);
+    return json_array_append_new(tools, tool) == 0 || whim_fault_no_memory(f->fault);
+}
+
+static bool convert(const whim_fields *f, const json_t *list, const whim_offer_form *form,
+                    json_t *tools, whim_str *left_out)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *tool = json_array_get(list, i), *type = whim_peek(tool, "type");
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "tools[%zu].", i);
+        whim_fields at = {.obj = tool, .prefix = prefix, .fault = f->fault};
+        if (!json_is_string(type) && (type != NULL || !form->type_optional)) {
+            return whim_field_refuse(&at, "type", "must be a string");
+        }
+        if (type != NULL && !whim_peek_is(type, form->type)) {
+            whim_str_printf(left_out, "%s%s", left_out->len > 0 ? "," : "",
+                            json_string_value(type));
+        } else if (!add_tool(&at, form->schema_key, tools)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen *gen,
+                     whim_str *left_out)
+{
+    json_t *list = NULL;
+    if (!whim_field_array(f, "tools", &list)) {
+        return false;
+    }
+    if (json_array_size(list) > WHIM_MAX_TOOLS) {
+        return whim_field_refuse(f, "tools", "must be a list of at most %d tools", WHIM_MAX_TOOLS);
+    }
+    json_t *tools = json_array();
+    bool ok = tools != NULL ? convert(f, list, form, tools, left_out) &&
+                                  whim_gen_set_tools(f, "tools", tools, gen)
+                            : whim_fault_no_memory(f->fault);
+    json_decref(tools);
+    gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
+    return ok;
+}
+
+bool whim_offer_need_call(const whim_fields *f, whim_gen *gen)
+{
+    gen->choice = WHIM_CHOICE_REQUIRED;
+    return gen->tools != NULL ||
+           whim_fault_set(f->fault, WHIM_FAULT_BAD_VALUE, "tool_choice",
+                          "\"tool_choice\" asks for a call, but \"tools\" has none that can be "
+                          "offered");
+}
+
+bool whim_offer_need_named_call(const whim_fields *f, whim_gen *gen)
+{
+    const char *name = NULL;
+    if (!whim_offer_need_call(f, gen) || !whim_field_string(f, "name", &name)) {
+        return false;
+    }
+    if (name == NULL || !whim_gen_has_tool(gen, name)) {
+        return whim_field_refuse(f, "name", "must be the name of one of \"tools\"");
+    }
+    gen->tool_name = name;
+    return true;
+}
+
+static const char *allowed_name(const json_t *item)
+{
+    const char *nested = whim_peek_function_name(item);
+    return nested != NULL ? nested : json_string_value(whim_peek(item, "name"));
+}
+
+static bool is_allowed(const json_t *list, const json_t *tool)
+{
+    const char *name = whim_peek_function_name(tool);
+    bool found = false;
+    for (size_t i = 0; !found && i < json_array_size(list); i++) {
+        found = strcmp(allowed_name(json_array_get(list, i)), name) == 0;
+    }
+    return found;
+}
+
+/* Leave only the tools of the list, whose names are known. */
+static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+{
+    json_t *kept = json_array();
+    bool ok = kept != NULL;
+    for (size_t i = 0; ok && i < json_array_size(gen->tools); i++) {
+        json_t *tool = json_array_get(gen->tools, i);
+        ok = !is_allowed(list, tool) || json_array_append(kept, tool) == 0;
+    }
+    if (!ok) {
+        json_decref(kept);
+        return whim_fault_no_memory(f->fault);
+    }
+    json_decref(gen->tools);
+    gen->tools = kept;
+    return true;
+}
+
+bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)
+{
+    const json_t *mode = whim_field(f, "mode"), *list = whim_field(f, "tools");
+    size_t n = json_array_size(list);
+    bool required = whim_peek_is(mode, "required");
+    if (!required && !whim_peek_is(mode, "auto")) {
+        return whim_field_refuse(f, "mode", "must be \"auto\" or \"required\"");
+    }
+    if (n == 0 || n > WHIM_MAX_TOOLS) {
+        return whim_field_refuse(f, "tools", "must be a list of 1 to %d tools", WHIM_MAX_TOOLS);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *name = allowed_name(json_array_get(list, i));
+        if (name == NULL || !whim_gen_has_tool(gen, name)) {
+            return whim_field_refuse(f, "tools",
+                                     "must name tools of \"tools\"; entry %zu names \"%.100s\"", i,
+                                     name == NULL ? "" : name);
+        }
+    }
+    gen->choice = required ? WHIM_CHOICE_REQUIRED : WHIM_CHOICE_AUTO;
+    return keep_allowed(f, list, gen);
+}
+
+void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out)
+{
+    char value[512];
+    if (left_out->len > 0) {
+        whim_log_info(api->log, "tools_left_out id=%s types=%s",
+                      whim_exchange_request(ex)->request_id,
+                      whim_log_value(value, sizeof value, left_out->text));
+    }
+}

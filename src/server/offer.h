@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tools of the dialects that write them flat, as tools in the OpenAI form, and the choice among them.
+ * Threads: stateless. */
+#ifndef WHIM_SERVER_OFFER_H
+#define WHIM_SERVER_OFFER_H
+
+#include "base/str.h"
+#include "server/api.h"
+
+#include <stdbool.h>
+
+typedef struct whim_offer_form {
+    const char
+        *type; /* of a tool that any model can call; others run on servers that are not here */
+    bool type_optional;     /* absent: that type */
+    const char *schema_key; /* the field with the schema of its input */
+} whim_offer_form;
+
+/* `tools` into gen->tools, and the default of gen->choice. A tool without a schema takes an object without members, and
+ * a schema without a type is that of an object. The types of tools that cannot be offered are appended to `left_out`.
+ * False with the fault set. */
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen *gen,
+                     whim_str *left_out);
+
+/* A call is asked for: there must be a tool, and for the second `name` must be one. `f` is of "tool_choice." */
+bool whim_offer_need_call(const whim_fields *f, whim_gen *gen);
+bool whim_offer_need_named_call(const whim_fields *f, whim_gen *gen);
+
+/* Only some of the tools are offered: `mode` is auto or required, `tools` names them, each {"name":..} or
+ * {"function":{"name":..}}. `f` is of the object that has these two. */
+bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen);
+
+/* The log line about `left_out`, if it is not empty. */
+void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of routes. */
+#include "server/router.h"
+
+#include <string.h>
+
+static const whim_route table[] = {
+    {"POST", "/v1/chat/completions", true, false, whim_route_chat},
+    {"POST", "/v1/completions", true, false, whim_route_completions},
+    {"POST", "/v1/responses", true, false, whim_route_responses},
+    {"GET", "/v1/models", true, true, whim_route_models},
+    {"POST", "/v1/messages", false, false, whim_route_messages},
+    {"POST", "/v1/messages/count_tokens", false, false, whim_route_count_tokens},
+    {"POST", "/tokenize", false, false, whim_route_tokenize},
+    {"POST", "/detokenize", false, false, whim_route_detokenize},
+    {"POST", "/apply-template", false, false, whim_route_template},
+    {"GET", "/openapi.json", false, false, whim_route_openapi, true},
+    {"GET", "/version", false, false, whim_route_version, true},
+};
+enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */, MAX_WORD = 48 };
+
+static bool path_is(const whim_route *route, const char *want, const char *path)
+{
+    size_t n = strlen(want);
+    return strncmp(path, want, n) == 0 &&
+           (path[n] == '\0' || (route->has_id && path[n] == '/' && path[n + 1] != '\0'));
+}
+
+static bool matches(const whim_route *route, const char *path)
+{
+    return path_is(route, route->path, path) ||
+           (route->short_too && path_is(route, route->path + PREFIX, path));
+}
+
+/* How many characters must be put in, left out or changed; long paths are cut. */
+static int distance(const char *a, const char *b)
+{
+    int row[MAX_WORD + 1];
+    int na = (int)strnlen(a, MAX_WORD), nb = (int)strnlen(b, MAX_WORD);
+    for (int j = 0; j <= nb; j++) {
+        row[j] = j;
+    }
+    for (int i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            int change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int best = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
+            row[j] = change < best ? change : best;
+        }
+    }
+    return row[nb];
+}
+
+static const whim_route *nearest(const char *path)
+{
+    const whim_route *best = &table[0];
+    int least = 1 << 20;
+    for (int i = 0; i < N_ROUTE; i++) {
+        int d = distance(path, table[i].path);
+        if (table[i].short_too) {
+            int shorter = distance(path, table[i].path + PREFIX);
+            d = shorter < d ? shorter : d;
+        }
+        if (d < least) {
+            least = d;
+            best = &table[i];
+        }
+    }
+    return best;
+}
+
+const whim_route *whim_router_find(const char *method, const char *path, const char **allow,
+                                   whim_fault *fault)
+{
+    for (int i = 0; i < N_ROUTE; i++) {
+        const whim_route *route = &table[i];
+        if (!matches(route, path)) {
+            continue;
+        }
+        if (strcmp(route->method, method) == 0) {
+            return route;
+        }
+        *allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        whim_fault_set(fault, WHIM_FAULT_METHOD, NULL, "%s takes %s, not %.20s", route->path,
+                       route->method, method);
+        return NULL;
+    }
+    if (strncmp(path, "/v1/v1", 6) == 0) {
+        whim_fault_set(fault, WHIM_FAULT_NO_ROUTE, NULL,
+                       "there is no route %.200s: take /v1 out of the client's base URL", path);
+    } else {
+        whim_fault_set(fault, WHIM_FAULT_NO_ROUTE, NULL,
+                       "there is no route %.200s; the nearest is %s %s", path,
+                       nearest(path)->method, nearest(path)->path);
+    }
+    return NULL;
+}

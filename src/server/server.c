@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server put together. Health is answered in the gate, on the I/O thread, from what is known there: it never waits
+ * for a handler or for the engine. */
+#include "server/server.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "server/access.h"
+#include "server/answers.h"
+#include "server/grammar_cache.h"
+#include "server/router.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define HEALTH_METHODS "GET, HEAD, OPTIONS"
+
+typedef enum server_state {
+    LOADING,
+    READY,
+    DRAINING,
+} server_state;
+
+struct whim_server {
+    whim_http *http;
+    whim_answers *answers;
+    whim_grammar_cache *grammars;
+    whim_log *log;
+    whim_api early; /* what is known while the model loads */
+    whim_api api;   /* written before the state is READY */
+    atomic_int state;
+    atomic_int n_handling; /* routes that run */
+    atomic_int progress;   /* in thousandths */
+    int64_t stale_ns;
+    pthread_rwlock_t lock; /* of access, which a reload replaces, and of service */
+    whim_access *access;
+    whim_service *service; /* NULL: not there yet, or no more */
+    /* after open only origins, allow_hosts and tls_cert are looked at: the owner keeps them */
+    whim_server_cfg cfg;
+};
+
+static const int64_t stale_default_ns = 60 * WHIM_NS_PER_S;
+
+/* --- health -------------------------------------------------------------------------------------- */
+
+static void reply_health(whim_exchange *ex, int status, const whim_str *body)
+{
+    whim_exchange_add_header(ex, "Cache-Control", "no-store");
+    if (status == 503) {
+        whim_exchange_add_header(ex, "Retry-After", "5");
+    }
+    whim_exchange_reply(ex, status, "application/json", whim_str_text(body), body->len);
+}
+
+static void reply_livez(whim_server *s, whim_exchange *ex)
+{
+    whim_str body = {0};
+    int status = 200;
+    pthread_rwlock_rdlock(&s->lock);
+    int64_t age = s->service == NULL ? 0 : whim_clock_ns() - whim_service_heartbeat_ns(s->service);
+    pthread_rwlock_unlock(&s->lock);
+    if (age > s->stale_ns) {
+        status = 503;
+        whim_str_printf(&body, "{\"status\":\"stalled\",\"heartbeat_age_s\":%.1f}",
+                        (double)age / 1e9);
+    } else {
+        whim_str_append(&body, "{\"status\":\"ok\"}");
+    }
+    reply_health(ex, status, &body);
+    whim_str_deinit(&body);
+}
+
+/* Choices, and pages of keys and values: those that requests hold, those that only the prefix tree keeps, all. */
+static void put_load(whim_str *body, whim_service *service)
+{
+    whim_sched_stats stats = whim_service_get_stats(service).sched;
+    whim_str_printf(body,
+                    ",\"running\":%lld,\"waiting\":%lld,\"kv_pages_used\":%lld,"
+                    "\"kv_pages_cached\":%lld,\"kv_pages_total\":%lld,\"preempted_total\":%lld",
+                    (long long)stats.n_running, (long long)stats.n_waiting,
+                    (long long)stats.pages_used, (long long)stats.pages_cached,
+                    (long long)stats.pages_total, (long long)stats.n_preempted);
+}
+
+static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
+{
+    static const char *const names[] = {"loading", "ready", "draining"};
+    int state = atomic_load(&s->state);
+    whim_str body = {0};
+    whim_str_printf(&body, "{\"status\":\"%s\"", names[state]);
+    if (state == LOADING) {
+        whim_str_printf(&body, ",\"progress\":%.3f", (double)atomic_load(&s->progress) / 1000);
+    }
+    if (details) {
+        whim_http_stats http = whim_http_get_stats(s->http);
+        whim_str_printf(&body,
+                        ",\"version\":\"%s\",\"connections\":%lld,\"requests_total\":%lld,"
+                        "\"answers_active\":%lld,\"model\":",
+                        WHIM_VERSION, (long long)http.n_connections, (long long)http.n_requests,
+                        (long long)whim_answers_active(s->answers));
+        pthread_rwlock_rdlock(&s->lock);
+        whim_put_cstr(&body, s->service == NULL ? NULL : s->api.model);
+        if (s->service != NULL) {
+            put_load(&body, s->service);
+        }
+        pthread_rwlock_unlock(&s->lock);
+    }
+    whim_str_append_char(&body, '}');
+    reply_health(ex, state == READY ? 200 : 503, &body);
+    whim_str_deinit(&body);
+}
+
+/* Whether the path was one of health's, and is answered. */
+static bool health(whim_server *s, whim_exchange *ex)
+{
+    const whim_http_request *r = whim_exchange_request(ex);
+    if (!whim_http_is_health(r->path)) {
+        return false;
+    }
+    if (strcmp(r->method, "GET") != 0) {
+        whim_fault fault;
+        whim_fault_set(&fault, WHIM_FAULT_METHOD, NULL, "%s takes GET, not %.20s", r->path,
+                       r->method);
+        whim_exchange_add_header(ex, "Allow", HEALTH_METHODS);
+        whim_fault_reply(ex, &fault, WHIM_DIALECT_OPENAI);
+    } else if (strcmp(r->path, "/livez") == 0) {
+        reply_livez(s, ex);
+    } else {
+        reply_readyz(s, ex, strcmp(r->path, "/health") == 0);
+    }
+    return true;
+}
+
+/* --- the gate and the handler ------------------------------------------------------------------------ */
+
+static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
+{
+    whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
+    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), "");
+    whim_fault_reply(ex, fault, dialect);
+    return 1;
+}
+
+static const whim_route *find_route(whim_exchange *ex, whim_fault *fault)
+{
+    const whim_http_request *r = whim_exchange_request(ex);
+    const char *allow = NULL;
+    const whim_route *route = whim_router_find(r->method, r->path, &allow, fault);
+    if (route == NULL && allow != NULL) {
+        whim_exchange_add_header(ex, "Allow", allow);
+    }
+    return route;
+}
+
+static int refuse_state(whim_server *s, whim_exchange *ex)
+{
+    whim_fault fault;
+    if (atomic_load(&s->state) == LOADING) {
+        whim_fault_set(&fault, WHIM_FAULT_LOADING, NULL, "the model is still loading (%d%%)",
+                       atomic_load(&s->progress) / 10);
+    } else {
+        whim_fault_set(&fault, WHIM_FAULT_DRAINING, NULL, "the server is stopping");
+    }
+    return refuse(s, ex, &fault);
+}
+
+/* OPTIONS tells what its path takes; the answer itself is given by the access rules. */
+static void tell_methods(whim_exchange *ex)
+{
+    const whim_http_request *r = whim_exchange_request(ex);
+    whim_fault fault;
+    if (strcmp(r->method, "OPTIONS") != 0) {
+        return;
+    }
+    if (whim_http_is_health(r->path)) {
+        whim_exchange_add_header(ex, "Allow", HEALTH_METHODS);
+    } else {
+        find_route(ex, &fault);
+    }
+}
+
+/* What a route works with now, or NULL: it is refused. */
+static const whim_api *api_for(const whim_server *s, const whim_route *route)
+{
+    int state = atomic_load(&s->state);
+    return state == READY ? &s->api : state == LOADING && route->early ? &s->early : NULL;
+}
+
+static int gate(void *ctx, whim_exchange *ex)
+{
+    whim_server *s = ctx;
+    whim_fault fault;
+    tell_methods(ex);
+    pthread_rwlock_rdlock(&s->lock);
+    int replied = whim_access_check(s->access, ex);
+    pthread_rwlock_unlock(&s->lock);
+    if (replied) {
+        whim_access_log(s->log, ex, whim_exchange_status(ex), "");
+        return 1;
+    }
+    if (health(s, ex)) {
+        return 1;
+    }
+    const whim_route *route = find_route(ex, &fault);
+    if (route == NULL) {
+        return refuse(s, ex, &fault);
+    }
+    return api_for(s, route) != NULL ? 0 : refuse_state(s, ex);
+}
+
+static void handle(void *ctx, whim_exchange *ex)
+{
+    whim_server *s = ctx;
+    whim_fault fault;
+    const whim_route *route = find_route(ex, &fault);
+    /* Counted before the state is looked at: detach sets the state, then waits for the count. */
+    atomic_fetch_add(&s->n_handling, 1);
+    const whim_api *api = route == NULL ? NULL : api_for(s, route);
+    if (route == NULL) {
+        refuse(s, ex, &fault);
+    } else if (api == NULL) {
+        refuse_state(s, ex);
+    } else {
+        route->handle(api, ex);
+    }
+    atomic_fetch_sub(&s->n_handling, 1);
+}
+
+/* What HTTP and the access rules refuse by themselves. */
+static int error_body(void *ctx, const char *path, int status, const char *message,
+                      const char *request_id, whim_str *out)
+{
+    whim_fault fault;
+    (void)ctx;
+    whim_fault_set(&fault, whim_fault_of_status(status), NULL, "%s", message);
+    whim_fault_body(&fault, whim_dialect_of(path), request_id, out);
+    return whim_fault_status(&fault, whim_dialect_of(path));
+}
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+static whim_err make_access(whim_server *s, const char *const *keys, int32_t n_key,
+                            whim_access **out, whim_diag *diag)
+{
+    whim_access_cfg cfg = {
+        .keys = keys,
+        .n_key = n_key,
+        .hosts = s->cfg.allow_hosts,
+        .n_host = s->cfg.n_allow_host,
+        .origins = s->cfg.origins,
+        .n_origin = s->cfg.n_origin,
+        .error_body = error_body,
+        .ctx = s,
+    };
+    return whim_access_create(&cfg, out, diag);
+}
+
+whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_diag *diag)
+{
+    whim_server *s = whim_alloc(sizeof *s);
+    whim_err err = WHIM_ERR_OK;
+    if (s == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the server");
+    }
+    s->cfg = *cfg;
+    s->log = cfg->log;
+    s->early = (whim_api){.version = WHIM_VERSION, .log = cfg->log};
+    s->stale_ns = cfg->stale_ns == 0 ? stale_default_ns : cfg->stale_ns;
+    pthread_rwlock_init(&s->lock, NULL);
+    whim_http_cfg http = {
+        .hosts = cfg->hosts,
+        .n_host = cfg->n_host,
+        .port = cfg->port,
+        .tls_cert = cfg->tls_cert,
+        .tls_key = cfg->tls_key,
+        .limits = cfg->limits,
+        .n_handler = cfg->n_handler,
+        .gate = gate,
+        .handle = handle,
+        .error_body = error_body,
+        .ctx = s,
+        .log = cfg->log,
+    };
+    WHIM_TRY_OUT(make_access(s, cfg->keys, cfg->n_key, &s->access, diag));
+    WHIM_TRY_OUT(whim_answers_open(cfg->log, &s->answers, diag));
+    s->grammars = whim_grammar_cache_create();
+    WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
+    *out = s;
+    return WHIM_ERR_OK;
+out:
+    whim_server_close(s);
+    return err;
+}
+
+whim_err whim_server_start(whim_server *s, whim_diag *diag)
+{
+    return whim_http_start(s->http, diag);
+}
+
+int32_t whim_server_port(const whim_server *s)
+{
+    return whim_http_port(s->http);
+}
+
+void whim_server_set_progress(whim_server *s, double progress)
+{
+    atomic_store(&s->progress, (int)(progress * 1000));
+}
+
+void whim_server_set_ready(whim_server *s, const whim_api *api)
+{
+    int loading = LOADING;
+    s->api = *api;
+    s->api.answers = s->answers;
+    s->api.grammars = s->grammars;
+    pthread_rwlock_wrlock(&s->lock);
+    s->service = api->service;
+    pthread_rwlock_unlock(&s->lock);
+    atomic_compare_exchange_strong(&s->state, &loading, READY); /* a drain may have come before */
+}
+
+void whim_server_drain(whim_server *s)
+{
+    atomic_store(&s->state, DRAINING);
+    whim_http_drain(s->http);
+}
+
+void whim_server_detach(whim_server *s)
+{
+    whim_server_drain(s);
+    pthread_rwlock_wrlock(&s->lock);
+    s->service = NULL;
+    pthread_rwlock_unlock(&s->lock);
+    while (atomic_load(&s->n_handling) > 0) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+}
+
+int64_t whim_server_active(whim_server *s)
+{
+    return atomic_load(&s->n_handling) + whim_answers_active(s->answers);
+}
+
+whim_err whim_server_reload(whim_server *s, const char *const *keys, int32_t n_key, whim_diag *diag)
+{
+    whim_access *access = NULL;
+    WHIM_TRY(make_access(s, keys, n_key, &access, diag));
+    pthread_rwlock_wrlock(&s->lock);
+    whim_access *old = s->access;
+    s->access = access;
+    pthread_rwlock_unlock(&s->lock);
+    whim_access_destroy(old);
+    return s->cfg.tls_cert == NULL ? WHIM_ERR_OK : whim_http_reload_tls(s->http, diag);
+}
+
+/* Let the last bytes go out: at most two seconds. */
+static void wait_for_last_bytes(whim_server *s)
+{
+    for (int i = 0; i < 200 && (whim_answers_active(s->answers) > 0 ||
+                                whim_http_get_stats(s->http).n_in_flight > 0);
+         i++) {
+        whim_clock_sleep_ns(10 * WHIM_NS_PER_MS);
+    }
+}
+
+void whim_server_close(whim_server *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (s->http != NULL) {
+        wait_for_last_bytes(s);
+        whim_http_close(s->http);
+    }
+    whim_answers_close(s->answers);
+    whim_grammar_cache_destroy(s->grammars);
+    whim_access_destroy(s->access);
+    pthread_rwlock_destroy(&s->lock);
+    whim_free(s);
+}

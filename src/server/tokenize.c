@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /tokenize, /detokenize, /apply-template: what the other routes do to texts, to look at. */
+#include "server/openai.h"
+#include "server/openai_prompts.h"
+#include "server/routes.h"
+#include "text/detokenizer.h"
+
+#include <inttypes.h>
+
+static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, const whim_str *body,
+                            const whim_fault *fault)
+{
+    if (ok) {
+        whim_api_reply(api, ex, body);
+    } else {
+        whim_api_refuse(api, ex, fault);
+    }
+}
+
+/* The ids of `prompt` or of `messages`. */
+static bool read_ids(const whim_api *api, whim_gen *gen, whim_ids *out, whim_fault *fault)
+{
+    whim_fields f = {gen->body, "", fault};
+    const json_t *prompt = whim_field(&f, "prompt");
+    bool parse_special = true, add_special = true;
+    if ((prompt == NULL) == (whim_field(&f, "messages") == NULL)) {
+        return whim_field_refuse(&f, "prompt", "or \"messages\" must be given, and not both");
+    }
+    if (prompt != NULL) {
+        const char *text = NULL;
+        if (!json_is_string(prompt)) {
+            return whim_field_string(&f, "prompt", &text);
+        }
+        return whim_field_bool(&f, "parse_special", &parse_special) &&
+               whim_field_bool(&f, "add_special_tokens", &add_special) &&
+               whim_openai_encode(api, &f, "prompt", prompt, parse_special, add_special, out);
+    }
+    whim_prompt rendered;
+    if (!whim_openai_read_chat(api, gen, fault)) {
+        return false;
+    }
+    bool ok = whim_gen_render(api, gen, &rendered, fault);
+    if (ok) {
+        *out = rendered.ids;
+        rendered.ids = (whim_ids){0};
+    }
+    whim_prompt_deinit(&rendered);
+    return ok;
+}
+
+void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
+{
+    whim_fault fault = {0};
+    whim_ids ids = {0};
+    whim_str body = {0};
+    bool strs = false;
+    whim_gen *gen = whim_gen_open(api, ex, &fault);
+    bool ok = gen != NULL &&
+              whim_field_bool(&(whim_fields){gen->body, "", &fault}, "return_token_strs", &strs) &&
+              read_ids(api, gen, &ids, &fault);
+    if (ok) {
+        whim_str_append(&body, "{\"tokens\":");
+        whim_openai_put_ids(&body, ids.ids, ids.n);
+        whim_str_printf(&body, ",\"count\":%" PRId64 ",\"max_model_len\":%" PRId64, ids.n,
+                        api->ctx);
+        for (int64_t i = 0; strs && i < ids.n; i++) {
+            whim_str_append(&body, i == 0 ? ",\"token_strs\":[" : ",");
+            whim_openai_put_token(api, ids.ids[i], &body);
+        }
+        whim_str_append(&body, strs ? (ids.n > 0 ? "]}" : ",\"token_strs\":[]}") : "}");
+    }
+    reply_or_refuse(api, ex, ok, &body, &fault);
+    whim_str_deinit(&body);
+    whim_ids_deinit(&ids);
+    whim_gen_destroy(gen);
+}
+
+static bool detokenize(const whim_api *api, const whim_fields *f, whim_str *text)
+{
+    json_t *tokens = NULL;
+    bool skip_special = false;
+    whim_ids ids = {0};
+    if (!whim_field_array(f, "tokens", &tokens) ||
+        !whim_field_bool(f, "skip_special_tokens", &skip_special)) {
+        return false;
+    }
+    if (tokens == NULL) {
+        return whim_field_refuse(f, "tokens", "is missing");
+    }
+    bool ok = whim_openai_read_ids(api, f, "tokens", tokens, &ids);
+    if (ok) {
+        whim_detokenizer d;
+        whim_detokenizer_init(&d, api->tok, !skip_special);
+        for (int64_t i = 0; i < ids.n; i++) {
+            whim_detokenizer_push(&d, ids.ids[i], text);
+        }
+        whim_detokenizer_flush(&d, text);
+    }
+    whim_ids_deinit(&ids);
+    return ok;
+}
+
+/* {"prompt": text} */
+static void put_prompt(const whim_str *text, whim_str *body)
+{
+    whim_str_append(body, "{\"prompt\":");
+    whim_put_text(body, whim_str_text(text), text->len);
+    whim_str_append_char(body, '}');
+    body->failed |= text->failed;
+}
+
+void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
+{
+    whim_fault fault = {0};
+    whim_str text = {0}, body = {0};
+    const whim_http_request *request = whim_exchange_request(ex);
+    json_t *json = whim_body_parse(request->body, request->n_body, &fault);
+    bool ok = json != NULL && detokenize(api, &(whim_fields){json, "", &fault}, &text);
+    if (ok) {
+        put_prompt(&text, &body);
+    }
+    reply_or_refuse(api, ex, ok, &body, &fault);
+    whim_str_deinit(&text);
+    whim_str_deinit(&body);
+    json_decref(json);
+}
+
+void whim_route_template(const whim_api *api, whim_exchange *ex)
+{
+    whim_fault fault = {0};
+    whim_str body = {0};
+    whim_prompt prompt = {0};
+    whim_gen *gen = whim_gen_open(api, ex, &fault);
+    bool ok = gen != NULL && whim_openai_read_chat(api, gen, &fault) &&
+              whim_gen_render(api, gen, &prompt, &fault);
+    if (ok) {
+        put_prompt(&prompt.rendered.text, &body);
+    }
+    reply_or_refuse(api, ex, ok, &body, &fault);
+    whim_prompt_deinit(&prompt);
+    whim_str_deinit(&body);
+    whim_gen_destroy(gen);
+}

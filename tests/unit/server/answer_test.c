@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core of answers with a form that writes down how it is called: order, parts, keep-alives, failures. */
+#include "server_fixture.h"
+
+#include "server/answer_run.h"
+
+static whim_str calls; /* "begin admitted C0:hello end0 finish " */
+
+static void on_begin(whim_answer *a)
+{
+    (void)a;
+    whim_str_append(&calls, "begin ");
+}
+static void on_admitted(whim_answer *a)
+{
+    whim_str_printf(&calls, "admitted%lld ", (long long)whim_answer_usage(a).n_cached);
+}
+static void on_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                     const whim_chat_event *ev)
+{
+    static const char kinds[] = {'R', 'C', 'B', 'A', 'E'};
+    (void)a;
+    whim_str_printf(&calls, "%c%d:%.*s/%lld ", kinds[ev->kind], c->index, (int)ev->n,
+                    ev->n == 0 ? "" : ev->text, (long long)part->text.len);
+}
+static void on_choice_end(whim_answer *a, whim_answer_choice *c)
+{
+    (void)a;
+    whim_str_printf(&calls, "end%d:%s ", c->index, whim_answer_choice_finish(c));
+}
+static void on_finish(whim_answer *a)
+{
+    (void)a;
+    whim_str_append(&calls, "finish ");
+}
+static void on_fail(whim_answer *a, const whim_fault *fault)
+{
+    (void)a;
+    whim_str_printf(&calls, "fail%d ", whim_fault_status(fault, WHIM_DIALECT_OPENAI));
+}
+static void on_keep_alive(whim_answer *a)
+{
+    whim_str_append(&a->out, ".");
+    whim_answer_send(a);
+    whim_str_append(&calls, "alive ");
+}
+
+static const whim_answer_form form = {.name = "t",
+                                      .id_prefix = "t-",
+                                      .begin = on_begin,
+                                      .admitted = on_admitted,
+                                      .event = on_event,
+                                      .choice_end = on_choice_end,
+                                      .finish = on_finish,
+                                      .fail = on_fail,
+                                      .keep_alive = on_keep_alive};
+
+/* A stream of `n_prompt` prompts; its jobs are open. */
+static whim_answer *make(int32_t n_prompt, bool chat)
+{
+    whim_gen *gen = whim_gen_create(&api, json_object());
+    assert_non_null(gen);
+    gen->stream = true;
+    gen->messages = chat ? json_array() : NULL;
+    gen->parse_tools = chat;
+    gen->prompts = whim_alloc_array(n_prompt, sizeof *gen->prompts);
+    assert_non_null(gen->prompts);
+    gen->n_prompt = n_prompt;
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    exchange = (whim_exchange){.request = {.request_id = "r"}, .write_limit = -1};
+    whim_answer *a = whim_answer_create(&api, &exchange, &form, gen);
+    assert_non_null(a);
+    for (int32_t p = 0; p < n_prompt; p++) {
+        a->prompts[p].job = whim_alloc(sizeof(whim_job));
+        a->run->n_open++;
+    }
+    cancelled = NULL;
+    whim_str_clear(&calls);
+    return a;
+}
+
+static void take(whim_answer *a, int32_t p, whim_job_event ev)
+{
+    whim_answer_take(a, p, &ev);
+}
+
+static void expect_calls(const char *want)
+{
+    assert_string_equal(whim_str_text(&calls), want);
+}
+
+static void calls_come_in_order(void **state)
+{
+    (void)state;
+    whim_answer *a = make(2, false);
+    whim_answer_begin(a);
+    take(a, 0, (whim_job_event)ADMITTED);
+    take(a, 1, (whim_job_event)ADMITTED);
+    take(a, 1, (whim_job_event)TOKEN(0, 5, "x"));
+    take(a, 0, (whim_job_event)TOKEN(0, 5, ""));
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_CHOICE_END, .text = "rest", .n_text = 4});
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_DONE, .n_cached = 2});
+    take(a, 1, (whim_job_event)CHOICE_END(0, WHIM_END_CONTEXT));
+    take(a, 1, (whim_job_event){.kind = WHIM_JOB_DONE, .n_cached = 3});
+    assert_int_equal(a->run->n_open, 0);
+    whim_answer_end(a);
+    expect_calls("begin admitted4 C1:x/1 C0:rest/4 end0:stop end1:length finish ");
+    whim_usage usage = whim_answer_usage(a);
+    assert_int_equal(usage.n_made, 2);
+    assert_int_equal(usage.n_cached, 5);
+    assert_true(exchange.ended);
+    whim_answer_destroy(a);
+}
+
+static void parts_are_kept_as_they_came(void **state)
+{
+    (void)state;
+    whim_answer *a = make(1, true);
+    whim_answer_choice *c = &a->choices[0];
+    whim_answer_begin(a);
+    take(a, 0, (whim_job_event)TOKEN(0, 5, "<think>hm</think>a"));
+    take(a, 0, (whim_job_event)TOKEN(0, 5, "b<tool_call>{\"name\":\"f\",\"arguments\":{}}"));
+    take(a, 0, (whim_job_event)TOKEN(0, 5, "</tool_call>"));
+    take(a, 0, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));
+    assert_int_equal(c->n_part, 3);
+    assert_int_equal(c->parts[0].kind, WHIM_CHAT_REASONING);
+    assert_string_equal(whim_str_text(&c->parts[0].text), "hm");
+    assert_string_equal(whim_str_text(&c->parts[1].text), "ab");
+    assert_string_equal(whim_str_text(&c->parts[2].name), "f");
+    assert_string_equal(whim_str_text(&c->parts[2].text), "{}");
+    assert_int_equal(strlen(c->parts[2].id), 24);
+    assert_true(c->parts[0].complete && c->parts[2].complete && !whim_answer_choice_call_cut(c));
+    assert_non_null(strstr(whim_str_text(&calls), "end0:tool_calls "));
+    whim_answer_destroy(a);
+}
+
+static void silence_is_broken_after_ten_seconds(void **state)
+{
+    (void)state;
+    whim_answer *a = make(1, false);
+    whim_answer_keep_alive(a, INT64_MAX);
+    expect_calls(""); /* not before the stream has begun */
+    whim_answer_begin(a);
+    int64_t at = a->run->last_ns;
+    whim_answer_keep_alive(a, at + 10 * WHIM_NS_PER_S - 1);
+    expect_calls("begin ");
+    whim_answer_keep_alive(a, at + 10 * WHIM_NS_PER_S);
+    expect_calls("begin alive ");
+    exchange.write_limit = 0;
+    whim_answer_keep_alive(a, INT64_MAX);
+    assert_string_equal(cancelled, "client gone or too slow");
+    whim_answer_keep_alive(a, INT64_MAX);
+    expect_calls("begin alive alive ");
+    whim_answer_destroy(a);
+}
+
+static void one_failure_ends_the_whole(void **state)
+{
+    (void)state;
+    whim_answer *a = make(2, false);
+    whim_answer_begin(a);
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_CORRUPT});
+    assert_non_null(cancelled);
+    take(a, 1, (whim_job_event)TOKEN(0, 5, "late"));
+    take(a, 1, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));
+    take(a, 1, (whim_job_event){.kind = WHIM_JOB_DONE});
+    whim_answer_end(a);
+    expect_calls("begin fail500 ");
+    whim_answer_destroy(a);
+    a = make(1, false);
+    whim_answer_begin(a);
+    end_reason = "the server is stopping";
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_FULL});
+    end_reason = "stop";
+    whim_answer_end(a);
+    expect_calls("begin fail503 ");
+    whim_answer_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_come_in_order),
+        cmocka_unit_test(parts_are_kept_as_they_came),
+        cmocka_unit_test(silence_is_broken_after_ten_seconds),
+        cmocka_unit_test(one_failure_ends_the_whole),
+    };
+    int failed = cmocka_run_group_tests(tests, api_setup, api_teardown);
+    whim_str_deinit(&calls);
+    return failed;
+}

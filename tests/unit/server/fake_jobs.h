@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A service whose jobs replay a script. The definitions here stand in place of those of engine/service, so each test
+ * program includes this once. */
+#ifndef WHIM_TESTS_FAKE_JOBS_H
+#define WHIM_TESTS_FAKE_JOBS_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/service.h"
+#include "support/cmocka.h"
+
+#include <string.h>
+
+/* What every submitted job does; its last event is DONE or FAILED unless `hold` (then the test adds it). */
+static const whim_job_event *script;
+static int64_t n_script;
+static whim_job_cfg last_cfg; /* of the last submit; its pointers are dead */
+static int32_t last_prompt[64];
+static int64_t n_submitted;
+static whim_err submit_err;
+static const char *cancelled; /* why, of the last cancel */
+static int stopped_choice;
+static const char *end_reason = "stop";
+
+struct whim_job {
+    whim_job_cfg cfg;
+    int64_t at;
+    bool over;
+};
+
+static int32_t n_together; /* jobs of the last submit */
+
+static inline whim_job *fake_job(const whim_job_cfg *cfg)
+{
+    whim_job *job = whim_alloc(sizeof *job);
+    assert_non_null(job);
+    job->cfg = last_cfg = *cfg;
+    memcpy(last_prompt, cfg->prompt,
+           sizeof *cfg->prompt * (size_t)(cfg->n_prompt < 64 ? cfg->n_prompt : 64));
+    n_submitted++;
+    cfg->wake(cfg->wake_ctx, job);
+    return job;
+}
+whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs, int32_t n,
+                                 whim_job **out, whim_diag *diag)
+{
+    (void)service;
+    if (submit_err != WHIM_ERR_OK) {
+        return whim_fail(diag, submit_err, "the queue is full");
+    }
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = fake_job(&cfgs[i]);
+    }
+    n_together = n;
+    return WHIM_ERR_OK;
+}
+bool whim_job_next(whim_job *job, whim_job_event *out)
+{
+    if (job->over) {
+        return false;
+    }
+    if (job->at == n_script || cancelled != NULL) {
+        *out = (whim_job_event){.kind = WHIM_JOB_DONE, .n_cached = 2};
+        job->over = true;
+        return true;
+    }
+    *out = script[job->at++];
+    job->over = out->kind == WHIM_JOB_FAILED;
+    return true;
+}
+void whim_job_cancel(whim_job *job, const char *why)
+{
+    (void)job;
+    cancelled = why;
+}
+void whim_job_stop_choice(whim_job *job, int32_t choice)
+{
+    (void)job;
+    stopped_choice = choice;
+}
+whim_job_times whim_job_get_times(const whim_job *job)
+{
+    return (whim_job_times){.submitted = 1, .n_prompt = job->cfg.n_prompt, .reason = end_reason};
+}
+void whim_job_release(whim_job *job)
+{
+    whim_free(job);
+}
+
+static int64_t heartbeat_age_ns;
+whim_service_stats whim_service_get_stats(whim_service *service)
+{
+    (void)service;
+    return (whim_service_stats){.sched = {1, 2, 3, 4, 5, 6, 0, 0, 0}};
+}
+int64_t whim_service_heartbeat_ns(const whim_service *service)
+{
+    (void)service;
+    return whim_clock_ns() - heartbeat_age_ns;
+}
+
+#define ADMITTED                                 \
+    {                                            \
+        .kind = WHIM_JOB_ADMITTED, .n_cached = 2 \
+    }
+#define TOKEN(c, i, s)                                                                   \
+    {                                                                                    \
+        .kind = WHIM_JOB_TOKEN, .choice = c, .id = i, .text = s, .n_text = sizeof(s) - 1 \
+    }
+#define END_TOKEN(c)                                                               \
+    {                                                                              \
+        .kind = WHIM_JOB_TOKEN, .choice = c, .id = 259, .is_end = true, .text = "" \
+    }
+#define CHOICE_END(c, e)                                                           \
+    {                                                                              \
+        .kind = WHIM_JOB_CHOICE_END, .choice = c, .end = e, .stop = -1, .text = "" \
+    }
+#define N_OF(events) ((int64_t)(sizeof(events) / sizeof(events)[0]))
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every row of the table of errors, in both dialects, with its headers. */
+#include "server_fixture.h"
+
+typedef struct row {
+    whim_fault_kind kind;
+    int status;
+    const char *openai; /* type and code */
+    int anthropic_status;
+    const char *anthropic, *header;
+} row;
+
+#define OAI(type, code) "\"type\":\"" type "\",\"param\":\"p\",\"code\":" code "}"
+static const row rows[] = {
+    {WHIM_FAULT_BAD_REQUEST, 400, OAI("invalid_request_error", "null"), 400,
+     "invalid_request_error", ""},
+    {WHIM_FAULT_BAD_VALUE, 400, OAI("invalid_request_error", "\"invalid_value\""), 400,
+     "invalid_request_error", ""},
+    {WHIM_FAULT_CONTEXT, 400, OAI("invalid_request_error", "\"context_length_exceeded\""), 400,
+     "invalid_request_error", ""},
+    {WHIM_FAULT_KEY, 401, OAI("invalid_request_error", "\"invalid_api_key\""), 401,
+     "authentication_error", "WWW-Authenticate: Bearer\n"},
+    {WHIM_FAULT_FORBIDDEN, 403, OAI("permission_error", "null"), 403, "permission_error", ""},
+    {WHIM_FAULT_NO_ROUTE, 404, OAI("invalid_request_error", "null"), 404, "not_found_error", ""},
+    {WHIM_FAULT_NO_MODEL, 404, OAI("invalid_request_error", "\"model_not_found\""), 404,
+     "not_found_error", ""},
+    {WHIM_FAULT_METHOD, 405, OAI("invalid_request_error", "null"), 405, "invalid_request_error",
+     ""},
+    {WHIM_FAULT_TOO_LARGE, 413, OAI("invalid_request_error", "\"request_too_large\""), 413,
+     "request_too_large", ""},
+    {WHIM_FAULT_ENCODING, 415, OAI("invalid_request_error", "null"), 415, "invalid_request_error",
+     ""},
+    {WHIM_FAULT_QUEUE_FULL, 429, OAI("rate_limit_error", "\"rate_limit_exceeded\""), 529,
+     "overloaded_error", "Retry-After: 1\n"},
+    {WHIM_FAULT_OVERLOADED, 503, OAI("server_error", "\"overloaded\""), 529, "overloaded_error",
+     "Retry-After: 1\n"},
+    {WHIM_FAULT_LOADING, 503, OAI("server_error", "\"model_loading\""), 529, "overloaded_error",
+     "Retry-After: 5\n"},
+    {WHIM_FAULT_DRAINING, 503, OAI("server_error", "\"draining\""), 529, "overloaded_error",
+     "Retry-After: 5\n"},
+    {WHIM_FAULT_INTERNAL, 500, OAI("server_error", "null"), 500, "api_error",
+     "x-should-retry: false\n"},
+};
+
+static void reply(const whim_fault *fault, whim_dialect dialect)
+{
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    exchange = (whim_exchange){.request = {.request_id = "r\"1"}};
+    whim_fault_reply(&exchange, fault, dialect);
+}
+
+static void rows_are_as_the_table_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        char want[512];
+        whim_fault fault;
+        assert_false(whim_fault_set(&fault, r->kind, "p", "say \"%d\"", 5));
+        reply(&fault, WHIM_DIALECT_OPENAI);
+        snprintf(want, sizeof want,
+                 "{\"error\":{\"message\":\"say \\\"5\\\"\",%s,\"request_id\":\"r\\\"1\"}",
+                 r->openai);
+        assert_string_equal(whim_str_text(&exchange.body), want);
+        assert_int_equal(exchange.status, r->status);
+        assert_string_equal(whim_str_text(&exchange.headers), r->header);
+        reply(&fault, WHIM_DIALECT_ANTHROPIC);
+        snprintf(want, sizeof want,
+                 "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"say \\\"5\\\"\"},"
+                 "\"request_id\":\"r\\\"1\"}",
+                 r->anthropic);
+        assert_string_equal(whim_str_text(&exchange.body), want);
+        assert_int_equal(exchange.status, r->anthropic_status);
+    }
+}
+
+static void a_prompt_too_long_has_each_dialects_words(void **state)
+{
+    whim_fault fault;
+    (void)state;
+    whim_fault_context(&fault, 9000, 8192);
+    reply(&fault, WHIM_DIALECT_OPENAI);
+    assert_non_null(strstr(whim_str_text(&exchange.body), "maximum context length is 8192 tokens"));
+    assert_non_null(strstr(whim_str_text(&exchange.body), "9000 tokens"));
+    assert_non_null(strstr(whim_str_text(&exchange.body), "--ctx"));
+    assert_non_null(strstr(whim_str_text(&exchange.body), "\"param\":null"));
+    reply(&fault, WHIM_DIALECT_ANTHROPIC);
+    assert_non_null(strstr(whim_str_text(&exchange.body),
+                           "\"message\":\"prompt is too long: 9000 tokens > 8192 maximum"));
+}
+
+static void paths_and_statuses_have_a_dialect_and_a_kind(void **state)
+{
+    (void)state;
+    assert_int_equal(whim_dialect_of("/v1/messages"), WHIM_DIALECT_ANTHROPIC);
+    assert_int_equal(whim_dialect_of("/v1/messages/count_tokens"), WHIM_DIALECT_ANTHROPIC);
+    assert_int_equal(whim_dialect_of("/v1/v1/messages"), WHIM_DIALECT_ANTHROPIC);
+    assert_int_equal(whim_dialect_of("/messages"), WHIM_DIALECT_ANTHROPIC);
+    assert_int_equal(whim_dialect_of("/v1messages"), WHIM_DIALECT_OPENAI);
+    assert_int_equal(whim_dialect_of("/v1/messagesx"), WHIM_DIALECT_OPENAI);
+    assert_int_equal(whim_dialect_of("/v1/models"), WHIM_DIALECT_OPENAI);
+    assert_int_equal(whim_fault_of_status(413), WHIM_FAULT_TOO_LARGE);
+    assert_int_equal(whim_fault_of_status(403), WHIM_FAULT_FORBIDDEN);
+    assert_int_equal(whim_fault_of_status(503), WHIM_FAULT_OVERLOADED);
+    assert_int_equal(whim_fault_of_status(431), WHIM_FAULT_HEADERS);
+    assert_int_equal(whim_fault_of_status(418), WHIM_FAULT_BAD_REQUEST);
+    assert_int_equal(whim_fault_of_status(599), WHIM_FAULT_INTERNAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_as_the_table_says),
+        cmocka_unit_test(a_prompt_too_long_has_each_dialects_words),
+        cmocka_unit_test(paths_and_statuses_have_a_dialect_and_a_kind),
+    };
+    return cmocka_run_group_tests(tests, api_setup, api_teardown);
+}

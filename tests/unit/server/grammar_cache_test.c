@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same rule gives the same grammar, another rule another one, and old ones make room. */
+#include "server/grammar_cache.h"
+#include "support/cmocka.h"
+
+#include <stdio.h>
+
+static whim_grammar *get(whim_grammar_cache *cache, const whim_answer_rule *rule)
+{
+    whim_grammar *g = NULL;
+    whim_diag diag = {""};
+    if (whim_grammar_cache_get(cache, rule, &g, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    whim_grammar_unref(g); /* the cache holds it */
+    return g;
+}
+
+static void equal_rules_share(void **state)
+{
+    (void)state;
+    whim_grammar_cache *cache = whim_grammar_cache_create();
+    json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
+    const char *two[] = {"ab", "c"}, *other[] = {"a", "bc"};
+    whim_answer_rule a = {.schema = schema}, b = {.schema = same};
+    whim_answer_rule words = {.words = two, .n_word = 2}, others = {.words = other, .n_word = 2};
+    assert_ptr_equal(get(cache, &a), get(cache, &b));
+    assert_ptr_not_equal(get(cache, &words), get(cache, &others));
+    b.may_reason = true;
+    assert_ptr_not_equal(get(cache, &a), get(cache, &b));
+    json_object_set_new(same, "minimum", json_integer(3));
+    b.may_reason = false;
+    assert_ptr_not_equal(get(cache, &a), get(cache, &b));
+    json_decref(schema);
+    json_decref(same);
+    whim_grammar_cache_destroy(cache);
+}
+
+static void old_ones_go(void **state)
+{
+    (void)state;
+    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_answer_rule kept = {.regex = "kept"};
+    whim_diag diag = {""};
+    whim_grammar *first;
+    assert_int_equal(whim_grammar_cache_get(cache, &kept, &first, &diag), WHIM_ERR_OK);
+    for (int32_t i = 0; i < 100; i++) {
+        char pattern[16];
+        snprintf(pattern, sizeof pattern, "x%d", i);
+        get(cache, &(whim_answer_rule){.regex = pattern});
+        if (i < 60) {
+            assert_ptr_equal(get(cache, &kept), first);
+        }
+    }
+    assert_ptr_not_equal(get(cache, &kept), first); /* which lives, for we hold it */
+    whim_grammar_unref(first);
+    assert_int_equal(whim_grammar_cache_get(cache, &kept, &first, &diag), WHIM_ERR_OK);
+    for (int32_t i = 0; i < 16; i++) { /* no more than 16: what they hold is bounded */
+        char pattern[16];
+        snprintf(pattern, sizeof pattern, "y%d", i);
+        get(cache, &(whim_answer_rule){.regex = pattern});
+    }
+    assert_ptr_not_equal(get(cache, &kept), first);
+    whim_grammar_unref(first);
+    whim_grammar_cache_destroy(cache);
+}
+
+static void free_text_and_errors(void **state)
+{
+    (void)state;
+    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar *g;
+    whim_diag diag = {""};
+    assert_null(get(cache, &(whim_answer_rule){0}));
+    assert_int_equal(whim_grammar_cache_get(cache, &(whim_answer_rule){.regex = "("}, &g, &diag),
+                     WHIM_ERR_INVALID);
+    assert_int_equal(whim_grammar_cache_get(NULL, &(whim_answer_rule){.regex = "a"}, &g, &diag),
+                     WHIM_ERR_OK);
+    whim_grammar_unref(g);
+    whim_grammar_cache_destroy(cache);
+    whim_grammar_cache_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_rules_share),
+        cmocka_unit_test(old_ones_go),
+        cmocka_unit_test(free_text_and_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /v1/completions byte by byte: prompts of all kinds, echo with log-probabilities and offsets, choices of several
+ * prompts, limits. */
+#include "server_fixture.h"
+
+#define HEAD                                                                              \
+    "\"id\":\"cmpl-ID\",\"object\":\"text_completion\",\"created\":0,\"model\":\"tiny\"," \
+    "\"system_fingerprint\":\"fp_0\",\"choices\":["
+#define CHUNK(c, text, finish)                         \
+    "data: {" HEAD "{\"index\":" c ",\"text\":\"" text \
+    "\",\"logprobs\":null,\"finish_reason\":" finish "}]}\n\n"
+
+static const char *complete(const char *body, const whim_job_event *events, int64_t n)
+{
+    return call(whim_route_completions, "/v1/completions", body, events, n);
+}
+
+static const whim_job_event plain[] = {ADMITTED, TOKEN(0, 268, " world"),
+                                       CHOICE_END(0, WHIM_END_LENGTH)};
+
+static void a_reply_has_all_keys(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        complete("{\"prompt\":\"hello\",\"add_special_tokens\":false}", plain, N_OF(plain)),
+        "{" HEAD "{\"index\":0,\"text\":\" world\",\"logprobs\":null,\"finish_reason\":\"length\"}]"
+        ",\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1,\"total_tokens\":2,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":2},\"completion_tokens_details\":{"
+        "\"reasoning_tokens\":0}}}");
+    assert_int_equal(last_cfg.max_tokens, 16);
+    assert_int_equal(last_cfg.prompt_logprobs, -1);
+    assert_int_equal(last_prompt[0], 263);
+}
+
+static void a_stream_has_one_end_for_each_choice(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        complete("{\"prompt\":[[263],[263,268]],\"stream\":true,\"max_tokens\":3.0}", plain,
+                 N_OF(plain)),
+        CHUNK("0", "", "null") CHUNK("1", "", "null") CHUNK("0", " world", "null")
+            CHUNK("0", "", "\"length\"") CHUNK("1", " world", "null")
+                CHUNK("1", "", "\"length\"") "data: [DONE]\n\n");
+    assert_int_equal(last_cfg.max_tokens, 3);
+    assert_int_equal(last_cfg.n_prompt, 2);
+    assert_int_equal(n_together, 2); /* a request's prompts are queued as one */
+}
+
+static const whim_job_logprob best[] = {{268, -0.5f}};
+static const whim_job_event echoed[] = {ADMITTED,
+                                        {.kind = WHIM_JOB_PROMPT_TOKEN, .id = 263, .position = 0},
+                                        {.kind = WHIM_JOB_PROMPT_TOKEN,
+                                         .id = 97,
+                                         .position = 1,
+                                         .has_logprob = true,
+                                         .logprob = -2,
+                                         .top = best,
+                                         .n_top = 1},
+                                        {.kind = WHIM_JOB_TOKEN,
+                                         .id = 268,
+                                         .text = " world",
+                                         .n_text = 6,
+                                         .has_logprob = true,
+                                         .logprob = -0.5f,
+                                         .top = best,
+                                         .n_top = 1},
+                                        CHOICE_END(0, WHIM_END_LENGTH)};
+
+static void echo_puts_the_prompt_first(void **state)
+{
+    int64_t n;
+    (void)state;
+    const char *byte = whim_tokenizer_bytes(api.tok, 97, &n);
+    assert_int_equal(n, 1);
+    char token[16], want[1024];
+    whim_str shown = {0};
+    whim_put_text(&shown, byte, n);
+    snprintf(token, sizeof token, "%s", whim_str_text(&shown));
+    whim_str_deinit(&shown);
+    char inner[16];
+    snprintf(inner, sizeof inner, "%.*s", (int)strlen(token) - 2, token + 1);
+    snprintf(want, sizeof want,
+             "\"text\":\"hello%s world\",\"logprobs\":{\"tokens\":[\"hello\",%s,\" world\"],"
+             "\"token_logprobs\":[null,-2,-0.5],\"top_logprobs\":[null,{\" world\":-0.5,%s:-2},"
+             "{\" world\":-0.5}],\"text_offset\":[0,5,6]},\"finish_reason\":\"length\"",
+             inner, token, token);
+    const char *body = "{\"prompt\":[263,97],\"echo\":true,\"max_tokens\":1,\"logprobs\":1}";
+    const char *got = complete(body, echoed, N_OF(echoed));
+    if (strstr(got, want) == NULL) {
+        fail_msg("%s\nis not in\n%s", want, got);
+    }
+    assert_int_equal(last_cfg.prompt_logprobs, 1);
+    /* The same in a stream, in the first chunk that has text. */
+    got = complete("{\"prompt\":[263,97],\"echo\":true,\"max_tokens\":1,\"logprobs\":1,"
+                   "\"stream\":true}",
+                   echoed, N_OF(echoed));
+    assert_non_null(strstr(got, "\"text_offset\":[0,5,6]},\"finish_reason\":null"));
+}
+
+static void a_token_is_told_beside_one_that_ends_alike(void **state)
+{
+    /* Token 34 is a quote; 276 is the last of the vocabulary, and what is beyond has no text. */
+    static const whim_job_logprob alike[] = {{34, -0.5f}, {263, -1}, {263, -1}};
+    static const whim_job_event events[] = {ADMITTED,
+                                            {.kind = WHIM_JOB_TOKEN,
+                                             .id = 277,
+                                             .text = "",
+                                             .has_logprob = true,
+                                             .logprob = -4,
+                                             .top = alike,
+                                             .n_top = 3},
+                                            CHOICE_END(0, WHIM_END_LENGTH)};
+    (void)state;
+    const char *want = "\"top_logprobs\":[{\"\\\"\":-0.5,\"hello\":-1,\"\":-4}]";
+    const char *got = complete("{\"prompt\":[263],\"logprobs\":3}", events, N_OF(events));
+    if (strstr(got, want) == NULL) {
+        fail_msg("%s is not in %s", want, got);
+    }
+}
+
+static void no_suffix_keeps_the_echo_as_it_was_sent(void **state)
+{
+    static const char *const suffixes[] = {"", ",\"suffix\":null", ",\"suffix\":\"\""};
+    (void)state;
+    for (size_t i = 0; i < N_OF(suffixes); i++) {
+        char body[256];
+        snprintf(body, sizeof body, "{\"prompt\":\"hello\",\"echo\":true,\"max_tokens\":1%s}",
+                 suffixes[i]);
+        assert_non_null(strstr(complete(body, plain, N_OF(plain)), "\"text\":\"hello world\""));
+    }
+}
+
+static void an_end_token_has_its_entry(void **state)
+{
+    static const whim_job_event events[] = {
+        ADMITTED,
+        {.kind = WHIM_JOB_PROMPT_TOKEN, .id = 263, .position = 0},
+        {.kind = WHIM_JOB_TOKEN,
+         .id = 259,
+         .is_end = true,
+         .text = "",
+         .has_logprob = true,
+         .logprob = -3},
+        CHOICE_END(0, WHIM_END_EOS)};
+    (void)state;
+    const char *got = complete("{\"prompt\":[263],\"echo\":true,\"max_tokens\":1,\"logprobs\":0}",
+                               events, N_OF(events));
+    assert_non_null(strstr(got,
+                           "\"text\":\"hello\",\"logprobs\":{\"tokens\":[\"hello\",\"</s>\"],"
+                           "\"token_logprobs\":[null,-3],\"top_logprobs\":[null,{\"</s>\":-3}],"
+                           "\"text_offset\":[0,5]}"));
+}
+
+static void echo_alone_generates_nothing(void **state)
+{
+    static const whim_job_event events[] = {ADMITTED, CHOICE_END(0, WHIM_END_LENGTH)};
+    (void)state;
+    const char *got =
+        complete("{\"prompt\":\"hello\",\"echo\":true,\"max_tokens\":0}", events, N_OF(events));
+    assert_non_null(strstr(got, "\"text\":\"hello\",\"logprobs\":null"));
+    assert_int_equal(last_cfg.max_tokens, -1);
+    got = complete("{\"prompt\":\"hello\",\"max_tokens\":0}", events, N_OF(events));
+    assert_int_equal(exchange.status, 400);
+    assert_non_null(strstr(got, "\"param\":\"max_tokens\""));
+}
+
+static void token_ids_are_given_when_asked_for(void **state)
+{
+    (void)state;
+    const char *got = complete("{\"prompt\":[263],\"return_token_ids\":true}", plain, N_OF(plain));
+    assert_non_null(strstr(got, "\"token_ids\":[268],\"prompt_token_ids\":[263]}"));
+}
+
+static void wrong_prompts_are_refused(void **state)
+{
+    static const struct {
+        const char *body, *param;
+    } cases[] = {
+        {"{}", "prompt"},
+        {"{\"prompt\":null}", "prompt"},
+        {"{\"prompt\":5}", "prompt"},
+        {"{\"prompt\":[]}", "prompt"},
+        {"{\"prompt\":[1,\"a\"]}", "prompt"},
+        {"{\"prompt\":[\"a\",1]}", "prompt[1]"},
+        {"{\"prompt\":[277]}", "prompt"},
+        {"{\"prompt\":[-1]}", "prompt"},
+        {"{\"prompt\":[1.5]}", "prompt"},
+        {"{\"prompt\":\"a\",\"suffix\":\"b\"}", "suffix"},
+        {"{\"prompt\":\"a\",\"suffix\":3}", "suffix"},
+        {"{\"prompt\":\"a\",\"best_of\":2}", "best_of"},
+        {"{\"prompt\":\"a\",\"logprobs\":21}", "logprobs"},
+        {"{\"prompt\":\"a\",\"logprobs\":true}", "logprobs"},
+        {"{\"prompt\":\"a\",\"max_tokens\":-1}", "max_tokens"},
+        {"{\"prompt\":\"a\",\"echo\":1}", "echo"},
+        {"{\"prompt\":[[1],[2]],\"n\":65}", "prompt"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char want[64];
+        snprintf(want, sizeof want, "\"param\":\"%s\"", cases[i].param);
+        const char *got = complete(cases[i].body, NULL, 0);
+        if (exchange.status != 400 || strstr(got, want) == NULL) {
+            fail_msg("%s: %d %s", cases[i].body, exchange.status, got);
+        }
+    }
+}
+
+static void texts_of_other_routes(void **state)
+{
+    (void)state;
+    assert_string_equal(call(whim_route_tokenize, "/tokenize",
+                             "{\"prompt\":\"hello world\",\"add_special_tokens\":false,"
+                             "\"return_token_strs\":true}",
+                             NULL, 0),
+                        "{\"tokens\":[263,268],\"count\":2,\"max_model_len\":100,\"token_strs\":["
+                        "\"hello\",\" world\"]}");
+    assert_string_equal(call(whim_route_tokenize, "/tokenize",
+                             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
+                        "{\"tokens\":[0,1,2,3,4],\"count\":5,\"max_model_len\":100}");
+    assert_string_equal(
+        call(whim_route_detokenize, "/detokenize", "{\"tokens\":[263,268]}", NULL, 0),
+        "{\"prompt\":\"hello world\"}");
+    assert_string_equal(call(whim_route_template, "/apply-template",
+                             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
+                        "{\"prompt\":\"<|user|>hi\"}");
+    call(whim_route_tokenize, "/tokenize", "{}", NULL, 0);
+    assert_int_equal(exchange.status, 400);
+    call(whim_route_tokenize, "/tokenize", "{\"prompt\":7}", NULL, 0);
+    assert_int_equal(exchange.status, 400);
+    call(whim_route_detokenize, "/detokenize", "{\"tokens\":[\"a\"]}", NULL, 0);
+    assert_int_equal(exchange.status, 400);
+    call(whim_route_template, "/apply-template", "[1]", NULL, 0);
+    assert_int_equal(exchange.status, 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reply_has_all_keys),
+        cmocka_unit_test(a_stream_has_one_end_for_each_choice),
+        cmocka_unit_test(echo_puts_the_prompt_first),
+        cmocka_unit_test(a_token_is_told_beside_one_that_ends_alike),
+        cmocka_unit_test(no_suffix_keeps_the_echo_as_it_was_sent),
+        cmocka_unit_test(an_end_token_has_its_entry),
+        cmocka_unit_test(echo_alone_generates_nothing),
+        cmocka_unit_test(token_ids_are_given_when_asked_for),
+        cmocka_unit_test(wrong_prompts_are_refused),
+        cmocka_unit_test(texts_of_other_routes),
+    };
+    return cmocka_run_group_tests(tests, api_setup, api_teardown);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes without sockets and without a model: an exchange that keeps what is written to it, and jobs that
+ * replay a script (fake_jobs.h). The definitions here stand in place of those of http and chat/prompt, so each test program
+ * includes this once. */
+#ifndef WHIM_TESTS_SERVER_FIXTURE_H
+#define WHIM_TESTS_SERVER_FIXTURE_H
+
+#include "server/answers.h"
+#include "server/api.h"
+#include "server/routes.h"
+#include "unit/server/fake_jobs.h"
+#include "unit/text/text_fixture.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <strings.h>
+
+/* --- exchanges ------------------------------------------------------------------------------------ */
+
+struct whim_exchange {
+    whim_http_request request;
+    whim_str headers, body; /* "Name: value\n"..., all that was written */
+    int status;
+    int n_write;
+    bool streaming, ended, aborted;
+    int write_limit; /* writes that succeed; -1: all */
+    void (*on_close)(void *ctx, bool gone);
+    void *close_ctx;
+    void *user;
+};
+
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t fake_ended = PTHREAD_COND_INITIALIZER;
+
+const whim_http_request *whim_exchange_request(const whim_exchange *ex)
+{
+    return &ex->request;
+}
+void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *value)
+{
+    whim_str_printf(&ex->headers, "%s: %s\n", name, value);
+}
+static void fake_end(whim_exchange *ex)
+{
+    void (*fn)(void *, bool) = ex->on_close;
+    void *ctx = ex->close_ctx;
+    ex->on_close = NULL;
+    if (fn != NULL) {
+        fn(ctx, false);
+    }
+    pthread_mutex_lock(&fake_lock);
+    ex->ended = true;
+    pthread_cond_broadcast(&fake_ended);
+    pthread_mutex_unlock(&fake_lock);
+}
+void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
+                         int64_t n)
+{
+    assert_string_equal(content_type, "application/json");
+    assert_int_equal(ex->status, 0);
+    ex->status = status;
+    whim_str_append_n(&ex->body, body, n);
+    fake_end(ex);
+}
+void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
+{
+    assert_string_equal(content_type, "text/event-stream; charset=utf-8");
+    assert_int_equal(ex->status, 0);
+    ex->status = 200;
+    ex->streaming = true;
+}
+bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
+{
+    assert_true(ex->streaming && !ex->ended);
+    if (ex->write_limit >= 0 && ex->n_write >= ex->write_limit) {
+        return false;
+    }
+    ex->n_write++;
+    whim_str_append_n(&ex->body, bytes, n);
+    return true;
+}
+void whim_exchange_stream_end(whim_exchange *ex)
+{
+    assert_true(ex->streaming);
+    fake_end(ex);
+}
+void whim_exchange_stream_abort(whim_exchange *ex)
+{
+    ex->aborted = true;
+    fake_end(ex);
+}
+void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone), void *ctx)
+{
+    ex->on_close = fn;
+    ex->close_ctx = ctx;
+}
+whim_exchange *whim_exchange_ref(whim_exchange *ex)
+{
+    return ex;
+}
+void whim_exchange_unref(whim_exchange *ex)
+{
+    (void)ex;
+}
+int64_t whim_exchange_start_ns(const whim_exchange *ex)
+{
+    (void)ex;
+    return 1;
+}
+
+/* --- prompts and grammars ----------------------------------------------------------------------------- */
+
+static whim_answer_rule last_rule; /* what the grammar was asked for */
+static whim_prompt_request last_request;
+static int64_t fake_prompt_len = 5;
+static bool fake_open_think;
+
+whim_err whim_prompt_make(const whim_chat_model *model, const whim_prompt_request *request,
+                          whim_prompt *out, char *param, whim_diag *diag)
+{
+    const json_t *role = json_object_get(json_array_get(request->messages, 0), "role");
+    (void)model;
+    last_request = *request;
+    if (!json_is_string(role)) {
+        snprintf(param, 128, "messages[0].role");
+        return whim_fail(diag, WHIM_ERR_INVALID, "a message needs a role");
+    }
+    for (int64_t i = 0; i < fake_prompt_len; i++) {
+        whim_err err = whim_ids_append(&out->ids, (int32_t)(i % 250));
+        assert_int_equal(err, WHIM_ERR_OK);
+    }
+    whim_str_append(&out->rendered.text, "<|user|>hi");
+    out->open_think = fake_open_think;
+    return WHIM_ERR_OK;
+}
+void whim_prompt_deinit(whim_prompt *prompt)
+{
+    whim_ids_deinit(&prompt->ids);
+    whim_str_deinit(&prompt->rendered.text);
+}
+whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, whim_diag *diag)
+{
+    last_rule = *rule;
+    *out = NULL;
+    if (rule->schema != NULL && json_object_get(rule->schema, "bad") != NULL) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "$.bad is not supported");
+    }
+    return WHIM_ERR_OK;
+}
+whim_grammar *whim_grammar_ref(whim_grammar *g)
+{
+    return g;
+}
+void whim_grammar_unref(whim_grammar *g)
+{
+    assert_null(g);
+}
+
+/* --- one request ---------------------------------------------------------------------------------------- */
+
+static whim_api api;
+static whim_chat_model chat_model;
+static whim_exchange exchange;
+
+static inline int api_setup(void **state)
+{
+    whim_diag diag = {{0}};
+    (void)state;
+    api = (whim_api){.chat = &chat_model,
+                     .tok = open_file("cat tests/text/tiny/llama3.json"),
+                     .n_vocab = 277,
+                     .model = "tiny",
+                     .fingerprint = "fp_0",
+                     .created = 1700000000,
+                     .ctx = 100,
+                     .version = "1",
+                     .commit = "c",
+                     .isa = "i"};
+    whim_sample_params_init(&api.sampling);
+    chat_model.format =
+        (whim_chat_format){.tools = WHIM_TOOLS_HERMES, .reasons = true, .thinking_switch = true};
+    return whim_answers_open(NULL, &api.answers, &diag);
+}
+
+static inline int api_teardown(void **state)
+{
+    (void)state;
+    whim_answers_close(api.answers);
+    whim_tokenizer_close((whim_tokenizer *)(uintptr_t)api.tok);
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    return 0;
+}
+
+/* Every id made of 24 random characters becomes "ID", every created 0: what is left must be exact. */
+static inline const char *masked(void)
+{
+    static char out[1 << 16];
+    static const char *const marks[] = {"\"created\":",
+                                        "\"created_at\":",
+                                        "chatcmpl-",
+                                        "cmpl-",
+                                        "call_",
+                                        "toolu_",
+                                        "msg_",
+                                        "resp_",
+                                        "rs_",
+                                        "fc_",
+                                        "\"signature\":\"whim"};
+    size_t n = 0;
+    for (const char *at = whim_str_text(&exchange.body); *at != '\0';) {
+        bool hit = false;
+        for (size_t i = 0; i < sizeof marks / sizeof marks[0] && !hit; i++) {
+            size_t len = strlen(marks[i]), run = 0;
+            if (strncmp(at, marks[i], len) != 0) {
+                continue;
+            }
+            while (isalnum((unsigned char)at[len + run])) {
+                run++;
+            }
+            hit = i < 2 || run == 24;
+            if (hit) {
+                n += (size_t)sprintf(out + n, "%s%s", marks[i], i < 2 ? "0" : "ID");
+                at += len + run;
+            }
+        }
+        if (!hit) {
+            out[n++] = *at++;
+        }
+        assert_true(n + 64 < sizeof out);
+    }
+    out[n] = '\0';
+    return out;
+}
+
+/* Run a route on a body with a script of job events, to its end. */
+static inline const char *call_limited(whim_route_fn *route, const char *path, const char *body,
+                                       const whim_job_event *events, int64_t n, int write_limit)
+{
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    exchange = (whim_exchange){.request = {.method = "POST",
+                                           .path = path,
+                                           .raw_path = path,
+                                           .query = "",
+                                           .body = body,
+                                           .n_body = (int64_t)strlen(body),
+                                           .client = "127.0.0.1",
+                                           .request_id = "req-1"},
+                               .write_limit = write_limit};
+    script = events;
+    n_script = n;
+    cancelled = NULL;
+    stopped_choice = -1;
+    route(&api, &exchange);
+    pthread_mutex_lock(&fake_lock);
+    while (!exchange.ended && write_limit < 0) {
+        pthread_cond_wait(&fake_ended, &fake_lock);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    while (whim_answers_active(api.answers) > 0) {
+        sched_yield();
+    }
+    return masked();
+}
+
+static inline const char *call(whim_route_fn *route, const char *path, const char *body,
+                               const whim_job_event *events, int64_t n)
+{
+    return call_limited(route, path, body, events, n, -1);
+}
+
+#endif
