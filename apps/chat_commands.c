@@ -276,7 +276,7 @@ static void do_params(chat *c, const char *rest)
             return;
         }
     }
-    append_params(&text, &c->tm.params);
+    append_params(&text, &c->tm.params, true);
     view_say(&c->view, "%s", whim_str_text(&text));
     whim_str_deinit(&text);
 }

@@ -160,7 +160,7 @@ void chat_answer(chat *c)
         say_full(c, ids.n);
         c->failed = !c->view.terminal;
     } else if (err == WHIM_ERR_OK) {
-        whim_reasoning_init(&t.split, open_think);
+        whim_reasoning_init(&t.split, open_think, NULL);
         err = generate(&t, &ids, &got, &diag);
         if (err == WHIM_ERR_OK) {
             say_end(c, &got);

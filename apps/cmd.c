@@ -101,6 +101,12 @@ bool terminal_has_color(void)
     return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
 }
 
+const char *env_api_key(void)
+{
+    const char *key = getenv("WHIMBREL_API_KEY");
+    return key != NULL && key[0] != '\0' ? key : NULL;
+}
+
 /* --- names that lead nowhere -------------------------------------------------------------------- */
 
 enum { MAX_NEAR = 4 };
@@ -212,7 +218,8 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
         .n_thread = (int32_t)options->threads,
         .ctx = options->ctx,
         .kv_mem = options->kv_mem,
-        .kv_type = options->kv_type,
+        .kv_type =
+            options->kv_dtype != NULL ? options->kv_dtype : options->kv_type, /* the older name */
         .max_step_tokens = options->max_step_tokens,
         .graphs = WHIM_GRAPHS_AUTO,
     };
@@ -259,8 +266,10 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     pthread_mutex_init(&load->lock, NULL);
     load->quiet = quiet;
     load->label = "loading";
-    with_bar.on_progress = load_report;
-    with_bar.progress_ctx = load;
+    if (with_bar.on_progress == NULL) {
+        with_bar.on_progress = load_report;
+        with_bar.progress_ctx = load;
+    }
     if (whim_engine_prepare(&with_bar, &engine, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
         return NULL;

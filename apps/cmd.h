@@ -43,6 +43,9 @@ bool cache_path(const char *name, char *buf, int64_t n);
 bool terminal_has_color(void);
 bool terminal_can_edit(void);
 
+/* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
+const char *env_api_key(void);
+
 /* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
  * complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
@@ -59,7 +62,7 @@ typedef struct loader {
     int64_t done; /* reports of several threads may overtake each other */
 } loader;
 
-/* Prepare an engine and print device and memory plan, unless quiet. Complains and gives NULL on
+/* Prepare an engine that reports to the loader, unless cfg has somebody else, and print device and memory plan, unless quiet. Complains and gives NULL on
  * failure. */
 whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load);
 

@@ -3,6 +3,7 @@
  * the machine that is, and how another program does on the same file. */
 #include "base/clock.h"
 #include "bench.h"
+#include "bench_serve.h"
 #include "engine/dummy_gguf.h"
 #include "engine/machine.h"
 
@@ -182,8 +183,11 @@ int cmd_bench(const whim_options *options)
     char path[MODEL_PATH_MAX];
     whim_diag diag = {""};
     loader load;
+    if (options->serve != NULL) {
+        return bench_serve(options);
+    }
     b.options = options;
-    if (!check_options(options, &b.max_batch)) {
+    if (!check_serving_options(options) || !check_options(options, &b.max_batch)) {
         return EXIT_USAGE;
     }
     b.model = choose_model(options, path);

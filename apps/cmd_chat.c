@@ -9,7 +9,7 @@
 static void banner(chat *c)
 {
     whim_str params = {0};
-    append_params(&params, &c->tm.params);
+    append_params(&params, &c->tm.params, true);
     view_note(&c->view, "%s: context %lld tokens", whim_path_base(c->tm.path), (long long)c->ctx);
     view_note(&c->view, "sampling: %s (defaults from %s)", whim_str_text(&params),
               whim_generation_source_name(c->tm.wishes.source));

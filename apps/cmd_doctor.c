@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whimbrel doctor: what this machine has, what of it will be used, and what is missing. Fails when
  * something is missing without which nothing runs. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/os/cgroup.h"
 #include "base/os/cpu.h"
@@ -10,6 +11,7 @@
 #include "device/device.h"
 #include "engine/machine.h"
 #include "ops/ops.h"
+#include "server/api.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,6 +261,23 @@ static void append_ops(whim_str *out, const finding *f)
     whim_str_append(out, before[0] == ';' ? ", all by kernels\n" : "\n");
 }
 
+/* What `serve` holds clients to. */
+static void append_limits(whim_str *out)
+{
+    whim_http_limits l = {0};
+    whim_http_limits_fill(&l);
+    whim_str_printf(
+        out,
+        "\nserving limits (docs/api.md)\n"
+        "  body %lld MiB, headers %lld KiB, request line %lld KiB\n"
+        "  head within %lld s, body within %lld s, idle connections %lld s\n"
+        "  connections %d, %d of them kept for health; prompts times n %d, stops %d, tools %d\n",
+        (long long)l.max_body >> 20, (long long)l.max_headers >> 10, (long long)l.max_line >> 10,
+        (long long)(l.header_ns / WHIM_NS_PER_S), (long long)(l.body_ns / WHIM_NS_PER_S),
+        (long long)(l.idle_ns / WHIM_NS_PER_S), l.max_connections, l.kept_for_health,
+        WHIM_MAX_CHOICES, WHIM_MAX_STOPS, WHIM_MAX_TOOLS);
+}
+
 static void append_text(whim_str *out, const health *h)
 {
     append_machine(out, h);
@@ -279,6 +298,7 @@ static void append_text(whim_str *out, const health *h)
         whim_str_append(out, "  weights\n");
         append_weights(out, f);
     }
+    append_limits(out);
     if (h->has_model) {
         char size[32];
         whim_format_bytes(size, sizeof size, h->model_bytes);

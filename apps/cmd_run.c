@@ -178,7 +178,7 @@ static bool check_length(const run *r)
 static void say_params(const run *r)
 {
     whim_str text = {0};
-    append_params(&text, &r->tm.params);
+    append_params(&text, &r->tm.params, true);
     fprintf(stderr, "sampling: %s (defaults from %s); %s\n", whim_str_text(&text),
             r->by_ids ? "--ids" : whim_generation_source_name(r->tm.wishes.source),
             r->by_ids ? "token ids"

@@ -45,8 +45,9 @@ static bool template_open(text_model *tm, const whim_options *options)
         complain(EXIT_FAILED, "%s%s", diag.text,
                  options->chat_template != NULL ? "" : "; --chat-template FILE uses another one");
     }
+    tm->source = strdup(source);
     whim_free(text);
-    return err == WHIM_ERR_OK;
+    return err == WHIM_ERR_OK && tm->source != NULL;
 }
 
 static bool kwargs_parse(text_model *tm, const whim_options *options)
@@ -80,6 +81,7 @@ bool text_model_open(text_model *tm, const whim_options *options, const whim_eng
 void text_model_close(text_model *tm)
 {
     whim_template_destroy(tm->tmpl);
+    free(tm->source);
     whim_tokenizer_close(tm->tok);
     json_decref(tm->kwargs);
     *tm = (text_model){0};
@@ -109,6 +111,16 @@ static bool bias_parse(const char *text, whim_logit_bias *out)
     float bias = strtof(value, &end);
     *out = (whim_logit_bias){(int32_t)id, bias};
     return end != value && *end == '\0';
+}
+
+/* What the default model's makers write on its page; its file says nothing. */
+static const whim_generation default_wishes = {
+    .temperature = 0.2, .top_p = 0.9, .repetition_penalty = 1};
+
+static bool is_default_model(const char *path)
+{
+    char own[MODEL_PATH_MAX];
+    return default_model_path(own, sizeof own) && strcmp(own, path) == 0;
 }
 
 static void params_from_wishes(whim_sample_params *p, const whim_generation *w)
@@ -150,6 +162,9 @@ bool text_model_sampling(text_model *tm, const whim_options *options, const whim
         complain(EXIT_FAILED, "%s", diag.text);
         return false;
     }
+    if (tm->wishes.source == WHIM_GENERATION_OURS && is_default_model(tm->path)) {
+        tm->wishes = default_wishes;
+    }
     params_from_wishes(&tm->params, &tm->wishes);
     if (greedy) {
         whim_sample_params_init(&tm->params);
@@ -190,7 +205,7 @@ static const param_spec param_table[] = {
 };
 enum { N_PARAM = sizeof param_table / sizeof param_table[0] };
 
-void append_params(whim_str *out, const whim_sample_params *p)
+void append_params(whim_str *out, const whim_sample_params *p, bool seed)
 {
     if (p->temperature == 0) {
         whim_str_append(out, "temperature 0 (always the likeliest)");
@@ -209,7 +224,7 @@ void append_params(whim_str *out, const whim_sample_params *p)
     if (p->n_bias > 0) {
         whim_str_printf(out, ", logit_bias for %d token%s", p->n_bias, p->n_bias == 1 ? "" : "s");
     }
-    if (p->temperature != 0) {
+    if (p->temperature != 0 && seed) {
         whim_str_printf(out, ", seed %llu", (unsigned long long)p->seed);
     }
 }

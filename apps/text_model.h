@@ -19,6 +19,7 @@ typedef struct text_model {
     const char *path;
     whim_tokenizer *tok; /* NULL: ids only */
     whim_template *tmpl; /* NULL: the model has none */
+    char *source;        /* its text, or NULL */
     json_t *kwargs;      /* --template-kwargs, or NULL */
     int32_t stop_ids[MAX_STOP_IDS];
     int32_t n_stop_id;
@@ -46,8 +47,8 @@ WHIM_MUST_CHECK whim_err text_model_encode_chat(const text_model *tm, const json
 WHIM_MUST_CHECK whim_err text_model_encode_raw(const text_model *tm, const char *text, int64_t n,
                                                whim_ids *ids, whim_diag *diag);
 
-/* "temperature 0.7, top_p 0.9, seed 5", without what is off. */
-void append_params(whim_str *out, const whim_sample_params *params);
+/* "temperature 0.7, top_p 0.9, seed 5", without what is off; the seed on request. */
+void append_params(whim_str *out, const whim_sample_params *params, bool seed);
 
 /* Set one parameter by name ("temperature", "top_k", ... as append_params writes them); false with a message in
  * diag when there is none or the value is bad. */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
+#include "base/clock.h"
+#include "serve.h"
+#include "serve_signals.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- listening ---------------------------------------------------------------------------------- */
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcmp(host, "localhost") == 0;
+}
+
+static bool options_are_sound(const serve *s)
+{
+    if ((s->options->tls_cert == NULL) != (s->options->tls_key == NULL)) {
+        complain(EXIT_USAGE, "--tls-cert and --tls-key belong together");
+        return false;
+    }
+    const whim_string_list *hosts = &s->options->host;
+    for (int32_t i = 0; i < hosts->n; i++) {
+        if (!is_loopback(hosts->v[i]) && s->keys.n == 0 && !s->options->allow_no_key) {
+            complain(
+                EXIT_USAGE,
+                "--host %s can be reached from other machines, and there is no key: give one by "
+                "--api-key-file or WHIMBREL_API_KEY, or say --allow-no-key",
+                hosts->v[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool server_open(serve *s)
+{
+    static const char *const own[] = {"127.0.0.1", "::1"};
+    const whim_options *o = s->options;
+    whim_diag diag = {""};
+    whim_server_cfg cfg = {
+        .hosts = o->host.n > 0 ? o->host.v : own,
+        .n_host = o->host.n > 0 ? o->host.n : 2,
+        .port = (int32_t)o->port,
+        .tls_cert = o->tls_cert,
+        .tls_key = o->tls_key,
+        .limits = {.max_body = o->max_body,
+                   .max_headers = o->max_headers,
+                   .max_line = o->max_line,
+                   .header_ns = (int64_t)(o->header_time * (double)WHIM_NS_PER_S),
+                   .body_ns = (int64_t)(o->body_time * (double)WHIM_NS_PER_S),
+                   .idle_ns = (int64_t)(o->idle_time * (double)WHIM_NS_PER_S),
+                   .max_connections = (int32_t)o->max_connections},
+        .keys = s->keys.v,
+        .n_key = s->keys.n,
+        .origins = o->cors_origin.v,
+        .n_origin = o->cors_origin.n,
+        .allow_hosts = o->allow_host.v,
+        .n_allow_host = o->allow_host.n,
+        .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */
+        .log = &s->log,
+    };
+    if (whim_server_open(&cfg, &s->server, &diag) != WHIM_ERR_OK ||
+        whim_server_start(s->server, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s%s", diag.text,
+                 strstr(diag.text, "--port") != NULL ? " N, or make serve PORT=N" : "");
+        return false;
+    }
+    return true;
+}
+
+/* Many connections need many descriptors; the soft limit is often 1024. */
+static void files_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+/* A step that hangs will not come back, and requests wait behind it: whoever started us should start us again. */
+static void watch(serve *s)
+{
+    int64_t now = whim_clock_ns(), beat = whim_service_heartbeat_ns(s->service);
+    if (now - s->looked_ns > WHIM_NS_PER_S) {
+        s->awake_ns =
+            now; /* this thread slept as well: Ctrl-Z, a debugger, a machine that was paused */
+    }
+    s->looked_ns = now;
+    int64_t quiet = now - (beat > s->awake_ns ? beat : s->awake_ns);
+    if ((double)quiet < s->options->step_limit * (double)WHIM_NS_PER_S) {
+        return;
+    }
+    whim_str state = {0};
+    whim_service_describe(s->service, &state);
+    whim_log_error(&s->log, "hang %s", whim_str_text(&state));
+    _exit(EXIT_FAILED);
+}
+
+static void reload(serve *s)
+{
+    key_list keys = {0};
+    whim_diag diag = {""};
+    if (!keys_read(&keys, s->options)) {
+        keys_free(&keys);
+        return; /* the old ones stay */
+    }
+    if (whim_server_reload(s->server, keys.v, keys.n, &diag) != WHIM_ERR_OK) {
+        whim_log_error(&s->log, "reload error=\"%s\"", diag.text);
+        keys_free(&keys);
+        return;
+    }
+    keys_free(&s->keys);
+    s->keys = keys;
+    whim_log_info(&s->log, "reload keys=%d", keys.n);
+}
+
+/* Until a signal says stop. */
+static void run(serve *s)
+{
+    for (;;) {
+        signal_wish wish = signals_wait();
+        if (wish == SIGNAL_RELOAD) {
+            reload(s);
+        } else if (wish != SIGNAL_NONE) {
+            return;
+        }
+        watch(s);
+    }
+}
+
+/* Let answers finish, at most --drain seconds; a second signal ends the wait. */
+static void drain(serve *s)
+{
+    whim_server_drain(s->server);
+    whim_service_drain(s->service);
+    int64_t left = whim_server_active(s->server);
+    int64_t until = whim_clock_ns() + (int64_t)(s->options->drain * (double)WHIM_NS_PER_S);
+    if (left > 0) {
+        fprintf(stderr, "whimbrel: finishing %lld request%s; once more to stop now\n",
+                (long long)left, left == 1 ? "" : "s");
+    }
+    while (whim_server_active(s->server) > 0 && whim_clock_ns() < until &&
+           signals_wait() != SIGNAL_STOP_NOW) {
+        watch(s);
+    }
+}
+
+/* What it has done; busy is the time of the loop while there was work, of which steps are the model's part. */
+static void sum_up(serve *s)
+{
+    whim_service_stats stats = whim_service_get_stats(s->service);
+    whim_log_info(
+        &s->log,
+        "end requests=%lld prompt=%lld cached=%lld new=%lld steps=%lld step_s=%.3f busy_s=%.3f",
+        (long long)stats.n_jobs, (long long)stats.n_prompt_tokens, (long long)stats.n_cached_tokens,
+        (long long)stats.n_made_tokens, (long long)stats.n_step,
+        (double)stats.step_ns / (double)WHIM_NS_PER_S,
+        (double)stats.busy_ns / (double)WHIM_NS_PER_S);
+}
+
+static bool serve_run(serve *s, const char *path)
+{
+    whim_str ready = {0};
+    if (!signals_start() || !server_open(s) || !serve_model_open(s, path)) {
+        return false;
+    }
+    signals_loaded();
+    serve_ready_text(s, &ready);
+    fputs(whim_str_text(&ready), stderr);
+    whim_str_deinit(&ready);
+    whim_log_info(&s->log, "ready model=%s port=%d", s->name, whim_server_port(s->server));
+    run(s);
+    drain(s);
+    sum_up(s);
+    return true;
+}
+
+int cmd_serve(const whim_options *options)
+{
+    char path[MODEL_PATH_MAX];
+    serve s = {.options = options, .created = (int64_t)time(NULL)};
+    whim_log_level level = WHIM_LOG_INFO;
+    whim_log_level_parse(options->log_level, &level);
+    whim_log_init(&s.log, STDERR_FILENO, level);
+    files_raise();
+    bool ok = keys_read(&s.keys, options) && options_are_sound(&s);
+    int code = ok ? EXIT_FAILED : EXIT_USAGE;
+    if (ok && options->api_key != NULL) {
+        whim_log_warn(
+            &s.log,
+            "key reason=\"--api-key can be seen in the list of processes; use --api-key-file "
+            "or WHIMBREL_API_KEY\"");
+    }
+    const char *model = ok ? choose_model(options, path) : NULL;
+    if (model != NULL) {
+        code = serve_run(&s, model) ? EXIT_OK : EXIT_FAILED;
+    }
+    serve_model_close(&s); /* ends what is left; its last words still go out */
+    whim_server_close(s.server);
+    whim_grammar_vocab_destroy(s.vocab);
+    json_decref(s.about);
+    text_model_close(&s.tm);
+    whim_engine_close(s.engine);
+    keys_free(&s.keys);
+    whim_log_deinit(&s.log);
+    return code;
+}

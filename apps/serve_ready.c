@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a person sees when the server is ready. */
+#include "serve.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static bool is_default_model(const serve *s)
+{
+    return s->options->model == NULL;
+}
+
+void serve_url(const serve *s, whim_str *out)
+{
+    const char *host = s->options->host.n > 0 ? s->options->host.v[0] : "127.0.0.1";
+    bool wide = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    bool six = !wide && strchr(host, ':') != NULL;
+    whim_str_printf(out, "http%s://%s%s%s:%d", s->options->tls_cert != NULL ? "s" : "",
+                    six ? "[" : "", wide ? "127.0.0.1" : host, six ? "]" : "",
+                    whim_server_port(s->server));
+}
+
+void serve_ready_text(const serve *s, whim_str *out)
+{
+    whim_str url = {0};
+    const whim_runner_cfg *limits = whim_engine_limits(s->engine);
+    serve_url(s, &url);
+    whim_str_printf(out, "\nready: %s\n", whim_str_text(&url));
+    whim_str_printf(out, "  model     %s, context %lld tokens, up to %lld requests at once\n",
+                    s->name, (long long)whim_service_ctx(s->service), (long long)limits->max_seqs);
+    whim_str_append(out, "  sampling  ");
+    append_params(out, &s->tm.params, false);
+    whim_str_append(out, " (what a request says goes first)\n");
+    whim_str_printf(out, "  OpenAI    base_url=%s/v1   Anthropic  base_url=%s\n",
+                    whim_str_text(&url), whim_str_text(&url));
+    if (is_default_model(s)) {
+        whim_str_append(
+            out, "  135M parameters: a demo; for real work: make serve MODEL=/path/to/model\n");
+    }
+    whim_str_printf(out,
+                    "  try       curl %s/v1/chat/completions -d "
+                    "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'%s\n",
+                    whim_str_text(&url), s->keys.n > 0 ? " -H \"Authorization: Bearer $KEY\"" : "");
+    whim_str_append(out, "  stop      Ctrl-C\n\n");
+    whim_str_deinit(&url);
+}

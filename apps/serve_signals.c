@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that takes signals. */
+#include "serve_signals.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cmd.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+/* After the second signal the end may take so long: answers are broken off, the cache is saved as far as it goes. */
+enum { LAST_SECONDS = 2 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool loaded, reload;
+    int n_stop;
+    sigset_t set;
+    whim_thread thread;
+} signals = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+
+static void take(int sig)
+{
+    pthread_mutex_lock(&signals.lock);
+    bool reload = sig == SIGHUP && !isatty(STDIN_FILENO);
+    if (!signals.loaded && !reload) {
+        _exit(EXIT_OK);
+    }
+    if (reload) {
+        signals.reload = true;
+    } else {
+        signals.n_stop++;
+    }
+    int n_stop = signals.n_stop;
+    pthread_cond_broadcast(&signals.change);
+    pthread_mutex_unlock(&signals.lock);
+    if (n_stop >= 2 && !reload) {
+        whim_clock_sleep_ns(LAST_SECONDS * WHIM_NS_PER_S);
+        _exit(EXIT_OK);
+    }
+}
+
+static void loop(void *ctx)
+{
+    (void)ctx;
+    for (;;) {
+        int sig;
+        if (sigwait(&signals.set, &sig) == 0) {
+            take(sig);
+        }
+    }
+}
+
+bool signals_start(void)
+{
+    whim_diag diag = {""};
+    sigemptyset(&signals.set);
+    sigaddset(&signals.set, SIGINT);
+    sigaddset(&signals.set, SIGTERM);
+    sigaddset(&signals.set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals.set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (whim_thread_create(&signals.thread, "signals", loop, NULL, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+        return false;
+    }
+    return true;
+}
+
+void signals_loaded(void)
+{
+    pthread_mutex_lock(&signals.lock);
+    signals.loaded = true;
+    pthread_mutex_unlock(&signals.lock);
+}
+
+signal_wish signals_wait(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 500 * WHIM_NS_PER_MS;
+    until.tv_sec += until.tv_nsec / WHIM_NS_PER_S;
+    until.tv_nsec %= WHIM_NS_PER_S;
+    pthread_mutex_lock(&signals.lock);
+    if (!signals.reload && signals.n_stop < 2) {
+        pthread_cond_timedwait(&signals.change, &signals.lock, &until);
+    }
+    signal_wish wish = signals.n_stop >= 2   ? SIGNAL_STOP_NOW
+                       : signals.n_stop == 1 ? SIGNAL_STOP
+                       : signals.reload      ? SIGNAL_RELOAD
+                                             : SIGNAL_NONE;
+    signals.reload = false;
+    pthread_mutex_unlock(&signals.lock);
+    return wish;
+}
