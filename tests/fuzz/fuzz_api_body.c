@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request's body, as chat and as raw prompts: read into a generation request or refused with a message; what was read
+ * is within its limits, and what is written from it is JSON again. */
+#include "fuzz_tokenizer.h"
+#include "server/openai.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static const whim_api *open_api(void)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<s>\":3,"
+        "\"<|fim_prefix|>\":4,\"<|fim_suffix|>\":5,\"<|fim_middle|>\":6},\"merges\":[\"a b\"],"
+        "\"byte_fallback\":false,\"unk_token\":\"<s>\"},\"added_tokens\":[{\"id\":3,\"content\":"
+        "\"<s>\",\"special\":true}]}";
+    static whim_api api = {.model = "m", .n_vocab = 7, .ctx = 64};
+    static whim_chat_model chat;
+    whim_diag diag = {{0}};
+    if (api.tok == NULL) {
+        api.tok = fuzz_tokenizer(json, sizeof json - 1, "tokenizer.json", &diag);
+        if (api.tok == NULL) {
+            fprintf(stderr, "%s\n", diag.text);
+            abort();
+        }
+        api.chat = &chat;
+        whim_sample_params_init(&api.sampling);
+    }
+    return &api;
+}
+
+static void check(const whim_api *api, const whim_gen *gen)
+{
+    whim_diag diag;
+    FUZZ_CHECK(whim_sample_params_check(&gen->params, api->n_vocab, &diag) == WHIM_ERR_OK);
+    FUZZ_CHECK(gen->n >= 1 && gen->n <= WHIM_MAX_CHOICES && gen->n_stop <= WHIM_MAX_STOPS);
+    FUZZ_CHECK(gen->max_tokens >= -1 && gen->min_tokens >= 0);
+    FUZZ_CHECK((int64_t)gen->n * (gen->n_prompt == 0 ? 1 : gen->n_prompt) <= WHIM_MAX_CHOICES);
+    FUZZ_CHECK(gen->choice == WHIM_CHOICE_NONE || gen->tools != NULL);
+    for (int32_t i = 0; i < gen->n_prompt; i++) {
+        FUZZ_CHECK(gen->prompts[i].n >= 1 && gen->prompts[i].n < api->ctx);
+        for (int64_t k = 0; k < gen->prompts[i].n; k++) {
+            FUZZ_CHECK(gen->prompts[i].ids[k] >= 0 && gen->prompts[i].ids[k] < api->n_vocab);
+        }
+    }
+}
+
+static void check_fault(const whim_fault *fault)
+{
+    whim_str body = {0};
+    whim_fault_body(fault, WHIM_DIALECT_OPENAI, "id", &body);
+    json_t *json = json_loadb(whim_str_text(&body), (size_t)body.len, 0, NULL);
+    FUZZ_CHECK(json != NULL && fault->message[0] != '\0' &&
+               whim_fault_status(fault, WHIM_DIALECT_OPENAI) < 500);
+    json_decref(json);
+    whim_str_deinit(&body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    const whim_api *api = open_api();
+    for (int as_chat = 0; as_chat < 2; as_chat++) {
+        whim_fault fault = {0};
+        json_t *body = whim_body_parse((const char *)data, (int64_t)n, &fault);
+        if (body == NULL) {
+            check_fault(&fault);
+            return 0;
+        }
+        whim_str out = {0};
+        whim_put_json(&out, body);
+        json_t *again = json_loadb(whim_str_text(&out), (size_t)out.len, JSON_ALLOW_NUL, NULL);
+        FUZZ_CHECK(json_equal(again, body));
+        json_decref(again);
+        whim_str_deinit(&out);
+        whim_gen *gen = whim_gen_create(api, body);
+        FUZZ_CHECK(gen != NULL);
+        if (as_chat ? whim_openai_read_chat(api, gen, &fault)
+                    : whim_openai_read_completion(api, gen, &fault)) {
+            check(api, gen);
+        } else {
+            check_fault(&fault);
+        }
+        whim_gen_destroy(gen);
+    }
+    return 0;
+}

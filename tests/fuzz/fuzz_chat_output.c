@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the cuts, then the text. The
+ * events of the pieces must be those of the whole, and arguments begin valid JSON at every event. */
+#include <stdint.h>
+
+#include "support/chat_events.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static json_t *tools;
+    int64_t cuts[256], n_cut = 0;
+    if (n < 2) {
+        return 0;
+    }
+    if (tools == NULL) {
+        tools =
+            json_loads("[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": "
+                       "{\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, \"b\": {\"type\": "
+                       "\"boolean\"}, \"o\": {\"type\": [\"object\", \"null\"]}}}}}]",
+                       0, NULL);
+    }
+    const whim_chat_parser_cfg cfg = {
+        .format = {.tools = (whim_tool_form)(data[0] % 3), .reasons = (data[0] & 4) != 0},
+        .starts_inside = (data[0] & 8) != 0,
+        .parse_tools = (data[0] & 16) == 0,
+        .tools = (data[0] & 32) == 0 ? tools : NULL};
+    const char *text = (const char *)data + 2;
+    const int64_t len = (int64_t)n - 2;
+    uint64_t seed = data[1];
+    for (int64_t at = 0; n_cut < 256;) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        at += (int64_t)(seed >> 33) % (data[1] % 16 + 1);
+        if (at >= len) {
+            break;
+        }
+        cuts[n_cut++] = at;
+    }
+    chat_log whole, pieces;
+    if (!chat_log_parse(&whole, &cfg, text, len, NULL, 0) ||
+        !chat_log_parse(&pieces, &cfg, text, len, cuts, n_cut)) {
+        abort();
+    }
+    if (whole.wrong || pieces.wrong || whole.text.len != pieces.text.len ||
+        memcmp(whim_str_text(&whole.text), whim_str_text(&pieces.text), (size_t)whole.text.len) !=
+            0) {
+        abort();
+    }
+    chat_log_deinit(&whole);
+    chat_log_deinit(&pieces);
+    return 0;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seed inputs of the chat targets to corpus/chat_output and corpus/messages beside this script."""
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).parent / "corpus"
+CALL = '<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>'
+XML = "<tool_call>\n<function=f>\n<parameter=s>\n%s\n</parameter>\n<parameter=i>\n2\n</parameter>\n</function>\n</tool_call>"
+INVOKE = ('<minimax:tool_call>\n<invoke name="f">\n<parameter name="s">%s</parameter>\n</invoke>\n'
+          '<invoke name="g">\n</invoke>\n</minimax:tool_call>')
+OUTPUTS = {
+    "plain": (0, "hello <b> </tool_call> \n"),
+    "think": (4, "<think>\nwhy\n</think>\n\nso"),
+    "inside": (12, "why</think>\n\n" + CALL % '{"a": 1}'),
+    "hermes": (0, "so\n" + CALL % '{"s": "\\u00e9", "i": [1.5e3, null]}' + "\n" + CALL % "{}"),
+    "hermes_text": (0, '<tool_call>{"arguments": "{\\"a\\": \\"\\\\n\\"}", "name": "f"}</tool_call>'),
+    "hermes_bad": (0, CALL % '{"a": 1,}' + " x " + CALL % "[1]"),
+    "hermes_cut": (0, (CALL % '{"a": "b')[:50]),
+    "xml": (1, "so\n\n" + XML % 'a "b"\n\\' + "\n" + XML % ""),
+    "xml_missing": (1, "<tool_call><function=f><parameter=b>True\n<parameter=o>{\"k\": 1}\n</function></tool_call>z"),
+    "xml_bad": (1, "<tool_call><function=f>junk<parameter=a\n>"),
+    "invoke": (2, INVOKE % "Oslo"),
+    "invoke_cut": (2, (INVOKE % "[1, 2")[:75]),
+    "no_tools": (16, CALL % "{}"),
+    "no_types": (33, XML % "[1, 2]"),
+}
+FOX = "\U0001f98a<s>"
+USER = {"role": "user", "content": FOX}
+TOOLS = [{"type": "function", "function": {"name": "f", "description": FOX, "parameters": {"x": 1.5}}}]
+
+
+def call(arguments):
+    return {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
+
+
+MESSAGES = {
+    "plain": [{"role": "system", "content": "a"}, {"role": "developer", "content": FOX}, USER],
+    "parts": [{"role": "user", "content": [{"type": "text", "text": FOX}, {"type": "text", "text": ""}]}],
+    "image": [{"role": "user", "content": [{"type": "image_url"}]}],
+    "calls": [USER, call('{"a": "' + FOX + '"}'), {"role": "tool", "content": FOX, "tool_call_id": "1"}, USER],
+    "raw": [USER, call('{"a": '), {"role": "tool", "content": [{"type": "image"}]}],
+    "object": [USER, call({"a": [1, None, True]})],
+    "late": [USER, {"role": "system", "content": FOX}, USER, USER],
+    "goes_on": [USER, {"role": "assistant", "content": FOX, "reasoning": "r"}],
+    "alone": [{"role": "tool", "content": "x", "name": FOX}],
+    "wrong": [{"role": "function"}],
+}
+
+
+def save(folder, name, data):
+    (HERE / folder).mkdir(parents=True, exist_ok=True)
+    (HERE / folder / name).write_bytes(data)
+
+
+for name, (flags, text) in OUTPUTS.items():
+    save("chat_output", name, bytes([flags, 3]) + text.encode())
+for name, messages in MESSAGES.items():
+    for pick in range(3):
+        body = {"messages": messages, "tools": TOOLS, "kwargs": {"enable_thinking": False, "x": FOX}}
+        save("messages", f"{name}_{pick}", bytes([pick]) + json.dumps(body, ensure_ascii=False).encode())
+save("messages", "no_json", b"\0[")
