@@ -15,8 +15,8 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 # Sources that the formatter owns.
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
-.PHONY: build test unit checkop golden-test invariance cli check sanitize tsan fuzz golden bench \
-        run chat setup model cross-x86 cross-arm format check-format clean help all
+.PHONY: build test unit sim checkop golden-test invariance cli server-test check sanitize tsan soak fuzz golden bench \
+        run serve chat setup model cross-x86 cross-arm format check-format clean help all
 
 build:
 	$(ONE) MODE=release program
@@ -36,17 +36,28 @@ test:
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit checkop golden-test invariance cli check sanitize:
+unit sim checkop golden-test invariance cli server-test check sanitize:
 	+@tests/run-tests $@
 
 tsan:
 	+@tests/run-tests tsan
 
-# From a fresh checkout to a conversation: packages, program, model, chat.
+# Half an hour of mixed load on the server; SECONDS=600 for another time, SOAK_FLAGS="--clients 40 --seed 7".
+soak: build
+	tests/server/soak.py --seconds $(if $(filter file,$(origin SECONDS)),1800,$(SECONDS)) $(SOAK_FLAGS)
+
+# From a fresh checkout to a server: packages, program, model, and answers on http://127.0.0.1:8080.
+PORT ?= 8080
+serve:
+	@tools/setup --for-use
+	+@$(MAKE) --no-print-directory build
+	@build/whimbrel serve $(MODEL) --port $(PORT) $(if $(HOST),--host $(HOST)) $(ARGS)
+
+# The same to a conversation in the terminal.
 chat:
 	@tools/setup --for-use
 	+@$(MAKE) --no-print-directory build
-	@build/whimbrel chat $(MODEL) $(CHAT_FLAGS)
+	@build/whimbrel chat $(MODEL) $(ARGS)
 
 PROMPT ?= Name three birds that live by the sea.
 run: build model
@@ -94,7 +105,9 @@ clean:
 
 help:
 	@echo "To use whimbrel:"
-	@echo "  make chat          install what is missing, build, fetch the default model, talk (MODEL=path)"
+	@echo "  make serve         install what is missing, build, fetch the default model, serve it over HTTP"
+	@echo "                     (MODEL=path PORT=8080 HOST=address ARGS=\"more options\")"
+	@echo "  make chat          the same, but talk in the terminal (MODEL=path ARGS=\"more options\")"
 	@echo "  make               build the program (build/whimbrel)"
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
@@ -102,9 +115,10 @@ help:
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
-	@echo "  make unit | checkop | golden-test | invariance | cli | check   one part of it"
-	@echo "  make sanitize      unit, golden and fuzz corpus with address and undefined-behaviour checks"
+	@echo "  make unit | sim | checkop | golden-test | invariance | cli | server-test | check   one part of it"
+	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
 	@echo "  make tsan          the invariance tests with data-race checks"
+	@echo "  make soak          half an hour of mixed load on the server (SECONDS=1800)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"

@@ -6,7 +6,7 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 # STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
-# Goals: program, library, tests (all test programs), unit, checkop, golden, invariance, replay, fuzzers.
+# Goals: program, library, tests (all test programs), unit, sim, checkop, golden, invariance, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
@@ -125,6 +125,14 @@ ifneq ($(STATIC),1)
     LIBS += -lhwloc
     UNIT_LIBS += -lhwloc
   endif
+  # TLS of the server. Without OpenSSL, and in static builds, its options are refused by name.
+  OPENSSL := $(shell printf '\#include <openssl/ssl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
+               [ -e "$$($(CC) -print-file-name=libssl.so)" ] && echo 1)
+  ifeq ($(OPENSSL),1)
+    CPPFLAGS_ALL += -DWHIM_TLS
+    LIBS += -lssl -lcrypto
+    UNIT_LIBS += -lssl -lcrypto
+  endif
 endif
 
 # --- sources -------------------------------------------------------------------------------------
@@ -143,6 +151,7 @@ APP_SRC := $(wildcard apps/*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 UNIT_SRC := $(wildcard tests/unit/*_test.c tests/unit/*/*_test.c tests/unit/*/*/*_test.c \
                        tests/unit/*/*/*/*_test.c)
+SIM_SRC := $(wildcard tests/sim/*.c)
 CHECKOP_SRC := $(wildcard tests/checkop/*.c)
 GOLDEN_SRC := $(wildcard tests/golden/*.c)
 INVARIANCE_SRC := $(wildcard tests/invariance/*.c)
@@ -153,23 +162,25 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB := $(B)/libwhim.a
 PROGRAM := $(B)/whimbrel
 UNIT := $(UNIT_SRC:%.c=$(B)/%)
+SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
 INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit checkop golden invariance replay fuzzers bundle FORCE
+.PHONY: program library tests unit sim checkop golden invariance replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
+sim: $(SIM)
 checkop: $(CHECKOP)
 golden: $(GOLDEN)
 invariance: $(INVARIANCE)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
-tests: unit checkop golden invariance
-program library unit checkop golden invariance replay fuzzers tests:
+tests: unit sim checkop golden invariance
+program library unit sim checkop golden invariance replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -189,7 +200,8 @@ $(B)/stamp/cc: FORCE
 $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
-	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) $(INVARIANCE_SRC))
+	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
+	    $(INVARIANCE_SRC))
 quote = '$(subst ','\'',$(1))'
 
 # The registries: X(name) for each model definition and each backend folder.
@@ -198,7 +210,14 @@ $(B)/gen/models.inc: FORCE
 	    $(wildcard src/models/*.c) /dev/null))
 $(B)/gen/backends.inc: FORCE
 	$(call keep,$(patsubst %,"X(%)",$(BACKENDS)))
-GEN := $(B)/gen/models.inc $(B)/gen/backends.inc
+# The commit, for `/version`: a file of its own, so that only its reader is built anew.
+$(B)/gen/commit.inc: FORCE
+	$(call keep,'#define WHIM_COMMIT "$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
+# The API's description, as the bytes of an array.
+$(B)/gen/openapi.inc: src/server/openapi.json
+	@mkdir -p $(@D)
+	@od -An -v -tu1 $< | sed 's/  *\([0-9][0-9]*\)/\1,/g' > $@
+GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/commit.inc $(B)/gen/openapi.inc
 
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
@@ -216,6 +235,9 @@ link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o,$^) $(
 $(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(EDIT_LIBS) $(LIBS))
+$(SIM): $(call obj,$(SIM_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
 $(CHECKOP): $(call obj,$(CHECKOP_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))
@@ -246,6 +268,6 @@ $(B)/lib/ld.so: $(B)/stamp/cc
 	@for f in libc.so.6 libm.so.6 libcmocka.so.0; do cp -fL "$$($(CC) -print-file-name=$$f)" $(@D)/; done
 	@cp -fL "$$($(CC) -print-file-name=$(LOADER_$(ARCH)))" $@
 
-ALL_SRC := $(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
+ALL_SRC := $(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
            $(INVARIANCE_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
 -include $(patsubst %.c,$(B)/obj/%.d,$(ALL_SRC))
