@@ -178,7 +178,8 @@ whim_err whim_split_qkv_rmsnorm_rope_check(const whim_split_qkv_rmsnorm_rope_arg
     REQUIRE(heads_ok(a->n_head, a->n_kv, a->d_head, a->n_freq) && a->eps >= 0.0f);
     REQUIRE((a->q_norm == NULL) == (a->k_norm == NULL));
     int64_t q_cols = a->n_head * a->d_head, kv_cols = a->n_kv * a->d_head;
-    REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + 2 * kv_cols, a->qkv_stride));
+    int64_t gate_cols = a->gate != NULL ? q_cols : 0;
+    REQUIRE(matrix_ok(a->qkv, a->n_row, q_cols + gate_cols + 2 * kv_cols, a->qkv_stride));
     REQUIRE(matrix_ok(a->q, a->n_row, q_cols, q_cols));
     REQUIRE(matrix_ok(a->k, a->n_row, kv_cols, kv_cols));
     REQUIRE(matrix_ok(a->v, a->n_row, kv_cols, kv_cols));
@@ -248,5 +249,88 @@ whim_err whim_attn_paged_check(const whim_attn_paged_args *a)
     REQUIRE((a->q != NULL && a->out != NULL && a->positions != NULL) || a->n_row == 0);
     REQUIRE((a->q_start != NULL && a->kv_len != NULL) || a->n_seq == 0);
     REQUIRE(a->page_table != NULL || a->n_seq == 0 || a->max_pages == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_sigmoid_gate_check(const whim_sigmoid_gate_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    int64_t gates = a->per_row && a->n_col > 0 ? 1 : a->n_col;
+    REQUIRE(matrix_ok(a->gate, a->n_row, gates, a->gate_stride));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rmsnorm_gated_check(const whim_rmsnorm_gated_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->z, a->n_row, a->n_col, a->z_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(a->w != NULL || a->n_col == 0);
+    REQUIRE(a->eps >= 0.0f);
+    return WHIM_ERR_OK;
+}
+
+/* Heads of a gated delta net. */
+static bool gdn_heads_ok(int64_t n_key, int64_t n_value, int64_t d_key, int64_t d_value)
+{
+    return n_key > 0 && n_value > 0 && d_key > 0 && d_value > 0 && n_value % n_key == 0 &&
+           d_key <= WHIM_GDN_MAX_DIM && d_value <= WHIM_GDN_MAX_DIM && dims_ok(n_key, d_key) &&
+           dims_ok(n_value, d_value);
+}
+
+whim_err whim_gdn_split_qkvzba_check(const whim_gdn_split_qkvzba_args *a)
+{
+    REQUIRE(gdn_heads_ok(a->n_key, a->n_value, a->d_key, a->d_value));
+    int64_t k = a->n_key * a->d_key, v = a->n_value * a->d_value;
+    REQUIRE(matrix_ok(a->qkvz, a->n_row, 2 * k + 2 * v, a->qkvz_stride));
+    REQUIRE(matrix_ok(a->ba, a->n_row, 2 * a->n_value, a->ba_stride));
+    REQUIRE(matrix_ok(a->qkv, a->n_row, 2 * k + v, 2 * k + v));
+    REQUIRE(matrix_ok(a->z, a->n_row, v, v));
+    REQUIRE(matrix_ok(a->b, a->n_row, a->n_value, a->n_value));
+    REQUIRE(matrix_ok(a->a, a->n_row, a->n_value, a->n_value));
+    return WHIM_ERR_OK;
+}
+
+/* Slots that hold `elems` floats for this layer, and the tables that say whose they are. */
+static bool states_ok(const whim_state_view *view, int64_t elems, int64_t n_row, int64_t n_seq,
+                      const int32_t *q_start, const int32_t *positions, const int32_t *slots)
+{
+    int64_t bytes = elems * (int64_t)sizeof(float), extent;
+    return view->offset >= 0 && view->offset % 4 == 0 && view->slot_stride % 4 == 0 &&
+           view->n_slot >= 0 && view->slot_stride - view->offset >= bytes &&
+           !__builtin_mul_overflow(view->n_slot, view->slot_stride, &extent) &&
+           (view->slots != NULL || view->n_slot == 0) && n_seq >= 0 &&
+           ((q_start != NULL && slots != NULL) || n_seq == 0) && (positions != NULL || n_row == 0);
+}
+
+whim_err whim_gdn_conv_check(const whim_gdn_conv_args *a)
+{
+    REQUIRE(a->n_chan >= 0 && a->n_chan <= INT32_MAX);
+    REQUIRE(a->n_tap >= 1 && a->n_tap <= WHIM_GDN_MAX_TAP);
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_chan, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_chan, a->y_stride));
+    REQUIRE(a->w != NULL || a->n_chan == 0);
+    REQUIRE(states_ok(&a->state, (a->n_tap - 1) * a->n_chan, a->n_row, a->n_seq, a->q_start,
+                      a->positions, a->state_slots));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_gdn_scan_check(const whim_gdn_scan_args *a)
+{
+    REQUIRE(gdn_heads_ok(a->n_key, a->n_value, a->d_key, a->d_value));
+    int64_t k = (int64_t)a->n_key * a->d_key, v = (int64_t)a->n_value * a->d_value;
+    REQUIRE(matrix_ok(a->qkv, a->n_row, 2 * k + v, a->qkv_stride));
+    REQUIRE(matrix_ok(a->b, a->n_row, a->n_value, a->b_stride));
+    REQUIRE(matrix_ok(a->a, a->n_row, a->n_value, a->a_stride));
+    REQUIRE(matrix_ok(a->out, a->n_row, v, v));
+    REQUIRE(a->rate != NULL && a->dt_bias != NULL);
+    REQUIRE(states_ok(&a->state, v * a->d_key, a->n_row, a->n_seq, a->q_start, a->positions,
+                      a->state_slots));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_copy_bytes_check(const whim_copy_bytes_args *a)
+{
+    REQUIRE(a->bytes >= 0 && ((a->dst != NULL && a->src != NULL) || a->bytes == 0));
     return WHIM_ERR_OK;
 }

@@ -187,10 +187,10 @@ const checkop_case_family checkop_rope = {N_HOSTILE, N_RANDOM,       N_QUICK,
 
 /* --- split_qkv_rmsnorm_rope ------------------------------------------------------------------- */
 
-static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool norm)
+static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool norm, bool gate)
 {
     int64_t q_cols = s->n_head * s->d_head, kv_cols = s->n_kv * s->d_head;
-    int64_t cols = q_cols + 2 * kv_cols;
+    int64_t cols = (gate ? 2 : 1) * q_cols + 2 * kv_cols;
     int32_t qkv =
         checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
     int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq, CHECKOP_SANE);
@@ -221,6 +221,10 @@ static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool no
         CHECKOP_BIND(c, call, split_qkv_rmsnorm_rope, k_norm,
                      dense(c, "k_norm", CHECKOP_IN, 1, s->d_head, CHECKOP_SANE), 0);
     }
+    if (gate) {
+        int32_t out = dense(c, "gate", CHECKOP_OUT, s->rows, q_cols, CHECKOP_JUNK);
+        CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, gate, out);
+    }
     CHECKOP_SUBJECT(c, split_qkv_rmsnorm_rope, s->rows);
     c->flops = 10.0 * (double)(s->rows * cols);
     c->traffic = 8.0 * (double)(s->rows * cols);
@@ -229,15 +233,15 @@ static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool no
 static void split_make(checkop_case *c, int32_t index)
 {
     rope_shape s = shape_make(c, index);
-    bool bias = index % 2 == 1, norm = index / 2 % 2 == 1;
-    checkop_say(c, "%s%s", bias ? " bias" : "", norm ? " norm" : "");
-    split_build(c, &s, bias, norm);
+    bool bias = index % 2 == 1, norm = index / 2 % 2 == 1, gate = index % 3 == 1;
+    checkop_say(c, "%s%s%s", bias ? " bias" : "", norm ? " norm" : "", gate ? " gate" : "");
+    split_build(c, &s, bias, norm, gate);
 }
 
 static bool split_bench(checkop_case *c, int32_t i)
 {
     rope_shape s;
-    return bench_shape(c, i, &s) && (split_build(c, &s, false, true), true);
+    return bench_shape(c, i, &s) && (split_build(c, &s, false, true, false), true);
 }
 
 static const char *split_arguments(int32_t i, void *args)

@@ -160,12 +160,14 @@ static int32_t access_split_qkv_rmsnorm_rope(const whim_split_qkv_rmsnorm_rope_a
                                              whim_access *out)
 {
     int64_t q = a->n_head * a->d_head, kv = a->n_kv * a->d_head;
-    out[0] = floats(a->qkv, a->n_row, q + 2 * kv, a->qkv_stride, false);
+    int64_t gate = a->gate != NULL ? q : 0;
+    out[0] = floats(a->qkv, a->n_row, q + gate + 2 * kv, a->qkv_stride, false);
     out[1] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, false);
     out[2] = floats(a->q, a->n_row, q, q, true);
     out[3] = floats(a->k, a->n_row, kv, kv, true);
     out[4] = floats(a->v, a->n_row, kv, kv, true);
-    return 5;
+    out[5] = floats(a->gate, a->n_row, gate, gate, true);
+    return 6;
 }
 
 static int32_t access_qk_sumsq(const whim_qk_sumsq_args *a, whim_access *out)
@@ -228,6 +230,66 @@ static int32_t access_attn_paged(const whim_attn_paged_args *a, whim_access *out
     out[1] = pool(&a->kv, false);
     out[2] = floats(a->out, a->n_row, cols, cols, true);
     return 3;
+}
+
+static int32_t access_sigmoid_gate(const whim_sigmoid_gate_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, true);
+    out[1] = floats(a->gate, a->n_row, a->per_row ? 1 : a->n_col, a->gate_stride, false);
+    return 2;
+}
+
+static int32_t access_rmsnorm_gated(const whim_rmsnorm_gated_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, false);
+    out[1] = floats(a->z, a->n_row, a->n_col, a->z_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, true);
+    return 3;
+}
+
+static int32_t access_gdn_split_qkvzba(const whim_gdn_split_qkvzba_args *a, whim_access *out)
+{
+    int64_t k = a->n_key * a->d_key, v = a->n_value * a->d_value, h = a->n_value;
+    out[0] = floats(a->qkvz, a->n_row, 2 * k + 2 * v, a->qkvz_stride, false);
+    out[1] = floats(a->ba, a->n_row, 2 * h, a->ba_stride, false);
+    out[2] = floats(a->qkv, a->n_row, 2 * k + v, 2 * k + v, true);
+    out[3] = floats(a->z, a->n_row, v, v, true);
+    out[4] = floats(a->b, a->n_row, h, h, true);
+    out[5] = floats(a->a, a->n_row, h, h, true);
+    return 6;
+}
+
+/* One layer's part of all slots: whose they are is known on the device only. */
+static whim_access states(const whim_state_view *view, int64_t elems)
+{
+    return (whim_access){(uintptr_t)view->slots + (uintptr_t)view->offset,
+                         elems * (int64_t)sizeof(float), view->slot_stride, view->n_slot, true};
+}
+
+static int32_t access_gdn_conv(const whim_gdn_conv_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_chan, a->x_stride, false);
+    out[1] = floats(a->y, a->n_row, a->n_chan, a->y_stride, true);
+    out[2] = states(&a->state, (a->n_tap - 1) * a->n_chan);
+    return 3;
+}
+
+static int32_t access_gdn_scan(const whim_gdn_scan_args *a, whim_access *out)
+{
+    int64_t k = (int64_t)a->n_key * a->d_key, v = (int64_t)a->n_value * a->d_value;
+    out[0] = floats(a->qkv, a->n_row, 2 * k + v, a->qkv_stride, false);
+    out[1] = floats(a->b, a->n_row, a->n_value, a->b_stride, false);
+    out[2] = floats(a->a, a->n_row, a->n_value, a->a_stride, false);
+    out[3] = floats(a->out, a->n_row, v, v, true);
+    out[4] = states(&a->state, v * a->d_key);
+    return 5;
+}
+
+static int32_t access_copy_bytes(const whim_copy_bytes_args *a, whim_access *out)
+{
+    out[0] = span(a->src, a->bytes, false);
+    out[1] = span(a->dst, a->bytes, true);
+    return 2;
 }
 
 int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCESS_MAX])

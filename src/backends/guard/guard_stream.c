@@ -30,6 +30,13 @@
 #define POINTERS_page_zero(a) (a)->pages, (a)->ids
 #define POINTERS_attn_paged(a) \
     (a)->kv.pages, (a)->q, (a)->q_start, (a)->kv_len, (a)->positions, (a)->page_table, (a)->out
+#define POINTERS_sigmoid_gate(a) (a)->x, (a)->gate
+#define POINTERS_gdn_conv(a) \
+    (a)->x, (a)->w, (a)->state.slots, (a)->q_start, (a)->positions, (a)->state_slots, (a)->y
+#define POINTERS_gdn_scan(a)                                                           \
+    (a)->qkv, (a)->b, (a)->a, (a)->rate, (a)->dt_bias, (a)->state.slots, (a)->q_start, \
+        (a)->positions, (a)->state_slots, (a)->out
+#define POINTERS_copy_bytes(a) (a)->dst, (a)->src
 
 enum { LIST_FIRST = 64 * 1024, EARLY_READ = 0xa5 };
 

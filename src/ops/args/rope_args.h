@@ -23,11 +23,13 @@ typedef struct whim_rope_args {
     int64_t n_row, n_head, d_head, n_freq;
 } whim_rope_args;
 
-/* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate. */
+/* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate. With a gate
+ * (Qwen3.5) a head of q has 2 d_head columns, q and then its gate, which is only copied. */
 typedef struct whim_split_qkv_rmsnorm_rope_args {
-    const float *qkv; /* [n_row, (n_head + 2 n_kv) d_head] */
+    const float
+        *qkv; /* [n_row, (n_head + 2 n_kv) d_head]; (2 n_head + 2 n_kv) d_head with a gate */
     int64_t qkv_stride;
-    const float *bias;   /* [(n_head + 2 n_kv) d_head], or NULL */
+    const float *bias;   /* [columns of qkv], or NULL */
     const float *q_norm; /* [d_head], or NULL: no norm of q and k */
     const float *k_norm; /* [d_head], NULL exactly when q_norm is */
     float eps;
@@ -35,6 +37,7 @@ typedef struct whim_split_qkv_rmsnorm_rope_args {
     float *q;             /* [n_row, n_head, d_head], dense */
     float *k;             /* [n_row, n_kv, d_head], dense */
     float *v;             /* [n_row, n_kv, d_head], dense */
+    float *gate;          /* [n_row, n_head, d_head], dense, or NULL */
     int64_t n_row, n_head, n_kv, d_head, n_freq;
 } whim_split_qkv_rmsnorm_rope_args;
 

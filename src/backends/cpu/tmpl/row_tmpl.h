@@ -162,20 +162,22 @@ static inline void split_head(const whim_split_qkv_rmsnorm_rope_args *a, const f
 static void split_qkv_rmsnorm_rope_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_split_qkv_rmsnorm_rope_args *a = args;
-    int64_t heads = a->n_head + 2 * a->n_kv, begin, end;
+    int64_t per_q = a->gate != NULL ? 2 : 1, n_q = per_q * a->n_head;
+    int64_t heads = n_q + 2 * a->n_kv, begin, end;
     whim_cpu_share(worker, a->n_row * heads, &begin, &end);
     for (int64_t item = begin; item < end; item++) {
         int64_t r = item / heads, h = item % heads, d = a->d_head;
         const float *src = a->qkv + r * a->qkv_stride + h * d;
         const float *bias = a->bias != NULL ? a->bias + h * d : NULL;
         const float *cosine = a->cos_sin + r * 2 * a->n_freq;
-        if (h < a->n_head) {
-            split_head(a, src, bias, a->q_norm, cosine, a->q + (r * a->n_head + h) * d);
-        } else if (h < a->n_head + a->n_kv) {
-            float *k = a->k + (r * a->n_kv + h - a->n_head) * d;
-            split_head(a, src, bias, a->k_norm, cosine, k);
+        if (h < n_q && h % per_q == 0) {
+            split_head(a, src, bias, a->q_norm, cosine, a->q + (r * a->n_head + h / per_q) * d);
+        } else if (h < n_q) {
+            split_head(a, src, bias, NULL, NULL, a->gate + (r * a->n_head + h / per_q) * d);
+        } else if (h < n_q + a->n_kv) {
+            split_head(a, src, bias, a->k_norm, cosine, a->k + (r * a->n_kv + h - n_q) * d);
         } else {
-            float *v = a->v + (r * a->n_kv + h - a->n_head - a->n_kv) * d;
+            float *v = a->v + (r * a->n_kv + h - n_q - a->n_kv) * d;
             split_head(a, src, bias, NULL, NULL, v);
         }
     }

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels.h"
 
 /* Kernels of plain loops, the same at every level. */
+#include "backends/cpu/tmpl/gdn_tmpl.h"
 #include "backends/cpu/tmpl/peak_tmpl.h"
 #include "backends/cpu/tmpl/topk_tmpl.h"
 #include "backends/cpu/tmpl/tp_norm_tmpl.h"
