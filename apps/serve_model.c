@@ -13,7 +13,7 @@
 #define NUMERICS_VERSION "1"
 
 /* Few requests reach the whole context, and memory is taken at the start: room for 8 that do. */
-enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8 };
+enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8, CHECKPOINTS = 32 };
 #define KV_SHARE 0.25
 
 /* Loading is shown on the terminal and on /readyz. */
@@ -32,6 +32,7 @@ static bool engine_open(serve *s, const char *path)
     cfg.max_outs = cfg.max_seqs > LEAST_OUTS ? cfg.max_seqs : LEAST_OUTS;
     cfg.kv_seqs = KV_SEQS;
     cfg.kv_share = KV_SHARE;
+    cfg.n_checkpoint = CHECKPOINTS;
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
     s->engine = open_engine(&cfg, o->quiet, &s->load);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/os/mem.h"
+#include "layers/gated_delta.h"
 
 #include <string.h>
 
@@ -130,13 +131,29 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     }
     return kv_type_choose(e, &r->kv_type, diag);
 }
+/* Slots of recurrent state: one for each sequence, and checkpoints in at most an eighth of what the weights leave,
+ * but two if any. */
+static void states_choose(whim_engine *e)
+{
+    const whim_config *c = &e->ckpt.config;
+    whim_runner_cfg *r = &e->runner_cfg;
+    int64_t slot = whim_config_n_gdn(c) * whim_gated_delta_state_bytes(&c->gdn);
+    if (slot == 0) {
+        return;
+    }
+    int64_t left = whim_os_mem_available() - e->binder.bytes - r->max_seqs * slot;
+    int64_t fit = left / 8 / slot > 2 ? left / 8 / slot : 2;
+    r->n_state = r->max_seqs + (e->cfg.n_checkpoint < fit ? e->cfg.n_checkpoint : fit);
+}
+
 /* Pages for --kv-mem, or for a number of sequences at their longest; of the latter no more than a share of the memory that the
  * weights leave, but enough for one sequence. */
 static whim_err pages_choose(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
-    int64_t page_bytes = c->n_layer * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type);
+    int64_t page_bytes =
+        whim_config_n_attn(c) * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type);
     int64_t pages_per_seq = (r->max_ctx + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
     int64_t n_seq =
         e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs;
@@ -164,6 +181,12 @@ static void plan_make(whim_engine *e)
                          caps->isa);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * WHIM_KV_PAGE), whim_kv_type_name(c->kv_type));
+    if (r->state_bytes > 0) {
+        whim_memory_plan_add(plan, "recurrent states", r->state_bytes,
+                             "%lld sequences, %lld checkpoints of %lld bytes",
+                             (long long)c->max_seqs, (long long)(c->n_state - c->max_seqs),
+                             (long long)r->slot_bytes);
+    }
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
                          (long long)c->max_rows);
     whim_memory_plan_add(
@@ -188,6 +211,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
+    states_choose(e);
     WHIM_TRY(pages_choose(e, diag));
     WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
     plan_make(e);

@@ -106,8 +106,7 @@ static void prompt_reuse(job *j)
             same++;
         }
     }
-    whim_runner_sequence_cut(gen->cfg.runner, gen->seq, same);
-    j->out.n_reused = same;
+    j->out.n_reused = whim_runner_sequence_cut(gen->cfg.runner, gen->seq, same);
 }
 
 static whim_err feed(whim_generator *gen, const int32_t *tokens, int64_t n, int64_t n_out,

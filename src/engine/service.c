@@ -180,6 +180,16 @@ static void loop(void *ctx)
 
 /* --- life --------------------------------------------------------------------------------------- */
 
+static bool copy_state(void *ctx, int32_t from, int32_t to)
+{
+    const whim_service *s = ctx;
+    whim_err err = whim_runner_state_copy(s->runner, from, to);
+    if (err != WHIM_ERR_OK) {
+        whim_log_error(s->cfg.log, "state error=\"%s\"", whim_err_text(err));
+    }
+    return err == WHIM_ERR_OK;
+}
+
 static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
     int64_t n = s->cfg.max_seqs;
@@ -196,6 +206,10 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     WHIM_TRY(whim_service_disk_open(s, diag));
     WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
                                      s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
+    whim_page_pool *states = whim_runner_states(s->runner);
+    if (states->n_page > 0) {
+        WHIM_TRY(whim_prefix_tree_set_states(s->tree, states));
+    }
     whim_sched_cfg sched = {
         .max_seqs = s->cfg.max_seqs,
         .max_step_tokens = s->cfg.max_step_tokens,
@@ -206,6 +220,9 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         .tree = s->tree,
         .fetch = s->disk != NULL ? whim_service_fetch_pages : NULL,
         .fetch_ctx = s,
+        .states = states->n_page > 0 ? states : NULL,
+        .copy_state = copy_state,
+        .copy_ctx = s,
     };
     WHIM_TRY(whim_sched_create(&sched, &s->sched));
     whim_sched_set_budget(s->sched, 2 * WHIM_SERVICE_LEAST_ROWS);

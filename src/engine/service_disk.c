@@ -13,6 +13,11 @@ whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
     if (s->cfg.kv_dir == NULL) {
         return WHIM_ERR_OK;
     }
+    if (whim_runner_states(s->runner)->n_page > 0) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--kv-dir keeps keys and values only, and a model with recurrent states "
+                         "cannot go on from those; leave it out");
+    }
     int64_t bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     s->page = whim_alloc(bytes);
     if (s->page == NULL) {

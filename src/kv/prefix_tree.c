@@ -465,6 +465,13 @@ bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, 
     return true;
 }
 
+bool whim_prefix_tree_has_state(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_page * WHIM_KV_PAGE, &n);
+    return n_page > 0 && n == n_page && tree->nodes[at].state != NONE;
+}
+
 int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
                                      int32_t *pages, int32_t *slot)
 {

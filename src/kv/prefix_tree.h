@@ -89,6 +89,10 @@ WHIM_MUST_CHECK whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree,
 bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page,
                                  int32_t slot);
 
+/* Whether the tree knows the first n_page pages of `tokens` and the last of them carries a state. */
+bool whim_prefix_tree_has_state(const whim_prefix_tree *tree, const int32_t *tokens,
+                                int64_t n_page);
+
 /* As match, but up to the last page that carries a state: *slot is that state's, with one more reference for the
  * caller; -1 where the answer is 0 pages. */
 int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,

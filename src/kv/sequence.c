@@ -9,9 +9,26 @@
 
 whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx)
 {
-    *seq = (whim_sequence){.max_page = whim_kv_pages(max_ctx)};
+    *seq = (whim_sequence){.max_page = whim_kv_pages(max_ctx), .state = -1};
     seq->pages = whim_alloc_array(seq->max_page, sizeof *seq->pages);
     return seq->pages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+}
+
+whim_err whim_sequence_take_state(whim_sequence *seq, whim_page_pool *states)
+{
+    if (states->n_page == 0) {
+        return WHIM_ERR_OK;
+    }
+    seq->state = whim_page_pool_take(states);
+    return seq->state >= 0 ? WHIM_ERR_OK : WHIM_ERR_FULL;
+}
+
+void whim_sequence_give_state(whim_sequence *seq, whim_page_pool *states)
+{
+    if (seq->state >= 0) {
+        whim_page_pool_give(states, seq->state);
+        seq->state = -1;
+    }
 }
 
 void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool)

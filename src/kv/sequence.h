@@ -22,11 +22,21 @@ static inline int64_t whim_kv_pages(int64_t n_tok)
 typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
     int64_t n_page, max_page;
-    int64_t len;  /* positions filled */
-    int64_t step; /* the runner's number of the last step that it was part of */
+    int64_t len;   /* positions filled */
+    int64_t step;  /* the runner's number of the last step that it was part of */
+    int32_t state; /* its slot of recurrent state, for life; -1: the model has none */
+    int64_t
+        state_at; /* positions that the state is of; a state at 0 is empty whatever the slot holds */
 } whim_sequence;
 
 WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx);
+
+/* Take a slot of recurrent state for the sequence's life; FULL when there is none. `states` may have no slots at
+ * all, then the model has no such states. */
+WHIM_MUST_CHECK whim_err whim_sequence_take_state(whim_sequence *seq, whim_page_pool *states);
+
+/* Give the slot back, before deinit. */
+void whim_sequence_give_state(whim_sequence *seq, whim_page_pool *states);
 
 /* Gives all pages back. */
 void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool);

@@ -4,13 +4,14 @@
  *
  * Rows are tokens of several sequences, one sequence after the other; prefill and decode mix freely.
  * A bucket may be larger than the work: padding rows have token -1, position 0 and slot -1 and belong
- * to no sequence; padding sequences have no rows and no keys; padding outputs have row -1. No row ever
+ * to no sequence; padding sequences have no rows, no keys and state slot -1; padding outputs have row -1. No row ever
  * influences another sequence's rows. */
 #ifndef WHIM_LAYERS_BATCH_H
 #define WHIM_LAYERS_BATCH_H
 
 #include "base/check.h"
 #include "ops/args/attn_args.h"
+#include "ops/args/gdn_args.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,8 +25,11 @@ typedef struct whim_batch {
     const int32_t *kv_len;     /* [n_seq], rows of this pass included */
     const int32_t *page_table; /* [n_seq, max_pages] */
     const int32_t *out_rows;   /* [n_out]: rows whose logits are wanted */
-    whim_kv_view kv;           /* layer 0; layer l is at layer_offset + l * layer_bytes */
+    whim_kv_view
+        kv; /* the first layer that has keys; number i is at layer_offset + i * layer_bytes */
     int64_t kv_layer_bytes;
+    const int32_t *state_slots; /* [n_seq]: recurrent states, as ops/args/gdn_args.h */
+    whim_state_view state;      /* whole slots; layers find their part */
 } whim_batch;
 
 /* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a

@@ -15,12 +15,14 @@ typedef struct pass {
     float *delta[2]; /* [n_row, d_model] what attention and MLP add to it */
     float *normed;   /* [n_row, d_model] */
     float *cos_sin;  /* [n_row, rotary_dim] */
-    float *qkv;      /* [n_row, (n_head + 2 n_kv) d_head] */
-    float *q;        /* [n_row, n_head, d_head] */
-    float *k, *v;    /* [n_row, n_kv, d_head] */
-    float *attn;     /* [n_row, n_head, d_head] */
-    float *act;      /* [n_row, d_ff] silu(gate) * up */
-    float *scratch;  /* [n_row, d_ff] */
+    whim_gated_delta_pass gdn;
+    float *qkv;     /* [n_row, (n_head + 2 n_kv) d_head]; gated: (2 n_head + 2 n_kv) d_head */
+    float *gate;    /* [n_row, n_head, d_head], or NULL */
+    float *q;       /* [n_row, n_head, d_head] */
+    float *k, *v;   /* [n_row, n_kv, d_head] */
+    float *attn;    /* [n_row, n_head, d_head] */
+    float *act;     /* [n_row, d_ff] silu(gate) * up */
+    float *scratch; /* [n_row, d_ff] */
 } pass;
 
 static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
@@ -39,13 +41,18 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->delta[1] = take_rows(bump, n, d);
     p->normed = take_rows(bump, n, d);
     p->cos_sin = take_rows(bump, n, c->rope.rotary_dim);
-    p->qkv = take_rows(bump, n, (heads + 2 * kv) * dh);
+    bool gated = dec->traits.gated;
+    p->qkv = take_rows(bump, n, ((gated ? 2 * heads : heads) + 2 * kv) * dh);
+    p->gate = gated ? take_rows(bump, n, heads * dh) : NULL;
     p->q = take_rows(bump, n, heads * dh);
     p->k = take_rows(bump, n, kv * dh);
     p->v = take_rows(bump, n, kv * dh);
     p->attn = take_rows(bump, n, heads * dh);
     p->act = take_rows(bump, n, c->d_ff);
     p->scratch = take_rows(bump, n, c->d_ff);
+    if (whim_config_n_gdn(c) > 0) {
+        whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->traits.gdn_grouped, n, bump);
+    }
 }
 
 static whim_err project(const pass *p, const whim_projection *proj, const float *x, float *y,
@@ -94,14 +101,14 @@ static whim_err norm_after(const pass *p, const float *w, const float *delta)
 }
 
 /* delta[0] = attention(normed) */
-static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_t l)
+static whim_err attention(const pass *p, const whim_decoder_layer *layer)
 {
     const whim_config *c = &p->dec->config;
     const whim_batch *b = p->batch;
-    int64_t q_cols = (int64_t)c->n_head * c->d_head, kv_cols = (int64_t)c->n_kv * c->d_head;
+    int64_t q_cols = layer->q.w.n, kv_cols = layer->k.w.n, o_cols = layer->o.w.k;
     int64_t width = q_cols + 2 * kv_cols;
     whim_kv_view kv = b->kv;
-    kv.layer_offset += l * b->kv_layer_bytes;
+    kv.layer_offset += layer->index * b->kv_layer_bytes;
 
     WHIM_TRY(project(p, &layer->q, p->normed, p->qkv, width));
     WHIM_TRY(project(p, &layer->k, p->normed, p->qkv + q_cols, width));
@@ -116,6 +123,7 @@ static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_
                                                       .q = p->q,
                                                       .k = p->k,
                                                       .v = p->v,
+                                                      .gate = p->gate,
                                                       .n_row = b->n_row,
                                                       .n_head = c->n_head,
                                                       .n_kv = c->n_kv,
@@ -144,7 +152,28 @@ static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_
                                           .n_head = c->n_head,
                                           .max_pages = b->max_pages,
                                       }));
+    if (p->gate != NULL) {
+        WHIM_TRY(whim_op_sigmoid_gate(p->s, &(whim_sigmoid_gate_args){
+                                                .x = p->attn,
+                                                .x_stride = o_cols,
+                                                .gate = p->gate,
+                                                .gate_stride = o_cols,
+                                                .n_row = b->n_row,
+                                                .n_col = o_cols,
+                                            }));
+    }
     return project(p, &layer->o, p->attn, p->delta[0], c->d_model);
+}
+
+/* delta[0] = mixer(normed): attention or a gated delta net */
+static whim_err mix(const pass *p, const whim_decoder_layer *layer)
+{
+    const whim_decoder *dec = p->dec;
+    if (layer->delta == NULL) {
+        return attention(p, layer);
+    }
+    return whim_gated_delta_forward(layer->delta, &dec->config, dec->traits.gdn_grouped,
+                                    layer->index, &p->gdn, p->s, p->batch, p->normed, p->delta[0]);
 }
 
 /* delta[1] = mlp(normed) */
@@ -268,7 +297,7 @@ whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whi
         const whim_decoder_layer *layer = &dec->layers[l];
         WHIM_TRY(norm_after(&p, layer->attn_norm, l > 0 ? p.delta[1] : NULL));
         WHIM_TRY(capture(&p, l, out));
-        WHIM_TRY(attention(&p, layer, l));
+        WHIM_TRY(mix(&p, layer));
         WHIM_TRY(norm_after(&p, layer->mlp_norm, p.delta[0]));
         WHIM_TRY(mlp(&p, layer));
     }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "device/device.h"
 #include "layers/batch.h"
+#include "layers/gated_delta.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 
@@ -17,6 +18,9 @@
 
 typedef struct whim_decoder_traits {
     bool qk_norm; /* each head of q and k is normalised before it is rotated */
+    bool gated;   /* q_proj has a gate beside each head: attention's output times its sigmoid */
+    bool norm_at_zero; /* weights of norms are stored as w - 1 */
+    bool gdn_grouped;  /* gated delta nets have the fused projections of Qwen3-Next */
 } whim_decoder_traits;
 
 /* y = x w^T (+ bias) */
@@ -27,7 +31,9 @@ typedef struct whim_projection {
 
 typedef struct whim_decoder_layer {
     const float *attn_norm;   /* [d_model] */
-    whim_projection q;        /* [n_head * d_head, d_model] */
+    whim_gated_delta *delta;  /* the mixer in place of attention, or NULL */
+    int32_t index;            /* of its kind: layers with keys, or with states */
+    whim_projection q;        /* [n_head * d_head, d_model]; gated: [2 n_head * d_head, d_model] */
     whim_projection k, v;     /* [n_kv * d_head, d_model] */
     whim_projection o;        /* [d_model, n_head * d_head] */
     const float *q_norm;      /* [d_head], or NULL */
@@ -39,6 +45,7 @@ typedef struct whim_decoder_layer {
 
 typedef struct whim_decoder {
     whim_config config;
+    whim_decoder_traits traits;
     whim_weight embed; /* [n_vocab, d_model] */
     whim_weight head;  /* [n_vocab, d_model]; unused when tied */
     const float *final_norm;

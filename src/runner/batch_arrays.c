@@ -14,6 +14,7 @@ void whim_batch_layout_init(whim_batch_layout *layout, const whim_runner_cfg *cf
     layout->kv_len = at, at += cfg->max_seqs;
     layout->out_rows = at, at += cfg->max_outs;
     layout->fresh = at, at += layout->max_fresh;
+    layout->states = at, at += cfg->max_seqs;
     layout->page_table = at, at += cfg->max_seqs * layout->max_pages;
     layout->n_elem = at;
 }
@@ -54,6 +55,7 @@ static void fill_padding(const whim_batch_layout *layout, int32_t *host, const w
     for (int64_t s = used->n_seq; s < bucket->n_seq; s++) {
         host[layout->q_start + s + 1] = (int32_t)used->n_row;
         host[layout->kv_len + s] = 0;
+        host[layout->states + s] = -1;
     }
     for (int64_t i = used->n_out; i < bucket->n_out; i++) {
         host[layout->out_rows + i] = -1;
@@ -72,6 +74,7 @@ int64_t whim_batch_fill(const whim_batch_layout *layout, int32_t *host, const wh
         n_fresh = fill_fresh(layout, host, part, n_fresh);
         host[layout->q_start + s + 1] = (int32_t)used.n_row;
         host[layout->kv_len + s] = (int32_t)part->seq->len;
+        host[layout->states + s] = part->seq->state;
         for (int64_t i = part->n_out; i > 0; i--) {
             host[layout->out_rows + used.n_out++] = (int32_t)(used.n_row - i);
         }
@@ -95,6 +98,7 @@ void whim_batch_view(const whim_batch_layout *layout, const int32_t *base,
     batch->slots = base + layout->slots;
     batch->q_start = base + layout->q_start;
     batch->kv_len = base + layout->kv_len;
+    batch->state_slots = base + layout->states;
     batch->page_table = base + layout->page_table;
     batch->out_rows = base + layout->out_rows;
 }

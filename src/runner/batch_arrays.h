@@ -15,7 +15,7 @@ typedef struct whim_step_size {
 
 /* Element offsets of the arrays inside the block. */
 typedef struct whim_batch_layout {
-    int64_t tokens, positions, slots, q_start, kv_len, out_rows, fresh, page_table;
+    int64_t tokens, positions, slots, q_start, kv_len, out_rows, fresh, states, page_table;
     int64_t max_pages; /* columns of the page table */
     int64_t max_fresh; /* pages that a step can take from the pool */
     int64_t n_elem;

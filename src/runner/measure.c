@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a runner, found by a dry run of its largest pass. */
+#include "layers/gated_delta.h"
 #include "ops/recorder.h"
 #include "runner/outputs.h"
 
@@ -15,7 +16,15 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
     whim_batch_layout layout;
     whim_batch_layout_init(&layout, cfg);
     int64_t layer_bytes = whim_kv_layer_bytes(config->n_kv, config->d_head, cfg->kv_type);
-    plan->page_bytes = config->n_layer * layer_bytes;
+    plan->page_bytes = whim_config_n_attn(config) * layer_bytes;
+    plan->slot_bytes = whim_config_n_gdn(config) * whim_gated_delta_state_bytes(&config->gdn);
+    if (plan->slot_bytes > 0 &&
+        (cfg->n_state < cfg->max_seqs || cfg->n_state > INT32_MAX ||
+         __builtin_mul_overflow(cfg->n_state, plan->slot_bytes, &plan->state_bytes))) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%lld slots of recurrent state do not go with %lld sequences",
+                         (long long)cfg->n_state, (long long)cfg->max_seqs);
+    }
     if (cfg->n_page > INT32_MAX / WHIM_KV_PAGE ||
         __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -37,6 +46,7 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
                .d_head = config->d_head,
                .type = cfg->kv_type},
         .kv_layer_bytes = layer_bytes,
+        .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
     whim_batch_view(&layout, (const int32_t *)bump.base, &size, &batch);

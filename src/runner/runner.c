@@ -17,10 +17,11 @@ struct whim_runner {
     whim_runner_cfg cfg;
     whim_runner_plan plan;
     whim_batch_layout layout;
-    whim_page_pool pool;
+    whim_page_pool pool, states;
     whim_graphs graphs;
     /* device */
     void *kv;
+    void *state; /* [n_state] slots */
     void *activations;
     int32_t *arrays;
     /* host */
@@ -33,6 +34,7 @@ static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
 {
     void *arrays;
     WHIM_TRY(whim_device_alloc(r->device, r->plan.kv_bytes, &r->kv, diag));
+    WHIM_TRY(whim_device_alloc(r->device, r->plan.state_bytes, &r->state, diag));
     WHIM_TRY(whim_device_alloc(r->device, r->plan.activation_bytes, &r->activations, diag));
     WHIM_TRY(whim_device_alloc(r->device, r->plan.batch_bytes, &arrays, diag));
     r->arrays = arrays;
@@ -48,6 +50,11 @@ static whim_err host_buffers_open(whim_runner *r, whim_diag *diag)
     if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
                          (long long)r->cfg.n_page);
+    }
+    if (whim_page_pool_init(&r->states, r->plan.slot_bytes > 0 ? r->cfg.n_state : 0) !=
+        WHIM_ERR_OK) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld states",
+                         (long long)r->cfg.n_state);
     }
     return WHIM_ERR_OK;
 }
@@ -94,10 +101,12 @@ void whim_runner_close(whim_runner *r)
     }
     whim_stream_close(r->stream);
     whim_device_free(r->device, r->kv, r->plan.kv_bytes);
+    whim_device_free(r->device, r->state, r->plan.state_bytes);
     whim_device_free(r->device, r->activations, r->plan.activation_bytes);
     whim_device_free(r->device, r->arrays, r->plan.batch_bytes);
     whim_outputs_deinit(&r->outputs);
     whim_page_pool_deinit(&r->pool);
+    whim_page_pool_deinit(&r->states);
     whim_free(r->host_arrays);
     whim_free(r);
 }
@@ -155,6 +164,11 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              (long long)part->seq->len, (long long)part->n_tok,
                              (long long)r->cfg.max_ctx);
         }
+        if (r->plan.slot_bytes > 0 && part->seq->state_at != part->seq->len && part->seq->len > 0) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "a sequence of %lld tokens has the recurrent state of %lld",
+                             (long long)part->seq->len, (long long)part->seq->state_at);
+        }
         WHIM_TRY(tokens_check(part, r->config->n_vocab, diag));
         size->n_row += part->n_tok;
         size->n_out += part->n_out;
@@ -184,7 +198,8 @@ static whim_err forward(whim_runner *r, const whim_step_size *bucket)
                .n_kv = r->config->n_kv,
                .d_head = r->config->d_head,
                .type = r->cfg.kv_type},
-        .kv_layer_bytes = r->plan.page_bytes / r->config->n_layer,
+        .kv_layer_bytes = r->plan.page_bytes / whim_config_n_attn(r->config),
+        .state = {.slots = r->state, .slot_stride = r->plan.slot_bytes, .n_slot = r->states.n_page},
     };
     whim_batch_view(&r->layout, r->arrays, bucket, &batch);
     whim_bump bump = {.base = r->activations, .size = r->plan.activation_bytes};
@@ -224,6 +239,7 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
                      const whim_step_size *size)
 {
     for (int64_t i = 0; i < n_part; i++) {
+        parts[i].seq->state_at = -1; /* until the step has succeeded */
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
     whim_step_size bucket = *size;
@@ -242,7 +258,11 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
                                           }));
     WHIM_TRY(run(r, &bucket));
     WHIM_TRY(whim_outputs_fetch(&r->outputs, r->stream, size, &bucket));
-    return whim_stream_sync(r->stream);
+    WHIM_TRY(whim_stream_sync(r->stream));
+    for (int64_t i = 0; i < n_part; i++) {
+        parts[i].seq->state_at = parts[i].seq->len;
+    }
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
@@ -285,7 +305,11 @@ whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
         return WHIM_ERR_NO_MEMORY;
     }
     whim_err err = whim_sequence_init(seq, r->cfg.max_ctx);
+    if (err == WHIM_ERR_OK) {
+        err = whim_sequence_take_state(seq, &r->states);
+    }
     if (err != WHIM_ERR_OK) {
+        whim_sequence_deinit(seq, &r->pool);
         whim_free(seq);
         return err;
     }
@@ -296,14 +320,38 @@ whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
 void whim_runner_sequence_destroy(whim_runner *r, whim_sequence *seq)
 {
     if (seq != NULL) {
+        whim_sequence_give_state(seq, &r->states);
         whim_sequence_deinit(seq, &r->pool);
         whim_free(seq);
     }
 }
 
-void whim_runner_sequence_cut(whim_runner *r, whim_sequence *seq, int64_t len)
+int64_t whim_runner_sequence_cut(whim_runner *r, whim_sequence *seq, int64_t len)
 {
-    whim_sequence_cut(seq, &r->pool, len);
+    bool stale = r->plan.slot_bytes > 0 && seq->state_at != len;
+    whim_sequence_cut(seq, &r->pool, stale ? 0 : len);
+    return seq->len;
+}
+
+static char *slot_at(const whim_runner *r, int32_t slot)
+{
+    whim_check(slot >= 0 && slot < r->states.n_page && r->states.refs[slot] > 0);
+    return (char *)r->state + slot * r->plan.slot_bytes;
+}
+
+whim_err whim_runner_state_copy(whim_runner *r, int32_t from, int32_t to)
+{
+    WHIM_TRY(whim_op_copy_bytes(r->stream, &(whim_copy_bytes_args){
+                                               .dst = slot_at(r, to),
+                                               .src = slot_at(r, from),
+                                               .bytes = r->plan.slot_bytes,
+                                           }));
+    return whim_stream_sync(r->stream);
+}
+
+whim_page_pool *whim_runner_states(whim_runner *r)
+{
+    return &r->states;
 }
 
 static char *page_at(const whim_runner *r, int32_t page)

@@ -26,6 +26,7 @@ typedef struct whim_runner_cfg {
     int64_t max_outs; /* rows with logits in one step */
     int64_t max_ctx;  /* longest sequence */
     int64_t n_page;   /* KV pages in the pool */
+    int64_t n_state;  /* slots of recurrent state; 0 for models that have none */
     whim_kv_type kv_type;
     bool graphs;
     int32_t n_capture;
@@ -36,6 +37,8 @@ typedef struct whim_runner_cfg {
 typedef struct whim_runner_plan {
     int64_t kv_bytes;
     int64_t page_bytes;
+    int64_t state_bytes; /* all slots of recurrent state */
+    int64_t slot_bytes;  /* one of them */
     int64_t activation_bytes;
     int64_t batch_bytes;  /* token ids, positions, page tables ... */
     int64_t output_bytes; /* logits, best tokens and hidden states on the device */
@@ -76,13 +79,21 @@ const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_voc
 whim_ranked whim_runner_best(const whim_runner *runner, int64_t i);
 const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
 
-/* Sequences live in the runner's page pool. */
+/* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its life; FULL when
+ * there are no more. */
 WHIM_MUST_CHECK whim_err whim_runner_sequence_create(whim_runner *runner, whim_sequence **out);
 void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
 
 /* Forget a sequence's positions from `len` (at most its length) on. What is left is as if it had never been
- * longer. */
-void whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
+ * longer. A recurrent state cannot go back: there the sequence becomes empty unless its state is of just that place.
+ * Returns its length. */
+int64_t whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
+
+/* Copy a slot of recurrent state to another, both held; the next step sees it. */
+WHIM_MUST_CHECK whim_err whim_runner_state_copy(whim_runner *runner, int32_t from, int32_t to);
+
+/* The pool of those slots; it has none for models without such states. */
+whim_page_pool *whim_runner_states(whim_runner *runner);
 
 /* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere. The page is held. */
 WHIM_MUST_CHECK whim_err whim_runner_page_read(whim_runner *runner, int32_t page, void *out);

@@ -13,6 +13,7 @@ enum {
     MAX_AGE = 1 << 20, /* times any priority it fits 64 bits */
     /* What an answer is expected to take of a client's service when nothing is known about its length. */
     EXPECTED_ANSWER = 256,
+    STATE_EVERY = 4096,
 };
 
 /* --- lifetime ------------------------------------------------------------------------------------ */
@@ -21,6 +22,9 @@ static whim_err seqs_create(whim_sched *s)
 {
     for (int64_t i = 0; i < s->max_running; i++) {
         WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx));
+        if (s->cfg.states != NULL) {
+            WHIM_TRY(whim_sequence_take_state(&s->seqs[i], s->cfg.states));
+        }
         s->free_seqs[s->n_free_seq++] = &s->seqs[i];
     }
     return WHIM_ERR_OK;
@@ -37,6 +41,9 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
     }
     s->cfg = *cfg;
     s->n_budget = cfg->max_step_tokens;
+    s->from = -1;
+    int64_t every = cfg->state_every > 0 ? cfg->state_every : STATE_EVERY;
+    s->cfg.state_every = whim_kv_pages(every) * WHIM_KV_PAGE;
     s->cfg.age_tokens = cfg->age_tokens > 0 ? whim_min64(cfg->age_tokens, MAX_AGE) : AGE_TOKENS;
     /* Every running request can then have its row in every step. */
     s->max_running = whim_min64(cfg->max_seqs, whim_min64(cfg->max_step_tokens, cfg->max_outs));
@@ -75,6 +82,9 @@ void whim_sched_destroy(whim_sched *s)
         whim_sched_remove(s, (whim_sched_req *)whim_heap_top(&s->waiting));
     }
     for (int64_t i = 0; s->seqs != NULL && i < s->max_running; i++) {
+        if (s->cfg.states != NULL) {
+            whim_sequence_give_state(&s->seqs[i], s->cfg.states);
+        }
         whim_sequence_deinit(&s->seqs[i], s->cfg.pool);
     }
     whim_heap_deinit(&s->waiting);
@@ -114,7 +124,7 @@ void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, 
     }
     req->seq = s->free_seqs[--s->n_free_seq];
     whim_sequence_share(req->seq, pages, n);
-    req->n_fed = req->seq->len;
+    req->n_fed = req->seq->state_at = req->seq->len;
     int64_t at = s->n_running++;
     for (; at > 0 && whim_heap_before(&req->rank, &s->running[at - 1]->rank); at--) {
         s->running[at] = s->running[at - 1];
@@ -129,6 +139,34 @@ static void remember(whim_sched *s, const whim_sched_req *req)
         whim_prefix_tree_merge(s->cfg.tree, req->tokens, req->seq->pages,
                                req->n_fed / WHIM_KV_PAGE);
     }
+}
+
+int64_t whim_sched_state_stop(const whim_sched *s, const whim_sched_req *req, int64_t n_fed)
+{
+    const int64_t places[] = {(req->n_prompt - 1) / WHIM_KV_PAGE * WHIM_KV_PAGE, req->n_branch};
+    int64_t next = (n_fed / s->cfg.state_every + 1) * s->cfg.state_every;
+    for (int i = 0; i < 2; i++) {
+        next = places[i] > n_fed ? whim_min64(next, places[i]) : next;
+    }
+    return next;
+}
+
+/* Keep the request's state with its last page, when this is a place for it. */
+static void keep_state(whim_sched *s, const whim_sched_req *req, int64_t n_before)
+{
+    whim_page_pool *states = s->cfg.states;
+    if (states == NULL || s->cfg.tree == NULL ||
+        req->n_fed != whim_sched_state_stop(s, req, n_before) ||
+        whim_prefix_tree_has_state(s->cfg.tree, req->tokens, req->n_fed / WHIM_KV_PAGE) ||
+        !whim_prefix_tree_evict_states(s->cfg.tree, 1)) {
+        return;
+    }
+    remember(s, req);
+    int32_t slot = whim_page_pool_take(states);
+    if (s->cfg.copy_state(s->cfg.copy_ctx, req->seq->state, slot)) {
+        whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, req->n_fed / WHIM_KV_PAGE, slot);
+    }
+    whim_page_pool_give(states, slot); /* the tree's now, or nobody's */
 }
 
 void whim_sched_stop(whim_sched *s, whim_sched_req *req)
@@ -243,7 +281,9 @@ static void commit_item(whim_sched *s, const whim_plan_item *item, int32_t token
     if (!req->started) {
         first_step(s, req);
     }
+    int64_t n_before = req->n_fed;
     req->n_fed = req->seq->len;
+    keep_state(s, req, n_before);
     req->n_most = req->n_fed > req->n_most ? req->n_fed : req->n_most;
     if (req->all_rows && req->n_row < whim_min64(req->n_fed, req->n_prompt)) {
         req->n_row = whim_min64(req->n_fed, req->n_prompt);
@@ -280,8 +320,11 @@ void whim_sched_abort(whim_sched *s, const whim_plan *plan)
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         whim_sched_req *req = plan->items[i].req;
+        bool lost = req->seq->len < req->n_fed ||
+                    (s->cfg.states != NULL && req->seq->state_at != req->n_fed);
+        req->n_fed = whim_min64(req->n_fed, req->seq->len);
         whim_sequence_cut(req->seq, s->cfg.pool, req->n_fed);
-        if (req->plan == s->n_plan) {
+        if (req->plan == s->n_plan || lost) {
             whim_sched_stop(s, req);
             whim_sched_wait(s, req);
         }

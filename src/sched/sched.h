@@ -15,7 +15,9 @@
  *     rank. It resumes to the same text.
  *  5. Order: rank = the client's virtual time + priority * age_tokens, then arrival; so a lower priority number
  *     goes first, but not for ever. Every request that fits the pool alone ends (no starvation: waiting ages).
- *  6. Nothing is computed twice at the same time: a request whose prompt a running one is prefilling further
+ *  6. A request of a model with recurrent states takes pages from the tree only up to one that carries a state; its own
+ *     state is always that of its n_fed tokens. One that is preempted, or whose step failed, starts again from there.
+ *  7. Nothing is computed twice at the same time: a request whose prompt a running one is prefilling further
  *     than the tree knows waits for it, unless that one stands still.
  * Threads: one owner, the engine's. */
 #ifndef WHIM_SCHED_SCHED_H
@@ -46,6 +48,13 @@ typedef struct whim_sched_cfg {
      * `tokens` from elsewhere (a disk) into pool pages; give how many, in order, at most `max`. NULL: none. */
     int64_t (*fetch)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
     void *fetch_ctx;
+    /* Models with recurrent states: their slots (NULL: there are none), and what copies one to another. The tree has
+     * been told of the slots. A state is kept after the last page that a repeated prompt could take over, where a
+     * prompt leaves what the tree knows, and every state_every tokens (0: 4096); prefill is cut to end there. */
+    whim_page_pool *states;
+    int64_t state_every;
+    bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */
+    void *copy_ctx;
 } whim_sched_cfg;
 
 WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out);
@@ -112,7 +121,7 @@ typedef struct whim_sched_req_info {
     int64_t n_preempted; /* times */
     bool running;
     const char *
-        miss; /* why no more of the prompt was found: "new", "evicted", "rows wanted", "short" (less than a
+        miss; /* why no more of the prompt was found: "new", "evicted", "no state" (kept where known pages end), "rows wanted", "short" (less than a
                   page), "no cache" (there is no tree), "nothing missed", "not admitted" (yet) */
 } whim_sched_req_info;
 whim_sched_req_info whim_sched_req_get(const whim_sched_req *req);

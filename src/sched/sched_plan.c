@@ -41,11 +41,15 @@ static int64_t claims(const whim_sched *s)
 /* --- items --------------------------------------------------------------------------------------- */
 
 /* How many rows the next chunk of a request has, and how many results. */
-static int64_t chunk_of(const whim_sched_req *req, const budget *b, int64_t *n_out)
+static int64_t chunk_of(const whim_sched *s, const whim_sched_req *req, const budget *b,
+                        int64_t *n_out)
 {
     int64_t left = req->n_tok - req->n_fed;
     int64_t room = (req->seq->n_page + req->n_room) * WHIM_KV_PAGE - req->n_fed;
     int64_t n = whim_min64(whim_min64(left, room), b->n_row);
+    if (s->cfg.states != NULL) {
+        n = whim_min64(n, whim_sched_state_stop(s, req, req->n_fed) - req->n_fed);
+    }
     if (req->all_rows && req->n_row < req->n_prompt) {
         int64_t done = req->n_row > req->n_fed ? req->n_row - req->n_fed : 0;
         n = whim_min64(n, done + b->n_out);
@@ -62,7 +66,7 @@ static int64_t chunk_of(const whim_sched_req *req, const budget *b, int64_t *n_o
 static void add_item(whim_sched *s, budget *b, whim_sched_req *req)
 {
     int64_t n_out;
-    int64_t n = chunk_of(req, b, &n_out);
+    int64_t n = chunk_of(s, req, b, &n_out);
     if (n <= 0) {
         return;
     }
@@ -122,6 +126,10 @@ static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t 
     int64_t n = (n_known + 1) * WHIM_KV_PAGE;
     for (int64_t i = 0; i < s->n_running; i++) {
         const whim_sched_req *other = s->running[i];
+        if (s->cfg.states != NULL) {
+            n = whim_sched_state_stop(s, other, other->n_fed);
+            n = n <= reusable(req) * WHIM_KV_PAGE ? n : INT64_MAX;
+        }
         if (other->n_tok >= n && other->n_fed < n &&
             memcmp(other->tokens, req->tokens, (size_t)n * sizeof *req->tokens) == 0) {
             return true;
@@ -130,11 +138,25 @@ static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t 
     return false;
 }
 
+/* Give back what examine took. */
 static void give_pages(whim_sched *s, int64_t n)
 {
+    if (s->from >= 0) {
+        whim_page_pool_give(s->cfg.states, s->from);
+        s->from = -1;
+    }
     while (n > 0) {
         whim_page_pool_give(s->cfg.pool, s->pages[--n]);
     }
+}
+
+/* Pages that the tree has for the request; of a model with states, up to one of those. */
+static int64_t match(whim_sched *s, const whim_sched_req *req, int64_t n_tok)
+{
+    if (s->cfg.states == NULL) {
+        return whim_prefix_tree_match(s->cfg.tree, req->tokens, n_tok, s->pages);
+    }
+    return whim_prefix_tree_match_state(s->cfg.tree, req->tokens, n_tok, s->pages, &s->from);
 }
 
 /* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with references. */
@@ -143,7 +165,7 @@ static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page
     int64_t max = reusable(req);
     *n_page = 0;
     if (s->cfg.tree != NULL) {
-        *n_page = whim_prefix_tree_match(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE, s->pages);
+        *n_page = match(s, req, max * WHIM_KV_PAGE);
         bool may_hold = *n_page > req->held_at || req->n_held < MAX_HELD;
         if (*n_page < max && may_hold && is_underway(s, req, *n_page)) {
             give_pages(s, *n_page);
@@ -192,20 +214,42 @@ static const char *miss_of(const whim_sched *s, const whim_sched_req *req, int64
     if (n_page == max) {
         return "nothing missed";
     }
+    if (n_page * WHIM_KV_PAGE < req->n_branch) {
+        return "no state";
+    }
     return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE) ? "evicted" : "new";
+}
+
+/* The state that the pages end with becomes the request's own. Where the copy fails it starts from nothing. */
+static void load_state(whim_sched *s, whim_sched_req *req)
+{
+    if (s->from < 0) {
+        return;
+    }
+    if (!s->cfg.copy_state(s->cfg.copy_ctx, s->from, req->seq->state)) {
+        whim_sequence_cut(req->seq, s->cfg.pool, 0);
+        req->n_fed = req->seq->state_at = 0;
+    }
+    whim_page_pool_give(s->cfg.states, s->from);
+    s->from = -1;
 }
 
 static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page)
 {
+    if (s->cfg.states != NULL && s->cfg.tree != NULL) {
+        req->n_branch = WHIM_KV_PAGE * whim_prefix_tree_peek(s->cfg.tree, req->tokens,
+                                                             reusable(req) * WHIM_KV_PAGE);
+    }
     if (!req->started) {
         req->miss = miss_of(s, req, n_page);
     }
-    int64_t n = fetch(s, req, n_page, b->n_page);
+    int64_t n = s->cfg.states != NULL ? n_page : fetch(s, req, n_page, b->n_page);
     if (!req->started) {
         req->n_cached = n * WHIM_KV_PAGE;
         req->miss = n == reusable(req) && n > n_page ? "nothing missed" : req->miss;
     }
     whim_sched_start(s, req, s->pages, n);
+    load_state(s, req);
     whim_client_reached(&s->clients, req->tag);
     req->plan = s->n_plan;
     req->n_held = 0;

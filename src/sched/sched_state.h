@@ -19,8 +19,9 @@ struct whim_sched_req {
     int32_t *tokens;     /* [max_tok] the caller's */
     int64_t n_tok, n_prompt, max_tok;
     int64_t n_fed;
-    int64_t n_most; /* the most that n_fed has been */
-    int64_t n_row;  /* all_rows: prompt rows whose results were given */
+    int64_t n_most;   /* the most that n_fed has been */
+    int64_t n_row;    /* all_rows: prompt rows whose results were given */
+    int64_t n_branch; /* tokens that the tree knew when it was let in, with a state or without */
     int64_t n_cached, n_preempted;
     const char *miss;
     void *user;
@@ -51,6 +52,7 @@ struct whim_sched {
     whim_plan_item *items; /* [max_running] of the last plan */
     whim_sched_req **held; /* [max_running] scratch of a plan */
     int32_t *pages;        /* [pages of max_ctx] scratch of an admission */
+    int32_t from; /* of the same: the slot of the state at the end of the pages, held; -1: none */
     int64_t n_plan, n_arrival;
     bool is_open;                         /* a plan is neither committed nor aborted */
     int64_t n_preempted, n_hit, n_prompt; /* since the start */
@@ -72,6 +74,9 @@ void whim_sched_start(whim_sched *sched, whim_sched_req *req, const int32_t *pag
 
 /* Out of `running`; the full pages become known to the tree, the sequence is empty and free again. */
 void whim_sched_stop(whim_sched *sched, whim_sched_req *req);
+
+/* The next place after `n_fed` where the request's state is to be kept; beyond its known tokens when there is none. */
+int64_t whim_sched_state_stop(const whim_sched *sched, const whim_sched_req *req, int64_t n_fed);
 
 /* Into the queue, where its rank is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);

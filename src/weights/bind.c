@@ -77,6 +77,19 @@ void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t
     va_end(ap);
 }
 
+void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, const char *fmt, ...)
+{
+    whim_param param = {.n = spec->n,
+                        .k = spec->k > 0 ? spec->k : 1,
+                        .vector = true,
+                        .form = spec->form,
+                        .values = spec->out};
+    va_list ap;
+    va_start(ap, fmt);
+    param_add(binder, &param, fmt, ap);
+    va_end(ap);
+}
+
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes)
 {
     whim_param *slot = param_new(binder);
@@ -93,8 +106,11 @@ void whim_bind_constant(whim_binder *binder, const void **out, const void *data,
 
 static bool shape_fits(const whim_param *param, const whim_ckpt_tensor *tensor)
 {
-    if (param->vector) {
+    if (param->vector && param->k == 1) {
         return tensor->n_dim == 1 && tensor->shape[0] == param->n;
+    }
+    if (param->vector && tensor->n_dim == 3 && tensor->shape[1] == 1) {
+        return tensor->shape[0] == param->n && tensor->shape[2] == param->k;
     }
     return tensor->n_dim == 2 && tensor->shape[0] == param->n && tensor->shape[1] == param->k;
 }
@@ -125,7 +141,7 @@ static const whim_ckpt_tensor *dummy_tensor(whim_binder *binder, const whim_ckpt
         .name = param->name,
         .file_name = param->name,
         .dtype = dtype,
-        .n_dim = param->vector ? 1 : 2,
+        .n_dim = param->vector && param->k == 1 ? 1 : 2,
         .shape = {param->n, param->k},
         .file = -1,
         .bytes = param->n * whim_dtype_row_bytes(dtype, param->k),
@@ -169,14 +185,14 @@ static void match_param(whim_binder *binder, const whim_ckpt *ckpt, whim_device 
             whim_str_printf(&rep->text, ": ");
             shape_print(&rep->text, tensor->n_dim, tensor->shape);
             whim_str_printf(&rep->text, ", expected ");
-            shape_print(&rep->text, param->vector ? 1 : 2, expected);
+            shape_print(&rep->text, param->vector && param->k == 1 ? 1 : 2, expected);
         }
         return;
     }
     const whim_dtype_info *type = whim_dtype_get(tensor->dtype);
     char what[96];
     if (param->vector) {
-        param->bytes = param->n * (int64_t)sizeof(float);
+        param->bytes = param->n * param->k * (int64_t)sizeof(float);
         if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
             snprintf(what, sizeof what, "type %s, expected F32, F16 or BF16:", type->name);
             report_tensor(rep, what, tensor->file_name);
@@ -200,6 +216,20 @@ static bool tensor_is_ignored(const whim_ckpt *ckpt, const char *name)
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }
 
+/* Parts of multimodal checkpoints that generating text does not need: counted, for one line to the user. */
+static bool tensor_is_skipped(whim_binder *binder, const whim_ckpt_tensor *tensor)
+{
+    static const char *const parts[] = {"visual.", "mtp."};
+    for (int i = 0; i < 2; i++) {
+        if (strncmp(tensor->name, parts[i], strlen(parts[i])) == 0) {
+            binder->n_skipped[i]++;
+            binder->skipped_bytes[i] += tensor->bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void report_extra(whim_binder *binder, const whim_ckpt *ckpt, report *rep)
 {
     uint8_t *used = whim_alloc_array(ckpt->n_tensor, 1);
@@ -213,7 +243,8 @@ static void report_extra(whim_binder *binder, const whim_ckpt *ckpt, report *rep
         }
     }
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-        if (!used[i] && !tensor_is_ignored(ckpt, ckpt->tensors[i].name)) {
+        if (!used[i] && !tensor_is_ignored(ckpt, ckpt->tensors[i].name) &&
+            !(ckpt->config.gdn.n_key > 0 && tensor_is_skipped(binder, &ckpt->tensors[i]))) {
             report_tensor(rep, "extra", ckpt->tensors[i].file_name);
         }
     }

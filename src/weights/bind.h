@@ -19,12 +19,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What becomes of the values of a small tensor on their way. */
+typedef enum whim_vector_form {
+    WHIM_VECTOR_PLAIN,
+    WHIM_VECTOR_PLUS_ONE, /* 1 + w: norms whose weights are stored around 0 */
+    WHIM_VECTOR_NEG_EXP,  /* -exp(w) */
+} whim_vector_form;
+
 /* One declared tensor, or one constant that the model computed. */
 typedef struct whim_param {
     const char *name; /* canonical name, see ckpt.h */
     int64_t n, k;     /* [n, k]; a vector has k = 1 and shape [n] */
-    bool vector;      /* becomes F32 on the device, whatever its type */
-    int64_t unpair;   /* rows of a head if the file holds them as adjacent pairs, else 0 */
+    bool vector; /* becomes F32 on the device, whatever its type, and stays in the file's order */
+    whim_vector_form form;
+    int64_t unpair; /* rows of a head if the file holds them as adjacent pairs, else 0 */
     whim_weight *weight;
     const float **values;
     const void *constant;
@@ -40,7 +48,9 @@ typedef struct whim_binder {
     int64_t n_param, cap_param;
     bool failed;   /* an allocation failed while declaring; match reports it */
     int64_t bytes; /* size of the weights buffer */
-    void *buffer;  /* device memory, owned; NULL before load */
+    int64_t n_skipped[2],
+        skipped_bytes[2]; /* tensors of the checkpoint that are not for text, and MTP's */
+    void *buffer;         /* device memory, owned; NULL before load */
     whim_device *device;
 } whim_binder;
 
@@ -58,6 +68,15 @@ void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, co
     WHIM_PRINTF(3, 4);
 void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t unpair,
                       const char *fmt, ...) WHIM_PRINTF(5, 6);
+
+/* The same for a few columns, stored as [n, k] or [n, 1, k], and with a form. */
+typedef struct whim_bind_vector_spec {
+    const float **out;
+    int64_t n, k; /* k 0: [n] */
+    whim_vector_form form;
+} whim_bind_vector_spec;
+void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
 
 /* Declare bytes that the model computed itself; they are copied now. */
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);

@@ -14,7 +14,8 @@ static const whim_json_limits config_limits = {.max_bytes = 16 << 20, .max_depth
 
 /* The architectures and what the reference assumes about each. */
 typedef struct arch_defaults {
-    const char *arch;  /* model_type, and our name */
+    const char *arch;  /* our name, and model_type unless that is given */
+    const char *type;  /* model_type, or NULL */
     const char *class; /* entry of "architectures" */
     int32_t n_vocab;
     int32_t d_model;
@@ -26,6 +27,8 @@ typedef struct arch_defaults {
     int32_t max_ctx;
     int32_t eos; /* -1: none */
     bool has_mlp_bias;
+    bool
+        has_gdn; /* some layers are gated delta nets; all that is of the text may lie in "text_config" */
 } arch_defaults;
 
 static const arch_defaults arch_table[] = {
@@ -50,6 +53,32 @@ static const arch_defaults arch_table[] = {
      .d_head = 128,
      .max_ctx = 32768,
      .eos = -1},
+    {.arch = "qwen3_5",
+     .type = "qwen3_5",
+     .class = "Qwen3_5ForConditionalGeneration",
+     .n_vocab = 248320,
+     .d_model = 4096,
+     .d_ff = 12288,
+     .n_layer = 32,
+     .n_head = 16,
+     .n_kv = 4,
+     .d_head = 256,
+     .max_ctx = 32768,
+     .eos = -1,
+     .has_gdn = true},
+    {.arch = "qwen3_5",
+     .type = "qwen3_5_text",
+     .class = "Qwen3_5ForCausalLM",
+     .n_vocab = 248320,
+     .d_model = 4096,
+     .d_ff = 12288,
+     .n_layer = 32,
+     .n_head = 16,
+     .n_kv = 4,
+     .d_head = 256,
+     .max_ctx = 32768,
+     .eos = -1,
+     .has_gdn = true},
 };
 
 enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
@@ -58,8 +87,14 @@ static whim_err arch_refuse(const whim_json_scope *top, const char *field, const
 {
     return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                      "%s: \"%s\" is \"%.64s\", which is not supported; supported are "
-                     "LlamaForCausalLM (llama) and Qwen3ForCausalLM (qwen3)",
+                     "LlamaForCausalLM (llama), Qwen3ForCausalLM (qwen3) and "
+                     "Qwen3_5ForConditionalGeneration (qwen3_5)",
                      top->path, field, value);
+}
+
+static const char *type_of(const arch_defaults *arch)
+{
+    return arch->type != NULL ? arch->type : arch->arch;
 }
 
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
@@ -83,11 +118,11 @@ static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
     for (int i = 0; i < N_ARCH; i++) {
         const arch_defaults *arch = &arch_table[i];
         if (class_name != NULL ? strcmp(class_name, arch->class) == 0
-                               : strcmp(type, arch->arch) == 0) {
-            if (type != NULL && strcmp(type, arch->arch) != 0) {
+                               : strcmp(type, type_of(arch)) == 0) {
+            if (type != NULL && strcmp(type, type_of(arch)) != 0) {
                 return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                                  "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s",
-                                 top->path, type, arch->arch, arch->class);
+                                 top->path, type, type_of(arch), arch->class);
             }
             *out = arch;
             return WHIM_ERR_OK;
@@ -149,7 +184,7 @@ static whim_err check_features(const whim_json_scope *top)
                          "supported",
                          top->path);
     }
-    return check_layer_types(top);
+    return WHIM_ERR_OK;
 }
 
 static whim_err get_i32(const whim_json_scope *top, const char *key, int32_t max, int32_t *out)
@@ -268,13 +303,12 @@ static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
                      key, name);
 }
 
-static whim_err parse_top(whim_config *config, const whim_json_scope *top)
+static whim_err parse_text(whim_config *config, const arch_defaults *arch,
+                           const whim_json_scope *top)
 {
-    const arch_defaults *arch = NULL;
-    WHIM_TRY(find_arch(top, &arch));
-    snprintf(config->arch, sizeof config->arch, "%s", arch->arch);
     WHIM_TRY(check_features(top));
     WHIM_TRY(parse_shape(config, arch, top));
+    WHIM_TRY(arch->has_gdn ? whim_config_parse_gdn(config, top) : check_layer_types(top));
     double eps = 1e-6;
     WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
     config->rms_eps = (float)eps;
@@ -291,6 +325,30 @@ static whim_err parse_top(whim_config *config, const whim_json_scope *top)
     WHIM_TRY(parse_eos(config, top));
     WHIM_TRY(parse_dtype(config, top));
     return whim_config_check(config, top->path, top->diag);
+}
+
+/* A multimodal checkpoint keeps what is of the text in an object of its own; some fields may also stand above. */
+static whim_err parse_top(whim_config *config, const whim_json_scope *top)
+{
+    const arch_defaults *arch = NULL;
+    const whim_json *nested = NULL;
+    WHIM_TRY(find_arch(top, &arch));
+    snprintf(config->arch, sizeof config->arch, "%s", arch->arch);
+    if (arch->has_gdn) {
+        WHIM_TRY(whim_json_get_object(top, "text_config", &nested));
+    }
+    if (nested == NULL) {
+        return parse_text(config, arch, top);
+    }
+    whim_json_scope text = *top;
+    text.obj = nested;
+    text.prefix = "text_config.";
+    WHIM_TRY(check_features(top));
+    WHIM_TRY(parse_text(config, arch, &text));
+    if (!config->dtype_given) {
+        WHIM_TRY(parse_dtype(config, top));
+    }
+    return whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head);
 }
 
 whim_err whim_config_parse(whim_config *config, const char *text, int64_t n, const char *path,

@@ -21,6 +21,8 @@ enum {
     WHIM_CONFIG_MAX_HEAD = 65536,
     WHIM_CONFIG_MAX_HEAD_DIM = 8192,
     WHIM_CONFIG_MAX_VOCAB = 1 << 24,
+    WHIM_CONFIG_MAX_GDN_DIM = 1024, /* of a key or value head of a gated delta net, as the op */
+    WHIM_CONFIG_MAX_TAP = 16,
 };
 
 typedef enum whim_rope_kind {
@@ -45,6 +47,15 @@ typedef struct whim_rope_config {
     bool truncate;         /* yarn: round the ramp's ends to whole dimensions, default true */
 } whim_rope_config;
 
+/* Layers whose mixer is a gated delta net instead of attention. */
+typedef struct whim_gdn_config {
+    int32_t n_key, n_value; /* heads; 0: no layer is of that kind */
+    int32_t d_key, d_value; /* their sizes */
+    int32_t n_tap;          /* of the convolution */
+    bool folded; /* GGUF: norm weights are 1 + w, and -exp(A_log) is stored in place of A_log */
+    uint8_t layers[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l % 8 of byte l / 8: layer l is one */
+} whim_gdn_config;
+
 typedef struct whim_config {
     char arch[WHIM_CONFIG_MAX_ARCH]; /* "llama", "qwen3": picks the file in models/ */
     int32_t n_layer;
@@ -57,6 +68,7 @@ typedef struct whim_config {
     int64_t max_ctx; /* max_position_embeddings */
     float rms_eps;
     whim_rope_config rope;
+    whim_gdn_config gdn;
     bool tied_head;      /* no lm_head tensor: the embedding is the head */
     bool attention_bias; /* q, k, v and o have biases */
     bool mlp_bias;       /* gate, up and down have biases */
@@ -66,6 +78,20 @@ typedef struct whim_config {
     int32_t eos[WHIM_CONFIG_MAX_EOS];
     int32_t n_eos;
 } whim_config;
+
+/* Whether layer l is a gated delta net; how many are; and the rest, which have keys and values. */
+static inline bool whim_config_is_gdn(const whim_config *config, int32_t l)
+{
+    return (config->gdn.layers[l / 8] >> (l % 8) & 1) != 0;
+}
+int32_t whim_config_n_gdn(const whim_config *config);
+static inline int32_t whim_config_n_attn(const whim_config *config)
+{
+    return config->n_layer - whim_config_n_gdn(config);
+}
+
+/* Every layer is a gated delta net but each `interval`-th. */
+void whim_config_set_gdn_interval(whim_config *config, int64_t interval);
 
 /* Parse the text of a config.json. `path` is for messages. */
 WHIM_MUST_CHECK whim_err whim_config_parse(whim_config *config, const char *text, int64_t n,

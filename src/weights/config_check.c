@@ -14,6 +14,19 @@ typedef struct range_check {
     int64_t max;
 } range_check;
 
+static whim_err check_list(const range_check *checks, size_t n, const char *path, whim_diag *diag)
+{
+    for (size_t i = 0; i < n; i++) {
+        const range_check *check = &checks[i];
+        if (check->value < check->min || check->value > check->max) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: %s is %lld, expected between %lld and %lld", path, check->field,
+                             (long long)check->value, (long long)check->min, (long long)check->max);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *diag)
 {
     const range_check checks[] = {
@@ -30,15 +43,7 @@ static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *
         {"max_position_embeddings", c->max_ctx, 1, INT32_MAX},
         {"rotary dimension", c->rope.rotary_dim, 2, c->d_head},
     };
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        const range_check *check = &checks[i];
-        if (check->value < check->min || check->value > check->max) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: %s is %lld, expected between %lld and %lld", path, check->field,
-                             (long long)check->value, (long long)check->min, (long long)check->max);
-        }
-    }
-    return WHIM_ERR_OK;
+    return check_list(checks, sizeof checks / sizeof checks[0], path, diag);
 }
 
 static whim_err check_positive(const char *field, double value, const char *path, whim_diag *diag)
@@ -99,9 +104,38 @@ static whim_err check_rope(const whim_config *c, const char *path, whim_diag *di
     return WHIM_ERR_OK;
 }
 
+/* Sizes of the gated delta net's heads; all 0 where there is none. */
+static whim_err check_gdn(const whim_config *c, const char *path, whim_diag *diag)
+{
+    const whim_gdn_config *g = &c->gdn;
+    if (whim_config_n_gdn(c) == 0) {
+        return WHIM_ERR_OK;
+    }
+    int64_t key = (int64_t)g->n_key * g->d_key, value = (int64_t)g->n_value * g->d_value;
+    const range_check checks[] = {
+        {"linear_num_key_heads", g->n_key, 1, WHIM_CONFIG_MAX_HEAD},
+        {"linear_num_value_heads", g->n_value, 1, WHIM_CONFIG_MAX_HEAD},
+        {"linear_key_head_dim", g->d_key, 1, WHIM_CONFIG_MAX_GDN_DIM},
+        {"linear_value_head_dim", g->d_value, 1, WHIM_CONFIG_MAX_GDN_DIM},
+        {"linear_conv_kernel_dim", g->n_tap, 1, WHIM_CONFIG_MAX_TAP},
+        {"linear keys' width", key, 1, WHIM_CONFIG_MAX_WIDTH},
+        {"linear values' width", value, 1, WHIM_CONFIG_MAX_WIDTH},
+        {"number of full_attention layers", whim_config_n_attn(c), 1, WHIM_CONFIG_MAX_LAYER},
+    };
+    WHIM_TRY(check_list(checks, sizeof checks / sizeof checks[0], path, diag));
+    if (g->n_value % g->n_key != 0) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "%s: linear_num_value_heads is %d, expected a multiple of "
+                         "linear_num_key_heads = %d",
+                         path, g->n_value, g->n_key);
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_config_check(const whim_config *config, const char *path, whim_diag *diag)
 {
     WHIM_TRY(check_ranges(config, path, diag));
+    WHIM_TRY(check_gdn(config, path, diag));
     if (config->n_head % config->n_kv != 0) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "%s: num_attention_heads is %d, expected a multiple of "

@@ -134,7 +134,7 @@ whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top)
                                .attn_factor = 1.0,
                                .truncate = true};
     whim_json_scope scope;
-    double partial = 1.0;
+    double partial = config->gdn.n_key > 0 ? 0.25 : 1.0; /* the default of hybrid models */
     WHIM_TRY(find_scope(top, &scope));
     WHIM_TRY(parse_kind(rope, &scope, top));
     WHIM_TRY(whim_json_get_real(top, "rope_theta", 0.0, 1e15, &rope->theta));

@@ -2,6 +2,7 @@
 /* Reading and packing: step 3 of bind.h. Matrices are cut into slabs of whole rows, a few MB each; any
  * loader thread takes the next slab, reads it into its staging buffer and packs it to its place. */
 #include "base/alloc.h"
+#include "base/fmath.h"
 #include "base/thread.h"
 #include "tensor/quant.h"
 #include "weights/bind.h"
@@ -178,12 +179,21 @@ static whim_err matrices_load(loader *ld, int32_t n_thread)
     return whim_parallel_for(n_thread, n_slab, slab_load, ld);
 }
 
-/* One vector as F32 into dst. */
+static void form_apply(whim_vector_form form, float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n && form != WHIM_VECTOR_PLAIN; i++) {
+        x[i] = form == WHIM_VECTOR_PLUS_ONE ? 1.0f + x[i] : (float)-whim_exp((double)x[i]);
+    }
+}
+
+/* One vector as F32 into dst. Dummies of norms are around 1 already. */
 static whim_err vector_read(const loader *ld, const whim_param *param, float *dst)
 {
     const whim_ckpt_tensor *tensor = param->tensor;
     if (tensor->file < 0) {
-        whim_dummy_vector(param->name, param->n, dst);
+        whim_dummy_vector(param->name, param->n * param->k, dst);
+        form_apply(param->form == WHIM_VECTOR_NEG_EXP ? param->form : WHIM_VECTOR_PLAIN, dst,
+                   param->n * param->k);
         return WHIM_ERR_OK;
     }
     char *raw = whim_alloc(tensor->bytes);
@@ -191,11 +201,12 @@ static whim_err vector_read(const loader *ld, const whim_param *param, float *ds
         return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", param->name);
     }
     whim_err err = whim_ckpt_read(ld->ckpt, tensor, 0, tensor->bytes, raw, ld->diag);
-    for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n; i++) {
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n * param->k; i++) {
         int64_t from = param->unpair > 0 ? unpaired_row(i, param->unpair) : i;
         whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
                          1);
     }
+    form_apply(param->form, dst, err == WHIM_ERR_OK ? param->n * param->k : 0);
     whim_free(raw);
     return err;
 }

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 import torch
 
+import hybrid
 import plain
 
 ENOUGH = 10.0   # a mistake must move something by this many tolerances
@@ -53,17 +54,18 @@ def main():
     for name in names:
         folder = os.path.join(args.data, name)
         golden, rows = read_golden(folder)
-        model = plain.Plain(folder)
+        is_hybrid = name in hybrid.TINY
+        model = (hybrid.Hybrid if is_hybrid else plain.Plain)(folder)
         right = change(model, golden, rows, None)
         if right > golden["tolerance"]:
             failures.append(f"{name}: the plain model is {right:.1e} off")
         if golden["gap"] == 0:
             exact.add(name)
-        for wrong, needs in plain.MISTAKES.items():
+        for wrong, needs in (hybrid if is_hybrid else plain).MISTAKES.items():
             if model.has(needs):
                 table[wrong, name] = change(model, golden, rows, wrong) / golden["tolerance"]
     print("largest change / tolerance\n" + " " * 42 + " ".join(f"{n:>12}" for n in names))
-    for wrong in plain.MISTAKES:
+    for wrong in (*plain.MISTAKES, *hybrid.MISTAKES):
         cells = [table.get((wrong, n)) for n in names]
         print(f"{wrong:42}" + " ".join(f"{'-' if c is None else f'{c:.3g}':>12}" for c in cells))
         found = {n: table[wrong, n] for n in exact if (wrong, n) in table}

@@ -165,13 +165,12 @@ def make_tensors(cfg, seed):
             .to(dtype) for name, shape in shapes(cfg).items()}
 
 
-def write_checkpoint(folder, cfg, seed, shards):
+def write_checkpoint(folder, cfg, tensors, shards):
     """Writes config.json and the safetensors file, or `shards` files with their index."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         json.dump(cfg, f, indent=2)
         f.write("\n")
-    tensors = make_tensors(cfg, seed)
 
     def save(part, file):
         path = os.path.join(folder, file)

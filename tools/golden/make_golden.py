@@ -9,6 +9,7 @@ import torch
 from transformers.utils import logging
 
 import checkpoints
+import hybrid
 import plain
 import reference
 import tiny_gguf
@@ -19,7 +20,7 @@ F32_MARGIN = 5e-3
 
 def f64_noise(folder, rows, prompts):
     """How far the F32 reference is from an independent implementation in F64."""
-    model = plain.Plain(folder)
+    model = (hybrid.Hybrid if os.path.basename(folder) in hybrid.TINY else plain.Plain)(folder)
     exact = [model.logprobs(p["tokens"] + p["greedy"][:-1]).numpy() for p in prompts]
     noise = reference.max_gap(exact, rows)
     assert noise < F32_TOLERANCE / 3, f"{folder}: the reference itself is {noise} off"
@@ -36,9 +37,11 @@ def tolerances(native, rows, prompts):
 
 
 def make_checkpoint(out, name):
-    seed, shards, cfg = checkpoints.TINY[name]
+    family = hybrid if name in hybrid.TINY else checkpoints
+    seed, shards, whole = family.TINY[name]
     folder = os.path.join(out, name)
-    checkpoints.write_checkpoint(folder, cfg, seed, shards)
+    checkpoints.write_checkpoint(folder, whole, family.make_tensors(whole, seed), shards)
+    cfg = hybrid.text_of(whole)
     dtype = checkpoints.DTYPES[cfg.get("torch_dtype") or cfg["dtype"]]
     model = reference.load(folder)
     native = None if dtype == torch.float32 else reference.load(folder, dtype)
@@ -82,7 +85,7 @@ def main():
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    makers = {name: make_checkpoint for name in checkpoints.TINY}
+    makers = {name: make_checkpoint for name in (*checkpoints.TINY, *hybrid.TINY)}
     makers.update({name: lambda out, n: report(tiny_gguf.make(out, n)) for name in tiny_gguf.TINY})
     for name in args.only or makers:
         shutil.rmtree(os.path.join(args.out, name), ignore_errors=True)

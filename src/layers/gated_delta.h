@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gated delta net of Qwen3.5 and Qwen3-Next, a layer's mixer in place of attention:
+ *     q k v z b a = products of x; q k v = silu(conv(q k v)); q, k of length 1
+ *     S = exp(g) S + k (beta (v - (exp(g) S)^T k))^T; o = S^T q, for each value head
+ *     y = out(norm(o) * silu(z))
+ * with g = -exp(A_log) softplus(a + dt_bias) and beta = sigmoid(b). A sequence's state is S and the last rows of the
+ * convolution's input: a slot holds both for every such layer.
+ * Threads: as the stream. */
+#ifndef WHIM_LAYERS_GATED_DELTA_H
+#define WHIM_LAYERS_GATED_DELTA_H
+
+#include "device/device.h"
+#include "layers/batch.h"
+#include "weights/bind.h"
+#include "weights/config.h"
+
+#include <stdbool.h>
+
+typedef struct whim_gated_delta {
+    whim_weight qkv; /* [2 n_key d_key + n_value d_value, d_model]; grouped: with z, by key head */
+    whim_weight z;   /* [n_value d_value, d_model]; unused when grouped */
+    whim_weight b,
+        a; /* [n_value, d_model]; grouped: b is [2 n_value, d_model], with a, by key head */
+    const float *conv;    /* [2 n_key d_key + n_value d_value, n_tap] */
+    const float *rate;    /* [n_value] -exp(A_log) */
+    const float *dt_bias; /* [n_value] */
+    const float *norm;    /* [d_value] */
+    whim_weight out;      /* [d_model, n_value d_value] */
+} whim_gated_delta;
+
+/* Buffers of a pass, reused by every layer. */
+typedef struct whim_gated_delta_pass {
+    float *qkvz, *ba;  /* grouped only: [n_row, ...] as the products give them */
+    float *qkv, *conv; /* [n_row, 2 n_key d_key + n_value d_value] */
+    float *z, *o;      /* [n_row, n_value, d_value] */
+    float *b, *a;      /* [n_row, n_value] */
+} whim_gated_delta_pass;
+
+/* Bytes of one layer's part of a state slot. */
+int64_t whim_gated_delta_state_bytes(const whim_gdn_config *gdn);
+
+/* Declare the tensors of layer l. Grouped: Qwen3-Next's layout. */
+void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
+                           whim_binder *binder);
+
+void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *gdn, bool grouped,
+                                int64_t n_row, whim_bump *bump);
+
+/* y = mixer(x), both [n_row, d_model]; the layer is number `index` of its kind. */
+WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,
+                                                  const whim_config *config, bool grouped,
+                                                  int32_t index, const whim_gated_delta_pass *p,
+                                                  whim_stream *s, const whim_batch *batch,
+                                                  const float *x, float *y);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gated delta net's part of config.json: sizes of its heads, and which layers are of that kind. */
+#include "weights/config_json.h"
+
+#include <string.h>
+
+void whim_config_set_gdn_interval(whim_config *config, int64_t interval)
+{
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        if ((l + 1) % interval != 0) {
+            config->gdn.layers[l / 8] |= (uint8_t)(1u << (l % 8));
+        }
+    }
+}
+
+int32_t whim_config_n_gdn(const whim_config *config)
+{
+    int32_t n = 0;
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        n += whim_config_is_gdn(config, l);
+    }
+    return n;
+}
+
+/* "layer_types" names the kind of every layer. */
+static whim_err parse_layer_types(whim_config *config, const whim_json_scope *top,
+                                  const whim_json *types)
+{
+    if (whim_json_size(types) != config->n_layer) {
+        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"%slayer_types\" has %lld entries, expected one for each of the %d "
+                         "layers",
+                         top->path, top->prefix, (long long)whim_json_size(types), config->n_layer);
+    }
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        const char *type = "";
+        whim_json_as_string(whim_json_at(types, l), &type);
+        if (strcmp(type, "linear_attention") == 0) {
+            config->gdn.layers[l / 8] |= (uint8_t)(1u << (l % 8));
+        } else if (strcmp(type, "full_attention") != 0) {
+            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"%slayer_types[%d]\" is \"%.64s\", expected full_attention or "
+                             "linear_attention",
+                             top->path, top->prefix, l, type);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
+{
+    static const struct {
+        const char *key;
+        int64_t fallback, max;
+    } fields[] = {
+        {"linear_num_key_heads", 16, WHIM_CONFIG_MAX_HEAD},
+        {"linear_num_value_heads", 32, WHIM_CONFIG_MAX_HEAD},
+        {"linear_key_head_dim", 128, WHIM_CONFIG_MAX_HEAD_DIM},
+        {"linear_value_head_dim", 128, WHIM_CONFIG_MAX_HEAD_DIM},
+        {"linear_conv_kernel_dim", 4, 1 << 16},
+    };
+    whim_gdn_config *gdn = &config->gdn;
+    int32_t *const out[] = {&gdn->n_key, &gdn->n_value, &gdn->d_key, &gdn->d_value, &gdn->n_tap};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        int64_t value = fields[i].fallback;
+        WHIM_TRY(whim_json_get_int(top, fields[i].key, 1, fields[i].max, &value));
+        *out[i] = (int32_t)value;
+    }
+    const whim_json *types = NULL;
+    WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
+    if (types != NULL) {
+        return parse_layer_types(config, top, types);
+    }
+    int64_t interval = 4;
+    WHIM_TRY(
+        whim_json_get_int(top, "full_attention_interval", 1, WHIM_CONFIG_MAX_LAYER, &interval));
+    whim_config_set_gdn_interval(config, interval);
+    return WHIM_ERR_OK;
+}
