@@ -28,6 +28,7 @@ int main(int argc, char **argv)
         return 1;
     }
     int64_t ended = 0, resumed = 0, cached = 0, fetched = 0, cancelled = 0, aborted = 0;
+    int64_t kept = 0, loaded = 0;
     for (uint64_t seed = first; seed < first + n; seed++) {
         char name[32];
         snprintf(name, sizeof name, "trace %llu", (unsigned long long)seed);
@@ -40,15 +41,17 @@ int main(int argc, char **argv)
         fetched += w->n_fetched;
         cancelled += w->n_cancelled;
         aborted += w->n_aborted;
+        kept += w->n_kept;
+        loaded += w->n_loaded;
     }
     if (n > 1) { /* traces in which nothing happens would prove nothing */
         tally_check(ended > 0 && resumed > 0 && cached > 0 && fetched > 0 && cancelled > 0 &&
-                        aborted > 0,
+                        aborted > 0 && kept > 0 && loaded > 0,
                     "everything happened",
                     "%lld ended, %lld of them preempted, %lld tokens cached, %lld pages fetched, "
-                    "%lld cancelled, %lld steps failed",
+                    "%lld cancelled, %lld steps failed, %lld states kept, %lld gone on from",
                     (long long)ended, (long long)resumed, (long long)cached, (long long)fetched,
-                    (long long)cancelled, (long long)aborted);
+                    (long long)cancelled, (long long)aborted, (long long)kept, (long long)loaded);
     }
     whim_free(w);
     return tally_finish();

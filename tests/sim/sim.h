@@ -2,7 +2,7 @@
 /* A world for the scheduler without a model: a fake runner that knows of every slot which tokens its keys and
  * values were made from, a fake disk, and the checks of everything that must hold after each call.
  * The fake model's next token is a hash of all tokens before it, read from the pages, so that one wrong page
- * changes the answer. */
+ * changes the answer. In some traces it has a recurrent state too, which must be that of just these tokens. */
 #ifndef WHIM_TESTS_SIM_SIM_H
 #define WHIM_TESTS_SIM_SIM_H
 
@@ -18,6 +18,7 @@ enum {
     SIM_MAX_PAGES = 48,
     SIM_MAX_DISK = 512,
     SIM_PAGE = 32,
+    SIM_MAX_STATES = 24,
 };
 
 /* One request as the world sees it. */
@@ -50,6 +51,10 @@ typedef struct sim_world {
     sim_page pages[SIM_MAX_PAGES];
     sim_disk_page disk[SIM_MAX_DISK];
     int64_t n_disk, n_fetched;
+    bool with_states;
+    whim_page_pool states;             /* slots of recurrent state */
+    uint64_t state_of[SIM_MAX_STATES]; /* hash of all tokens that a slot's state is of */
+    int64_t n_kept, n_loaded;          /* states kept and gone on from */
     sim_job jobs[SIM_MAX_JOBS];
     int64_t n_job, n_live;
     int64_t n_pinned; /* pins that are set */
@@ -73,6 +78,9 @@ bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token);
 /* The disk's sides. */
 void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens);
 int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
+
+/* The states' side: copy a slot to another; now and then it fails. */
+bool sim_copy_state(void *ctx, int32_t from, int32_t to);
 
 /* Everything about pages; everything about a plan. False: w->failure says what is wrong. */
 bool sim_check_pages(sim_world *w);

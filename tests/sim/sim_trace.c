@@ -206,6 +206,9 @@ static bool one_step(sim_world *w, pins *p)
     }
     w->n_step++;
     int64_t fate = sim_draw(w, 20); /* two ways to fail: before and after the sequences grew */
+    if (fate == 1 && w->with_states && sim_draw(w, 10) > 0) {
+        fate = 2; /* it begins again from its last state then: not too often, or it never ends */
+    }
     if (fate == 0 || (fate == 1 && !sim_step(w, &plan, token))) {
         whim_sched_abort(w->sched, &plan);
         w->n_aborted++;
@@ -231,7 +234,8 @@ static bool check_waiting(sim_world *w)
 {
     for (int64_t i = 0; i < w->n_job; i++) {
         const sim_job *job = &w->jobs[i];
-        if (job->req != NULL && w->n_step - job->submitted_at > 3 * w->work + 100) {
+        if (job->req != NULL &&
+            w->n_step - job->submitted_at > (w->with_states ? 9 : 3) * w->work + 100) {
             return sim_fail(w, "request %lld did not end in %lld steps", (long long)i,
                             (long long)(w->n_step - job->submitted_at));
         }
@@ -291,6 +295,18 @@ bool sim_trace(sim_world *w, uint64_t seed)
         .fetch = sim_draw(w, 3) == 0 ? sim_fetch : NULL,
         .fetch_ctx = w,
     };
+    if (w->tree != NULL && sim_draw(w, 3) == 0) {
+        int64_t n_state = w->cfg.max_seqs + sim_draw(w, SIM_MAX_STATES - w->cfg.max_seqs);
+        w->with_states = true;
+        w->cfg.states = &w->states;
+        w->cfg.state_every = 1 + sim_draw(w, 200);
+        w->cfg.copy_state = sim_copy_state;
+        w->cfg.copy_ctx = w;
+        if (whim_page_pool_init(&w->states, n_state) != WHIM_ERR_OK ||
+            whim_prefix_tree_set_states(w->tree, &w->states) != WHIM_ERR_OK) {
+            return sim_fail(w, "no memory");
+        }
+    }
     w->max_rows = w->cfg.max_step_tokens;
     w->cancel_one_in = sim_draw(w, 2) == 0 ? 100 : 10000;
     bool good = whim_sched_create(&w->cfg, &w->sched) == WHIM_ERR_OK && run(w);
@@ -299,6 +315,10 @@ bool sim_trace(sim_world *w, uint64_t seed)
     if (good && w->pool.n_free != w->pool.n_page) {
         good = sim_fail(w, "pages are lost after everything was closed");
     }
+    if (good && w->states.n_free != w->states.n_page) {
+        good = sim_fail(w, "states are lost after everything was closed");
+    }
+    whim_page_pool_deinit(&w->states);
     whim_page_pool_deinit(&w->pool);
     return good && w->failure[0] == '\0';
 }

@@ -46,6 +46,11 @@ static uint64_t *slot_of(sim_world *w, const whim_sequence *seq, int64_t positio
 static bool grow(sim_world *w, const whim_plan_item *item)
 {
     int64_t before = item->seq->n_page;
+    if (w->with_states && item->seq->len > 0 && item->seq->state_at != item->seq->len) {
+        return sim_fail(w, "a sequence of %lld tokens has the state of %lld",
+                        (long long)item->seq->len, (long long)item->seq->state_at);
+    }
+    item->seq->state_at = -1;
     if (whim_sequence_grow(item->seq, &w->pool, item->n_tok) != WHIM_ERR_OK) {
         return sim_fail(w, "a planned sequence could not grow by %lld", (long long)item->n_tok);
     }
@@ -62,6 +67,9 @@ static bool feed(sim_world *w, const whim_plan_item *item, int32_t *token)
     int64_t first = item->seq->len - item->n_tok;
     uint64_t made_from = 0;
     for (int64_t p = 0; p < item->seq->len; p++) {
+        if (w->with_states && p == first && p > 0 && w->state_of[item->seq->state] != made_from) {
+            return sim_fail(w, "position %lld goes on from a state of other tokens", (long long)p);
+        }
         made_from = sim_hash(made_from, job->tokens[p]);
         uint64_t *slot = slot_of(w, item->seq, p);
         if (p < first) {
@@ -79,6 +87,10 @@ static bool feed(sim_world *w, const whim_plan_item *item, int32_t *token)
         }
         *slot = made_from;
     }
+    if (w->with_states) {
+        w->state_of[item->seq->state] = made_from;
+    }
+    item->seq->state_at = item->seq->len;
     *token = sim_next_token(made_from);
     return true;
 }
@@ -94,6 +106,26 @@ bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token)
         if (!feed(w, &plan->items[i], &token[i])) {
             return false;
         }
+    }
+    return true;
+}
+
+bool sim_copy_state(void *ctx, int32_t from, int32_t to)
+{
+    sim_world *w = ctx;
+    if (w->states.refs[from] < 1 || w->states.refs[to] != 1) {
+        return sim_fail(w, "state %d with %d holders is copied over state %d with %d", from,
+                        w->states.refs[from], to, w->states.refs[to]);
+    }
+    if (sim_draw(w, 50) == 0) {
+        w->state_of[to] = 0;
+        return false;
+    }
+    w->state_of[to] = w->state_of[from];
+    if (from < w->cfg.max_seqs) { /* sequences took the first slots */
+        w->n_kept++;
+    } else {
+        w->n_loaded++;
     }
     return true;
 }

@@ -22,11 +22,11 @@ static const whim_config *config;
 static whim_service *service;
 static int32_t words[4][CTX];
 
-static int open_engine(void **state)
+static int open_model(const char *model)
 {
-    (void)state;
     whim_diag diag = {""};
-    whim_engine_cfg cfg = {.model = "tests/golden/data/llama-bf16",
+    whim_engine_cfg cfg = {.model = model,
+                           .n_checkpoint = 3,
                            .n_thread = 2,
                            .max_step_tokens = STEP,
                            .max_seqs = MAX_SEQS,
@@ -45,6 +45,18 @@ static int open_engine(void **state)
         }
     }
     return 0;
+}
+
+static int open_engine(void **state)
+{
+    (void)state;
+    return open_model("tests/golden/data/llama-bf16");
+}
+
+static int open_hybrid(void **state)
+{
+    (void)state;
+    return open_model("tests/golden/data/qwen35-f32");
 }
 
 static int close_engine(void **state)
@@ -555,6 +567,51 @@ static void ending_ends_all(void **state)
     }
 }
 
+/* A hybrid goes on from pages where a state was kept: where a prompt before ended, and where two of them part, from
+ * the second on. */
+static void states_are_taken_over(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t k;
+        int64_t n_prompt, n_cached;
+    } asked[] = {
+        {0, 130, 0},  {0, 130, 128}, /* the same again */
+        {1, 100, 0},                 /* alike for 64 tokens, but no state is there: it leaves one */
+        {2, 100, 64}, {1, 100, 96},
+    };
+    enum { N = sizeof asked / sizeof asked[0] };
+    int32_t ids[N][MAX_MADE];
+    answer a;
+    for (int32_t i = 0; i < N; i++) {
+        whim_job_cfg cfg = job_cfg(asked[i].k, asked[i].n_prompt, 12);
+        assert_int_equal(alone(&cfg, ids[i]), 12);
+    }
+    start(state);
+    for (int32_t i = 0; i < N; i++) {
+        whim_job_cfg cfg = job_cfg(asked[i].k, asked[i].n_prompt, 12);
+        read_all(submit(&cfg), &a);
+        assert_false(a.failed);
+        assert_int_equal(a.n_cached, asked[i].n_cached);
+        assert_memory_equal(a.ids[0], ids[i], 12 * sizeof(int32_t));
+    }
+    pages_come_back();
+}
+
+static void no_disk_for_states(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_service_cfg cfg = {.engine = engine,
+                            .max_seqs = MAX_SEQS,
+                            .max_step_tokens = STEP,
+                            .max_outs = OUTS,
+                            .kv_dir = "/tmp",
+                            .kv_space = "test"};
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "--kv-dir"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,5 +631,15 @@ int main(void)
         cmocka_unit_test(pages_come_from_the_disk),
         cmocka_unit_test(ending_ends_all),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    const struct CMUnitTest hybrid[] = {
+        cmocka_unit_test_teardown(together_as_alone, stop),
+        cmocka_unit_test_teardown(states_are_taken_over, stop),
+        cmocka_unit_test_setup_teardown(choices_share_a_prompt, start, stop),
+        cmocka_unit_test_setup_teardown(prompt_logprobs, start, stop),
+        cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
+        cmocka_unit_test(no_disk_for_states),
+        cmocka_unit_test(ending_ends_all),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(hybrid, open_hybrid, close_engine);
 }
