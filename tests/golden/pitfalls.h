@@ -20,6 +20,7 @@ typedef struct pitfall {
 } pitfall;
 
 const pitfall *pitfall_list(int32_t *n);
+const pitfall *pitfall_hybrid_list(int32_t *n);
 
 /* For ops with a mistake: the model that runs them, and the right ops. */
 const whim_decoder *pitfall_decoder(void);
