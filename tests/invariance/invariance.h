@@ -40,5 +40,6 @@ bool set_check(sequence_set *set, whim_runner *runner, const named_plan *plan, b
 
 void invariance_tiny(const char *data, bool quick);
 void invariance_default(const char *model);
+void invariance_long_hybrid(void);
 
 #endif

@@ -26,6 +26,7 @@ int main(int argc, char **argv)
     }
     invariance_tiny(data, quick);
     if (!quick) {
+        invariance_long_hybrid();
         const char *model = drive_default_model(given, path, sizeof path);
         if (model != NULL) {
             invariance_default(model);
