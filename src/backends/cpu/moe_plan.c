@@ -23,12 +23,12 @@ static int64_t segments_max(const whim_moe_experts_args *a)
     return (pairs < a->n_expert ? pairs : a->n_expert) + pairs / 64;
 }
 
-whim_moe_space whim_moe_space_of(const whim_moe_experts_args *a)
+whim_moe_regions whim_moe_regions_of(const whim_moe_experts_args *a)
 {
     char *at = a->scratch;
     int64_t pairs = a->n_row * a->k_top, places = whim_moe_places(a->n_row, a->n_expert, a->k_top);
     int64_t model = (a->gate.k + 31) / 32 * 32, ff = (a->down.k + 31) / 32 * 32;
-    whim_moe_space s;
+    whim_moe_regions s;
     s.plan = take(&at, sizeof *s.plan);
     s.segments = take(&at, segments_max(a) * (int64_t)sizeof *s.segments);
     s.place = take(&at, pairs * (int64_t)sizeof *s.place);
@@ -59,7 +59,7 @@ static void expert_segments(whim_moe_plan *plan, whim_moe_segment *segments, int
 
 void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *count)
 {
-    whim_moe_space s = whim_moe_space_of(a);
+    whim_moe_regions s = whim_moe_regions_of(a);
     int64_t pairs = a->n_row * a->k_top;
     *s.plan = (whim_moe_plan){0};
     memset(count, 0, (size_t)a->n_expert * sizeof *count);
@@ -84,7 +84,7 @@ void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *
     }
 }
 
-int64_t whim_moe_segment_at(const whim_moe_space *space, int64_t n_step, int64_t unit)
+int64_t whim_moe_segment_at(const whim_moe_regions *space, int64_t n_step, int64_t unit)
 {
     int64_t lo = 0, hi = space->plan->n_segment - 1;
     while (lo < hi) {
@@ -98,7 +98,7 @@ int64_t whim_moe_segment_at(const whim_moe_space *space, int64_t n_step, int64_t
     return lo;
 }
 
-int64_t whim_moe_segment_of_block(const whim_moe_space *space, int64_t block)
+int64_t whim_moe_segment_of_block(const whim_moe_regions *space, int64_t block)
 {
     int64_t lo = 0, hi = space->plan->n_segment - 1;
     while (lo < hi) {

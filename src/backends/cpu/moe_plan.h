@@ -42,25 +42,25 @@ typedef struct whim_cpu_moe_args {
 typedef enum whim_moe_of { WHIM_MOE_GATE, WHIM_MOE_UP, WHIM_MOE_DOWN } whim_moe_of;
 
 /* Where everything is in the scratch. */
-typedef struct whim_moe_space {
+typedef struct whim_moe_regions {
     whim_moe_plan *plan;
     whim_moe_segment *segments;
     int32_t *place;  /* [n_row, k_top]: of each pair, -1 for none */
     int32_t *source; /* [places]: row of x */
     float *wide, *act, *side;
-} whim_moe_space;
+} whim_moe_regions;
 
-whim_moe_space whim_moe_space_of(const whim_moe_experts_args *a);
+whim_moe_regions whim_moe_regions_of(const whim_moe_experts_args *a);
 
 /* Make the plan. `count`: n_expert numbers of the caller's. */
 void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *count);
 
 /* The segment that unit `unit` of the work on `n_step` steps of tiles for each segment is in: the last that begins
  * at or before it. */
-int64_t whim_moe_segment_at(const whim_moe_space *space, int64_t n_step, int64_t unit);
+int64_t whim_moe_segment_at(const whim_moe_regions *space, int64_t n_step, int64_t unit);
 
 /* The same for a block of rows. */
-int64_t whim_moe_segment_of_block(const whim_moe_space *space, int64_t block);
+int64_t whim_moe_segment_of_block(const whim_moe_regions *space, int64_t block);
 
 /* What a step of tiles costs: multiplying `rows` rows, and fetching the tile, which is worth about eight. */
 static inline int64_t whim_moe_cost(const whim_moe_segment *s)

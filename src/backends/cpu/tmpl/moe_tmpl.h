@@ -63,7 +63,7 @@ static void moe_one_up_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_space space = whim_moe_space_of(op);
+    whim_moe_regions space = whim_moe_regions_of(op);
     int32_t valid[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
     char *memory = (char *)worker->scratch + 2 * OUT_BYTES;
@@ -116,7 +116,7 @@ static void moe_one_down_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_space space = whim_moe_space_of(op);
+    whim_moe_regions space = whim_moe_regions_of(op);
     int32_t valid[WHIM_TOPK_MAX];
     product_source from[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
@@ -155,7 +155,7 @@ static void moe_plan_kernel(const void *args, const whim_cpu_worker *worker)
 
 /* Rows from `place` on as a product takes them. */
 static product_source moe_source(const whim_moe_experts_args *op, whim_moe_of of,
-                                 const whim_moe_space *space, int64_t place)
+                                 const whim_moe_regions *space, int64_t place)
 {
     const whim_weight *w = moe_stack(op, of);
     char *memory = (char *)(of == WHIM_MOE_DOWN ? space->side : space->wide);
@@ -174,7 +174,7 @@ static product_source moe_source(const whim_moe_experts_args *op, whim_moe_of of
 
 /* Rows r0 .. r1 - 1 of a segment, r0 a multiple of 16. */
 static void moe_narrow_rows(const whim_moe_experts_args *op, whim_moe_of of,
-                            const whim_moe_space *space, const whim_moe_segment *seg, int64_t r0,
+                            const whim_moe_regions *space, const whim_moe_segment *seg, int64_t r0,
                             int64_t r1)
 {
     int64_t k = moe_stack(op, of)->k;
@@ -206,7 +206,7 @@ static void moe_narrow_rows(const whim_moe_experts_args *op, whim_moe_of of,
 static void moe_narrow_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_space space = whim_moe_space_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(&m->op);
     whim_cpu_claim claim = whim_cpu_claim_open(worker, space.plan->n_block);
     while (whim_cpu_claim_next(&claim)) {
         int64_t s = whim_moe_segment_of_block(&space, claim.begin);
@@ -226,7 +226,7 @@ static int64_t moe_ceil(int64_t a, int64_t b)
 }
 
 /* Steps begin .. end - 1 of a segment's product. */
-static void moe_product_steps(const whim_cpu_moe_args *m, const whim_moe_space *space,
+static void moe_product_steps(const whim_cpu_moe_args *m, const whim_moe_regions *space,
                               const whim_moe_segment *seg, int64_t begin, int64_t end,
                               const whim_cpu_worker *worker)
 {
@@ -245,7 +245,7 @@ static void moe_product_steps(const whim_cpu_moe_args *m, const whim_moe_space *
 static void moe_product_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_space space = whim_moe_space_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(&m->op);
     bool joined = m->of == WHIM_MOE_GATE && !m->apart;
     whim_cpu_product_args any = moe_product(&m->op, (whim_moe_of)m->of, joined, 0, 1);
     int64_t n_step = product_items_of(&any).n_step;
@@ -272,7 +272,7 @@ static void moe_product_kernel(const void *args, const whim_cpu_worker *worker)
 static void moe_swiglu_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_space space = whim_moe_space_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(&m->op);
     int64_t ff = m->op.down.k;
     whim_cpu_claim claim = whim_cpu_claim_open(worker, space.plan->n_segment);
     while (whim_cpu_claim_next(&claim)) {
@@ -288,7 +288,7 @@ static void moe_sum_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_space space = whim_moe_space_of(op);
+    whim_moe_regions space = whim_moe_regions_of(op);
     enum { PIECE = 512 };
     int64_t d = op->gate.k, pieces = (d + PIECE - 1) / PIECE, begin, end;
     whim_cpu_share(worker, op->n_row * pieces, &begin, &end);
