@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of a dense decoder, by name. */
+/* The tensors of a decoder, by name. */
 #include "layers/decoder.h"
 #include "layers/rope.h"
 
@@ -58,9 +58,10 @@ static void bind_attention(const whim_decoder *dec, int32_t l, whim_decoder_laye
     for (size_t i = 0; i < sizeof projections / sizeof projections[0]; i++) {
         bind_projection(binder, l, &projections[i]);
     }
-    if (dec->traits.qk_norm) {
-        bind_norm(dec, binder, &layer->q_norm, c->d_head, "self_attn.q_norm", l);
-        bind_norm(dec, binder, &layer->k_norm, c->d_head, "self_attn.k_norm", l);
+    if (dec->traits.qk_norm != WHIM_QK_NORM_NONE) {
+        bool whole = dec->traits.qk_norm == WHIM_QK_NORM_WHOLE;
+        bind_norm(dec, binder, &layer->q_norm, whole ? o_cols : c->d_head, "self_attn.q_norm", l);
+        bind_norm(dec, binder, &layer->k_norm, whole ? kv_rows : c->d_head, "self_attn.k_norm", l);
     }
 }
 
@@ -79,7 +80,10 @@ static void bind_layer(const whim_decoder *dec, int32_t l, whim_decoder_layer *l
     } else {
         bind_attention(dec, l, layer, binder);
     }
-    for (size_t i = 0; i < sizeof projections / sizeof projections[0]; i++) {
+    if (layer->moe != NULL) {
+        whim_moe_bind(layer->moe, c, l, binder);
+    }
+    for (size_t i = 0; layer->moe == NULL && i < sizeof projections / sizeof projections[0]; i++) {
         bind_projection(binder, l, &projections[i]);
     }
     bind_norm(dec, binder, &layer->attn_norm, d, "input_layernorm", l);
@@ -119,6 +123,22 @@ static whim_err bind_rope(whim_decoder *dec, whim_arena *arena, whim_binder *bin
     return WHIM_ERR_OK;
 }
 
+/* Experts of the layers that have them. */
+static bool take_experts(whim_decoder *dec, const whim_config *config, whim_arena *arena)
+{
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        if (!whim_config_has_experts(config, l)) {
+            dec->has_mlp = true;
+            continue;
+        }
+        dec->layers[l].moe = whim_arena_alloc(arena, sizeof *dec->layers[l].moe);
+        if (dec->layers[l].moe == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits *traits,
                            whim_arena *arena, whim_binder *binder, whim_decoder **out,
                            whim_diag *diag)
@@ -129,6 +149,9 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits 
         dec->config = *config;
         dec->traits = *traits;
         err = layers_make(dec, arena);
+    }
+    if (err == WHIM_ERR_OK && !take_experts(dec, config, arena)) {
+        err = WHIM_ERR_NO_MEMORY;
     }
     if (err != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a model of %d layers",

@@ -16,7 +16,7 @@ static whim_err qwen3_5_bind(const whim_config *config, whim_arena *arena, whim_
                              whim_model **out, whim_diag *diag)
 {
     static const whim_decoder_traits traits = {
-        .qk_norm = true, .gated = true, .norm_at_zero = true};
+        .qk_norm = WHIM_QK_NORM_HEADS, .gated = true, .norm_at_zero = true};
     return whim_dense_bind(config, &traits, arena, binder, out, diag);
 }
 

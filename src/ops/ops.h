@@ -12,6 +12,7 @@
 #include "ops/args/attn_args.h"
 #include "ops/args/gdn_args.h"
 #include "ops/args/linear_args.h"
+#include "ops/args/moe_args.h"
 #include "ops/args/rope_args.h"
 #include "ops/args/row_args.h"
 

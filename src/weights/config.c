@@ -29,6 +29,8 @@ typedef struct arch_defaults {
     bool has_mlp_bias;
     bool
         has_gdn; /* some layers are gated delta nets; all that is of the text may lie in "text_config" */
+    double theta;
+    const whim_moe_keys *moe; /* NULL: no experts */
 } arch_defaults;
 
 static const arch_defaults arch_table[] = {
@@ -41,7 +43,8 @@ static const arch_defaults arch_table[] = {
      .n_head = 32,
      .max_ctx = 2048,
      .eos = 2,
-     .has_mlp_bias = true},
+     .has_mlp_bias = true,
+     .theta = 1e4},
     {.arch = "qwen3",
      .class = "Qwen3ForCausalLM",
      .n_vocab = 151936,
@@ -52,7 +55,33 @@ static const arch_defaults arch_table[] = {
      .n_kv = 32,
      .d_head = 128,
      .max_ctx = 32768,
-     .eos = -1},
+     .eos = -1,
+     .theta = 1e4},
+    {.arch = "qwen3_moe",
+     .class = "Qwen3MoeForCausalLM",
+     .n_vocab = 151936,
+     .d_model = 2048,
+     .d_ff = 6144,
+     .n_layer = 24,
+     .n_head = 32,
+     .n_kv = 4,
+     .max_ctx = 32768,
+     .eos = -1,
+     .theta = 1e4,
+     .moe = &whim_moe_keys_qwen3},
+    {.arch = "minimax_m2",
+     .class = "MiniMaxM2ForCausalLM",
+     .n_vocab = 200064,
+     .d_model = 3072,
+     .d_ff = 1536,
+     .n_layer = 62,
+     .n_head = 48,
+     .n_kv = 8,
+     .d_head = 128,
+     .max_ctx = 196608,
+     .eos = 200020,
+     .theta = 5e6,
+     .moe = &whim_moe_keys_minimax},
     {.arch = "qwen3_5",
      .type = "qwen3_5",
      .class = "Qwen3_5ForConditionalGeneration",
@@ -65,6 +94,7 @@ static const arch_defaults arch_table[] = {
      .d_head = 256,
      .max_ctx = 32768,
      .eos = -1,
+     .theta = 1e4,
      .has_gdn = true},
     {.arch = "qwen3_5",
      .type = "qwen3_5_text",
@@ -78,23 +108,76 @@ static const arch_defaults arch_table[] = {
      .d_head = 256,
      .max_ctx = 32768,
      .eos = -1,
+     .theta = 1e4,
+     .has_gdn = true},
+    {.arch = "qwen3_5",
+     .type = "qwen3_5_moe",
+     .class = "Qwen3_5MoeForConditionalGeneration",
+     .n_vocab = 248320,
+     .d_model = 2048,
+     .d_ff = 5632,
+     .n_layer = 40,
+     .n_head = 16,
+     .n_kv = 2,
+     .d_head = 256,
+     .max_ctx = 32768,
+     .eos = -1,
+     .theta = 1e4,
+     .moe = &whim_moe_keys_qwen3_5,
+     .has_gdn = true},
+    {.arch = "qwen3_5",
+     .type = "qwen3_5_moe_text",
+     .class = "Qwen3_5MoeForCausalLM",
+     .n_vocab = 248320,
+     .d_model = 2048,
+     .d_ff = 5632,
+     .n_layer = 40,
+     .n_head = 16,
+     .n_kv = 2,
+     .d_head = 256,
+     .max_ctx = 32768,
+     .eos = -1,
+     .theta = 1e4,
+     .moe = &whim_moe_keys_qwen3_5,
+     .has_gdn = true},
+    {.arch = "qwen3_next",
+     .type = "qwen3_next",
+     .class = "Qwen3NextForCausalLM",
+     .n_vocab = 151936,
+     .d_model = 2048,
+     .d_ff = 5632,
+     .n_layer = 48,
+     .n_head = 16,
+     .n_kv = 2,
+     .d_head = 256,
+     .max_ctx = 32768,
+     .eos = -1,
+     .theta = 1e4,
+     .moe = &whim_moe_keys_qwen3_next,
      .has_gdn = true},
 };
 
 enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
 
-static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
-{
-    return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                     "%s: \"%s\" is \"%.64s\", which is not supported; supported are "
-                     "LlamaForCausalLM (llama), Qwen3ForCausalLM (qwen3) and "
-                     "Qwen3_5ForConditionalGeneration (qwen3_5)",
-                     top->path, field, value);
-}
-
 static const char *type_of(const arch_defaults *arch)
 {
     return arch->type != NULL ? arch->type : arch->arch;
+}
+
+static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
+{
+    char known[1024] = "";
+    for (int i = 0; i < N_ARCH; i++) {
+        size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s (%s)",
+                 i == 0            ? ""
+                 : i == N_ARCH - 1 ? " and "
+                                   : ", ",
+                 arch_table[i].class, type_of(&arch_table[i]));
+    }
+    return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                     "%s: \"%s\" is \"%.64s\", which is not supported; supported are %s", top->path,
+                     field, value, known);
 }
 
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
@@ -172,12 +255,7 @@ static whim_err check_features(const whim_json_scope *top)
                          "supported",
                          top->path);
     }
-    if (whim_json_has(top, "quantization_config")) {
-        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: \"quantization_config\" is set; quantised safetensors are not "
-                         "supported, use the unquantised model or a GGUF file",
-                         top->path);
-    }
+    WHIM_TRY(whim_config_check_quant(top));
     if (whim_json_has(top, "per_layer_config")) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"per_layer_config\" is set; layers of different shapes are not "
@@ -312,7 +390,15 @@ static whim_err parse_text(whim_config *config, const arch_defaults *arch,
     double eps = 1e-6;
     WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
     config->rms_eps = (float)eps;
+    config->rope.theta = arch->theta;
+    config->rope.rotary_dim = arch->has_gdn ? config->d_head / 4 : config->d_head;
+    if (arch->moe != NULL && arch->moe->minimax) {
+        WHIM_TRY(get_i32(top, "rotary_dim", config->d_head, &config->rope.rotary_dim));
+    }
     WHIM_TRY(whim_config_parse_rope(config, top));
+    if (arch->moe != NULL) {
+        WHIM_TRY(whim_config_parse_moe(config, arch->moe, top));
+    }
     WHIM_TRY(whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head));
     WHIM_TRY(whim_json_get_bool(top, "attention_bias", &config->attention_bias));
     if (arch->has_mlp_bias) {

@@ -46,6 +46,20 @@ static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *
     return check_list(checks, sizeof checks / sizeof checks[0], path, diag);
 }
 
+static whim_err check_moe(const whim_config *c, const char *path, whim_diag *diag)
+{
+    const whim_moe_config *m = &c->moe;
+    int64_t top_k_max = m->n_expert < WHIM_CONFIG_MAX_TOP_K ? m->n_expert : WHIM_CONFIG_MAX_TOP_K;
+    const range_check checks[] = {
+        {"num_experts", m->n_expert, 1, WHIM_CONFIG_MAX_EXPERT},
+        {"num_experts_per_tok", m->top_k, 1, top_k_max},
+        {"the width of an expert", m->d_expert, 1, WHIM_CONFIG_MAX_WIDTH},
+        {"the width of the shared expert", m->d_shared, 0, WHIM_CONFIG_MAX_WIDTH},
+    };
+    return m->n_expert == 0 ? WHIM_ERR_OK
+                            : check_list(checks, sizeof checks / sizeof checks[0], path, diag);
+}
+
 static whim_err check_positive(const char *field, double value, const char *path, whim_diag *diag)
 {
     if (isfinite(value) && value > 0.0) {
@@ -136,6 +150,7 @@ whim_err whim_config_check(const whim_config *config, const char *path, whim_dia
 {
     WHIM_TRY(check_ranges(config, path, diag));
     WHIM_TRY(check_gdn(config, path, diag));
+    WHIM_TRY(check_moe(config, path, diag));
     if (config->n_head % config->n_kv != 0) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "%s: num_attention_heads is %d, expected a multiple of "

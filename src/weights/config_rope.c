@@ -127,21 +127,22 @@ static whim_err parse_yarn(whim_config *config, const whim_json_scope *scope,
 whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top)
 {
     whim_rope_config *rope = &config->rope;
-    *rope = (whim_rope_config){.theta = 10000.0,
+    whim_json_scope scope;
+    double partial = (double)rope->rotary_dim / config->d_head;
+    *rope = (whim_rope_config){.theta = rope->theta,
                                .factor = 1.0,
                                .beta_fast = 32.0,
                                .beta_slow = 1.0,
                                .attn_factor = 1.0,
                                .truncate = true};
-    whim_json_scope scope;
-    double partial = config->gdn.n_key > 0 ? 0.25 : 1.0; /* the default of hybrid models */
     WHIM_TRY(find_scope(top, &scope));
     WHIM_TRY(parse_kind(rope, &scope, top));
     WHIM_TRY(whim_json_get_real(top, "rope_theta", 0.0, 1e15, &rope->theta));
     WHIM_TRY(whim_json_get_real(&scope, "rope_theta", 0.0, 1e15, &rope->theta));
     WHIM_TRY(whim_json_get_real(top, "partial_rotary_factor", 0.0, 1.0, &partial));
     WHIM_TRY(whim_json_get_real(&scope, "partial_rotary_factor", 0.0, 1.0, &partial));
-    rope->rotary_dim = (int32_t)(config->d_head * partial);
+    rope->rotary_dim =
+        (int32_t)(config->d_head * partial + 1e-6); /* a product that is just below */
     if (rope->kind == WHIM_ROPE_DEFAULT) {
         return WHIM_ERR_OK;
     }

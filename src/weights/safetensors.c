@@ -32,9 +32,8 @@ static int64_t other_type_bytes(const char *name)
         const char *name;
         int64_t bytes;
     } types[] = {
-        {"F64", 8},     {"I64", 8},     {"U64", 8},     {"C64", 8}, {"U32", 4},
-        {"I16", 2},     {"U16", 2},     {"I8", 1},      {"U8", 1},  {"BOOL", 1},
-        {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+        {"F64", 8}, {"I64", 8}, {"U64", 8}, {"C64", 8},  {"U32", 4},     {"I16", 2},
+        {"U16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(name, types[i].name) == 0) {
@@ -54,7 +53,8 @@ static bool plain_dtype(const char *name, whim_dtype *out)
             return true;
         }
     }
-    return false;
+    *out = WHIM_DTYPE_E4M3;
+    return strcmp(name, "F8_E4M3") == 0;
 }
 
 /* The dimensions and their product; more than four are counted but not kept. */

@@ -52,7 +52,11 @@ static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_bi
                            whim_model **out, whim_diag *diag)
 {
     bool hybrid = config->gdn.n_key > 0;
-    whim_decoder_traits traits = {.qk_norm = hybrid || strcmp(config->arch, "qwen3") == 0,
+    bool heads = strncmp(config->arch, "qwen3", 5) == 0;
+    bool whole = strcmp(config->arch, "minimax_m2") == 0;
+    whim_decoder_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
+                                             : whole ? WHIM_QK_NORM_WHOLE
+                                                     : WHIM_QK_NORM_NONE,
                                   .gated = hybrid,
                                   .norm_at_zero = hybrid};
     *out = whim_arena_alloc(arena, sizeof **out);
@@ -93,13 +97,14 @@ static whim_err vectors_edit(whim_binder *binder, const whim_ckpt *ckpt, const p
         if (!param->vector || strstr(param->name, p->vector) == NULL) {
             continue;
         }
-        char *raw = whim_arena_alloc(&binder->arena, param->tensor->bytes);
+        const whim_ckpt_tensor *tensor = param->parts[0].tensor;
+        char *raw = whim_arena_alloc(&binder->arena, tensor->bytes);
         float *values = whim_arena_alloc_array(&binder->arena, param->n, sizeof *values);
         if (raw == NULL || values == NULL) {
             return WHIM_ERR_NO_MEMORY;
         }
-        WHIM_TRY(whim_ckpt_read(ckpt, param->tensor, 0, param->tensor->bytes, raw, diag));
-        whim_dequant_row(param->tensor->dtype, raw, values, param->n);
+        WHIM_TRY(whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag));
+        whim_dequant_row(tensor->dtype, raw, values, param->n);
         for (int64_t j = 0; j < param->n; j++) {
             values[j] = p->edit(values[j]);
         }

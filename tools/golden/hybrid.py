@@ -47,6 +47,9 @@ MISTAKES = {
     "attention: all dimensions rotated": None,
     "attention: q and k not normalised": None,
     "norm: weight used as w": None,
+    "experts: shared one ignored": "experts",
+    "experts: shared one without its gate": "experts",
+    "experts: weights not renormalised": "experts",
     "layers: the third is attention": None,
 }
 
@@ -98,8 +101,34 @@ def flat_config(**over):
     return {"architectures": ["Qwen3_5ForCausalLM"], **cfg}
 
 
+EXPERTS = {"num_experts": 12, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+           "shared_expert_intermediate_size": 24}
+
+
+def moe_config(**over):
+    """Experts in one tensor, without ".weight", as the published BF16 files have them."""
+    cfg = nested_config(model_type="qwen3_5_moe_text", **EXPERTS, **over)
+    cfg["text_config"].pop("intermediate_size")
+    cfg["vision_config"]["model_type"] = "qwen3_5_moe"
+    return {**cfg, "architectures": ["Qwen3_5MoeForConditionalGeneration"], "model_type": "qwen3_5_moe"}
+
+
+def next_config(**over):
+    """Flat, the layers by their interval, experts one by one, one layer without any."""
+    cfg = flat_config(**over)
+    cfg.update({"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next",
+                "decoder_sparse_step": 1, "mlp_only_layers": [1], "norm_topk_prob": True,
+                "partial_rotary_factor": 0.25, "rope_theta": 5000000, "rope_scaling": None, **EXPERTS})
+    cfg.pop("rope_parameters")
+    return cfg
+
+
 # name -> (seed, shards, config)
 TINY = {
+    "qwen35-moe": (34, 1, moe_config(
+        linear_num_value_heads=6, num_hidden_layers=4,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"])),
+    "qwen3next-f32": (35, 1, next_config(num_hidden_layers=4)),
     "qwen35-f32": (31, 2, nested_config()),
     "qwen35-r1": (32, 1, flat_config(
         linear_num_key_heads=3, linear_num_value_heads=3, linear_key_head_dim=16, linear_value_head_dim=8,
@@ -140,9 +169,35 @@ def is_next(cfg):
     return cfg["model_type"] == "qwen3_next"
 
 
+def mlp_shapes(p, hid, ffn):
+    return {p + "gate_proj.weight": (ffn, hid), p + "up_proj.weight": (ffn, hid),
+            p + "down_proj.weight": (hid, ffn)}
+
+
+def has_experts(cfg, layer):
+    t = text_of(cfg)
+    return "num_experts" in t and layer not in t.get("mlp_only_layers", [])
+
+
+def ffn_shapes(cfg, layer):
+    t = text_of(cfg)
+    hid = t["hidden_size"]
+    if not has_experts(cfg, layer):
+        return mlp_shapes("", hid, t["intermediate_size"])
+    n, width = t["num_experts"], t["moe_intermediate_size"]
+    out = {"gate.weight": (n, hid), "shared_expert_gate.weight": (1, hid),
+           **mlp_shapes("shared_expert.", hid, t["shared_expert_intermediate_size"])}
+    if is_next(cfg):
+        for e in range(n):
+            out.update(mlp_shapes(f"experts.{e}.", hid, width))
+    else:
+        out.update({"experts.gate_up_proj": (n, 2 * width, hid), "experts.down_proj": (n, hid, width)})
+    return out
+
+
 def shapes(cfg):
     t = text_of(cfg)
-    hid, ffn, d = t["hidden_size"], t["intermediate_size"], t["head_dim"]
+    hid, d = t["hidden_size"], t["head_dim"]
     nq, nkv = t["num_attention_heads"] * d, t["num_key_value_heads"] * d
     p = "model.language_model." if "text_config" in cfg else "model."
     out = {p + "embed_tokens.weight": (t["vocab_size"], hid)}
@@ -154,8 +209,7 @@ def shapes(cfg):
             attn = {"q_proj": (2 * nq, hid), "k_proj": (nkv, hid), "v_proj": (nkv, hid),
                     "o_proj": (hid, nq), "q_norm": (d,), "k_norm": (d,)}
             out.update({f"{at}self_attn.{k}.weight": v for k, v in attn.items()})
-        mlp = {"gate_proj": (ffn, hid), "up_proj": (ffn, hid), "down_proj": (hid, ffn)}
-        out.update({f"{at}mlp.{k}.weight": v for k, v in mlp.items()})
+        out.update({f"{at}mlp.{k}": v for k, v in ffn_shapes(cfg, i).items()})
         out[at + "input_layernorm.weight"] = out[at + "post_attention_layernorm.weight"] = (hid,)
     out[p + "norm.weight"] = (hid,)
     if not t["tie_word_embeddings"]:
@@ -186,8 +240,10 @@ def tensor_values(rng, name, shape, tied):
         rows = np.exp(rng.uniform(np.log(0.3), 0.0, (shape[0], 1))).astype(np.float32)
         return normal * np.sqrt(rows) * np.float32(0.12) if tied else normal * rows
     gain = {"q_proj": 1.25, "k_proj": 1.25, "lm_head": 1.0, "o_proj": 1.2, "out_proj": 0.7, "down_proj": 0.7}
-    part = name.split(".")[-2]
-    return normal * np.float32(gain.get(part, 1.0) / math.sqrt(math.prod(shape[1:])))
+    part = name.split(".")[-1 if name.endswith("_proj") else -2]
+    if name.endswith("mlp.gate.weight"):
+        return normal * np.float32(2.0 / math.sqrt(shape[1]))
+    return normal * np.float32(gain.get(part, 1.0) / math.sqrt(shape[-1]))
 
 
 def make_tensors(cfg, seed):
@@ -213,7 +269,7 @@ class Hybrid:
     def has(self, what):
         t = self.t
         return {None: True, "ratio": t["linear_num_value_heads"] > t["linear_num_key_heads"] > 1,
-                "grouped": is_next(self.cfg)}[what]
+                "grouped": is_next(self.cfg), "experts": "num_experts" in t}[what]
 
     def norm(self, x, name, wrong, mistake="norm: weight used as w"):
         y = x / ((x * x).mean(-1, keepdim=True) + self.t["rms_norm_eps"]).sqrt()
@@ -231,7 +287,7 @@ class Hybrid:
         v = (x @ self.w[p + "v_proj.weight"].T).view(n, nkv, d)
         if wrong != "attention: q and k not normalised":
             q, k = self.norm(q, p + "q_norm.weight", wrong), self.norm(k, p + "k_norm.weight", wrong)
-        rope = t["rope_parameters"]
+        rope = t.get("rope_parameters") or t
         rd = int(d * rope.get("partial_rotary_factor", 0.25))
         if wrong == "attention: all dimensions rotated":
             rd = d
@@ -350,9 +406,33 @@ class Hybrid:
         y = y * (self.w[p + "norm.weight"] + (wrong == "gdn: norm weight used as 1 + w")) * gate
         return y.reshape(x.shape[0], -1) @ self.w[p + "out_proj.weight"].T
 
-    def mlp(self, x, p, wrong):
+    def mlp(self, x, p):
         gate, up = x @ self.w[p + "gate_proj.weight"].T, x @ self.w[p + "up_proj.weight"].T
         return torch.nn.functional.silu(gate) * up @ self.w[p + "down_proj.weight"].T
+
+    def expert(self, x, p, e):
+        if p + "experts.gate_up_proj" not in self.w:
+            return self.mlp(x, f"{p}experts.{e}.")
+        gate, up = (x @ self.w[p + "experts.gate_up_proj"][e].T).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * up @ self.w[p + "experts.down_proj"][e].T
+
+    def ffn(self, x, p, layer, wrong):
+        if not has_experts(self.cfg, layer):
+            return self.mlp(x, p)
+        scores = (x @ self.w[p + "gate.weight"].T).softmax(-1)
+        top = scores.topk(self.t["num_experts_per_tok"], -1)
+        weight = top.values
+        if wrong != "experts: weights not renormalised":
+            weight = weight / weight.sum(-1, keepdim=True)
+        each = torch.stack([self.expert(x, p, e) for e in range(self.t["num_experts"])], 1)
+        rows = torch.arange(x.shape[0])[:, None]
+        y = (weight[:, :, None] * each[rows, top.indices]).sum(1)
+        if wrong == "experts: shared one ignored":
+            return y
+        shared = self.mlp(x, p + "shared_expert.")
+        if wrong != "experts: shared one without its gate":
+            shared = shared * (x @ self.w[p + "shared_expert_gate.weight"].T).sigmoid()
+        return y + shared
 
     @torch.no_grad()
     def logprobs(self, tokens, wrong=None):
@@ -367,6 +447,6 @@ class Hybrid:
             h = self.norm(x, p + "input_layernorm.weight", wrong)
             x = x + (self.delta(h, p + "linear_attn.", wrong) if kind == "linear_attention"
                      else self.attention(h, p + "self_attn.", wrong))
-            x = x + self.mlp(self.norm(x, p + "post_attention_layernorm.weight", wrong), p + "mlp.", wrong)
+            x = x + self.ffn(self.norm(x, p + "post_attention_layernorm.weight", wrong), p + "mlp.", i, wrong)
         x = self.norm(x, "model.norm.weight", wrong)
         return torch.log_softmax(x @ self.w.get("lm_head.weight", embed).T, dim=-1)
