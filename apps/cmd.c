@@ -257,6 +257,23 @@ static void print_plan(const whim_memory_plan *plan)
     whim_str_deinit(&text);
 }
 
+/* One line about tensors that text does not need. */
+static void print_skipped(const whim_binder *binder)
+{
+    static const char *const parts[] = {"vision", "MTP"};
+    bool any = false;
+    for (int i = 0; i < 2; i++) {
+        char size[32];
+        whim_format_bytes(size, sizeof size, binder->skipped_bytes[i]);
+        if (binder->n_skipped[i] > 0) {
+            fprintf(stderr, "%s%lld %s tensors (%s)",
+                    any ? ", " : "not loaded: ", (long long)binder->n_skipped[i], parts[i], size);
+            any = true;
+        }
+    }
+    fputs(any ? ", which generating text does not need\n" : "", stderr);
+}
+
 whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
 {
     whim_diag diag = {""};
@@ -277,6 +294,7 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     if (!quiet) {
         fprintf(stderr, "device: %s\n", whim_engine_caps(engine)->summary);
         print_plan(whim_engine_plan(engine));
+        print_skipped(whim_engine_binder(engine));
     }
     return engine;
 }

@@ -74,9 +74,9 @@ typedef struct whim_binder {
     int64_t n_param, cap_param;
     bool failed;   /* an allocation failed while declaring; match reports it */
     int64_t bytes; /* size of the weights buffer */
-    int64_t n_skipped[2],
-        skipped_bytes[2]; /* tensors of the checkpoint that are not for text, and MTP's */
-    void *buffer;         /* device memory, owned; NULL before load */
+    /* Tensors that the file has and text does not need: of vision, of MTP. */
+    int64_t n_skipped[2], skipped_bytes[2];
+    void *buffer; /* device memory, owned; NULL before load */
     whim_device *device;
 } whim_binder;
 

@@ -13,6 +13,10 @@ for folder in "$data"/*/; do
     expect_same "quiet is quiet ($name)" "$err" ""
 done
 
+run_it run "$data/qwen35-f32" --ids "1 2 3" -n 1
+expect "what text does not need is not loaded, in one line" 0 err "not loaded: 2 vision tensors" err "2 MTP tensors" \
+    err "recurrent states"
+
 for i in 0 1 2 3 4; do
     ids=$(prompt llama-f32 $i tokens) want=$(prompt llama-f32 $i greedy)
     run_it run "$tiny" --ids "${ids// /,}" -n "$(wc -w <<<"$want")" --ignore-eos --max-step-tokens 7

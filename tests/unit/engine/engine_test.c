@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "ops/args/attn_args.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -218,6 +219,39 @@ static void a_lack_of_memory_is_an_error(void **state)
     assert_true(n > 5);
 }
 
+/* Parameters as published, KV of the layers that have it, a slot of state in F32 for each sequence and checkpoint. */
+static void hybrid_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double billions;
+        int64_t kv_per_token,
+            slot; /* slot: recurrent 4 nv dk dv, convolution 4 * 3 * (2 nk dk + nv dv) */
+    } shapes[] = {
+        {"shape:qwen3.5-4b", 4.206, 32768, 24 * (4LL * 32 * 128 * 128 + 12LL * 8192)},
+        {"shape:qwen3.5-35b-a3b", 34.66, 20480, 30 * (4LL * 32 * 128 * 128 + 12LL * 8192)},
+        {"shape:qwen3.5-397b-a17b", 396.3, 30720, 45 * (4LL * 64 * 128 * 128 + 12LL * 12288)},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg(shapes[i].name);
+        cfg.max_seqs = 3;
+        cfg.n_checkpoint = 2;
+        if (whim_engine_prepare(&cfg, &engine, &diag) != WHIM_ERR_OK) {
+            fail_msg("%s", diag.text);
+        }
+        const whim_runner_plan *plan = whim_engine_runner_plan(engine);
+        double n = (double)whim_engine_parameters(engine) / 1e9;
+        assert_true(fabs(n / shapes[i].billions - 1) < 0.001);
+        assert_int_equal(plan->page_bytes, shapes[i].kv_per_token * WHIM_KV_PAGE);
+        assert_int_equal(plan->slot_bytes, shapes[i].slot);
+        assert_int_equal(plan->state_bytes, 5 * shapes[i].slot);
+        whim_engine_close(engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +260,7 @@ int main(void)
         cmocka_unit_test(an_f32_model_keeps_f32),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(hybrid_shapes),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lack_of_memory_is_an_error),
     };

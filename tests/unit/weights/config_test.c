@@ -69,6 +69,39 @@ static void reads_every_field(void **state)
 
 #define ROPE(text) "{\"model_type\": \"llama\", \"max_position_embeddings\": 1000, " text "}"
 
+/* Hybrids: nested as published, or flat; the kinds of layers by list or by interval. */
+static void reads_hybrids(void **state)
+{
+    (void)state;
+    whim_config c = good(
+        "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"model_type\": \"qwen3_5\","
+        "\"tie_word_embeddings\": true, \"vision_config\": {\"hidden_size\": 7},"
+        "\"text_config\": {\"model_type\": \"qwen3_5_text\", \"hidden_size\": 64,"
+        "\"num_hidden_layers\": 3, \"layer_types\": [\"linear_attention\", \"full_attention\","
+        "\"linear_attention\"], \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 6,"
+        "\"linear_key_head_dim\": 12, \"linear_value_head_dim\": 20, \"linear_conv_kernel_dim\": 3,"
+        "\"dtype\": \"bfloat16\", \"rope_parameters\": {\"rope_theta\": 1e7,"
+        "\"partial_rotary_factor\": 0.5, \"mrope_section\": [11, 11, 10]}}}");
+    assert_string_equal(c.arch, "qwen3_5");
+    assert_true(c.d_model == 64 && c.tied_head && c.dtype == WHIM_DTYPE_BF16 && c.dtype_given);
+    assert_true(c.gdn.n_key == 2 && c.gdn.n_value == 6 && c.gdn.d_key == 12 && c.gdn.d_value == 20);
+    assert_true(c.gdn.n_tap == 3 && c.rope.rotary_dim == 128 && c.rope.theta == 1e7);
+    assert_true(whim_config_is_gdn(&c, 0) && !whim_config_is_gdn(&c, 1) &&
+                whim_config_is_gdn(&c, 2));
+    assert_true(whim_config_n_gdn(&c) == 2 && whim_config_n_attn(&c) == 1);
+
+    c = good("{\"model_type\": \"qwen3_5_text\"}");
+    assert_true(whim_config_n_attn(&c) == 8 && !whim_config_is_gdn(&c, 3) &&
+                whim_config_is_gdn(&c, 4));
+    assert_true(c.rope.rotary_dim == 64 && c.gdn.n_key == 16 && c.gdn.n_value == 32);
+    c = good("{\"model_type\": \"qwen3_5_moe_text\"}");
+    assert_true(c.moe.n_expert == 256 && c.moe.top_k == 8 && c.moe.d_shared == 512 &&
+                c.moe.renormalize);
+    c = good("{\"model_type\": \"qwen3_next\", \"full_attention_interval\": 2}");
+    assert_string_equal(c.arch, "qwen3_next");
+    assert_true(whim_config_n_attn(&c) == 24 && c.moe.n_expert == 512 && c.moe.top_k == 10);
+}
+
 static void reads_rope_variants(void **state)
 {
     (void)state;
@@ -132,6 +165,7 @@ static void reads_yarn(void **state)
 }
 
 #define LLAMA(text) "{\"model_type\": \"llama\", " text "}"
+#define HYBRID(text) "{\"model_type\": \"qwen3_5_text\", " text "}"
 
 static const struct {
     const char *text;
@@ -196,6 +230,19 @@ static const struct {
     {LLAMA("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, \"beta_fast\": 1,"
            "\"beta_slow\": 2}"),
      WHIM_ERR_CORRUPT, "beta_fast"},
+    {HYBRID("\"layer_types\": [\"full_attention\"]"), WHIM_ERR_CORRUPT, "layer_types"},
+    {HYBRID("\"num_hidden_layers\": 1, \"layer_types\": [\"mamba\"]"), WHIM_ERR_UNSUPPORTED,
+     "layer_types[0]"},
+    {HYBRID("\"num_hidden_layers\": 1, \"layer_types\": [3]"), WHIM_ERR_UNSUPPORTED,
+     "layer_types[0]"},
+    {HYBRID("\"num_hidden_layers\": 2"), WHIM_ERR_CORRUPT, "full_attention"},
+    {HYBRID("\"linear_num_value_heads\": 40"), WHIM_ERR_CORRUPT, "linear_num_value_heads"},
+    {HYBRID("\"linear_key_head_dim\": 2048"), WHIM_ERR_CORRUPT, "linear_key_head_dim"},
+    {HYBRID("\"linear_conv_kernel_dim\": 17"), WHIM_ERR_CORRUPT, "linear_conv_kernel_dim"},
+    {HYBRID("\"full_attention_interval\": 0"), WHIM_ERR_CORRUPT, "full_attention_interval"},
+    {"{\"model_type\": \"qwen3_5\", \"text_config\": {\"hidden_size\": -1}}", WHIM_ERR_CORRUPT,
+     "text_config.hidden_size"},
+    {"{\"model_type\": \"qwen3_5\", \"text_config\": 3}", WHIM_ERR_CORRUPT, "text_config"},
     {LLAMA("\"partial_rotary_factor\": 1.5"), WHIM_ERR_CORRUPT, "partial_rotary_factor"},
     {LLAMA("\"partial_rotary_factor\": 0.001"), WHIM_ERR_CORRUPT, "rotary"},
 };
@@ -275,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_reference),
         cmocka_unit_test(reads_every_field),
+        cmocka_unit_test(reads_hybrids),
         cmocka_unit_test(reads_rope_variants),
         cmocka_unit_test(reads_yarn),
         cmocka_unit_test(refuses_bad_configs),
