@@ -135,6 +135,9 @@ static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_dia
     WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
     WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
     WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));
+    if (p != NULL && p->binder != NULL) {
+        p->binder(&b->binder);
+    }
     if (p != NULL && p->vector != NULL) {
         WHIM_TRY(vectors_edit(&b->binder, &b->ckpt, p, diag));
     }
@@ -216,10 +219,10 @@ static void check_pitfall(const char *data, const pitfall *p)
 
 void golden_pitfalls_test(const golden_options *options)
 {
-    int32_t n;
-    const pitfall *list = pitfall_list(&n);
+    int32_t n, n_moe;
+    const pitfall *list = pitfall_list(&n), *moe = pitfall_list_moe(&n_moe);
     /* They judge the goldens, not the machine: no need of them under an emulator. */
-    for (int32_t i = 0; i < n && !options->quick; i++) {
-        check_pitfall(options->data, &list[i]);
+    for (int32_t i = 0; i < n + n_moe && !options->quick; i++) {
+        check_pitfall(options->data, i < n ? &list[i] : &moe[i - n]);
     }
 }
