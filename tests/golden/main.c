@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
- * [--only memory|models|pitfalls|default]. */
+ * [--only memory|models|twins|pitfalls|default]. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -32,6 +32,7 @@ int main(int argc, char **argv)
         {"memory",
          golden_memory_test}, /* first: it reads the memory of a process that is still small */
         {"models", golden_models_test},
+        {"twins", golden_twins_test},
         {"pitfalls", golden_pitfalls_test},
         {"default", golden_default_test},
     };

@@ -138,6 +138,9 @@ static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_dia
     WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
     WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
     WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));
+    if (p != NULL && p->binder != NULL) {
+        p->binder(&b->binder);
+    }
     if (p != NULL && p->vector != NULL) {
         WHIM_TRY(vectors_edit(&b->binder, &b->ckpt, p, diag));
     }
@@ -220,10 +223,13 @@ static void check_pitfall(const char *data, const pitfall *p)
 
 void golden_pitfalls_test(const golden_options *options)
 {
+    static const struct {
+        const pitfall *(*get)(int32_t *n);
+    } lists[] = {{pitfall_list}, {pitfall_list_moe}, {pitfall_hybrid_list}};
     /* They judge the goldens, not the machine: no need of them under an emulator. */
-    for (int which = 0; which < 2 && !options->quick; which++) {
+    for (int which = 0; which < 3 && !options->quick; which++) {
         int32_t n;
-        const pitfall *list = which == 0 ? pitfall_list(&n) : pitfall_hybrid_list(&n);
+        const pitfall *list = lists[which].get(&n);
         for (int32_t i = 0; i < n; i++) {
             check_pitfall(options->data, &list[i]);
         }
