@@ -178,6 +178,7 @@ static void loop(void *ctx)
             jobs_settle(s);
         }
         stats_publish(s);
+        whim_service_count_rate(s);
     }
     intake_enter(s, intake_take(s, false));
     for (whim_job *job = s->active; job != NULL; job = job->next) {

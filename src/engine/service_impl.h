@@ -82,8 +82,9 @@ struct whim_service {
     whim_str piece, shown;
     whim_sampled sampled;
     whim_job_logprob top[WHIM_MAX_LOGPROBS];
-    int64_t ns_per_row;  /* of recent steps, for the size of the next */
-    int64_t step_end_ns; /* of the step whose results are taken */
+    int64_t ns_per_row;           /* of recent steps, for the size of the next */
+    int64_t step_end_ns;          /* of the step whose results are taken */
+    int64_t rate_ns, rate_tokens; /* when the rate was last told, and the tokens until then */
     whim_meters *meters;
     whim_meters own_meters;                                  /* where nobody gave any */
     int64_t step_ns, busy_ns, n_done, n_failed, n_cancelled; /* see whim_service_stats */
@@ -105,6 +106,8 @@ struct whim_service {
 
 void whim_service_count_admitted(whim_service *service, const whim_job *job);
 void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
+/* How fast tokens come, told once a second; called often. */
+void whim_service_count_rate(whim_service *service);
 /* A token of the choice; sets the time of the job's first. */
 void whim_choice_count(whim_choice *choice);
 /* The job is over: its times are complete. */

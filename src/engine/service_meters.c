@@ -25,6 +25,19 @@ void whim_service_count_step(whim_service *s, const whim_plan *plan, int64_t too
     whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_PREFILL, n_prefill);
 }
 
+void whim_service_count_rate(whim_service *s)
+{
+    int64_t now = whim_clock_ns(), took = now - s->rate_ns;
+    if (took < WHIM_NS_PER_S) {
+        return;
+    }
+    int64_t tokens = whim_meter_get(s->meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED);
+    double rate = (double)(tokens - s->rate_tokens) * 1e9 / (double)took;
+    whim_meter_set(s->meters, RATE, 0, rate * 1000);
+    s->rate_ns = now;
+    s->rate_tokens = tokens;
+}
+
 void whim_choice_count(whim_choice *c)
 {
     whim_job *job = c->job;
