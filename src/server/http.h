@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -135,7 +136,7 @@ void whim_exchange_unref(whim_exchange *ex);
 
 /* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the status, it is no refusal. */
 typedef struct whim_exchange_notes {
-    int32_t route, reason;
+    atomic_int route, reason;
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 
