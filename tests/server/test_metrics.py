@@ -337,6 +337,29 @@ def test_docs_list_all_of_them(metered):
         assert ", ".join(limits) in docs, limits
 
 
+def test_keys_and_values_on_disk(tmp_path):
+    """What one server saved at its end is read by the next."""
+    args = ("--ctx", str(CTX), "--max-seqs", "1", "--kv-dir", str(tmp_path / "kv"))
+    ask = {"prompt": list(range(1000, 1100)), "max_tokens": 1, "temperature": 0}
+    first = Server("metrics-disk-1", *args)
+    try:
+        assert first.post("/v1/completions", ask).status_code == 200
+        now = scrape(first)
+        assert now.get("whimbrel:disk_hit_tokens_total") == now.get("whimbrel:disk_pages_total", kind="read") == 0
+    finally:
+        assert first.stop() == 0
+    second = Server("metrics-disk-2", *args)
+    try:
+        usage = second.post("/v1/completions", ask).json()["usage"]
+        cached = usage["prompt_tokens_details"]["cached_tokens"]
+        now = until(second, lambda s: s.get("whimbrel:disk_hit_tokens_total") > 0)
+        assert now.get("whimbrel:disk_hit_tokens_total") == now.get("whimbrel:tokens_total", kind="cached") == cached > 0
+        assert now.get("whimbrel:disk_bytes") > 0 and now.get("whimbrel:disk_errors_total") == 0
+        assert now.get("whimbrel:disk_pages_total", kind="read") == cached / 32
+    finally:
+        assert second.stop() == 0
+
+
 # --- before and after ---------------------------------------------------------------------------------------
 
 def test_while_loading_and_draining(tmp_path):
