@@ -102,7 +102,7 @@ typedef struct whim_http_stats {
 } whim_http_stats;
 whim_http_stats whim_http_get_stats(const whim_http *http);
 
-/* Whether the path is one of the probes that limits.kept_for_health is for. */
+/* Whether the path is one of the probes that limits.kept_for_health is for, beside /metrics. */
 bool whim_http_is_health(const char *path);
 
 /* --- exchanges -------------------------------------------------------------------------------- */

@@ -68,6 +68,7 @@ void whim_metrics_look(whim_meters *m, const whim_metrics_now *now)
     } else { /* counters stay as they were; of the rest there is nothing */
         whim_meter_set(m, RUNNING, 0, 0);
         whim_meter_set(m, WAITING, 0, 0);
+        whim_meter_set(m, RATE, 0, 0);
         whim_meter_set(m, HEARTBEAT, 0, 0);
         whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_FREE, whim_meter_get(m, KV_CAPACITY, 0));
         whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_USED, 0);
