@@ -16,7 +16,7 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
 .PHONY: build test unit sim checkop golden-test invariance cli server-test check sanitize tsan soak fuzz golden bench \
-        options run serve chat setup model cross-x86 cross-arm format check-format clean help all
+        options install uninstall deb run serve chat setup model cross-x86 cross-arm format check-format clean help all
 
 build:
 	$(ONE) MODE=release program
@@ -65,6 +65,13 @@ run: build model
 
 bench: build model
 	build/whimbrel bench $(MODEL) -p 128 -n 32 $(BENCH_FLAGS)
+
+# Not built here: `sudo make install` would leave files of root in build/.
+install uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SYSCONFDIR="$(SYSCONFDIR)" tools/install-files $@
+
+deb: build
+	@tools/make-deb
 
 # The page of commands and options, from the program itself.
 options: build
@@ -116,6 +123,8 @@ help:
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
+	@echo "  make install       put it into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
+	@echo "  make deb           a Debian package of it"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"

@@ -140,6 +140,13 @@ bool env_is_journal(int fd)
     return strcmp(own, stream) == 0;
 }
 
+bool env_credential(const char *name, char *buf, int64_t n)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    int len = folder == NULL ? -1 : snprintf(buf, (size_t)n, "%s/%s", folder, name);
+    return len > 0 && len < n && whim_path_get_type(buf) == WHIM_PATH_FILE;
+}
+
 const char *env_api_key(void)
 {
     const char *key = getenv("WHIMBREL_API_KEY");

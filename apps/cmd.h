@@ -53,6 +53,9 @@ const char *env_notify_socket(void);
 int64_t env_watchdog_ns(void);
 bool env_is_journal(int fd);
 
+/* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when there is none. */
+bool env_credential(const char *name, char *buf, int64_t n);
+
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
 

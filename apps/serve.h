@@ -53,7 +53,7 @@ typedef struct serve {
 
 /* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
 
-/* From --api-key-file, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
+/* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
 bool keys_read(key_list *keys, const whim_options *options);
 void keys_free(key_list *keys);
 
