@@ -71,7 +71,7 @@ install uninstall:
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SYSCONFDIR="$(SYSCONFDIR)" tools/install-files $@
 
 deb: build
-	@tools/make-deb
+	@DEB_DIR="$(or $(DEB_DIR),build)" tools/make-deb
 
 # The page of commands and options, from the program itself.
 options: build

@@ -234,16 +234,27 @@ static double ms_between(int64_t from, int64_t to)
     return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
 }
 
+/* How it came to its end, for the log. */
+static const char *ending_of(const whim_answer *a)
+{
+    const whim_answer_run *run = a->run;
+    if (run->failed) {
+        return run->times.reason != NULL ? run->times.reason : "failed";
+    }
+    if (run->why != NULL) {
+        return run->why;
+    }
+    if (a->n_choice == 1) {
+        return whim_answer_choice_finish(&a->choices[0]);
+    }
+    return run->times.reason != NULL ? run->times.reason : "stop";
+}
+
 static void log_answer(whim_answer *a)
 {
     const whim_answer_run *run = a->run;
     const whim_job_times *t = &run->times;
     int64_t start = whim_exchange_start_ns(a->ex);
-    const char *reason = run->why != NULL && !run->failed ? run->why
-                         : run->failed                    ? "failed"
-                         : a->n_choice == 1  ? whim_answer_choice_finish(&a->choices[0])
-                         : t->reason != NULL ? t->reason
-                                             : "stop";
     const whim_log_field more[] = {
         whim_log_int("prompt", t->n_prompt),
         whim_log_int("cached", t->n_cached),
@@ -251,7 +262,7 @@ static void log_answer(whim_answer *a)
         whim_log_real("queue_ms", ms_between(t->submitted, t->admitted), 1),
         whim_log_real("ttft_ms", ms_between(start, t->first_token), 1),
         whim_log_int("seed", (int64_t)a->gen->params.seed),
-        whim_log_text("reason", reason),
+        whim_log_text("reason", ending_of(a)),
         {.key = NULL},
     };
     int status = a->gen->stream ? 200 /* it is out already */
