@@ -36,6 +36,18 @@ run_tool env "${settings[@]}" "$source/tools/install-files" uninstall
 expect "uninstall" 0 out "is gone"
 expect_same "uninstall leaves no file but them" "$(find "$place" "$TEST_TMP/etc" -type f)" "$TEST_TMP/etc/default/whimbrel"
 
+# The container is built with every library that the build links.
+for library in $(sed -n 's/^ *\(LIBS\|EDIT_LIBS\) *+\{0,1\}:\{0,1\}= *//p' "$source/mk/build.mk" | grep -oE -- '-l[a-z0-9]+' | sort -u); do
+    case $library in
+        -lm | -ltinfo | -lbsd | -lmd | -lcrypto) continue ;; # of libc6-dev, libedit-dev and libssl-dev
+    esac
+    if grep -q "lib${library#-l}-dev" "$source/Containerfile"; then
+        ok "the container has lib${library#-l}-dev"
+    else
+        bad "the container has lib${library#-l}-dev" "it is not in the Containerfile"
+    fi
+done
+
 if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
     run_tool env DEB_DIR="$TEST_TMP" "$source/tools/make-deb" "$(realpath "$WHIMBREL")"
     expect "a Debian package" 0 out ".deb"
