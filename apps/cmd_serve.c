@@ -20,6 +20,19 @@ static bool is_loopback(const char *host)
            strcmp(host, "localhost") == 0;
 }
 
+static bool proxies_read(serve *s)
+{
+    const whim_string_list *list = &s->options->trusted_proxy;
+    whim_diag diag = {""};
+    for (int32_t i = 0; i < list->n; i++) {
+        if (whim_network_parse(list->v[i], &s->proxies[i], &diag) != WHIM_ERR_OK) {
+            complain(EXIT_USAGE, "--trusted-proxy: %s", diag.text);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool options_are_sound(serve *s)
 {
     whim_diag diag = {""};
@@ -73,6 +86,8 @@ static bool server_open(serve *s)
         .n_allow_host = o->allow_host.n,
         .commit = WHIM_COMMIT,
         .compat = s->compat,
+        .proxies = s->proxies,
+        .n_proxy = o->trusted_proxy.n,
         .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */
         .log = &s->log,
     };
@@ -107,16 +122,17 @@ static void watch(serve *s)
     }
     s->looked_ns = now;
     int64_t quiet = now - (beat > s->awake_ns ? beat : s->awake_ns);
+    notify_alive(s, quiet);
     if ((double)quiet < s->options->step_limit * (double)WHIM_NS_PER_S) {
         return;
     }
     whim_str state = {0};
     whim_service_describe(s->service, &state);
-    whim_log_error(&s->log, "hang %s", whim_str_text(&state));
+    whim_log_error(&s->log, "hang", whim_log_text("state", whim_str_text(&state)));
     _exit(EXIT_FAILED);
 }
 
-static void reload(serve *s)
+static void reload_files(serve *s)
 {
     key_list keys = {0};
     whim_diag diag = {""};
@@ -125,13 +141,20 @@ static void reload(serve *s)
         return; /* the old ones stay */
     }
     if (whim_server_reload(s->server, keys.v, keys.n, &diag) != WHIM_ERR_OK) {
-        whim_log_error(&s->log, "reload error=\"%s\"", diag.text);
+        whim_log_error(&s->log, "reload", whim_log_text("error", diag.text));
         keys_free(&keys);
         return;
     }
     keys_free(&s->keys);
     s->keys = keys;
-    whim_log_info(&s->log, "reload keys=%d", keys.n);
+    whim_log_info(&s->log, "reload", whim_log_int("keys", keys.n));
+}
+
+static void reload(serve *s)
+{
+    notify_reloading(s);
+    reload_files(s);
+    notify_ready(s);
 }
 
 /* Until a signal says stop. */
@@ -155,7 +178,8 @@ static void drain(serve *s)
     whim_service_drain(s->service);
     int64_t left = whim_server_active(s->server);
     int64_t until = whim_clock_ns() + (int64_t)(s->options->drain * (double)WHIM_NS_PER_S);
-    if (left > 0) {
+    notify_stopping(s, left);
+    if (left > 0 && !s->is_quiet) {
         fprintf(stderr, "whimbrel: finishing %lld request%s; once more to stop now\n",
                 (long long)left, left == 1 ? "" : "s");
     }
@@ -169,47 +193,69 @@ static void drain(serve *s)
 static void sum_up(serve *s)
 {
     whim_service_stats stats = whim_service_get_stats(s->service);
-    whim_log_info(
-        &s->log,
-        "end requests=%lld prompt=%lld cached=%lld new=%lld steps=%lld step_s=%.3f busy_s=%.3f",
-        (long long)stats.n_jobs, (long long)stats.n_prompt_tokens, (long long)stats.n_cached_tokens,
-        (long long)stats.n_made_tokens, (long long)stats.n_step,
-        (double)stats.step_ns / (double)WHIM_NS_PER_S,
-        (double)stats.busy_ns / (double)WHIM_NS_PER_S);
+    whim_log_info(&s->log, "end", whim_log_int("requests", stats.n_jobs),
+                  whim_log_int("prompt", stats.n_prompt_tokens),
+                  whim_log_int("cached", stats.n_cached_tokens),
+                  whim_log_int("new", stats.n_made_tokens), whim_log_int("steps", stats.n_step),
+                  whim_log_real("step_s", (double)stats.step_ns / (double)WHIM_NS_PER_S, 3),
+                  whim_log_real("busy_s", (double)stats.busy_ns / (double)WHIM_NS_PER_S, 3));
 }
 
 static bool serve_run(serve *s, const char *path)
 {
     whim_str ready = {0};
+    notify_progress(s, 0);
     if (!signals_start() || !server_open(s) || !serve_model_open(s, path)) {
         return false;
     }
     signals_loaded();
-    serve_ready_text(s, &ready);
-    fputs(whim_str_text(&ready), stderr);
+    if (!s->log.is_json) {
+        serve_ready_text(s, &ready);
+        fputs(whim_str_text(&ready), stderr);
+    }
     whim_str_deinit(&ready);
-    whim_log_info(&s->log, "ready model=%s port=%d", s->name, whim_server_port(s->server));
+    whim_log_info(&s->log, "ready", whim_log_text("model", s->name),
+                  whim_log_int("port", whim_server_port(s->server)));
+    notify_ready(s);
     run(s);
     drain(s);
     sum_up(s);
     return true;
 }
 
+static void log_open(serve *s)
+{
+    whim_log_level level = WHIM_LOG_INFO;
+    whim_log_level_parse(s->options->log_level, &level);
+    whim_log_init(&s->log, STDERR_FILENO, level);
+    s->log.is_json = strcmp(s->options->log_format, "json") == 0;
+    s->log.is_journal = env_is_journal(STDERR_FILENO);
+    s->is_quiet = s->options->quiet || s->log.is_json;
+    if (s->log.is_json || s->log.is_journal) {
+        complain_to(&s->log); /* a program reads it */
+    }
+    if (s->options->log_content) {
+        whim_log_warn(&s->log, "content",
+                      whim_log_text("reason", "--log-content: all that clients send and all that "
+                                              "the model answers is written to this log"));
+    }
+}
+
 int cmd_serve(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
     serve s = {.options = options, .created = (int64_t)time(NULL)};
-    whim_log_level level = WHIM_LOG_INFO;
-    whim_log_level_parse(options->log_level, &level);
-    whim_log_init(&s.log, STDERR_FILENO, level);
+    log_open(&s);
+    notify_open(&s);
     files_raise();
-    bool ok = keys_read(&s.keys, options) && options_are_sound(&s);
+    bool ok = keys_read(&s.keys, options) && options_are_sound(&s) && proxies_read(&s);
     int code = ok ? EXIT_FAILED : EXIT_USAGE;
     if (ok && options->api_key != NULL) {
         whim_log_warn(
-            &s.log,
-            "key reason=\"--api-key can be seen in the list of processes; use --api-key-file "
-            "or WHIMBREL_API_KEY\"");
+            &s.log, "key",
+            whim_log_text("reason",
+                          "--api-key can be seen in the list of processes; use --api-key-file "
+                          "or WHIMBREL_API_KEY"));
     }
     const char *model = ok ? choose_model(options, path) : NULL;
     if (model != NULL) {
@@ -222,6 +268,8 @@ int cmd_serve(const whim_options *options)
     text_model_close(&s.tm);
     whim_engine_close(s.engine);
     keys_free(&s.keys);
+    notify_close(&s);
+    complain_to(NULL);
     whim_log_deinit(&s.log);
     return code;
 }

@@ -12,7 +12,7 @@ ARCH ?= $(HOST_ARCH)
 MODE ?= release
 WERROR ?= 1
 STATIC ?= $(if $(filter $(HOST_ARCH),$(ARCH)),0,1)
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := program
 .DELETE_ON_ERROR:
@@ -216,7 +216,7 @@ $(B)/gen/backends.inc: FORCE
 	$(call keep,$(patsubst %,"X(%)",$(BACKENDS)))
 # The commit, for `/version`: a file of its own, so that only its reader is built anew.
 $(B)/gen/commit.inc: FORCE
-	$(call keep,'#define WHIM_COMMIT "$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
+	$(call keep,'#define WHIM_COMMIT "$(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
 # The API's description, as the bytes of an array.
 $(B)/gen/openapi.inc: src/server/openapi.json
 	@mkdir -p $(@D)
