@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands share: their entry points, messages, the default model, loading with a bar, the
- * memory plan, JSON texts. The environment is read in cmd.c and nowhere else in the program.
+ * memory plan, JSON texts. The environment is read in cmd.c and hub_env.c and nowhere else in the program.
  * Threads: the main thread, but for load progress, which loader threads report. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
@@ -46,8 +46,8 @@ bool terminal_can_edit(void);
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
 
-/* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
- * complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
+/* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a download; `buf` is
+ * for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
 
 /* The engine's settings that the options name; the caller adds what its command decides. */
