@@ -64,13 +64,13 @@ whim_err whim_hub_make_folders(const char *path, whim_diag *diag)
     WHIM_TRY(whim_hub_path(copy, diag, "%s", path));
     for (char *slash = strchr(copy + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST &&
-            whim_path_get_type(copy) != WHIM_PATH_DIR) {
+        int error = mkdir(copy, 0777) == 0 ? 0 : errno;
+        if (error != 0 && error != EEXIST && whim_path_get_type(copy) != WHIM_PATH_DIR) {
             return whim_fail(
                 diag, WHIM_ERR_IO,
                 "%s: cannot make this folder: %s; HF_HUB_CACHE or HF_HOME name another "
                 "place for models",
-                copy, strerror(errno));
+                copy, strerror(error));
         }
         *slash = '/';
     }

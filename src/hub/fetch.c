@@ -247,6 +247,7 @@ static whim_err span_fetch(fetch *f, whim_hub_conn *conn, blob_job *blob, int32_
 static whim_err blob_check(fetch *f, blob_job *blob, bool *right, char hex[WHIM_HUB_ETAG_MAX],
                            whim_diag *diag)
 {
+    whim_hub_partial_seal(&blob->partial);
     WHIM_TRY(whim_hub_digest(blob->partial.fd, blob->partial.bytes, blob->file->etag, f->cfg->stop,
                              blob->path, hex, diag));
     *right = strcmp(hex, blob->file->etag) == 0;
@@ -268,8 +269,7 @@ static whim_err blob_finish(fetch *f, whim_hub_conn *conn, blob_job *blob, whim_
         WHIM_TRY(blob_check(f, blob, &right, hex, diag));
     }
     if (!right) {
-        whim_hub_partial_close(&blob->partial);
-        unlink(blob->path);
+        whim_hub_partial_discard(&blob->partial);
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "the checksum is %s, the hub says %s, twice; not kept. Something between "
                          "here and %s changes what it carries",

@@ -109,12 +109,17 @@ whim_err whim_hub_partial_reset(whim_hub_partial *p, whim_diag *diag)
 {
     table_head head = {.bytes = p->bytes, .piece_bytes = p->piece_bytes};
     memcpy(head.magic, magic, sizeof magic);
+    pthread_rwlock_wrlock(&p->gate);
+    pthread_mutex_lock(&p->lock);
+    p->sealed = false;
     memset(p->good, 0, (size_t)p->n_piece * sizeof *p->good);
     memset(p->stored, 0, (size_t)p->n_piece * sizeof *p->stored);
-    if (ftruncate(p->fd, 0) != 0 || ftruncate(p->fd, (off_t)(p->bytes + table_bytes(p))) != 0) {
-        return write_failed(p->path, errno, diag);
-    }
-    return write_at(p->fd, p->bytes, &head, sizeof head, p->path, diag);
+    bool ok = ftruncate(p->fd, 0) == 0 && ftruncate(p->fd, (off_t)(p->bytes + table_bytes(p))) == 0;
+    whim_err err = ok ? write_at(p->fd, p->bytes, &head, sizeof head, p->path, diag)
+                      : write_failed(p->path, errno, diag);
+    pthread_mutex_unlock(&p->lock);
+    pthread_rwlock_unlock(&p->gate);
+    return err;
 }
 
 whim_err whim_hub_partial_open(whim_hub_partial *p, const char *path, int64_t bytes,
@@ -129,6 +134,7 @@ whim_err whim_hub_partial_open(whim_hub_partial *p, const char *path, int64_t by
     p->n_piece = (int32_t)n;
     p->good = whim_alloc_array(n, sizeof *p->good);
     p->stored = whim_alloc_array(n, sizeof *p->stored);
+    pthread_rwlock_init(&p->gate, NULL);
     pthread_mutex_init(&p->lock, NULL);
     if (p->good == NULL || p->stored == NULL) {
         whim_hub_partial_close(p);
@@ -158,28 +164,40 @@ static whim_err table_store(whim_hub_partial *p, int32_t piece, whim_diag *diag)
                     &p->good[piece], sizeof *p->good, p->path, diag);
 }
 
-whim_err whim_hub_partial_write(whim_hub_partial *p, int64_t offset, const char *bytes, int64_t n,
-                                int64_t *fresh, whim_diag *diag)
+/* What the bytes add to the pieces that they lie in. Lock held. */
+static whim_err table_advance(whim_hub_partial *p, int64_t offset, int64_t n, int64_t *fresh,
+                              whim_diag *diag)
 {
-    whim_err err = write_at(p->fd, offset, bytes, n, p->path, diag);
-    *fresh = 0;
-    if (n <= 0 || err != WHIM_ERR_OK) {
-        return err;
-    }
-    pthread_mutex_lock(&p->lock);
     for (int32_t i = (int32_t)(offset / p->piece_bytes);
-         i < p->n_piece && whim_hub_partial_start(p, i) < offset + n && err == WHIM_ERR_OK; i++) {
+         i < p->n_piece && whim_hub_partial_start(p, i) < offset + n; i++) {
         int64_t start = whim_hub_partial_start(p, i), end = whim_hub_partial_end(p, i);
         int64_t reach = (offset + n < end ? offset + n : end) - start;
         if (offset <= start + p->good[i] && reach > p->good[i]) {
             *fresh += reach - p->good[i];
             p->good[i] = reach;
             if (reach == end - start || reach - p->stored[i] >= STORE_STEP) {
-                err = table_store(p, i, diag);
+                WHIM_TRY(table_store(p, i, diag));
             }
         }
     }
-    pthread_mutex_unlock(&p->lock);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_hub_partial_write(whim_hub_partial *p, int64_t offset, const char *bytes, int64_t n,
+                                int64_t *fresh, whim_diag *diag)
+{
+    whim_err err = WHIM_ERR_OK;
+    *fresh = 0;
+    pthread_rwlock_rdlock(&p->gate);
+    if (n > 0 && !p->sealed) {
+        err = write_at(p->fd, offset, bytes, n, p->path, diag);
+        if (err == WHIM_ERR_OK) {
+            pthread_mutex_lock(&p->lock);
+            err = table_advance(p, offset, n, fresh, diag);
+            pthread_mutex_unlock(&p->lock);
+        }
+    }
+    pthread_rwlock_unlock(&p->gate);
     return err;
 }
 
@@ -204,6 +222,19 @@ int64_t whim_hub_partial_total(whim_hub_partial *p)
 
 /* --- ending ------------------------------------------------------------------------------------- */
 
+void whim_hub_partial_seal(whim_hub_partial *p)
+{
+    pthread_rwlock_wrlock(&p->gate);
+    p->sealed = true;
+    pthread_rwlock_unlock(&p->gate);
+}
+
+static void file_done(whim_hub_partial *p)
+{
+    whim_file_close(p->fd);
+    p->fd = -1;
+}
+
 whim_err whim_hub_partial_publish(whim_hub_partial *p, const char *path, whim_diag *diag)
 {
     if (ftruncate(p->fd, (off_t)p->bytes) != 0 || fdatasync(p->fd) != 0) {
@@ -213,22 +244,27 @@ whim_err whim_hub_partial_publish(whim_hub_partial *p, const char *path, whim_di
         return whim_fail(diag, WHIM_ERR_IO, "%s: cannot be renamed to %s: %s", p->path, path,
                          strerror(errno));
     }
-    memset(p->good, 0, (size_t)p->n_piece * sizeof *p->good); /* close has nothing to store */
-    memset(p->stored, 0, (size_t)p->n_piece * sizeof *p->stored);
-    whim_hub_partial_close(p);
+    file_done(p);
     return WHIM_ERR_OK;
+}
+
+void whim_hub_partial_discard(whim_hub_partial *p)
+{
+    unlink(p->path);
+    file_done(p);
 }
 
 void whim_hub_partial_close(whim_hub_partial *p)
 {
     whim_diag ignored;
-    for (int32_t i = 0; p->fd >= 0 && i < p->n_piece; i++) {
+    for (int32_t i = 0; p->fd >= 0 && !p->sealed && i < p->n_piece; i++) {
         if (p->good[i] != p->stored[i] && table_store(p, i, &ignored) != WHIM_ERR_OK) {
             break; /* the next one fetches a little more */
         }
     }
     whim_file_close(p->fd);
     if (p->path != NULL) {
+        pthread_rwlock_destroy(&p->gate);
         pthread_mutex_destroy(&p->lock);
     }
     whim_free(p->good);

@@ -19,6 +19,8 @@ typedef struct whim_hub_partial {
     const char *path; /* borrowed */
     int64_t bytes, piece_bytes;
     int32_t n_piece;
+    pthread_rwlock_t gate; /* held by writers, and taken whole to seal */
+    bool sealed;
     pthread_mutex_t lock;
     /* Under the lock. */
     int64_t *good;   /* [n_piece] bytes from the piece's beginning */
@@ -35,19 +37,25 @@ int64_t whim_hub_partial_end(const whim_hub_partial *partial, int32_t piece);
 int64_t whim_hub_partial_good(whim_hub_partial *partial, int32_t piece);
 int64_t whim_hub_partial_total(whim_hub_partial *partial);
 
-/* Write bytes at an offset of the content; *fresh is how many of them were not there before. */
+/* Write bytes at an offset of the content; *fresh is how many of them were not there before. Sealed, it takes no more. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_write(whim_hub_partial *partial, int64_t offset,
                                                 const char *bytes, int64_t n, int64_t *fresh,
                                                 whim_diag *diag);
 
-/* Nothing is good any more. */
+/* From now on nobody writes, so that the content can be checked. Those who write are waited for. */
+void whim_hub_partial_seal(whim_hub_partial *partial);
+
+/* Nothing is good any more, and writing begins anew. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_reset(whim_hub_partial *partial, whim_diag *diag);
 
-/* All pieces are good and checked: cut the table off, get the content to the disk and give the file its name. */
+/* It is sealed and its content right: cut the table off, get the content to the disk and give the file its name. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_publish(whim_hub_partial *partial, const char *path,
                                                   whim_diag *diag);
 
-/* Keep what is there for the next time. A closed one is legal. */
+/* It is sealed and its content wrong: delete it. */
+void whim_hub_partial_discard(whim_hub_partial *partial);
+
+/* Keep what is there for the next time, when it is neither published nor discarded. A closed one is legal. */
 void whim_hub_partial_close(whim_hub_partial *partial);
 
 /* Hold the lock of a blob, as Hugging Face's own tools do. Waits for other processes, telling `waiting` once (may be
