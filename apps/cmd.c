@@ -150,10 +150,10 @@ static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const 
     whim_arena_reset(&arena);
 }
 
-/* The names, in the folder of a path and in the cache, that are like its last part. */
-static void near_paths(whim_str *near, const char *model)
+void complain_no_model(const char *model, const char *as_name)
 {
     char folder[MODEL_PATH_MAX], cache[MODEL_PATH_MAX], typed[256];
+    whim_str near = {0};
     int32_t n = 0;
     int len = (int)strnlen(model, sizeof folder - 1);
     while (len > 1 && model[len - 1] == '/') {
@@ -168,31 +168,25 @@ static void near_paths(whim_str *near, const char *model)
         slash[slash == folder] = '\0';
     }
     if (typed[0] != '\0') {
-        near_in_folder(near, &n, folder, typed);
+        near_in_folder(&near, &n, folder, typed);
         if (cache_folder(cache, sizeof cache) && strcmp(cache, folder) != 0) {
-            near_in_folder(near, &n, cache, typed);
+            near_in_folder(&near, &n, cache, typed);
         }
     }
-}
-
-/* A MODEL that is no path: a name on the hub, or a mistake. */
-static const char *named_model(const whim_options *options, char *buf)
-{
-    const char *path = NULL;
-    whim_str near = {0};
-    near_paths(&near, options->model);
-    if (whim_hub_ref_looks(options->model)) {
-        path = hub_model_path(options, whim_str_text(&near), buf);
+    if (as_name[0] != '\0') {
+        complain(
+            EXIT_FAILED,
+            "there is no model \"%s\". As a path: nothing is there%s%s. As a name on the hub: %s",
+            model, n > 0 ? "; near it: " : "", whim_str_text(&near), as_name);
     } else {
-        complain(EXIT_FAILED, "there is no model \"%s\"%s%s", options->model,
-                 near.len > 0 ? "; near it: "
-                              : "; a model is a directory with config.json and *.safetensors, a "
-                                ".gguf file, or ORG/NAME as the hub calls it (without a name the "
-                                "default model is taken)",
-                 whim_str_text(&near));
+        complain(
+            EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
+            n > 0 ? whim_str_text(&near) : "",
+            n > 0 ? ""
+                  : "; a model is a directory with config.json and *.safetensors, a .gguf file, or "
+                    "ORG/NAME as the hub calls it (without a name the default model is taken)");
     }
     whim_str_deinit(&near);
-    return path;
 }
 
 const char *choose_model(const whim_options *options, char *buf)
@@ -200,7 +194,7 @@ const char *choose_model(const whim_options *options, char *buf)
     if (options->model != NULL) {
         if (strncmp(options->model, "shape:", 6) != 0 &&
             whim_path_get_type(options->model) == WHIM_PATH_NONE) {
-            return named_model(options, buf);
+            return hub_model_path(options, buf);
         }
         return options->model;
     }

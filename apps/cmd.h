@@ -50,6 +50,9 @@ const char *env_api_key(void);
  * for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
 
+/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it as a name. */
+void complain_no_model(const char *model, const char *as_name);
+
 /* The engine's settings that the options name; the caller adds what its command decides. */
 whim_engine_cfg engine_cfg(const whim_options *options, const char *model);
 

@@ -83,11 +83,15 @@ void hub_visit_close(hub_visit *visit, bool ok)
     signals_ignore(false);
 }
 
-const char *hub_model_path(const whim_options *options, const char *near, char buf[MODEL_PATH_MAX])
+const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX])
 {
     whim_hub_ref ref;
     hub_visit visit = {.found = false};
     whim_diag diag = {""};
+    if (!whim_hub_ref_looks(options->model)) {
+        complain_no_model(options->model, "");
+        return NULL;
+    }
     whim_err err = whim_hub_ref_parse(&ref, options->model, &diag);
     if (err == WHIM_ERR_OK) {
         if (!hub_visit_open(&visit, &ref, options->quiet)) {
@@ -102,10 +106,7 @@ const char *hub_model_path(const whim_options *options, const char *near, char b
     if (visit.found) {
         complain(EXIT_FAILED, "%s", diag.text);
     } else {
-        complain(
-            EXIT_FAILED,
-            "there is no model \"%s\". As a path: nothing is there%s%s. As a name on the hub: %s",
-            options->model, near[0] != '\0' ? "; near it: " : "", near, diag.text);
+        complain_no_model(options->model, diag.text);
     }
     return NULL;
 }

@@ -29,9 +29,9 @@ bool hub_settings_read(hub_visit *visit);
 bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet);
 void hub_visit_close(hub_visit *visit, bool ok);
 
-/* The folder or file of ORG/NAME[@REV][:PICK], fetched when the cache has it not; NULL after a complaint about that and
- * about there being no such path. `near` names paths that are like it, or is "". */
-const char *hub_model_path(const whim_options *options, const char *near, char buf[MODEL_PATH_MAX]);
+/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched when the cache has it not; NULL after
+ * a complaint. */
+const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
 
 /* What to call a model that was given by name: "ORG/NAME" into `buf`; false when it was a path. */
 bool hub_model_name(const whim_options *options, char *buf, int64_t n);

@@ -136,6 +136,8 @@ ifneq ($(STATIC),1)
     CURL := $(shell printf '\#include <curl/curl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
     ifeq ($(CURL),1)
       HUB_DEFS := -DWHIM_HUB
+      LIBS += -ldl
+      UNIT_LIBS += -ldl
     endif
   endif
 endif
