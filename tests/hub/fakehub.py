@@ -5,6 +5,7 @@ A Hub has two servers, the hub itself and the "CDN" that it sends large files to
 Hooks, each a function that may be replaced:
   hub.on_api(handler, repo) and hub.on_file(handler, repo, name, start, end): send an answer of their own and
   return True, or return None for the usual one. The file hook sees what is about to be sent."""
+import functools
 import hashlib
 import json
 import re
@@ -16,10 +17,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 LARGE = (".safetensors", ".gguf", ".bin")
 
 
+@functools.lru_cache(maxsize=4096)
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
+@functools.lru_cache(maxsize=4096)
 def git_sha1(data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 

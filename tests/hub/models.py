@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repositories for the tests."""
+import functools
 import pathlib
 import random
 
@@ -29,6 +30,11 @@ def ggufs(name="org/tiny-GGUF"):
     return Repo(name, files)
 
 
+@functools.lru_cache
+def random_bytes(n):
+    return random.Random(n).randbytes(n)
+
+
 def large(n=72 * MIB, name="org/large"):
     """A file of more than two pieces; no two mebibytes of it are alike."""
-    return Repo(name, {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": random.Random(n).randbytes(n)})
+    return Repo(name, {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": random_bytes(n)})

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent
@@ -77,9 +78,10 @@ def collect():
 def run_one(test):
     name, call = test
     folder = tempfile.mkdtemp(prefix="whim-hub-")
+    begin = time.monotonic()
     try:
         call(Case(folder))
-        return name, "ok", ""
+        return name, "ok", f"{time.monotonic() - begin:.1f} s"
     except Skip as why:
         return name, "skip", str(why)
     except Exception as why:
