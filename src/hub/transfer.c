@@ -294,6 +294,9 @@ static whim_err hop(whim_hub_conn *conn, const char *url, char next[WHIM_HUB_URL
         conn->curl->easy_getinfo(conn->easy, CURLINFO_REDIRECT_URL, &where);
         if (where != NULL && strlen(where) < WHIM_HUB_URL_MAX) {
             strcpy(next, where);
+            for (char *c = next; *c != '\0'; c++) {
+                *c = *c <= 0x20 || *c >= 0x7f ? '?' : *c; /* no address has those */
+            }
         }
         if (strncmp(url, "https:", 6) == 0 && strncasecmp(next, "https:", 6) != 0) {
             err = whim_fail(conn->diag, WHIM_ERR_CORRUPT,

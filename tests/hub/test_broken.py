@@ -151,7 +151,7 @@ def test_both_readings(case):
 def test_bad_listings(case):
     whole = json.dumps(tiny().listing())
     answers = {whole[:len(whole) // 2]: "not valid JSON", "[]": "expected an object", "{}": '"sha" is missing',
-               whole.replace(tiny().commit, "../../x"): '"sha" is', "": "not valid JSON",
+               whole.replace(tiny().commit, "../../x"): "is no commit", "": "not valid JSON",
                json.dumps({"sha": "a" * 40, "siblings": [1]}): "siblings", json.dumps({"sha": "a" * 40, "siblings": []}): "no *.safetensors",
                json.dumps({"sha": "a" * 40, "siblings": [{"rfilename": "model.safetensors", "size": -1}]}): "size"}
     with Hub(tiny()) as hub:
@@ -198,11 +198,13 @@ def test_redirects(case):
     with Hub(tiny()) as hub:
         port = hub.servers[0].server_address[1]
         # Renamed: the hub leads to a new name by a relative redirect, the token goes along.
-        def renamed(h, repo):
-            if repo is None:
-                return h.answer(307, b"", {"Location": h.path.replace("org/old", "org/tiny")})
-        hub.on_api = renamed
-        hub.repos["org/old2"] = hub.repos["org/tiny"]
+        hub.repos["org/old"] = hub.repos["org/tiny"]
+        hub.on_api = lambda h, repo: h.answer(307, b"", {"Location": h.path.replace("org/old", "org/tiny")}) \
+            if "org/old" in h.path else None
+        case.run(hub, "pull", "org/old", "-q", HF_TOKEN="hf_secret")
+        for role, _, path, headers in hub.requests():
+            assert ("Authorization" in headers) == (role == "hub"), (role, path)
+        hub.log.clear()
         # The same machine under another name is another origin.
         hub.on_api = lambda h, repo: h.answer(302, b"", {"Location": f"http://localhost:{port}{h.path}"}) \
             if h.headers["Host"].startswith("127.") else None
