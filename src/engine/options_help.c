@@ -83,13 +83,16 @@ void whim_options_help(whim_str *out, whim_command command, int32_t width)
         append_wrapped(
             out,
             command == WHIM_COMMAND_PULL
-                ? "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, tag "
+                ? "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, "
+                  "tag "
                   "or commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
                   "variables HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean "
                   "what they mean to Hugging Face's own tools, and the cache is theirs."
                 : "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
-                  "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it not), "
-                  "or shape:NAME (a published model's shape, with --load-format dummy). Without it, "
+                  "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it "
+                  "not), "
+                  "or shape:NAME (a published model's shape, with --load-format dummy). Without "
+                  "it, "
                   "the default model in the user's cache.",
             0, 0, width);
     }
