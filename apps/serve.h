@@ -21,6 +21,7 @@ typedef struct serve {
     const whim_options *options;
     whim_log log;
     key_list keys;
+    bool key_is_made; /* nobody gave one: it is shown */
     whim_server *server;
     loader load;
     whim_engine *engine;
@@ -37,10 +38,22 @@ typedef struct serve {
     char kv_space[160];   /* what pages on disk depend on */
 } serve;
 
+/* --- starting (serve_port.c, serve_fetch.c) ------------------------------------------------------- */
+
+/* Says who has the port, and what to type instead. */
+void complain_port_taken(const char *host, int32_t port);
+
+/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and --fetch is given. NULL
+ * after a complaint. The port is bound by then: a long download must not end with "port taken". */
+const char *serve_model_find(serve *s, char *buf);
+
 /* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
 
 /* From --api-key-file, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
 bool keys_read(key_list *keys, const whim_options *options);
+
+/* One key out of the system's random bytes; false after a complaint. */
+bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
 /* --- the model (serve_model.c) ------------------------------------------------------------------ */

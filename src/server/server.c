@@ -95,7 +95,8 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     if (details) {
         whim_http_stats http = whim_http_get_stats(s->http);
         whim_str_printf(&body,
-                        ",\"version\":\"%s\",\"connections\":%lld,\"requests_total\":%lld,"
+                        ",\"server\":\"whimbrel\",\"version\":\"%s\",\"connections\":%lld,"
+                        "\"requests_total\":%lld,"
                         "\"answers_active\":%lld,\"model\":",
                         WHIM_VERSION, (long long)http.n_connections, (long long)http.n_requests,
                         (long long)whim_answers_active(s->answers));
