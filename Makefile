@@ -40,7 +40,7 @@ setup:
 model:
 	@tools/fetch-default-model
 
-test:
+test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.

@@ -108,7 +108,8 @@ for suite in "${@:-bookworm trixie}"; do
             bad "a user without sudo gets one line to run as root (status $rc)"
         fi
         if inside root net "rm -rf /var/lib/apt/lists/*; DIR='$dir' LIMIT=$READY_S; $SERVE"; then
-            ok "root: make serve from nothing to an answer, $(grep -m1 -o 'gcc [0-9.]*' "$log" || inside root net 'gcc --version | head -1' && head -1 "$log")"
+            inside root net 'gcc --version'
+            ok "root: make serve from nothing to an answer, $(head -1 "$log")"
         else
             bad "root: make serve from nothing to an answer (status $?)"
         fi
