@@ -59,7 +59,8 @@ inside()
     shift 2
     [[ $net == net ]] && net=() || net=(--net)
     unshare --mount --pid --fork --kill-child "${net[@]}" bash -c '
-        mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/tmp" && mount --rbind /dev "$1/dev" || exit 99
+        mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/tmp" && mount --rbind /dev "$1/dev" &&
+            mount --rbind /sys "$1/sys" || exit 99
         exec chroot "$1" setpriv --reuid="$2" --regid="$2" --clear-groups env -i HOME="$3" PATH=/usr/sbin:/usr/bin:/sbin:/bin \
             PIP_CERT= bash -c "$4"' bare "$root" "$([[ $user == root ]] && echo 0 || echo 1000)" "$home" "$*" \
         >"$log" 2>&1 </dev/null
@@ -129,7 +130,7 @@ for suite in "${@:-bookworm trixie}"; do
         else
             bad "a second start without a network"
         fi
-        if inside root net "cd '$dir' && tests/run-tests $STAGES"; then
+        if inside root net "cd '$dir' && TEST_TIMEOUT=1200 tests/run-tests $STAGES"; then
             ok "tests: $(tail -1 "$log")"
         else
             bad "tests"

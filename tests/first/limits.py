@@ -9,7 +9,7 @@ import platform
 import re
 import sys
 
-from first import (LIMIT, MODEL, PROGRAM, QUESTION, ROOT, SMALL, Box, Started, environment, main, post, run, try_run)
+from first import (LIMIT, MODEL, PROGRAM, QUESTION, ROOT, SMALL, Box, Started, environment, have_root, main, post, run, try_run)
 
 TINY = ROOT + "/tests/golden/data/llama-f32"
 GGUF = ROOT + "/tests/golden/data/qwen3-mixed-gguf"
@@ -153,6 +153,15 @@ def jobs(r):
 
 # --- old and odd CPUs ---------------------------------------------------------------------------------------
 
+def no_sys(r):
+    """A container or chroot without /sys."""
+    if not have_root() or not try_run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/sys"]):
+        r.skip("no /sys", "needs root and namespaces")
+        return
+    hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /sys && exec "$@"', "x"]
+    r.equal("no /sys: the same tokens, and not a word more", run_tiny(TINY, *hide), run_tiny(TINY))
+
+
 def run_tiny(model, *before, program=PROGRAM):
     return run([*before, program, "run", model, "--ids", "5 17 42 9", "-n", "6", "-q", "--ctx", "64"], limit=LIMIT * 2)
 
@@ -212,4 +221,4 @@ def locales(r):
 
 
 if __name__ == "__main__":
-    sys.exit(main([refused, one_gigabyte, too_small, jobs, large_pages, old_cpus, locales]))
+    sys.exit(main([refused, one_gigabyte, too_small, jobs, no_sys, large_pages, old_cpus, locales]))
