@@ -92,7 +92,10 @@ int signals_child_wait(pid_t pid)
     pthread_mutex_lock(&signals.lock);
     signals.child = 0; /* its number is free for others after the next call */
     waitpid(pid, &status, 0);
-    if (signals.n_stop > 0) {
+    /* Ctrl-C is for both; the child may be the first to hear of it. */
+    bool interrupted = (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) ||
+                       (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INTERRUPTED);
+    if (signals.n_stop > 0 || interrupted) {
         _exit(EXIT_OK);
     }
     pthread_mutex_unlock(&signals.lock);

@@ -106,7 +106,7 @@ def fetching(r):
     with Box() as box:
         cache = box.path + "/cache"
         env = environment(WHIMBREL_CACHE=cache)
-        for name, sig in (("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM)):
+        for name, sig in (("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM), ("Ctrl-C", signal.SIGINT)):
             port = free_port()
             stall = script(box, "stall", "echo fetching now\nexec sleep 600\n")
             with Started(serve("--port", port, "--fetch", stall, model=None), env) as s:
@@ -117,7 +117,10 @@ def fetching(r):
                         ready.text())
                 r.equal(f"{name}: an answer meanwhile", post(port, COMPLETIONS, QUESTION).status, 503)
                 child = children(s.process.pid)
-                s.process.send_signal(sig)
+                if name == "Ctrl-C":
+                    s.signal_all(sig)
+                else:
+                    s.process.send_signal(sig)
                 r.equal(f"{name}: status", s.end(), 0)
                 r.check(f"{name}: the download is gone", child and not os.path.exists(f"/proc/{child[0]}"), child)
                 r.check(f"{name}: no complaint", "whimbrel:" not in s.text(), s.text())
