@@ -141,7 +141,7 @@ bool cache_path(const char *name, char *buf, int64_t n)
 {
     char folder[MODEL_PATH_MAX];
     whim_str why = {0};
-    bool ok = cache_find(name, buf, n) || cache_place(name, buf, n, &why);
+    bool ok = cache_place(name, buf, n, &why);
     whim_str_deinit(&why);
     if (!ok) {
         return false;

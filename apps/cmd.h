@@ -42,7 +42,7 @@ bool cache_find(const char *name, char *buf, int64_t n);
  * what is in the way, and what to do. */
 bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);
 
-/* The file if there is one, else its place, with the folder made; false when there is none. */
+/* The same, with the folder made. */
 bool cache_path(const char *name, char *buf, int64_t n);
 
 const char *default_model_name(void);
