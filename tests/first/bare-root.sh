@@ -41,6 +41,7 @@ make_root()
     else
         tar -C "$root" -xf "$tar"
     fi
+    chmod 755 "$root"
     [[ $suite == jammy || $suite == noble ]] &&
         echo "deb $(mirror "$suite") $suite main universe" >"$root/etc/apt/sources.list"
     # This machine's way to the registries, if it has one of its own.
