@@ -14,8 +14,9 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 # Sources that the formatter owns.
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
-.PHONY: build test unit sim checkop golden-test invariance cli server-test check sanitize tsan soak fuzz golden bench first first-bare own-build \
-        run serve chat setup model cross-x86 cross-arm format check-format clean help all
+.PHONY: build test unit sim checkop golden-test invariance cli server-test check sanitize tsan soak fuzz golden bench \
+        first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
+        check-format clean help all
 
 # Files that an earlier `sudo make` left behind would end the build in the middle.
 own-build:
@@ -80,6 +81,17 @@ run: build $(if $(MODEL),,model)
 bench: build $(if $(MODEL),,model)
 	build/whimbrel bench $(if $(MODEL),'$(MODEL)') -p 128 -n 32 $(BENCH_FLAGS)
 
+# Not built here: `sudo make install` would leave files of root in build/.
+install uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SYSCONFDIR="$(SYSCONFDIR)" tools/install-files $@
+
+deb: build
+	@DEB_DIR="$(or $(DEB_DIR),build)" tools/make-deb
+
+# The page of commands and options, from the program itself.
+options: build
+	@build/whimbrel help --markdown > docs/options.md
+
 SECONDS ?= 60
 fuzz:
 	$(ONE) MODE=fuzz fuzzers
@@ -126,6 +138,8 @@ help:
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
+	@echo "  make install       put it into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
+	@echo "  make deb           a Debian package of it"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
@@ -137,5 +151,6 @@ help:
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"
+	@echo "  make options       write docs/options.md anew, after a change of src/engine/options.def"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

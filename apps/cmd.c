@@ -12,17 +12,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static whim_log *complaint_log;
+
+void complain_to(whim_log *log)
+{
+    complaint_log = log;
+}
 
 int complain(int code, const char *fmt, ...)
 {
     va_list ap;
+    whim_str text = {0};
     fflush(stdout);
-    fputs("whimbrel: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    whim_str_vprintf(&text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    if (complaint_log != NULL) {
+        whim_log_error(complaint_log, "failed", whim_log_text("error", whim_str_text(&text)));
+    } else {
+        fprintf(stderr, "whimbrel: %s\n", whim_str_text(&text));
+    }
+    whim_str_deinit(&text);
     return code;
 }
 
@@ -52,6 +65,40 @@ bool terminal_has_color(void)
 {
     const char *no_color = getenv("NO_COLOR");
     return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
+}
+
+const char *env_notify_socket(void)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
+int64_t env_watchdog_ns(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    int64_t value = usec != NULL ? strtoll(usec, NULL, 10) : 0;
+    bool is_ours = pid == NULL || strtoll(pid, NULL, 10) == (long long)getpid();
+    return is_ours && value > 0 && value < INT64_MAX / 1000 ? value * 1000 : 0;
+}
+
+bool env_is_journal(int fd)
+{
+    const char *stream = getenv("JOURNAL_STREAM"); /* "device:inode" of what it gave us */
+    struct stat file;
+    char own[64];
+    if (stream == NULL || fstat(fd, &file) != 0) {
+        return false;
+    }
+    snprintf(own, sizeof own, "%llu:%llu", (unsigned long long)file.st_dev,
+             (unsigned long long)file.st_ino);
+    return strcmp(own, stream) == 0;
+}
+
+bool env_credential(const char *name, char *buf, int64_t n)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    int len = folder == NULL ? -1 : snprintf(buf, (size_t)n, "%s/%s", folder, name);
+    return len > 0 && len < n && whim_path_get_type(buf) == WHIM_PATH_FILE;
 }
 
 const char *env_api_key(void)
@@ -314,31 +361,6 @@ int64_t terminal_control_length(const char *text, int64_t left)
 
 /* --- JSON --------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `at`, 0 when it is not one. */
-static int32_t utf8_length(const unsigned char *at)
-{
-    uint32_t least, code;
-    int32_t n;
-    if (at[0] < 0x80) {
-        return 1;
-    } else if (at[0] >= 0xc2 && at[0] < 0xe0) {
-        n = 2, least = 0x80, code = at[0] & 0x1fu;
-    } else if (at[0] >= 0xe0 && at[0] < 0xf0) {
-        n = 3, least = 0x800, code = at[0] & 0xfu;
-    } else if (at[0] >= 0xf0 && at[0] < 0xf5) {
-        n = 4, least = 0x10000, code = at[0] & 7u;
-    } else {
-        return 0;
-    }
-    for (int32_t i = 1; i < n; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3fu);
-    }
-    return code >= least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
-}
-
 void json_text(whim_str *out, const char *text)
 {
     json_text_n(out, text, (int64_t)strlen(text));
@@ -349,7 +371,7 @@ void json_text_n(whim_str *out, const char *text, int64_t bytes)
     const unsigned char *end = (const unsigned char *)text + bytes;
     whim_str_append_char(out, '"');
     for (const unsigned char *at = (const unsigned char *)text; at < end;) {
-        int32_t n = utf8_length(at);
+        int32_t n = whim_utf8_char_length((const char *)at, end - at);
         if (n == 0) {
             whim_str_append(out, "\\ufffd");
             n = 1;

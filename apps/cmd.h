@@ -6,6 +6,7 @@
 #define WHIM_APPS_CMD_H
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -26,6 +27,9 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 /* "whimbrel: text" on standard error; returns `code`, so that a failing command ends with
  * `return complain(EXIT_FAILED, ...)`. */
 int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* From now on complaints are events of this log, level error; NULL: for people again. */
+void complain_to(whim_log *log);
 
 /* Write a text to standard output and empty it; false when that fails, said on standard error. */
 bool print_out(whim_str *text);
@@ -56,6 +60,15 @@ bool default_model_path(char *buf, int64_t n, whim_str *why);
  * more than a teletype. */
 bool terminal_has_color(void);
 bool terminal_can_edit(void);
+
+/* The service manager: NOTIFY_SOCKET, or NULL; WATCHDOG_USEC if it is meant for this process, else 0; whether this
+ * descriptor goes to its journal (JOURNAL_STREAM). */
+const char *env_notify_socket(void);
+int64_t env_watchdog_ns(void);
+bool env_is_journal(int fd);
+
+/* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when there is none. */
+bool env_credential(const char *name, char *buf, int64_t n);
 
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);

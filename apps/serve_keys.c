@@ -47,14 +47,18 @@ bool keys_read(key_list *keys, const whim_options *options)
 {
     const char *env = env_api_key();
     const char *what = "--api-key";
-    if (options->api_key_file != NULL) {
+    char credential[MODEL_PATH_MAX];
+    const char *file = options->api_key_file;
+    if (file == NULL && env_credential("api-keys", credential, sizeof credential)) {
+        file = credential;
+    }
+    if (file != NULL) {
         whim_diag diag = {""};
         char *text;
         int64_t n;
-        what = "--api-key-file";
-        if (whim_file_read_all(options->api_key_file, MAX_KEY_BYTES, &text, &n, &diag) !=
-            WHIM_ERR_OK) {
-            complain(EXIT_USAGE, "--api-key-file: %s", diag.text);
+        what = file == options->api_key_file ? "--api-key-file" : "the credential api-keys";
+        if (whim_file_read_all(file, MAX_KEY_BYTES, &text, &n, &diag) != WHIM_ERR_OK) {
+            complain(EXIT_USAGE, "%s: %s", what, diag.text);
             return false;
         }
         whim_str_append_n(&keys->text, text, n);

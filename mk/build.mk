@@ -11,7 +11,7 @@ HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
 STATIC ?= $(if $(filter $(HOST_ARCH),$(ARCH)),0,1)
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := program
 .DELETE_ON_ERROR:

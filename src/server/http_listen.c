@@ -108,8 +108,9 @@ whim_err whim_http_listen(whim_http *http, whim_diag *diag)
             continue; /* a machine without IPv6 */
         }
         if (fd < 0) {
-            whim_log_warn(cfg->log, "listen_skipped host=%s port=%d reason=\"%s\"", cfg->hosts[i],
-                          http->port, strerror(errno));
+            whim_log_warn(cfg->log, "listen_skipped", whim_log_text("host", cfg->hosts[i]),
+                          whim_log_int("port", http->port),
+                          whim_log_text("reason", strerror(errno)));
             continue;
         }
         http->port = http->port == 0 ? bound_port(fd) : http->port;

@@ -138,7 +138,7 @@ static bool health(whim_server *s, whim_exchange *ex)
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), "");
+    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
     return 1;
 }
@@ -197,7 +197,7 @@ static int gate(void *ctx, whim_exchange *ex)
     int replied = whim_access_check(s->access, ex);
     pthread_rwlock_unlock(&s->lock);
     if (replied) {
-        whim_access_log(s->log, ex, whim_exchange_status(ex), "");
+        whim_access_log(s->log, ex, whim_exchange_status(ex), NULL);
         return 1;
     }
     if (health(s, ex)) {
@@ -277,6 +277,8 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
         .tls_key = cfg->tls_key,
         .limits = cfg->limits,
         .n_handler = cfg->n_handler,
+        .proxies = cfg->proxies,
+        .n_proxy = cfg->n_proxy,
         .gate = gate,
         .handle = handle,
         .error_body = error_body,

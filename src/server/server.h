@@ -34,6 +34,8 @@ typedef struct whim_server_cfg {
     const char *const *allow_hosts; /* --allow-host, beside the defaults */
     int32_t n_allow_host;
     int64_t stale_ns; /* /livez is 503 when the step loop was silent for longer; 0: 60 s */
+    const whim_network *proxies; /* --trusted-proxy; these stay until close, too */
+    int32_t n_proxy;
     whim_log *log;
 } whim_server_cfg;
 

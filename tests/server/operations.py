@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What whoever runs the server relies on: exit codes, signals, health, keys, the folder of keys and values, many idle
 connections, the watchdog, preemption, and a log without secrets. With an argument: only tests with it in the name."""
-import ctypes
 import json
 import os
 import random
@@ -221,29 +220,17 @@ def stop_under_fire(r, _folder):
 
 def watchdog(r, _folder):
     """A loop that does not come back: one thread is held, as a hanging step would hold it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    seize, interrupt, any_child = 0x4206, 0x4207, 0x40000000
     with Server(*SMALL, "--step-limit", 2) as server:
         post(server.port, COMPLETIONS, ORDINARY)
-        tasks = f"/proc/{server.process.pid}/task"
-        thread = 0
-        for task in os.listdir(tasks):
-            with open(f"{tasks}/{task}/comm", encoding="utf-8") as f:
-                if f.read().strip() == "engine":
-                    thread = int(task)
+        thread = server.hold_engine()
         r.check("watchdog: there is a loop", thread != 0, "no thread has the name engine")
-        if libc.ptrace(seize, thread, None, None) != 0 or libc.ptrace(interrupt, thread, None, None) != 0:
-            r.skip("watchdog", f"one thread cannot be held here: {os.strerror(ctypes.get_errno())}")
+        if thread < 0:
+            r.skip("watchdog", f"one thread cannot be held here: {os.strerror(-thread)}")
             return
         start = time.monotonic()
         with connect(server.port) as s:
             s.sendall(request_bytes("POST", COMPLETIONS, ORDINARY))
-            while server.process.poll() is None and time.monotonic() - start < LIMIT:
-                try:
-                    os.waitpid(thread, any_child | os.WNOHANG)
-                except ChildProcessError:
-                    pass
+            while server.reap_held(thread) and time.monotonic() - start < LIMIT:
                 time.sleep(0.05)
         r.equal("watchdog: exit status", server.wait(), 1)
         r.check("watchdog: after the limit", 1.5 < time.monotonic() - start < 2 + QUICK, time.monotonic() - start)
