@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "hub_model.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -170,7 +171,7 @@ static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const 
     whim_arena_reset(&arena);
 }
 
-static void complain_no_model(const char *model)
+void complain_no_model(const char *model, const char *as_name)
 {
     char folder[MODEL_PATH_MAX], cache[MODEL_PATH_MAX], typed[256];
     whim_str near = {0};
@@ -198,11 +199,19 @@ static void complain_no_model(const char *model)
             }
         }
     }
-    complain(EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
-             n > 0 ? whim_str_text(&near) : "",
-             n > 0 ? ""
-                   : "; a model is a directory with config.json and *.safetensors, or a .gguf file "
-                     "(without a name the default model is taken)");
+    if (as_name[0] != '\0') {
+        complain(
+            EXIT_FAILED,
+            "there is no model \"%s\". As a path: nothing is there%s%s. As a name on the hub: %s",
+            model, n > 0 ? "; near it: " : "", whim_str_text(&near), as_name);
+    } else {
+        complain(
+            EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
+            n > 0 ? whim_str_text(&near) : "",
+            n > 0 ? ""
+                  : "; a model is a directory with config.json and *.safetensors, a .gguf file, or "
+                    "ORG/NAME as the hub calls it (without a name the default model is taken)");
+    }
     whim_str_deinit(&near);
 }
 
@@ -211,8 +220,7 @@ const char *choose_model(const whim_options *options, char *buf)
     if (options->model != NULL) {
         if (strncmp(options->model, "shape:", 6) != 0 &&
             whim_path_get_type(options->model) == WHIM_PATH_NONE) {
-            complain_no_model(options->model);
-            return NULL;
+            return hub_model_path(options, buf);
         }
         return options->model;
     }

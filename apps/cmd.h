@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands share: their entry points, messages, the default model, loading with a bar, the
- * memory plan, JSON texts. The environment is read in cmd.c and cache.c and nowhere else in the program.
+ * memory plan, JSON texts. The environment is read in cmd.c, cache.c and hub_env.c and nowhere else in the program.
  * Threads: the main thread, but for load progress, which loader threads report. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
@@ -79,9 +79,12 @@ const char *env_ssh_server(void);
 const char *env_user(void);
 bool env_is_container(void);
 
-/* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
- * complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
+/* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a download; `buf` is
+ * for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
+
+/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it as a name. */
+void complain_no_model(const char *model, const char *as_name);
 
 /* The engine's settings that the options name; the caller adds what its command decides. */
 whim_engine_cfg engine_cfg(const whim_options *options, const char *model);

@@ -43,7 +43,9 @@ static bool options_are_sound(serve *s)
         if (is_loopback(hosts->v[i]) || s->keys.n > 0 || s->options->allow_no_key) {
             continue;
         }
-        if (env_is_container() && !s->log.is_json) { /* there it is the only way in, and whoever sees the log may have the key */
+        if (env_is_container() &&
+            !s->log
+                 .is_json) { /* there it is the only way in, and whoever sees the log may have the key */
             s->key_is_made = keys_make(&s->keys);
         } else {
             complain(

@@ -34,7 +34,7 @@ typedef struct serve {
     notifier notify;
     bool is_quiet; /* nothing for people: no plan, no progress */
     key_list keys;
-    bool key_is_made; /* nobody gave one: it is shown */
+    bool key_is_made;                              /* nobody gave one: it is shown */
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
     whim_server *server;
     loader load;

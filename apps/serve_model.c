@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "commit.inc"
+#include "hub_model.h"
 #include "serve.h"
 #include "weights/fingerprint.h"
 
@@ -40,11 +41,14 @@ static bool engine_open(serve *s, const char *path)
     return s->engine != NULL;
 }
 
-/* The last part of the path, without .gguf: never a path. */
+/* What the hub calls it, or the last part of the path without .gguf: never a path. */
 static void name_choose(serve *s, const char *path)
 {
     if (s->options->served_model_name != NULL) {
         snprintf(s->name, sizeof s->name, "%s", s->options->served_model_name);
+        return;
+    }
+    if (hub_model_name(s->options, s->name, sizeof s->name)) {
         return;
     }
     char copy[MODEL_PATH_MAX];

@@ -154,6 +154,13 @@ ifneq ($(STATIC),1)
     CPPFLAGS_ALL += -DWHIM_TLS
     LIBS += -lssl -lcrypto
     UNIT_LIBS += -lssl -lcrypto
+    # Downloads. libcurl is loaded when it is needed, so only its header counts here; checksums are OpenSSL's.
+    CURL := $(shell printf '\#include <curl/curl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+    ifeq ($(CURL),1)
+      HUB_DEFS := -DWHIM_HUB
+      LIBS += -ldl
+      UNIT_LIBS += -ldl
+    endif
   endif
 endif
 
@@ -222,7 +229,7 @@ $(B)/stamp/cc: FORCE
 	    $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -o /dev/null - 2>/dev/null || \
 	    { echo "$(CC) lacks the headers of jansson, pcre2, utf8proc or libedit: run tools/setup, which says" \
 	           "what is missing" >&2; exit 1; }
-	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
+	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
@@ -251,7 +258,7 @@ GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/co
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(CFLAGS_ALL) \
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
 	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
