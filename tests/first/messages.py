@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/troubleshooting.md quotes what the product says: every message of its tables is in the sources.
-messages.py --write: write the page's last part anew, which lists every other message of the sources."""
+messages.py write: write the page's last part anew, which lists every other message of the sources."""
 import glob
 import os
 import re
@@ -106,7 +106,7 @@ def rest():
             if re.search(where, path) and re.search(words, said):
                 group.append(said)
                 break
-    parts = [head, HEAD, "\nMade by `tests/first/messages.py --write` from the sources.\n"]
+    parts = [head, HEAD, "\nMade by `tests/first/messages.py write` from the sources.\n"]
     for (title, cure, _, _), group in zip(GROUPS, groups):
         parts.append(f"\n**{title}.** {cure}\n\n" + "".join(f"- `{x}`\n" for x in sorted(group)))
     return "".join(parts)
@@ -115,11 +115,11 @@ def rest():
 def complete(r):
     with open(PAGE, encoding="utf-8") as f:
         same = f.read() == rest()
-    r.check("every message of the sources is there", same, "run tests/first/messages.py --write, then look at the difference")
+    r.check("every message of the sources is there", same, "run tests/first/messages.py write, then look at the difference")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
+    if sys.argv[1:] == ["write"]:
         made = rest()
         with open(PAGE, "w", encoding="utf-8") as page:
             page.write(made)
