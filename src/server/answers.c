@@ -255,13 +255,15 @@ static void log_answer(whim_answer *a)
     const whim_answer_run *run = a->run;
     const whim_job_times *t = &run->times;
     int64_t start = whim_exchange_start_ns(a->ex);
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->gen->params.seed);
     const whim_log_field more[] = {
         whim_log_int("prompt", t->n_prompt),
         whim_log_int("cached", t->n_cached),
         whim_log_int("new", t->n_made),
         whim_log_real("queue_ms", ms_between(t->submitted, t->admitted), 1),
         whim_log_real("ttft_ms", ms_between(start, t->first_token), 1),
-        whim_log_int("seed", (int64_t)a->gen->params.seed),
+        whim_log_text("seed", seed), /* more digits than some readers of JSON keep */
         whim_log_text("reason", ending_of(a)),
         {.key = NULL},
     };
