@@ -4,13 +4,12 @@
 #include "serve.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { ASK_MS = 1000, TRIES = 20 };
+enum { ASK_SECONDS = 1, PIECES = 8, TRIES = 20 };
 
 static bool address(const char *host, int32_t port, struct sockaddr_storage *out, socklen_t *n)
 {
@@ -33,7 +32,7 @@ static bool address(const char *host, int32_t port, struct sockaddr_storage *out
 static bool is_whimbrel(const char *host, int32_t port)
 {
     static const char ask[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
-    struct timeval limit = {.tv_sec = ASK_MS / 1000};
+    struct timeval limit = {.tv_sec = ASK_SECONDS};
     struct sockaddr_storage addr;
     socklen_t n;
     char answer[1024] = "";
@@ -46,9 +45,10 @@ static bool is_whimbrel(const char *host, int32_t port)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (connect(fd, (struct sockaddr *)&addr, n) == 0 &&
         send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ask - 1) {
-        for (ssize_t m; got < sizeof answer - 1 &&
-                        (m = recv(fd, answer + got, sizeof answer - 1 - got, 0)) > 0;) {
-            got += (size_t)m;
+        ssize_t m = 1;
+        for (int i = 0; i < PIECES && m > 0 && got < sizeof answer - 1; i++) { /* not for ever */
+            m = recv(fd, answer + got, sizeof answer - 1 - got, 0);
+            got += m > 0 ? (size_t)m : 0;
         }
     }
     close(fd);
