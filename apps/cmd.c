@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char default_model[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
-
 static whim_log *complaint_log;
 
 void complain_to(whim_log *log)
@@ -57,50 +55,6 @@ bool print_out(whim_str *text)
 }
 
 /* --- the model ---------------------------------------------------------------------------------- */
-
-/* The cache folder without a slash at its end; false when the environment names none. */
-static bool cache_folder(char *buf, int64_t n)
-{
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int len;
-    /* A relative XDG_CACHE_HOME is to be ignored, says its specification. */
-    if (cache != NULL && cache[0] == '/') {
-        len = snprintf(buf, (size_t)n, "%s/whimbrel", cache);
-    } else if (home != NULL && home[0] != '\0') {
-        len = snprintf(buf, (size_t)n, "%s/.cache/whimbrel", home);
-    } else {
-        return false;
-    }
-    return len < n;
-}
-
-static bool cache_join(const char *name, char *buf, int64_t n)
-{
-    char folder[MODEL_PATH_MAX];
-    return cache_folder(folder, sizeof folder) &&
-           snprintf(buf, (size_t)n, "%s/%s", folder, name) < n;
-}
-
-bool cache_path(const char *name, char *buf, int64_t n)
-{
-    char folder[MODEL_PATH_MAX];
-    if (!cache_join(name, buf, n) || !cache_folder(folder, sizeof folder)) {
-        return false;
-    }
-    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(folder, 0777); /* a failure shows when the file is opened */
-        *slash = '/';
-    }
-    mkdir(folder, 0777);
-    return true;
-}
-
-bool default_model_path(char *buf, int64_t n)
-{
-    return cache_join(default_model, buf, n);
-}
 
 bool terminal_can_edit(void)
 {
@@ -152,6 +106,27 @@ const char *env_api_key(void)
 {
     const char *key = getenv("WHIMBREL_API_KEY");
     return key != NULL && key[0] != '\0' ? key : NULL;
+}
+
+const char *env_ssh_server(void)
+{
+    /* SSH_CONNECTION is "client port server port". */
+    static char server[64];
+    const char *ssh = getenv("SSH_CONNECTION");
+    return ssh != NULL && sscanf(ssh, "%*s %*s %63s", server) == 1 ? server : NULL;
+}
+
+const char *env_user(void)
+{
+    const char *user = getenv("USER");
+    return user != NULL && user[0] != '\0' ? user : "you";
+}
+
+bool env_is_container(void)
+{
+    const char *word = getenv("container"); /* systemd-nspawn, podman */
+    return (word != NULL && word[0] != '\0') || getenv("KUBERNETES_SERVICE_HOST") != NULL ||
+           access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
 /* --- names that lead nowhere -------------------------------------------------------------------- */
@@ -215,8 +190,13 @@ void complain_no_model(const char *model, const char *as_name)
     }
     if (typed[0] != '\0') {
         near_in_folder(&near, &n, folder, typed);
-        if (cache_folder(cache, sizeof cache) && strcmp(cache, folder) != 0) {
-            near_in_folder(&near, &n, cache, typed);
+        char *end =
+            cache_find(default_model_name(), cache, sizeof cache) ? strrchr(cache, '/') : NULL;
+        if (end != NULL) {
+            *end = '\0';
+            if (strcmp(cache, folder) != 0) {
+                near_in_folder(&near, &n, cache, typed);
+            }
         }
     }
     if (as_name[0] != '\0') {
@@ -244,21 +224,21 @@ const char *choose_model(const whim_options *options, char *buf)
         }
         return options->model;
     }
-    if (!default_model_path(buf, MODEL_PATH_MAX)) {
+    whim_str why = {0};
+    if (cache_find(default_model_name(), buf, MODEL_PATH_MAX)) {
+        return buf;
+    }
+    if (cache_place(default_model_name(), buf, MODEL_PATH_MAX, &why)) {
         complain(EXIT_FAILED,
-                 "no MODEL was given, and without HOME or XDG_CACHE_HOME the default model "
-                 "has no place");
-        return NULL;
+                 "no MODEL was given, and the default model is not at %s; \"make model\" in "
+                 "whimbrel's source folder fetches it (98 MB)",
+                 buf);
+    } else {
+        complain(EXIT_FAILED, "no MODEL was given, and the default model has no place: %s",
+                 whim_str_text(&why));
     }
-    if (whim_path_get_type(buf) != WHIM_PATH_FILE) {
-        complain(
-            EXIT_FAILED,
-            "no MODEL was given, and the default model is not at %s; \"make model\" in whimbrel's "
-            "source folder fetches it (93 MB)",
-            buf);
-        return NULL;
-    }
-    return buf;
+    whim_str_deinit(&why);
+    return NULL;
 }
 
 whim_engine_cfg engine_cfg(const whim_options *options, const char *model)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
+#include "base/os/refused.h"
 #include "commit.inc"
 #include "serve.h"
 #include "serve_signals.h"
@@ -48,12 +49,21 @@ static bool options_are_sound(serve *s)
     }
     const whim_string_list *hosts = &s->options->host;
     for (int32_t i = 0; i < hosts->n; i++) {
-        if (!is_loopback(hosts->v[i]) && s->keys.n == 0 && !s->options->allow_no_key) {
+        if (is_loopback(hosts->v[i]) || s->keys.n > 0 || s->options->allow_no_key) {
+            continue;
+        }
+        if (env_is_container() &&
+            !s->log
+                 .is_json) { /* there it is the only way in, and whoever sees the log may have the key */
+            s->key_is_made = keys_make(&s->keys);
+        } else {
             complain(
                 EXIT_USAGE,
                 "--host %s can be reached from other machines, and there is no key: give one by "
                 "--api-key-file or WHIMBREL_API_KEY, or say --allow-no-key",
                 hosts->v[i]);
+        }
+        if (s->keys.n == 0) {
             return false;
         }
     }
@@ -91,13 +101,14 @@ static bool server_open(serve *s)
         .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */
         .log = &s->log,
     };
-    if (whim_server_open(&cfg, &s->server, &diag) != WHIM_ERR_OK ||
-        whim_server_start(s->server, &diag) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s%s", diag.text,
-                 strstr(diag.text, "--port") != NULL ? " N, or make serve PORT=N" : "");
-        return false;
+    whim_err err = whim_server_open(&cfg, &s->server, &diag);
+    err = err == WHIM_ERR_OK ? whim_server_start(s->server, &diag) : err;
+    if (err == WHIM_ERR_BUSY) {
+        complain_port_taken(cfg.hosts[0], cfg.port);
+    } else if (err != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
     }
-    return true;
+    return err == WHIM_ERR_OK;
 }
 
 /* Many connections need many descriptors; the soft limit is often 1024. */
@@ -136,7 +147,7 @@ static void reload_files(serve *s)
 {
     key_list keys = {0};
     whim_diag diag = {""};
-    if (!keys_read(&keys, s->options)) {
+    if (!keys_read(&keys, s->options) || (keys.n == 0 && s->key_is_made)) {
         keys_free(&keys);
         return; /* the old ones stay */
     }
@@ -201,13 +212,35 @@ static void sum_up(serve *s)
                   whim_log_real("busy_s", (double)stats.busy_ns / (double)WHIM_NS_PER_S, 3));
 }
 
-static bool serve_run(serve *s, const char *path)
+/* Faster ways that this machine refuses are told once; nothing fails for them. */
+static void log_refused(serve *s)
 {
+    char calls[128];
+    if (whim_os_refused(calls, sizeof calls) > 0) {
+        whim_log_warn(&s->log, "refused", whim_log_text("calls", calls),
+                      whim_log_text("reason", "a sandbox or the system forbids them; slower, the "
+                                              "same answers"));
+    }
+    if (s->tm.tok != NULL && !whim_tokenizer_has_jit(s->tm.tok)) {
+        whim_log_warn(&s->log, "jit", whim_log_text("used", "no"),
+                      whim_log_text("reason", "the system does not let PCRE2 compile; tokenizing "
+                                              "is slower, the tokens are the same"));
+    }
+}
+
+static bool serve_run(serve *s)
+{
+    char buf[MODEL_PATH_MAX];
     whim_str ready = {0};
     notify_progress(s, 0);
-    if (!signals_start() || !server_open(s) || !serve_model_open(s, path)) {
+    if (!signals_start() || !server_open(s)) {
         return false;
     }
+    const char *path = serve_model_find(s, buf);
+    if (path == NULL || !serve_model_open(s, path)) {
+        return false;
+    }
+    log_refused(s);
     signals_loaded();
     if (!s->log.is_json) {
         serve_ready_text(s, &ready);
@@ -243,7 +276,6 @@ static void log_open(serve *s)
 
 int cmd_serve(const whim_options *options)
 {
-    char path[MODEL_PATH_MAX];
     serve s = {.options = options, .created = (int64_t)time(NULL)};
     log_open(&s);
     notify_open(&s);
@@ -257,9 +289,8 @@ int cmd_serve(const whim_options *options)
                           "--api-key can be seen in the list of processes; use --api-key-file "
                           "or WHIMBREL_API_KEY"));
     }
-    const char *model = ok ? choose_model(options, path) : NULL;
-    if (model != NULL) {
-        code = serve_run(&s, model) ? EXIT_OK : EXIT_FAILED;
+    if (ok) {
+        code = serve_run(&s) ? EXIT_OK : EXIT_FAILED;
     }
     serve_model_close(&s); /* ends what is left; its last words still go out */
     whim_server_close(s.server);

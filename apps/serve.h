@@ -34,6 +34,7 @@ typedef struct serve {
     notifier notify;
     bool is_quiet; /* nothing for people: no plan, no progress */
     key_list keys;
+    bool key_is_made;                              /* nobody gave one: it is shown */
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
     whim_server *server;
     loader load;
@@ -52,10 +53,22 @@ typedef struct serve {
     char kv_space[160];   /* what pages on disk depend on */
 } serve;
 
+/* --- starting (serve_port.c, serve_fetch.c) ------------------------------------------------------- */
+
+/* Says who has the port, and what to type instead. */
+void complain_port_taken(const char *host, int32_t port);
+
+/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and --fetch is given. NULL
+ * after a complaint. The port is bound by then: a long download must not end with "port taken". */
+const char *serve_model_find(serve *s, char *buf);
+
 /* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
 
 /* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
 bool keys_read(key_list *keys, const whim_options *options);
+
+/* One key out of the system's random bytes; false after a complaint. */
+bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
 /* --- the model (serve_model.c) ------------------------------------------------------------------ */

@@ -104,12 +104,13 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     }
     if (details) {
         whim_http_stats http = whim_http_get_stats(s->http);
-        whim_str_printf(&body,
-                        ",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
-                        "\"requests_total\":%lld,\"answers_active\":%lld,",
-                        WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
-                        (long long)http.n_connections, (long long)http.n_requests,
-                        (long long)whim_answers_active(s->answers));
+        whim_str_printf(
+            &body,
+            ",\"server\":\"whimbrel\",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
+            "\"requests_total\":%lld,\"answers_active\":%lld,",
+            WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
+            (long long)http.n_connections, (long long)http.n_requests,
+            (long long)whim_answers_active(s->answers));
         pthread_rwlock_rdlock(&s->lock);
         whim_str_printf(&body,
                         "\"heartbeat_age_s\":%.1f,\"model\":", (double)heartbeat_age(s) / 1e9);

@@ -51,13 +51,15 @@ def exit_codes(r, folder):
     cases = [
         ("unknown flag", 2, ("--frobnicate",), "frobnicate"),
         ("port out of range", 2, ("--port", 99999), "port"),
-        ("all addresses without a key", 2, (MODEL, "--port", port, "--host", "0.0.0.0"), "--allow-no-key"),
-        ("another address without a key", 2, (MODEL, "--port", port, "--host", "::"), "--allow-no-key"),
         ("key file that is not there", 2, (MODEL, "--port", port, "--api-key-file", folder + "/none"), "none"),
         ("key file without a key", 2, (MODEL, "--port", port, "--api-key-file", empty), "empty"),
         ("model that is not there", 1, (folder + "/none.gguf", "--port", port), "none.gguf"),
         ("model that is none", 1, (empty, "--port", port), "empty"),
     ]
+    # In a container a key is made instead (tests/first/start.py).
+    if not any(os.path.exists(x) for x in ("/.dockerenv", "/run/.containerenv")):
+        cases += [(f"{host} without a key", 2, (MODEL, "--port", port, "--host", host), "--allow-no-key")
+                  for host in ("0.0.0.0", "::")]
     for name, want, args, word in cases:
         code, said, seconds = start_and_end(*args)
         r.equal(f"{name}: exit status", code, want)
@@ -72,7 +74,7 @@ def port_in_use(r, _folder):
         port = s.getsockname()[1]
         code, said, seconds = start_and_end(MODEL, "--port", port)
     r.equal("port in use: exit status", code, 1)
-    r.check("port in use: says so", "is taken" in said and str(port) in said and "PORT=N" in said, said)
+    r.check("port in use: says so", "is taken" in said and str(port) in said and "make serve PORT=" in said, said)
     r.check("port in use: before loading", "loading" not in said and seconds < QUICK, said)
 
 
