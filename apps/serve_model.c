@@ -21,8 +21,10 @@ enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8 };
 static void on_load(void *ctx, int64_t done, int64_t total)
 {
     serve *s = ctx;
+    double share = total > 0 ? (double)done / (double)total : 0;
     load_report(&s->load, done, total);
-    whim_server_set_progress(s->server, total > 0 ? (double)done / (double)total : 0);
+    whim_server_set_progress(s->server, share);
+    notify_progress(s, share);
 }
 
 static bool engine_open(serve *s, const char *path)
@@ -35,7 +37,7 @@ static bool engine_open(serve *s, const char *path)
     cfg.kv_share = KV_SHARE;
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
-    s->engine = open_engine(&cfg, o->quiet, &s->load);
+    s->engine = open_engine(&cfg, s->is_quiet, &s->load);
     return s->engine != NULL;
 }
 
@@ -104,6 +106,7 @@ static bool service_open(serve *s)
         .kv_dir = s->options->kv_dir,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space,
+        .meters = whim_server_meters(s->server),
         .log = &s->log,
     };
     if (whim_service_create(&cfg, &s->service, &diag) != WHIM_ERR_OK) {
@@ -179,6 +182,7 @@ static void tell_server(serve *s)
         .isa = whim_engine_caps(s->engine)->isa,
         .about = s->about,
         .log = &s->log,
+        .log_content = s->options->log_content,
     };
     whim_server_set_ready(s->server, &api);
 }
@@ -201,13 +205,12 @@ bool serve_model_open(serve *s, const char *path)
         return false;
     }
     if (whim_service_ctx(s->service) < whim_engine_ctx(s->engine)) {
-        whim_log_warn(
-            &s->log,
-            "context tokens=%lld reason=\"the KV memory holds no more; --kv-mem gives more\"",
-            (long long)whim_service_ctx(s->service));
+        whim_log_warn(&s->log, "context", whim_log_int("tokens", whim_service_ctx(s->service)),
+                      whim_log_text("reason", "the KV memory holds no more; --kv-mem gives more"));
     }
     if (s->tm.tmpl != NULL && !s->chat.format.native_tools) {
-        whim_log_info(&s->log, "tools form=hermes reason=\"the template has none of its own\"");
+        whim_log_info(&s->log, "tools", whim_log_text("form", "hermes"),
+                      whim_log_text("reason", "the template has none of its own"));
     }
     tell_server(s);
     return true;
