@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the machine brings along: other processes, full disks, certificates, proxies, terminals."""
 import fcntl
+import json
 import os
 import pty
 import shutil
@@ -226,3 +227,8 @@ def test_serve(case):
         child = case.start(hub, "serve", "org/tiny", "--port", "0")
         case.wait(child, 1, ["fetch org/tiny: 100%"])
         check_layout(case, repo, NEEDED)
+        # A log that a program reads has nothing else in it.
+        shutil.rmtree(case.cache)
+        _, err = case.run(hub, "serve", "org/tiny", "--port", "0", "--log-format", "json", code=1)
+        events = [json.loads(line) for line in err.splitlines()]
+        assert [e["done"] for e in events if "done" in e][-1] == sum(len(repo.files[n]) for n in NEEDED), events
