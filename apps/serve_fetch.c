@@ -54,12 +54,6 @@ static bool fetch(const char *program)
     return true;
 }
 
-/* A supervisor must not take a long download for a hang. */
-static void on_fetch(void *ctx, double share)
-{
-    notify_progress(ctx, share);
-}
-
 const char *serve_model_find(serve *s, char *buf)
 {
     const whim_options *o = s->options;
@@ -67,8 +61,6 @@ const char *serve_model_find(serve *s, char *buf)
         !cache_find(default_model_name(), buf, MODEL_PATH_MAX) && !fetch(o->fetch)) {
         return NULL;
     }
-    hub_listen((hub_listener){.log = s->log.is_json || s->log.is_journal ? &s->log : NULL,
-                              .progress = on_fetch,
-                              .ctx = s});
+    hub_listen(s->log.is_json || s->log.is_journal ? &s->log : NULL);
     return choose_model(o, buf);
 }
