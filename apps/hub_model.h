@@ -4,10 +4,14 @@
 #ifndef WHIM_APPS_HUB_MODEL_H
 #define WHIM_APPS_HUB_MODEL_H
 
+#include "base/log.h"
 #include "cmd.h"
 #include "hub/hub.h"
 
 enum { HUB_TEXT_MAX = 1024 };
+
+/* From now on words about fetches go to this log and not to standard error. */
+void hub_listen(whim_log *log);
 
 /* One visit to a hub. Stays where it is between open and close. */
 typedef struct hub_visit {
@@ -16,6 +20,7 @@ typedef struct hub_visit {
     bool found; /* the hub or the cache knows the model */
     whim_progress bar;
     int64_t done;
+    int64_t log_ns; /* not to be logged before */
     char label[WHIM_HUB_ID_MAX + 8];
     char cache[MODEL_PATH_MAX], token_path[MODEL_PATH_MAX];
     char token[HUB_TEXT_MAX], endpoint[HUB_TEXT_MAX];

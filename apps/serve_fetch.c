@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the model when the port is already ours; the default one may have to be fetched first. */
+#include "hub_model.h"
 #include "serve.h"
 #include "serve_signals.h"
 
@@ -60,5 +61,6 @@ const char *serve_model_find(serve *s, char *buf)
         !cache_find(default_model_name(), buf, MODEL_PATH_MAX) && !fetch(o->fetch)) {
         return NULL;
     }
+    hub_listen(s->log.is_json || s->log.is_journal ? &s->log : NULL);
     return choose_model(o, buf);
 }
