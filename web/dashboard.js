@@ -10,20 +10,25 @@ const PERCENTILE_S = 30; // a percentile is of what ended in so many seconds bef
 const MAX_WAIT_MS = 10000;
 const KEY_PLACE = 'whimbrel-key'; // as the chat page has it
 
-const NAME = {
-  made: 'whimbrel:generation_tokens_total',
-  prompt: 'whimbrel:prompt_tokens_total',
-  cached: 'whimbrel:cached_tokens_total',
-  running: 'whimbrel:requests_running',
-  waiting: 'whimbrel:requests_waiting',
-  kvUsed: 'whimbrel:kv_pages_used',
-  kvCached: 'whimbrel:kv_pages_cached',
-  kvTotal: 'whimbrel:kv_pages_total',
-  first: 'whimbrel:time_to_first_token_seconds',
-  between: 'whimbrel:inter_token_latency_seconds',
-  whole: 'whimbrel:request_duration_seconds',
-  queue: 'whimbrel:queue_wait_seconds',
-  info: 'whimbrel:build_info',
+// What is read: a name, and the labels where only some of its lines are meant. Histograms are read whole.
+const READ = {
+  made: ['whimbrel:tokens_total', { kind: 'generated' }],
+  cached: ['whimbrel:tokens_total', { kind: 'cached' }],
+  prompt: ['whimbrel:prompt_tokens_total'],
+  running: ['whimbrel:requests_running'],
+  waiting: ['whimbrel:requests_waiting'],
+  kvUsed: ['whimbrel:kv_bytes', { state: 'used' }],
+  kvCached: ['whimbrel:kv_bytes', { state: 'cached' }],
+  kvTotal: ['whimbrel:kv_capacity_bytes'],
+  first: ['whimbrel:time_to_first_token_seconds'],
+  between: ['whimbrel:inter_token_latency_seconds'],
+  whole: ['whimbrel:e2e_request_latency_seconds'],
+  batch: ['whimbrel:step_sequences_sum'],
+  steps: ['whimbrel:step_sequences_count'],
+  loading: ['whimbrel:state', { state: 'loading' }],
+  draining: ['whimbrel:state', { state: 'draining' }],
+  loaded: ['whimbrel:load_progress_ratio'],
+  started: ['process_start_time_seconds'],
 };
 
 const PERCENTILES = [{ name: 'p50', kind: 'a', share: 0.5 }, { name: 'p90', kind: 'b dashed', share: 0.9 },
@@ -81,10 +86,16 @@ const CHARTS = [
   latency('first', 'Time to first token', 'from the request to the first token of its answer', 'first'),
   latency('between', 'Time between tokens', 'from one token of an answer to the next', 'between'),
   latency('whole', 'Whole requests', 'from the request to the end of its answer', 'whole'),
-  { id: 'batch', title: 'Batch and queue', note: 'requests that are answered together, and those that wait', unit: short,
-    least: 4, series: [{ name: 'running', kind: 'a', area: true }, { name: 'waiting', kind: 'b' }],
+  { id: 'batch', title: 'Batch size', note: 'answers in one step of the model, on average', unit: short, least: 4,
+    series: [{ name: 'in a step', kind: 'a', area: true }],
+    read: (now, lately) => {
+      const steps = rate(now, lately, 'steps');
+      return [steps ? rate(now, lately, 'batch') / steps : null];
+    } },
+  { id: 'queue', title: 'Requests', note: 'being answered, and waiting for their turn', unit: short, least: 4,
+    series: [{ name: 'running', kind: 'a', area: true }, { name: 'waiting', kind: 'b' }],
     read: (now) => [now.running, now.waiting] },
-  { id: 'kv', title: 'Key and value memory', note: 'share of all pages', unit: percent, most: 100,
+  { id: 'kv', title: 'Key and value memory', note: 'share of what there is', unit: percent, most: 100,
     series: [{ name: 'in use', kind: 'a', area: true }, { name: 'kept for reuse', kind: 'd' }],
     read: (now) => [ratio(now.kvUsed, now.kvTotal), ratio(now.kvCached, now.kvTotal)] },
   { id: 'cache', title: 'Cache hits', note: `share of prompt tokens that were known already, over ${PERCENTILE_S} seconds`,
@@ -97,8 +108,8 @@ const TILES = [
   ['Prompt', (last) => [last('prompt', 0), short, 'tokens/s']],
   ['First token p50', (last) => [last('first', 0), seconds, '']],
   ['Next token p50', (last) => [last('between', 0), seconds, '']],
-  ['Running', (last) => [last('batch', 0), short, '']],
-  ['Waiting', (last) => [last('batch', 1), short, '']],
+  ['Running', (last) => [last('queue', 0), short, '']],
+  ['Waiting', (last) => [last('queue', 1), short, '']],
   ['Memory in use', (last) => [last('kv', 0), percent, '']],
   ['Cache hits', (last) => [last('cache', 0), percent, '']],
 ];
@@ -109,13 +120,15 @@ const states = []; // oldest first
 
 function read(text, time) {
   const families = Prometheus.parse(text);
-  if (!families.has(NAME.made)) {
-    throw new Error(`what /metrics gives has no ${NAME.made}`);
-  }
   const state = { time };
-  for (const [name, long] of Object.entries(NAME)) {
-    state[name] = families.has(`${long}_bucket`) ? Prometheus.histogram(families, long) : Prometheus.sum(families, long);
+  for (const [name, [long, labels]] of Object.entries(READ)) {
+    state[name] = Prometheus.histogram(families, long) || Prometheus.sum(families, long, labels);
   }
+  if (state.made === null) {
+    throw new Error(`what /metrics gives has no ${READ.made[0]}`);
+  }
+  const model = families.get('whimbrel:model_info');
+  state.model = model === undefined ? '' : model[0].labels.get('model') || '';
   return state;
 }
 
@@ -130,8 +143,8 @@ function back(index, span) {
 
 function add(state) {
   const before = states[states.length - 1] || null;
-  // A counter that went back: the server was started anew, and nothing before counts with what comes.
-  state.restart = before !== null && state.made < before.made;
+  // Nothing that another process counted is set against what this one counts.
+  state.restart = before !== null && (state.started !== before.started || state.made < before.made);
   states.push(state);
   const index = states.length - 1;
   state.values = CHARTS.map((chart) => chart.read(state, back(index, RATE_S), back(index, PERCENTILE_S)));
@@ -166,6 +179,18 @@ function draw() {
       tiles[i].append(' ', element('small', {}, after));
     }
   });
+}
+
+// What the server says of itself.
+function tell(state) {
+  by('model').textContent = state.model;
+  if (state.loading) {
+    say('waiting', `Loading ${percent(100 * state.loaded)}`);
+  } else if (state.draining) {
+    say('waiting', 'Stopping');
+  } else {
+    say('live', 'Live');
+  }
 }
 
 function say(state, words) {
@@ -243,7 +268,7 @@ async function poll() {
   }
   failures = 0;
   banner('');
-  say('live', 'Live');
+  tell(states[states.length - 1]);
   draw();
   clearTimeout(timer);
   timer = setTimeout(poll, POLL_MS);

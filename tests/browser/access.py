@@ -11,11 +11,12 @@ AXE = pathlib.Path(importlib.util.find_spec("axe_playwright_python").origin).wit
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 VISIBLE = """const visible = e => { const r = e.getBoundingClientRect();
-    return e.checkVisibility({visibilityProperty: true, opacityProperty: true}) && r.width > 1 && r.height > 1; };
+    return e.checkVisibility({visibilityProperty: true, opacityProperty: true}) && r.width > 1 && r.height > 1 &&
+        r.right > 0 && r.left < document.documentElement.scrollWidth; };
 const controls = () => [...document.querySelectorAll(
     'a[href], button, input, select, textarea, summary, [tabindex="0"], [role=button]')]
     .filter(e => visible(e) && !e.disabled && e.type !== 'hidden');
-const name = e => (e.id ? '#' + e.id : e.tagName.toLowerCase() + '.' + e.className) + ' "' +
+const name = e => (e.id ? '#' + e.id : e.tagName.toLowerCase() + '.' + (e.getAttribute('class') || '')) + ' "' +
     (e.innerText || e.ariaLabel || e.value || '').slice(0, 30) + '"';"""
 
 
@@ -47,17 +48,19 @@ def too_wide(page):
 
 def tab_stops(page, most=60):
     """The things that Tab reaches from the start, in order; each must be seen and show that it has the focus."""
-    page.js("document.activeElement.blur(); document.getSelection().removeAllRanges(); window.scrollTo(0, 0)")
+    page.js("window.tabStops = []; document.body.tabIndex = -1; document.body.focus(); "
+            "document.body.removeAttribute('tabindex')")
     stops, bad = [], []
     for _ in range(most):
         page.key("Tab")
         at = page.js(f"""(() => {{ {VISIBLE}
             const e = document.activeElement;
-            if (e === document.body) return null;
+            if (e === document.body || tabStops.includes(e)) return null;
+            tabStops.push(e);
             const s = getComputedStyle(e), w = getComputedStyle(e.closest('label') || e.parentElement);
             const ring = c => (c.outlineStyle !== 'none' && parseFloat(c.outlineWidth) >= 1) || c.boxShadow !== 'none';
             return [name(e), visible(e), ring(s) || ring(w)]; }})()""")
-        if at is None or (stops and at[0] == stops[0]):
+        if at is None:
             break
         stops.append(at[0])
         if not at[1]:

@@ -30,33 +30,45 @@ def numbers(page, chart):
     return page.js(f"({TABLE})({chart!r})")
 
 
+def near(shown, value):
+    """A rate: the page's clock goes on while it asks."""
+    assert abs(float(shown.split()[0]) - value) < 0.1 * value, shown
+
+
 class Known(Measured):
     """The same every two seconds."""
 
     def step(self):
-        self.gauges.update(requests_running=3, requests_waiting=7, kv_pages_used=512, kv_pages_cached=1024)
-        self.counters["generation_tokens_total"] += 246
+        self.gauges.update({"requests_running": 3, "requests_waiting": 7, 'kv_bytes{state="used"}': 512,
+                            'kv_bytes{state="cached"}': 1024})
+        self.made(246)
+        self.steps(80, 2.5)
         self.counters["prompt_tokens_total"] += 1000
-        self.counters["cached_tokens_total"] += 250
+        self.counters['tokens_total{kind="cached"}'] += 250
         for value, times in ((0.15, 50), (0.3, 40), (0.7, 10)):
             self.observe("time_to_first_token_seconds", value, times)
         self.observe("inter_token_latency_seconds", 0.015, 10)
-        self.observe("request_duration_seconds", 1.5, 4)
+        self.observe("e2e_request_latency_seconds", 1.5, 4)
 
 
 def test_the_numbers_are_right(profile, fake):
     page = dashboard(profile, fake, Known())
     page.pass_time(60)
-    assert tiles(page) == {"Generated": "123 tokens/s", "Prompt": "500 tokens/s", "First token p50": "200 ms",
-                           "Next token p50": "15 ms", "Running": "3", "Waiting": "7", "Memory in use": "25 %",
-                           "Cache hits": "25 %"}
+    shown = tiles(page)
+    near(shown.pop("Generated"), 123)
+    near(shown.pop("Prompt"), 500)
+    assert shown == {"First token p50": "200 ms", "Next token p50": "15 ms", "Running": "3", "Waiting": "7",
+                     "Memory in use": "25 %", "Cache hits": "25 %"}
     first = numbers(page, "first")
     # Half lie in 0.1 to 0.2 s, 90 % up to 0.5 s; the last hundredth is nine tenths of the way from 0.5 to 1 s.
     assert {name: row[0] for name, row in first.items()} == {"p50": "200 ms", "p90": "500 ms", "p99": "950 ms"}
-    assert numbers(page, "made")["generated"] == ["123"] * 4
+    for shown in numbers(page, "made")["generated"]:
+        near(shown, 123)
     assert numbers(page, "whole")["p50"][0] == "1.5 s"
     assert numbers(page, "kv") == {"in use": ["25 %"] * 4, "kept for reuse": ["50 %"] * 4}
-    assert page.count("#first path.line") == 3 and page.count("#batch path.line") == 2
+    assert numbers(page, "batch")["in a step"] == ["2.5"] * 4
+    assert page.count("#first path.line") == 3 and page.count("#queue path.line") == 2
+    assert page.text("#model") == "org/scripted-model"
     assert "p50 200 ms" in page.js("document.querySelector('#first-says').textContent")
 
 
@@ -68,17 +80,17 @@ def test_quiet_server_has_gaps_and_no_zeros(profile, fake):
     page.pass_time(10)
     assert numbers(page, "first")["p50"] == ["–"] * 4
     assert tiles(page)["First token p50"] == "–" and tiles(page)["Generated"] == "0 tokens/s"
-    assert page.text("#first .empty") == "nothing in this time"
+    assert page.js("document.querySelector('#first .empty').textContent") == "nothing in this time"
 
 
 def test_restart_of_the_server_is_no_negative_rate(profile, fake):
     page = dashboard(profile, fake, Known())
     page.pass_time(10)
-    page.expect("ERR_EMPTY_RESPONSE")
     fake.metrics = Known()
-    fake.metrics.counters["generation_tokens_total"] = 0
+    fake.metrics.started += 1
     page.pass_time(20)
-    assert numbers(page, "made")["generated"] == ["123"] * 4
+    for shown in numbers(page, "made")["generated"]:
+        near(shown, 123)
     assert page.count("#made path.line") == 2, "the line goes on over a restart"
 
 
@@ -89,7 +101,7 @@ def test_cursor_by_keyboard_and_pointer(profile, fake):
     page.key("ArrowLeft")
     page.key("ArrowLeft")
     page.until("document.querySelectorAll('.cursor').length === document.querySelectorAll('.card').length")
-    assert page.text("#made .plot text:last-of-type").endswith("s ago")
+    assert page.js("document.querySelector('#made .cursor + text').textContent").endswith("s ago")
     assert "seconds ago" in page.js("document.querySelector('#made-says').textContent")
     page.key("Escape")
     page.until("document.querySelectorAll('.cursor').length === 0")
@@ -105,7 +117,7 @@ def test_time_span(profile, fake):
     page.js("(e => { e.value = '60'; e.dispatchEvent(new Event('change')); })(document.querySelector('#span'))")
     fewer = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
     assert 25 <= fewer < points
-    assert "−45 s" in page.js("document.querySelector('#made .plot').textContent")
+    assert "−60 s" in page.js("document.querySelector('#made .plot').textContent")
 
 
 def test_pause_and_hidden_ask_nothing(profile, fake):
@@ -129,6 +141,17 @@ def test_pause_and_hidden_ask_nothing(profile, fake):
     assert fake.metrics_asked > asked
 
 
+def test_says_that_the_server_loads_or_stops(profile, fake):
+    measured = Measured()
+    measured.state, measured.loaded = "loading", 0.4
+    fake.metrics = measured
+    page = profile.page(f"{fake.url}/dashboard")
+    page.until("document.querySelector('#state').innerText === 'Loading 40 %'")
+    measured.state = "draining"
+    page.pass_time(4)
+    assert page.text("#state") == "Stopping"
+
+
 def test_server_gone_and_back(profile, fake):
     page = dashboard(profile, fake)
     page.pass_time(20)
@@ -147,7 +170,7 @@ def test_server_gone_and_back(profile, fake):
 
 @pytest.mark.parametrize("text, says", [
     ("<html>no metrics</html>", "has no whimbrel:"),
-    ("x" * 100000 + "\n{{{\nwhimbrel:generation_tokens_total nonsense\n", "has no whimbrel:"),
+    ("x" * 100000 + "\n{{{\nwhimbrel:tokens_total{kind=\"generated\"} nonsense\n", "has no whimbrel:"),
 ])
 def test_what_is_no_metrics(profile, fake, text, says):
     fake.metrics = text
@@ -199,7 +222,7 @@ def test_behind_a_path_prefix(profile, fake):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible_and_shot(profile, fake, scheme):
     page = dashboard(profile, fake, scheme=scheme)
-    page.pass_time(290)
+    page.pass_time(290 if scheme == "light" else 90)
     page.click("#made summary")
     assert access.violations(page) == []
     stops, bad = access.tab_stops(page)
@@ -210,7 +233,7 @@ def test_accessible_and_shot(profile, fake, scheme):
 
 def test_phone(profile, fake):
     page = dashboard(profile, fake, width=390, height=844, phone=True)
-    page.pass_time(290)
+    page.pass_time(90)
     assert access.too_wide(page) == []
     assert access.small_targets(page) == []
     assert access.violations(page) == []
