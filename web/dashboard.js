@@ -107,11 +107,11 @@ const CHARTS = [
 const TILES = [
     ["Generated", last => [last("made", 0), short, "tokens/s"]],
     ["Prompt", last => [last("prompt", 0), short, "tokens/s"]],
-    ["First token p50", last => [last("first", 0), seconds, ""]],
-    ["Next token p50", last => [last("between", 0), seconds, ""]],
+    ["First token", last => [last("first", 0), seconds, ""]],
+    ["Next token", last => [last("between", 0), seconds, ""]],
     ["Running", last => [last("queue", 0), short, ""]],
     ["Waiting", last => [last("queue", 1), short, ""]],
-    ["Memory in use", last => [last("kv", 0), percent, ""]],
+    ["Memory used", last => [last("kv", 0), percent, ""]],
     ["Cache hits", last => [last("cache", 0), percent, ""]],
 ];
 
