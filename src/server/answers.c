@@ -228,16 +228,11 @@ bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer
 
 /* --- the thread ------------------------------------------------------------------------------------ */
 
-static double ms_between(int64_t from, int64_t to)
-{
-    return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
-}
-
 static void log_answer(whim_answer *a)
 {
     const whim_answer_run *run = a->run;
     const whim_job_times *t = &run->times;
-    int64_t start = whim_exchange_start_ns(a->ex);
+    whim_answer_times times = whim_answer_get_times(a);
     const char *reason = run->why != NULL && !run->failed ? run->why
                          : run->failed                    ? "failed"
                          : a->n_choice == 1  ? whim_answer_choice_finish(&a->choices[0])
@@ -247,9 +242,8 @@ static void log_answer(whim_answer *a)
     snprintf(detail, sizeof detail,
              " prompt=%" PRId64 " cached=%" PRId64 " new=%" PRId64
              " queue_ms=%.1f ttft_ms=%.1f seed=%" PRId64 " reason=%s",
-             t->n_prompt, t->n_cached, t->n_made, ms_between(t->submitted, t->admitted),
-             ms_between(start, t->first_token), (int64_t)a->gen->params.seed,
-             whim_log_value(quoted, sizeof quoted, reason));
+             t->n_prompt, t->n_cached, t->n_made, times.queue_ms, times.first_token_ms,
+             (int64_t)a->gen->params.seed, whim_log_value(quoted, sizeof quoted, reason));
     int status =
         run->failed && !a->gen->stream ? whim_fault_status(&run->fault, a->form->dialect) : 200;
     whim_access_log(a->api->log, a->ex, status, detail);
