@@ -7,6 +7,7 @@ import pytest
 
 import cdp
 import fake as scripted
+from chatpage import ChatPage
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "server"))
@@ -27,7 +28,7 @@ def browser():
 @pytest.fixture(scope="session")
 def real():
     """`whimbrel serve` with the default model."""
-    server = Server("--ctx", 2048, "--kv-mem", "96M")
+    server = Server("--ctx", 2048, "--kv-mem", "96M", "--allow-host", "lan.test")
     server.url = f"http://127.0.0.1:{server.port}"
     yield server
     assert server.stop() == 0, "the server does not end well"
@@ -55,3 +56,9 @@ def profile(browser):
     problems = [problem for page in p.pages for problem in page.problems()]
     p.close()
     assert not problems, "\n".join(problems[:8])
+
+
+@pytest.fixture
+def chat(profile, fake):
+    """The chat page, opened."""
+    return ChatPage(profile, fake.url)

@@ -77,6 +77,7 @@ class Fake:
         self.http.fake = self
         self.port = self.http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        self.lan_url = f"http://lan.test:{self.port}"
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
 
     def reset(self):
@@ -214,7 +215,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self, path):
         upstream = http.client.HTTPConnection("127.0.0.1", self.fake.upstream_port, timeout=LIMIT)
-        wanted = {k: v for k, v in self.headers.items() if k.lower() in ("accept-encoding", "if-none-match")}
+        wanted = {k: v for k, v in self.headers.items() if k.lower() in ("host", "accept-encoding", "if-none-match")}
         upstream.request("GET", path, headers=wanted)
         got = upstream.getresponse()
         data = got.read()
