@@ -69,6 +69,11 @@ function askKey() {
     return asking;
 }
 
+$("key-form").addEventListener("submit", event => {
+    event.preventDefault();
+    $("key-dialog").close("ok");
+});
+
 async function loadModel() {
     try {
         model = await fetchModel();
