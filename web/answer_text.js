@@ -36,6 +36,7 @@ function morphOne(at, next) {
         return;
     }
     if (at.classList.contains("code-frame")) {
+        at.querySelector(".code-language").textContent = next.querySelector(".code-language").textContent;
         fillCode(at, next.querySelector("code").textContent);
         return;
     }

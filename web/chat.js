@@ -194,7 +194,7 @@ export class Chat {
         await this.#touch(thread, isSaved);
         if (this.thread === thread) {
             this.show();
-            this.#hooks.follower.settle();
+            this.#hooks.onShow();
             this.#tellEnd(message);
         }
     }

@@ -76,7 +76,7 @@ export class Health {
     }
 
     #gone(seconds) {
-        this.#tell(el("span", {}, `The server does not answer. Trying again every ${seconds < 2 ? "second" : seconds + " s"}.`),
+        this.#tell(el("span", {}, `The server does not answer. Trying again in ${seconds} s.`),
                    el("button", {type: "button", class: "button", "data-testid": "try-now", onclick: () => this.look()},
                       "Try now"));
     }

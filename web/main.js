@@ -69,6 +69,11 @@ function askKey() {
     return asking;
 }
 
+$("key-form").addEventListener("submit", event => {
+    event.preventDefault();
+    $("key-dialog").close("ok");
+});
+
 async function loadModel() {
     try {
         model = await fetchModel();
@@ -138,7 +143,8 @@ function showHead() {
     const used = last ? (last.prompt ?? 0) + (last.made ?? 0) : 0;
     const most = model?.max_model_len ?? 0;
     $("context").hidden = !(used > 0 && most > 0);
-    $("context").textContent = `${count(used)} of ${count(most)} tokens`;
+    $("context").textContent = `${count(used)} / ${count(most)}`;
+    $("context").title = `${count(used)} of the ${count(most)} tokens that the model can read at once`;
     $("context").classList.toggle("is-full", used > 0.9 * most);
     $("export-chat").disabled = chat.thread === null;
 }
@@ -156,11 +162,19 @@ async function openChat(id) {
 
 /* --- dialogs --- */
 
+// The title has the focus at first: it says what this is, and no button looks chosen.
+function openDialog(dialog) {
+    dialog.showModal();
+    dialog.querySelector("h2").focus();
+}
+
+const openShortcuts = () => openDialog($("shortcuts"));
+
 function openSettings() {
     showSettings(chat.settings, model);
     $("set-theme").value = storedTheme();
     $("store-place").textContent = location.origin;
-    $("settings").showModal();
+    openDialog($("settings"));
 }
 
 $("settings-form").addEventListener("submit", event => {
@@ -174,7 +188,7 @@ $("settings-form").addEventListener("submit", event => {
 $("set-theme").addEventListener("change", event => keepTheme(event.target.value));
 $("forget-key").addEventListener("click", () => { setKey("", false); toast("The key is forgotten."); });
 $("open-settings").addEventListener("click", openSettings);
-$("open-shortcuts").addEventListener("click", () => $("shortcuts").showModal());
+$("open-shortcuts").addEventListener("click", openShortcuts);
 for (const button of document.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => button.closest("dialog").close());
 }
@@ -245,7 +259,7 @@ document.addEventListener("keydown", event => {
         event.preventDefault();
         openChat(null);
     } else if (!isTyping(event.target) && !event.ctrlKey && !event.metaKey && !event.altKey) {
-        const action = {"?": () => $("shortcuts").showModal(), "/": () => $("composer").focus(),
+        const action = {"?": openShortcuts, "/": () => $("composer").focus(),
                         n: () => openChat(null), r: () => chat.regenerateLast(), s: openSettings}[event.key];
         if (action !== undefined) {
             event.preventDefault();

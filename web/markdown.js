@@ -10,6 +10,7 @@ const OPTIONS = {gfm: true, breaks: false, headerIds: false, mangle: false};
 const MAX_TEXT = 200000; // a longer block is shown as it is
 
 const COMMON = {ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true,
+                ADD_URI_SAFE_ATTR: ["align", "start"],
                 ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i};
 const TEXT = {...COMMON,
     ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre",
