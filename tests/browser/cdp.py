@@ -324,12 +324,12 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1,
                       buttons=1)
 
-    def key(self, combination, **more):
-        """`Enter`, `Shift+Enter`, `Control+k`, `?`."""
+    def key(self, combination, quiet=False, **more):
+        """`Enter`, `Shift+Enter`, `Control+k`, `?`; quiet: no letter comes of it."""
         *held, key = combination.split("+") if combination != "+" else ["+"]
         code, number, text = KEYS.get(key, (f"Key{key.upper()}" if key.isalpha() else "", ord(key[0].upper()), key))
         modifiers = sum(MODIFIERS[h] for h in held)
-        if modifiers & ~MODIFIERS["Shift"]:
+        if quiet or modifiers & ~MODIFIERS["Shift"]:
             text = ""
         how = {"key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers, **more}
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **how)

@@ -16,6 +16,7 @@ PREFIX = "/some/prefix"
 MODEL = "org/scripted-model"
 USAGE = {"prompt_tokens": 12, "completion_tokens": 34, "total_tokens": 46,
          "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 0}}
+TIMINGS = {"tokens_per_second": 12.5, "first_token_ms": 250.0}
 
 
 class Gate:
@@ -101,6 +102,13 @@ class Fake:
             assert time.monotonic() < end, f"{len(self.chats())} requests came, not {n}"
             time.sleep(0.01)
         return self.chats()
+
+    def wait_left(self):
+        """Until a client has gone in the middle of its answer."""
+        end = time.monotonic() + LIMIT
+        while self.left == 0:
+            assert time.monotonic() < end, "nobody has left"
+            time.sleep(0.01)
 
     def close(self):
         self.http.shutdown()
@@ -275,7 +283,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 end = None
         if end:
             self.delta({}, end.reason)
-            self.event([], usage=end.usage)
+            self.event([], usage=end.usage, timings=TIMINGS)
         self.chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 

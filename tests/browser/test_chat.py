@@ -40,19 +40,11 @@ def test_stop_keeps_the_text_and_continue_goes_on(chat, fake):
     chat.wait_state("stopped")
     assert chat.answer().strip() == "The sea is" and chat.text(at("message-note"))
     chat.until("document.body.dataset.running === undefined")
-    fake_left(fake)
+    fake.wait_left()
     chat.press("continue")
     chat.wait_state("done")
     assert chat.ended().strip() == "The sea is wide."
     assert fake.chats()[1]["messages"][-1] == {"role": "assistant", "content": "The sea is "}
-
-
-def fake_left(fake):
-    import time
-    end = time.monotonic() + 60
-    while fake.left == 0:
-        assert time.monotonic() < end, "the server was not told"
-        time.sleep(0.02)
 
 
 def test_escape_stops(chat, fake):
@@ -62,7 +54,7 @@ def test_escape_stops(chat, fake):
     chat.wait_text("Some")
     chat.key("Escape")
     chat.wait_state("stopped")
-    fake_left(fake)
+    fake.wait_left()
 
 
 def test_regenerate_and_versions(chat, fake):
@@ -114,9 +106,9 @@ def test_arrow_up_edits_the_last_message(chat, fake):
 def test_input_method(chat, fake):
     chat.js("document.querySelector('#composer').focus()")
     chat.compose("にほ")
-    chat.key("Enter", windowsVirtualKeyCode=229)
+    chat.key("Enter", quiet=True, windowsVirtualKeyCode=229)
     chat.compose("日本")
-    chat.key("Enter")
+    chat.key("Enter", quiet=True)
     assert fake.chats() == [] and chat.value("#composer") == "日本", "Enter belongs to the input method"
     chat.type("日本")
     chat.key("Enter")
