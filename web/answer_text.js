@@ -6,6 +6,8 @@ import {highlightNodes, markdownNodes} from "./markdown.js";
 import {copyButton, el} from "./util.js";
 
 const MAX_HIGHLIGHT = 50000;
+const PIECE = 4000;   // characters of code that are laid out together
+const REST = 3;       // a draw is followed by so many times its own length of rest
 
 // Make `node`'s children like those of `wanted`, keeping what is the same.
 function morph(node, wanted) {
@@ -48,12 +50,23 @@ function morphOne(at, next) {
     morph(at, next);
 }
 
+// Code lies in pieces of some hundred lines: only the last one is laid out again while it grows.
 function fillCode(frame, code) {
     const inner = frame.querySelector("code");
-    if (inner.firstChild === null) {
-        inner.append(code);
-    } else {
-        setText(inner.firstChild, code);
+    const shown = inner.textContent;
+    if (!code.startsWith(shown)) {
+        inner.replaceChildren();
+    }
+    let rest = code.slice(inner.textContent.length);
+    while (rest !== "") {
+        let piece = inner.lastChild;
+        if (piece === null || piece.textContent.length > PIECE && piece.textContent.endsWith("\n")) {
+            piece = inner.appendChild(el("span", {class: "lines"}, ""));
+        }
+        const room = Math.max(PIECE - piece.textContent.length, 0);
+        const end = rest.indexOf("\n", room) + 1 || rest.length;
+        (piece.firstChild ?? piece.appendChild(new Text(""))).appendData(rest.slice(0, end));
+        rest = rest.slice(end);
     }
 }
 
@@ -74,12 +87,14 @@ function isSelected(node) {
 
 // A block of code with its language and a copy button.
 function codeFrame(code, language) {
-    const inner = el("code", {dir: "ltr", translate: "no"}, code);
-    return el("div", {class: "code-frame", "data-testid": "code-block"},
+    const inner = el("code", {dir: "ltr", translate: "no"});
+    const frame = el("div", {class: "code-frame", "data-testid": "code-block"},
               el("div", {class: "code-head"},
                  el("span", {class: "code-language"}, language),
                  copyButton("Copy code", () => inner.textContent, {"data-testid": "copy-code"})),
               el("pre", {tabindex: "0"}, inner));
+    fillCode(frame, code);
+    return frame;
 }
 
 async function highlight(frame, language) {
@@ -100,6 +115,7 @@ export class AnswerText {
     #drawn = 0;    // closed blocks that have their final nodes
     #live = null;  // the node of the open block
     #frame = 0;
+    #notBefore = 0;
     #text = "";
     #isDone = false;
 
@@ -121,12 +137,26 @@ export class AnswerText {
             this.#frame = 0;
             this.#draw(true);
         } else {
-            this.#frame ||= requestAnimationFrame(() => {
-                this.#frame = 0;
-                this.#draw(false);
-                this.#root.dispatchEvent(new CustomEvent("drawn", {bubbles: true}));
-            });
+            this.#schedule();
         }
+    }
+
+    // With the next frame; after a costly draw (one huge paragraph) a later one, so that the page stays smooth.
+    #schedule() {
+        this.#frame ||= requestAnimationFrame(() => {
+            this.#frame = 0;
+            const start = performance.now();
+            if (this.#isDone) {
+                return;
+            }
+            if (start < this.#notBefore) {
+                this.#schedule();
+                return;
+            }
+            this.#draw(false);
+            this.#notBefore = performance.now() + REST * (performance.now() - start);
+            this.#root.dispatchEvent(new CustomEvent("drawn", {bubbles: true}));
+        });
     }
 
     #reset() {

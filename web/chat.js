@@ -13,7 +13,7 @@ export class Chat {
     thread = null; // null: a new chat that has no message yet
     settings = {};
     #store;
-    #hooks; // model(), onList(), onShow(), askKey(), follower, lookAtServer()
+    #hooks; // model(), onList(), onShow(), askKey(), follower, lookAtServer(), focus()
     #views = new Map();
     #runs = new Map(); // by chat id
     #actions;
@@ -31,6 +31,7 @@ export class Chat {
             giveResults: (message, results) => this.#giveResults(message, results),
             askKey: async message => { if (await hooks.askKey()) { this.#retry(message); } },
             newChat: () => this.open(null),
+            focus: hooks.focus,
         };
     }
 
@@ -189,6 +190,9 @@ export class Chat {
         thread.chat.leaf = message.id;
         this.#touch(thread, isSaved);
         this.show();
+        if (document.activeElement === document.body) {
+            this.#hooks.focus(); // the button that began it is gone
+        }
         await run.go(cleanSettings(thread.chat.settings), this.#hooks.model()?.id, continues);
         this.#runs.delete(id);
         await this.#touch(thread, isSaved);

@@ -42,6 +42,10 @@ export class Composer {
             } else if (event.key === "ArrowUp" && area.value === "" && !isComposing(event)) {
                 event.preventDefault();
                 onEditLast();
+            } else if ((event.key === "PageUp" || event.key === "PageDown") && area.scrollHeight <= area.clientHeight + 2) {
+                event.preventDefault();
+                const box = $("scroller");
+                box.scrollBy({top: (event.key === "PageUp" ? -0.9 : 0.9) * box.clientHeight});
             }
         });
         $("composer-form").addEventListener("submit", event => { event.preventDefault(); send(); });

@@ -102,6 +102,7 @@ const chat = new Chat(store, {
     askKey,
     follower,
     lookAtServer: () => health.look(),
+    focus: () => composer.focus(),
 });
 const sidebar = new Sidebar(store, {
     current: () => chat.id,
@@ -120,7 +121,7 @@ const composer = new Composer({
         }
         return chat.send(text);
     },
-    onStop: () => chat.stop(),
+    onStop: () => { chat.stop(); composer.focus(); },
     onEditLast: () => chat.editLast(),
     chatId: () => chat.id,
 });

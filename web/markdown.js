@@ -93,9 +93,16 @@ export function plainNodes(text) {
     return fragment;
 }
 
+// Signs that begin an emphasis and are never ended: marked looks for the end of each in all of the text.
+function isTangled(text) {
+    const openers = text.match(/(?:^|[\s(])[*_]{1,3}(?=\S)/gm)?.length ?? 0;
+    const closers = text.match(/[^\s*_][*_]{1,3}(?=[\s).,;:!?]|$)/gm)?.length ?? 0;
+    return openers - closers > 200;
+}
+
 // A fragment. What marked cannot read (it recurses on deep nesting) is shown as it is.
 export function markdownNodes(text) {
-    if (text.length > MAX_TEXT) {
+    if (text.length > MAX_TEXT || isTangled(text)) {
         return plainNodes(text);
     }
     try {

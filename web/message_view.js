@@ -45,6 +45,7 @@ export class MessageView {
     #actions; // what the page does: edit, regenerate, resume, select, giveResult, askKey
     #answer = null;
     #parts = {};
+    #callsShown = "";
 
     constructor(message, actions) {
         this.#message = message;
@@ -119,6 +120,11 @@ export class MessageView {
 
     #showCalls({isLast}, state) {
         const calls = this.#message.calls ?? [];
+        const key = JSON.stringify([calls, isLast, state]);
+        if (key === this.#callsShown) {
+            return; // a result may be half written
+        }
+        this.#callsShown = key;
         const cards = calls.map(call =>
             el("details", {class: "call", "data-testid": "tool-call", open: true},
                el("summary", {}, icon("tool"), el("span", {}, "Calls "), el("code", {}, call.name)),
@@ -198,7 +204,11 @@ export class MessageView {
     edit() {
         const {text, foot} = this.#parts;
         const box = el("textarea", {class: "edit-box", dir: "auto", "aria-label": "Edit the message", "data-testid": "edit-box"});
-        const close = () => { form.remove(); text.hidden = foot.hidden = false; };
+        const close = () => {
+            form.remove();
+            text.hidden = foot.hidden = false;
+            this.#actions.focus();
+        };
         const send = () => {
             if (box.value.trim() !== "") {
                 close();

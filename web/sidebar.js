@@ -28,9 +28,10 @@ export class Sidebar {
     toggle(isOpen) {
         document.body.toggleAttribute("data-menu", isOpen);
         $("menu").setAttribute("aria-expanded", String(isOpen));
+        $("main").inert = isOpen;
         if (isOpen) {
             $("new-chat").focus();
-        } else if ($("sidebar").contains(document.activeElement)) {
+        } else if ($("sidebar").contains(document.activeElement) && $("menu").offsetParent !== null) {
             $("menu").focus();
         }
     }
