@@ -70,6 +70,10 @@ class ChatPage:
         self.page.until(f"""[...document.querySelectorAll('[data-role="assistant"]')].at(-1)?.innerText.includes(
             {json.dumps(text)})""")
 
+    def new_chat(self):
+        self.press("new-chat")
+        self.page.until("document.body.dataset.empty !== undefined")
+
     # --- parts ---
 
     def press(self, name, nth=-1):

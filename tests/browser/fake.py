@@ -37,7 +37,7 @@ class Cut:
 
 
 class End:
-    """The stream ends here without a finish."""
+    """The stream ends here, well for HTTP, without a finish and without [DONE]."""
 
 
 class Finish:
@@ -284,7 +284,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if end:
             self.delta({}, end.reason)
             self.event([], usage=end.usage, timings=TIMINGS)
-        self.chunk(b"data: [DONE]\n\n")
+            self.chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
     def wait(self, gate):

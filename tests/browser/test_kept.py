@@ -38,7 +38,7 @@ def test_draft_is_kept(chat):
 def test_back_button(chat, fake):
     fake.answers = [["A."], ["B."]]
     chat.ask("one")
-    chat.press("new-chat")
+    chat.new_chat()
     chat.ask("two")
     chat.js("history.back()")
     chat.until("document.querySelector('#messages').innerText.trim() === ''")
@@ -65,7 +65,7 @@ def test_rename_and_delete(chat, fake):
 
 def test_delete_all(chat, fake):
     chat.ask("one")
-    chat.press("new-chat")
+    chat.new_chat()
     chat.ask("two")
     chat.press("settings")
     chat.press("delete-all")
