@@ -31,7 +31,7 @@ def violations(page, skip=()):
 def small_targets(page, least=44):
     """Controls that a finger misses: under `least` px in a direction. Links inside running text are exempt."""
     return page.js(f"""(() => {{ {VISIBLE}
-        return controls().filter(e => !(e.tagName === 'A' && e.closest('p, li, footer, .markdown')))
+        return controls().filter(e => !(e.tagName === 'A' && e.closest('p, li, footer, .skip')))
             .map(e => [e, (e.closest('label') || e).getBoundingClientRect(), e.getBoundingClientRect()])
             .filter(([e, a, b]) => Math.max(a.width, b.width) < {least} - 0.5 || Math.max(a.height, b.height) < {least} - 0.5)
             .map(([e, a, b]) => name(e) + ` ${{Math.round(b.width)}}x${{Math.round(b.height)}}`); }})()""")

@@ -36,7 +36,7 @@ class ChatPage:
         """Sends a message, and returns when it stands there."""
         before = self.page.count('[data-role="user"]')
         self.write(text)
-        self.page.key("Enter")
+        self.page.click("#send")
         self.page.until(f"document.querySelectorAll('[data-role=\"user\"]').length > {before}")
 
     def ended(self):
