@@ -6,7 +6,7 @@ import "./purify_fix.js";
 import "./purify.js";
 
 const {marked, DOMPurify} = globalThis;
-const OPTIONS = {gfm: true, breaks: false, headerIds: false, mangle: false};
+const OPTIONS = {...marked.getDefaults(), gfm: true, breaks: false, headerIds: false, mangle: false};
 const MAX_TEXT = 200000; // a longer block is shown as it is
 
 const COMMON = {ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true,
