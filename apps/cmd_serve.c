@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
+#include "commit.inc"
 #include "serve.h"
 #include "serve_signals.h"
+#include "server/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +20,15 @@ static bool is_loopback(const char *host)
            strcmp(host, "localhost") == 0;
 }
 
-static bool options_are_sound(const serve *s)
+static bool options_are_sound(serve *s)
 {
+    whim_diag diag = {""};
+    for (int32_t i = 0; i < s->options->metrics_compat.n; i++) {
+        if (whim_compat_parse(s->options->metrics_compat.v[i], &s->compat, &diag) != WHIM_ERR_OK) {
+            complain(EXIT_USAGE, "--metrics-compat: %s", diag.text);
+            return false;
+        }
+    }
     if ((s->options->tls_cert == NULL) != (s->options->tls_key == NULL)) {
         complain(EXIT_USAGE, "--tls-cert and --tls-key belong together");
         return false;
@@ -62,6 +71,8 @@ static bool server_open(serve *s)
         .n_origin = o->cors_origin.n,
         .allow_hosts = o->allow_host.v,
         .n_allow_host = o->allow_host.n,
+        .commit = WHIM_COMMIT,
+        .compat = s->compat,
         .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */
         .log = &s->log,
     };

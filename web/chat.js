@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The open conversation: what is shown of it, and everything that can be done to it. Answers go on when another chat is
 // opened, and are there when one comes back.
+import {keepLeft} from "./leaving.js";
 import {MessageView} from "./message_view.js";
 import {Run} from "./run.js";
 import {cleanSettings} from "./settings.js";
@@ -79,7 +80,9 @@ export class Chat {
         }
         const own = this.running?.message.id;
         loaded.messages.filter(message => message.id !== own).forEach(message => this.thread.add(message));
-        Object.assign(this.thread.chat, loaded.chat, {leaf: this.thread.chat.leaf});
+        // The branch that this tab shows stays, with what another tab added at its end.
+        const leaf = this.thread.leafBelow(this.thread.chat.leaf);
+        Object.assign(this.thread.chat, loaded.chat, {leaf});
         this.settings = cleanSettings(loaded.chat.settings);
         this.show();
         this.#hooks.onShow();
@@ -97,6 +100,14 @@ export class Chat {
 
     stop() {
         this.running?.stop();
+    }
+
+    // The page is being left: the server stops at once, and the text is kept as stopped.
+    leave() {
+        for (const run of this.#runs.values()) {
+            keepLeft({...run.message, state: "stopped"});
+            run.stop();
+        }
     }
 
     regenerateLast() {

@@ -4,6 +4,7 @@ import {hasKey, model as fetchModel, setKey} from "./api.js";
 import {Chat} from "./chat.js";
 import {Composer} from "./composer.js";
 import {Health} from "./health.js";
+import {takeLeft} from "./leaving.js";
 import {Follower} from "./scroll.js";
 import {buildSettings, cleanSettings, readSettings, showSettings} from "./settings.js";
 import {Sidebar} from "./sidebar.js";
@@ -279,8 +280,9 @@ addEventListener("popstate", () => {
         openChat(id);
     }
 });
-addEventListener("pagehide", () => chat.stop()); // the server then stops at once, and the text is kept as stopped
+addEventListener("pagehide", () => chat.leave());
 
+await takeLeft(store);
 await sidebar.refresh();
 await openChat(location.hash.slice(1) || null);
 document.body.dataset.ready = "true";

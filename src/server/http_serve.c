@@ -113,6 +113,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     whim_exchange *ex = conn->ex;
     const whim_http_parser *p = &ex->parser;
     fill_request(ex);
+    ex->has_head = true;
     atomic_fetch_add(&http->n_requests, 1);
     if (is_too_many(http, conn)) {
         whim_conn_refuse(http, conn, 503, "too many connections");

@@ -19,7 +19,7 @@ static whim_grammar *get(whim_grammar_cache *cache, const whim_answer_rule *rule
 static void equal_rules_share(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
     const char *two[] = {"ab", "c"}, *other[] = {"a", "bc"};
     whim_answer_rule a = {.schema = schema}, b = {.schema = same};
@@ -39,7 +39,7 @@ static void equal_rules_share(void **state)
 static void old_ones_go(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     whim_answer_rule kept = {.regex = "kept"};
     whim_diag diag = {""};
     whim_grammar *first;
@@ -68,7 +68,7 @@ static void old_ones_go(void **state)
 static void free_text_and_errors(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     whim_grammar *g;
     whim_diag diag = {""};
     assert_null(get(cache, &(whim_answer_rule){0}));
