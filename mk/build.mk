@@ -6,7 +6,7 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 # STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
-# Goals: program, library, tests (all test programs), unit, sim, checkop, golden, invariance, replay, fuzzers.
+# Goals: program, library, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
@@ -162,6 +162,9 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB := $(B)/libwhim.a
 PROGRAM := $(B)/whimbrel
 UNIT := $(UNIT_SRC:%.c=$(B)/%)
+# Those of the folders that know the CPU: what an emulator of another family can say something new about.
+CPU_FOLDERS := base tensor device ops backends layers weights
+UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
 SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
@@ -169,10 +172,11 @@ INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit sim checkop golden invariance replay fuzzers bundle FORCE
+.PHONY: program library tests unit unit-cpu sim checkop golden invariance replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
+unit-cpu: $(UNIT_CPU) $(if $(filter 1,$(STATIC)),bundle)
 sim: $(SIM)
 checkop: $(CHECKOP)
 golden: $(GOLDEN)
@@ -180,7 +184,7 @@ invariance: $(INVARIANCE)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance
-program library unit sim checkop golden invariance replay fuzzers tests:
+program library unit unit-cpu sim checkop golden invariance replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import "./purify_fix.js";
 import "./purify.js";
 
 const {marked, DOMPurify} = globalThis;
-const OPTIONS = {gfm: true, breaks: false, headerIds: false, mangle: false};
+const OPTIONS = {...marked.getDefaults(), gfm: true, breaks: false, headerIds: false, mangle: false};
 const MAX_TEXT = 200000; // a longer block is shown as it is
 
 const COMMON = {ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true,
@@ -38,6 +38,10 @@ DOMPurify.addHook("afterSanitizeAttributes", node => {
 const escaped = text => text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
 const textToken = raw => ({type: "text", raw, text: escaped(raw), escaped: true});
 
+// marked leaves text as it is after a tag like <script>; what it has escaped already stays the same.
+const withoutTags = text => text.replace(/&(?!(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|\w+);)/g, "&amp;")
+                                .replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
 // Raw HTML is shown as text; an image becomes a link, since to load it would tell its host about the chat; a check
 // box becomes a sign.
 function tame(tokens, isInline) {
@@ -47,11 +51,14 @@ function tame(tokens, isInline) {
             return isInline ? text : {type: "paragraph", raw: token.raw, text: token.raw, tokens: [text]};
         }
         if (token.type === "image") {
-            const label = /^!\[([^\]]+)\]/.exec(token.raw)?.[1] ?? token.href ?? "image";
-            return {type: "link", raw: token.raw, href: token.href, title: null, text: label,
+            const label = /^!\[([^\]]+)\]/.exec(token.raw)?.[1] || token.href || "image";
+            return !token.href ? textToken(token.raw) : {type: "link", raw: token.raw, href: token.href, title: null, text: label,
                     tokens: [textToken("\u{1F5BC} " + label)]};
         }
-        if (token.type === "list") {
+        if (token.type === "text" && isInline) {
+            token.text = withoutTags(token.text);
+            token.escaped = true;
+        } else if (token.type === "list") {
             token.items.forEach(tameItem);
         } else if (token.type === "table") {
             for (const cell of [token.header, ...token.rows].flat()) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
- * [--only memory|models|pitfalls|default]. */
+ * [--only memory|models|pitfalls|default] [--backend NAME]; a backend alone for models only. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -16,6 +16,8 @@ int main(int argc, char **argv)
             options.quick = true;
         } else if (strcmp(argv[i], "--model") == 0 && i + 1 < argc) {
             options.model = argv[++i];
+        } else if (strcmp(argv[i], "--backend") == 0 && i + 1 < argc) {
+            options.backend = argv[++i];
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             only = argv[++i];
         } else if (argv[i][0] != '-') {
