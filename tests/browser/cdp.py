@@ -2,7 +2,8 @@
 """One Chromium, driven over a pipe with its own protocol (CDP): no driver program and no package between.
 
 Chromium -> Profile (its own storage, as a private window) -> Page (a tab). One thread: events are read while a call or
-a wait is under way. Every page keeps what it logged and which hosts it asked, and `Page.problems` tells.
+a wait is under way. Every page keeps what it logged and which hosts it asked, and `Page.problems` tells. A new profile
+and a new tab cost much more than going somewhere in an old one, so `Profile.clear` empties both for the next test.
 """
 import base64
 import json
@@ -126,14 +127,30 @@ class Profile:
         self.downloads = tempfile.mkdtemp(dir=browser.folder)
         browser.call("Browser.setDownloadBehavior", behavior="allow", browserContextId=self.id,
                      downloadPath=self.downloads, eventsEnabled=False)
-        self.pages = []
+        self.pages, self.idle = [], []
 
     def page(self, url=None, **how):
-        page = Page(self, **how)
+        page = self.idle.pop() if self.idle else Page(self)
         self.pages.append(page)
+        page.begin(**how)
         if url:
             page.open(url)
         return page
+
+    def clear(self):
+        """Forgets what the pages have stored, and keeps tabs that can be used again."""
+        origins = {origin for page in self.pages for origin in page.origins}
+        for page in self.pages:
+            if page.is_spent or page.is_closed:
+                page.close()
+            else:
+                page.leave()
+                self.idle.append(page)
+        self.pages = []
+        if not self.idle:
+            self.idle.append(Page(self))
+        for origin in origins:
+            self.idle[0].call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
 
     def downloaded(self):
         """The content of the one file that was saved, waited for."""
@@ -151,25 +168,41 @@ class Profile:
         raise TimeoutError("nothing was downloaded")
 
     def close(self):
-        for page in self.pages:
+        for page in self.pages + self.idle:
             self.browser.pages.pop(page.session, None)
         self.browser.call("Target.disposeBrowserContext", browserContextId=self.id)
 
 
 class Page:
-    def __init__(self, profile, width=1200, height=800, scheme="light", phone=False, reduced=False):
+    def __init__(self, profile):
         self.profile, self.browser = profile, profile.browser
         target = self.browser.call("Target.createTarget", url="about:blank", browserContextId=profile.id)["targetId"]
         self.target = target
         self.session = self.browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.browser.pages[self.session] = self
-        self.logged, self.asked, self.dialogs, self.expected = [], [], [], []
         self.virtual, self.time_passed = False, False
-        self.responses = {}  # URL -> (status, headers)
+        self.is_spent, self.is_closed = False, False  # spent: not as a new tab would be, whatever it shows
+        self.forget()
         for domain in ("Page", "Runtime", "Log", "Network", "Audits", "DOM"):
             self.call(f"{domain}.enable")
+
+    def forget(self):
+        self.logged, self.asked, self.dialogs, self.expected = [], [], [], []
+        self.responses = {}  # URL -> (status, headers)
+        self.origins = set()
+
+    def begin(self, width=1200, height=800, scheme="light", phone=False, reduced=False):
+        self.forget()
         self.device(width, height, phone)
         self.media(scheme, reduced)
+        self.to_front()
+
+    def leave(self):
+        """To a file of the same server, so that the process stays; without history and without what the tab stored."""
+        self.js("location.href.startsWith('http') ? (location.href = '/favicon.ico') : 1")
+        self.until("!location.href.startsWith('http') || location.pathname === '/favicon.ico'")
+        self.js("location.href.startsWith('http') && sessionStorage.clear()")
+        self.call("Page.resetNavigationHistory")
 
     def call(self, method, **params):
         return self.browser.call(method, self.session, **params)
@@ -222,19 +255,26 @@ class Page:
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"}])
 
+    def on_every_page(self, source):
+        """A script that runs before a page's own."""
+        self.is_spent = True
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+
     def open(self, url):
+        self.origins.add("/".join(url.split("/")[:3]))
+        self.js("window.before = true")
         self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        self.until("!window.before && document.readyState === 'complete'")
 
     def reload(self):
-        self.js("window.beforeReload = true")
+        self.js("window.before = true")
         self.call("Page.reload")
-        self.until("!window.beforeReload && document.readyState === 'complete'")
+        self.until("!window.before && document.readyState === 'complete'")
 
     def pass_time(self, seconds):
         """Lets so much time pass for the page, in no time: its clock stands still while something is being fetched. From
         then on it stands still always, but for what this and `until` let pass."""
-        self.virtual, self.time_passed = True, False
+        self.virtual, self.is_spent, self.time_passed = True, True, False
         self.call("Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=seconds * 1000)
         end = time.monotonic() + LIMIT
         while not self.time_passed:
@@ -244,7 +284,9 @@ class Page:
         self.call("Page.bringToFront")
 
     def close(self):
-        self.browser.call("Target.closeTarget", targetId=self.target)
+        if not self.is_closed:
+            self.is_closed = True
+            self.browser.call("Target.closeTarget", targetId=self.target)
 
     # --- asking ---
 

@@ -11,7 +11,8 @@ def at(name):
 class ChatPage:
     def __init__(self, profile, url, **how):
         self.page = profile.page(**how)
-        self.open(url)
+        if url:
+            self.open(url)
 
     def __getattr__(self, name):  # what a tab can do, the page can
         return getattr(self.page, name)

@@ -48,13 +48,17 @@ def fake(fake_server):
     return fake_server
 
 
+@pytest.fixture(scope="session")
+def only_profile(browser):
+    return browser.profile()
+
+
 @pytest.fixture
-def profile(browser):
-    """Storage of the test's own. Whatever its tabs logged as an error, or asked of other hosts, fails the test."""
-    p = browser.profile()
-    yield p
-    problems = [problem for page in p.pages for problem in page.problems()]
-    p.close()
+def profile(only_profile):
+    """Storage that is empty. Whatever the test's tabs logged as an error, or asked of other hosts, fails the test."""
+    yield only_profile
+    problems = [problem for page in only_profile.pages for problem in page.problems()]
+    only_profile.clear()
     assert not problems, "\n".join(problems[:8])
 
 

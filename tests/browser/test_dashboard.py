@@ -117,7 +117,7 @@ def test_cursor_by_keyboard_and_pointer(profile, fake):
 
 def test_time_span(profile, fake):
     page = dashboard(profile, fake)
-    page.pass_time(120)
+    page.pass_time(80)
     points = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
     page.js("(e => { e.value = '60'; e.dispatchEvent(new Event('change')); })(document.querySelector('#span'))")
     fewer = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
@@ -227,7 +227,7 @@ def test_behind_a_path_prefix(profile, fake):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible_and_shot(profile, fake, scheme):
     page = dashboard(profile, fake, scheme=scheme)
-    page.pass_time(290 if scheme == "light" else 90)
+    page.pass_time(150 if scheme == "light" else 60)
     page.click("#made summary")
     assert access.violations(page) == []
     stops, bad = access.tab_stops(page)
@@ -238,7 +238,7 @@ def test_accessible_and_shot(profile, fake, scheme):
 
 def test_phone(profile, fake):
     page = dashboard(profile, fake, width=390, height=844, phone=True)
-    page.pass_time(90)
+    page.pass_time(60)
     assert access.too_wide(page) == []
     assert access.small_targets(page) == []
     assert access.violations(page) == []

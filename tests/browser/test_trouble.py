@@ -150,11 +150,8 @@ def test_loading_shows_progress(profile, fake):
 
 
 def test_storage_that_is_blocked(profile, fake):
-    page = profile.page()
-    page.call("Page.addScriptToEvaluateOnNewDocument", source="IDBFactory.prototype.open = () => { throw new DOMException("
-              "'blocked by a test', 'SecurityError'); }")
-    chat = ChatPage.__new__(ChatPage)
-    chat.page = page
+    chat = ChatPage(profile, None)
+    chat.on_every_page("IDBFactory.prototype.open = () => { throw new DOMException('blocked', 'SecurityError'); }")
     chat.open(fake.url)
     assert "not save" in chat.there("storage-note")
     fake.answers = [["Still works."]]
