@@ -168,6 +168,7 @@ function draw() {
     const to = states.length === 0 ? performance.now() / 1000 : states[states.length - 1].time;
     const from = to - Number(by("span").value);
     const shown = states.filter(state => state.time >= from);
+    charts.forEach(chart => chart.measure());
     charts.forEach((chart, i) => chart.show(
         shown.map(state => ({time: state.time, first: state.restart, values: state.values[i]})), from, to));
     const newest = shown[shown.length - 1];
@@ -318,7 +319,7 @@ by("key-form").addEventListener("submit", event => {
     poll();
 });
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : poll()));
-new ResizeObserver(() => charts.forEach(chart => chart.draw())).observe(by("grid"));
+new ResizeObserver(draw).observe(by("grid"));
 
 const theme = stored(THEME_PLACE);
 if (theme === "light" || theme === "dark") {

@@ -83,10 +83,14 @@ export class Chart {
         return this.height - 22 - (value / this.top) * (this.height - 32);
     }
 
-    draw() {
-        // The size of the box on the screen, so that letters and strokes keep theirs.
+    // The size of the box on the screen, so that letters and strokes keep theirs. Asked for all charts before the first
+    // is drawn: each drawing would make the browser lay out anew.
+    measure() {
         this.width = Math.max(this.svg.clientWidth, 120);
         this.height = Math.max(this.svg.clientHeight, 80);
+    }
+
+    draw() {
         this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
         const values = this.points.flatMap(point => point.values).filter(value => value !== null);
         const steps = this.what.most !== undefined ? [0, 0.25, 0.5, 0.75, 1].map(s => s * this.what.most)

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -101,7 +102,7 @@ typedef struct whim_http_stats {
 } whim_http_stats;
 whim_http_stats whim_http_get_stats(const whim_http *http);
 
-/* Whether the path is one of the probes that limits.kept_for_health is for. */
+/* Whether the path is one of the probes that limits.kept_for_health is for, beside /metrics. */
 bool whim_http_is_health(const char *path);
 
 /* --- exchanges -------------------------------------------------------------------------------- */
@@ -135,7 +136,7 @@ void whim_exchange_unref(whim_exchange *ex);
 
 /* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the status, it is no refusal. */
 typedef struct whim_exchange_notes {
-    int32_t route, reason;
+    atomic_int route, reason;
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 

@@ -68,6 +68,7 @@ void whim_metrics_look(whim_meters *m, const whim_metrics_now *now)
     } else { /* counters stay as they were; of the rest there is nothing */
         whim_meter_set(m, RUNNING, 0, 0);
         whim_meter_set(m, WAITING, 0, 0);
+        whim_meter_set(m, RATE, 0, 0);
         whim_meter_set(m, HEARTBEAT, 0, 0);
         whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_FREE, whim_meter_get(m, KV_CAPACITY, 0));
         whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_USED, 0);
@@ -81,14 +82,18 @@ void whim_metrics_look(whim_meters *m, const whim_metrics_now *now)
 void whim_metrics_count(whim_meters *m, whim_exchange *ex, int status)
 {
     const whim_http_request *r = whim_exchange_request(ex);
-    whim_exchange_notes notes = *whim_exchange_get_notes(ex);
-    int32_t route = notes.route < WHIM_LABEL_ROUTE_COUNT ? notes.route : 0;
+    whim_exchange_notes *notes = whim_exchange_get_notes(ex);
+    int32_t route = atomic_load(&notes->route), reason = atomic_load(&notes->reason);
+    route = route < WHIM_LABEL_ROUTE_COUNT ? route : 0;
     int32_t method = whim_label_of_method(r->is_head ? "HEAD" : r->method);
     int32_t cell = (route * WHIM_LABEL_METHOD_COUNT + method) * WHIM_LABEL_STATUS_COUNT;
     whim_meter_add(m, HTTP_REQUESTS, cell + whim_label_of_status(status), 1);
-    if (notes.reason > 0) {
-        whim_meter_add(m, REJECTED, notes.reason - 1, 1);
-    } else if (notes.reason == 0 && status >= 400 && status != 499) {
+    if (status == 499) {
+        return; /* whatever was about to be said, nobody heard it */
+    }
+    if (reason > 0) {
+        whim_meter_add(m, REJECTED, reason - 1, 1);
+    } else if (reason == 0 && status >= 400) {
         /* HTTP's own, or the access rules' */
         whim_meter_add(m, REJECTED, whim_fault_of_status(status), 1);
     }

@@ -213,7 +213,8 @@ static void report_extra(whim_binder *binder, const whim_ckpt *ckpt, report *rep
         }
     }
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-        if (!used[i] && !tensor_is_ignored(ckpt, ckpt->tensors[i].name)) {
+        if (!used[i] && !ckpt->tensors[i].is_part &&
+            !tensor_is_ignored(ckpt, ckpt->tensors[i].name)) {
             report_tensor(rep, "extra", ckpt->tensors[i].file_name);
         }
     }

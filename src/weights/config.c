@@ -137,12 +137,6 @@ static whim_err check_features(const whim_json_scope *top)
                          "supported",
                          top->path);
     }
-    if (whim_json_has(top, "quantization_config")) {
-        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: \"quantization_config\" is set; quantised safetensors are not "
-                         "supported, use the unquantised model or a GGUF file",
-                         top->path);
-    }
     if (whim_json_has(top, "per_layer_config")) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"per_layer_config\" is set; layers of different shapes are not "

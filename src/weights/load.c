@@ -98,12 +98,10 @@ static whim_err slab_read(const loader *ld, const slab *sl, char *dst, whim_diag
         return WHIM_ERR_OK;
     }
     if (param->unpair == 0) {
-        return whim_ckpt_read(ld->ckpt, param->tensor, sl->row0 * row_bytes, sl->n_row * row_bytes,
-                              dst, diag);
+        return whim_ckpt_read_rows(ld->ckpt, param->tensor, sl->row0, sl->n_row, dst, diag);
     }
     char *raw = dst + sl->n_row * row_bytes;
-    WHIM_TRY(whim_ckpt_read(ld->ckpt, param->tensor, sl->row0 * row_bytes, sl->n_row * row_bytes,
-                            raw, diag));
+    WHIM_TRY(whim_ckpt_read_rows(ld->ckpt, param->tensor, sl->row0, sl->n_row, raw, diag));
     for (int64_t r = 0; r < sl->n_row; r++) {
         int64_t from = unpaired_row(r, param->unpair);
         memcpy(dst + r * row_bytes, raw + from * row_bytes, (size_t)row_bytes);

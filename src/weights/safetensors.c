@@ -155,6 +155,11 @@ static whim_err read_tensor(const reader *r, const char *name, const whim_json_s
                          r->path, scope->prefix, (long long)tensor.bytes, (long long)n_elem, type);
     }
     if (!plain) {
+        tensor.raw = (whim_ckpt_raw){.n_dim = tensor.n_dim, .bytes = tensor.bytes};
+        if (size > 0 && n_dim <= 4) {
+            snprintf(tensor.raw.type, sizeof tensor.raw.type, "%s", type);
+            memcpy(tensor.raw.shape, tensor.shape, sizeof tensor.raw.shape);
+        }
         WHIM_TRY(mark_type(r, &tensor, type));
     } else if (n_dim > 4) {
         whim_ckpt_mark_unsupported(&tensor, "has more than four dimensions");
