@@ -47,6 +47,12 @@ void whim_access_log(whim_log *log, whim_exchange *ex, int status, const char *d
 {
     (void)log, (void)ex, (void)status, (void)detail;
 }
+bool whim_fault_set(whim_fault *f, whim_fault_kind kind, const char *param, const char *fmt, ...)
+{
+    (void)param, (void)fmt;
+    f->kind = kind;
+    return false;
+}
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault)
 {
     (void)api;
