@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard: what it reads, draws and says; what it does when the server goes or wants a key."""
+import pathlib
+import re
+
 import pytest
+from rawhttp import get, post
 
 import access
 from measured import Measured
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIVE = "document.querySelector('#state').dataset.state === 'live'"
 TABLE = """id => Object.fromEntries([...document.querySelectorAll(`#${id} tbody tr`)].map(
     r => [r.cells[0].innerText, [...r.cells].slice(1).map(c => c.innerText)]))"""
@@ -245,4 +250,17 @@ def test_phone(profile, fake):
 def test_real_server(profile, real):
     page = profile.page(f"{real.url}/dashboard")
     page.until(LIVE)
-    assert tiles(page)["Running"] == "0" and tiles(page)["Memory used"].endswith("%")
+    assert page.text("#model").startswith("SmolLM2") and tiles(page)["Memory used"].endswith("%")
+    answer = post(real.port, "/v1/completions", {"prompt": "The sea is", "max_tokens": 24, "ignore_eos": True})
+    assert answer.status == 200
+    page.until("[...document.querySelectorAll('.tile')].every(t => t.querySelector('dd').innerText !== '–')")
+    assert float(numbers(page, "made")["generated"][3]) > 0
+    assert numbers(page, "batch")["in a step"][3] == "1"
+
+
+def test_every_name_is_a_metric_of_the_server(real):
+    source = (ROOT / "web" / "dashboard.js").read_text(encoding="utf-8")
+    names = set(re.findall(r'"((?:whimbrel:|process_)\w+)"', source))
+    text = get(real.port, "/metrics").text()
+    assert len(names) > 12
+    assert [n for n in sorted(names) if not re.search(rf"^{n}(_bucket)?[ {{]", text, re.M)] == []
