@@ -11,10 +11,14 @@ export function isSendKey(event) {
            (event.ctrlKey || event.metaKey || !isTouch());
 }
 
+const FITS_ITSELF = CSS.supports("field-sizing", "content"); // as the style sheet says
+
 // As high as its text, up to what the style sheet allows.
 export function fit(area) {
-    area.style.height = "auto";
-    area.style.height = `${area.scrollHeight + 2}px`;
+    if (!FITS_ITSELF) {
+        area.style.height = "auto";
+        area.style.height = `${area.scrollHeight + 2}px`;
+    }
 }
 
 export class Composer {

@@ -22,8 +22,9 @@ export async function takeLeft(store) {
     for (const name of names) {
         try {
             await store.putMessage(JSON.parse(localStorage.getItem(name)));
-        } finally {
-            localStorage.removeItem(name);
+        } catch {
+            // not what this page wrote
         }
+        localStorage.removeItem(name);
     }
 }

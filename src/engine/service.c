@@ -48,7 +48,8 @@ static void intake_enter(whim_service *s, whim_job *job)
         job->next = s->active;
         s->active = job;
         if (whim_service_enter(s, &job->choices[0], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "enter id=%s error=\"%s\"", job->cfg.id, diag.text);
+            whim_log_error(s->cfg.log, "enter", whim_log_text("id", job->cfg.id),
+                           whim_log_text("error", diag.text));
             whim_job_cancel(job, "failed");
         }
         job = next;

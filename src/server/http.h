@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "server/forwarded.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,7 +46,7 @@ typedef struct whim_http_request {
     const char *query;    /* after '?', "" when none */
     const char *body;     /* [n_body], NUL after it */
     int64_t n_body;
-    const char *client;     /* address without port */
+    const char *client; /* address without port; behind a trusted proxy that of whom it serves */
     const char *request_id; /* echoed or made */
     bool is_head, is_tls;
 } whim_http_request;
@@ -79,6 +80,8 @@ typedef struct whim_http_cfg {
     whim_http_error_body *error_body;
     whim_http_on_status *on_status; /* NULL: nobody counts */
     void *ctx;
+    const whim_network *proxies; /* whose X-Forwarded-For is believed */
+    int32_t n_proxy;
     whim_log *log;
 } whim_http_cfg; /* its texts live until the server is closed; limits of 0 are the usual ones */
 

@@ -131,6 +131,14 @@ static void add_headers(whim_exchange *ex, const whim_page_file *file)
     }
 }
 
+/* A page brings two dozen files with it, which tell the reader of the log nothing more. */
+static void log_page(const whim_api *api, whim_exchange *ex, const whim_page_file *file, int status)
+{
+    if (!file->fixed) {
+        whim_access_log(api->log, ex, status, NULL);
+    }
+}
+
 static void refuse(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault;
@@ -155,7 +163,7 @@ void whim_route_page(const whim_api *api, whim_exchange *ex)
         char to[128];
         snprintf(to, sizeof to, "..%.100s", r->path);
         whim_exchange_add_header(ex, "Location", to);
-        whim_access_log(api->log, ex, 308, "");
+        whim_access_log(api->log, ex, 308, NULL);
         whim_exchange_reply(ex, 308, NULL, NULL, 0);
         return;
     }
@@ -165,14 +173,14 @@ void whim_route_page(const whim_api *api, whim_exchange *ex)
     add_headers(ex, file);
     whim_exchange_add_header(ex, "ETag", etag);
     if (whim_page_etag_matches(whim_exchange_header(ex, "if-none-match"), etag)) {
-        whim_access_log(api->log, ex, 304, "");
+        log_page(api, ex, file, 304);
         whim_exchange_reply(ex, 304, NULL, NULL, 0);
         return;
     }
     if (gzip) {
         whim_exchange_add_header(ex, "Content-Encoding", "gzip");
     }
-    whim_access_log(api->log, ex, 200, "");
+    log_page(api, ex, file, 200);
     whim_exchange_reply(ex, 200, file->type, gzip ? file->gzip : file->plain,
                         gzip ? file->n_gzip : file->n_plain);
 }

@@ -104,12 +104,13 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     }
     if (details) {
         whim_http_stats http = whim_http_get_stats(s->http);
-        whim_str_printf(&body,
-                        ",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
-                        "\"requests_total\":%lld,\"answers_active\":%lld,",
-                        WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
-                        (long long)http.n_connections, (long long)http.n_requests,
-                        (long long)whim_answers_active(s->answers));
+        whim_str_printf(
+            &body,
+            ",\"server\":\"whimbrel\",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
+            "\"requests_total\":%lld,\"answers_active\":%lld,",
+            WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
+            (long long)http.n_connections, (long long)http.n_requests,
+            (long long)whim_answers_active(s->answers));
         pthread_rwlock_rdlock(&s->lock);
         whim_str_printf(&body,
                         "\"heartbeat_age_s\":%.1f,\"model\":", (double)heartbeat_age(s) / 1e9);
@@ -150,7 +151,7 @@ static bool health(whim_server *s, whim_exchange *ex)
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), "");
+    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
     return 1;
 }
@@ -209,7 +210,7 @@ static int gate(void *ctx, whim_exchange *ex)
     int replied = whim_access_check(s->access, ex);
     pthread_rwlock_unlock(&s->lock);
     if (replied) {
-        whim_access_log(s->log, ex, whim_exchange_status(ex), "");
+        whim_access_log(s->log, ex, whim_exchange_status(ex), NULL);
         return 1;
     }
     if (health(s, ex)) {
@@ -325,6 +326,8 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
         .tls_key = cfg->tls_key,
         .limits = cfg->limits,
         .n_handler = cfg->n_handler,
+        .proxies = cfg->proxies,
+        .n_proxy = cfg->n_proxy,
         .gate = gate,
         .handle = handle,
         .error_body = error_body,

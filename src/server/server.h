@@ -36,6 +36,8 @@ typedef struct whim_server_cfg {
     int64_t stale_ns;   /* /livez is 503 when the step loop was silent for longer; 0: 60 s */
     const char *commit; /* of the program; NULL: unknown */
     uint32_t compat;    /* whose names /metrics tells beside ours: see metrics.h */
+    const whim_network *proxies; /* --trusted-proxy; these stay until close, too */
+    int32_t n_proxy;
     whim_log *log;
 } whim_server_cfg;
 

@@ -12,7 +12,7 @@ skip()
 
 need_model()
 {
-    [[ -f ${XDG_CACHE_HOME:-$HOME/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf ]] ||
+    [[ -f ${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf ]] ||
         skip "$1" "the default model is not there; make model"
 }
 

@@ -43,9 +43,15 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
     ex->body = body;
     ex->n_body = n;
 }
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const char *detail)
+void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
 {
-    (void)log, (void)ex, (void)status, (void)detail;
+    (void)log, (void)ex, (void)status, (void)more;
+}
+bool whim_fault_set(whim_fault *f, whim_fault_kind kind, const char *param, const char *fmt, ...)
+{
+    (void)param, (void)fmt;
+    f->kind = kind;
+    return false;
 }
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault)
 {
