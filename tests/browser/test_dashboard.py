@@ -259,7 +259,7 @@ def test_real_server(profile, real):
 
 
 def test_every_name_is_a_metric_of_the_server(real):
-    source = (ROOT / "web" / "dashboard.js").read_text(encoding="utf-8")
+    source = (ROOT / "web" / "dashboard_series.js").read_text(encoding="utf-8")
     names = set(re.findall(r'"((?:whimbrel:|process_)\w+)"', source))
     text = get(real.port, "/metrics").text()
     assert len(names) > 12
