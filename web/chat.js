@@ -125,11 +125,14 @@ export class Chat {
     }
 
     async setSettings(settings) {
+        const {thread} = this;
         this.settings = settings;
+        if (thread !== null) {
+            thread.chat.settings = settings; // what is sent now goes by them already
+        }
         await this.#store.setPref("settings", settings);
-        if (this.thread !== null) {
-            this.thread.chat.settings = settings;
-            await this.#store.changeChat(this.id, {settings});
+        if (thread !== null) {
+            await this.#store.changeChat(thread.chat.id, {settings});
         }
     }
 
