@@ -125,11 +125,14 @@ export class Chat {
     }
 
     async setSettings(settings) {
+        const {thread} = this;
         this.settings = settings;
+        if (thread !== null) {
+            thread.chat.settings = settings; // what is sent now goes by them already
+        }
         await this.#store.setPref("settings", settings);
-        if (this.thread !== null) {
-            this.thread.chat.settings = settings;
-            await this.#store.changeChat(this.id, {settings});
+        if (thread !== null) {
+            await this.#store.changeChat(thread.chat.id, {settings});
         }
     }
 
@@ -232,16 +235,16 @@ export class Chat {
         this.#hooks.onList();
     }
 
-    #select(message, step) {
+    async #select(message, step) {
         const siblings = this.thread.siblingsOf(message);
         const next = siblings[siblings.indexOf(message) + step];
         if (next !== undefined && this.running === null) {
             this.thread.chat.leaf = this.thread.leafBelow(next.id);
-            this.#store.changeChat(this.id, {leaf: this.thread.chat.leaf});
+            await this.#store.changeChat(this.id, {leaf: this.thread.chat.leaf}); // a reload finds what is shown
             this.show();
             const view = this.#views.get(next.id);
             const name = step < 0 ? "branch-prev" : "branch-next";
-            view.element.querySelector(`[data-testid=${name}]:enabled, .branches button:enabled`)?.focus();
+            view?.element.querySelector(`[data-testid=${name}]:enabled, .branches button:enabled`)?.focus();
         }
     }
 

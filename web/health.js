@@ -51,7 +51,7 @@ export class Health {
         this.#timer = setTimeout(() => document.hidden && this.status === "ready" || this.look(), wait);
         document.body.dataset.server = this.status;
         if (this.status === "ready" && before !== "ready") {
-            this.#onReady();
+            await this.#onReady();
         }
     }
 

@@ -92,7 +92,7 @@ async function loadModel() {
 
 buildSettings();
 const health = new Health(loadModel);
-health.look();
+const firstLook = health.look();
 const follower = new Follower($("scroller"), $("to-end"));
 const store = await Store.open(text => { $("storage-text").textContent = text; $("storage-note").hidden = false; },
                                () => { sidebar.refresh(); chat.refresh(); });
@@ -285,4 +285,6 @@ addEventListener("pagehide", () => chat.leave());
 await takeLeft(store);
 await sidebar.refresh();
 await openChat(location.hash.slice(1) || null);
+// The model's own values are known by now, unless the server is slow or gone.
+await Promise.race([firstLook, new Promise(resolve => setTimeout(resolve, 2000))]);
 document.body.dataset.ready = "true";
