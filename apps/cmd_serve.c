@@ -2,8 +2,10 @@
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
 #include "base/os/refused.h"
+#include "commit.inc"
 #include "serve.h"
 #include "serve_signals.h"
+#include "server/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +36,13 @@ static bool proxies_read(serve *s)
 
 static bool options_are_sound(serve *s)
 {
+    whim_diag diag = {""};
+    for (int32_t i = 0; i < s->options->metrics_compat.n; i++) {
+        if (whim_compat_parse(s->options->metrics_compat.v[i], &s->compat, &diag) != WHIM_ERR_OK) {
+            complain(EXIT_USAGE, "--metrics-compat: %s", diag.text);
+            return false;
+        }
+    }
     if ((s->options->tls_cert == NULL) != (s->options->tls_key == NULL)) {
         complain(EXIT_USAGE, "--tls-cert and --tls-key belong together");
         return false;
@@ -85,6 +94,8 @@ static bool server_open(serve *s)
         .n_origin = o->cors_origin.n,
         .allow_hosts = o->allow_host.v,
         .n_allow_host = o->allow_host.n,
+        .commit = WHIM_COMMIT,
+        .compat = s->compat,
         .proxies = s->proxies,
         .n_proxy = o->trusted_proxy.n,
         .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */

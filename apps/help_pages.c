@@ -185,7 +185,8 @@ static void put_sections(whim_str *out, const page_form *form)
 static void put_page(whim_str *out, const page_form *form)
 {
     put_commands(out, form);
-    form->paragraph(out, whim_options_model_text());
+    form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_SERVE));
+    form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_PULL));
     put_options(out, form);
     put_sections(out, form);
 }

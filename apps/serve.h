@@ -44,6 +44,7 @@ typedef struct serve {
     whim_grammar_vocab *vocab;
     whim_service *service;
     json_t *about;
+    uint32_t compat;      /* whose names /metrics tells beside ours */
     int64_t created;      /* when it started, seconds since 1970 */
     int64_t looked_ns;    /* when the watchdog last looked */
     int64_t awake_ns;     /* since when this process has run without being stopped */

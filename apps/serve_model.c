@@ -106,6 +106,7 @@ static bool service_open(serve *s)
         .kv_dir = s->options->kv_dir,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space,
+        .meters = whim_server_meters(s->server),
         .log = &s->log,
     };
     if (whim_service_create(&cfg, &s->service, &diag) != WHIM_ERR_OK) {

@@ -116,7 +116,7 @@ int32_t whim_name_distance(const char *typed, const char *name);
 const char *whim_option_group_title(whim_option_group group);
 
 /* What a MODEL is. */
-const char *whim_options_model_text(void);
+const char *whim_options_operand_text(whim_command command);
 
 /* The help of one command, wrapped to `width` columns, and the list of commands. */
 void whim_options_help(whim_str *out, whim_command command, int32_t width);

@@ -48,6 +48,7 @@ static void admit(whim_service *s, whim_choice *c)
     atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
     job->times.admitted = whim_clock_ns();
     job->times.n_cached = info.n_cached;
+    whim_service_count_admitted(s, job);
     whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_ADMITTED, .n_cached = info.n_cached});
     whim_log_debug(s->cfg.log, "admit", whim_log_text("id", job->cfg.id),
                    whim_log_int("prompt", job->cfg.n_prompt), whim_log_int("cached", info.n_cached),
@@ -174,13 +175,15 @@ bool whim_service_step(whim_service *s)
     atomic_store(&s->step_items, plan.n_item);
     int64_t begun = whim_clock_ns();
     whim_err err = whim_runner_step(s->runner, s->parts, plan.n_item, &diag);
-    int64_t took = whim_clock_ns() - begun;
+    s->step_end_ns = whim_clock_ns();
+    int64_t took = s->step_end_ns - begun;
     atomic_store(&s->step_rows, 0);
     atomic_fetch_add(&s->n_step, 1);
     if (err != WHIM_ERR_OK) {
         step_failed(s, &plan, s->len, s->choices, &diag);
         return true;
     }
+    whim_service_count_step(s, &plan, took);
     results_take(s, &plan);
     whim_sched_commit(s->sched, &plan, s->token, s->ended);
     jobs_go_on(s, &plan, s->choices);

@@ -2,6 +2,8 @@
 /* Requests by libcurl. */
 #include "hub/transfer.h"
 
+#include <stddef.h>
+
 #ifdef WHIM_HUB
 
 #include "base/alloc.h"

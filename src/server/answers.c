@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -36,7 +37,7 @@ struct whim_answers {
     pthread_cond_t wake;
     answer_slot *first, *last; /* queue of woken answers */
     answer_slot *free, *all;
-    int64_t n_active;
+    atomic_llong n_active; /* written under the lock, read by anybody */
     bool closing;
     whim_answer *active; /* the thread's own list */
     whim_thread thread;
@@ -150,6 +151,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .grammar = gen->grammar,
         .priority = gen->priority,
         .client = client_key(request->client),
+        .received_ns = whim_exchange_start_ns(a->ex),
         .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
         .wake = job_woken,
         .wake_ctx = a->run->slot,
@@ -415,10 +417,7 @@ whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
 
 int64_t whim_answers_active(whim_answers *w)
 {
-    pthread_mutex_lock(&w->lock);
-    int64_t n = w->n_active;
-    pthread_mutex_unlock(&w->lock);
-    return n;
+    return atomic_load(&w->n_active);
 }
 
 void whim_answers_close(whim_answers *w)

@@ -39,6 +39,8 @@ typedef struct whim_api {
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
     whim_grammar_cache *grammars; /* set by the server, as are the answers; NULL: none */
     whim_answers *answers;        /* set by the server */
+    void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics; set by the server */
+    void *metrics_ctx;
     whim_log *log;
     bool log_content; /* prompts and answers go to the log */
 } whim_api;

@@ -122,7 +122,10 @@ bool whim_http_is_health(const char *path)
 static bool is_too_many(const whim_http *http, const whim_conn *conn)
 {
     const whim_http_limits *l = &http->cfg.limits;
-    return conn->is_over_number && !whim_http_is_health(conn->ex->request.path) &&
+    const char *path = conn->ex->request.path;
+    /* Metrics are wanted most when everything is full. */
+    bool is_kept_for = whim_http_is_health(path) || strcmp(path, "/metrics") == 0;
+    return conn->is_over_number && !is_kept_for &&
            atomic_load(&http->n_connections) > l->max_connections - l->kept_for_health;
 }
 
@@ -132,6 +135,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     whim_exchange *ex = conn->ex;
     const whim_http_parser *p = &ex->parser;
     fill_request(ex);
+    ex->has_head = true;
     take_client(http, conn);
     atomic_fetch_add(&http->n_requests, 1);
     if (is_too_many(http, conn)) {
