@@ -190,7 +190,7 @@ static void drain(serve *s)
     int64_t left = whim_server_active(s->server);
     int64_t until = whim_clock_ns() + (int64_t)(s->options->drain * (double)WHIM_NS_PER_S);
     notify_stopping(s, left);
-    if (left > 0 && !s->is_quiet) {
+    if (left > 0 && !s->options->quiet) {
         fprintf(stderr, "whimbrel: finishing %lld request%s; once more to stop now\n",
                 (long long)left, left == 1 ? "" : "s");
     }
@@ -232,11 +232,12 @@ static bool serve_run(serve *s)
 {
     char buf[MODEL_PATH_MAX];
     whim_str ready = {0};
-    notify_progress(s, 0);
     if (!signals_start() || !server_open(s)) {
         return false;
     }
+    notify_fetching(s);
     const char *path = serve_model_find(s, buf);
+    notify_fetched(s);
     if (path == NULL || !serve_model_open(s, path)) {
         return false;
     }
@@ -263,7 +264,6 @@ static void log_open(serve *s)
     whim_log_init(&s->log, STDERR_FILENO, level);
     s->log.is_json = strcmp(s->options->log_format, "json") == 0;
     s->log.is_journal = env_is_journal(STDERR_FILENO);
-    s->is_quiet = s->options->quiet || s->log.is_json;
     if (s->log.is_json || s->log.is_journal) {
         complain_to(&s->log); /* a program reads it */
     }
@@ -276,7 +276,9 @@ static void log_open(serve *s)
 
 int cmd_serve(const whim_options *options)
 {
-    serve s = {.options = options, .created = (int64_t)time(NULL)};
+    whim_options own = *options;
+    serve s = {.options = &own, .created = (int64_t)time(NULL)};
+    own.quiet |= strcmp(own.log_format, "json") == 0; /* nothing else is printed */
     log_open(&s);
     notify_open(&s);
     files_raise();

@@ -4,6 +4,7 @@
 #define WHIM_APPS_SERVE_H
 
 #include "base/os/notify.h"
+#include "base/thread.h"
 #include "cmd.h"
 #include "server/server.h"
 #include "text_model.h"
@@ -25,6 +26,11 @@ typedef struct notifier {
     int64_t watchdog_ns;      /* it wants a sign of life in each such time; 0: none */
     int64_t alive_ns;         /* the next one */
     atomic_llong progress_ns; /* the next word about loading */
+    /* while the model is looked for, which may be a download */
+    whim_thread thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool has_thread, is_fetching;
 } notifier;
 
 /* One server from its options to its end. {0} with `options` is closed. */
@@ -32,7 +38,6 @@ typedef struct serve {
     const whim_options *options;
     whim_log log;
     notifier notify;
-    bool is_quiet; /* nothing for people: no plan, no progress */
     key_list keys;
     bool key_is_made;                              /* nobody gave one: it is shown */
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
@@ -82,6 +87,10 @@ void serve_model_close(serve *s);
 /* Without a manager all of these do nothing. */
 void notify_open(serve *s);
 void notify_close(serve *s);
+
+/* Around the search for the model. */
+void notify_fetching(serve *s);
+void notify_fetched(serve *s);
 
 /* While the model loads; any thread, as often as one likes. */
 void notify_progress(serve *s, double share);

@@ -37,7 +37,7 @@ static bool engine_open(serve *s, const char *path)
     cfg.kv_share = KV_SHARE;
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
-    s->engine = open_engine(&cfg, s->is_quiet, &s->load);
+    s->engine = open_engine(&cfg, s->options->quiet, &s->load);
     return s->engine != NULL;
 }
 

@@ -4,9 +4,10 @@
 #include "serve.h"
 
 #include <stdio.h>
+#include <time.h>
 
 /* While the model loads, each report of progress buys more time; without one the manager's limit stands. */
-enum { TELL_EVERY_S = 2, LOADING_S = 60, STOPPING_S = 60 };
+enum { TELL_EVERY_S = 2, FETCH_EVERY_S = 20, LOADING_S = 60, STOPPING_S = 60 };
 
 void notify_open(serve *s)
 {
@@ -36,6 +37,50 @@ void notify_progress(serve *s, double share)
     snprintf(text, sizeof text, "EXTEND_TIMEOUT_USEC=%d000000\nSTATUS=Loading the model: %.0f %%",
              LOADING_S, share * 100);
     whim_os_notify_send(&s->notify.link, text);
+}
+
+/* A download tells its progress to people, not to us, and gives up by itself when nothing comes: until it is over,
+ * time is asked for again and again. */
+static void fetch_loop(void *ctx)
+{
+    serve *s = ctx;
+    notifier *n = &s->notify;
+    pthread_mutex_lock(&n->lock);
+    while (n->is_fetching) {
+        struct timespec until;
+        whim_os_notify_send(&n->link, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=Finding the model");
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += FETCH_EVERY_S;
+        pthread_cond_timedwait(&n->change, &n->lock, &until);
+    }
+    pthread_mutex_unlock(&n->lock);
+}
+
+void notify_fetching(serve *s)
+{
+    notifier *n = &s->notify;
+    whim_diag ignored;
+    if (n->link.fd >= 0) {
+        pthread_mutex_init(&n->lock, NULL);
+        pthread_cond_init(&n->change, NULL);
+        n->is_fetching = true;
+        n->has_thread = whim_thread_create(&n->thread, "notify", fetch_loop, s, &ignored) ==
+                        WHIM_ERR_OK; /* without it the manager's limit stands */
+    }
+}
+
+void notify_fetched(serve *s)
+{
+    notifier *n = &s->notify;
+    if (n->has_thread) {
+        pthread_mutex_lock(&n->lock);
+        n->is_fetching = false;
+        pthread_cond_broadcast(&n->change);
+        pthread_mutex_unlock(&n->lock);
+        whim_thread_join(&n->thread);
+        pthread_cond_destroy(&n->change);
+        pthread_mutex_destroy(&n->lock);
+    }
 }
 
 void notify_ready(serve *s)

@@ -39,7 +39,7 @@ expect_same "uninstall leaves no file but them" "$(find "$place" "$TEST_TMP/etc"
 # The container is built with every library that the build links.
 for library in $(sed -n 's/^ *\(LIBS\|EDIT_LIBS\) *+\{0,1\}:\{0,1\}= *//p' "$source/mk/build.mk" | grep -oE -- '-l[a-z0-9]+' | sort -u); do
     case $library in
-        -lm | -ltinfo | -lbsd | -lmd | -lcrypto) continue ;; # of libc6-dev, libedit-dev and libssl-dev
+        -lm | -ldl | -ltinfo | -lbsd | -lmd | -lcrypto) continue ;; # of libc6-dev, libedit-dev and libssl-dev
     esac
     if grep -q "lib${library#-l}-dev" "$source/Containerfile"; then
         ok "the container has lib${library#-l}-dev"

@@ -43,13 +43,13 @@ def ant(server):
 
 
 def openai_client(server, key="none", strict=True):
-    return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=60,
+    return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=300,
                          http_client=httpx2.Client(transport=wire.CheckedTransport()),
                          _strict_response_validation=strict)
 
 
 def anthropic_client(server, key="none"):
-    return anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0, timeout=60,
+    return anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0, timeout=300,
                                http_client=httpx2.Client(transport=wire.CheckedTransport()),
                                _strict_response_validation=True)
 

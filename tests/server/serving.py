@@ -28,7 +28,7 @@ class Server:
         match = self.wait_log(r"event=ready model=(\S+) port=(\d+)", START_LIMIT_S)
         self.model, self.port = match.group(1), int(match.group(2))
         self.url = f"http://127.0.0.1:{self.port}"
-        self.http = httpx2.Client(base_url=self.url, transport=wire.CheckedTransport(), timeout=60)
+        self.http = httpx2.Client(base_url=self.url, transport=wire.CheckedTransport(), timeout=300)
 
     def log(self):
         return self.log_path.read_text(errors="replace")
