@@ -54,10 +54,12 @@ static bool fetch(const char *program)
     return true;
 }
 
-/* A supervisor must not take a long download for a hang. */
+/* A long download shows on /readyz, and a supervisor must not take it for a hang. Loading begins at 0 again. */
 static void on_fetch(void *ctx, double share)
 {
-    notify_progress(ctx, share);
+    serve *s = ctx;
+    whim_server_set_progress(s->server, share);
+    notify_progress(s, share);
 }
 
 const char *serve_model_find(serve *s, char *buf)
