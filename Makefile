@@ -106,6 +106,7 @@ fuzz:
 
 golden: build/venv/ready
 	build/venv/bin/python tools/golden/make_golden.py $(GOLDEN_FLAGS)
+	build/venv/bin/python tools/golden/twins.py --data tests/golden/data --out tests/golden/twins
 
 build/venv/ready: tools/golden/requirements.txt
 	$(PYTHON) -m venv build/venv
