@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The chat page and the dashboard in a real Chromium: tests/browser/run.sh [FILE or pytest options]. Screenshots and logs
-# go to build/test-logs/browser. Exit status 77, with the reason, where there is no Chromium, no page, no model or no
-# registry.
+# The chat page and the dashboard in a real Chromium: tests/browser/run.sh [FILE or pytest options]. Screenshots and
+# logs go to build/test-logs/browser. Exit status 77, with the reason, where there is no Chromium, no page, no model or
+# no registry.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/server/venv.sh

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import fake as scripted
-from chatpage import ChatPage, at
+from chatpage import at
 from fake import Status, reasoning, stream_error, tool_call
 
 SCRIPTS = [

@@ -25,6 +25,7 @@ need_venv()
     rm -rf "$venv"
     python3 -m venv "$venv" || skip "$1" "no virtual environment can be made; Debian's package is python3-venv"
     "$venv/bin/pip" install --disable-pip-version-check --no-input -q --retries 1 --no-deps \
-        -r tests/server/requirements.txt || skip "$1" "pip could not install the clients: no registry that has them can be reached"
+        -r tests/server/requirements.txt ||
+        skip "$1" "pip could not install the clients: no registry that has them can be reached"
     echo "$want" >"$venv/ready"
 }
