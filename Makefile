@@ -5,20 +5,29 @@
 
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
-CORES := $(shell nproc 2>/dev/null || echo 2)
 PYTHON ?= python3
 
-# A plain `make` uses every core; a -j that you give is kept.
-JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(CORES))
+# A plain `make` uses every core that the memory suffices for; a -j that you give is kept.
+JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
 # Sources that the formatter owns.
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
-.PHONY: build test unit sim checkop golden-test invariance cli server-test check sanitize tsan soak fuzz golden bench \
-        run serve chat setup model cross-x86 cross-arm format check-format clean help all
+.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test check sanitize tsan soak fuzz golden bench \
+        first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
+        check-format clean help all
 
-build:
+# Files that an earlier `sudo make` left behind would end the build in the middle.
+own-build:
+	@foreign=$$(find build -maxdepth 3 ! -user $$(id -u) -print -quit 2>/dev/null); \
+	if [ "$$(id -u)" != 0 ] && [ -n "$$foreign" ]; then \
+	    echo "$$foreign belongs to $$(stat -c %U "$$foreign"), perhaps since a sudo make; to have it back:" >&2; \
+	    echo "  sudo chown -R $$(id -u) build" >&2; exit 1; \
+	fi
+	@mkdir -p build 2>/dev/null || { echo "the folder build cannot be made in $(CURDIR): is it yours?" >&2; exit 1; }
+
+build: own-build
 	$(ONE) MODE=release program
 	@mkdir -p build && ln -sfn $(ARCH)/whimbrel build/whimbrel
 	@echo "built build/$(ARCH)/whimbrel (also as build/whimbrel); next: build/whimbrel doctor"
@@ -32,11 +41,11 @@ setup:
 model:
 	@tools/fetch-default-model
 
-test:
+test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit sim checkop golden-test invariance cli server-test check sanitize:
+unit sim checkop golden-test invariance cli first hub-test server-test check sanitize:
 	+@tests/run-tests $@
 
 tsan:
@@ -46,25 +55,42 @@ tsan:
 soak: build
 	tests/server/soak.py --seconds $(if $(filter file,$(origin SECONDS)),1800,$(SECONDS)) $(SOAK_FLAGS)
 
-# From a fresh checkout to a server: packages, program, model, and answers on http://127.0.0.1:8080.
+# The first five minutes on bare systems made by debootstrap, as root, for half an hour; see docs/troubleshooting.md.
+first-bare:
+	tests/first/bare-root.sh $(SUITES)
+
+# From a fresh checkout to a server: packages, program, model, and answers on http://127.0.0.1:8080. The server fetches
+# the model itself, when it has its port. HOST counts on the command line only: some shells export the machine's name.
 PORT ?= 8080
-serve:
-	@tools/setup --for-use
+HOST_FLAG = $(if $(filter command%,$(origin HOST)),$(if $(HOST),--host '$(HOST)'))
+serve: own-build
+	@tools/setup --for-use $(if $(MODEL),--no-model,--later-model)
 	+@$(MAKE) --no-print-directory build
-	@build/whimbrel serve $(MODEL) --port $(PORT) $(if $(HOST),--host $(HOST)) $(ARGS)
+	@exec build/whimbrel serve $(if $(MODEL),'$(MODEL)',--fetch tools/fetch-default-model) --port $(PORT) $(HOST_FLAG) $(ARGS)
 
 # The same to a conversation in the terminal.
-chat:
-	@tools/setup --for-use
+chat: own-build
+	@tools/setup --for-use $(if $(MODEL),--no-model)
 	+@$(MAKE) --no-print-directory build
-	@build/whimbrel chat $(MODEL) $(ARGS)
+	@exec build/whimbrel chat $(if $(MODEL),'$(MODEL)') $(ARGS)
 
 PROMPT ?= Name three birds that live by the sea.
-run: build model
-	build/whimbrel run $(MODEL) -p "$(PROMPT)"
+run: build $(if $(MODEL),,model)
+	build/whimbrel run $(if $(MODEL),'$(MODEL)') -p "$(PROMPT)"
 
-bench: build model
-	build/whimbrel bench $(MODEL) -p 128 -n 32 $(BENCH_FLAGS)
+bench: build $(if $(MODEL),,model)
+	build/whimbrel bench $(if $(MODEL),'$(MODEL)') -p 128 -n 32 $(BENCH_FLAGS)
+
+# Not built here: `sudo make install` would leave files of root in build/.
+install uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SYSCONFDIR="$(SYSCONFDIR)" tools/install-files $@
+
+deb: build
+	@DEB_DIR="$(or $(DEB_DIR),build)" tools/make-deb
+
+# The page of commands and options, from the program itself.
+options: build
+	@build/whimbrel help --markdown > docs/options.md
 
 SECONDS ?= 60
 fuzz:
@@ -113,15 +139,19 @@ help:
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
+	@echo "  make install       put it into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
+	@echo "  make deb           a Debian package of it"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
-	@echo "  make unit | sim | checkop | golden-test | invariance | cli | server-test | check   one part of it"
+	@echo "  make unit | sim | checkop | golden-test | invariance | cli | first | hub-test | server-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
 	@echo "  make tsan          the invariance tests with data-race checks"
+	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"
 	@echo "  make soak          half an hour of mixed load on the server (SECONDS=1800)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"
+	@echo "  make options       write docs/options.md anew, after a change of src/engine/options.def"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "hub_model.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,17 +16,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char default_model[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
+static whim_log *complaint_log;
+
+void complain_to(whim_log *log)
+{
+    complaint_log = log;
+}
 
 int complain(int code, const char *fmt, ...)
 {
     va_list ap;
+    whim_str text = {0};
     fflush(stdout);
-    fputs("whimbrel: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    whim_str_vprintf(&text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    if (complaint_log != NULL) {
+        whim_log_error(complaint_log, "failed", whim_log_text("error", whim_str_text(&text)));
+    } else {
+        fprintf(stderr, "whimbrel: %s\n", whim_str_text(&text));
+    }
+    whim_str_deinit(&text);
     return code;
 }
 
@@ -45,50 +56,6 @@ bool print_out(whim_str *text)
 
 /* --- the model ---------------------------------------------------------------------------------- */
 
-/* The cache folder without a slash at its end; false when the environment names none. */
-static bool cache_folder(char *buf, int64_t n)
-{
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int len;
-    /* A relative XDG_CACHE_HOME is to be ignored, says its specification. */
-    if (cache != NULL && cache[0] == '/') {
-        len = snprintf(buf, (size_t)n, "%s/whimbrel", cache);
-    } else if (home != NULL && home[0] != '\0') {
-        len = snprintf(buf, (size_t)n, "%s/.cache/whimbrel", home);
-    } else {
-        return false;
-    }
-    return len < n;
-}
-
-static bool cache_join(const char *name, char *buf, int64_t n)
-{
-    char folder[MODEL_PATH_MAX];
-    return cache_folder(folder, sizeof folder) &&
-           snprintf(buf, (size_t)n, "%s/%s", folder, name) < n;
-}
-
-bool cache_path(const char *name, char *buf, int64_t n)
-{
-    char folder[MODEL_PATH_MAX];
-    if (!cache_join(name, buf, n) || !cache_folder(folder, sizeof folder)) {
-        return false;
-    }
-    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(folder, 0777); /* a failure shows when the file is opened */
-        *slash = '/';
-    }
-    mkdir(folder, 0777);
-    return true;
-}
-
-bool default_model_path(char *buf, int64_t n)
-{
-    return cache_join(default_model, buf, n);
-}
-
 bool terminal_can_edit(void)
 {
     const char *term = getenv("TERM");
@@ -101,10 +68,65 @@ bool terminal_has_color(void)
     return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
 }
 
+const char *env_notify_socket(void)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
+int64_t env_watchdog_ns(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    int64_t value = usec != NULL ? strtoll(usec, NULL, 10) : 0;
+    bool is_ours = pid == NULL || strtoll(pid, NULL, 10) == (long long)getpid();
+    return is_ours && value > 0 && value < INT64_MAX / 1000 ? value * 1000 : 0;
+}
+
+bool env_is_journal(int fd)
+{
+    const char *stream = getenv("JOURNAL_STREAM"); /* "device:inode" of what it gave us */
+    struct stat file;
+    char own[64];
+    if (stream == NULL || fstat(fd, &file) != 0) {
+        return false;
+    }
+    snprintf(own, sizeof own, "%llu:%llu", (unsigned long long)file.st_dev,
+             (unsigned long long)file.st_ino);
+    return strcmp(own, stream) == 0;
+}
+
+bool env_credential(const char *name, char *buf, int64_t n)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    int len = folder == NULL ? -1 : snprintf(buf, (size_t)n, "%s/%s", folder, name);
+    return len > 0 && len < n && whim_path_get_type(buf) == WHIM_PATH_FILE;
+}
+
 const char *env_api_key(void)
 {
     const char *key = getenv("WHIMBREL_API_KEY");
     return key != NULL && key[0] != '\0' ? key : NULL;
+}
+
+const char *env_ssh_server(void)
+{
+    /* SSH_CONNECTION is "client port server port". */
+    static char server[64];
+    const char *ssh = getenv("SSH_CONNECTION");
+    return ssh != NULL && sscanf(ssh, "%*s %*s %63s", server) == 1 ? server : NULL;
+}
+
+const char *env_user(void)
+{
+    const char *user = getenv("USER");
+    return user != NULL && user[0] != '\0' ? user : "you";
+}
+
+bool env_is_container(void)
+{
+    const char *word = getenv("container"); /* systemd-nspawn, podman */
+    return (word != NULL && word[0] != '\0') || getenv("KUBERNETES_SERVICE_HOST") != NULL ||
+           access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
 /* --- names that lead nowhere -------------------------------------------------------------------- */
@@ -149,7 +171,7 @@ static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const 
     whim_arena_reset(&arena);
 }
 
-static void complain_no_model(const char *model)
+void complain_no_model(const char *model, const char *as_name)
 {
     char folder[MODEL_PATH_MAX], cache[MODEL_PATH_MAX], typed[256];
     whim_str near = {0};
@@ -168,15 +190,28 @@ static void complain_no_model(const char *model)
     }
     if (typed[0] != '\0') {
         near_in_folder(&near, &n, folder, typed);
-        if (cache_folder(cache, sizeof cache) && strcmp(cache, folder) != 0) {
-            near_in_folder(&near, &n, cache, typed);
+        char *end =
+            cache_find(default_model_name(), cache, sizeof cache) ? strrchr(cache, '/') : NULL;
+        if (end != NULL) {
+            *end = '\0';
+            if (strcmp(cache, folder) != 0) {
+                near_in_folder(&near, &n, cache, typed);
+            }
         }
     }
-    complain(EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
-             n > 0 ? whim_str_text(&near) : "",
-             n > 0 ? ""
-                   : "; a model is a directory with config.json and *.safetensors, or a .gguf file "
-                     "(without a name the default model is taken)");
+    if (as_name[0] != '\0') {
+        complain(
+            EXIT_FAILED,
+            "there is no model \"%s\". As a path: nothing is there%s%s. As a name on the hub: %s",
+            model, n > 0 ? "; near it: " : "", whim_str_text(&near), as_name);
+    } else {
+        complain(
+            EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
+            n > 0 ? whim_str_text(&near) : "",
+            n > 0 ? ""
+                  : "; a model is a directory with config.json and *.safetensors, a .gguf file, or "
+                    "ORG/NAME as the hub calls it (without a name the default model is taken)");
+    }
     whim_str_deinit(&near);
 }
 
@@ -185,26 +220,25 @@ const char *choose_model(const whim_options *options, char *buf)
     if (options->model != NULL) {
         if (strncmp(options->model, "shape:", 6) != 0 &&
             whim_path_get_type(options->model) == WHIM_PATH_NONE) {
-            complain_no_model(options->model);
-            return NULL;
+            return hub_model_path(options, buf);
         }
         return options->model;
     }
-    if (!default_model_path(buf, MODEL_PATH_MAX)) {
+    whim_str why = {0};
+    if (cache_find(default_model_name(), buf, MODEL_PATH_MAX)) {
+        return buf;
+    }
+    if (cache_place(default_model_name(), buf, MODEL_PATH_MAX, &why)) {
         complain(EXIT_FAILED,
-                 "no MODEL was given, and without HOME or XDG_CACHE_HOME the default model "
-                 "has no place");
-        return NULL;
+                 "no MODEL was given, and the default model is not at %s; \"make model\" in "
+                 "whimbrel's source folder fetches it (98 MB)",
+                 buf);
+    } else {
+        complain(EXIT_FAILED, "no MODEL was given, and the default model has no place: %s",
+                 whim_str_text(&why));
     }
-    if (whim_path_get_type(buf) != WHIM_PATH_FILE) {
-        complain(
-            EXIT_FAILED,
-            "no MODEL was given, and the default model is not at %s; \"make model\" in whimbrel's "
-            "source folder fetches it (93 MB)",
-            buf);
-        return NULL;
-    }
-    return buf;
+    whim_str_deinit(&why);
+    return NULL;
 }
 
 whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
@@ -335,31 +369,6 @@ int64_t terminal_control_length(const char *text, int64_t left)
 
 /* --- JSON --------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `at`, 0 when it is not one. */
-static int32_t utf8_length(const unsigned char *at)
-{
-    uint32_t least, code;
-    int32_t n;
-    if (at[0] < 0x80) {
-        return 1;
-    } else if (at[0] >= 0xc2 && at[0] < 0xe0) {
-        n = 2, least = 0x80, code = at[0] & 0x1fu;
-    } else if (at[0] >= 0xe0 && at[0] < 0xf0) {
-        n = 3, least = 0x800, code = at[0] & 0xfu;
-    } else if (at[0] >= 0xf0 && at[0] < 0xf5) {
-        n = 4, least = 0x10000, code = at[0] & 7u;
-    } else {
-        return 0;
-    }
-    for (int32_t i = 1; i < n; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3fu);
-    }
-    return code >= least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
-}
-
 void json_text(whim_str *out, const char *text)
 {
     json_text_n(out, text, (int64_t)strlen(text));
@@ -370,7 +379,7 @@ void json_text_n(whim_str *out, const char *text, int64_t bytes)
     const unsigned char *end = (const unsigned char *)text + bytes;
     whim_str_append_char(out, '"');
     for (const unsigned char *at = (const unsigned char *)text; at < end;) {
-        int32_t n = utf8_length(at);
+        int32_t n = whim_utf8_char_length((const char *)at, end - at);
         if (n == 0) {
             whim_str_append(out, "\\ufffd");
             n = 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands share: their entry points, messages, the default model, loading with a bar, the
- * memory plan, JSON texts. The environment is read in cmd.c and nowhere else in the program.
+ * memory plan, JSON texts. The environment is read in cmd.c, cache.c and hub_env.c and nowhere else in the program.
  * Threads: the main thread, but for load progress, which loader threads report. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -27,28 +28,63 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
  * `return complain(EXIT_FAILED, ...)`. */
 int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
+/* From now on complaints are events of this log, level error; NULL: for people again. */
+void complain_to(whim_log *log);
+
 /* Write a text to standard output and empty it; false when that fails, said on standard error. */
 bool print_out(whim_str *text);
 
 enum { MODEL_PATH_MAX = 4096 };
 
-/* Where the default model is or would be; false when the environment names no home. */
-bool default_model_path(char *buf, int64_t n);
+/* --- the cache folder (cache.c) ----------------------------------------------------------------- */
 
-/* A file in the user's cache folder, which is made when it is not there; false when the environment names none. */
+/* A file that is in one of the cache folders: WHIMBREL_CACHE or, when that is not set, CACHE_DIRECTORY,
+ * $XDG_CACHE_HOME/whimbrel, ~/.cache/whimbrel; false when none has it. */
+bool cache_find(const char *name, char *buf, int64_t n);
+
+/* Where a new file goes: into the first of them that can be written. False when there is none: `why` says for each
+ * what is in the way, and what to do. */
+bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);
+
+/* The same, with the folder made. */
 bool cache_path(const char *name, char *buf, int64_t n);
+
+const char *default_model_name(void);
+
+/* Where it is or would be. */
+bool default_model_path(char *buf, int64_t n, whim_str *why);
+
+/* --- the environment ------------------------------------------------------------------------------ */
 
 /* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM), and whether it is
  * more than a teletype. */
 bool terminal_has_color(void);
 bool terminal_can_edit(void);
 
+/* The service manager: NOTIFY_SOCKET, or NULL; WATCHDOG_USEC if it is meant for this process, else 0; whether this
+ * descriptor goes to its journal (JOURNAL_STREAM). */
+const char *env_notify_socket(void);
+int64_t env_watchdog_ns(void);
+bool env_is_journal(int fd);
+
+/* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when there is none. */
+bool env_credential(const char *name, char *buf, int64_t n);
+
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
 
-/* The operand, or the default model (its path goes to `buf`, MODEL_PATH_MAX bytes). NULL after a
- * complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
+/* The address by which an ssh session reached this machine, or NULL; the user's name for it; and whether this is a
+ * container. */
+const char *env_ssh_server(void);
+const char *env_user(void);
+bool env_is_container(void);
+
+/* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a download; `buf` is
+ * for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
 const char *choose_model(const whim_options *options, char *buf);
+
+/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it as a name. */
+void complain_no_model(const char *model, const char *as_name);
 
 /* The engine's settings that the options name; the caller adds what its command decides. */
 whim_engine_cfg engine_cfg(const whim_options *options, const char *model);

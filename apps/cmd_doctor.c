@@ -101,20 +101,22 @@ static void look_at_backends(health *h, const whim_options *options)
 static void look_at_model(health *h)
 {
     int fd = -1;
-    h->has_model_path = default_model_path(h->model, sizeof h->model);
+    whim_str why = {0};
+    h->has_model_path = default_model_path(h->model, sizeof h->model, &why);
     if (h->has_model_path && whim_file_open(h->model, &fd, &h->model_bytes, NULL) == WHIM_ERR_OK) {
         h->has_model = true;
         whim_file_close(fd);
     }
     if (!h->has_model_path) {
-        snprintf(h->warning, sizeof h->warning,
-                 "neither XDG_CACHE_HOME nor HOME is set: the default model has no place");
+        snprintf(h->warning, sizeof h->warning, "the default model has no place: %s",
+                 whim_str_text(&why));
     } else if (!h->has_model) {
         snprintf(
             h->warning, sizeof h->warning,
             "the default model is missing; \"make model\" in whimbrel's source folder fetches it "
-            "(93 MB)");
+            "(98 MB)");
     }
+    whim_str_deinit(&why);
 }
 
 static whim_err measure(health *h, double seconds, whim_diag *diag)
@@ -289,8 +291,12 @@ static void append_text(whim_str *out, const health *h)
             continue;
         }
         const whim_device_caps *caps = &f->device->caps;
-        whim_str_printf(out, ": %s\n  levels       %s; used: %s\n", caps->summary, caps->levels,
-                        caps->isa);
+        bool lacks = caps->levels_left_out[0] != '\0';
+        whim_str_printf(out, ": %s\n  levels       %s; used: %s%s%s%s\n", caps->summary,
+                        caps->levels, caps->isa,
+                        lacks ? "; left out, because the compiler of this build cannot make them: "
+                              : "",
+                        caps->levels_left_out, lacks ? " (a newer gcc can)" : "");
         whim_str_printf(out, "  workers      %d, on CPU ", caps->n_thread);
         append_workers(out, caps->n_thread);
         whim_str_append_char(out, '\n');

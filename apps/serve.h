@@ -3,9 +3,12 @@
 #ifndef WHIM_APPS_SERVE_H
 #define WHIM_APPS_SERVE_H
 
+#include "base/os/notify.h"
 #include "cmd.h"
 #include "server/server.h"
 #include "text_model.h"
+
+#include <stdatomic.h>
 
 enum { MAX_KEYS = 64, MAX_KEY_BYTES = 1 << 16 };
 
@@ -16,11 +19,23 @@ typedef struct key_list {
     int32_t n;
 } key_list;
 
+/* What the service manager is told, and when next. */
+typedef struct notifier {
+    whim_os_notify link;
+    int64_t watchdog_ns;      /* it wants a sign of life in each such time; 0: none */
+    int64_t alive_ns;         /* the next one */
+    atomic_llong progress_ns; /* the next word about loading */
+} notifier;
+
 /* One server from its options to its end. {0} with `options` is closed. */
 typedef struct serve {
     const whim_options *options;
     whim_log log;
+    notifier notify;
+    bool is_quiet; /* nothing for people: no plan, no progress */
     key_list keys;
+    bool key_is_made;                              /* nobody gave one: it is shown */
+    whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
     whim_server *server;
     loader load;
     whim_engine *engine;
@@ -29,6 +44,7 @@ typedef struct serve {
     whim_grammar_vocab *vocab;
     whim_service *service;
     json_t *about;
+    uint32_t compat;      /* whose names /metrics tells beside ours */
     int64_t created;      /* when it started, seconds since 1970 */
     int64_t looked_ns;    /* when the watchdog last looked */
     int64_t awake_ns;     /* since when this process has run without being stopped */
@@ -37,10 +53,22 @@ typedef struct serve {
     char kv_space[160];   /* what pages on disk depend on */
 } serve;
 
+/* --- starting (serve_port.c, serve_fetch.c) ------------------------------------------------------- */
+
+/* Says who has the port, and what to type instead. */
+void complain_port_taken(const char *host, int32_t port);
+
+/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and --fetch is given. NULL
+ * after a complaint. The port is bound by then: a long download must not end with "port taken". */
+const char *serve_model_find(serve *s, char *buf);
+
 /* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
 
-/* From --api-key-file, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
+/* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
 bool keys_read(key_list *keys, const whim_options *options);
+
+/* One key out of the system's random bytes; false after a complaint. */
+bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
 /* --- the model (serve_model.c) ------------------------------------------------------------------ */
@@ -48,6 +76,21 @@ void keys_free(key_list *keys);
 /* Load the model and everything that answers need of it, then tell the server; false after a complaint. */
 bool serve_model_open(serve *s, const char *path);
 void serve_model_close(serve *s);
+
+/* --- the service manager (serve_notify.c) -------------------------------------------------------- */
+
+/* Without a manager all of these do nothing. */
+void notify_open(serve *s);
+void notify_close(serve *s);
+
+/* While the model loads; any thread, as often as one likes. */
+void notify_progress(serve *s, double share);
+void notify_ready(serve *s);
+void notify_reloading(serve *s); /* ready follows */
+void notify_stopping(serve *s, int64_t n_left);
+
+/* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it is told nothing. */
+void notify_alive(serve *s, int64_t quiet_ns);
 
 /* --- for people (serve_ready.c) ----------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "serve.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 /* One key in a line; blank lines and those that begin with # are nothing. */
 static bool keys_split(key_list *keys, const char *what)
@@ -46,14 +47,18 @@ bool keys_read(key_list *keys, const whim_options *options)
 {
     const char *env = env_api_key();
     const char *what = "--api-key";
-    if (options->api_key_file != NULL) {
+    char credential[MODEL_PATH_MAX];
+    const char *file = options->api_key_file;
+    if (file == NULL && env_credential("api-keys", credential, sizeof credential)) {
+        file = credential;
+    }
+    if (file != NULL) {
         whim_diag diag = {""};
         char *text;
         int64_t n;
-        what = "--api-key-file";
-        if (whim_file_read_all(options->api_key_file, MAX_KEY_BYTES, &text, &n, &diag) !=
-            WHIM_ERR_OK) {
-            complain(EXIT_USAGE, "--api-key-file: %s", diag.text);
+        what = file == options->api_key_file ? "--api-key-file" : "the credential api-keys";
+        if (whim_file_read_all(file, MAX_KEY_BYTES, &text, &n, &diag) != WHIM_ERR_OK) {
+            complain(EXIT_USAGE, "%s: %s", what, diag.text);
             return false;
         }
         whim_str_append_n(&keys->text, text, n);
@@ -74,6 +79,23 @@ bool keys_read(key_list *keys, const whim_options *options)
     whim_str_append(&keys->text, ""); /* a text even when the file is empty */
     return keys->text.text != NULL ? keys_split(keys, what)
                                    : complain(EXIT_USAGE, "%s: it is empty", what) == EXIT_OK;
+}
+
+bool keys_make(key_list *keys)
+{
+    unsigned char bytes[16];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        complain(EXIT_FAILED, "the system gives no random bytes for a key");
+        return false;
+    }
+    whim_str_append(&keys->text, "sk-");
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        whim_str_printf(&keys->text, "%02x", bytes[i]);
+    }
+    explicit_bzero(bytes, sizeof bytes);
+    keys->v[0] = whim_str_text(&keys->text);
+    keys->n = 1;
+    return !keys->text.failed;
 }
 
 void keys_free(key_list *keys)

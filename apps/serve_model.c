@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "commit.inc"
+#include "hub_model.h"
 #include "serve.h"
 #include "weights/fingerprint.h"
 
@@ -20,8 +21,10 @@ enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8 };
 static void on_load(void *ctx, int64_t done, int64_t total)
 {
     serve *s = ctx;
+    double share = total > 0 ? (double)done / (double)total : 0;
     load_report(&s->load, done, total);
-    whim_server_set_progress(s->server, total > 0 ? (double)done / (double)total : 0);
+    whim_server_set_progress(s->server, share);
+    notify_progress(s, share);
 }
 
 static bool engine_open(serve *s, const char *path)
@@ -34,15 +37,18 @@ static bool engine_open(serve *s, const char *path)
     cfg.kv_share = KV_SHARE;
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
-    s->engine = open_engine(&cfg, o->quiet, &s->load);
+    s->engine = open_engine(&cfg, s->is_quiet, &s->load);
     return s->engine != NULL;
 }
 
-/* The last part of the path, without .gguf: never a path. */
+/* What the hub calls it, or the last part of the path without .gguf: never a path. */
 static void name_choose(serve *s, const char *path)
 {
     if (s->options->served_model_name != NULL) {
         snprintf(s->name, sizeof s->name, "%s", s->options->served_model_name);
+        return;
+    }
+    if (hub_model_name(s->options, s->name, sizeof s->name)) {
         return;
     }
     char copy[MODEL_PATH_MAX];
@@ -100,6 +106,7 @@ static bool service_open(serve *s)
         .kv_dir = s->options->kv_dir,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space,
+        .meters = whim_server_meters(s->server),
         .log = &s->log,
     };
     if (whim_service_create(&cfg, &s->service, &diag) != WHIM_ERR_OK) {
@@ -175,6 +182,7 @@ static void tell_server(serve *s)
         .isa = whim_engine_caps(s->engine)->isa,
         .about = s->about,
         .log = &s->log,
+        .log_content = s->options->log_content,
     };
     whim_server_set_ready(s->server, &api);
 }
@@ -197,13 +205,12 @@ bool serve_model_open(serve *s, const char *path)
         return false;
     }
     if (whim_service_ctx(s->service) < whim_engine_ctx(s->engine)) {
-        whim_log_warn(
-            &s->log,
-            "context tokens=%lld reason=\"the KV memory holds no more; --kv-mem gives more\"",
-            (long long)whim_service_ctx(s->service));
+        whim_log_warn(&s->log, "context", whim_log_int("tokens", whim_service_ctx(s->service)),
+                      whim_log_text("reason", "the KV memory holds no more; --kv-mem gives more"));
     }
     if (s->tm.tmpl != NULL && !s->chat.format.native_tools) {
-        whim_log_info(&s->log, "tools form=hermes reason=\"the template has none of its own\"");
+        whim_log_info(&s->log, "tools", whim_log_text("form", "hermes"),
+                      whim_log_text("reason", "the template has none of its own"));
     }
     tell_server(s);
     return true;

@@ -6,8 +6,10 @@
 #include "base/thread.h"
 #include "cmd.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ static struct {
     pthread_cond_t change;
     bool loaded, reload;
     int n_stop;
+    pid_t child; /* that is to end first, or 0 */
     sigset_t set;
     whim_thread thread;
 } signals = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
@@ -28,7 +31,10 @@ static void take(int sig)
     pthread_mutex_lock(&signals.lock);
     bool reload = sig == SIGHUP && !isatty(STDIN_FILENO);
     if (!signals.loaded && !reload) {
-        _exit(EXIT_OK);
+        if (signals.child == 0) {
+            _exit(EXIT_OK);
+        }
+        kill(signals.child, SIGTERM); /* who waits for it ends the process */
     }
     if (reload) {
         signals.reload = true;
@@ -69,6 +75,31 @@ bool signals_start(void)
         return false;
     }
     return true;
+}
+
+int signals_child_wait(pid_t pid)
+{
+    siginfo_t info;
+    int status = 0;
+    pthread_mutex_lock(&signals.lock);
+    signals.child = pid;
+    if (signals.n_stop > 0) {
+        kill(pid, SIGTERM);
+    }
+    pthread_mutex_unlock(&signals.lock);
+    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+    pthread_mutex_lock(&signals.lock);
+    signals.child = 0; /* its number is free for others after the next call */
+    waitpid(pid, &status, 0);
+    /* Ctrl-C is for both; the child may be the first to hear of it. */
+    bool interrupted = (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) ||
+                       (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INTERRUPTED);
+    if (signals.n_stop > 0 || interrupted) {
+        _exit(EXIT_OK);
+    }
+    pthread_mutex_unlock(&signals.lock);
+    return status;
 }
 
 void signals_loaded(void)

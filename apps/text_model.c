@@ -120,7 +120,7 @@ static const whim_generation default_wishes = {
 static bool is_default_model(const char *path)
 {
     char own[MODEL_PATH_MAX];
-    return default_model_path(own, sizeof own) && strcmp(own, path) == 0;
+    return cache_find(default_model_name(), own, sizeof own) && strcmp(own, path) == 0;
 }
 
 static void params_from_wishes(whim_sample_params *p, const whim_generation *w)

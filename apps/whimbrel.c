@@ -2,6 +2,7 @@
 /* The program: finds the command, reads its options, runs it. */
 #include "base/os/term.h"
 #include "cmd.h"
+#include "help.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,34 @@ static int show_help(whim_command command)
     return show(&text);
 }
 
+/* `help`, `help COMMAND`, or one of the texts for other programs. */
+static int help_for(const char *word)
+{
+    static const struct {
+        const char *name;
+        void (*write)(whim_str *out);
+    } texts[] = {{"--man", help_man},
+                 {"--markdown", help_markdown},
+                 {"--bash", help_bash},
+                 {"--zsh", help_zsh},
+                 {"--fish", help_fish}};
+    whim_diag diag;
+    whim_command command;
+    for (size_t i = 0; word != NULL && i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(word, texts[i].name) == 0) {
+            whim_str text = {0};
+            texts[i].write(&text);
+            return show(&text);
+        }
+    }
+    if (word == NULL) {
+        return show_commands();
+    }
+    return whim_command_find(word, &command, &diag) == WHIM_ERR_OK
+               ? show_help(command)
+               : complain(EXIT_USAGE, "%s", diag.text);
+}
+
 int main(int argc, char **argv)
 {
     whim_diag diag;
@@ -54,7 +83,7 @@ int main(int argc, char **argv)
         return show_version();
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        return show_commands();
+        return help_for(argc > 2 ? argv[2] : NULL);
     }
     if (whim_command_find(word, &command, &diag) != WHIM_ERR_OK) {
         return complain(EXIT_USAGE, "%s", diag.text);

@@ -6,18 +6,51 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 # STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
-# Goals: program, library, tests (all test programs), unit, sim, checkop, golden, invariance, replay, fuzzers.
+# Goals: program, library, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
-WERROR ?= 1
 STATIC ?= $(if $(filter $(HOST_ARCH),$(ARCH)),0,1)
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := program
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
+
+# --- mode ----------------------------------------------------------------------------------------
+SUFFIX_release :=
+SUFFIX_test := -test
+SUFFIX_san := -san
+SUFFIX_tsan := -tsan
+SUFFIX_fuzz := -fuzz
+ifeq ($(filter release test san tsan fuzz,$(MODE)),)
+$(error MODE=$(MODE) is not one of: release test san tsan fuzz)
+endif
+
+# --- compiler ------------------------------------------------------------------------------------
+ifeq ($(origin CC),default)
+  ifeq ($(MODE),fuzz)
+    CC := $(firstword $(shell command -v clang-14 clang 2>/dev/null) clang)
+  else ifneq ($(ARCH),$(HOST_ARCH))
+    CC := $(ARCH)-linux-gnu-gcc
+  else
+    CC := gcc
+  endif
+endif
+AR := $(if $(filter $(HOST_ARCH),$(ARCH)),,$(ARCH)-linux-gnu-)ar
+
+# gcc's own number; __clang__ stays a word where clang is not.
+COMPILER := $(shell printf '__GNUC__ __clang__\n' | $(CC) -E -P - 2>/dev/null)
+GCC := $(if $(filter __clang__,$(COMPILER)),$(firstword $(COMPILER)))
+ifeq ($(COMPILER),)
+$(error the compiler "$(CC)" does not run here: make setup installs what is missing, or says what to install)
+endif
+ifneq ($(filter 1 2 3 4 5 6 7 8 9,$(GCC)),)
+$(error $(CC) is gcc $(shell $(CC) -dumpfullversion -dumpversion); whimbrel needs gcc 10 or newer: install one and say CC=gcc-12)
+endif
+# Warnings are errors with the compiler that the project is developed with; another one knows other warnings.
+WERROR ?= $(if $(filter 12,$(GCC)),1,0)
 
 # --- CPU levels: folder -> flags (the features that src/backends/cpu/levels.c asks for, no others). A
 # folder of the other family is not built. -----------------------
@@ -35,9 +68,19 @@ FLAGS_avx512vnni := -mavx512vnni $(FLAGS_avx512)
 FLAGS_avx512bf16 := -mavx512bf16 $(FLAGS_avx512vnni)
 FLAGS_amx := -mamx-tile -mamx-int8 -mamx-bf16 $(FLAGS_avx512bf16)
 
-LEVELS := $(LEVELS_$(ARCH))
-ifeq ($(LEVELS),)
+ifeq ($(LEVELS_$(ARCH)),)
 $(error whimbrel has no CPU levels for "$(ARCH)"; known families: aarch64 x86_64)
+endif
+# What levels.c asks the compiler to know beside the flags.
+KNOWS_avx512bf16 := avx512bf16
+KNOWS_amx := amx-bf16
+probe_source = int f(void) { return $(if $(KNOWS_$(1)),__builtin_cpu_supports("$(KNOWS_$(1))"),0); }
+# Each level includes those below it, so the first that this compiler cannot make ends the list.
+LEVELS := $(shell $(foreach l,$(LEVELS_$(ARCH)),echo '$(call probe_source,$(l))' | \
+            $(CC) $(FLAGS_$(l)) -x c -S -o /dev/null - 2>/dev/null && echo $(l) &&) :)
+LEVELS_LEFT_OUT := $(filter-out $(LEVELS),$(LEVELS_$(ARCH)))
+ifneq ($(LEVELS_LEFT_OUT),)
+$(info $(CC) cannot make the CPU levels $(LEVELS_LEFT_OUT): left out)
 endif
 # A folder with no .c file of its own (templates) is no level.
 LEVEL_DIRS := $(sort $(patsubst src/backends/cpu/%/,%,$(dir $(wildcard src/backends/cpu/*/*.c))))
@@ -48,15 +91,6 @@ endif
 # $(call level,FILE): the level whose folder FILE is in, or nothing.
 level = $(filter $(LEVELS),$(firstword $(subst /, ,$(patsubst src/backends/cpu/%,%,$(1)))))
 
-# --- mode ----------------------------------------------------------------------------------------
-SUFFIX_release :=
-SUFFIX_test := -test
-SUFFIX_san := -san
-SUFFIX_tsan := -tsan
-SUFFIX_fuzz := -fuzz
-ifeq ($(filter release test san tsan fuzz,$(MODE)),)
-$(error MODE=$(MODE) is not one of: release test san tsan fuzz)
-endif
 B := build/$(ARCH)$(SUFFIX_$(MODE))
 
 TEST_DEFS := -DWHIM_DEBUG -DWHIM_TEST_BUILD
@@ -71,18 +105,6 @@ MODE_LINK_san := -fsanitize=address,undefined
 MODE_LINK_tsan := -fsanitize=thread
 MODE_LINK_fuzz := -fsanitize=address,undefined
 LEVEL_OPT := $(if $(filter release test,$(MODE)),-O3)
-
-# --- compiler ------------------------------------------------------------------------------------
-ifeq ($(origin CC),default)
-  ifeq ($(MODE),fuzz)
-    CC := $(firstword $(shell command -v clang-14 clang 2>/dev/null) clang)
-  else ifneq ($(ARCH),$(HOST_ARCH))
-    CC := $(ARCH)-linux-gnu-gcc
-  else
-    CC := gcc
-  endif
-endif
-AR := $(if $(filter $(HOST_ARCH),$(ARCH)),,$(ARCH)-linux-gnu-)ar
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
         -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers
@@ -132,6 +154,13 @@ ifneq ($(STATIC),1)
     CPPFLAGS_ALL += -DWHIM_TLS
     LIBS += -lssl -lcrypto
     UNIT_LIBS += -lssl -lcrypto
+    # Downloads. libcurl is loaded when it is needed, so only its header counts here; checksums are OpenSSL's.
+    CURL := $(shell printf '\#include <curl/curl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+    ifeq ($(CURL),1)
+      HUB_DEFS := -DWHIM_HUB
+      LIBS += -ldl
+      UNIT_LIBS += -ldl
+    endif
   endif
 endif
 
@@ -162,6 +191,9 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB := $(B)/libwhim.a
 PROGRAM := $(B)/whimbrel
 UNIT := $(UNIT_SRC:%.c=$(B)/%)
+# Those of the folders that know the CPU: what an emulator of another family can say something new about.
+CPU_FOLDERS := base tensor device ops backends layers weights
+UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
 SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
@@ -169,10 +201,11 @@ INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit sim checkop golden invariance replay fuzzers bundle FORCE
+.PHONY: program library tests unit unit-cpu sim checkop golden invariance replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
+unit-cpu: $(UNIT_CPU) $(if $(filter 1,$(STATIC)),bundle)
 sim: $(SIM)
 checkop: $(CHECKOP)
 golden: $(GOLDEN)
@@ -180,7 +213,7 @@ invariance: $(INVARIANCE)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance
-program library unit sim checkop golden invariance replay fuzzers tests:
+program library unit unit-cpu sim checkop golden invariance replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -196,7 +229,7 @@ $(B)/stamp/cc: FORCE
 	    $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -o /dev/null - 2>/dev/null || \
 	    { echo "$(CC) lacks the headers of jansson, pcre2, utf8proc or libedit: run tools/setup, which says" \
 	           "what is missing" >&2; exit 1; }
-	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
+	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
@@ -210,19 +243,22 @@ $(B)/gen/models.inc: FORCE
 	    $(wildcard src/models/*.c) /dev/null))
 $(B)/gen/backends.inc: FORCE
 	$(call keep,$(patsubst %,"X(%)",$(BACKENDS)))
+# The levels of this build, and those that it lacks.
+$(B)/gen/levels.inc: FORCE
+	$(call keep,$(foreach l,$(LEVELS),'#define WHIM_HAS_$(l)') '#define WHIM_LEVELS_LEFT_OUT "$(LEVELS_LEFT_OUT)"')
 # The commit, for `/version`: a file of its own, so that only its reader is built anew.
 $(B)/gen/commit.inc: FORCE
-	$(call keep,'#define WHIM_COMMIT "$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
+	$(call keep,'#define WHIM_COMMIT "$(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
 # The API's description, as the bytes of an array.
 $(B)/gen/openapi.inc: src/server/openapi.json
 	@mkdir -p $(@D)
 	@od -An -v -tu1 $< | sed 's/  *\([0-9][0-9]*\)/\1,/g' > $@
-GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/commit.inc $(B)/gen/openapi.inc
+GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/commit.inc $(B)/gen/openapi.inc
 
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(CFLAGS_ALL) \
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
 	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files

@@ -3,24 +3,33 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/log_line.h"
 #include "base/progress.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 /* A line is no longer than PIPE_BUF: a pipe that takes bytes at all takes the whole of it. */
-enum { LOG_LINE = 4096, LOG_TAIL = 48 };
+enum { LOG_LINE = 4096, PART = 600 /* a byte takes up to 6 when it is escaped */ };
 
 static const char *const level_names[] = {
     [WHIM_LOG_ERROR] = "error",
     [WHIM_LOG_WARN] = "warn",
     [WHIM_LOG_INFO] = "info",
     [WHIM_LOG_DEBUG] = "debug",
+};
+
+/* The priorities of syslog. */
+static const int journal_levels[] = {
+    [WHIM_LOG_ERROR] = 3,
+    [WHIM_LOG_WARN] = 4,
+    [WHIM_LOG_INFO] = 6,
+    [WHIM_LOG_DEBUG] = 7,
 };
 
 void whim_log_init(whim_log *log, int fd, whim_log_level level)
@@ -52,35 +61,7 @@ void whim_log_attach(whim_log *log, whim_progress *bar)
     pthread_mutex_unlock(&log->lock);
 }
 
-/* Append text with control characters escaped; false when it did not fit. */
-static bool append_escaped(char *line, int64_t *at, int64_t cap, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        unsigned char next = (unsigned char)text[1];
-        char piece[12];
-        if (c == '\n') {
-            strcpy(piece, "\\n");
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(piece, sizeof piece, "\\x%02x", c);
-        } else if (c == 0xc2 && next >= 0x80 && next < 0xa0) { /* U+0080 to U+009F */
-            snprintf(piece, sizeof piece, "\\x%02x\\x%02x", c, next);
-            text++;
-        } else {
-            piece[0] = (char)c;
-            piece[1] = '\0';
-        }
-        int64_t n = (int64_t)strlen(piece);
-        if (*at + n > cap) {
-            return false;
-        }
-        memcpy(line + *at, piece, (size_t)n);
-        *at += n;
-    }
-    return true;
-}
-
-static int64_t format_head(char *line, int64_t n, whim_log_level level)
+static void format_time(char *buf, size_t n)
 {
     struct timespec now;
     struct tm utc;
@@ -88,8 +69,7 @@ static int64_t format_head(char *line, int64_t n, whim_log_level level)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    return snprintf(line, (size_t)n, "time=%s.%03dZ level=%s event=", stamp,
-                    (int)(now.tv_nsec / WHIM_NS_PER_MS), level_names[level]);
+    snprintf(buf, n, "%s.%03dZ", stamp, (int)(now.tv_nsec / WHIM_NS_PER_MS));
 }
 
 static bool takes_bytes(int fd)
@@ -119,58 +99,58 @@ static void put_line(whim_log *log, const char *line, int64_t n)
     log->dropped = sent < n ? log->dropped + 1 : 0;
 }
 
-void whim_log_event(whim_log *log, whim_log_level level, const char *fmt, ...)
+void whim_log_event(whim_log *log, whim_log_level level, const char *event,
+                    const whim_log_field *fields)
 {
     if (log == NULL || level > log->level) {
         return;
     }
-    char text[LOG_LINE];
-    char line[LOG_LINE];
-    line[0] = '\n'; /* goes out only after a line that was torn */
-    va_list ap;
-    va_start(ap, fmt);
-    int wanted = vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    int64_t at = 1 + format_head(line + 1, LOG_LINE - 1, level);
-    bool whole = append_escaped(line, &at, LOG_LINE - LOG_TAIL, text);
-    if (!whole || wanted >= (int)sizeof text) {
-        memcpy(line + at, " cut=1", 6);
-        at += 6;
+    char buf[LOG_LINE], stamp[48];
+    whim_log_line line;
+    buf[0] = '\n'; /* goes out only after a line that was torn */
+    int64_t head = 1 + (log->is_journal ? sprintf(buf + 1, "<%d>", journal_levels[level]) : 0);
+    format_time(stamp, sizeof stamp);
+    whim_log_line_begin(&line, buf + head, LOG_LINE - head, log->is_json);
+    const whim_log_field first[] = {whim_log_text("time", stamp),
+                                    whim_log_text("level", level_names[level]),
+                                    whim_log_text("event", event)};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        whim_log_line_add(&line, &first[i]);
+    }
+    for (; fields->key != NULL; fields++) {
+        whim_log_line_add(&line, fields);
     }
     pthread_mutex_lock(&log->lock);
-    if (log->dropped > 0) {
-        at +=
-            snprintf(line + at, (size_t)(LOG_LINE - at), " dropped=%lld", (long long)log->dropped);
-    }
-    line[at++] = '\n';
+    whim_log_line_end(&line, log->dropped);
     int64_t from = log->is_torn ? 0 : 1;
-    put_line(log, line + from, at - from);
+    put_line(log, buf + from, head + line.at - from);
     pthread_mutex_unlock(&log->lock);
 }
 
-const char *whim_log_value(char *buf, int64_t n, const char *value)
+/* Bytes of the next part: whole characters, as many as fit in a line however they are written. */
+static int64_t part_length(const char *text, int64_t n)
 {
-    if (value[0] != '\0' && strpbrk(value, " \t\n\"=\\") == NULL) {
-        return value;
-    }
-    if (n < 3) {
-        return "";
-    }
     int64_t at = 0;
-    buf[at++] = '"';
-    for (; *value != '\0'; value++) {
-        bool special = *value == '"' || *value == '\\';
-        if (at + 1 + special > n - 2) {
-            break;
-        }
-        if (special) {
-            buf[at++] = '\\';
-        }
-        buf[at++] = *value;
+    while (at < n && at < PART) {
+        int32_t len = whim_utf8_char_length(text + at, n - at);
+        at += len == 0 ? 1 : len;
     }
-    buf[at++] = '"';
-    buf[at] = '\0';
-    return buf;
+    return at;
+}
+
+void whim_log_long_text(whim_log *log, whim_log_level level, const char *event, const char *id,
+                        const char *text, int64_t n)
+{
+    int64_t parts = 0, at = 0, part = 0;
+    for (int64_t i = 0; i < n; parts++) {
+        i += part_length(text + i, n - i);
+    }
+    while (at < n) {
+        int64_t len = part_length(text + at, n - at);
+        whim_log_at(log, level, event, whim_log_text("id", id), whim_log_int("part", ++part),
+                    whim_log_int("parts", parts), whim_log_text_n("text", text + at, len));
+        at += len;
+    }
 }
 
 bool whim_log_allow(whim_log_limit *limit, int64_t interval_ns, int64_t *held_back)

@@ -36,6 +36,7 @@ typedef struct whim_device_caps {
     char summary[160];         /* for people: "Neoverse-V1, 2 threads, level dotprod" */
     char isa[32];              /* level in use */
     char levels[128];          /* levels that could be used, lowest first, by spaces */
+    char levels_left_out[128]; /* levels that this build lacks, "" usually */
     int32_t n_thread;          /* workers, 1 for devices that have none */
     int64_t pack_row_granule;  /* slabs given to pack_weight start at a multiple of this row */
     int64_t workspace_bytes;   /* what the device and one stream take for themselves */

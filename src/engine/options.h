@@ -113,6 +113,11 @@ bool whim_options_gave(const whim_options *options, const void *field);
 enum { WHIM_NAME_FAR = 64 };
 int32_t whim_name_distance(const char *typed, const char *name);
 
+const char *whim_option_group_title(whim_option_group group);
+
+/* What a MODEL is. */
+const char *whim_options_operand_text(whim_command command);
+
 /* The help of one command, wrapped to `width` columns, and the list of commands. */
 void whim_options_help(whim_str *out, whim_command command, int32_t width);
 void whim_commands_help(whim_str *out, int32_t width);

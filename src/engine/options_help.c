@@ -12,6 +12,29 @@ static const char *const group_titles[] = {
 #include "engine/options.def"
 };
 
+const char *whim_option_group_title(whim_option_group group)
+{
+    return group_titles[group];
+}
+
+const char *whim_options_operand_text(whim_command command)
+{
+    return command == WHIM_COMMAND_PULL
+               ? "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, "
+                 "tag or "
+                 "commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
+                 "variables "
+                 "HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what they "
+                 "mean "
+                 "to Hugging Face's own tools, and the cache is theirs."
+               : "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
+                 "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it "
+                 "not), or "
+                 "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
+                 "the "
+                 "default model in the user's cache.";
+}
+
 static int32_t limit_width(int32_t width)
 {
     return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
@@ -80,12 +103,7 @@ void whim_options_help(whim_str *out, whim_command command, int32_t width)
     append_wrapped(out, spec->summary, 2, 2, width);
     if (spec->operand != NULL) {
         whim_str_append(out, "\n");
-        append_wrapped(
-            out,
-            "MODEL is a directory with config.json and *.safetensors, a .gguf file, or "
-            "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
-            "the default model in the user's cache.",
-            0, 0, width);
+        append_wrapped(out, whim_options_operand_text(command), 0, 0, width);
     }
     for (int32_t group = 0; group < WHIM_OPTION_GROUP_COUNT; group++) {
         bool titled = false;

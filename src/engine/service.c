@@ -48,7 +48,8 @@ static void intake_enter(whim_service *s, whim_job *job)
         job->next = s->active;
         s->active = job;
         if (whim_service_enter(s, &job->choices[0], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "enter id=%s error=\"%s\"", job->cfg.id, diag.text);
+            whim_log_error(s->cfg.log, "enter", whim_log_text("id", job->cfg.id),
+                           whim_log_text("error", diag.text));
             whim_job_cancel(job, "failed");
         }
         job = next;
@@ -124,6 +125,7 @@ static void jobs_settle(whim_service *s)
     }
 }
 
+/* All its fields are numbers of one size: they go out one by one, so that a reader never waits. */
 static void stats_publish(whim_service *s)
 {
     whim_service_stats stats = {
@@ -137,16 +139,23 @@ static void stats_publish(whim_service *s)
         .n_done = s->n_done,
         .n_failed = s->n_failed,
         .n_cancelled = s->n_cancelled,
+        .page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes,
         .disk_hit_tokens = s->disk_hit_tokens,
     };
     if (s->disk != NULL) {
         whim_disk_tier_stats disk = whim_disk_tier_get_stats(s->disk);
         stats.disk_bytes = disk.bytes;
         stats.disk_errors = disk.n_error;
+        stats.disk_written = disk.n_put;
+        stats.disk_read = disk.n_got;
+        stats.disk_dropped = disk.n_dropped;
+        stats.disk_refused = disk.n_refused;
     }
-    pthread_mutex_lock(&s->lock);
-    s->stats = stats;
-    pthread_mutex_unlock(&s->lock);
+    int64_t words[sizeof stats / sizeof(int64_t)];
+    memcpy(words, &stats, sizeof stats);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        atomic_store_explicit(&s->stats[i], words[i], memory_order_relaxed);
+    }
 }
 
 static bool is_stopping(whim_service *s)
@@ -170,6 +179,7 @@ static void loop(void *ctx)
             jobs_settle(s);
         }
         stats_publish(s);
+        whim_service_count_rate(s);
     }
     intake_enter(s, intake_take(s, false));
     for (whim_job *job = s->active; job != NULL; job = job->next) {
@@ -247,6 +257,7 @@ whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, wh
     int64_t room = whim_engine_limits(cfg->engine)->n_page * WHIM_KV_PAGE;
     s->ctx = s->ctx < room ? s->ctx : room;
     s->n_mask_word = s->config->n_vocab / 32 + 1;
+    s->meters = cfg->meters != NULL ? cfg->meters : &s->own_meters;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -398,9 +409,12 @@ void whim_service_describe(const whim_service *s, whim_str *out)
 
 whim_service_stats whim_service_get_stats(whim_service *s)
 {
-    pthread_mutex_lock(&s->lock);
-    whim_service_stats stats = s->stats;
-    pthread_mutex_unlock(&s->lock);
+    whim_service_stats stats;
+    int64_t words[sizeof stats / sizeof(int64_t)];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        words[i] = atomic_load_explicit(&s->stats[i], memory_order_relaxed);
+    }
+    memcpy(&stats, words, sizeof stats);
     stats.n_refused = atomic_load(&s->n_refused);
     stats.n_jobs = atomic_load(&s->n_jobs);
     return stats;

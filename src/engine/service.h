@@ -21,6 +21,7 @@
 #include "chat/grammar.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
+#include "engine/meters.h"
 #include "sample/sampler.h"
 #include "sched/sched.h"
 
@@ -42,6 +43,7 @@ typedef struct whim_service_cfg {
     const char *kv_dir;       /* disk tier, NULL: none */
     const char *kv_space;     /* what its pages depend on */
     int64_t kv_dir_bytes;     /* its limit */
+    whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
     whim_log *log;
 } whim_service_cfg;
 
@@ -90,6 +92,7 @@ typedef struct whim_job_cfg {
     whim_grammar *grammar;   /* a reference is taken; NULL: any text */
     int32_t priority;
     uint64_t client;
+    int64_t received_ns; /* when the request began to come, for the metrics; 0: now */
     int64_t deadline_ns; /* monotonic; 0: none */
     char id[136];        /* for the log */
     void (*wake)(void *ctx, whim_job *job);
@@ -168,8 +171,11 @@ typedef struct whim_service_stats {
     int64_t n_step, step_ns, busy_ns; /* busy: in steps and around them while there was work */
     int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
     int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
+    int64_t page_bytes;
     int64_t disk_bytes, disk_errors, disk_hit_tokens;
+    int64_t disk_written, disk_read, disk_dropped, disk_refused; /* pages */
 } whim_service_stats;
+/* Never waits for the loop. */
 whim_service_stats whim_service_get_stats(whim_service *service);
 
 #endif

@@ -215,9 +215,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
     bool forced = is_forcing(c); /* as choose sees it: before the token counts */
     WHIM_TRY(choose(c, out, sampled, diag));
     *token = sampled->id;
-    if (job->times.first_token == 0) {
-        job->times.first_token = whim_clock_ns();
-    }
+    whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;
     c->tokens[at] = sampled->id;
     job->times.n_made++;

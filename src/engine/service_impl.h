@@ -32,6 +32,7 @@ typedef struct whim_choice {
     int64_t n_forced;            /* tokens of think_end that were forced */
     bool thinking;               /* reasoning is open */
     bool thought;                /* the reasoning has ended, or has no budget */
+    int64_t last_ns;             /* when its last token was made; 0: none yet */
     bool ended;
     atomic_bool enough; /* any thread: end it here */
 } whim_choice;
@@ -81,7 +82,11 @@ struct whim_service {
     whim_str piece, shown;
     whim_sampled sampled;
     whim_job_logprob top[WHIM_MAX_LOGPROBS];
-    int64_t ns_per_row; /* of recent steps, for the size of the next */
+    int64_t ns_per_row;           /* of recent steps, for the size of the next */
+    int64_t step_end_ns;          /* of the step whose results are taken */
+    int64_t rate_ns, rate_tokens; /* when the rate was last told, and the tokens until then */
+    whim_meters *meters;
+    whim_meters own_meters;                                  /* where nobody gave any */
     int64_t step_ns, busy_ns, n_done, n_failed, n_cancelled; /* see whim_service_stats */
     int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
 
@@ -90,11 +95,23 @@ struct whim_service {
     pthread_cond_t more;
     whim_job *intake_first, *intake_last;
     bool stopping, draining;
-    whim_service_stats stats;
+
+    atomic_llong stats[sizeof(whim_service_stats) / sizeof(int64_t)]; /* as last published */
 
     atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };
+
+/* --- counting (service_meters.c): on the service's thread, after the step ------------------------- */
+
+void whim_service_count_admitted(whim_service *service, const whim_job *job);
+void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
+/* How fast tokens come, told once a second; called often. */
+void whim_service_count_rate(whim_service *service);
+/* A token of the choice; sets the time of the job's first. */
+void whim_choice_count(whim_choice *choice);
+/* The job is over: its times are complete. */
+void whim_service_count_ended(whim_service *service, const whim_job *job, bool ok);
 
 /* --- jobs (service_job.c) ----------------------------------------------------------------------- */
 

@@ -115,6 +115,7 @@ whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg, whim_jo
     job->cfg = *cfg;
     job->reader_idle = true;
     job->times.submitted = whim_clock_ns();
+    job->cfg.received_ns = cfg->received_ns > 0 ? cfg->received_ns : job->times.submitted;
     job->times.n_prompt = cfg->n_prompt;
     atomic_init(&job->refs, 1);
     whim_arena_init(&job->arena);
@@ -162,6 +163,7 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message)
     if (job->times.reason == NULL) {
         job->times.reason = "failed";
     }
+    whim_service_count_ended(job->service, job, err == WHIM_ERR_OK);
     whim_job_push(job, &(whim_job_event){
                            .kind = err == WHIM_ERR_OK ? WHIM_JOB_DONE : WHIM_JOB_FAILED,
                            .err = err,

@@ -48,10 +48,11 @@ static void admit(whim_service *s, whim_choice *c)
     atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
     job->times.admitted = whim_clock_ns();
     job->times.n_cached = info.n_cached;
+    whim_service_count_admitted(s, job);
     whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_ADMITTED, .n_cached = info.n_cached});
-    whim_log_debug(s->cfg.log, "admit id=%s prompt=%lld cached=%lld miss=%s", job->cfg.id,
-                   (long long)job->cfg.n_prompt, (long long)info.n_cached,
-                   info.miss != NULL ? info.miss : "none");
+    whim_log_debug(s->cfg.log, "admit", whim_log_text("id", job->cfg.id),
+                   whim_log_int("prompt", job->cfg.n_prompt), whim_log_int("cached", info.n_cached),
+                   whim_log_text("miss", info.miss != NULL ? info.miss : "none"));
 }
 
 /* The other choices begin when the first has its prompt in the tree: they find it there. */
@@ -64,7 +65,8 @@ static void followers_enter(whim_service *s, whim_job *job)
     job->followed = true;
     for (int32_t i = 1; i < job->cfg.n_choice; i++) {
         if (whim_service_enter(s, &job->choices[i], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "enter id=%s error=\"%s\"", job->cfg.id, diag.text);
+            whim_log_error(s->cfg.log, "enter", whim_log_text("id", job->cfg.id),
+                           whim_log_text("error", diag.text));
             whim_job_cancel(job, "failed");
         }
     }
@@ -104,7 +106,8 @@ static void results_take(whim_service *s, const whim_plan *plan)
         }
         out += item->n_out;
         if (item->chooses && whim_choice_pick(c, out - 1, &s->token[i], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "choose id=%s error=\"%s\"", c->job->cfg.id, diag.text);
+            whim_log_error(s->cfg.log, "choose", whim_log_text("id", c->job->cfg.id),
+                           whim_log_text("error", diag.text));
             whim_job_cancel(c->job, "failed");
             s->ended[i] = true; /* it has no next token */
         }
@@ -143,7 +146,8 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
 static void step_failed(whim_service *s, const whim_plan *plan, const int64_t *len,
                         whim_choice *const *choices, const whim_diag *diag)
 {
-    whim_log_error(s->cfg.log, "step error=\"%s\" items=%lld", diag->text, (long long)plan->n_item);
+    whim_log_error(s->cfg.log, "step", whim_log_text("error", diag->text),
+                   whim_log_int("items", plan->n_item));
     for (int64_t i = 0; i < plan->n_item; i++) {
         whim_runner_sequence_cut(s->runner, plan->items[i].seq, len[i]);
     }
@@ -171,13 +175,15 @@ bool whim_service_step(whim_service *s)
     atomic_store(&s->step_items, plan.n_item);
     int64_t begun = whim_clock_ns();
     whim_err err = whim_runner_step(s->runner, s->parts, plan.n_item, &diag);
-    int64_t took = whim_clock_ns() - begun;
+    s->step_end_ns = whim_clock_ns();
+    int64_t took = s->step_end_ns - begun;
     atomic_store(&s->step_rows, 0);
     atomic_fetch_add(&s->n_step, 1);
     if (err != WHIM_ERR_OK) {
         step_failed(s, &plan, s->len, s->choices, &diag);
         return true;
     }
+    whim_service_count_step(s, &plan, took);
     results_take(s, &plan);
     whim_sched_commit(s->sched, &plan, s->token, s->ended);
     jobs_go_on(s, &plan, s->choices);

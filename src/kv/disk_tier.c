@@ -93,7 +93,7 @@ static void segment_adopt(whim_disk_tier *t, int32_t number)
     }
     if (whim_disk_segment_open(&s, t->dir_fd, number, t->space, t->cfg.page_bytes, &torn, &diag) !=
         WHIM_ERR_OK) {
-        whim_log_warn(t->cfg.log, "kv_dir ignored=\"%s\"", diag.text);
+        whim_log_warn(t->cfg.log, "kv_dir", whim_log_text("ignored", diag.text));
         return;
     }
     for (int32_t i = 0; i < s.n_record; i++) {
@@ -104,8 +104,8 @@ static void segment_adopt(whim_disk_tier *t, int32_t number)
         }
     }
     if (torn || damaged > 0) {
-        whim_log_warn(t->cfg.log, "kv_dir file=%d damaged_pages=%d torn_end=%d", number, damaged,
-                      torn);
+        whim_log_warn(t->cfg.log, "kv_dir", whim_log_int("file", number),
+                      whim_log_int("damaged_pages", damaged), whim_log_int("torn_end", torn));
     }
     t->segments[t->n_segment++] = s;
     t->bytes += whim_disk_segment_bytes(&s);
@@ -135,8 +135,8 @@ static void failed(whim_disk_tier *t, const char *what)
     int64_t held;
     t->stats.n_error++;
     if (whim_log_allow(&t->quiet, INT64_C(60) * 1000 * 1000 * 1000, &held)) {
-        whim_log_warn(t->cfg.log, "kv_dir error=\"%s\" errors=%lld", what,
-                      (long long)t->stats.n_error);
+        whim_log_warn(t->cfg.log, "kv_dir", whim_log_text("error", what),
+                      whim_log_int("errors", t->stats.n_error));
     }
 }
 

@@ -25,6 +25,7 @@ typedef struct node {
     int32_t parent, child, next, before; /* NONE: none; children are a list */
     int32_t n_blocked;                   /* of the children */
     int32_t n_pin;
+    int32_t state; /* a slot of tree->states, NONE: none */
     bool used, blocked;
     int32_t tokens[WHIM_KV_PAGE];
 } node;
@@ -33,9 +34,11 @@ struct whim_prefix_tree {
     whim_page_pool *pool;
     whim_prefix_evicted *on_evict;
     void *ctx;
-    node *nodes;    /* [n_page of the pool] */
-    int32_t *table; /* [mask + 1] pages by key, NONE where empty; linear probing */
-    uint64_t *lost; /* [mask + 1] first words of keys that were evicted */
+    whim_page_pool *states; /* NULL: the model has none */
+    int32_t *carrier;       /* [n_page of states] the page that carries each slot, NONE: none */
+    node *nodes;            /* [n_page of the pool] */
+    int32_t *table;         /* [mask + 1] pages by key, NONE where empty; linear probing */
+    uint64_t *lost;         /* [mask + 1] first words of keys that were evicted */
     uint64_t mask;
     whim_heap lru;
     int32_t first; /* of the nodes without a parent */
@@ -187,7 +190,12 @@ static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
     whim_check(!n->used);
     whim_page_pool_ref(tree->pool, page);
     int32_t *first = first_child(tree, parent);
-    *n = (node){.key = *key, .parent = parent, .child = NONE, .next = *first, .before = NONE};
+    *n = (node){.key = *key,
+                .parent = parent,
+                .child = NONE,
+                .next = *first,
+                .before = NONE,
+                .state = NONE};
     n->lru.key = tree->tick;
     memcpy(n->tokens, tokens, sizeof n->tokens);
     if (*first != NONE) {
@@ -202,9 +210,20 @@ static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
     update(tree, parent);
 }
 
+static void drop_state(whim_prefix_tree *tree, int32_t page)
+{
+    node *n = &tree->nodes[page];
+    if (n->state != NONE) {
+        tree->carrier[n->state] = NONE;
+        whim_page_pool_give(tree->states, n->state);
+        n->state = NONE;
+    }
+}
+
 static void node_drop(whim_prefix_tree *tree, int32_t page)
 {
     node *n = &tree->nodes[page];
+    drop_state(tree, page);
     whim_heap_remove(&tree->lru, &n->lru);
     if (n->before != NONE) {
         tree->nodes[n->before].next = n->next;
@@ -267,6 +286,7 @@ void whim_prefix_tree_destroy(whim_prefix_tree *tree)
     }
     for (int64_t page = 0; tree->n_node > 0; page++) {
         if (tree->nodes[page].used) {
+            drop_state(tree, (int32_t)page);
             whim_page_pool_give(tree->pool, (int32_t)page);
             tree->n_node--;
         }
@@ -275,6 +295,7 @@ void whim_prefix_tree_destroy(whim_prefix_tree *tree)
     whim_free(tree->nodes);
     whim_free(tree->table);
     whim_free(tree->lost);
+    whim_free(tree->carrier);
     whim_free(tree);
 }
 
@@ -413,6 +434,69 @@ void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64
         tree->nodes[at].n_pin--;
         update(tree, at);
     }
+}
+
+whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree, whim_page_pool *states)
+{
+    whim_check(tree->states == NULL);
+    tree->carrier = whim_alloc_array(states->n_page, sizeof *tree->carrier);
+    if (tree->carrier == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < states->n_page; i++) {
+        tree->carrier[i] = NONE;
+    }
+    tree->states = states;
+    return WHIM_ERR_OK;
+}
+
+bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page,
+                                 int32_t slot)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_page * WHIM_KV_PAGE, &n);
+    if (n_page == 0 || n < n_page || tree->nodes[at].state != NONE) {
+        return false;
+    }
+    whim_check(tree->carrier[slot] == NONE);
+    whim_page_pool_ref(tree->states, slot);
+    tree->nodes[at].state = slot;
+    tree->carrier[slot] = at;
+    return true;
+}
+
+int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
+                                     int32_t *pages, int32_t *slot)
+{
+    int64_t n;
+    int32_t at = deepest(tree, tokens, n_tok, &n);
+    for (; at != NONE && tree->nodes[at].state == NONE; n--) {
+        at = tree->nodes[at].parent;
+    }
+    *slot = at == NONE ? NONE : tree->nodes[at].state;
+    if (at != NONE) {
+        whim_page_pool_ref(tree->states, *slot);
+    }
+    return whim_prefix_tree_match(tree, tokens, n * WHIM_KV_PAGE, pages);
+}
+
+bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free)
+{
+    while (tree->states->n_free < n_free) {
+        int32_t oldest = NONE;
+        for (int64_t i = 0; i < tree->states->n_page; i++) { /* states are large, so they are few */
+            int32_t page = tree->carrier[i];
+            if (page != NONE && tree->states->refs[i] == 1 &&
+                (oldest == NONE || tree->nodes[page].lru.key < tree->nodes[oldest].lru.key)) {
+                oldest = page;
+            }
+        }
+        if (oldest == NONE) {
+            return false;
+        }
+        drop_state(tree, oldest);
+    }
+    return true;
 }
 
 void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx)

@@ -7,6 +7,7 @@
  *  1. The tree holds one reference of the pool on every page that it knows.
  *  2. A node is dropped only when it has no children, no pins, and the tree's is the last reference.
  *  3. Least recently used goes first; a parent is never older than its children.
+ *  4. The tree holds one reference on every state slot that a page of it carries.
  * Threads: one owner, the engine's. */
 #ifndef WHIM_KV_PREFIX_TREE_H
 #define WHIM_KV_PREFIX_TREE_H
@@ -73,6 +74,29 @@ bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, 
  * that pages which became known later are not taken for it. */
 int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+
+/* --- states of recurrent models -------------------------------------------------------------------
+ * Such a model can go on only from a place where its state was kept. A page of the tree may carry one: the state
+ * after its last token, in a slot of another pool, of which the tree holds a reference. It goes with its page, or
+ * before it when slots are wanted. */
+
+/* The pool of the slots, once, before any of the calls below; it outlives the tree. */
+WHIM_MUST_CHECK whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree,
+                                                     whim_page_pool *states);
+
+/* Let the last of the first n_page pages of `tokens` carry `slot`. False, and nothing is taken, where the tree does
+ * not know the page or it carries one already. */
+bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page,
+                                 int32_t slot);
+
+/* As match, but up to the last page that carries a state: *slot is that state's, with one more reference for the
+ * caller; -1 where the answer is 0 pages. */
+int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
+                                     int32_t *pages, int32_t *slot);
+
+/* Drop the states of least recently used pages, never the pages, until `n_free` slots are free; states that
+ * somebody else holds stay. False when it cannot. */
+bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free);
 
 /* Call fn for every node, parents before children: for saving the tree at shutdown. */
 void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx);

@@ -348,9 +348,10 @@ static void job_over(whim_answer *a, int32_t p)
 static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
 {
     if (!a->run->failed && a->run->why == NULL) {
-        whim_log_error(a->api->log, "answer_failed id=%s err=%s why=\"%s\"",
-                       whim_exchange_request(a->ex)->request_id, whim_err_name(ev->err),
-                       ev->message == NULL ? "" : ev->message);
+        whim_log_error(a->api->log, "answer_failed",
+                       whim_log_text("id", whim_exchange_request(a->ex)->request_id),
+                       whim_log_text("err", whim_err_name(ev->err)),
+                       whim_log_text("why", ev->message));
         const char *reason = whim_job_get_times(a->prompts[p].job).reason;
         if (reason != NULL && strstr(reason, "stopping") != NULL) {
             fail(a, WHIM_FAULT_DRAINING, "the server is stopping");

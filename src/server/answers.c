@@ -13,9 +13,13 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* What the log says of a client who left before its answer; nobody is sent it. */
+enum { STATUS_CLIENT_GONE = 499 };
 
 typedef struct answer_slot {
     whim_answers *owner;
@@ -33,7 +37,7 @@ struct whim_answers {
     pthread_cond_t wake;
     answer_slot *first, *last; /* queue of woken answers */
     answer_slot *free, *all;
-    int64_t n_active;
+    atomic_llong n_active; /* written under the lock, read by anybody */
     bool closing;
     whim_answer *active; /* the thread's own list */
     whim_thread thread;
@@ -147,6 +151,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .grammar = gen->grammar,
         .priority = gen->priority,
         .client = client_key(request->client),
+        .received_ns = whim_exchange_start_ns(a->ex),
         .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
         .wake = job_woken,
         .wake_ctx = a->run->slot,
@@ -231,26 +236,58 @@ static double ms_between(int64_t from, int64_t to)
     return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
 }
 
+/* How it came to its end, for the log. */
+static const char *ending_of(const whim_answer *a)
+{
+    const whim_answer_run *run = a->run;
+    if (run->failed) {
+        return run->times.reason != NULL ? run->times.reason : "failed";
+    }
+    if (run->why != NULL) {
+        return run->why;
+    }
+    if (a->n_choice == 1) {
+        return whim_answer_choice_finish(&a->choices[0]);
+    }
+    return run->times.reason != NULL ? run->times.reason : "stop";
+}
+
 static void log_answer(whim_answer *a)
 {
     const whim_answer_run *run = a->run;
     const whim_job_times *t = &run->times;
     int64_t start = whim_exchange_start_ns(a->ex);
-    const char *reason = run->why != NULL && !run->failed ? run->why
-                         : run->failed                    ? "failed"
-                         : a->n_choice == 1  ? whim_answer_choice_finish(&a->choices[0])
-                         : t->reason != NULL ? t->reason
-                                             : "stop";
-    char detail[512], quoted[96];
-    snprintf(detail, sizeof detail,
-             " prompt=%" PRId64 " cached=%" PRId64 " new=%" PRId64
-             " queue_ms=%.1f ttft_ms=%.1f seed=%" PRId64 " reason=%s",
-             t->n_prompt, t->n_cached, t->n_made, ms_between(t->submitted, t->admitted),
-             ms_between(start, t->first_token), (int64_t)a->gen->params.seed,
-             whim_log_value(quoted, sizeof quoted, reason));
-    int status =
-        run->failed && !a->gen->stream ? whim_fault_status(&run->fault, a->form->dialect) : 200;
-    whim_access_log(a->api->log, a->ex, status, detail);
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->gen->params.seed);
+    const whim_log_field more[] = {
+        whim_log_int("prompt", t->n_prompt),
+        whim_log_int("cached", t->n_cached),
+        whim_log_int("new", t->n_made),
+        whim_log_real("queue_ms", ms_between(t->submitted, t->admitted), 1),
+        whim_log_real("ttft_ms", ms_between(start, t->first_token), 1),
+        whim_log_text("seed", seed), /* more digits than some readers of JSON keep */
+        whim_log_text("reason", ending_of(a)),
+        {.key = NULL},
+    };
+    int status = a->gen->stream ? 200 /* it is out already */
+                 : run->failed  ? whim_fault_status(&run->fault, a->form->dialect)
+                 : run->mute    ? STATUS_CLIENT_GONE
+                                : 200;
+    whim_access_log(a->api->log, a->ex, status, more);
+}
+
+/* Only where the owner asked for it: what the model said, part by part. */
+static void log_content(const whim_answer *a)
+{
+    const char *id = whim_exchange_request(a->ex)->request_id;
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        const whim_answer_choice *c = &a->choices[i];
+        for (int32_t k = 0; k < c->n_part; k++) {
+            const whim_str *text = &c->parts[k].text;
+            whim_log_long_text(a->api->log, WHIM_LOG_INFO, "content_answer", id,
+                               whim_str_text(text), text->len);
+        }
+    }
 }
 
 static void answer_over(whim_answers *w, whim_answer *a)
@@ -264,6 +301,9 @@ static void answer_over(whim_answers *w, whim_answer *a)
     }
     if (!a->run->refused) {
         log_answer(a);
+    }
+    if (a->api->log_content) {
+        log_content(a);
     }
     pthread_mutex_lock(&w->lock);
     slot->answer = NULL;
@@ -377,10 +417,7 @@ whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
 
 int64_t whim_answers_active(whim_answers *w)
 {
-    pthread_mutex_lock(&w->lock);
-    int64_t n = w->n_active;
-    pthread_mutex_unlock(&w->lock);
-    return n;
+    return atomic_load(&w->n_active);
 }
 
 void whim_answers_close(whim_answers *w)

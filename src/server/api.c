@@ -4,21 +4,31 @@
 
 #include "base/clock.h"
 
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const char *detail)
+enum { MAX_FIELDS = 16, MAX_PATH_SHOWN = 160 };
+
+void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
 {
     const whim_http_request *r = whim_exchange_request(ex);
-    char path[160], client[96];
-    double ms = (double)(whim_clock_ns() - whim_exchange_start_ns(ex)) / 1e6;
-    whim_log_info(log, "request id=%s method=%s route=%s status=%d%s total_ms=%.1f client=%s",
-                  r->request_id, r->is_head ? "HEAD" : r->method,
-                  whim_log_value(path, sizeof path, r->path), status, detail, ms,
-                  whim_log_value(client, sizeof client, r->client));
+    whim_log_field fields[MAX_FIELDS];
+    int n = 0;
+    fields[n++] = whim_log_text("id", r->request_id);
+    fields[n++] = whim_log_text("method", r->is_head ? "HEAD" : r->method);
+    fields[n++] = whim_log_text_n("route", r->path, (int64_t)strnlen(r->path, MAX_PATH_SHOWN));
+    fields[n++] = whim_log_int("status", status);
+    for (; more != NULL && more->key != NULL && n < MAX_FIELDS - 3; more++) {
+        fields[n++] = *more;
+    }
+    int64_t ns = whim_clock_ns() - whim_exchange_start_ns(ex);
+    fields[n++] = whim_log_real("total_ms", (double)ns / 1e6, 1);
+    fields[n++] = whim_log_text("client", r->client);
+    fields[n] = (whim_log_field){.key = NULL};
+    whim_log_event(log, WHIM_LOG_INFO, "request", fields);
 }
 
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault)
 {
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(api->log, ex, whim_fault_status(fault, dialect), "");
+    whim_access_log(api->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
 }
 
@@ -30,6 +40,6 @@ void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body
         whim_api_refuse(api, ex, &fault);
         return;
     }
-    whim_access_log(api->log, ex, 200, "");
+    whim_access_log(api->log, ex, 200, NULL);
     whim_exchange_reply(ex, 200, "application/json", whim_str_text(body), body->len);
 }

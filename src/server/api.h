@@ -39,7 +39,10 @@ typedef struct whim_api {
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
     whim_grammar_cache *grammars; /* set by the server, as are the answers; NULL: none */
     whim_answers *answers;        /* set by the server */
+    void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics; set by the server */
+    void *metrics_ctx;
     whim_log *log;
+    bool log_content; /* prompts and answers go to the log */
 } whim_api;
 
 enum {
@@ -132,8 +135,8 @@ bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault);
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body);
 
-/* The request's line of the access log: detail is "" or " key=value..." */
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const char *detail);
+/* The request's line of the access log; `more` (NULL: nothing) ends with a field without a key. */
+void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more);
 
 /* The model's entry of /v1/models, appended. */
 void whim_put_model(const whim_api *api, whim_str *out);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 typedef struct fault_row {
+    const char *name;
     int status;
     const char *type, *code;
     int anthropic_status;
@@ -17,7 +18,8 @@ typedef struct fault_row {
 } fault_row;
 
 static const fault_row rows[WHIM_FAULT_COUNT] = {
-#define FAULT(name, status, type, code, a_status, a_type) {status, type, code, a_status, a_type},
+#define FAULT(name, status, type, code, a_status, a_type) \
+    {#name, status, type, code, a_status, a_type},
 #include "server/fault.def"
 #undef FAULT
 };
@@ -55,8 +57,16 @@ int whim_fault_status(const whim_fault *f, whim_dialect dialect)
     return dialect == WHIM_DIALECT_ANTHROPIC ? row->anthropic_status : row->status;
 }
 
+const char *whim_fault_name(whim_fault_kind kind)
+{
+    return rows[kind].name;
+}
+
 whim_fault_kind whim_fault_of_status(int status)
 {
+    if (status == 529) {
+        return WHIM_FAULT_OVERLOADED;
+    }
     for (int i = 0; i < WHIM_FAULT_COUNT; i++) {
         if (rows[i].status == status) {
             return (whim_fault_kind)i;
@@ -123,6 +133,7 @@ whim_dialect whim_dialect_of(const char *path)
 void whim_fault_reply(whim_exchange *ex, const whim_fault *f, whim_dialect dialect)
 {
     whim_str body = {0};
+    whim_exchange_get_notes(ex)->reason = (int32_t)f->kind + 1;
     whim_fault_body(f, dialect, whim_exchange_request(ex)->request_id, &body);
     switch (f->kind) {
     case WHIM_FAULT_KEY:

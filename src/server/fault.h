@@ -43,6 +43,9 @@ bool whim_fault_context(whim_fault *f, int64_t n_prompt, int64_t n_ctx);
 
 int whim_fault_status(const whim_fault *f, whim_dialect dialect);
 
+/* As in fault.def: "BAD_REQUEST". */
+const char *whim_fault_name(whim_fault_kind kind);
+
 /* The kind that stands for a status that HTTP itself found: of those that share it, the first in fault.def. */
 whim_fault_kind whim_fault_of_status(int status);
 

@@ -65,6 +65,10 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
         return NULL;
     }
     whim_unknown_fields_log(api->log, body, request->request_id);
+    if (api->log_content) {
+        whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
+                           request->body, request->n_body);
+    }
     whim_gen *gen = whim_gen_create(api, body);
     if (gen == NULL) {
         whim_fault_no_memory(fault);

@@ -3,6 +3,7 @@
 #include "server/grammar_cache.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <pthread.h>
@@ -17,15 +18,17 @@ typedef struct entry {
 } entry;
 
 struct whim_grammar_cache {
+    whim_meters *meters; /* or NULL */
     pthread_mutex_t lock;
     entry entries[N_ENTRY];
     int64_t n_use;
 };
 
-whim_grammar_cache *whim_grammar_cache_create(void)
+whim_grammar_cache *whim_grammar_cache_create(whim_meters *meters)
 {
     whim_grammar_cache *cache = whim_alloc(sizeof *cache);
     if (cache != NULL) {
+        cache->meters = meters;
         pthread_mutex_init(&cache->lock, NULL);
     }
     return cache;
@@ -116,18 +119,32 @@ static void keep(whim_grammar_cache *cache, whim_str *key, whim_grammar *grammar
     whim_grammar_unref(gone.grammar);
 }
 
+/* What came of compiling one; none was needed where there is neither a grammar nor an error. */
+static void count_compiled(whim_meters *meters, int64_t took_ns, whim_err err)
+{
+    whim_meter_observe(meters, GRAMMAR_TIME, took_ns);
+    whim_meter_add(meters, GRAMMAR_FAILED, 0, err != WHIM_ERR_OK);
+}
+
 whim_err whim_grammar_cache_get(whim_grammar_cache *cache, const whim_answer_rule *rule,
                                 whim_grammar **out, whim_diag *diag)
 {
     whim_str key = {0};
     bool small = cache != NULL && key_make(&key, rule);
     *out = small ? find(cache, &key) : NULL;
+    whim_meters *meters = cache != NULL ? cache->meters : NULL;
     whim_err err = WHIM_ERR_OK;
     if (*out == NULL) {
+        int64_t begun = whim_clock_ns();
         err = whim_answer_grammar(rule, out, diag);
+        if (meters != NULL && (err != WHIM_ERR_OK || *out != NULL)) {
+            count_compiled(meters, whim_clock_ns() - begun, err);
+        }
         if (err == WHIM_ERR_OK && small && *out != NULL) {
             keep(cache, &key, *out);
         }
+    } else if (meters != NULL) {
+        whim_meter_add(meters, GRAMMAR_HITS, 0, 1);
     }
     whim_str_deinit(&key);
     return err;

@@ -7,11 +7,12 @@
 
 #include "base/err.h"
 #include "chat/format.h"
+#include "engine/meters.h"
 
 typedef struct whim_grammar_cache whim_grammar_cache;
 
-/* NULL without memory; a NULL cache compiles every time. */
-whim_grammar_cache *whim_grammar_cache_create(void);
+/* NULL without memory; a NULL cache compiles every time. `meters` (borrowed, or NULL) counts times, failures and hits. */
+whim_grammar_cache *whim_grammar_cache_create(whim_meters *meters);
 void whim_grammar_cache_destroy(whim_grammar_cache *cache);
 
 /* As whim_answer_grammar; the caller gets a reference of its own. */

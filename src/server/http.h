@@ -19,7 +19,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "server/forwarded.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +46,7 @@ typedef struct whim_http_request {
     const char *query;    /* after '?', "" when none */
     const char *body;     /* [n_body], NUL after it */
     int64_t n_body;
-    const char *client;     /* address without port */
+    const char *client; /* address without port; behind a trusted proxy that of whom it serves */
     const char *request_id; /* echoed or made */
     bool is_head, is_tls;
 } whim_http_request;
@@ -61,6 +63,10 @@ typedef int whim_http_gate(void *ctx, whim_exchange *ex);
 typedef int whim_http_error_body(void *ctx, const char *path, int status, const char *message,
                                  const char *request_id, whim_str *out);
 
+/* An answer's status is decided, before its first byte goes out; 499: the client left before that. Once for each request
+ * whose head came whole or that is answered. Any thread; must be quick, and may only look at the exchange. */
+typedef void whim_http_on_status(void *ctx, whim_exchange *ex, int status);
+
 typedef struct whim_http_cfg {
     const char *const
         *hosts; /* addresses to listen on; those that fail but the first are left out */
@@ -72,7 +78,10 @@ typedef struct whim_http_cfg {
     whim_http_gate *gate;
     whim_http_handler *handle;
     whim_http_error_body *error_body;
+    whim_http_on_status *on_status; /* NULL: nobody counts */
     void *ctx;
+    const whim_network *proxies; /* whose X-Forwarded-For is believed */
+    int32_t n_proxy;
     whim_log *log;
 } whim_http_cfg; /* its texts live until the server is closed; limits of 0 are the usual ones */
 
@@ -96,7 +105,7 @@ typedef struct whim_http_stats {
 } whim_http_stats;
 whim_http_stats whim_http_get_stats(const whim_http *http);
 
-/* Whether the path is one of the probes that limits.kept_for_health is for. */
+/* Whether the path is one of the probes that limits.kept_for_health is for, beside /metrics. */
 bool whim_http_is_health(const char *path);
 
 /* --- exchanges -------------------------------------------------------------------------------- */
@@ -127,6 +136,12 @@ void whim_exchange_stream_abort(whim_exchange *ex);
 void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone), void *ctx);
 whim_exchange *whim_exchange_ref(whim_exchange *ex);
 void whim_exchange_unref(whim_exchange *ex);
+
+/* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the status, it is no refusal. */
+typedef struct whim_exchange_notes {
+    atomic_int route, reason;
+} whim_exchange_notes;
+whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 
 /* For the access log at its end. */
 int whim_exchange_status(const whim_exchange *ex);

@@ -80,9 +80,20 @@ void whim_exchange_unref(whim_exchange *ex)
     whim_free(ex);
 }
 
+static void tell_status(whim_exchange *ex, int status)
+{
+    ex->status = status;
+    if (ex->http->cfg.on_status != NULL) {
+        ex->http->cfg.on_status(ex->http->cfg.ctx, ex, status);
+    }
+}
+
 void whim_exchange_detach(whim_exchange *ex)
 {
     pthread_mutex_lock(&ex->lock);
+    if (ex->status == 0 && ex->has_head) {
+        tell_status(ex, 499);
+    }
     bool gone = ex->is_broken || ex->answer != WHIM_ANSWER_DONE || ex->out.len > 0;
     ex->conn = NULL;
     ex->is_over = true;
@@ -223,9 +234,9 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
         if (head.failed || ex->headers.failed) {
             ex->is_broken = true;
         }
+        tell_status(ex, status);
         put(ex, parts, has_body ? 2 : 1);
         whim_str_deinit(&head);
-        ex->status = status;
         ex->answer = WHIM_ANSWER_DONE;
         wake_if_needed(ex, had_queue);
     }
@@ -240,7 +251,7 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
     if (ex->conn != NULL && ex->answer == WHIM_ANSWER_NONE) {
         ex->keeps_alive =
             ex->keeps_alive && ex->parser.version == 11 && !atomic_load(&ex->http->is_draining);
-        ex->status = 200;
+        tell_status(ex, 200);
         ex->answer = WHIM_ANSWER_STREAM;
         whim_str head = {0};
         whim_answer_head(ex, 200, content_type, -1, &head);
@@ -320,6 +331,11 @@ const char *whim_exchange_header(const whim_exchange *ex, const char *name)
         return ex->parser.authority; /* a target with a host overrules the header */
     }
     return whim_http_parser_header(&ex->parser, name);
+}
+
+whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex)
+{
+    return &ex->notes;
 }
 
 int whim_exchange_status(const whim_exchange *ex)

@@ -57,7 +57,9 @@ struct whim_exchange {
     whim_http_request request;
     char request_id[132], client[INET6_ADDRSTRLEN];
     int64_t start_ns;
+    bool has_head; /* the head came whole */
     /* Of the thread that answers. */
+    whim_exchange_notes notes;
     whim_str headers;
     /* Under the lock. */
     pthread_mutex_t lock;

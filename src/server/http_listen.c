@@ -73,7 +73,7 @@ static int32_t bound_port(int fd)
 static whim_err listen_failed(const char *host, int32_t port, int why, whim_diag *diag)
 {
     if (why == EADDRINUSE) {
-        return whim_fail(diag, WHIM_ERR_IO,
+        return whim_fail(diag, WHIM_ERR_BUSY,
                          "port %d of %s is taken by another program; choose one with --port", port,
                          host);
     }
@@ -103,9 +103,14 @@ whim_err whim_http_listen(whim_http *http, whim_diag *diag)
         if (fd < 0 && i == 0) {
             return listen_failed(cfg->hosts[i], http->port, errno, diag);
         }
+        if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL) &&
+            strcmp(cfg->hosts[i], "::1") == 0) {
+            continue; /* a machine without IPv6 */
+        }
         if (fd < 0) {
-            whim_log_warn(cfg->log, "listen_skipped host=%s port=%d reason=\"%s\"", cfg->hosts[i],
-                          http->port, strerror(errno));
+            whim_log_warn(cfg->log, "listen_skipped", whim_log_text("host", cfg->hosts[i]),
+                          whim_log_int("port", http->port),
+                          whim_log_text("reason", strerror(errno)));
             continue;
         }
         http->port = http->port == 0 ? bound_port(fd) : http->port;

@@ -78,8 +78,8 @@ static void accept_failed(whim_http *http)
     if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM) {
         int64_t held_back;
         if (whim_log_allow(&http->accept_limit, LOG_EVERY_NS, &held_back)) {
-            whim_log_warn(http->cfg.log, "accept_paused reason=\"%s\" held_back=%lld",
-                          strerror(why), (long long)held_back);
+            whim_log_warn(http->cfg.log, "accept_paused", whim_log_text("reason", strerror(why)),
+                          whim_log_int("held_back", held_back));
         }
         http->accept_again_ns = whim_clock_ns() + ACCEPT_PAUSE_NS;
         set_listening(http, false);
@@ -92,8 +92,8 @@ static void accept_some(whim_http *http, int listen_fd)
         if (atomic_load(&http->n_connections) >= http->cfg.limits.max_connections) {
             int64_t held_back;
             if (whim_log_allow(&http->full_limit, LOG_EVERY_NS, &held_back)) {
-                whim_log_warn(http->cfg.log, "connections_full max=%d",
-                              http->cfg.limits.max_connections);
+                whim_log_warn(http->cfg.log, "connections_full",
+                              whim_log_int("max", http->cfg.limits.max_connections));
             }
             set_listening(http, false);
             return;

@@ -7,6 +7,16 @@
 #include <string.h>
 
 #define LOG_EVERY_NS WHIM_NS_PER_S
+enum { MAX_METHOD = 20 };
+
+static void set_client(whim_exchange *ex, const struct in6_addr *a)
+{
+    if (IN6_IS_ADDR_V4MAPPED(a)) {
+        inet_ntop(AF_INET, &a->s6_addr[12], ex->client, sizeof ex->client);
+    } else {
+        inet_ntop(AF_INET6, a, ex->client, sizeof ex->client);
+    }
+}
 
 static bool begin_exchange(whim_http *http, whim_conn *conn)
 {
@@ -15,12 +25,7 @@ static bool begin_exchange(whim_http *http, whim_conn *conn)
         whim_conn_kill(http, conn);
         return false;
     }
-    const struct in6_addr *a = &conn->address;
-    if (IN6_IS_ADDR_V4MAPPED(a)) {
-        inet_ntop(AF_INET, &a->s6_addr[12], conn->ex->client, sizeof conn->ex->client);
-    } else {
-        inet_ntop(AF_INET6, a, conn->ex->client, sizeof conn->ex->client);
-    }
+    set_client(conn->ex, &conn->address);
     atomic_fetch_add(&http->n_in_flight, 1);
     return true;
 }
@@ -35,6 +40,21 @@ static void take_request_id(whim_exchange *ex)
     if (n > 0 && n <= 128 && strspn(id, allowed) == n) {
         memcpy(ex->request_id, id, n + 1);
     }
+}
+
+/* Behind trusted proxies the client is whom they name. Of several headers the last was written nearest to us. */
+static void take_client(const whim_http *http, const whim_conn *conn)
+{
+    const whim_http_parser *p = &conn->ex->parser;
+    struct in6_addr client = conn->address;
+    bool goes_on = http->cfg.n_proxy > 0;
+    for (int32_t i = p->n_field - 1; goes_on && i >= 0; i--) {
+        if (strcmp(p->head.text + p->fields[i].name, "x-forwarded-for") == 0) {
+            goes_on = whim_forwarded_walk(http->cfg.proxies, http->cfg.n_proxy,
+                                          p->head.text + p->fields[i].value, &client);
+        }
+    }
+    set_client(conn->ex, &client);
 }
 
 /* What is known of the request so far; also of a bad one. */
@@ -62,13 +82,12 @@ static void log_refusal(whim_http *http, const whim_exchange *ex, int status, co
     }
     const char *method = ex->request.is_head ? "HEAD" : ex->request.method;
     double ms = (double)(whim_clock_ns() - ex->start_ns) / 1e6;
-    char reason[160];
-    whim_log_info(http->cfg.log,
-                  "request id=%s method=%.20s route=- status=%d reason=%s total_ms=%.1f client=%s "
-                  "held_back=%lld",
-                  ex->request_id, method[0] == '\0' ? "-" : method, status,
-                  whim_log_value(reason, sizeof reason, message), ms, ex->client,
-                  (long long)held_back);
+    whim_log_info(http->cfg.log, "request", whim_log_text("id", ex->request_id),
+                  whim_log_text_n("method", method[0] == '\0' ? "-" : method,
+                                  (int64_t)strnlen(method[0] == '\0' ? "-" : method, MAX_METHOD)),
+                  whim_log_text("route", NULL), whim_log_int("status", status),
+                  whim_log_text("reason", message), whim_log_real("total_ms", ms, 1),
+                  whim_log_text("client", ex->client), whim_log_int("held_back", held_back));
 }
 
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message)
@@ -103,7 +122,10 @@ bool whim_http_is_health(const char *path)
 static bool is_too_many(const whim_http *http, const whim_conn *conn)
 {
     const whim_http_limits *l = &http->cfg.limits;
-    return conn->is_over_number && !whim_http_is_health(conn->ex->request.path) &&
+    const char *path = conn->ex->request.path;
+    /* Metrics are wanted most when everything is full. */
+    bool is_kept_for = whim_http_is_health(path) || strcmp(path, "/metrics") == 0;
+    return conn->is_over_number && !is_kept_for &&
            atomic_load(&http->n_connections) > l->max_connections - l->kept_for_health;
 }
 
@@ -113,6 +135,8 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     whim_exchange *ex = conn->ex;
     const whim_http_parser *p = &ex->parser;
     fill_request(ex);
+    ex->has_head = true;
+    take_client(http, conn);
     atomic_fetch_add(&http->n_requests, 1);
     if (is_too_many(http, conn)) {
         whim_conn_refuse(http, conn, 503, "too many connections");

@@ -161,10 +161,9 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)
 
 void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out)
 {
-    char value[512];
     if (left_out->len > 0) {
-        whim_log_info(api->log, "tools_left_out id=%s types=%s",
-                      whim_exchange_request(ex)->request_id,
-                      whim_log_value(value, sizeof value, left_out->text));
+        whim_log_info(api->log, "tools_left_out",
+                      whim_log_text("id", whim_exchange_request(ex)->request_id),
+                      whim_log_text("types", left_out->text));
     }
 }

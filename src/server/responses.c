@@ -38,7 +38,8 @@ static void stream_failure(const whim_api *api, whim_exchange *ex, const whim_ge
     whim_responses_put_failure(api, gen, fault, &out);
     whim_exchange_stream_begin(ex, "text/event-stream; charset=utf-8");
     whim_exchange_write(ex, whim_str_text(&out), out.len);
-    whim_access_log(api->log, ex, 200, " reason=context");
+    whim_access_log(api->log, ex, 200,
+                    (const whim_log_field[]){whim_log_text("reason", "context"), {.key = NULL}});
     whim_exchange_stream_end(ex); /* the exchange may be gone after it */
     whim_str_deinit(&out);
 }

@@ -16,6 +16,7 @@ static const whim_route table[] = {
     {"POST", "/apply-template", false, false, whim_route_template},
     {"GET", "/openapi.json", false, false, whim_route_openapi, true},
     {"GET", "/version", false, false, whim_route_version, true},
+    {"GET", "/metrics", false, false, whim_route_metrics, true},
 };
 enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */, MAX_WORD = 48 };
 
@@ -30,6 +31,32 @@ static bool matches(const whim_route *route, const char *path)
 {
     return path_is(route, route->path, path) ||
            (route->short_too && path_is(route, route->path + PREFIX, path));
+}
+
+static const char *const probes[] = {"/livez", "/readyz", "/health"};
+enum { N_PROBE = sizeof probes / sizeof probes[0] };
+
+int32_t whim_router_number(const char *path)
+{
+    for (int32_t i = 0; i < N_PROBE; i++) {
+        if (strcmp(path, probes[i]) == 0) {
+            return 1 + i;
+        }
+    }
+    for (int32_t i = 0; i < N_ROUTE; i++) {
+        if (matches(&table[i], path)) {
+            return 1 + N_PROBE + i;
+        }
+    }
+    return 0;
+}
+
+const char *whim_router_path(int32_t number)
+{
+    return number <= 0                      ? "other"
+           : number <= N_PROBE              ? probes[number - 1]
+           : number < 1 + N_PROBE + N_ROUTE ? table[number - 1 - N_PROBE].path
+                                            : NULL;
 }
 
 /* How many characters must be put in, left out or changed; long paths are cut. */

@@ -8,6 +8,7 @@
 #include "server/access.h"
 #include "server/answers.h"
 #include "server/grammar_cache.h"
+#include "server/metrics.h"
 #include "server/router.h"
 
 #include <pthread.h>
@@ -17,9 +18,9 @@
 #define HEALTH_METHODS "GET, HEAD, OPTIONS"
 
 typedef enum server_state {
-    LOADING,
-    READY,
-    DRAINING,
+    LOADING = WHIM_LABEL_STATE_LOADING,
+    READY = WHIM_LABEL_STATE_READY,
+    DRAINING = WHIM_LABEL_STATE_DRAINING,
 } server_state;
 
 struct whim_server {
@@ -32,10 +33,12 @@ struct whim_server {
     atomic_int state;
     atomic_int n_handling; /* routes that run */
     atomic_int progress;   /* in thousandths */
-    int64_t stale_ns;
-    pthread_rwlock_t lock; /* of access, which a reload replaces, and of service */
+    int64_t stale_ns, start_ns;
+    whim_meters meters;
+    pthread_rwlock_t lock; /* of access, which a reload replaces, of service and is_loaded */
     whim_access *access;
     whim_service *service; /* NULL: not there yet, or no more */
+    bool is_loaded;        /* api is written */
     /* after open only origins, allow_hosts and tls_cert are looked at: the owner keeps them */
     whim_server_cfg cfg;
 };
@@ -47,10 +50,17 @@ static const int64_t stale_default_ns = 60 * WHIM_NS_PER_S;
 static void reply_health(whim_exchange *ex, int status, const whim_str *body)
 {
     whim_exchange_add_header(ex, "Cache-Control", "no-store");
+    whim_exchange_get_notes(ex)->reason = -1; /* also a 503 is what was asked for */
     if (status == 503) {
         whim_exchange_add_header(ex, "Retry-After", "5");
     }
     whim_exchange_reply(ex, status, "application/json", whim_str_text(body), body->len);
+}
+
+/* 0: there is no loop. The lock is held. */
+static int64_t heartbeat_age(const whim_server *s)
+{
+    return s->service == NULL ? 0 : whim_clock_ns() - whim_service_heartbeat_ns(s->service);
 }
 
 static void reply_livez(whim_server *s, whim_exchange *ex)
@@ -58,7 +68,7 @@ static void reply_livez(whim_server *s, whim_exchange *ex)
     whim_str body = {0};
     int status = 200;
     pthread_rwlock_rdlock(&s->lock);
-    int64_t age = s->service == NULL ? 0 : whim_clock_ns() - whim_service_heartbeat_ns(s->service);
+    int64_t age = heartbeat_age(s);
     pthread_rwlock_unlock(&s->lock);
     if (age > s->stale_ns) {
         status = 503;
@@ -94,12 +104,16 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     }
     if (details) {
         whim_http_stats http = whim_http_get_stats(s->http);
-        whim_str_printf(&body,
-                        ",\"version\":\"%s\",\"connections\":%lld,\"requests_total\":%lld,"
-                        "\"answers_active\":%lld,\"model\":",
-                        WHIM_VERSION, (long long)http.n_connections, (long long)http.n_requests,
-                        (long long)whim_answers_active(s->answers));
+        whim_str_printf(
+            &body,
+            ",\"server\":\"whimbrel\",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
+            "\"requests_total\":%lld,\"answers_active\":%lld,",
+            WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
+            (long long)http.n_connections, (long long)http.n_requests,
+            (long long)whim_answers_active(s->answers));
         pthread_rwlock_rdlock(&s->lock);
+        whim_str_printf(&body,
+                        "\"heartbeat_age_s\":%.1f,\"model\":", (double)heartbeat_age(s) / 1e9);
         whim_put_cstr(&body, s->service == NULL ? NULL : s->api.model);
         if (s->service != NULL) {
             put_load(&body, s->service);
@@ -137,7 +151,7 @@ static bool health(whim_server *s, whim_exchange *ex)
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), "");
+    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
     return 1;
 }
@@ -183,20 +197,20 @@ static void tell_methods(whim_exchange *ex)
 /* What a route works with now, or NULL: it is refused. */
 static const whim_api *api_for(const whim_server *s, const whim_route *route)
 {
-    int state = atomic_load(&s->state);
-    return state == READY ? &s->api : state == LOADING && route->early ? &s->early : NULL;
+    return atomic_load(&s->state) == READY ? &s->api : route->early ? &s->early : NULL;
 }
 
 static int gate(void *ctx, whim_exchange *ex)
 {
     whim_server *s = ctx;
     whim_fault fault;
+    whim_exchange_get_notes(ex)->route = whim_router_number(whim_exchange_request(ex)->path);
     tell_methods(ex);
     pthread_rwlock_rdlock(&s->lock);
     int replied = whim_access_check(s->access, ex);
     pthread_rwlock_unlock(&s->lock);
     if (replied) {
-        whim_access_log(s->log, ex, whim_exchange_status(ex), "");
+        whim_access_log(s->log, ex, whim_exchange_status(ex), NULL);
         return 1;
     }
     if (health(s, ex)) {
@@ -238,6 +252,37 @@ static int error_body(void *ctx, const char *path, int status, const char *messa
     return whim_fault_status(&fault, whim_dialect_of(path));
 }
 
+/* --- metrics ------------------------------------------------------------------------------------- */
+
+static void on_status(void *ctx, whim_exchange *ex, int status)
+{
+    whim_server *s = ctx;
+    whim_metrics_count(&s->meters, ex, status);
+}
+
+static void put_metrics(void *ctx, whim_str *out)
+{
+    whim_server *s = ctx;
+    whim_metrics_info info = {.version = WHIM_VERSION, .commit = s->cfg.commit};
+    info.compat = s->cfg.compat;
+    pthread_rwlock_rdlock(&s->lock);
+    if (s->is_loaded) {
+        info.model = s->api.model;
+        info.isa = s->api.isa;
+    }
+    whim_metrics_look(&s->meters, &(whim_metrics_now){.http = whim_http_get_stats(s->http),
+                                                      .service = s->service,
+                                                      .state = atomic_load(&s->state),
+                                                      .progress = atomic_load(&s->progress)});
+    pthread_rwlock_unlock(&s->lock);
+    whim_metrics_write(&s->meters, &info, out);
+}
+
+whim_meters *whim_server_meters(whim_server *s)
+{
+    return &s->meters;
+}
+
 /* --- life ---------------------------------------------------------------------------------------- */
 
 static whim_err make_access(whim_server *s, const char *const *keys, int32_t n_key,
@@ -265,7 +310,12 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
     }
     s->cfg = *cfg;
     s->log = cfg->log;
-    s->early = (whim_api){.version = WHIM_VERSION, .log = cfg->log};
+    s->start_ns = whim_clock_ns();
+    s->early = (whim_api){.version = WHIM_VERSION,
+                          .commit = cfg->commit,
+                          .log = cfg->log,
+                          .put_metrics = put_metrics,
+                          .metrics_ctx = s};
     s->stale_ns = cfg->stale_ns == 0 ? stale_default_ns : cfg->stale_ns;
     pthread_rwlock_init(&s->lock, NULL);
     whim_http_cfg http = {
@@ -276,15 +326,18 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
         .tls_key = cfg->tls_key,
         .limits = cfg->limits,
         .n_handler = cfg->n_handler,
+        .proxies = cfg->proxies,
+        .n_proxy = cfg->n_proxy,
         .gate = gate,
         .handle = handle,
         .error_body = error_body,
+        .on_status = on_status,
         .ctx = s,
         .log = cfg->log,
     };
     WHIM_TRY_OUT(make_access(s, cfg->keys, cfg->n_key, &s->access, diag));
     WHIM_TRY_OUT(whim_answers_open(cfg->log, &s->answers, diag));
-    s->grammars = whim_grammar_cache_create();
+    s->grammars = whim_grammar_cache_create(&s->meters);
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
     return WHIM_ERR_OK;
@@ -314,8 +367,11 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     s->api = *api;
     s->api.answers = s->answers;
     s->api.grammars = s->grammars;
+    s->api.put_metrics = put_metrics;
+    s->api.metrics_ctx = s;
     pthread_rwlock_wrlock(&s->lock);
     s->service = api->service;
+    s->is_loaded = true;
     pthread_rwlock_unlock(&s->lock);
     atomic_compare_exchange_strong(&s->state, &loading, READY); /* a drain may have come before */
 }

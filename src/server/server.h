@@ -18,7 +18,7 @@
 
 typedef struct whim_server whim_server;
 
-/* Texts are copied, but for allow_hosts, origins, tls_cert and tls_key, which a reload reads again: they stay until
+/* Texts are copied, but for allow_hosts, origins, tls_cert, tls_key and commit, which are read again: they stay until
  * close. */
 typedef struct whim_server_cfg {
     const char *const *hosts; /* addresses to listen on, as whim_http_cfg */
@@ -33,7 +33,11 @@ typedef struct whim_server_cfg {
     int32_t n_origin;
     const char *const *allow_hosts; /* --allow-host, beside the defaults */
     int32_t n_allow_host;
-    int64_t stale_ns; /* /livez is 503 when the step loop was silent for longer; 0: 60 s */
+    int64_t stale_ns;   /* /livez is 503 when the step loop was silent for longer; 0: 60 s */
+    const char *commit; /* of the program; NULL: unknown */
+    uint32_t compat;    /* whose names /metrics tells beside ours: see metrics.h */
+    const whim_network *proxies; /* --trusted-proxy; these stay until close, too */
+    int32_t n_proxy;
     whim_log *log;
 } whim_server_cfg;
 
@@ -41,10 +45,13 @@ typedef struct whim_server_cfg {
 WHIM_MUST_CHECK whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out,
                                           whim_diag *diag);
 
-/* From now on: /livez 200, /readyz 503 "loading", everything else 503 model_loading, but for /version and
+/* From now on: /livez 200, /readyz 503 "loading", everything else 503 model_loading, but for /metrics, /version and
  * /openapi.json. */
 WHIM_MUST_CHECK whim_err whim_server_start(whim_server *server, whim_diag *diag);
 int32_t whim_server_port(const whim_server *server);
+
+/* What the server counts in, until close: for the service's configuration. */
+whim_meters *whim_server_meters(whim_server *server);
 
 /* Loading: 0 to 1. */
 void whim_server_set_progress(whim_server *server, double progress);

@@ -97,7 +97,7 @@ void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *requ
     whim_str names = {0};
     const char *key;
     json_t *value;
-    long long n = 0;
+    int64_t n = 0;
     if (log == NULL || log->level < WHIM_LOG_DEBUG) {
         return;
     }
@@ -108,8 +108,8 @@ void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *requ
         }
     }
     if (n > 0) {
-        whim_log_debug(log, "unknown_fields id=%s n=%lld names=%s", request_id, n,
-                       whim_str_text(&names));
+        whim_log_debug(log, "unknown_fields", whim_log_text("id", request_id), whim_log_int("n", n),
+                       whim_log_text("names", whim_str_text(&names)));
     }
     whim_str_deinit(&names);
 }

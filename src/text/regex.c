@@ -86,6 +86,12 @@ whim_err whim_regex_compile(const char *pattern, whim_regex **out, whim_diag *di
     return WHIM_ERR_OK;
 }
 
+bool whim_regex_has_jit(const whim_regex *regex)
+{
+    size_t bytes = 0;
+    return pcre2_pattern_info(regex->code, PCRE2_INFO_JITSIZE, &bytes) == 0 && bytes > 0;
+}
+
 void whim_regex_free(whim_regex *regex)
 {
     if (regex != NULL) {

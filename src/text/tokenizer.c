@@ -248,6 +248,16 @@ const char *whim_tokenizer_eos(const whim_tokenizer *tok)
     return tok->eos;
 }
 
+bool whim_tokenizer_has_jit(const whim_tokenizer *tok)
+{
+    for (int32_t i = 0; i < tok->pre.n_step; i++) {
+        if (tok->pre.steps[i].regex != NULL && !whim_regex_has_jit(tok->pre.steps[i].regex)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int32_t whim_tokenizer_stop_ids(const whim_tokenizer *tok, int32_t *out, int32_t max)
 {
     int32_t n = tok->n_stop < max ? tok->n_stop : max;

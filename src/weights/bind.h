@@ -32,8 +32,7 @@ typedef struct whim_expert_names {
 /* Rows of a tensor that become rows of a parameter. */
 typedef struct whim_param_part {
     const whim_ckpt_tensor *tensor;
-    const whim_ckpt_tensor *scales; /* of e4m3 codes: one for 128 x 128 of them; else NULL */
-    int64_t row0;                   /* in the tensor, leading dimensions taken together */
+    int64_t row0; /* in the tensor, leading dimensions taken together */
 } whim_param_part;
 
 /* One declared tensor, a stack of them, or one constant that the model computed. */

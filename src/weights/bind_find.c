@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the tensors of parameters and saying all that is wrong with them: step 2 of bind.h. Nothing is read but the
- * scales of e4m3 codes, which must be finite. */
+/* Finding the tensors of parameters and saying all that is wrong with them: step 2 of bind.h. */
 #include "base/alloc.h"
 #include "base/check.h"
 #include "ops/args/moe_args.h"
-#include "tensor/fp8.h"
-#include "tensor/quant.h"
 #include "weights/bind.h"
 #include "weights/ckpt_build.h"
 #include "weights/rope_divisors.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,70 +182,7 @@ static bool parts_of_one(finder *f, whim_param *param)
     return flat ? check_shape(f, tensor, 1, &param->k) : check_shape(f, tensor, 2, shape);
 }
 
-/* --- scales ------------------------------------------------------------------------------------- */
-
-static void check_scale_values(finder *f, const whim_ckpt_tensor *scales)
-{
-    char *raw = whim_alloc(scales->bytes);
-    whim_diag diag;
-    if (raw == NULL) {
-        f->binder->failed = true;
-        return;
-    }
-    if (whim_ckpt_read(f->ckpt, scales, 0, scales->bytes, raw, &diag) != WHIM_ERR_OK) {
-        report(f, diag.text, "");
-    }
-    int64_t n = scales->shape[0] * scales->shape[1];
-    for (int64_t i = 0; i < n; i++) {
-        float d;
-        whim_dequant_row(scales->dtype, raw + whim_dtype_row_bytes(scales->dtype, i), &d, 1);
-        if (!isfinite(d)) {
-            if (report(f, "not a finite number in", scales->file_name)) {
-                whim_str_printf(&f->rep->text, ": scale [%lld, %lld]",
-                                (long long)(i / scales->shape[1]),
-                                (long long)(i % scales->shape[1]));
-            }
-            break;
-        }
-    }
-    whim_free(raw);
-}
-
-/* The scales beside a matrix of e4m3 codes. */
-static void find_scales(finder *f, const whim_param *param, whim_param_part *part)
-{
-    char name[WHIM_CKPT_NAME_MAX], what[96];
-    snprintf(name, sizeof name, "%s_scale_inv", part->tensor->name);
-    part->scales = whim_ckpt_find(f->ckpt, name);
-    if (part->scales == NULL) {
-        report_missing(f, name);
-        return;
-    }
-    const int64_t shape[2] = {(param->n + WHIM_FP8_BLOCK - 1) / WHIM_FP8_BLOCK,
-                              (param->k + WHIM_FP8_BLOCK - 1) / WHIM_FP8_BLOCK};
-    if (!check_supported(f, part->scales) || !check_shape(f, part->scales, 2, shape)) {
-        return;
-    }
-    const whim_dtype_info *type = whim_dtype_get(part->scales->dtype);
-    if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
-        snprintf(what, sizeof what, "type %s, expected F32, F16 or BF16:", type->name);
-        report(f, what, part->scales->file_name);
-        return;
-    }
-    check_scale_values(f, part->scales);
-}
-
 /* --- types -------------------------------------------------------------------------------------- */
-
-/* What a type becomes on the device. Codes whose rows are no multiple of the block are widened: no kernel takes part
- * of a block, and no published model has them. */
-static whim_dtype device_type(const whim_param *param, whim_dtype type)
-{
-    if (type == WHIM_DTYPE_E4M3) {
-        return param->k % WHIM_FP8_BLOCK == 0 && !param->widen ? WHIM_DTYPE_FP8 : WHIM_DTYPE_F32;
-    }
-    return param->vector || param->widen ? WHIM_DTYPE_F32 : type;
-}
 
 static void check_types(finder *f, whim_param *param)
 {
@@ -257,17 +190,15 @@ static void check_types(finder *f, whim_param *param)
     const whim_dtype_info *type = whim_dtype_get(first->dtype);
     char what[128];
     for (int64_t i = 0; i < param->n_part; i++) {
-        whim_param_part *part = &param->parts[i];
-        if (part->tensor->dtype != first->dtype) {
+        const whim_ckpt_tensor *tensor = param->parts[i].tensor;
+        if (tensor->dtype != first->dtype) {
             snprintf(what, sizeof what,
-                     "type %s, but expert 0 has %s:", whim_dtype_get(part->tensor->dtype)->name,
+                     "type %s, but expert 0 has %s:", whim_dtype_get(tensor->dtype)->name,
                      type->name);
-            report(f, what, part->tensor->file_name);
-        } else if (first->dtype == WHIM_DTYPE_E4M3 && first->n_dim == 2) {
-            find_scales(f, param, part);
+            report(f, what, tensor->file_name);
         }
     }
-    param->dtype = device_type(param, first->dtype);
+    param->dtype = param->vector || param->widen ? WHIM_DTYPE_F32 : first->dtype;
     if (param->vector) {
         param->bytes = param->n * (int64_t)sizeof(float);
         if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
@@ -276,11 +207,10 @@ static void check_types(finder *f, whim_param *param)
         }
         return;
     }
-    bool codes = first->dtype == WHIM_DTYPE_E4M3 && first->n_dim == 2;
     param->bytes =
-        codes || type->kind != WHIM_DTYPE_KIND_INT
-            ? whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param), param->k)
-            : -1;
+        type->kind == WHIM_DTYPE_KIND_INT
+            ? -1
+            : whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param), param->k);
     if (param->bytes < 0) {
         snprintf(what, sizeof what, "type %s, for which the device has no kernel:", type->name);
         report(f, what, first->file_name);
@@ -330,13 +260,10 @@ static void report_extra(finder *f)
             if (param->parts[p].tensor != NULL) {
                 used[param->parts[p].tensor - ckpt->tensors] = 1;
             }
-            if (param->parts[p].scales != NULL) {
-                used[param->parts[p].scales - ckpt->tensors] = 1;
-            }
         }
     }
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-        if (!used[i] && !is_ignored(ckpt, ckpt->tensors[i].name)) {
+        if (!used[i] && !ckpt->tensors[i].is_part && !is_ignored(ckpt, ckpt->tensors[i].name)) {
             report(f, "extra", ckpt->tensors[i].file_name);
         }
     }

@@ -4,7 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "weights/assemble.h"
 #include "weights/gguf.h"
+#include "weights/recipe.h"
 #include "weights/rope_divisors.h"
 #include "weights/safetensors.h"
 
@@ -35,6 +37,9 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
     }
     WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
     whim_err err = whim_config_parse(&ckpt->config, text, n, path, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_scheme_parse(&ckpt->scheme, &ckpt->arena, text, n, path, diag);
+    }
     whim_free(text);
     WHIM_TRY(err);
 
@@ -127,6 +132,7 @@ static whim_err open_dir(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
     ckpt->format = WHIM_CKPT_SAFETENSORS;
     WHIM_TRY(read_config(ckpt, dir, diag));
     WHIM_TRY(whim_safetensors_open(ckpt, dir, names, n_name, diag));
+    WHIM_TRY(whim_assemble(ckpt, diag));
     infer_dtype(ckpt);
     return WHIM_ERR_OK;
 }
@@ -207,12 +213,22 @@ void whim_ckpt_close(whim_ckpt *ckpt)
 whim_err whim_ckpt_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, int64_t offset,
                         int64_t bytes, void *dst, whim_diag *diag)
 {
-    if (tensor->file < 0 || offset < 0 || bytes < 0 || offset > tensor->bytes ||
-        bytes > tensor->bytes - offset) {
+    if (tensor->file < 0 || tensor->recipe != NULL || offset < 0 || bytes < 0 ||
+        offset > tensor->bytes || bytes > tensor->bytes - offset) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "tensor \"%s\": cannot read %lld bytes at %lld of %lld", tensor->name,
                          (long long)bytes, (long long)offset, (long long)tensor->bytes);
     }
     const whim_ckpt_file *file = &ckpt->files[tensor->file];
     return whim_file_read_at(file->fd, tensor->offset + offset, bytes, dst, file->path, diag);
+}
+
+whim_err whim_ckpt_read_rows(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, int64_t row0,
+                             int64_t n_row, void *dst, whim_diag *diag)
+{
+    if (tensor->recipe != NULL) {
+        return whim_recipe_read(ckpt, tensor, row0, n_row, dst, diag);
+    }
+    int64_t row_bytes = whim_dtype_row_bytes(tensor->dtype, tensor->shape[tensor->n_dim - 1]);
+    return whim_ckpt_read(ckpt, tensor, row0 * row_bytes, n_row * row_bytes, dst, diag);
 }

@@ -19,9 +19,20 @@
 #include "base/err.h"
 #include "tensor/dtype.h"
 #include "weights/config.h"
+#include "weights/scheme.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+typedef struct whim_recipe whim_recipe;
+
+/* How a tensor is stored whose type is none of ours: the name of its type, "" where nothing is known. */
+typedef struct whim_ckpt_raw {
+    char type[12];
+    int32_t n_dim;
+    int64_t shape[4];
+    int64_t bytes;
+} whim_ckpt_raw;
 
 typedef struct whim_ckpt_tensor {
     const char *name;      /* canonical name */
@@ -32,7 +43,10 @@ typedef struct whim_ckpt_tensor {
     int32_t file;   /* index into whim_ckpt.files; -1: no bytes, dummy weights */
     int64_t offset; /* from the start of the file */
     int64_t bytes;
-    const char *unsupported; /* NULL, or why not: "has type I64, which ..." after the name */
+    const char *unsupported;   /* NULL, or why not: "has type I64, which ..." after the name */
+    whim_ckpt_raw raw;         /* of an unsupported type */
+    const whim_recipe *recipe; /* NULL, or how its rows are made of quantised parts (recipe.h) */
+    bool is_part;              /* of a recipe, or beside one: no weight by itself */
 } whim_ckpt_tensor;
 
 typedef struct whim_ckpt_file {
@@ -53,6 +67,7 @@ typedef struct whim_ckpt {
     whim_ckpt_format format;
     whim_arena arena; /* owns all names and arrays below */
     whim_config config;
+    whim_scheme scheme; /* of quantised safetensors */
     whim_ckpt_tensor *tensors;
     int64_t n_tensor;
     whim_ckpt_file *files;
@@ -79,9 +94,14 @@ void whim_ckpt_close(whim_ckpt *ckpt);
 /* By canonical name, or NULL. */
 const whim_ckpt_tensor *whim_ckpt_find(const whim_ckpt *ckpt, const char *name);
 
-/* Read `bytes` at `offset` inside the tensor into `dst`; a file that became shorter gives an error,
- * never garbage. */
+/* Read `bytes` at `offset` inside a tensor without a recipe into `dst`; a file that became shorter gives
+ * an error, never garbage. */
 WHIM_MUST_CHECK whim_err whim_ckpt_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
                                         int64_t offset, int64_t bytes, void *dst, whim_diag *diag);
+
+/* Rows of a matrix in the type of the tensor, read or made by its recipe. */
+WHIM_MUST_CHECK whim_err whim_ckpt_read_rows(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
+                                             int64_t row0, int64_t n_row, void *dst,
+                                             whim_diag *diag);
 
 #endif

@@ -118,7 +118,8 @@ static whim_err check_overlap(const whim_ckpt *ckpt, const whim_ckpt_tensor **or
 {
     int64_t n = 0;
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-        if (ckpt->tensors[i].file >= 0 && ckpt->tensors[i].bytes > 0) {
+        if (ckpt->tensors[i].file >= 0 && ckpt->tensors[i].bytes > 0 &&
+            ckpt->tensors[i].recipe == NULL) {
             order[n++] = &ckpt->tensors[i];
         }
     }

@@ -174,7 +174,6 @@ static whim_err check_features(const whim_json_scope *top)
                          "supported",
                          top->path);
     }
-    WHIM_TRY(whim_config_check_quant(top));
     if (whim_json_has(top, "per_layer_config")) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"per_layer_config\" is set; layers of different shapes are not "

@@ -24,7 +24,4 @@ extern const whim_moe_keys whim_moe_keys_qwen3, whim_moe_keys_minimax;
 WHIM_MUST_CHECK whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
                                                const whim_json_scope *top);
 
-/* Refuse a "quantization_config" that the loader does not know, by name. */
-WHIM_MUST_CHECK whim_err whim_config_check_quant(const whim_json_scope *top);
-
 #endif

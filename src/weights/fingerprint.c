@@ -3,6 +3,7 @@
 #include "weights/fingerprint.h"
 
 #include "base/rng.h"
+#include "weights/recipe.h"
 
 #include <string.h>
 
@@ -29,6 +30,7 @@ static whim_err mix_samples(uint64_t *hash, const whim_ckpt *ckpt, const whim_ck
                             whim_diag *diag)
 {
     char sample[SAMPLE];
+    t = t->recipe != NULL ? &t->recipe->codes : t;
     int64_t n = t->bytes < SAMPLE ? t->bytes : SAMPLE;
     for (int64_t i = 0; i < N_SAMPLE && t->file >= 0; i++) {
         int64_t offset = (t->bytes - n) / (N_SAMPLE - 1) * i;

@@ -32,8 +32,9 @@ static int64_t other_type_bytes(const char *name)
         const char *name;
         int64_t bytes;
     } types[] = {
-        {"F64", 8}, {"I64", 8}, {"U64", 8}, {"C64", 8},  {"U32", 4},     {"I16", 2},
-        {"U16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+        {"F64", 8},     {"I64", 8},     {"U64", 8},     {"C64", 8}, {"U32", 4},
+        {"I16", 2},     {"U16", 2},     {"I8", 1},      {"U8", 1},  {"BOOL", 1},
+        {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(name, types[i].name) == 0) {
@@ -53,8 +54,7 @@ static bool plain_dtype(const char *name, whim_dtype *out)
             return true;
         }
     }
-    *out = WHIM_DTYPE_E4M3;
-    return strcmp(name, "F8_E4M3") == 0;
+    return false;
 }
 
 /* The dimensions and their product; more than four are counted but not kept. */
@@ -155,6 +155,11 @@ static whim_err read_tensor(const reader *r, const char *name, const whim_json_s
                          r->path, scope->prefix, (long long)tensor.bytes, (long long)n_elem, type);
     }
     if (!plain) {
+        tensor.raw = (whim_ckpt_raw){.n_dim = tensor.n_dim, .bytes = tensor.bytes};
+        if (size > 0 && n_dim <= 4) {
+            snprintf(tensor.raw.type, sizeof tensor.raw.type, "%s", type);
+            memcpy(tensor.raw.shape, tensor.shape, sizeof tensor.raw.shape);
+        }
         WHIM_TRY(mark_type(r, &tensor, type));
     } else if (n_dim > 4) {
         whim_ckpt_mark_unsupported(&tensor, "has more than four dimensions");

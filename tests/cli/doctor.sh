@@ -31,7 +31,7 @@ run_it doctor --seconds 0.05 --isa nonesuch
 expect "an unknown level is a failure that lists the levels" 1 out "nonesuch" out "$lowest" out "not ready"
 run_it doctor --seconds 0.05 --threads 4000
 expect "more threads than CPUs is a failure" 1 out "not ready"
-XDG_CACHE_HOME=$TEST_TMP/empty run_it doctor --seconds 0.05
+WHIMBREL_CACHE=$TEST_TMP/empty run_it doctor --seconds 0.05
 expect "a missing default model is a warning" 0 out "warning" out "make model" out "$TEST_TMP/empty"
 run_cpus()
 {

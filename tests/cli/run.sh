@@ -129,8 +129,8 @@ run_it run "$data/llama-f3" --ids 1
 expect "an unknown model, with near names" 1 err "no model" err "$data/llama-f32"
 run_it run "$TEST_TMP/nothing-like-it" --ids 1
 expect "an unknown model far from all" 1 err "no model" err "config.json"
-XDG_CACHE_HOME=$TEST_TMP/empty run_it run --ids 1
-expect "without a default model, the way to get it" 1 err "make model" err "$TEST_TMP/empty/whimbrel/"
+WHIMBREL_CACHE=$TEST_TMP/empty run_it run --ids 1
+expect "without a default model, the way to get it" 1 err "make model" err "$TEST_TMP/empty/"
 run_it run shape:smollm2-135m --load-format dummy --weight-type q4_0 --ids "1 2 3" -n 2 --ctx 64 -q
 expect "dummy weights run" 0
 

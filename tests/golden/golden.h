@@ -79,7 +79,8 @@ int32_t golden_argmax(const float *logits, int64_t n);
 /* The parts of the program. */
 typedef struct golden_options {
     const char *data;
-    const char *model; /* default model, or NULL */
+    const char *model;   /* default model, or NULL */
+    const char *backend; /* of the models: this one only, or NULL */
     bool quick; /* for emulators and sanitizers: fewer prompts and levels, no default model */
 } golden_options;
 

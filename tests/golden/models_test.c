@@ -276,7 +276,10 @@ void golden_models_test(const golden_options *options)
         }
         int32_t few = g.n_prompt < QUICK_PROMPTS ? g.n_prompt : QUICK_PROMPTS;
         for (int32_t b = 0; b < whim_backend_count(); b++) {
-            check_backend(&g, whim_backend_at(b)->name, options->quick ? few : g.n_prompt);
+            const char *backend = whim_backend_at(b)->name;
+            if (options->backend == NULL || strcmp(options->backend, backend) == 0) {
+                check_backend(&g, backend, options->quick ? few : g.n_prompt);
+            }
         }
         golden_free(&g);
     }

@@ -2,6 +2,7 @@
 /* The mistakes that are easily made with experts, partial rotation and codes with scales. Ops with a mistake take arrays
  * of their own, as in pitfalls_list.c. */
 #include "golden/pitfalls.h"
+#include "weights/recipe.h"
 
 #include <math.h>
 
@@ -53,8 +54,15 @@ static void scales_one_off(whim_binder *binder)
 {
     for (int64_t i = 0; i < binder->n_param; i++) {
         whim_param *param = &binder->params[i];
-        for (int64_t p = 0; p + 1 < param->n_part && param->parts[p].scales != NULL; p++) {
-            param->parts[p].scales = param->parts[p + 1].scales;
+        for (int64_t p = 0; p + 1 < param->n_part; p++) {
+            const whim_ckpt_tensor *right = param->parts[p].tensor;
+            whim_ckpt_tensor *tensor = whim_arena_alloc(&binder->arena, sizeof *tensor);
+            whim_recipe *recipe = whim_arena_alloc(&binder->arena, sizeof *recipe);
+            *tensor = *right;
+            *recipe = *right->recipe;
+            recipe->scales = param->parts[p + 1].tensor->recipe->scales;
+            tensor->recipe = recipe;
+            param->parts[p].tensor = tensor;
         }
     }
 }

@@ -4,6 +4,7 @@
 Settings: WHIMBREL=program, MODEL=file, WHIMBREL_RUNNER="setarch -R" before the program, SLOW=factor for time limits
 (a program built with sanitizers).
 """
+import ctypes
 import json
 import os
 import platform
@@ -91,6 +92,30 @@ class Server:
                 if name in ("VmRSS", "RssAnon"):
                     sizes[name] = int(value.split()[0]) * 1024
         return sizes["VmRSS"], sizes["RssAnon"]
+
+    def hold_engine(self):
+        """Stop the engine's thread alone, as a hanging step would: its id; 0: there is none; -errno: not possible."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        seize, interrupt = 0x4206, 0x4207
+        tasks = f"/proc/{self.process.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/comm", encoding="utf-8") as f:
+                if f.read().strip() != "engine":
+                    continue
+            if libc.ptrace(seize, int(task), None, None) or libc.ptrace(interrupt, int(task), None, None):
+                return -ctypes.get_errno()
+            return int(task)
+        return 0
+
+    def reap_held(self, thread):
+        """The held thread's own end, without which the process does not end for us; whether it still runs."""
+        any_child = 0x40000000
+        try:
+            os.waitpid(thread, any_child | os.WNOHANG)
+        except ChildProcessError:
+            pass
+        return self.process.poll() is None
 
     def alive(self):
         return self.process.poll() is None

@@ -13,7 +13,7 @@ skip()
     exit 77
 }
 
-model=${XDG_CACHE_HOME:-$HOME/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
+model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
 [[ -f $model ]] || skip "the default model is not there; make model"
 
 if [[ $(cat "$venv/ready" 2>/dev/null) != "$want" ]]; then

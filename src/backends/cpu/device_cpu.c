@@ -114,8 +114,12 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     caps->peak_macs = dev->kernels->peak_macs;
     snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);
     levels_text(caps->levels, sizeof caps->levels);
-    snprintf(caps->summary, sizeof caps->summary, "%s, %d thread%s, level %s", model, n_thread,
-             n_thread == 1 ? "" : "s", caps->isa);
+    snprintf(caps->levels_left_out, sizeof caps->levels_left_out, "%s", whim_cpu_levels_left_out());
+    const char *lowest;
+    bool slow = whim_cpu_levels(&lowest, 1) == 1 && strcmp(lowest, caps->isa) == 0;
+    snprintf(caps->summary, sizeof caps->summary, "%s, %d thread%s, level %s%s", model, n_thread,
+             n_thread == 1 ? "" : "s", caps->isa,
+             slow ? " (the lowest: slow, but every CPU has it)" : "");
 }
 
 /* One worker for each core that the quota allows: the second CPU of a core brings no second multiplier and

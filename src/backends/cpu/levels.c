@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instruction levels: what this build holds and what this machine can run. A level includes all below
  * it; the first missing feature ends the ladder. */
+#include "levels.inc"
 #include "backends/cpu/cpu.h"
 
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -26,10 +28,20 @@
 #if defined(__aarch64__)
 extern const whim_cpu_kernels whim_cpu_kernels_neon, whim_cpu_kernels_dotprod,
     whim_cpu_kernels_i8mm, whim_cpu_kernels_bf16;
-static const whim_cpu_kernels *const ladder[] = {&whim_cpu_kernels_neon, &whim_cpu_kernels_dotprod,
-                                                 &whim_cpu_kernels_i8mm, &whim_cpu_kernels_bf16};
+static const whim_cpu_kernels *const ladder[] = {
+    &whim_cpu_kernels_neon,
+#ifdef WHIM_HAS_dotprod
+    &whim_cpu_kernels_dotprod,
+#endif
+#ifdef WHIM_HAS_i8mm
+    &whim_cpu_kernels_i8mm,
+#endif
+#ifdef WHIM_HAS_bf16
+    &whim_cpu_kernels_bf16,
+#endif
+};
 
-static int32_t ladder_height(void)
+static int32_t machine_height(void)
 {
     if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) {
         return 1;
@@ -43,22 +55,44 @@ static int32_t ladder_height(void)
 extern const whim_cpu_kernels whim_cpu_kernels_sse2, whim_cpu_kernels_avx2, whim_cpu_kernels_avx512,
     whim_cpu_kernels_avx512vnni, whim_cpu_kernels_avx512bf16, whim_cpu_kernels_amx;
 static const whim_cpu_kernels *const ladder[] = {
-    &whim_cpu_kernels_sse2,       &whim_cpu_kernels_avx2,       &whim_cpu_kernels_avx512,
-    &whim_cpu_kernels_avx512vnni, &whim_cpu_kernels_avx512bf16, &whim_cpu_kernels_amx,
+    &whim_cpu_kernels_sse2,
+#ifdef WHIM_HAS_avx2
+    &whim_cpu_kernels_avx2,
+#endif
+#ifdef WHIM_HAS_avx512
+    &whim_cpu_kernels_avx512,
+#endif
+#ifdef WHIM_HAS_avx512vnni
+    &whim_cpu_kernels_avx512vnni,
+#endif
+#ifdef WHIM_HAS_avx512bf16
+    &whim_cpu_kernels_avx512bf16,
+#endif
+#ifdef WHIM_HAS_amx
+    &whim_cpu_kernels_amx,
+#endif
 };
 
+/* gcc 10 does not know this name in __builtin_cpu_supports. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+#ifdef WHIM_HAS_amx
 /* Leave to use tile registers, for all threads of the process; asking again is harmless. */
 static bool tiles_permitted(void)
 {
     enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 }; /* of arch_prctl */
     return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA) == 0;
 }
+#endif
 
 /* These look at the processor and at what the system saves of it. */
-static int32_t ladder_height(void)
+static int32_t machine_height(void)
 {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("f16c")) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) {
         return 1;
     }
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
@@ -68,18 +102,34 @@ static int32_t ladder_height(void)
     if (!__builtin_cpu_supports("avx512vnni")) {
         return 3;
     }
+#ifdef WHIM_HAS_avx512bf16
     if (!__builtin_cpu_supports("avx512bf16")) {
         return 4;
     }
+#endif
+#ifdef WHIM_HAS_amx
     if (!__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-int8") ||
         !__builtin_cpu_supports("amx-bf16") || !tiles_permitted()) {
         return 5;
     }
+#endif
     return 6;
 }
 #else
 #error "whimbrel's CPU backend knows aarch64 and x86_64"
 #endif
+
+/* What the machine can run of what this build holds. */
+static int32_t ladder_height(void)
+{
+    const int32_t n = machine_height(), built = (int32_t)(sizeof ladder / sizeof ladder[0]);
+    return n < built ? n : built;
+}
+
+const char *whim_cpu_levels_left_out(void)
+{
+    return WHIM_LEVELS_LEFT_OUT;
+}
 
 int32_t whim_cpu_levels(const char **names, int32_t max)
 {

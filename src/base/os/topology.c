@@ -10,6 +10,7 @@
 
 #ifdef WHIM_HWLOC
 #include <hwloc.h>
+#include <unistd.h>
 #endif
 
 static int cpu_order(const void *a, const void *b)
@@ -42,7 +43,9 @@ static bool finish(whim_os_topology *t, const char *source)
 bool whim_os_topology_hwloc(const whim_os_mask *mask, whim_os_topology *out)
 {
     hwloc_topology_t t;
-    if (hwloc_topology_init(&t) != 0) {
+    /* Without these files (a chroot without /sys) hwloc writes to standard error, and finds nothing. */
+    if (access("/sys/devices/system/cpu/cpu0/topology", F_OK) != 0 ||
+        hwloc_topology_init(&t) != 0) {
         return false;
     }
     out->n_cpu = 0;

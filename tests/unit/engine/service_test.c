@@ -21,6 +21,7 @@ static whim_engine *engine;
 static const whim_config *config;
 static whim_service *service;
 static int32_t words[4][CTX];
+static whim_meters meters;
 
 static int open_engine(void **state)
 {
@@ -62,7 +63,9 @@ static int start(void **state)
                             .max_seqs = MAX_SEQS,
                             .max_step_tokens = STEP,
                             .max_outs = OUTS,
-                            .max_waiting = N_JOB};
+                            .max_waiting = N_JOB,
+                            .meters = &meters};
+    memset(&meters, 0, sizeof meters);
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     return 0;
 }
@@ -200,6 +203,23 @@ static void pages_come_back(void)
     assert_int_equal(whim_service_active(service), 0);
 }
 
+/* How many values a histogram has seen, and their sum. */
+static int64_t observed(int32_t meter)
+{
+    const whim_meter_spec *spec = &whim_meter_specs[meter];
+    int64_t n = 0;
+    for (int32_t i = 0; i <= spec->n_cell; i++) {
+        n += atomic_load(&meters.cells[spec->cell + i]);
+    }
+    return n;
+}
+
+static int64_t sum_of(int32_t meter)
+{
+    const whim_meter_spec *spec = &whim_meter_specs[meter];
+    return atomic_load(&meters.cells[spec->cell + spec->n_cell + 1]);
+}
+
 /* --- tests ---------------------------------------------------------------------------------------- */
 
 static int32_t solo[N_JOB][MAX_MADE];
@@ -214,6 +234,7 @@ static void together_as_alone(void **state)
         n_solo[k] = alone(&cfg, solo[k]);
     }
     start(state);
+    int64_t all_prompts = 0, all_made = 0, all_cached = 0;
     for (int32_t round = 0; round < 2; round++) { /* cold, then from the tree */
         int64_t cached = 0;
         for (int32_t k = 0; k < N_JOB; k++) {
@@ -227,11 +248,35 @@ static void together_as_alone(void **state)
             assert_memory_equal(a.ids[0], solo[k], (size_t)n_solo[k] * sizeof(int32_t));
             assert_int_equal(a.end[0], WHIM_END_LENGTH);
             cached += a.n_cached;
+            all_made += a.n[0];
+            all_prompts += 50 + k * 7 % 40;
         }
         assert_true(cached > 0);
+        all_cached += cached;
     }
     assert_true(whim_service_get_stats(service).sched.n_preempted > 0);
     pages_come_back();
+    assert_int_equal(whim_meter_get(&meters, PROMPT_TOKENS, 0), all_prompts);
+    assert_int_equal(whim_meter_get(&meters, TOKENS, WHIM_LABEL_TOKENS_CACHED), all_cached);
+    assert_int_equal(whim_meter_get(&meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED), all_made);
+    /* What was preempted is computed again, as far as the tree has lost it. */
+    assert_true(whim_meter_get(&meters, TOKENS, WHIM_LABEL_TOKENS_PREFILL) >=
+                all_prompts - all_cached);
+    assert_int_equal(whim_meter_get(&meters, FINISHED, WHIM_LABEL_FINISH_LENGTH), 2 * N_JOB);
+    static const int32_t once[] = {WHIM_METER_QUEUE_TIME,   WHIM_METER_TTFT,
+                                   WHIM_METER_PREFILL_TIME, WHIM_METER_DECODE_TIME,
+                                   WHIM_METER_E2E,          WHIM_METER_PROMPT_LENGTH,
+                                   WHIM_METER_ANSWER_LENGTH};
+    for (size_t i = 0; i < sizeof once / sizeof once[0]; i++) {
+        assert_int_equal(observed(once[i]), 2 * N_JOB);
+    }
+    assert_int_equal(observed(WHIM_METER_ITL), all_made - 2 * N_JOB);
+    assert_int_equal(observed(WHIM_METER_STEP_TIME), whim_service_get_stats(service).n_step);
+    assert_int_equal(sum_of(WHIM_METER_ANSWER_LENGTH), all_made);
+    assert_int_equal(sum_of(WHIM_METER_PROMPT_LENGTH), all_prompts);
+    assert_true(sum_of(WHIM_METER_STEP_TOKENS) >= sum_of(WHIM_METER_STEP_SEQS));
+    assert_true(sum_of(WHIM_METER_E2E) >= sum_of(WHIM_METER_TTFT));
+    assert_true(sum_of(WHIM_METER_TTFT) >= sum_of(WHIM_METER_PREFILL_TIME));
 }
 
 static void choices_share_a_prompt(void **state)
@@ -315,6 +360,11 @@ static void cancelled_jobs_leave(void **state)
     read_all(submit(&cfg), &a);
     assert_true(a.failed);
     pages_come_back();
+    assert_int_equal(whim_meter_get(&meters, FINISHED, WHIM_LABEL_FINISH_LENGTH), 1);
+    assert_int_equal(whim_meter_get(&meters, CANCELLED, WHIM_LABEL_CANCEL_DEADLINE), 1);
+    assert_int_equal(whim_meter_get(&meters, CANCELLED, WHIM_LABEL_CANCEL_OTHER), 2);
+    assert_int_equal(whim_meter_get(&meters, FAILED, 0), 0);
+    assert_int_equal(whim_meter_get(&meters, LONGEST, 0), 100);
 }
 
 static void a_choice_can_be_stopped(void **state)

@@ -287,6 +287,109 @@ static void it_agrees_with_a_plain_list(void **state)
     close_tree(&f);
 }
 
+/* A state is found at the deepest page that carries one, and leaves with its page or before it. */
+static void states_lie_at_pages(void **state)
+{
+    (void)state;
+    fixture f;
+    whim_page_pool states;
+    int32_t pages[MAX], got[MAX], tokens[MAX * P], slot;
+    open_tree(&f, 8);
+    assert_int_equal(whim_page_pool_init(&states, 2), WHIM_ERR_OK);
+    assert_int_equal(whim_prefix_tree_set_states(f.tree, &states), WHIM_ERR_OK);
+    put(&f, "abcd", pages);
+    chain(tokens, "abcd");
+    assert_int_equal(whim_prefix_tree_match_state(f.tree, tokens, 4 * P, got, &slot), 0);
+    assert_int_equal(slot, -1);
+    int32_t one = whim_page_pool_take(&states), two = whim_page_pool_take(&states);
+    assert_false(whim_prefix_tree_keep_state(f.tree, tokens, 0, one));
+    assert_false(whim_prefix_tree_keep_state(f.tree, tokens, 5, one)); /* not known */
+    assert_true(whim_prefix_tree_keep_state(f.tree, tokens, 1, one));
+    assert_false(whim_prefix_tree_keep_state(f.tree, tokens, 1, two)); /* has one */
+    assert_true(whim_prefix_tree_keep_state(f.tree, tokens, 3, two));
+    whim_page_pool_give(&states, one);
+    whim_page_pool_give(&states, two);
+    assert_int_equal(states.n_free, 0);
+    assert_int_equal(whim_prefix_tree_match_state(f.tree, tokens, 4 * P, got, &slot), 3);
+    assert_int_equal(slot, two);
+    give(&f, got, 3);
+    assert_int_equal(whim_prefix_tree_match_state(f.tree, tokens, 3 * P - 1, got, &slot), 1);
+    assert_int_equal(slot, one);
+    give(&f, got, 1);
+    assert_false(whim_prefix_tree_evict_states(f.tree, 1)); /* both are held */
+    whim_page_pool_give(&states, one);
+    whim_page_pool_give(&states, two);
+    assert_true(whim_prefix_tree_evict_states(f.tree, 1)); /* "abc" was used before "a" */
+    assert_int_equal(states.refs[two], 0);
+    assert_int_equal(whim_prefix_tree_size(f.tree), 4);
+    assert_int_equal(whim_prefix_tree_match_state(f.tree, tokens, 4 * P, got, &slot), 1);
+    whim_page_pool_give(&states, slot);
+    give(&f, got, 1);
+    assert_true(whim_prefix_tree_evict(f.tree, 8));
+    assert_int_equal(states.n_free, 2);
+    put(&f, "ab", pages); /* destroy gives the slot back */
+    slot = whim_page_pool_take(&states);
+    assert_true(whim_prefix_tree_keep_state(f.tree, tokens, 2, slot));
+    whim_page_pool_give(&states, slot);
+    close_tree(&f);
+    assert_int_equal(states.n_free, 2);
+    whim_page_pool_deinit(&states);
+}
+
+/* Random chains: what match_state finds is what the plain list says is the deepest page with a state. */
+static void states_agree_with_a_plain_list(void **state)
+{
+    (void)state;
+    enum { SLOTS = 5 };
+    fixture f;
+    whim_page_pool states;
+    int32_t at_chain
+        [SLOTS]; /* which chain each slot is the state of; a chain is its letters after a leading 1 bit */
+    open_tree(&f, 24);
+    assert_int_equal(whim_page_pool_init(&states, SLOTS), WHIM_ERR_OK);
+    assert_int_equal(whim_prefix_tree_set_states(f.tree, &states), WHIM_ERR_OK);
+    for (uint64_t t = 0; t < 3000; t++) {
+        char path[DEEP + 1] = {0};
+        int32_t pages[DEEP], tokens[DEEP * P], names[DEEP + 1] = {1}, slot;
+        int64_t n = 1 + (int64_t)(whim_rng_at(3, t) % DEEP);
+        for (int64_t i = 0; i < n; i++) {
+            path[i] = (char)('a' + (whim_rng_at(4, t) >> i) % 2);
+            names[i + 1] = names[i] * 2 + (path[i] == 'b');
+        }
+        chain(tokens, path);
+        int64_t known = whim_prefix_tree_peek(f.tree, tokens, n * P), want = 0;
+        for (int32_t i = 0; i < SLOTS; i++) {
+            for (int64_t k = 1; k <= known && states.refs[i] > 0; k++) {
+                want = names[k] == at_chain[i] && k > want ? k : want;
+            }
+        }
+        int64_t had = whim_prefix_tree_match_state(f.tree, tokens, n * P, pages, &slot);
+        assert_int_equal(had, want);
+        assert_int_equal(slot >= 0, had > 0);
+        if (had > 0) {
+            assert_int_equal(at_chain[slot], names[had]);
+            whim_page_pool_give(&states, slot);
+        }
+        for (int64_t i = had; i < n; i++) {
+            assert_true(whim_prefix_tree_evict(f.tree, 1));
+            pages[i] = whim_page_pool_take(&f.pool);
+        }
+        whim_prefix_tree_merge(f.tree, tokens, pages, n);
+        if (had < n) {
+            assert_true(whim_prefix_tree_evict_states(f.tree, 1));
+            slot = whim_page_pool_take(&states);
+            at_chain[slot] = names[n];
+            assert_true(whim_prefix_tree_keep_state(f.tree, tokens, n, slot));
+            whim_page_pool_give(&states, slot);
+        }
+        give(&f, pages, n);
+        f.n_evicted = 0;
+    }
+    close_tree(&f);
+    assert_int_equal(states.n_free, SLOTS);
+    whim_page_pool_deinit(&states);
+}
+
 static void nothing_is_allocated_later(void **state)
 {
     (void)state;
@@ -347,6 +450,8 @@ int main(void)
         cmocka_unit_test(parents_come_before_children),
         cmocka_unit_test(keys_are_the_same_everywhere),
         cmocka_unit_test(it_agrees_with_a_plain_list),
+        cmocka_unit_test(states_lie_at_pages),
+        cmocka_unit_test(states_agree_with_a_plain_list),
         cmocka_unit_test(nothing_is_allocated_later),
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(a_page_has_one_place),

@@ -19,7 +19,7 @@ static whim_grammar *get(whim_grammar_cache *cache, const whim_answer_rule *rule
 static void equal_rules_share(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
     const char *two[] = {"ab", "c"}, *other[] = {"a", "bc"};
     whim_answer_rule a = {.schema = schema}, b = {.schema = same};
@@ -36,10 +36,32 @@ static void equal_rules_share(void **state)
     whim_grammar_cache_destroy(cache);
 }
 
+static void compiling_is_counted(void **state)
+{
+    (void)state;
+    static whim_meters meters;
+    whim_grammar_cache *cache = whim_grammar_cache_create(&meters);
+    whim_answer_rule good = {.regex = "a+"}, bad = {.regex = "a("}, none = {.n_word = 0};
+    whim_diag diag = {""};
+    whim_grammar *g = NULL;
+    get(cache, &good);
+    get(cache, &good);
+    assert_int_not_equal(whim_grammar_cache_get(cache, &bad, &g, &diag), WHIM_ERR_OK);
+    assert_null(get(cache, &none));
+    int64_t n = 0;
+    for (int32_t i = 0; i <= WHIM_HISTOGRAM_LIMITS_GRAMMAR_TIME; i++) {
+        n += whim_meter_get(&meters, GRAMMAR_TIME, i);
+    }
+    assert_int_equal(n, 2);
+    assert_int_equal(whim_meter_get(&meters, GRAMMAR_FAILED, 0), 1);
+    assert_int_equal(whim_meter_get(&meters, GRAMMAR_HITS, 0), 1);
+    whim_grammar_cache_destroy(cache);
+}
+
 static void old_ones_go(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     whim_answer_rule kept = {.regex = "kept"};
     whim_diag diag = {""};
     whim_grammar *first;
@@ -68,7 +90,7 @@ static void old_ones_go(void **state)
 static void free_text_and_errors(void **state)
 {
     (void)state;
-    whim_grammar_cache *cache = whim_grammar_cache_create();
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     whim_grammar *g;
     whim_diag diag = {""};
     assert_null(get(cache, &(whim_answer_rule){0}));
@@ -85,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_rules_share),
+        cmocka_unit_test(compiling_is_counted),
         cmocka_unit_test(old_ones_go),
         cmocka_unit_test(free_text_and_errors),
     };

@@ -23,7 +23,7 @@ static void test_taken(void **state)
     int32_t port = whim_http_port(first);
     assert_true(port > 0);
     /* Known before anything is started. */
-    assert_int_equal(try_open(local, 1, port, &second, &diag), WHIM_ERR_IO);
+    assert_int_equal(try_open(local, 1, port, &second, &diag), WHIM_ERR_BUSY);
     assert_null(second);
     assert_true(has(diag.text, "taken") && has(diag.text, "--port"));
     /* The first address decides; another one that fails is left out. */

@@ -27,6 +27,7 @@ struct whim_exchange {
     void (*on_close)(void *ctx, bool gone);
     void *close_ctx;
     void *user;
+    whim_exchange_notes notes;
 };
 
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -101,6 +102,10 @@ whim_exchange *whim_exchange_ref(whim_exchange *ex)
 void whim_exchange_unref(whim_exchange *ex)
 {
     (void)ex;
+}
+whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex)
+{
+    return &ex->notes;
 }
 int64_t whim_exchange_start_ns(const whim_exchange *ex)
 {

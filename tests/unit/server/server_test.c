@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server as a whole, over sockets, with scripted jobs: loading, ready, the gate, an answer, health. */
+#include "server/metrics.h"
 #include "server/server.h"
 
 #include "unit/server/fake_jobs.h"
@@ -26,7 +27,7 @@ static int dial(void)
 /* The whole answer to a request that closes its connection. */
 static const char *ask(const char *request)
 {
-    static char answer[1 << 16];
+    static char answer[1 << 18];
     size_t n = 0;
     ssize_t got;
     int fd = dial();
@@ -77,6 +78,13 @@ static void while_loading_health_is_answered(void **state)
     expect(get("/nowhere"), 404, "the nearest is");
     expect(get("/version"), 200, "\"version\":\"");
     expect(get("/openapi.json"), 200, "\"openapi\"");
+    const char *metrics = get("/metrics");
+    expect(metrics, 200, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+    expect(metrics, 200, "\nwhimbrel:state{state=\"loading\"} 1\n");
+    expect(metrics, 200, "\nwhimbrel:load_progress_ratio 0.400\n");
+    expect(metrics, 200, "\nwhimbrel:requests_rejected_total{reason=\"loading\"} 3\n");
+    assert_null(strstr(metrics, "\nwhimbrel:model_info{"));
+    assert_null(strstr(metrics, "nowhere"));
 }
 
 static void the_gate_refuses(void **state)
@@ -88,6 +96,11 @@ static void the_gate_refuses(void **state)
            "--cors-origin");
     expect(ask("DELETE /v1/chat/completions" HEADERS "\r\n"), 405, "Allow: POST, OPTIONS\r\n");
     expect(post("/livez", "{}"), 405, "Allow: GET, HEAD, OPTIONS\r\n");
+    const char *metrics = get("/metrics");
+    expect(metrics, 200, "\nwhimbrel:requests_rejected_total{reason=\"forbidden\"} 2\n");
+    expect(metrics, 200, "\nwhimbrel:requests_rejected_total{reason=\"method\"} 2\n");
+    expect(metrics, 200, "{route=\"/v1/chat/completions\",method=\"other\",status=\"405\"} 1\n");
+    expect(metrics, 200, "{route=\"/livez\",method=\"POST\",status=\"405\"} 1\n");
 }
 
 static void a_model_that_is_ready_answers(void **state)
@@ -114,6 +127,23 @@ static void a_model_that_is_ready_answers(void **state)
     expect(answer, 200, "data: [DONE]\n\n");
     expect(post("/v1/completions", "{"), 400, "not valid JSON");
     expect(post("/v1/chat/completions", "{}"), 400, "\"param\":\"messages\"");
+}
+
+static void metrics_of_a_model(void **state)
+{
+    (void)state;
+    const char *metrics = get("/metrics/");
+    expect(metrics, 200, "\nwhimbrel:state{state=\"ready\"} 1\n");
+    expect(metrics, 200, "\nwhimbrel:requests_running 1\n");
+    expect(metrics, 200, "\nwhimbrel:requests_waiting 2\n");
+    expect(metrics, 200, "\nwhimbrel:preemptions_total 6\n");
+    expect(metrics, 200, "\nwhimbrel:model_info{model=\"tiny\",isa=\"i\"} 1\n");
+    expect(metrics, 200, "\nvllm:num_requests_running{model_name=\"tiny\",engine=\"0\"} 1\n");
+    assert_null(strstr(metrics, "sglang:"));
+    const char *head = ask("HEAD /metrics" HEADERS "\r\n");
+    expect(head, 200, "Content-Length: ");
+    assert_null(strstr(head, "whimbrel:"));
+    expect(post("/metrics", "{}"), 405, "Allow: GET, HEAD, OPTIONS\r\n");
 }
 
 /* Every path of the document is a route or health, and what it says of the methods is so. */
@@ -155,6 +185,7 @@ static void keys_are_asked_for_after_a_reload(void **state)
     assert_int_equal(whim_server_reload(server, keys, 1, &diag), WHIM_ERR_OK);
     expect(get("/v1/models"), 401, "WWW-Authenticate: Bearer\r\n");
     expect(get("/v1/models"), 401, "\"code\":\"invalid_api_key\"");
+    expect(get("/metrics"), 401, "\"code\":\"invalid_api_key\"");
     expect(post("/v1/messages", "{}"), 401, "\"authentication_error\"");
     expect(get("/readyz"), 200, "ready");
     expect(ask("GET /v1/models" HEADERS "x-api-key: secret\r\n\r\n"), 200, "tiny");
@@ -178,6 +209,7 @@ static void too_many_connections_is_overloaded(void **state)
     expect(post("/v1/messages", ""), 529, "\"type\":\"overloaded_error\"");
     expect(post("/v1/messages", ""), 529, "Retry-After: 1\r\n");
     expect(get("/livez"), 200, "ok");
+    expect(get("/metrics"), 200, "whimbrel:http_connections 5\n");
     for (int i = 0; i < 4; i++) {
         close(fds[i]);
     }
@@ -195,13 +227,17 @@ static void a_server_that_drains_says_so(void **state)
         ask("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx-api-key: secret\r\n\r\n");
     expect(answer, 503, "\"code\":\"draining\"");
     expect(answer, 503, "\r\nConnection: close\r\n");
+    expect(ask("GET /metrics" HEADERS "x-api-key: secret\r\n\r\n"), 200,
+           "\nwhimbrel:state{state=\"draining\"} 1\n");
 }
 
 static int setup(void **state)
 {
     static const char *const hosts[] = {"127.0.0.1"};
-    whim_server_cfg cfg = {
-        .hosts = hosts, .n_host = 1, .limits = {.max_connections = 8, .kept_for_health = 4}};
+    whim_server_cfg cfg = {.hosts = hosts,
+                           .n_host = 1,
+                           .limits = {.max_connections = 8, .kept_for_health = 4},
+                           .compat = 1 << WHIM_COMPAT_VLLM};
     whim_diag diag = {{0}};
     (void)state;
     api = (whim_api){.service = (whim_service *)&api, /* fake_jobs never looks */
@@ -233,6 +269,7 @@ int main(void)
         cmocka_unit_test(while_loading_health_is_answered),
         cmocka_unit_test(the_gate_refuses),
         cmocka_unit_test(a_model_that_is_ready_answers),
+        cmocka_unit_test(metrics_of_a_model),
         cmocka_unit_test(the_document_names_real_routes),
         cmocka_unit_test(a_silent_loop_is_told),
         cmocka_unit_test(too_many_connections_is_overloaded),

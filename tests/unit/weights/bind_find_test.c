@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Experts and e4m3 codes: every layout of a file gives the same rows on the device, and what does not fit is refused
- * by name before any memory is taken. */
+/* Experts: every layout of a file gives the same rows on the device, and what does not fit is refused by name before any
+ * memory is taken. */
 #include "ops/args/moe_args.h"
-#include "tensor/fp8.h"
 #include "weights/bind.h"
 
 #include "fixture.h"
-
-#include <math.h>
 
 static const char config[] =
     "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"hidden_size\": 8, \"num_attention_heads\": 2,"
@@ -82,8 +79,8 @@ static whim_device *device_open(void)
 
 static const whim_expert_names second_half = {"up_proj", "gate_up_proj", N, 2 * N};
 
-/* Bind the file's one stack, or its matrix [n, k] if n > 0, and fetch what is on the device. */
-static whim_err bind(int64_t n, int64_t k, whim_weight *w, void *out, int64_t size, whim_diag *diag)
+/* Bind the file's one stack and fetch what is on the device. */
+static whim_err bind(whim_weight *w, void *out, int64_t size, whim_diag *diag)
 {
     whim_ckpt ckpt;
     whim_binder binder;
@@ -91,12 +88,8 @@ static whim_err bind(int64_t n, int64_t k, whim_weight *w, void *out, int64_t si
     expect_opens(&ckpt, test_dir);
     whim_device *device = device_open();
     whim_binder_init(&binder);
-    if (n > 0) {
-        whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = w, .n = n, .k = k}, "w.weight");
-    } else {
-        whim_bind_experts(&binder, &(whim_bind_experts_spec){w, N_EXPERT, N, K, second_half},
-                          "layers.%d.mlp.experts", 0);
-    }
+    whim_bind_experts(&binder, &(whim_bind_experts_spec){w, N_EXPERT, N, K, second_half},
+                      "layers.%d.mlp.experts", 0);
     whim_err err = whim_bind_match(&binder, &ckpt, device, diag);
     if (err == WHIM_ERR_OK) {
         assert_int_equal(whim_bind_load(&binder, &ckpt, device, 2, NULL, NULL, diag), WHIM_ERR_OK);
@@ -119,7 +112,7 @@ static void expect_experts(void)
     whim_diag diag = {{0}};
     int64_t pitch = whim_moe_pitch(N);
     float got[N_EXPERT * 16 * K];
-    if (bind(0, 0, &w, got, sizeof got, &diag) != WHIM_ERR_OK) {
+    if (bind(&w, got, sizeof got, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
     assert_true(w.dtype == WHIM_DTYPE_F32 && w.n == N_EXPERT * pitch && w.k == K);
@@ -130,11 +123,11 @@ static void expect_experts(void)
     }
 }
 
-static void expect_bad(int64_t n, int64_t k, const char *needle)
+static void expect_bad(const char *needle)
 {
     whim_weight w;
     whim_diag diag = {{0}};
-    assert_int_equal(bind(n, k, &w, NULL, 0, &diag), WHIM_ERR_CORRUPT);
+    assert_int_equal(bind(&w, NULL, 0, &diag), WHIM_ERR_CORRUPT);
     expect_text(&diag, needle, needle);
 }
 
@@ -172,84 +165,24 @@ static void experts_that_do_not_fit_are_named(void **state)
     add_experts(&f, "mlp", "up_proj", 0, 1);
     add_experts(&f, "mlp", "up_proj", 2, 3);
     finish(&f);
-    expect_bad(0, 0, "missing layers.0.mlp.experts.1.up_proj.weight");
+    expect_bad("missing layers.0.mlp.experts.1.up_proj.weight");
     f = (file){.header = ""};
     add_experts(&f, "block_sparse_moe", "w3", 0, 2);
     finish(&f);
-    expect_bad(0, 0, "missing layers.0.block_sparse_moe.experts.2.w3.weight");
+    expect_bad("missing layers.0.block_sparse_moe.experts.2.w3.weight");
     f = (file){.header = ""};
     add_experts(&f, "mlp", "up_proj", 0, N_EXPERT + 2);
     finish(&f);
-    expect_bad(0, 0, "extra model.layers.0.mlp.experts.4.up_proj.weight");
+    expect_bad("extra model.layers.0.mlp.experts.4.up_proj.weight");
     f = (file){.header = ""};
     add(&f, "model.layers.0.mlp.experts.up_proj.weight", "F32", "4, 5, 6", more, sizeof more);
     finish(&f);
-    expect_bad(0, 0, "[4, 5, 6], expected [3, 5, 6]");
+    expect_bad("[4, 5, 6], expected [3, 5, 6]");
     f = (file){.header = ""};
     add_experts(&f, "mlp", "up_proj", 0, 2);
     add(&f, "model.layers.0.mlp.experts.2.up_proj.weight", "BF16", "5, 6", half, 2 * N * K);
     finish(&f);
-    expect_bad(0, 0, "type BF16, but expert 0 has F32: model.layers.0.mlp.experts.2.up_proj");
-}
-
-/* --- codes ---------------------------------------------------------------------------------------- */
-
-enum { ROWS = 130, COLS = 256, BLOCK = 128 };
-
-/* Codes [130, k] and four scales for them, in a file without or with a mistake. */
-static void write_codes(int64_t k, const char *shape, const char *scale_shape, const float *scales,
-                        size_t n_scale)
-{
-    static uint8_t codes[ROWS * COLS];
-    file f = {.header = ""};
-    for (int i = 0; i < ROWS * k; i++) {
-        codes[i] = (uint8_t)(i % 120);
-    }
-    add(&f, "w.weight", "F8_E4M3", shape, codes, (size_t)(ROWS * k));
-    if (n_scale > 0) {
-        add(&f, "w.weight_scale_inv", "F32", scale_shape, scales, n_scale * sizeof *scales);
-    }
-    finish(&f);
-}
-
-static void codes_get_their_scales(void **state)
-{
-    (void)state;
-    static const float scales[4] = {0.5f, 2.0f, 3.0f, 0.25f};
-    static uint8_t blocks[ROWS * 2 * WHIM_FP8_BLOCK_BYTES];
-    static float wide[ROWS * 200];
-    whim_weight w;
-    whim_diag diag = {{0}};
-    write_codes(COLS, "130, 256", "2, 2", scales, 4);
-    assert_int_equal(bind(ROWS, COLS, &w, blocks, sizeof blocks, &diag), WHIM_ERR_OK);
-    assert_int_equal(w.dtype, WHIM_DTYPE_FP8);
-    for (int i = 0; i < ROWS * 2; i++) {
-        const uint8_t *block = blocks + i * WHIM_FP8_BLOCK_BYTES;
-        assert_true(whim_fp8_scale(block) == scales[i / 2 / BLOCK * 2 + i % 2]);
-        assert_int_equal(block[WHIM_FP8_CODES_AT + 7], (i * BLOCK + 7) % 120);
-    }
-    /* A row that ends inside a block is widened. */
-    write_codes(200, "130, 200", "2, 2", scales, 4);
-    assert_int_equal(bind(ROWS, 200, &w, wide, sizeof wide, &diag), WHIM_ERR_OK);
-    assert_int_equal(w.dtype, WHIM_DTYPE_F32);
-    for (int i = 0; i < ROWS * 200; i++) {
-        float scale = scales[i / 200 / BLOCK * 2 + i % 200 / BLOCK];
-        assert_true(wide[i] == whim_e4m3_to_f32((uint8_t)(i % 120)) * scale);
-    }
-}
-
-static void bad_scales_are_refused(void **state)
-{
-    (void)state;
-    static const float good[4] = {1, 1, 1, 1}, broken[4] = {1, 1, 1, NAN}, huge[4] = {INFINITY};
-    write_codes(COLS, "130, 256", "", good, 0);
-    expect_bad(ROWS, COLS, "missing w.weight_scale_inv");
-    write_codes(COLS, "130, 256", "1, 2", good, 2);
-    expect_bad(ROWS, COLS, "wrong shape w.weight_scale_inv: [1, 2], expected [2, 2]");
-    write_codes(COLS, "130, 256", "2, 2", broken, 4);
-    expect_bad(ROWS, COLS, "not a finite number in w.weight_scale_inv: scale [1, 1]");
-    write_codes(COLS, "130, 256", "2, 2", huge, 4);
-    expect_bad(ROWS, COLS, "scale [0, 0]");
+    expect_bad("type BF16, but expert 0 has F32: model.layers.0.mlp.experts.2.up_proj");
 }
 
 int main(void)
@@ -257,8 +190,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_gives_the_same),
         cmocka_unit_test(experts_that_do_not_fit_are_named),
-        cmocka_unit_test(codes_get_their_scales),
-        cmocka_unit_test(bad_scales_are_refused),
     };
     return cmocka_run_group_tests_name("bind_find", tests, dir_setup, dir_teardown);
 }

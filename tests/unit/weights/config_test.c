@@ -171,7 +171,6 @@ static const struct {
     {LLAMA("\"hidden_act\": \"gelu\""), WHIM_ERR_UNSUPPORTED, "hidden_act"},
     {LLAMA("\"use_sliding_window\": true"), WHIM_ERR_UNSUPPORTED, "use_sliding_window"},
     {LLAMA("\"layer_types\": [\"sliding_attention\"]"), WHIM_ERR_UNSUPPORTED, "layer_types[0]"},
-    {LLAMA("\"quantization_config\": {}"), WHIM_ERR_UNSUPPORTED, "quantization_config"},
     {LLAMA("\"tie_word_embeddings\": 1"), WHIM_ERR_CORRUPT, "tie_word_embeddings"},
     {LLAMA("\"eos_token_id\": 32000"), WHIM_ERR_CORRUPT, "eos_token_id"},
     {LLAMA("\"eos_token_id\": \"2\""), WHIM_ERR_CORRUPT, "eos_token_id"},

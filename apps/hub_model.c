@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models by name, for every command. */
+#include "hub_model.h"
+
+#include "base/file.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Writing to a connection that was closed, or past ulimit -f, is to fail and not to end the process. */
+static void signals_ignore(bool ignore)
+{
+    static struct sigaction old_pipe, old_size;
+    struct sigaction none = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, ignore ? &none : &old_pipe, ignore ? &old_pipe : NULL);
+    sigaction(SIGXFSZ, ignore ? &none : &old_size, ignore ? &old_size : NULL);
+}
+
+/* A model in many parts has as many files and locks open at once. */
+static void files_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void on_say(void *ctx, const char *line)
+{
+    hub_visit *visit = ctx;
+    visit->found = true;
+    if (!visit->quiet) {
+        if (visit->begun) {
+            whim_progress_hide(&visit->bar);
+        }
+        fprintf(stderr, "%s\n", line);
+    }
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    hub_visit *visit = ctx;
+    if (!visit->begun) {
+        whim_progress_init(&visit->bar,
+                           &(whim_progress_cfg){
+                               .label = visit->label,
+                               .total = total,
+                               .bytes = true,
+                               .fd = STDERR_FILENO,
+                               .mode = visit->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
+                           });
+        visit->begun = true;
+    }
+    whim_progress_add(&visit->bar, done - visit->done);
+    visit->done = done;
+}
+
+bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet)
+{
+    memset(visit, 0, sizeof *visit);
+    if (!hub_settings_read(visit)) {
+        return false;
+    }
+    visit->quiet = quiet;
+    snprintf(visit->label, sizeof visit->label, "fetch %s", ref->id);
+    visit->cfg.say = on_say;
+    visit->cfg.progress = on_progress;
+    visit->cfg.ctx = visit;
+    files_raise();
+    signals_ignore(true);
+    return true;
+}
+
+void hub_visit_close(hub_visit *visit, bool ok)
+{
+    if (visit->begun) {
+        whim_progress_finish(&visit->bar, ok);
+    }
+    signals_ignore(false);
+}
+
+const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX])
+{
+    whim_hub_ref ref;
+    hub_visit visit = {.found = false};
+    whim_diag diag = {""};
+    if (!whim_hub_ref_looks(options->model)) {
+        complain_no_model(options->model, "");
+        return NULL;
+    }
+    whim_err err = whim_hub_ref_parse(&ref, options->model, &diag);
+    if (err == WHIM_ERR_OK) {
+        if (!hub_visit_open(&visit, &ref, options->quiet)) {
+            return NULL;
+        }
+        err = whim_hub_get(&visit.cfg, &ref, buf, &diag);
+        hub_visit_close(&visit, err == WHIM_ERR_OK);
+    }
+    if (err == WHIM_ERR_OK) {
+        return buf;
+    }
+    if (visit.found) {
+        complain(EXIT_FAILED, "%s", diag.text);
+    } else {
+        complain_no_model(options->model, diag.text);
+    }
+    return NULL;
+}
+
+bool hub_model_name(const whim_options *options, char *buf, int64_t n)
+{
+    whim_hub_ref ref;
+    whim_diag ignored;
+    if (options->model == NULL || !whim_hub_ref_looks(options->model) ||
+        whim_path_get_type(options->model) != WHIM_PATH_NONE ||
+        whim_hub_ref_parse(&ref, options->model, &ignored) != WHIM_ERR_OK) {
+        return false;
+    }
+    return snprintf(buf, (size_t)n, "%s", ref.id) < n;
+}

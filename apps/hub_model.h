@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models by their names on a hub: settings from the environment, messages and a bar on standard error.
+ * Threads: the main thread; messages may come from others, one at a time. */
+#ifndef WHIM_APPS_HUB_MODEL_H
+#define WHIM_APPS_HUB_MODEL_H
+
+#include "cmd.h"
+#include "hub/hub.h"
+
+enum { HUB_TEXT_MAX = 1024 };
+
+/* One visit to a hub. Stays where it is between open and close. */
+typedef struct hub_visit {
+    whim_hub_cfg cfg; /* may be changed after open */
+    bool quiet, begun;
+    bool found; /* the hub or the cache knows the model */
+    whim_progress bar;
+    int64_t done;
+    char label[WHIM_HUB_ID_MAX + 8];
+    char cache[MODEL_PATH_MAX], token_path[MODEL_PATH_MAX];
+    char token[HUB_TEXT_MAX], endpoint[HUB_TEXT_MAX];
+} hub_visit;
+
+/* Read the environment (hub_env.c); false after a complaint. */
+bool hub_settings_read(hub_visit *visit);
+
+/* Begin and end; between them a broken pipe or a file that may not grow is an error and no signal. False after a
+ * complaint. */
+bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet);
+void hub_visit_close(hub_visit *visit, bool ok);
+
+/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched when the cache has it not; NULL after
+ * a complaint. */
+const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
+
+/* What to call a model that was given by name: "ORG/NAME" into `buf`; false when it was a path. */
+bool hub_model_name(const whim_options *options, char *buf, int64_t n);
+
+#endif

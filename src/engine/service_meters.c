@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service counts: once for a step, a token, an admission and an end, in cells that anybody may read. */
+#include "base/clock.h"
+#include "engine/service_impl.h"
+
+void whim_service_count_admitted(whim_service *s, const whim_job *job)
+{
+    const whim_job_times *t = &job->times;
+    int32_t result = t->n_cached > 0 ? WHIM_LABEL_CACHE_HIT : WHIM_LABEL_CACHE_MISS;
+    whim_meter_observe(s->meters, QUEUE_TIME, t->admitted - t->submitted);
+    whim_meter_add(s->meters, PROMPT_TOKENS, 0, t->n_prompt);
+    whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_CACHED, t->n_cached);
+    whim_meter_add(s->meters, PREFIX_CACHE, result, 1);
+}
+
+void whim_service_count_step(whim_service *s, const whim_plan *plan, int64_t took_ns)
+{
+    int64_t n_prefill = 0;
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        n_prefill += plan->items[i].is_prefill ? plan->items[i].n_tok : 0;
+    }
+    whim_meter_observe(s->meters, STEP_TIME, took_ns);
+    whim_meter_observe(s->meters, STEP_SEQS, plan->n_item);
+    whim_meter_observe(s->meters, STEP_TOKENS, plan->n_row);
+    whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_PREFILL, n_prefill);
+}
+
+void whim_service_count_rate(whim_service *s)
+{
+    int64_t now = whim_clock_ns(), took = now - s->rate_ns;
+    if (took < WHIM_NS_PER_S) {
+        return;
+    }
+    int64_t tokens = whim_meter_get(s->meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED);
+    double rate = (double)(tokens - s->rate_tokens) * 1e9 / (double)took;
+    whim_meter_set(s->meters, RATE, 0, rate * 1000);
+    s->rate_ns = now;
+    s->rate_tokens = tokens;
+}
+
+void whim_choice_count(whim_choice *c)
+{
+    whim_job *job = c->job;
+    whim_service *s = job->service;
+    int64_t now = s->step_end_ns;
+    if (job->times.first_token == 0) {
+        job->times.first_token = now;
+        whim_meter_observe(s->meters, TTFT, now - job->cfg.received_ns);
+        whim_meter_observe(s->meters, PREFILL_TIME, now - job->times.admitted);
+    }
+    if (c->last_ns != 0) {
+        whim_meter_observe(s->meters, ITL, now - c->last_ns);
+    }
+    c->last_ns = now;
+    whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED, 1);
+}
+
+static void count_cancelled(whim_service *s, const char *why)
+{
+    static const struct {
+        const char *why;
+        int32_t label;
+    } reasons[] = {
+        {"client gone", WHIM_LABEL_CANCEL_CLIENT_GONE},
+        {"client gone or too slow", WHIM_LABEL_CANCEL_CLIENT_GONE},
+        {"the reader is too slow", WHIM_LABEL_CANCEL_TOO_SLOW},
+        {"deadline", WHIM_LABEL_CANCEL_DEADLINE},
+        {"the server is stopping", WHIM_LABEL_CANCEL_STOPPING},
+    };
+    int32_t label = WHIM_LABEL_CANCEL_OTHER;
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        label = strcmp(reasons[i].why, why) == 0 ? reasons[i].label : label;
+    }
+    whim_meter_add(s->meters, CANCELLED, label, 1);
+}
+
+void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
+{
+    const whim_job_times *t = &job->times;
+    int64_t longest = t->n_prompt;
+    for (int32_t i = 0; i < job->cfg.n_choice; i++) {
+        int64_t n = t->n_prompt + job->choices[i].n_made;
+        longest = n > longest ? n : longest;
+    }
+    if (t->admitted != 0 && longest > whim_meter_get(s->meters, LONGEST, 0)) {
+        whim_meter_set(s->meters, LONGEST, 0, longest);
+    }
+    if (t->first_token != 0) {
+        whim_meter_observe(s->meters, DECODE_TIME, t->ended - t->first_token);
+    }
+    if (ok) {
+        bool stop = strcmp(t->reason, "stop") == 0;
+        whim_meter_add(s->meters, FINISHED,
+                       stop ? WHIM_LABEL_FINISH_STOP : WHIM_LABEL_FINISH_LENGTH, 1);
+        whim_meter_observe(s->meters, E2E, t->ended - job->cfg.received_ns);
+        whim_meter_observe(s->meters, PROMPT_LENGTH, t->n_prompt);
+        whim_meter_observe(s->meters, ANSWER_LENGTH, t->n_made);
+    } else if (strcmp(t->reason, "failed") == 0) {
+        whim_meter_add(s->meters, FAILED, 0, 1);
+    } else {
+        count_cancelled(s, t->reason);
+    }
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making rows: read what belongs to them, take the codes apart, write blocks of our types. */
+#include "weights/recipe.h"
+
+#include "base/alloc.h"
+#include "tensor/fp8.h"
+#include "tensor/half.h"
+#include "tensor/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+/* All that some rows need. Lines of codes lie as in the file, cut to these rows. */
+typedef struct rows {
+    const whim_ckpt *ckpt;
+    const whim_recipe *r;
+    int64_t row0, n_row;
+    int64_t per;    /* codes in a word */
+    int64_t word0;  /* the word along n with the first row, where words run along n */
+    int64_t n_word; /* how many of them */
+    void *
+        codes; /* BYTES: [n_row][k]; PACKED: [n_row][k / per]; GPTQ: [k / per][n_row]; AWQ: [k][n_word] */
+    float *scales;  /* [n_row][n_group] */
+    int16_t *zeros; /* the same, or NULL */
+    int32_t *g_idx; /* [k], or NULL */
+    uint8_t *line;  /* [k] codes of one row */
+} rows;
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* `len` bytes at `at` of each of n_line lines from line0 on; in one piece where lines are whole. */
+static whim_err read_lines(const whim_ckpt *ckpt, const whim_ckpt_tensor *t, int64_t stride,
+                           int64_t line0, int64_t n_line, int64_t at, int64_t len, void *dst,
+                           whim_diag *diag)
+{
+    if (at == 0 && len == stride) {
+        return whim_ckpt_read(ckpt, t, line0 * stride, n_line * stride, dst, diag);
+    }
+    for (int64_t i = 0; i < n_line; i++) {
+        WHIM_TRY(
+            whim_ckpt_read(ckpt, t, (line0 + i) * stride + at, len, (char *)dst + i * len, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+static bool runs_along_n(const whim_recipe *r)
+{
+    return r->layout == WHIM_RECIPE_GPTQ || r->layout == WHIM_RECIPE_AWQ;
+}
+
+/* --- scales and zero points ---------------------------------------------------------------------- */
+
+static whim_err load_scales(rows *w, whim_diag *diag)
+{
+    const whim_recipe *r = w->r;
+    bool across = runs_along_n(r);
+    int64_t size = whim_dtype_row_bytes(r->scales.dtype, 1), groups = r->n_group;
+    int64_t line0 = across ? 0 : w->row0 / r->group_n;
+    int64_t n_line = across ? groups : (w->row0 + w->n_row - 1) / r->group_n - line0 + 1;
+    int64_t width = across ? w->n_row : groups;
+    char *raw = whim_alloc_array(n_line * width, size);
+    w->scales = whim_alloc_array(w->n_row * groups, sizeof *w->scales);
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    if (raw != NULL && w->scales != NULL) {
+        err = read_lines(w->ckpt, &r->scales, across ? r->n * size : groups * size, line0, n_line,
+                         across ? w->row0 * size : 0, width * size, raw, diag);
+    }
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < w->n_row; i++) {
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t from =
+                across ? g * width + i : ((w->row0 + i) / r->group_n - line0) * width + g;
+            whim_dequant_row(r->scales.dtype, raw + from * size, &w->scales[i * groups + g], 1);
+        }
+    }
+    whim_free(raw);
+    return err;
+}
+
+/* The place of a code in its word, in steps of its bits. */
+static int64_t place_in_word(const whim_recipe *r, int64_t i, int64_t per)
+{
+    static const int8_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return r->layout == WHIM_RECIPE_AWQ ? awq[i % 8] : i % per;
+}
+
+static whim_err load_zeros(rows *w, whim_diag *diag)
+{
+    const whim_recipe *r = w->r;
+    if (r->zeros.file < 0) {
+        return WHIM_ERR_OK;
+    }
+    bool across = runs_along_n(r);
+    int64_t groups = r->n_group, n_line = across ? groups : w->n_word;
+    int64_t width = across ? w->n_word : groups;
+    uint32_t mask = (1u << r->bits) - 1;
+    uint32_t *raw = whim_alloc_array(n_line * width, sizeof *raw);
+    w->zeros = whim_alloc_array(w->n_row * groups, sizeof *w->zeros);
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    if (raw != NULL && w->zeros != NULL) {
+        err = read_lines(w->ckpt, &r->zeros, 4 * (across ? r->n / w->per : groups),
+                         across ? 0 : w->word0, n_line, across ? 4 * w->word0 : 0, 4 * width, raw,
+                         diag);
+    }
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < w->n_row; i++) {
+        int64_t n = w->row0 + i, word = n / w->per - w->word0;
+        int64_t shift = r->bits * place_in_word(r, n, w->per);
+        for (int64_t g = 0; g < groups; g++) {
+            uint32_t bits = raw[across ? g * width + word : word * width + g];
+            w->zeros[i * groups + g] = (int16_t)((bits >> shift & mask) + (uint32_t)r->zero_offset);
+        }
+    }
+    whim_free(raw);
+    return err;
+}
+
+static whim_err load_groups(rows *w, whim_diag *diag)
+{
+    if (w->r->g_idx.file < 0) {
+        return WHIM_ERR_OK;
+    }
+    w->g_idx = whim_alloc_array(w->r->k, sizeof *w->g_idx);
+    return w->g_idx == NULL ? WHIM_ERR_NO_MEMORY
+                            : whim_ckpt_read(w->ckpt, &w->r->g_idx, 0, w->r->k * 4, w->g_idx, diag);
+}
+
+/* --- codes --------------------------------------------------------------------------------------- */
+
+static whim_err load_codes(rows *w, whim_diag *diag)
+{
+    const whim_recipe *r = w->r;
+    int64_t line0 = w->row0, n_line = w->n_row, stride = 0, at = 0, len = 0;
+    switch (r->layout) {
+    case WHIM_RECIPE_BYTES:
+        stride = len = r->k;
+        break;
+    case WHIM_RECIPE_PACKED:
+        stride = len = 4 * divide_up(r->k, w->per);
+        break;
+    case WHIM_RECIPE_GPTQ:
+        line0 = 0;
+        n_line = r->k / w->per;
+        stride = 4 * r->n;
+        at = 4 * w->row0;
+        len = 4 * w->n_row;
+        break;
+    default:
+        line0 = 0;
+        n_line = r->k;
+        stride = 4 * (r->n / w->per);
+        at = 4 * w->word0;
+        len = 4 * w->n_word;
+    }
+    w->codes = whim_alloc_array(n_line, len);
+    w->line = whim_alloc(r->k);
+    if (w->codes == NULL || w->line == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    return read_lines(w->ckpt, &r->codes, stride, line0, n_line, at, len, w->codes, diag);
+}
+
+/* The codes of row i of these, in order of k. */
+static const uint8_t *codes_of(rows *w, int64_t i)
+{
+    const whim_recipe *r = w->r;
+    const uint32_t *words = w->codes;
+    uint32_t mask = (1u << r->bits) - 1;
+    int64_t per = w->per;
+    switch (r->layout) {
+    case WHIM_RECIPE_BYTES:
+        return (const uint8_t *)w->codes + i * r->k;
+    case WHIM_RECIPE_PACKED:
+        for (int64_t k = 0; k < r->k; k++) {
+            w->line[k] =
+                (uint8_t)(words[i * divide_up(r->k, per) + k / per] >> r->bits * (k % per) & mask);
+        }
+        break;
+    case WHIM_RECIPE_GPTQ:
+        for (int64_t k = 0; k < r->k; k++) {
+            w->line[k] = (uint8_t)(words[k / per * w->n_row + i] >> r->bits * (k % per) & mask);
+        }
+        break;
+    default: {
+        int64_t n = w->row0 + i, shift = r->bits * place_in_word(r, n, per);
+        for (int64_t k = 0; k < r->k; k++) {
+            w->line[k] = (uint8_t)(words[k * w->n_word + n / per - w->word0] >> shift & mask);
+        }
+    }
+    }
+    return w->line;
+}
+
+/* --- blocks -------------------------------------------------------------------------------------- */
+
+static int64_t group_of(const rows *w, int64_t k)
+{
+    return w->g_idx != NULL ? w->g_idx[k] : k / w->r->group_k;
+}
+
+static int32_t zero_of(const rows *w, int64_t i, int64_t group)
+{
+    return w->zeros != NULL ? w->zeros[i * w->r->n_group + group] : w->r->zero;
+}
+
+/* FP8 and INT8: the scale, then the codes as they are. */
+static void write_bytes(const rows *w, int64_t i, const uint8_t *codes, char *dst)
+{
+    for (int64_t k = 0; k < w->r->k; k += WHIM_FP8_BLOCK, dst += WHIM_FP8_BLOCK_BYTES) {
+        float scale = w->scales[i * w->r->n_group + group_of(w, k)];
+        memcpy(dst, &scale, sizeof scale);
+        memcpy(dst + WHIM_FP8_CODES_AT, codes + k, WHIM_FP8_BLOCK);
+    }
+}
+
+/* Q4_0, Q4_1 and Q8_0: blocks of 32 with scales of 16 bits. */
+static void write_blocks(const rows *w, whim_dtype dtype, int64_t i, const uint8_t *codes,
+                         char *dst)
+{
+    for (int64_t k = 0; k < w->r->k; k += WHIM_GROUP) {
+        int64_t group = group_of(w, k);
+        float scale = w->scales[i * w->r->n_group + group];
+        int32_t zero = zero_of(w, i, group);
+        uint16_t d = whim_f32_to_f16(scale), m = whim_f32_to_f16(-(float)zero * scale);
+        memcpy(dst, &d, sizeof d);
+        dst += sizeof d;
+        if (dtype == WHIM_DTYPE_Q4_1) {
+            memcpy(dst, &m, sizeof m);
+            dst += sizeof m;
+        }
+        if (dtype == WHIM_DTYPE_Q8_0) {
+            for (int64_t j = 0; j < WHIM_GROUP; j++) {
+                *dst++ = (char)(int8_t)((int32_t)codes[k + j] - zero);
+            }
+        } else {
+            for (int64_t j = 0; j < WHIM_GROUP / 2; j++) {
+                *dst++ = (char)(codes[k + j] | codes[k + j + WHIM_GROUP / 2] << 4);
+            }
+        }
+    }
+}
+
+static void write_floats(const rows *w, whim_dtype dtype, int64_t i, const uint8_t *codes,
+                         char *dst)
+{
+    bool is_signed = w->r->layout == WHIM_RECIPE_BYTES;
+    for (int64_t k = 0; k < w->r->k; k++) {
+        int64_t group = group_of(w, k);
+        float scale = w->scales[i * w->r->n_group + group];
+        int32_t code = is_signed ? (int8_t)codes[k] : codes[k];
+        float value =
+            w->r->is_float ? whim_e4m3_to_f32(codes[k]) : (float)(code - zero_of(w, i, group));
+        value *= scale;
+        uint16_t half = whim_f32_to_f16_sat(value);
+        if (dtype == WHIM_DTYPE_F32) {
+            memcpy(dst + 4 * k, &value, sizeof value);
+        } else {
+            memcpy(dst + 2 * k, &half, sizeof half);
+        }
+    }
+}
+
+static void rows_begin(rows *w, const whim_ckpt *ckpt, const whim_recipe *r, int64_t row0,
+                       int64_t n_row)
+{
+    *w = (rows){.ckpt = ckpt, .r = r, .row0 = row0, .n_row = n_row, .per = 32 / r->bits};
+    w->word0 = row0 / w->per;
+    w->n_word = divide_up(row0 + n_row, w->per) - w->word0;
+}
+
+static whim_err rows_end(rows *w, whim_err err, whim_diag *diag)
+{
+    whim_free(w->codes);
+    whim_free(w->scales);
+    whim_free(w->zeros);
+    whim_free(w->g_idx);
+    whim_free(w->line);
+    return err != WHIM_ERR_NO_MEMORY
+               ? err
+               : whim_fail(diag, err, "no memory to read %s", w->r->codes.file_name);
+}
+
+whim_err whim_recipe_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, int64_t row0,
+                          int64_t n_row, void *dst, whim_diag *diag)
+{
+    rows w;
+    whim_err err;
+    rows_begin(&w, ckpt, tensor->recipe, row0, n_row);
+    WHIM_TRY_OUT(load_scales(&w, diag));
+    WHIM_TRY_OUT(load_zeros(&w, diag));
+    WHIM_TRY_OUT(load_groups(&w, diag));
+    WHIM_TRY_OUT(load_codes(&w, diag));
+    int64_t row_bytes = whim_dtype_row_bytes(tensor->dtype, w.r->k);
+    for (int64_t i = 0; i < n_row; i++) {
+        const uint8_t *codes = codes_of(&w, i);
+        char *to = (char *)dst + i * row_bytes;
+        if (tensor->dtype == WHIM_DTYPE_FP8 || tensor->dtype == WHIM_DTYPE_INT8) {
+            write_bytes(&w, i, codes, to);
+        } else if (whim_dtype_get(tensor->dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
+            write_floats(&w, tensor->dtype, i, codes, to);
+        } else {
+            write_blocks(&w, tensor->dtype, i, codes, to);
+        }
+    }
+out:
+    return rows_end(&w, err, diag);
+}
+
+/* --- before loading ------------------------------------------------------------------------------ */
+
+static whim_err check_rows(const rows *w, float max, int32_t usual, whim_recipe_facts *facts,
+                           whim_diag *diag)
+{
+    const whim_recipe *r = w->r;
+    for (int64_t i = 0; i < w->n_row * r->n_group; i++) {
+        float scale = w->scales[i];
+        if (!(fabsf(scale) <= max)) {
+            return whim_fail(
+                diag, WHIM_ERR_CORRUPT,
+                "tensor \"%.200s\": the scale of row %lld, group %lld is %g, expected a "
+                "number of at most %g; the file is damaged, fetch it again",
+                r->scales.file_name, (long long)(w->row0 + i / r->n_group),
+                (long long)(i % r->n_group), (double)scale, (double)max);
+        }
+        facts->zeros_usual = facts->zeros_usual && (w->zeros == NULL || w->zeros[i] == usual);
+    }
+    for (int64_t k = 0; w->g_idx != NULL && k < r->k; k++) {
+        if (w->g_idx[k] < 0 || w->g_idx[k] >= r->n_group) {
+            return whim_fail(
+                diag, WHIM_ERR_CORRUPT,
+                "tensor \"%.200s\": element %lld is %d, expected a group from 0 to %lld",
+                r->g_idx.file_name, (long long)k, w->g_idx[k], (long long)(r->n_group - 1));
+        }
+        facts->in_order = facts->in_order && w->g_idx[k] == k / r->group_k;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_recipe_check(const whim_ckpt *ckpt, const whim_recipe *recipe, float max,
+                           int32_t usual, whim_recipe_facts *facts, whim_diag *diag)
+{
+    enum { ROWS = 4096 };
+    *facts = (whim_recipe_facts){.in_order = true, .zeros_usual = true};
+    for (int64_t row = 0; row < recipe->n; row += ROWS) {
+        rows w;
+        whim_err err;
+        rows_begin(&w, ckpt, recipe, row, recipe->n - row < ROWS ? recipe->n - row : ROWS);
+        WHIM_TRY_OUT(load_scales(&w, diag));
+        WHIM_TRY_OUT(load_zeros(&w, diag));
+        WHIM_TRY_OUT(load_groups(&w, diag));
+        err = check_rows(&w, max, usual, facts, diag);
+    out:
+        WHIM_TRY(rows_end(&w, err, diag));
+    }
+    return WHIM_ERR_OK;
+}

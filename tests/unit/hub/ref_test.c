@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of models and of files in repositories. */
+#include "hub/ref.h"
+#include "support/cmocka.h"
+
+#include <string.h>
+
+static void good_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *id, *rev, *pick;
+    } cases[] = {
+        {"org/name", "org/name", "main", ""},
+        {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B", "main", ""},
+        {"a/b@v1.0", "a/b", "v1.0", ""},
+        {"a/b@refs/pr/1:Q4_K_M", "a/b", "refs/pr/1", "Q4_K_M"},
+        {"a/b:dir/x-00001-of-00002.gguf", "a/b", "main", "dir/x-00001-of-00002.gguf"},
+        {"_a/b_@0123456789012345678901234567890123456789", "_a/b_",
+         "0123456789012345678901234567890123456789", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_hub_ref ref;
+        whim_diag diag = {""};
+        assert_true(whim_hub_ref_looks(cases[i].text));
+        assert_int_equal(whim_hub_ref_parse(&ref, cases[i].text, &diag), WHIM_ERR_OK);
+        assert_string_equal(ref.id, cases[i].id);
+        assert_string_equal(ref.rev, cases[i].rev);
+        assert_string_equal(ref.pick, cases[i].pick);
+    }
+}
+
+static void bad_names(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",         "name",   "a/",        "/b",      "a/b/c",      "./b",    "../b",
+        "a/..",     "a/.b",   "a/b-",      "a--b/c",  "a/b..c",     "a b/c",  "~/b",
+        "a/b@",     "a/b@-x", "a/b@x..y",  "a/b@x y", "a/b@/x",     "a/b@x/", "a/b:",
+        "a/b:../x", "a/b:/x", "a/b@x:y:z", "a/b:x\n", "a/\xc3\xa4", "a/b@x^", "http://a/b",
+        "a/b@x\\y", "a\\b/c", "a/b?x",     "a/b#x",   "a/b%2e",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        whim_hub_ref ref;
+        whim_diag diag = {""};
+        assert_int_equal(whim_hub_ref_parse(&ref, texts[i], &diag), WHIM_ERR_INVALID);
+        assert_true(diag.text[0] != '\0');
+    }
+    char text[400];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    text[97] = '/'; /* parts have 96 characters at most */
+    text[100] = '\0';
+    assert_false(whim_hub_ref_looks(text));
+    text[97] = 'a';
+    text[96] = '/';
+    assert_true(whim_hub_ref_looks(text));
+    text[100] = '@';
+    text[101] = 'r';
+    memset(text + 102, 'r', 200);
+    text[302] = '\0';
+    whim_hub_ref ref;
+    whim_diag diag = {""};
+    assert_int_equal(whim_hub_ref_parse(&ref, text, &diag), WHIM_ERR_INVALID);
+}
+
+static void file_names(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "a",   ".gitattributes", "a/b/c.json", "a b",
+        "..a", "\xc3\xa4",       "a..b",       "x-00001-of-00002.gguf"};
+    static const char *const bad[] = {"",
+                                      "/a",
+                                      "a/",
+                                      "a//b",
+                                      ".",
+                                      "..",
+                                      "./a",
+                                      "a/..",
+                                      "a/.",
+                                      "../a",
+                                      "a\\b",
+                                      "C:a",
+                                      "a\nb",
+                                      "\x1b[0m",
+                                      "\x7f",
+                                      "a/../b",
+                                      "\xc2\x9b"
+                                      "0m"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(whim_hub_name_is_safe(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(whim_hub_name_is_safe(bad[i]));
+    }
+    char name[WHIM_HUB_NAME_MAX + 8];
+    memset(name, 'a', sizeof name);
+    name[256] = '\0';
+    assert_false(whim_hub_name_is_safe(name));
+    name[255] = '\0';
+    assert_true(whim_hub_name_is_safe(name));
+    for (size_t i = 1; i < sizeof name; i += 2) {
+        name[i] = '/';
+    }
+    name[0] = name[254] = 'a';
+    name[sizeof name - 1] = '\0';
+    assert_false(whim_hub_name_is_safe(name));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_names),
+        cmocka_unit_test(bad_names),
+        cmocka_unit_test(file_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

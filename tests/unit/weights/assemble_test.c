@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantised checkpoints: rows stand for the weights that tools/golden/make_quantised.py computed, whichever rows are
+ * asked for; what does not fit is refused by name; lists of modules go by whole components. */
+#include "fixture.h"
+
+#include "base/file.h"
+#include "tensor/quant.h"
+#include "weights/fingerprint.h"
+
+#include <math.h>
+
+static const char root[] = "tests/weights/quantised";
+
+/* The greatest error allowed, as a share of the scale's own size: what F16 does to a product of 4 bits and a scale. */
+static const struct scheme_case {
+    const char *name;
+    whim_dtype dtype;
+    double share;
+} cases[] = {
+    {"fp8-tile", WHIM_DTYPE_FP8, 0},
+    {"fp8-partial", WHIM_DTYPE_F32, 0},
+    {"fp8-channel", WHIM_DTYPE_FP8, 0},
+    {"fp8-tensor", WHIM_DTYPE_FP8, 0},
+    {"int8-channel", WHIM_DTYPE_INT8, 0},
+    {"int8-partial", WHIM_DTYPE_F32, 0},
+    {"int4", WHIM_DTYPE_Q4_0, 0},
+    {"int4-asym", WHIM_DTYPE_Q4_1, 15 * 0x1p-11},
+    {"int4-act", WHIM_DTYPE_F16, 15 * 0x1p-11},
+    {"int8-packed", WHIM_DTYPE_Q8_0, 0},
+    {"gptq", WHIM_DTYPE_Q4_1, 15 * 0x1p-11},
+    {"gptq-sym", WHIM_DTYPE_Q4_0, 0},
+    {"gptq-v2", WHIM_DTYPE_Q4_1, 15 * 0x1p-11},
+    {"gptq-act", WHIM_DTYPE_F16, 15 * 0x1p-11},
+    {"gptq-8bit", WHIM_DTYPE_Q8_0, 0},
+    {"awq", WHIM_DTYPE_Q4_1, 15 * 0x1p-11},
+};
+
+static const whim_ckpt_tensor *open_case(whim_ckpt *ckpt, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    expect_opens(ckpt, path);
+    const whim_ckpt_tensor *t = whim_ckpt_find(ckpt, "layers.0.mlp.up_proj.weight");
+    assert_non_null(t);
+    return t;
+}
+
+static void check_rows(const whim_ckpt *ckpt, const whim_ckpt_tensor *t, const float *want,
+                       int64_t row0, int64_t n_row, double share)
+{
+    int64_t k = t->shape[1], row_bytes = whim_dtype_row_bytes(t->dtype, k);
+    char *rows = malloc((size_t)(n_row * row_bytes));
+    float *got = malloc((size_t)k * sizeof *got);
+    assert_int_equal(whim_ckpt_read_rows(ckpt, t, row0, n_row, rows, NULL), WHIM_ERR_OK);
+    for (int64_t i = 0; i < n_row; i++) {
+        whim_dequant_row(t->dtype, rows + i * row_bytes, got, k);
+        for (int64_t j = 0; j < k; j++) {
+            /* scales are at most 0.05 */
+            double error = fabs((double)got[j] - (double)want[(row0 + i) * k + j]);
+            if (error > share * 0.05) {
+                fail_msg("row %lld, column %lld: %g, expected %g", (long long)(row0 + i),
+                         (long long)j, (double)got[j], (double)want[(row0 + i) * k + j]);
+            }
+        }
+    }
+    free(rows);
+    free(got);
+}
+
+static void rows_are_what_was_quantised(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_ckpt ckpt;
+        const whim_ckpt_tensor *t = open_case(&ckpt, cases[i].name);
+        print_message("%s: %s [%lld, %lld]\n", cases[i].name, whim_dtype_get(t->dtype)->name,
+                      (long long)t->shape[0], (long long)t->shape[1]);
+        assert_int_equal(t->dtype, cases[i].dtype);
+        assert_int_equal(t->bytes, t->shape[0] * whim_dtype_row_bytes(t->dtype, t->shape[1]));
+        char path[256], *want;
+        int64_t n;
+        snprintf(path, sizeof path, "%s/%s/expected.bin", root, cases[i].name);
+        assert_int_equal(whim_file_read_all(path, 1 << 20, &want, &n, NULL), WHIM_ERR_OK);
+        assert_int_equal(n, t->shape[0] * t->shape[1] * 4);
+        check_rows(&ckpt, t, (const float *)(const void *)want, 0, t->shape[0], cases[i].share);
+        for (int64_t row = 0; row + 3 <= t->shape[0]; row += 5) { /* also from within a word */
+            check_rows(&ckpt, t, (const float *)(const void *)want, row, 3, cases[i].share);
+        }
+        for (int64_t k = 0; k < ckpt.n_tensor; k++) { /* nothing else is left over */
+            assert_true(&ckpt.tensors[k] == t || ckpt.tensors[k].is_part);
+        }
+        uint64_t print = 0;
+        assert_int_equal(whim_ckpt_fingerprint(&ckpt, &print, NULL), WHIM_ERR_OK);
+        assert_true(print != 0);
+        whim_free(want);
+        whim_ckpt_close(&ckpt);
+    }
+}
+
+/* --- what is refused ------------------------------------------------------------------------------ */
+
+static const char base_config[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 8,"
+    " \"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 16,"
+    " \"intermediate_size\": 16, \"torch_dtype\": \"float16\", \"quantization_config\": %s}";
+
+static void write_config(const char *quant)
+{
+    char text[1024];
+    dir_clear();
+    snprintf(text, sizeof text, base_config, quant);
+    write_text("config.json", text);
+}
+
+static void write_tensors(const char *header, const void *data, size_t n)
+{
+    bytes b = {0};
+    put_le(&b, strlen(header), 8);
+    put(&b, header, strlen(header));
+    put(&b, data, n);
+    write_file("model.safetensors", b.p, b.n);
+    bytes_free(&b);
+}
+
+#define FP8_TILED "{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}"
+#define WEIGHT \
+    "\"model.m.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [2, 4], \"data_offsets\": [0, 8]}"
+#define SCALE(SHAPE, END)                                                   \
+    "\"model.m.weight_scale_inv\": {\"dtype\": \"F32\", \"shape\": [" SHAPE \
+    "], \"data_offsets\": [8, " END "]}"
+
+static void bad_parts_are_named(void **state)
+{
+    (void)state;
+    uint8_t data[64] = {0};
+    float nan = NAN;
+    write_config(FP8_TILED);
+    write_tensors("{" WEIGHT "}", data, 8);
+    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale", "missing");
+    write_tensors("{" WEIGHT ", " SCALE("1, 2", "16") "}", data, 16);
+    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale_inv",
+                   "[1, 2], expected [1, 1]");
+    memcpy(data + 8, &nan, 4);
+    write_tensors("{" WEIGHT ", " SCALE("1, 1", "12") "}", data, 12);
+    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale_inv", "nan");
+    memset(data, 0, sizeof data);
+    write_tensors("{" WEIGHT ", " SCALE("1, 1", "12") "}", data, 12);
+    whim_ckpt ckpt;
+    expect_opens(&ckpt, test_dir);
+    whim_ckpt_close(&ckpt);
+    write_config("{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128],"
+                 " \"modules_to_not_convert\": [\"m\"]}");
+    write_tensors("{" WEIGHT ", " SCALE("1, 1", "12") "}", data, 12);
+    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "model.m.weight", "not quantised");
+}
+
+static void unknown_schemes_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *word;
+        whim_err err;
+    } bad[] = {
+        {"{\"quant_method\": \"bitsandbytes\"}", "bitsandbytes", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"}", "e5m2", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"fp8\", \"weight_block_size\": [128]}", "weight_block_size",
+         WHIM_ERR_CORRUPT},
+        {"{\"quant_method\": \"gptq\", \"bits\": 3}", "bits", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"gptq\", \"bits\": 4, \"checkpoint_format\": \"marlin\"}", "marlin",
+         WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"awq\", \"bits\": 4, \"version\": \"gemv\"}", "gemv",
+         WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"compressed-tensors\", \"format\": \"nvfp4-pack-quantized\"}",
+         "nvfp4", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\":"
+         " {\"type\": \"float\", \"num_bits\": 4}}}}",
+         "float of 4 bits", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"compressed-tensors\", \"sparsity_config\": {\"format\":"
+         " \"sparse-24-bitmask\"}}",
+         "sparse-24", WHIM_ERR_UNSUPPORTED},
+        {"{\"bits\": 4}", "quant_method", WHIM_ERR_CORRUPT},
+        {"{\"quant_method\": \"fp8\", \"ignored_layers\": [1]}", "ignored_layers[0]",
+         WHIM_ERR_CORRUPT},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_config(bad[i].config);
+        write_tensors("{}", "", 0);
+        expect_refused("scheme", test_dir, bad[i].err, "config.json", bad[i].word);
+    }
+}
+
+static void lists_go_by_whole_components(void **state)
+{
+    (void)state;
+    static const char *list[] = {"gate", "model.layers.3", "mlp.shared", "re:.*router$", "re:["};
+    whim_scheme s = {.ignore = list, .n_ignore = 5};
+    assert_true(whim_scheme_ignores(&s, "layers.0.mlp.gate"));
+    assert_false(whim_scheme_ignores(&s, "layers.0.mlp.gate_proj"));
+    assert_false(whim_scheme_ignores(&s, "layers.0.mlp.up_gate"));
+    assert_true(whim_scheme_ignores(&s, "layers.3.mlp.up_proj"));
+    assert_false(whim_scheme_ignores(&s, "layers.31.mlp.up_proj"));
+    assert_true(whim_scheme_ignores(&s, "layers.0.mlp.shared"));
+    assert_false(whim_scheme_ignores(&s, "layers.0.mlp.shared_expert"));
+    assert_true(whim_scheme_ignores(&s, "layers.0.router"));
+    assert_false(whim_scheme_ignores(&s, "layers.0.router.x"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_what_was_quantised),
+        cmocka_unit_test(bad_parts_are_named),
+        cmocka_unit_test(unknown_schemes_are_named),
+        cmocka_unit_test(lists_go_by_whole_components),
+    };
+    return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
+}
