@@ -32,19 +32,19 @@ static void files_raise(void)
     }
 }
 
-static whim_log *fetch_log;
+static hub_listener listener;
 
-void hub_listen(whim_log *log)
+void hub_listen(hub_listener who)
 {
-    fetch_log = log;
+    listener = who;
 }
 
 static void on_say(void *ctx, const char *line)
 {
     hub_visit *visit = ctx;
     visit->found = true;
-    if (fetch_log != NULL) {
-        whim_log_info(fetch_log, "fetch", whim_log_text("text", line));
+    if (listener.log != NULL) {
+        whim_log_info(listener.log, "fetch", whim_log_text("text", line));
     } else if (!visit->quiet) {
         if (visit->begun) {
             whim_progress_hide(&visit->bar);
@@ -56,10 +56,13 @@ static void on_say(void *ctx, const char *line)
 static void on_progress(void *ctx, int64_t done, int64_t total)
 {
     hub_visit *visit = ctx;
-    if (fetch_log != NULL) {
+    if (listener.progress != NULL) {
+        listener.progress(listener.ctx, total > 0 ? (double)done / (double)total : 1);
+    }
+    if (listener.log != NULL) {
         int64_t now = whim_clock_ns();
         if (now >= visit->log_ns || done == total) {
-            whim_log_info(fetch_log, "fetch", whim_log_int("done", done),
+            whim_log_info(listener.log, "fetch", whim_log_int("done", done),
                           whim_log_int("total", total));
             visit->log_ns = now + LOG_EVERY_S * WHIM_NS_PER_S;
         }

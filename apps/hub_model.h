@@ -10,8 +10,15 @@
 
 enum { HUB_TEXT_MAX = 1024 };
 
-/* From now on words about fetches go to this log and not to standard error. */
-void hub_listen(whim_log *log);
+/* Who else hears of a fetch: a server's log, which then has all of it in place of standard error, and its supervisor. */
+typedef struct hub_listener {
+    whim_log *log;                             /* or NULL */
+    void (*progress)(void *ctx, double share); /* or NULL; any thread */
+    void *ctx;
+} hub_listener;
+
+/* For the visits that follow. */
+void hub_listen(hub_listener listener);
 
 /* One visit to a hub. Stays where it is between open and close. */
 typedef struct hub_visit {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What config.json says about experts and about quantisation: the reference's defaults, MiniMax's own keys, refusals. */
+/* What config.json says about experts: the reference's defaults, MiniMax's own keys, refusals. */
 #include "fixture.h"
 
 static whim_err parse(whim_config *config, const char *text, whim_diag *diag)
@@ -74,11 +74,6 @@ static void refuses_by_name(void **state)
         {MINIMAX(", \"shared_intermediate_size\": 8"), "shared_intermediate_size"},
         {MINIMAX(", \"attn_type_list\": [1, 0]"), "attn_type_list[1]"},
         {MINIMAX(", \"rotary_dim\": 130"), "rotary_dim"},
-        {MINIMAX(", \"quantization_config\": {\"quant_method\": \"nvfp4\"}"), "nvfp4"},
-        {MINIMAX(", \"quantization_config\": {\"quant_method\": \"fp8\","
-                 "\"weight_block_size\": [64, 128]}"),
-         "weight_block_size"},
-        {MINIMAX(", \"quantization_config\": {\"quant_method\": \"fp8\"}"), "weight_block_size"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         whim_config config;
