@@ -14,7 +14,7 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 # Sources that the formatter owns.
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
-.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test check sanitize tsan soak fuzz golden bench \
+.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test browser-test check sanitize tsan soak fuzz golden bench \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -45,7 +45,7 @@ test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit sim checkop golden-test invariance cli first hub-test server-test check sanitize:
+unit sim checkop golden-test invariance cli first hub-test server-test browser-test check sanitize:
 	+@tests/run-tests $@
 
 tsan:
@@ -106,6 +106,7 @@ fuzz:
 
 golden: build/venv/ready
 	build/venv/bin/python tools/golden/make_golden.py $(GOLDEN_FLAGS)
+	build/venv/bin/python tools/golden/twins.py --data tests/golden/data --out tests/golden/twins
 
 build/venv/ready: tools/golden/requirements.txt
 	$(PYTHON) -m venv build/venv
@@ -143,7 +144,7 @@ help:
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
-	@echo "  make unit | sim | checkop | golden-test | invariance | cli | first | hub-test | server-test | check   one part of it"
+	@echo "  make unit | sim | checkop | golden-test | invariance | cli | first | hub-test | server-test | browser-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
 	@echo "  make tsan          the invariance tests with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"

@@ -42,7 +42,7 @@ bench_row bench_row_make(bench *b, int64_t batch)
     r.prompt_median = median(b->prompt_tps, b->n_round, &r.prompt_best);
     r.gen_median = median(b->gen_tps, b->n_round, &r.gen_best);
     double step_bytes =
-        (double)whim_engine_weight_bytes(b->engine) + (double)batch * kv_bytes(b, r.depth);
+        (double)whim_engine_weight_bytes(b->engine, batch) + (double)batch * kv_bytes(b, r.depth);
     r.read_gbs = step_bytes * r.gen_best / (double)batch / 1e9;
     r.read_share = r.read_gbs / b->machine_gbs;
     r.gflops = 2 * prompt_macs(b) / (double)b->options->prompt_tokens * r.prompt_best / 1e9;

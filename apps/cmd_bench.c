@@ -60,7 +60,7 @@ static whim_dtype main_type(const whim_engine *engine)
     for (int64_t i = 0; i < binder->n_param; i++) {
         const whim_param *p = &binder->params[i];
         if (p->weight != NULL) {
-            macs[p->tensor->dtype] += p->n * p->k;
+            macs[p->dtype] += p->n_part * p->n * p->k;
         }
     }
     for (int32_t t = 1; t < WHIM_DTYPE_COUNT; t++) {

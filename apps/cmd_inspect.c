@@ -84,9 +84,7 @@ static void summarise(summary *s)
         s->file_bytes += s->ckpt->files[i].bytes;
     }
     if (s->ckpt->n_tensor == 0) {
-        /* Dummy weights: every matrix that a token passes, and the embedding if it is not the head. */
-        s->n_param = whim_engine_token_macs(s->engine);
-        s->n_param += s->config->tied_head ? 0 : (int64_t)s->config->n_vocab * s->config->d_model;
+        s->n_param = whim_engine_parameters(s->engine);
     }
 }
 
@@ -117,6 +115,22 @@ static void append_rope(whim_str *out, const whim_config *config)
     whim_str_append(out, rope->divisors != NULL ? ", divided as the file says\n" : "\n");
 }
 
+static void append_experts(whim_str *out, const whim_config *c)
+{
+    const whim_moe_config *moe = &c->moe;
+    int32_t n_layer = 0;
+    for (int32_t l = 0; l < c->n_layer; l++) {
+        n_layer += whim_config_has_experts(c, l);
+    }
+    if (moe->n_expert > 0) {
+        whim_str_printf(out, "experts        %d of %d for each token, width %d, in %d layers\n",
+                        moe->top_k, moe->n_expert, moe->d_expert, n_layer);
+    }
+    if (moe->d_shared > 0) {
+        whim_str_printf(out, "shared expert  width %d\n", moe->d_shared);
+    }
+}
+
 static void append_model(whim_str *out, const summary *s)
 {
     const whim_config *c = s->config;
@@ -126,6 +140,7 @@ static void append_model(whim_str *out, const summary *s)
     append_count(out, s->n_param);
     whim_str_printf(out, "\nlayers         %d\n", c->n_layer);
     whim_str_printf(out, "width          %d, feed-forward %d\n", c->d_model, c->d_ff);
+    append_experts(out, c);
     whim_str_printf(out, "attention      %d heads of %d, %d for keys and values%s\n", c->n_head,
                     c->d_head, c->n_kv, c->attention_bias ? ", with biases" : "");
     whim_str_printf(out, "vocabulary     %d tokens, head %s\n", c->n_vocab,
@@ -223,6 +238,8 @@ static void json_config(whim_str *out, const summary *s)
                     (long long)c->max_ctx, c->tied_head ? "true" : "false",
                     c->attention_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
     whim_str_printf(out, declares_type(s) ? "\"%s\"" : "null", whim_dtype_get(c->dtype)->name);
+    whim_str_printf(out, ",\"n_expert\":%d,\"top_k\":%d,\"d_expert\":%d,\"d_shared\":%d",
+                    c->moe.n_expert, c->moe.top_k, c->moe.d_expert, c->moe.d_shared);
     whim_str_append(out, ",\"eos\":[");
     for (int32_t i = 0; i < c->n_eos; i++) {
         whim_str_printf(out, "%s%d", i == 0 ? "" : ",", c->eos[i]);
@@ -311,6 +328,9 @@ int cmd_inspect(const whim_options *options)
     }
     whim_engine_cfg cfg = engine_cfg(options, s.model);
     cfg.max_seqs = options->max_seqs;
+    if (strncmp(s.model, "shape:", 6) == 0) {
+        cfg.load_format = "dummy"; /* nothing is loaded, and there is nothing else */
+    }
     s.engine = open_engine(&cfg, true, &load);
     if (s.engine == NULL) {
         return EXIT_FAILED;

@@ -2,6 +2,7 @@
 /* Models by name, for every command. */
 #include "hub_model.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <signal.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+enum { LOG_EVERY_S = 10 };
 
 /* Writing to a connection that was closed, or past ulimit -f, is to fail and not to end the process. */
 static void signals_ignore(bool ignore)
@@ -29,11 +32,20 @@ static void files_raise(void)
     }
 }
 
+static hub_listener listener;
+
+void hub_listen(hub_listener who)
+{
+    listener = who;
+}
+
 static void on_say(void *ctx, const char *line)
 {
     hub_visit *visit = ctx;
     visit->found = true;
-    if (!visit->quiet) {
+    if (listener.log != NULL) {
+        whim_log_info(listener.log, "fetch", whim_log_text("text", line));
+    } else if (!visit->quiet) {
         if (visit->begun) {
             whim_progress_hide(&visit->bar);
         }
@@ -44,6 +56,18 @@ static void on_say(void *ctx, const char *line)
 static void on_progress(void *ctx, int64_t done, int64_t total)
 {
     hub_visit *visit = ctx;
+    if (listener.progress != NULL) {
+        listener.progress(listener.ctx, total > 0 ? (double)done / (double)total : 1);
+    }
+    if (listener.log != NULL) {
+        int64_t now = whim_clock_ns();
+        if (now >= visit->log_ns || done == total) {
+            whim_log_info(listener.log, "fetch", whim_log_int("done", done),
+                          whim_log_int("total", total));
+            visit->log_ns = now + LOG_EVERY_S * WHIM_NS_PER_S;
+        }
+        return;
+    }
     if (!visit->begun) {
         whim_progress_init(&visit->bar,
                            &(whim_progress_cfg){

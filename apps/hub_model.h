@@ -4,10 +4,21 @@
 #ifndef WHIM_APPS_HUB_MODEL_H
 #define WHIM_APPS_HUB_MODEL_H
 
+#include "base/log.h"
 #include "cmd.h"
 #include "hub/hub.h"
 
 enum { HUB_TEXT_MAX = 1024 };
+
+/* Who else hears of a fetch: a server's log, which then has all of it in place of standard error, and its supervisor. */
+typedef struct hub_listener {
+    whim_log *log;                             /* or NULL */
+    void (*progress)(void *ctx, double share); /* or NULL; any thread */
+    void *ctx;
+} hub_listener;
+
+/* For the visits that follow. */
+void hub_listen(hub_listener listener);
 
 /* One visit to a hub. Stays where it is between open and close. */
 typedef struct hub_visit {
@@ -16,6 +27,7 @@ typedef struct hub_visit {
     bool found; /* the hub or the cache knows the model */
     whim_progress bar;
     int64_t done;
+    int64_t log_ns; /* not to be logged before */
     char label[WHIM_HUB_ID_MAX + 8];
     char cache[MODEL_PATH_MAX], token_path[MODEL_PATH_MAX];
     char token[HUB_TEXT_MAX], endpoint[HUB_TEXT_MAX];

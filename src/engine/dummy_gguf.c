@@ -92,6 +92,7 @@ static void key_array(whim_str *out, const char *key, whim_gguf_type type, int64
 /* Each returns how many keys it wrote. */
 static uint64_t put_config(whim_str *out, const whim_config *c, const char *name)
 {
+    const char *arch = whim_gguf_arch_name(c->arch);
     const struct {
         const char *suffix;
         int64_t value;
@@ -106,20 +107,26 @@ static uint64_t put_config(whim_str *out, const whim_config *c, const char *name
         {"attention.value_length", c->d_head},
         {"rope.dimension_count", c->rope.rotary_dim},
         {"vocab_size", c->n_vocab},
+        /* of models with experts only */
+        {"expert_count", c->moe.n_expert},
+        {"expert_used_count", c->moe.top_k},
+        {"expert_feed_forward_length", c->moe.d_expert},
+        {"expert_gating_func", c->moe.sigmoid ? 2 : 1},
     };
-    enum { N_NUMBER = sizeof numbers / sizeof numbers[0] };
+    enum { N_NUMBER = sizeof numbers / sizeof numbers[0], N_MOE = 4 };
+    int n_number = c->moe.n_expert > 0 ? N_NUMBER : N_NUMBER - N_MOE;
     char key[WHIM_CONFIG_MAX_ARCH + 64];
-    key_string(out, "general.architecture", c->arch);
+    key_string(out, "general.architecture", arch);
     key_string(out, "general.name", name);
-    for (int i = 0; i < N_NUMBER; i++) {
-        snprintf(key, sizeof key, "%s.%s", c->arch, numbers[i].suffix);
+    for (int i = 0; i < n_number; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].suffix);
         key_u32(out, key, (uint32_t)numbers[i].value);
     }
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", c->arch);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
     key_f32(out, key, c->rms_eps);
-    snprintf(key, sizeof key, "%s.rope.freq_base", c->arch);
+    snprintf(key, sizeof key, "%s.rope.freq_base", arch);
     key_f32(out, key, (float)c->rope.theta);
-    return 2 + N_NUMBER + 2;
+    return 2 + (uint64_t)n_number + 2;
 }
 
 static bool is_eos(const whim_config *c, int32_t id)
@@ -182,7 +189,7 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
         if (p->constant != NULL) {
             continue;
         }
-        const whim_dtype_info *type = whim_dtype_get(p->tensor->dtype);
+        const whim_dtype_info *type = whim_dtype_get(p->parts[0].tensor->dtype);
         if (type->gguf_id < 0) {
             return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "GGUF has no type %s", type->name);
         }
@@ -191,15 +198,18 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
                              p->name);
         }
         put_string(out, name);
-        put_u32(out, p->vector ? 1 : 2);
+        put_u32(out, p->vector ? 1 : p->n_expert > 0 ? 3 : 2);
         if (!p->vector) {
             put_u64(out, (uint64_t)p->k);
         }
         put_u64(out, (uint64_t)p->n);
+        if (p->n_expert > 0) {
+            put_u64(out, (uint64_t)p->n_expert);
+        }
         put_u32(out, (uint32_t)type->gguf_id);
         put_u64(out, (uint64_t)at);
         w->offsets[i] = at;
-        at = (at + p->tensor->bytes + ALIGN - 1) / ALIGN * ALIGN;
+        at = (at + p->parts[0].tensor->bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     w->data_bytes = at;
     return WHIM_ERR_OK;
@@ -250,15 +260,15 @@ static bool write_at(writer *w, int64_t offset, const char *bytes, int64_t n)
     return true;
 }
 
-/* A vector has one row. */
+/* A vector has one row, a stack those of all its experts. */
 static int64_t param_rows(const whim_param *p)
 {
-    return p->vector ? 1 : p->n;
+    return p->vector ? 1 : p->n_part * p->n;
 }
 
 static int64_t slab_rows(const whim_param *p)
 {
-    int64_t row_bytes = p->tensor->bytes / param_rows(p);
+    int64_t row_bytes = p->parts[0].tensor->bytes / param_rows(p);
     int64_t rows = SLAB_BYTES / row_bytes;
     return rows < 1 ? 1 : rows;
 }
@@ -271,8 +281,8 @@ static void cut(writer *w)
         const whim_param *p = &w->binder->params[i];
         w->first[i] = n;
         if (w->offsets[i] >= 0) {
-            int64_t rows = slab_rows(p), bytes = p->tensor->bytes / param_rows(p) * rows;
-            bytes = bytes < p->tensor->bytes ? bytes : p->tensor->bytes;
+            int64_t rows = slab_rows(p), bytes = p->parts[0].tensor->bytes / param_rows(p) * rows;
+            bytes = bytes < p->parts[0].tensor->bytes ? bytes : p->parts[0].tensor->bytes;
             w->staging_bytes = bytes > w->staging_bytes ? bytes : w->staging_bytes;
             n += (param_rows(p) + rows - 1) / rows;
         }
@@ -303,11 +313,11 @@ static whim_err write_slab(void *ctx, int64_t item, int32_t worker)
     char *staging = w->staging + worker * w->staging_bytes;
     int64_t rows = slab_rows(p), row0 = (item - w->first[index]) * rows;
     int64_t n_row = param_rows(p) - row0 < rows ? param_rows(p) - row0 : rows;
-    int64_t row_bytes = p->tensor->bytes / param_rows(p);
+    int64_t row_bytes = p->parts[0].tensor->bytes / param_rows(p);
     if (p->vector) {
         whim_dummy_vector(p->name, p->n, (float *)staging);
     } else {
-        whim_dummy_rows(p->name, p->tensor->dtype, p->k, row0, n_row, staging);
+        whim_dummy_rows(p->name, p->parts[0].tensor->dtype, p->k, row0, n_row, staging);
     }
     if (!write_at(w, w->data + w->offsets[index] + row0 * row_bytes, staging, n_row * row_bytes)) {
         return WHIM_ERR_IO;
@@ -362,10 +372,11 @@ static whim_err check(const whim_engine *engine, const char *path, whim_diag *di
                          "only dummy weights can be written as a GGUF file: add --load-format "
                          "dummy");
     }
-    if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE) {
+    if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE ||
+        whim_gguf_arch_name(c->arch) == NULL) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "a GGUF file of dummy weights needs plain rotary positions and a "
-                         "vocabulary of more than %d tokens",
+                         "a GGUF file of dummy weights needs an architecture that GGUF has, plain "
+                         "rotary positions and a vocabulary of more than %d tokens",
                          N_BYTE);
     }
     if (whim_path_get_type(path) != WHIM_PATH_NONE) {

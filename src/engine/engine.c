@@ -29,14 +29,15 @@ static const char shape_prefix[] = "shape:";
 /* Dummy weights: the configuration of a published shape or of real files, and no tensors. */
 static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
 {
-    const char *model = e->cfg.model;
+    const char *model = e->cfg.model, *published = "bf16";
     if (strncmp(model, shape_prefix, sizeof shape_prefix - 1) == 0) {
         whim_arena_init(&e->ckpt.arena);
         WHIM_TRY(whim_config_shape(&e->ckpt.config, model + sizeof shape_prefix - 1, diag));
+        published = whim_dtype_get(e->ckpt.config.dtype)->name;
     } else {
         WHIM_TRY(whim_ckpt_open_config(&e->ckpt, model, diag));
     }
-    const char *type = e->cfg.weight_type != NULL ? e->cfg.weight_type : "bf16";
+    const char *type = e->cfg.weight_type != NULL ? e->cfg.weight_type : published;
     whim_dtype dtype;
     if (!whim_dtype_from_name(type, &dtype) || whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_INT) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -154,14 +155,31 @@ static whim_err pages_choose(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Weights by part: experts are most of a model that has them. */
+static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
+{
+    const whim_moe_config *moe = &e->ckpt.config.moe;
+    int64_t experts = 0;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        const whim_param *param = &e->binder.params[i];
+        experts += param->n_expert > 0 ? (param->bytes + 63) / 64 * 64 : 0;
+    }
+    whim_memory_plan_add(plan, "weights", e->binder.bytes - experts, "packed for %s %s%s",
+                         e->backend->name, e->device->caps.isa,
+                         experts > 0 ? ", without experts" : "");
+    if (experts > 0) {
+        whim_memory_plan_add(plan, "experts", experts, "%d, of which a token passes %d",
+                             moe->n_expert, moe->top_k);
+    }
+}
+
 static void plan_make(whim_engine *e)
 {
     const whim_runner_plan *r = &e->runner_plan;
     const whim_runner_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
-    whim_memory_plan_add(plan, "weights", e->binder.bytes, "packed for %s %s", e->backend->name,
-                         caps->isa);
+    plan_weights(e, plan);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * WHIM_KV_PAGE), whim_kv_type_name(c->kv_type));
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
@@ -296,13 +314,19 @@ static bool param_is_read(const whim_engine *e, const whim_param *param)
            (e->ckpt.config.tied_head || strcmp(param->name, "embed_tokens.weight") != 0);
 }
 
-int64_t whim_engine_weight_bytes(const whim_engine *e)
+int64_t whim_engine_weight_bytes(const whim_engine *e, int64_t n_row)
 {
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < e->binder.n_param; i++) {
-        bytes += param_is_read(e, &e->binder.params[i]) ? e->binder.params[i].bytes : 0;
+    const whim_moe_config *moe = &e->ckpt.config.moe;
+    double bytes = 0.0, unused = 1.0; /* the chance that no row chose an expert */
+    for (int64_t r = 0; r < n_row && moe->n_expert > 0; r++) {
+        unused *= 1.0 - (double)moe->top_k / moe->n_expert;
     }
-    return bytes;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        const whim_param *param = &e->binder.params[i];
+        double share = param->n_expert > 0 ? 1.0 - unused : 1.0;
+        bytes += param_is_read(e, param) ? share * (double)param->bytes : 0.0;
+    }
+    return (int64_t)bytes;
 }
 
 int64_t whim_engine_token_macs(const whim_engine *e)
@@ -310,7 +334,18 @@ int64_t whim_engine_token_macs(const whim_engine *e)
     int64_t macs = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
-        macs += param_is_read(e, param) ? param->n * param->k : 0;
+        int64_t times = param->n_expert > 0 ? e->ckpt.config.moe.top_k : 1;
+        macs += param_is_read(e, param) ? times * param->n * param->k : 0;
     }
     return macs;
+}
+
+int64_t whim_engine_parameters(const whim_engine *e)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        const whim_param *param = &e->binder.params[i];
+        n += param->constant == NULL ? param->n_part * param->n * param->k : 0;
+    }
+    return n;
 }

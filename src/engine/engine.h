@@ -73,9 +73,13 @@ const whim_runner_plan *whim_engine_runner_plan(const whim_engine *engine);
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);
 
-/* Bytes of weights that one token reads (all matrices but the embedding's gather, head included), and
- * the multiply-adds of the matrices for one token: for the shares that `bench` prints. */
-int64_t whim_engine_weight_bytes(const whim_engine *engine);
+/* Bytes of weights that a step of n_row tokens reads (all matrices but the embedding's gather, head included; of
+ * experts as many as rows choose that know nothing of each other), and the multiply-adds of the matrices for one
+ * token: for the shares that `bench` prints. */
+int64_t whim_engine_weight_bytes(const whim_engine *engine, int64_t n_row);
 int64_t whim_engine_token_macs(const whim_engine *engine);
+
+/* The numbers that the model was trained to. */
+int64_t whim_engine_parameters(const whim_engine *engine);
 
 #endif

@@ -31,15 +31,16 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
     char need[32], have[32], kv[32] = "", weights[32] = "";
     whim_format_bytes(need, sizeof need, needed);
     whim_format_bytes(have, sizeof have, plan->available);
-    int64_t kv_bytes = 0;
+    int64_t kv_bytes = 0, weight_bytes = 0;
     for (int32_t i = 0; i < plan->n_part; i++) {
         if (plan->parts[i].name[0] == 'K') {
             kv_bytes = plan->parts[i].bytes;
-            whim_format_bytes(kv, sizeof kv, kv_bytes);
-        } else if (i == 0) {
-            whim_format_bytes(weights, sizeof weights, plan->parts[i].bytes);
+        } else if (i == 0 || plan->parts[i].name[0] == 'e') {
+            weight_bytes += plan->parts[i].bytes; /* experts are weights too */
         }
     }
+    whim_format_bytes(kv, sizeof kv, kv_bytes);
+    whim_format_bytes(weights, sizeof weights, weight_bytes);
     bool kv_helps = needed - kv_bytes < plan->available;
     return whim_fail(diag, WHIM_ERR_NO_FIT,
                      "the model needs %s (weights %s, KV %s), but %s is available; %s", need,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass of a dense decoder, in the order of the data. */
+/* One pass of a decoder, in the order of the data. */
 #include "layers/decoder.h"
 
 #include "base/fmath.h"
@@ -19,8 +19,10 @@ typedef struct pass {
     float *q;        /* [n_row, n_head, d_head] */
     float *k, *v;    /* [n_row, n_kv, d_head] */
     float *attn;     /* [n_row, n_head, d_head] */
+    float *sums;     /* [n_row, 2] squares of q and k, where they are normalised whole */
     float *act;      /* [n_row, d_ff] silu(gate) * up */
     float *scratch;  /* [n_row, d_ff] */
+    whim_moe_space moe;
 } pass;
 
 static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
@@ -44,8 +46,16 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->k = take_rows(bump, n, kv * dh);
     p->v = take_rows(bump, n, kv * dh);
     p->attn = take_rows(bump, n, heads * dh);
-    p->act = take_rows(bump, n, c->d_ff);
-    p->scratch = take_rows(bump, n, c->d_ff);
+    if (dec->traits.qk_norm == WHIM_QK_NORM_WHOLE) {
+        p->sums = take_rows(bump, n, 2);
+    }
+    if (dec->has_mlp) {
+        p->act = take_rows(bump, n, c->d_ff);
+        p->scratch = take_rows(bump, n, c->d_ff);
+    }
+    if (c->moe.n_expert > 0) {
+        p->moe = whim_moe_space_take(bump, c, n);
+    }
 }
 
 static whim_err project(const pass *p, const whim_projection *proj, const float *x, float *y,
@@ -93,35 +103,82 @@ static whim_err norm_after(const pass *p, const float *w, const float *delta)
                                      });
 }
 
+static int64_t qkv_width(const whim_config *c)
+{
+    return ((int64_t)c->n_head + 2 * c->n_kv) * c->d_head;
+}
+
+/* q, k, v = qkv, each head normalised where the model does so, q and k rotated */
+static whim_err split_heads(const pass *p, const whim_decoder_layer *layer)
+{
+    const whim_config *c = &p->dec->config;
+    return whim_op_split_qkv_rmsnorm_rope(p->s, &(whim_split_qkv_rmsnorm_rope_args){
+                                                    .qkv = p->qkv,
+                                                    .qkv_stride = qkv_width(c),
+                                                    .q_norm = layer->q_norm,
+                                                    .k_norm = layer->k_norm,
+                                                    .eps = c->rms_eps,
+                                                    .cos_sin = p->cos_sin,
+                                                    .q = p->q,
+                                                    .k = p->k,
+                                                    .v = p->v,
+                                                    .n_row = p->batch->n_row,
+                                                    .n_head = c->n_head,
+                                                    .n_kv = c->n_kv,
+                                                    .d_head = c->d_head,
+                                                    .n_freq = c->rope.rotary_dim / 2,
+                                                });
+}
+
+/* The same with all heads of q, and of k, normalised together. */
+static whim_err split_whole(const pass *p, const whim_decoder_layer *layer)
+{
+    const whim_config *c = &p->dec->config;
+    WHIM_TRY(whim_op_qk_sumsq(p->s, &(whim_qk_sumsq_args){
+                                        .qkv = p->qkv,
+                                        .qkv_stride = qkv_width(c),
+                                        .sums = p->sums,
+                                        .n_row = p->batch->n_row,
+                                        .n_head = c->n_head,
+                                        .n_kv = c->n_kv,
+                                        .d_head = c->d_head,
+                                    }));
+    return whim_op_split_qkv_tp_rmsnorm_rope(p->s, &(whim_split_qkv_tp_rmsnorm_rope_args){
+                                                       .qkv = p->qkv,
+                                                       .qkv_stride = qkv_width(c),
+                                                       .sums = p->sums,
+                                                       .q_width = (int64_t)c->n_head * c->d_head,
+                                                       .k_width = (int64_t)c->n_kv * c->d_head,
+                                                       .q_norm = layer->q_norm,
+                                                       .k_norm = layer->k_norm,
+                                                       .eps = c->rms_eps,
+                                                       .cos_sin = p->cos_sin,
+                                                       .q = p->q,
+                                                       .k = p->k,
+                                                       .v = p->v,
+                                                       .n_row = p->batch->n_row,
+                                                       .n_head = c->n_head,
+                                                       .n_kv = c->n_kv,
+                                                       .d_head = c->d_head,
+                                                       .n_freq = c->rope.rotary_dim / 2,
+                                                   });
+}
+
 /* delta[0] = attention(normed) */
 static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_t l)
 {
     const whim_config *c = &p->dec->config;
     const whim_batch *b = p->batch;
     int64_t q_cols = (int64_t)c->n_head * c->d_head, kv_cols = (int64_t)c->n_kv * c->d_head;
-    int64_t width = q_cols + 2 * kv_cols;
+    int64_t width = qkv_width(c);
     whim_kv_view kv = b->kv;
     kv.layer_offset += l * b->kv_layer_bytes;
 
     WHIM_TRY(project(p, &layer->q, p->normed, p->qkv, width));
     WHIM_TRY(project(p, &layer->k, p->normed, p->qkv + q_cols, width));
     WHIM_TRY(project(p, &layer->v, p->normed, p->qkv + q_cols + kv_cols, width));
-    WHIM_TRY(whim_op_split_qkv_rmsnorm_rope(p->s, &(whim_split_qkv_rmsnorm_rope_args){
-                                                      .qkv = p->qkv,
-                                                      .qkv_stride = width,
-                                                      .q_norm = layer->q_norm,
-                                                      .k_norm = layer->k_norm,
-                                                      .eps = c->rms_eps,
-                                                      .cos_sin = p->cos_sin,
-                                                      .q = p->q,
-                                                      .k = p->k,
-                                                      .v = p->v,
-                                                      .n_row = b->n_row,
-                                                      .n_head = c->n_head,
-                                                      .n_kv = c->n_kv,
-                                                      .d_head = c->d_head,
-                                                      .n_freq = c->rope.rotary_dim / 2,
-                                                  }));
+    WHIM_TRY(p->dec->traits.qk_norm == WHIM_QK_NORM_WHOLE ? split_whole(p, layer)
+                                                          : split_heads(p, layer));
     WHIM_TRY(whim_op_kv_write(p->s, &(whim_kv_write_args){
                                         .kv = kv,
                                         .k = p->k,
@@ -147,9 +204,13 @@ static whim_err attention(const pass *p, const whim_decoder_layer *layer, int32_
     return project(p, &layer->o, p->attn, p->delta[0], c->d_model);
 }
 
-/* delta[1] = mlp(normed) */
+/* delta[1] = mlp(normed), or its experts' sum */
 static whim_err mlp(const pass *p, const whim_decoder_layer *layer)
 {
+    if (layer->moe != NULL) {
+        return whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, p->normed, p->batch->n_row,
+                                &p->moe, p->delta[1]);
+    }
     WHIM_TRY(whim_op_linear_swiglu(p->s, &(whim_linear_swiglu_args){
                                              .gate = layer->gate.w,
                                              .up = layer->up.w,

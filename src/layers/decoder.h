@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dense pre-norm decoder that Llama and its relatives are:
+/* The pre-norm decoder that Llama and its relatives are:
  *     x = embedding; per layer: x += attention(norm(x)); x += mlp(norm(x)); logits = head(norm(x))
- * with grouped-query attention over paged KV, rotary positions and a SwiGLU MLP. A model file says how
+ * with grouped-query attention over paged KV, rotary positions and a SwiGLU MLP or experts (layers/moe.h). A model file says how
  * its architecture differs (whim_decoder_traits); the pass itself is here.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_DECODER_H
@@ -10,13 +10,21 @@
 #include "base/arena.h"
 #include "device/device.h"
 #include "layers/batch.h"
+#include "layers/moe.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 
 #include <stdbool.h>
 
+/* What is normalised of q and k before they are rotated. */
+typedef enum whim_qk_norm {
+    WHIM_QK_NORM_NONE,
+    WHIM_QK_NORM_HEADS, /* each head, with one weight for all: [d_head] */
+    WHIM_QK_NORM_WHOLE, /* all heads together: [n_head * d_head] and [n_kv * d_head] */
+} whim_qk_norm;
+
 typedef struct whim_decoder_traits {
-    bool qk_norm; /* each head of q and k is normalised before it is rotated */
+    whim_qk_norm qk_norm;
 } whim_decoder_traits;
 
 /* y = x w^T (+ bias) */
@@ -30,15 +38,18 @@ typedef struct whim_decoder_layer {
     whim_projection q;        /* [n_head * d_head, d_model] */
     whim_projection k, v;     /* [n_kv * d_head, d_model] */
     whim_projection o;        /* [d_model, n_head * d_head] */
-    const float *q_norm;      /* [d_head], or NULL */
-    const float *k_norm;      /* [d_head], or NULL */
+    const float *q_norm;      /* as whim_qk_norm says, or NULL */
+    const float *k_norm;      /* the same */
     const float *mlp_norm;    /* [d_model] */
+    whim_moe *moe;            /* experts, or NULL: an MLP of */
     whim_projection gate, up; /* [d_ff, d_model] */
     whim_projection down;     /* [d_model, d_ff] */
 } whim_decoder_layer;
 
 typedef struct whim_decoder {
     whim_config config;
+    whim_decoder_traits traits;
+    bool has_mlp;      /* some layer has one */
     whim_weight embed; /* [n_vocab, d_model] */
     whim_weight head;  /* [n_vocab, d_model]; unused when tied */
     const float *final_norm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of a dense decoder, by name. */
+/* The tensors of a decoder, by name. */
 #include "layers/decoder.h"
 #include "layers/rope.h"
 
@@ -43,17 +43,22 @@ static void bind_layer(const whim_config *c, const whim_decoder_traits *traits, 
         {&layer->up, ff, d, 0, mlp, "mlp.up_proj"},
         {&layer->down, d, ff, 0, mlp, "mlp.down_proj"},
     };
-    for (size_t i = 0; i < sizeof projections / sizeof projections[0]; i++) {
+    enum { N_PROJECTION = sizeof projections / sizeof projections[0], N_MLP = 3 };
+    for (int i = 0; i < (layer->moe != NULL ? N_PROJECTION - N_MLP : N_PROJECTION); i++) {
         bind_projection(binder, l, &projections[i]);
+    }
+    if (layer->moe != NULL) {
+        whim_moe_bind(layer->moe, c, l, binder);
     }
     whim_bind_vector(binder, &layer->attn_norm, d, 0, "layers.%d.input_layernorm.weight", l);
     whim_bind_vector(binder, &layer->mlp_norm, d, 0, "layers.%d.post_attention_layernorm.weight",
                      l);
-    if (traits->qk_norm) {
-        whim_bind_vector(binder, &layer->q_norm, c->d_head, 0, "layers.%d.self_attn.q_norm.weight",
-                         l);
-        whim_bind_vector(binder, &layer->k_norm, c->d_head, 0, "layers.%d.self_attn.k_norm.weight",
-                         l);
+    if (traits->qk_norm != WHIM_QK_NORM_NONE) {
+        bool whole = traits->qk_norm == WHIM_QK_NORM_WHOLE;
+        whim_bind_vector(binder, &layer->q_norm, whole ? q_rows : c->d_head, 0,
+                         "layers.%d.self_attn.q_norm.weight", l);
+        whim_bind_vector(binder, &layer->k_norm, whole ? kv_rows : c->d_head, 0,
+                         "layers.%d.self_attn.k_norm.weight", l);
     }
 }
 
@@ -70,6 +75,22 @@ static whim_err bind_rope(whim_decoder *dec, whim_arena *arena, whim_binder *bin
     return WHIM_ERR_OK;
 }
 
+/* Experts of the layers that have them. */
+static bool take_experts(whim_decoder *dec, const whim_config *config, whim_arena *arena)
+{
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        if (!whim_config_has_experts(config, l)) {
+            dec->has_mlp = true;
+            continue;
+        }
+        dec->layers[l].moe = whim_arena_alloc(arena, sizeof *dec->layers[l].moe);
+        if (dec->layers[l].moe == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits *traits,
                            whim_arena *arena, whim_binder *binder, whim_decoder **out,
                            whim_diag *diag)
@@ -78,11 +99,13 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits 
     if (dec != NULL) {
         dec->layers = whim_arena_alloc_array(arena, config->n_layer, sizeof *dec->layers);
     }
-    if (dec == NULL || dec->layers == NULL) {
+    bool ok = dec != NULL && dec->layers != NULL && take_experts(dec, config, arena);
+    if (!ok) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a model of %d layers",
                          config->n_layer);
     }
     dec->config = *config;
+    dec->traits = *traits;
     int64_t v = config->n_vocab, d = config->d_model;
     whim_bind_matrix(binder, &(whim_bind_matrix_spec){.out = &dec->embed, .n = v, .k = d},
                      "embed_tokens.weight");

@@ -6,7 +6,7 @@
 static whim_err qwen3_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                            whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {.qk_norm = true};
+    static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
     return whim_dense_bind(config, &traits, arena, binder, out, diag);
 }
 

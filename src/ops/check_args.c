@@ -149,6 +149,38 @@ whim_err whim_topk_check(const whim_topk_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_moe_topk_check(const whim_moe_topk_args *a)
+{
+    REQUIRE(a->n_expert >= 1 && a->n_expert <= WHIM_MOE_MAX_EXPERT && a->k_top <= a->n_expert);
+    REQUIRE(a->scoring == WHIM_MOE_SOFTMAX || a->scoring == WHIM_MOE_SIGMOID);
+    REQUIRE(matrix_ok(a->logits, a->n_row, a->n_expert, a->logits_stride));
+    REQUIRE(topk_ok(a->n_row, a->n_expert, a->k_top, a->weights, a->ids));
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_moe_experts_check(const whim_moe_experts_args *a)
+{
+    REQUIRE(weight_ok(&a->gate) && weight_ok(&a->up) && weight_ok(&a->down));
+    REQUIRE(a->n_expert >= 1 && a->n_expert <= WHIM_MOE_MAX_EXPERT);
+    int64_t d = a->gate.k, ff = a->down.k;
+    REQUIRE(d <= INT32_MAX && ff <= INT32_MAX && a->up.k == d);
+    REQUIRE(a->gate.n == a->n_expert * whim_moe_pitch(ff) && a->up.n == a->gate.n);
+    REQUIRE(a->down.n == a->n_expert * whim_moe_pitch(d));
+    REQUIRE(topk_ok(a->n_row, a->n_expert, a->k_top, a->weights, a->ids));
+    REQUIRE(a->n_row <= INT32_MAX / WHIM_TOPK_MAX);
+    REQUIRE(matrix_ok(a->x, a->n_row, d, a->x_stride) && matrix_ok(a->y, a->n_row, d, a->y_stride));
+    REQUIRE((a->scratch != NULL && (uintptr_t)a->scratch % 64 == 0) || a->n_row == 0);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_gated_add_check(const whim_gated_add_args *a)
+{
+    REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
+    REQUIRE(matrix_ok(a->y, a->n_row, a->n_col, a->y_stride));
+    REQUIRE(matrix_ok(a->gate, a->n_row, 1, a->gate_stride));
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_rope_table_check(const whim_rope_table_args *a)
 {
     REQUIRE(a->n_freq >= 0 && a->n_freq <= INT32_MAX);

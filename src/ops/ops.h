@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "ops/args/attn_args.h"
 #include "ops/args/linear_args.h"
+#include "ops/args/moe_args.h"
 #include "ops/args/rope_args.h"
 #include "ops/args/row_args.h"
 

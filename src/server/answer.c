@@ -494,3 +494,18 @@ whim_usage whim_answer_usage(const whim_answer *a)
     }
     return usage;
 }
+
+static double ms_between(int64_t from, int64_t to)
+{
+    return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
+}
+
+whim_answer_times whim_answer_get_times(const whim_answer *a)
+{
+    const whim_job_times *t = &a->run->times;
+    return (whim_answer_times){
+        .queue_ms = ms_between(t->submitted, t->admitted),
+        .first_token_ms = ms_between(whim_exchange_start_ns(a->ex), t->first_token),
+        .decode_ms = ms_between(t->first_token, t->ended),
+    };
+}

@@ -231,11 +231,6 @@ bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer
 
 /* --- the thread ------------------------------------------------------------------------------------ */
 
-static double ms_between(int64_t from, int64_t to)
-{
-    return from == 0 || to < from ? 0.0 : (double)(to - from) / 1e6;
-}
-
 /* How it came to its end, for the log. */
 static const char *ending_of(const whim_answer *a)
 {
@@ -256,15 +251,15 @@ static void log_answer(whim_answer *a)
 {
     const whim_answer_run *run = a->run;
     const whim_job_times *t = &run->times;
-    int64_t start = whim_exchange_start_ns(a->ex);
+    whim_answer_times times = whim_answer_get_times(a);
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->gen->params.seed);
     const whim_log_field more[] = {
         whim_log_int("prompt", t->n_prompt),
         whim_log_int("cached", t->n_cached),
         whim_log_int("new", t->n_made),
-        whim_log_real("queue_ms", ms_between(t->submitted, t->admitted), 1),
-        whim_log_real("ttft_ms", ms_between(start, t->first_token), 1),
+        whim_log_real("queue_ms", times.queue_ms, 1),
+        whim_log_real("ttft_ms", times.first_token_ms, 1),
         whim_log_text("seed", seed), /* more digits than some readers of JSON keep */
         whim_log_text("reason", ending_of(a)),
         {.key = NULL},

@@ -123,6 +123,14 @@ typedef struct whim_usage {
 } whim_usage;
 whim_usage whim_answer_usage(const whim_answer *a);
 
+/* When things happened, for forms that tell it; complete once every job has ended. 0: not known. */
+typedef struct whim_answer_times {
+    double queue_ms;       /* waiting for a place in the batch */
+    double first_token_ms; /* since the request was there */
+    double decode_ms;      /* from the first token to the last */
+} whim_answer_times;
+whim_answer_times whim_answer_get_times(const whim_answer *a);
+
 /* Submit the jobs and answer from now on. Takes `gen` in any case. False with the fault set: nothing was written, the
  * route refuses. */
 bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,

@@ -90,7 +90,7 @@ typedef struct whim_gen {
     /* how it is told */
     bool stream, include_usage, continuous_usage;
     bool logprobs; /* of the answer's tokens; the number of alternatives is params.n_logprob */
-    bool return_token_ids;
+    bool return_token_ids, return_timings;
     /* made by whim_gen_prepare, or by the route for raw prompts */
     whim_ids *prompts; /* [n_prompt] */
     int32_t n_prompt;
@@ -108,7 +108,7 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
 
 /* Readers of fields that dialects share; false with the fault set. */
 /* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed, logit_bias, ignore_eos,
- * min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, regex, choice, priority, chat_template_kwargs. */
+ * min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen);
 /* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
 bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen);

@@ -262,6 +262,7 @@ bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *g
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &gen->min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
         !whim_field_bool(f, "return_token_ids", &gen->return_token_ids) ||
+        !whim_field_bool(f, "return_timings", &gen->return_timings) ||
         !whim_field_string(f, "regex", &gen->regex) ||
         !read_texts(f, "choice", 100000, 64 * 1024, false, &gen->words, &gen->n_word) ||
         !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||

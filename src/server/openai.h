@@ -23,6 +23,8 @@ bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault 
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);
 /* The usage object. */
 void whim_openai_put_usage(const whim_answer *a, whim_str *out);
+/* `,"timings":{..}` where the request wants it, else nothing. */
+void whim_openai_put_timings(const whim_answer *a, whim_str *out);
 /* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
 void whim_openai_send_chunk(whim_answer *a);
 /* `,"token_ids":[..]` of the pending tokens where asked for. */

@@ -146,6 +146,7 @@ static void chat_reply(whim_answer *a)
     }
     whim_str_append(&a->out, "],\"usage\":");
     whim_openai_put_usage(a, &a->out);
+    whim_openai_put_timings(a, &a->out);
     if (a->gen->return_token_ids) {
         whim_str_append(&a->out, ",\"prompt_token_ids\":");
         whim_openai_put_ids(&a->out, a->gen->prompts[0].ids, a->gen->prompts[0].n);

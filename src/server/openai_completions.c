@@ -298,6 +298,7 @@ static void text_reply(whim_answer *a)
     }
     whim_str_append(&a->out, "],\"usage\":");
     whim_openai_put_usage(a, &a->out);
+    whim_openai_put_timings(a, &a->out);
     whim_str_append_char(&a->out, '}');
 }
 

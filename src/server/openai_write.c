@@ -25,6 +25,20 @@ void whim_openai_put_usage(const whim_answer *a, whim_str *out)
                     u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
 }
 
+void whim_openai_put_timings(const whim_answer *a, whim_str *out)
+{
+    if (!a->gen->return_timings) {
+        return;
+    }
+    whim_answer_times t = whim_answer_get_times(a);
+    int64_t n = whim_answer_usage(a).n_made - a->n_choice; /* the first ones end the prefill */
+    whim_str_printf(out,
+                    ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"decode_ms\":%.3f,"
+                    "\"tokens_per_second\":%.3f}",
+                    t.queue_ms, t.first_token_ms, t.decode_ms,
+                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0);
+}
+
 void whim_openai_send_chunk(whim_answer *a)
 {
     whim_str_append_char(&a->out, ']');
@@ -111,6 +125,7 @@ void whim_openai_finish_stream(whim_answer *a, const whim_str *head)
         whim_str_append_n(&a->out, whim_str_text(head), head->len);
         whim_str_append(&a->out, "],\"usage\":");
         whim_openai_put_usage(a, &a->out);
+        whim_openai_put_timings(a, &a->out);
         whim_str_append(&a->out, "}\n\n");
         whim_answer_send(a);
     }

@@ -18,6 +18,10 @@ static const whim_route table[] = {
     {"GET", "/openapi.json", false, false, whim_route_openapi, true},
     {"GET", "/version", false, false, whim_route_version, true},
     {"GET", "/metrics", false, false, whim_route_metrics, true},
+    {"GET", "/", false, false, whim_route_page, true},
+    {"GET", "/dashboard", false, false, whim_route_page, true},
+    {"GET", "/favicon.ico", false, false, whim_route_page, true},
+    {"GET", "/assets", false, true, whim_route_page, true},
 };
 enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */, MAX_WORD = 48 };
 
@@ -86,6 +90,9 @@ static const whim_route *nearest(const char *path)
     const whim_route *best = &table[0];
     int least = 1 << 20;
     for (int i = 0; i < N_ROUTE; i++) {
+        if (table[i].handle == whim_route_page) {
+            continue; /* whoever looks for a route does not look for the page */
+        }
         int d = distance(path, table[i].path);
         if (table[i].short_too) {
             int shorter = distance(path, table[i].path + PREFIX);

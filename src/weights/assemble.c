@@ -13,8 +13,9 @@
 typedef struct work {
     whim_ckpt *ckpt;
     whim_diag *diag;
-    const char *module; /* "layers.0.mlp.up_proj" */
-    int64_t codes;      /* index of the tensor with the codes */
+    const char *module;    /* "layers.0.mlp.up_proj" */
+    const char *published; /* the same as its file spells it, without prefix */
+    int64_t codes;         /* index of the tensor with the codes */
     whim_recipe recipe;
     whim_dtype dtype;
 } work;
@@ -279,7 +280,7 @@ static whim_err add_weight(work *w)
 static whim_err assemble_one(work *w, whim_err (*read)(work *))
 {
     const whim_ckpt_tensor *codes = &w->ckpt->tensors[w->codes];
-    if (whim_scheme_ignores(&w->ckpt->scheme, w->module)) {
+    if (whim_scheme_ignores(&w->ckpt->scheme, w->published)) {
         return refuse(w, codes,
                       "is stored quantised, and config.json lists its module as not quantised");
     }
@@ -329,6 +330,29 @@ static bool is_about_activations(const char *name)
     return false;
 }
 
+/* Experts of a layer lie in one stack of one type: all 4-bit ones get zero points if one has, and are plain if one must
+ * be. */
+static void level_experts(whim_ckpt *ckpt)
+{
+    static const whim_dtype order[] = {WHIM_DTYPE_Q4_0, WHIM_DTYPE_Q4_1, WHIM_DTYPE_F16};
+    int most = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < ckpt->n_tensor; i++) {
+            whim_ckpt_tensor *t = &ckpt->tensors[i];
+            if (t->recipe == NULL || t->recipe->bits != 4 || strstr(t->name, ".experts.") == NULL) {
+                continue;
+            }
+            for (int k = most + 1; k < 3 && pass == 0; k++) {
+                most = t->dtype == order[k] ? k : most;
+            }
+            if (pass == 1) {
+                t->dtype = order[most];
+                t->bytes = t->shape[0] * whim_dtype_row_bytes(t->dtype, t->shape[1]);
+            }
+        }
+    }
+}
+
 whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag)
 {
     if (ckpt->scheme.method == WHIM_SCHEME_NONE) {
@@ -346,12 +370,19 @@ whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag)
                 continue;
             }
             const char *module = without(&ckpt->arena, name, kinds[k].suffix);
-            if (module != NULL) {
-                work w = {.ckpt = ckpt, .diag = diag, .module = module, .codes = i};
+            const char *file_name = whim_ckpt_strip_prefix(ckpt->tensors[i].file_name);
+            const char *published = without(&ckpt->arena, file_name, kinds[k].suffix);
+            if (module != NULL && published != NULL) {
+                work w = {.ckpt = ckpt,
+                          .diag = diag,
+                          .module = module,
+                          .published = published,
+                          .codes = i};
                 WHIM_TRY(assemble_one(&w, kinds[k].read));
                 break;
             }
         }
     }
+    level_experts(ckpt);
     return whim_ckpt_finish(ckpt, diag);
 }

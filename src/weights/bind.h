@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "device/device.h"
 #include "ops/args/linear_args.h"
 #include "weights/ckpt.h"
@@ -19,20 +20,44 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One declared tensor, or one constant that the model computed. */
+/* Where the experts of a layer may be in a file, after "layers.N.mlp.experts": all in one tensor ".gate_proj.weight"
+ * of [n_expert, n, k], with others in one (".gate_up_proj" of [n_expert, fused_rows, k]), or one for each
+ * (".7.gate_proj.weight"). */
+typedef struct whim_expert_names {
+    const char *leaf;              /* "gate_proj" */
+    const char *fused;             /* "gate_up_proj" */
+    int64_t fused_row, fused_rows; /* our first row there, and its rows for an expert */
+} whim_expert_names;
+
+/* Rows of a tensor that become rows of a parameter. */
+typedef struct whim_param_part {
+    const whim_ckpt_tensor *tensor;
+    int64_t row0; /* in the tensor, leading dimensions taken together */
+} whim_param_part;
+
+/* One declared tensor, a stack of them, or one constant that the model computed. */
 typedef struct whim_param {
     const char *name; /* canonical name, see ckpt.h */
     int64_t n, k;     /* [n, k]; a vector has k = 1 and shape [n] */
     bool vector;      /* becomes F32 on the device, whatever its type */
+    bool widen;       /* so does this matrix */
     int64_t unpair;   /* rows of a head if the file holds them as adjacent pairs, else 0 */
+    int64_t n_expert; /* a stack of so many matrices, see ops/args/moe_args.h; else 0 */
+    whim_expert_names experts;
     whim_weight *weight;
     const float **values;
     const void *constant;
     const void **constant_out;
     /* filled by match */
-    const whim_ckpt_tensor *tensor;
+    whim_param_part *parts; /* [n_part]: one, or one for each expert */
+    int64_t n_part;
+    whim_dtype dtype;      /* on the device */
     int64_t offset, bytes; /* place in the weights buffer */
 } whim_param;
+
+/* Rows from one part to the next on the device, and all rows of the weight there. */
+int64_t whim_param_pitch(const whim_param *param);
+int64_t whim_param_rows(const whim_param *param);
 
 typedef struct whim_binder {
     whim_arena arena;
@@ -51,6 +76,7 @@ typedef struct whim_bind_matrix_spec {
     whim_weight *out; /* must outlive the load */
     int64_t n, k;
     int64_t unpair; /* > 0: d_head; file row 2i + s of a head becomes row s * d_head / 2 + i */
+    bool widen;     /* F32 on the device, whatever its type: for what must not be rounded further */
 } whim_bind_matrix_spec;
 
 /* Declare a tensor; printf-style name. */
@@ -58,6 +84,16 @@ void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, co
     WHIM_PRINTF(3, 4);
 void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t unpair,
                       const char *fmt, ...) WHIM_PRINTF(5, 6);
+
+typedef struct whim_bind_experts_spec {
+    whim_weight *out; /* [n_expert * pitch(n), k] */
+    int64_t n_expert, n, k;
+    whim_expert_names names;
+} whim_bind_experts_spec;
+
+/* Declare a layer's experts; the name is what comes before the dots: "layers.3.mlp.experts". */
+void whim_bind_experts(whim_binder *binder, const whim_bind_experts_spec *spec, const char *fmt,
+                       ...) WHIM_PRINTF(3, 4);
 
 /* Declare bytes that the model computed itself; they are copied now. */
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);
@@ -77,6 +113,28 @@ WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ck
 /* Staging memory that whim_bind_load takes while it runs. */
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread);
+
+/* Read rows row0 .. row0 + n_row - 1 of a matrix's part as the device takes them. `scratch` has
+ * whim_rows_scratch_bytes (internal to loading). */
+WHIM_MUST_CHECK whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param,
+                                        int64_t part, int64_t row0, int64_t n_row, char *dst,
+                                        char *scratch, whim_diag *diag);
+int64_t whim_rows_scratch_bytes(const whim_param *param, int64_t n_row);
+
+/* A vector as F32. */
+WHIM_MUST_CHECK whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param,
+                                          float *dst, whim_diag *diag);
+
+/* Bytes of a row in the file. */
+int64_t whim_rows_file_bytes(const whim_param *param);
+
+/* Find every parameter's tensors, or say in `text` what is wrong, and count it (internal to binding). */
+typedef struct whim_bind_report {
+    whim_str text;
+    int64_t n_problem;
+} whim_bind_report;
+void whim_bind_find(whim_binder *binder, const whim_ckpt *ckpt, whim_device *device,
+                    whim_bind_report *report);
 
 /* Point all destinations into a buffer (internal to binding: offsets first, addresses later). */
 void whim_bind_point(whim_binder *binder, char *base);

@@ -47,19 +47,6 @@ whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-const char *whim_ckpt_strip_prefix(const char *name)
-{
-    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                           "model."};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        size_t n = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], n) == 0) {
-            return name + n;
-        }
-    }
-    return name;
-}
-
 void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason)
 {
     tensor->unsupported = reason;
@@ -104,9 +91,13 @@ whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, w
     whim_ckpt_tensor *added = &tensors[ckpt->n_tensor++];
     *added = *tensor;
     if (added->name == NULL) {
-        added->name = whim_ckpt_strip_prefix(added->file_name);
+        char name[WHIM_CKPT_NAME_MAX];
+        added->name = whim_ckpt_canonical_name(added->file_name, name);
+        if (added->name == name) {
+            added->name = whim_arena_strndup(&ckpt->arena, name, (int64_t)strlen(name));
+        }
     }
-    return WHIM_ERR_OK;
+    return added->name != NULL ? WHIM_ERR_OK : no_memory(diag, path);
 }
 
 static int place_compare(const void *a, const void *b)

@@ -9,14 +9,13 @@
 #include "weights/ckpt.h"
 
 /* More tensors than this in one checkpoint are refused. */
-enum { WHIM_CKPT_MAX_TENSOR = 1 << 20, WHIM_CKPT_MAX_FILE = 4096 };
+enum { WHIM_CKPT_MAX_TENSOR = 1 << 20, WHIM_CKPT_MAX_FILE = 4096, WHIM_CKPT_NAME_MAX = 512 };
 
 /* Open a file as files[n_file]; the path is copied. */
 WHIM_MUST_CHECK whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag);
 
 /* Append a tensor whose `file_name` lies in the checkpoint's arena and holds no control character
- * (that is checked). `name` NULL: the canonical name is made from file_name by taking off a
- * Hugging Face prefix. */
+ * (that is checked). `name` NULL: the canonical name is made from file_name. */
 WHIM_MUST_CHECK whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
                                               whim_diag *diag);
 
@@ -28,5 +27,13 @@ void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason);
 
 /* `name` without "model.language_model.", "language_model.model." or "model.". */
 const char *whim_ckpt_strip_prefix(const char *name);
+
+/* The canonical name of a safetensors tensor: without its prefix, and with the words of most models for experts.
+ * Points into `file_name`, or to `out`. */
+const char *whim_ckpt_canonical_name(const char *file_name, char out[WHIM_CKPT_NAME_MAX]);
+
+/* A canonical name as this checkpoint's files would spell it, but for the prefix; for messages. */
+const char *whim_ckpt_published_name(const whim_ckpt *ckpt, const char *name,
+                                     char out[WHIM_CKPT_NAME_MAX]);
 
 #endif

@@ -26,6 +26,8 @@ typedef struct arch_defaults {
     int32_t max_ctx;
     int32_t eos; /* -1: none */
     bool has_mlp_bias;
+    double theta;
+    const whim_moe_keys *moe; /* NULL: no experts */
 } arch_defaults;
 
 static const arch_defaults arch_table[] = {
@@ -38,7 +40,8 @@ static const arch_defaults arch_table[] = {
      .n_head = 32,
      .max_ctx = 2048,
      .eos = 2,
-     .has_mlp_bias = true},
+     .has_mlp_bias = true,
+     .theta = 1e4},
     {.arch = "qwen3",
      .class = "Qwen3ForCausalLM",
      .n_vocab = 151936,
@@ -49,17 +52,51 @@ static const arch_defaults arch_table[] = {
      .n_kv = 32,
      .d_head = 128,
      .max_ctx = 32768,
-     .eos = -1},
+     .eos = -1,
+     .theta = 1e4},
+    {.arch = "qwen3_moe",
+     .class = "Qwen3MoeForCausalLM",
+     .n_vocab = 151936,
+     .d_model = 2048,
+     .d_ff = 6144,
+     .n_layer = 24,
+     .n_head = 32,
+     .n_kv = 4,
+     .max_ctx = 32768,
+     .eos = -1,
+     .theta = 1e4,
+     .moe = &whim_moe_keys_qwen3},
+    {.arch = "minimax_m2",
+     .class = "MiniMaxM2ForCausalLM",
+     .n_vocab = 200064,
+     .d_model = 3072,
+     .d_ff = 1536,
+     .n_layer = 62,
+     .n_head = 48,
+     .n_kv = 8,
+     .d_head = 128,
+     .max_ctx = 196608,
+     .eos = 200020,
+     .theta = 5e6,
+     .moe = &whim_moe_keys_minimax},
 };
 
 enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
 
 static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
 {
+    char known[512] = "";
+    for (int i = 0; i < N_ARCH; i++) {
+        size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s (%s)",
+                 i == 0            ? ""
+                 : i == N_ARCH - 1 ? " and "
+                                   : ", ",
+                 arch_table[i].class, arch_table[i].arch);
+    }
     return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                     "%s: \"%s\" is \"%.64s\", which is not supported; supported are "
-                     "LlamaForCausalLM (llama) and Qwen3ForCausalLM (qwen3)",
-                     top->path, field, value);
+                     "%s: \"%s\" is \"%.64s\", which is not supported; supported are %s", top->path,
+                     field, value, known);
 }
 
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
@@ -272,7 +309,15 @@ static whim_err parse_top(whim_config *config, const whim_json_scope *top)
     double eps = 1e-6;
     WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
     config->rms_eps = (float)eps;
+    config->rope.theta = arch->theta;
+    config->rope.rotary_dim = config->d_head;
+    if (arch->moe != NULL && arch->moe->minimax) {
+        WHIM_TRY(get_i32(top, "rotary_dim", config->d_head, &config->rope.rotary_dim));
+    }
     WHIM_TRY(whim_config_parse_rope(config, top));
+    if (arch->moe != NULL) {
+        WHIM_TRY(whim_config_parse_moe(config, arch->moe, top));
+    }
     WHIM_TRY(whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head));
     WHIM_TRY(whim_json_get_bool(top, "attention_bias", &config->attention_bias));
     if (arch->has_mlp_bias) {

@@ -21,6 +21,8 @@ enum {
     WHIM_CONFIG_MAX_HEAD = 65536,
     WHIM_CONFIG_MAX_HEAD_DIM = 8192,
     WHIM_CONFIG_MAX_VOCAB = 1 << 24,
+    WHIM_CONFIG_MAX_EXPERT = 4096,
+    WHIM_CONFIG_MAX_TOP_K = 64,
 };
 
 typedef enum whim_rope_kind {
@@ -45,6 +47,19 @@ typedef struct whim_rope_config {
     bool truncate;         /* yarn: round the ramp's ends to whole dimensions, default true */
 } whim_rope_config;
 
+/* A mixture of experts in place of the MLP. */
+typedef struct whim_moe_config {
+    int32_t n_expert; /* 0: every layer has an MLP */
+    int32_t top_k;
+    int32_t d_expert; /* width of one expert */
+    int32_t d_shared; /* width of the expert that every token passes, 0: none */
+    bool sigmoid;     /* scores are sigmoids, else a softmax over all experts */
+    bool choice_bias; /* a bias is added for the choice, and for nothing else */
+    bool renormalize; /* the chosen scores are divided by their sum */
+    float scale;      /* of the weights */
+    uint8_t dense[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l: layer l has an MLP all the same */
+} whim_moe_config;
+
 typedef struct whim_config {
     char arch[WHIM_CONFIG_MAX_ARCH]; /* "llama", "qwen3": picks the file in models/ */
     int32_t n_layer;
@@ -57,15 +72,28 @@ typedef struct whim_config {
     int64_t max_ctx; /* max_position_embeddings */
     float rms_eps;
     whim_rope_config rope;
-    bool tied_head;      /* no lm_head tensor: the embedding is the head */
-    bool attention_bias; /* q, k, v and o have biases */
-    bool mlp_bias;       /* gate, up and down have biases */
-    bool qk_paired;      /* GGUF llama: rows of q and k are adjacent pairs, un-permuted at load */
-    whim_dtype dtype;    /* declared type of the weights; picks the default KV type */
-    bool dtype_given;    /* false: the file is silent and whim_ckpt_open takes the weights' own */
+    whim_moe_config moe;
+    int32_t n_draft_layer; /* layers after the last whose tensors are left alone (MTP) */
+    bool tied_head;        /* no lm_head tensor: the embedding is the head */
+    bool attention_bias;   /* q, k, v and o have biases */
+    bool mlp_bias;         /* gate, up and down have biases */
+    bool qk_paired;        /* GGUF llama: rows of q and k are adjacent pairs, un-permuted at load */
+    whim_dtype dtype;      /* declared type of the weights; picks the default KV type */
+    bool dtype_given;      /* false: the file is silent and whim_ckpt_open takes the weights' own */
     int32_t eos[WHIM_CONFIG_MAX_EOS];
     int32_t n_eos;
 } whim_config;
+
+/* Whether layer l has experts. */
+static inline bool whim_config_has_experts(const whim_config *config, int32_t l)
+{
+    return config->moe.n_expert > 0 && (config->moe.dense[l / 8] >> l % 8 & 1) == 0;
+}
+
+static inline void whim_config_set_dense(whim_config *config, int32_t l)
+{
+    config->moe.dense[l / 8] |= (uint8_t)(1 << l % 8);
+}
 
 /* Parse the text of a config.json. `path` is for messages. */
 WHIM_MUST_CHECK whim_err whim_config_parse(whim_config *config, const char *text, int64_t n,

@@ -14,6 +14,19 @@ typedef struct range_check {
     int64_t max;
 } range_check;
 
+static whim_err check_list(const range_check *checks, size_t n, const char *path, whim_diag *diag)
+{
+    for (size_t i = 0; i < n; i++) {
+        const range_check *check = &checks[i];
+        if (check->value < check->min || check->value > check->max) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: %s is %lld, expected between %lld and %lld", path, check->field,
+                             (long long)check->value, (long long)check->min, (long long)check->max);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *diag)
 {
     const range_check checks[] = {
@@ -30,15 +43,21 @@ static whim_err check_ranges(const whim_config *c, const char *path, whim_diag *
         {"max_position_embeddings", c->max_ctx, 1, INT32_MAX},
         {"rotary dimension", c->rope.rotary_dim, 2, c->d_head},
     };
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        const range_check *check = &checks[i];
-        if (check->value < check->min || check->value > check->max) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: %s is %lld, expected between %lld and %lld", path, check->field,
-                             (long long)check->value, (long long)check->min, (long long)check->max);
-        }
-    }
-    return WHIM_ERR_OK;
+    return check_list(checks, sizeof checks / sizeof checks[0], path, diag);
+}
+
+static whim_err check_moe(const whim_config *c, const char *path, whim_diag *diag)
+{
+    const whim_moe_config *m = &c->moe;
+    int64_t top_k_max = m->n_expert < WHIM_CONFIG_MAX_TOP_K ? m->n_expert : WHIM_CONFIG_MAX_TOP_K;
+    const range_check checks[] = {
+        {"num_experts", m->n_expert, 1, WHIM_CONFIG_MAX_EXPERT},
+        {"num_experts_per_tok", m->top_k, 1, top_k_max},
+        {"the width of an expert", m->d_expert, 1, WHIM_CONFIG_MAX_WIDTH},
+        {"the width of the shared expert", m->d_shared, 0, WHIM_CONFIG_MAX_WIDTH},
+    };
+    return m->n_expert == 0 ? WHIM_ERR_OK
+                            : check_list(checks, sizeof checks / sizeof checks[0], path, diag);
 }
 
 static whim_err check_positive(const char *field, double value, const char *path, whim_diag *diag)
@@ -102,6 +121,7 @@ static whim_err check_rope(const whim_config *c, const char *path, whim_diag *di
 whim_err whim_config_check(const whim_config *config, const char *path, whim_diag *diag)
 {
     WHIM_TRY(check_ranges(config, path, diag));
+    WHIM_TRY(check_moe(config, path, diag));
     if (config->n_head % config->n_kv != 0) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "%s: num_attention_heads is %d, expected a multiple of "

@@ -127,14 +127,14 @@ static whim_err parse_yarn(whim_config *config, const whim_json_scope *scope,
 whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top)
 {
     whim_rope_config *rope = &config->rope;
-    *rope = (whim_rope_config){.theta = 10000.0,
+    whim_json_scope scope;
+    double partial = (double)rope->rotary_dim / config->d_head;
+    *rope = (whim_rope_config){.theta = rope->theta,
                                .factor = 1.0,
                                .beta_fast = 32.0,
                                .beta_slow = 1.0,
                                .attn_factor = 1.0,
                                .truncate = true};
-    whim_json_scope scope;
-    double partial = 1.0;
     WHIM_TRY(find_scope(top, &scope));
     WHIM_TRY(parse_kind(rope, &scope, top));
     WHIM_TRY(whim_json_get_real(top, "rope_theta", 0.0, 1e15, &rope->theta));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration in GGUF metadata, for the architectures llama and qwen3. */
+/* The configuration in GGUF metadata, for all architectures. */
 #include "weights/gguf_read.h"
 
 #include <stdio.h>
@@ -7,9 +7,40 @@
 
 enum { KEY_MAX = 160 };
 
+/* What GGUF has no key for. */
+typedef struct arch_facts {
+    const char *gguf, *arch; /* general.architecture, and our name */
+    bool qk_paired;
+    bool experts;
+    bool sigmoid, choice_bias; /* of the experts, unless a key says so */
+} arch_facts;
+
+static const arch_facts archs[] = {
+    {.gguf = "llama", .arch = "llama", .qk_paired = true},
+    {.gguf = "qwen3", .arch = "qwen3"},
+    {.gguf = "qwen3moe", .arch = "qwen3_moe", .experts = true},
+    {.gguf = "minimax-m2",
+     .arch = "minimax_m2",
+     .experts = true,
+     .sigmoid = true,
+     .choice_bias = true},
+};
+enum { N_ARCH = sizeof archs / sizeof archs[0] };
+
+const char *whim_gguf_arch_name(const char *arch)
+{
+    for (int i = 0; i < N_ARCH; i++) {
+        if (strcmp(archs[i].arch, arch) == 0) {
+            return archs[i].gguf;
+        }
+    }
+    return NULL;
+}
+
 typedef struct source {
     const whim_gguf *gguf;
-    const char *arch;
+    const char *arch; /* as the file spells it */
+    const arch_facts *facts;
     whim_diag *diag;
 } source;
 
@@ -89,10 +120,12 @@ static whim_err get_layer_i32(const source *s, const char *suffix, int32_t n_lay
 /* Keys that would change the result if they were ignored; absent or zero is fine. */
 static whim_err check_features(const source *s)
 {
-    static const char *const ints[] = {"expert_count", "attention.sliding_window"};
+    static const char *const ints[] = {"attention.sliding_window", "expert_group_count",
+                                       "expert_shared_count", "expert_count"};
     static const char *const reals[] = {"rope.scaling.yarn_log_multiplier", "rope.scaling.alpha"};
+    enum { N_INT = sizeof ints / sizeof ints[0] };
     char name[KEY_MAX];
-    for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+    for (int i = 0; i < (s->facts->experts ? N_INT - 1 : N_INT); i++) {
         int32_t value = 0;
         WHIM_TRY(get_i32(s, ints[i], 0, INT32_MAX, &value));
         if (value != 0) {
@@ -232,9 +265,32 @@ static whim_err read_eos(const source *s, whim_config *c)
     return WHIM_ERR_OK;
 }
 
-static whim_err find_arch(const whim_gguf *gguf, whim_config *c, whim_diag *diag)
+/* Experts: all files normalise the weights of the chosen ones. */
+static whim_err read_experts(const source *s, whim_config *c)
 {
-    static const char *const archs[] = {"llama", "qwen3"};
+    static const char *const required[] = {"expert_count", "expert_used_count",
+                                           "expert_feed_forward_length"};
+    enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2 };
+    whim_moe_config *moe = &c->moe;
+    int32_t gating = s->facts->sigmoid ? GATING_SIGMOID : GATING_SOFTMAX;
+    double scale = 1.0;
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        WHIM_TRY(require(s, required[i]));
+    }
+    WHIM_TRY(get_i32(s, "expert_count", 1, WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
+    WHIM_TRY(get_i32(s, "expert_used_count", 1, WHIM_CONFIG_MAX_TOP_K, &moe->top_k));
+    WHIM_TRY(get_i32(s, "expert_feed_forward_length", 1, WHIM_CONFIG_MAX_WIDTH, &moe->d_expert));
+    WHIM_TRY(get_i32(s, "expert_gating_func", GATING_SOFTMAX, GATING_SIGMOID, &gating));
+    WHIM_TRY(get_real(s, "expert_weights_scale", 0.0, 1e6, &scale));
+    moe->sigmoid = gating == GATING_SIGMOID;
+    moe->choice_bias = s->facts->choice_bias;
+    moe->renormalize = true;
+    moe->scale = scale == 0.0 ? 1.0f : (float)scale;
+    return WHIM_ERR_OK;
+}
+
+static whim_err find_arch(const whim_gguf *gguf, const arch_facts **out, whim_diag *diag)
+{
     const char *text = NULL;
     int64_t n = 0;
     WHIM_TRY(whim_gguf_get_string(gguf, "general.architecture", &text, &n, diag));
@@ -242,17 +298,23 @@ static whim_err find_arch(const whim_gguf *gguf, whim_config *c, whim_diag *diag
         return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"general.architecture\" is missing",
                          gguf->path);
     }
-    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-        if ((int64_t)strlen(archs[i]) == n && memcmp(archs[i], text, (size_t)n) == 0) {
-            snprintf(c->arch, sizeof c->arch, "%s", archs[i]);
-            c->qk_paired = i == 0;
+    char known[256] = "";
+    for (int i = 0; i < N_ARCH; i++) {
+        size_t at = strlen(known);
+        if ((int64_t)strlen(archs[i].gguf) == n && memcmp(archs[i].gguf, text, (size_t)n) == 0) {
+            *out = &archs[i];
             return WHIM_ERR_OK;
         }
+        snprintf(known + at, sizeof known - at, "%s%s",
+                 i == 0            ? ""
+                 : i == N_ARCH - 1 ? " and "
+                                   : ", ",
+                 archs[i].gguf);
     }
     return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                      "%s: key \"general.architecture\" is \"%.*s\", which is not supported; "
-                     "supported are llama and qwen3",
-                     gguf->path, (int)(n > 64 ? 64 : n), text);
+                     "supported are %s",
+                     gguf->path, (int)(n > 64 ? 64 : n), text, known);
 }
 
 whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag *diag)
@@ -263,8 +325,11 @@ whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag 
     };
     whim_config *c = config;
     *c = (whim_config){0};
-    WHIM_TRY(find_arch(gguf, c, diag));
-    source s = {.gguf = gguf, .arch = c->arch, .diag = diag};
+    const arch_facts *facts = NULL;
+    WHIM_TRY(find_arch(gguf, &facts, diag));
+    snprintf(c->arch, sizeof c->arch, "%s", facts->arch);
+    c->qk_paired = facts->qk_paired;
+    source s = {.gguf = gguf, .arch = facts->gguf, .facts = facts, .diag = diag};
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
         WHIM_TRY(require(&s, required[i]));
     }
@@ -281,6 +346,9 @@ whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag 
     WHIM_TRY(read_vocab(&s, c));
     WHIM_TRY(read_heads(&s, c));
     WHIM_TRY(read_rope(&s, c));
+    if (facts->experts) {
+        WHIM_TRY(read_experts(&s, c));
+    }
     WHIM_TRY(read_eos(&s, c));
     return whim_config_check(c, gguf->path, diag);
 }
@@ -291,6 +359,13 @@ whim_err whim_gguf_config_finish(whim_ckpt *ckpt, whim_diag *diag)
     c->tied_head = whim_ckpt_find(ckpt, "lm_head.weight") == NULL;
     c->attention_bias = whim_ckpt_find(ckpt, "layers.0.self_attn.q_proj.bias") != NULL;
     c->mlp_bias = whim_ckpt_find(ckpt, "layers.0.mlp.gate_proj.bias") != NULL;
+    for (int32_t l = 0; l < c->n_layer && c->moe.n_expert > 0; l++) {
+        char name[64];
+        snprintf(name, sizeof name, "layers.%d.mlp.gate_proj.weight", l);
+        if (whim_ckpt_find(ckpt, name) != NULL) {
+            whim_config_set_dense(c, l); /* no key says so */
+        }
+    }
     c->dtype = WHIM_DTYPE_F32;
     c->dtype_given = true;
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF tensor names to canonical ones and back, for the dense architectures (llama, qwen3). */
+/* GGUF tensor names to canonical ones and back, for all architectures. */
 #include "weights/gguf_read.h"
 
 #include <stdio.h>
@@ -18,13 +18,34 @@ static const name_pair global_names[] = {
 
 /* After "blk.N." and "layers.N.". */
 static const name_pair layer_names[] = {
-    {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
-    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},      {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 };
+
+/* The same for names whose ending is another in the two worlds. */
+static const name_pair whole_names[] = {
+    {"exp_probs_b.bias", "mlp.e_score_correction_bias"},
+    {"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
+};
+enum { N_WHOLE = sizeof whole_names / sizeof whole_names[0] };
 
 /* The pair of a stem of `n` bytes, or NULL. */
 static const name_pair *find_pair(const name_pair *pairs, size_t n_pair, const char *stem, size_t n)
@@ -75,6 +96,11 @@ bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], wh
     if (suffix < stem) {
         return false;
     }
+    const name_pair *whole = find_pair(whole_names, N_WHOLE, stem, strlen(stem));
+    if (whole != NULL) {
+        snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%s", layer, whole->canonical);
+        return true;
+    }
     const name_pair *pair = find_pair(layer_names, sizeof layer_names / sizeof layer_names[0], stem,
                                       (size_t)(suffix - stem));
     if (pair == NULL) {
@@ -96,6 +122,12 @@ bool whim_gguf_file_name(const char *canonical, char out[WHIM_GGUF_NAME_MAX])
     size_t n_pair = in_layer ? sizeof layer_names / sizeof layer_names[0]
                              : sizeof global_names / sizeof global_names[0];
     const char *stem = canonical + used;
+    for (size_t i = 0; i < N_WHOLE && in_layer; i++) {
+        if (strcmp(stem, whole_names[i].canonical) == 0) {
+            snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s", layer, whole_names[i].gguf);
+            return true;
+        }
+    }
     if (suffix == NULL || suffix < stem) {
         return false;
     }

@@ -62,6 +62,9 @@ WHIM_MUST_CHECK whim_err whim_gguf_take_string(whim_gguf_cursor *cursor, const c
 WHIM_MUST_CHECK whim_err whim_gguf_take_name(whim_gguf_cursor *cursor, whim_arena *arena,
                                              const char *what, int64_t max, const char **out);
 
+/* What GGUF calls an architecture, NULL if it has no name for it. */
+const char *whim_gguf_arch_name(const char *arch);
+
 /* Little-endian bytes. */
 static inline uint32_t whim_gguf_u32(const uint8_t *p)
 {

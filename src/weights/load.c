@@ -3,9 +3,7 @@
  * loader thread takes the next slab, reads it into its staging buffer and packs it to its place. */
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "tensor/quant.h"
 #include "weights/bind.h"
-#include "weights/dummy.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +13,7 @@ enum { SLAB_BYTES = 4 * 1024 * 1024 };
 
 typedef struct slab {
     const whim_param *param;
-    int64_t row0, n_row;
+    int64_t part, row0, n_row;
 } slab;
 
 typedef struct loader {
@@ -33,9 +31,10 @@ typedef struct loader {
     whim_diag *diag;
 } loader;
 
-static int64_t source_row_bytes(const whim_param *param)
+/* Bytes of a row as the device takes it. */
+static int64_t row_bytes_of(const whim_param *param)
 {
-    return whim_dtype_row_bytes(param->tensor->dtype, param->k);
+    return whim_dtype_row_bytes(param->dtype, param->k);
 }
 
 /* The smallest multiple of `granule` that holds whole heads. */
@@ -56,10 +55,16 @@ static int64_t slab_rows(const whim_param *param, const whim_device *device)
     if (param->unpair > 0) {
         granule = head_granule(granule, param->unpair);
     }
-    int64_t row_bytes = source_row_bytes(param);
+    int64_t row_bytes = row_bytes_of(param);
     int64_t rows = row_bytes > 0 ? SLAB_BYTES / row_bytes / granule * granule : param->n;
     rows = rows < granule ? granule : rows;
     return rows < param->n ? rows : param->n;
+}
+
+/* Bytes of rows as the device takes them, after which other memory may begin. */
+static int64_t staged_bytes(const whim_param *param, int64_t rows)
+{
+    return (rows * row_bytes_of(param) + 63) / 64 * 64;
 }
 
 static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *device)
@@ -68,8 +73,8 @@ static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *
     for (int64_t i = 0; i < binder->n_param; i++) {
         const whim_param *param = &binder->params[i];
         if (param->weight != NULL) {
-            int64_t need = slab_rows(param, device) * source_row_bytes(param);
-            need = param->unpair > 0 ? 2 * need : need; /* as read, and in order */
+            int64_t rows = slab_rows(param, device);
+            int64_t need = staged_bytes(param, rows) + whim_rows_scratch_bytes(param, rows);
             bytes = need > bytes ? need : bytes;
         }
     }
@@ -82,51 +87,25 @@ int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *de
     return n_thread * staging_bytes_each(binder, device);
 }
 
-/* The file's row that becomes row `row` when a head's adjacent pairs are put into two halves. */
-static int64_t unpaired_row(int64_t row, int64_t d_head)
-{
-    int64_t head = row / d_head, i = row % d_head, half = d_head / 2;
-    return head * d_head + 2 * (i % half) + i / half;
-}
-
-static whim_err slab_read(const loader *ld, const slab *sl, char *dst, whim_diag *diag)
-{
-    const whim_param *param = sl->param;
-    int64_t row_bytes = source_row_bytes(param);
-    if (param->tensor->file < 0) {
-        whim_dummy_rows(param->name, param->tensor->dtype, param->k, sl->row0, sl->n_row, dst);
-        return WHIM_ERR_OK;
-    }
-    if (param->unpair == 0) {
-        return whim_ckpt_read_rows(ld->ckpt, param->tensor, sl->row0, sl->n_row, dst, diag);
-    }
-    char *raw = dst + sl->n_row * row_bytes;
-    WHIM_TRY(whim_ckpt_read_rows(ld->ckpt, param->tensor, sl->row0, sl->n_row, raw, diag));
-    for (int64_t r = 0; r < sl->n_row; r++) {
-        int64_t from = unpaired_row(r, param->unpair);
-        memcpy(dst + r * row_bytes, raw + from * row_bytes, (size_t)row_bytes);
-    }
-    return WHIM_ERR_OK;
-}
-
 static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
 {
     loader *ld = ctx;
     const slab *sl = &ld->slabs[item];
     char *staging = ld->staging + worker * ld->staging_bytes;
     whim_diag diag;
-    whim_err err = slab_read(ld, sl, staging, &diag);
+    whim_err err = whim_rows_read(ld->ckpt, sl->param, sl->part, sl->row0, sl->n_row, staging,
+                                  staging + staged_bytes(sl->param, sl->n_row), &diag);
     if (err == WHIM_ERR_OK) {
-        err =
-            whim_device_pack(ld->device, &(whim_pack){
-                                             .dtype = sl->param->tensor->dtype,
-                                             .n = sl->param->n,
-                                             .k = sl->param->k,
-                                             .row0 = sl->row0,
-                                             .n_row = sl->n_row,
-                                             .src = staging,
-                                             .dst = (char *)ld->binder->buffer + sl->param->offset,
-                                         });
+        err = whim_device_pack(ld->device,
+                               &(whim_pack){
+                                   .dtype = sl->param->dtype,
+                                   .n = whim_param_rows(sl->param),
+                                   .k = sl->param->k,
+                                   .row0 = sl->part * whim_param_pitch(sl->param) + sl->row0,
+                                   .n_row = sl->n_row,
+                                   .src = staging,
+                                   .dst = (char *)ld->binder->buffer + sl->param->offset,
+                               });
         if (err != WHIM_ERR_OK) {
             whim_fail(&diag, err, "the device could not take tensor %s", sl->param->name);
         }
@@ -137,7 +116,7 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
         pthread_mutex_unlock(&ld->diag_lock);
         return err;
     }
-    int64_t bytes = sl->n_row * source_row_bytes(sl->param);
+    int64_t bytes = sl->n_row * whim_rows_file_bytes(sl->param);
     int64_t done = atomic_fetch_add(&ld->done, bytes) + bytes;
     if (ld->on_progress != NULL) {
         ld->on_progress(ld->ctx, done, ld->total);
@@ -156,14 +135,14 @@ static whim_err matrices_load(loader *ld, int32_t n_thread)
                 continue;
             }
             int64_t rows = slab_rows(param, ld->device);
-            for (int64_t row = 0; row < param->n; row += rows, n_slab++) {
-                if (pass == 1) {
-                    int64_t left = param->n - row;
-                    ld->slabs[n_slab] = (slab){param, row, left < rows ? left : rows};
-                }
+            int64_t each = rows > 0 ? (param->n + rows - 1) / rows : 0;
+            for (int64_t j = 0; j < param->n_part * each && pass == 1; j++) {
+                int64_t row = j % each * rows, left = param->n - row;
+                ld->slabs[n_slab + j] = (slab){param, j / each, row, left < rows ? left : rows};
             }
+            n_slab += param->n_part * each;
             if (pass == 0) {
-                ld->total += param->n * source_row_bytes(param);
+                ld->total += param->n_part * param->n * whim_rows_file_bytes(param);
             }
         }
         if (pass == 0) {
@@ -174,28 +153,6 @@ static whim_err matrices_load(loader *ld, int32_t n_thread)
         }
     }
     return whim_parallel_for(n_thread, n_slab, slab_load, ld);
-}
-
-/* One vector as F32 into dst. */
-static whim_err vector_read(const loader *ld, const whim_param *param, float *dst)
-{
-    const whim_ckpt_tensor *tensor = param->tensor;
-    if (tensor->file < 0) {
-        whim_dummy_vector(param->name, param->n, dst);
-        return WHIM_ERR_OK;
-    }
-    char *raw = whim_alloc(tensor->bytes);
-    if (raw == NULL) {
-        return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", param->name);
-    }
-    whim_err err = whim_ckpt_read(ld->ckpt, tensor, 0, tensor->bytes, raw, ld->diag);
-    for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n; i++) {
-        int64_t from = param->unpair > 0 ? unpaired_row(i, param->unpair) : i;
-        whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
-                         1);
-    }
-    whim_free(raw);
-    return err;
 }
 
 /* Vectors and constants are small: one thread, one copy each. */
@@ -211,7 +168,7 @@ static whim_err small_load(loader *ld, whim_stream *stream)
             if (values == NULL) {
                 return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory for %s", param->name);
             }
-            whim_err err = vector_read(ld, param, values);
+            whim_err err = whim_vector_read(ld->ckpt, param, values, ld->diag);
             if (err == WHIM_ERR_OK) {
                 err = whim_stream_copy_in(stream, dst, values, param->bytes);
             }

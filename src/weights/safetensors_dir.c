@@ -88,7 +88,9 @@ static whim_err check_map(const whim_ckpt *ckpt, const whim_json *map, const cha
     whim_json_iter iter = {.obj = map};
     while (whim_json_next(&iter)) {
         const char *shard = NULL;
-        const whim_ckpt_tensor *tensor = whim_ckpt_find(ckpt, whim_ckpt_strip_prefix(iter.key));
+        char name[WHIM_CKPT_NAME_MAX];
+        const whim_ckpt_tensor *tensor =
+            whim_ckpt_find(ckpt, whim_ckpt_canonical_name(iter.key, name));
         if (whim_json_as_string(iter.value, &shard) &&
             (tensor == NULL || tensor->file != find_shard(ckpt, shard))) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,

@@ -15,10 +15,41 @@ typedef struct family {
     double theta;
     float rms_eps;
     int32_t eos[2];
+    int32_t n_eos;
+    whim_dtype dtype;
+    int32_t rotary_dim; /* 0: all of a head */
+    whim_moe_config moe;
 } family;
 
-static const family smollm2 = {"llama", 49152, 8192, 1e5, 1e-5f, {2, 0}};
-static const family qwen3 = {"qwen3", 151936, 40960, 1e6, 1e-6f, {151645, 151643}};
+static const family smollm2 = {"llama", 49152,  8192,       1e5,
+                               1e-5f,   {2, 0}, .n_eos = 2, .dtype = WHIM_DTYPE_BF16};
+static const family qwen3 = {"qwen3", 151936,           40960,      1e6,
+                             1e-6f,   {151645, 151643}, .n_eos = 2, .dtype = WHIM_DTYPE_BF16};
+static const family qwen3_moe = {
+    "qwen3_moe",
+    151936,
+    40960,
+    1e6,
+    1e-6f,
+    {151645, 151643},
+    .n_eos = 2,
+    .dtype = WHIM_DTYPE_BF16,
+    .moe = {.n_expert = 128, .top_k = 8, .renormalize = true, .scale = 1.0f}};
+static const family minimax_m2 = {"minimax_m2",
+                                  200064,
+                                  196608,
+                                  5e6,
+                                  1e-6f,
+                                  {200020},
+                                  .n_eos = 1,
+                                  .dtype = WHIM_DTYPE_FP8,
+                                  .rotary_dim = 64,
+                                  .moe = {.n_expert = 256,
+                                          .top_k = 8,
+                                          .sigmoid = true,
+                                          .choice_bias = true,
+                                          .renormalize = true,
+                                          .scale = 1.0f}};
 
 typedef struct shape {
     const char *name;
@@ -28,7 +59,7 @@ typedef struct shape {
     int32_t n_head;
     int32_t n_kv;
     int32_t d_head;
-    int32_t d_ff;
+    int32_t d_ff; /* of an expert, where there are any */
     bool tied_head;
 } shape;
 
@@ -39,6 +70,9 @@ static const shape shapes[] = {
     {"qwen3-4b", &qwen3, 36, 2560, 32, 8, 128, 9728, true},
     {"qwen3-8b", &qwen3, 36, 4096, 32, 8, 128, 12288, false},
     {"qwen3-32b", &qwen3, 64, 5120, 64, 8, 128, 25600, false},
+    {"qwen3-30b-a3b", &qwen3_moe, 48, 2048, 32, 4, 128, 768, false},
+    {"qwen3-235b-a22b", &qwen3_moe, 94, 4096, 64, 4, 128, 1536, false},
+    {"minimax-m2", &minimax_m2, 62, 3072, 48, 8, 128, 1536, false},
 };
 
 enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
@@ -73,7 +107,7 @@ whim_err whim_config_shape(whim_config *config, const char *name, whim_diag *dia
             .max_ctx = s->family->max_ctx,
             .rms_eps = s->family->rms_eps,
             .rope = {.kind = WHIM_ROPE_DEFAULT,
-                     .rotary_dim = s->d_head,
+                     .rotary_dim = s->family->rotary_dim > 0 ? s->family->rotary_dim : s->d_head,
                      .theta = s->family->theta,
                      .factor = 1.0,
                      .beta_fast = 32.0,
@@ -81,11 +115,13 @@ whim_err whim_config_shape(whim_config *config, const char *name, whim_diag *dia
                      .attn_factor = 1.0,
                      .truncate = true},
             .tied_head = s->tied_head,
-            .dtype = WHIM_DTYPE_BF16,
+            .dtype = s->family->dtype,
             .dtype_given = true,
             .eos = {s->family->eos[0], s->family->eos[1]},
-            .n_eos = 2,
+            .n_eos = s->family->n_eos,
+            .moe = s->family->moe,
         };
+        config->moe.d_expert = s->family->moe.n_expert > 0 ? s->d_ff : 0;
         snprintf(config->arch, sizeof config->arch, "%s", s->family->arch);
         return whim_config_check(config, s->name, diag);
     }

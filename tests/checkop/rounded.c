@@ -11,7 +11,8 @@
 
 static bool is_product(whim_op op)
 {
-    return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk;
+    return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk ||
+           op == WHIM_OP_moe_experts;
 }
 
 bool checkop_rounded(const checkop_case *c, const checkop_run *run)

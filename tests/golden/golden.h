@@ -24,6 +24,7 @@ typedef struct golden {
     char dir[512];
     int64_t vocab, layers, hidden;
     bool f32;
+    bool experts; /* a rounding may choose another expert: no bound on what narrow K and V move */
     double gap, tolerance, tolerance_rms; /* tolerance_rms 0: not stated */
     double tolerance_q8, tolerance_q8_rms, close_row, close_rows_share;
     double perplexity; /* default model only */
@@ -84,6 +85,7 @@ typedef struct golden_options {
 } golden_options;
 
 void golden_models_test(const golden_options *options);
+void golden_twins_test(const golden_options *options);
 void golden_pitfalls_test(const golden_options *options);
 void golden_default_test(const golden_options *options);
 void golden_memory_test(const golden_options *options);

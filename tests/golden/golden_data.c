@@ -102,6 +102,7 @@ static bool fill_from_json(golden *g, const json_t *json)
 {
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     g->f32 = dtype != NULL && strcmp(dtype, "float32") == 0;
+    g->experts = number(json, "experts") > 0;
     g->vocab = (int64_t)number(json, "vocab");
     g->layers = (int64_t)number(json, "layers");
     g->hidden = (int64_t)number(json, "hidden");

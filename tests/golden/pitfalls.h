@@ -14,12 +14,14 @@ typedef struct pitfall {
     void (*config)(whim_config *config); /* what the model is said to be */
     void (*decoder)(whim_decoder *dec);  /* what was bound */
     void (*ops)(whim_ops *ops);          /* how it is computed */
+    void (*binder)(whim_binder *binder); /* what was found */
     const char *vector;                  /* vectors whose name has this part ... */
     float (*edit)(float value);          /* ... have their values changed */
     double enough;                       /* tolerances it must move something by, 0: the usual */
 } pitfall;
 
 const pitfall *pitfall_list(int32_t *n);
+const pitfall *pitfall_list_moe(int32_t *n);
 
 /* For ops with a mistake: the model that runs them, and the right ops. */
 const whim_decoder *pitfall_decoder(void);

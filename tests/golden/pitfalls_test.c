@@ -51,7 +51,11 @@ static whim_err wrong_configure(const whim_config *config, whim_diag *diag)
 static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                            whim_model **out, whim_diag *diag)
 {
-    whim_decoder_traits traits = {.qk_norm = strcmp(config->arch, "qwen3") == 0};
+    bool heads = strncmp(config->arch, "qwen3", 5) == 0;
+    bool whole = strcmp(config->arch, "minimax_m2") == 0;
+    whim_decoder_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
+                                             : whole ? WHIM_QK_NORM_WHOLE
+                                                     : WHIM_QK_NORM_NONE};
     *out = whim_arena_alloc(arena, sizeof **out);
     if (*out == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
@@ -90,13 +94,14 @@ static whim_err vectors_edit(whim_binder *binder, const whim_ckpt *ckpt, const p
         if (!param->vector || strstr(param->name, p->vector) == NULL) {
             continue;
         }
-        char *raw = whim_arena_alloc(&binder->arena, param->tensor->bytes);
+        const whim_ckpt_tensor *tensor = param->parts[0].tensor;
+        char *raw = whim_arena_alloc(&binder->arena, tensor->bytes);
         float *values = whim_arena_alloc_array(&binder->arena, param->n, sizeof *values);
         if (raw == NULL || values == NULL) {
             return WHIM_ERR_NO_MEMORY;
         }
-        WHIM_TRY(whim_ckpt_read(ckpt, param->tensor, 0, param->tensor->bytes, raw, diag));
-        whim_dequant_row(param->tensor->dtype, raw, values, param->n);
+        WHIM_TRY(whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag));
+        whim_dequant_row(tensor->dtype, raw, values, param->n);
         for (int64_t j = 0; j < param->n; j++) {
             values[j] = p->edit(values[j]);
         }
@@ -130,6 +135,9 @@ static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_dia
     WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
     WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
     WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));
+    if (p != NULL && p->binder != NULL) {
+        p->binder(&b->binder);
+    }
     if (p != NULL && p->vector != NULL) {
         WHIM_TRY(vectors_edit(&b->binder, &b->ckpt, p, diag));
     }
@@ -211,10 +219,10 @@ static void check_pitfall(const char *data, const pitfall *p)
 
 void golden_pitfalls_test(const golden_options *options)
 {
-    int32_t n;
-    const pitfall *list = pitfall_list(&n);
+    int32_t n, n_moe;
+    const pitfall *list = pitfall_list(&n), *moe = pitfall_list_moe(&n_moe);
     /* They judge the goldens, not the machine: no need of them under an emulator. */
-    for (int32_t i = 0; i < n && !options->quick; i++) {
-        check_pitfall(options->data, &list[i]);
+    for (int32_t i = 0; i < n + n_moe && !options->quick; i++) {
+        check_pitfall(options->data, i < n ? &list[i] : &moe[i - n]);
     }
 }

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hubs and networks that fail, refuse or lie."""
 import json
-import pathlib
 import signal
 import threading
 import time
 
-from fakehub import Hub, Repo, sha256
+from fakehub import Hub, Repo
 from models import MIB, large, tiny
 from test_pull import IDS, NEEDED, check_layout
 
@@ -34,7 +33,7 @@ def cut(handler, repo, name, start, end, after=0.5):
 
 def test_drops(case):
     with Hub(large()) as hub:
-        hub.on_file = first(6, cut)
+        hub.on_file = first(6, cut)  # half of what was asked for
         case.run(hub, "pull", "org/large", "-q")
         check_layout(case, hub.repos["org/large"], ["config.json", "model.safetensors", "tokenizer.json"])
         assert hub.sent < 73 * MIB, f"{hub.sent}: what came before a drop is not fetched again"

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulls that go well: what is fetched, where it lies, and who finds it there."""
-import hashlib
 import json
 import os
 import pathlib
-import re
 
-from fakehub import Hub, Repo, git_sha1, sha256
+from fakehub import Hub, Repo
 from models import MIB, gguf_bytes, ggufs, large, tiny
 
 NEEDED = ["config.json", "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",

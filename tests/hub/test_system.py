@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the machine brings along: other processes, full disks, certificates, proxies, terminals."""
 import fcntl
+import json
 import os
-import pathlib
 import pty
-import resource
 import shutil
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from fakehub import Hub
 from models import MIB, large, tiny
@@ -179,8 +177,7 @@ def test_proxy(case):
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self):
             seen.append(self.path)
-            request = self.path
-            with urlopen(request) as answer:  # the answer's redirects are the proxy's own business here
+            with build_opener(ProxyHandler({})).open(self.path) as answer:  # the answer's redirects are the proxy's own business here
                 body = answer.read()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -230,3 +227,8 @@ def test_serve(case):
         child = case.start(hub, "serve", "org/tiny", "--port", "0")
         case.wait(child, 1, ["fetch org/tiny: 100%"])
         check_layout(case, repo, NEEDED)
+        # A log that a program reads has nothing else in it.
+        shutil.rmtree(case.cache)
+        _, err = case.run(hub, "serve", "org/tiny", "--port", "0", "--log-format", "json", code=1)
+        events = [json.loads(line) for line in err.splitlines()]
+        assert [e["done"] for e in events if "done" in e][-1] == sum(len(repo.files[n]) for n in NEEDED), events

@@ -50,6 +50,7 @@ def check_chat_logprobs(logprobs, request):
 def check_chat_answer(body, request):
     check_envelope(body, "chat.completion", "chatcmpl")
     extra = {"prompt_token_ids"} if request.get("return_token_ids") else set()
+    extra |= {"timings"} if request.get("return_timings") else set()
     assert set(body) == ENVELOPE | {"usage"} | extra, set(body)
     check_usage(body["usage"])
     n = int(request.get("n") or 1)
@@ -105,7 +106,8 @@ def n_completions(request):
 
 def check_completion_answer(body, request):
     check_envelope(body, "text_completion", "cmpl")
-    assert set(body) == ENVELOPE | {"usage"}, set(body)
+    extra = {"timings"} if request.get("return_timings") else set()
+    assert set(body) == ENVELOPE | {"usage"} | extra, set(body)
     check_usage(body["usage"])
     assert [c["index"] for c in body["choices"]] == list(range(n_completions(request))), body
     for choice in body["choices"]:
@@ -147,7 +149,8 @@ class OpenAiStream:
             self.failed = True
             return False
         check_envelope(event, self.kind, self.prefix)
-        assert set(event) == ENVELOPE | ({"usage"} if self.include_usage else set()), set(event)
+        timed = {"timings"} if self.request.get("return_timings") and not event["choices"] else set()
+        assert set(event) == ENVELOPE | ({"usage"} if self.include_usage else set()) | timed, set(event)
         same = [event[k] for k in ("id", "created", "model", "system_fingerprint")]
         self.first = self.first or same
         assert same == self.first, (same, self.first)

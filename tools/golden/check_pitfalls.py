@@ -21,6 +21,9 @@ ENOUGH = 10.0   # a mistake must move something by this many tolerances
 # these need only be noticed by one F32 golden.
 SOMEWHERE = ("norm: epsilon ignored", "norm: epsilon outside the root", "rope: theta 10% off",
              "qk norm: epsilon ignored")
+# Only BF16 models are tied, or leave the experts' weights as they are; with F32 activations the tests hold them
+# to the tolerance of F32.
+NOWHERE = ("head: tied one replaced (rows shifted)", "moe: weights renormalised")
 
 
 def read_golden(folder):
@@ -69,7 +72,7 @@ def main():
         found = {n: table[wrong, n] for n in exact if (wrong, n) in table}
         if wrong in SOMEWHERE:
             found = {n: v for n, v in found.items() if v == max(found.values())}
-        if not found and wrong != "head: tied one replaced (rows shifted)":
+        if not found and wrong not in NOWHERE:
             failures.append(f"{wrong}: tried on no F32 golden")
         failures += [f"{n}: would let pass: {wrong}" for n, v in found.items() if v < ENOUGH]
     print("\n".join(failures) or "every mistake is noticed")

@@ -4,6 +4,7 @@
 import argparse
 import os
 import shutil
+import tempfile
 
 import torch
 from transformers.utils import logging
@@ -38,9 +39,14 @@ def tolerances(native, rows, prompts):
 def make_checkpoint(out, name):
     seed, shards, cfg = checkpoints.TINY[name]
     folder = os.path.join(out, name)
-    checkpoints.write_checkpoint(folder, cfg, seed, shards)
+    tensors = checkpoints.write_checkpoint(folder, cfg, seed, shards, name in checkpoints.FUSED)
     dtype = checkpoints.DTYPES[cfg.get("torch_dtype") or cfg["dtype"]]
-    model = reference.load(folder)
+    if "quantization_config" in cfg:
+        with tempfile.TemporaryDirectory() as plain_folder:
+            checkpoints.write_dequantised(plain_folder, cfg, tensors)
+            model = reference.load(plain_folder)
+    else:
+        model = reference.load(folder)
     native = None if dtype == torch.float32 else reference.load(folder, dtype)
     vocab = cfg["vocab_size"]
 
@@ -55,7 +61,7 @@ def make_checkpoint(out, name):
     golden = {
         "name": name, "arch": cfg["model_type"], "dtype": str(dtype).split(".")[1],
         "vocab": vocab, "layers": cfg["num_hidden_layers"], "hidden": cfg["hidden_size"],
-        **tolerances(native, rows, prompts),
+        "experts": checkpoints.n_expert(cfg), **tolerances(native, rows, prompts),
         "min_margin": reference.greedy_margin(rows, prompts),
         "reference_noise": f64_noise(folder, rows, prompts), "prompts": prompts,
     }

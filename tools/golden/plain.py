@@ -28,7 +28,8 @@ MISTAKES = {
     "qk norm: after rope": "qk_norm",
     "qk norm: weights ignored": "qk_norm",
     "qk norm: q and k weights swapped": "qk_norm",
-    "qk norm: over all heads at once": "qk_norm",
+    "qk norm: over all heads at once": "head_norm",
+    "qk norm: each head by itself": "whole_norm",
     "qk norm: epsilon ignored": "big_eps",
     "norm: epsilon ignored": None,
     "norm: epsilon outside the root": None,
@@ -46,11 +47,25 @@ MISTAKES = {
     "bias: o_proj's ignored": "bias",
     "bias: ignored in the mlp": "bias",
     "bias: down_proj's ignored": "bias",
-    "mlp: gate and up swapped": None,
-    "mlp: gelu for silu": None,
+    "mlp: gate and up swapped": "mlp",
+    "mlp: gelu for silu": "mlp",
     "head: tied one replaced (rows shifted)": "tied",
     "head: own one ignored (embedding used)": "untied",
     "block: residual of attention dropped": None,
+    "rope: the whole head rotated": "partial",
+    "rope: frequencies of the whole head": "partial",
+    "moe: weights not renormalised": "renormalised",
+    "moe: weights renormalised": "raw",
+    "moe: softmax and sigmoid mistaken": "moe",
+    "moe: choice bias ignored": "bias_choice",
+    "moe: choice bias in the weights too": "bias_choice",
+    "moe: one expert fewer": "moe",
+    "moe: weights ignored": "moe",
+    "moe: gate and up swapped": "moe",
+    "moe: experts one off": "moe",
+    "fp8: scale divides": "fp8",
+    "fp8: scales ignored": "fp8",
+    "fp8: first scale of a row for all": "fp8",
 }
 
 
@@ -62,8 +77,18 @@ class Plain:
         for file in sorted(os.listdir(folder)):
             if file.endswith(".safetensors"):
                 self.w.update(load_file(os.path.join(folder, file)))
+        self.codes = {k: v for k, v in self.w.items() if k + "_scale_inv" in self.w}
+        self.scales = {k: self.w[k + "_scale_inv"] for k in self.codes}
         self.w = {k: v.to(dtype) for k, v in self.w.items()}
         c = self.cfg
+        for key, w in list(self.w.items()):   # one tensor for all experts: as if there were many
+            stem = key.rpartition(".experts.")[0]
+            if key.endswith("experts.gate_up_proj"):
+                for e, (gate, up) in enumerate(x.chunk(2) for x in w):
+                    self.w[f"{stem}.experts.{e}.gate_proj.weight"] = gate
+                    self.w[f"{stem}.experts.{e}.up_proj.weight"] = up
+            if key.endswith("experts.down_proj"):
+                self.w.update({f"{stem}.experts.{e}.down_proj.weight": x for e, x in enumerate(w)})
         self.dtype = dtype
         self.nq, self.nkv = c["num_attention_heads"], c["num_key_value_heads"]
         self.d = c.get("head_dim") or c["hidden_size"] // self.nq
@@ -72,12 +97,23 @@ class Plain:
         self.scaling = c.get("rope_scaling") or {}
         self.kind = self.scaling.get("rope_type", self.scaling.get("type"))
         self.eps = c["rms_norm_eps"]
-        self.qk_norm = c["model_type"] == "qwen3"
+        self.whole = c["model_type"] == "minimax_m2"
+        self.qk_norm = c["model_type"] != "llama"
+        self.rotary = c.get("rotary_dim", self.d)
+        self.n_expert = c.get("num_experts") or c.get("num_local_experts")
+        self.renormalised = self.whole or bool(c.get("norm_topk_prob"))
+        self.scale(None)
 
     def has(self, what):
         return {None: True, "theta": self.theta != 10000, "scaling": self.kind is not None,
                 "llama3": self.kind == "llama3", "yarn": self.kind == "yarn",
                 "qk_norm": self.qk_norm, "big_eps": self.qk_norm and self.eps >= 1e-3,
+                "head_norm": self.qk_norm and not self.whole, "whole_norm": self.whole,
+                "mlp": any(k.endswith("mlp.gate_proj.weight") for k in self.w),
+                "partial": self.rotary < self.d, "moe": bool(self.n_expert),
+                "renormalised": bool(self.n_expert) and self.renormalised,
+                "raw": bool(self.n_expert) and not self.renormalised,
+                "bias_choice": self.whole, "fp8": bool(self.codes),
                 "head_dim": self.d * self.nq != self.cfg["hidden_size"],
                 "gqa": 1 < self.nkv < self.nq, "bias": bool(self.cfg.get("attention_bias")),
                 "tied": self.cfg["tie_word_embeddings"],
@@ -90,8 +126,11 @@ class Plain:
             theta = 10000.0
         if wrong == "rope: theta 10% off":
             theta *= 1.1
-        i = torch.arange(self.d // 2, dtype=torch.float64)
-        f = theta ** (-2 * i / self.d)
+        whole = wrong == "rope: the whole head rotated"
+        width = self.d if whole else self.rotary
+        i = torch.arange(width // 2, dtype=torch.float64)
+        f = theta ** (-2 * i / (self.d if wrong == "rope: frequencies of the whole head"
+                                else width))
         if self.kind is None or wrong == "rope: scaling ignored":
             return f, 1.0
         if self.kind == "linear":
@@ -130,10 +169,12 @@ class Plain:
         angle = (torch.arange(x.shape[1], dtype=torch.float64) + late)[:, None] * f
         cos, sin = (angle.cos() * factor).to(x.dtype), (angle.sin() * factor).to(x.dtype)
         if wrong == "rope: adjacent pairs, not halves":
-            a, b = x[..., 0::2], x[..., 1::2]
-            return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
-        a, b = x.chunk(2, dim=-1)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+            a, b = (x[..., k:2 * f.shape[0]:2] for k in (0, 1))
+            turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+            return torch.cat((turned, x[..., 2 * f.shape[0]:]), -1)
+        width = 2 * f.shape[0]
+        a, b = x[..., :width].chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin, x[..., width:]), dim=-1)
 
     def norm(self, x, weight, wrong):
         eps = self.eps
@@ -156,8 +197,12 @@ class Plain:
         weight = self.w[name]
         if wrong == "qk norm: weights ignored":
             weight = torch.ones_like(weight)
+        if self.whole:   # swapped weights have another number of heads: repeat or cut
+            heads = weight.view(-1, 1, self.d)
+            weight = heads[torch.arange(x.shape[0]) % heads.shape[0]]
         mean = (x * x).mean(-1, keepdim=True)
-        if wrong == "qk norm: over all heads at once":
+        if self.whole != (wrong in ("qk norm: over all heads at once",
+                                    "qk norm: each head by itself")):
             mean = (x * x).mean((0, 2), keepdim=True)
         eps = 0.0 if wrong == "qk norm: epsilon ignored" else self.eps
         return x / (mean + eps).sqrt() * weight
@@ -216,10 +261,57 @@ class Plain:
         return self.linear(act(gate) * up, p + "down_proj",
                            no_bias or wrong == "bias: down_proj's ignored")
 
+    def scale(self, wrong):
+        """The weights that codes and scales stand for."""
+        for name, codes in self.codes.items():
+            s = self.scales[name].to(self.dtype)
+            if wrong == "fp8: first scale of a row for all":
+                s = s[:, :1].expand_as(s)
+            if wrong == "fp8: scales ignored":
+                s = torch.ones_like(s)
+            grid = s.repeat_interleave(128, 0)[:codes.shape[0]].repeat_interleave(128, 1)
+            grid = grid[:, :codes.shape[1]]
+            w = codes.to(self.dtype)
+            self.w[name] = w / grid if wrong == "fp8: scale divides" else w * grid
+
+    def moe(self, x, p, wrong):
+        """x [tokens, hidden] through the experts of the layer at p."""
+        names = ("gate_proj", "up_proj", "down_proj")
+        if self.whole:
+            p, names = p.replace("mlp.", "block_sparse_moe."), ("w1", "w3", "w2")
+        logits = x @ self.w[p + "gate.weight"].T
+        sigmoid = self.whole != (wrong == "moe: softmax and sigmoid mistaken")
+        score = logits.sigmoid() if sigmoid else logits.softmax(-1)
+        bias = self.w.get(p + "e_score_correction_bias", torch.zeros(1, dtype=self.dtype))
+        if wrong == "moe: choice bias ignored":
+            bias = torch.zeros_like(bias)
+        top = self.cfg["num_experts_per_tok"] - (wrong == "moe: one expert fewer")
+        chosen = (score + bias).topk(top, dim=-1).indices
+        weight = (score + bias if wrong == "moe: choice bias in the weights too" else score)
+        weight = weight.gather(1, chosen)
+        if self.renormalised != (wrong in ("moe: weights not renormalised",
+                                           "moe: weights renormalised")):
+            weight = weight / weight.sum(-1, keepdim=True)
+        if wrong == "moe: weights ignored":
+            weight = torch.full_like(weight, 1 / top)
+        if wrong == "moe: experts one off":
+            chosen = (chosen + 1) % self.n_expert
+        out = torch.zeros_like(x)
+        for e in range(self.n_expert):
+            token, place = torch.where(chosen == e)
+            gate, up, down = (self.w[f"{p}experts.{e}.{n}.weight"] for n in names)
+            if wrong == "moe: gate and up swapped":
+                gate, up = up, gate
+            act = torch.nn.functional.silu(x[token] @ gate.T) * (x[token] @ up.T)
+            out[token] += weight[token, place, None] * (act @ down.T)
+        return out
+
     @torch.no_grad()
     def logprobs(self, tokens, wrong=None):
         """Log-softmax rows [tokens, vocab] of the model as it is, or with one mistake."""
         assert wrong is None or wrong in MISTAKES
+        if self.codes:
+            self.scale(wrong)
         embed = self.w["model.embed_tokens.weight"]
         x = embed[torch.tensor(tokens)]
         for i in range(self.cfg["num_hidden_layers"]):
@@ -229,7 +321,9 @@ class Plain:
                 one, two = two, one
             mixed = self.attention(self.norm(x, self.w[one], wrong), p + "self_attn.", wrong)
             x = mixed if wrong == "block: residual of attention dropped" else x + mixed
-            x = x + self.mlp(self.norm(x, self.w[two], wrong), p + "mlp.", wrong)
+            dense = p + "mlp.gate_proj.weight" in self.w
+            x = x + (self.mlp if dense else self.moe)(self.norm(x, self.w[two], wrong), p + "mlp.",
+                                                      wrong)
         if wrong != "norm: last one skipped":
             x = self.norm(x, self.w["model.norm.weight"], wrong)
         head = self.w.get("lm_head.weight", embed)

@@ -21,7 +21,8 @@ BATCHES = 12    # how often, before the best one so far is taken
 
 def load(folder, dtype=torch.float32):
     model, info = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, attn_implementation="eager", output_loading_info=True)
+        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager",
+        output_loading_info=True)
     bad = {k: v for k, v in info.items() if v and k != "error_msgs"}
     assert not bad, f"{folder}: {bad}"
     return model.eval()

@@ -143,6 +143,33 @@ static int32_t access_topk(const whim_topk_args *a, whim_access *out)
     return 3;
 }
 
+static int32_t access_moe_topk(const whim_moe_topk_args *a, whim_access *out)
+{
+    out[0] = floats(a->logits, a->n_row, a->n_expert, a->logits_stride, false);
+    out[1] = floats(a->weights, a->n_row, a->k_top, a->k_top, true);
+    out[2] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, true);
+    return 3;
+}
+
+static int32_t access_moe_experts(const whim_moe_experts_args *a, whim_access *out)
+{
+    int64_t d = a->gate.k, ff = a->down.k;
+    out[0] = floats(a->x, a->n_row, d, a->x_stride, false);
+    out[1] = floats(a->weights, a->n_row, a->k_top, a->k_top, false);
+    out[2] = matrix(a->ids, a->n_row, a->k_top, a->k_top, sizeof *a->ids, false);
+    out[3] = floats(a->y, a->n_row, d, a->y_stride, true);
+    out[4] = span(a->scratch, whim_moe_scratch_bytes(a->n_row, a->n_expert, a->k_top, d, ff), true);
+    return 5;
+}
+
+static int32_t access_gated_add(const whim_gated_add_args *a, whim_access *out)
+{
+    out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, true);
+    out[1] = floats(a->gate, a->n_row, 1, a->gate_stride, false);
+    out[2] = floats(a->y, a->n_row, a->n_col, a->y_stride, false);
+    return 3;
+}
+
 static int32_t access_rope_table(const whim_rope_table_args *a, whim_access *out)
 {
     out[0] = floats(a->cos_sin, a->n_row, 2 * a->n_freq, 2 * a->n_freq, true);

@@ -117,6 +117,7 @@ typedef struct whim_cpu_quantize_args {
     int64_t x_stride;
     void *act; /* whim_cpu_act_bytes, or whim_cpu_bf16_act_bytes */
     int64_t n_row, k;
+    const int32_t *rows; /* [n_row]: which row of x is row r; NULL: row r */
 } whim_cpu_quantize_args;
 
 /* One of the largest outputs of a row: its rank (tensor/rank_key.h), 0 for none, and its value. */
@@ -161,6 +162,18 @@ typedef struct whim_cpu_merge_args {
     int64_t n_row, k_top;
 } whim_cpu_merge_args;
 
+/* The commands of moe_experts (moe_cpu.c). One row needs no more than the two of ONE. */
+typedef enum whim_cpu_moe_step {
+    WHIM_CPU_MOE_ONE_UP,   /* one row's experts: silu(gate) * up */
+    WHIM_CPU_MOE_ONE_DOWN, /* and their sum */
+    WHIM_CPU_MOE_PLAN,     /* which rows go to which expert */
+    WHIM_CPU_MOE_NARROW,   /* rows in expert order, as the product takes them */
+    WHIM_CPU_MOE_PRODUCT,  /* of all experts with their rows */
+    WHIM_CPU_MOE_SWIGLU,   /* where gate and up are of different types */
+    WHIM_CPU_MOE_SUM,      /* back to the rows that they came from */
+    WHIM_CPU_MOE_STEPS
+} whim_cpu_moe_step;
+
 /* One instruction level. Kernels take the op's arguments, `linear` and its fused sisters
  * whim_cpu_product_args. */
 typedef struct whim_cpu_kernels {
@@ -168,8 +181,9 @@ typedef struct whim_cpu_kernels {
     whim_cpu_order order;
     whim_cpu_bf16_order bf16_order;
     whim_cpu_kernel *quantize_act, *merge_best;
-    whim_cpu_kernel *round_act; /* rows as BF16; NULL: BF16 weights take F32 rows */
-    whim_peak_macs *peak_macs;  /* tmpl/peak_tmpl.h */
+    whim_cpu_kernel *moe[WHIM_CPU_MOE_STEPS]; /* moe_plan.h */
+    whim_cpu_kernel *round_act;               /* rows as BF16; NULL: BF16 weights take F32 rows */
+    whim_peak_macs *peak_macs;                /* tmpl/peak_tmpl.h */
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"
 #undef WHIM_OP

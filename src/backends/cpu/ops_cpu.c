@@ -296,4 +296,5 @@ void whim_cpu_ops_init(whim_ops *ops)
     ops->attn_paged = op_attn_paged;
     ops->linear_swiglu = op_linear_swiglu;
     ops->linear_topk = op_linear_topk;
+    ops->moe_experts = whim_cpu_op_moe_experts;
 }

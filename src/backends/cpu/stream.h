@@ -68,6 +68,9 @@ whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *
 whim_err whim_cpu_push_ahead(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
                              int64_t args_bytes, const whim_access *accesses, int32_t n_access);
 
+/* moe_experts (moe_cpu.c). */
+whim_err whim_cpu_op_moe_experts(whim_stream *s, const whim_moe_experts_args *a);
+
 /* Let a norm wait, after the one that waits already; `norm` says what it computes. */
 whim_err whim_cpu_push_later(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
                              const void *args, const whim_add_rmsnorm_args *norm);

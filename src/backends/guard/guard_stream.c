@@ -21,6 +21,11 @@
 #define POINTERS_swiglu(a) (a)->gate, (a)->up, (a)->y
 #define POINTERS_gather_rows(a) (a)->x, (a)->rows, (a)->y
 #define POINTERS_topk(a) (a)->x, (a)->values, (a)->ids
+#define POINTERS_moe_topk(a) (a)->logits, (a)->bias, (a)->weights, (a)->ids
+#define POINTERS_moe_experts(a)                                                           \
+    (a)->gate.data, (a)->up.data, (a)->down.data, (a)->x, (a)->ids, (a)->weights, (a)->y, \
+        (a)->scratch
+#define POINTERS_gated_add(a) (a)->x, (a)->gate, (a)->y
 #define POINTERS_rope_table(a) (a)->positions, (a)->freqs, (a)->cos_sin
 #define POINTERS_rope(a) (a)->x, (a)->cos_sin
 #define POINTERS_qk_sumsq(a) (a)->qkv, (a)->sums

@@ -84,6 +84,15 @@ static void usage_comes_last_when_asked_for(void **state)
                                 events, N_OF(events)),
                            "\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
                            "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1,"));
+    const char *timed =
+        "\"reasoning_tokens\":0}},\"timings\":{\"queue_ms\":0.000,\"first_token_ms\":"
+        "0.000,\"decode_ms\":0.000,\"tokens_per_second\":0.000}}";
+    assert_non_null(
+        strstr(chat("{" HI ",\"stream\":true,\"return_timings\":true,\"stream_options\":{"
+                    "\"include_usage\":true}}",
+                    events, N_OF(events)),
+               timed));
+    assert_non_null(strstr(chat("{" HI ",\"return_timings\":true}", events, N_OF(events)), timed));
 }
 
 static const whim_job_event calls[] = {

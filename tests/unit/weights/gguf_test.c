@@ -311,7 +311,12 @@ static void maps_names(void **state)
         {"blk..ffn_up.weight", NULL},
         {"blk.1.ffn_up", NULL},
         {"blk.1.weight", NULL},
-        {"blk.1.ffn_up_exps.weight", NULL},
+        {"blk.1.ffn_up_exps.weight", "layers.1.mlp.experts.up_proj.weight"},
+        {"blk.1.ffn_gate_up_exps.weight", "layers.1.mlp.experts.gate_up_proj"},
+        {"blk.7.ffn_gate_inp.weight", "layers.7.mlp.gate.weight"},
+        {"blk.7.exp_probs_b.bias", "layers.7.mlp.e_score_correction_bias"},
+        {"blk.7.exp_probs_b.weight", NULL},
+        {"blk.1.ffn_sideways.weight", NULL},
         {"rope_freqs.weight", NULL},
         {"weight", NULL},
         {".weight", NULL},
@@ -322,7 +327,10 @@ static void maps_names(void **state)
         bool known = whim_gguf_canonical_name(names[i].gguf, out, &kind);
         assert_int_equal(known, names[i].canonical != NULL);
         if (known) {
+            char back[WHIM_GGUF_NAME_MAX];
             assert_string_equal(out, names[i].canonical);
+            assert_true(whim_gguf_file_name(out, back));
+            assert_string_equal(back, names[i].gguf);
         }
     }
 }

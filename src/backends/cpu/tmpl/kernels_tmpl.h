@@ -10,4 +10,6 @@
 
 #include "backends/cpu/tmpl/product_tmpl.h"
 
+#include "backends/cpu/tmpl/moe_tmpl.h"
+
 #include "backends/cpu/tmpl/table_tmpl.h"

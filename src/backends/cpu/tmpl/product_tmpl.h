@@ -268,48 +268,82 @@ static void product_rows_at(const whim_cpu_product_args *a, const product_source
     }
 }
 
+/* How a product's tiles are dealt: items are steps of `tiles` tiles, one chunk of rows after the other. */
+typedef struct product_items {
+    int64_t n_tile, tiles, n_step;
+    int64_t chunk, n_chunk;
+    int64_t tile_bytes;
+    bool joined; /* an item's second tile is of the other weight */
+} product_items;
+
+static product_items product_items_of(const whim_cpu_product_args *a)
+{
+    bool joined = a->up != NULL;
+    product_items i = {.n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE,
+                       .tiles = !joined && product_takes_two(a) && !product_is_wide(a) ? 2 : 1,
+                       .chunk = chunk_rows(a),
+                       .tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, a->w.k),
+                       .joined = joined};
+    i.n_step = (i.n_tile + i.tiles - 1) / i.tiles;
+    i.n_chunk = (a->n_row + i.chunk - 1) / i.chunk;
+    return i;
+}
+
+/* What all items of a product share. */
+static product_job product_job_of(const whim_cpu_product_args *a, const product_source *from,
+                                  const whim_cpu_worker *worker)
+{
+    product_job job = {.k = a->w.k,
+                       .x_stride = from->x_stride,
+                       .out = worker->scratch,
+                       .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
+    const whim_cpu_form *form = whim_cpu_form_of(a->w.dtype);
+    job.few = form != NULL && a->n_row > 1 && few_takes(*form, a->n_row, a->w.k, OPEN_BYTES);
+    if (job.few) {
+        few_lanes(form, a->n_row, a->w.k, from->act.meta, job.scratch);
+    }
+    return job;
+}
+
+/* Items begin .. end - 1. */
+static void product_run(const whim_cpu_product_args *a, const product_items *items,
+                        const product_source *from, product_job *job, whim_cpu_best *best,
+                        int64_t begin, int64_t end)
+{
+    int64_t taken = 1;
+    for (int64_t item = begin; item < end; item += taken) {
+        int64_t row0 = item / items->n_step * items->chunk;
+        int64_t t = item % items->n_step * items->tiles;
+        /* Few rows: two items at once, but the last ones, which are claimed singly. */
+        taken = !items->joined && product_is_wide(a) && item + 1 < end ? 2 : 1;
+        job->rows = a->n_row - row0 < items->chunk ? a->n_row - row0 : items->chunk;
+        tile_place at[2] = {place_of(a, row0, job->rows, t),
+                            place_of(a, row0, job->rows, items->joined ? t : t + 1)};
+        product_rows_at(a, from, row0, job);
+        job->tile = (const char *)a->w.data + t * items->tile_bytes;
+        bool two = items->tiles * taken == 2 && t + 1 < items->n_tile;
+        job->second = items->joined ? (const char *)a->up + t * items->tile_bytes
+                      : two         ? job->tile + items->tile_bytes
+                                    : NULL;
+        job->skip = (taken - 1) * items->tile_bytes;
+        product_item(a, at, job, best);
+    }
+}
+
 static void linear_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_product_args *a = args;
-    int64_t n_tile = (a->w.n + WHIM_CPU_TILE - 1) / WHIM_CPU_TILE;
-    bool joined = a->up != NULL; /* an item's second tile is of the other weight */
-    int64_t tiles = !joined && product_takes_two(a) && !product_is_wide(a) ? 2 : 1;
-    int64_t n_step = (n_tile + tiles - 1) / tiles;
-    int64_t chunk = chunk_rows(a), n_chunk = (a->n_row + chunk - 1) / chunk;
-    int64_t tile_bytes = whim_cpu_tile_bytes(&LEVEL_TABLE, a->w.dtype, a->w.k);
+    product_items items = product_items_of(a);
     product_source from = product_source_of(a, worker);
     whim_cpu_best *best = NULL;
     if (a->best != NULL) {
         best = a->best + worker->index * a->n_row * a->k_top;
         memset(best, 0, (size_t)(a->n_row * a->k_top) * sizeof *best);
     }
-    product_job job = {.k = a->w.k,
-                       .x_stride = from.x_stride,
-                       .out = worker->scratch,
-                       .scratch = (char *)worker->scratch + 2 * OUT_BYTES};
-    const whim_cpu_form *form = whim_cpu_form_of(a->w.dtype);
-    job.few = form != NULL && a->n_row > 1 && few_takes(*form, a->n_row, a->w.k, OPEN_BYTES);
-    if (job.few) {
-        few_lanes(form, a->n_row, a->w.k, from.act.meta, job.scratch);
-    }
-    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_chunk * n_step);
+    product_job job = product_job_of(a, &from, worker);
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, items.n_chunk * items.n_step);
     while (whim_cpu_claim_next(&claim)) {
-        int64_t taken = 1;
-        for (int64_t item = claim.begin; item < claim.end; item += taken) {
-            int64_t row0 = item / n_step * chunk, t = item % n_step * tiles;
-            /* Few rows: two items at once, but the last ones, which are claimed singly. */
-            taken = !joined && product_is_wide(a) && item + 1 < claim.end ? 2 : 1;
-            job.rows = a->n_row - row0 < chunk ? a->n_row - row0 : chunk;
-            tile_place at[2] = {place_of(a, row0, job.rows, t),
-                                place_of(a, row0, job.rows, joined ? t : t + 1)};
-            product_rows_at(a, &from, row0, &job);
-            job.tile = (const char *)a->w.data + t * tile_bytes;
-            job.second = joined ? (const char *)a->up + t * tile_bytes
-                         : tiles * taken == 2 && t + 1 < n_tile ? job.tile + tile_bytes
-                                                                : NULL;
-            job.skip = (taken - 1) * tile_bytes;
-            product_item(a, at, &job, best);
-        }
+        product_run(a, &items, &from, &job, best, claim.begin, claim.end);
     }
     PRODUCT_END();
 }

@@ -26,6 +26,11 @@ static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_
                                     {block->sum[0], block->sum[1]}};
 }
 
+static inline const float *act_source(const whim_cpu_quantize_args *a, int64_t row)
+{
+    return a->x + (a->rows != NULL ? a->rows[row] : row) * a->x_stride;
+}
+
 /* Groups begin .. end - 1 of all blocks of rows as int8. */
 static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *act, int64_t begin,
                          int64_t end)
@@ -42,7 +47,7 @@ static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *ac
         whim_q8_block block;
         for (int r = 0; r < rows; r++) {
             if (r == 0 || row0 + r < a->n_row) {
-                whim_q8_quantize32(a->x + (row0 + r) * a->x_stride + g * WHIM_GROUP, &block);
+                whim_q8_quantize32(act_source(a, row0 + r) + g * WHIM_GROUP, &block);
             }
             act_put(&block, r, act->q + at * WHIM_GROUP, act->meta + at);
         }
@@ -71,7 +76,7 @@ static void act_round(const whim_cpu_quantize_args *a, uint16_t *act, int64_t be
     for (int64_t item = begin; item < end; item++) {
         int64_t row = item / n_step, step = item % n_step, k0 = step * WHIM_GROUP;
         int64_t n = a->k - k0 < WHIM_GROUP ? a->k - k0 : WHIM_GROUP;
-        const float *x = a->x + row * a->x_stride + k0;
+        const float *x = act_source(a, row) + k0;
         uint16_t *y = act + whim_cpu_bf16_act_place(a->n_row, a->k, row, step);
         if (n < WHIM_GROUP) {
             memset(y, 0, WHIM_GROUP * sizeof *y);

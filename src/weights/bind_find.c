@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the tensors of parameters and saying all that is wrong with them: step 2 of bind.h. Nothing is read. */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "ops/args/moe_args.h"
+#include "tensor/fp8.h"
+#include "tensor/quant.h"
+#include "weights/bind.h"
+#include "weights/ckpt_build.h"
+#include "weights/rope_divisors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { REPORT_MAX = 12 };
+
+typedef struct finder {
+    whim_binder *binder;
+    const whim_ckpt *ckpt;
+    whim_device *device;
+    whim_bind_report *rep;
+} finder;
+
+static bool report(finder *f, const char *what, const char *name)
+{
+    if (f->rep->n_problem++ >= REPORT_MAX) {
+        return false;
+    }
+    whim_str_printf(&f->rep->text, "\n  %s %s", what, name);
+    return true;
+}
+
+static void report_missing(finder *f, const char *name)
+{
+    char published[WHIM_CKPT_NAME_MAX];
+    report(f, "missing", whim_ckpt_published_name(f->ckpt, name, published));
+}
+
+static void print_shape(whim_str *out, int32_t n_dim, const int64_t *shape)
+{
+    whim_str_printf(out, "[");
+    for (int32_t i = 0; i < n_dim; i++) {
+        whim_str_printf(out, "%s%lld", i > 0 ? ", " : "", (long long)shape[i]);
+    }
+    whim_str_printf(out, "]");
+}
+
+/* Report a tensor of another shape than expected. */
+static bool check_shape(finder *f, const whim_ckpt_tensor *tensor, int32_t n_dim,
+                        const int64_t *shape)
+{
+    bool same = tensor->n_dim == n_dim;
+    for (int32_t i = 0; i < n_dim && same; i++) {
+        same = tensor->shape[i] == shape[i];
+    }
+    if (!same && report(f, "wrong shape", tensor->file_name)) {
+        whim_str_printf(&f->rep->text, ": ");
+        print_shape(&f->rep->text, tensor->n_dim, tensor->shape);
+        whim_str_printf(&f->rep->text, ", expected ");
+        print_shape(&f->rep->text, n_dim, shape);
+    }
+    return same;
+}
+
+static bool check_supported(finder *f, const whim_ckpt_tensor *tensor)
+{
+    if (tensor->unsupported != NULL) {
+        report(f, tensor->file_name, tensor->unsupported);
+    }
+    return tensor->unsupported == NULL;
+}
+
+/* The tensor of a dummy checkpoint: what the model declared, in the type asked for. */
+static const whim_ckpt_tensor *dummy_tensor(finder *f, const whim_param *param)
+{
+    whim_ckpt_tensor *tensor = whim_arena_alloc(&f->binder->arena, sizeof *tensor);
+    if (tensor == NULL) {
+        f->binder->failed = true;
+        return NULL;
+    }
+    whim_dtype dtype = param->vector || param->widen ? WHIM_DTYPE_F32 : f->ckpt->config.dtype;
+    if (dtype == WHIM_DTYPE_FP8 && (strcmp(param->name, "embed_tokens.weight") == 0 ||
+                                    strcmp(param->name, "lm_head.weight") == 0)) {
+        dtype = WHIM_DTYPE_BF16; /* as publishers of such weights leave them */
+    }
+    if (!param->vector && param->k % whim_dtype_get(dtype)->block_elems != 0) {
+        dtype = WHIM_DTYPE_Q8_0; /* as quantisers do when a row is no multiple of the large block */
+    }
+    bool stack = param->n_expert > 0;
+    int64_t rows = stack ? param->n_expert * param->n : param->n;
+    *tensor = (whim_ckpt_tensor){
+        .name = param->name,
+        .file_name = param->name,
+        .dtype = dtype,
+        .n_dim = param->vector ? 1
+                 : stack       ? 3
+                               : 2,
+        .shape = {param->n, param->k},
+        .file = -1,
+        .bytes = rows * whim_dtype_row_bytes(dtype, param->k),
+    };
+    if (stack) {
+        memcpy(tensor->shape, (int64_t[]){param->n_expert, param->n, param->k},
+               3 * sizeof tensor->shape[0]);
+    }
+    return tensor;
+}
+
+/* --- parts -------------------------------------------------------------------------------------- */
+
+/* Experts that are rows of one tensor. */
+static bool parts_of_stack(finder *f, whim_param *param, const whim_ckpt_tensor *tensor,
+                           int64_t row, int64_t rows)
+{
+    const int64_t shape[3] = {param->n_expert, rows, param->k};
+    for (int64_t e = 0; e < param->n_expert; e++) {
+        param->parts[e] = (whim_param_part){.tensor = tensor, .row0 = e * rows + row};
+    }
+    return check_supported(f, tensor) && check_shape(f, tensor, 3, shape);
+}
+
+/* Experts that have tensors of their own; all that are missing are named. The first `stem` bytes of the name are
+ * "layers.3.mlp.experts". */
+static bool parts_of_each(finder *f, whim_param *param, int stem)
+{
+    const int64_t shape[2] = {param->n, param->k};
+    bool ok = true;
+    for (int64_t e = 0; e < param->n_expert; e++) {
+        char name[WHIM_CKPT_NAME_MAX];
+        snprintf(name, sizeof name, "%.*s.%d.%s.weight", stem, param->name, (int)e,
+                 param->experts.leaf);
+        const whim_ckpt_tensor *tensor = whim_ckpt_find(f->ckpt, name);
+        param->parts[e].tensor = tensor;
+        if (tensor == NULL) {
+            report_missing(f, name);
+            ok = false;
+        } else {
+            ok = check_supported(f, tensor) && check_shape(f, tensor, 2, shape) && ok;
+        }
+    }
+    return ok;
+}
+
+static bool parts_of_experts(finder *f, whim_param *param)
+{
+    char name[WHIM_CKPT_NAME_MAX];
+    if (f->ckpt->format == WHIM_CKPT_DUMMY) {
+        const whim_ckpt_tensor *tensor = dummy_tensor(f, param);
+        return tensor != NULL && parts_of_stack(f, param, tensor, 0, param->n);
+    }
+    /* param->name is that of one tensor with all: stem, leaf and ".weight". */
+    int stem = (int)(strlen(param->name) - strlen(param->experts.leaf) - strlen("..weight"));
+    const whim_ckpt_tensor *tensor = whim_ckpt_find(f->ckpt, param->name);
+    if (tensor != NULL) {
+        return parts_of_stack(f, param, tensor, 0, param->n);
+    }
+    snprintf(name, sizeof name, "%.*s.%s", stem, param->name, param->experts.fused);
+    tensor = whim_ckpt_find(f->ckpt, name);
+    if (tensor != NULL) {
+        return parts_of_stack(f, param, tensor, param->experts.fused_row,
+                              param->experts.fused_rows);
+    }
+    return parts_of_each(f, param, stem);
+}
+
+static bool parts_of_one(finder *f, whim_param *param)
+{
+    const whim_ckpt_tensor *tensor = f->ckpt->format == WHIM_CKPT_DUMMY
+                                         ? dummy_tensor(f, param)
+                                         : whim_ckpt_find(f->ckpt, param->name);
+    param->parts[0].tensor = tensor;
+    if (tensor == NULL) {
+        report_missing(f, param->name);
+        return false;
+    }
+    if (!check_supported(f, tensor)) {
+        return false;
+    }
+    const int64_t shape[2] = {param->n, param->k};
+    if (param->vector) {
+        return check_shape(f, tensor, 1, shape);
+    }
+    bool flat = param->n == 1 && tensor->n_dim == 1; /* one row may be stored as a vector */
+    return flat ? check_shape(f, tensor, 1, &param->k) : check_shape(f, tensor, 2, shape);
+}
+
+/* --- types -------------------------------------------------------------------------------------- */
+
+static void check_types(finder *f, whim_param *param)
+{
+    const whim_ckpt_tensor *first = param->parts[0].tensor;
+    const whim_dtype_info *type = whim_dtype_get(first->dtype);
+    char what[128];
+    for (int64_t i = 0; i < param->n_part; i++) {
+        whim_param_part *part = &param->parts[i];
+        if (part->tensor->dtype != first->dtype) {
+            snprintf(what, sizeof what,
+                     "type %s, but expert 0 has %s:", whim_dtype_get(part->tensor->dtype)->name,
+                     type->name);
+            report(f, what, part->tensor->file_name);
+        }
+    }
+    param->dtype = param->vector || param->widen ? WHIM_DTYPE_F32 : first->dtype;
+    if (param->vector) {
+        param->bytes = param->n * (int64_t)sizeof(float);
+        if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
+            snprintf(what, sizeof what, "type %s, expected F32, F16 or BF16:", type->name);
+            report(f, what, first->file_name);
+        }
+        return;
+    }
+    param->bytes =
+        type->kind != WHIM_DTYPE_KIND_INT
+            ? whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param), param->k)
+            : -1;
+    if (param->bytes < 0) {
+        snprintf(what, sizeof what, "type %s, for which the device has no kernel:", type->name);
+        report(f, what, first->file_name);
+    }
+}
+
+static void find_param(finder *f, whim_param *param)
+{
+    param->n_part = param->n_expert > 0 ? param->n_expert : 1;
+    param->parts = whim_arena_alloc_array(&f->binder->arena, param->n_part, sizeof *param->parts);
+    if (param->parts == NULL) {
+        f->binder->failed = true;
+        param->n_part = 0;
+        return;
+    }
+    if (param->n_expert > 0 ? parts_of_experts(f, param) : parts_of_one(f, param)) {
+        check_types(f, param);
+    }
+}
+
+/* --- what is left ------------------------------------------------------------------------------- */
+
+/* Tensors that a file may hold though no model needs them. */
+static bool is_ignored(const whim_ckpt *ckpt, const char *name)
+{
+    size_t n = strlen(name);
+    static const char inv_freq[] = "rotary_emb.inv_freq";
+    int layer = -1, used = 0, first = ckpt->config.n_layer;
+    bool in_layer = sscanf(name, "layers.%9d.%n", &layer, &used) == 1 && used > 0;
+    return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 ||
+           (in_layer && layer >= first && layer < first + ckpt->config.n_draft_layer) ||
+           (ckpt->config.tied_head && strcmp(name, "lm_head.weight") == 0) ||
+           (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
+}
+
+static void report_extra(finder *f)
+{
+    const whim_ckpt *ckpt = f->ckpt;
+    uint8_t *used = whim_alloc_array(ckpt->n_tensor, 1);
+    if (used == NULL) {
+        f->binder->failed = true;
+        return;
+    }
+    for (int64_t i = 0; i < f->binder->n_param && ckpt->format != WHIM_CKPT_DUMMY; i++) {
+        const whim_param *param = &f->binder->params[i];
+        for (int64_t p = 0; p < param->n_part; p++) {
+            if (param->parts[p].tensor != NULL) {
+                used[param->parts[p].tensor - ckpt->tensors] = 1;
+            }
+        }
+    }
+    for (int64_t i = 0; i < ckpt->n_tensor; i++) {
+        if (!used[i] && !ckpt->tensors[i].is_part && !is_ignored(ckpt, ckpt->tensors[i].name)) {
+            report(f, "extra", ckpt->tensors[i].file_name);
+        }
+    }
+    whim_free(used);
+}
+
+void whim_bind_find(whim_binder *binder, const whim_ckpt *ckpt, whim_device *device,
+                    whim_bind_report *rep)
+{
+    finder f = {.binder = binder, .ckpt = ckpt, .device = device, .rep = rep};
+    whim_check(WHIM_MOE_ROW_GRANULE % device->caps.pack_row_granule == 0);
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        if (binder->params[i].constant == NULL) {
+            find_param(&f, &binder->params[i]);
+        }
+    }
+    report_extra(&f);
+    if (rep->n_problem > REPORT_MAX) {
+        whim_str_printf(&rep->text, "\n  and %lld more", (long long)(rep->n_problem - REPORT_MAX));
+    }
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What config.json says about experts: the Qwen family and MiniMax-M2. */
+#include "weights/config_json.h"
+
+#include <string.h>
+
+const whim_moe_keys whim_moe_keys_qwen3 = {.n_expert = "num_experts",
+                                           .d_expert = "moe_intermediate_size",
+                                           .n_expert_default = 128,
+                                           .d_expert_default = 768};
+const whim_moe_keys whim_moe_keys_minimax = {.n_expert = "num_local_experts",
+                                             .d_expert = "intermediate_size",
+                                             .n_expert_default = 256,
+                                             .d_expert_default = 1536,
+                                             .minimax = true};
+
+static whim_err get_i32(const whim_json_scope *top, const char *key, int32_t max, int32_t *out)
+{
+    int64_t value = *out;
+    WHIM_TRY(whim_json_get_int(top, key, 1, max, &value));
+    *out = (int32_t)value;
+    return WHIM_ERR_OK;
+}
+
+/* Layers of "mlp_only_layers" and those that "decoder_sparse_step" leaves out have an MLP. */
+static whim_err parse_dense_layers(whim_config *config, const whim_json_scope *top)
+{
+    int64_t step = 1;
+    const whim_json *list = NULL;
+    WHIM_TRY(whim_json_get_int(top, "decoder_sparse_step", 1, WHIM_CONFIG_MAX_LAYER, &step));
+    WHIM_TRY(whim_json_get_array(top, "mlp_only_layers", &list));
+    for (int32_t l = 0; l < config->n_layer; l++) {
+        if ((l + 1) % step != 0) {
+            whim_config_set_dense(config, l);
+        }
+    }
+    for (int64_t i = 0; list != NULL && i < whim_json_size(list); i++) {
+        int64_t l = 0;
+        if (!whim_json_as_int(whim_json_at(list, i), &l) || l < 0 || l >= config->n_layer) {
+            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"mlp_only_layers[%lld]\" is no layer between 0 and %d",
+                             top->path, (long long)i, config->n_layer - 1);
+        }
+        whim_config_set_dense(config, (int32_t)l);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err expect_text(const whim_json_scope *top, const char *key, const char *wanted)
+{
+    const char *value = wanted;
+    WHIM_TRY(whim_json_get_string(top, key, &value));
+    return strcmp(value, wanted) == 0
+               ? WHIM_ERR_OK
+               : whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                           "%s: \"%s\" is \"%.64s\"; only \"%s\" is supported", top->path, key,
+                           value, wanted);
+}
+
+/* Every layer of "attn_type_list" is full attention, which is 1. */
+static whim_err check_attention_list(const whim_json_scope *top)
+{
+    const whim_json *list = NULL;
+    WHIM_TRY(whim_json_get_array(top, "attn_type_list", &list));
+    for (int64_t i = 0; list != NULL && i < whim_json_size(list); i++) {
+        int64_t type = 0;
+        if (!whim_json_as_int(whim_json_at(list, i), &type) || type != 1) {
+            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"attn_type_list[%lld]\" is not 1; only full attention is "
+                             "supported",
+                             top->path, (long long)i);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err parse_minimax(whim_config *config, const whim_json_scope *top)
+{
+    bool qk_norm = true;
+    int64_t shared = 0, n_draft = 0;
+    config->moe.sigmoid = config->moe.choice_bias = config->moe.renormalize = true;
+    WHIM_TRY(expect_text(top, "scoring_func", "sigmoid"));
+    WHIM_TRY(expect_text(top, "qk_norm_type", "per_layer"));
+    WHIM_TRY(check_attention_list(top));
+    WHIM_TRY(whim_json_get_bool(top, "use_routing_bias", &config->moe.choice_bias));
+    WHIM_TRY(whim_json_get_bool(top, "use_qk_norm", &qk_norm));
+    WHIM_TRY(whim_json_get_int(top, "shared_intermediate_size", 0, INT32_MAX, &shared));
+    if (!qk_norm || shared != 0) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%s\" is not what MiniMax-M2 models have; they normalise queries "
+                         "and keys and have no shared expert",
+                         top->path, qk_norm ? "shared_intermediate_size" : "use_qk_norm");
+    }
+    WHIM_TRY(whim_json_get_int(top, "num_mtp_modules", 0, WHIM_CONFIG_MAX_LAYER, &n_draft));
+    config->n_draft_layer = (int32_t)n_draft;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
+                               const whim_json_scope *top)
+{
+    whim_moe_config *moe = &config->moe;
+    moe->n_expert = keys->n_expert_default;
+    moe->d_expert = keys->d_expert_default;
+    moe->top_k = 8;
+    moe->scale = 1.0f;
+    /* transformers writes either name for the number. */
+    WHIM_TRY(get_i32(top, "num_local_experts", WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
+    WHIM_TRY(get_i32(top, keys->n_expert, WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
+    WHIM_TRY(get_i32(top, keys->d_expert, WHIM_CONFIG_MAX_WIDTH, &moe->d_expert));
+    WHIM_TRY(get_i32(top, "num_experts_per_tok", WHIM_CONFIG_MAX_TOP_K, &moe->top_k));
+    if (keys->minimax) {
+        return parse_minimax(config, top);
+    }
+    WHIM_TRY(whim_json_get_bool(top, "norm_topk_prob", &moe->renormalize));
+    return parse_dense_layers(config, top);
+}

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talking: answers as they come, stop and continue, versions of messages, settings, tools, reasoning."""
+import json
+
+from chatpage import ChatPage, at
+from fake import MODEL, Finish, Gate, reasoning, tool_call
+
+
+def test_an_answer(chat, fake):
+    fake.answers = [["Hello ", "**bold** ", "and `code`.", "\n\n1. one\n2. two\n\n| a | b |\n|--|--|\n| 1 | 2 |\n"]]
+    assert "Hello bold and code." in chat.ask("Say hello")
+    body = fake.chats()[0]
+    assert body["messages"] == [{"role": "user", "content": "Say hello"}] and body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+    for field in ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "tools"):
+        assert field not in body, "an empty field is the model's own value and not sent"
+    text = f'[data-role="assistant"] {at("message-text")}'
+    assert [chat.count(f"{text} {tag}") for tag in ("strong", "code", "ol > li", "td")] == [1, 1, 2, 2]
+    assert "34" in chat.text(at("stats")), "tokens come from usage, not from counting chunks"
+    assert chat.text(at("model-name")) == MODEL
+    assert "46 / 2,048" in chat.there("context")
+    assert "Say hello" in chat.js("document.title") and chat.titles() == ["Say hello"]
+
+
+def test_turns_are_sent_back(chat, fake):
+    fake.answers = [["First answer."], ["Second answer."]]
+    chat.ask("one")
+    chat.ask("two")
+    assert fake.chats()[1]["messages"] == [
+        {"role": "user", "content": "one"}, {"role": "assistant", "content": "First answer."},
+        {"role": "user", "content": "two"}]
+
+
+def test_stop_keeps_the_text_and_continue_goes_on(chat, fake):
+    gate = Gate()
+    fake.answers = [["The sea ", "is ", gate, "never seen"], ["wide."]]
+    chat.send("Tell me")
+    chat.wait_text("The sea is")
+    chat.press("stop")
+    chat.wait_state("stopped")
+    assert chat.answer().strip() == "The sea is" and chat.text(at("message-note"))
+    chat.until("document.body.dataset.running === undefined")
+    fake.wait_left()
+    chat.press("continue")
+    chat.wait_state("done")
+    assert chat.ended().strip() == "The sea is wide."
+    assert fake.chats()[1]["messages"][-1] == {"role": "assistant", "content": "The sea is "}
+
+
+def test_escape_stops(chat, fake):
+    gate = Gate()
+    fake.answers = [["Some ", gate]]
+    chat.send("Tell me")
+    chat.wait_text("Some")
+    chat.key("Escape")
+    chat.wait_state("stopped")
+    fake.wait_left()
+
+
+def test_regenerate_and_versions(chat, fake):
+    fake.answers = [["Version A."], ["Version B."], ["Version C."]]
+    chat.ask("Say")
+    chat.press("regenerate")
+    chat.wait_text("Version B.")
+    chat.ended()
+    assert chat.text(at("branch-count")) == "2/2"
+    assert fake.chats()[1]["messages"] == fake.chats()[0]["messages"]
+    chat.press("branch-prev")
+    chat.wait_text("Version A.")
+    assert chat.text(at("branch-count")) == "1/2"
+    chat.ask("And then")
+    assert [m["content"] for m in fake.chats()[2]["messages"]] == ["Say", "Version A.", "And then"]
+    chat.press("branch-next", 0)
+    chat.wait_text("Version B.")
+    assert len(chat.shown()) == 2, "what followed belongs to the other version"
+
+
+def test_edit_makes_a_branch(chat, fake):
+    fake.answers = [["About cats."], ["About dogs."]]
+    chat.ask("cats")
+    chat.press("edit")
+    chat.fill(at("edit-box"), "dogs")
+    chat.press("edit-send")
+    chat.wait_text("About dogs.")
+    chat.ended()
+    assert fake.chats()[1]["messages"] == [{"role": "user", "content": "dogs"}]
+    assert chat.shown() == [("user", "dogs"), ("assistant", "About dogs.")]
+    assert chat.text(at("branch-count")) == "2/2"
+    chat.press("branch-prev")
+    chat.wait_text("About cats.")
+    assert chat.shown()[0] == ("user", "cats")
+    chat.reload()
+    assert chat.shown() == [("user", "cats"), ("assistant", "About cats.")], "the shown branch is kept"
+
+
+def test_arrow_up_edits_the_last_message(chat, fake):
+    fake.answers = [["Yes."]]
+    chat.ask("first words")
+    chat.js("document.querySelector('#composer').focus()")
+    chat.key("ArrowUp")
+    assert chat.until(f"document.querySelector('{at('edit-box')}')?.value") == "first words"
+    chat.key("Escape")
+    chat.until(f"document.querySelector('{at('edit-box')}') === null")
+
+
+def test_input_method(chat, fake):
+    chat.js("document.querySelector('#composer').focus()")
+    chat.compose("にほ")
+    chat.key("Enter", quiet=True, windowsVirtualKeyCode=229)
+    chat.compose("日本")
+    chat.key("Enter", quiet=True)
+    assert fake.chats() == [] and chat.value("#composer") == "日本", "Enter belongs to the input method"
+    chat.type("日本")
+    chat.key("Enter")
+    chat.ended()
+    assert fake.wait_chats(1)[0]["messages"][0]["content"] == "日本"
+
+
+def test_shift_enter_breaks_the_line(chat, fake):
+    chat.write("one")
+    chat.key("Shift+Enter")
+    chat.type("two")
+    assert chat.value("#composer") == "one\ntwo" and fake.chats() == []
+
+
+def test_enter_on_touch_breaks_the_line(profile, fake):
+    chat = ChatPage(profile, fake.url, width=390, height=844, phone=True)
+    chat.write("one")
+    chat.key("Enter")
+    chat.type("two")
+    assert chat.value("#composer") == "one\ntwo" and fake.chats() == []
+    chat.click("#send")
+    assert fake.wait_chats(1)[0]["messages"][0]["content"] == "one\ntwo"
+    chat.ended()
+
+
+def test_settings(chat, fake):
+    chat.press("settings")
+    assert chat.js(f"document.querySelector('{at('set-temperature')}').placeholder") == "0.25"
+    chat.key("Escape")
+    chat.settings(system="Be brief.", temperature="0.7", top_k="5", max_tokens="99", seed="4")
+    chat.ask("hello")
+    body = fake.chats()[0]
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert (body["temperature"], body["top_k"], body["max_tokens"], body["seed"]) == (0.7, 5, 99, 4)
+    assert "top_p" not in body
+    chat.reload()
+    chat.settings(temperature="")
+    chat.ask("again")
+    assert "temperature" not in fake.chats()[1] and fake.chats()[1]["seed"] == 4
+
+
+def test_wrong_settings_are_shown(chat):
+    chat.press("settings")
+    chat.fill(at("set-temperature"), "-3")
+    chat.press("settings-save")
+    assert chat.js(f"document.querySelector('{at('settings-dialog')}').open")
+    assert chat.js(f"!document.querySelector('{at('set-temperature')}').validity.valid")
+
+
+def test_reasoning_is_folded(chat, fake):
+    gate = Gate()
+    fake.thinking = True
+    fake.answers = [[reasoning("Let me "), reasoning("think."), gate, "The answer."]]
+    chat.send("Why?")
+    gate.wait_reached()
+    chat.there("reasoning")
+    gate.open()
+    chat.ended()
+    fold = f"details{at('reasoning')}"
+    assert chat.js(f"document.querySelector('{fold}').open") is False
+    assert chat.answer().strip() == "The answer."
+    chat.click(f"{fold} summary")
+    assert "Let me think." in chat.text(fold)
+    chat.reload()
+    assert "Let me think." in chat.js(f"document.querySelector('{fold}').textContent")
+
+
+def test_tool_calls(chat, fake):
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    fake.answers = [[tool_call("weather", '{"ci'), {"tool_calls": [{"index": 0, "function": {"arguments": 'ty":"Oslo"}'}}]},
+                     Finish("tool_calls")], ["It rains."]]
+    chat.settings(tools=json.dumps(tools))
+    chat.send("Weather in Oslo?")
+    call = chat.there("tool-call")
+    chat.ended()
+    assert "weather" in call and "Oslo" in chat.text(at("tool-call"))
+    assert fake.chats()[0]["tools"] == tools
+    chat.fill(at("tool-result"), "rain, 8 degrees")
+    chat.press("send-result")
+    chat.wait_text("It rains.")
+    chat.ended()
+    turns = fake.chats()[1]["messages"]
+    assert [t["role"] for t in turns] == ["user", "assistant", "tool"]
+    assert turns[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}'}
+    assert turns[2] == {"role": "tool", "tool_call_id": turns[1]["tool_calls"][0]["id"], "content": "rain, 8 degrees"}
+
+
+def test_code_is_highlighted_and_copied(chat, fake):
+    code = "def f(x):\n    return x + 1  # <b>no tag</b>\n"
+    fake.answers = [["Here:\n\n```python\n", code, "```\n\nDone."]]
+    chat.ask("code")
+    chat.until(f"document.querySelectorAll('{at('code-block')} [class^=hljs]').length > 2")
+    assert chat.count(f"{at('code-block')} b") == 0
+    chat.browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
+                      browserContextId=chat.profile.id)
+    chat.press("copy-code")
+    assert chat.until("navigator.clipboard.readText()").strip() == code.strip()
+
+
+def test_length_is_said(chat, fake):
+    fake.answers = [["Cut of", Finish("length")]]
+    chat.ask("go")
+    assert chat.state() == "length" and chat.there("message-note")
+
+
+def test_stream_in_odd_pieces(chat, fake):
+    """Events cut anywhere, CRLF, comments, letters of several bytes cut in the middle."""
+    def chunk(text):
+        return json.dumps({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]},
+                          ensure_ascii=False).encode()
+    data = b": keep-alive\r\n\r\ndata: " + chunk("Größe ") + b"\r\n\r\nevent: x\r\ndata:" + chunk("日本 ") + \
+        b"\n\n\n\nid: 7\ndata: " + chunk("🐦.") + b"\r\n\r\n"
+    fake.answers = [[bytes([b]) for b in data]]
+    assert chat.ask("odd").strip() == "Größe 日本 🐦."
+
+
+def test_real_model(profile, real):
+    chat = ChatPage(profile, real.url)
+    chat.settings(max_tokens="12", temperature="0")
+    first = chat.ask("Say hello")
+    assert first.strip() and "tok" in chat.there("stats")
+    assert chat.text(at("model-name")).startswith("SmolLM2")
+    chat.ask("Once more")
+    assert len(chat.shown()) == 4
+    chat.settings(max_tokens="")
+    chat.send("Write a long story about the sea, with many chapters.")
+    chat.until("[...document.querySelectorAll('[data-role=\"assistant\"]')].at(-1)?.innerText.length > 40")
+    chat.press("stop")
+    chat.wait_state("stopped")
+    real.wait_idle()
+    assert real.health()["running"] == 0, "the server goes on after Stop"

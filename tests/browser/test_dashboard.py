@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard: what it reads, draws and says; what it does when the server goes or wants a key."""
+import pathlib
+import re
+
+import pytest
+from rawhttp import get, post
+
+import access
+from measured import Measured
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIVE = "document.querySelector('#state').dataset.state === 'live'"
+TABLE = """id => Object.fromEntries([...document.querySelectorAll(`#${id} tbody tr`)].map(
+    r => [r.cells[0].innerText, [...r.cells].slice(1).map(c => c.innerText)]))"""
+
+
+def dashboard(profile, fake, metrics=None, **how):
+    fake.metrics = metrics or Measured()
+    page = profile.page(f"{fake.url}/dashboard", **how)
+    page.until(LIVE)
+    return page
+
+
+def tiles(page):
+    return page.js("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => "
+                   "[t.querySelector('dt').innerText, t.querySelector('dd').innerText]))")
+
+
+def numbers(page, chart):
+    """A chart's table: series -> [now, least, mean, most]."""
+    if not page.js(f"document.querySelector('#{chart} details').open"):
+        page.click(f"#{chart} summary")
+        page.until(f"document.querySelectorAll('#{chart} tbody tr').length > 0")
+    return page.js(f"({TABLE})({chart!r})")
+
+
+def near(shown, value):
+    """A rate: the page's clock goes on while it asks."""
+    assert abs(float(shown.split()[0]) - value) < 0.1 * value, shown
+
+
+class Known(Measured):
+    """The same every two seconds."""
+
+    def step(self):
+        self.gauges.update({"requests_running": 3, "requests_waiting": 7, 'kv_bytes{state="used"}': 512,
+                            'kv_bytes{state="cached"}': 1024})
+        self.made(246)
+        self.steps(80, 2.5)
+        self.counters["prompt_tokens_total"] += 1000
+        self.counters['tokens_total{kind="cached"}'] += 250
+        for value, times in ((0.15, 50), (0.3, 40), (0.7, 10)):
+            self.observe("time_to_first_token_seconds", value, times)
+        self.observe("inter_token_latency_seconds", 0.015, 10)
+        self.observe("e2e_request_latency_seconds", 1.5, 4)
+
+
+def test_the_numbers_are_right(profile, fake):
+    page = dashboard(profile, fake, Known())
+    page.pass_time(60)
+    shown = tiles(page)
+    near(shown.pop("Generated"), 123)
+    near(shown.pop("Prompt"), 500)
+    assert shown == {"First token p50": "200 ms", "Next token p50": "15 ms", "Running": "3", "Waiting": "7",
+                     "Memory used": "25 %", "Cache hits": "25 %"}
+    first = numbers(page, "first")
+    # Half lie in 0.1 to 0.2 s, 90 % up to 0.5 s; the last hundredth is nine tenths of the way from 0.5 to 1 s.
+    assert {name: row[0] for name, row in first.items()} == {"p50": "200 ms", "p90": "500 ms", "p99": "950 ms"}
+    for shown in numbers(page, "made")["generated"]:
+        near(shown, 123)
+    assert numbers(page, "whole")["p50"][0] == "1.5 s"
+    assert numbers(page, "kv") == {"in use": ["25 %"] * 4, "kept for reuse": ["50 %"] * 4}
+    assert numbers(page, "batch")["in a step"] == ["2.5"] * 4
+    assert page.count("#first path.line") == 3 and page.count("#queue path.line") == 2
+    assert page.text("#model") == "org/scripted-model"
+    assert "p50 200 ms" in page.js("document.querySelector('#first-says').textContent")
+
+
+def test_quiet_server_has_gaps_and_no_zeros(profile, fake):
+    class Quiet(Measured):
+        def step(self):
+            pass
+    page = dashboard(profile, fake, Quiet())
+    page.pass_time(10)
+    assert numbers(page, "first")["p50"] == ["–"] * 4
+    assert tiles(page)["First token p50"] == "–" and tiles(page)["Generated"] == "0 tokens/s"
+    assert page.js("document.querySelector('#first .empty').textContent") == "nothing in this time"
+
+
+def test_restart_of_the_server_is_no_negative_rate(profile, fake):
+    page = dashboard(profile, fake, Known())
+    page.pass_time(10)
+    fake.metrics = Known()
+    fake.metrics.started += 1
+    page.pass_time(20)
+    for shown in numbers(page, "made")["generated"]:
+        near(shown, 123)
+    assert page.count("#made path.line") == 2, "the line goes on over a restart"
+
+
+def test_cursor_by_keyboard_and_pointer(profile, fake):
+    page = dashboard(profile, fake)
+    page.pass_time(60)
+    page.js("document.querySelector('#made .plot').focus()")
+    page.key("ArrowLeft")
+    page.key("ArrowLeft")
+    page.until("document.querySelectorAll('.cursor').length === document.querySelectorAll('.card').length")
+    assert page.js("document.querySelector('#made .cursor + text').textContent").endswith("s ago")
+    assert "seconds ago" in page.js("document.querySelector('#made-says').textContent")
+    page.key("Escape")
+    page.until("document.querySelectorAll('.cursor').length === 0")
+    where = page.js("(r => [r.left + r.width / 2, r.top + 40])(document.querySelector('#first .plot').getBoundingClientRect())")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=where[0], y=where[1])
+    page.until("document.querySelectorAll('.cursor').length > 0")
+
+
+def test_time_span(profile, fake):
+    page = dashboard(profile, fake)
+    page.pass_time(80)
+    points = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
+    page.js("(e => { e.value = '60'; e.dispatchEvent(new Event('change')); })(document.querySelector('#span'))")
+    fewer = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
+    assert 25 <= fewer < points
+    assert "−60 s" in page.js("document.querySelector('#made .plot').textContent")
+
+
+def test_pause_and_hidden_ask_nothing(profile, fake):
+    page = dashboard(profile, fake)
+    page.click("#pause")
+    page.until("document.querySelector('#state').innerText === 'Paused'")
+    asked = fake.metrics_asked
+    page.pass_time(60)
+    assert fake.metrics_asked == asked
+    page.click("#pause")
+    page.until(LIVE)
+    # Another tab in front hides this one.
+    hidden = page.js("""(() => { Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+        document.dispatchEvent(new Event('visibilitychange')); return document.hidden; })()""")
+    assert hidden
+    asked = fake.metrics_asked
+    page.pass_time(60)
+    assert fake.metrics_asked == asked
+    page.js("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    page.pass_time(4)
+    assert fake.metrics_asked > asked
+
+
+def test_says_that_the_server_loads_or_stops(profile, fake):
+    measured = Measured()
+    measured.state, measured.loaded = "loading", 0.4
+    fake.metrics = measured
+    page = profile.page(f"{fake.url}/dashboard")
+    page.until("document.querySelector('#state').innerText === 'Loading 40 %'")
+    measured.state = "draining"
+    page.pass_time(4)
+    assert page.text("#state") == "Stopping"
+
+
+def test_server_gone_and_back(profile, fake):
+    page = dashboard(profile, fake)
+    page.pass_time(20)
+    page.expect("ERR_EMPTY_RESPONSE", "ERR_CONNECTION")
+    fake.gone = True
+    page.pass_time(30)
+    page.until("document.querySelector('#state').innerText === 'Server gone'")
+    assert "does not answer" in page.text("#banner")
+    assert page.count("#made path.line") == 1, "what was there is kept"
+    page.shot("dashboard-gone")
+    fake.gone = False
+    page.pass_time(12)
+    page.until(LIVE)
+    assert page.js("document.querySelector('#banner').hidden")
+
+
+@pytest.mark.parametrize("text, says", [
+    ("<html>no metrics</html>", "has no whimbrel:"),
+    ("x" * 100000 + "\n{{{\nwhimbrel:tokens_total{kind=\"generated\"} nonsense\n", "has no whimbrel:"),
+])
+def test_what_is_no_metrics(profile, fake, text, says):
+    fake.metrics = text
+    page = profile.page(f"{fake.url}/dashboard")
+    page.until("!document.querySelector('#banner').hidden")
+    assert says in page.text("#banner")
+
+
+def test_odd_metrics_are_passed_over(profile, fake):
+    known = Known()
+    lines = ['whimbrel:requests_running{model="<img src=x onerror=alert(1)>\\"} 5"} 0', "whimbrel:requests_running NaN",
+             'whimbrel:time_to_first_token_seconds_bucket{le="x"} 9', "whimbrel:prompt_tokens_total", "} {", "# TYPE",
+             "whimbrel:requests_running 1e999999 5 5"]
+    fake.metrics = lambda: known() + "\n".join(lines) + "\n"
+    page = profile.page(f"{fake.url}/dashboard")
+    page.until(LIVE)
+    page.pass_time(20)
+    assert tiles(page)["Running"] == "3" and tiles(page)["First token p50"] == "200 ms"
+    assert page.count("img") == 0
+
+
+def test_key_is_asked_for_and_kept(profile, fake):
+    fake.key, fake.metrics = "sesame-1234567", Measured()
+    page = profile.page(f"{fake.url}/dashboard")
+    page.expect("401")
+    page.until("!document.querySelector('#key-form').hidden")
+    assert page.focused() == "key"
+    assert access.violations(page) == []
+    page.type("wrong")
+    page.key("Enter")
+    page.until("!document.querySelector('#key-wrong').hidden")
+    page.type("sesame-1234567")
+    page.key("Enter")
+    page.until(LIVE)
+    page.reload()
+    page.until(LIVE)
+    assert page.js("localStorage.length") == 0, "the key stays in the tab"
+    assert "sesame" not in page.js("document.documentElement.outerHTML")
+
+
+def test_behind_a_path_prefix(profile, fake):
+    fake.metrics = Measured()
+    page = profile.page(f"{fake.url}/some/prefix/dashboard")
+    page.until(LIVE)
+    assert all(r["prefixed"] for r in fake.requests), "it asked outside its prefix"
+    assert page.js("document.querySelector('.brand').href") == f"{fake.url}/some/prefix/"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible_and_shot(profile, fake, scheme):
+    page = dashboard(profile, fake, scheme=scheme)
+    page.pass_time(150 if scheme == "light" else 60)
+    page.click("#made summary")
+    assert access.violations(page) == []
+    stops, bad = access.tab_stops(page)
+    assert bad == [] and len(stops) > 15, stops
+    page.js("document.activeElement.blur(); scrollTo(0, 0)")
+    page.shot(f"dashboard-{scheme}", whole=True)
+
+
+def test_phone(profile, fake):
+    page = dashboard(profile, fake, width=390, height=844, phone=True)
+    page.pass_time(60)
+    assert access.too_wide(page) == []
+    assert access.small_targets(page) == []
+    assert access.violations(page) == []
+    page.shot("dashboard-phone", whole=True)
+    page.device(320, 640, phone=True)
+    assert access.too_wide(page) == []
+
+
+def test_real_server(profile, real):
+    page = profile.page(f"{real.url}/dashboard")
+    page.until(LIVE)
+    assert page.text("#model").startswith("SmolLM2") and tiles(page)["Memory used"].endswith("%")
+    answer = post(real.port, "/v1/completions", {"prompt": "The sea is", "max_tokens": 24, "ignore_eos": True})
+    assert answer.status == 200
+    page.until("[...document.querySelectorAll('.tile')].every(t => t.querySelector('dd').innerText !== '–')")
+    assert float(numbers(page, "made")["generated"][3]) > 0
+    assert numbers(page, "batch")["in a step"][3] == "1"
+
+
+def test_every_name_is_a_metric_of_the_server(real):
+    source = (ROOT / "web" / "dashboard_series.js").read_text(encoding="utf-8")
+    names = set(re.findall(r'"((?:whimbrel:|process_)\w+)"', source))
+    text = get(real.port, "/metrics").text()
+    assert len(names) > 12
+    assert [n for n in sorted(names) if not re.search(rf"^{n}(_bucket)?[ {{]", text, re.M)] == []

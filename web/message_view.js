@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// One message: its text, reasoning, tool calls, what went wrong, numbers, and what can be done with it.
+import {AnswerText} from "./answer_text.js";
+import {fit, isComposing, isSendKey} from "./composer.js";
+import {copyButton, count, el, icon, iconButton} from "./util.js";
+
+const NOTES = {
+    stopped: "Stopped.",
+    length: "The answer reached its limit of tokens.",
+    lost: "The connection to the server was lost. The text so far is kept.",
+};
+
+const HELP = {
+    key: "Enter the key, then try again.",
+    context: "Start a new chat, edit an earlier message to make a shorter branch, or start the server with a larger --ctx.",
+    busy: "Try again in a moment.",
+    loading: "Try again when it is ready; the bar at the top shows how far it is.",
+    draining: "Try again when it is back.",
+    gone: "Check that it runs (make serve) and that this address is right, then try again.",
+    refused: "Look at the settings and at the tools of this chat.",
+    server: "Try again; if it stays so, the server's log says more.",
+};
+
+function statsText(stats) {
+    const parts = [`${count(stats.made)} tokens`];
+    if (stats.perSecond > 0) {
+        parts.push(`${stats.perSecond.toFixed(1)} tokens/s`);
+    }
+    if (stats.firstMs > 0) {
+        parts.push(`first token ${(stats.firstMs / 1000).toFixed(2)} s`);
+    }
+    return parts.join(" \u00b7 ");
+}
+
+function pretty(json) {
+    try {
+        return JSON.stringify(JSON.parse(json), null, 2);
+    } catch {
+        return json;
+    }
+}
+
+export class MessageView {
+    #message;
+    #actions; // what the page does: edit, regenerate, resume, select, giveResult, askKey
+    #answer = null;
+    #parts = {};
+    #callsShown = "";
+
+    constructor(message, actions) {
+        this.#message = message;
+        this.#actions = actions;
+        const role = message.role;
+        const name = {user: "You", assistant: "Assistant", tool: "Tool result"}[role];
+        this.element = el("article", {class: "message is-" + role, "data-role": role, "data-id": message.id,
+                                      "data-testid": "message", "aria-label": name, tabindex: "-1"});
+        const parts = this.#parts;
+        parts.reasoning = el("div", {class: "reasoning-slot"});
+        parts.text = el("div", {class: role === "assistant" ? "prose" : "bubble", dir: "auto", "data-testid": "message-text"});
+        parts.calls = el("div", {class: "calls"});
+        parts.note = el("div", {class: "note-slot"});
+        parts.foot = el("div", {class: "message-foot"});
+        this.element.append(parts.reasoning, parts.text, parts.calls, parts.note, parts.foot);
+        if (role === "assistant") {
+            this.#answer = new AnswerText(parts.text);
+        }
+    }
+
+    // Show the message as it is now. place: {index, total, isLast, canEdit}
+    update(message, place, state) {
+        this.#message = message;
+        this.element.dataset.state = state;
+        if (this.#answer === null) {
+            this.#showPlain();
+        } else {
+            this.grow(state);
+            this.#showCalls(place, state);
+            this.#showNote(state);
+        }
+        this.#showFoot(place, state);
+    }
+
+    // More text came.
+    grow(state) {
+        const {content, reasoning} = this.#message;
+        const isRunning = state === "streaming";
+        this.#showReasoning(reasoning ?? "", isRunning && content === "");
+        this.#answer.set(content, {done: !isRunning});
+        this.element.classList.toggle("is-waiting", isRunning && content === "" && !reasoning);
+        this.element.setAttribute("aria-busy", String(isRunning));
+    }
+
+    #showPlain() {
+        if (this.#parts.text.textContent !== this.#message.content) {
+            this.#parts.text.textContent = this.#message.content;
+        }
+    }
+
+    #showReasoning(text, isOpen) {
+        const slot = this.#parts.reasoning;
+        if (text === "") {
+            slot.replaceChildren();
+            return;
+        }
+        if (slot.firstChild === null) {
+            slot.append(el("details", {class: "reasoning", "data-testid": "reasoning"},
+                           el("summary", {}, icon("chevron"), el("span", {})),
+                           el("div", {class: "reasoning-text", dir: "auto"}, "")));
+        }
+        slot.querySelector("summary span").textContent = isOpen ? "Thinking\u2026" : "Thoughts";
+        slot.firstChild.classList.toggle("is-live", isOpen);
+        const box = slot.querySelector(".reasoning-text");
+        const node = box.firstChild ?? box.appendChild(document.createTextNode(""));
+        if (text.startsWith(node.data)) {
+            node.appendData(text.slice(node.data.length));
+        } else {
+            node.data = text;
+        }
+    }
+
+    #showCalls({isLast}, state) {
+        const calls = this.#message.calls ?? [];
+        const key = JSON.stringify([calls, isLast, state]);
+        if (key === this.#callsShown) {
+            return; // a result may be half written
+        }
+        this.#callsShown = key;
+        const cards = calls.map(call =>
+            el("details", {class: "call", "data-testid": "tool-call", open: true},
+               el("summary", {}, icon("tool"), el("span", {}, "Calls "), el("code", {}, call.name)),
+               el("pre", {tabindex: "0"}, el("code", {dir: "ltr"}, pretty(call.arguments)))));
+        if (calls.length > 0 && isLast && state !== "streaming") {
+            cards.push(this.#resultForm(calls));
+        }
+        this.#parts.calls.replaceChildren(...cards);
+    }
+
+    // This page runs no tools: the reader says what they gave.
+    #resultForm(calls) {
+        const boxes = calls.map(call => el("textarea", {rows: 2, class: "edit-box", "aria-label": "Result of " + call.name,
+                                                        placeholder: "What " + call.name + " gave", "data-testid": "tool-result"}));
+        return el("form", {class: "edit-form", onsubmit: event => {
+            event.preventDefault();
+            this.#actions.giveResults(this.#message, boxes.map(box => box.value));
+        }}, ...boxes, el("div", {class: "edit-actions"},
+                         el("button", {class: "button is-primary", "data-testid": "send-result"}, "Send result")));
+    }
+
+    #showNote(state) {
+        const {error, content} = this.#message;
+        const slot = this.#parts.note;
+        const can = this.#actions;
+        const button = (label, testid, action) => el("button", {type: "button", class: "button", "data-testid": testid,
+                                                                 onclick: () => action(this.#message)}, label);
+        if (state === "error" && error) {
+            slot.replaceChildren(el("div", {class: "problem", role: "alert", "data-testid": "message-error", "data-kind": error.kind},
+                el("p", {dir: "auto"}, error.text), el("p", {class: "help"}, HELP[error.kind] ?? ""),
+                el("div", {class: "note-actions"},
+                   error.kind === "key" ? button("Enter key", "enter-key", can.askKey) : null,
+                   error.kind === "context" ? button("New chat", "new-chat-context", can.newChat) : null,
+                   button("Retry", "retry", can.retry),
+                   content !== "" ? button("Continue", "continue", can.resume) : null)));
+        } else if (NOTES[state] !== undefined) {
+            slot.replaceChildren(el("div", {class: "note", "data-testid": "message-note"}, el("span", {}, NOTES[state]),
+                state === "lost" ? button("Retry", "retry", can.retry) : null,
+                content !== "" ? button("Continue", "continue", can.resume) : null));
+        } else {
+            slot.replaceChildren();
+        }
+    }
+
+    #showFoot({index, total, isLast, canAct}, state) {
+        const message = this.#message;
+        const can = this.#actions;
+        const foot = [];
+        this.element.classList.toggle("is-last", isLast);
+        if (total > 1) {
+            foot.push(el("span", {class: "branches", role: "group", "aria-label": "Versions of this message"},
+                iconButton("left", "Earlier version", () => can.select(message, -1),
+                           {disabled: index === 0 || !canAct, "data-testid": "branch-prev"}),
+                el("span", {"data-testid": "branch-count"}, `${index + 1}/${total}`),
+                iconButton("right", "Later version", () => can.select(message, 1),
+                           {disabled: index === total - 1 || !canAct, "data-testid": "branch-next"})));
+        }
+        if (state !== "streaming") {
+            foot.push(copyButton("Copy message", () => message.content, {"data-testid": "copy-message"}));
+            if (message.role === "user") {
+                foot.push(iconButton("edit", "Edit and branch", () => this.edit(), {disabled: !canAct, "data-testid": "edit"}));
+            } else if (message.role === "assistant") {
+                foot.push(iconButton("redo", "Regenerate", () => can.regenerate(message),
+                                     {disabled: !canAct, "data-testid": "regenerate"}));
+            }
+        }
+        if (message.stats?.made !== undefined && state !== "streaming") {
+            const {prompt, cached} = message.stats;
+            foot.push(el("span", {class: "stats", "data-testid": "stats",
+                                  title: `prompt ${count(prompt ?? 0)} tokens, ${count(cached ?? 0)} of them cached` +
+                                         (message.model ? `; ${message.model}` : "")}, statsText(message.stats)));
+        }
+        this.#parts.foot.replaceChildren(...foot);
+    }
+
+    // A box in place of the text; sending it makes a new branch.
+    edit() {
+        const {text, foot} = this.#parts;
+        const box = el("textarea", {class: "edit-box", dir: "auto", "aria-label": "Edit the message", "data-testid": "edit-box"});
+        const close = () => {
+            form.remove();
+            text.hidden = foot.hidden = false;
+            this.#actions.focus();
+        };
+        const send = () => {
+            if (box.value.trim() !== "") {
+                close();
+                this.#actions.edit(this.#message, box.value);
+            }
+        };
+        const form = el("form", {class: "edit-form", onsubmit: event => { event.preventDefault(); send(); }}, box,
+            el("div", {class: "edit-actions"},
+               el("button", {type: "button", class: "button", "data-testid": "edit-cancel", onclick: close}, "Cancel"),
+               el("button", {class: "button is-primary", "data-testid": "edit-send"}, "Send")));
+        box.value = this.#message.content;
+        box.addEventListener("input", () => fit(box));
+        box.addEventListener("keydown", event => {
+            if (event.key === "Escape" && !isComposing(event)) {
+                event.stopPropagation();
+                close();
+            } else if (isSendKey(event)) {
+                event.preventDefault();
+                send();
+            }
+        });
+        text.hidden = foot.hidden = true;
+        text.after(form);
+        fit(box);
+        box.focus();
+    }
+}
