@@ -125,7 +125,7 @@ def test_claude_code_side_requests(server):
     assert set(json.loads(claude_blocks(title)[0]["text"])) == {"title"}
     models = server.http.get("/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()
     assert models["data"][0]["type"] == "model" and models["has_more"] is False
-    assert server.http.head("/", headers=CLAUDE_HEADERS).status_code in (200, 404)
+    assert server.http.head("/", headers=CLAUDE_HEADERS).status_code == 200  # is there a server?
 
 
 def test_claude_code_is_told_what_does_not_fit(server):
