@@ -14,6 +14,7 @@ static const whim_route table[] = {
     {"POST", "/tokenize", false, false, whim_route_tokenize},
     {"POST", "/detokenize", false, false, whim_route_detokenize},
     {"POST", "/apply-template", false, false, whim_route_template},
+    {"GET", "/tokenizer_info", false, false, whim_route_tokenizer},
     {"GET", "/openapi.json", false, false, whim_route_openapi, true},
     {"GET", "/version", false, false, whim_route_version, true},
     {"GET", "/metrics", false, false, whim_route_metrics, true},

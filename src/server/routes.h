@@ -17,6 +17,7 @@ whim_route_fn whim_route_version;      /* GET /version */
 whim_route_fn whim_route_tokenize;     /* POST /tokenize */
 whim_route_fn whim_route_detokenize;   /* POST /detokenize */
 whim_route_fn whim_route_template;     /* POST /apply-template */
+whim_route_fn whim_route_tokenizer;    /* GET /tokenizer_info */
 whim_route_fn whim_route_openapi;      /* GET /openapi.json */
 whim_route_fn whim_route_metrics;      /* GET /metrics */
 whim_route_fn whim_route_page;         /* GET /, /dashboard, /favicon.ico, /assets/{name} */

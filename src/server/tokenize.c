@@ -125,6 +125,28 @@ void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
     json_decref(json);
 }
 
+/* The text of a special token, or null. */
+static void put_special(const char *key, const char *text, whim_str *body)
+{
+    whim_str_append(body, key);
+    if (text[0] != '\0') {
+        whim_put_cstr(body, text);
+    } else {
+        whim_str_append(body, "null");
+    }
+}
+
+/* With it a client can use /tokenize and /detokenize as its tokenizer; lm-eval does. */
+void whim_route_tokenizer(const whim_api *api, whim_exchange *ex)
+{
+    whim_str body = {0};
+    put_special("{\"bos_token\":", whim_tokenizer_bos(api->tok), &body);
+    put_special(",\"eos_token\":", whim_tokenizer_eos(api->tok), &body);
+    whim_str_append_char(&body, '}');
+    whim_api_reply(api, ex, &body);
+    whim_str_deinit(&body);
+}
+
 void whim_route_template(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};

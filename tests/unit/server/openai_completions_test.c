@@ -223,6 +223,8 @@ static void texts_of_other_routes(void **state)
     assert_string_equal(call(whim_route_template, "/apply-template",
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
                         "{\"prompt\":\"<|user|>hi\"}");
+    assert_non_null(
+        strstr(call(whim_route_tokenizer, "/tokenizer_info", "", NULL, 0), "{\"bos_token\":"));
     call(whim_route_tokenize, "/tokenize", "{}", NULL, 0);
     assert_int_equal(exchange.status, 400);
     call(whim_route_tokenize, "/tokenize", "{\"prompt\":7}", NULL, 0);

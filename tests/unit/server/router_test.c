@@ -23,6 +23,7 @@ ROUTE(whim_route_version)
 ROUTE(whim_route_tokenize)
 ROUTE(whim_route_detokenize)
 ROUTE(whim_route_template)
+ROUTE(whim_route_tokenizer)
 ROUTE(whim_route_openapi)
 
 static void expect(const char *method, const char *path, whim_route_fn *want)
@@ -62,6 +63,7 @@ static void paths_find_their_routes(void **state)
     expect("POST", "/tokenize", whim_route_tokenize);
     expect("POST", "/detokenize", whim_route_detokenize);
     expect("POST", "/apply-template", whim_route_template);
+    expect("GET", "/tokenizer_info", whim_route_tokenizer);
     expect("GET", "/openapi.json", whim_route_openapi);
     expect("GET", "/version", whim_route_version);
 }
