@@ -143,7 +143,7 @@ static whim_err open_path(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     case WHIM_PATH_NONE:
         return whim_fail(diag, WHIM_ERR_NOT_FOUND,
                          "%s: no such file or directory; expected a directory with config.json and "
-                         "*.safetensors, or a .gguf file (models are not downloaded by name yet)",
+                         "*.safetensors, or a .gguf file (a model on a hub is ORG/NAME)",
                          path);
     case WHIM_PATH_DIR:
         return open_dir(ckpt, path, diag);
