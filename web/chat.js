@@ -162,6 +162,10 @@ export class Chat {
     }
 
     #branch(message, text) {
+        if (this.#runs.has(this.thread.chat.id)) {
+            toast("Wait for the answer, or stop it.");
+            return;
+        }
         this.#say(message.parent, text);
     }
 
@@ -184,9 +188,12 @@ export class Chat {
         return message.content === "" && !message.calls?.length ? this.#run(message, false) : this.#answer(message.parent);
     }
 
-    #answer(parent, before = async () => {}) {
+    async #answer(parent, before = async () => {}) {
+        if (this.#runs.has(this.thread.chat.id)) {
+            return;
+        }
         const message = this.#message(parent, "assistant", "", {state: "streaming", touched: Date.now()});
-        return this.#run(message, false, before);
+        await this.#run(message, false, before);
     }
 
     async #run(message, continues, before = async () => {}) {

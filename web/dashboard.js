@@ -103,8 +103,8 @@ function askForKey(wrong) {
 async function ask() {
     asking = new AbortController();
     const headers = key ? {Authorization: `Bearer ${key}`} : {};
-    const signal = AbortSignal.any([asking.signal, AbortSignal.timeout(MAX_WAIT_MS)]);
-    const answer = await fetch("metrics", {headers, signal, cache: "no-store"});
+    const late = setTimeout(abort => abort.abort(), MAX_WAIT_MS, asking);
+    const answer = await fetch("metrics", {headers, signal: asking.signal, cache: "no-store"}).finally(() => clearTimeout(late));
     if (answer.status === 401) {
         askForKey(key !== "");
         return false;

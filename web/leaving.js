@@ -21,7 +21,11 @@ export async function takeLeft(store) {
     }
     for (const name of names) {
         try {
-            await store.putMessage(JSON.parse(localStorage.getItem(name)));
+            const left = JSON.parse(localStorage.getItem(name));
+            const known = (await store.load(left.chat))?.messages.find(message => message.id === left.id);
+            if (!known || (known.touched ?? 0) <= (left.touched ?? 0)) { // another tab may have gone on with it
+                await store.putMessage(left);
+            }
         } catch {
             // not what this page wrote
         }

@@ -203,15 +203,23 @@ $("storage-close").addEventListener("click", () => { $("storage-note").hidden = 
 
 const today = () => new Date().toISOString().slice(0, 10);
 
+// A message that breaks the limits of an import cannot be exported.
+function save(name, chats, messages) {
+    try {
+        download(`${name}-${today()}.json`, "application/json", exportText(chats, messages, cleanSettings));
+    } catch (error) {
+        toast(`Nothing was exported: ${error.message}.`, true);
+    }
+}
+
 async function exportAll() {
     const {chats, messages} = await store.everything();
-    download(`whimbrel-${today()}.json`, "application/json", exportText(chats, messages, cleanSettings));
+    save("whimbrel", chats, messages);
 }
 
 function exportChat() {
     const thread = chat.thread;
-    const messages = [...thread.messages.values()];
-    download(`whimbrel-chat-${today()}.json`, "application/json", exportText([thread.chat], messages, cleanSettings));
+    save("whimbrel-chat", [thread.chat], [...thread.messages.values()]);
 }
 
 async function importChosen(event) {

@@ -75,7 +75,7 @@ export class MessageView {
         } else {
             this.grow(state);
             this.#showCalls(place, state);
-            this.#showNote(state);
+            this.#showNote(state, place.isLast);
         }
         this.#showFoot(place, state);
     }
@@ -146,7 +146,8 @@ export class MessageView {
                          el("button", {class: "button is-primary", "data-testid": "send-result"}, "Send result")));
     }
 
-    #showNote(state) {
+    // What goes on in its place is offered for the last message only: turns after it would be out of sight.
+    #showNote(state, isLast) {
         const {error, content} = this.#message;
         const slot = this.#parts.note;
         const can = this.#actions;
@@ -158,12 +159,12 @@ export class MessageView {
                 el("div", {class: "note-actions"},
                    error.kind === "key" ? button("Enter key", "enter-key", can.askKey) : null,
                    error.kind === "context" ? button("New chat", "new-chat-context", can.newChat) : null,
-                   button("Retry", "retry", can.retry),
-                   content !== "" ? button("Continue", "continue", can.resume) : null)));
+                   isLast || content !== "" ? button("Retry", "retry", can.retry) : null,
+                   isLast && content !== "" ? button("Continue", "continue", can.resume) : null)));
         } else if (NOTES[state] !== undefined) {
             slot.replaceChildren(el("div", {class: "note", "data-testid": "message-note"}, el("span", {}, NOTES[state]),
-                state === "lost" ? button("Retry", "retry", can.retry) : null,
-                content !== "" ? button("Continue", "continue", can.resume) : null));
+                state === "lost" && (isLast || content !== "") ? button("Retry", "retry", can.retry) : null,
+                isLast && content !== "" ? button("Continue", "continue", can.resume) : null));
         } else {
             slot.replaceChildren();
         }

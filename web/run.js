@@ -43,6 +43,11 @@ export class Run {
         const before = continues ? message.stats?.made ?? 0 : 0;
         message.state = "streaming";
         message.error = undefined;
+        if (!continues) {
+            message.content = "";
+            message.reasoning = undefined;
+            message.calls = undefined;
+        }
         this.#keep(true);
         try {
             for await (const chunk of chat(this.#body(settings, modelId, continues), this.#controller.signal)) {
