@@ -20,6 +20,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool loaded, reload;
+    bool has_terminal; /* asked at the start: when SIGHUP comes, the terminal is gone */
     int n_stop;
     pid_t child; /* that is to end first, or 0 */
     sigset_t set;
@@ -29,7 +30,7 @@ static struct {
 static void take(int sig)
 {
     pthread_mutex_lock(&signals.lock);
-    bool reload = sig == SIGHUP && !isatty(STDIN_FILENO);
+    bool reload = sig == SIGHUP && !signals.has_terminal;
     if (!signals.loaded && !reload) {
         if (signals.child == 0) {
             _exit(EXIT_OK);
@@ -64,6 +65,7 @@ static void loop(void *ctx)
 bool signals_start(void)
 {
     whim_diag diag = {""};
+    signals.has_terminal = isatty(STDIN_FILENO);
     sigemptyset(&signals.set);
     sigaddset(&signals.set, SIGINT);
     sigaddset(&signals.set, SIGTERM);
