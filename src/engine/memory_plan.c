@@ -33,8 +33,8 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
     whim_format_bytes(have, sizeof have, plan->available);
     int64_t kv_bytes = 0, weight_bytes = 0;
     for (int32_t i = 0; i < plan->n_part; i++) {
-        if (plan->parts[i].name[0] == 'K') {
-            kv_bytes = plan->parts[i].bytes;
+        if (plan->parts[i].name[0] == 'K' || plan->parts[i].name[0] == 'r') {
+            kv_bytes += plan->parts[i].bytes; /* recurrent states shrink with --max-seqs, too */
         } else if (i == 0 || plan->parts[i].name[0] == 'e') {
             weight_bytes += plan->parts[i].bytes; /* experts are weights too */
         }

@@ -21,6 +21,9 @@ enum {
 static whim_err seqs_create(whim_sched *s)
 {
     for (int64_t i = 0; i < s->max_running; i++) {
+        s->seqs[i].state = -1; /* none to give back where an allocation fails */
+    }
+    for (int64_t i = 0; i < s->max_running; i++) {
         WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx));
         if (s->cfg.states != NULL) {
             WHIM_TRY(whim_sequence_take_state(&s->seqs[i], s->cfg.states));

@@ -167,7 +167,7 @@ static whim_err read_packed(work *w)
     r->k = size[1];
     if (r->codes.n_dim != 2 || r->n < 1 || r->k < 1 || r->k > INT32_MAX ||
         r->codes.shape[0] != r->n || r->codes.shape[1] < 1) {
-        return refuse_shape(w, &r->codes, r->n, (r->k + 7) / 8);
+        return refuse_shape(w, &r->codes, r->n, r->k / 8);
     }
     r->bits = r->codes.shape[1] == (r->k + 7) / 8 ? 4 : 8;
     if (r->codes.shape[1] != (r->k * r->bits + 31) / 32) {
@@ -201,6 +201,9 @@ static whim_err read_transposed(work *w)
     if (r->codes.n_dim != 2 || r->scales.n_dim != 2 || r->scales.shape[0] < 1) {
         return refuse(w, &r->codes, "or its scales are no matrix");
     }
+    if (r->g_idx.file >= 0 && (r->g_idx.n_dim != 1 || r->g_idx.shape[0] > INT32_MAX)) {
+        return refuse(w, &r->g_idx, "is no list of groups");
+    }
     r->n = r->scales.shape[1];
     r->n_group = r->scales.shape[0];
     r->bits = w->ckpt->scheme.bits;
@@ -216,7 +219,7 @@ static whim_err read_transposed(work *w)
     }
     r->group_n = 1;
     r->group_k = r->k / r->n_group;
-    if (r->g_idx.file < 0 && r->group_k * r->n_group != r->k) {
+    if (r->group_k < 1 || (r->g_idx.file < 0 && r->group_k * r->n_group != r->k)) {
         return refuse_shape(w, &r->scales, r->n_group, r->n);
     }
     return is_matrix(&r->zeros, r->n_group, r->n / per)
@@ -283,6 +286,9 @@ static whim_err assemble_one(work *w, whim_err (*read)(work *))
     if (whim_scheme_ignores(&w->ckpt->scheme, w->published)) {
         return refuse(w, codes,
                       "is stored quantised, and config.json lists its module as not quantised");
+    }
+    if (stored(codes).bytes < 1) { /* sizes of an empty one are only claimed */
+        return refuse(w, codes, "is quantised and empty");
     }
     w->recipe = (whim_recipe){.codes = stored(codes), .zeros = {.file = -1}, .g_idx = {.file = -1}};
     WHIM_TRY(read(w));
@@ -361,6 +367,9 @@ whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag)
     int64_t n = ckpt->n_tensor; /* without those that are added below */
     for (int64_t i = 0; i < n; i++) {
         const char *name = ckpt->tensors[i].name;
+        if (strncmp(name, "visual.", 7) == 0 || strncmp(name, "mtp.", 4) == 0) {
+            continue; /* binding leaves them alone */
+        }
         if (is_about_activations(name)) {
             ckpt->tensors[i].is_part = true;
         }

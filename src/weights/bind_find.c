@@ -33,6 +33,10 @@ static bool report(finder *f, const char *what, const char *name)
 
 static void report_missing(finder *f, const char *name)
 {
+    if (f->rep->n_problem >= REPORT_MAX) { /* how a file would spell it takes a look at all names */
+        f->rep->n_problem++;
+        return;
+    }
     char published[WHIM_CKPT_NAME_MAX];
     report(f, "missing", whim_ckpt_published_name(f->ckpt, name, published));
 }

@@ -66,6 +66,13 @@ whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
         WHIM_TRY(whim_json_get_int(top, fields[i].key, 1, fields[i].max, &value));
         *out[i] = (int32_t)value;
     }
+    const char *gate = "swish";
+    WHIM_TRY(whim_json_get_string(top, "output_gate_type", &gate));
+    if (strcmp(gate, "swish") != 0 && strcmp(gate, "silu") != 0) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%soutput_gate_type\" is \"%.64s\"; only \"swish\" is supported",
+                         top->path, top->prefix, gate);
+    }
     const whim_json *types = NULL;
     WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
     if (types != NULL) {

@@ -154,6 +154,36 @@ static void bad_parts_are_named(void **state)
     expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "model.m.weight", "not quantised");
 }
 
+/* Sizes that only a header claims, and more groups than columns. */
+static void odd_sizes_are_refused(void **state)
+{
+    (void)state;
+    uint8_t data[512] = {0};
+    write_config("{\"quant_method\": \"fp8\"}");
+    write_tensors(
+        "{\"model.m.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [4611686018427387904, 0],"
+        " \"data_offsets\": [0, 0]}, \"model.m.weight_scale\": {\"dtype\": \"F32\","
+        " \"shape\": [1], \"data_offsets\": [0, 4]}}",
+        data, 4);
+    expect_refused("empty", test_dir, WHIM_ERR_CORRUPT, "model.m.weight", "empty");
+    write_config("{\"quant_method\": \"gptq\", \"bits\": 4}");
+    write_tensors(
+        "{\"m.qweight\": {\"dtype\": \"I32\", \"shape\": [1, 8], \"data_offsets\": [0, 32]},"
+        " \"m.g_idx\": {\"dtype\": \"I32\", \"shape\": [8], \"data_offsets\": [32, 64]},"
+        " \"m.scales\": {\"dtype\": \"F16\", \"shape\": [9, 8], \"data_offsets\": [64, 208]},"
+        " \"m.qzeros\": {\"dtype\": \"I32\", \"shape\": [9, 1], \"data_offsets\": [208, 244]}}",
+        data, 244);
+    expect_refused("groups", test_dir, WHIM_ERR_CORRUPT, "m.scales", "[9, 8]");
+    write_tensors(
+        "{\"m.qweight\": {\"dtype\": \"I32\", \"shape\": [1, 8], \"data_offsets\": [0, 32]},"
+        " \"m.g_idx\": {\"dtype\": \"I32\", \"shape\": [4611686018427387904, 0],"
+        " \"data_offsets\": [32, 32]},"
+        " \"m.scales\": {\"dtype\": \"F16\", \"shape\": [1, 8], \"data_offsets\": [32, 48]},"
+        " \"m.qzeros\": {\"dtype\": \"I32\", \"shape\": [1, 1], \"data_offsets\": [48, 52]}}",
+        data, 52);
+    expect_refused("g_idx", test_dir, WHIM_ERR_CORRUPT, "m.g_idx", "list of groups");
+}
+
 static void unknown_schemes_are_named(void **state)
 {
     (void)state;
@@ -208,9 +238,8 @@ static void lists_go_by_whole_components(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_what_was_quantised),
-        cmocka_unit_test(bad_parts_are_named),
-        cmocka_unit_test(unknown_schemes_are_named),
+        cmocka_unit_test(rows_are_what_was_quantised),  cmocka_unit_test(bad_parts_are_named),
+        cmocka_unit_test(odd_sizes_are_refused),        cmocka_unit_test(unknown_schemes_are_named),
         cmocka_unit_test(lists_go_by_whole_components),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
