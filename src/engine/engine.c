@@ -143,7 +143,7 @@ static void states_choose(whim_engine *e)
         return;
     }
     int64_t left = whim_os_mem_available() - e->binder.bytes - r->max_seqs * slot;
-    int64_t fit = left <= 0 ? 0 : left / 8 / slot > 2 ? left / 8 / slot : 2;
+    int64_t fit = left / 8 / slot > 2 ? left / 8 / slot : 2;
     r->n_state = r->max_seqs + (e->cfg.n_checkpoint < fit ? e->cfg.n_checkpoint : fit);
 }
 

@@ -58,6 +58,8 @@ class Page:
         elif method == "Runtime.exceptionThrown":
             d = p["exceptionDetails"]
             self.logged.append(f"exception: {d.get('exception', {}).get('description', d['text'])}")
+        elif method in ("Log.entryAdded", "Audits.issueAdded") and "/favicon.ico" in json.dumps(p):
+            pass  # the browser's own page around a picture, where tabs wait between tests
         elif method == "Log.entryAdded" and p["entry"]["level"] in ("error", "warning"):
             self.logged.append(f"log {p['entry']['source']}: {p['entry']['text']} {p['entry'].get('url', '')}")
         elif method == "Audits.issueAdded" and p["issue"]["code"] == "ContentSecurityPolicyIssue":
