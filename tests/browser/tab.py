@@ -163,7 +163,7 @@ class Page:
                 value = self.js(expression)
             except RuntimeError as error:  # a page that is just being left has no world to ask
                 value = None
-                if "context" not in str(error):
+                if "context" not in str(error) and "navigated" not in str(error):
                     raise
             if value:
                 return value
