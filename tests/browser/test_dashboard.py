@@ -220,7 +220,8 @@ def test_behind_a_path_prefix(profile, fake):
     fake.metrics = Measured()
     page = profile.page(f"{fake.url}/some/prefix/dashboard")
     page.until(LIVE)
-    assert all(r["prefixed"] for r in fake.requests), "it asked outside its prefix"
+    # a tab may still come from the icon, where it waits between tests
+    assert {r["path"] for r in fake.requests if not r["prefixed"]} <= {"/favicon.ico"}, "it asked outside its prefix"
     assert page.js("document.querySelector('.brand').href") == f"{fake.url}/some/prefix/"
 
 

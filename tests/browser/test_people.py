@@ -248,7 +248,8 @@ def test_behind_a_path_prefix(profile, fake):
     fake.answers = [["```c\nint x;\n```"]]
     chat.ask("hello")
     chat.until(f"document.querySelectorAll('{at('code-block')} [class^=hljs]').length > 0")
-    assert [r["path"] for r in fake.requests if not r["prefixed"]] == [], "it asked outside its prefix"
+    # a tab may still come from the icon, where it waits between tests
+    assert {r["path"] for r in fake.requests if not r["prefixed"]} <= {"/favicon.ico"}, "it asked outside its prefix"
     assert chat.js("document.querySelector('a[href=dashboard]').href") == f"{fake.url}/some/prefix/dashboard"
 
 
