@@ -159,16 +159,21 @@ static int64_t match(whim_sched *s, const whim_sched_req *req, int64_t n_tok)
     return whim_prefix_tree_match_state(s->cfg.tree, req->tokens, n_tok, s->pages, &s->from);
 }
 
-/* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with references. */
+/* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with references; when it
+ * is HELD, the tree knows *n_page of its pages, with a state at their end or without. */
 static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page)
 {
     int64_t max = reusable(req);
     *n_page = 0;
     if (s->cfg.tree != NULL) {
         *n_page = match(s, req, max * WHIM_KV_PAGE);
-        bool may_hold = *n_page > req->held_at || req->n_held < MAX_HELD;
+        int64_t known = s->cfg.states == NULL
+                            ? *n_page
+                            : whim_prefix_tree_peek(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE);
+        bool may_hold = known > req->held_at || req->n_held < MAX_HELD;
         if (*n_page < max && may_hold && is_underway(s, req, *n_page)) {
             give_pages(s, *n_page);
+            *n_page = known;
             return HELD;
         }
     }
