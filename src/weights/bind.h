@@ -149,7 +149,7 @@ WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ck
                                         whim_load_progress *on_progress, void *ctx,
                                         whim_diag *diag);
 
-/* Staging memory that whim_bind_load takes while it runs. */
+/* Memory that whim_bind_load takes while it runs, and gives back. */
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread);
 
