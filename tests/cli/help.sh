@@ -31,8 +31,8 @@ fi
 
 run_it rnu
 expect "unknown command, nearest name" 2 err '"rnu"' err "mean run?"
-run_it quantize
-expect "a command of the future is unknown" 2 err '"quantize"'
+run_it train
+expect "a command that there is not" 2 err '"train"'
 run_it run a b
 expect "two models" 2 err '"a" and "b"'
 run_it doctor something
