@@ -37,8 +37,8 @@ static void append_text(whim_str *out, const quality *q, const whim_quantize_res
                     q->options->to);
     append_sizes(out, r->matrix_in, r->matrix_out);
     if (r->n_odd > 0) {
-        whim_str_printf(out, "\nas they were   %lld matrices whose rows are no multiple of %lld",
-                        (long long)r->n_odd, (long long)r->group);
+        whim_str_printf(out, "\nas they were   %lld matrices that do not divide into %s",
+                        (long long)r->n_odd, r->unit);
     }
     whim_str_append(out, "\nmodel          ");
     append_sizes(out, r->bytes_in, r->bytes_out);

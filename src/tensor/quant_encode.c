@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { MAX_GROUP = 128 };
+enum { LANES = 8 };
 
 /* A reader may hold codes of 8 bits without their sign, and decodes in F16: 255 * 256 is below 65504. */
 static const float max_scale = 256.0f;
@@ -26,88 +26,104 @@ float whim_absmax(const float *w, int64_t n)
     return whim_f32_from_bits(most);
 }
 
-static float most_code(int32_t bits)
+static int32_t most_code(int32_t bits)
 {
-    return (float)((1 << (bits - 1)) - 1);
+    return (1 << (bits - 1)) - 1;
 }
 
 float whim_encode_int_limit(int32_t bits)
 {
-    return max_scale * most_code(bits);
+    return max_scale * (float)most_code(bits);
 }
 
 /* BF16 has fewer bits than F16, but for the smallest numbers: those are multiples of the least step, exact in both, and
  * rounded up, because so few steps could miss the largest weight by much. */
-static float round_scale(float scale, whim_dtype type)
+static float round_scale(float signed_scale, whim_dtype type)
 {
+    float scale = fabsf(signed_scale);
     if (type == WHIM_DTYPE_BF16) {
         scale = whim_bf16_to_f32(whim_f32_to_bf16(scale));
     }
     scale = scale < 128 * min_scale ? ceilf(scale / min_scale) * min_scale
                                     : whim_f16_to_f32(whim_f32_to_f16(scale));
-    return scale < min_scale ? min_scale : scale > max_scale ? max_scale : scale;
+    scale = scale < min_scale ? min_scale : scale > max_scale ? max_scale : scale;
+    return copysignf(scale, signed_scale);
 }
 
-/* The codes of one scale; returns the squared error. */
-static float encode_by(const float *w, int64_t n, float scale, float most, float *codes)
+/* The code of a weight in steps of its scale. Comparisons are those of integers: with floats the loops below would
+ * not vectorise. */
+static inline int32_t nearest(float steps, int32_t most)
 {
-    float error = 0.0f;
-    for (int64_t i = 0; i < n; i++) {
-        float code = whim_rintf_small(w[i] / scale);
-        code = code > most ? most : code < -most - 1.0f ? -most - 1.0f : code;
-        codes[i] = code;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        float off = w[i] - codes[i] * scale;
-        error += off * off;
-    }
-    return error;
+    const float magic = 0x1.8p23f; /* as whim_rintf_small */
+    int32_t code = (int32_t)(whim_f32_bits(steps + magic) - whim_f32_bits(magic));
+    code = code < most ? code : most;
+    return code > -most - 1 ? code : -most - 1;
 }
 
-/* The scale that fits codes best, by least squares; 0 where all are 0. */
-static float refit(const float *w, int64_t n, const float *codes)
+/* What codes of one scale do: their squared error, and the scale that would fit them best, 0 where all are 0. */
+static float try_scale(const float *w, float scale, int32_t most, float *better)
 {
-    float product = 0.0f, square = 0.0f;
-    for (int64_t i = 0; i < n; i++) {
-        product += w[i] * codes[i];
-        square += codes[i] * codes[i];
+    float off[LANES] = {0}, product[LANES] = {0}, square[LANES] = {0};
+    float per = 1.0f / scale;
+    for (int i = 0; i < WHIM_GROUP; i += LANES) {
+        for (int j = 0; j < LANES; j++) {
+            float code = (float)nearest(w[i + j] * per, most);
+            float left = w[i + j] - code * scale;
+            off[j] += left * left;
+            product[j] += w[i + j] * code;
+            square[j] += code * code;
+        }
     }
-    return square > 0.0f ? product / square : 0.0f;
+    for (int j = 1; j < LANES; j++) {
+        off[0] += off[j];
+        product[0] += product[j];
+        square[0] += square[j];
+    }
+    *better = square[0] > 0.0f ? product[0] / square[0] : 0.0f;
+    return off[0];
 }
 
-/* Of n_part candidates absmax / parts[i] and what refitting makes of them, the one with the least error. */
-static float search_scale(const float *w, int64_t n, float absmax, float most, whim_dtype type)
+/* The weight with the largest magnitude, with its sign. */
+static float largest(const float *w)
 {
-    /* Measured on normal and heavy-tailed weights in groups of 32: 19 to 21 % less squared error than absmax / 7
-     * alone; four times as many candidates give 1 % more. */
+    float most = 0.0f;
+    for (int i = 0; i < WHIM_GROUP; i++) {
+        most = fabsf(w[i]) > fabsf(most) ? w[i] : most;
+    }
+    return most;
+}
+
+/* The largest weight gets code -7 to -8.5, where that is cut; each such scale, and what refitting makes of it. */
+static float search_scale(const float *w, int32_t most, whim_dtype type)
+{
+    /* Measured in groups of 32: 29 % less squared error than absmax / 7 for normal weights and for those with heavy
+     * tails; positive scales alone give 21 %, many times as many candidates 1 % more. */
     static const float parts[] = {7.0f, 7.5f, 8.0f, 8.5f};
-    float codes[MAX_GROUP], best = 0.0f, least = INFINITY;
+    float extreme = largest(w), best = 0.0f, least = INFINITY;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        float scale = round_scale(absmax / parts[i], type);
-        for (int fit = 0; fit < 2; fit++) {
-            float error = encode_by(w, n, scale, most, codes);
-            if (error < least) {
-                least = error;
-                best = scale;
-            }
-            scale = round_scale(refit(w, n, codes), type);
+        float scale = round_scale(-extreme / parts[i], type), better;
+        for (int fit = 0; fit < 2 && scale != 0.0f; fit++) {
+            float error = try_scale(w, scale, most, &better);
+            best = error < least ? scale : best;
+            least = error < least ? error : least;
+            scale = better != 0.0f ? round_scale(better, type) : 0.0f;
         }
     }
     return best;
 }
 
-float whim_encode_int(const float *w, int64_t n, int32_t bits, whim_dtype scale_type, int8_t *codes)
+float whim_encode_int(const float w[WHIM_GROUP], int32_t bits, whim_dtype scale_type,
+                      int8_t codes[WHIM_GROUP])
 {
-    float as_float[MAX_GROUP], absmax = whim_absmax(w, n), most = most_code(bits);
-    whim_check(n <= MAX_GROUP && absmax <= whim_encode_int_limit(bits));
-    float scale = 1.0f; /* of zeros: any would do */
+    float absmax = whim_absmax(w, WHIM_GROUP), scale = 1.0f; /* of zeros: any would do */
+    int32_t most = most_code(bits);
+    whim_check(absmax <= whim_encode_int_limit(bits));
     if (absmax > 0.0f) {
-        scale = bits == 4 ? search_scale(w, n, absmax, most, scale_type)
-                          : round_scale(absmax / most, scale_type);
+        scale = bits == 4 ? search_scale(w, most, scale_type)
+                          : round_scale(absmax / (float)most, scale_type);
     }
-    (void)encode_by(w, n, scale, most, as_float);
-    for (int64_t i = 0; i < n; i++) {
-        codes[i] = (int8_t)as_float[i];
+    for (int i = 0; i < WHIM_GROUP; i++) {
+        codes[i] = (int8_t)nearest(w[i] / scale, most);
     }
     return scale;
 }

@@ -4,8 +4,8 @@
  *   fp8     e4m3 in tiles of 128 x 128 with "weight_scale_inv".
  * What is quantised: the matrices of the layers, as the model binds them; experts one by one, also those stored in one
  * tensor, which get names of their own. What stays as it is, and is on the list of modules that are not quantised:
- * embeddings, head, norms, routers, gates, convolutions, what text does not need, and matrices whose rows are no
- * multiple of a group.
+ * embeddings, head, norms, routers, gates, convolutions, what text does not need, and matrices that do not divide into
+ * whole groups or tiles.
  * Nothing but a few slabs of rows is in memory. Invariant: OUT appears whole, by one rename, or not at all.
  * Threads: one caller; it starts threads of its own and joins them. */
 #ifndef WHIM_WEIGHTS_QUANTIZE_H
@@ -35,7 +35,7 @@ typedef struct whim_quantize_cfg {
 typedef struct whim_quantize_result {
     int64_t n_matrix;              /* quantised */
     int64_t n_odd;                 /* left as they are because of their shape */
-    int64_t group;                 /* of which their rows should have been a multiple */
+    const char *unit;              /* into which they do not divide */
     int64_t bytes_in, bytes_out;   /* tensors of the whole model */
     int64_t matrix_in, matrix_out; /* of what was quantised, scales included */
 } whim_quantize_result;

@@ -56,10 +56,12 @@ static bool is_layer_matrix(const whim_param *p)
            whim_dtype_get(p->parts[0].tensor->dtype)->kind == WHIM_DTYPE_KIND_FLOAT;
 }
 
-/* Experts are quantised all or none: what are rows of the one are columns of the other, so both must fit. */
-static bool has_fitting_shape(const whim_param *p, int64_t group)
+/* Whole groups and whole tiles: other programs read no others, or join such matrices before they look. Experts are
+ * quantised all or none: what are rows of the one are columns of the other, so both must fit. */
+static bool has_fitting_shape(const whim_param *p, const whim_quantize_format *f)
 {
-    return p->k % group == 0 && (p->n_expert == 0 || p->n % group == 0);
+    return p->k % f->group == 0 && p->n % f->tile == 0 &&
+           (p->n_expert == 0 || p->n % f->group == 0);
 }
 
 /* The module of a part: the tensor's own, or that which an expert of a stack would have. */
@@ -98,13 +100,12 @@ static int by_place(const void *a, const void *b)
 static whim_err add_matrices(whim_quantize_plan *plan, const whim_ckpt *ckpt,
                              const whim_binder *binder, uint8_t *taken, whim_diag *diag)
 {
-    int64_t group = plan->format->group;
     for (int64_t i = 0; i < binder->n_param; i++) {
         const whim_param *p = &binder->params[i];
         if (p->constant != NULL || !is_layer_matrix(p)) {
             continue;
         }
-        bool fits = has_fitting_shape(p, group);
+        bool fits = has_fitting_shape(p, plan->format);
         plan->result.n_odd += fits ? 0 : p->n_part;
         for (int64_t e = 0; e < p->n_part && fits; e++) {
             const whim_ckpt_tensor *t = p->parts[e].tensor;
@@ -165,7 +166,7 @@ static bool add_matrix_entries(whim_quantize_plan *plan, const whim_quantize_uni
 {
     const whim_quantize_format *f = plan->format;
     const whim_dtype_info *scale = whim_dtype_get(u->tensor->dtype);
-    int64_t lines = (u->n + f->tile - 1) / f->tile, groups = u->k / f->group;
+    int64_t lines = u->n / f->tile, groups = u->k / f->group;
     if (f->bits == 0) {
         return add_entry(plan, u->module, ".weight", "F8_E4M3", u->n, u->k, u->n * u->k) &&
                add_entry(plan, u->module, ".weight_scale_inv", "F32", lines, groups,
@@ -218,7 +219,7 @@ whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const whim_ckpt *ckpt
                                  whim_diag *diag)
 {
     *plan = (whim_quantize_plan){.format = &formats[kind]};
-    plan->result.group = plan->format->group;
+    plan->result.unit = plan->format->bits == 0 ? "tiles of 128 x 128" : "groups of 32";
     whim_arena_init(&plan->arena);
     int64_t most = ckpt->n_tensor;
     for (int64_t i = 0; i < binder->n_param; i++) {
@@ -232,9 +233,10 @@ whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const whim_ckpt *ckpt
     WHIM_TRY(add_matrices(plan, ckpt, binder, taken, diag));
     if (plan->n_unit == 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "there is nothing to quantise: %lld matrices, and the rows of none are a "
-                         "multiple of %lld",
-                         (long long)plan->result.n_odd, (long long)plan->result.group);
+                         "there is nothing to quantise: none of its %lld matrices divides into "
+                         "%s%s",
+                         (long long)plan->result.n_odd, plan->result.unit,
+                         plan->format->bits == 0 ? "; --to q8 takes rows of 32" : "");
     }
     WHIM_TRY(add_copies(plan, ckpt, taken, diag));
     qsort(plan->units, (size_t)plan->n_unit, sizeof *plan->units, by_place);
@@ -250,25 +252,34 @@ void whim_quantize_plan_free(whim_quantize_plan *plan)
 
 /* --- config.json ---------------------------------------------------------------------------------- */
 
+/* Add a name, and what it is called where the text model of a multimodal folder is opened alone. */
+static void add_kept(json_t *list, const char *name, int n)
+{
+    static const char nested[] = "model.language_model.";
+    json_array_append_new(list, json_stringn(name, (size_t)n));
+    if (strncmp(name, nested, sizeof nested - 1) == 0) {
+        int skip = (int)sizeof nested - 1;
+        json_array_append_new(list, json_sprintf("model.%.*s", n - skip, name + skip));
+    }
+}
+
 /* Modules that others might take for quantised ones: the head, and what has matrices as a weight. Stacks of experts
  * are one module. */
 static json_t *kept_modules(const whim_quantize_plan *plan)
 {
     json_t *list = json_array();
-    json_array_append_new(list, json_string("lm_head"));
+    add_kept(list, "lm_head", 7);
     for (int64_t i = 0; i < plan->n_unit; i++) {
         const whim_ckpt_tensor *t = plan->units[i].tensor;
         const char *stack = strstr(t->file_name, ".experts.");
-        int n = (int)(strlen(t->file_name) - strlen(".weight"));
         if (plan->units[i].n > 0 || has_suffix(t->file_name, "embed_tokens.weight") ||
             strcmp(t->file_name, "lm_head.weight") == 0) {
             continue;
         }
         if (t->raw.n_dim == 3 && stack != NULL) {
-            json_array_append_new(
-                list, json_sprintf("%.*s", (int)(stack - t->file_name) + 8, t->file_name));
+            add_kept(list, t->file_name, (int)(stack - t->file_name) + 8);
         } else if (t->raw.n_dim == 2 && has_suffix(t->file_name, ".weight")) {
-            json_array_append_new(list, json_sprintf("%.*s", n, t->file_name));
+            add_kept(list, t->file_name, (int)(strlen(t->file_name) - strlen(".weight")));
         }
     }
     return list;

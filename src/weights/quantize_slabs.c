@@ -104,7 +104,7 @@ static whim_err encode_ints(const slab *s)
         for (int64_t k = 0; k < u->k; k += group) {
             int8_t codes[WHIM_GROUP];
             int64_t at = r * u->k + k;
-            float scale = whim_encode_int(row + k, group, bits, type, codes);
+            float scale = whim_encode_int(row + k, bits, type, codes);
             pack(codes, group, bits, s->codes + at * bits / 8);
             put_scale(s->scales + at / group * size, type, scale);
         }
@@ -114,16 +114,16 @@ static whim_err encode_ints(const slab *s)
 
 /* --- e4m3 ----------------------------------------------------------------------------------------- */
 
-static void encode_tile(const slab *s, int64_t row, int64_t n_row, int64_t k)
+static void encode_tile(const slab *s, int64_t row, int64_t k)
 {
     int64_t width = s->u->k, group = s->j->plan->format->group, tile = s->j->plan->format->tile;
     float absmax = 0.0f;
-    for (int64_t r = row; r < row + n_row; r++) {
+    for (int64_t r = row; r < row + tile; r++) {
         float most = whim_absmax(s->values + r * width + k, group);
         absmax = most > absmax ? most : absmax;
     }
     float scale = whim_fp8_scale_for(absmax);
-    for (int64_t r = row; r < row + n_row; r++) {
+    for (int64_t r = row; r < row + tile; r++) {
         whim_encode_fp8(s->values + r * width + k, group, scale, s->codes + r * width + k);
     }
     put_scale(s->scales + 4 * (row / tile * (width / group) + k / group), WHIM_DTYPE_F32, scale);
@@ -140,7 +140,7 @@ static whim_err encode_floats(const slab *s)
     }
     for (int64_t r = 0; r < s->n_row; r += f->tile) {
         for (int64_t k = 0; k < s->u->k; k += f->group) {
-            encode_tile(s, r, s->n_row - r < f->tile ? s->n_row - r : f->tile, k);
+            encode_tile(s, r, k);
         }
     }
     return WHIM_ERR_OK;
@@ -156,7 +156,7 @@ static whim_err quantize_slab(const slab *s)
     const whim_safetensors_entry *scales = &j->plan->entries[u->entry + 1];
     int64_t code_bytes = u->k * (f->bits == 0 ? 8 : f->bits) / 8;
     int64_t line_bytes = scales->as.bytes / scales->as.shape[0];
-    int64_t line = s->row / f->tile, n_line = (s->n_row + f->tile - 1) / f->tile;
+    int64_t line = s->row / f->tile, n_line = s->n_row / f->tile;
     WHIM_TRY(read_values(s));
     WHIM_TRY(f->bits == 0 ? encode_floats(s) : encode_ints(s));
     WHIM_TRY(whim_safetensors_put(j->writer, u->entry, s->row * code_bytes, s->codes,

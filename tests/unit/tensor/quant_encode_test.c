@@ -12,7 +12,7 @@
 #include "tensor/fp8.h"
 #include "tensor/half.h"
 
-enum { N = 32 };
+enum { N = WHIM_GROUP };
 
 static const whim_dtype scale_types[] = {WHIM_DTYPE_F32, WHIM_DTYPE_F16, WHIM_DTYPE_BF16};
 
@@ -61,7 +61,7 @@ static void codes_are_the_nearest(void **state)
         float w[N];
         int8_t codes[N];
         fill(w, key, sizes[key / 6 % 6]);
-        float scale = whim_encode_int(w, N, bits, type, codes);
+        float scale = whim_encode_int(w, bits, type, codes);
         scales_are_exact_for_every_reader(scale, type);
         int32_t most = (1 << (bits - 1)) - 1;
         for (int i = 0; i < N; i++) {
@@ -93,8 +93,8 @@ static void representable_weights_come_back(void **state)
                 w[i] = step * (float)((i * 5 + 3) % (2 * most + 1) - most);
             }
             w[7] = step * (float)most;
-            float scale = whim_encode_int(w, N, bits, WHIM_DTYPE_BF16, codes);
-            assert_true(scale == step);
+            float scale = whim_encode_int(w, bits, WHIM_DTYPE_BF16, codes);
+            assert_true(fabsf(scale) == step);
             for (int i = 0; i < N; i++) {
                 assert_true((float)codes[i] * scale == w[i]);
             }
@@ -108,7 +108,7 @@ static void ties_go_to_even(void **state)
     float w[N] = {127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 126.5f, -127.0f};
     static const int8_t want[N] = {127, 0, 2, 2, 0, -2, -2, 126, -127};
     int8_t codes[N];
-    assert_true(whim_encode_int(w, N, 8, WHIM_DTYPE_F16, codes) == 1.0f);
+    assert_true(whim_encode_int(w, 8, WHIM_DTYPE_F16, codes) == 1.0f);
     assert_memory_equal(codes, want, N);
 }
 
@@ -120,14 +120,15 @@ static void zeros_and_limits(void **state)
     for (int bits = 4; bits <= 8; bits += 4) {
         memset(w, 0, sizeof w);
         memset(codes, 1, sizeof codes);
-        assert_true(whim_encode_int(w, N, bits, WHIM_DTYPE_F16, codes) > 0.0f);
+        assert_true(whim_encode_int(w, bits, WHIM_DTYPE_F16, codes) != 0.0f);
         assert_memory_equal(codes, none, N);
         w[3] = -whim_encode_int_limit(bits);
-        float scale = whim_encode_int(w, N, bits, WHIM_DTYPE_BF16, codes);
-        assert_true(scale <= 256.0f && fabsf((float)codes[3] * scale - w[3]) <= 0.5f * scale);
+        float scale = whim_encode_int(w, bits, WHIM_DTYPE_BF16, codes);
+        assert_true(fabsf(scale) <= 256.0f);
+        assert_true(fabsf((float)codes[3] * scale - w[3]) <= 0.5f * fabsf(scale));
         memset(w, 0, sizeof w);
         w[5] = FLT_TRUE_MIN; /* below all scales */
-        assert_true(whim_encode_int(w, N, bits, WHIM_DTYPE_F32, codes) == 0x1p-24f);
+        assert_true(fabsf(whim_encode_int(w, bits, WHIM_DTYPE_F32, codes)) == 0x1p-24f);
         assert_memory_equal(codes, none, N);
     }
     w[9] = NAN;
@@ -146,7 +147,7 @@ static void the_search_pays(void **state)
         float w[N];
         int8_t codes[N];
         fill(w, key, 0.02f);
-        float scale = whim_encode_int(w, N, 4, WHIM_DTYPE_BF16, codes);
+        float scale = whim_encode_int(w, 4, WHIM_DTYPE_BF16, codes);
         double error = squared_error(w, codes, scale);
         searched += error;
         scale = whim_bf16_to_f32(whim_f32_to_bf16(whim_absmax(w, N) / 7.0f));
@@ -159,7 +160,7 @@ static void the_search_pays(void **state)
         plain += other;
     }
     print_message("squared error of the search: %.3f of the plain rule's\n", searched / plain);
-    assert_true(searched < 0.85 * plain);
+    assert_true(searched < 0.75 * plain);
 }
 
 /* --- e4m3 ----------------------------------------------------------------------------------------- */
