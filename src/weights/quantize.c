@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "weights/quantize_impl.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,23 +131,17 @@ static whim_err folder_make(folder *f)
                            strerror(error));
 }
 
+/* Takes no memory of ours: that may be what has run out. */
 static void folder_remove(folder *f)
 {
-    char **names;
-    int64_t n = 0;
-    whim_diag ignored;
-    if (f->path == NULL) {
-        return;
-    }
-    if (whim_dir_list(&f->arena, f->path, &names, &n, &ignored) == WHIM_ERR_OK) {
-        for (int64_t i = 0; i < n; i++) {
-            char *path = whim_path_join(&f->arena, f->path, names[i]);
-            if (path != NULL) {
-                unlink(path);
-            }
+    DIR *dir = f->path != NULL ? opendir(f->path) : NULL;
+    if (dir != NULL) {
+        for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+            unlinkat(dirfd(dir), e->d_name, 0); /* "." and ".." stay */
         }
+        closedir(dir);
+        rmdir(f->path);
     }
-    rmdir(f->path);
 }
 
 static whim_err read_file(folder *f, const char *name, int64_t max, char **text, int64_t *n,
