@@ -2,7 +2,7 @@
 # Help, version, and what is said to those who type something else.
 . "$(dirname "$0")/common.bash"
 
-commands="run inspect doctor bench" # chat has no --json; chat.sh looks at it
+commands="run inspect doctor bench quantize" # chat has no --json; chat.sh looks at it
 run_it --help
 expect "help lists chat, run and doctor" 0 out "chat [MODEL]" out "run [MODEL]" out doctor
 run_it
