@@ -227,6 +227,9 @@ export class AnswerText {
             table.replaceWith(box);
             box.append(table);
         }
+        for (const item of nodes.querySelectorAll("li")) {
+            item.classList.toggle("task", /^\s*[\u2610\u2611] /.test(item.textContent)); // the box stands in place of the dot
+        }
         morph(this.#live, nodes);
         if (isFinal) {
             this.#live.querySelectorAll(".code-frame").forEach((frame, i) => highlight(frame, languages[i]));

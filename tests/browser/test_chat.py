@@ -18,7 +18,7 @@ def test_an_answer(chat, fake):
     assert [chat.count(f"{text} {tag}") for tag in ("strong", "code", "ol > li", "td")] == [1, 1, 2, 2]
     assert "34" in chat.text(at("stats")), "tokens come from usage, not from counting chunks"
     assert chat.text(at("model-name")) == MODEL
-    assert "46 / 2,048" in chat.there("context")
+    assert chat.there("context").split("\n") == ["Context", "46 / 2,048"]
     assert "Say hello" in chat.js("document.title") and chat.titles() == ["Say hello"]
 
 

@@ -172,6 +172,15 @@ def test_right_to_left_and_others(chat, fake):
     ways = chat.js("[...document.querySelectorAll('[data-role=assistant] [data-testid=message-text] p')].map("
                    "p => getComputedStyle(p).direction)")
     assert ways == ["rtl", "ltr", "ltr"]
+    # Signs of lists and bars of quotes are on the side of their text, and inside; what was asked stays on its side.
+    fake.answers = [["- عنصر أول\n\n- عنصر ثان\n\nEnglish.\n\n- one\n- two\n\n> اقتباس"]]
+    chat.ask("שלום again")
+    ways = chat.js("[...[...document.querySelectorAll('[data-role=assistant]')].at(-1).querySelectorAll('ul, blockquote')]"
+                   ".map(e => getComputedStyle(e).direction)")
+    assert ways == ["rtl", "ltr", "rtl"]
+    assert chat.js("""(b => b.right - b.parentNode.getBoundingClientRect().right)(Object.assign(
+        [...document.querySelectorAll('[data-role=user] .bubble')].at(-1).getBoundingClientRect(),
+        {parentNode: [...document.querySelectorAll('[data-role=user]')].at(-1)}))""") == 0
 
 
 def test_long_answer(chat, fake):
