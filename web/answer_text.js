@@ -190,7 +190,7 @@ export class AnswerText {
             this.#live = null;
         }
         if (this.#live === null) {
-            this.#live = el("div", {class: "block", "data-kind": block.kind});
+            this.#live = el("div", {class: block.goesOn ? "block goes-on" : "block", "data-kind": block.kind});
             this.#root.append(this.#live);
         }
         const text = this.#blocks.text;
