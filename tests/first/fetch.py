@@ -11,6 +11,9 @@ import threading
 import time
 import zipfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hub"))
+# pylint: disable=wrong-import-position
+from proxy import Proxy  # noqa: E402
 from first import FILE, LIMIT, MODEL, ROOT, Box, Started, environment, have_root, main, run, try_run
 
 TOOL = ROOT + "/tools/fetch-default-model"
@@ -225,6 +228,26 @@ def good(r):
             r.equal("a half file is none", run([TOOL, "--is-there"], index.env(cache))[0], 1)
 
 
+def behind_a_proxy(r):
+    """By the variables or by pip's own setting; hosts in no_proxy are asked directly."""
+    if not pip_is_there():
+        r.skip("proxy", "there is no pip")
+        return
+    with Box() as box, Proxy() as proxy, Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20)), "cut") as index:
+        env = {**index.env(box.path + "/cache"), "no_proxy": ""}
+        for name, more in (("http_proxy", {"http_proxy": proxy.url}), ("pip's own", {"PIP_PROXY": proxy.url})):
+            proxy.seen.clear()
+            index.ranges.clear()
+            _, text = run([TOOL], {**env, **more})
+            r.check(f"{name}: all of it came", "sha256" in text, text)
+            r.check(f"{name}: in parts", len(index.ranges) > 2, index.ranges)
+            r.equal(f"{name}: all through the proxy", len(proxy.seen), len(index.ranges) + 1)
+        proxy.seen.clear()
+        _, text = run([TOOL], {**env, "http_proxy": proxy.url, "no_proxy": "127.0.0.1"})
+        r.check("no_proxy: all of it came", "sha256" in text, text)
+        r.equal("no_proxy: past the proxy", proxy.seen, [])
+
+
 OTHER_PIP = """import sys
 class Other:
     def find_spec(self, name, *_):
@@ -250,4 +273,4 @@ def other_pip(r):
 
 
 if __name__ == "__main__":
-    sys.exit(main([failures, no_pip, stopped, full_disk, good, other_pip]))
+    sys.exit(main([failures, no_pip, stopped, full_disk, good, behind_a_proxy, other_pip]))
