@@ -112,6 +112,32 @@ static whim_err check_types(const work *w)
     return WHIM_ERR_OK;
 }
 
+/* The scales must be those of groups that config.json speaks of. */
+static whim_err check_groups(const work *w)
+{
+    const whim_scheme *s = &w->ckpt->scheme;
+    const whim_recipe *r = &w->recipe;
+    char said[96] = "";
+    for (int32_t i = 0; i < s->n_group; i++) {
+        int64_t size = s->groups[i] < 0 ? r->k : s->groups[i];
+        if (r->n_group == (r->k + size - 1) / size) {
+            return WHIM_ERR_OK;
+        }
+        size_t at = strlen(said);
+        snprintf(said + at, sizeof said - at, "%s%lld", i > 0 ? ", " : "", (long long)s->groups[i]);
+    }
+    if (s->n_group == 0) {
+        return WHIM_ERR_OK;
+    }
+    char what[240];
+    snprintf(
+        what, sizeof what,
+        "has scales for %lld groups of %lld columns, which are not groups of the \"group_size\" "
+        "in config.json: %s",
+        (long long)r->n_group, (long long)r->k, said);
+    return refuse(w, &r->scales, what);
+}
+
 /* --- the layouts --------------------------------------------------------------------------------- */
 
 /* X.weight as bytes, with X.weight_scale_inv for tiles or X.weight_scale for channels or all. */
@@ -293,6 +319,9 @@ static whim_err assemble_one(work *w, whim_err (*read)(work *))
     w->recipe = (whim_recipe){.codes = stored(codes), .zeros = {.file = -1}, .g_idx = {.file = -1}};
     WHIM_TRY(read(w));
     WHIM_TRY(check_types(w));
+    if (w->recipe.layout != WHIM_RECIPE_BYTES) {
+        WHIM_TRY(check_groups(w));
+    }
     whim_recipe_facts facts;
     int32_t usual = 1 << (w->recipe.bits - 1);
     float max = w->recipe.layout == WHIM_RECIPE_BYTES ? FLT_MAX / 448 : 65504.0f / 255;
