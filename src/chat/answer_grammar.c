@@ -72,7 +72,7 @@ static whim_grammar_node format_part(whim_answer *a)
 {
     const whim_answer_rule *rule = a->rule;
     if (rule->schema != NULL) {
-        return whim_grammar_schema(a->b, rule->schema, "response_format.json_schema.schema");
+        return whim_grammar_schema(a->b, rule->schema, rule->schema_at);
     }
     if (rule->json_object) {
         return whim_grammar_json_object(a->b);

@@ -79,6 +79,10 @@ WHIM_MUST_CHECK whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, co
                                                    int32_t n_end, whim_grammar_vocab **out);
 void whim_grammar_vocab_destroy(whim_grammar_vocab *v);
 
+/* Whether some answer consists of bytes that tokens hold: false is sure, and costs nothing to find out where every byte
+ * is a token. True without memory to look. */
+bool whim_grammar_has_bytes(const whim_grammar *g, const whim_grammar_vocab *v);
+
 typedef struct whim_grammar_state whim_grammar_state;
 WHIM_MUST_CHECK whim_err whim_grammar_state_create(whim_grammar *g, const whim_grammar_vocab *v,
                                                    whim_grammar_state **out);

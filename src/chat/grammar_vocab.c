@@ -31,6 +31,15 @@ static bool is_end(const whim_grammar_vocab *v, int32_t id)
     return false;
 }
 
+static void note_bytes(whim_grammar_vocab *v, const char *bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool *has = &v->has_byte[(uint8_t)bytes[i]];
+        v->n_byte += !*has;
+        *has = true;
+    }
+}
+
 /* Tokens that are text, in the order of their bytes; the others that have bytes are special. */
 static int32_t gather(whim_grammar_vocab *v, item *items)
 {
@@ -42,6 +51,7 @@ static int32_t gather(whim_grammar_vocab *v, item *items)
             continue;
         }
         v->max_bytes = n > v->max_bytes ? n : v->max_bytes;
+        note_bytes(v, bytes, n);
         if (whim_tokenizer_is_special(v->tok, id)) {
             v->specials[v->n_special++] = id;
         } else {
@@ -181,6 +191,43 @@ whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, const int32_t *end
     }
     *out = v;
     return WHIM_ERR_OK;
+}
+
+/* Whether a rule can end from here with bytes of the vocabulary, as far as `live` knows. */
+static bool can_end(const whim_grammar *g, const whim_grammar_vocab *v, const uint8_t *live,
+                    int64_t s)
+{
+    const gstate *state = &g->states[s];
+    bool found = state->accepts;
+    for (int32_t byte = 0; byte < 256 && !found; byte++) {
+        int32_t to = v->has_byte[byte] ? state->next[state->class_of[byte]] : -1;
+        found = to >= 0 && live[to];
+    }
+    for (int32_t k = 0; k < state->n_call && !found; k++) {
+        const gcall *call = &g->calls[state->first_call + k];
+        found = live[call->rule] && live[call->to];
+    }
+    return found;
+}
+
+bool whim_grammar_has_bytes(const whim_grammar *g, const whim_grammar_vocab *v)
+{
+    if (v->n_byte == 256) {
+        return true;
+    }
+    uint8_t *live = whim_alloc_array(g->n_state, 1);
+    for (bool more = live != NULL; more;) {
+        more = false;
+        for (int64_t s = g->n_state - 1; s >= 0; s--) {
+            if (!live[s] && can_end(g, v, live, s)) {
+                live[s] = 1;
+                more = true;
+            }
+        }
+    }
+    bool found = live == NULL || live[g->start];
+    whim_free(live);
+    return found;
 }
 
 void whim_grammar_vocab_destroy(whim_grammar_vocab *v)

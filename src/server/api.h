@@ -73,6 +73,9 @@ typedef struct whim_gen {
     const char *regex;
     const char **words;
     int32_t n_word;
+    /* how the client calls these fields, for messages; literals */
+    const char *format_at, *schema_at, *tool_schema;
+    int32_t *tool_at; /* [n tools] where each stands in the request's list; NULL: as in `tools` */
     /* how it is sampled and ended */
     whim_sample_params params; /* its bias is owned */
     bool has_seed;
@@ -121,6 +124,9 @@ bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, wh
 bool whim_gen_check_tool(const whim_fields *f);
 /* Whether a tool of that name is in gen->tools. */
 bool whim_gen_has_tool(const whim_gen *gen, const char *name);
+
+/* The field that asked for a grammar, or NULL. */
+const char *whim_gen_rule_param(const whim_gen *gen);
 
 /* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set. Messages
  * that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
