@@ -87,6 +87,7 @@ typedef struct whim_answer_rule {
     const char *regex;        /* NULL: none */
     const char *const *words; /* choice: one of these */
     int32_t n_word;
+    const bool *bytes; /* [256] those that the model's tokens hold; NULL: all */
     /* How the client calls them, for messages. */
     const char *schema_at; /* such as "response_format.json_schema.schema" */
     const int32_t

@@ -193,41 +193,9 @@ whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, const int32_t *end
     return WHIM_ERR_OK;
 }
 
-/* Whether a rule can end from here with bytes of the vocabulary, as far as `live` knows. */
-static bool can_end(const whim_grammar *g, const whim_grammar_vocab *v, const uint8_t *live,
-                    int64_t s)
+const bool *whim_grammar_vocab_bytes(const whim_grammar_vocab *v)
 {
-    const gstate *state = &g->states[s];
-    bool found = state->accepts;
-    for (int32_t byte = 0; byte < 256 && !found; byte++) {
-        int32_t to = v->has_byte[byte] ? state->next[state->class_of[byte]] : -1;
-        found = to >= 0 && live[to];
-    }
-    for (int32_t k = 0; k < state->n_call && !found; k++) {
-        const gcall *call = &g->calls[state->first_call + k];
-        found = live[call->rule] && live[call->to];
-    }
-    return found;
-}
-
-bool whim_grammar_has_bytes(const whim_grammar *g, const whim_grammar_vocab *v)
-{
-    if (v->n_byte == 256) {
-        return true;
-    }
-    uint8_t *live = whim_alloc_array(g->n_state, 1);
-    for (bool more = live != NULL; more;) {
-        more = false;
-        for (int64_t s = g->n_state - 1; s >= 0; s--) {
-            if (!live[s] && can_end(g, v, live, s)) {
-                live[s] = 1;
-                more = true;
-            }
-        }
-    }
-    bool found = live == NULL || live[g->start];
-    whim_free(live);
-    return found;
+    return v->n_byte < 256 ? v->has_byte : NULL;
 }
 
 void whim_grammar_vocab_destroy(whim_grammar_vocab *v)

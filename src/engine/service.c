@@ -333,9 +333,6 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
                              cfg->prompt[i], s->config->n_vocab);
         }
     }
-    if (cfg->grammar != NULL && !whim_grammar_has_bytes(cfg->grammar, s->cfg.vocab)) {
-        return whim_fail(diag, WHIM_ERR_INVALID, WHIM_UNWRITABLE);
-    }
     return WHIM_ERR_OK;
 }
 

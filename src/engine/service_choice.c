@@ -209,7 +209,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         return WHIM_ERR_OK;
     }
     if (c->grammar != NULL && whim_grammar_is_stuck(c->grammar)) {
-        job->unfit = WHIM_UNWRITABLE;
+        job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
     bool forced = is_forcing(c); /* as choose sees it: before the token counts */

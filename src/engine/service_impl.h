@@ -37,9 +37,6 @@ typedef struct whim_choice {
     atomic_bool enough; /* any thread: end it here */
 } whim_choice;
 
-/* What is said of a grammar that the tokens cannot write. */
-#define WHIM_UNWRITABLE "the vocabulary of this model cannot write what the grammar asks for"
-
 struct whim_job {
     atomic_int refs;
     whim_service *service; /* not after the job has ended */

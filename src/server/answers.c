@@ -161,8 +161,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
     return cfg;
 }
 
-static bool refuse_submit(const whim_gen *gen, whim_fault *fault, whim_err err,
-                          const whim_diag *diag)
+static bool refuse_submit(whim_fault *fault, whim_err err, const whim_diag *diag)
 {
     switch (err) {
     case WHIM_ERR_FULL:
@@ -171,9 +170,7 @@ static bool refuse_submit(const whim_gen *gen, whim_fault *fault, whim_err err,
         }
         return whim_fault_set(fault, WHIM_FAULT_QUEUE_FULL, NULL,
                               "too many requests are waiting; try again later");
-    case WHIM_ERR_INVALID: /* the prompt was looked at before: it is the grammar */
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, whim_gen_rule_param(gen), "%.1000s",
-                              diag->text);
+    case WHIM_ERR_INVALID:
     case WHIM_ERR_NO_FIT:
         return whim_fault_set(fault, WHIM_FAULT_CONTEXT, NULL, "%.1000s", diag->text);
     default:
@@ -202,7 +199,7 @@ static bool submit(whim_answer *a, whim_fault *fault)
     }
     whim_free(cfgs);
     whim_free(jobs);
-    return err == WHIM_ERR_OK || refuse_submit(a->gen, fault, err, &diag);
+    return err == WHIM_ERR_OK || refuse_submit(fault, err, &diag);
 }
 
 bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,

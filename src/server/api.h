@@ -28,6 +28,7 @@ typedef struct whim_api {
     const whim_chat_model *chat;
     const whim_tokenizer *tok;
     int32_t n_vocab;             /* of the model: ids from 0 to n_vocab - 1 are legal */
+    const bool *bytes;           /* [256] those that its tokens hold; NULL: all */
     const char *model;           /* served name */
     const char *fingerprint;     /* "fp_..." */
     int64_t created;             /* start of the server, seconds since 1970 */
@@ -124,9 +125,6 @@ bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, wh
 bool whim_gen_check_tool(const whim_fields *f);
 /* Whether a tool of that name is in gen->tools. */
 bool whim_gen_has_tool(const whim_gen *gen, const char *name);
-
-/* The field that asked for a grammar, or NULL. */
-const char *whim_gen_rule_param(const whim_gen *gen);
 
 /* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set. Messages
  * that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */

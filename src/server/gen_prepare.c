@@ -35,7 +35,8 @@ bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_
     return err == WHIM_ERR_OK || fault_of(fault, err, param, &diag);
 }
 
-const char *whim_gen_rule_param(const whim_gen *gen)
+/* The field that asked for a grammar, for the message about it. */
+static const char *rule_param(const whim_gen *gen)
 {
     return gen->regex != NULL                        ? "regex"
            : gen->n_word > 0                         ? "choice"
@@ -103,19 +104,20 @@ static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
         .regex = gen->regex,
         .words = gen->words,
         .n_word = gen->n_word,
+        .bytes = api->bytes,
         .schema_at = gen->schema_at,
         .tool_at = gen->tool_at,
         .tool_schema = gen->tool_schema,
     };
     if ((gen->schema != NULL || gen->json_object) + (gen->regex != NULL) + (gen->n_word > 0) > 1) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, whim_gen_rule_param(gen),
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(gen),
                               "only one of %s, regex and choice may be given", gen->format_at);
     }
     if (!check_sizes(&rule, gen, fault)) {
         return false;
     }
     whim_err err = whim_grammar_cache_get(api->grammars, &rule, &gen->grammar, &diag);
-    return err == WHIM_ERR_OK || fault_of(fault, err, whim_gen_rule_param(gen), &diag);
+    return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(gen), &diag);
 }
 
 static bool take_prompt(const whim_api *api, whim_gen *gen, whim_prompt *prompt, whim_fault *fault)

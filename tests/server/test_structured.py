@@ -209,3 +209,14 @@ def test_refused_by_the_clients_names(server, path, body, where, stream):
 def test_names_of_tools_have_no_nul(server, path, body):
     answer = server.post("/v1/" + path, body)
     assert answer.status_code == 400 and "U+0000" in answer.json()["error"]["message"], answer.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_no_token_can_write(server, stream):
+    """The default model has no token with the bytes F1 and 04: a 400 where an answer needs them, else they do not come."""
+    for key, asked in (("choice", ["\U00040000", "a\x04"]), ("regex", "(a\x04)+")):
+        answer = server.post("/v1/chat/completions", {"messages": ASK, key: asked, "stream": stream})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == key, answer.text
+    body = {"messages": ASK, "choice": ["Describe a \x04", "c"], "stream": stream}
+    answer = server.post("/v1/chat/completions", body)
+    assert answer.status_code == 200 and '"error"' not in answer.text and '"content":"c"' in answer.text, answer.text
