@@ -5,10 +5,11 @@
 tests/server/described.sh [EXAMPLES [SEED]] runs all of it, twice: without a key, and with one that must be asked for.
 This file is also the hook that schemathesis loads: JSON Schema cannot say that an id is one of the vocabulary, that a
 name is one of the tools or that a text is a schema which we support, so that such values are replaced by good ones in
-requests that are to be accepted. In all of them few tokens are asked for."""
+requests that are to be accepted. Prompts are short and few tokens are asked for where the model works."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 KEY = "sesame-0123456789"
 VOCABULARY = 49152
 FEW = 2
+GENERATING = ("/completions", "/responses", "/messages")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
 
@@ -32,7 +34,7 @@ def ask_for_few(path, body):
         if is_number(body.get(key)) and body[key] > FEW:
             body[key] = FEW
     limit = "max_output_tokens" if path.endswith("/responses") else "max_tokens"
-    if body.get(limit) is None and path.endswith(("/completions", "/responses")):
+    if body.get(limit) is None and path.endswith(GENERATING[:2]):
         body[limit] = FEW
 
 
@@ -58,6 +60,13 @@ def name_tools(choice, name):
     if not isinstance(choice, dict):
         return choice
     return {k: name if k == "name" else name_tools(v, name) for k, v in choice.items()}
+
+
+def shorten(value):
+    """Without most of what the model would read: keys that are not ours, long texts and lists."""
+    if isinstance(value, dict):
+        return {k: shorten(v) for k, v in value.items() if re.fullmatch("[a-z_]+|[0-9]+", k)}
+    return value[:16] if isinstance(value, str) else [shorten(v) for v in value[:2]] if isinstance(value, list) else value
 
 
 def make_possible(body):
@@ -89,6 +98,8 @@ def before_call(context, case, kwargs):
     if isinstance(case.body, dict):
         if case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE:
             make_possible(case.body)
+            if case.path.endswith(GENERATING):
+                case.body = shorten(case.body)
         ask_for_few(case.path, case.body)
 
 
