@@ -96,11 +96,11 @@ def make_possible(body):
 def before_call(context, case, kwargs):
     from schemathesis import GenerationMode
     if isinstance(case.body, dict):
+        ask_for_few(case.path, case.body)
         if case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE:
             make_possible(case.body)
             if case.path.endswith(GENERATING):
                 case.body = shorten(case.body)
-        ask_for_few(case.path, case.body)
 
 
 if os.environ.get("SCHEMATHESIS_HOOKS") == "described":
