@@ -567,6 +567,30 @@ static void the_queue_has_a_limit(void **state)
     }
 }
 
+/* Choices wait one by one: where the first was let in, its many others still fill the queue. */
+static void choices_wait_too(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_job *other;
+    whim_job_event event = {.kind = WHIM_JOB_DONE};
+    whim_job_cfg many = job_cfg(0, 20, 100), one = job_cfg(1, 20, 1);
+    many.n_choice = 128;
+    whim_job *job = submit(&many);
+    while (event.kind != WHIM_JOB_ADMITTED) {
+        if (!whim_job_next(job, &event)) {
+            whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        }
+    }
+    assert_int_equal(whim_service_submit(service, &one, &other, &diag), WHIM_ERR_FULL);
+    whim_job_cancel(job, "test");
+    whim_job_release(job);
+    pages_come_back();
+    answer a;
+    read_all(submit(&one), &a);
+    assert_false(a.failed);
+}
+
 /* A request's own prompts do not fill the queue for one another; behind others they count, all or none. */
 static void a_request_comes_in_whole(void **state)
 {
@@ -699,6 +723,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_choice_can_be_stopped, start, stop),
         cmocka_unit_test_setup_teardown(stop_ids_and_min_tokens, start, stop),
         cmocka_unit_test_setup_teardown(the_queue_has_a_limit, start, stop),
+        cmocka_unit_test_setup_teardown(choices_wait_too, start, stop),
         cmocka_unit_test_setup_teardown(a_request_comes_in_whole, start, stop),
         cmocka_unit_test(a_grammar_may_not_fit_the_vocabulary),
         cmocka_unit_test(reasoning_has_a_budget),
