@@ -48,7 +48,7 @@ static whim_ckpt_tensor stored(const whim_ckpt_tensor *t)
 {
     whim_ckpt_tensor out = *t;
     if (t->unsupported != NULL && t->raw.type[0] != '\0') {
-        out.n_dim = t->raw.n_dim;
+        out.n_dim = t->raw.n_dim > 4 ? 4 : t->raw.n_dim;
         memcpy(out.shape, t->raw.shape, sizeof out.shape);
         out.bytes = t->raw.bytes;
     }

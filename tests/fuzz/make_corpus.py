@@ -161,6 +161,37 @@ def write_safetensors():
     }, 29))
 
 
+def write_quantised():
+    """One small module of each way to store quantised weights; `parts` are (suffix, dtype, shape, bytes)."""
+    def module(name, parts):
+        header, data = {}, b""
+        for suffix, dtype, shape, raw in parts:
+            header["model.layers.0.mlp.up_proj" + suffix] = {
+                "dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        raw = json.dumps(header).encode()
+        save("safetensors", name, struct.pack("<Q", len(raw)) + raw + data)
+
+    def codes(n):
+        return bytes(i * 37 & 0x7E for i in range(n))
+
+    def scales(n):
+        return struct.pack("<e", 0.5) * n
+
+    words = struct.pack("<I", 0x77777777)
+    module("fp8-tile", [(".weight", "F8_E4M3", [8, 16], codes(128)), (".weight_scale_inv", "F32", [2, 2], b"\0\0\0\x3f" * 4)])
+    module("fp8-tensor", [(".weight", "F8_E4M3", [2, 128], codes(256)), (".weight_scale", "F16", [1], scales(1))])
+    module("int8-channel", [(".weight", "I8", [2, 8], codes(16)), (".weight_scale", "F16", [2, 1], scales(2)),
+                            (".input_scale", "F16", [1], scales(1))])
+    module("packed", [(".weight_packed", "I32", [8, 4], codes(128)), (".weight_scale", "F16", [8, 2], scales(16)),
+                      (".weight_shape", "I64", [2], struct.pack("<qq", 8, 32)),
+                      (".weight_zero_point", "I32", [1, 2], words * 2)])
+    module("gptq", [(".qweight", "I32", [4, 8], codes(128)), (".qzeros", "I32", [1, 1], words),
+                    (".scales", "F16", [1, 8], scales(8)), (".g_idx", "I32", [32], bytes(128))])
+    module("awq", [(".qweight", "I32", [8, 1], codes(32)), (".qzeros", "I32", [2, 1], words * 2),
+                   (".scales", "F16", [2, 8], scales(16))])
+
+
 def write_config():
     llama = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
@@ -190,4 +221,5 @@ def write_config():
 
 write_gguf()
 write_safetensors()
+write_quantised()
 write_config()
