@@ -14,7 +14,7 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 # Sources that the formatter owns.
 FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
 
-.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test browser-test check sanitize tsan soak fuzz golden bench \
+.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -92,6 +92,11 @@ deb: build
 options: build
 	@build/whimbrel help --markdown > docs/options.md
 
+EXAMPLES ?= 20
+SEED ?= 1
+described: build
+	tests/server/described.sh $(EXAMPLES) $(SEED)
+
 SECONDS ?= 60
 fuzz:
 	$(ONE) MODE=fuzz fuzzers
@@ -146,9 +151,10 @@ help:
 	@echo "  make test          everything that must pass before a commit; ends with a count"
 	@echo "  make unit | sim | checkop | golden-test | invariance | cli | first | hub-test | server-test | browser-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
-	@echo "  make tsan          the invariance tests with data-race checks"
+	@echo "  make tsan          the invariance tests and units with threads, with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"
 	@echo "  make soak          half an hour of mixed load on the server (SECONDS=1800)"
+	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"

@@ -171,6 +171,7 @@ static void tell_server(serve *s)
         .chat = &s->chat,
         .tok = s->tm.tok,
         .n_vocab = config->n_vocab,
+        .bytes = whim_grammar_vocab_bytes(s->vocab),
         .model = s->name,
         .fingerprint = s->fingerprint,
         .created = s->created,

@@ -43,6 +43,7 @@ void *whim_arena_alloc(whim_arena *arena, int64_t bytes)
     if (bytes < 0 || bytes > INT64_MAX - ARENA_ALIGN) {
         return NULL;
     }
+    bytes = bytes == 0 && arena->fixed == NULL ? 1 : bytes; /* NULL is for failure only */
     bytes = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     if (arena->end - arena->at < bytes) {
         if (arena->fixed != NULL || !arena_grow(arena, bytes)) {

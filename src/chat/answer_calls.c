@@ -188,12 +188,13 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
     for (size_t i = 0; i < json_array_size(rule->tools); i++) {
         const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
         const char *name = json_string_value(json_object_get(function, "name"));
-        char path[64];
+        char path[96];
         if (name == NULL || (rule->tool_name != NULL && strcmp(name, rule->tool_name) != 0)) {
             continue;
         }
         bool loose = strict_only && !is_strict(function);
-        snprintf(path, sizeof path, "tools[%zu].function.parameters", i);
+        snprintf(path, sizeof path, "tools[%zu].%s",
+                 rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
         whim_answer_add(
             &calls,
             rule->format.tools == WHIM_TOOLS_HERMES

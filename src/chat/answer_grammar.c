@@ -72,7 +72,7 @@ static whim_grammar_node format_part(whim_answer *a)
 {
     const whim_answer_rule *rule = a->rule;
     if (rule->schema != NULL) {
-        return whim_grammar_schema(a->b, rule->schema, "response_format.json_schema.schema");
+        return whim_grammar_schema(a->b, rule->schema, rule->schema_at);
     }
     if (rule->json_object) {
         return whim_grammar_json_object(a->b);
@@ -178,7 +178,8 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
         return WHIM_ERR_OK;
     }
     whim_answer a = {.rule = rule};
-    if (whim_grammar_builder_create(NULL, &a.b) != WHIM_ERR_OK) {
+    if (whim_grammar_builder_create(&(whim_grammar_limits){.bytes = rule->bytes}, &a.b) !=
+        WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");
     }
     whim_grammar_node root = whole(&a);

@@ -82,11 +82,17 @@ typedef struct whim_answer_rule {
     whim_tool_choice choice;
     const char *tool_name; /* with REQUIRED: only this one; NULL: any */
     bool one_call;         /* parallel_tool_calls false */
-    const json_t *schema;  /* response_format json_schema, NULL: none */
+    const json_t *schema;  /* of the whole answer, NULL: none */
     bool json_object;
     const char *regex;        /* NULL: none */
     const char *const *words; /* choice: one of these */
     int32_t n_word;
+    const bool *bytes; /* [256] those that the model's tokens hold; NULL: all */
+    /* How the client calls them, for messages. */
+    const char *schema_at; /* such as "response_format.json_schema.schema" */
+    const int32_t
+        *tool_at; /* [n tools] where each stands in the list of the request; NULL: as here */
+    const char *tool_schema; /* the schema in a tool, such as "function.parameters" */
 } whim_answer_rule;
 
 /* The grammar of a rule; *out is NULL when it allows any text. INVALID for what a 400 should say. */

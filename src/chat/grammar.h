@@ -31,6 +31,7 @@ typedef struct whim_grammar_limits {
     int64_t max_nodes; /* 0: 200,000 */
     int32_t max_depth; /* of a schema or a regular expression; 0: 64 */
     int64_t max_ns;    /* time for building and compiling; 0: 2 s */
+    const bool *bytes; /* [256] no answer has others; NULL: all. Borrowed */
 } whim_grammar_limits;
 
 WHIM_MUST_CHECK whim_err whim_grammar_builder_create(const whim_grammar_limits *limits,
@@ -79,6 +80,9 @@ WHIM_MUST_CHECK whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, co
                                                    int32_t n_end, whim_grammar_vocab **out);
 void whim_grammar_vocab_destroy(whim_grammar_vocab *v);
 
+/* [256] The bytes that tokens hold, for the limits of builders; NULL: all. */
+const bool *whim_grammar_vocab_bytes(const whim_grammar_vocab *v);
+
 typedef struct whim_grammar_state whim_grammar_state;
 WHIM_MUST_CHECK whim_err whim_grammar_state_create(whim_grammar *g, const whim_grammar_vocab *v,
                                                    whim_grammar_state **out);
@@ -90,7 +94,7 @@ void whim_grammar_state_destroy(whim_grammar_state *s);
 bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word);
 
 /* Whether the last mask found no token for an answer that may not end there: the vocabulary cannot write it. Cannot
- * happen where every byte is a token. */
+ * happen where every byte that the grammar was built for is a token. */
 bool whim_grammar_is_stuck(const whim_grammar_state *s);
 
 /* Take a token; false when it may not come (the state is unchanged). An end token leaves the state as it is. */

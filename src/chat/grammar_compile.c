@@ -98,6 +98,18 @@ static bool join_tables(whim_grammar_builder *b, whim_grammar *g)
 
 /* --- dead ends ------------------------------------------------------------------------------------ */
 
+/* Moves by bytes that no answer may have. */
+static void drop_bytes(gdfa *t, const bool *bytes)
+{
+    bool kept[256] = {false};
+    for (int32_t byte = 0; byte < 256; byte++) {
+        kept[t->class_of[byte]] |= bytes[byte];
+    }
+    for (int64_t i = 0; i < t->n_state * t->n_class; i++) {
+        t->next[i] = kept[i % t->n_class] ? t->next[i] : -1;
+    }
+}
+
 static bool goes_on(const whim_grammar *g, const uint8_t *live, int64_t s)
 {
     const gstate *state = &g->states[s];
@@ -126,6 +138,9 @@ bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g)
     if (live == NULL) {
         whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
         return false;
+    }
+    for (int32_t r = 0; r < g->n_rule && b->limits.bytes != NULL; r++) {
+        drop_bytes(&g->tables[r], b->limits.bytes);
     }
     for (bool more = true; more && !whim_gb_late(b);) {
         more = false;
@@ -233,7 +248,11 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
         return false;
     }
     if (g->start < 0) {
-        whim_gb_fail(b, WHIM_ERR_INVALID, "no answer can satisfy what is asked for");
+        whim_gb_fail(
+            b, WHIM_ERR_INVALID,
+            b->limits.bytes == NULL
+                ? "no answer can satisfy what is asked for"
+                : "no answer that this model's tokens can write satisfies what is asked for");
         return false;
     }
     return check_calls(b, g) && whim_grammar_find_alike(b, g);

@@ -40,7 +40,9 @@ struct whim_grammar_vocab {
     int32_t n_end;
     int32_t *specials;
     int32_t n_special;
-    int64_t max_bytes; /* of a token, special ones too */
+    int64_t max_bytes;  /* of a token, special ones too */
+    bool has_byte[256]; /* some token holds it */
+    int32_t n_byte;     /* how many there are */
     /* Strings are in every schema: their masks are found once. */
     whim_grammar *string;
     gentry **string_entries; /* [n_string of that grammar] */

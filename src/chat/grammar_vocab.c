@@ -31,6 +31,15 @@ static bool is_end(const whim_grammar_vocab *v, int32_t id)
     return false;
 }
 
+static void note_bytes(whim_grammar_vocab *v, const char *bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool *has = &v->has_byte[(uint8_t)bytes[i]];
+        v->n_byte += !*has;
+        *has = true;
+    }
+}
+
 /* Tokens that are text, in the order of their bytes; the others that have bytes are special. */
 static int32_t gather(whim_grammar_vocab *v, item *items)
 {
@@ -42,6 +51,7 @@ static int32_t gather(whim_grammar_vocab *v, item *items)
             continue;
         }
         v->max_bytes = n > v->max_bytes ? n : v->max_bytes;
+        note_bytes(v, bytes, n);
         if (whim_tokenizer_is_special(v->tok, id)) {
             v->specials[v->n_special++] = id;
         } else {
@@ -181,6 +191,11 @@ whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, const int32_t *end
     }
     *out = v;
     return WHIM_ERR_OK;
+}
+
+const bool *whim_grammar_vocab_bytes(const whim_grammar_vocab *v)
+{
+    return v->n_byte < 256 ? v->has_byte : NULL;
 }
 
 void whim_grammar_vocab_destroy(whim_grammar_vocab *v)

@@ -121,13 +121,34 @@ void whim_answer_cancel(whim_answer *a, const char *why)
     }
 }
 
+static void fail(whim_answer *a, whim_fault_kind kind, const char *message)
+{
+    if (!a->run->failed) {
+        a->run->failed = true;
+        whim_fault_set(&a->run->fault, kind, NULL, "%s", message);
+    }
+}
+
+/* An event that memory ran out for is not sent. The stream's end tells why, in the memory that earlier events had; where
+ * even that is too little, the connection is broken off. */
+static void send_nothing(whim_answer *a)
+{
+    if (a->run->over) {
+        a->run->mute = true;
+        whim_exchange_stream_abort(a->ex);
+    } else {
+        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        whim_answer_cancel(a, "out of memory");
+    }
+}
+
 void whim_answer_send(whim_answer *a)
 {
     whim_answer_run *run = a->run;
     if (!run->mute && a->out.failed) {
-        run->mute = true;
-        whim_exchange_stream_abort(a->ex);
-        whim_answer_cancel(a, "out of memory");
+        send_nothing(a);
+    } else if (run->failed && !run->over) {
+        /* events of the same token: the stream is broken already */
     } else if (!run->mute && a->out.len > 0 &&
                !whim_exchange_write(a->ex, a->out.text, a->out.len)) {
         run->mute = true;
@@ -157,14 +178,6 @@ void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
 }
 
 /* --- events -------------------------------------------------------------------------------------- */
-
-static void fail(whim_answer *a, whim_fault_kind kind, const char *message)
-{
-    if (!a->run->failed) {
-        a->run->failed = true;
-        whim_fault_set(&a->run->fault, kind, NULL, "%s", message);
-    }
-}
 
 static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
 {
@@ -408,17 +421,20 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
 void whim_answer_end(whim_answer *a)
 {
     whim_answer_run *run = a->run;
+    if (!run->mute && !run->failed) {
+        a->form->finish(a);
+    }
     run->over = true;
     if (run->mute) {
         return;
     }
-    if (run->failed && a->gen->stream) {
-        a->form->fail(a, &run->fault);
-    } else if (!run->failed) {
-        a->form->finish(a);
-    }
     if (a->gen->stream) {
-        whim_exchange_stream_end(a->ex);
+        if (run->failed) {
+            a->form->fail(a, &run->fault);
+        }
+        if (!run->mute) {
+            whim_exchange_stream_end(a->ex);
+        }
         return;
     }
     if (!run->failed && a->out.failed) {

@@ -17,7 +17,7 @@ typedef struct whim_answer_run {
     bool begun;         /* the stream's headers are out */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
     bool refused; /* whim_answer_start failed: there is nothing to tell or to log */
-    bool over;    /* finish or fail was called */
+    bool over;    /* finish was called, or only fail can be */
     bool failed;
     whim_fault fault;     /* when failed */
     const char *why;      /* literal: why the jobs were cancelled, or NULL */

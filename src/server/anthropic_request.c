@@ -69,7 +69,8 @@ static bool read_thinking(const whim_fields *f, whim_gen *gen)
 }
 
 /* `output_format` at the top is the older name of output_config.format. */
-static bool read_format(const whim_fields *f, const char *key, whim_gen *gen)
+static bool read_format(const whim_fields *f, const char *key, const char *format_at,
+                        const char *schema_at, whim_gen *gen)
 {
     json_t *format = NULL;
     if (!whim_field_object(f, key, &format)) {
@@ -83,6 +84,8 @@ static bool read_format(const whim_fields *f, const char *key, whim_gen *gen)
         return whim_field_refuse(f, key, "must be {\"type\": \"json_schema\", \"schema\": {..}}");
     }
     gen->schema = schema;
+    gen->format_at = format_at;
+    gen->schema_at = schema_at;
     return true;
 }
 
@@ -99,8 +102,9 @@ bool whim_anthropic_read_style(const whim_fields *f, whim_gen *gen)
         return false;
     }
     /* After the effort: whether to think at all is said by `thinking` alone. */
-    return read_thinking(f, gen) && read_format(f, "output_format", gen) &&
-           read_format(&at, "format", gen);
+    return read_thinking(f, gen) &&
+           read_format(f, "output_format", "output_format", "output_format.schema", gen) &&
+           read_format(&at, "format", "output_config.format", "output_config.format.schema", gen);
 }
 
 bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_gen *gen,

@@ -28,6 +28,7 @@ typedef struct whim_api {
     const whim_chat_model *chat;
     const whim_tokenizer *tok;
     int32_t n_vocab;             /* of the model: ids from 0 to n_vocab - 1 are legal */
+    const bool *bytes;           /* [256] those that its tokens hold; NULL: all */
     const char *model;           /* served name */
     const char *fingerprint;     /* "fp_..." */
     int64_t created;             /* start of the server, seconds since 1970 */
@@ -73,6 +74,9 @@ typedef struct whim_gen {
     const char *regex;
     const char **words;
     int32_t n_word;
+    /* how the client calls these fields, for messages; literals */
+    const char *format_at, *schema_at, *tool_schema;
+    int32_t *tool_at; /* [n tools] where each stands in the request's list; NULL: as in `tools` */
     /* how it is sampled and ended */
     whim_sample_params params; /* its bias is owned */
     bool has_seed;

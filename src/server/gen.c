@@ -33,6 +33,9 @@ whim_gen *whim_gen_create(const whim_api *api, json_t *body)
     gen->params.seed = seed;
     gen->n = 1;
     gen->prompt_logprobs = -1;
+    gen->format_at = "response_format";
+    gen->schema_at = "response_format.json_schema.schema";
+    gen->tool_schema = "function.parameters";
     return gen;
 }
 
@@ -49,6 +52,7 @@ void whim_gen_destroy(whim_gen *gen)
     whim_free(gen->stops);
     whim_free(gen->stop_ids);
     whim_free(gen->words);
+    whim_free(gen->tool_at);
     whim_grammar_unref(gen->grammar);
     json_decref(gen->messages);
     json_decref(gen->tools);
@@ -329,7 +333,11 @@ bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, wh
             (!json_is_string(type) || strcmp(json_string_value(type), "function") != 0)) {
             return whim_field_refuse(f, where, "must have the type \"function\"");
         }
-        if (whim_peek_function_name(tool) == NULL || whim_peek_function_name(tool)[0] == '\0') {
+        const char *name = NULL;
+        if (!whim_field_string(&in, "name", &name)) {
+            return false;
+        }
+        if (name == NULL || name[0] == '\0') {
             return whim_field_refuse(f, where, "must have a name (function.name)");
         }
         if (parameters != NULL && !json_is_object(parameters)) {

@@ -40,7 +40,7 @@ static const char *rule_param(const whim_gen *gen)
 {
     return gen->regex != NULL                        ? "regex"
            : gen->n_word > 0                         ? "choice"
-           : gen->schema != NULL || gen->json_object ? "response_format"
+           : gen->schema != NULL || gen->json_object ? gen->format_at
            : gen->tools != NULL                      ? "tools"
                                                      : NULL;
 }
@@ -63,7 +63,7 @@ static bool is_too_large(const json_t *schema)
 }
 
 /* The size of every schema that the grammar is built of. */
-static bool check_sizes(const whim_answer_rule *rule, whim_fault *fault)
+static bool check_sizes(const whim_answer_rule *rule, const whim_gen *gen, whim_fault *fault)
 {
     bool all = rule->choice == WHIM_CHOICE_REQUIRED || rule->schema != NULL || rule->json_object ||
                rule->regex != NULL || rule->n_word > 0;
@@ -74,16 +74,16 @@ static bool check_sizes(const whim_answer_rule *rule, whim_fault *fault)
         const json_t *function = json_object_get(tool, "function");
         if ((all || json_is_true(json_object_get(function, "strict"))) &&
             is_too_large(json_object_get(function, "parameters"))) {
-            char param[48];
-            snprintf(param, sizeof param, "tools[%zu]", i);
+            char param[96];
+            snprintf(param, sizeof param, "tools[%zu].%s",
+                     rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
             return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param,
-                                  "the parameters of \"%s\" are larger than %d bytes", param,
-                                  MAX_SCHEMA_BYTES);
+                                  "\"%s\" is larger than %d bytes", param, MAX_SCHEMA_BYTES);
         }
     }
     return !is_too_large(rule->schema) ||
-           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, "response_format",
-                          "the schema is larger than %d bytes", MAX_SCHEMA_BYTES);
+           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, gen->format_at,
+                          "\"%s\" is larger than %d bytes", rule->schema_at, MAX_SCHEMA_BYTES);
 }
 
 static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
@@ -104,12 +104,16 @@ static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
         .regex = gen->regex,
         .words = gen->words,
         .n_word = gen->n_word,
+        .bytes = api->bytes,
+        .schema_at = gen->schema_at,
+        .tool_at = gen->tool_at,
+        .tool_schema = gen->tool_schema,
     };
     if ((gen->schema != NULL || gen->json_object) + (gen->regex != NULL) + (gen->n_word > 0) > 1) {
         return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(gen),
-                              "only one of response_format, regex and choice may be given");
+                              "only one of %s, regex and choice may be given", gen->format_at);
     }
-    if (!check_sizes(&rule, fault)) {
+    if (!check_sizes(&rule, gen, fault)) {
         return false;
     }
     whim_err err = whim_grammar_cache_get(api->grammars, &rule, &gen->grammar, &diag);

@@ -2,6 +2,7 @@
 /* Which tools a model is offered, and whether it must call one. */
 #include "server/offer.h"
 
+#include "base/alloc.h"
 #include "server/peek.h"
 
 #include <stdio.h>
@@ -27,7 +28,11 @@ static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools
 {
     json_t *name = whim_field(f, "name"), *description = whim_field(f, "description");
     json_t *strict = whim_field(f, "strict"), *schema = NULL;
-    if (json_string_length(name) == 0) {
+    const char *text = NULL;
+    if (!whim_field_string(f, "name", &text)) {
+        return false;
+    }
+    if (text == NULL || text[0] == '\0') {
         return whim_field_refuse(f, "name", "must be a string that is not empty");
     }
     if (!whim_gen_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
@@ -41,7 +46,7 @@ static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools
 }
 
 static bool convert(const whim_fields *f, const json_t *list, const whim_offer_form *form,
-                    json_t *tools, whim_str *left_out)
+                    json_t *tools, int32_t *tool_at, whim_str *left_out)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *tool = json_array_get(list, i), *type = whim_peek(tool, "type");
@@ -54,7 +59,9 @@ static bool convert(const whim_fields *f, const json_t *list, const whim_offer_f
         if (type != NULL && !whim_peek_is(type, form->type)) {
             whim_str_printf(left_out, "%s%s", left_out->len > 0 ? "," : "",
                             json_string_value(type));
-        } else if (!add_tool(&at, form->schema_key, tools)) {
+        } else if (add_tool(&at, form->schema_key, tools)) {
+            tool_at[json_array_size(tools) - 1] = (int32_t)i;
+        } else {
             return false;
         }
     }
@@ -72,9 +79,12 @@ bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen
         return whim_field_refuse(f, "tools", "must be a list of at most %d tools", WHIM_MAX_TOOLS);
     }
     json_t *tools = json_array();
-    bool ok = tools != NULL ? convert(f, list, form, tools, left_out) &&
-                                  whim_gen_set_tools(f, "tools", tools, gen)
-                            : whim_fault_no_memory(f->fault);
+    gen->tool_schema = form->schema_key;
+    gen->tool_at = whim_alloc_array((int64_t)json_array_size(list), sizeof *gen->tool_at);
+    bool ok = tools != NULL && gen->tool_at != NULL
+                  ? convert(f, list, form, tools, gen->tool_at, left_out) &&
+                        whim_gen_set_tools(f, "tools", tools, gen)
+                  : whim_fault_no_memory(f->fault);
     json_decref(tools);
     gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
     return ok;
@@ -122,15 +132,23 @@ static bool is_allowed(const json_t *list, const json_t *tool)
 static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
 {
     json_t *kept = json_array();
-    bool ok = kept != NULL;
-    for (size_t i = 0; ok && i < json_array_size(gen->tools); i++) {
+    size_t n = json_array_size(gen->tools), n_kept = 0;
+    int32_t *kept_at = whim_alloc_array((int64_t)n, sizeof *kept_at);
+    bool ok = kept != NULL && kept_at != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
         json_t *tool = json_array_get(gen->tools, i);
-        ok = !is_allowed(list, tool) || json_array_append(kept, tool) == 0;
+        if (is_allowed(list, tool)) {
+            kept_at[n_kept++] = gen->tool_at == NULL ? (int32_t)i : gen->tool_at[i];
+            ok = json_array_append(kept, tool) == 0;
+        }
     }
     if (!ok) {
         json_decref(kept);
+        whim_free(kept_at);
         return whim_fault_no_memory(f->fault);
     }
+    whim_free(gen->tool_at);
+    gen->tool_at = kept_at;
     json_decref(gen->tools);
     gen->tools = kept;
     return true;

@@ -13,8 +13,6 @@ static bool blame(whim_fault *fault)
 {
     if (strncmp(fault->param, "messages", 8) == 0) {
         snprintf(fault->param, sizeof fault->param, "input");
-    } else if (strcmp(fault->param, "response_format") == 0) {
-        snprintf(fault->param, sizeof fault->param, "text.format");
     }
     return false;
 }

@@ -224,7 +224,14 @@ static void fail(whim_answer *a, const whim_fault *fault)
     whim_response r = response_of(a, "failed");
     r.c = a->choices[0].n_part > 0 ? &a->choices[0] : NULL;
     r.fault = fault;
-    send_response(a, "response.failed", &r);
+    responses_state *s = a->state;
+    put_response_event(&a->out, "response.failed", s->n_event, &r);
+    if (a->out.failed) { /* without the text so far there may be room for the error */
+        whim_str_clear(&a->out);
+        r.c = NULL;
+        put_response_event(&a->out, "response.failed", s->n_event, &r);
+    }
+    send_event(a);
 }
 
 void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,

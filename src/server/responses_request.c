@@ -65,6 +65,8 @@ static bool read_text(const whim_fields *f, whim_gen *gen)
         return true;
     }
     whim_fields in = {.obj = format, .prefix = "text.format.", .fault = f->fault};
+    gen->format_at = "text.format";
+    gen->schema_at = "text.format.schema";
     if (whim_peek_is(type, "json_object")) {
         gen->json_object = true;
         return true;

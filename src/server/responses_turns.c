@@ -29,6 +29,9 @@ static bool join_parts(const whim_fields *f, const char *key, bool in_result, wh
         const json_t *text = whim_peek(part, whim_peek_is(type, "refusal") ? "refusal" : "text");
         char where[48];
         snprintf(where, sizeof where, "%s[%zu]", key, i);
+        if (!json_is_string(type)) {
+            return whim_field_refuse(f, where, "must be an object with a string \"type\"");
+        }
         if (whim_peek_is(type, "input_text") || whim_peek_is(type, "output_text") ||
             whim_peek_is(type, "text") || whim_peek_is(type, "refusal")) {
             if (!json_is_string(text)) {

@@ -48,7 +48,7 @@ static whim_ckpt_tensor stored(const whim_ckpt_tensor *t)
 {
     whim_ckpt_tensor out = *t;
     if (t->unsupported != NULL && t->raw.type[0] != '\0') {
-        out.n_dim = t->raw.n_dim;
+        out.n_dim = t->raw.n_dim > 4 ? 4 : t->raw.n_dim;
         memcpy(out.shape, t->raw.shape, sizeof out.shape);
         out.bytes = t->raw.bytes;
     }
@@ -63,11 +63,15 @@ static whim_err refuse(const work *w, const whim_ckpt_tensor *t, const char *wha
 
 static whim_err refuse_shape(const work *w, const whim_ckpt_tensor *t, int64_t rows, int64_t cols)
 {
-    char what[160];
+    char what[240] = "has shape [";
     whim_ckpt_tensor as = stored(t);
-    snprintf(what, sizeof what, "has shape [%lld%s%lld], expected [%lld, %lld]",
-             (long long)as.shape[0], as.n_dim > 1 ? ", " : "; ",
-             (long long)(as.n_dim > 1 ? as.shape[1] : 1), (long long)rows, (long long)cols);
+    for (int32_t i = 0; i < as.n_dim; i++) {
+        size_t at = strlen(what);
+        snprintf(what + at, sizeof what - at, "%s%lld", i > 0 ? ", " : "", (long long)as.shape[i]);
+    }
+    size_t at = strlen(what);
+    snprintf(what + at, sizeof what - at, "], expected [%lld, %lld]", (long long)rows,
+             (long long)cols);
     return refuse(w, t, what);
 }
 

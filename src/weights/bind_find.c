@@ -165,6 +165,10 @@ static bool parts_of_experts(finder *f, whim_param *param)
         return parts_of_stack(f, param, tensor, param->experts.fused_row,
                               param->experts.fused_rows);
     }
+    if (f->ckpt->format == WHIM_CKPT_GGUF) { /* always in one */
+        report_missing(f, param->name);
+        return false;
+    }
     return parts_of_each(f, param, stem);
 }
 

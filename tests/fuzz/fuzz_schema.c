@@ -10,11 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (schema == NULL) {
         return 0;
     }
-    whim_grammar_builder *b = fuzz_builder();
+    whim_grammar_builder *b = fuzz_builder(n);
     whim_grammar *g = fuzz_build(b, whim_grammar_schema(b, schema, "fuzz"));
     json_decref(schema); /* nothing of it may be needed any more */
     for (uint64_t i = 0; i < 3 && g != NULL; i++) {
-        fuzz_walk(g, n * 3 + i);
+        fuzz_walk(g, n, n * 3 + i);
     }
     whim_grammar_unref(g);
     return 0;

@@ -105,6 +105,31 @@ def write_gguf():
     save("gguf", "llama-odd-keys", gguf(model_keys("llama") + odd, plain, align=64))
     parts = [("split.no", U32, 0), ("split.count", U32, 2), ("split.tensors.count", I32, 4)]
     save("gguf", "llama-split", gguf(model_keys("llama") + parts, plain))
+    arch = "qwen35moe"
+    hybrid = [(key, kind, 3 if key == f"{arch}.block_count" else value) for key, kind, value in model_keys(arch)] + [
+        (f"{arch}.nextn_predict_layers", U32, 1),
+        (f"{arch}.expert_count", U32, 4),
+        (f"{arch}.expert_used_count", U32, 2),
+        (f"{arch}.expert_feed_forward_length", U32, 4),
+        (f"{arch}.expert_shared_feed_forward_length", U32, 4),
+        (f"{arch}.expert_weights_norm", BOOL, False),
+        (f"{arch}.ssm.conv_kernel", U32, 4),
+        (f"{arch}.ssm.state_size", U32, 2),
+        (f"{arch}.ssm.group_count", U32, 1),
+        (f"{arch}.ssm.time_step_rank", U32, 2),
+        (f"{arch}.ssm.inner_size", U32, 4),
+        (f"{arch}.attention.recurrent_layers", ARRAY, (BOOL, [True, False, False])),
+        (f"{arch}.rope.dimension_count", U32, 2),
+    ]
+    delta = [
+        ("blk.0.attn_qkv.weight", (8, 8), 0, 256),
+        ("blk.0.attn_gate.weight", (8, 4), 0, 128),
+        ("blk.0.ssm_a", (2,), 0, 8),
+        ("blk.0.ssm_dt.bias", (2,), 0, 8),
+        ("blk.1.attn_qkv.weight", (8, 24), 0, 768),
+        ("blk.2.nextn.eh_proj.weight", (8, 2), 0, 64),
+    ]
+    save("gguf", "qwen35moe", gguf(hybrid, delta))
     save("gguf", "empty", b"")
 
 
@@ -136,6 +161,37 @@ def write_safetensors():
     }, 29))
 
 
+def write_quantised():
+    """One small module of each way to store quantised weights; `parts` are (suffix, dtype, shape, bytes)."""
+    def module(name, parts):
+        header, data = {}, b""
+        for suffix, dtype, shape, raw in parts:
+            header["model.layers.0.mlp.up_proj" + suffix] = {
+                "dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        raw = json.dumps(header).encode()
+        save("safetensors", name, struct.pack("<Q", len(raw)) + raw + data)
+
+    def codes(n):
+        return bytes(i * 37 & 0x7E for i in range(n))
+
+    def scales(n):
+        return struct.pack("<e", 0.5) * n
+
+    words = struct.pack("<I", 0x77777777)
+    module("fp8-tile", [(".weight", "F8_E4M3", [8, 16], codes(128)), (".weight_scale_inv", "F32", [2, 2], b"\0\0\0\x3f" * 4)])
+    module("fp8-tensor", [(".weight", "F8_E4M3", [2, 128], codes(256)), (".weight_scale", "F16", [1], scales(1))])
+    module("int8-channel", [(".weight", "I8", [2, 8], codes(16)), (".weight_scale", "F16", [2, 1], scales(2)),
+                            (".input_scale", "F16", [1], scales(1))])
+    module("packed", [(".weight_packed", "I32", [8, 4], codes(128)), (".weight_scale", "F16", [8, 2], scales(16)),
+                      (".weight_shape", "I64", [2], struct.pack("<qq", 8, 32)),
+                      (".weight_zero_point", "I32", [1, 2], words * 2)])
+    module("gptq", [(".qweight", "I32", [4, 8], codes(128)), (".qzeros", "I32", [1, 1], words),
+                    (".scales", "F16", [1, 8], scales(8)), (".g_idx", "I32", [32], bytes(128))])
+    module("awq", [(".qweight", "I32", [8, 1], codes(32)), (".qzeros", "I32", [2, 1], words * 2),
+                   (".scales", "F16", [2, 8], scales(16))])
+
+
 def write_config():
     llama = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
@@ -165,4 +221,5 @@ def write_config():
 
 write_gguf()
 write_safetensors()
+write_quantised()
 write_config()

@@ -169,3 +169,54 @@ def test_refused(oai, body, param):
     with pytest.raises(openai.BadRequestError) as e:
         oai.chat.completions.create(**{**KW, "max_tokens": 4}, extra_body=body)
     assert param is None or (e.value.param or "").startswith(param), e.value.body
+
+
+BAD = {"type": "object", "properties": {"a": {"type": "strange"}}}
+
+
+@pytest.mark.parametrize("path, body, where", [
+    ("chat/completions", {"messages": ASK, "tool_choice": {"type": "allowed_tools", "allowed_tools": {
+        "mode": "required", "tools": [{"type": "function", "function": {"name": "t"}}]}}, "tools": [
+            {"type": "function", "function": {"name": "other"}},
+            {"type": "function", "function": {"name": "t", "parameters": BAD}}]}, "tools[1].function.parameters"),
+    ("responses", {"input": "x", "text": {"format": {"type": "json_schema", "name": "x", "schema": BAD}}},
+     "text.format.schema"),
+    ("responses", {"input": "x", "tool_choice": "required", "tools": [
+        {"type": "web_search"}, {"type": "function", "name": "t", "parameters": BAD}]}, "tools[1].parameters"),
+    ("messages", {"messages": ASK, "max_tokens": 4, "output_config": {"format": {"type": "json_schema", "schema": BAD}}},
+     "output_config.format.schema"),
+    ("messages", {"messages": ASK, "max_tokens": 4, "output_format": {"type": "json_schema", "schema": BAD}},
+     "output_format.schema"),
+    ("messages", {"messages": ASK, "max_tokens": 4, "tool_choice": {"type": "any"}, "tools": [
+        {"type": "bash_20250124", "name": "bash"}, {"name": "t", "input_schema": BAD}]}, "tools[1].input_schema"),
+])
+@pytest.mark.parametrize("stream", [False, True])
+def test_refused_by_the_clients_names(server, path, body, where, stream):
+    """A bad schema is a 400 that names the field which the client sent, in every dialect, also before a stream."""
+    answer = server.post("/v1/" + path, {**body, "stream": stream})
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and where + ".properties.a" in error["message"], answer.text
+    assert "function.parameters" in where or "function.parameters" not in answer.text
+    assert "response_format" not in answer.text
+    assert path == "messages" or where.startswith(error["param"])
+
+
+@pytest.mark.parametrize("path, body", [
+    ("chat/completions", {"messages": ASK, "tools": [{"type": "function", "function": {"name": "a\0b"}}]}),
+    ("responses", {"input": "x", "tools": [{"type": "function", "name": "a\0b"}]}),
+    ("messages", {"messages": ASK, "max_tokens": 4, "tools": [{"name": "a\0b"}]}),
+])
+def test_names_of_tools_have_no_nul(server, path, body):
+    answer = server.post("/v1/" + path, body)
+    assert answer.status_code == 400 and "U+0000" in answer.json()["error"]["message"], answer.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_no_token_can_write(server, stream):
+    """The default model has no token with the bytes F1 and 04: a 400 where an answer needs them, else they do not come."""
+    for key, asked in (("choice", ["\U00040000", "a\x04"]), ("regex", "(a\x04)+")):
+        answer = server.post("/v1/chat/completions", {"messages": ASK, key: asked, "stream": stream})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == key, answer.text
+    body = {"messages": ASK, "choice": ["Describe a \x04", "c"], "stream": stream}
+    answer = server.post("/v1/chat/completions", body)
+    assert answer.status_code == 200 and '"error"' not in answer.text and '"content":"c"' in answer.text, answer.text

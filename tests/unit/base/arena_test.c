@@ -13,6 +13,9 @@ static void test_growing(void **state)
     (void)state;
     whim_arena arena;
     whim_arena_init(&arena);
+    assert_non_null(whim_arena_alloc(&arena, 0));
+    whim_arena_reset(&arena);
+    whim_arena_init(&arena);
     char *pieces[200];
     for (int i = 0; i < 200; i++) { /* past one chunk */
         pieces[i] = whim_arena_alloc(&arena, 1000);

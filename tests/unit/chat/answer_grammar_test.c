@@ -125,7 +125,8 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
 static void forced_hermes_calls(void **state)
 {
     const bench *b = *state;
-    whim_answer_rule rule = {.tools = b->tools, .choice = WHIM_CHOICE_REQUIRED};
+    whim_answer_rule rule = {
+        .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED, .tool_schema = "function.parameters"};
     check(b, &rule,
           LIST(F("{\"s\": \"x\"}"), F("{\"s\": \"\", \"i\": -5, \"u\": \"C\"}"), G("{}"),
                G("{\"a\": [1]}"), F("{\"s\": \"x\"}") "\n" G("{}")),
@@ -178,7 +179,8 @@ static void forced_calls_with_tags(void **state)
 static void strict_tools_and_formats(void **state)
 {
     const bench *b = *state;
-    whim_answer_rule rule = {.tools = b->strict, .choice = WHIM_CHOICE_AUTO};
+    whim_answer_rule rule = {
+        .tools = b->strict, .choice = WHIM_CHOICE_AUTO, .tool_schema = "function.parameters"};
     check(b, &rule,
           LIST("", "any < text", "so\n" F("{\"s\": \"x\"}"), G("{\"z\": 1}") "\n" G("{}")),
           LIST("<tool_call>", F("{}"), G("{}") " more"));
@@ -223,9 +225,14 @@ static void what_has_no_grammar(void **state)
     assert_int_equal(whim_answer_grammar(&broken, &g, &diag), WHIM_ERR_INVALID);
     json_t *odd = json_loads(
         "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"nothing\"}}}]", 0, NULL);
-    const whim_answer_rule type = {.tools = odd, .choice = WHIM_CHOICE_REQUIRED};
+    whim_answer_rule type = {
+        .tools = odd, .choice = WHIM_CHOICE_REQUIRED, .tool_schema = "function.parameters"};
     assert_int_equal(whim_answer_grammar(&type, &g, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "tools[0].function.parameters"));
+    type.tool_at = (const int32_t[]){7}; /* in the request's own list and words */
+    type.tool_schema = "input_schema";
+    assert_int_equal(whim_answer_grammar(&type, &g, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "tools[7].input_schema"));
     json_decref(odd);
 }
 

@@ -213,6 +213,25 @@ static void a_vocabulary_may_be_too_small(void **state)
     }
     whim_grammar_state_destroy(s);
     whim_grammar_unref(g);
+    /* Built for the bytes of the vocabulary, it does not lead there; one that leads nowhere else is refused. */
+    const whim_grammar_limits limits = {.bytes = whim_grammar_vocab_bytes(vocab)};
+    assert_non_null(limits.bytes);
+    assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
+    g = fixture_build(b, whim_grammar_regex(b, "ab(|c\xF1\x90\x80\x80)", "r"), &diag);
+    assert_non_null(g);
+    assert_int_equal(whim_grammar_state_create(g, vocab, &s), WHIM_ERR_OK);
+    for (int32_t id = 0; id < 3; id++) {
+        uint32_t mask = 0;
+        assert_true(whim_grammar_mask(s, &mask, 1));
+        assert_int_equal(mask, id < 2 ? 1u << id : 1u << end);
+        assert_false(whim_grammar_is_stuck(s));
+        assert_int_equal(whim_grammar_accept(s, id), id < 2);
+    }
+    whim_grammar_state_destroy(s);
+    whim_grammar_unref(g);
+    assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
+    assert_null(fixture_build(b, whim_grammar_regex(b, "abc\xF1\x90\x80\x80", "r"), &diag));
+    assert_non_null(strstr(diag.text, "tokens can write"));
     whim_grammar_vocab_destroy(vocab);
     whim_tokenizer_close(tok);
 }

@@ -3,6 +3,9 @@
 #include "server_fixture.h"
 
 #include "server/answer_run.h"
+#include "server/anthropic.h"
+#include "server/openai.h"
+#include "server/responses.h"
 
 static whim_str calls; /* "begin admitted C0:hello end0 finish " */
 
@@ -56,7 +59,7 @@ static const whim_answer_form form = {.name = "t",
                                       .keep_alive = on_keep_alive};
 
 /* A stream of `n_prompt` prompts; its jobs are open. */
-static whim_answer *make(int32_t n_prompt, bool chat)
+static whim_answer *make_with(const whim_answer_form *made, int32_t n_prompt, bool chat)
 {
     whim_gen *gen = whim_gen_create(&api, json_object());
     assert_non_null(gen);
@@ -69,7 +72,7 @@ static whim_answer *make(int32_t n_prompt, bool chat)
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
     exchange = (whim_exchange){.request = {.request_id = "r"}, .write_limit = -1};
-    whim_answer *a = whim_answer_create(&api, &exchange, &form, gen);
+    whim_answer *a = whim_answer_create(&api, &exchange, made, gen);
     assert_non_null(a);
     for (int32_t p = 0; p < n_prompt; p++) {
         a->prompts[p].job = whim_alloc(sizeof(whim_job));
@@ -78,6 +81,11 @@ static whim_answer *make(int32_t n_prompt, bool chat)
     cancelled = NULL;
     whim_str_clear(&calls);
     return a;
+}
+
+static whim_answer *make(int32_t n_prompt, bool chat)
+{
+    return make_with(&form, n_prompt, chat);
 }
 
 static void take(whim_answer *a, int32_t p, whim_job_event ev)
@@ -178,6 +186,83 @@ static void one_failure_ends_the_whole(void **state)
     whim_answer_destroy(a);
 }
 
+static void write_text(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                       const whim_chat_event *ev)
+{
+    (void)c;
+    (void)part;
+    whim_str_append_n(&a->out, ev->text, ev->n);
+    whim_answer_send(a);
+}
+static void write_end(whim_answer *a, whim_answer_choice *c)
+{
+    (void)c;
+    whim_str_append(&a->out, "an end");
+    whim_answer_send(a);
+}
+static const whim_answer_form openai_form = {.name = "t",
+                                             .id_prefix = "t-",
+                                             .begin = whim_openai_keep_alive,
+                                             .event = write_text,
+                                             .choice_end = write_end,
+                                             .finish = on_finish,
+                                             .fail = whim_openai_fail};
+
+/* Stream a short and a long text; `n_alloc` allocations succeed after the short one. `last`: then none does. */
+static const char *stream_without_memory(const whim_answer_form *made, int64_t n_alloc, bool last)
+{
+    static char text[40000];
+    whim_answer *a = make_with(made, 1, true);
+    memset(text, 'x', sizeof text);
+    whim_str_append_n(&exchange.body, text, sizeof text); /* the client's memory is another one's */
+    whim_str_append_n(&exchange.body, text, sizeof text);
+    whim_str_clear(&exchange.body);
+    whim_answer_begin(a);
+    take(a, 0, (whim_job_event)ADMITTED);
+    take(a, 0, (whim_job_event)TOKEN(0, 5, "short"));
+    whim_alloc_fail_after(n_alloc);
+    take(a, 0,
+         (whim_job_event){
+             .kind = WHIM_JOB_TOKEN, .id = 5, .text = text, .n_text = (int32_t)sizeof text});
+    assert_true(a->run->failed && !exchange.aborted);
+    assert_non_null(cancelled);
+    whim_alloc_fail_after(last ? 0 : -1);
+    take(a, 0, (whim_job_event)TOKEN(0, 5, "late"));
+    take(a, 0, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_DONE});
+    whim_answer_end(a);
+    whim_alloc_fail_after(-1);
+    whim_answer_destroy(a);
+    const char *got = whim_str_text(&exchange.body);
+    assert_true(exchange.ended && !exchange.aborted);
+    assert_non_null(strstr(got, "short"));
+    assert_null(strstr(got, "late"));
+    assert_null(strstr(got, "an end"));
+    return got;
+}
+
+/* The part's text finds memory, the event does not. */
+static void a_stream_tells_that_memory_ran_out(void **state)
+{
+    (void)state;
+    const char *got = stream_without_memory(&openai_form, 1, false);
+    const char *error = strstr(got, "data: {\"error\":{\"message\":\"out of memory\"");
+    assert_non_null(error);
+    assert_non_null(strstr(error, "\n\ndata: [DONE]\n\n"));
+    got = stream_without_memory(&whim_anthropic_form, 1, false);
+    error = strstr(got, "event: error\ndata: {\"type\":\"error\",\"error\":{");
+    assert_non_null(error);
+    assert_non_null(strstr(error, "\"message\":\"out of memory\""));
+    assert_null(strstr(got, "message_stop"));
+    for (int last = 0; last < 2; last++) { /* also where the whole answer finds no memory again */
+        got = stream_without_memory(&whim_responses_form, 1, last == 1);
+        error = strstr(got, "event: response.failed\ndata: {");
+        assert_non_null(error);
+        assert_non_null(strstr(error, "\"code\":\"server_error\""));
+        assert_null(strstr(got, "response.completed"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +270,7 @@ int main(void)
         cmocka_unit_test(parts_are_kept_as_they_came),
         cmocka_unit_test(silence_is_broken_after_ten_seconds),
         cmocka_unit_test(one_failure_ends_the_whole),
+        cmocka_unit_test(a_stream_tells_that_memory_ran_out),
     };
     int failed = cmocka_run_group_tests(tests, api_setup, api_teardown);
     whim_str_deinit(&calls);

@@ -22,7 +22,8 @@ static void equal_rules_share(void **state)
     whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
     json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
     const char *two[] = {"ab", "c"}, *other[] = {"a", "bc"};
-    whim_answer_rule a = {.schema = schema}, b = {.schema = same};
+    whim_answer_rule a = {.schema = schema, .schema_at = "s"},
+                     b = {.schema = same, .schema_at = "s"};
     whim_answer_rule words = {.words = two, .n_word = 2}, others = {.words = other, .n_word = 2};
     assert_ptr_equal(get(cache, &a), get(cache, &b));
     assert_ptr_not_equal(get(cache, &words), get(cache, &others));
