@@ -5,7 +5,6 @@
 #include "base/os/term.h"
 #include "run.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,41 +13,6 @@
 enum { IDS_TOKENS = 128, PROMPT_ROWS = 64 };
 
 /* --- the prompt --------------------------------------------------------------------------------- */
-
-/* Numbers with commas or blanks between them. */
-static bool parse_ids(run *r, const char *text, int64_t n)
-{
-    static const char between[] = ", \t\r\n";
-    int64_t cap = n / 2 + 1;
-    if ((int64_t)strlen(text) != n) {
-        complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected are numbers as text");
-        return false;
-    }
-    r->raw_ids = whim_alloc_array(cap, (int64_t)sizeof *r->raw_ids);
-    if (r->raw_ids == NULL) {
-        complain(EXIT_USAGE, "--ids: out of memory");
-        return false;
-    }
-    for (const char *at = text + strspn(text, between); *at != '\0'; at += strspn(at, between)) {
-        char *end = NULL;
-        errno = 0;
-        long long id = strtoll(at, &end, 10);
-        if (end == at || errno != 0 || strcspn(end, between) != 0) {
-            complain(EXIT_USAGE,
-                     "--ids: \"%.*s\" is not a token id; expected are whole numbers with commas or "
-                     "blanks between them",
-                     (int)(strcspn(at, between) < 32 ? strcspn(at, between) : 32), at);
-            return false;
-        }
-        r->raw_ids[r->n_raw_id++] = id;
-        at = end;
-    }
-    if (r->n_raw_id == 0) {
-        complain(EXIT_USAGE, "--ids: the prompt needs at least one token id");
-        return false;
-    }
-    return true;
-}
 
 static bool get_ids(run *r)
 {
@@ -61,9 +25,10 @@ static bool get_ids(run *r)
         return false;
     }
     if (strcmp(o->ids, "-") != 0) {
-        return parse_ids(r, o->ids, (int64_t)strlen(o->ids));
+        return parse_ids(o->ids, (int64_t)strlen(o->ids), &r->raw_ids, &r->n_raw_id);
     }
-    bool ok = read_stdin(&text, "--ids -") && parse_ids(r, whim_str_text(&text), text.len);
+    bool ok = read_stdin(&text, "--ids -") &&
+              parse_ids(whim_str_text(&text), text.len, &r->raw_ids, &r->n_raw_id);
     whim_str_deinit(&text);
     return ok;
 }

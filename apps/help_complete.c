@@ -185,7 +185,9 @@ void help_zsh(whim_str *out)
             }
         }
         whim_str_printf(out, "                %s\n            ;;\n",
-                        spec->operand != NULL ? "':model:_files'" : "");
+                        spec->operand == NULL                ? ""
+                        : strchr(spec->operand, ' ') != NULL ? "':model:_files' ':output:_files -/'"
+                                                             : "':model:_files'");
     }
     whim_str_append(out, "        help)\n"
                          "            _arguments --man --markdown --bash --zsh --fish "

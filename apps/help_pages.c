@@ -187,6 +187,7 @@ static void put_page(whim_str *out, const page_form *form)
     put_commands(out, form);
     form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_SERVE));
     form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_PULL));
+    form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_QUANTIZE));
     put_options(out, form);
     put_sections(out, form);
 }

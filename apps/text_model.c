@@ -378,6 +378,40 @@ void catch_interrupt(bool twice_ends)
     sigaction(SIGINT, &action, NULL);
 }
 
+bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
+{
+    static const char between[] = ", \t\r\n";
+    int64_t cap = n / 2 + 1;
+    if ((int64_t)strlen(text) != n) {
+        complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected are numbers as text");
+        return false;
+    }
+    *ids = whim_alloc_array(cap, (int64_t)sizeof **ids);
+    if (*ids == NULL) {
+        complain(EXIT_USAGE, "--ids: out of memory");
+        return false;
+    }
+    for (const char *at = text + strspn(text, between); *at != '\0'; at += strspn(at, between)) {
+        char *end = NULL;
+        errno = 0;
+        long long id = strtoll(at, &end, 10);
+        if (end == at || errno != 0 || strcspn(end, between) != 0) {
+            complain(EXIT_USAGE,
+                     "--ids: \"%.*s\" is not a token id; expected are whole numbers with commas or "
+                     "blanks between them",
+                     (int)(strcspn(at, between) < 32 ? strcspn(at, between) : 32), at);
+            return false;
+        }
+        (*ids)[(*n_id)++] = id;
+        at = end;
+    }
+    if (*n_id == 0) {
+        complain(EXIT_USAGE, "--ids: the prompt needs at least one token id");
+        return false;
+    }
+    return true;
+}
+
 void append_context_hint(whim_str *out, int64_t ctx, const whim_config *config)
 {
     if (ctx < config->max_ctx) {

@@ -62,6 +62,10 @@ bool check_stops(const whim_options *options);
 /* Standard input to its end, at most MAX_PROMPT_BYTES; `what` is for messages. */
 bool read_stdin(whim_str *text, const char *what);
 
+/* The value of --ids: numbers with commas or blanks between them, added to what the caller has (none: 0 of them); to be
+ * freed with whim_free, also after a complaint. */
+bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id);
+
 /* Ctrl-C sets `interrupted`. With `twice_ends`, a second one that nobody has answered ends the program. */
 extern volatile sig_atomic_t interrupted;
 void catch_interrupt(bool twice_ends);

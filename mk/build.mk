@@ -122,8 +122,10 @@ ifneq ($(filter san tsan,$(MODE)),)
   WARN += -Wno-maybe-uninitialized
 endif
 
+# Reports of the sanitizers need lines only, and 200 test programs with more are 10 GB.
+DEBUG_INFO := $(if $(filter san tsan fuzz,$(MODE)),-g1,-g)
 # Nothing here may change the value of a float: see Numerics in DESIGN.md.
-CFLAGS_ALL := -std=gnu11 -g $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
+CFLAGS_ALL := -std=gnu11 $(DEBUG_INFO) $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
               -fvisibility=hidden -ffunction-sections -fdata-sections -pthread $(WARN) $(CFLAGS)
 CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
@@ -256,6 +258,10 @@ $(B)/gen/commit.inc: FORCE
 $(B)/gen/openapi.inc: src/server/openapi.json
 	@mkdir -p $(@D)
 	@od -An -v -tu1 $< | sed 's/  *\([0-9][0-9]*\)/\1,/g' > $@
+# The text that quantize compares models on, likewise.
+$(B)/gen/report_text.inc: tools/golden/waders.txt
+	@mkdir -p $(@D)
+	@od -An -v -td1 $< | sed 's/  *\(-*[0-9][0-9]*\)/\1,/g' > $@
 # The chat page: the files of web/ and the libraries that the system has, under names that hold their hash.
 PAGE_LIBS := $(shell tools/embed-page --libraries)
 $(B)/stamp/page: FORCE
@@ -264,7 +270,7 @@ $(B)/gen/page.inc: tools/embed-page $(wildcard web/*) $(PAGE_LIBS) $(B)/stamp/pa
 	$(call say,PAGE,$@)
 	$(Q)tools/embed-page $(@D)
 GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/commit.inc \
-       $(B)/gen/openapi.inc $(B)/gen/page.inc
+       $(B)/gen/openapi.inc $(B)/gen/report_text.inc $(B)/gen/page.inc
 
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)

@@ -190,7 +190,7 @@ export class AnswerText {
             this.#live = null;
         }
         if (this.#live === null) {
-            this.#live = el("div", {class: "block", "data-kind": block.kind});
+            this.#live = el("div", {class: block.goesOn ? "block goes-on" : "block", "data-kind": block.kind});
             this.#root.append(this.#live);
         }
         const text = this.#blocks.text;
@@ -226,6 +226,9 @@ export class AnswerText {
             const box = el("div", {class: "table-box", tabindex: "0", role: "region", "aria-label": "Table"});
             table.replaceWith(box);
             box.append(table);
+        }
+        for (const item of nodes.querySelectorAll("li")) {
+            item.classList.toggle("task", /^\s*[\u2610\u2611] /.test(item.textContent)); // the box stands in place of the dot
         }
         morph(this.#live, nodes);
         if (isFinal) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts growing Markdown into blocks that can no longer change, so that only the last one is parsed again while an
 // answer arrives. A cut is made where every reading of Markdown begins a new block: at a fence in the first column and
-// after its end, and at an unindented line after a blank one unless it goes on with a list.
+// after its end, and at an unindented line after a blank one unless it goes on with a list. A long list is cut between
+// two of its items.
 
 const FENCE = /^(`{3,}|~{3,})[ \t]*([^\n]*)$/;
 const INNER_FENCE = /^(?:\s+|\s*(?:[-*+]|\d{1,9}[.)])\s+)(`{3,}|~{3,})/;
+const LONG_LIST = 4000; // characters
 const MARKER = /^(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
 
 const opens = fence => fence !== null && !(fence[1][0] === "`" && fence[2].includes("`"));
@@ -16,7 +18,7 @@ function closes(line, fence) {
 
 export class Blocks {
     text = "";
-    closed = []; // {kind: "text" | "code", start, end, language, codeStart, codeEnd}
+    closed = []; // {kind: "text" | "code", start, end, goesOn, language, codeStart, codeEnd}
     #open = null;
     #at = 0; // the first line that was not looked at
 
@@ -91,7 +93,12 @@ export class Blocks {
         if (this.#open?.blank && !/^\s/.test(line) && !(this.#open.inList && isMarker)) {
             this.#close(start);
         }
-        this.#open ??= {kind: "text", start};
+        // Of numbers only those that say where the list is: lists of nothing but 1. count on.
+        const goesOn = isMarker && this.#open?.inList && start - this.#open.start > LONG_LIST && !/^[01]\D/.test(line);
+        if (goesOn) {
+            this.#close(start);
+        }
+        this.#open ??= {kind: "text", start, goesOn};
         this.#open.blank = false;
         this.#open.inList ||= isMarker;
         this.#open.fence = INNER_FENCE.exec(line)?.[1];

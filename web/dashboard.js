@@ -103,7 +103,8 @@ function askForKey(wrong) {
 async function ask() {
     asking = new AbortController();
     const headers = key ? {Authorization: `Bearer ${key}`} : {};
-    const late = setTimeout(abort => abort.abort(), MAX_WAIT_MS, asking);
+    // With a reason of its own: an AbortError is one who stopped asking, and asks no more.
+    const late = setTimeout(abort => abort.abort(new DOMException("late", "TimeoutError")), MAX_WAIT_MS, asking);
     const answer = await fetch("metrics", {headers, signal: asking.signal, cache: "no-store"}).finally(() => clearTimeout(late));
     if (answer.status === 401) {
         askForKey(key !== "");

@@ -96,13 +96,13 @@ export class Chart {
         const steps = this.what.most !== undefined ? [0, 0.25, 0.5, 0.75, 1].map(s => s * this.what.most)
             : ticks(Math.max(...values, this.what.least), 4);
         this.top = steps[steps.length - 1];
-        const labels = steps.map(value => this.what.unit(value, this.top));
         this.left = 56;
-        this.svg.replaceChildren(...this.axes(steps, labels), ...this.lines(), ...this.cursorLine());
+        const marks = values.length > 0 ? steps : [0]; // without a value there is no scale
+        const labels = marks.map(value => this.what.unit(value, this.top));
+        this.svg.replaceChildren(...this.axes(marks, labels), ...this.lines(), ...this.cursorLine());
         if (values.length === 0) {
             const middle = {x: (this.left + this.width) / 2, y: this.height / 2 - 8};
-            this.svg.append(element("svg:text", {class: "empty", ...middle},
-                "nothing in this time"));
+            this.svg.append(element("svg:text", {class: "empty", ...middle}, "nothing in this time"));
         }
         this.tell();
     }

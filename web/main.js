@@ -145,7 +145,7 @@ function showHead() {
     const used = last ? (last.prompt ?? 0) + (last.made ?? 0) : 0;
     const most = model?.max_model_len ?? 0;
     $("context").hidden = !(used > 0 && most > 0);
-    $("context").textContent = `${count(used)} / ${count(most)}`;
+    $("context-count").textContent = `${count(used)} / ${count(most)}`;
     $("context").title = `${count(used)} of the ${count(most)} tokens that the model can read at once`;
     $("context").classList.toggle("is-full", used > 0.9 * most);
     $("export-chat").disabled = chat.thread === null;

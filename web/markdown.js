@@ -18,7 +18,9 @@ const TEXT = {...COMMON,
     ALLOWED_ATTR: ["href", "title", "start", "align", "class"]};
 const CODE = {...COMMON, ALLOWED_TAGS: ["span", "#text"], ALLOWED_ATTR: ["class"]};
 
-const DIRECTED = new Set(["P", "LI", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "BLOCKQUOTE"]);
+// What finds its own direction. Lists and quotes do it for what is in them, so that signs and bars are on its side.
+const DIRECTED = new Set(["P", "UL", "OL", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "BLOCKQUOTE"]);
+const DIRECTING = new Set(["LI", "BLOCKQUOTE"]);
 let classes = null; // what class names the current call keeps
 
 DOMPurify.addHook("uponSanitizeAttribute", (node, data) => {
@@ -30,7 +32,7 @@ DOMPurify.addHook("afterSanitizeAttributes", node => {
     if (node.nodeName === "A" && node.hasAttribute("href")) {
         node.setAttribute("rel", "noopener noreferrer nofollow");
         node.setAttribute("target", "_blank");
-    } else if (DIRECTED.has(node.nodeName)) {
+    } else if (DIRECTED.has(node.nodeName) && !(node.nodeName === "P" && DIRECTING.has(node.parentNode?.nodeName))) {
         node.setAttribute("dir", "auto");
     }
 });

@@ -183,14 +183,14 @@ export class MessageView {
                 iconButton("right", "Later version", () => can.select(message, 1),
                            {disabled: index === total - 1 || !canAct, "data-testid": "branch-next"})));
         }
-        if (state !== "streaming") {
+        if (state !== "streaming" && message.content !== "") {
             foot.push(copyButton("Copy message", () => message.content, {"data-testid": "copy-message"}));
-            if (message.role === "user") {
-                foot.push(iconButton("edit", "Edit and branch", () => this.edit(), {disabled: !canAct, "data-testid": "edit"}));
-            } else if (message.role === "assistant") {
-                foot.push(iconButton("redo", "Regenerate", () => can.regenerate(message),
-                                     {disabled: !canAct, "data-testid": "regenerate"}));
-            }
+        }
+        if (message.role === "user") {
+            foot.push(iconButton("edit", "Edit and branch", () => this.edit(), {disabled: !canAct, "data-testid": "edit"}));
+        } else if (message.role === "assistant" && state !== "streaming" && !this.#parts.note.querySelector("[data-testid=retry]")) {
+            foot.push(iconButton("redo", "Regenerate", () => can.regenerate(message),
+                                 {disabled: !canAct, "data-testid": "regenerate"}));
         }
         if (message.stats?.made !== undefined && state !== "streaming") {
             const {prompt, cached} = message.stats;

@@ -113,6 +113,56 @@ out:
     return err;
 }
 
+whim_err whim_file_write_failed(const char *path, int error, whim_diag *diag)
+{
+    return whim_fail(diag, error == ENOSPC || error == EDQUOT ? WHIM_ERR_FULL : WHIM_ERR_IO,
+                     "%s cannot be written: %s", path, strerror(error));
+}
+
+whim_err whim_file_create(const char *path, int *fd, whim_diag *diag)
+{
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return *fd >= 0 ? WHIM_ERR_OK : whim_file_write_failed(path, errno, diag);
+}
+
+whim_err whim_file_write_at(int fd, int64_t offset, const void *src, int64_t bytes,
+                            const char *path, whim_diag *diag)
+{
+    const char *at = src;
+    int64_t done = 0;
+    while (done < bytes) {
+        ssize_t put = pwrite(fd, at + done, (size_t)(bytes - done), (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return whim_file_write_failed(path, put < 0 ? errno : EIO, diag);
+        }
+        done += put;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_file_finish(int *fd, const char *path, whim_diag *diag)
+{
+    int error = fsync(*fd) != 0 && errno != EINVAL ? errno : 0; /* EINVAL: it cannot be synced */
+    error = close(*fd) != 0 && error == 0 ? errno : error;
+    *fd = -1;
+    return error == 0 ? WHIM_ERR_OK : whim_file_write_failed(path, error, diag);
+}
+
+whim_err whim_file_write_all(const char *path, const void *src, int64_t bytes, whim_diag *diag)
+{
+    int fd;
+    WHIM_TRY(whim_file_create(path, &fd, diag));
+    whim_err err = whim_file_write_at(fd, 0, src, bytes, path, diag);
+    if (err == WHIM_ERR_OK) {
+        return whim_file_finish(&fd, path, diag);
+    }
+    close(fd);
+    return err;
+}
+
 char *whim_path_join(whim_arena *arena, const char *dir, const char *name)
 {
     int64_t n_dir = (int64_t)strlen(dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and paths: whole small files, exact reads at an offset, directory listings. Every failure
+/* Files and paths: whole small files, exact reads and writes at an offset, directory listings. Every failure
  * names the path and the reason in the diag.
  * Threads: stateless; reads at an offset may run on one descriptor from several threads. */
 #ifndef WHIM_BASE_FILE_H
@@ -34,6 +34,23 @@ WHIM_MUST_CHECK whim_err whim_file_read_at(int fd, int64_t offset, int64_t bytes
 /* A whole file of at most `max_bytes`, with a NUL after it. The caller frees with whim_free. */
 WHIM_MUST_CHECK whim_err whim_file_read_all(const char *path, int64_t max_bytes, char **text,
                                             int64_t *bytes, whim_diag *diag);
+
+/* A new file for writing; one that exists already is an error. The caller ends it with whim_file_finish, or closes. */
+WHIM_MUST_CHECK whim_err whim_file_create(const char *path, int *fd, whim_diag *diag);
+
+/* All `bytes` at `offset`. */
+WHIM_MUST_CHECK whim_err whim_file_write_at(int fd, int64_t offset, const void *src, int64_t bytes,
+                                            const char *path, whim_diag *diag);
+
+/* Bring it to the disk and close it; *fd becomes -1, whatever happens. */
+WHIM_MUST_CHECK whim_err whim_file_finish(int *fd, const char *path, whim_diag *diag);
+
+/* The three in one, for a small file. */
+WHIM_MUST_CHECK whim_err whim_file_write_all(const char *path, const void *src, int64_t bytes,
+                                             whim_diag *diag);
+
+/* The message about a failed write, by its errno: FULL when there is no space, else IO. */
+whim_err whim_file_write_failed(const char *path, int error, whim_diag *diag);
 
 /* "dir/name" in the arena, or NULL without memory. */
 char *whim_path_join(whim_arena *arena, const char *dir, const char *name);

@@ -89,14 +89,86 @@ static void key_array(whim_str *out, const char *key, whim_gguf_type type, int64
     put_u64(out, (uint64_t)n);
 }
 
+typedef struct number {
+    const char *suffix;
+    int64_t value;
+} number;
+
 /* Each returns how many keys it wrote. */
+static uint64_t put_numbers(whim_str *out, const char *arch, const number *numbers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char key[WHIM_CONFIG_MAX_ARCH + 64];
+        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].suffix);
+        key_u32(out, key, (uint32_t)numbers[i].value);
+    }
+    return (uint64_t)n;
+}
+
+static uint64_t put_experts(whim_str *out, const whim_moe_config *moe, const char *arch)
+{
+    const number numbers[] = {
+        {"expert_count", moe->n_expert},
+        {"expert_used_count", moe->top_k},
+        {"expert_feed_forward_length", moe->d_expert},
+        {"expert_gating_func", moe->sigmoid ? 2 : 1},
+        {"expert_shared_feed_forward_length", moe->d_shared},
+    };
+    enum { N = sizeof numbers / sizeof numbers[0] };
+    return put_numbers(out, arch, numbers, moe->d_shared > 0 ? N : N - 1);
+}
+
+/* Which layers are gated delta nets: all but every n-th, or a list. */
+static void put_gdn_layers(whim_str *out, const whim_config *c, const char *arch)
+{
+    char key[WHIM_CONFIG_MAX_ARCH + 64];
+    whim_config regular = *c;
+    int32_t interval = 1;
+    while (interval < c->n_layer && whim_config_is_gdn(c, interval - 1)) {
+        interval++;
+    }
+    memset(regular.gdn.layers, 0, sizeof regular.gdn.layers);
+    whim_config_set_gdn_interval(&regular, interval);
+    if (memcmp(regular.gdn.layers, c->gdn.layers, sizeof regular.gdn.layers) == 0) {
+        snprintf(key, sizeof key, "%s.full_attention_interval", arch);
+        key_u32(out, key, (uint32_t)interval);
+        return;
+    }
+    snprintf(key, sizeof key, "%s.attention.recurrent_layers", arch);
+    key_array(out, key, WHIM_GGUF_BOOL, c->n_layer);
+    for (int32_t l = 0; l < c->n_layer; l++) {
+        whim_str_append_n(out, whim_config_is_gdn(c, l) ? "\1" : "\0", 1);
+    }
+}
+
+/* Gated delta nets; all positions of text are equal, so the sections of the rotary part may be any. */
+static uint64_t put_gdn(whim_str *out, const whim_config *c, const char *arch)
+{
+    const whim_gdn_config *gdn = &c->gdn;
+    const number numbers[] = {
+        {"ssm.conv_kernel", gdn->n_tap},
+        {"ssm.state_size", gdn->d_key},
+        {"ssm.group_count", gdn->n_key},
+        {"ssm.time_step_rank", gdn->n_value},
+        {"ssm.inner_size", gdn->n_value * gdn->d_value},
+    };
+    enum { N = sizeof numbers / sizeof numbers[0], N_SECTION = 4 };
+    int32_t half = c->rope.rotary_dim / 2, third = (half + 2) / 3;
+    const int32_t sections[N_SECTION] = {third, third, half - 2 * third, 0};
+    char key[WHIM_CONFIG_MAX_ARCH + 64];
+    snprintf(key, sizeof key, "%s.rope.dimension_sections", arch);
+    key_array(out, key, WHIM_GGUF_I32, N_SECTION);
+    for (int i = 0; i < N_SECTION; i++) {
+        put_u32(out, (uint32_t)sections[i]);
+    }
+    put_gdn_layers(out, c, arch);
+    return 2 + put_numbers(out, arch, numbers, N);
+}
+
 static uint64_t put_config(whim_str *out, const whim_config *c, const char *name)
 {
-    const char *arch = whim_gguf_arch_name(c->arch);
-    const struct {
-        const char *suffix;
-        int64_t value;
-    } numbers[] = {
+    const char *arch = whim_gguf_arch_name(c);
+    const number numbers[] = {
         {"block_count", c->n_layer},
         {"context_length", c->max_ctx},
         {"embedding_length", c->d_model},
@@ -107,26 +179,17 @@ static uint64_t put_config(whim_str *out, const whim_config *c, const char *name
         {"attention.value_length", c->d_head},
         {"rope.dimension_count", c->rope.rotary_dim},
         {"vocab_size", c->n_vocab},
-        /* of models with experts only */
-        {"expert_count", c->moe.n_expert},
-        {"expert_used_count", c->moe.top_k},
-        {"expert_feed_forward_length", c->moe.d_expert},
-        {"expert_gating_func", c->moe.sigmoid ? 2 : 1},
     };
-    enum { N_NUMBER = sizeof numbers / sizeof numbers[0], N_MOE = 4 };
-    int n_number = c->moe.n_expert > 0 ? N_NUMBER : N_NUMBER - N_MOE;
     char key[WHIM_CONFIG_MAX_ARCH + 64];
     key_string(out, "general.architecture", arch);
     key_string(out, "general.name", name);
-    for (int i = 0; i < n_number; i++) {
-        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].suffix);
-        key_u32(out, key, (uint32_t)numbers[i].value);
-    }
+    uint64_t n = 4 + put_numbers(out, arch, numbers, sizeof numbers / sizeof numbers[0]);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
     key_f32(out, key, c->rms_eps);
     snprintf(key, sizeof key, "%s.rope.freq_base", arch);
     key_f32(out, key, (float)c->rope.theta);
-    return 2 + (uint64_t)n_number + 2;
+    n += c->moe.n_expert > 0 ? put_experts(out, &c->moe, arch) : 0;
+    return n + (c->gdn.n_key > 0 ? put_gdn(out, c, arch) : 0);
 }
 
 static bool is_eos(const whim_config *c, int32_t id)
@@ -193,13 +256,14 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
         if (type->gguf_id < 0) {
             return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "GGUF has no type %s", type->name);
         }
-        if (!whim_gguf_file_name(p->name, name)) {
+        if (!whim_gguf_file_name(w->config, p->name, name)) {
             return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "GGUF has no name for the tensor %s",
                              p->name);
         }
         put_string(out, name);
-        put_u32(out, p->vector ? 1 : p->n_expert > 0 ? 3 : 2);
-        if (!p->vector) {
+        bool flat = p->vector && p->k == 1;
+        put_u32(out, flat ? 1 : p->n_expert > 0 ? 3 : 2);
+        if (!flat) {
             put_u64(out, (uint64_t)p->k);
         }
         put_u64(out, (uint64_t)p->n);
@@ -315,7 +379,10 @@ static whim_err write_slab(void *ctx, int64_t item, int32_t worker)
     int64_t n_row = param_rows(p) - row0 < rows ? param_rows(p) - row0 : rows;
     int64_t row_bytes = p->parts[0].tensor->bytes / param_rows(p);
     if (p->vector) {
-        whim_dummy_vector(p->name, p->n, (float *)staging);
+        whim_dummy_vector(p->name, p->n * p->k, (float *)staging);
+        if (p->form == WHIM_VECTOR_NEG_EXP) {
+            whim_vector_form_apply(p->form, (float *)staging, p->n * p->k);
+        }
     } else {
         whim_dummy_rows(p->name, p->parts[0].tensor->dtype, p->k, row0, n_row, staging);
     }
@@ -373,7 +440,7 @@ static whim_err check(const whim_engine *engine, const char *path, whim_diag *di
                          "dummy");
     }
     if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE ||
-        whim_gguf_arch_name(c->arch) == NULL) {
+        whim_gguf_arch_name(c) == NULL) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "a GGUF file of dummy weights needs an architecture that GGUF has, plain "
                          "rotary positions and a vocabulary of more than %d tokens",

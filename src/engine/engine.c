@@ -48,6 +48,10 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
     e->ckpt.n_tensor = 0;
     e->ckpt.config.dtype = dtype;
     e->ckpt.config.qk_paired = false;
+    /* As GGUF files of such models are, so that a file of these weights is the same model. */
+    whim_gdn_config *gdn = &e->ckpt.config.gdn;
+    gdn->folded = gdn->apart = false;
+    gdn->tiled = strcmp(e->ckpt.config.arch, "qwen3_5") == 0 && gdn->n_value != gdn->n_key;
     return WHIM_ERR_OK;
 }
 

@@ -90,8 +90,9 @@ typedef struct whim_string_list {
 #define WHIM_OPTION_CTYPE_STRINGS whim_string_list
 
 typedef struct whim_options {
-    const char *model; /* the operand, or NULL */
-    uint64_t given[2]; /* bit i: the i-th option of the table was on the command line */
+    const char *model;  /* the operand, or NULL */
+    const char *output; /* the second, of commands that take two, or NULL */
+    uint64_t given[2];  /* bit i: the i-th option of the table was on the command line */
 #define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
                     help)                                                                       \
     WHIM_OPTION_CTYPE_##type field;

@@ -19,6 +19,11 @@ const char *whim_option_group_title(whim_option_group group)
 
 const char *whim_options_operand_text(whim_command command)
 {
+    if (command == WHIM_COMMAND_QUANTIZE) {
+        return "IN is a directory with config.json and *.safetensors, or ORG/NAME[@REVISION] on "
+               "huggingface.co (fetched when the cache has it not). OUT is a directory that is "
+               "empty or not there; it appears when all is written.";
+    }
     return command == WHIM_COMMAND_PULL
                ? "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, "
                  "tag or "

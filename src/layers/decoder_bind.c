@@ -148,6 +148,7 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits 
     if (dec != NULL) {
         dec->config = *config;
         dec->traits = *traits;
+        dec->traits.gdn_grouped = traits->gdn_grouped && !config->gdn.apart;
         err = layers_make(dec, arena);
     }
     if (err == WHIM_ERR_OK && !take_experts(dec, config, arena)) {

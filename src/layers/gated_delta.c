@@ -35,39 +35,95 @@ typedef struct matrix_spec {
     whim_weight *out;
     int64_t n, k;
     const char *name;
+    whim_head_order rows, cols;
+    bool *cols_kept;
 } matrix_spec;
+
+/* Value heads of `size` rows from row `first` on, as the file has them. */
+static whim_head_order value_order(const whim_gdn_config *c, int64_t first, int64_t size)
+{
+    return (whim_head_order){.first = first,
+                             .at = first,
+                             .size = c->tiled ? size : 0,
+                             .n_per = c->n_value / c->n_key,
+                             .group_step = 1,
+                             .head_step = c->n_key};
+}
+
+/* b or a out of one tensor that has, for each key head, b of its value heads and then a of them. */
+static whim_head_order ba_order(const whim_gdn_config *c, int64_t part)
+{
+    int64_t n = c->n_value / c->n_key;
+    return (whim_head_order){.at = part * n,
+                             .size = 1,
+                             .n_per = n,
+                             .group_step = 2 * n,
+                             .head_step = 1,
+                             .n_file = 2 * c->n_value};
+}
+
+static void bind_matrices(const matrix_spec *m, int32_t l, whim_binder *binder)
+{
+    for (; m->out != NULL; m++) {
+        whim_bind_matrix(binder,
+                         &(whim_bind_matrix_spec){.out = m->out,
+                                                  .n = m->n,
+                                                  .k = m->k,
+                                                  .rows = m->rows,
+                                                  .cols = m->cols,
+                                                  .cols_kept = m->cols_kept},
+                         "layers.%d.linear_attn.%s.weight", l, m->name);
+    }
+}
+
+static void bind_products(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
+                          whim_binder *binder)
+{
+    const whim_gdn_config *c = &config->gdn;
+    int64_t d = config->d_model, v = value_width(c), n = c->n_value, wide = conv_width(c);
+    whim_head_order b = c->apart ? ba_order(c, 0) : value_order(c, 0, 1);
+    whim_head_order a = c->apart ? ba_order(c, 1) : value_order(c, 0, 1);
+    const matrix_spec plain[] = {
+        {&g->qkv, wide, d, "in_proj_qkv", .rows = value_order(c, 2 * key_width(c), c->d_value)},
+        {&g->z, v, d, "in_proj_z", .rows = value_order(c, 0, c->d_value)},
+        {&g->b, n, d, c->apart ? "in_proj_ba" : "in_proj_b", .rows = b},
+        {&g->a, n, d, c->apart ? "in_proj_ba" : "in_proj_a", .rows = a},
+        {0}};
+    const matrix_spec fused[] = {
+        {&g->qkv, wide + v, d, "in_proj_qkvz"}, {&g->b, 2 * n, d, "in_proj_ba"}, {0}};
+    const matrix_spec out[] = {{&g->out, d, v, "out_proj", .cols = value_order(c, 0, c->d_value),
+                                .cols_kept = c->tiled ? &g->out_tiled : NULL},
+                               {0}};
+    bind_matrices(grouped ? fused : plain, l, binder);
+    bind_matrices(out, l, binder);
+}
 
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
                            whim_binder *binder)
 {
     const whim_gdn_config *c = &config->gdn;
-    int64_t d = config->d_model, v = value_width(c), n = c->n_value;
-    const matrix_spec plain[] = {{&g->qkv, conv_width(c), d, "in_proj_qkv"},
-                                 {&g->z, v, d, "in_proj_z"},
-                                 {&g->b, n, d, "in_proj_b"},
-                                 {&g->a, n, d, "in_proj_a"},
-                                 {&g->out, d, v, "out_proj"},
-                                 {0}};
-    const matrix_spec fused[] = {{&g->qkv, conv_width(c) + v, d, "in_proj_qkvz"},
-                                 {&g->b, 2 * n, d, "in_proj_ba"},
-                                 {&g->out, d, v, "out_proj"},
-                                 {0}};
-    for (const matrix_spec *m = grouped ? fused : plain; m->out != NULL; m++) {
-        whim_bind_matrix(binder, &(whim_bind_matrix_spec){.out = m->out, .n = m->n, .k = m->k},
-                         "layers.%d.linear_attn.%s.weight", l, m->name);
+    int64_t n = c->n_value;
+    const struct {
+        whim_bind_vector_spec spec;
+        const char *name;
+    } vectors[] = {
+        {{.out = &g->conv,
+          .n = conv_width(c),
+          .k = c->n_tap,
+          .rows = value_order(c, 2 * key_width(c), c->d_value)},
+         "conv1d.weight"},
+        {{.out = &g->rate,
+          .n = n,
+          .form = c->folded ? WHIM_VECTOR_PLAIN : WHIM_VECTOR_NEG_EXP,
+          .rows = value_order(c, 0, 1)},
+         "A_log"},
+        {{.out = &g->dt_bias, .n = n, .rows = value_order(c, 0, 1)}, "dt_bias"},
+        {{.out = &g->norm, .n = c->d_value}, "norm.weight"},
+    };
+    bind_products(g, config, grouped, l, binder);
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        whim_bind_values(binder, &vectors[i].spec, "layers.%d.linear_attn.%s", l, vectors[i].name);
     }
-    whim_bind_values(binder,
-                     &(whim_bind_vector_spec){.out = &g->conv, .n = conv_width(c), .k = c->n_tap},
-                     "layers.%d.linear_attn.conv1d.weight", l);
-    whim_bind_values(binder,
-                     &(whim_bind_vector_spec){
-                         .out = &g->rate,
-                         .n = n,
-                         .form = c->folded ? WHIM_VECTOR_PLAIN : WHIM_VECTOR_NEG_EXP,
-                     },
-                     "layers.%d.linear_attn.A_log", l);
-    whim_bind_vector(binder, &g->dt_bias, n, 0, "layers.%d.linear_attn.dt_bias", l);
-    whim_bind_vector(binder, &g->norm, c->d_value, 0, "layers.%d.linear_attn.norm.weight", l);
 }
 
 static float *take(whim_bump *bump, int64_t n_row, int64_t n_col)
@@ -84,6 +140,8 @@ void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config 
     p->conv = take(bump, n_row, conv_width(c));
     p->z = take(bump, n_row, value_width(c));
     p->o = take(bump, n_row, value_width(c));
+    /* What `out` reads: the convolution's output is of no use any more. */
+    p->y = p->conv;
     p->b = take(bump, n_row, c->n_value);
     p->a = take(bump, n_row, c->n_value);
 }
@@ -173,6 +231,46 @@ static whim_err recur(const whim_gated_delta *g, const whim_gdn_config *c,
                                });
 }
 
+/* Heads x0, x0 + x_step, ... of the scan, which go to y0, y0 + y_step, ... of what `out` reads. */
+typedef struct head_run {
+    int64_t x0, x_step, y0, y_step, n;
+} head_run;
+
+/* y = norm(o) * silu(z) of some heads */
+static whim_err norm_heads(const whim_gated_delta *g, const whim_config *config,
+                           const whim_gated_delta_pass *p, whim_stream *s, head_run run)
+{
+    int64_t d = config->gdn.d_value;
+    return whim_op_rmsnorm_gated(s, &(whim_rmsnorm_gated_args){
+                                        .x = p->o + run.x0 * d,
+                                        .x_stride = run.x_step * d,
+                                        .w = g->norm,
+                                        .eps = config->rms_eps,
+                                        .z = p->z + run.x0 * d,
+                                        .z_stride = run.x_step * d,
+                                        .y = p->y + run.y0 * d,
+                                        .y_stride = run.y_step * d,
+                                        .n_row = run.n,
+                                        .n_col = d,
+                                    });
+}
+
+/* The same in the order of tiled columns. Of one token the heads with the same place in their groups are a run, of more
+ * each head of all tokens is. */
+static whim_err norm_tiled(const whim_gated_delta *g, const whim_config *config,
+                           const whim_gated_delta_pass *p, whim_stream *s, int64_t n_row)
+{
+    int64_t n = config->gdn.n_value, n_key = config->gdn.n_key, per = n / n_key;
+    for (int64_t j = 0; j < per && n_row == 1; j++) {
+        WHIM_TRY(norm_heads(g, config, p, s, (head_run){j, per, j * n_key, 1, n_key}));
+    }
+    for (int64_t h = 0; h < n && n_row > 1; h++) {
+        int64_t to = h % per * n_key + h / per;
+        WHIM_TRY(norm_heads(g, config, p, s, (head_run){h, n, to, n, n_row}));
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *config,
                                   bool grouped, int32_t index, const whim_gated_delta_pass *p,
                                   whim_stream *s, const whim_batch *batch, const float *x, float *y)
@@ -182,17 +280,8 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
     state.offset += index * whim_gated_delta_state_bytes(c);
     WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
     WHIM_TRY(recur(g, c, p, s, batch, state));
-    WHIM_TRY(whim_op_rmsnorm_gated(s, &(whim_rmsnorm_gated_args){
-                                          .x = p->o,
-                                          .x_stride = c->d_value,
-                                          .w = g->norm,
-                                          .eps = config->rms_eps,
-                                          .z = p->z,
-                                          .z_stride = c->d_value,
-                                          .y = p->o,
-                                          .y_stride = c->d_value,
-                                          .n_row = batch->n_row * c->n_value,
-                                          .n_col = c->d_value,
-                                      }));
-    return product(s, &g->out, p->o, y, batch->n_row);
+    const head_run all = {0, 1, 0, 1, batch->n_row * c->n_value};
+    WHIM_TRY(g->out_tiled ? norm_tiled(g, config, p, s, batch->n_row)
+                          : norm_heads(g, config, p, s, all));
+    return product(s, &g->out, p->y, y, batch->n_row);
 }

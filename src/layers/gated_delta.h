@@ -26,13 +26,14 @@ typedef struct whim_gated_delta {
     const float *dt_bias; /* [n_value] */
     const float *norm;    /* [d_value] */
     whim_weight out;      /* [d_model, n_value d_value] */
+    bool out_tiled;       /* its columns are in the order of whim_gdn_config.tiled */
 } whim_gated_delta;
 
 /* Buffers of a pass, reused by every layer. */
 typedef struct whim_gated_delta_pass {
     float *qkvz, *ba;  /* grouped only: [n_row, ...] as the products give them */
     float *qkv, *conv; /* [n_row, 2 n_key d_key + n_value d_value] */
-    float *z, *o;      /* [n_row, n_value, d_value] */
+    float *z, *o, *y;  /* [n_row, n_value, d_value] */
     float *b, *a;      /* [n_row, n_value] */
 } whim_gated_delta_pass;
 

@@ -251,6 +251,7 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
     req->rank.key = tag + (int64_t)add->priority * s->cfg.age_tokens * WHIM_SERVICE_UNIT;
     req->rank.order = s->n_arrival++;
     whim_sched_wait(s, req);
+    whim_sched_branch(s, req);
     *out = req;
     return WHIM_ERR_OK;
 }

@@ -50,7 +50,7 @@ typedef struct whim_sched_cfg {
     void *fetch_ctx;
     /* Models with recurrent states: their slots (NULL: there are none), and what copies one to another. The tree has
      * been told of the slots. A state is kept after the last page that a repeated prompt could take over, where a
-     * prompt leaves what the tree knows, and every state_every tokens (0: 4096); prefill is cut to end there. */
+     * prompt leaves what the tree knows or what one who waits begins with, and every state_every tokens (0: 4096); prefill is cut to end there. */
     whim_page_pool *states;
     int64_t state_every;
     bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Waiting requests that one that is let in is compared with. */
+enum { MAX_LOOK = 64 };
+
 /* Plans that a request waits for another's prefill while nothing new becomes known. */
 enum { MAX_HELD = 16 };
 
@@ -234,11 +237,42 @@ static void load_state(whim_sched *s, whim_sched_req *req)
     s->from = -1;
 }
 
+/* Tokens of whole pages that `first` computes and `then` could take over. */
+static int64_t shared(const whim_sched_req *first, const whim_sched_req *then)
+{
+    int64_t max = whim_min64(reusable(then) * WHIM_KV_PAGE, first->n_tok), n = 0;
+    while (n < max && first->tokens[n] == then->tokens[n]) {
+        n++;
+    }
+    return n / WHIM_KV_PAGE * WHIM_KV_PAGE;
+}
+
+/* Where the prompt leaves what the tree knows, or later where it leaves that of one who waits: a state is kept there. */
+static int64_t branch_of(const whim_sched *s, const whim_sched_req *req)
+{
+    int64_t n = WHIM_KV_PAGE *
+                whim_prefix_tree_peek(s->cfg.tree, req->tokens, reusable(req) * WHIM_KV_PAGE);
+    for (int64_t i = 0; i < s->waiting.n && i < MAX_LOOK; i++) {
+        const whim_sched_req *other = (const whim_sched_req *)s->waiting.nodes[i];
+        int64_t more = other != req ? shared(req, other) : 0;
+        n = more > n ? more : n;
+    }
+    return n;
+}
+
+void whim_sched_branch(whim_sched *s, const whim_sched_req *req)
+{
+    for (int64_t i = 0; i < s->n_running && s->cfg.states != NULL && !s->is_open; i++) {
+        whim_sched_req *other = s->running[i];
+        int64_t n = other->n_branch <= other->n_fed ? shared(other, req) : 0;
+        other->n_branch = n > other->n_fed ? n : other->n_branch;
+    }
+}
+
 static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page)
 {
     if (s->cfg.states != NULL && s->cfg.tree != NULL) {
-        req->n_branch = WHIM_KV_PAGE * whim_prefix_tree_peek(s->cfg.tree, req->tokens,
-                                                             reusable(req) * WHIM_KV_PAGE);
+        req->n_branch = branch_of(s, req);
     }
     if (!req->started) {
         req->miss = miss_of(s, req, n_page);

@@ -21,7 +21,7 @@ struct whim_sched_req {
     int64_t n_fed;
     int64_t n_most;   /* the most that n_fed has been */
     int64_t n_row;    /* all_rows: prompt rows whose results were given */
-    int64_t n_branch; /* tokens that the tree knew when it was let in, with a state or without */
+    int64_t n_branch; /* where its prompt leaves what others have, or wait for */
     int64_t n_cached, n_preempted;
     const char *miss;
     void *user;
@@ -77,6 +77,9 @@ void whim_sched_stop(whim_sched *sched, whim_sched_req *req);
 
 /* The next place after `n_fed` where the request's state is to be kept; beyond its known tokens when there is none. */
 int64_t whim_sched_state_stop(const whim_sched *sched, const whim_sched_req *req, int64_t n_fed);
+
+/* Running requests that are going to compute what a new one begins with keep a state there. */
+void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
 
 /* Into the queue, where its rank is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);

@@ -46,8 +46,8 @@ static void look_at_process(whim_meters *m)
     whim_os_self self;
     whim_os_self_get(&self);
     whim_meter_set(m, PROCESS_CPU, 0, self.cpu_ns);
-    if (whim_meter_get(m, PROCESS_START, 0) ==
-        0) { /* once: two readings differ by a little, and a change is a restart */
+    /* Once: two readings differ by a little, and a change is a restart. */
+    if (whim_meter_get(m, PROCESS_START, 0) == 0) {
         whim_meter_set(m, PROCESS_START, 0, self.start_ns);
     }
     whim_meter_set(m, PROCESS_RESIDENT, 0, self.resident_bytes);

@@ -48,7 +48,7 @@ static whim_ckpt_tensor stored(const whim_ckpt_tensor *t)
 {
     whim_ckpt_tensor out = *t;
     if (t->unsupported != NULL && t->raw.type[0] != '\0') {
-        out.n_dim = t->raw.n_dim;
+        out.n_dim = t->raw.n_dim > 4 ? 4 : t->raw.n_dim;
         memcpy(out.shape, t->raw.shape, sizeof out.shape);
         out.bytes = t->raw.bytes;
     }
@@ -63,11 +63,15 @@ static whim_err refuse(const work *w, const whim_ckpt_tensor *t, const char *wha
 
 static whim_err refuse_shape(const work *w, const whim_ckpt_tensor *t, int64_t rows, int64_t cols)
 {
-    char what[160];
+    char what[240] = "has shape [";
     whim_ckpt_tensor as = stored(t);
-    snprintf(what, sizeof what, "has shape [%lld%s%lld], expected [%lld, %lld]",
-             (long long)as.shape[0], as.n_dim > 1 ? ", " : "; ",
-             (long long)(as.n_dim > 1 ? as.shape[1] : 1), (long long)rows, (long long)cols);
+    for (int32_t i = 0; i < as.n_dim; i++) {
+        size_t at = strlen(what);
+        snprintf(what + at, sizeof what - at, "%s%lld", i > 0 ? ", " : "", (long long)as.shape[i]);
+    }
+    size_t at = strlen(what);
+    snprintf(what + at, sizeof what - at, "], expected [%lld, %lld]", (long long)rows,
+             (long long)cols);
     return refuse(w, t, what);
 }
 
@@ -110,6 +114,32 @@ static whim_err check_types(const work *w)
         }
     }
     return WHIM_ERR_OK;
+}
+
+/* The scales must be those of groups that config.json speaks of. */
+static whim_err check_groups(const work *w)
+{
+    const whim_scheme *s = &w->ckpt->scheme;
+    const whim_recipe *r = &w->recipe;
+    char said[96] = "";
+    for (int32_t i = 0; i < s->n_group; i++) {
+        int64_t size = s->groups[i] < 0 ? r->k : s->groups[i];
+        if (r->n_group == (r->k + size - 1) / size) {
+            return WHIM_ERR_OK;
+        }
+        size_t at = strlen(said);
+        snprintf(said + at, sizeof said - at, "%s%lld", i > 0 ? ", " : "", (long long)s->groups[i]);
+    }
+    if (s->n_group == 0) {
+        return WHIM_ERR_OK;
+    }
+    char what[240];
+    snprintf(
+        what, sizeof what,
+        "has scales for %lld groups of %lld columns, which are not groups of the \"group_size\" "
+        "in config.json: %s",
+        (long long)r->n_group, (long long)r->k, said);
+    return refuse(w, &r->scales, what);
 }
 
 /* --- the layouts --------------------------------------------------------------------------------- */
@@ -293,6 +323,9 @@ static whim_err assemble_one(work *w, whim_err (*read)(work *))
     w->recipe = (whim_recipe){.codes = stored(codes), .zeros = {.file = -1}, .g_idx = {.file = -1}};
     WHIM_TRY(read(w));
     WHIM_TRY(check_types(w));
+    if (w->recipe.layout != WHIM_RECIPE_BYTES) {
+        WHIM_TRY(check_groups(w));
+    }
     whim_recipe_facts facts;
     int32_t usual = 1 << (w->recipe.bits - 1);
     float max = w->recipe.layout == WHIM_RECIPE_BYTES ? FLT_MAX / 448 : 65504.0f / 255;

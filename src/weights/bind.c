@@ -66,6 +66,9 @@ void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, co
                         .k = spec->k,
                         .unpair = spec->unpair,
                         .widen = spec->widen,
+                        .rows = spec->rows,
+                        .cols = spec->cols,
+                        .cols_kept = spec->cols_kept,
                         .weight = spec->out};
     va_list ap;
     va_start(ap, fmt);
@@ -113,6 +116,7 @@ void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, co
                         .k = spec->k > 0 ? spec->k : 1,
                         .vector = true,
                         .form = spec->form,
+                        .rows = spec->rows,
                         .values = spec->out};
     va_list ap;
     va_start(ap, fmt);

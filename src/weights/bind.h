@@ -36,6 +36,18 @@ typedef struct whim_expert_names {
     int64_t fused_row, fused_rows; /* our first row there, and its rows for an expert */
 } whim_expert_names;
 
+/* Heads that lie elsewhere in the file. Of the rows (or columns) from `first` on, head g * n_per + j, of `size` of them,
+ * begins at `at` + (g * group_step + j * head_step) * size there. Size 0: the file's order is ours. */
+typedef struct whim_head_order {
+    int64_t first, at;
+    int64_t size, n_per, group_step, head_step;
+    int64_t n_file; /* how many the file has; 0: as many as the parameter */
+} whim_head_order;
+
+/* Where row (or column) i is in the file; and how many from there on follow each other. */
+int64_t whim_head_order_at(const whim_head_order *order, int64_t i);
+int64_t whim_head_order_run(const whim_head_order *order, int64_t i);
+
 /* Rows of a tensor that become rows of a parameter. */
 typedef struct whim_param_part {
     const whim_ckpt_tensor *tensor;
@@ -48,8 +60,10 @@ typedef struct whim_param {
     int64_t n, k;     /* [n, k]; a vector has k = 1 and shape [n] */
     bool vector;      /* becomes F32 on the device, whatever its type, in the file's order */
     whim_vector_form form;
-    bool widen;       /* so does this matrix */
-    int64_t unpair;   /* rows of a head if the file holds them as adjacent pairs, else 0 */
+    bool widen;     /* so does this matrix */
+    int64_t unpair; /* rows of a head if the file holds them as adjacent pairs, else 0 */
+    whim_head_order rows, cols;
+    bool *cols_kept;  /* told whether the columns stay as in the file */
     int64_t n_expert; /* a stack of so many matrices, see ops/args/moe_args.h; else 0 */
     whim_expert_names experts;
     whim_weight *weight;
@@ -87,6 +101,11 @@ typedef struct whim_bind_matrix_spec {
     int64_t n, k;
     int64_t unpair; /* > 0: d_head; file row 2i + s of a head becomes row s * d_head / 2 + i */
     bool widen;     /* F32 on the device, whatever its type: for what must not be rounded further */
+    whim_head_order rows;
+    /* Columns can be put in order where a block of the weight's type spans no two heads; match says in *cols_kept
+     * whether they stay as they are. */
+    whim_head_order cols;
+    bool *cols_kept;
 } whim_bind_matrix_spec;
 
 /* Declare a tensor; printf-style name. */
@@ -100,6 +119,7 @@ typedef struct whim_bind_vector_spec {
     const float **out;
     int64_t n, k; /* k 0: [n] */
     whim_vector_form form;
+    whim_head_order rows;
 } whim_bind_vector_spec;
 void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, const char *fmt, ...)
     WHIM_PRINTF(3, 4);
@@ -129,7 +149,7 @@ WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ck
                                         whim_load_progress *on_progress, void *ctx,
                                         whim_diag *diag);
 
-/* Staging memory that whim_bind_load takes while it runs. */
+/* Memory that whim_bind_load takes while it runs, and gives back. */
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread);
 
@@ -139,6 +159,9 @@ WHIM_MUST_CHECK whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param 
                                         int64_t part, int64_t row0, int64_t n_row, char *dst,
                                         char *scratch, whim_diag *diag);
 int64_t whim_rows_scratch_bytes(const whim_param *param, int64_t n_row);
+
+/* The values of a vector, changed as its form says. */
+void whim_vector_form_apply(whim_vector_form form, float *x, int64_t n);
 
 /* A vector as F32. */
 WHIM_MUST_CHECK whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param,

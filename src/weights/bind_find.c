@@ -165,6 +165,10 @@ static bool parts_of_experts(finder *f, whim_param *param)
         return parts_of_stack(f, param, tensor, param->experts.fused_row,
                               param->experts.fused_rows);
     }
+    if (f->ckpt->format == WHIM_CKPT_GGUF) { /* always in one */
+        report_missing(f, param->name);
+        return false;
+    }
     return parts_of_each(f, param, stem);
 }
 
@@ -181,12 +185,13 @@ static bool parts_of_one(finder *f, whim_param *param)
     if (!check_supported(f, tensor)) {
         return false;
     }
-    const int64_t shape[2] = {param->n, param->k};
+    int64_t n = param->rows.n_file > 0 ? param->rows.n_file : param->n;
+    const int64_t shape[2] = {n, param->k};
     if (param->vector && param->k == 1) {
         return check_shape(f, tensor, 1, shape);
     }
     if (param->vector && tensor->n_dim == 3) { /* a depthwise convolution's */
-        return check_shape(f, tensor, 3, (const int64_t[]){param->n, 1, param->k});
+        return check_shape(f, tensor, 3, (const int64_t[]){n, 1, param->k});
     }
     bool flat = param->n == 1 && tensor->n_dim == 1; /* one row may be stored as a vector */
     return flat ? check_shape(f, tensor, 1, &param->k) : check_shape(f, tensor, 2, shape);
@@ -217,6 +222,12 @@ static void check_types(finder *f, whim_param *param)
         }
         return;
     }
+    if (param->cols.size % type->block_elems != 0) { /* a block holds columns of two heads */
+        param->cols = (whim_head_order){0};
+    }
+    if (param->cols_kept != NULL) {
+        *param->cols_kept = param->cols.size == 0;
+    }
     param->bytes =
         type->kind != WHIM_DTYPE_KIND_INT
             ? whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param), param->k)
@@ -243,15 +254,20 @@ static void find_param(finder *f, whim_param *param)
 
 /* --- what is left ------------------------------------------------------------------------------- */
 
+/* Of the layers after the last one. */
+static bool is_draft(const whim_ckpt *ckpt, const char *name)
+{
+    int layer = -1, used = 0, first = ckpt->config.n_layer;
+    bool in_layer = sscanf(name, "layers.%9d.%n", &layer, &used) == 1 && used > 0;
+    return in_layer && layer >= first && layer < first + ckpt->config.n_draft_layer;
+}
+
 /* Tensors that a file may hold though no model needs them. */
 static bool is_ignored(const whim_ckpt *ckpt, const char *name)
 {
     size_t n = strlen(name);
     static const char inv_freq[] = "rotary_emb.inv_freq";
-    int layer = -1, used = 0, first = ckpt->config.n_layer;
-    bool in_layer = sscanf(name, "layers.%9d.%n", &layer, &used) == 1 && used > 0;
-    return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 ||
-           (in_layer && layer >= first && layer < first + ckpt->config.n_draft_layer) ||
+    return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 || is_draft(ckpt, name) ||
            (ckpt->config.tied_head && strcmp(name, "lm_head.weight") == 0) ||
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }
@@ -261,7 +277,8 @@ static bool is_skipped(finder *f, const whim_ckpt_tensor *tensor)
 {
     static const char *const parts[] = {"visual.", "mtp."};
     for (int i = 0; i < 2 && f->ckpt->config.gdn.n_key > 0; i++) {
-        if (strncmp(tensor->name, parts[i], strlen(parts[i])) == 0) {
+        if (strncmp(tensor->name, parts[i], strlen(parts[i])) == 0 ||
+            (i == 1 && is_draft(f->ckpt, tensor->name))) {
             f->binder->n_skipped[i]++;
             f->binder->skipped_bytes[i] += tensor->bytes;
             return true;
@@ -287,8 +304,8 @@ static void report_extra(finder *f)
         }
     }
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-        if (!used[i] && !ckpt->tensors[i].is_part && !is_ignored(ckpt, ckpt->tensors[i].name) &&
-            !is_skipped(f, &ckpt->tensors[i])) {
+        if (!used[i] && !ckpt->tensors[i].is_part && !is_skipped(f, &ckpt->tensors[i]) &&
+            !is_ignored(ckpt, ckpt->tensors[i].name)) {
             report(f, "extra", ckpt->tensors[i].file_name);
         }
     }

@@ -26,11 +26,13 @@
 
 typedef struct whim_recipe whim_recipe;
 
-/* How a tensor is stored whose type is none of ours: the name of its type, "" where nothing is known. */
+/* How a safetensors file stores a tensor, also one that cannot be loaded: the name of its type, "" where nothing is
+ * known or it has more dimensions than this holds. */
+enum { WHIM_CKPT_RAW_DIM = 8 };
 typedef struct whim_ckpt_raw {
     char type[12];
-    int32_t n_dim;
-    int64_t shape[4];
+    int32_t n_dim; /* 0: a scalar */
+    int64_t shape[WHIM_CKPT_RAW_DIM];
     int64_t bytes;
 } whim_ckpt_raw;
 
@@ -44,7 +46,7 @@ typedef struct whim_ckpt_tensor {
     int64_t offset; /* from the start of the file */
     int64_t bytes;
     const char *unsupported;   /* NULL, or why not: "has type I64, which ..." after the name */
-    whim_ckpt_raw raw;         /* of an unsupported type */
+    whim_ckpt_raw raw;         /* as stored */
     const whim_recipe *recipe; /* NULL, or how its rows are made of quantised parts (recipe.h) */
     bool is_part;              /* of a recipe, or beside one: no weight by itself */
 } whim_ckpt_tensor;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of safetensors files to canonical ones and back: prefixes, and MiniMax's own words for experts. */
+/* Names of files to canonical ones and back: prefixes, and MiniMax's own words for experts. */
 #include "weights/ckpt_build.h"
+#include "weights/gguf_read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,9 @@ const char *whim_ckpt_published_name(const whim_ckpt *ckpt, const char *name,
 {
     char half[WHIM_CKPT_NAME_MAX];
     bool renamed = false;
+    if (ckpt->format == WHIM_CKPT_GGUF) {
+        return whim_gguf_file_name(&ckpt->config, name, out) ? out : name;
+    }
     for (int64_t i = 0; i < ckpt->n_tensor && !renamed; i++) {
         renamed = strstr(ckpt->tensors[i].file_name, block.published) != NULL;
     }

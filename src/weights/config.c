@@ -12,11 +12,9 @@
 
 static const whim_json_limits config_limits = {.max_bytes = 16 << 20, .max_depth = 32};
 
-/* The architectures and what the reference assumes about each. */
+/* What the reference assumes about an architecture. */
 typedef struct arch_defaults {
-    const char *arch;  /* our name, and model_type unless that is given */
-    const char *type;  /* model_type, or NULL */
-    const char *class; /* entry of "architectures" */
+    const char *arch; /* our name */
     int32_t n_vocab;
     int32_t d_model;
     int32_t d_ff;
@@ -27,142 +25,113 @@ typedef struct arch_defaults {
     int32_t max_ctx;
     int32_t eos; /* -1: none */
     bool has_mlp_bias;
-    bool
-        has_gdn; /* some layers are gated delta nets; all that is of the text may lie in "text_config" */
+    bool has_gdn; /* some layers are gated delta nets; the text's part may lie in "text_config" */
     double theta;
     const whim_moe_keys *moe; /* NULL: no experts */
 } arch_defaults;
 
-static const arch_defaults arch_table[] = {
-    {.arch = "llama",
-     .class = "LlamaForCausalLM",
-     .n_vocab = 32000,
-     .d_model = 4096,
-     .d_ff = 11008,
-     .n_layer = 32,
-     .n_head = 32,
-     .max_ctx = 2048,
-     .eos = 2,
-     .has_mlp_bias = true,
-     .theta = 1e4},
-    {.arch = "qwen3",
-     .class = "Qwen3ForCausalLM",
-     .n_vocab = 151936,
-     .d_model = 4096,
-     .d_ff = 22016,
-     .n_layer = 32,
-     .n_head = 32,
-     .n_kv = 32,
-     .d_head = 128,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4},
-    {.arch = "qwen3_moe",
-     .class = "Qwen3MoeForCausalLM",
-     .n_vocab = 151936,
-     .d_model = 2048,
-     .d_ff = 6144,
-     .n_layer = 24,
-     .n_head = 32,
-     .n_kv = 4,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .moe = &whim_moe_keys_qwen3},
-    {.arch = "minimax_m2",
-     .class = "MiniMaxM2ForCausalLM",
-     .n_vocab = 200064,
-     .d_model = 3072,
-     .d_ff = 1536,
-     .n_layer = 62,
-     .n_head = 48,
-     .n_kv = 8,
-     .d_head = 128,
-     .max_ctx = 196608,
-     .eos = 200020,
-     .theta = 5e6,
-     .moe = &whim_moe_keys_minimax},
-    {.arch = "qwen3_5",
-     .type = "qwen3_5",
-     .class = "Qwen3_5ForConditionalGeneration",
-     .n_vocab = 248320,
-     .d_model = 4096,
-     .d_ff = 12288,
-     .n_layer = 32,
-     .n_head = 16,
-     .n_kv = 4,
-     .d_head = 256,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .has_gdn = true},
-    {.arch = "qwen3_5",
-     .type = "qwen3_5_text",
-     .class = "Qwen3_5ForCausalLM",
-     .n_vocab = 248320,
-     .d_model = 4096,
-     .d_ff = 12288,
-     .n_layer = 32,
-     .n_head = 16,
-     .n_kv = 4,
-     .d_head = 256,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .has_gdn = true},
-    {.arch = "qwen3_5",
-     .type = "qwen3_5_moe",
-     .class = "Qwen3_5MoeForConditionalGeneration",
-     .n_vocab = 248320,
-     .d_model = 2048,
-     .d_ff = 5632,
-     .n_layer = 40,
-     .n_head = 16,
-     .n_kv = 2,
-     .d_head = 256,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .moe = &whim_moe_keys_qwen3_5,
-     .has_gdn = true},
-    {.arch = "qwen3_5",
-     .type = "qwen3_5_moe_text",
-     .class = "Qwen3_5MoeForCausalLM",
-     .n_vocab = 248320,
-     .d_model = 2048,
-     .d_ff = 5632,
-     .n_layer = 40,
-     .n_head = 16,
-     .n_kv = 2,
-     .d_head = 256,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .moe = &whim_moe_keys_qwen3_5,
-     .has_gdn = true},
-    {.arch = "qwen3_next",
-     .type = "qwen3_next",
-     .class = "Qwen3NextForCausalLM",
-     .n_vocab = 151936,
-     .d_model = 2048,
-     .d_ff = 5632,
-     .n_layer = 48,
-     .n_head = 16,
-     .n_kv = 2,
-     .d_head = 256,
-     .max_ctx = 32768,
-     .eos = -1,
-     .theta = 1e4,
-     .moe = &whim_moe_keys_qwen3_next,
-     .has_gdn = true},
+static const arch_defaults llama = {.arch = "llama",
+                                    .n_vocab = 32000,
+                                    .d_model = 4096,
+                                    .d_ff = 11008,
+                                    .n_layer = 32,
+                                    .n_head = 32,
+                                    .max_ctx = 2048,
+                                    .eos = 2,
+                                    .has_mlp_bias = true,
+                                    .theta = 1e4};
+static const arch_defaults qwen3 = {.arch = "qwen3",
+                                    .n_vocab = 151936,
+                                    .d_model = 4096,
+                                    .d_ff = 22016,
+                                    .n_layer = 32,
+                                    .n_head = 32,
+                                    .n_kv = 32,
+                                    .d_head = 128,
+                                    .max_ctx = 32768,
+                                    .eos = -1,
+                                    .theta = 1e4};
+static const arch_defaults qwen3_moe = {.arch = "qwen3_moe",
+                                        .n_vocab = 151936,
+                                        .d_model = 2048,
+                                        .d_ff = 6144,
+                                        .n_layer = 24,
+                                        .n_head = 32,
+                                        .n_kv = 4,
+                                        .max_ctx = 32768,
+                                        .eos = -1,
+                                        .theta = 1e4,
+                                        .moe = &whim_moe_keys_qwen3};
+static const arch_defaults minimax_m2 = {.arch = "minimax_m2",
+                                         .n_vocab = 200064,
+                                         .d_model = 3072,
+                                         .d_ff = 1536,
+                                         .n_layer = 62,
+                                         .n_head = 48,
+                                         .n_kv = 8,
+                                         .d_head = 128,
+                                         .max_ctx = 196608,
+                                         .eos = 200020,
+                                         .theta = 5e6,
+                                         .moe = &whim_moe_keys_minimax};
+static const arch_defaults qwen3_5 = {.arch = "qwen3_5",
+                                      .n_vocab = 248320,
+                                      .d_model = 4096,
+                                      .d_ff = 12288,
+                                      .n_layer = 32,
+                                      .n_head = 16,
+                                      .n_kv = 4,
+                                      .d_head = 256,
+                                      .max_ctx = 32768,
+                                      .eos = -1,
+                                      .theta = 1e4,
+                                      .has_gdn = true};
+static const arch_defaults qwen3_5_moe = {.arch = "qwen3_5",
+                                          .n_vocab = 248320,
+                                          .d_model = 2048,
+                                          .d_ff = 5632,
+                                          .n_layer = 40,
+                                          .n_head = 16,
+                                          .n_kv = 2,
+                                          .d_head = 256,
+                                          .max_ctx = 32768,
+                                          .eos = -1,
+                                          .theta = 1e4,
+                                          .moe = &whim_moe_keys_qwen3_5,
+                                          .has_gdn = true};
+static const arch_defaults qwen3_next = {.arch = "qwen3_next",
+                                         .n_vocab = 151936,
+                                         .d_model = 2048,
+                                         .d_ff = 5632,
+                                         .n_layer = 48,
+                                         .n_head = 16,
+                                         .n_kv = 2,
+                                         .d_head = 256,
+                                         .max_ctx = 32768,
+                                         .eos = -1,
+                                         .theta = 1e4,
+                                         .moe = &whim_moe_keys_qwen3_next,
+                                         .has_gdn = true};
+
+/* How files name them: the entry of "architectures", and "model_type". */
+typedef struct arch_name {
+    const char *class, *type;
+    const arch_defaults *defaults;
+} arch_name;
+
+static const arch_name arch_table[] = {
+    {"LlamaForCausalLM", "llama", &llama},
+    {"Qwen3ForCausalLM", "qwen3", &qwen3},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", &qwen3_moe},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", &minimax_m2},
+    {"Qwen3_5ForConditionalGeneration", "qwen3_5", &qwen3_5},
+    {"Qwen3_5ForCausalLM", "qwen3_5_text", &qwen3_5},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", &qwen3_5_moe},
+    {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", &qwen3_5_moe},
+    {"Qwen3NextForCausalLM", "qwen3_next", &qwen3_next},
 };
 
 enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
-
-static const char *type_of(const arch_defaults *arch)
-{
-    return arch->type != NULL ? arch->type : arch->arch;
-}
 
 static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
 {
@@ -173,7 +142,7 @@ static whim_err arch_refuse(const whim_json_scope *top, const char *field, const
                  i == 0            ? ""
                  : i == N_ARCH - 1 ? " and "
                                    : ", ",
-                 arch_table[i].class, type_of(&arch_table[i]));
+                 arch_table[i].class, arch_table[i].type);
     }
     return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                      "%s: \"%s\" is \"%.64s\", which is not supported; supported are %s", top->path,
@@ -199,15 +168,15 @@ static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
                          "%s: both \"architectures\" and \"model_type\" are missing", top->path);
     }
     for (int i = 0; i < N_ARCH; i++) {
-        const arch_defaults *arch = &arch_table[i];
+        const arch_name *arch = &arch_table[i];
         if (class_name != NULL ? strcmp(class_name, arch->class) == 0
-                               : strcmp(type, type_of(arch)) == 0) {
-            if (type != NULL && strcmp(type, type_of(arch)) != 0) {
+                               : strcmp(type, arch->type) == 0) {
+            if (type != NULL && strcmp(type, arch->type) != 0) {
                 return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                                  "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s",
-                                 top->path, type, type_of(arch), arch->class);
+                                 top->path, type, arch->type, arch->class);
             }
-            *out = arch;
+            *out = arch->defaults;
             return WHIM_ERR_OK;
         }
     }

@@ -54,7 +54,10 @@ typedef struct whim_gdn_config {
     int32_t n_key, n_value; /* heads; 0: no layer is of that kind */
     int32_t d_key, d_value; /* their sizes */
     int32_t n_tap;          /* of the convolution */
-    bool folded; /* GGUF: norm weights are 1 + w, and -exp(A_log) is stored in place of A_log */
+    /* How GGUF files differ from safetensors. */
+    bool folded; /* norm weights are 1 + w, and -exp(A_log) is stored in place of A_log */
+    bool tiled;  /* value head g * r + j lies at j * n_key + g, r = n_value / n_key */
+    bool apart; /* Qwen3-Next: q k v and z are tensors of their own, only b and a lie by key head */
     uint8_t layers[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l % 8 of byte l / 8: layer l is one */
 } whim_gdn_config;
 
@@ -105,6 +108,11 @@ int32_t whim_config_n_gdn(const whim_config *config);
 static inline int32_t whim_config_n_attn(const whim_config *config)
 {
     return config->n_layer - whim_config_n_gdn(config);
+}
+
+static inline void whim_config_set_gdn(whim_config *config, int32_t l)
+{
+    config->gdn.layers[l / 8] |= (uint8_t)(1u << l % 8);
 }
 
 /* Every layer is a gated delta net but each `interval`-th. */

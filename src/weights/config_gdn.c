@@ -8,7 +8,7 @@ void whim_config_set_gdn_interval(whim_config *config, int64_t interval)
 {
     for (int32_t l = 0; l < config->n_layer; l++) {
         if ((l + 1) % interval != 0) {
-            config->gdn.layers[l / 8] |= (uint8_t)(1u << (l % 8));
+            whim_config_set_gdn(config, l);
         }
     }
 }
@@ -36,7 +36,7 @@ static whim_err parse_layer_types(whim_config *config, const whim_json_scope *to
         const char *type = "";
         whim_json_as_string(whim_json_at(types, l), &type);
         if (strcmp(type, "linear_attention") == 0) {
-            config->gdn.layers[l / 8] |= (uint8_t)(1u << (l % 8));
+            whim_config_set_gdn(config, l);
         } else if (strcmp(type, "full_attention") != 0) {
             return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                              "%s: \"%slayer_types[%d]\" is \"%.64s\", expected full_attention or "

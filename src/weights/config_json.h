@@ -20,6 +20,7 @@ typedef struct whim_moe_keys {
     int32_t n_expert_default, d_expert_default;
     int32_t top_k_default, d_shared_default; /* d_shared 0: there is no shared expert */
     bool renormalize;                        /* where "norm_topk_prob" is missing */
+    bool uniform; /* every layer has experts and their weights are divided, whatever keys say */
     bool minimax; /* sigmoid scores, a bias for the choice, rotary_dim; all layers have experts */
 } whim_moe_keys;
 

@@ -15,7 +15,8 @@ const whim_moe_keys whim_moe_keys_qwen3_5 = {.n_expert = "num_experts",
                                              .d_expert_default = 512,
                                              .top_k_default = 8,
                                              .d_shared_default = 512,
-                                             .renormalize = true};
+                                             .renormalize = true,
+                                             .uniform = true};
 const whim_moe_keys whim_moe_keys_qwen3_next = {.n_expert = "num_experts",
                                                 .d_expert = "moe_intermediate_size",
                                                 .n_expert_default = 512,
@@ -129,12 +130,15 @@ whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
         return parse_minimax(config, top);
     }
     moe->renormalize = keys->renormalize;
-    WHIM_TRY(whim_json_get_bool(top, "norm_topk_prob", &moe->renormalize));
+    if (!keys->uniform) {
+        WHIM_TRY(whim_json_get_bool(top, "norm_topk_prob", &moe->renormalize));
+        WHIM_TRY(parse_dense_layers(config, top));
+    }
     if (keys->d_shared_default > 0) {
         int64_t shared = keys->d_shared_default;
         WHIM_TRY(whim_json_get_int(top, "shared_expert_intermediate_size", 0, WHIM_CONFIG_MAX_WIDTH,
                                    &shared));
         moe->d_shared = (int32_t)shared;
     }
-    return parse_dense_layers(config, top);
+    return WHIM_ERR_OK;
 }

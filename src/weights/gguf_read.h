@@ -32,11 +32,13 @@ typedef enum whim_gguf_name {
 /* Room for a canonical name made from a known one. */
 enum { WHIM_GGUF_NAME_MAX = 128 };
 
-/* The canonical name of a tensor in `out`; an unknown name is left to the caller (false). */
-bool whim_gguf_canonical_name(const char *name, char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind);
+/* The canonical name of a tensor of such a model in `out`; an unknown name is left to the caller (false). */
+bool whim_gguf_canonical_name(const whim_config *config, const char *name,
+                              char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind);
 
 /* The reverse: a file's name for a canonical one; false when GGUF has none. */
-bool whim_gguf_file_name(const char *canonical, char out[WHIM_GGUF_NAME_MAX]);
+bool whim_gguf_file_name(const whim_config *config, const char *canonical,
+                         char out[WHIM_GGUF_NAME_MAX]);
 
 /* A cursor over the header, which is read from the file as far as needed. */
 typedef struct whim_gguf_cursor {
@@ -63,7 +65,7 @@ WHIM_MUST_CHECK whim_err whim_gguf_take_name(whim_gguf_cursor *cursor, whim_aren
                                              const char *what, int64_t max, const char **out);
 
 /* What GGUF calls an architecture, NULL if it has no name for it. */
-const char *whim_gguf_arch_name(const char *arch);
+const char *whim_gguf_arch_name(const whim_config *config);
 
 /* Little-endian bytes. */
 static inline uint32_t whim_gguf_u32(const uint8_t *p)

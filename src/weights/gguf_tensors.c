@@ -101,7 +101,9 @@ static whim_err add_qkv(const whim_gguf_cursor *c, whim_ckpt *ckpt, const whim_c
     static const char marker[] = ".qkv_proj";
     const whim_config *config = &ckpt->config;
     const int64_t d_head = config->d_head;
-    const int64_t rows[3] = {config->n_head * d_head, config->n_kv * d_head, config->n_kv * d_head};
+    int64_t gated = config->gdn.n_key > 0 ? 2 : 1; /* hybrids have a gate beside each head of q */
+    const int64_t rows[3] = {gated * config->n_head * d_head, config->n_kv * d_head,
+                             config->n_kv * d_head};
     int64_t total = rows[0] + rows[1] + rows[2];
     const whim_dtype_info *info = whim_dtype_get(whole->dtype);
     if (whole->unsupported == NULL &&
@@ -156,7 +158,7 @@ static whim_err read_entry(whim_gguf_cursor *c, whim_ckpt *ckpt, int32_t file)
     tensor.offset = (int64_t)offset;
     char name[WHIM_GGUF_NAME_MAX];
     whim_gguf_name kind;
-    if (!whim_gguf_canonical_name(tensor.file_name, name, &kind)) {
+    if (!whim_gguf_canonical_name(&ckpt->config, tensor.file_name, name, &kind)) {
         tensor.name = tensor.file_name;
         return whim_ckpt_add_tensor(ckpt, &tensor, c->diag);
     }

@@ -5,6 +5,7 @@
 #include "base/fmath.h"
 #include "base/thread.h"
 #include "weights/bind.h"
+#include "weights/recipe.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,10 +83,26 @@ static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *
     return (bytes + 63) / 64 * 64;
 }
 
+/* The most that one thread takes besides to make rows of quantised parts. */
+static int64_t recipe_bytes_each(const whim_binder *binder, const whim_device *device)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        const whim_param *param = &binder->params[i];
+        for (int64_t k = 0; k < param->n_part && param->weight != NULL; k++) {
+            const whim_recipe *recipe = param->parts[k].tensor->recipe;
+            int64_t rows = slab_rows(param, device);
+            int64_t bytes = recipe != NULL ? whim_recipe_scratch_bytes(recipe, rows) : 0;
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread)
 {
-    return n_thread * staging_bytes_each(binder, device);
+    return n_thread * (staging_bytes_each(binder, device) + recipe_bytes_each(binder, device));
 }
 
 static whim_err slab_load(void *ctx, int64_t item, int32_t worker)

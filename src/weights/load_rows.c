@@ -19,11 +19,34 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+int64_t whim_head_order_at(const whim_head_order *order, int64_t i)
+{
+    if (order->size == 0 || i < order->first) {
+        return i;
+    }
+    int64_t head = (i - order->first) / order->size, rest = (i - order->first) % order->size;
+    int64_t group = head / order->n_per, j = head % order->n_per;
+    return order->at + (group * order->group_step + j * order->head_step) * order->size + rest;
+}
+
+int64_t whim_head_order_run(const whim_head_order *order, int64_t i)
+{
+    return order->size == 0   ? INT64_MAX
+           : i < order->first ? order->first - i
+                              : order->size - (i - order->first) % order->size;
+}
+
+/* Whether rows become others than what was read. */
+static bool changes(const whim_param *param)
+{
+    return param->unpair > 0 || param->cols.size > 0 ||
+           param->dtype != param->parts[0].tensor->dtype;
+}
+
 /* As they are in the file, if they change on the way. */
 int64_t whim_rows_scratch_bytes(const whim_param *param, int64_t n_row)
 {
-    bool changes = param->unpair > 0 || param->dtype != param->parts[0].tensor->dtype;
-    return changes ? rounded(n_row * whim_rows_file_bytes(param)) : 0;
+    return changes(param) ? rounded(n_row * whim_rows_file_bytes(param)) : 0;
 }
 
 /* The file's row that becomes row `row` when a head's adjacent pairs are put into two halves. */
@@ -33,35 +56,59 @@ static int64_t unpaired_row(int64_t row, int64_t d_head)
     return head * d_head + 2 * (i % half) + i / half;
 }
 
-whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t index, int64_t row0,
-                        int64_t n_row, char *dst, char *scratch, whim_diag *diag)
+/* The bytes of rows, head by head where heads lie elsewhere. */
+static whim_err read_runs(const whim_ckpt *ckpt, const whim_param *param,
+                          const whim_param_part *part, int64_t row0, int64_t n_row, char *raw,
+                          whim_diag *diag)
 {
-    const whim_param_part *part = &param->parts[index];
-    const whim_ckpt_tensor *tensor = part->tensor;
-    int64_t row_bytes = whim_rows_file_bytes(param), at = part->row0 + row0;
-    bool changes = param->unpair > 0 || param->dtype != tensor->dtype;
-    char *raw = changes ? scratch : dst;
-    if (n_row == 0) {
-        return WHIM_ERR_OK;
-    }
-    if (tensor->file < 0) {
-        whim_dummy_rows(param->name, tensor->dtype, param->k, at, n_row, raw);
-    } else {
-        WHIM_TRY(whim_ckpt_read_rows(ckpt, tensor, at, n_row, raw, diag));
-    }
-    for (int64_t r = 0; r < n_row && changes; r++) {
-        int64_t from = param->unpair > 0 ? unpaired_row(r, param->unpair) : r;
-        if (param->dtype == tensor->dtype) {
-            memcpy(dst + r * row_bytes, raw + from * row_bytes, (size_t)row_bytes);
+    int64_t row_bytes = whim_rows_file_bytes(param), run = 0;
+    for (int64_t r = 0; r < n_row; r += run) {
+        int64_t at = part->row0 + whim_head_order_at(&param->rows, row0 + r);
+        char *to = raw + r * row_bytes;
+        run = whim_head_order_run(&param->rows, row0 + r);
+        run = run < n_row - r ? run : n_row - r;
+        if (part->tensor->file < 0) {
+            whim_dummy_rows(param->name, part->tensor->dtype, param->k, at, run, to);
         } else {
-            whim_dequant_row(tensor->dtype, raw + from * row_bytes,
-                             (float *)(void *)dst + r * param->k, param->k);
+            WHIM_TRY(whim_ckpt_read_rows(ckpt, part->tensor, at, run, to, diag));
         }
     }
     return WHIM_ERR_OK;
 }
 
-static void form_apply(whim_vector_form form, float *x, int64_t n)
+static void change_row(const whim_param *param, whim_dtype from, const char *raw, char *dst)
+{
+    const whim_head_order *cols = &param->cols;
+    if (param->dtype != from) {
+        whim_dequant_row(from, raw, (float *)(void *)dst, param->k);
+        return;
+    }
+    int64_t run = cols->size > 0 ? cols->size : param->k;
+    int64_t bytes = whim_dtype_row_bytes(from, run);
+    for (int64_t c = 0; c < param->k; c += run) {
+        memcpy(dst + c / run * bytes, raw + whim_head_order_at(cols, c) / run * bytes,
+               (size_t)bytes);
+    }
+}
+
+whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t index, int64_t row0,
+                        int64_t n_row, char *dst, char *scratch, whim_diag *diag)
+{
+    const whim_param_part *part = &param->parts[index];
+    int64_t raw_bytes = whim_rows_file_bytes(param);
+    int64_t row_bytes = whim_dtype_row_bytes(param->dtype, param->k);
+    if (!changes(param)) {
+        return read_runs(ckpt, param, part, row0, n_row, dst, diag);
+    }
+    WHIM_TRY(read_runs(ckpt, param, part, row0, n_row, scratch, diag));
+    for (int64_t r = 0; r < n_row; r++) {
+        int64_t from = param->unpair > 0 ? unpaired_row(r, param->unpair) : r;
+        change_row(param, part->tensor->dtype, scratch + from * raw_bytes, dst + r * row_bytes);
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_vector_form_apply(whim_vector_form form, float *x, int64_t n)
 {
     for (int64_t i = 0; i < n && form != WHIM_VECTOR_PLAIN; i++) {
         x[i] = form == WHIM_VECTOR_PLUS_ONE ? 1.0f + x[i] : (float)-whim_exp((double)x[i]);
@@ -73,23 +120,26 @@ whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param, float 
                           whim_diag *diag)
 {
     const whim_ckpt_tensor *tensor = param->parts[0].tensor;
-    if (tensor->file < 0) {
-        whim_dummy_vector(param->name, param->n * param->k, dst);
-        form_apply(param->form == WHIM_VECTOR_NEG_EXP ? param->form : WHIM_VECTOR_PLAIN, dst,
-                   param->n * param->k);
-        return WHIM_ERR_OK;
-    }
+    whim_vector_form form = param->form;
     char *raw = whim_alloc(tensor->bytes);
     if (raw == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", param->name);
     }
-    whim_err err = whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag);
+    whim_err err = WHIM_ERR_OK;
+    if (tensor->file < 0) {
+        whim_dummy_vector(param->name, param->n * param->k, (float *)(void *)raw);
+        form = form == WHIM_VECTOR_NEG_EXP ? form : WHIM_VECTOR_PLAIN;
+    } else {
+        err = whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag);
+    }
     for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n * param->k; i++) {
-        int64_t from = param->unpair > 0 ? unpaired_row(i, param->unpair) : i;
+        int64_t row = whim_head_order_at(&param->rows, i / param->k);
+        int64_t from =
+            param->unpair > 0 ? unpaired_row(i, param->unpair) : row * param->k + i % param->k;
         whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
                          1);
     }
-    form_apply(param->form, dst, err == WHIM_ERR_OK ? param->n * param->k : 0);
+    whim_vector_form_apply(form, dst, err == WHIM_ERR_OK ? param->n * param->k : 0);
     whim_free(raw);
     return err;
 }

@@ -3,6 +3,7 @@
 #include "weights/recipe.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "tensor/fp8.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
@@ -24,11 +25,26 @@ typedef struct rows {
     int16_t *zeros; /* the same, or NULL */
     int32_t *g_idx; /* [k], or NULL */
     uint8_t *line;  /* [k] codes of one row */
+    char *space;    /* all of the above and what is read on the way, taken at once */
+    int64_t used, size;
 } rows;
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static void *take(rows *w, int64_t bytes)
+{
+    char *at = w->space + w->used;
+    w->used += rounded(bytes);
+    whim_check(w->used <= w->size);
+    return at;
 }
 
 /* `len` bytes at `at` of each of n_line lines from line0 on; in one piece where lines are whole. */
@@ -61,22 +77,18 @@ static whim_err load_scales(rows *w, whim_diag *diag)
     int64_t line0 = across ? 0 : w->row0 / r->group_n;
     int64_t n_line = across ? groups : (w->row0 + w->n_row - 1) / r->group_n - line0 + 1;
     int64_t width = across ? w->n_row : groups;
-    char *raw = whim_alloc_array(n_line * width, size);
-    w->scales = whim_alloc_array(w->n_row * groups, sizeof *w->scales);
-    whim_err err = WHIM_ERR_NO_MEMORY;
-    if (raw != NULL && w->scales != NULL) {
-        err = read_lines(w->ckpt, &r->scales, across ? r->n * size : groups * size, line0, n_line,
-                         across ? w->row0 * size : 0, width * size, raw, diag);
-    }
-    for (int64_t i = 0; err == WHIM_ERR_OK && i < w->n_row; i++) {
+    char *raw = take(w, n_line * width * size);
+    w->scales = take(w, w->n_row * groups * (int64_t)sizeof *w->scales);
+    WHIM_TRY(read_lines(w->ckpt, &r->scales, across ? r->n * size : groups * size, line0, n_line,
+                        across ? w->row0 * size : 0, width * size, raw, diag));
+    for (int64_t i = 0; i < w->n_row; i++) {
         for (int64_t g = 0; g < groups; g++) {
             int64_t from =
                 across ? g * width + i : ((w->row0 + i) / r->group_n - line0) * width + g;
             whim_dequant_row(r->scales.dtype, raw + from * size, &w->scales[i * groups + g], 1);
         }
     }
-    whim_free(raw);
-    return err;
+    return WHIM_ERR_OK;
 }
 
 /* The place of a code in its word, in steps of its bits. */
@@ -96,15 +108,12 @@ static whim_err load_zeros(rows *w, whim_diag *diag)
     int64_t groups = r->n_group, n_line = across ? groups : w->n_word;
     int64_t width = across ? w->n_word : groups;
     uint32_t mask = (1u << r->bits) - 1;
-    uint32_t *raw = whim_alloc_array(n_line * width, sizeof *raw);
-    w->zeros = whim_alloc_array(w->n_row * groups, sizeof *w->zeros);
-    whim_err err = WHIM_ERR_NO_MEMORY;
-    if (raw != NULL && w->zeros != NULL) {
-        err = read_lines(w->ckpt, &r->zeros, 4 * (across ? r->n / w->per : groups),
-                         across ? 0 : w->word0, n_line, across ? 4 * w->word0 : 0, 4 * width, raw,
-                         diag);
-    }
-    for (int64_t i = 0; err == WHIM_ERR_OK && i < w->n_row; i++) {
+    uint32_t *raw = take(w, n_line * width * (int64_t)sizeof *raw);
+    w->zeros = take(w, w->n_row * groups * (int64_t)sizeof *w->zeros);
+    WHIM_TRY(read_lines(w->ckpt, &r->zeros, 4 * (across ? r->n / w->per : groups),
+                        across ? 0 : w->word0, n_line, across ? 4 * w->word0 : 0, 4 * width, raw,
+                        diag));
+    for (int64_t i = 0; i < w->n_row; i++) {
         int64_t n = w->row0 + i, word = n / w->per - w->word0;
         int64_t shift = r->bits * place_in_word(r, n, w->per);
         for (int64_t g = 0; g < groups; g++) {
@@ -112,8 +121,7 @@ static whim_err load_zeros(rows *w, whim_diag *diag)
             w->zeros[i * groups + g] = (int16_t)((bits >> shift & mask) + (uint32_t)r->zero_offset);
         }
     }
-    whim_free(raw);
-    return err;
+    return WHIM_ERR_OK;
 }
 
 static whim_err load_groups(rows *w, whim_diag *diag)
@@ -121,9 +129,8 @@ static whim_err load_groups(rows *w, whim_diag *diag)
     if (w->r->g_idx.file < 0) {
         return WHIM_ERR_OK;
     }
-    w->g_idx = whim_alloc_array(w->r->k, sizeof *w->g_idx);
-    return w->g_idx == NULL ? WHIM_ERR_NO_MEMORY
-                            : whim_ckpt_read(w->ckpt, &w->r->g_idx, 0, w->r->k * 4, w->g_idx, diag);
+    w->g_idx = take(w, w->r->k * (int64_t)sizeof *w->g_idx);
+    return whim_ckpt_read(w->ckpt, &w->r->g_idx, 0, w->r->k * 4, w->g_idx, diag);
 }
 
 /* --- codes --------------------------------------------------------------------------------------- */
@@ -153,11 +160,8 @@ static whim_err load_codes(rows *w, whim_diag *diag)
         at = 4 * w->word0;
         len = 4 * w->n_word;
     }
-    w->codes = whim_alloc_array(n_line, len);
-    w->line = whim_alloc(r->k);
-    if (w->codes == NULL || w->line == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
+    w->codes = take(w, n_line * len);
+    w->line = take(w, r->k);
     return read_lines(w->ckpt, &r->codes, stride, line0, n_line, at, len, w->codes, diag);
 }
 
@@ -261,24 +265,58 @@ static void write_floats(const rows *w, whim_dtype dtype, int64_t i, const uint8
     }
 }
 
-static void rows_begin(rows *w, const whim_ckpt *ckpt, const whim_recipe *r, int64_t row0,
-                       int64_t n_row)
+/* Bytes that the scales, zeros and groups of some rows take, and their codes. */
+static int64_t facts_bytes(const whim_recipe *r, int64_t n_row)
+{
+    int64_t per = 32 / r->bits, n_scale = n_row * r->n_group;
+    int64_t n_word = n_row / per + 2; /* rows may begin and end within a word */
+    int64_t bytes = rounded(n_scale * whim_dtype_row_bytes(r->scales.dtype, 1)) +
+                    rounded(n_scale * (int64_t)sizeof(float));
+    if (r->zeros.file >= 0) {
+        bytes += rounded(4 * n_word * r->n_group) + rounded(n_scale * (int64_t)sizeof(int16_t));
+    }
+    return r->g_idx.file >= 0 ? bytes + rounded(4 * r->k) : bytes;
+}
+
+int64_t whim_recipe_scratch_bytes(const whim_recipe *r, int64_t n_row)
+{
+    int64_t per = 32 / r->bits;
+    int64_t codes = r->layout == WHIM_RECIPE_BYTES ? n_row * r->k
+                    : r->layout == WHIM_RECIPE_AWQ ? 4 * r->k * (n_row / per + 2)
+                                                   : 4 * n_row * divide_up(r->k, per);
+    return facts_bytes(r, n_row) + rounded(codes) + rounded(r->k);
+}
+
+static whim_err rows_begin(rows *w, const whim_ckpt *ckpt, const whim_recipe *r, int64_t row0,
+                           int64_t n_row, int64_t size, whim_diag *diag)
 {
     *w = (rows){.ckpt = ckpt, .r = r, .row0 = row0, .n_row = n_row, .per = 32 / r->bits};
     w->word0 = row0 / w->per;
     w->n_word = divide_up(row0 + n_row, w->per) - w->word0;
+    w->size = size;
+    w->space = whim_alloc(size);
+    return w->space != NULL
+               ? WHIM_ERR_OK
+               : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", r->codes.file_name);
 }
 
-static whim_err rows_end(rows *w, whim_err err, whim_diag *diag)
+static whim_err load_facts(rows *w, whim_diag *diag)
 {
-    whim_free(w->codes);
-    whim_free(w->scales);
-    whim_free(w->zeros);
-    whim_free(w->g_idx);
-    whim_free(w->line);
-    return err != WHIM_ERR_NO_MEMORY
-               ? err
-               : whim_fail(diag, err, "no memory to read %s", w->r->codes.file_name);
+    WHIM_TRY(load_scales(w, diag));
+    WHIM_TRY(load_zeros(w, diag));
+    return load_groups(w, diag);
+}
+
+static void write_row(rows *w, whim_dtype dtype, int64_t i, char *to)
+{
+    const uint8_t *codes = codes_of(w, i);
+    if (dtype == WHIM_DTYPE_FP8 || dtype == WHIM_DTYPE_INT8) {
+        write_bytes(w, i, codes, to);
+    } else if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
+        write_floats(w, dtype, i, codes, to);
+    } else {
+        write_blocks(w, dtype, i, codes, to);
+    }
 }
 
 whim_err whim_recipe_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, int64_t row0,
@@ -286,25 +324,17 @@ whim_err whim_recipe_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
 {
     rows w;
     whim_err err;
-    rows_begin(&w, ckpt, tensor->recipe, row0, n_row);
-    WHIM_TRY_OUT(load_scales(&w, diag));
-    WHIM_TRY_OUT(load_zeros(&w, diag));
-    WHIM_TRY_OUT(load_groups(&w, diag));
+    const whim_recipe *r = tensor->recipe;
+    WHIM_TRY_OUT(rows_begin(&w, ckpt, r, row0, n_row, whim_recipe_scratch_bytes(r, n_row), diag));
+    WHIM_TRY_OUT(load_facts(&w, diag));
     WHIM_TRY_OUT(load_codes(&w, diag));
-    int64_t row_bytes = whim_dtype_row_bytes(tensor->dtype, w.r->k);
+    int64_t row_bytes = whim_dtype_row_bytes(tensor->dtype, r->k);
     for (int64_t i = 0; i < n_row; i++) {
-        const uint8_t *codes = codes_of(&w, i);
-        char *to = (char *)dst + i * row_bytes;
-        if (tensor->dtype == WHIM_DTYPE_FP8 || tensor->dtype == WHIM_DTYPE_INT8) {
-            write_bytes(&w, i, codes, to);
-        } else if (whim_dtype_get(tensor->dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
-            write_floats(&w, tensor->dtype, i, codes, to);
-        } else {
-            write_blocks(&w, tensor->dtype, i, codes, to);
-        }
+        write_row(&w, tensor->dtype, i, (char *)dst + i * row_bytes);
     }
 out:
-    return rows_end(&w, err, diag);
+    whim_free(w.space);
+    return err;
 }
 
 /* --- before loading ------------------------------------------------------------------------------ */
@@ -343,15 +373,15 @@ whim_err whim_recipe_check(const whim_ckpt *ckpt, const whim_recipe *recipe, flo
     enum { ROWS = 4096 };
     *facts = (whim_recipe_facts){.in_order = true, .zeros_usual = true};
     for (int64_t row = 0; row < recipe->n; row += ROWS) {
+        int64_t n_row = recipe->n - row < ROWS ? recipe->n - row : ROWS;
         rows w;
         whim_err err;
-        rows_begin(&w, ckpt, recipe, row, recipe->n - row < ROWS ? recipe->n - row : ROWS);
-        WHIM_TRY_OUT(load_scales(&w, diag));
-        WHIM_TRY_OUT(load_zeros(&w, diag));
-        WHIM_TRY_OUT(load_groups(&w, diag));
+        WHIM_TRY_OUT(rows_begin(&w, ckpt, recipe, row, n_row, facts_bytes(recipe, n_row), diag));
+        WHIM_TRY_OUT(load_facts(&w, diag));
         err = check_rows(&w, max, usual, facts, diag);
     out:
-        WHIM_TRY(rows_end(&w, err, diag));
+        whim_free(w.space);
+        WHIM_TRY(err);
     }
     return WHIM_ERR_OK;
 }

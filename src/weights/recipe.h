@@ -36,6 +36,9 @@ struct whim_recipe {
 WHIM_MUST_CHECK whim_err whim_recipe_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
                                           int64_t row0, int64_t n_row, void *dst, whim_diag *diag);
 
+/* Memory that reading n_row rows takes while it runs. */
+int64_t whim_recipe_scratch_bytes(const whim_recipe *recipe, int64_t n_row);
+
 /* Look at all scales, zero points and groups before anything is loaded: scales are finite (and within `max`), groups
  * within their number. Tells whether groups are in order and whether all zeros are `usual`. */
 typedef struct whim_recipe_facts {

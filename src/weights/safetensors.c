@@ -57,7 +57,7 @@ static bool plain_dtype(const char *name, whim_dtype *out)
     return false;
 }
 
-/* The dimensions and their product; more than four are counted but not kept. */
+/* The dimensions and their product; of more than fit none but their number is kept. */
 static whim_err read_shape(const reader *r, const whim_json_scope *scope, whim_ckpt_tensor *tensor,
                            int64_t *n_dim, int64_t *n_elem)
 {
@@ -77,6 +77,9 @@ static whim_err read_shape(const reader *r, const whim_json_scope *scope, whim_c
         overflow = overflow || __builtin_mul_overflow(*n_elem, size, n_elem);
         if (i < 4) {
             tensor->shape[i] = size;
+        }
+        if (i < WHIM_CKPT_RAW_DIM) {
+            tensor->raw.shape[i] = size;
         }
     }
     if (overflow) {
@@ -154,12 +157,12 @@ static whim_err read_tensor(const reader *r, const char *name, const whim_json_s
                          "%s",
                          r->path, scope->prefix, (long long)tensor.bytes, (long long)n_elem, type);
     }
+    tensor.raw.n_dim = (int32_t)(n_dim <= WHIM_CKPT_RAW_DIM ? n_dim : WHIM_CKPT_RAW_DIM);
+    tensor.raw.bytes = tensor.bytes;
+    if (size > 0 && n_dim <= WHIM_CKPT_RAW_DIM) {
+        snprintf(tensor.raw.type, sizeof tensor.raw.type, "%s", type);
+    }
     if (!plain) {
-        tensor.raw = (whim_ckpt_raw){.n_dim = tensor.n_dim, .bytes = tensor.bytes};
-        if (size > 0 && n_dim <= 4) {
-            snprintf(tensor.raw.type, sizeof tensor.raw.type, "%s", type);
-            memcpy(tensor.raw.shape, tensor.shape, sizeof tensor.raw.shape);
-        }
         WHIM_TRY(mark_type(r, &tensor, type));
     } else if (n_dim > 4) {
         whim_ckpt_mark_unsupported(&tensor, "has more than four dimensions");

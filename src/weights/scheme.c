@@ -85,7 +85,28 @@ static whim_err read_fp8(whim_scheme *out, const whim_json_scope *s)
     return WHIM_ERR_OK;
 }
 
-static whim_err check_group(const whim_json_scope *s, const char *name, const whim_json *group)
+/* Add `fallback` or what "group_size" says to the sizes of groups, 0: nothing. */
+static whim_err read_group_size(whim_scheme *out, const whim_json_scope *s, int64_t fallback)
+{
+    int64_t size = fallback;
+    WHIM_TRY(whim_json_get_int(s, "group_size", -1, 1 << 24, &size));
+    for (int32_t i = 0; i < out->n_group; i++) {
+        size = out->groups[i] == size ? 0 : size;
+    }
+    if (size == 0) {
+        return WHIM_ERR_OK;
+    }
+    if (out->n_group == WHIM_SCHEME_MAX_GROUP) {
+        return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%sgroup_size\" takes more than %d values in different modules",
+                         s->path, s->prefix, WHIM_SCHEME_MAX_GROUP);
+    }
+    out->groups[out->n_group++] = size;
+    return WHIM_ERR_OK;
+}
+
+static whim_err check_group(whim_scheme *out, const whim_json_scope *s, const char *name,
+                            const whim_json *group)
 {
     static const char *const formats[] = {"int-quantized",   "float-quantized", "pack-quantized",
                                           "naive-quantized", "dense",           NULL};
@@ -109,10 +130,12 @@ static whim_err check_group(const whim_json_scope *s, const char *name, const wh
                          "%s: \"%sweights\" are %.16s of %lld bits; %s", s->path, prefix, type,
                          (long long)bits, supported);
     }
-    return WHIM_ERR_OK;
+    const char *strategy = "";
+    WHIM_TRY(whim_json_get_string(&w, "strategy", &strategy));
+    return read_group_size(out, &w, strcmp(strategy, "channel") == 0 ? -1 : 0);
 }
 
-static whim_err read_compressed(const whim_json_scope *s)
+static whim_err read_compressed(whim_scheme *out, const whim_json_scope *s)
 {
     static const char *const formats[] = {"int-quantized",
                                           "float-quantized",
@@ -140,7 +163,7 @@ static whim_err read_compressed(const whim_json_scope *s)
                              "%s: \"%sconfig_groups.%.64s\" is %s, expected an object", s->path,
                              s->prefix, iter.key, whim_json_kind(iter.value));
         }
-        WHIM_TRY(check_group(s, iter.key, iter.value));
+        WHIM_TRY(check_group(out, s, iter.key, iter.value));
     }
     return WHIM_ERR_OK;
 }
@@ -164,6 +187,19 @@ static whim_err read_gptq(whim_scheme *out, const whim_json_scope *s)
     WHIM_TRY(check_word(s, "checkpoint_format", formats));
     WHIM_TRY(whim_json_get_string(s, "checkpoint_format", &format));
     out->zero_offset = strcasecmp(format, "gptq") == 0;
+    const whim_json *modules = NULL; /* those that differ */
+    WHIM_TRY(whim_json_get_object(s, "dynamic", &modules));
+    whim_json_iter iter = {.obj = modules};
+    while (modules != NULL && whim_json_next(&iter)) {
+        whim_json_scope one = {.obj = iter.value,
+                               .path = s->path,
+                               .prefix = "quantization_config.dynamic.",
+                               .diag = s->diag};
+        if (whim_json_is_object(iter.value)) {
+            WHIM_TRY(read_group_size(out, &one, 0));
+        }
+    }
+    WHIM_TRY(read_group_size(out, s, 0));
     return read_bits(out, s, true);
 }
 
@@ -171,6 +207,7 @@ static whim_err read_awq(whim_scheme *out, const whim_json_scope *s)
 {
     static const char *const versions[] = {"gemm", NULL};
     WHIM_TRY(check_word(s, "version", versions));
+    WHIM_TRY(read_group_size(out, s, 0));
     return read_bits(out, s, false);
 }
 
@@ -184,7 +221,7 @@ static whim_err read_scheme(whim_scheme *out, whim_arena *arena, const whim_json
         WHIM_TRY(read_fp8(out, s));
     } else if (strcmp(method, "compressed-tensors") == 0) {
         out->method = WHIM_SCHEME_COMPRESSED;
-        WHIM_TRY(read_compressed(s));
+        WHIM_TRY(read_compressed(out, s));
     } else if (strcmp(method, "gptq") == 0) {
         out->method = WHIM_SCHEME_GPTQ;
         WHIM_TRY(read_gptq(out, s));

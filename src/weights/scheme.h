@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What config.json says of quantised weights ("quantization_config"): how they are stored, and which modules are not.
- * Shapes, groups and bits are read from the tensors themselves (assemble.h), which cannot disagree with the data.
+ * Shapes, groups and bits are read from the tensors themselves (assemble.h); groups must be those that are said here.
  * Threads: plain data; strings lie in the arena given. */
 #ifndef WHIM_WEIGHTS_SCHEME_H
 #define WHIM_WEIGHTS_SCHEME_H
@@ -19,6 +19,8 @@ typedef enum whim_scheme_method {
     WHIM_SCHEME_AWQ,
 } whim_scheme_method;
 
+enum { WHIM_SCHEME_MAX_GROUP = 8 };
+
 typedef struct whim_scheme {
     whim_scheme_method method;
     const char *
@@ -26,6 +28,9 @@ typedef struct whim_scheme {
     int64_t n_ignore;
     int32_t bits;        /* GPTQ: of weights whose g_idx is missing */
     int32_t zero_offset; /* GPTQ: what is added to a stored zero point */
+    /* Columns that share a scale by config.json, for a module one of these; -1: all. None: it does not say. */
+    int64_t groups[WHIM_SCHEME_MAX_GROUP];
+    int32_t n_group;
     int64_t tile[2]; /* FP8: rows and columns that share a scale, {0, 0}: a channel or a tensor */
 } whim_scheme;
 

@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 import time
+import types
 
 LIMIT = 60
 PREFIX = "/some/prefix"
@@ -267,6 +268,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for step in script:
             if isinstance(step, str):
                 self.delta({"content": step})
+            elif isinstance(step, types.GeneratorType):
+                for piece in step:  # that come in their own time
+                    self.delta({"content": piece})
             elif isinstance(step, dict):
                 self.delta(step)
             elif isinstance(step, bytes):

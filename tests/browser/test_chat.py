@@ -3,7 +3,7 @@
 import json
 
 from chatpage import ChatPage, at
-from fake import MODEL, Finish, Gate, reasoning, tool_call
+from fake import MODEL, Finish, Gate, Status, reasoning, tool_call
 
 
 def test_an_answer(chat, fake):
@@ -18,7 +18,7 @@ def test_an_answer(chat, fake):
     assert [chat.count(f"{text} {tag}") for tag in ("strong", "code", "ol > li", "td")] == [1, 1, 2, 2]
     assert "34" in chat.text(at("stats")), "tokens come from usage, not from counting chunks"
     assert chat.text(at("model-name")) == MODEL
-    assert "46 / 2,048" in chat.there("context")
+    assert chat.there("context").split("\n") == ["Context", "46 / 2,048"]
     assert "Say hello" in chat.js("document.title") and chat.titles() == ["Say hello"]
 
 
@@ -55,6 +55,25 @@ def test_escape_stops(chat, fake):
     chat.key("Escape")
     chat.wait_state("stopped")
     fake.wait_left()
+
+
+def test_older_answers_are_not_gone_on_with(chat, fake):
+    """To go on in the place of an older answer, or to ask for it again there, would hide the turns after it."""
+    fake.answers = [["The sea ", Gate()], Status(500, "the step failed", kind="server_error"), ["Third."]]
+    chat.expect("status of 500")
+    chat.send("one")
+    chat.wait_text("The sea")
+    chat.press("stop")
+    chat.wait_state("stopped")
+    chat.ended()
+    offered = """[...document.querySelectorAll('[data-role="assistant"]')].map(m => [...m.querySelectorAll('.button')].map(
+        b => b.dataset.testid).join(' '))"""
+    assert chat.js(offered) == ["continue"]
+    chat.ask("two")
+    assert chat.js(offered) == ["", "retry"]
+    chat.ask("three")
+    assert chat.js(offered) == ["", "", ""] and len(chat.shown()) == 6
+    assert chat.count(at("message-note")) == chat.count(at("message-error")) == 1, "what happened is still said"
 
 
 def test_regenerate_and_versions(chat, fake):

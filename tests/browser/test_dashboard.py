@@ -2,9 +2,10 @@
 """The dashboard: what it reads, draws and says; what it does when the server goes or wants a key."""
 import pathlib
 import re
+import threading
 
 import pytest
-from rawhttp import get, post
+from rawhttp import LIMIT, get, post
 
 import access
 from measured import Measured
@@ -72,6 +73,8 @@ def test_the_numbers_are_right(profile, fake):
     assert numbers(page, "whole")["p50"][0] == "1.5 s"
     assert numbers(page, "kv") == {"in use": ["25 %"] * 4, "kept for reuse": ["50 %"] * 4}
     assert numbers(page, "batch")["in a step"] == ["2.5"] * 4
+    assert page.js("new Set([...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().height)).size") == 1, \
+        "open numbers move nothing"
     assert page.count("#first path.line") == 3 and page.count("#queue path.line") == 2
     assert page.text("#model") == "org/scripted-model"
     assert "p50 200 ms" in page.js("document.querySelector('#first-says').textContent")
@@ -86,6 +89,24 @@ def test_quiet_server_has_gaps_and_no_zeros(profile, fake):
     assert numbers(page, "first")["p50"] == ["–"] * 4
     assert tiles(page)["First token p50"] == "–" and tiles(page)["Generated"] == "0 tokens/s"
     assert page.js("document.querySelector('#first .empty').textContent") == "nothing in this time"
+
+
+def test_a_late_answer_is_asked_for_again(profile, fake):
+    held, asked = threading.Event(), threading.Event()
+
+    def metrics():
+        if not asked.is_set():
+            asked.set()
+            held.wait(LIMIT)
+        return Measured().text()
+    page = profile.page()
+    page.on_every_page("""(set => { window.setTimeout = (then, ms, ...more) => set(then, ms === 10000 ? 200 : ms, ...more);
+        })(setTimeout)""")  # ten seconds are too long for a test
+    fake.metrics = metrics
+    page.open(f"{fake.url}/dashboard")
+    assert asked.wait(LIMIT)
+    page.until(LIVE)
+    held.set()
 
 
 def test_restart_of_the_server_is_no_negative_rate(profile, fake):

@@ -29,6 +29,26 @@ def test_reload_in_the_middle_keeps_what_came(chat, fake):
     assert chat.shown()[0] == ("user", "go") and "What came" in chat.answer()
 
 
+def test_of_two_copies_the_newer_is_kept(chat, fake):
+    """A tab that was closed in the middle left its copy; another tab may have gone on with the answer since."""
+    fake.answers = [["The whole answer."]]
+    chat.ask("go")
+    leave = """(({content, later}) => new Promise(done => { indexedDB.open('whimbrel').onsuccess = e => {
+        e.target.result.transaction('messages').objectStore('messages').getAll().onsuccess = r => {
+            const answer = r.target.result.find(m => m.role === 'assistant');
+            localStorage.setItem('whimbrel-left-' + answer.id, JSON.stringify(
+                {...answer, content, state: 'stopped', touched: answer.touched + later}));
+            e.target.result.close();
+            done(true); }; }; }))(%s)"""
+    chat.js(leave % json.dumps({"content": "The whole", "later": -5}))
+    chat.reload()
+    assert (chat.answer().strip(), chat.state()) == ("The whole answer.", "done")
+    assert chat.js("Object.keys(localStorage).some(name => name.startsWith('whimbrel-left-'))") is False
+    chat.js(leave % json.dumps({"content": "The whole answer, and more", "later": 5}))
+    chat.reload()
+    assert (chat.answer().strip(), chat.state()) == ("The whole answer, and more", "stopped")
+
+
 def test_draft_is_kept(chat):
     chat.write("half a thought")
     chat.reload()

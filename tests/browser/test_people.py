@@ -172,33 +172,79 @@ def test_right_to_left_and_others(chat, fake):
     ways = chat.js("[...document.querySelectorAll('[data-role=assistant] [data-testid=message-text] p')].map("
                    "p => getComputedStyle(p).direction)")
     assert ways == ["rtl", "ltr", "ltr"]
+    # Signs of lists and bars of quotes are on the side of their text, and inside; what was asked stays on its side.
+    fake.answers = [["- عنصر أول\n\n- عنصر ثان\n\nEnglish.\n\n- one\n- two\n\n> اقتباس"]]
+    chat.ask("שלום again")
+    ways = chat.js("[...[...document.querySelectorAll('[data-role=assistant]')].at(-1).querySelectorAll('ul, blockquote')]"
+                   ".map(e => getComputedStyle(e).direction)")
+    assert ways == ["rtl", "ltr", "rtl"]
+    assert chat.js("""(b => b.right - b.parentNode.getBoundingClientRect().right)(Object.assign(
+        [...document.querySelectorAll('[data-role=user] .bubble')].at(-1).getBoundingClientRect(),
+        {parentNode: [...document.querySelectorAll('[data-role=user]')].at(-1)}))""") == 0
 
 
-def test_long_answer(chat, fake):
-    """Ten thousand tokens: what is complete is never drawn again, so the work does not grow with the length."""
-    paragraph = "The tide rises and falls twice a day, and nobody has ever stopped it from doing so. " * 2
-    blocks = [f"{paragraph}\n\n" if i % 10 else f"```c\nint x{i} = {i};\n```\n\n" for i in range(300)]
-    begin, end = Gate(), Gate()
-    pieces = [text[i:i + 24] for text in blocks for i in range(0, len(text), 24)]
-    fake.answers = [["First paragraph.\n\nSecond paragraph.\n\n", begin, *pieces, end, "The end."]]
+# What the page does for each drawing of an answer: how much text came, how much was read as Markdown, how many nodes
+# were made. Counted, not timed: [{came, read, made}].
+COUNT_WORK = """(() => { const text = document.querySelector('[data-role=assistant] [data-testid=message-text]');
+    let read = 0, made = 0, length = text.textContent.length;
+    const lexer = marked.lexer;
+    marked.lexer = (...a) => { read += a[0].length; return lexer(...a); };
+    const changes = new MutationObserver(() => {});
+    changes.observe(text, {childList: true, subtree: true});
+    window.firstBlock = text.querySelector('p');
+    window.work = [];
+    text.addEventListener('drawn', () => {
+        for (const change of changes.takeRecords()) for (const n of change.addedNodes)
+            made += n.querySelectorAll ? n.querySelectorAll('*').length + 1 : 1;
+        work.push({came: text.textContent.length - length, read, made});
+        length = text.textContent.length;
+        read = made = 0;
+    }); })()"""
+
+
+def long_answer(chat, fake, text):
+    """An answer in pieces as tokens are, in 40 parts that wait for their turn; the work for each drawing."""
+    pieces = [text[i:i + 24] for i in range(0, len(text), 24)]
+    size = len(pieces) // 40 + 1
+    gates = [Gate() for _ in range(0, len(pieces), size)]
+    parts = [x for i, gate in enumerate(gates) for x in (gate, *pieces[i * size:(i + 1) * size])]
+    fake.answers = [["First paragraph.\n\nSecond paragraph.\n\n", *parts, "The end."]]
     chat.send("long")
     chat.wait_text("Second paragraph.")
-    chat.js("""(() => { const text = document.querySelector('[data-role=assistant] [data-testid=message-text]');
-        window.firstBlock = text.querySelector('p'); window.added = window.frames = 0;
-        new MutationObserver(changes => { frames++; for (const c of changes) for (const n of c.addedNodes)
-            added += n.querySelectorAll ? n.querySelectorAll('*').length + 1 : 1;
-        }).observe(text, {childList: true, subtree: true}); })()""")
-    begin.open()
-    end.wait_reached()
-    chat.wait_text("int x290")
-    end.open()
+    chat.js(COUNT_WORK)
+    for i, gate in enumerate(gates):
+        gate.wait_reached()
+        chat.until(f"work.length >= {i}")
+        gate.open()
     chat.wait_text("The end.")
     chat.ended()
     assert chat.js("firstBlock.isConnected"), "the first block was drawn again"
-    nodes = chat.js("document.querySelector('[data-role=assistant] [data-testid=message-text]').querySelectorAll('*').length")
-    assert chat.js("added") < 12 * nodes, f"{chat.js('added')} nodes were made for {nodes}, in {chat.js('frames')} frames"
-    assert chat.count(f"{at('code-block')}") == 30
+    return list(enumerate(chat.js("work")))
+
+
+def test_long_answer(chat, fake):
+    """Ten thousand tokens: what is complete is never read or drawn again, so the work does not grow with the length."""
+    paragraph = "The tide rises and falls twice a day, and nobody has ever stopped it from doing so. " * 2
+    blocks = [f"{paragraph}\n\n" if i % 10 else f"```c\nint x{i} = {i};\n```\n\n" for i in range(300)]
+    work = long_answer(chat, fake, "".join(blocks))
+    longest = len(paragraph)
+    for n, w in work:
+        assert w["read"] <= 1.2 * w["came"] + 2 * longest, f"drawing {n} of {len(work)}: {w}"
+        assert w["made"] <= w["came"] / 8 + 20, f"drawing {n} of {len(work)}: {w}"
+    assert chat.count(at("code-block")) == 30
     assert chat.js("(s => s.scrollHeight - s.scrollTop - s.clientHeight < 60)(document.querySelector('#scroller'))")
+
+
+def test_long_list(chat, fake):
+    """One list of ten thousand tokens is drawn in parts, and still counts right."""
+    items = [f"{i}. **Point {i}** of the list, with some more words to make it as long as such points are.\n"
+             for i in range(1, 501)]
+    work = long_answer(chat, fake, "".join(items) + "\n")
+    for n, w in work:
+        assert w["read"] <= 1.2 * w["came"] + 2 * 4200, f"drawing {n} of {len(work)}: {w}"
+    lists = "[...document.querySelectorAll('[data-role=assistant] ol')]"
+    assert chat.js(f"{lists}.flatMap(l => [...l.children].map((item, i) => l.start + i))") == list(range(1, 501))
+    assert chat.js(f"{lists}.length") > 5
 
 
 def test_reader_is_not_pulled_down(chat, fake):

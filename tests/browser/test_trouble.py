@@ -68,6 +68,8 @@ def test_refusals(chat, fake, answer, kind, word):
     chat.expect("status of")
     chat.ask("try")
     assert word in error(chat, kind)
+    assert [chat.count(f'[data-role="assistant"] {at(name)}') for name in ("copy-message", "regenerate")] == [0, 0], \
+        "there is nothing to copy, and Retry is there"
     chat.press("retry")
     chat.wait_state("done")
     assert chat.ended().strip() == "Better now." and chat.count(at("message-error")) == 0

@@ -4,7 +4,7 @@
  * chosen id, a program's later values) has no bound and is judged by rows alone and by thread counts only. */
 #include "checkop/compare.h"
 
-#include "tensor/half.h"
+#include "tensor/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,9 @@ bool checkop_rounded(const checkop_case *c, const checkop_run *run)
         product |= is_product(c->call[i].op);
     }
     for (int32_t i = 0; i < c->n_buf; i++) {
-        bf16 |= c->buf[i].role == CHECKOP_WEIGHT && c->buf[i].dtype == WHIM_DTYPE_BF16;
+        whim_dtype dtype = c->buf[i].dtype;
+        bf16 |= c->buf[i].role == CHECKOP_WEIGHT &&
+                (dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8);
     }
     return run->rounds_bf16 && product && bf16;
 }
@@ -54,15 +56,19 @@ static int rounded_bits(void)
  * in such units. */
 static double slack(const checkop_buf *w, const checkop_buf *x, int64_t row, int64_t col)
 {
+    enum { PIECE = 128 };
     const uint8_t *weights = w->init + w->head + col * w->stride_bytes;
     const uint8_t *values = x->init + x->head + row * x->stride_bytes;
     double sum = 0.0, lost = 0.0;
+    float wide[PIECE];
     for (int64_t i = 0; i < x->cols; i++) {
-        uint16_t half;
+        if (i % PIECE == 0) {
+            int64_t n = x->cols - i < PIECE ? x->cols - i : PIECE;
+            whim_dequant_row(w->dtype, weights + whim_dtype_row_bytes(w->dtype, i), wide, n);
+        }
         float value;
-        memcpy(&half, weights + 2 * i, sizeof half);
         memcpy(&value, values + 4 * i, sizeof value);
-        double a = fabs((double)whim_bf16_to_f32(half)), b = fabs((double)value);
+        double a = fabs((double)wide[i % PIECE]), b = fabs((double)value);
         if (!(a <= 0x1p60) || !(b <= 0x1p60)) {
             return INFINITY;
         }

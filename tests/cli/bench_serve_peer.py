@@ -34,6 +34,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.close_connection = True
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.counts = True
         with lock:
             state["n"] += 1
             state["now"] += 1
@@ -46,8 +47,13 @@ class Handler(BaseHTTPRequestHandler):
         except ConnectionError:
             pass  # a client that gave up
         finally:
-            with lock:
-                state["now"] -= 1
+            self.leave()
+
+    def leave(self):
+        """Under way no longer: before the client hears of its end, or its next request could be counted beside this one."""
+        with lock:
+            state["now"] -= self.counts
+            self.counts = False
 
     def answer(self, body, how, number):
         if how == "mixed":
@@ -118,6 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             self.token("" if how == "textless" else " word" * step)
         self.token("", finish="length")
         if how not in ("raw", "bytes"):
+            self.leave()
             self.event({"choices": [], "usage": {
                 "prompt_tokens": len(text.split()) + 5, "completion_tokens": n,
                 "prompt_tokens_details": {"cached_tokens": 3}}})

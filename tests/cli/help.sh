@@ -2,7 +2,7 @@
 # Help, version, and what is said to those who type something else.
 . "$(dirname "$0")/common.bash"
 
-commands="run inspect doctor bench" # chat has no --json; chat.sh looks at it
+commands="run inspect doctor bench quantize" # chat has no --json; chat.sh looks at it
 run_it --help
 expect "help lists chat, run and doctor" 0 out "chat [MODEL]" out "run [MODEL]" out doctor
 run_it
@@ -31,8 +31,8 @@ fi
 
 run_it rnu
 expect "unknown command, nearest name" 2 err '"rnu"' err "mean run?"
-run_it quantize
-expect "a command of the future is unknown" 2 err '"quantize"'
+run_it train
+expect "a command that there is not" 2 err '"train"'
 run_it run a b
 expect "two models" 2 err '"a" and "b"'
 run_it doctor something

@@ -87,6 +87,37 @@ expect "missing tensors" 1 err "layers.2."
 fresh && rm "$broken/model.safetensors"
 run_it inspect "$broken"
 expect "no weights" 1 err "broken"
+# A MiniMax with e4m3 weights, changed by Python: h is the header, d the data, name a tensor of expert 3 in layer 0.
+changed()
+{
+    rm -rf "$broken"
+    cp -r "$data/minimax-fp8" "$broken"
+    python3 -c "
+import json, struct, sys
+path, name = sys.argv[1] + '/model.safetensors', 'model.layers.0.block_sparse_moe.experts.3.w1.weight'
+raw = open(path, 'rb').read()
+n = struct.unpack('<Q', raw[:8])[0]
+h, d = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
+scale = h[name + '_scale_inv']
+$1
+head = json.dumps(h).encode()
+open(path, 'wb').write(struct.pack('<Q', len(head)) + head + d)" "$broken"
+    run_it run "$broken" --ids 1
+}
+expert=block_sparse_moe.experts.3.w1.weight
+changed "del h[name], h[name + '_scale_inv']"
+expect "an expert is missing" 1 err "missing layers.0.$expert"
+changed "del h[name + '_scale_inv']"
+expect "an expert's scales are missing" 1 err "$expert" err "weight_scale"
+changed "scale['shape'] = [1, *scale['shape']]"
+expect "an expert's scales have another shape" 1 err "${expert}_scale_inv" err "has shape [1, 1, "
+changed "d[scale['data_offsets'][0]:scale['data_offsets'][0] + 4] = b'\\xff' * 4"
+expect "an expert's scale is NaN" 1 err "${expert}_scale_inv" err "nan"
+changed ""
+expect "an unchanged one is fine" 0
+sed -i 's/"num_local_experts": [0-9]*/"num_local_experts": 9/' "$broken/config.json"
+run_it run "$broken" --ids 1
+expect "more experts than declared" 1 err "extra model.layers.0.block_sparse_moe.experts.9.w1.weight"
 head -c 5000 "$data/llama-mixed-gguf/model.gguf" >"$TEST_TMP/cut.gguf"
 run_it inspect "$TEST_TMP/cut.gguf"
 expect "a cut gguf file" 1 err "cut.gguf"

@@ -2,7 +2,7 @@
 # Installing: what is put where, that systemd takes the unit, that uninstall leaves nothing, and the Debian package.
 . "$(dirname "$0")/common.bash"
 source=$cli/../..
-place=$TEST_TMP/place
+place="$TEST_TMP/a place"
 settings=(PREFIX="$place" SYSCONFDIR="$TEST_TMP/etc" PROGRAM="$(realpath "$WHIMBREL")")
 
 run_tool()
@@ -22,7 +22,7 @@ expect_same "nobody else may write to it" "$(stat -c %a "$place/bin/whimbrel")" 
 
 unit=$place/lib/systemd/system/whimbrel.service
 expect_same "the unit names the program" "$(sed -n 's/^ExecStart=//p' "$unit")" \
-    "$place/bin/whimbrel serve \$WHIMBREL_ARGS"
+    "\"$place/bin/whimbrel\" serve \$WHIMBREL_ARGS"
 if command -v systemd-analyze >/dev/null; then
     expect_same "systemd takes the unit" "$(systemd-analyze verify --man=no "$unit" 2>&1 | grep whimbrel)" ""
 else

@@ -135,6 +135,9 @@ for suite in "${@:-bookworm trixie}"; do
             ok "tests: $(tail -1 "$log")"
         else
             bad "tests"
+            kept=$here/build/test-logs/bare-$suite
+            rm -rf "$kept" && mkdir -p "$kept" && cp -r "$log" "$root/src/a whimbrel/build/test-logs" "$kept/" &&
+                echo "    what they said: $kept"
         fi
         rm -rf "$root" "$log"
     done

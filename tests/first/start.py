@@ -242,6 +242,23 @@ def make_serve(r):
         os.close(t.fd)
 
 
+def terminal_closes(r):
+    """The window is closed, or ssh is cut: the server ends as by Ctrl-C, though nobody can read what it says."""
+    t = Terminal(serve("--port", free_port()), environment(TERM="dumb"))
+    try:
+        r.check("ready", t.wait_text("  stop      Ctrl-C"), t.text()[-1500:])
+        os.close(t.fd)
+        end = time.monotonic() + LIMIT
+        while (done := os.waitpid(t.pid, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+            time.sleep(0.05)
+        r.equal("status", done, (t.pid, 0))
+    finally:
+        try:
+            os.kill(t.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 def offline(r):
     """A second make serve in a network namespace that has nothing, not even a loopback."""
     if not have_root() or not try_run(["unshare", "-n", "true"]):
@@ -260,4 +277,4 @@ if __name__ == "__main__":
         print(f"skip: no model at {MODEL}")
         sys.exit(77)
     sys.exit(main([port_taken, port_of_whimbrel, both_loopbacks, without_ipv6, fetching, loading, ready_block, container,
-                   make_serve, offline]))
+                   make_serve, terminal_closes, offline]))

@@ -105,6 +105,31 @@ def write_gguf():
     save("gguf", "llama-odd-keys", gguf(model_keys("llama") + odd, plain, align=64))
     parts = [("split.no", U32, 0), ("split.count", U32, 2), ("split.tensors.count", I32, 4)]
     save("gguf", "llama-split", gguf(model_keys("llama") + parts, plain))
+    arch = "qwen35moe"
+    hybrid = [(key, kind, 3 if key == f"{arch}.block_count" else value) for key, kind, value in model_keys(arch)] + [
+        (f"{arch}.nextn_predict_layers", U32, 1),
+        (f"{arch}.expert_count", U32, 4),
+        (f"{arch}.expert_used_count", U32, 2),
+        (f"{arch}.expert_feed_forward_length", U32, 4),
+        (f"{arch}.expert_shared_feed_forward_length", U32, 4),
+        (f"{arch}.expert_weights_norm", BOOL, False),
+        (f"{arch}.ssm.conv_kernel", U32, 4),
+        (f"{arch}.ssm.state_size", U32, 2),
+        (f"{arch}.ssm.group_count", U32, 1),
+        (f"{arch}.ssm.time_step_rank", U32, 2),
+        (f"{arch}.ssm.inner_size", U32, 4),
+        (f"{arch}.attention.recurrent_layers", ARRAY, (BOOL, [True, False, False])),
+        (f"{arch}.rope.dimension_count", U32, 2),
+    ]
+    delta = [
+        ("blk.0.attn_qkv.weight", (8, 8), 0, 256),
+        ("blk.0.attn_gate.weight", (8, 4), 0, 128),
+        ("blk.0.ssm_a", (2,), 0, 8),
+        ("blk.0.ssm_dt.bias", (2,), 0, 8),
+        ("blk.1.attn_qkv.weight", (8, 24), 0, 768),
+        ("blk.2.nextn.eh_proj.weight", (8, 2), 0, 64),
+    ]
+    save("gguf", "qwen35moe", gguf(hybrid, delta))
     save("gguf", "empty", b"")
 
 

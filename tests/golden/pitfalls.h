@@ -11,6 +11,7 @@
 typedef struct pitfall {
     const char *name;
     const char *model;                   /* folder of the golden that must notice */
+    bool twin;                           /* its GGUF twin is opened */
     void (*config)(whim_config *config); /* what the model is said to be */
     void (*decoder)(whim_decoder *dec);  /* what was bound */
     void (*ops)(whim_ops *ops);          /* how it is computed */

@@ -19,6 +19,26 @@ static void norms_as_stored(whim_config *c)
     c->gdn.folded = true; /* w for 1 + w, A_log for -exp(A_log) */
 }
 
+static void folded_twice(whim_config *c)
+{
+    c->gdn.folded = false;
+}
+
+static void tiling_flipped(whim_config *c)
+{
+    c->gdn.tiled = !c->gdn.tiled;
+}
+
+static void not_renormalised(whim_config *c)
+{
+    c->moe.renormalize = false;
+}
+
+static float plus_one(float value)
+{
+    return value + 1.0f;
+}
+
 static void qk_norm_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
@@ -136,6 +156,47 @@ static whim_err attention_without_gate(whim_stream *s, const whim_sigmoid_gate_a
     return WHIM_ERR_OK;
 }
 
+/* All heads of q first, then all gates. */
+static whim_err gates_in_halves(whim_stream *s, const whim_split_qkv_rmsnorm_rope_args *args)
+{
+    static float qkv[MAX_ROWS * MAX_WIDTH];
+    int64_t d = args->d_head, width = args->n_head * d, n = args->n_row, from = args->qkv_stride;
+    for (int64_t h = 0; h < args->n_head; h++) {
+        WHIM_TRY(copy(s, args->qkv + h * d, from, qkv + 2 * h * d, MAX_WIDTH, n, d));
+        WHIM_TRY(copy(s, args->qkv + width + h * d, from, qkv + (2 * h + 1) * d, MAX_WIDTH, n, d));
+    }
+    WHIM_TRY(
+        copy(s, args->qkv + 2 * width, from, qkv + 2 * width, MAX_WIDTH, n, 2 * args->n_kv * d));
+    whim_split_qkv_rmsnorm_rope_args a = *args;
+    a.qkv = qkv;
+    a.qkv_stride = MAX_WIDTH;
+    return pitfall_own_ops()->split_qkv_rmsnorm_rope(s, &a);
+}
+
+static whim_err split_not_grouped(whim_stream *s, const whim_gdn_split_qkvzba_args *args)
+{
+    whim_gdn_split_qkvzba_args a = *args;
+    a.grouped = false;
+    return pitfall_own_ops()->gdn_split_qkvzba(s, &a);
+}
+
+static whim_err shared_ignored(whim_stream *s, const whim_gated_add_args *a)
+{
+    (void)s, (void)a;
+    return WHIM_ERR_OK;
+}
+
+static whim_err shared_without_gate(whim_stream *s, const whim_gated_add_args *args)
+{
+    static float open[MAX_ROWS];
+    whim_gated_add_args a = *args;
+    for (int i = 0; i < MAX_ROWS; i++) {
+        open[i] = 100.0f; /* its sigmoid is 1 */
+    }
+    a.gate = open;
+    return pitfall_own_ops()->gated_add(s, &a);
+}
+
 static whim_err attention_with_silu(whim_stream *s, const whim_sigmoid_gate_args *a)
 {
     return pitfall_own_ops()->swiglu(s, &(whim_swiglu_args){.gate = a->gate,
@@ -162,6 +223,10 @@ OPS_WITH(gdn_scan, scan_heads_tiled)
 OPS_WITH(rmsnorm_gated, gated_norm_without_gate)
 OPS_WITH(sigmoid_gate, attention_without_gate)
 OPS_WITH(sigmoid_gate, attention_with_silu)
+OPS_WITH(split_qkv_rmsnorm_rope, gates_in_halves)
+OPS_WITH(gdn_split_qkvzba, split_not_grouped)
+OPS_WITH(gated_add, shared_ignored)
+OPS_WITH(gated_add, shared_without_gate)
 
 static const pitfall list[] = {
     {"all of a head rotated", "qwen35-f32", .config = all_rotated},
@@ -178,6 +243,19 @@ static const pitfall list[] = {
     {"gate of the delta net ignored", "qwen35-f32", .ops = with_gated_norm_without_gate},
     {"gate of attention ignored", "qwen35-f32", .ops = with_attention_without_gate},
     {"gate of attention silu, not sigmoid", "qwen35-f32", .ops = with_attention_with_silu},
+    {"gates after all heads of q", "qwen35-f32", .ops = with_gates_in_halves},
+    {"inner norm's weight used as 1 + w", "qwen35-f32", .vector = "attn.norm", .edit = plus_one},
+    {"value heads tiled, not repeated", "qwen35-moe", .ops = with_scan_heads_tiled},
+    {"shared expert ignored", "qwen35-moe", .ops = with_shared_ignored},
+    {"shared expert without its gate", "qwen35-moe", .ops = with_shared_without_gate},
+    {"weights not renormalised", "qwen35-moe", .config = not_renormalised},
+    {"weights not renormalised", "qwen3next-f32", .config = not_renormalised},
+    {"projections not by key head", "qwen3next-f32", .ops = with_split_not_grouped},
+    {"one added to norms that have it", "qwen35-f32", .twin = true, .config = folded_twice},
+    {"one added to norms that have it", "qwen3next-f32", .twin = true, .config = folded_twice},
+    {"heads left tiled", "qwen35-f32", .twin = true, .config = tiling_flipped},
+    {"heads left tiled", "qwen35-moe", .twin = true, .config = tiling_flipped},
+    {"heads taken for tiled", "qwen3next-f32", .twin = true, .config = tiling_flipped},
 };
 
 const pitfall *pitfall_hybrid_list(int32_t *n)

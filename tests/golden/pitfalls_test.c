@@ -52,13 +52,15 @@ static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_bi
                            whim_model **out, whim_diag *diag)
 {
     bool hybrid = config->gdn.n_key > 0;
+    bool next = strcmp(config->arch, "qwen3_next") == 0;
     bool heads = strncmp(config->arch, "qwen3", 5) == 0;
     bool whole = strcmp(config->arch, "minimax_m2") == 0;
     whim_decoder_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
                                              : whole ? WHIM_QK_NORM_WHOLE
                                                      : WHIM_QK_NORM_NONE,
                                   .gated = hybrid,
-                                  .norm_at_zero = hybrid};
+                                  .norm_at_zero = hybrid,
+                                  .gdn_grouped = next};
     *out = whim_arena_alloc(arena, sizeof **out);
     if (*out == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
@@ -125,10 +127,14 @@ typedef struct bench {
     whim_runner *runner;
 } bench;
 
-static whim_err bench_open(bench *b, const golden *g, const pitfall *p, whim_diag *diag)
+static whim_err bench_open(bench *b, const golden *g, bool twin, const pitfall *p, whim_diag *diag)
 {
-    char path[1024];
+    char path[1200];
     golden_model_path(g, path, sizeof path);
+    if (twin) {
+        const char *name = strrchr(g->dir, '/') + 1;
+        snprintf(path, sizeof path, "%.500s/../../twins/%.100s.gguf", g->dir, name);
+    }
     WHIM_TRY(whim_ckpt_open(&b->ckpt, path, diag));
     whim_config *config = &b->ckpt.config;
     if (p != NULL && p->config != NULL) {
@@ -171,7 +177,7 @@ static void bench_close(bench *b)
 }
 
 /* The largest error of a golden's rows with one mistake (NULL: none); negative after a failure. */
-static double error_with(const golden *g, const pitfall *p, whim_diag *diag)
+static double error_with(const golden *g, bool twin, const pitfall *p, whim_diag *diag)
 {
     static const int64_t whole[] = {CTX};
     drive_job jobs[GOLDEN_MAX_PROMPTS];
@@ -179,7 +185,7 @@ static double error_with(const golden *g, const pitfall *p, whim_diag *diag)
     whim_arena_init(&b.arena);
     whim_binder_init(&b.binder);
     float *logits = golden_jobs(g, 0, jobs);
-    whim_err err = logits != NULL ? bench_open(&b, g, p, diag) : WHIM_ERR_NO_MEMORY;
+    whim_err err = logits != NULL ? bench_open(&b, g, twin, p, diag) : WHIM_ERR_NO_MEMORY;
     if (err == WHIM_ERR_OK) {
         err = drive_run(b.runner, g->vocab, jobs, g->n_prompt,
                         &(drive_plan){.n_at_once = 1, .chunks = whole, .n_chunk = 1}, diag);
@@ -202,14 +208,15 @@ static void check_pitfall(const char *data, const pitfall *p)
     golden g;
     whim_diag diag = {{0}};
     snprintf(dir, sizeof dir, "%s/%s", data, p->model);
-    snprintf(name, sizeof name, "pitfall %s/%s", p->model, p->name);
+    snprintf(name, sizeof name, "pitfall %s%s/%s", p->model, p->twin ? " in GGUF" : "", p->name);
     if (golden_read(&g, dir, &diag) != WHIM_ERR_OK) {
         tally_check(false, name, "%s", diag.text);
         return;
     }
     double tolerance = g.rows_q8 != NULL ? g.tolerance_q8 : g.tolerance;
     double wanted = (p->enough > 0 ? p->enough : ENOUGH) * tolerance;
-    double right = error_with(&g, NULL, &diag), wrong = error_with(&g, p, &diag);
+    double right = error_with(&g, p->twin, NULL, &diag);
+    double wrong = error_with(&g, p->twin, p, &diag);
     if (right < 0 || wrong < 0) {
         tally_check(false, name, "%s", diag.text);
     } else if (right > tolerance) {

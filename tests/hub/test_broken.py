@@ -274,7 +274,8 @@ def interrupted(case, how, code, says=()):
         assert held.wait(60)
         partial = case.repo("org/large") / "blobs" / (hub.repos["org/large"].etag("model.safetensors") + ".whimbrel.incomplete")
         until = time.monotonic() + 60
-        while (not partial.exists() or partial.stat().st_blocks * 512 < 60 * MIB) and time.monotonic() < until:
+        # All that was sent: of each of the three pieces the last mebibyte is held back.
+        while (not partial.exists() or partial.stat().st_blocks * 512 < 68 * MIB) and time.monotonic() < until:
             time.sleep(0.02)
         child.send_signal(how)
         case.wait(child, code, says)

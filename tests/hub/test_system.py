@@ -8,11 +8,10 @@ import shutil
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.request import ProxyHandler, build_opener
 
 from fakehub import Hub
 from models import MIB, large, tiny
+from proxy import Proxy
 from run import Skip, WHIMBREL
 from test_pull import IDS, NEEDED, check_layout
 
@@ -164,6 +163,11 @@ def test_certificates(case):
         for variable in ("SSL_CERT_FILE", "CURL_CA_BUNDLE"):
             case.run(hub, "pull", "org/tiny", "-q", **{variable: authority})
         check_layout(case, hub.repos["org/tiny"], NEEDED)
+        with Proxy() as proxy:  # sees hosts only
+            shutil.rmtree(case.cache)
+            case.run(hub, "pull", "org/tiny", "-q", https_proxy=proxy.url, no_proxy=None, SSL_CERT_FILE=authority)
+            assert proxy.seen and all(line.startswith("CONNECT 127.0.0.1:") for line in proxy.seen), proxy.seen
+        check_layout(case, hub.repos["org/tiny"], NEEDED)
         # From https nothing leads to http, where anybody could read along.
         hub.repos["org/tiny"].files["model-00001-of-00003.safetensors"] += b"x"
         hub.redirect = lambda place: place.replace(hub.cdn_url, plain.cdn_url)
@@ -172,29 +176,19 @@ def test_certificates(case):
 
 
 def test_proxy(case):
-    seen = []
-
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self):
-            seen.append(self.path)
-            with build_opener(ProxyHandler({})).open(self.path) as answer:  # the answer's redirects are the proxy's own business here
-                body = answer.read()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    with Hub(tiny()) as hub:
-        case.run(hub, "pull", "org/tiny", "-q", http_proxy=f"http://127.0.0.1:{server.server_address[1]}", no_proxy=None)
+    with Hub(tiny()) as hub, Proxy() as proxy:
+        case.run(hub, "pull", "org/tiny", "-q", http_proxy=proxy.url, no_proxy=None)
         check_layout(case, hub.repos["org/tiny"], NEEDED)
-    server.shutdown()
-    server.server_close()
-    assert len(seen) == len(NEEDED) + 1 and all(s.startswith("http://127.0.0.1:") for s in seen), seen
+        seen = len(proxy.seen)
+        assert seen > len(NEEDED) and all(s.split()[1].startswith("http://127.0.0.1:") for s in proxy.seen), proxy.seen
+        assert len(hub.requests()) <= seen, "some went past the proxy"
+        shutil.rmtree(case.cache)
+        case.run(hub, "pull", "org/tiny", "-q", http_proxy=proxy.url, no_proxy="localhost,127.0.0.1")
+        assert len(proxy.seen) == seen, "no_proxy names the host"
+    shutil.rmtree(case.cache)
+    with Hub(tiny()) as hub:
+        case.run(hub, "pull", "org/tiny", code=1, says=[proxy.url.partition("//")[2].partition(":")[0], "cannot be reached"],
+                 http_proxy=proxy.url, no_proxy=None)
 
 
 def test_terminal(case):

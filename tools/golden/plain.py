@@ -70,7 +70,8 @@ MISTAKES = {
 
 
 class Plain:
-    def __init__(self, folder, dtype=torch.float64):
+    def __init__(self, folder, dtype=torch.float64, rounds=False):
+        self.rounds = rounds
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
             self.cfg = json.load(f)
         self.w = {}
@@ -207,8 +208,12 @@ class Plain:
         eps = 0.0 if wrong == "qk norm: epsilon ignored" else self.eps
         return x / (mean + eps).sqrt() * weight
 
+    def rows(self, x):
+        """The rows of a product, as units that take BF16 only get them."""
+        return x.bfloat16().to(x.dtype) if self.rounds else x
+
     def linear(self, x, name, drop_bias):
-        y = x @ self.w[name + ".weight"].T
+        y = self.rows(x) @ self.w[name + ".weight"].T
         bias = self.w.get(name + ".bias")
         return y if bias is None or drop_bias else y + bias
 
@@ -302,8 +307,8 @@ class Plain:
             gate, up, down = (self.w[f"{p}experts.{e}.{n}.weight"] for n in names)
             if wrong == "moe: gate and up swapped":
                 gate, up = up, gate
-            act = torch.nn.functional.silu(x[token] @ gate.T) * (x[token] @ up.T)
-            out[token] += weight[token, place, None] * (act @ down.T)
+            act = torch.nn.functional.silu(self.rows(x[token]) @ gate.T) * (self.rows(x[token]) @ up.T)
+            out[token] += weight[token, place, None] * (self.rows(act) @ down.T)
         return out
 
     @torch.no_grad()

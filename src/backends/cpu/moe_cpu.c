@@ -18,7 +18,7 @@ static whim_err push(whim_cpu_stream *s, whim_cpu_moe_step step, const whim_cpu_
 static bool is_narrow(const whim_cpu_stream *s, whim_dtype dtype)
 {
     return whim_cpu_form_of(dtype) != NULL ||
-           (dtype == WHIM_DTYPE_BF16 && s->dev->kernels->round_act != NULL);
+           (whim_cpu_wants_bf16(dtype) && s->dev->kernels->round_act != NULL);
 }
 
 static whim_err push_product(whim_cpu_stream *s, whim_cpu_moe_args *args, whim_moe_of of)

@@ -30,7 +30,7 @@ static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
 static whim_cpu_kernel *narrow_kernel(const whim_cpu_kernels *level, whim_dtype dtype)
 {
     return whim_cpu_form_of(dtype) != NULL ? level->quantize_act
-           : dtype == WHIM_DTYPE_BF16      ? level->round_act
+           : whim_cpu_wants_bf16(dtype)    ? level->round_act
                                            : NULL;
 }
 
@@ -79,7 +79,7 @@ static whim_err op_add_rmsnorm(whim_stream *base, const whim_add_rmsnorm_args *a
 /* Whether a worker's own memory holds the narrow form of few rows: BF16 rows are padded. */
 static bool own_fits(const whim_cpu_stream *s, const whim_cpu_product_args *a)
 {
-    return a->w.dtype != WHIM_DTYPE_BF16 || narrow_kernel(s->dev->kernels, a->w.dtype) == NULL ||
+    return !whim_cpu_wants_bf16(a->w.dtype) || narrow_kernel(s->dev->kernels, a->w.dtype) == NULL ||
            whim_cpu_bf16_act_bytes(a->n_row, a->w.k) <= WHIM_CPU_OWN_NARROW;
 }
 
@@ -173,8 +173,8 @@ static whim_err narrow_rows(whim_cpu_stream *s, whim_cpu_kernel *kernel, const f
  * of 16 at most. */
 static int64_t rows_that_fit(const whim_cpu_kernels *level, whim_dtype dtype, int64_t k)
 {
-    int64_t bytes = dtype == WHIM_DTYPE_BF16 ? whim_cpu_bf16_act_bytes(16, k)
-                                             : whim_cpu_act_bytes(level->order, 16, k) - 64;
+    int64_t bytes = whim_cpu_wants_bf16(dtype) ? whim_cpu_bf16_act_bytes(16, k)
+                                               : whim_cpu_act_bytes(level->order, 16, k) - 64;
     bool narrow = narrow_kernel(level, dtype) != NULL && bytes > 0;
     return narrow ? (CPU_Q8_BYTES - 64) / bytes * 16 : INT64_MAX;
 }

@@ -30,25 +30,38 @@ static int64_t float_tile_bytes(const whim_cpu_kernels *level, whim_dtype dtype,
     return WHIM_CPU_TILE * whim_dtype_row_bytes(dtype, padded);
 }
 
-/* FP8: [k][16] codes, then [k / 128][16] F32 scales. */
-static void pack_fp8_tile(const char *src, int n, int64_t k, char *dst)
+/* Place of (output o, input i) in a tile of 16-bit floats, or of FP8 codes. */
+static inline int64_t place_of(whim_cpu_bf16_order order, int o, int64_t i)
+{
+    switch (order) {
+    case WHIM_CPU_BF16_TWO:
+        return i / 2 * 32 + o * 2 + i % 2;
+    case WHIM_CPU_BF16_FOUR:
+        return i / 4 * 64 + o * 4 + i % 4;
+    default:
+        return i * WHIM_CPU_TILE + o;
+    }
+}
+
+/* FP8: codes, then [k / 128][16] F32 scales. */
+static void pack_fp8_tile(whim_cpu_bf16_order order, const char *src, int n, int64_t k, char *dst)
 {
     int64_t row_bytes = whim_dtype_row_bytes(WHIM_DTYPE_FP8, k);
     float *scales = (float *)(dst + k * WHIM_CPU_TILE);
     for (int o = 0; o < n; o++) {
         for (int64_t i = 0; i < k; i++) {
             const char *block = src + o * row_bytes + i / WHIM_FP8_BLOCK * WHIM_FP8_BLOCK_BYTES;
-            dst[i * WHIM_CPU_TILE + o] = block[WHIM_FP8_CODES_AT + i % WHIM_FP8_BLOCK];
+            dst[place_of(order, o, i)] = block[WHIM_FP8_CODES_AT + i % WHIM_FP8_BLOCK];
             scales[i / WHIM_FP8_BLOCK * WHIM_CPU_TILE + o] = whim_fp8_scale(block);
         }
     }
 }
 
-static void unpack_fp8_row(const char *tile, int o, int64_t k, float *y)
+static void unpack_fp8_row(whim_cpu_bf16_order order, const char *tile, int o, int64_t k, float *y)
 {
     const float *scales = (const float *)(tile + k * WHIM_CPU_TILE);
     for (int64_t i = 0; i < k; i++) {
-        uint8_t code = (uint8_t)tile[i * WHIM_CPU_TILE + o];
+        uint8_t code = (uint8_t)tile[place_of(order, o, i)];
         y[i] = whim_e4m3_to_f32(code) * scales[i / WHIM_FP8_BLOCK * WHIM_CPU_TILE + o];
     }
 }
@@ -78,25 +91,12 @@ static void pack_f32_tile(const float *src, int n, int64_t k, float *dst)
     }
 }
 
-/* Place of (output o, input i) in a tile of 16-bit floats. */
-static inline int64_t half_place(whim_cpu_bf16_order order, int o, int64_t i)
-{
-    switch (order) {
-    case WHIM_CPU_BF16_TWO:
-        return i / 2 * 32 + o * 2 + i % 2;
-    case WHIM_CPU_BF16_FOUR:
-        return i / 4 * 64 + o * 4 + i % 4;
-    default:
-        return i * WHIM_CPU_TILE + o;
-    }
-}
-
 static void pack_half_tile(whim_cpu_bf16_order order, const uint16_t *src, int n, int64_t k,
                            uint16_t *dst)
 {
     for (int o = 0; o < n; o++) {
         for (int64_t i = 0; i < k; i++) {
-            dst[half_place(order, o, i)] = src[o * k + i];
+            dst[place_of(order, o, i)] = src[o * k + i];
         }
     }
 }
@@ -242,7 +242,7 @@ whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *p)
         if (form != NULL) {
             pack_block_tile(form, level->order, p->dtype, src, n, p->k, dst);
         } else if (p->dtype == WHIM_DTYPE_FP8) {
-            pack_fp8_tile(src, n, p->k, dst);
+            pack_fp8_tile(level->bf16_order, src, n, p->k, dst);
         } else if (p->dtype == WHIM_DTYPE_F32) {
             pack_f32_tile((const float *)src, n, p->k, (float *)dst);
         } else {
@@ -294,13 +294,13 @@ void whim_cpu_unpack_row(const whim_cpu_kernels *level, const whim_weight *w, in
         return;
     }
     if (w->dtype == WHIM_DTYPE_FP8) {
-        unpack_fp8_row(tile, o, w->k, y);
+        unpack_fp8_row(level->bf16_order, tile, o, w->k, y);
         return;
     }
     whim_cpu_bf16_order order =
         w->dtype == WHIM_DTYPE_BF16 ? level->bf16_order : WHIM_CPU_BF16_LANES;
     for (int64_t i = 0; i < w->k; i++) {
-        int64_t at = half_place(order, o, i);
+        int64_t at = place_of(order, o, i);
         whim_dequant_row(w->dtype, tile + whim_dtype_row_bytes(w->dtype, at), y + i, 1);
     }
 }

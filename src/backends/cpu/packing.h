@@ -4,7 +4,8 @@
  * A packed weight is a row of tiles; a tile is 16 outputs with all their k, padded with zeros after the
  * last output. Lanes run along outputs, k is walked in order, and one packing serves every number of rows.
  *
- * Float types: [k][16], BF16 for levels with a matrix unit as that unit wants it (whim_cpu_bf16_order).
+ * Float types: [k][16], BF16 for levels with a unit for it as that unit wants it (whim_cpu_bf16_order). FP8: codes in
+ * the same order, then [k / 128][16] F32 scales.
  *
  * Block types: groups of 32 k in order, `span` of them under one scale; all that a group needs lies together, so
  * that a product reads memory in one stream:
@@ -151,6 +152,19 @@ static inline whim_cpu_act whim_cpu_act_at(whim_cpu_order order, void *memory, i
     int64_t q_bytes = (whim_cpu_act_rows(order, n_row) * k + 63) / 64 * 64;
     return (whim_cpu_act){memory, (whim_cpu_act_meta *)((char *)memory + q_bytes)};
 }
+
+/* Whether weights of a type take BF16 rows on levels that have a unit for those. */
+static inline bool whim_cpu_wants_bf16(whim_dtype dtype)
+{
+    return dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8;
+}
+
+/* BF16 rows from `at` on, the beginning of a block; each has `pitch` steps, and what is wanted of it begins at step
+ * `first`. */
+typedef struct whim_cpu_bf16_rows {
+    const uint16_t *at;
+    int64_t pitch, first;
+} whim_cpu_bf16_rows;
 
 /* Steps of 32 k of a BF16 row. */
 static inline int64_t whim_cpu_bf16_steps(int64_t k)

@@ -9,12 +9,21 @@
 
 #include <stdio.h>
 
-enum { SPIN_NS = 20000, SPIN_TURNS_PER_LOOK = 32 };
+/* How long a wait spins before it sleeps. A virtual machine takes 50 to 400 microseconds to bring 15 sleepers back. Workers
+ * that gave up sooner than that were asleep again when the last of them arrived, and so at every barrier. */
+enum {
+    SPIN_STEP_NS = 1000000, /* at a barrier: work is under way */
+    SPIN_LIST_NS = 200000,  /* between lists: perhaps nothing comes */
+    SPIN_CROWDED_NS =
+        20000, /* when workers share CPUs, and who spins may hold up whom it waits for */
+    SPIN_TURNS_PER_LOOK = 32, /* looks at the word between looks at the clock */
+};
 
 /* Wait until *word is no longer `old`: spin, then sleep. Nothing yields in between: on a busy machine a yield
  * hands the core to a stranger for his whole turn, while a sleeper is back as soon as it is woken. */
-static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old)
+static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old, int64_t spin_ns)
 {
+    spin_ns = w->crowded ? SPIN_CROWDED_NS : spin_ns;
     int64_t start = whim_clock_ns();
     do {
         for (int i = 0; i < SPIN_TURNS_PER_LOOK; i++) {
@@ -23,7 +32,7 @@ static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t ol
             }
             whim_os_cpu_relax();
         }
-    } while (whim_clock_ns() - start < SPIN_NS);
+    } while (whim_clock_ns() - start < spin_ns);
     /* The sleeper is counted before it looks again and the waker changes the word before it looks at
      * the count; both in one total order, so one of the two sees the other. */
     atomic_fetch_add(&w->sleepers, 1);
@@ -52,7 +61,7 @@ static void barrier(whim_cpu_workers *w)
         atomic_store_explicit(&w->arrived, 0, memory_order_relaxed);
         change(w, &w->phase);
     } else {
-        wait_change(w, &w->phase, phase);
+        wait_change(w, &w->phase, phase, SPIN_STEP_NS);
     }
 }
 
@@ -106,7 +115,7 @@ static void worker_main(void *ctx)
     }
     whim_float_env_enter();
     for (;;) {
-        wait_change(w, &w->list, seen);
+        wait_change(w, &w->list, seen, SPIN_LIST_NS);
         seen++;
         if (atomic_load(&w->stop)) {
             return;
@@ -137,6 +146,7 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
         };
     }
     w->pinned = own_cpus(0, count, &w->lead);
+    w->crowded = count > whim_os_topology_get()->n_cpu;
     for (int32_t i = 1; i < count; i++) {
         char name[32];
         snprintf(name, sizeof name, "whim-cpu-%d", i);

@@ -6,7 +6,7 @@
  * when its owner has confined it elsewhere. (Measured: beside another process that kept one of two CPUs
  * busy, two pinned workers were 1.5 times as fast as two that the system placed, and pinning all but worker 0
  * gained nothing.)
- * A wait spins for about 20 microseconds, then sleeps: short steps stay fast, an idle process burns
+ * A wait spins, for a millisecond at most, then sleeps: short steps stay fast, an idle process burns
  * nothing, and a busy machine gets its cores back.
  * Threads: workers_run from one thread at a time (a lock makes sure). */
 #ifndef WHIM_BACKENDS_CPU_WORKERS_H
@@ -35,14 +35,16 @@ typedef struct whim_cpu_workers {
     whim_cpu_worker *workers; /* [count] */
     void *scratch, *own;
     bool pinned;          /* workers have cores of their own */
+    bool crowded;         /* there are more workers than CPUs */
     whim_os_mask lead;    /* those of worker 0 */
     pthread_mutex_t lock; /* held while a list runs */
     const whim_cpu_command *commands;
     int64_t n_command;
-    _Atomic uint32_t list;    /* number of the list to run; changes to start one */
-    _Atomic uint32_t arrived; /* workers at the barrier */
-    _Atomic uint32_t phase;   /* changes when a barrier opens */
-    _Atomic uint32_t sleepers;
+    _Atomic uint32_t list; /* number of the list to run; changes to start one */
+    /* Each in a cache line of its own: who arrives must not take away the line that the others look at. */
+    _Alignas(64) _Atomic uint32_t arrived; /* workers at the barrier */
+    _Alignas(64) _Atomic uint32_t phase;   /* changes when a barrier opens */
+    _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
     /* One ticket for each command since the last barrier. Sections between barriers use the two rows in
      * turn, and a row goes back to zero while the other is in use: nobody can be holding one of it. */

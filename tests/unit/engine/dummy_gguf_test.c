@@ -15,27 +15,52 @@ enum { N_VOCAB = 300 };
 
 static char dir[64], file[128];
 
+static int write_config(const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    FILE *f = fopen(path, "w");
+    if (f == NULL || fputs(text, f) < 0) {
+        return -1;
+    }
+    return fclose(f);
+}
+
+/* What all models here share. */
+#define COMMON                                                                  \
+    "\"vocab_size\":300,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6," \
+    "\"rope_theta\":20000,\"tie_word_embeddings\":false,\"eos_token_id\":299,"  \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":32,"      \
+    "\"hidden_act\":\"silu\",\"torch_dtype\":\"bfloat16\"}"
+static const char dense[] =
+    "{\"model_type\":\"qwen3\",\"architectures\":[\"Qwen3ForCausalLM\"],\"hidden_size\":128,"
+    "\"intermediate_size\":256,\"num_hidden_layers\":2," COMMON;
+#define DELTA                                                                             \
+    "\"linear_num_key_heads\":2,\"linear_num_value_heads\":6,\"linear_key_head_dim\":32," \
+    "\"linear_value_head_dim\":128,\"hidden_size\":256,"
+static const char hybrid[] = "{\"model_type\":\"qwen3_5_text\","
+                             "\"architectures\":[\"Qwen3_5ForCausalLM\"],"
+                             "\"intermediate_size\":256,\"num_hidden_layers\":4," DELTA COMMON;
+static const char hybrid_moe[] =
+    "{\"model_type\":\"qwen3_5_moe_text\",\"architectures\":[\"Qwen3_5MoeForCausalLM\"],"
+    "\"num_hidden_layers\":3,\"num_experts\":4,\"num_experts_per_tok\":2,"
+    "\"layer_types\":[\"full_attention\",\"linear_attention\",\"linear_attention\"],"
+    "\"moe_intermediate_size\":32,\"shared_expert_intermediate_size\":64," DELTA COMMON;
+static const char next[] =
+    "{\"model_type\":\"qwen3_next\",\"architectures\":[\"Qwen3NextForCausalLM\"],"
+    "\"num_hidden_layers\":4,\"num_experts\":4,\"num_experts_per_tok\":2,"
+    "\"intermediate_size\":64,"
+    "\"moe_intermediate_size\":32,\"shared_expert_intermediate_size\":64," DELTA COMMON;
+
 static int make_folder(void **state)
 {
     (void)state;
-    char path[128];
     snprintf(dir, sizeof dir, "/tmp/whim_dummy_gguf_XXXXXX");
     if (mkdtemp(dir) == NULL) {
         return -1;
     }
     snprintf(file, sizeof file, "%s/model.gguf", dir);
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    FILE *f = fopen(path, "w");
-    if (f == NULL) {
-        return -1;
-    }
-    fprintf(f, "{\"model_type\":\"qwen3\",\"architectures\":[\"Qwen3ForCausalLM\"],"
-               "\"vocab_size\":300,\"hidden_size\":128,\"intermediate_size\":256,"
-               "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
-               "\"head_dim\":32,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"
-               "\"rope_theta\":20000,\"tie_word_embeddings\":false,\"eos_token_id\":299,"
-               "\"hidden_act\":\"silu\",\"torch_dtype\":\"bfloat16\"}");
-    return fclose(f);
+    return write_config(dense);
 }
 
 static int remove_folder(void **state)
@@ -76,29 +101,50 @@ static void logits_of(whim_engine *engine, float *out)
     whim_runner_sequence_destroy(runner, seq);
 }
 
+/* Written and read again, a model of the folder's configuration has the same logits. */
+static void check_same(const char *type)
+{
+    float made[N_VOCAB], read[N_VOCAB];
+    whim_diag diag = {{0}};
+    whim_engine *engine = prepare(dir, type);
+    unlink(file);
+    if (whim_dummy_gguf_write(engine, "tiny", file, NULL, NULL, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    logits_of(engine, made);
+    whim_engine_close(engine);
+    engine = prepare(file, NULL);
+    const whim_config *c = whim_engine_config(engine);
+    assert_int_equal(whim_engine_ckpt(engine)->format, WHIM_CKPT_GGUF);
+    assert_int_equal(c->eos[0], 299);
+    assert_int_equal(c->max_ctx, 128);
+    logits_of(engine, read);
+    assert_memory_equal(made, read, sizeof made);
+    whim_engine_close(engine);
+}
+
 static void the_file_is_the_model(void **state)
 {
     (void)state;
     static const char *const types[] = {"f32", "bf16", "q4_0", "q8_0", "mxfp4"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        float made[N_VOCAB], read[N_VOCAB];
-        whim_diag diag = {{0}};
-        whim_engine *engine = prepare(dir, types[i]);
-        unlink(file);
-        if (whim_dummy_gguf_write(engine, "tiny", file, NULL, NULL, &diag) != WHIM_ERR_OK) {
-            fail_msg("%s", diag.text);
-        }
-        logits_of(engine, made);
-        whim_engine_close(engine);
-        engine = prepare(file, NULL);
-        const whim_config *c = whim_engine_config(engine);
-        assert_int_equal(whim_engine_ckpt(engine)->format, WHIM_CKPT_GGUF);
-        assert_int_equal(c->eos[0], 299);
-        assert_int_equal(c->max_ctx, 128);
-        logits_of(engine, read);
-        assert_memory_equal(made, read, sizeof made);
-        whim_engine_close(engine);
+        check_same(types[i]);
     }
+}
+
+static void the_file_is_the_hybrid(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {hybrid, hybrid_moe, next};
+    static const char *const types[] = {"f32", "q4_0", "q8_0", "q4_k"};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        assert_int_equal(write_config(configs[i]), 0);
+        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+            check_same(types[t]);
+        }
+    }
+    assert_int_equal(write_config(dense), 0);
+    check_same("bf16");
 }
 
 static void its_vocabulary_is_readable(void **state)
@@ -145,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_is_the_model),
+        cmocka_unit_test(the_file_is_the_hybrid),
         cmocka_unit_test(its_vocabulary_is_readable),
         cmocka_unit_test(what_cannot_be_written_is_refused),
     };

@@ -99,6 +99,21 @@ static void two_dashes_end_the_options(void **state)
     assert_string_equal(options.ids, "--");
 }
 
+static void some_commands_take_two(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE(QUANTIZE, "in", "--to", "q4", "out"), WHIM_ERR_OK);
+    assert_string_equal(options.model, "in");
+    assert_string_equal(options.output, "out");
+    assert_true(options.report && options.shard_size == INT64_C(4) << 30);
+    assert_int_equal(PARSE(QUANTIZE, "in", "--no-report"), WHIM_ERR_OK);
+    assert_null(options.output);
+    assert_false(options.report);
+    refused(PARSE(QUANTIZE, "a", "b", "c"), "IN OUT", "\"c\"");
+    refused(PARSE(QUANTIZE, "--to", "q5"), "\"q5\"", "q8|q4|fp8");
+    refused(PARSE(RUN, "a", "b"), "one model", "\"b\"");
+}
+
 static void the_last_one_wins(void **state)
 {
     (void)state;
@@ -308,6 +323,7 @@ int main(void)
         cmocka_unit_test(the_same_letter_means_what_its_command_says),
         cmocka_unit_test(switches_go_on_and_off),
         cmocka_unit_test(two_dashes_end_the_options),
+        cmocka_unit_test(some_commands_take_two),
         cmocka_unit_test(the_last_one_wins),
         cmocka_unit_test(repeatable_options_collect),
         cmocka_unit_test(what_was_given_is_known),

@@ -339,9 +339,44 @@ static void more_comes_from_the_disk(void **state)
     tiny_close(&t);
 }
 
+/* Three requests that begin alike: what they share is computed once, whether the others came with the first one or
+ * while it was under way; so is a whole prompt. */
+static void hybrids_share_what_is_underway(void **state)
+{
+    (void)state;
+    enum { SHARED = 10 * P, N = 12 * P + 1 };
+    for (int late = 0; late < 2; late++) {
+        for (int equal = 0; equal < 2; equal++) {
+            int64_t n_shared = equal ? N : SHARED + 3, n_row = 0;
+            whim_sched_add add = {.n_tok = N, .max_tok = N + 9};
+            tiny_sched t;
+            tiny_job *jobs[3];
+            tiny_open_hybrid(&t, 128, 16, tiny_cfg());
+            jobs[0] = tiny_add_shared(&t, 3, n_shared, add);
+            for (int i = 0; i < late; i++) {
+                tiny_plan(&t);
+                n_row += t.plan.n_row;
+                tiny_commit(&t, NULL);
+            }
+            jobs[1] = tiny_add_shared(&t, 3, n_shared, add);
+            jobs[2] = tiny_add_shared(&t, 3, n_shared, add);
+            for (int i = 0; i < 40 && whim_sched_req_get(jobs[2]->req).n_tok == N; i++) {
+                tiny_plan(&t);
+                n_row += t.plan.n_row;
+                tiny_commit(&t, jobs[0]->req != NULL ? jobs[0] : jobs[1]);
+            }
+            int64_t cached = equal ? N - 1 : SHARED;
+            assert_int_equal(whim_sched_req_get(jobs[2]->req).n_cached, cached);
+            assert_true(n_row <= N + 2 * (N - cached) + 8);
+            tiny_close(&t);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hybrids_share_what_is_underway),
         cmocka_unit_test(prefill_is_cut_and_mixed_with_decode),
         cmocka_unit_test(the_budget_can_be_made_smaller),
         cmocka_unit_test(a_hit_leaves_one_token),

@@ -16,7 +16,7 @@ typedef struct tiny_job {
 } tiny_job;
 
 typedef struct tiny_sched {
-    whim_page_pool pool;
+    whim_page_pool pool, states;
     whim_prefix_tree *tree;
     whim_sched *sched;
     whim_sched_cfg cfg;
@@ -47,10 +47,35 @@ static inline void tiny_open(tiny_sched *t, int64_t n_page, bool with_tree, whim
     assert_int_equal(whim_sched_create(&cfg, &t->sched), WHIM_ERR_OK);
 }
 
+static inline bool tiny_copy_state(void *ctx, int32_t from, int32_t to)
+{
+    (void)ctx;
+    return from != to;
+}
+
+/* The same of a model with recurrent states, with a tree. */
+static inline void tiny_open_hybrid(tiny_sched *t, int64_t n_page, int64_t n_state,
+                                    whim_sched_cfg cfg)
+{
+    *t = (tiny_sched){.n_job = 0};
+    assert_int_equal(whim_page_pool_init(&t->pool, n_page), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&t->states, n_state), WHIM_ERR_OK);
+    assert_int_equal(whim_prefix_tree_create(&t->pool, NULL, NULL, &t->tree), WHIM_ERR_OK);
+    assert_int_equal(whim_prefix_tree_set_states(t->tree, &t->states), WHIM_ERR_OK);
+    cfg.pool = &t->pool;
+    cfg.tree = t->tree;
+    cfg.states = &t->states;
+    cfg.copy_state = tiny_copy_state;
+    t->cfg = cfg;
+    assert_int_equal(whim_sched_create(&cfg, &t->sched), WHIM_ERR_OK);
+}
+
 static inline void tiny_close(tiny_sched *t)
 {
     whim_sched_destroy(t->sched);
     whim_prefix_tree_destroy(t->tree);
+    assert_int_equal(t->states.n_free, t->states.n_page);
+    whim_page_pool_deinit(&t->states);
     assert_int_equal(t->pool.n_free, t->pool.n_page);
     whim_page_pool_deinit(&t->pool);
 }
@@ -126,6 +151,7 @@ static inline void tiny_commit(tiny_sched *t, const tiny_job *over)
         const whim_plan_item *item = &t->plan.items[i];
         tiny_job *job = whim_sched_req_user(item->req);
         assert_int_equal(whim_sequence_grow(item->seq, &t->pool, item->n_tok), WHIM_ERR_OK);
+        item->seq->state_at = item->seq->len;
         token[i] = (int32_t)item->seq->len;
         ended[i] = job == over && item->chooses;
         if (ended[i]) {

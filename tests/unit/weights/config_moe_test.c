@@ -56,6 +56,20 @@ static void reads_what_files_say(void **state)
     assert_int_equal(c.moe.d_expert, 96);
 }
 
+/* The reference has no such fields for Qwen3.5; Qwen3-Next obeys them. */
+static void qwen3_5_always_divides(void **state)
+{
+    (void)state;
+#define FIELDS "\"norm_topk_prob\": false, \"mlp_only_layers\": [0], \"decoder_sparse_step\": 2}"
+    whim_config c = good("{\"architectures\": [\"Qwen3_5MoeForCausalLM\"]," FIELDS);
+    assert_true(c.moe.renormalize && whim_config_has_experts(&c, 0));
+    assert_true(whim_config_has_experts(&c, 2));
+    c = good("{\"architectures\": [\"Qwen3NextForCausalLM\"]," FIELDS);
+    assert_true(!c.moe.renormalize && !whim_config_has_experts(&c, 0));
+    assert_true(!whim_config_has_experts(&c, 2) && whim_config_has_experts(&c, 3));
+#undef FIELDS
+}
+
 static void refuses_by_name(void **state)
 {
     (void)state;
@@ -102,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_reference),
         cmocka_unit_test(reads_what_files_say),
+        cmocka_unit_test(qwen3_5_always_divides),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(knows_the_published_shapes),
     };

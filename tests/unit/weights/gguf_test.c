@@ -320,16 +320,58 @@ static void maps_names(void **state)
         {"rope_freqs.weight", NULL},
         {"weight", NULL},
         {".weight", NULL},
+        {"blk.1.ssm_alpha.weight", NULL},
+        {"blk.1.post_attention_norm.weight", NULL},
     };
+    const whim_config config = {.n_layer = 8};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char out[WHIM_GGUF_NAME_MAX];
         whim_gguf_name kind;
-        bool known = whim_gguf_canonical_name(names[i].gguf, out, &kind);
+        bool known = whim_gguf_canonical_name(&config, names[i].gguf, out, &kind);
         assert_int_equal(known, names[i].canonical != NULL);
         if (known) {
             char back[WHIM_GGUF_NAME_MAX];
             assert_string_equal(out, names[i].canonical);
-            assert_true(whim_gguf_file_name(out, back));
+            assert_true(whim_gguf_file_name(&config, out, back));
+            assert_string_equal(back, names[i].gguf);
+        }
+    }
+}
+
+/* Block 1 attends, the others are gated delta nets, block 3 is MTP's. */
+static void maps_names_of_hybrids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gguf, *canonical;
+        whim_gguf_name kind;
+    } names[] = {
+        {"blk.0.attn_qkv.weight", "layers.0.linear_attn.in_proj_qkv.weight", 0},
+        {"blk.1.attn_qkv.weight", "layers.1.self_attn.qkv_proj.weight", WHIM_GGUF_NAME_QKV},
+        {"blk.0.attn_gate.weight", "layers.0.linear_attn.in_proj_z.weight", 0},
+        {"blk.2.ssm_alpha.weight", "layers.2.linear_attn.in_proj_a.weight", 0},
+        {"blk.2.ssm_beta.weight", "layers.2.linear_attn.in_proj_b.weight", 0},
+        {"blk.2.ssm_ba.weight", "layers.2.linear_attn.in_proj_ba.weight", 0},
+        {"blk.2.ssm_in.weight", "layers.2.linear_attn.in_proj_qkvz.weight", 0},
+        {"blk.2.ssm_conv1d.weight", "layers.2.linear_attn.conv1d.weight", 0},
+        {"blk.2.ssm_a", "layers.2.linear_attn.A_log", 0},
+        {"blk.2.ssm_dt.bias", "layers.2.linear_attn.dt_bias", 0},
+        {"blk.2.ssm_norm.weight", "layers.2.linear_attn.norm.weight", 0},
+        {"blk.2.ssm_out.weight", "layers.2.linear_attn.out_proj.weight", 0},
+        {"blk.1.post_attention_norm.weight", "layers.1.post_attention_layernorm.weight", 0},
+        {"blk.3.nextn.eh_proj.weight", "layers.3.nextn.eh_proj.weight", 0},
+        {"blk.3.attn_q.weight", "layers.3.attn_q.weight", 0},
+    };
+    const whim_config config = {
+        .n_layer = 3, .n_draft_layer = 1, .gdn = {.n_key = 1, .layers = {5}}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char out[WHIM_GGUF_NAME_MAX], back[WHIM_GGUF_NAME_MAX];
+        whim_gguf_name kind;
+        assert_true(whim_gguf_canonical_name(&config, names[i].gguf, out, &kind));
+        assert_string_equal(out, names[i].canonical);
+        assert_int_equal(kind, names[i].kind);
+        if (strncmp(out, "layers.3.", 9) != 0) {
+            assert_true(whim_gguf_file_name(&config, out, back));
             assert_string_equal(back, names[i].gguf);
         }
     }
@@ -346,6 +388,7 @@ int main(void)
         cmocka_unit_test(opens_split_files),
         cmocka_unit_test(survives_failing_allocations),
         cmocka_unit_test(maps_names),
+        cmocka_unit_test(maps_names_of_hybrids),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
 }

@@ -40,11 +40,12 @@ static const tile_shapes bf16_shapes[BF16_ROWS] = {BF16_SIXTEEN(BF16_FIRST),
                                                    BF16_SIXTEEN(BF16_SECOND)};
 
 /* One block: w and w2 (NULL: none) two tiles of outputs; a2 the rows after the first 16, whose sums follow those of
- * the first; w2's sums are out_next on. A step of the rows is a_step or a2_step elements on. */
+ * the first; w2's sums are out_next on. A step of the rows is a_step or a2_step elements on, and the weights' first
+ * meets step `first` of the rows. */
 typedef struct bf16_block {
     const uint16_t *a, *a2, *w, *w2;
     float *out;
-    int64_t a_step, a2_step, out_next;
+    int64_t a_step, a2_step, out_next, first;
 } bf16_block;
 
 /* Steps s0 .. s1-1; `rows2`, `tiles2`: whether there are second ones, constants. */
@@ -63,7 +64,8 @@ ALWAYS_INLINE void bf16_steps(const bf16_block *x, int64_t s0, int64_t s1, bool 
         TILE_LOAD(3, out2 + down, TILE_ROW_BYTES);
     }
     const uint16_t *w = x->w + s0 * BF16_TILE, *w2 = tiles2 ? x->w2 + s0 * BF16_TILE : NULL;
-    const uint16_t *a = x->a + s0 * x->a_step, *a2 = x->a2 + s0 * x->a2_step;
+    const uint16_t *a = x->a + (x->first + s0) * x->a_step;
+    const uint16_t *a2 = x->a2 + (x->first + s0) * x->a2_step;
     for (int64_t s = s0; s < s1; s++) {
         TILE_LOAD(4, a, TILE_ROW_BYTES);
         TILE_LOAD(6, w, TILE_ROW_BYTES);
@@ -96,8 +98,8 @@ ALWAYS_INLINE void bf16_steps(const bf16_block *x, int64_t s0, int64_t s1, bool 
     }
 }
 
-/* All rows of x in blocks of `block` (at most 32); `rows` is a multiple of it. */
-static void bf16_blocks(bf16_block x, int64_t n_step, int64_t rows, int64_t block)
+/* All rows of x, of `pitch` steps, in blocks of `block` (at most 32); `rows` is a multiple of it. */
+static void bf16_blocks(bf16_block x, int64_t pitch, int64_t n_step, int64_t rows, int64_t block)
 {
     tiles_want(&bf16_shapes[block - 1]);
     for (int64_t s0 = 0; s0 < n_step; s0 += BF16_CUT) {
@@ -111,33 +113,41 @@ static void bf16_blocks(bf16_block x, int64_t n_step, int64_t rows, int64_t bloc
                 x.w2 != NULL ? bf16_steps(&at, s0, s1, false, true)
                              : bf16_steps(&at, s0, s1, false, false);
             }
-            at.a += block * n_step * 32;
-            at.a2 += block * n_step * 32;
+            at.a += block * pitch * 32;
+            at.a2 += block * pitch * 32;
             at.out += block * WHIM_CPU_TILE;
         }
     }
 }
 
 /* out = all rows with the tile w, out + out_next with w2 unless that is NULL; n_step * 32 inputs. */
-static void bf16_product(const uint16_t *a, const uint16_t *w, const uint16_t *w2, int64_t n_step,
-                         int64_t rows, float *out, int64_t out_next)
+static void bf16_product(whim_cpu_bf16_rows a, const uint16_t *w, const uint16_t *w2,
+                         int64_t n_step, int64_t rows, float *out, int64_t out_next)
 {
     int64_t full = rows / BF16_ROWS * BF16_ROWS, left = rows - full;
-    bf16_block x = {a, a + n_step * BF16_TILE, w, w2, out, BF16_TILE, BF16_TILE, out_next};
+    bf16_block x = {.a = a.at,
+                    .a2 = a.at + a.pitch * BF16_TILE,
+                    .w = w,
+                    .w2 = w2,
+                    .out = out,
+                    .a_step = BF16_TILE,
+                    .a2_step = BF16_TILE,
+                    .out_next = out_next,
+                    .first = a.first};
     memset(out, 0, (size_t)(rows * WHIM_CPU_TILE) * sizeof *out);
     if (w2 != NULL) {
         memset(out + out_next, 0, (size_t)(rows * WHIM_CPU_TILE) * sizeof *out);
     }
     if (full > 0) {
-        bf16_blocks(x, n_step, full, BF16_ROWS);
+        bf16_blocks(x, a.pitch, n_step, full, BF16_ROWS);
     }
     if (left > 0) {
-        x.a += full * n_step * 32;
-        x.a2 += full * n_step * 32;
+        x.a += full * a.pitch * 32;
+        x.a2 += full * a.pitch * 32;
         x.out += full * WHIM_CPU_TILE;
         x.a_step = (left < TILE_ROWS ? left : TILE_ROWS) * 32;
         x.a2_step = (left - TILE_ROWS) * 32; /* not used unless it is positive */
-        bf16_blocks(x, n_step, left, left);
+        bf16_blocks(x, a.pitch, n_step, left, left);
     }
 }
 

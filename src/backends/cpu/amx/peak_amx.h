@@ -22,7 +22,7 @@
 static int64_t peak_tiles(whim_dtype dtype, int64_t rounds)
 {
     bool quant = whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT;
-    if (!quant && dtype != WHIM_DTYPE_BF16) {
+    if (!quant && !whim_cpu_wants_bf16(dtype)) {
         return 0;
     }
     char small[TILE_ROWS * TILE_ROW_BYTES]; /* a small number as int8 and as BF16 */

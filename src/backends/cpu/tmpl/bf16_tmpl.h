@@ -3,12 +3,12 @@
  * lists how many, largest first, 1 last. Included after bf16_rows. */
 
 /* out [rows][16] = all rows with one tile; n_step * 32 inputs. */
-static void bf16_tile(const uint16_t *a, const uint16_t *w, int64_t n_step, int64_t rows,
+static void bf16_tile(whim_cpu_bf16_rows a, const uint16_t *w, int64_t n_step, int64_t rows,
                       float *out)
 {
     for (int64_t r = 0; r < rows;) {
         int64_t row0 = r / 16 * 16, block = rows - row0 < 16 ? rows - row0 : 16;
-        const uint16_t *at = a + (row0 * n_step + r - row0) * 32;
+        const uint16_t *at = a.at + (row0 * a.pitch + a.first * block + r - row0) * 32;
 #define TAKE(n)                                                           \
     if (rows - r >= (n)) {                                                \
         bf16_rows(n, at, block * 32, w, n_step, out + r * WHIM_CPU_TILE); \
@@ -21,8 +21,8 @@ static void bf16_tile(const uint16_t *a, const uint16_t *w, int64_t n_step, int6
 }
 
 /* The same, and out + out_next with the tile w2 unless that is NULL. */
-static void bf16_product(const uint16_t *a, const uint16_t *w, const uint16_t *w2, int64_t n_step,
-                         int64_t rows, float *out, int64_t out_next)
+static void bf16_product(whim_cpu_bf16_rows a, const uint16_t *w, const uint16_t *w2,
+                         int64_t n_step, int64_t rows, float *out, int64_t out_next)
 {
     bf16_tile(a, w, n_step, rows, out);
     if (w2 != NULL) {

@@ -16,6 +16,12 @@ static inline float *gdn_state(const whim_state_view *view, int32_t slot)
     return (float *)((char *)view->slots + slot * view->slot_stride + view->offset);
 }
 
+/* The sequences of a batch; rows after the last one are one more. */
+static int64_t gdn_sequences(const int32_t *q_start, int64_t n_seq, int64_t n_row)
+{
+    return n_seq + ((n_seq > 0 ? q_start[n_seq] : 0) < n_row);
+}
+
 /* x[0 .. n) = silu(x) */
 static void silu_row(float *x, int64_t n)
 {
@@ -98,15 +104,13 @@ static void conv_zero(const whim_gdn_conv_args *a, int64_t first, int64_t end, i
     }
 }
 
-/* Workers split (sequence, block of channels) pairs; the rows after the last sequence are one more of them. */
+/* Workers split (sequence, block of channels) pairs. */
 static void gdn_conv_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_gdn_conv_args *a = args;
     int64_t blocks = (a->n_chan + CONV_CHAN - 1) / CONV_CHAN;
-    if (a->n_row == 0) {
-        return;
-    }
-    whim_cpu_claim claim = whim_cpu_claim_open(worker, (a->n_seq + 1) * blocks);
+    int64_t n_seq = gdn_sequences(a->q_start, a->n_seq, a->n_row);
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_seq * blocks);
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
             int64_t seq = item / blocks, chan = item % blocks * CONV_CHAN;
@@ -126,10 +130,17 @@ static void gdn_conv_kernel(const void *args, const whim_cpu_worker *worker)
 /* --- recurrence ---------------------------------------------------------------------------------- */
 
 enum {
-    SCAN_RUN = 16,              /* tokens whose keys, queries and gates are made together */
-    SCAN_VECS = 8,              /* sums that stay in registers */
-    SCAN_COLS = SCAN_VECS * VF, /* columns of the state that are walked together */
+    SCAN_RUN = 16, /* tokens whose keys, queries and gates are made together */
+    SCAN_PART =
+        64, /* columns of a head that one worker takes: with 128 keys they stay in the first cache */
+    SCAN_VECS = VF < 16 ? 8 : SCAN_PART / VF, /* sums that stay in registers */
+    SCAN_COLS = SCAN_VECS * VF,               /* columns of the state that are walked together */
 };
+
+/* Columns begin .. end - 1 of the state of a head. */
+typedef struct scan_part {
+    int64_t head, begin, end;
+} scan_part;
 
 /* What the tokens of a run do to a head. */
 typedef struct scan_run {
@@ -208,20 +219,20 @@ static inline void scan_col(float *state, int64_t stride, int64_t dk, const floa
     *out = sum;
 }
 
-/* The tokens of a run, through the whole state of a head, a few columns at a time. */
-static void scan_head_run(const whim_gdn_scan_args *a, const scan_run *run, float *state,
-                          int64_t head, int64_t row, int64_t n)
+/* The tokens of a run, through a part of the state of its head, a few columns at a time. */
+static void scan_part_run(const whim_gdn_scan_args *a, const scan_run *run, float *state,
+                          const scan_part *p, int64_t row, int64_t n)
 {
-    int64_t dk = a->d_key, dv = a->d_value, width = (int64_t)a->n_value * dv, j = 0;
-    const float *value = a->qkv + row * a->qkv_stride + 2 * a->n_key * dk + head * dv;
-    float *out = a->out + row * width + head * dv;
-    for (; j + SCAN_COLS <= dv; j += SCAN_COLS) {
+    int64_t dk = a->d_key, dv = a->d_value, width = (int64_t)a->n_value * dv, j = p->begin;
+    const float *value = a->qkv + row * a->qkv_stride + 2 * a->n_key * dk + p->head * dv;
+    float *out = a->out + row * width + p->head * dv;
+    for (; j + SCAN_COLS <= p->end; j += SCAN_COLS) {
         for (int64_t t = 0; t < n; t++) {
             scan_cols(state + j, dv, dk, run->q[t], run->k[t], run->decay[t], run->beta[t],
                       value + t * a->qkv_stride + j, out + t * width + j);
         }
     }
-    for (; j < dv; j++) {
+    for (; j < p->end; j++) {
         for (int64_t t = 0; t < n; t++) {
             scan_col(state + j, dv, dk, run->q[t], run->k[t], run->decay[t], run->beta[t],
                      value[t * a->qkv_stride + j], out + t * width + j);
@@ -229,47 +240,48 @@ static void scan_head_run(const whim_gdn_scan_args *a, const scan_run *run, floa
     }
 }
 
-static void scan_zero(const whim_gdn_scan_args *a, int64_t head, int64_t first, int64_t end)
+/* n rows of floats, `stride` apart: columns begin .. end - 1 become zero. */
+static void scan_zero(float *rows, int64_t n, int64_t stride, const scan_part *p)
 {
-    int64_t dv = a->d_value;
-    for (int64_t r = first; r < end; r++) {
-        memset(a->out + (r * a->n_value + head) * dv, 0, (size_t)dv * sizeof *a->out);
+    for (int64_t r = 0; r < n; r++) {
+        memset(rows + r * stride + p->begin, 0, (size_t)(p->end - p->begin) * sizeof *rows);
     }
 }
 
-static void scan_head(const whim_gdn_scan_args *a, scan_run *run, float *state, int64_t head,
+static void scan_rows(const whim_gdn_scan_args *a, scan_run *run, float *state, const scan_part *p,
                       int64_t first, int64_t end)
 {
-    int64_t size = (int64_t)a->d_key * a->d_value;
-    state += head * size;
+    state += p->head * a->d_key * a->d_value;
     if (a->positions[first] == 0) {
-        memset(state, 0, (size_t)size * sizeof *state);
+        scan_zero(state, a->d_key, a->d_value, p);
     }
     for (int64_t row = first; row < end; row += SCAN_RUN) {
         int64_t n = end - row < SCAN_RUN ? end - row : SCAN_RUN;
-        scan_prepare(a, head, row, n, run);
-        scan_head_run(a, run, state, head, row, n);
+        scan_prepare(a, p->head, row, n, run);
+        scan_part_run(a, run, state, p, row, n);
     }
 }
 
-/* Workers split (sequence, value head) pairs; the rows after the last sequence are one more of them. */
+/* Workers split (sequence, value head, part of it) triples. */
 static void gdn_scan_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_gdn_scan_args *a = args;
-    if (a->n_row == 0) {
-        return;
-    }
-    whim_cpu_claim claim = whim_cpu_claim_open(worker, (a->n_seq + 1) * a->n_value);
+    int64_t dv = a->d_value, parts = (dv + SCAN_PART - 1) / SCAN_PART, per_seq = a->n_value * parts;
+    int64_t n_seq = gdn_sequences(a->q_start, a->n_seq, a->n_row);
+    whim_cpu_claim claim = whim_cpu_claim_open(worker, n_seq * per_seq);
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
-            int64_t seq = item / a->n_value, head = item % a->n_value;
+            int64_t seq = item / per_seq, begin = item % parts * SCAN_PART;
+            scan_part p = {item % per_seq / parts, begin,
+                           dv - begin < SCAN_PART ? dv : begin + SCAN_PART};
             int64_t first = a->n_seq > 0 ? a->q_start[seq] : 0;
             int64_t end = seq < a->n_seq ? a->q_start[seq + 1] : a->n_row;
             float *state = seq < a->n_seq ? gdn_state(&a->state, a->state_slots[seq]) : NULL;
             if (state == NULL) {
-                scan_zero(a, head, first, end);
+                scan_zero(a->out + (first * a->n_value + p.head) * dv, end - first, a->n_value * dv,
+                          &p);
             } else if (first < end) {
-                scan_head(a, worker->scratch, state, head, first, end);
+                scan_rows(a, worker->scratch, state, &p, first, end);
             }
         }
     }

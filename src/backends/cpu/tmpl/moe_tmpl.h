@@ -31,6 +31,10 @@ static whim_cpu_product_args moe_product(const whim_moe_experts_args *op, whim_m
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
+/* Where narrow rows lie in a worker's scratch: after what products use themselves. */
+enum { MOE_ONE_AT = 2 * (int)OUT_BYTES + (int)FP8_ROOM };
+_Static_assert((int)MOE_ONE_AT <= WHIM_CPU_SCRATCH / 2, "the other half is for narrow rows");
+
 /* One row as a product takes it: narrow in `memory`, or as it is. */
 static product_source moe_one_source(const whim_weight *w, const float *x, void *memory)
 {
@@ -39,7 +43,7 @@ static product_source moe_one_source(const whim_weight *w, const float *x, void 
     if (whim_cpu_form_of(w->dtype) != NULL) {
         from.act = whim_cpu_act_at(PRODUCT_ORDER, memory, 1, w->k);
         act_quantize(&narrow, &from.act, 0, act_items(&narrow));
-    } else if (BF16_UNIT && w->dtype == WHIM_DTYPE_BF16) {
+    } else if (takes_bf16(w->dtype)) {
         from.bf16 = memory;
         act_round(&narrow, memory, 0, whim_cpu_bf16_steps(w->k));
     }
@@ -66,7 +70,7 @@ static void moe_one_up_kernel(const void *args, const whim_cpu_worker *worker)
     whim_moe_regions space = whim_moe_regions_of(op);
     int32_t valid[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
-    char *memory = (char *)worker->scratch + 2 * OUT_BYTES;
+    char *memory = (char *)worker->scratch + MOE_ONE_AT;
     product_source from = moe_one_source(&op->gate, op->x, memory);
     whim_cpu_product_args any = moe_product(op, WHIM_MOE_GATE, true, 0, 1);
     product_items items = product_items_of(&any);
@@ -121,7 +125,7 @@ static void moe_one_down_kernel(const void *args, const whim_cpu_worker *worker)
     product_source from[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
     for (int64_t i = 0; i < n_valid; i++) {
-        char *memory = (char *)worker->scratch + 2 * OUT_BYTES + i * WHIM_CPU_MOE_ONE(op->down.k);
+        char *memory = (char *)worker->scratch + MOE_ONE_AT + i * WHIM_CPU_MOE_ONE(op->down.k);
         from[i] = moe_one_source(&op->down, space.act + i * op->down.k, memory);
     }
     whim_cpu_product_args any = moe_product(op, WHIM_MOE_DOWN, false, 0, 1);
@@ -166,7 +170,7 @@ static product_source moe_source(const whim_moe_experts_args *op, whim_moe_of of
         whim_cpu_act act = whim_cpu_act_at(PRODUCT_ORDER, memory, places + places % 2, w->k);
         from.act.q = act.q + place * w->k;
         from.act.meta = act.meta + place * (w->k / WHIM_GROUP);
-    } else if (BF16_UNIT && w->dtype == WHIM_DTYPE_BF16) {
+    } else if (takes_bf16(w->dtype)) {
         from.bf16 = (uint16_t *)memory + place * whim_cpu_bf16_steps(w->k) * WHIM_GROUP;
     }
     return from;

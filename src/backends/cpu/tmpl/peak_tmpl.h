@@ -61,7 +61,7 @@ static int64_t peak_macs(whim_dtype dtype, int64_t rounds)
         return rounds * PEAK_SUMS * PI_MACS;
     }
 #ifdef PEAK_BF16
-    if (dtype == WHIM_DTYPE_BF16) {
+    if (whim_cpu_wants_bf16(dtype)) {
         peak_bf16(rounds);
         return rounds * PEAK_SUMS * PH_MACS;
     }

@@ -10,7 +10,8 @@
  *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
  *   CHUNK_GROUPS   groups of a tile that are opened at once
  *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile to tile
- *   PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two tiles of outputs at once
+ *   PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two tiles of outputs at once; FP8
+ *                  weights, opened as BF16, too
  *   PRODUCT_FEW    few_takes, few_lanes and few_product: a loop of its own for few rows of some types
  *   PRODUCT_END    called after a worker's last product of a command
  * The sum over k is in order in all, so all row counts give the same bits. */
@@ -149,16 +150,21 @@ WHIM_CPU_FORMS(DEFINE_PRODUCT)
     }
 DEFINE_FLOAT(F32, f32)
 DEFINE_FLOAT(F16, f16)
-DEFINE_FLOAT(FP8, fp8)
 #ifndef PRODUCT_BF16
 DEFINE_FLOAT(BF16, bf16)
+DEFINE_FLOAT(FP8, fp8)
 #define PRODUCT_BF16_ORDER WHIM_CPU_BF16_LANES
 #define PRODUCT_ROUND_ACT NULL
+enum { FP8_ROOM = 0 };
 #else
+#include "backends/cpu/tmpl/fp8_tmpl.h"
+
 static void float_bf16(const product_job *job)
 {
-    bf16_product(job->bf16, (const uint16_t *)job->tile, (const uint16_t *)job->second,
-                 whim_cpu_bf16_steps(job->k), job->rows, job->out, CHUNK_ROWS * WHIM_CPU_TILE);
+    int64_t n_step = whim_cpu_bf16_steps(job->k);
+    bf16_product((whim_cpu_bf16_rows){job->bf16, n_step, 0}, (const uint16_t *)job->tile,
+                 (const uint16_t *)job->second, n_step, job->rows, job->out,
+                 CHUNK_ROWS * WHIM_CPU_TILE);
 }
 #define PRODUCT_ROUND_ACT round_act_kernel
 #endif
@@ -186,7 +192,7 @@ static bool product_is_wide(const whim_cpu_product_args *a)
 /* Whether one call multiplies the job's second tile too. */
 static bool product_takes_two(const whim_cpu_product_args *a)
 {
-    return product_is_wide(a) || (BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16);
+    return product_is_wide(a) || takes_bf16(a->w.dtype);
 }
 
 /* Where a tile's finished results go. */

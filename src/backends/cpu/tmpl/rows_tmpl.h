@@ -101,6 +101,12 @@ enum { BF16_UNIT = true };
 enum { BF16_UNIT = false };
 #endif
 
+/* Whether products with weights of a type take BF16 rows here. */
+static inline bool takes_bf16(whim_dtype dtype)
+{
+    return BF16_UNIT && whim_cpu_wants_bf16(dtype);
+}
+
 /* Where a product's rows are: those of the stream, or the worker's own. */
 typedef struct product_source {
     const float *x;
@@ -148,7 +154,7 @@ static product_source own_rows(const whim_cpu_product_args *a, const whim_cpu_wo
         if (!a->own.kept) {
             act_quantize(&narrow, &from.act, 0, act_items(&narrow));
         }
-    } else if (BF16_UNIT && a->w.dtype == WHIM_DTYPE_BF16) {
+    } else if (takes_bf16(a->w.dtype)) {
         from.bf16 = memory;
         if (!a->own.kept) {
             act_round(&narrow, memory, 0, a->n_row * whim_cpu_bf16_steps(k));
@@ -164,7 +170,7 @@ static product_source product_source_of(const whim_cpu_product_args *a,
         return own_rows(a, worker);
     }
     product_source from = {.x = a->x, .x_stride = a->x_stride};
-    if (a->act != NULL && a->w.dtype == WHIM_DTYPE_BF16) {
+    if (a->act != NULL && takes_bf16(a->w.dtype)) {
         from.bf16 = a->act;
     } else if (a->act != NULL) {
         from.act = whim_cpu_act_at(PRODUCT_ORDER, a->act, a->n_row, a->w.k);
