@@ -227,7 +227,9 @@ static const char *activations_of(const finding *f, whim_dtype dtype)
     if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
         return "int8";
     }
-    return dtype == WHIM_DTYPE_BF16 && f->device->caps.rounds_bf16 ? "BF16" : "F32";
+    return (dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8) && f->device->caps.rounds_bf16
+               ? "BF16"
+               : "F32";
 }
 
 static void append_weights(whim_str *out, const finding *f)

@@ -28,14 +28,7 @@ static inline float whim_e4m3_to_f32(uint8_t code)
 /* The same as BF16, which holds every code exactly and none of them as a subnormal. */
 static inline uint16_t whim_e4m3_to_bf16(uint8_t code)
 {
-    uint16_t mag = code & 0x7fu;
-    uint16_t out = (uint16_t)((mag << 4) + (120u << 7));
-    /* Subnormal codes are 0 to 7 times 2^-9. */
-    out = mag < 8 ? (uint16_t)((120u << 7) + ((mag - 4) << 5)) : out;
-    out = mag < 4 ? (uint16_t)((119u << 7) + ((mag - 2) << 6)) : out;
-    out = mag < 2 ? (uint16_t)(mag * (118u << 7)) : out;
-    out = mag == 0x7fu ? 0x7fc0u : out;
-    return (uint16_t)(out | (code & 0x80u) << 8);
+    return (uint16_t)(whim_f32_bits(whim_e4m3_to_f32(code)) >> 16);
 }
 
 static inline float whim_fp8_scale(const void *block)

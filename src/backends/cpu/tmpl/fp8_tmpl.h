@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FP8 weights on a BF16 unit: a block of 128 k is opened as BF16, which holds every code exactly, its sums are made by
- * bf16_product and scaled once, as in whim_fp8_dot_step. The same for every number of rows. Included by product_tmpl.h. */
+ * bf16_product and scaled once, as in whim_fp8_dot_step. The same for every number of rows. A level
+ * may give FP8_OPEN, which opens 16 codes. Included by product_tmpl.h. */
 
 enum {
     FP8_CODES = WHIM_FP8_BLOCK * WHIM_CPU_TILE, /* of a block */
@@ -15,12 +16,22 @@ typedef struct fp8_room {
 enum { FP8_ROOM = sizeof(fp8_room) };
 _Static_assert((int)FP8_ROOM <= (int)OPEN_BYTES && FP8_ROOM % 64 == 0, "a block fits the scratch");
 
-static void fp8_open(const char *codes, uint16_t *out)
+#ifndef FP8_OPEN
+/* A loop that the compiler makes vectors of. */
+static void fp8_open(const uint8_t *restrict codes, uint16_t *restrict out)
 {
     for (int i = 0; i < FP8_CODES; i++) {
-        out[i] = whim_e4m3_to_bf16((uint8_t)codes[i]);
+        out[i] = whim_e4m3_to_bf16(codes[i]);
     }
 }
+#else
+static void fp8_open(const uint8_t *codes, uint16_t *out)
+{
+    for (int i = 0; i < FP8_CODES; i += 16) {
+        FP8_OPEN(codes + i, out + i);
+    }
+}
+#endif
 
 /* out += sums * scales */
 static void fp8_add(const float *sums, const float *scales, int64_t rows, float *out)
@@ -46,7 +57,7 @@ static void float_fp8(const product_job *job)
     }
     for (int64_t b = 0; b < n_block; b++) {
         for (int t = 0; t < n_tile; t++) {
-            fp8_open(tiles[t] + b * FP8_CODES, room->open[t]);
+            fp8_open((const uint8_t *)tiles[t] + b * FP8_CODES, room->open[t]);
         }
         bf16_product((whim_cpu_bf16_rows){job->bf16, n_block * FP8_STEPS, b * FP8_STEPS},
                      room->open[0], n_tile == 2 ? room->open[1] : NULL, FP8_STEPS, job->rows,
