@@ -123,10 +123,19 @@ static int64_t reusable(const whim_sched_req *req)
     return (req->all_rows ? whim_min64(n, req->n_row) : n) / WHIM_KV_PAGE;
 }
 
+/* Whether there is room for states besides those of the running. */
+static bool keeps_states(const whim_sched *s)
+{
+    return s->cfg.tree != NULL && s->cfg.states != NULL && s->cfg.states->n_page > s->max_running;
+}
+
 /* Whether a running request is about to compute the next page that this one needs. */
 static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t n_known)
 {
     int64_t n = (n_known + 1) * WHIM_KV_PAGE;
+    if (s->cfg.states != NULL && !keeps_states(s)) {
+        return false; /* it will keep nothing to go on from */
+    }
     for (int64_t i = 0; i < s->n_running; i++) {
         const whim_sched_req *other = s->running[i];
         if (s->cfg.states != NULL) {
@@ -262,7 +271,7 @@ static int64_t branch_of(const whim_sched *s, const whim_sched_req *req)
 
 void whim_sched_branch(whim_sched *s, const whim_sched_req *req)
 {
-    for (int64_t i = 0; i < s->n_running && s->cfg.states != NULL && !s->is_open; i++) {
+    for (int64_t i = 0; i < s->n_running && keeps_states(s) && !s->is_open; i++) {
         whim_sched_req *other = s->running[i];
         int64_t n = other->n_branch <= other->n_fed ? shared(other, req) : 0;
         other->n_branch = n > other->n_fed ? n : other->n_branch;

@@ -121,14 +121,20 @@ static bool document(const walk *w, const json_t *block, bool in_result, whim_st
         return bad(w, ".source", "must be an object with a string \"type\"");
     }
     bool as_text = whim_peek_is(type, "text");
-    if (!as_text && !whim_peek_is(type, "content")) {
-        return unreadable(w, "image", in_result, out); /* a PDF: pages are pictures to us */
-    }
+    bool is_text = as_text || whim_peek_is(type, "content");
     static const char *const head[] = {"title", "context"};
-    for (int i = 0; i < 2; i++) {
-        if (whim_peek(block, head[i]) != NULL && !join_field(w, block, head[i], out)) {
-            return false;
-        }
+    whim_str unused = {0};
+    bool ok = true;
+    for (int i = 0; i < 2 && ok; i++) {
+        ok = whim_peek(block, head[i]) == NULL ||
+             join_field(w, block, head[i], is_text ? out : &unused);
+    }
+    whim_str_deinit(&unused);
+    if (!ok) {
+        return false;
+    }
+    if (!is_text) {
+        return unreadable(w, "image", in_result, out); /* a PDF: pages are pictures to us */
     }
     return as_text ? join_field(w, source, "data", out)
                    : leaves(w, whim_peek(source, "content"), in_result, out);

@@ -373,10 +373,25 @@ static void hybrids_share_what_is_underway(void **state)
     }
 }
 
+static void nobody_waits_for_what_is_not_kept(void **state)
+{
+    (void)state;
+    enum { N = P + 1 };
+    tiny_sched t;
+    tiny_open_hybrid(&t, 64, 4, tiny_cfg()); /* a state for each that runs, and no more */
+    tiny_add_shared(&t, 3, N, (whim_sched_add){.n_tok = N, .max_tok = N + 9});
+    tiny_job *b = tiny_add_shared(&t, 3, N, (whim_sched_add){.n_tok = N, .max_tok = N + 9});
+    tiny_plan(&t);
+    assert_true(tiny_rows(&t, b) > 0);
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hybrids_share_what_is_underway),
+        cmocka_unit_test(nobody_waits_for_what_is_not_kept),
         cmocka_unit_test(prefill_is_cut_and_mixed_with_decode),
         cmocka_unit_test(the_budget_can_be_made_smaller),
         cmocka_unit_test(a_hit_leaves_one_token),

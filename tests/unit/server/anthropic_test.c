@@ -107,6 +107,8 @@ static void takes_documents(void **state)
              "[{\"role\":\"user\",\"content\":\"T\\nC\\nD\\nE\\nS\\nu\\nF\"}]");
 #define PDF "{\"type\":\"document\",\"source\":{\"type\":\"base64\",\"data\":\"\"}}"
     refused(USER("[" PDF "]"), "messages[0].content[0]", "reads text only");
+    refused(USER("[{\"type\":\"document\",\"title\":5,\"source\":{\"type\":\"url\"}}]"),
+            "messages[0].content[0].title", "string");
     messages(USER("[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":[" PDF "]}]"),
              "[{\"role\":\"tool\",\"tool_call_id\":\"t\",\"content\":\"" PLACEHOLDER "\"}]");
 }

@@ -56,6 +56,7 @@ static void wrong_fields_are_named(void **state)
         {"\"tools\":{}", "tools"},
         {"\"tools\":[{}]", "tools[0]"},
         {"\"tools\":[" TOOL("") "]", "tools[0]"},
+        {"\"tools\":[" TOOL("a\\u0000b") "]", "tools[0].function.name"},
         {"\"tools\":[{\"type\":\"custom\",\"function\":{\"name\":\"f\"}}]", "tools[0]"},
         {"\"tools\":[{\"function\":{\"name\":\"f\",\"parameters\":3}}]", "tools[0]"},
         {"\"tools\":[{\"function\":{\"name\":\"f\",\"strict\":1}}]", "tools[0].function.strict"},
@@ -216,7 +217,8 @@ static void large_schemas_of_tools_are_refused(void **state)
             chat_with_list(cases[i].head, "\"fifty bytes: more than twenty thousand of them\"",
                            1 + (1 << 20) / 48, cases[i].tail);
         assert_int_equal(exchange.status, cases[i].status);
-        assert_true((strstr(got, "\"param\":\"tools[1]\"") != NULL) == (cases[i].status == 400));
+        assert_true((strstr(got, "\"param\":\"tools[1].function.parameters\"") != NULL) ==
+                    (cases[i].status == 400));
     }
 }
 
