@@ -202,6 +202,11 @@ bool serve_model_open(serve *s, const char *path)
         .format = whim_chat_format_detect(s->tm.source),
         .kwargs = s->tm.kwargs,
     };
+    whim_diag diag = {""};
+    if (whim_service_check_disk(s->engine, s->options->kv_dir, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+        return false;
+    }
     if (!load_engine(s->engine, &s->load) || !fingerprint_make(s) || !service_open(s) ||
         !about_make(s)) {
         return false;

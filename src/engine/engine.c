@@ -228,7 +228,9 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(ckpt_find(e, diag));
     const whim_config *config = &e->ckpt.config;
     WHIM_TRY(whim_model_find(config->arch, &e->def, diag));
-    WHIM_TRY(e->def->configure(config, diag));
+    if (e->def->configure != NULL) {
+        WHIM_TRY(e->def->configure(config, diag));
+    }
     WHIM_TRY(device_choose(e, diag));
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));

@@ -193,11 +193,6 @@ static void experts_that_do_not_fit_are_named(void **state)
     expect_bad(0, 0, "type BF16, but expert 0 has F32: model.layers.0.mlp.experts.2.up_proj");
 }
 
-/* --- codes ---------------------------------------------------------------------------------------- */
-
-enum { ROWS = 130, COLS = 256, BLOCK = 128 };
-
-/* Codes [130, k] and four scales for them, in a file without or with a mistake. */
 /* Also of a family without recurrent layers, the layers after the last one are counted for the user's line. */
 static void layers_that_draft_are_counted(void **state)
 {
@@ -224,6 +219,11 @@ static void layers_that_draft_are_counted(void **state)
     whim_ckpt_close(&ckpt);
 }
 
+/* --- codes ---------------------------------------------------------------------------------------- */
+
+enum { ROWS = 130, COLS = 256, BLOCK = 128 };
+
+/* Codes [130, k] and four scales for them, in a file without or with a mistake. */
 static void write_codes(int64_t k, const char *shape, const char *scale_shape, const float *scales,
                         size_t n_scale)
 {
