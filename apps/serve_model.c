@@ -32,6 +32,7 @@ static bool engine_open(serve *s, const char *path)
     const whim_options *o = s->options;
     whim_engine_cfg cfg = engine_cfg(o, path);
     cfg.max_seqs = o->max_seqs > 0 ? o->max_seqs : DEFAULT_SEQS;
+    cfg.may_lower_seqs = o->max_seqs == 0;
     cfg.max_outs = cfg.max_seqs > LEAST_OUTS ? cfg.max_seqs : LEAST_OUTS;
     cfg.kv_seqs = KV_SEQS;
     cfg.kv_share = KV_SHARE;
