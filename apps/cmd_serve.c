@@ -186,7 +186,6 @@ static void run(serve *s)
 static void drain(serve *s)
 {
     whim_server_drain(s->server);
-    whim_service_drain(s->service);
     int64_t left = whim_server_active(s->server);
     int64_t until = whim_clock_ns() + (int64_t)(s->options->drain * (double)WHIM_NS_PER_S);
     notify_stopping(s, left);
@@ -198,6 +197,8 @@ static void drain(serve *s)
            signals_wait() != SIGNAL_STOP_NOW) {
         watch(s);
     }
+    /* Not before: a request that came in before the signal may still be read, and is answered. */
+    whim_service_drain(s->service);
 }
 
 /* What it has done; busy is the time of the loop while there was work, of which steps are the model's part. */

@@ -121,8 +121,8 @@ static whim_jval repeat(whim_jinja *j, whim_jval what, int64_t times)
 {
     times = times < 0 ? 0 : times;
     if (what.kind == WHIM_J_STR && what.str->n > 0 && times > WHIM_JINJA_OUTPUT / what.str->n) {
-        whim_jinja_fail(j, "the template makes a text of more than %d MiB",
-                        (int)(WHIM_JINJA_OUTPUT >> 20));
+        whim_jinja_exceed(j, "the template makes a text of more than %d MiB",
+                          (int)(WHIM_JINJA_OUTPUT >> 20));
     }
     if (what.kind == WHIM_J_STR) {
         whim_jbuf buf = {0};

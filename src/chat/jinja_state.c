@@ -7,23 +7,37 @@
 
 enum { BLOCK = 16 * 1024, ALIGN = 16 };
 
-_Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...)
+static void say(whim_jinja *j, whim_err err, const char *fmt, va_list ap)
 {
     char text[1024];
+    vsnprintf(text, sizeof text, fmt, ap);
+    j->err = whim_fail(j->diag, err, "%s: line %d column %d: %s", j->name, (int)j->pos.line,
+                       (int)j->pos.col, text);
+}
+
+_Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    say(j, WHIM_ERR_INVALID, fmt, ap);
     va_end(ap);
-    j->err = whim_fail(j->diag, WHIM_ERR_INVALID, "%s: line %d column %d: %s", j->name,
-                       (int)j->pos.line, (int)j->pos.col, text);
+    longjmp(j->leave, 1);
+}
+
+_Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(j, WHIM_ERR_FULL, fmt, ap);
+    va_end(ap);
     longjmp(j->leave, 1);
 }
 
 void *whim_jinja_alloc(whim_jinja *j, int64_t bytes)
 {
     if (bytes > j->cap - j->used - ALIGN) {
-        whim_jinja_fail(j, "the template needs more than %lld MiB of memory",
-                        (long long)(j->cap >> 20));
+        whim_jinja_exceed(j, "the template needs more than %lld MiB of memory",
+                          (long long)(j->cap >> 20));
     }
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     j->used += bytes;
@@ -58,8 +72,8 @@ void whim_jinja_pay(whim_jinja *j, int64_t steps)
 {
     j->steps -= steps;
     if (j->steps < 0) {
-        whim_jinja_fail(j, "the template does more work than is allowed (%d steps)",
-                        (int)WHIM_JINJA_STEPS);
+        whim_jinja_exceed(j, "the template does more work than is allowed (%d steps)",
+                          (int)WHIM_JINJA_STEPS);
     }
 }
 

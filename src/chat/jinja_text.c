@@ -37,8 +37,8 @@ bool whim_jchar_is_space(int32_t c)
 static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
 {
     if (more > WHIM_JINJA_OUTPUT - buf->n) {
-        whim_jinja_fail(j, "the template makes a text of more than %d MiB",
-                        (int)(WHIM_JINJA_OUTPUT >> 20));
+        whim_jinja_exceed(j, "the template makes a text of more than %d MiB",
+                          (int)(WHIM_JINJA_OUTPUT >> 20));
     }
     if (buf->n + more <= buf->cap) {
         return;

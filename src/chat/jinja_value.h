@@ -129,6 +129,8 @@ typedef struct whim_jbuf {
 
 /* --- state (jinja_state.c) --- */
 _Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
+/* Beyond a limit (FULL): other turns would not help, so nobody tries them. */
+_Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
 void *whim_jinja_alloc(whim_jinja *j, int64_t bytes);
 void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size);
 void whim_jinja_pay(whim_jinja *j, int64_t steps);

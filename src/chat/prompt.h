@@ -38,7 +38,8 @@ typedef struct whim_prompt {
     bool open_think;        /* the prompt leaves reasoning open */
 } whim_prompt;
 
-/* INVALID: diag says what is wrong, and `param` (128 bytes) names the field, such as "messages[2].content". */
+/* INVALID, or FULL beyond a limit of the template engine: diag says what is wrong, and `param` (128 bytes) names the
+ * field, such as "messages[2].content". */
 WHIM_MUST_CHECK whim_err whim_prompt_make(const whim_chat_model *model,
                                           const whim_prompt_request *request, whim_prompt *out,
                                           char *param, whim_diag *diag);

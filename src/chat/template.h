@@ -58,7 +58,7 @@ typedef struct whim_template_input {
 } whim_template_input;
 
 /* raise_exception(msg) in the template gives WHIM_ERR_INVALID with msg; everything else that is
- * wrong names line and column. What `out` held before is replaced. */
+ * wrong names line and column. Too much work, memory or text is WHIM_ERR_FULL. What `out` held before is replaced. */
 WHIM_MUST_CHECK whim_err whim_template_render(const whim_template *tmpl,
                                               const whim_template_input *input, whim_rendered *out,
                                               whim_diag *diag);

@@ -81,9 +81,6 @@ static bool job_settle(whim_service *s, whim_job *job, int64_t now)
     if (why == NULL && job->cfg.deadline_ns > 0 && now > job->cfg.deadline_ns) {
         why = "deadline";
     }
-    if (!job->admitted && (why != NULL || job->n_ended == job->cfg.n_choice)) {
-        atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
-    }
     if (why != NULL) {
         bool failed = is_failed(why);
         s->n_failed += failed;

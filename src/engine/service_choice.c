@@ -101,9 +101,17 @@ static void mask_ends(whim_choice *c)
     }
 }
 
+/* The end of reasoning is due, and may stand here: a grammar lets it in only after a whole character. */
 static bool is_forcing(const whim_choice *c)
 {
-    return c->thinking && !c->thought && c->n_made >= c->job->cfg.think_budget;
+    const whim_job *job = c->job;
+    if (!c->thinking || c->thought || c->n_made < job->cfg.think_budget ||
+        c->n_forced >= job->n_forced) {
+        return false;
+    }
+    int32_t id = job->forced[c->n_forced];
+    return !c->masked ||
+           (id / 32 < job->service->n_mask_word && (c->mask[id / 32] >> id % 32 & 1) != 0);
 }
 
 int32_t whim_choice_prepare(whim_choice *c)
@@ -175,7 +183,8 @@ static whim_err walk(whim_choice *c, int32_t id, bool forced, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-static whim_err choose(whim_choice *c, int64_t out, whim_sampled *token, whim_diag *diag)
+static whim_err choose(whim_choice *c, int64_t out, bool forced, whim_sampled *token,
+                       whim_diag *diag)
 {
     whim_service *s = c->job->service;
     const whim_job_cfg *cfg = &c->job->cfg;
@@ -191,7 +200,7 @@ static whim_err choose(whim_choice *c, int64_t out, whim_sampled *token, whim_di
         .n_mask_word = s->n_mask_word,
     };
     WHIM_TRY(whim_sampler_pick(s->sampler, &cfg->params, &row, token, diag));
-    if (is_forcing(c) && c->n_forced < c->job->n_forced) {
+    if (forced) {
         token->id = c->job->forced[c->n_forced];
         if (row.logits != NULL && cfg->params.want_logprob) {
             whim_logprobs_at(row.logits, s->config->n_vocab, &token->id, 1, &token->logprob);
@@ -212,8 +221,8 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
-    bool forced = is_forcing(c); /* as choose sees it: before the token counts */
-    WHIM_TRY(choose(c, out, sampled, diag));
+    bool forced = is_forcing(c);
+    WHIM_TRY(choose(c, out, forced, sampled, diag));
     *token = sampled->id;
     whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;

@@ -33,6 +33,7 @@ typedef struct whim_choice {
     bool thinking;               /* reasoning is open */
     bool thought;                /* the reasoning has ended, or has no budget */
     int64_t last_ns;             /* when its last token was made; 0: none yet */
+    bool let_in;                 /* it waits no more: the scheduler has fed it */
     bool ended;
     atomic_bool enough; /* any thread: end it here */
 } whim_choice;
@@ -46,7 +47,7 @@ struct whim_job {
     const int32_t *forced; /* [n_forced] think_end as tokens */
     int64_t n_forced;
     whim_choice *choices; /* [cfg.n_choice] */
-    int32_t n_ended;
+    int32_t n_ended, n_let_in;
     bool admitted, followed, over;
     whim_job_times times;
     _Atomic(const char *) cancel; /* any thread: why, or NULL */

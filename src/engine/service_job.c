@@ -159,6 +159,7 @@ void whim_job_push(whim_job *job, const whim_job_event *event)
 void whim_job_finish(whim_job *job, whim_err err, const char *message)
 {
     job->over = true;
+    atomic_fetch_sub(&job->service->n_waiting, job->cfg.n_choice - job->n_let_in);
     job->times.ended = whim_clock_ns();
     if (job->times.reason == NULL) {
         job->times.reason = "failed";

@@ -40,12 +40,16 @@ void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const c
 static void admit(whim_service *s, whim_choice *c)
 {
     whim_job *job = c->job;
+    if (!c->let_in) {
+        c->let_in = true;
+        job->n_let_in++;
+        atomic_fetch_sub(&s->n_waiting, 1);
+    }
     if (job->admitted) {
         return;
     }
     whim_sched_req_info info = whim_sched_req_get(c->req);
     job->admitted = true;
-    atomic_fetch_sub(&s->n_waiting, job->cfg.n_choice);
     job->times.admitted = whim_clock_ns();
     job->times.n_cached = info.n_cached;
     whim_service_count_admitted(s, job);

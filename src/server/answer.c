@@ -137,7 +137,7 @@ static void send_nothing(whim_answer *a)
         a->run->mute = true;
         whim_exchange_stream_abort(a->ex);
     } else {
-        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         whim_answer_cancel(a, "out of memory");
     }
 }
@@ -272,7 +272,7 @@ static void on_event(void *ctx, const whim_chat_event *ev)
     }
     whim_answer_part *part = part_of(c, ev);
     if (part == NULL || part->text.failed || part->name.failed) {
-        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         return;
     }
     if (ev->kind == WHIM_CHAT_CALL_END) {
@@ -311,7 +311,7 @@ static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_eve
         c->n_reasoning++;
     }
     if (keep && !token_append(&c->pending, ev)) {
-        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         return;
     }
     push_text(a, c, ev->text, ev->n_text);
@@ -373,6 +373,8 @@ static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
                  "the answer took longer than this server allows (--request-limit)");
         } else if (ev->err == WHIM_ERR_INVALID) {
             fail(a, WHIM_FAULT_BAD_VALUE, ev->message);
+        } else if (ev->err == WHIM_ERR_NO_MEMORY) {
+            fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         } else {
             fail(a, WHIM_FAULT_INTERNAL,
                  "the answer could not be finished; the server's log says "
@@ -396,7 +398,7 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
         break;
     case WHIM_JOB_PROMPT_TOKEN:
         if (!token_append(&a->prompts[p].echo, ev)) {
-            fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+            fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         }
         break;
     case WHIM_JOB_TOKEN:
@@ -438,7 +440,7 @@ void whim_answer_end(whim_answer *a)
         return;
     }
     if (!run->failed && a->out.failed) {
-        fail(a, WHIM_FAULT_INTERNAL, "out of memory");
+        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
     }
     if (run->failed) {
         whim_fault_reply(a->ex, &run->fault, a->form->dialect);

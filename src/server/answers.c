@@ -173,6 +173,8 @@ static bool refuse_submit(whim_fault *fault, whim_err err, const whim_diag *diag
     case WHIM_ERR_INVALID:
     case WHIM_ERR_NO_FIT:
         return whim_fault_set(fault, WHIM_FAULT_CONTEXT, NULL, "%.1000s", diag->text);
+    case WHIM_ERR_NO_MEMORY:
+        return whim_fault_no_memory(fault);
     default:
         return whim_fault_set(fault, WHIM_FAULT_INTERNAL, NULL,
                               "the request could not be started (%s)", whim_err_text(err));

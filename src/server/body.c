@@ -46,6 +46,8 @@ typedef struct walk {
     const char *text;
     int64_t n;
     char *copy;
+    int64_t
+        n_value; /* no fewer than the text holds; a list or an object is WHIM_BODY_GROUP of them */
     int32_t depth;
     bool is_object[WHIM_BODY_DEPTH + 1]; /* of each level */
     bool in_string, in_key, failed;
@@ -148,7 +150,7 @@ static int64_t skip_number(walk *w, int64_t at)
     return x.end;
 }
 
-/* Step over one character outside strings. False: too deep. */
+/* Step over one character outside strings. False: too deep, or too much. */
 static bool step(walk *w, char c)
 {
     if (c == '"') {
@@ -156,6 +158,7 @@ static bool step(walk *w, char c)
         w->in_string = true;
         w->in_key = inside && (w->before == '{' || w->before == ',');
     } else if (c == '{' || c == '[') {
+        w->n_value += WHIM_BODY_GROUP;
         if (++w->depth > WHIM_BODY_DEPTH) {
             return false;
         }
@@ -164,14 +167,16 @@ static bool step(walk *w, char c)
         }
     } else if (c == '}' || c == ']') {
         w->depth--;
+    } else if (c == ',') {
+        w->n_value++;
     }
     if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
         w->before = c;
     }
-    return true;
+    return w->n_value <= WHIM_BODY_VALUES;
 }
 
-/* Depth, escapes and numbers of the whole text. False with the fault set. */
+/* Depth, number of values, escapes and numbers of the whole text. False with the fault set. */
 static bool look_over(walk *w, whim_fault *fault)
 {
     for (int64_t i = 0; i < w->n && !w->failed;) {
@@ -186,6 +191,11 @@ static bool look_over(walk *w, whim_fault *fault)
             i = skip_number(w, i);
         } else if (step(w, c)) {
             i++;
+        } else if (w->n_value > WHIM_BODY_VALUES) {
+            return whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL,
+                                  "the body holds more than %d values (a list or an object counts "
+                                  "as %d); send less at once",
+                                  WHIM_BODY_VALUES, WHIM_BODY_GROUP);
         } else {
             return whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL,
                                   "the body is nested deeper than %d levels", WHIM_BODY_DEPTH);

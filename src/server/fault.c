@@ -40,7 +40,7 @@ bool whim_fault_set(whim_fault *f, whim_fault_kind kind, const char *param, cons
 
 bool whim_fault_no_memory(whim_fault *f)
 {
-    return whim_fault_set(f, WHIM_FAULT_INTERNAL, NULL, "out of memory");
+    return whim_fault_set(f, WHIM_FAULT_OVERLOADED, NULL, "out of memory");
 }
 
 bool whim_fault_context(whim_fault *f, int64_t n_prompt, int64_t n_ctx)

@@ -35,7 +35,7 @@ typedef struct whim_fault {
 bool whim_fault_set(whim_fault *f, whim_fault_kind kind, const char *param, const char *fmt, ...)
     WHIM_PRINTF(4, 5);
 
-/* INTERNAL, "out of memory". */
+/* OVERLOADED, "out of memory": another time there may be more. */
 bool whim_fault_no_memory(whim_fault *f);
 
 /* The prompt does not fit: each dialect has its own words, which tools look for. */

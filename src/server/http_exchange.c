@@ -266,13 +266,21 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
     pthread_mutex_unlock(&ex->lock);
 }
 
+/* What is unread is too much. An event is no fault of its reader: one of any size may follow one of any size, as the
+ * first two of an answer that repeats a long request do. */
+static bool is_behind(whim_exchange *ex, int64_t n)
+{
+    ex->n_largest = n > ex->n_largest ? n : ex->n_largest;
+    return ex->out.len - ex->out_at > ex->http->cfg.limits.max_queued + 2 * ex->n_largest;
+}
+
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 {
     pthread_mutex_lock(&ex->lock);
     bool had_queue = ex->out.len > 0;
     bool open = ex->conn != NULL && !ex->is_broken && ex->answer == WHIM_ANSWER_STREAM;
     if (open && n > 0 && !ex->request.is_head) {
-        if (ex->out.len - ex->out_at + n > ex->http->cfg.limits.max_queued) {
+        if (is_behind(ex, n)) {
             ex->is_broken = true;
         } else if (ex->parser.version == 10) {
             struct iovec one = part(bytes, n);

@@ -66,6 +66,7 @@ struct whim_exchange {
     whim_conn *conn; /* NULL once it is over */
     whim_str out;    /* [out_at, len) is not sent yet */
     int64_t out_at;
+    int64_t n_largest; /* of the stream's events */
     whim_answer_state answer;
     atomic_int status;
     bool keeps_alive; /* the connection may go on after this answer */

@@ -45,6 +45,13 @@ static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools
     return json_array_append_new(tools, tool) == 0 || whim_fault_no_memory(f->fault);
 }
 
+/* For the log: what a client may write there is plain and short. */
+static const char *type_for_log(const char *type)
+{
+    size_t n = strspn(type, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+    return n <= 64 && type[n] == '\0' ? type : "?";
+}
+
 static bool convert(const whim_fields *f, const json_t *list, const whim_offer_form *form,
                     json_t *tools, int32_t *tool_at, whim_str *left_out)
 {
@@ -58,7 +65,7 @@ static bool convert(const whim_fields *f, const json_t *list, const whim_offer_f
         }
         if (type != NULL && !whim_peek_is(type, form->type)) {
             whim_str_printf(left_out, "%s%s", left_out->len > 0 ? "," : "",
-                            json_string_value(type));
+                            type_for_log(json_string_value(type)));
         } else if (add_tool(&at, form->schema_key, tools)) {
             tool_at[json_array_size(tools) - 1] = (int32_t)i;
         } else {

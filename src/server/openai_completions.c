@@ -17,9 +17,18 @@ typedef struct choice_text {
     bool echoed;
 } choice_text;
 
+typedef struct logprob_lists {
+    whim_str tokens, logprobs, tops, offsets, scratch;
+    int64_t n;
+} logprob_lists;
+
 typedef struct text_state {
     whim_str head;
     choice_text *texts; /* [n_choice] */
+    /* The echo of one prompt, written once for all its choices: with many of them it is nearly all of the answer. */
+    logprob_lists echo;
+    choice_text after_echo;
+    int32_t n_echo; /* that prompt's number + 1; 0: none yet */
 } text_state;
 
 static bool has_echo(const whim_answer *a)
@@ -75,10 +84,21 @@ static void put_top(const whim_answer *a, const whim_answer_token *t, whim_str *
     whim_str_deinit(&seen);
 }
 
-typedef struct logprob_lists {
-    whim_str tokens, logprobs, tops, offsets, scratch;
-    int64_t n;
-} logprob_lists;
+static void lists_deinit(logprob_lists *l)
+{
+    whim_str_deinit(&l->tokens);
+    whim_str_deinit(&l->logprobs);
+    whim_str_deinit(&l->tops);
+    whim_str_deinit(&l->offsets);
+    whim_str_deinit(&l->scratch);
+    l->n = 0;
+}
+
+static void copy_list(const whim_str *from, whim_str *to)
+{
+    whim_str_append_n(to, whim_str_text(from), from->len);
+    to->failed |= from->failed;
+}
 
 /* The end token too: clients that score a prompt count on one entry for every token. */
 static void lists_add(whim_answer *a, choice_text *text, const whim_answer_tokens *tokens,
@@ -133,23 +153,38 @@ static int64_t hidden_bos(const whim_answer *a, int32_t p)
     return hidden ? count_chars(bytes, n) : 0;
 }
 
+/* The lists of the prompt's tokens. */
+static void lists_echo(whim_answer *a, int32_t p, choice_text *text, logprob_lists *l)
+{
+    text_state *s = a->state;
+    if (s->n_echo != p + 1) {
+        lists_deinit(&s->echo);
+        s->after_echo = *text;
+        s->after_echo.offset = -hidden_bos(a, p);
+        lists_add(a, &s->after_echo, &a->prompts[p].echo, &s->echo);
+        s->after_echo.detok.show_special = a->gen->show_special;
+        s->n_echo = p + 1;
+    }
+    text->detok = s->after_echo.detok;
+    text->offset = s->after_echo.offset;
+    copy_list(&s->echo.tokens, &l->tokens);
+    copy_list(&s->echo.logprobs, &l->logprobs);
+    copy_list(&s->echo.tops, &l->tops);
+    copy_list(&s->echo.offsets, &l->offsets);
+    l->n = s->echo.n;
+}
+
 static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
 {
     text_state *s = a->state;
     choice_text *text = &s->texts[c->index];
     logprob_lists l = {{0}};
     if (with_echo) {
-        text->offset = -hidden_bos(a, c->index / a->gen->n);
-        lists_add(a, text, &a->prompts[c->index / a->gen->n].echo, &l);
-        text->detok.show_special = a->gen->show_special;
+        lists_echo(a, c->index / a->gen->n, text, &l);
     }
     lists_add(a, text, &c->pending, &l);
     if (!a->gen->logprobs || l.n == 0) {
         whim_str_append(&a->out, "null");
-        whim_str_deinit(&l.tokens);
-        whim_str_deinit(&l.logprobs);
-        whim_str_deinit(&l.tops);
-        whim_str_deinit(&l.offsets);
     } else {
         put_list(a, "{\"tokens\":[", &l.tokens);
         put_list(a, ",\"token_logprobs\":[", &l.logprobs);
@@ -157,7 +192,7 @@ static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
         put_list(a, ",\"text_offset\":[", &l.offsets);
         whim_str_append_char(&a->out, '}');
     }
-    whim_str_deinit(&l.scratch);
+    lists_deinit(&l);
 }
 
 /* --- choices ------------------------------------------------------------------------------------- */
@@ -316,6 +351,7 @@ static void text_deinit(whim_answer *a)
 {
     text_state *s = a->state;
     whim_str_deinit(&s->head);
+    lists_deinit(&s->echo);
     whim_free(s->texts);
 }
 

@@ -116,10 +116,28 @@ static bool refuse_state(const whim_fields *f)
            whim_field_refuse(f, "background", "cannot be true: nothing is stored here");
 }
 
+/* The answer repeats it. */
+static bool check_metadata(const whim_fields *f)
+{
+    json_t *metadata = NULL, *value;
+    const char *key;
+    if (!whim_field_object(f, "metadata", &metadata)) {
+        return false;
+    }
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value)) {
+            return whim_field_refuse(f, "metadata", "must hold strings; \"%.100s\" is %s", key,
+                                     whim_json_kind(value));
+        }
+    }
+    return true;
+}
+
 bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
                          whim_str *left_out)
 {
-    return refuse_state(f) && whim_gen_read_common(api, f, gen) &&
+    return refuse_state(f) && check_metadata(f) && whim_gen_read_common(api, f, gen) &&
            whim_gen_read_stops(f, "stop", gen) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &gen->max_tokens) &&
            whim_responses_read_turns(f, gen) && whim_responses_read_tools(f, gen, left_out) &&

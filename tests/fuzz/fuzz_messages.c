@@ -88,7 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     whim_err err = whim_prompt_make(&model, &request, &prompt, param, &diag);
     if (err == WHIM_ERR_OK) {
         check(&prompt);
-    } else if (err != WHIM_ERR_INVALID || param[0] == '\0' || diag.text[0] == '\0') {
+    } else if ((err != WHIM_ERR_INVALID && err != WHIM_ERR_FULL) || param[0] == '\0' ||
+               diag.text[0] == '\0') {
         abort();
     }
     whim_prompt_deinit(&prompt);

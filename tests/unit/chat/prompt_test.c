@@ -334,6 +334,13 @@ static void refusals_are_softened(void **state)
     assert_int_equal(make(*state, &w, &out, param, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "never"));
     assert_string_equal(param, "messages");
+    /* Without the system turn this one would end: beyond a limit nothing is tried. */
+    const wish endless = {.tmpl =
+                              "{% if messages[0].role == 'system' %}{% for i in range(100000) %}"
+                              "{% for k in range(100000) %}{% endfor %}{% endfor %}{% endif %}",
+                          .messages = "[{\"role\": \"system\", \"content\": \"s\"}, " USER "]"};
+    assert_int_equal(make(*state, &endless, &out, param, &diag), WHIM_ERR_FULL);
+    assert_non_null(strstr(diag.text, "more"));
 }
 
 static int64_t count(const whim_prompt *p, int32_t id)

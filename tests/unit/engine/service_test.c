@@ -442,84 +442,109 @@ static void reasoning_has_a_budget(void **state)
     whim_tokenizer_close(tok);
 }
 
-/* A text that the vocabulary cannot write is no answer that stopped. */
-static void a_grammar_may_not_fit_the_vocabulary(void **state)
-{
-    static const int32_t end = 3;
-    answer a;
-    whim_diag diag = {""};
+/* A service whose model writes with the vocabulary `tok`, and a grammar for it. */
+typedef struct held_service {
     whim_tokenizer *tok;
     whim_grammar_vocab *vocab;
-    whim_grammar_builder *b;
     whim_grammar *grammar;
-    assert_int_equal(open_text(ABC_VOCAB, sizeof ABC_VOCAB - 1, &tok, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_grammar_vocab_create(tok, &end, 1, &vocab), WHIM_ERR_OK);
+} held_service;
+
+static held_service hold(whim_tokenizer *tok, const char *regex)
+{
+    static const int32_t end = 3;
+    held_service h = {.tok = tok};
+    whim_diag diag = {""};
+    whim_grammar_builder *b;
+    assert_int_equal(whim_grammar_vocab_create(tok, &end, 1, &h.vocab), WHIM_ERR_OK);
     assert_int_equal(whim_grammar_builder_create(NULL, &b), WHIM_ERR_OK);
-    assert_int_equal(
-        whim_grammar_build(b, whim_grammar_regex(b, "abc\xF1\x90\x80\x80", "r"), &grammar, &diag),
-        WHIM_ERR_OK);
+    assert_int_equal(whim_grammar_build(b, whim_grammar_regex(b, regex, "r"), &h.grammar, &diag),
+                     WHIM_ERR_OK);
+    whim_grammar_builder_destroy(b);
     whim_service_cfg with_text = {.engine = engine,
                                   .tok = tok,
-                                  .vocab = vocab,
+                                  .vocab = h.vocab,
                                   .stop_ids = &end,
                                   .n_stop_id = 1,
                                   .max_seqs = MAX_SEQS,
                                   .max_step_tokens = STEP,
                                   .max_outs = OUTS};
     assert_int_equal(whim_service_create(&with_text, &service, &diag), WHIM_ERR_OK);
+    return h;
+}
+
+static void let_go(held_service *h)
+{
+    pages_come_back();
+    stop(NULL);
+    whim_grammar_unref(h->grammar);
+    whim_grammar_vocab_destroy(h->vocab);
+    whim_tokenizer_close(h->tok);
+}
+
+static whim_tokenizer *open_abc(void)
+{
+    whim_diag diag = {""};
+    whim_tokenizer *tok;
+    assert_int_equal(open_text(ABC_VOCAB, sizeof ABC_VOCAB - 1, &tok, &diag), WHIM_ERR_OK);
+    return tok;
+}
+
+/* A text that the vocabulary cannot write is no answer that stopped. */
+static void a_grammar_may_not_fit_the_vocabulary(void **state)
+{
+    (void)state;
+    answer a;
+    held_service h = hold(open_abc(), "abc\xF1\x90\x80\x80");
     whim_job_cfg cfg = job_cfg(0, 20, 12);
     cfg.ignore_eos = false;
-    cfg.grammar = grammar;
+    cfg.grammar = h.grammar;
     read_all(submit(&cfg), &a);
     assert_int_equal(a.n[0], 3);
     assert_true(a.failed);
     assert_int_equal(a.err, WHIM_ERR_INVALID);
     assert_non_null(strstr(a.message, "vocabulary"));
-    pages_come_back();
-    stop(state);
-    whim_grammar_unref(grammar);
-    whim_grammar_builder_destroy(b);
-    whim_grammar_vocab_destroy(vocab);
-    whim_tokenizer_close(tok);
+    let_go(&h);
 }
 
-/* What the sampler or the grammar cannot go on with ends its job and no other, also at the last token allowed. */
+/* What the grammar cannot go on with ends its job and no other, also at the last token allowed. */
 static void a_choice_that_fails_is_alone(void **state)
 {
+    (void)state;
     answer a, b;
-    whim_diag diag = {""};
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
-    whim_grammar_builder *builder;
-    whim_grammar *digits;
-    whim_grammar_vocab *vocab;
-    int32_t end = 0;
-    assert_int_equal(whim_grammar_builder_create(NULL, &builder), WHIM_ERR_OK);
-    whim_grammar_node root = whim_grammar_regex(builder, "[a-z]{40,}", "regex");
-    assert_int_equal(whim_grammar_build(builder, root, &digits, &diag), WHIM_ERR_OK);
-    whim_grammar_builder_destroy(builder);
-    assert_int_equal(whim_grammar_vocab_create(tok, &end, 1, &vocab), WHIM_ERR_OK);
-    whim_service_cfg with_text = {.engine = engine,
-                                  .tok = tok,
-                                  .vocab = vocab,
-                                  .max_seqs = MAX_SEQS,
-                                  .max_step_tokens = STEP,
-                                  .max_outs = OUTS};
-    assert_int_equal(whim_service_create(&with_text, &service, &diag), WHIM_ERR_OK);
+    held_service h = hold(open_abc(), "ab\xF1\x90\x80\x80");
     whim_job_cfg good = job_cfg(1, 20, 30), bad = job_cfg(0, 20, 3);
-    bad.grammar = digits;
-    bad.think_open = true; /* the end of reasoning is forced, and no letter */
-    bad.think_budget = 2;
-    bad.think_end = "<E>";
+    bad.grammar = h.grammar;
     whim_job *other = submit(&good);
     read_all(submit(&bad), &a);
     assert_true(a.failed);
     read_all(other, &b);
     assert_int_equal(b.n[0], 30);
-    pages_come_back();
-    stop(state);
-    whim_grammar_vocab_destroy(vocab);
-    whim_grammar_unref(digits);
-    whim_tokenizer_close(tok);
+    let_go(&h);
+}
+
+/* Where the grammar has no place for the end of reasoning yet, the model goes on until it has. */
+static void the_budget_waits_for_the_grammar(void **state)
+{
+    (void)state;
+    answer a;
+    held_service h =
+        hold(open_file("cat tests/text/tiny/llama3.json"), "[a-z0-9]{30}[a-z0-9<E>]{30}");
+    whim_ids end = encode(h.tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
+    whim_job_cfg cfg = job_cfg(0, 20, 58);
+    cfg.grammar = h.grammar;
+    cfg.think_open = true;
+    cfg.think_budget = 2;
+    cfg.think_end = "<E>";
+    read_all(submit(&cfg), &a);
+    assert_false(a.failed);
+    int64_t at = 0;
+    while (at + end.n <= a.n[0] &&
+           memcmp(a.ids[0] + at, end.ids, (size_t)end.n * sizeof(int32_t)) != 0) {
+        at++;
+    }
+    assert_in_range(at, 3, a.n[0] - end.n);
+    let_go(&h);
+    whim_ids_deinit(&end);
 }
 
 static void the_queue_has_a_limit(void **state)
@@ -540,6 +565,30 @@ static void the_queue_has_a_limit(void **state)
         read_all(jobs[i], &a);
         assert_false(a.failed);
     }
+}
+
+/* Choices wait one by one: where the first was let in, its many others still fill the queue. */
+static void choices_wait_too(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_job *other;
+    whim_job_event event = {.kind = WHIM_JOB_DONE};
+    whim_job_cfg many = job_cfg(0, 20, 100), one = job_cfg(1, 20, 1);
+    many.n_choice = 128;
+    whim_job *job = submit(&many);
+    while (event.kind != WHIM_JOB_ADMITTED) {
+        if (!whim_job_next(job, &event)) {
+            whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        }
+    }
+    assert_int_equal(whim_service_submit(service, &one, &other, &diag), WHIM_ERR_FULL);
+    whim_job_cancel(job, "test");
+    whim_job_release(job);
+    pages_come_back();
+    answer a;
+    read_all(submit(&one), &a);
+    assert_false(a.failed);
 }
 
 /* A request's own prompts do not fill the queue for one another; behind others they count, all or none. */
@@ -693,9 +742,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_choice_can_be_stopped, start, stop),
         cmocka_unit_test_setup_teardown(stop_ids_and_min_tokens, start, stop),
         cmocka_unit_test_setup_teardown(the_queue_has_a_limit, start, stop),
+        cmocka_unit_test_setup_teardown(choices_wait_too, start, stop),
         cmocka_unit_test_setup_teardown(a_request_comes_in_whole, start, stop),
         cmocka_unit_test(a_grammar_may_not_fit_the_vocabulary),
         cmocka_unit_test(reasoning_has_a_budget),
+        cmocka_unit_test(the_budget_waits_for_the_grammar),
         cmocka_unit_test(a_choice_that_fails_is_alone),
         cmocka_unit_test(pages_come_from_the_disk),
         cmocka_unit_test(ending_ends_all),

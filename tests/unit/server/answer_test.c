@@ -184,6 +184,12 @@ static void one_failure_ends_the_whole(void **state)
     whim_answer_end(a);
     expect_calls("begin fail503 ");
     whim_answer_destroy(a);
+    a = make(1, false);
+    whim_answer_begin(a);
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_NO_MEMORY});
+    whim_answer_end(a);
+    expect_calls("begin fail503 ");
+    whim_answer_destroy(a);
 }
 
 static void write_text(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
@@ -248,6 +254,7 @@ static void a_stream_tells_that_memory_ran_out(void **state)
     const char *got = stream_without_memory(&openai_form, 1, false);
     const char *error = strstr(got, "data: {\"error\":{\"message\":\"out of memory\"");
     assert_non_null(error);
+    assert_non_null(strstr(error, "\"code\":\"overloaded\""));
     assert_non_null(strstr(error, "\n\ndata: [DONE]\n\n"));
     got = stream_without_memory(&whim_anthropic_form, 1, false);
     error = strstr(got, "event: error\ndata: {\"type\":\"error\",\"error\":{");

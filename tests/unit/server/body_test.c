@@ -145,6 +145,31 @@ static void bodies_are_refused(void **state)
     json_decref(json);
 }
 
+/* Small in bytes and large in memory. */
+static void bodies_of_many_values_are_refused(void **state)
+{
+    (void)state;
+    enum { GROUPS = WHIM_BODY_VALUES / WHIM_BODY_GROUP, IDS = WHIM_BODY_VALUES - 100 };
+    char *body = malloc(2 * WHIM_BODY_VALUES + 100);
+    assert_non_null(body);
+    char *at = stpcpy(body, "{\"x\":[{}");
+    for (int i = 0; i < GROUPS; i++) {
+        at = stpcpy(at, ",{}");
+    }
+    at = stpcpy(at, "]}");
+    refuse(body, at - body, "more than 2097152 values");
+    at = stpcpy(body, "{\"prompt\":[1");
+    for (int i = 0; i < IDS; i++) {
+        at = stpcpy(at, ",1");
+    }
+    at = stpcpy(at, "]}");
+    whim_fault fault;
+    json_t *json = parse(body, (size_t)(at - body), &fault);
+    assert_non_null(json);
+    json_decref(json);
+    free(body);
+}
+
 static void texts_are_written(void **state)
 {
     whim_str out = {0};
@@ -174,6 +199,7 @@ int main(void)
         cmocka_unit_test(numbers_too_large_become_doubles),
         cmocka_unit_test(zeros_in_keys_are_repaired),
         cmocka_unit_test(bodies_are_refused),
+        cmocka_unit_test(bodies_of_many_values_are_refused),
         cmocka_unit_test(texts_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

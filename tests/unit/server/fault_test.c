@@ -90,6 +90,19 @@ static void a_prompt_too_long_has_each_dialects_words(void **state)
                            "\"message\":\"prompt is too long: 9000 tokens > 8192 maximum"));
 }
 
+/* Memory may be there another time: clients are asked to come again. */
+static void no_memory_is_no_fault_of_ours(void **state)
+{
+    whim_fault fault;
+    (void)state;
+    assert_false(whim_fault_no_memory(&fault));
+    reply(&fault, WHIM_DIALECT_OPENAI);
+    assert_int_equal(exchange.status, 503);
+    assert_string_equal(whim_str_text(&exchange.headers), "Retry-After: 1\n");
+    reply(&fault, WHIM_DIALECT_ANTHROPIC);
+    assert_int_equal(exchange.status, 529);
+}
+
 static void paths_and_statuses_have_a_dialect_and_a_kind(void **state)
 {
     (void)state;
@@ -113,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_the_table_says),
         cmocka_unit_test(a_prompt_too_long_has_each_dialects_words),
+        cmocka_unit_test(no_memory_is_no_fault_of_ours),
         cmocka_unit_test(paths_and_statuses_have_a_dialect_and_a_kind),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

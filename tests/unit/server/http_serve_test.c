@@ -428,6 +428,31 @@ static void test_slow_reader(void **state)
     still_works();
 }
 
+/* Events far above the limit, one after the other, reach a reader that keeps up. */
+static void test_large_events(void **state)
+{
+    (void)state;
+    enum { LARGE = 8 << 20 };
+    char *event = calloc(1, LARGE);
+    assert_non_null(event);
+    int fd = dial(&f);
+    say(fd, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    whim_exchange *ex = take_waiting(&f);
+    whim_exchange_stream_begin(ex, "text/event-stream");
+    assert_true(whim_exchange_write(ex, event, LARGE));
+    assert_true(whim_exchange_write(ex, event, LARGE));
+    assert_true(whim_exchange_write(ex, "small", 5));
+    whim_exchange_stream_end(ex);
+    whim_exchange_unref(ex);
+    int64_t n = 0;
+    for (ssize_t got; n < 2 * LARGE && (got = recv(fd, f.text, sizeof f.text, 0)) > 0;) {
+        n += got;
+    }
+    assert_true(n >= 2 * LARGE);
+    close(fd);
+    free(event);
+}
+
 /* Past the number of connections only health probes are served; past all of them one waits. */
 static void test_many(void **state)
 {
@@ -565,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_gone),
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_large_events),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_bodies_of_clients_gone),

@@ -47,24 +47,25 @@ static void a_stream_has_one_end_for_each_choice(void **state)
 }
 
 static const whim_job_logprob best[] = {{268, -0.5f}};
-static const whim_job_event echoed[] = {ADMITTED,
-                                        {.kind = WHIM_JOB_PROMPT_TOKEN, .id = 263, .position = 0},
-                                        {.kind = WHIM_JOB_PROMPT_TOKEN,
-                                         .id = 97,
-                                         .position = 1,
-                                         .has_logprob = true,
-                                         .logprob = -2,
-                                         .top = best,
-                                         .n_top = 1},
-                                        {.kind = WHIM_JOB_TOKEN,
-                                         .id = 268,
-                                         .text = " world",
-                                         .n_text = 6,
-                                         .has_logprob = true,
-                                         .logprob = -0.5f,
-                                         .top = best,
-                                         .n_top = 1},
-                                        CHOICE_END(0, WHIM_END_LENGTH)};
+#define ECHO                                                                         \
+    ADMITTED, {.kind = WHIM_JOB_PROMPT_TOKEN, .id = 263, .position = 0},             \
+    {                                                                                \
+        .kind = WHIM_JOB_PROMPT_TOKEN, .id = 97, .position = 1, .has_logprob = true, \
+        .logprob = -2, .top = best, .n_top = 1                                       \
+    }
+#define WORLD(choice_)       \
+    {.kind = WHIM_JOB_TOKEN, \
+     .choice = choice_,      \
+     .id = 268,              \
+     .text = " world",       \
+     .n_text = 6,            \
+     .has_logprob = true,    \
+     .logprob = -0.5f,       \
+     .top = best,            \
+     .n_top = 1},            \
+        CHOICE_END(choice_, WHIM_END_LENGTH)
+static const whim_job_event echoed[] = {ECHO, WORLD(0)};
+static const whim_job_event two_echoed[] = {ECHO, WORLD(0), WORLD(1)};
 
 static void echo_puts_the_prompt_first(void **state)
 {
@@ -95,6 +96,14 @@ static void echo_puts_the_prompt_first(void **state)
                    "\"stream\":true}",
                    echoed, N_OF(echoed));
     assert_non_null(strstr(got, "\"text_offset\":[0,5,6]},\"finish_reason\":null"));
+    /* Each of a prompt's choices has it, and its own tokens behind it. */
+    got = complete("{\"prompt\":[263,97],\"echo\":true,\"max_tokens\":1,\"logprobs\":1,\"n\":2}",
+                   two_echoed, N_OF(two_echoed));
+    const char *second = strstr(got, "\"index\":1");
+    assert_non_null(second);
+    if (strstr(got, want) == NULL || strstr(second, want) == NULL) {
+        fail_msg("%s\nis not twice in\n%s", want, got);
+    }
 }
 
 static void a_token_is_told_beside_one_that_ends_alike(void **state)
