@@ -32,6 +32,7 @@ static bool engine_open(serve *s, const char *path)
     const whim_options *o = s->options;
     whim_engine_cfg cfg = engine_cfg(o, path);
     cfg.max_seqs = o->max_seqs > 0 ? o->max_seqs : DEFAULT_SEQS;
+    cfg.may_lower_seqs = o->max_seqs == 0;
     cfg.max_outs = cfg.max_seqs > LEAST_OUTS ? cfg.max_seqs : LEAST_OUTS;
     cfg.kv_seqs = KV_SEQS;
     cfg.kv_share = KV_SHARE;
@@ -202,6 +203,11 @@ bool serve_model_open(serve *s, const char *path)
         .format = whim_chat_format_detect(s->tm.source),
         .kwargs = s->tm.kwargs,
     };
+    whim_diag diag = {""};
+    if (whim_service_check_disk(s->engine, s->options->kv_dir, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+        return false;
+    }
     if (!load_engine(s->engine, &s->load) || !fingerprint_make(s) || !service_open(s) ||
         !about_make(s)) {
         return false;

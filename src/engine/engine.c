@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/os/mem.h"
+#include "engine/state_fit.h"
 #include "layers/gated_delta.h"
 
 #include <string.h>
@@ -136,24 +137,27 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     }
     return kv_type_choose(e, &r->kv_type, diag);
 }
-/* Slots of recurrent state: one for each sequence, and checkpoints in at most an eighth of what the weights leave,
- * but two if any. */
-static void states_choose(whim_engine *e)
+
+/* Slots of recurrent state; what memory is left then for pages. */
+static int64_t states_choose(whim_engine *e)
 {
     const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
-    int64_t slot = whim_config_n_gdn(c) * whim_gated_delta_state_bytes(&c->gdn);
-    if (slot == 0) {
-        return;
-    }
-    int64_t left = whim_os_mem_available() - e->binder.bytes - r->max_seqs * slot;
-    int64_t fit = left / 8 / slot > 2 ? left / 8 / slot : 2;
-    r->n_state = r->max_seqs + (e->cfg.n_checkpoint < fit ? e->cfg.n_checkpoint : fit);
+    whim_state_fit fit = {
+        .slot_bytes = whim_config_n_gdn(c) * whim_gated_delta_state_bytes(&c->gdn),
+        .n_checkpoint = e->cfg.n_checkpoint,
+        .may_lower = e->cfg.may_lower_seqs,
+        .max_seqs = r->max_seqs,
+    };
+    int64_t left = whim_state_fit_choose(&fit, whim_os_mem_available() - e->binder.bytes);
+    r->max_seqs = fit.max_seqs;
+    r->n_state = fit.n_state;
+    return left;
 }
 
 /* Pages for --kv-mem, or for a number of sequences at their longest; of the latter no more than a share of the memory that the
- * weights leave, but enough for one sequence. */
-static whim_err pages_choose(whim_engine *e, whim_diag *diag)
+ * weights and states leave, but enough for one sequence. */
+static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
     const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
@@ -164,8 +168,7 @@ static whim_err pages_choose(whim_engine *e, whim_diag *diag)
         e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs;
     r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : n_seq * pages_per_seq;
     if (e->cfg.kv_mem == 0 && e->cfg.kv_share > 0) {
-        double left = (double)(whim_os_mem_available() - e->binder.bytes);
-        int64_t share = left > 0 ? (int64_t)(left * e->cfg.kv_share) / page_bytes : 0;
+        int64_t share = left > 0 ? (int64_t)((double)left * e->cfg.kv_share) / page_bytes : 0;
         share = share > pages_per_seq ? share : pages_per_seq;
         r->n_page = r->n_page < share ? r->n_page : share;
     }
@@ -228,13 +231,14 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(ckpt_find(e, diag));
     const whim_config *config = &e->ckpt.config;
     WHIM_TRY(whim_model_find(config->arch, &e->def, diag));
-    WHIM_TRY(e->def->configure(config, diag));
+    if (e->def->configure != NULL) {
+        WHIM_TRY(e->def->configure(config, diag));
+    }
     WHIM_TRY(device_choose(e, diag));
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
-    states_choose(e);
-    WHIM_TRY(pages_choose(e, diag));
+    WHIM_TRY(pages_choose(e, states_choose(e), diag));
     WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
     plan_make(e);
     return WHIM_ERR_OK;

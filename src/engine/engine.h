@@ -33,11 +33,13 @@ typedef struct whim_engine_cfg {
     int64_t ctx;             /* longest sequence; 0: min(model's, 8192) */
     int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens */
     int64_t kv_seqs; /* without kv_mem: pages for so many sequences at their longest; 0: max_seqs */
-    double kv_share; /* and of that at most this part of what the weights leave; 0: no limit */
+    double
+        kv_share; /* and of that at most this part of what weights and states leave; 0: no limit */
     int64_t
         n_checkpoint; /* recurrent states kept for reuse, where the model has them; fewer in little memory */
     const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
     int64_t max_seqs;        /* sequences in one step; 0: 1 */
+    bool may_lower_seqs;     /* fewer of them where their recurrent states would not fit */
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
     int32_t graphs;          /* whim_graph_use */

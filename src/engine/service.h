@@ -47,6 +47,10 @@ typedef struct whim_service_cfg {
     whim_log *log;
 } whim_service_cfg;
 
+/* Whether a service of this engine may have cfg.kv_dir, which can be asked before its weights are loaded. */
+WHIM_MUST_CHECK whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir,
+                                                 whim_diag *diag);
+
 WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out,
                                              whim_diag *diag);
 

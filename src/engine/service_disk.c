@@ -8,16 +8,22 @@
 /* A slow disk must not hold the others up for longer; what is left of the prompt is computed. */
 #define FETCH_NS (2 * WHIM_NS_PER_S)
 
+whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir, whim_diag *diag)
+{
+    if (kv_dir != NULL && whim_engine_limits(engine)->n_state > 0) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--kv-dir keeps keys and values only, and a model with recurrent states "
+                         "cannot go on from those; leave it out");
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
 {
     if (s->cfg.kv_dir == NULL) {
         return WHIM_ERR_OK;
     }
-    if (whim_runner_states(s->runner)->n_page > 0) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "--kv-dir keeps keys and values only, and a model with recurrent states "
-                         "cannot go on from those; leave it out");
-    }
+    WHIM_TRY(whim_service_check_disk(s->cfg.engine, s->cfg.kv_dir, diag));
     int64_t bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     s->page = whim_alloc(bytes);
     if (s->page == NULL) {

@@ -18,7 +18,7 @@ typedef struct whim_model whim_model;
 typedef struct whim_model_def {
     const char *arch; /* whim_config.arch */
 
-    /* Refuse what this file cannot do; nothing is allocated yet. */
+    /* Refuse what this file cannot do; nothing is allocated yet. NULL: it can do all that the configuration may say. */
     whim_err (*configure)(const whim_config *config, whim_diag *diag);
 
     /* Make the model in `arena` and declare all its tensors. */

@@ -5,13 +5,6 @@
  * delta net. Checkpoints are multimodal: the text's tensors lie under model.language_model. */
 #include "models/dense.h"
 
-static whim_err qwen3_5_configure(const whim_config *config, whim_diag *diag)
-{
-    (void)config;
-    (void)diag;
-    return WHIM_ERR_OK;
-}
-
 static whim_err qwen3_5_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                              whim_model **out, whim_diag *diag)
 {
@@ -23,7 +16,6 @@ static whim_err qwen3_5_bind(const whim_config *config, whim_arena *arena, whim_
 extern const whim_model_def whim_model_qwen3_5;
 const whim_model_def whim_model_qwen3_5 = {
     .arch = "qwen3_5",
-    .configure = qwen3_5_configure,
     .bind = qwen3_5_bind,
     .forward = whim_dense_forward,
 };

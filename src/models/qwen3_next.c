@@ -3,13 +3,6 @@
  * the parts of each key head lie together. */
 #include "models/dense.h"
 
-static whim_err qwen3_next_configure(const whim_config *config, whim_diag *diag)
-{
-    (void)config;
-    (void)diag;
-    return WHIM_ERR_OK;
-}
-
 static whim_err qwen3_next_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                                 whim_model **out, whim_diag *diag)
 {
@@ -21,7 +14,6 @@ static whim_err qwen3_next_bind(const whim_config *config, whim_arena *arena, wh
 extern const whim_model_def whim_model_qwen3_next;
 const whim_model_def whim_model_qwen3_next = {
     .arch = "qwen3_next",
-    .configure = qwen3_next_configure,
     .bind = qwen3_next_bind,
     .forward = whim_dense_forward,
 };

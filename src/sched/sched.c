@@ -21,9 +21,6 @@ enum {
 static whim_err seqs_create(whim_sched *s)
 {
     for (int64_t i = 0; i < s->max_running; i++) {
-        s->seqs[i].state = -1; /* none to give back where an allocation fails */
-    }
-    for (int64_t i = 0; i < s->max_running; i++) {
         WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx));
         if (s->cfg.states != NULL) {
             WHIM_TRY(whim_sequence_take_state(&s->seqs[i], s->cfg.states));
@@ -52,6 +49,9 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
     s->max_running = whim_min64(cfg->max_seqs, whim_min64(cfg->max_step_tokens, cfg->max_outs));
     s->running = whim_alloc_array(s->max_running, sizeof *s->running);
     s->seqs = whim_alloc_array(s->max_running, sizeof *s->seqs);
+    for (int64_t i = 0; s->seqs != NULL && i < s->max_running; i++) {
+        s->seqs[i].state = -1; /* none to give back where an allocation fails */
+    }
     s->free_seqs = whim_alloc_array(s->max_running, sizeof *s->free_seqs);
     s->items = whim_alloc_array(s->max_running, sizeof *s->items);
     s->held = whim_alloc_array(s->max_running, sizeof *s->held);

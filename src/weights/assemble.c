@@ -61,6 +61,7 @@ static whim_err refuse(const work *w, const whim_ckpt_tensor *t, const char *wha
                      w->ckpt->files[t->file].path, t->file_name, what);
 }
 
+/* cols 0: a list was expected. */
 static whim_err refuse_shape(const work *w, const whim_ckpt_tensor *t, int64_t rows, int64_t cols)
 {
     char what[240] = "has shape [";
@@ -70,7 +71,8 @@ static whim_err refuse_shape(const work *w, const whim_ckpt_tensor *t, int64_t r
         snprintf(what + at, sizeof what - at, "%s%lld", i > 0 ? ", " : "", (long long)as.shape[i]);
     }
     size_t at = strlen(what);
-    snprintf(what + at, sizeof what - at, "], expected [%lld, %lld]", (long long)rows,
+    snprintf(what + at, sizeof what - at,
+             cols > 0 ? "], expected [%lld, %lld]" : "], expected [%lld]", (long long)rows,
              (long long)cols);
     return refuse(w, t, what);
 }
@@ -84,9 +86,12 @@ static whim_err need_part(const work *w, const char *suffix, whim_ckpt_tensor *o
 {
     const whim_ckpt_tensor *part = find_part(w, suffix);
     if (part == NULL) {
-        char what[160];
-        snprintf(what, sizeof what, "is quantised, and %.80s%s is missing", w->module, suffix);
-        return refuse(w, &w->ckpt->tensors[w->codes], what);
+        const whim_ckpt_tensor *codes = &w->ckpt->tensors[w->codes];
+        int stem = (int)(strrchr(codes->file_name, '.') - codes->file_name);
+        char what[256];
+        snprintf(what, sizeof what, "is quantised, and \"%.*s%s\" is missing",
+                 stem < 160 ? stem : 160, codes->file_name, suffix);
+        return refuse(w, codes, what);
     }
     *out = stored(part);
     return WHIM_ERR_OK;
@@ -144,7 +149,7 @@ static whim_err check_groups(const work *w)
 
 /* --- the layouts --------------------------------------------------------------------------------- */
 
-/* X.weight as bytes, with X.weight_scale_inv for tiles or X.weight_scale for channels or all. */
+/* X.weight as bytes, with X.weight_scale_inv for the tiles of "fp8" or X.weight_scale for all else. */
 static whim_err read_bytes(work *w)
 {
     whim_recipe *r = &w->recipe;
@@ -159,7 +164,8 @@ static whim_err read_bytes(work *w)
     r->k = r->codes.shape[1];
     optional_part(w, ".weight_scale_inv", &r->scales);
     if (r->scales.file < 0) {
-        WHIM_TRY(need_part(w, ".weight_scale", &r->scales));
+        bool is_inv = tile[0] > 0 && w->ckpt->scheme.method == WHIM_SCHEME_FP8;
+        WHIM_TRY(need_part(w, is_inv ? ".weight_scale_inv" : ".weight_scale", &r->scales));
     }
     bool is_tiled = tile[0] > 0;
     int64_t n_line = is_tiled ? (r->n + tile[0] - 1) / tile[0] : r->n;
@@ -206,8 +212,12 @@ static whim_err read_packed(work *w)
     r->n_group = r->scales.n_dim == 2 ? r->scales.shape[1] : 1;
     r->group_n = 1;
     r->group_k = r->n_group > 0 ? r->k / r->n_group : 0;
-    if (r->group_k < 1 || r->group_k * r->n_group != r->k || r->scales.shape[0] != r->n) {
+    if (r->scales.n_dim < 1 || r->scales.n_dim > 2 || r->group_k < 1 ||
+        r->group_k * r->n_group != r->k || r->scales.shape[0] != r->n) {
         return refuse_shape(w, &r->scales, r->n, r->n_group);
+    }
+    if (r->g_idx.file >= 0 && (r->g_idx.n_dim != 1 || r->g_idx.shape[0] != r->k)) {
+        return refuse_shape(w, &r->g_idx, r->k, 0);
     }
     r->zero = 1 << (r->bits - 1);
     int64_t lines = (r->n * r->bits + 31) / 32;
@@ -369,23 +379,47 @@ static bool is_about_activations(const char *name)
     return false;
 }
 
-/* Experts of a layer lie in one stack of one type: all 4-bit ones get zero points if one has, and are plain if one must
- * be. */
-static void level_experts(whim_ckpt *ckpt)
+/* Types that hold the same weights, each what the ones before it hold. */
+static const whim_dtype levels[] = {WHIM_DTYPE_Q4_0, WHIM_DTYPE_Q4_1, WHIM_DTYPE_Q8_0,
+                                    WHIM_DTYPE_F16};
+
+static int level_of(const whim_ckpt_tensor *t)
 {
-    static const whim_dtype order[] = {WHIM_DTYPE_Q4_0, WHIM_DTYPE_Q4_1, WHIM_DTYPE_F16};
-    int most = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t i = 0; i < ckpt->n_tensor; i++) {
-            whim_ckpt_tensor *t = &ckpt->tensors[i];
-            if (t->recipe == NULL || t->recipe->bits != 4 || strstr(t->name, ".experts.") == NULL) {
-                continue;
-            }
-            for (int k = most + 1; k < 3 && pass == 0; k++) {
-                most = t->dtype == order[k] ? k : most;
-            }
-            if (pass == 1) {
-                t->dtype = order[most];
+    int level = (int)(sizeof levels / sizeof levels[0]) - 1;
+    while (level >= 0 && (t->recipe == NULL || t->dtype != levels[level])) {
+        level--;
+    }
+    return level;
+}
+
+/* Expert e of those whose first is "layers.3.mlp.experts.0.up_proj.weight". NULL: no more. */
+static whim_ckpt_tensor *expert_of(const whim_ckpt *ckpt, const char *first, int64_t e)
+{
+    static const char zero[] = ".experts.0.";
+    const char *at = strstr(first, zero);
+    char name[WHIM_CKPT_NAME_MAX];
+    int n = snprintf(name, sizeof name, "%.*s.experts.%lld.%s", (int)(at - first), first,
+                     (long long)e, at + sizeof zero - 1);
+    const whim_ckpt_tensor *found = n < (int)sizeof name ? whim_ckpt_find(ckpt, name) : NULL;
+    return found != NULL ? &ckpt->tensors[found - ckpt->tensors] : NULL;
+}
+
+/* The experts of one matrix of a layer lie in one stack of one type: the least that holds all of them. */
+static void level_experts(const whim_ckpt *ckpt)
+{
+    for (int64_t i = 0; i < ckpt->n_tensor; i++) {
+        const char *first = ckpt->tensors[i].name;
+        if (strstr(first, ".experts.0.") == NULL) {
+            continue;
+        }
+        int most = -1;
+        whim_ckpt_tensor *t;
+        for (int64_t e = 0; (t = expert_of(ckpt, first, e)) != NULL; e++) {
+            most = level_of(t) > most ? level_of(t) : most;
+        }
+        for (int64_t e = 0; most >= 0 && (t = expert_of(ckpt, first, e)) != NULL; e++) {
+            if (level_of(t) >= 0) {
+                t->dtype = levels[most];
                 t->bytes = t->shape[0] * whim_dtype_row_bytes(t->dtype, t->shape[1]);
             }
         }
@@ -425,6 +459,7 @@ whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag)
             }
         }
     }
+    WHIM_TRY(whim_ckpt_finish(ckpt, diag));
     level_experts(ckpt);
-    return whim_ckpt_finish(ckpt, diag);
+    return WHIM_ERR_OK;
 }

@@ -267,17 +267,19 @@ static bool is_ignored(const whim_ckpt *ckpt, const char *name)
 {
     size_t n = strlen(name);
     static const char inv_freq[] = "rotary_emb.inv_freq";
-    return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 || is_draft(ckpt, name) ||
+    return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 ||
            (ckpt->config.tied_head && strcmp(name, "lm_head.weight") == 0) ||
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }
 
-/* Parts of multimodal checkpoints that generating text does not need: counted, for one line to the user. */
+/* Layers that draft, of any family, and parts of multimodal checkpoints that generating text does not need: counted, for
+ * one line to the user. */
 static bool is_skipped(finder *f, const whim_ckpt_tensor *tensor)
 {
     static const char *const parts[] = {"visual.", "mtp."};
-    for (int i = 0; i < 2 && f->ckpt->config.gdn.n_key > 0; i++) {
-        if (strncmp(tensor->name, parts[i], strlen(parts[i])) == 0 ||
+    bool is_hybrid = f->ckpt->config.gdn.n_key > 0;
+    for (int i = 0; i < 2; i++) {
+        if ((is_hybrid && strncmp(tensor->name, parts[i], strlen(parts[i])) == 0) ||
             (i == 1 && is_draft(f->ckpt, tensor->name))) {
             f->binder->n_skipped[i]++;
             f->binder->skipped_bytes[i] += tensor->bytes;

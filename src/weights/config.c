@@ -117,13 +117,14 @@ static const arch_defaults qwen3_next = {.arch = "qwen3_next",
 typedef struct arch_name {
     const char *class, *type;
     const arch_defaults *defaults;
+    const char *old_type; /* what early files say beside the class, or NULL */
 } arch_name;
 
 static const arch_name arch_table[] = {
     {"LlamaForCausalLM", "llama", &llama},
     {"Qwen3ForCausalLM", "qwen3", &qwen3},
     {"Qwen3MoeForCausalLM", "qwen3_moe", &qwen3_moe},
-    {"MiniMaxM2ForCausalLM", "minimax_m2", &minimax_m2},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", &minimax_m2, "minimax"},
     {"Qwen3_5ForConditionalGeneration", "qwen3_5", &qwen3_5},
     {"Qwen3_5ForCausalLM", "qwen3_5_text", &qwen3_5},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", &qwen3_5_moe},
@@ -171,7 +172,8 @@ static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
         const arch_name *arch = &arch_table[i];
         if (class_name != NULL ? strcmp(class_name, arch->class) == 0
                                : strcmp(type, arch->type) == 0) {
-            if (type != NULL && strcmp(type, arch->type) != 0) {
+            if (type != NULL && strcmp(type, arch->type) != 0 &&
+                (arch->old_type == NULL || strcmp(type, arch->old_type) != 0)) {
                 return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                                  "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s",
                                  top->path, type, arch->type, arch->class);

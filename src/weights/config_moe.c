@@ -91,14 +91,46 @@ static whim_err check_attention_list(const whim_json_scope *top)
     return WHIM_ERR_OK;
 }
 
+/* Keys of the publisher's own code that would change results; "routed_scaling_factor" is obeyed. Only their neutral
+ * values are known from files. The other families' references have no such keys. */
+static whim_err check_minimax_keys(const whim_json_scope *top)
+{
+    static const struct {
+        const char *key;
+        double least, most; /* neutral values */
+    } keys[] = {
+        {"num_expert_group", -1, 1},
+        {"n_group", -1, 1},
+        {"sliding_window", -1, 0},
+        {"attn_window_size", -1, 0},
+        {"layernorm_full_attention_beta", 1, 1},
+        {"layernorm_linear_attention_beta", 1, 1},
+        {"layernorm_mlp_beta", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        double value = keys[i].most;
+        WHIM_TRY(whim_json_get_real(top, keys[i].key, -1e9, 1e9, &value));
+        if (value < keys[i].least || value > keys[i].most) {
+            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"%s\" is %g, which is not supported in MiniMax-M2 models",
+                             top->path, keys[i].key, value);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err parse_minimax(whim_config *config, const whim_json_scope *top)
 {
     bool qk_norm = true;
     int64_t shared = 0, n_draft = 0;
+    double scale = 1;
     config->moe.sigmoid = config->moe.choice_bias = config->moe.renormalize = true;
     WHIM_TRY(expect_text(top, "scoring_func", "sigmoid"));
     WHIM_TRY(expect_text(top, "qk_norm_type", "per_layer"));
     WHIM_TRY(check_attention_list(top));
+    WHIM_TRY(check_minimax_keys(top));
+    WHIM_TRY(whim_json_get_real(top, "routed_scaling_factor", 0, 1e6, &scale));
+    config->moe.scale = (float)scale;
     WHIM_TRY(whim_json_get_bool(top, "use_routing_bias", &config->moe.choice_bias));
     WHIM_TRY(whim_json_get_bool(top, "use_qk_norm", &qk_norm));
     WHIM_TRY(whim_json_get_int(top, "shared_intermediate_size", 0, INT32_MAX, &shared));

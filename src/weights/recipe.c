@@ -339,49 +339,100 @@ out:
 
 /* --- before loading ------------------------------------------------------------------------------ */
 
-static whim_err check_rows(const rows *w, float max, int32_t usual, whim_recipe_facts *facts,
-                           whim_diag *diag)
+enum { PIECE = 1 << 16 }; /* values that are looked at in one go */
+
+/* Value `at` of the scales, which are stored along n or along the groups. */
+static whim_err refuse_scale(const whim_recipe *r, int64_t at, float scale, float max,
+                             whim_diag *diag)
 {
-    const whim_recipe *r = w->r;
-    for (int64_t i = 0; i < w->n_row * r->n_group; i++) {
-        float scale = w->scales[i];
-        if (!(fabsf(scale) <= max)) {
-            return whim_fail(
-                diag, WHIM_ERR_CORRUPT,
-                "tensor \"%.200s\": the scale of row %lld, group %lld is %g, expected a "
-                "number of at most %g; the file is damaged, fetch it again",
-                r->scales.file_name, (long long)(w->row0 + i / r->n_group),
-                (long long)(i % r->n_group), (double)scale, (double)max);
+    bool across = runs_along_n(r);
+    int64_t row = across ? at % r->n : at / r->n_group * r->group_n;
+    int64_t group = across ? at / r->n : at % r->n_group;
+    return whim_fail(diag, WHIM_ERR_CORRUPT,
+                     "tensor \"%.200s\": the scale of row %lld, group %lld is %g, expected a "
+                     "number of at most %g; the file is damaged, fetch it again",
+                     r->scales.file_name, (long long)row, (long long)group, (double)scale,
+                     (double)max);
+}
+
+/* As they are stored: a scale of many rows is looked at once. */
+static whim_err check_scales(const whim_ckpt *ckpt, const whim_recipe *r, float max, void *space,
+                             whim_diag *diag)
+{
+    int64_t size = whim_dtype_row_bytes(r->scales.dtype, 1);
+    int64_t n = divide_up(r->n, r->group_n) * r->n_group;
+    float *values = space;
+    char *raw = (char *)(values + PIECE);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t len = n - at < PIECE ? n - at : PIECE;
+        WHIM_TRY(whim_ckpt_read(ckpt, &r->scales, at * size, len * size, raw, diag));
+        whim_dequant_row(r->scales.dtype, raw, values, len);
+        for (int64_t i = 0; i < len; i++) {
+            if (!(fabsf(values[i]) <= max)) {
+                return refuse_scale(r, at + i, values[i], max, diag);
+            }
         }
-        facts->zeros_usual = facts->zeros_usual && (w->zeros == NULL || w->zeros[i] == usual);
-    }
-    for (int64_t k = 0; w->g_idx != NULL && k < r->k; k++) {
-        if (w->g_idx[k] < 0 || w->g_idx[k] >= r->n_group) {
-            return whim_fail(
-                diag, WHIM_ERR_CORRUPT,
-                "tensor \"%.200s\": element %lld is %d, expected a group from 0 to %lld",
-                r->g_idx.file_name, (long long)k, w->g_idx[k], (long long)(r->n_group - 1));
-        }
-        facts->in_order = facts->in_order && w->g_idx[k] == k / r->group_k;
     }
     return WHIM_ERR_OK;
 }
 
-whim_err whim_recipe_check(const whim_ckpt *ckpt, const whim_recipe *recipe, float max,
-                           int32_t usual, whim_recipe_facts *facts, whim_diag *diag)
+/* Whether the words are those of the usual zero points; what pads the last ones does not count. */
+static whim_err check_zeros(const whim_ckpt *ckpt, const whim_recipe *r, int32_t usual,
+                            uint32_t *words, bool *are_usual, whim_diag *diag)
 {
-    enum { ROWS = 4096 };
-    *facts = (whim_recipe_facts){.in_order = true, .zeros_usual = true};
-    for (int64_t row = 0; row < recipe->n; row += ROWS) {
-        int64_t n_row = recipe->n - row < ROWS ? recipe->n - row : ROWS;
-        rows w;
-        whim_err err;
-        WHIM_TRY_OUT(rows_begin(&w, ckpt, recipe, row, n_row, facts_bytes(recipe, n_row), diag));
-        WHIM_TRY_OUT(load_facts(&w, diag));
-        err = check_rows(&w, max, usual, facts, diag);
-    out:
-        whim_free(w.space);
-        WHIM_TRY(err);
+    int64_t per = 32 / r->bits, n = divide_up(r->n, per) * r->n_group;
+    int64_t n_whole = runs_along_n(r) ? n : r->n / per * r->n_group;
+    uint32_t mask = (1u << r->bits) - 1, want = 0;
+    for (int64_t i = 0; i < per; i++) {
+        want |= ((uint32_t)(usual - r->zero_offset) & mask) << r->bits * i;
+    }
+    for (int64_t at = 0; at < n && *are_usual; at += PIECE) {
+        int64_t len = n - at < PIECE ? n - at : PIECE;
+        WHIM_TRY(whim_ckpt_read(ckpt, &r->zeros, at * 4, len * 4, words, diag));
+        for (int64_t i = 0; i < len; i++) {
+            uint32_t care = at + i < n_whole ? UINT32_MAX : (1u << r->bits * (r->n % per)) - 1;
+            *are_usual = *are_usual && ((words[i] ^ want) & care) == 0;
+        }
     }
     return WHIM_ERR_OK;
+}
+
+static whim_err check_groups(const whim_ckpt *ckpt, const whim_recipe *r, int32_t *g_idx,
+                             bool *in_order, whim_diag *diag)
+{
+    for (int64_t at = 0; at < r->k; at += PIECE) {
+        int64_t len = r->k - at < PIECE ? r->k - at : PIECE;
+        WHIM_TRY(whim_ckpt_read(ckpt, &r->g_idx, at * 4, len * 4, g_idx, diag));
+        for (int64_t i = 0; i < len; i++) {
+            if (g_idx[i] < 0 || g_idx[i] >= r->n_group) {
+                return whim_fail(
+                    diag, WHIM_ERR_CORRUPT,
+                    "tensor \"%.200s\": element %lld is %d, expected a group from 0 to %lld",
+                    r->g_idx.file_name, (long long)(at + i), g_idx[i], (long long)(r->n_group - 1));
+            }
+            *in_order = *in_order && g_idx[i] == (at + i) / r->group_k;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_recipe_check(const whim_ckpt *ckpt, const whim_recipe *r, float max, int32_t usual,
+                           whim_recipe_facts *facts, whim_diag *diag)
+{
+    whim_err err;
+    *facts = (whim_recipe_facts){.in_order = true, .zeros_usual = true};
+    void *space = whim_alloc(PIECE * 8);
+    if (space == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", r->scales.file_name);
+    }
+    WHIM_TRY_OUT(check_scales(ckpt, r, max, space, diag));
+    if (r->zeros.file >= 0) {
+        WHIM_TRY_OUT(check_zeros(ckpt, r, usual, space, &facts->zeros_usual, diag));
+    }
+    if (r->g_idx.file >= 0) {
+        err = check_groups(ckpt, r, space, &facts->in_order, diag);
+    }
+out:
+    whim_free(space);
+    return err;
 }

@@ -41,6 +41,43 @@ static whim_err check_word(const whim_json_scope *s, const char *key, const char
     return value == NULL || is_one_of(value, allowed) ? WHIM_ERR_OK : refuse(s, key, value);
 }
 
+static void *take_of_arena(size_t bytes, void *arena)
+{
+    return whim_arena_alloc(arena, (int64_t)bytes);
+}
+
+static void keep(void *ptr, void *arena)
+{
+    (void)ptr;
+    (void)arena;
+}
+
+/* For Python's re.match: from the beginning, not to the end. All memory is of the arena and goes with it. */
+static whim_err compile(const char *pattern, whim_arena *arena, const whim_json_scope *s,
+                        const char *key, void **out)
+{
+    int code = PCRE2_ERROR_NOMEMORY;
+    PCRE2_SIZE at = 0;
+    pcre2_general_context *general = pcre2_general_context_create(take_of_arena, keep, arena);
+    pcre2_compile_context *context = general != NULL ? pcre2_compile_context_create(general) : NULL;
+    if (context != NULL) {
+        *out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &code, &at,
+                             context);
+    }
+    if (*out == NULL && (context == NULL || code == PCRE2_ERROR_HEAP_FAILED)) {
+        return whim_fail(s->diag, WHIM_ERR_NO_MEMORY, "%s: no memory", s->path);
+    }
+    if (*out == NULL) {
+        char text[160];
+        pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
+        return whim_fail(s->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"%s%s\" holds \"re:%.64s\", which is no regular expression: %s at "
+                         "byte %lld",
+                         s->path, s->prefix, key, pattern, text, (long long)at);
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err read_ignore(whim_scheme *out, whim_arena *arena, const whim_json_scope *s,
                             const char *key)
 {
@@ -58,31 +95,46 @@ static whim_err read_ignore(whim_scheme *out, whim_arena *arena, const whim_json
                              "%s: \"%s%s[%lld]\" is %s, expected a string", s->path, s->prefix, key,
                              (long long)i, whim_json_kind(whim_json_at(list, i)));
         }
-        out->ignore[out->n_ignore] = whim_arena_strndup(arena, entry, (int64_t)strlen(entry));
-        out->n_ignore += out->ignore[out->n_ignore] != NULL;
+        whim_scheme_module *module = &out->ignore[out->n_ignore];
+        if (strncmp(entry, "re:", 3) == 0) {
+            WHIM_TRY(compile(entry + 3, arena, s, key, &module->regex));
+        }
+        module->name = whim_arena_strndup(arena, entry, (int64_t)strlen(entry));
+        out->n_ignore += module->name != NULL;
     }
     return out->n_ignore == n ? WHIM_ERR_OK
                               : whim_fail(s->diag, WHIM_ERR_NO_MEMORY, "%s: no memory", s->path);
 }
 
+/* Rows and columns that share a scale, the same for all modules. */
+static whim_err read_tile(whim_scheme *out, const whim_json_scope *s, const char *key)
+{
+    const whim_json *tile = NULL;
+    WHIM_TRY(whim_json_get_array(s, key, &tile));
+    for (int i = 0; tile != NULL && i < 2; i++) {
+        int64_t size = 0;
+        if (whim_json_size(tile) != 2 || !whim_json_as_int(whim_json_at(tile, i), &size) ||
+            size < 1 || size > 1 << 20) {
+            return whim_fail(s->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"%s%s\" is no pair of sizes, e.g. [128, 128]", s->path,
+                             s->prefix, key);
+        }
+        if (out->tile[i] > 0 && out->tile[i] != size) {
+            return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"%s%s\" differs from that of another group; only one size is "
+                             "supported",
+                             s->path, s->prefix, key);
+        }
+        out->tile[i] = size;
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err read_fp8(whim_scheme *out, const whim_json_scope *s)
 {
     static const char *const formats[] = {"e4m3", "float8_e4m3fn", NULL};
-    const whim_json *tile = NULL;
     WHIM_TRY(check_word(s, "fmt", formats));
-    WHIM_TRY(whim_json_get_array(s, "weight_block_size", &tile));
-    if (tile == NULL) {
-        return WHIM_ERR_OK;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (whim_json_size(tile) != 2 || !whim_json_as_int(whim_json_at(tile, i), &out->tile[i]) ||
-            out->tile[i] < 1 || out->tile[i] > 1 << 20) {
-            return whim_fail(s->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%sweight_block_size\" is no pair of sizes, e.g. [128, 128]",
-                             s->path, s->prefix);
-        }
-    }
-    return WHIM_ERR_OK;
+    return read_tile(out, s, "weight_block_size");
 }
 
 /* Add `fallback` or what "group_size" says to the sizes of groups, 0: nothing. */
@@ -110,7 +162,8 @@ static whim_err check_group(whim_scheme *out, const whim_json_scope *s, const ch
 {
     static const char *const formats[] = {"int-quantized",   "float-quantized", "pack-quantized",
                                           "naive-quantized", "dense",           NULL};
-    char prefix[128];
+    static const char *const strategies[] = {"tensor", "channel", "group", "block", NULL};
+    char prefix[128], weights_prefix[144];
     snprintf(prefix, sizeof prefix, "quantization_config.config_groups.%.40s.", name);
     whim_json_scope g = {.obj = group, .path = s->path, .prefix = prefix, .diag = s->diag};
     const whim_json *weights = NULL;
@@ -121,7 +174,9 @@ static whim_err check_group(whim_scheme *out, const whim_json_scope *s, const ch
     if (weights == NULL) {
         return WHIM_ERR_OK;
     }
-    whim_json_scope w = {.obj = weights, .path = s->path, .prefix = prefix, .diag = s->diag};
+    snprintf(weights_prefix, sizeof weights_prefix, "%sweights.", prefix);
+    whim_json_scope w = {
+        .obj = weights, .path = s->path, .prefix = weights_prefix, .diag = s->diag};
     WHIM_TRY(whim_json_get_string(&w, "type", &type));
     WHIM_TRY(whim_json_get_int(&w, "num_bits", 1, 64, &bits));
     bool is_int = strcmp(type, "int") == 0;
@@ -131,7 +186,12 @@ static whim_err check_group(whim_scheme *out, const whim_json_scope *s, const ch
                          (long long)bits, supported);
     }
     const char *strategy = "";
+    WHIM_TRY(check_word(&w, "strategy", strategies));
     WHIM_TRY(whim_json_get_string(&w, "strategy", &strategy));
+    if (strcmp(strategy, "block") == 0) {
+        WHIM_TRY(whim_json_require(&w, "block_structure"));
+        return read_tile(out, &w, "block_structure");
+    }
     return read_group_size(out, &w, strcmp(strategy, "channel") == 0 ? -1 : 0);
 }
 
@@ -266,15 +326,10 @@ out:
 
 /* --- the list of modules ------------------------------------------------------------------------- */
 
-/* Python's re.match: from the beginning, not to the end. A pattern that does not compile fits nothing. */
-static bool regex_fits(const char *pattern, const char *name)
+static bool regex_fits(const pcre2_code *re, const char *name)
 {
-    int code;
-    PCRE2_SIZE at;
-    pcre2_code *re =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &code, &at, NULL);
     pcre2_match_context *limit = pcre2_match_context_create(NULL);
-    pcre2_match_data *data = re != NULL ? pcre2_match_data_create(1, NULL) : NULL;
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     bool fits = false;
     if (data != NULL && limit != NULL) {
         pcre2_set_match_limit(limit, 100000);
@@ -282,7 +337,6 @@ static bool regex_fits(const char *pattern, const char *name)
     }
     pcre2_match_data_free(data);
     pcre2_match_context_free(limit);
-    pcre2_code_free(re);
     return fits;
 }
 
@@ -301,9 +355,9 @@ static bool is_run(const char *part, const char *name)
 bool whim_scheme_ignores(const whim_scheme *scheme, const char *module)
 {
     for (int64_t i = 0; i < scheme->n_ignore; i++) {
-        const char *entry = scheme->ignore[i];
-        if (strncmp(entry, "re:", 3) == 0 ? regex_fits(entry + 3, module)
-                                          : is_run(whim_ckpt_strip_prefix(entry), module)) {
+        const whim_scheme_module *entry = &scheme->ignore[i];
+        if (entry->regex != NULL ? regex_fits(entry->regex, module)
+                                 : is_run(whim_ckpt_strip_prefix(entry->name), module)) {
             return true;
         }
     }

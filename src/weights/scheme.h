@@ -21,17 +21,22 @@ typedef enum whim_scheme_method {
 
 enum { WHIM_SCHEME_MAX_GROUP = 8 };
 
+/* One by its name, or by a regular expression ("re:" in the file), which lies compiled in the arena. */
+typedef struct whim_scheme_module {
+    const char *name;
+    void *regex; /* NULL: by its name */
+} whim_scheme_module;
+
 typedef struct whim_scheme {
     whim_scheme_method method;
-    const char *
-        *ignore; /* modules that are not quantised: names, or "re:" and a regular expression */
+    whim_scheme_module *ignore; /* modules that are not quantised */
     int64_t n_ignore;
     int32_t bits;        /* GPTQ: of weights whose g_idx is missing */
     int32_t zero_offset; /* GPTQ: what is added to a stored zero point */
     /* Columns that share a scale by config.json, for a module one of these; -1: all. None: it does not say. */
     int64_t groups[WHIM_SCHEME_MAX_GROUP];
     int32_t n_group;
-    int64_t tile[2]; /* FP8: rows and columns that share a scale, {0, 0}: a channel or a tensor */
+    int64_t tile[2]; /* bytes: rows and columns that share a scale, {0, 0}: a channel or a tensor */
 } whim_scheme;
 
 /* Read it from the text of a config.json. No such field: method NONE. An unknown method or format is refused with its

@@ -95,11 +95,10 @@ enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
 
 static whim_err unknown_shape(const char *name, whim_diag *diag)
 {
-    char list[256];
-    int at = 0;
+    char list[512] = "";
     for (int i = 0; i < N_SHAPE; i++) {
-        at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i == 0 ? "" : ", ",
-                       shapes[i].name);
+        size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s%s", i == 0 ? "" : ", ", shapes[i].name);
     }
     return whim_fail(diag, WHIM_ERR_NOT_FOUND, "no shape is called \"%.64s\"; known are %s", name,
                      list);

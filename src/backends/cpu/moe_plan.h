@@ -4,7 +4,7 @@
  * multiplied with the expert's tiles together; a segment begins at an even place, because int8 rows may lie in twos.
  *
  * The op's scratch holds the plan, then three regions by place:
- *   wide  [place, max(d_model, ...)]  rows of x as the product takes them; later the results of down
+ *   wide  [place, d_model]            rows of x as the product takes them; later the results of down
  *   act   [place, d_ff]               silu(gate) * up
  *   side  [place, d_ff]               act as the product takes it; before that the up product, if apart
  * Threads: the plan is made by one worker; after a barrier it is read-only. */

@@ -237,8 +237,8 @@ static void hybrid_shapes(void **state)
         whim_diag diag = {{0}};
         whim_engine *engine = NULL;
         whim_engine_cfg cfg = shape_cfg(shapes[i].name);
-        cfg.max_seqs = 3;
-        cfg.n_checkpoint = 2;
+        cfg.max_seqs =
+            3; /* and no checkpoints: whether there is room for some depends on the machine */
         if (whim_engine_prepare(&cfg, &engine, &diag) != WHIM_ERR_OK) {
             fail_msg("%s", diag.text);
         }
@@ -247,7 +247,7 @@ static void hybrid_shapes(void **state)
         assert_true(fabs(n / shapes[i].billions - 1) < 0.001);
         assert_int_equal(plan->page_bytes, shapes[i].kv_per_token * WHIM_KV_PAGE);
         assert_int_equal(plan->slot_bytes, shapes[i].slot);
-        assert_int_equal(plan->state_bytes, 5 * shapes[i].slot);
+        assert_int_equal(plan->state_bytes, 3 * shapes[i].slot);
         whim_engine_close(engine);
     }
 }

@@ -711,9 +711,28 @@ static void no_disk_for_states(void **state)
     assert_non_null(strstr(diag.text, "--kv-dir"));
 }
 
+/* Before any weight is loaded. */
+static void states_refuse_a_disk_early(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"shape:qwen3-0.6b", "shape:qwen3.5-4b"};
+    for (int i = 0; i < 2; i++) {
+        whim_engine *prepared;
+        whim_diag diag = {""};
+        whim_engine_cfg cfg = {
+            .model = models[i], .load_format = "dummy", .ctx = 64, .n_thread = 1};
+        assert_int_equal(whim_engine_prepare(&cfg, &prepared, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_service_check_disk(prepared, NULL, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_service_check_disk(prepared, "dir", &diag),
+                         i == 0 ? WHIM_ERR_OK : WHIM_ERR_UNSUPPORTED);
+        whim_engine_close(prepared);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_refuse_a_disk_early),
         cmocka_unit_test_teardown(together_as_alone, stop),
         cmocka_unit_test_setup_teardown(choices_share_a_prompt, start, stop),
         cmocka_unit_test_setup_teardown(prompt_logprobs, start, stop),

@@ -135,11 +135,14 @@ static void going_past_max_tok_ends_the_process(void **state)
 static void no_memory_is_an_error(void **state)
 {
     (void)state;
-    whim_page_pool pool;
+    whim_page_pool pool, states;
     whim_sched *sched;
     whim_sched_cfg cfg = tiny_cfg();
     assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&states, cfg.max_seqs + 2), WHIM_ERR_OK);
     cfg.pool = &pool;
+    cfg.states = &states;
+    cfg.copy_state = tiny_copy_state;
     whim_err err = WHIM_ERR_NO_MEMORY;
     int64_t n = 0;
     for (; err != WHIM_ERR_OK; n++) {
@@ -147,6 +150,7 @@ static void no_memory_is_an_error(void **state)
         err = whim_sched_create(&cfg, &sched);
         whim_alloc_fail_after(-1);
         assert_true(err == WHIM_ERR_OK || err == WHIM_ERR_NO_MEMORY);
+        assert_int_equal(states.n_free, err == WHIM_ERR_OK ? 2 : states.n_page);
     }
     assert_true(n > 6);
     static int32_t tokens[8];
@@ -164,6 +168,7 @@ static void no_memory_is_an_error(void **state)
     whim_sched_destroy(NULL);
     cfg.max_outs = 0;
     assert_int_equal(whim_sched_create(&cfg, &sched), WHIM_ERR_INVALID);
+    whim_page_pool_deinit(&states);
     whim_page_pool_deinit(&pool);
 }
 

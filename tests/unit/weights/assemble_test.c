@@ -141,7 +141,7 @@ static void bad_parts_are_named(void **state)
     float nan = NAN;
     write_config(FP8_TILED);
     write_tensors("{" WEIGHT "}", data, 8);
-    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale", "missing");
+    expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "\"model.m.weight_scale_inv\"", "missing");
     write_tensors("{" WEIGHT ", " SCALE("1, 2", "16") "}", data, 16);
     expect_refused("parts", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale_inv",
                    "[1, 2], expected [1, 1]");
@@ -187,6 +187,132 @@ static void odd_sizes_are_refused(void **state)
         " \"m.qzeros\": {\"dtype\": \"I32\", \"shape\": [1, 1], \"data_offsets\": [48, 52]}}",
         data, 52);
     expect_refused("g_idx", test_dir, WHIM_ERR_CORRUPT, "m.g_idx", "list of groups");
+}
+
+#define PACKED(SCALE, GROUPS)                                                                   \
+    "{\"m.weight_packed\": {\"dtype\": \"I32\", \"shape\": [4, 1], \"data_offsets\": [0, 16]}," \
+    " \"m.weight_shape\": {\"dtype\": \"I64\", \"shape\": [2], \"data_offsets\": [16, 32]},"    \
+    " \"m.weight_scale\": {\"dtype\": \"F16\", \"shape\": [" SCALE                              \
+    "], \"data_offsets\": [32, 48]},"                                                           \
+    " \"m.weight_g_idx\": {\"dtype\": \"I32\", \"shape\": [" GROUPS                             \
+    "], \"data_offsets\": [48, 80]}}"
+
+/* Four rows of eight columns in two groups; the same bytes in other shapes are not that. */
+static void packed_parts_have_their_shapes(void **state)
+{
+    (void)state;
+    uint8_t data[80] = {[16] = 4, [24] = 8};
+    write_config("{\"quant_method\": \"compressed-tensors\"}");
+    write_tensors(PACKED("4, 2", "8"), data, sizeof data);
+    whim_ckpt ckpt;
+    expect_opens(&ckpt, test_dir);
+    whim_ckpt_close(&ckpt);
+    write_tensors(PACKED("4, 2, 1", "8"), data, sizeof data);
+    expect_refused("scales", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale", "[4, 2, 1]");
+    write_tensors(PACKED("4, 2", "2, 4"), data, sizeof data);
+    expect_refused("groups", test_dir, WHIM_ERR_CORRUPT, "m.weight_g_idx", "[2, 4], expected [8]");
+}
+
+#define BLOCKS                                                                                   \
+    "{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\":"  \
+    " {\"type\": \"float\", \"num_bits\": 8, \"strategy\": \"block\", \"block_structure\": [2, " \
+    "4]}}}}"
+
+/* Tiles of compressed-tensors: rows 2 and 3 of columns 4 to 7 have the fourth scale. */
+static void blocks_share_scales(void **state)
+{
+    (void)state;
+    uint8_t data[48];
+    const float scales[4] = {1, 2, 3, 5};
+    memset(data, 0x38, sizeof data); /* 1 in e4m3 */
+    memcpy(data + 32, scales, sizeof scales);
+    write_config(BLOCKS);
+    write_tensors("{\"m.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [4, 8], \"data_offsets\":"
+                  " [0, 32]}, \"m.weight_scale\": {\"dtype\": \"F32\", \"shape\": [2, 2],"
+                  " \"data_offsets\": [32, 48]}}",
+                  data, sizeof data);
+    whim_ckpt ckpt;
+    expect_opens(&ckpt, test_dir);
+    const whim_ckpt_tensor *t = whim_ckpt_find(&ckpt, "m.weight");
+    assert_non_null(t);
+    assert_int_equal(t->dtype, WHIM_DTYPE_F32);
+    float rows[4][8];
+    assert_int_equal(whim_ckpt_read_rows(&ckpt, t, 0, 4, rows, NULL), WHIM_ERR_OK);
+    for (int i = 0; i < 32; i++) {
+        assert_float_equal(rows[i / 8][i % 8], scales[i / 16 * 2 + i % 8 / 4], 0);
+    }
+    whim_ckpt_close(&ckpt);
+    write_tensors("{\"m.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [4, 8], \"data_offsets\":"
+                  " [0, 32]}}",
+                  data, 32);
+    expect_refused("blocks", test_dir, WHIM_ERR_CORRUPT, "\"m.weight_scale\"", "missing");
+}
+
+/* Scales are looked at as they are stored: the row that is told is the first of the tile. */
+static void the_last_scale_is_checked_too(void **state)
+{
+    (void)state;
+    static uint8_t data[20000 + 4 * 40];
+    const float bad = INFINITY;
+    write_config("{\"quant_method\": \"fp8\", \"weight_block_size\": [500, 4]}");
+    memcpy(data + sizeof data - 80, &bad, sizeof bad);
+    write_tensors("{\"m.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [20000, 1], \"data_offsets\":"
+                  " [0, 20000]}, \"m.weight_scale_inv\": {\"dtype\": \"F32\", \"shape\": [40, 1],"
+                  " \"data_offsets\": [20000, 20160]}}",
+                  data, sizeof data);
+    expect_refused("scale", test_dir, WHIM_ERR_CORRUPT, "m.weight_scale_inv",
+                   "row 10000, group 0 is inf");
+}
+
+/* --- experts -------------------------------------------------------------------------------------- */
+
+/* Two layers of two experts with two matrices each, GPTQ with 32 columns; `odd` has a zero point of its own. */
+static void write_experts(const char *odd)
+{
+    static char header[8192], part[1024];
+    static uint8_t data[8 * (128 + 16 + 4)];
+    size_t at = 0;
+    strcpy(header, "{");
+    for (int i = 0; i < 8; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "layers.%d.mlp.experts.%d.%s_proj", i / 4, i / 2 % 2,
+                 i % 2 == 0 ? "up" : "down");
+        memset(data + at, 0x11, 128 + 16);
+        memset(data + at + 144, strcmp(name, odd) == 0 ? 0x66 : 0x77, 4);
+        snprintf(
+            part, sizeof part,
+            "%s\"model.%s.qweight\": {\"dtype\": \"I32\", \"shape\": [4, 8], \"data_offsets\": "
+            "[%zu, %zu]}, \"model.%s.scales\": {\"dtype\": \"F16\", \"shape\": [1, 8], "
+            "\"data_offsets\": [%zu, %zu]}, \"model.%s.qzeros\": {\"dtype\": \"I32\", \"shape\": "
+            "[1, 1], \"data_offsets\": [%zu, %zu]}",
+            i > 0 ? ", " : "", name, at, at + 128, name, at + 128, at + 144, name, at + 144,
+            at + 148);
+        strcat(header, part);
+        at += 148;
+    }
+    strcat(header, "}");
+    write_tensors(header, data, at);
+}
+
+/* Only the stack with the zero point of its own gets a type that holds it. */
+static void experts_of_a_stack_have_one_type(void **state)
+{
+    (void)state;
+    write_config("{\"quant_method\": \"gptq\", \"bits\": 4}");
+    write_experts("layers.1.mlp.experts.1.up_proj");
+    whim_ckpt ckpt;
+    expect_opens(&ckpt, test_dir);
+    for (int i = 0; i < 8; i++) {
+        char name[96];
+        bool is_odd = i / 4 == 1 && i % 2 == 0;
+        snprintf(name, sizeof name, "layers.%d.mlp.experts.%d.%s_proj.weight", i / 4, i / 2 % 2,
+                 i % 2 == 0 ? "up" : "down");
+        const whim_ckpt_tensor *t = whim_ckpt_find(&ckpt, name);
+        assert_non_null(t);
+        assert_int_equal(t->dtype, is_odd ? WHIM_DTYPE_Q4_1 : WHIM_DTYPE_Q4_0);
+        assert_int_equal(t->bytes, 8 * whim_dtype_row_bytes(t->dtype, 32));
+    }
+    whim_ckpt_close(&ckpt);
 }
 
 #define GPTQ_PARTS                                                                          \
@@ -248,6 +374,19 @@ static void unknown_schemes_are_named(void **state)
         {"{\"quant_method\": \"compressed-tensors\", \"sparsity_config\": {\"format\":"
          " \"sparse-24-bitmask\"}}",
          "sparse-24", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\":"
+         " {\"type\": \"int\", \"num_bits\": 4, \"strategy\": \"tensor_group\"}}}}",
+         "group_0.weights.strategy\" is \"tensor_group", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\":"
+         " {\"type\": \"float\", \"strategy\": \"block\"}}}}",
+         "block_structure", WHIM_ERR_CORRUPT},
+        {"{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"a\": {\"weights\":"
+         " {\"type\": \"float\", \"strategy\": \"block\", \"block_structure\": [2, 4]}}, \"b\":"
+         " {\"weights\": {\"type\": \"float\", \"strategy\": \"block\", \"block_structure\": [4, "
+         "4]}}}}",
+         "b.weights.block_structure\" differs", WHIM_ERR_UNSUPPORTED},
+        {"{\"quant_method\": \"fp8\", \"ignored_layers\": [\"re:[\"]}",
+         "\"re:[\", which is no regular", WHIM_ERR_CORRUPT},
         {"{\"bits\": 4}", "quant_method", WHIM_ERR_CORRUPT},
         {"{\"quant_method\": \"fp8\", \"ignored_layers\": [1]}", "ignored_layers[0]",
          WHIM_ERR_CORRUPT},
@@ -262,8 +401,15 @@ static void unknown_schemes_are_named(void **state)
 static void lists_go_by_whole_components(void **state)
 {
     (void)state;
-    static const char *list[] = {"gate", "model.layers.3", "mlp.shared", "re:.*router$", "re:["};
-    whim_scheme s = {.ignore = list, .n_ignore = 5};
+    static const char text[] =
+        "{\"quantization_config\": {\"quant_method\": \"fp8\", \"ignored_layers\":"
+        " [\"gate\", \"model.layers.3\", \"mlp.shared\", \"re:.*router$\"]}}";
+    whim_arena arena;
+    whim_scheme s;
+    whim_arena_init(&arena);
+    assert_int_equal(whim_scheme_parse(&s, &arena, text, sizeof text - 1, "config.json", NULL),
+                     WHIM_ERR_OK);
+    assert_int_equal(s.n_ignore, 4);
     assert_true(whim_scheme_ignores(&s, "layers.0.mlp.gate"));
     assert_false(whim_scheme_ignores(&s, "layers.0.mlp.gate_proj"));
     assert_false(whim_scheme_ignores(&s, "layers.0.mlp.up_gate"));
@@ -273,6 +419,7 @@ static void lists_go_by_whole_components(void **state)
     assert_false(whim_scheme_ignores(&s, "layers.0.mlp.shared_expert"));
     assert_true(whim_scheme_ignores(&s, "layers.0.router"));
     assert_false(whim_scheme_ignores(&s, "layers.0.router.x"));
+    whim_arena_reset(&arena);
 }
 
 int main(void)
@@ -281,6 +428,10 @@ int main(void)
         cmocka_unit_test(rows_are_what_was_quantised),
         cmocka_unit_test(bad_parts_are_named),
         cmocka_unit_test(odd_sizes_are_refused),
+        cmocka_unit_test(packed_parts_have_their_shapes),
+        cmocka_unit_test(blocks_share_scales),
+        cmocka_unit_test(the_last_scale_is_checked_too),
+        cmocka_unit_test(experts_of_a_stack_have_one_type),
         cmocka_unit_test(groups_are_those_of_the_config),
         cmocka_unit_test(unknown_schemes_are_named),
         cmocka_unit_test(lists_go_by_whole_components),

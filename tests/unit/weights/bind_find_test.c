@@ -193,6 +193,32 @@ static void experts_that_do_not_fit_are_named(void **state)
     expect_bad(0, 0, "type BF16, but expert 0 has F32: model.layers.0.mlp.experts.2.up_proj");
 }
 
+/* Also of a family without recurrent layers, the layers after the last one are counted for the user's line. */
+static void layers_that_draft_are_counted(void **state)
+{
+    (void)state;
+    file f = {{0}};
+    float rows[N * K] = {0};
+    add(&f, "w.weight", "F32", "5, 6", rows, sizeof rows);
+    add(&f, "model.layers.1.w.weight", "F32", "5, 6", rows, sizeof rows);
+    finish(&f);
+    whim_ckpt ckpt;
+    whim_binder binder;
+    whim_weight w;
+    whim_diag diag = {{0}};
+    expect_opens(&ckpt, test_dir);
+    ckpt.config.n_draft_layer = 1;
+    whim_device *device = device_open();
+    whim_binder_init(&binder);
+    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w, .n = N, .k = K}, "w.weight");
+    assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_OK);
+    assert_true(binder.n_skipped[0] == 0 && binder.n_skipped[1] == 1);
+    assert_int_equal(binder.skipped_bytes[1], sizeof rows);
+    whim_binder_deinit(&binder);
+    whim_device_close(device);
+    whim_ckpt_close(&ckpt);
+}
+
 /* --- codes ---------------------------------------------------------------------------------------- */
 
 enum { ROWS = 130, COLS = 256, BLOCK = 128 };
@@ -244,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_gives_the_same),
         cmocka_unit_test(experts_that_do_not_fit_are_named),
+        cmocka_unit_test(layers_that_draft_are_counted),
         cmocka_unit_test(codes_get_their_scales),
     };
     return cmocka_run_group_tests_name("bind_find", tests, dir_setup, dir_teardown);

@@ -54,6 +54,11 @@ static void reads_what_files_say(void **state)
                      "\"weight_block_size\": [128, 128]}"));
     assert_true(c.rope.rotary_dim == 64 && c.n_draft_layer == 3 && !c.moe.choice_bias);
     assert_int_equal(c.moe.d_expert, 96);
+    c = good(
+        MINIMAX(", \"model_type\": \"minimax\", \"routed_scaling_factor\": 2.5, \"sliding_window\":"
+                " null, \"attn_window_size\": null, \"swa_rope_theta\": -1.0, \"n_group\": 1,"
+                " \"layernorm_mlp_beta\": 1.0"));
+    assert_true(c.moe.scale == 2.5f);
 }
 
 /* The reference has no such fields for Qwen3.5; Qwen3-Next obeys them. */
@@ -88,6 +93,11 @@ static void refuses_by_name(void **state)
         {MINIMAX(", \"shared_intermediate_size\": 8"), "shared_intermediate_size"},
         {MINIMAX(", \"attn_type_list\": [1, 0]"), "attn_type_list[1]"},
         {MINIMAX(", \"rotary_dim\": 130"), "rotary_dim"},
+        {MINIMAX(", \"num_expert_group\": 4"), "num_expert_group"},
+        {MINIMAX(", \"sliding_window\": 4096"), "sliding_window"},
+        {MINIMAX(", \"layernorm_mlp_beta\": 3.5"), "layernorm_mlp_beta"},
+        {MINIMAX(", \"model_type\": \"minimax_m3\""), "expected \"minimax_m2\""},
+        {"{\"model_type\": \"minimax\"}", "minimax"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         whim_config config;

@@ -314,6 +314,7 @@ static void knows_published_shapes(void **state)
     assert_int_equal(whim_config_shape(&c, "qwen3-9b", &diag), WHIM_ERR_NOT_FOUND);
     expect_text(&diag, "shape", "qwen3-9b");
     expect_text(&diag, "shape", "qwen3-32b");
+    expect_text(&diag, "shape", "qwen3.5-397b-a17b"); /* the last of the list */
 }
 
 int main(void)
