@@ -248,7 +248,8 @@ static void check_hidden(const golden *g, const char *backend, const char *isa, 
 
 static void check_backend(const golden *g, const char *backend, int32_t n_prompt)
 {
-    char levels[128], level[32], exact[32] = ""; /* the highest level that narrows no activations */
+    char levels[128], level[32], exact_level[32];
+    const char *exact = drive_exact_level(backend, exact_level, sizeof exact_level);
     whim_diag diag = {{0}};
     if (!drive_levels(backend, levels, sizeof levels, &diag)) {
         tally_check(false, backend, "%s", diag.text);
@@ -256,9 +257,6 @@ static void check_backend(const golden *g, const char *backend, int32_t n_prompt
     }
     bool named = levels[0] != '\0';
     for (int32_t i = 0; named ? drive_word(levels, i, level, sizeof level) : i == 0; i++) {
-        if (named && !drive_rounds(backend, level)) {
-            memcpy(exact, level, sizeof exact);
-        }
         for (int graphs = 0; graphs < 2; graphs++) {
             variant v = {.backend = backend, .isa = named ? level : NULL, .graphs = graphs != 0};
             check_variant(g, &v, n_prompt);
@@ -271,10 +269,10 @@ static void check_backend(const golden *g, const char *backend, int32_t n_prompt
     if (g->f32 && !g->experts) {
         check_kv_types(g, backend, n_prompt);
     } else if (!g->f32 && g->rows_q8 == NULL) {
-        check_exact(g, backend, named ? exact : NULL, n_prompt);
+        check_exact(g, backend, exact, n_prompt);
     }
     if (g->f32 && g->hidden_rows != NULL) {
-        const char *isa = named && is_fp8(g) ? exact : NULL;
+        const char *isa = is_fp8(g) ? exact : NULL;
         check_hidden(g, backend, isa, false);
         check_hidden(g, backend, isa, true);
     }

@@ -140,7 +140,9 @@ static whim_err bench_open(bench *b, const golden *g, bool twin, const pitfall *
     if (p != NULL && p->config != NULL) {
         p->config(config);
     }
-    whim_device_cfg device_cfg = {.n_thread = 1};
+    char level[32];
+    whim_device_cfg device_cfg = {
+        .n_thread = 1, .isa = drive_exact_level(whim_backend_at(0)->name, level, sizeof level)};
     WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
     WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
     WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));

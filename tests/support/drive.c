@@ -153,6 +153,21 @@ bool drive_rounds(const char *backend, const char *isa)
     return level != NULL && level->round_act != NULL;
 }
 
+const char *drive_exact_level(const char *backend, char *level, size_t size)
+{
+    char levels[128], word[32];
+    whim_diag diag = {{0}};
+    level[0] = '\0';
+    if (drive_levels(backend, levels, sizeof levels, &diag)) {
+        for (int32_t i = 0; drive_word(levels, i, word, sizeof word); i++) {
+            if (!drive_rounds(backend, word)) {
+                snprintf(level, size, "%s", word);
+            }
+        }
+    }
+    return level[0] != '\0' ? level : NULL;
+}
+
 const char *drive_default_model(const char *given, char *path, size_t size)
 {
     static const char name[] = "whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf";

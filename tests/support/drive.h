@@ -47,6 +47,9 @@ bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *dia
  * the same. `isa` NULL: the backend's best. */
 bool drive_rounds(const char *backend, const char *isa);
 
+/* The highest level of a backend that rounds none, in `level`; NULL where levels have no names. */
+const char *drive_exact_level(const char *backend, char *level, size_t size);
+
 /* The default model where `whimbrel` keeps it, or `given` if not NULL; NULL when there is no such file. */
 const char *drive_default_model(const char *given, char *path, size_t size);
 
