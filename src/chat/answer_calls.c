@@ -75,53 +75,6 @@ static const tag_words invoke_words = {.call = "<minimax:tool_call>\n",
                                        .value_end = "</parameter>",
                                        .after = "\n"};
 
-/* A property's schema standing alone, with the definitions that it may point at. */
-static json_t *property_schema(const json_t *root, const json_t *property)
-{
-    static const char *const keys[] = {"$defs", "definitions"};
-    json_t *schema = json_copy((json_t *)property);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        json_t *defs = json_object_get(root, keys[i]);
-        if (defs != NULL && json_is_object(schema)) {
-            json_object_set(schema, keys[i], defs);
-        }
-    }
-    return schema;
-}
-
-/* Texts that a property is held to (enum or const), or NULL. */
-static json_t *fixed_texts(const json_t *property)
-{
-    json_t *one = json_object_get(property, "const"), *list = json_object_get(property, "enum");
-    return one != NULL ? json_pack("[O]", one) : json_is_array(list) ? json_incref(list) : NULL;
-}
-
-static whim_grammar_node tag_value(whim_answer *a, const tag_words *w, const json_t *root,
-                                   const json_t *property, uint32_t types, const char *path)
-{
-    whim_answer_parts parts = {0}, texts = {0};
-    json_t *fixed = types == WHIM_TYPE_STRING ? fixed_texts(property) : NULL;
-    if (fixed != NULL) {
-        for (size_t i = 0; i < json_array_size(fixed); i++) {
-            const json_t *text = json_array_get(fixed, i);
-            whim_answer_add(&texts, whim_grammar_literal(a->b, json_string_value(text),
-                                                         (int64_t)json_string_length(text)));
-        }
-        whim_answer_add(&parts, whim_answer_any(a, &texts));
-        whim_answer_add(&parts, whim_answer_text(a, w->value_end));
-    } else if (types == 0 || (types & WHIM_TYPE_STRING) != 0) {
-        whim_answer_add(&parts, whim_grammar_until(a->b, w->value_end));
-    } else {
-        json_t *schema = property_schema(root, property);
-        whim_answer_add(&parts, whim_grammar_schema(a->b, schema, path));
-        whim_answer_add(&parts, whim_answer_text(a, w->value_end));
-        json_decref(schema);
-    }
-    json_decref(fixed);
-    whim_answer_add(&parts, whim_answer_text(a, w->after));
-    return whim_answer_seq(a, &parts);
-}
-
 static bool is_required(const json_t *schema, const char *key)
 {
     const json_t *list = json_object_get(schema, "required");
@@ -157,7 +110,11 @@ static whim_grammar_node tag_call(whim_answer *a, const tag_words *w, const json
     whim_answer_add(&parts, whim_answer_text(a, w->function));
     whim_answer_add(&parts, whim_answer_text(a, name));
     whim_answer_add(&parts, whim_answer_text(a, w->function_close));
-    if (loose || json_object_size(schema) == 0) {
+    if (!loose) {
+        whim_answer_check_root(a, schema, path);
+    }
+    if (loose || (json_object_size(properties) == 0 &&
+                  !json_is_false(json_object_get(schema, "additionalProperties")))) {
         whim_answer_add(&parts, loose_parameters(a, w));
     } else {
         json_object_foreach((json_t *)properties, key, property)
@@ -168,8 +125,8 @@ static whim_grammar_node tag_call(whim_answer *a, const tag_words *w, const json
             whim_answer_add(&one, whim_answer_text(a, w->key));
             whim_answer_add(&one, whim_answer_text(a, key));
             whim_answer_add(&one, whim_answer_text(a, w->key_close));
-            whim_answer_add(&one, tag_value(a, w, schema, property,
-                                            whim_tool_types(a->rule->tools, name, key), where));
+            whim_answer_add(&one, whim_answer_tag_value(a, w->value_end, schema, property, where));
+            whim_answer_add(&one, whim_answer_text(a, w->after));
             whim_grammar_node node = whim_answer_seq(a, &one);
             whim_answer_add(
                 &parts, is_required(schema, key) ? node : whim_grammar_repeat(a->b, node, 0, 1));

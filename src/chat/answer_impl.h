@@ -25,6 +25,12 @@ whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts);
 whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts);
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
 
+/* An argument between tags, up to and with `end` (answer_values.c). `property` is a part of the schema `root`. */
+whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,
+                                        const json_t *property, const char *path);
+/* Fails the builder for a schema of arguments whose root says what calls with tags cannot be held to. */
+void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path);
+
 /* One call, or as many as the rule allows. `strict_only`: arguments follow their schema only where a tool asks for it. */
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only);
 

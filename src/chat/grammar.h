@@ -57,6 +57,10 @@ whim_grammar_node whim_grammar_text_without(whim_grammar_builder *b, const char 
  * for messages: an unsupported keyword fails the builder with its path. The schema may be freed after the call. */
 whim_grammar_node whim_grammar_schema(whim_grammar_builder *b, const json_t *schema,
                                       const char *path);
+/* The bare text of a string that the schema's pattern, format and lengths allow and that has no '<', which could begin
+ * a tag. */
+whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,
+                                           const char *path);
 /* Any JSON object (json_object). */
 whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b);
 /* A regular expression over the whole text (anchored): the part of the common syntax without backreferences and

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas of strings: lengths, patterns and formats. Where a pattern or format is said, each character has one
- * spelling: itself, or the short escape where it cannot stand as it is. */
+ * spelling: itself, or the short escape where it cannot stand as it is. Or as plain text, in which characters stand for
+ * themselves and '<' does not come, so that no tag can end it. */
 #include "chat/grammar_impl.h"
 
 #include <string.h>
@@ -48,13 +49,13 @@ static const struct {
     {"directory-path", NULL},
 };
 
-static int32_t format_node(whim_grammar_builder *b, const char *name, const char *path)
+static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain, const char *path)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return formats[i].pattern == NULL
                        ? -1
-                       : whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = true}, path);
+                       : whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
         }
     }
     return whim_gb_fail(b, WHIM_ERR_INVALID,
@@ -71,7 +72,18 @@ static int32_t both(whim_grammar_builder *b, int32_t one, int32_t two)
                      : whim_gb_node(b, (gnode){.kind = GN_BOTH, .a = one, .b = two});
 }
 
-int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gplace *place)
+/* A character of a string with a pattern or format (`one_spelling`), or of any. */
+static int32_t one_char(whim_grammar_builder *b, bool plain, bool one_spelling)
+{
+    grange all = {1, GC_MAX}, no_tag[] = {{1, '<' - 1}, {'<' + 1, GC_MAX}};
+    return plain          ? whim_gb_chars(b, no_tag, 2)
+           : one_spelling ? whim_gb_json_chars(b, &all, 1)
+                          : whim_gb_json_any_char(b);
+}
+
+/* What stands between the quotes; -1 without a failure: anything, never where it is plain. */
+static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
+                           const gplace *place)
 {
     char buf[GPLACE_ROOM];
     const char *path = whim_gplace_text(place, buf);
@@ -93,20 +105,34 @@ int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gp
         gplace at = {.up = place, .key = "pattern"};
         char at_buf[GPLACE_ROOM];
         body = whim_gb_regex(b, json_string_value(pattern),
-                             (gregex_mode){.json = true, .search = true},
+                             (gregex_mode){.json = !plain, .search = true},
                              whim_gplace_text(&at, at_buf));
     }
     if (format != NULL && !whim_gb_failed(b)) {
-        body = both(b, body, format_node(b, json_string_value(format), path));
+        body = both(b, body, format_node(b, json_string_value(format), plain, path));
     }
     if (whim_gb_failed(b)) {
         return -1;
     }
-    if (lo > 0 || hi >= 0) {
-        grange all = {1, GC_MAX};
-        int32_t one = body < 0 ? whim_gb_json_any_char(b) : whim_gb_json_chars(b, &all, 1);
-        body = both(b, body, whim_grammar_repeat(b, one, lo, hi));
+    if (lo > 0 || hi >= 0 || plain) {
+        body = both(b, body, whim_grammar_repeat(b, one_char(b, plain, body >= 0), lo, hi));
+    }
+    return body;
+}
+
+int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gplace *place)
+{
+    int32_t body = string_body(b, s, false, place);
+    if (whim_gb_failed(b)) {
+        return -1;
     }
     return body < 0 ? whim_gb_json_string(b)
                     : whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
+}
+
+whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,
+                                           const char *path)
+{
+    gplace place = {.root = path};
+    return whim_gb_failed(b) ? -1 : string_body(b, schema, true, &place);
 }

@@ -120,4 +120,10 @@ uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key)
 /* The schema of a tool's arguments, or NULL. */
 const json_t *whim_tool_schema(const json_t *tools, const char *name);
 
+/* The same for any part of the schema `root`, and for a value. */
+uint32_t whim_schema_types(const json_t *root, const json_t *schema);
+uint32_t whim_schema_type_of(const json_t *value);
+/* What a schema's "$ref" into `root` leads to, itself without one; NULL: nothing. */
+const json_t *whim_schema_resolve(const json_t *root, const json_t *schema);
+
 #endif

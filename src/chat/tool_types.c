@@ -97,6 +97,14 @@ static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
     return types;
 }
 
+const json_t *whim_schema_resolve(const json_t *root, const json_t *schema)
+{
+    for (int depth = 0; depth < MAX_DEPTH && json_object_get(schema, "$ref") != NULL; depth++) {
+        schema = follow(root, json_string_value(json_object_get(schema, "$ref")));
+    }
+    return schema;
+}
+
 const json_t *whim_tool_schema(const json_t *tools, const char *name)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
@@ -109,9 +117,18 @@ const json_t *whim_tool_schema(const json_t *tools, const char *name)
     return NULL;
 }
 
+uint32_t whim_schema_types(const json_t *root, const json_t *schema)
+{
+    return of_schema(root, schema, MAX_DEPTH);
+}
+
+uint32_t whim_schema_type_of(const json_t *value)
+{
+    return of_value(value);
+}
+
 uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key)
 {
     const json_t *schema = whim_tool_schema(tools, name);
-    return of_schema(schema, json_object_get(json_object_get(schema, "properties"), key),
-                     MAX_DEPTH);
+    return whim_schema_types(schema, json_object_get(json_object_get(schema, "properties"), key));
 }

@@ -176,6 +176,101 @@ static void forced_calls_with_tags(void **state)
              "</minimax:tool_call>"));
 }
 
+/* A tool with one parameter, called by a model that writes tags: what the parameter's schema says holds. */
+static json_t *tool_of(const char *schema)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": %s}}]",
+             schema);
+    json_t *tools = json_loads(text, 0, NULL);
+    assert_non_null(tools);
+    return tools;
+}
+
+static bool allows_value(const bench *b, const char *property, const char *value)
+{
+    char schema[800], call[300];
+    snprintf(schema, sizeof schema,
+             "{\"type\": \"object\", \"properties\": {\"y\": %s}, \"required\": [\"y\"], "
+             "\"$defs\": {\"d\": {\"type\": \"string\", \"maxLength\": 2}}}",
+             property);
+    snprintf(
+        call, sizeof call,
+        "<tool_call>\n<function=f>\n<parameter=y>\n%s\n</parameter>\n</function>\n</tool_call>",
+        value);
+    json_t *tools = tool_of(schema);
+    whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_XML},
+                             .tools = tools,
+                             .tool_schema = "function.parameters",
+                             .choice = WHIM_CHOICE_REQUIRED};
+    bool ok = allows(b, &rule, call);
+    json_decref(tools);
+    return ok;
+}
+
+static void texts_between_tags_are_held(void **state)
+{
+    const bench *b = *state;
+    static const struct {
+        const char *property, *good, *bad;
+    } rows[] = {
+        {"{\"type\": \"string\", \"pattern\": \"^[0-9]{4}$\"}", "1234", "abc"},
+        {"{\"type\": \"string\", \"pattern\": \"b\"}", "abc", "acc"},
+        {"{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}", "ab", "a"},
+        {"{\"type\": \"string\", \"maxLength\": 3}", "abc", "abcd"},
+        {"{\"type\": \"string\", \"format\": \"date\"}", "2026-11-16", "today"},
+        {"{\"type\": [\"string\", \"null\"], \"enum\": [\"a\", null]}", "null", "b"},
+        {"{\"type\": [\"string\", \"null\"], \"minLength\": 5}", "null", "ab"},
+        {"{\"type\": \"string\", \"enum\": [\"a\", 1]}", "a", "1"},
+        {"{\"type\": \"string\", \"enum\": [\"a\", 1]}", "a", ""},
+        {"{\"$ref\": \"#/$defs/d\"}", "ab", "abc"},
+        {"{\"anyOf\": [{\"type\": \"string\", \"enum\": [\"x\"]}, {\"type\": \"null\"}]}", "x",
+         "y"},
+        {"{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}", "any text",
+         "a\n</parameter>"},
+        {"{\"type\": \"integer\"}", "12", "x"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!allows_value(b, rows[i].property, rows[i].good)) {
+            fail_msg("%s does not allow %s", rows[i].property, rows[i].good);
+        }
+        if (allows_value(b, rows[i].property, rows[i].bad)) {
+            fail_msg("%s allows %s", rows[i].property, rows[i].bad);
+        }
+    }
+}
+
+static void what_tags_cannot_hold_is_refused(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"type\": \"object\"}}}",
+         "parameters.$ref"},
+        {"{\"type\": \"object\", \"additionalProperties\": {\"type\": \"string\"}}",
+         "parameters.additionalProperties"},
+        {"{\"type\": \"object\", \"properties\": {}, \"required\": [\"a\"]}",
+         "required names \"a\""},
+        {"{\"properties\": {\"y\": {\"type\": \"string\", \"not\": {\"const\": \"a\"}}}}",
+         "properties.y.not is not supported"},
+        {"{\"properties\": {\"y\": {\"type\": \"string\", \"enum\": [1]}}}", "allows no value"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_grammar *g = NULL;
+        whim_diag diag = {{0}};
+        json_t *tools = tool_of(rows[i][0]);
+        whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_INVOKE},
+                                 .tools = tools,
+                                 .tool_schema = "function.parameters",
+                                 .choice = WHIM_CHOICE_REQUIRED};
+        assert_int_equal(whim_answer_grammar(&rule, &g, &diag), WHIM_ERR_INVALID);
+        if (strstr(diag.text, rows[i][1]) == NULL) {
+            fail_msg("%s: %s", rows[i][0], diag.text);
+        }
+        json_decref(tools);
+    }
+}
+
 static void strict_tools_and_formats(void **state)
 {
     const bench *b = *state;
@@ -241,6 +336,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forced_hermes_calls),
         cmocka_unit_test(forced_calls_with_tags),
+        cmocka_unit_test(texts_between_tags_are_held),
+        cmocka_unit_test(what_tags_cannot_hold_is_refused),
         cmocka_unit_test(strict_tools_and_formats),
         cmocka_unit_test(what_has_no_grammar),
     };

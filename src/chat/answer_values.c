@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments between tags: a string stands there as it is, everything else as JSON. What a schema says and this form
+ * cannot be held to is refused, so that a forced or strict call is always valid. */
+#include "chat/answer_impl.h"
+#include "chat/grammar_impl.h"
+#include "chat/tool_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHOICES_DEEP = 8 };
+
+/* The first of the keys that the schema has, or NULL. */
+static const char *any_key(const json_t *schema, const char *const *keys)
+{
+    while (*keys != NULL && json_object_get(schema, *keys) == NULL) {
+        keys++;
+    }
+    return *keys;
+}
+
+void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path)
+{
+    static const char *const cannot[] = {"$ref",
+                                         "allOf",
+                                         "anyOf",
+                                         "oneOf",
+                                         "not",
+                                         "if",
+                                         "patternProperties",
+                                         "propertyNames",
+                                         "dependentRequired",
+                                         "dependentSchemas",
+                                         "minProperties",
+                                         "maxProperties",
+                                         NULL};
+    const json_t *properties = json_object_get(schema, "properties");
+    const json_t *required = json_object_get(schema, "required");
+    const char *key = any_key(schema, cannot);
+    if (key == NULL && json_is_object(json_object_get(schema, "additionalProperties"))) {
+        key = "additionalProperties";
+    }
+    if (key != NULL) {
+        (void)whim_gb_fail(a->b, WHIM_ERR_INVALID,
+                           "%s.%s is not supported: this model writes arguments one by one; list "
+                           "them in \"properties\"",
+                           path, key);
+    }
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *name = json_string_value(json_array_get(required, i));
+        if (name != NULL && json_object_get(properties, name) == NULL) {
+            (void)whim_gb_fail(a->b, WHIM_ERR_INVALID,
+                               "%s.required names \"%.80s\", which is not in properties", path,
+                               name);
+        }
+    }
+}
+
+/* A property's schema standing alone, with the definitions that it may point at. */
+static json_t *property_schema(const json_t *root, const json_t *property)
+{
+    static const char *const keys[] = {"$defs", "definitions"};
+    json_t *schema = json_copy((json_t *)property);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        json_t *defs = json_object_get(root, keys[i]);
+        if (defs != NULL && json_is_object(schema)) {
+            json_object_set(schema, keys[i], defs);
+        }
+    }
+    return schema;
+}
+
+/* One value that a property is held to, if it has one of the types. */
+static void add_fixed(whim_answer *a, whim_answer_parts *texts, const json_t *value, uint32_t types)
+{
+    if ((whim_schema_type_of(value) & types) == 0) {
+        return;
+    }
+    if (json_is_string(value)) {
+        whim_answer_add(texts, whim_grammar_literal(a->b, json_string_value(value),
+                                                    (int64_t)json_string_length(value)));
+        return;
+    }
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (text == NULL) {
+        a->failed = true;
+        return;
+    }
+    whim_answer_add(texts, whim_answer_text(a, text));
+    free(text);
+}
+
+/* const or enum, then the end. */
+static whim_grammar_node fixed_value(whim_answer *a, const char *end, const json_t *property,
+                                     uint32_t types, const char *path)
+{
+    const json_t *one = json_object_get(property, "const"),
+                 *list = json_object_get(property, "enum");
+    whim_answer_parts parts = {0}, texts = {0};
+    if (one != NULL) {
+        add_fixed(a, &texts, one, types);
+    } else {
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            add_fixed(a, &texts, json_array_get(list, i), types);
+        }
+    }
+    if (texts.n == 0) {
+        (void)whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s allows no value", path);
+    }
+    whim_answer_add(&parts, whim_answer_any(a, &texts));
+    whim_answer_add(&parts, whim_answer_text(a, end));
+    return whim_answer_seq(a, &parts);
+}
+
+/* A string that has keywords, or null where it may be that. */
+static whim_grammar_node held_text(whim_answer *a, const char *end, const json_t *property,
+                                   uint32_t types, const char *path)
+{
+    whim_answer_parts parts = {0}, texts = {0};
+    whim_answer_add(&texts, whim_grammar_schema_text(a->b, property, path));
+    if ((types & WHIM_TYPE_NULL) != 0) {
+        whim_answer_add(&texts, whim_answer_text(a, "null"));
+    }
+    whim_answer_add(&parts, whim_answer_any(a, &texts));
+    whim_answer_add(&parts, whim_answer_text(a, end));
+    return whim_answer_seq(a, &parts);
+}
+
+static const char *const fixing[] = {"const", "enum", NULL};
+static const char *const holding[] = {"pattern", "format", "minLength", "maxLength", NULL};
+
+/* A value as JSON, then the end. */
+static whim_grammar_node json_value(whim_answer *a, const char *end, const json_t *root,
+                                    const json_t *property, const char *path)
+{
+    json_t *schema = property_schema(root, property);
+    whim_answer_parts parts = {0};
+    whim_answer_add(&parts, whim_grammar_schema(a->b, schema, path));
+    whim_answer_add(&parts, whim_answer_text(a, end));
+    json_decref(schema);
+    return whim_answer_seq(a, &parts);
+}
+
+static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,
+                                  const json_t *property, const char *path, int depth);
+
+/* One of several schemas; allOf may have one only. */
+static whim_grammar_node chosen_value(whim_answer *a, const char *end, const json_t *root,
+                                      const json_t *property, const char *list_key,
+                                      const char *path, int depth)
+{
+    const json_t *list = json_object_get(property, list_key);
+    bool all = strcmp(list_key, "allOf") == 0 && json_array_size(list) > 1;
+    whim_answer_parts choices = {0};
+    if (depth == 0 || all || any_key(property, holding) != NULL ||
+        any_key(property, fixing) != NULL) {
+        return whim_gb_fail(a->b, WHIM_ERR_INVALID,
+                            "%s.%s is not supported for a text, so deep or beside other rules",
+                            path, list_key);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        char where[256];
+        snprintf(where, sizeof where, "%.200s.%s[%zu]", path, list_key, i);
+        whim_answer_add(&choices,
+                        value_at(a, end, root, json_array_get(list, i), where, depth - 1));
+    }
+    return whim_answer_any(a, &choices);
+}
+
+static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,
+                                  const json_t *property, const char *path, int depth)
+{
+    static const char *const cannot[] = {"not", "if", NULL};
+    static const char *const lists[] = {"anyOf", "oneOf", "allOf", NULL};
+    property = whim_schema_resolve(root, property);
+    uint32_t types = whim_schema_types(root, property);
+    if (types != 0 && (types & WHIM_TYPE_STRING) == 0) {
+        return json_value(a, end, root, property, path);
+    }
+    const char *key = any_key(property, cannot), *list = any_key(property, lists);
+    if (key != NULL) {
+        return whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s.%s is not supported for a text", path, key);
+    }
+    return list != NULL ? chosen_value(a, end, root, property, list, path, depth)
+           : any_key(property, fixing) != NULL  ? fixed_value(a, end, property, types, path)
+           : any_key(property, holding) != NULL ? held_text(a, end, property, types, path)
+                                                : whim_grammar_until(a->b, end);
+}
+
+whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,
+                                        const json_t *property, const char *path)
+{
+    return value_at(a, end, root, property, path, MAX_CHOICES_DEEP);
+}
