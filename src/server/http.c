@@ -107,16 +107,12 @@ int32_t whim_http_port(const whim_http *http)
 
 /* --- handler threads -------------------------------------------------------------------------- */
 
-static bool is_large(const whim_exchange *ex)
-{
-    return ex->request.n_body > WHIM_HTTP_LARGE_BODY;
-}
-
 void whim_http_hand_over(whim_http *http, whim_exchange *ex)
 {
     whim_exchange_ref(ex);
+    ex->request.is_slow = ex->request.is_again || ex->request.n_body > WHIM_HTTP_LARGE_BODY;
     pthread_mutex_lock(&http->work_lock);
-    whim_work *work = is_large(ex) ? &http->large_work : &http->work;
+    whim_work *work = ex->request.is_slow ? &http->slow_work : &http->work;
     ex->work_next = NULL;
     ex->work_number = http->n_work++;
     if (work->tail != NULL) {
@@ -129,16 +125,23 @@ void whim_http_hand_over(whim_http *http, whim_exchange *ex)
     pthread_mutex_unlock(&http->work_lock);
 }
 
+void whim_exchange_put_off(whim_exchange *ex)
+{
+    ex->request.is_again = true;
+    atomic_fetch_add(&ex->http->n_let_in, 1);
+    whim_http_hand_over(ex->http, ex);
+}
+
 /* The queue whose first exchange is the next to be handled, NULL when there is none. Lock held. */
 static whim_work *next_work(whim_http *http)
 {
-    int32_t large_max = http->cfg.n_handler - 2 > 1 ? http->cfg.n_handler - 2 : 1;
-    const whim_exchange *small = http->work.head, *large = http->large_work.head;
-    if (large != NULL && http->n_large < large_max &&
-        (small == NULL || large->work_number < small->work_number)) {
-        return &http->large_work;
+    int32_t slow_max = http->cfg.n_handler - 2 > 1 ? http->cfg.n_handler - 2 : 1;
+    const whim_exchange *quick = http->work.head, *slow = http->slow_work.head;
+    if (slow != NULL && http->n_slow < slow_max &&
+        (quick == NULL || slow->work_number < quick->work_number)) {
+        return &http->slow_work;
     }
-    return small != NULL ? &http->work : NULL;
+    return quick != NULL ? &http->work : NULL;
 }
 
 static whim_exchange *pop_work(whim_work *work)
@@ -151,19 +154,19 @@ static whim_exchange *pop_work(whim_work *work)
     return ex;
 }
 
-/* The next exchange that waits; NULL when the server stops. was_large: what this thread worked on before. */
-static whim_exchange *take_work(whim_http *http, bool was_large)
+/* The next exchange that waits; NULL when the server stops. was_slow: what this thread worked on before. */
+static whim_exchange *take_work(whim_http *http, bool was_slow)
 {
     whim_exchange *ex = NULL;
     whim_work *work;
     pthread_mutex_lock(&http->work_lock);
-    http->n_large -= was_large ? 1 : 0;
+    http->n_slow -= was_slow ? 1 : 0;
     while ((work = next_work(http)) == NULL && !http->work_stop) {
         pthread_cond_wait(&http->work_cond, &http->work_lock);
     }
     if (!http->work_stop) {
         ex = pop_work(work);
-        http->n_large += is_large(ex) ? 1 : 0;
+        http->n_slow += ex->request.is_slow ? 1 : 0;
     }
     pthread_mutex_unlock(&http->work_lock);
     return ex;
@@ -172,15 +175,16 @@ static whim_exchange *take_work(whim_http *http, bool was_large)
 static void run_handler(void *ctx)
 {
     whim_http *http = ctx;
-    bool was_large = false;
-    for (whim_exchange *ex; (ex = take_work(http, was_large)) != NULL;) {
-        was_large = is_large(ex);
+    bool was_slow = false;
+    for (whim_exchange *ex; (ex = take_work(http, was_slow)) != NULL;) {
+        was_slow = ex->request.is_slow; /* as it was taken: the handler may put it off */
         pthread_mutex_lock(&ex->lock);
         bool is_over = ex->is_over;
         pthread_mutex_unlock(&ex->lock);
         if (!is_over) { /* else nobody waits for the answer any more */
             http->cfg.handle(http->cfg.ctx, ex);
         }
+        atomic_fetch_sub(&http->n_let_in, 1);
         whim_exchange_unref(ex);
     }
 }
@@ -202,7 +206,7 @@ static void stop_handlers(whim_http *http)
         whim_thread_join(&http->handlers[i]);
     }
     drop_work(&http->work);
-    drop_work(&http->large_work);
+    drop_work(&http->slow_work);
 }
 
 whim_err whim_http_start(whim_http *http, whim_diag *diag)
@@ -270,5 +274,6 @@ whim_http_stats whim_http_get_stats(const whim_http *http)
                              .n_accepted = atomic_load(&http->n_accepted),
                              .n_requests = atomic_load(&http->n_requests),
                              .n_in_flight = atomic_load(&http->n_in_flight),
+                             .n_let_in = atomic_load(&http->n_let_in),
                              .n_refused = atomic_load(&http->n_refused)};
 }

@@ -10,8 +10,9 @@
  *  3. A client that shuts its side of the connection counts as gone: at once if its answer is a stream; else when the
  *     complete request is one second old, so that a short answer still reaches `printf ... | nc -N`.
  *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a socket.
- *  5. Requests are handled in the order in which they were complete, but bodies of more than 256 KiB, which may take
- *     seconds to parse and tokenise, have at most n_handler - 2 of the handler threads (at least 1).
+ *  5. Requests are handled in the order in which they were complete, but slow ones, which may take seconds, have at
+ *     most n_handler - 2 of the handler threads (at least 1): those with a body of more than 256 KiB, and those that
+ *     their handler puts off.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_SERVER_HTTP_H
 #define WHIM_SERVER_HTTP_H
@@ -49,9 +50,11 @@ typedef struct whim_http_request {
     const char *client; /* address without port; behind a trusted proxy that of whom it serves */
     const char *request_id; /* echoed or made */
     bool is_head, is_tls;
+    bool is_slow;  /* it has one of the places for slow requests: see invariant 5 */
+    bool is_again; /* it was put off, and is handled for the second time */
 } whim_http_request;
 
-/* Called on a handler thread; must reply or begin a stream, now or later. */
+/* Called on a handler thread; must reply, begin a stream, now or later, or put it off. */
 typedef void whim_http_handler(void *ctx, whim_exchange *ex);
 
 /* Checks that come before the body is read (key, host, origin, route): return 0 to go on, or have replied and return 1.
@@ -102,6 +105,7 @@ void whim_http_close(whim_http *http);
 
 typedef struct whim_http_stats {
     int64_t n_connections, n_accepted, n_requests, n_in_flight, n_refused;
+    int64_t n_let_in; /* requests at or past the gate whose handler has not come back */
 } whim_http_stats;
 whim_http_stats whim_http_get_stats(const whim_http *http);
 
@@ -121,6 +125,10 @@ void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *v
 /* The whole answer. Content-Length, Date, x-request-id and request-id are added. */
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
                          int64_t n);
+
+/* It turned out that this takes long: let it be handled once more, from the beginning, when a place for slow requests
+ * is free. Only for a handler whose request is not slow yet; it leaves the exchange alone after that. */
+void whim_exchange_put_off(whim_exchange *ex);
 
 /* Status 200 and headers go out now (Cache-Control: no-cache and X-Accel-Buffering: no among them); then pieces, each
  * as one write; then the end. */

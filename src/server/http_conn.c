@@ -72,6 +72,7 @@ static void drop_exchange(whim_http *http, whim_conn *conn)
     if (ex != NULL) {
         conn->ex = NULL;
         atomic_fetch_sub(&http->n_in_flight, 1);
+        atomic_fetch_sub(&http->n_let_in, ex->is_let_in ? 1 : 0);
         whim_exchange_detach(ex);
     }
 }

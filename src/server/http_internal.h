@@ -57,7 +57,8 @@ struct whim_exchange {
     whim_http_request request;
     char request_id[132], client[INET6_ADDRSTRLEN];
     int64_t start_ns;
-    bool has_head; /* the head came whole */
+    bool has_head;  /* the head came whole */
+    bool is_let_in; /* counted in n_let_in, and not yet handed to a handler; of the I/O thread */
     /* Of the thread that answers. */
     whim_exchange_notes notes;
     whim_str headers;
@@ -143,15 +144,15 @@ struct whim_http {
     /* Exchanges that wait for a handler. */
     pthread_mutex_t work_lock;
     pthread_cond_t work_cond;
-    whim_work work, large_work; /* large bodies apart: they may not take all handlers */
+    whim_work work, slow_work; /* slow requests apart: they may not take all handlers */
     int64_t n_work;
-    int32_t n_large; /* handlers that work on a large body */
+    int32_t n_slow; /* handlers that work on a slow request */
     bool work_stop;
     whim_thread io_thread, *handlers;
     int32_t n_handler;
     bool is_started;
     atomic_bool is_draining, is_stopping;
-    atomic_llong n_connections, n_accepted, n_requests, n_in_flight, n_refused;
+    atomic_llong n_connections, n_accepted, n_requests, n_in_flight, n_refused, n_let_in;
 };
 
 /* --- http_listen.c ---------------------------------------------------------------------------- */
@@ -188,7 +189,7 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
 
 /* --- http.c ----------------------------------------------------------------------------------- */
 
-/* Let a handler thread have the exchange. */
+/* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes back. */
 void whim_http_hand_over(whim_http *http, whim_exchange *ex);
 
 /* --- http_exchange.c -------------------------------------------------------------------------- */

@@ -144,12 +144,16 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     }
     bool keeps_alive = p->version == 11 ? !p->wants_close : p->wants_keep && !p->wants_close;
     ex->keeps_alive = keeps_alive && !has_body; /* an answer before the body ends the connection */
+    /* Counted before the gate looks whether the server drains: what the gate lets in is waited for. */
+    atomic_fetch_add(&http->n_let_in, 1);
     if (http->cfg.gate != NULL && http->cfg.gate(http->cfg.ctx, ex) != 0) {
+        atomic_fetch_sub(&http->n_let_in, 1);
         conn->state = WHIM_CONN_ANSWER;
         conn->asked_ns = whim_clock_ns();
         whim_conn_deadline(http, conn, 0);
         return;
     }
+    ex->is_let_in = true;
     ex->keeps_alive = keeps_alive;
     if (p->status != 0) {
         whim_conn_refuse(http, conn, p->status, p->message);
@@ -172,6 +176,7 @@ static void on_request(whim_http *http, whim_conn *conn)
     conn->state = WHIM_CONN_ANSWER;
     conn->asked_ns = whim_clock_ns();
     whim_conn_deadline(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
+    ex->is_let_in = false;
     whim_http_hand_over(http, ex);
 }
 

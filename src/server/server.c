@@ -31,6 +31,7 @@ struct whim_server {
     whim_api early; /* what is known while the model loads */
     whim_api api;   /* written before the state is READY */
     atomic_int state;
+    atomic_bool has_api;   /* api may be used: from ready until the service goes */
     atomic_int n_handling; /* routes that run */
     atomic_int progress;   /* in thousandths */
     int64_t stale_ns, start_ns;
@@ -194,12 +195,6 @@ static void tell_methods(whim_exchange *ex)
     }
 }
 
-/* What a route works with now, or NULL: it is refused. */
-static const whim_api *api_for(const whim_server *s, const whim_route *route)
-{
-    return atomic_load(&s->state) == READY ? &s->api : route->early ? &s->early : NULL;
-}
-
 static int gate(void *ctx, whim_exchange *ex)
 {
     whim_server *s = ctx;
@@ -220,7 +215,13 @@ static int gate(void *ctx, whim_exchange *ex)
     if (route == NULL) {
         return refuse(s, ex, &fault);
     }
-    return api_for(s, route) != NULL ? 0 : refuse_state(s, ex);
+    return atomic_load(&s->state) == READY || route->early ? 0 : refuse_state(s, ex);
+}
+
+/* What a route works with now, or NULL: it is refused. Whom the gate let in before a drain is still answered. */
+static const whim_api *api_for(const whim_server *s, const whim_route *route)
+{
+    return atomic_load(&s->has_api) ? &s->api : route->early ? &s->early : NULL;
 }
 
 static void handle(void *ctx, whim_exchange *ex)
@@ -228,7 +229,7 @@ static void handle(void *ctx, whim_exchange *ex)
     whim_server *s = ctx;
     whim_fault fault;
     const whim_route *route = find_route(ex, &fault);
-    /* Counted before the state is looked at: detach sets the state, then waits for the count. */
+    /* Counted before has_api is looked at: detach takes it away, then waits for the count. */
     atomic_fetch_add(&s->n_handling, 1);
     const whim_api *api = route == NULL ? NULL : api_for(s, route);
     if (route == NULL) {
@@ -373,13 +374,14 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     s->service = api->service;
     s->is_loaded = true;
     pthread_rwlock_unlock(&s->lock);
+    atomic_store(&s->has_api, true);
     atomic_compare_exchange_strong(&s->state, &loading, READY); /* a drain may have come before */
 }
 
 void whim_server_drain(whim_server *s)
 {
+    whim_http_drain(s->http); /* first: no refusal without Connection: close */
     atomic_store(&s->state, DRAINING);
-    whim_http_drain(s->http);
 }
 
 void whim_server_detach(whim_server *s)
@@ -388,6 +390,7 @@ void whim_server_detach(whim_server *s)
     pthread_rwlock_wrlock(&s->lock);
     s->service = NULL;
     pthread_rwlock_unlock(&s->lock);
+    atomic_store(&s->has_api, false);
     while (atomic_load(&s->n_handling) > 0) {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
     }
@@ -395,7 +398,7 @@ void whim_server_detach(whim_server *s)
 
 int64_t whim_server_active(whim_server *s)
 {
-    return atomic_load(&s->n_handling) + whim_answers_active(s->answers);
+    return whim_http_get_stats(s->http).n_let_in + whim_answers_active(s->answers);
 }
 
 whim_err whim_server_reload(whim_server *s, const char *const *keys, int32_t n_key, whim_diag *diag)

@@ -143,6 +143,11 @@ def drain(r, _folder):
         kept.sendall(request_bytes("GET", "/livez"))
         r.equal("drain: a connection before it", Reader(kept).answer().status, 200)
         stream = Stream(server.port, 150)
+        half = connect(server.port)  # let in, and not complete when the signal comes
+        sent = request_bytes("POST", COMPLETIONS, ORDINARY, {"Expect": "100-continue"})
+        half.sendall(sent[:-5])
+        begun = Reader(half)
+        r.equal("drain: a request half sent", begun.line(), b"HTTP/1.1 100 Continue")
         server.signal(signal.SIGTERM)
         time.sleep(0.3)
         kept.sendall(request_bytes("POST", COMPLETIONS, ORDINARY))
@@ -154,12 +159,16 @@ def drain(r, _folder):
         r.equal("drain: readyz", (probe.status, probe.json()["status"]), (503, "draining"))
         r.equal("drain: livez", get(server.port, "/livez").status, 200)
         r.equal("drain: on a new connection", post(server.port, COMPLETIONS, ORDINARY).status, 503)
+        half.sendall(sent[-5:])
+        begun.line()
+        answer = begun.answer()
+        r.equal("drain: who was let in before", (text_of(answer), answer.headers.get("connection")), (alone, "close"))
         code = server.wait()
         stream.join(LIMIT)
         r.equal("drain: exit status", code, 0)
         r.check("drain: the stream ended well", stream.error is None and stream.data[-1] == "[DONE]", stream.error)
         r.equal("drain: all its tokens", stream.n_made(), 150)
-        r.check("drain: it says what it waits for", "finishing 1 request" in server.log(), server.log()[-500:])
+        r.check("drain: it says what it waits for", "finishing 2 requests" in server.log(), server.log()[-500:])
 
 
 def cut_off(r, name, server, stream, start):

@@ -3,7 +3,7 @@
  *  /echo     the body back; /info: how the request was read, one line each
  *  /stream   "one", "two", "three" as a stream; with a query, so many pieces
  *  /wait     no answer until the test gives one
- *  /hold     keeps its handler thread until f->released
+ *  /hold     keeps its handler thread until f->released; /hold?slow: is put off first
  *  /pour     a stream that writes until it is told to stop
  *  /denied   refused by the gate with 401 */
 #ifndef WHIM_TESTS_UNIT_SERVER_HTTP_FIXTURE_H
@@ -70,8 +70,10 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
 {
     fixture *f = ctx;
     const whim_http_request *r = whim_exchange_request(ex);
-    whim_exchange_on_close(ex, fixture_closed, f);
-    atomic_fetch_add(&f->n_handled, 1);
+    if (!r->is_again) {
+        whim_exchange_on_close(ex, fixture_closed, f);
+        atomic_fetch_add(&f->n_handled, 1);
+    }
     if (strcmp(r->path, "/echo") == 0) {
         whim_exchange_reply(ex, 200, "text/plain", r->body, r->n_body);
     } else if (strcmp(r->path, "/stream") == 0) {
@@ -84,6 +86,8 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
         whim_exchange_stream_end(ex);
     } else if (strcmp(r->path, "/wait") == 0) {
         atomic_store(&f->waiting, whim_exchange_ref(ex));
+    } else if (strcmp(r->query, "slow") == 0 && !r->is_slow) {
+        whim_exchange_put_off(ex);
     } else if (strcmp(r->path, "/hold") == 0) {
         while (!atomic_load(&f->released)) {
             whim_clock_sleep_ns(WHIM_NS_PER_MS);

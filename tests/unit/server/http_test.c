@@ -253,6 +253,58 @@ static void test_large_bodies_leave_handlers(void **state)
     fixture_close(&g);
 }
 
+static bool let_in_becomes(const fixture *x, int64_t want)
+{
+    for (int i = 0; i < 5000; i++) {
+        if (whim_http_get_stats(x->http).n_let_in == want) {
+            return true;
+        }
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    return false;
+}
+
+/* So do requests that their handler has put off. Each is handled once more, and counted until that is over. */
+static void test_put_off_leaves_handlers(void **state)
+{
+    (void)state;
+    static fixture g;
+    enum { MANY = 6 };
+    int fds[MANY];
+    fixture_open(&g, &(whim_http_cfg){.limits = {0}});
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = dial(&g);
+        say(fds[i], "GET /hold?slow HTTP/1.1\r\n" CLOSE);
+    }
+    assert_true(becomes(&g.n_handled, MANY));
+    assert_int_equal(status_of(ask(&g, "GET / HTTP/1.1\r\n" CLOSE)), 200);
+    assert_true(let_in_becomes(&g, MANY));
+    close(fds[MANY - 1]); /* who leaves while it waits is not handled */
+    atomic_store(&g.released, true);
+    for (int i = 0; i < MANY - 1; i++) {
+        assert_true(hear(&g, fds[i], NULL));
+        assert_true(has(g.text, "\r\n\r\nheld"));
+        close(fds[i]);
+    }
+    assert_true(let_in_becomes(&g, 0));
+    fixture_close(&g);
+}
+
+/* A request counts as let in from its head on, and no more when its client leaves before the body's end. */
+static void test_let_in(void **state)
+{
+    (void)state;
+    int fd = dial(&f);
+    say(fd, "POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n" CLOSE);
+    assert_true(hear(&f, fd, "100 Continue"));
+    assert_true(let_in_becomes(&f, 1));
+    close(fd);
+    assert_true(let_in_becomes(&f, 0));
+    ask(&f, "GET /denied HTTP/1.1\r\n" CLOSE);
+    ask(&f, "POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" CLOSE "abc");
+    assert_true(let_in_becomes(&f, 0));
+}
+
 /* A single handler takes large bodies too. */
 static void test_one_handler(void **state)
 {
@@ -276,12 +328,20 @@ static void test_one_handler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reply),       cmocka_unit_test(test_request_id),
-        cmocka_unit_test(test_keep_alive),  cmocka_unit_test(test_pipelining),
-        cmocka_unit_test(test_methods),     cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_gate),        cmocka_unit_test(test_continue),
-        cmocka_unit_test(test_split_reads), cmocka_unit_test(test_stats),
-        cmocka_unit_test(test_drain),       cmocka_unit_test(test_large_bodies_leave_handlers),
+        cmocka_unit_test(test_reply),
+        cmocka_unit_test(test_request_id),
+        cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_gate),
+        cmocka_unit_test(test_continue),
+        cmocka_unit_test(test_split_reads),
+        cmocka_unit_test(test_stats),
+        cmocka_unit_test(test_put_off_leaves_handlers),
+        cmocka_unit_test(test_let_in),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_large_bodies_leave_handlers),
         cmocka_unit_test(test_one_handler),
     };
     return cmocka_run_group_tests(tests, open_plain, close_it);

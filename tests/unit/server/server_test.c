@@ -24,20 +24,31 @@ static int dial(void)
     return fd;
 }
 
-/* The whole answer to a request that closes its connection. */
-static const char *ask(const char *request)
+static void tell(int fd, const char *request)
+{
+    assert_int_equal(send(fd, request, strlen(request), 0), (ssize_t)strlen(request));
+}
+
+/* All that comes until the server closes. */
+static const char *hear(int fd)
 {
     static char answer[1 << 18];
     size_t n = 0;
     ssize_t got;
-    int fd = dial();
-    assert_int_equal(send(fd, request, strlen(request), 0), (ssize_t)strlen(request));
     while ((got = recv(fd, answer + n, sizeof answer - 1 - n, 0)) > 0) {
         n += (size_t)got;
     }
     close(fd);
     answer[n] = '\0';
     return answer;
+}
+
+/* The whole answer to a request that closes its connection. */
+static const char *ask(const char *request)
+{
+    int fd = dial();
+    tell(fd, request);
+    return hear(fd);
 }
 
 #define HEADERS " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -125,6 +136,8 @@ static void a_model_that_is_ready_answers(void **state)
     answer = post("/completions/", "{\"prompt\":[1,2],\"stream\":true}");
     expect(answer, 200, "Content-Type: text/event-stream; charset=utf-8\r\n");
     expect(answer, 200, "data: [DONE]\n\n");
+    expect(post("/v1/completions", "{\"prompt\":[1,2],\"regex\":\"a\"}"), 200, "\"text\":\"a\"");
+    expect(post("/v1/completions", "{\"prompt\":[1,2],\"regex\":\"(\"}"), 400, "not closed");
     expect(post("/v1/completions", "{"), 400, "not valid JSON");
     expect(post("/v1/chat/completions", "{}"), 400, "\"param\":\"messages\"");
 }
@@ -218,7 +231,15 @@ static void too_many_connections_is_overloaded(void **state)
 static void a_server_that_drains_says_so(void **state)
 {
     (void)state;
+    /* Let in before it drains: answered, and waited for. */
+    int fd = dial();
+    tell(fd, "POST /v1/completions" HEADERS
+             "x-api-key: secret\r\nExpect: 100-continue\r\nContent-Length: 16\r\n\r\n");
+    char told[64] = "";
+    assert_true(recv(fd, told, sizeof told - 1, 0) > 0);
+    assert_non_null(strstr(told, "100 Continue"));
     whim_server_drain(server);
+    assert_int_equal(whim_server_active(server), 1);
     whim_clock_sleep_ns(50 * WHIM_NS_PER_MS);
     expect(ask("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"), 503,
            "{\"status\":\"draining\"}");
@@ -229,6 +250,8 @@ static void a_server_that_drains_says_so(void **state)
     expect(answer, 503, "\r\nConnection: close\r\n");
     expect(ask("GET /metrics" HEADERS "x-api-key: secret\r\n\r\n"), 200,
            "\nwhimbrel:state{state=\"draining\"} 1\n");
+    tell(fd, "{\"prompt\":[1,2]}");
+    expect(hear(fd), 200, "\"text\":\"a\"");
 }
 
 static int setup(void **state)
