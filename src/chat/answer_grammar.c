@@ -168,13 +168,17 @@ static whim_err check(const whim_answer_rule *rule, whim_diag *diag)
                              rule->tool_name);
 }
 
+bool whim_answer_is_held(const whim_answer_rule *rule)
+{
+    return has_format(rule) || (has_tools(rule) && (rule->choice == WHIM_CHOICE_REQUIRED ||
+                                                    rule->one_call || has_strict(rule)));
+}
+
 whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, whim_diag *diag)
 {
     *out = NULL;
     WHIM_TRY(check(rule, diag));
-    bool held = has_format(rule) || (has_tools(rule) && (rule->choice == WHIM_CHOICE_REQUIRED ||
-                                                         rule->one_call || has_strict(rule)));
-    if (!held) {
+    if (!whim_answer_is_held(rule)) {
         return WHIM_ERR_OK;
     }
     whim_answer a = {.rule = rule};

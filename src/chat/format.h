@@ -95,6 +95,9 @@ typedef struct whim_answer_rule {
     const char *tool_schema; /* the schema in a tool, such as "function.parameters" */
 } whim_answer_rule;
 
+/* Whether the rule has a grammar, which takes time to compile; a rule without one allows any text. */
+bool whim_answer_is_held(const whim_answer_rule *rule);
+
 /* The grammar of a rule; *out is NULL when it allows any text. INVALID for what a 400 should say. */
 WHIM_MUST_CHECK whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out,
                                              whim_diag *diag);

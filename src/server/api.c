@@ -27,6 +27,10 @@ void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_lo
 
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault)
 {
+    if (fault->is_put_off) {
+        whim_exchange_put_off(ex);
+        return;
+    }
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
     whim_access_log(api->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);

@@ -95,6 +95,7 @@ typedef struct whim_gen {
     bool stream, include_usage, continuous_usage;
     bool logprobs; /* of the answer's tokens; the number of alternatives is params.n_logprob */
     bool return_token_ids, return_timings;
+    bool may_take_long; /* a grammar may be compiled; else the route is put off for it */
     /* made by whim_gen_prepare, or by the route for raw prompts */
     whim_ids *prompts; /* [n_prompt] */
     int32_t n_prompt;
@@ -126,7 +127,8 @@ bool whim_gen_check_tool(const whim_fields *f);
 /* Whether a tool of that name is in gen->tools. */
 bool whim_gen_has_tool(const whim_gen *gen, const char *name);
 
-/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set. Messages
+/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set, also where
+ * the route must be put off for a grammar, which whim_api_refuse does. Messages
  * that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
 bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault);
 
@@ -135,7 +137,7 @@ bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_
 
 /* --- answers that need no job -------------------------------------------------------------------- */
 
-/* Reply, and write the request's line of the access log. */
+/* Reply, and write the request's line of the access log; where the fault says so, put it off instead. */
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault);
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body);
 

@@ -28,6 +28,7 @@ typedef struct whim_fault {
     char param[128]; /* "" : none */
     char message[1024];
     int64_t n_prompt, n_ctx; /* of whim_fault_context; 0: the message counts */
+    bool is_put_off;         /* no fault: the request waits for a place where it may take long */
 } whim_fault;
 
 /* Fill it and return false, so that a reader says `return whim_fault_set(f, WHIM_FAULT_BAD_REQUEST, "n", "...");`.

@@ -68,14 +68,18 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
     if (body == NULL) {
         return NULL;
     }
-    whim_unknown_fields_log(api->log, body, request->request_id);
-    if (api->log_content) {
+    if (!request->is_again) {
+        whim_unknown_fields_log(api->log, body, request->request_id);
+    }
+    if (api->log_content && !request->is_again) {
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
                            request->body, request->n_body);
     }
     whim_gen *gen = whim_gen_create(api, body);
     if (gen == NULL) {
         whim_fault_no_memory(fault);
+    } else {
+        gen->may_take_long = request->is_slow;
     }
     return gen;
 }

@@ -116,7 +116,12 @@ static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
     if (!check_sizes(&rule, gen, fault)) {
         return false;
     }
-    whim_err err = whim_grammar_cache_get(api->grammars, &rule, &gen->grammar, &diag);
+    whim_err err =
+        whim_grammar_cache_get(api->grammars, &rule, gen->may_take_long, &gen->grammar, &diag);
+    if (err == WHIM_ERR_BUSY) {
+        *fault = (whim_fault){.is_put_off = true};
+        return false;
+    }
     return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(gen), &diag);
 }
 

@@ -11,9 +11,15 @@
 
 enum { N_ENTRY = 16, MAX_KEY_BYTES = 256 << 10 };
 
+/* How long a failure is kept: one that met the limit of time on a busy machine may work later. */
+#define FAILURE_NS (60 * WHIM_NS_PER_S)
+
 typedef struct entry {
     whim_str key; /* no text: empty */
     whim_grammar *grammar;
+    whim_err err; /* why there is no grammar */
+    whim_str why; /* its message */
+    int64_t until_ns;
     int64_t used; /* when, in uses of the cache */
 } entry;
 
@@ -34,14 +40,20 @@ whim_grammar_cache *whim_grammar_cache_create(whim_meters *meters)
     return cache;
 }
 
+static void entry_deinit(entry *e)
+{
+    whim_str_deinit(&e->key);
+    whim_str_deinit(&e->why);
+    whim_grammar_unref(e->grammar);
+}
+
 void whim_grammar_cache_destroy(whim_grammar_cache *cache)
 {
     if (cache == NULL) {
         return;
     }
     for (int32_t i = 0; i < N_ENTRY; i++) {
-        whim_str_deinit(&cache->entries[i].key);
-        whim_grammar_unref(cache->entries[i].grammar);
+        entry_deinit(&cache->entries[i]);
     }
     pthread_mutex_destroy(&cache->lock);
     whim_free(cache);
@@ -70,6 +82,7 @@ static bool add_json(whim_str *key, const json_t *json)
            json_dump_callback(json, add_piece, key, JSON_COMPACT | JSON_ENCODE_ANY) == 0;
 }
 
+/* With the names of fields too, which are in messages. */
 static bool key_make(whim_str *key, const whim_answer_rule *rule)
 {
     const whim_chat_format *f = &rule->format;
@@ -78,6 +91,11 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
                     rule->one_call, rule->json_object);
     add_text(key, rule->tool_name);
     add_text(key, rule->regex);
+    add_text(key, rule->schema_at);
+    add_text(key, rule->tool_schema);
+    for (size_t i = 0; rule->tool_at != NULL && i < json_array_size(rule->tools); i++) {
+        whim_str_printf(key, ",%d", rule->tool_at[i]);
+    }
     for (int32_t i = 0; i < rule->n_word && key->len <= MAX_KEY_BYTES; i++) {
         add_text(key, rule->words[i]);
     }
@@ -87,36 +105,67 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
 
 /* --- entries ------------------------------------------------------------------------------------ */
 
-static whim_grammar *find(whim_grammar_cache *cache, const whim_str *key)
+static bool is_of(const entry *e, const whim_str *key)
 {
-    whim_grammar *found = NULL;
+    return e->key.len == key->len && memcmp(e->key.text, key->text, (size_t)key->len) == 0;
+}
+
+/* Whether it is known what comes of the key: *out, or *err with its message. */
+static bool find(whim_grammar_cache *cache, const whim_str *key, whim_grammar **out, whim_err *err,
+                 whim_diag *diag)
+{
+    bool found = false;
     pthread_mutex_lock(&cache->lock);
-    for (int32_t i = 0; i < N_ENTRY && found == NULL; i++) {
+    for (int32_t i = 0; i < N_ENTRY && !found; i++) {
         entry *e = &cache->entries[i];
-        if (e->grammar != NULL && e->key.len == key->len &&
-            memcmp(e->key.text, key->text, (size_t)key->len) == 0) {
+        found = is_of(e, key) && (e->grammar != NULL || whim_clock_ns() < e->until_ns);
+        if (found) {
             e->used = ++cache->n_use;
-            found = whim_grammar_ref(e->grammar);
+            *out = e->grammar != NULL ? whim_grammar_ref(e->grammar) : NULL;
+            *err = e->grammar != NULL ? WHIM_ERR_OK
+                                      : whim_fail(diag, e->err, "%s", whim_str_text(&e->why));
         }
     }
     pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
-/* In the place of the entry that was not used for longest. Takes the key. */
-static void keep(whim_grammar_cache *cache, whim_str *key, whim_grammar *grammar)
+/* In the place of its older self, or else of the entry that was not used for longest. */
+static void keep(whim_grammar_cache *cache, entry made)
 {
     pthread_mutex_lock(&cache->lock);
-    entry *oldest = &cache->entries[0];
-    for (int32_t i = 1; i < N_ENTRY; i++) {
-        oldest = cache->entries[i].used < oldest->used ? &cache->entries[i] : oldest;
+    entry *place = &cache->entries[0];
+    for (int32_t i = 0; i < N_ENTRY; i++) {
+        entry *e = &cache->entries[i];
+        if (is_of(e, &made.key)) {
+            place = e;
+            break;
+        }
+        place = e->used < place->used ? e : place;
     }
-    entry gone = *oldest;
-    *oldest = (entry){*key, whim_grammar_ref(grammar), ++cache->n_use};
-    *key = (whim_str){0};
+    entry gone = *place;
+    made.used = ++cache->n_use;
+    *place = made;
     pthread_mutex_unlock(&cache->lock);
-    whim_str_deinit(&gone.key);
-    whim_grammar_unref(gone.grammar);
+    entry_deinit(&gone);
+}
+
+/* Grammars, and failures that would come again. Takes the key where it keeps them. */
+static void keep_result(whim_grammar_cache *cache, whim_str *key, whim_grammar *grammar,
+                        whim_err err, const whim_diag *diag)
+{
+    bool fails_again = err != WHIM_ERR_OK && err != WHIM_ERR_NO_MEMORY;
+    if (grammar == NULL && !fails_again) {
+        return;
+    }
+    entry made = {.key = *key, .err = err, .until_ns = whim_clock_ns() + FAILURE_NS};
+    if (fails_again) {
+        whim_str_append(&made.why, diag->text);
+    } else {
+        made.grammar = whim_grammar_ref(grammar);
+    }
+    *key = (whim_str){0};
+    keep(cache, made);
 }
 
 /* What came of compiling one; none was needed where there is neither a grammar nor an error. */
@@ -126,25 +175,36 @@ static void count_compiled(whim_meters *meters, int64_t took_ns, whim_err err)
     whim_meter_add(meters, GRAMMAR_FAILED, 0, err != WHIM_ERR_OK);
 }
 
-whim_err whim_grammar_cache_get(whim_grammar_cache *cache, const whim_answer_rule *rule,
-                                whim_grammar **out, whim_diag *diag)
+static whim_err compile(whim_grammar_cache *cache, const whim_answer_rule *rule, whim_str *key,
+                        whim_grammar **out, whim_diag *diag)
 {
+    int64_t begun = whim_clock_ns();
+    whim_err err = whim_answer_grammar(rule, out, diag);
+    if (cache->meters != NULL && (err != WHIM_ERR_OK || *out != NULL)) {
+        count_compiled(cache->meters, whim_clock_ns() - begun, err);
+    }
+    if (key != NULL) {
+        keep_result(cache, key, *out, err, diag);
+    }
+    return err;
+}
+
+whim_err whim_grammar_cache_get(whim_grammar_cache *cache, const whim_answer_rule *rule,
+                                bool may_compile, whim_grammar **out, whim_diag *diag)
+{
+    *out = NULL;
+    if (cache == NULL || !whim_answer_is_held(rule)) {
+        return whim_answer_grammar(rule, out, diag); /* the latter takes no time */
+    }
     whim_str key = {0};
-    bool small = cache != NULL && key_make(&key, rule);
-    *out = small ? find(cache, &key) : NULL;
-    whim_meters *meters = cache != NULL ? cache->meters : NULL;
-    whim_err err = WHIM_ERR_OK;
-    if (*out == NULL) {
-        int64_t begun = whim_clock_ns();
-        err = whim_answer_grammar(rule, out, diag);
-        if (meters != NULL && (err != WHIM_ERR_OK || *out != NULL)) {
-            count_compiled(meters, whim_clock_ns() - begun, err);
+    bool small = key_make(&key, rule);
+    whim_err err = WHIM_ERR_BUSY;
+    if (small && find(cache, &key, out, &err, diag)) {
+        if (cache->meters != NULL) {
+            whim_meter_add(cache->meters, GRAMMAR_HITS, 0, 1);
         }
-        if (err == WHIM_ERR_OK && small && *out != NULL) {
-            keep(cache, &key, *out);
-        }
-    } else if (meters != NULL) {
-        whim_meter_add(meters, GRAMMAR_HITS, 0, 1);
+    } else if (may_compile) {
+        err = compile(cache, rule, small ? &key : NULL, out, diag);
     }
     whim_str_deinit(&key);
     return err;

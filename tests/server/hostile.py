@@ -4,6 +4,8 @@
 answer as before. GONE: the server closes without an answer."""
 import json
 import random
+import re
+import select
 import socket
 import struct
 import sys
@@ -325,6 +327,46 @@ def half_closed(t):
     t.report.check("half closed inside the head", answer is None or answer.status == 400, answer and answer.status)
     answer = exchange(t.port, b"", half_close=True)
     t.report.check("half closed without a byte", answer is None, answer and answer.status)
+    for stream in (False, True):  # a long answer: its client looks like one that has gone
+        body = {**ORDINARY, "max_tokens": 8000, "ignore_eos": True, "stream": stream}
+        answer = exchange(t.port, request_bytes("POST", COMPLETIONS, body), half_close=True)
+        t.report.check(f"half closed, stream {stream}: no answer", answer is None, answer and answer.status)
+        health = t.server.wait_idle(20)
+        t.report.equal(f"half closed, stream {stream}: cancelled", (health["running"], health["kv_pages_used"]), (0, 0))
+
+
+def count_of(port, meter):
+    return int(re.search(rf"^whimbrel:{meter} (\d+)$", get(port, "/metrics").text(), re.M).group(1))
+
+
+def slow_grammars(t):
+    """Grammars that take a second each to be refused leave threads to the others; one that failed is known."""
+    many = 16
+    def slow(i):
+        return request_bytes("POST", COMPLETIONS, {**ORDINARY, "regex": "((a{0,40}){0,40}){0,40}%d" % i})
+    before, looks = t.server.health()["requests_total"], 1  # each look is a request too
+    socks = [connect(t.port) for _ in range(many)]
+    for i, s in enumerate(socks):
+        s.sendall(slow(i))
+    end = time.monotonic() + LIMIT
+    while t.server.health()["requests_total"] - looks < before + many and time.monotonic() < end:
+        looks += 1
+    t.report.equal("slow grammars: livez", get(t.port, "/livez").status, 200)
+    t.ordinary("beside slow grammars")
+    answered = sum(bool(select.select([s], [], [], 0)[0]) for s in socks)
+    t.report.check("slow grammars: they still wait", answered < many // 2, f"{answered} of {many} are answered")
+    reader = Reader(socks[0])
+    answer = reader.answer()
+    t.report.check("slow grammars: refused", answer.status == 400 and "too large" in answer.text() or
+                   "longer than" in answer.text(), answer.text()[:200])
+    for s in socks[1:]:
+        s.close()
+    hits = count_of(t.port, "grammar_cache_hits_total")
+    for _ in range(3):
+        socks[0].sendall(slow(0))
+        t.report.equal("slow grammars: the same again", reader.answer().json()["error"], answer.json()["error"])
+    socks[0].close()
+    t.report.equal("slow grammars: not compiled again", count_of(t.port, "grammar_cache_hits_total") - hits, 3)
 
 
 def pipelined(t):
@@ -484,8 +526,8 @@ def main():
             for name, data, want in rows():
                 if only in name and server.alive():
                     table.row(name, data, want)
-        for function in (too_long, special_text, hang_up, hang_up_waiting, half_closed, pipelined, old_http,
-                         by_the_byte, silent, never_reads, many_small_streams):
+        for function in (too_long, special_text, hang_up, hang_up_waiting, half_closed, slow_grammars, pipelined,
+                         old_http, by_the_byte, silent, never_reads, many_small_streams):
             if only in function.__name__ and server.alive():
                 report.guard(function.__name__, function, table)
                 table.ordinary(f"after {function.__name__}")

@@ -4,12 +4,13 @@
 #include "support/cmocka.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static whim_grammar *get(whim_grammar_cache *cache, const whim_answer_rule *rule)
 {
     whim_grammar *g = NULL;
     whim_diag diag = {""};
-    if (whim_grammar_cache_get(cache, rule, &g, &diag) != WHIM_ERR_OK) {
+    if (whim_grammar_cache_get(cache, rule, true, &g, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
     whim_grammar_unref(g); /* the cache holds it */
@@ -47,7 +48,7 @@ static void compiling_is_counted(void **state)
     whim_grammar *g = NULL;
     get(cache, &good);
     get(cache, &good);
-    assert_int_not_equal(whim_grammar_cache_get(cache, &bad, &g, &diag), WHIM_ERR_OK);
+    assert_int_not_equal(whim_grammar_cache_get(cache, &bad, true, &g, &diag), WHIM_ERR_OK);
     assert_null(get(cache, &none));
     int64_t n = 0;
     for (int32_t i = 0; i <= WHIM_HISTOGRAM_LIMITS_GRAMMAR_TIME; i++) {
@@ -66,7 +67,7 @@ static void old_ones_go(void **state)
     whim_answer_rule kept = {.regex = "kept"};
     whim_diag diag = {""};
     whim_grammar *first;
-    assert_int_equal(whim_grammar_cache_get(cache, &kept, &first, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_grammar_cache_get(cache, &kept, true, &first, &diag), WHIM_ERR_OK);
     for (int32_t i = 0; i < 100; i++) {
         char pattern[16];
         snprintf(pattern, sizeof pattern, "x%d", i);
@@ -77,7 +78,7 @@ static void old_ones_go(void **state)
     }
     assert_ptr_not_equal(get(cache, &kept), first); /* which lives, for we hold it */
     whim_grammar_unref(first);
-    assert_int_equal(whim_grammar_cache_get(cache, &kept, &first, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_grammar_cache_get(cache, &kept, true, &first, &diag), WHIM_ERR_OK);
     for (int32_t i = 0; i < 16; i++) { /* no more than 16: what they hold is bounded */
         char pattern[16];
         snprintf(pattern, sizeof pattern, "y%d", i);
@@ -95,22 +96,66 @@ static void free_text_and_errors(void **state)
     whim_grammar *g;
     whim_diag diag = {""};
     assert_null(get(cache, &(whim_answer_rule){0}));
-    assert_int_equal(whim_grammar_cache_get(cache, &(whim_answer_rule){.regex = "("}, &g, &diag),
-                     WHIM_ERR_INVALID);
-    assert_int_equal(whim_grammar_cache_get(NULL, &(whim_answer_rule){.regex = "a"}, &g, &diag),
-                     WHIM_ERR_OK);
+    assert_int_equal(
+        whim_grammar_cache_get(cache, &(whim_answer_rule){.regex = "("}, true, &g, &diag),
+        WHIM_ERR_INVALID);
+    assert_int_equal(
+        whim_grammar_cache_get(NULL, &(whim_answer_rule){.regex = "a"}, true, &g, &diag),
+        WHIM_ERR_OK);
     whim_grammar_unref(g);
     whim_grammar_cache_destroy(cache);
     whim_grammar_cache_destroy(NULL);
 }
 
+/* A failure is found again without compiling, with its own message; what it is called in the request is part of it. */
+static void failures_are_kept(void **state)
+{
+    (void)state;
+    static whim_meters meters;
+    whim_grammar_cache *cache = whim_grammar_cache_create(&meters);
+    json_t *schema = json_pack("{s:s}", "type", "nothing");
+    whim_answer_rule bad = {.schema = schema, .schema_at = "here"}, same = bad;
+    whim_grammar *g = NULL;
+    whim_diag first = {""}, second = {""}, third = {""};
+    assert_int_equal(whim_grammar_cache_get(cache, &bad, true, &g, &first), WHIM_ERR_INVALID);
+    assert_int_equal(whim_grammar_cache_get(cache, &bad, false, &g, &second), WHIM_ERR_INVALID);
+    assert_null(g);
+    assert_non_null(strstr(first.text, "here"));
+    assert_string_equal(first.text, second.text);
+    assert_int_equal(whim_meter_get(&meters, GRAMMAR_FAILED, 0), 1);
+    assert_int_equal(whim_meter_get(&meters, GRAMMAR_HITS, 0), 1);
+    same.schema_at = "there";
+    assert_int_equal(whim_grammar_cache_get(cache, &same, true, &g, &third), WHIM_ERR_INVALID);
+    assert_non_null(strstr(third.text, "there"));
+    json_decref(schema);
+    whim_grammar_cache_destroy(cache);
+}
+
+/* Who may not compile is told so, gets what is known, and free text at once. */
+static void compiling_can_be_forbidden(void **state)
+{
+    (void)state;
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
+    whim_answer_rule rule = {.regex = "a+"}, none = {.n_word = 0};
+    whim_grammar *g = NULL;
+    whim_diag diag = {""};
+    assert_int_equal(whim_grammar_cache_get(cache, &rule, false, &g, &diag), WHIM_ERR_BUSY);
+    assert_null(g);
+    assert_int_equal(whim_grammar_cache_get(cache, &none, false, &g, &diag), WHIM_ERR_OK);
+    assert_null(g);
+    get(cache, &rule);
+    assert_int_equal(whim_grammar_cache_get(cache, &rule, false, &g, &diag), WHIM_ERR_OK);
+    assert_non_null(g);
+    whim_grammar_unref(g);
+    whim_grammar_cache_destroy(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_rules_share),
-        cmocka_unit_test(compiling_is_counted),
-        cmocka_unit_test(old_ones_go),
-        cmocka_unit_test(free_text_and_errors),
+        cmocka_unit_test(equal_rules_share), cmocka_unit_test(compiling_is_counted),
+        cmocka_unit_test(old_ones_go),       cmocka_unit_test(free_text_and_errors),
+        cmocka_unit_test(failures_are_kept), cmocka_unit_test(compiling_can_be_forbidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

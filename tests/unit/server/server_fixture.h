@@ -21,7 +21,7 @@ struct whim_exchange {
     whim_http_request request;
     whim_str headers, body; /* "Name: value\n"..., all that was written */
     int status;
-    int n_write;
+    int n_write, n_put_off;
     bool streaming, ended, aborted;
     int write_limit; /* writes that succeed; -1: all */
     void (*on_close)(void *ctx, bool gone);
@@ -103,6 +103,10 @@ void whim_exchange_unref(whim_exchange *ex)
 {
     (void)ex;
 }
+void whim_exchange_put_off(whim_exchange *ex)
+{
+    ex->n_put_off++;
+}
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex)
 {
     return &ex->notes;
@@ -142,6 +146,10 @@ void whim_prompt_deinit(whim_prompt *prompt)
 {
     whim_ids_deinit(&prompt->ids);
     whim_str_deinit(&prompt->rendered.text);
+}
+bool whim_answer_is_held(const whim_answer_rule *rule)
+{
+    return rule->schema != NULL;
 }
 whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, whim_diag *diag)
 {
