@@ -179,6 +179,7 @@ static void run(serve *s)
             return;
         }
         watch(s);
+        whim_server_tidy(s->server);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/os/mem.h"
 #include "server/http_internal.h"
 
 #include <errno.h>
@@ -231,6 +232,15 @@ whim_err whim_http_start(whim_http *http, whim_diag *diag)
 void whim_http_drain(whim_http *http)
 {
     atomic_store(&http->is_draining, true);
+}
+
+bool whim_http_tidy(whim_http *http)
+{
+    bool is_due = atomic_exchange(&http->bodies->was_large, false);
+    if (is_due) {
+        whim_os_mem_give_back();
+    }
+    return is_due;
 }
 
 whim_err whim_http_reload_tls(whim_http *http, whim_diag *diag)

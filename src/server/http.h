@@ -97,6 +97,10 @@ int32_t whim_http_port(const whim_http *http);
  * accepted, so that a probe or a client is told what goes on: that is the gate's to say. */
 void whim_http_drain(whim_http *http);
 
+/* Give memory that large requests have left unused back to the system. Now and then, on a thread that nobody waits
+ * for: it may take a while. Whether there was a reason to. */
+bool whim_http_tidy(whim_http *http);
+
 /* Certificate and key anew from their files. */
 WHIM_MUST_CHECK whim_err whim_http_reload_tls(whim_http *http, whim_diag *diag);
 

@@ -73,6 +73,9 @@ void whim_exchange_unref(whim_exchange *ex)
     }
     whim_http_parser_deinit(&ex->parser);
     atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
+    if (ex->n_counted > WHIM_HTTP_TIDY_BODY) {
+        atomic_store(&ex->bodies->was_large, true);
+    }
     whim_bodies_unref(ex->bodies);
     whim_str_deinit(&ex->headers);
     whim_str_deinit(&ex->out);

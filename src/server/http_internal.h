@@ -30,6 +30,10 @@ enum {
 /* A body above this may take long to work on. */
 #define WHIM_HTTP_LARGE_BODY (INT64_C(256) << 10)
 
+/* After a body above this the allocator is asked to give back what it does not use: parsed it may have taken many times
+ * as much, of which the allocator keeps most for each thread. */
+#define WHIM_HTTP_TIDY_BODY (INT64_C(1) << 20)
+
 /* How old a request may be for a client that has shut its side to count as waiting still. */
 #define WHIM_HTTP_HALFWAY_NS WHIM_NS_PER_S
 
@@ -45,6 +49,7 @@ typedef enum whim_answer_state {
 typedef struct whim_bodies {
     atomic_int refs; /* the server's and one of each exchange */
     atomic_llong n_bytes;
+    atomic_bool was_large; /* one was freed that was larger than WHIM_HTTP_TIDY_BODY */
 } whim_bodies;
 
 struct whim_exchange {

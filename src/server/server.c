@@ -401,6 +401,11 @@ int64_t whim_server_active(whim_server *s)
     return whim_http_get_stats(s->http).n_let_in + whim_answers_active(s->answers);
 }
 
+void whim_server_tidy(whim_server *s)
+{
+    whim_http_tidy(s->http);
+}
+
 whim_err whim_server_reload(whim_server *s, const char *const *keys, int32_t n_key, whim_diag *diag)
 {
     whim_access *access = NULL;

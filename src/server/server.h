@@ -69,6 +69,9 @@ void whim_server_detach(whim_server *server);
 /* Requests being read and answers under way. */
 int64_t whim_server_active(whim_server *server);
 
+/* Now and then, on a thread that nobody waits for: see whim_http_tidy. */
+void whim_server_tidy(whim_server *server);
+
 /* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate cannot be read: that
  * error leaves the new keys in force. */
 WHIM_MUST_CHECK whim_err whim_server_reload(whim_server *server, const char *const *keys,

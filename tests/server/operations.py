@@ -445,6 +445,25 @@ def idle_connections(r, _folder):
         r.check("idle: as quick", after < 2 * before + 0.1 * SLOW, (before, after))
 
 
+def large_bodies(r, _folder):
+    """Parsed, a body of many turns takes some ten times its size: that memory comes back."""
+    if SLOW != 1:
+        r.skip("large bodies", "sanitizers have an allocator of their own")
+        return
+    body = json.dumps({"messages": [{"role": "user", "content": "word " * 20}] * 40000, "max_tokens": 1}).encode()
+    with Server(*SMALL) as server:
+        text_of(post(server.port, COMPLETIONS, ORDINARY))
+        before = server.memory()[0]
+        for _ in range(4):  # one for each thread that may have kept some
+            r.equal("large bodies: refused", post(server.port, CHAT, body).status, 400)
+        end = time.monotonic() + LIMIT
+        while server.memory()[0] > before + 150e6 and time.monotonic() < end:
+            time.sleep(0.1)
+        more = server.memory()[0] - before
+        print(f"     bodies of {len(body) / 1e6:.1f} MB: {more / 1e6:.0f} MB more after them", flush=True)
+        r.check("large bodies: memory comes back", more < 150e6, more)
+
+
 def preemption(r, _folder):
     """Many requests that do not fit together give the texts that they give alone."""
     with Server("--ctx", 512, "--kv-mem", "13M", "--max-seqs", 12) as server:
@@ -474,7 +493,7 @@ def main():
     only = sys.argv[1] if len(sys.argv) > 1 else ""
     report = Report()
     for test in (exit_codes, port_in_use, loading, drain, second_signal, drain_limit, stop_under_fire, watchdog,
-                 stopped_for_a_while, keys, kv_folder, kv_kill, idle_connections, preemption):
+                 stopped_for_a_while, keys, kv_folder, kv_kill, idle_connections, large_bodies, preemption):
         if only in test.__name__:
             with tempfile.TemporaryDirectory() as folder:
                 report.guard(test.__name__, test, report, folder)

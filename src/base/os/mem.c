@@ -5,8 +5,12 @@
 #include "base/os/cgroup.h"
 #include "base/os/procfile.h"
 
+#include <stdlib.h> /* says which C library this is */
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #ifdef __linux__
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -33,6 +37,13 @@ static bool kilobytes_line(const char *path, const char *key, int64_t *out)
     }
     *out = kb * 1024;
     return true;
+}
+
+void whim_os_mem_give_back(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 int64_t whim_os_page_bytes(void)

@@ -18,6 +18,10 @@ int64_t whim_os_mem_available(void);
 /* Anonymous memory of this process that is in RAM now; 0 when unknown. */
 int64_t whim_os_mem_anon_resident(void);
 
+/* Let the allocator of the C library give back what it keeps unused, where it can. Takes time: about a millisecond for
+ * each ten megabytes or so. */
+void whim_os_mem_give_back(void);
+
 /* Bytes of a page. */
 int64_t whim_os_page_bytes(void);
 

@@ -305,6 +305,30 @@ static void test_let_in(void **state)
     assert_true(let_in_becomes(&f, 0));
 }
 
+/* Memory is given back once after a large body, not after small ones. */
+static void test_tidy(void **state)
+{
+    (void)state;
+    enum { N = 3 << 20 };
+    char *body = calloc(1, N);
+    assert_false(whim_http_tidy(f.http));
+    int fd = dial(&f);
+    say(fd, "POST /info HTTP/1.1\r\nContent-Length: 3145728\r\n" CLOSE);
+    say_n(fd, body, N);
+    free(body);
+    assert_true(hear(&f, fd, NULL));
+    close(fd);
+    bool is_due = false;
+    for (int i = 0; i < 5000 && !is_due; i++) {
+        is_due = whim_http_tidy(f.http);
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_true(is_due);
+    ask(&f, "POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" CLOSE "abc");
+    assert_true(let_in_becomes(&f, 0));
+    assert_false(whim_http_tidy(f.http));
+}
+
 /* A single handler takes large bodies too. */
 static void test_one_handler(void **state)
 {
@@ -340,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_put_off_leaves_handlers),
         cmocka_unit_test(test_let_in),
+        cmocka_unit_test(test_tidy),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_large_bodies_leave_handlers),
         cmocka_unit_test(test_one_handler),
