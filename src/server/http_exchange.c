@@ -13,6 +13,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+/* Bytes of one exchange that are sent at once; others want to be served too. */
+enum { FLUSH_MAX = 1 << 20 };
+
 whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn)
 {
     whim_exchange *ex = whim_alloc(sizeof *ex);
@@ -129,7 +132,7 @@ int64_t whim_exchange_flush(whim_exchange *ex)
 {
     whim_conn *conn = ex->conn;
     int64_t total = 0;
-    while (ex->out_at < ex->out.len) {
+    while (ex->out_at < ex->out.len && total < FLUSH_MAX) {
         int64_t n = ex->out.len - ex->out_at;
         const char *bytes = ex->out.text + ex->out_at;
         int64_t sent;
@@ -142,17 +145,23 @@ int64_t whim_exchange_flush(whim_exchange *ex)
             is_full = sent < 0 && (errno == EAGAIN || errno == EINTR);
         }
         if (is_full) {
-            /* Keep what is left at the front, or a reader that never catches up would grow the buffer. */
-            memmove(ex->out.text, bytes, (size_t)n);
-            ex->out.len = n;
-            ex->out_at = 0;
-            return total;
+            break;
         }
         if (sent <= 0) {
             return -1;
         }
         ex->out_at += sent;
         total += sent;
+    }
+    int64_t left = ex->out.len - ex->out_at;
+    if (left > 0) {
+        /* To the front, or a reader that never catches up would grow the buffer; but not each time: it may be large. */
+        if (ex->out_at >= left) {
+            memcpy(ex->out.text, ex->out.text + ex->out_at, (size_t)left);
+            ex->out.len = left;
+            ex->out_at = 0;
+        }
+        return total;
     }
     whim_str_deinit(&ex->out); /* a stream that waits holds no buffer */
     ex->out_at = 0;

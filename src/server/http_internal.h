@@ -202,7 +202,8 @@ void whim_http_hand_over(whim_http *http, whim_exchange *ex);
 whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn);
 /* Drop a reference; NULL does nothing. */
 void whim_bodies_unref(whim_bodies *bodies);
-/* Send what is queued, under the lock: bytes sent, or -1 when the socket is broken. */
+/* Send of what is queued as much as the socket takes, a megabyte or so at most, under the lock: bytes sent, or -1 when
+ * the socket is broken. */
 int64_t whim_exchange_flush(whim_exchange *ex);
 /* Queue or send bytes that are no part of the answer (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);

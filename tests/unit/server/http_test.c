@@ -209,6 +209,9 @@ static void test_drain(void **state)
     whim_exchange *ex = take_waiting(&f);
     whim_exchange_stream_begin(ex, "text/plain");
     assert_true(hear(&f, streaming, "\r\n\r\n"));
+    for (int i = 0; i < 5000 && whim_http_get_stats(f.http).n_in_flight > 1; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS); /* a connection that is not idle yet would be closed */
+    }
     whim_http_drain(f.http);
     say(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_true(hear(&f, fd, NULL));
@@ -349,6 +352,34 @@ static void test_one_handler(void **state)
     fixture_close(&g);
 }
 
+/* Much more than a socket takes at once, byte for byte. */
+static void test_large_answer(void **state)
+{
+    (void)state;
+    enum { N = 24 << 20 };
+    char *body = malloc(N), *got = malloc(N + 4096);
+    assert_true(body != NULL && got != NULL);
+    for (int64_t i = 0; i < N; i++) {
+        body[i] = (char)('a' + (i ^ (i >> 8) ^ (i >> 16)) % 26);
+    }
+    int fd = dial(&f);
+    say(fd,
+        "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 25165824\r\n\r\n");
+    say_n(fd, body, N);
+    int64_t n = 0;
+    for (ssize_t more = 1; more > 0 && n < N + 4096; n += more) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        assert_int_equal(poll(&p, 1, 5000), 1);
+        more = recv(fd, got + n, (size_t)(N + 4096 - n < 3000000 ? N + 4096 - n : 3000000), 0);
+        assert_true(more >= 0);
+    }
+    assert_true(n > N);
+    assert_memory_equal(got + n - N, body, N);
+    close(fd);
+    free(body);
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_large_bodies_leave_handlers),
         cmocka_unit_test(test_one_handler),
+        cmocka_unit_test(test_large_answer),
     };
     return cmocka_run_group_tests(tests, open_plain, close_it);
 }
