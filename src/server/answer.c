@@ -307,6 +307,7 @@ static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_eve
         return; /* made before the engine heard of it; counting it would make usage a matter of timing */
     }
     c->n_made++;
+    a->run->n_entry += a->gen->logprobs ? 1 + ev->n_top : 0;
     if (c->parser != NULL && !ev->is_end && whim_chat_parser_in_reasoning(c->parser)) {
         c->n_reasoning++;
     }
@@ -397,6 +398,7 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
         }
         break;
     case WHIM_JOB_PROMPT_TOKEN:
+        a->run->n_entry += (int64_t)(1 + ev->n_top) * a->gen->n;
         if (!token_append(&a->prompts[p].echo, ev)) {
             fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         }
@@ -418,6 +420,14 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
     if (a->run->failed && a->run->n_open > 0) {
         whim_answer_cancel(a, "failed");
     }
+}
+
+bool whim_answer_is_large(const whim_answer *a)
+{
+    /* About ten milliseconds of either; responses repeat much of the request. */
+    enum { LARGE_ENTRIES = 8192, LARGE_BODY = 1 << 20 };
+    return !a->gen->stream &&
+           (a->run->n_entry > LARGE_ENTRIES || whim_exchange_request(a->ex)->n_body > LARGE_BODY);
 }
 
 void whim_answer_end(whim_answer *a)

@@ -11,9 +11,10 @@ struct answer_slot;
 
 typedef struct whim_answer_run {
     struct answer_slot *slot;
-    whim_answer *next_active;
+    whim_answer *next;  /* among the active ones, or those with a large reply */
     int32_t n_open;     /* jobs whose last event has not come */
     int32_t n_admitted; /* jobs */
+    int64_t n_entry;    /* log-probabilities that the reply tells */
     bool begun;         /* the stream's headers are out */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
     bool refused; /* whim_answer_start failed: there is nothing to tell or to log */
@@ -38,6 +39,9 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev);
 
 /* All jobs have ended: the last events, or the reply. */
 void whim_answer_end(whim_answer *a);
+
+/* Whether the reply will take long to write. */
+bool whim_answer_is_large(const whim_answer *a);
 
 /* After 10 s of silence. */
 void whim_answer_keep_alive(whim_answer *a, int64_t now_ns);

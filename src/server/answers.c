@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The answer thread: takes woken answers from a queue, drains their jobs, and looks every second for streams that were
- * silent too long. Other threads reach an answer only through its slot:
+ * silent too long. No answer keeps it for long: one that has many events waits for another turn, and a large reply is
+ * written by a thread for that. Other threads reach an answer only through its slot:
  *  - the engine's thread calls job_woken, the I/O thread exchange_closed; both hold the lock and only queue the answer;
  *  - a slot outlives its answer until the exchange is closed too, and is then used again, never freed before close: a
  *    wake that comes late finds no answer, or wakes another one for nothing. */
@@ -21,15 +22,19 @@
 /* What the log says of a client who left before its answer; nobody is sent it. */
 enum { STATUS_CLIENT_GONE = 499 };
 
+/* How long an answer may keep the thread before it lets others have a turn. */
+#define TURN_NS (10 * WHIM_NS_PER_MS)
+
 typedef struct answer_slot {
     whim_answers *owner;
     whim_answer *answer;      /* NULL: over */
     struct answer_slot *next; /* in the queue, or among the free ones */
     struct answer_slot *all;  /* every slot ever made */
     bool queued;
-    bool started; /* the route's thread is done with the answer */
-    bool open;    /* the exchange has not been closed */
-    bool gone;    /* its client left */
+    bool
+        started; /* the answer thread may have it: not the route's, nor the one for large replies */
+    bool open;   /* the exchange has not been closed */
+    bool gone;   /* its client left */
 } answer_slot;
 
 struct whim_answers {
@@ -41,6 +46,10 @@ struct whim_answers {
     bool closing;
     whim_answer *active; /* the thread's own list */
     whim_thread thread;
+    whim_answer *large_first, *large_last; /* queue of large replies to write */
+    pthread_cond_t large_wake;
+    bool no_more_large;
+    whim_thread large_thread;
     whim_log *log;
 };
 
@@ -290,12 +299,7 @@ static void log_content(const whim_answer *a)
 static void answer_over(whim_answers *w, whim_answer *a)
 {
     answer_slot *slot = a->run->slot;
-    for (whim_answer **at = &w->active; *at != NULL; at = &(*at)->run->next_active) {
-        if (*at == a) {
-            *at = a->run->next_active;
-            break;
-        }
-    }
+    whim_answer_end(a);
     if (!a->run->refused) {
         log_answer(a);
     }
@@ -305,26 +309,82 @@ static void answer_over(whim_answers *w, whim_answer *a)
     pthread_mutex_lock(&w->lock);
     slot->answer = NULL;
     w->n_active--;
+    pthread_cond_signal(&w->wake); /* who closes waits for the last */
     slot_drop_if_unused(slot);
     pthread_mutex_unlock(&w->lock);
     whim_answer_destroy(a);
 }
 
-static void drain_jobs(whim_answer *a)
+/* False: its turn is over before its events are. */
+static bool drain_jobs(whim_answer *a)
 {
     whim_job_event ev;
+    int64_t until = whim_clock_ns() + TURN_NS;
     for (int32_t p = 0; p < a->gen->n_prompt; p++) {
         while (a->prompts[p].job != NULL && whim_job_next(a->prompts[p].job, &ev)) {
             whim_answer_take(a, p, &ev);
+            if (whim_clock_ns() > until) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void unlink_active(whim_answers *w, whim_answer *a)
+{
+    for (whim_answer **at = &w->active; *at != NULL; at = &(*at)->run->next) {
+        if (*at == a) {
+            *at = a->run->next;
+            break;
         }
     }
 }
+
+/* --- large replies: a thread for them, one after the other --------------------------------------------- */
+
+static void hand_to_large(whim_answers *w, whim_answer *a)
+{
+    a->run->next = NULL;
+    pthread_mutex_lock(&w->lock);
+    a->run->slot->started = false;
+    if (w->large_last == NULL) {
+        w->large_first = a;
+    } else {
+        w->large_last->run->next = a;
+    }
+    w->large_last = a;
+    pthread_cond_signal(&w->large_wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void large_loop(void *ctx)
+{
+    whim_answers *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    while (!w->no_more_large) {
+        whim_answer *a = w->large_first;
+        if (a == NULL) {
+            pthread_cond_wait(&w->large_wake, &w->lock);
+            continue;
+        }
+        w->large_first = a->run->next;
+        w->large_last = w->large_first == NULL ? NULL : w->large_last;
+        a->run->mute = a->run->mute || a->run->slot->gone;
+        pthread_mutex_unlock(&w->lock);
+        answer_over(w, a);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* --- turns --------------------------------------------------------------------------------------------- */
 
 static void process(whim_answers *w, whim_answer *a, bool gone)
 {
     whim_answer_run *run = a->run;
     if (!run->begun) {
-        run->next_active = w->active;
+        run->next = w->active;
         w->active = a;
         whim_answer_begin(a);
     }
@@ -332,17 +392,24 @@ static void process(whim_answers *w, whim_answer *a, bool gone)
         run->mute = true;
         whim_answer_cancel(a, "client gone");
     }
-    drain_jobs(a);
-    if (run->n_open == 0) {
-        whim_answer_end(a);
-        answer_over(w, a);
+    if (!drain_jobs(a)) {
+        pthread_mutex_lock(&w->lock);
+        slot_queue(run->slot);
+        pthread_mutex_unlock(&w->lock);
+    } else if (run->n_open == 0) {
+        unlink_active(w, a);
+        if (whim_answer_is_large(a)) {
+            hand_to_large(w, a);
+        } else {
+            answer_over(w, a);
+        }
     }
 }
 
 static void keep_alive_all(whim_answers *w)
 {
     int64_t now = whim_clock_ns();
-    for (whim_answer *a = w->active; a != NULL; a = a->run->next_active) {
+    for (whim_answer *a = w->active; a != NULL; a = a->run->next) {
         whim_answer_keep_alive(a, now);
     }
 }
@@ -369,7 +436,7 @@ static void answer_loop(void *ctx)
             w->first = slot->next;
             w->last = w->first == NULL ? NULL : w->last;
             slot->queued = false;
-            whim_answer *a = slot->answer;
+            whim_answer *a = slot->started ? slot->answer : NULL;
             bool gone = slot->gone;
             slot_drop_if_unused(slot);
             pthread_mutex_unlock(&w->lock);
@@ -388,6 +455,15 @@ static void answer_loop(void *ctx)
     pthread_mutex_unlock(&w->lock);
 }
 
+static void stop_large(whim_answers *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->no_more_large = true;
+    pthread_cond_signal(&w->large_wake);
+    pthread_mutex_unlock(&w->lock);
+    whim_thread_join(&w->large_thread);
+}
+
 whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
 {
     pthread_condattr_t attr;
@@ -401,15 +477,21 @@ whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->wake, &attr);
     pthread_condattr_destroy(&attr);
-    whim_err err = whim_thread_create(&w->thread, "answers", answer_loop, w, diag);
-    if (err != WHIM_ERR_OK) {
-        pthread_cond_destroy(&w->wake);
-        pthread_mutex_destroy(&w->lock);
-        whim_free(w);
-        return err;
+    pthread_cond_init(&w->large_wake, NULL);
+    whim_err err = whim_thread_create(&w->large_thread, "replies", large_loop, w, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_thread_create(&w->thread, "answers", answer_loop, w, diag);
+        if (err == WHIM_ERR_OK) {
+            *out = w;
+            return WHIM_ERR_OK;
+        }
+        stop_large(w);
     }
-    *out = w;
-    return WHIM_ERR_OK;
+    pthread_cond_destroy(&w->large_wake);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->lock);
+    whim_free(w);
+    return err;
 }
 
 int64_t whim_answers_active(whim_answers *w)
@@ -426,12 +508,14 @@ void whim_answers_close(whim_answers *w)
     w->closing = true;
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
-    whim_thread_join(&w->thread);
+    whim_thread_join(&w->thread); /* at its end no answer is left, a large one neither */
+    stop_large(w);
     while (w->all != NULL) {
         answer_slot *slot = w->all;
         w->all = slot->all;
         whim_free(slot);
     }
+    pthread_cond_destroy(&w->large_wake);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
     whim_free(w);

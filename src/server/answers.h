@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers under way. One thread takes the events of the jobs that were woken, runs each choice's text through the chat
+/* Answers under way. The answer thread takes the events of the jobs that were woken, runs each choice's text through the chat
  * parser, keeps the answer's parts, and calls the dialect, which writes to the exchange.
  *
  * Invariants:
@@ -8,7 +8,8 @@
  *     gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
  *  3. Every answer writes one line of the access log at its end.
- * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread. */
+ * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread, but the reply of a
+ * large answer is written on another one. */
 #ifndef WHIM_SERVER_ANSWERS_H
 #define WHIM_SERVER_ANSWERS_H
 

@@ -103,7 +103,9 @@ void whim_put_real(whim_str *out, double value)
     if (!isfinite(value)) {
         whim_str_append(out, "-9999.0");
     } else {
-        whim_str_printf(out, "%.9g", value);
+        char text[32];
+        int n = snprintf(text, sizeof text, "%.9g", value); /* once: answers may hold a million */
+        whim_str_append_n(out, text, n);
     }
 }
 

@@ -57,31 +57,43 @@ static int64_t next_offset(choice_text *t, int32_t id, whim_str *scratch)
     return at;
 }
 
+/* A token's name in an object that is being written. */
+typedef struct told_name {
+    int64_t at, n;
+} told_name;
+
+static bool is_told(const whim_str *out, const told_name *names, int32_t n, told_name name)
+{
+    bool found = false;
+    for (int32_t i = 0; i < n && !found; i++) {
+        found = names[i].n == name.n &&
+                memcmp(out->text + names[i].at, out->text + name.at, (size_t)name.n) == 0;
+    }
+    return found;
+}
+
 /* {text: logprob} of the alternatives and of the token itself; a text that comes twice is told once. */
 static void put_top(const whim_answer *a, const whim_answer_token *t, whim_str *out)
 {
-    whim_str seen = {
-        0}; /* each after a line end, which no JSON text holds: only whole names are found */
-    bool told = false;
+    told_name names[WHIM_MAX_TOP + 1];
+    int32_t n = 0;
     whim_str_append_char(out, '{');
-    for (int32_t k = 0; k <= t->n_top; k++) {
+    for (int32_t k = 0; k <= t->n_top && !out->failed; k++) {
         int32_t id = k < t->n_top ? t->top[k].id : t->id;
-        float logprob = k < t->n_top ? t->top[k].logprob : t->logprob;
-        whim_str name = {0};
-        whim_str_append_char(&name, '\n');
-        whim_openai_put_token(a->api, id, &name);
-        whim_str_append_char(&name, ':');
-        if (strstr(whim_str_text(&seen), whim_str_text(&name)) == NULL) {
-            whim_str_append(out, told ? "," : "");
-            whim_str_append(out, whim_str_text(&name) + 1);
-            whim_put_real(out, (double)logprob);
-            told = true;
+        int64_t before = out->len;
+        whim_str_append(out, n > 0 ? "," : "");
+        told_name name = {.at = out->len};
+        whim_openai_put_token(a->api, id, out);
+        name.n = out->len - name.at;
+        if (is_told(out, names, n, name)) {
+            out->len = before;
+            continue;
         }
-        whim_str_append(&seen, whim_str_text(&name));
-        whim_str_deinit(&name);
+        names[n++] = name;
+        whim_str_append_char(out, ':');
+        whim_put_real(out, (double)(k < t->n_top ? t->top[k].logprob : t->logprob));
     }
     whim_str_append_char(out, '}');
-    whim_str_deinit(&seen);
 }
 
 static void lists_deinit(logprob_lists *l)

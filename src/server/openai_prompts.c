@@ -244,11 +244,25 @@ static bool read_limits(const whim_fields *f, whim_gen *gen, bool echo)
     return true;
 }
 
+/* Each answer repeats the log-probabilities of its prompt: few bytes can ask for gigabytes. */
+static bool check_echo(const whim_fields *f, const whim_gen *gen)
+{
+    int64_t n = 0;
+    for (int32_t p = 0; p < gen->n_prompt; p++) {
+        n += gen->prompts[p].n * gen->n * (1 + gen->prompt_logprobs);
+    }
+    return n <= WHIM_MAX_ECHOED ||
+           whim_field_refuse(f, "logprobs",
+                             "of the echo would be %" PRId64 " (tokens of all prompts times n "
+                             "times logprobs + 1); at most %d are allowed",
+                             n, WHIM_MAX_ECHOED);
+}
+
 bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault *fault)
 {
     whim_fields f = {gen->body, "", fault};
     bool echo = false;
     return whim_gen_read_common(api, &f, gen) && whim_openai_read_shared(&f, gen) &&
            whim_field_bool(&f, "echo", &echo) && read_limits(&f, gen, echo) &&
-           whim_openai_read_prompts(api, &f, gen);
+           whim_openai_read_prompts(api, &f, gen) && check_echo(&f, gen);
 }

@@ -9,6 +9,7 @@
 #include "engine/service.h"
 #include "support/cmocka.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* What every submitted job does; its last event is DONE or FAILED unless `hold` (then the test adds it). */
@@ -22,8 +23,13 @@ static const char *cancelled; /* why, of the last cancel */
 static int stopped_choice;
 static const char *end_reason = "stop";
 
+/* A script that jobs begin again at its end, for as long as it is here. */
+static _Atomic(const whim_job_event *) repeated;
+
 struct whim_job {
     whim_job_cfg cfg;
+    const whim_job_event *script;
+    int64_t n_script;
     int64_t at;
     bool over;
 };
@@ -35,6 +41,8 @@ static inline whim_job *fake_job(const whim_job_cfg *cfg)
     whim_job *job = whim_alloc(sizeof *job);
     assert_non_null(job);
     job->cfg = last_cfg = *cfg;
+    job->script = script;
+    job->n_script = n_script;
     memcpy(last_prompt, cfg->prompt,
            sizeof *cfg->prompt * (size_t)(cfg->n_prompt < 64 ? cfg->n_prompt : 64));
     n_submitted++;
@@ -59,12 +67,15 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
     if (job->over) {
         return false;
     }
-    if (job->at == n_script || cancelled != NULL) {
+    if (job->at == job->n_script && job->n_script > 0 && job->script == atomic_load(&repeated)) {
+        job->at = 0;
+    }
+    if (job->at == job->n_script || cancelled != NULL) {
         *out = (whim_job_event){.kind = WHIM_JOB_DONE, .n_cached = 2};
         job->over = true;
         return true;
     }
-    *out = script[job->at++];
+    *out = job->script[job->at++];
     job->over = out->kind == WHIM_JOB_FAILED;
     return true;
 }

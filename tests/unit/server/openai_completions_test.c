@@ -244,6 +244,97 @@ static void texts_of_other_routes(void **state)
     assert_int_equal(exchange.status, 400);
 }
 
+/* A large reply is written by another thread, and looks like a small one. */
+static void large_replies_keep_nobody_waiting(void **state)
+{
+    (void)state;
+    enum { N = 9000 };
+    static whim_job_event events[N + 2];
+    const whim_job_event first = ADMITTED, last = CHOICE_END(0, WHIM_END_LENGTH);
+    events[0] = first;
+    for (int i = 1; i <= N; i++) {
+        events[i] = (whim_job_event){
+            .kind = WHIM_JOB_PROMPT_TOKEN, .id = 97, .has_logprob = i > 1, .logprob = -1.0F};
+    }
+    events[N + 1] = last;
+    const char *body = "{\"prompt\":[97],\"echo\":true,\"max_tokens\":0,\"logprobs\":0}";
+    const char *small = "{\"tokens\":[\"a\",\"a\"],\"token_logprobs\":[null,-1],\"top_logprobs\":"
+                        "[null,{\"a\":-1}],\"text_offset\":[0,1]}";
+    const whim_job_event few[] = {events[0], events[1], events[2], last};
+    assert_non_null(strstr(complete(body, few, N_OF(few)), small));
+    assert_string_equal(exchange.thread, "answers");
+    const char *got = complete(body, events, N_OF(events));
+    assert_string_equal(exchange.thread, "replies");
+    assert_non_null(strstr(got, "{\"tokens\":[\"a\",\"a\",\"a\","));
+    assert_non_null(strstr(got, ",8998,8999]}"));
+}
+
+/* An answer whose events never end leaves turns to the others. */
+static void endless_events_keep_nobody_waiting(void **state)
+{
+    (void)state;
+    static const whim_job_event endless[] = {ADMITTED, TOKEN(0, 97, "a")};
+    static const whim_job_event other[] = {ADMITTED, TOKEN(0, 98, "b"),
+                                           CHOICE_END(0, WHIM_END_LENGTH)};
+    static whim_exchange first;
+    first = (whim_exchange){.request = {.method = "POST",
+                                        .path = "/v1/completions",
+                                        .body = "{\"prompt\":[97]}",
+                                        .n_body = 15,
+                                        .client = "c",
+                                        .request_id = "req-0"},
+                            .write_limit = -1};
+    script = endless;
+    n_script = N_OF(endless);
+    atomic_store(&repeated, endless);
+    whim_route_completions(&api, &first);
+    assert_int_equal(whim_answers_active(api.answers), 1);
+    whim_str_deinit(&exchange.body);
+    whim_str_deinit(&exchange.headers);
+    /* Not by call, which waits for all answers to be over. */
+    exchange = (whim_exchange){.request = first.request, .write_limit = -1};
+    script = other;
+    n_script = N_OF(other);
+    whim_route_completions(&api, &exchange);
+    pthread_mutex_lock(&fake_lock);
+    while (!exchange.ended) {
+        pthread_cond_wait(&fake_ended, &fake_lock);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    assert_non_null(strstr(whim_str_text(&exchange.body), "\"text\":\"b\""));
+    assert_false(first.ended);
+    atomic_store(&repeated, NULL);
+    while (whim_answers_active(api.answers) > 0) {
+        sched_yield();
+    }
+    whim_str_deinit(&first.body);
+    whim_str_deinit(&first.headers);
+}
+
+/* Few bytes may not ask for a reply of gigabytes. */
+static void an_echo_has_a_limit(void **state)
+{
+    (void)state;
+    whim_str body = {0};
+    whim_str_append(&body, "{\"echo\":true,\"max_tokens\":0,\"prompt\":[97");
+    for (int i = 1; i < 1600; i++) {
+        whim_str_append(&body, ",97");
+    }
+    int64_t n = body.len;
+    api.ctx = 2000;
+    whim_str_append(&body, "],\"n\":128,\"logprobs\":20}"); /* 1600 * 128 * 21 */
+    const char *got = complete(body.text, NULL, 0);
+    assert_int_equal(exchange.status, 400);
+    assert_non_null(strstr(got, "\"param\":\"logprobs\""));
+    assert_non_null(strstr(got, "4300800"));
+    body.len = n;
+    whim_str_append(&body, "],\"n\":128,\"logprobs\":19}");
+    complete(body.text, NULL, 0);
+    assert_int_equal(exchange.status, 200);
+    api.ctx = 100;
+    whim_str_deinit(&body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +345,9 @@ int main(void)
         cmocka_unit_test(no_suffix_keeps_the_echo_as_it_was_sent),
         cmocka_unit_test(an_end_token_has_its_entry),
         cmocka_unit_test(echo_alone_generates_nothing),
+        cmocka_unit_test(large_replies_keep_nobody_waiting),
+        cmocka_unit_test(endless_events_keep_nobody_waiting),
+        cmocka_unit_test(an_echo_has_a_limit),
         cmocka_unit_test(token_ids_are_given_when_asked_for),
         cmocka_unit_test(wrong_prompts_are_refused),
         cmocka_unit_test(texts_of_other_routes),

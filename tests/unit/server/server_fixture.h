@@ -27,6 +27,7 @@ struct whim_exchange {
     void (*on_close)(void *ctx, bool gone);
     void *close_ctx;
     void *user;
+    char thread[16]; /* of the last reply */
     whim_exchange_notes notes;
 };
 
@@ -60,6 +61,7 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
     assert_string_equal(content_type, "application/json");
     assert_int_equal(ex->status, 0);
     ex->status = status;
+    pthread_getname_np(pthread_self(), ex->thread, sizeof ex->thread);
     whim_str_append_n(&ex->body, body, n);
     fake_end(ex);
 }
@@ -208,7 +210,7 @@ static inline int api_teardown(void **state)
 /* Every id made of 24 random characters becomes "ID", every created 0: what is left must be exact. */
 static inline const char *masked(void)
 {
-    static char out[1 << 16];
+    static char out[1 << 20];
     static const char *const marks[] = {"\"created\":",
                                         "\"created_at\":",
                                         "chatcmpl-",
