@@ -3,6 +3,7 @@
 #include "server/api.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "server/peek.h"
 #include "server/unknown_fields.h"
 
@@ -13,6 +14,9 @@
 #include <sys/random.h>
 
 enum { MAX_PRIORITY = 4 };
+
+/* How long a request may wait to have a grammar compiled. */
+#define MAX_PUT_OFF_NS (30 * WHIM_NS_PER_S)
 
 whim_gen *whim_gen_create(const whim_api *api, json_t *body)
 {
@@ -64,14 +68,20 @@ void whim_gen_destroy(whim_gen *gen)
 whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault)
 {
     const whim_http_request *request = whim_exchange_request(ex);
+    bool is_again = request->put_off_ns != 0;
+    if (is_again && whim_clock_ns() - request->put_off_ns > MAX_PUT_OFF_NS) {
+        whim_fault_set(fault, WHIM_FAULT_OVERLOADED, NULL,
+                       "too many schemas and patterns wait to be compiled; try again later");
+        return NULL;
+    }
     json_t *body = whim_body_parse(request->body, request->n_body, fault);
     if (body == NULL) {
         return NULL;
     }
-    if (!request->is_again) {
+    if (!is_again) {
         whim_unknown_fields_log(api->log, body, request->request_id);
     }
-    if (api->log_content && !request->is_again) {
+    if (api->log_content && !is_again) {
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
                            request->body, request->n_body);
     }

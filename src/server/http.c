@@ -111,7 +111,7 @@ int32_t whim_http_port(const whim_http *http)
 void whim_http_hand_over(whim_http *http, whim_exchange *ex)
 {
     whim_exchange_ref(ex);
-    ex->request.is_slow = ex->request.is_again || ex->request.n_body > WHIM_HTTP_LARGE_BODY;
+    ex->request.is_slow = ex->request.put_off_ns != 0 || ex->request.n_body > WHIM_HTTP_LARGE_BODY;
     pthread_mutex_lock(&http->work_lock);
     whim_work *work = ex->request.is_slow ? &http->slow_work : &http->work;
     ex->work_next = NULL;
@@ -128,7 +128,7 @@ void whim_http_hand_over(whim_http *http, whim_exchange *ex)
 
 void whim_exchange_put_off(whim_exchange *ex)
 {
-    ex->request.is_again = true;
+    ex->request.put_off_ns = whim_clock_ns();
     atomic_fetch_add(&ex->http->n_let_in, 1);
     whim_http_hand_over(ex->http, ex);
 }

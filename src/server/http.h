@@ -50,8 +50,8 @@ typedef struct whim_http_request {
     const char *client; /* address without port; behind a trusted proxy that of whom it serves */
     const char *request_id; /* echoed or made */
     bool is_head, is_tls;
-    bool is_slow;  /* it has one of the places for slow requests: see invariant 5 */
-    bool is_again; /* it was put off, and is handled for the second time */
+    bool is_slow;       /* it has one of the places for slow requests: see invariant 5 */
+    int64_t put_off_ns; /* when it was put off: it is handled for the second time; 0: it was not */
 } whim_http_request;
 
 /* Called on a handler thread; must reply, begin a stream, now or later, or put it off. */

@@ -186,7 +186,7 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)
 
 void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out)
 {
-    if (left_out->len > 0 && !whim_exchange_request(ex)->is_again) {
+    if (left_out->len > 0 && whim_exchange_request(ex)->put_off_ns == 0) {
         whim_log_info(api->log, "tools_left_out",
                       whim_log_text("id", whim_exchange_request(ex)->request_id),
                       whim_log_text("types", left_out->text));

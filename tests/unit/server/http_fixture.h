@@ -70,7 +70,7 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
 {
     fixture *f = ctx;
     const whim_http_request *r = whim_exchange_request(ex);
-    if (!r->is_again) {
+    if (r->put_off_ns == 0) {
         whim_exchange_on_close(ex, fixture_closed, f);
         atomic_fetch_add(&f->n_handled, 1);
     }

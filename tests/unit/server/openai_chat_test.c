@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /v1/chat/completions byte by byte: replies, the order of streams, calls, reasoning, log-probabilities, failures. */
+#include "server/grammar_cache.h"
 #include "server_fixture.h"
 
 #define HEAD                                                                               \
@@ -300,6 +301,37 @@ static void a_prompt_that_does_not_fit_is_told_with_numbers(void **state)
     assert_non_null(strstr(got, "\"code\":\"context_length_exceeded\""));
 }
 
+/* A grammar that is not known yet is compiled where that may take long: the request is put off, once. */
+static void a_new_grammar_puts_the_request_off(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+                               "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":"
+                               "{\"name\":\"x\",\"schema\":{\"bad\":1}}}}";
+    api.grammars = whim_grammar_cache_create(NULL);
+    assert_non_null(api.grammars);
+    call_limited(whim_route_chat, "/v1/chat/completions", body, NULL, 0, 0);
+    assert_int_equal(exchange.n_put_off, 1);
+    assert_int_equal(exchange.status, 0);
+    exchange.request.put_off_ns = whim_clock_ns() - 31 * WHIM_NS_PER_S;
+    exchange.request.is_slow = true;
+    whim_route_chat(&api, &exchange); /* it waited too long */
+    assert_int_equal(exchange.status, 503);
+    assert_non_null(strstr(exchange.headers.text, "Retry-After"));
+    exchange.status = 0;
+    whim_str_clear(&exchange.body);
+    exchange.request.put_off_ns = whim_clock_ns();
+    whim_route_chat(&api, &exchange);
+    assert_int_equal(exchange.status, 400);
+    assert_non_null(strstr(exchange.body.text, "$.bad is not supported"));
+    /* Known now, though it is a failure: at once. */
+    call(whim_route_chat, "/v1/chat/completions", body, NULL, 0);
+    assert_int_equal(exchange.n_put_off, 0);
+    assert_int_equal(exchange.status, 400);
+    whim_grammar_cache_destroy(api.grammars);
+    api.grammars = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(a_client_that_left_ends_the_job),
         cmocka_unit_test(a_prompt_that_does_not_fit_is_told_with_numbers),
+        cmocka_unit_test(a_new_grammar_puts_the_request_off),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }
