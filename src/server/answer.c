@@ -160,9 +160,8 @@ void whim_answer_send(whim_answer *a)
 
 void whim_answer_begin(whim_answer *a)
 {
-    a->run->begun = true;
     a->run->last_ns = whim_clock_ns();
-    if (a->gen->stream && !a->run->mute) {
+    if (a->gen->stream) {
         whim_exchange_stream_begin(a->ex, "text/event-stream; charset=utf-8");
         a->form->begin(a);
     }
@@ -171,8 +170,7 @@ void whim_answer_begin(whim_answer *a)
 void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
 {
     whim_answer_run *run = a->run;
-    if (a->gen->stream && run->begun && !run->mute && !run->over &&
-        now_ns - run->last_ns >= silence_ns) {
+    if (a->gen->stream && !run->mute && !run->over && now_ns - run->last_ns >= silence_ns) {
         a->form->keep_alive(a);
     }
 }
@@ -424,10 +422,10 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
 
 bool whim_answer_is_large(const whim_answer *a)
 {
-    /* About ten milliseconds of either; responses repeat much of the request. */
+    /* About ten milliseconds of either; responses repeat much of the request, also in a stream. */
     enum { LARGE_ENTRIES = 8192, LARGE_BODY = 1 << 20 };
-    return !a->gen->stream &&
-           (a->run->n_entry > LARGE_ENTRIES || whim_exchange_request(a->ex)->n_body > LARGE_BODY);
+    return (!a->gen->stream && a->run->n_entry > LARGE_ENTRIES) ||
+           whim_exchange_request(a->ex)->n_body > LARGE_BODY;
 }
 
 void whim_answer_end(whim_answer *a)

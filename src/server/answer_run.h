@@ -15,7 +15,7 @@ typedef struct whim_answer_run {
     int32_t n_open;     /* jobs whose last event has not come */
     int32_t n_admitted; /* jobs */
     int64_t n_entry;    /* log-probabilities that the reply tells */
-    bool begun;         /* the stream's headers are out */
+    bool listed;        /* among the active ones */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
     bool refused; /* whim_answer_start failed: there is nothing to tell or to log */
     bool over;    /* finish was called, or only fail can be */
@@ -31,7 +31,7 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
                                 const whim_answer_form *form, whim_gen *gen);
 void whim_answer_destroy(whim_answer *a);
 
-/* Open the stream, if it is one, and write its first events. */
+/* Open the stream, if it is one, and write its first events. Before the answer thread has it. */
 void whim_answer_begin(whim_answer *a);
 
 /* One event of the job of prompt `p`. */
@@ -40,7 +40,7 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev);
 /* All jobs have ended: the last events, or the reply. */
 void whim_answer_end(whim_answer *a);
 
-/* Whether the reply will take long to write. */
+/* Whether whim_answer_end will take long. */
 bool whim_answer_is_large(const whim_answer *a);
 
 /* After 10 s of silence. */

@@ -229,7 +229,9 @@ bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer
     a->run->slot = slot;
     whim_exchange_on_close(ex, exchange_closed, slot);
     bool ok = submit(a, fault);
-    if (!ok) {
+    if (ok) {
+        whim_answer_begin(a); /* here: its first events may repeat a request of megabytes */
+    } else {
         a->run->mute = true; /* nothing was accepted: the thread only frees it */
         a->run->refused = true;
     }
@@ -383,10 +385,10 @@ static void large_loop(void *ctx)
 static void process(whim_answers *w, whim_answer *a, bool gone)
 {
     whim_answer_run *run = a->run;
-    if (!run->begun) {
+    if (!run->listed) {
+        run->listed = true;
         run->next = w->active;
         w->active = a;
-        whim_answer_begin(a);
     }
     if (gone && !run->over) {
         run->mute = true;

@@ -8,8 +8,8 @@
  *     gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
  *  3. Every answer writes one line of the access log at its end.
- * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread, but the reply of a
- * large answer is written on another one. */
+ * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread, but begin on the
+ * route's, and a large answer ends on another one. */
 #ifndef WHIM_SERVER_ANSWERS_H
 #define WHIM_SERVER_ANSWERS_H
 

@@ -147,8 +147,6 @@ static void silence_is_broken_after_ten_seconds(void **state)
 {
     (void)state;
     whim_answer *a = make(1, false);
-    whim_answer_keep_alive(a, INT64_MAX);
-    expect_calls(""); /* not before the stream has begun */
     whim_answer_begin(a);
     int64_t at = a->run->last_ns;
     whim_answer_keep_alive(a, at + 10 * WHIM_NS_PER_S - 1);

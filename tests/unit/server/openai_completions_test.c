@@ -262,11 +262,32 @@ static void large_replies_keep_nobody_waiting(void **state)
                         "[null,{\"a\":-1}],\"text_offset\":[0,1]}";
     const whim_job_event few[] = {events[0], events[1], events[2], last};
     assert_non_null(strstr(complete(body, few, N_OF(few)), small));
-    assert_string_equal(exchange.thread, "answers");
+    assert_string_equal(exchange.ended_by, "answers");
     const char *got = complete(body, events, N_OF(events));
-    assert_string_equal(exchange.thread, "replies");
+    assert_string_equal(exchange.ended_by, "replies");
     assert_non_null(strstr(got, "{\"tokens\":[\"a\",\"a\",\"a\","));
     assert_non_null(strstr(got, ",8998,8999]}"));
+}
+
+/* Nor does a stream of a large request, which some dialects repeat in its first and last events. */
+static void large_requests_keep_nobody_waiting(void **state)
+{
+    static const whim_job_event events[] = {ADMITTED, TOKEN(0, 97, "a"),
+                                            CHOICE_END(0, WHIM_END_LENGTH)};
+    (void)state;
+    whim_str body = {0};
+    for (int i = 0; i < 2; i++) {
+        whim_str_clear(&body);
+        whim_str_append(&body, "{\"prompt\":[97],\"stream\":true,\"user\":\"");
+        for (int k = 0; k < (i == 0 ? 1 : 300000); k++) {
+            whim_str_append(&body, "user");
+        }
+        whim_str_append(&body, "\"}");
+        assert_non_null(strstr(complete(body.text, events, N_OF(events)), "\"text\":\"a\""));
+        assert_string_not_equal(exchange.began, "answers");
+        assert_string_equal(exchange.ended_by, i == 0 ? "answers" : "replies");
+    }
+    whim_str_deinit(&body);
 }
 
 /* An answer whose events never end leaves turns to the others. */
@@ -346,6 +367,7 @@ int main(void)
         cmocka_unit_test(an_end_token_has_its_entry),
         cmocka_unit_test(echo_alone_generates_nothing),
         cmocka_unit_test(large_replies_keep_nobody_waiting),
+        cmocka_unit_test(large_requests_keep_nobody_waiting),
         cmocka_unit_test(endless_events_keep_nobody_waiting),
         cmocka_unit_test(an_echo_has_a_limit),
         cmocka_unit_test(token_ids_are_given_when_asked_for),

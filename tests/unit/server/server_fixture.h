@@ -27,7 +27,7 @@ struct whim_exchange {
     void (*on_close)(void *ctx, bool gone);
     void *close_ctx;
     void *user;
-    char thread[16]; /* of the last reply */
+    char began[16], ended_by[16]; /* names of threads: of a stream's begin, of its end or a reply */
     whim_exchange_notes notes;
 };
 
@@ -61,7 +61,7 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
     assert_string_equal(content_type, "application/json");
     assert_int_equal(ex->status, 0);
     ex->status = status;
-    pthread_getname_np(pthread_self(), ex->thread, sizeof ex->thread);
+    pthread_getname_np(pthread_self(), ex->ended_by, sizeof ex->ended_by);
     whim_str_append_n(&ex->body, body, n);
     fake_end(ex);
 }
@@ -71,6 +71,7 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
     assert_int_equal(ex->status, 0);
     ex->status = 200;
     ex->streaming = true;
+    pthread_getname_np(pthread_self(), ex->began, sizeof ex->began);
 }
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 {
@@ -85,6 +86,7 @@ bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 void whim_exchange_stream_end(whim_exchange *ex)
 {
     assert_true(ex->streaming);
+    pthread_getname_np(pthread_self(), ex->ended_by, sizeof ex->ended_by);
     fake_end(ex);
 }
 void whim_exchange_stream_abort(whim_exchange *ex)
