@@ -66,7 +66,7 @@ static int64_t slab_rows(const whim_param *param, const whim_device *device)
 /* Bytes of rows as the device takes them, after which other memory may begin. */
 static int64_t staged_bytes(const whim_param *param, int64_t rows)
 {
-    return (rows * row_bytes_of(param) + 63) / 64 * 64;
+    return whim_aligned(rows * row_bytes_of(param));
 }
 
 static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *device)
@@ -80,7 +80,7 @@ static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *
             bytes = need > bytes ? need : bytes;
         }
     }
-    return (bytes + 63) / 64 * 64;
+    return whim_aligned(bytes);
 }
 
 /* The most that one thread takes besides to make rows of quantised parts. */
