@@ -271,6 +271,7 @@ class Load:
             else:
                 writer.close()
         self.counts["hung up"] += 1
+        await asyncio.sleep(rng.random())  # or those who leave would be most of all who come
 
     async def bad(self, rng):
         path, body, want = rng.choice(REFUSED)
