@@ -135,19 +135,14 @@ static bool is_allowed(const json_t *list, const json_t *tool)
     return found;
 }
 
-/* Leave only the tools of the list, whose names are known. */
-static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_gen *gen)
 {
     json_t *kept = json_array();
-    size_t n = json_array_size(gen->tools), n_kept = 0;
-    int32_t *kept_at = whim_alloc_array((int64_t)n, sizeof *kept_at);
+    int32_t *kept_at = whim_alloc_array(n, sizeof *kept_at);
     bool ok = kept != NULL && kept_at != NULL;
-    for (size_t i = 0; ok && i < n; i++) {
-        json_t *tool = json_array_get(gen->tools, i);
-        if (is_allowed(list, tool)) {
-            kept_at[n_kept++] = gen->tool_at == NULL ? (int32_t)i : gen->tool_at[i];
-            ok = json_array_append(kept, tool) == 0;
-        }
+    for (int32_t i = 0; ok && i < n; i++) {
+        kept_at[i] = gen->tool_at == NULL ? places[i] : gen->tool_at[places[i]];
+        ok = json_array_append(kept, json_array_get(gen->tools, (size_t)places[i])) == 0;
     }
     if (!ok) {
         json_decref(kept);
@@ -157,8 +152,22 @@ static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen
     whim_free(gen->tool_at);
     gen->tool_at = kept_at;
     json_decref(gen->tools);
-    gen->tools = kept;
+    gen->tools = n == 0 ? NULL : json_incref(kept);
+    gen->choice = n == 0 ? WHIM_CHOICE_NONE : gen->choice;
+    json_decref(kept);
     return true;
+}
+
+/* Leave only the tools of the list, whose names are known. */
+static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+{
+    int32_t places[WHIM_MAX_TOOLS], n = 0;
+    for (size_t i = 0; i < json_array_size(gen->tools); i++) {
+        if (is_allowed(list, json_array_get(gen->tools, i))) {
+            places[n++] = (int32_t)i;
+        }
+    }
+    return whim_offer_keep(f, places, n, gen);
 }
 
 bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)

@@ -30,6 +30,10 @@ bool whim_offer_need_named_call(const whim_fields *f, whim_gen *gen);
  * {"function":{"name":..}}. `f` is of the object that has these two. */
 bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen);
 
+/* Only these of gen->tools are offered, in this order: `places` [n] are indices of gen->tools, each at most once; without any there
+ * are no tools. */
+bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_gen *gen);
+
 /* The log line about `left_out`, if it is not empty. */
 void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out);
 
