@@ -218,7 +218,7 @@ def test_codex_turns(server):
     last, kept = codex(server, CODEX_START, tool_choice="required")
     assert last["type"] == "response.completed" and last["response"]["usage"]["total_tokens"] > 0
     call = kept[-1]
-    assert call["type"] == "function_call" and call["name"] in ("exec_command", "update_plan")
+    assert call["type"] == "function_call" and call["name"] in ("exec_command", "update_plan", "spawn_agent")
     assert isinstance(json.loads(call["arguments"]), dict)
 
     history = [*CODEX_START, {"type": "reasoning", "summary": [], "content": None, "encrypted_content": None}, *kept,
@@ -230,6 +230,21 @@ def test_codex_turns(server):
                {"type": "custom_tool_call_output", "call_id": "call_2", "output": "Success."}]
     last, kept = codex(server, history, max_output_tokens=16)
     assert last["type"] in ("response.completed", "response.incomplete") and kept
+    assert last["response"]["usage"]["input_tokens_details"]["cached_tokens"] > 0
+
+
+def test_codex_calls_tools_in_namespaces(server):
+    """What an MCP server offers comes as a namespace; a call and its place in the history name both parts."""
+    tools = [{"type": "namespace", "name": "mcp__birds", "description": "Tools in the mcp__birds namespace.", "tools": [
+        {"type": "function", "name": "find", "description": "Finds a bird.", "strict": False, "parameters": {
+            "type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}}]}]
+    last, kept = codex(server, CODEX_START, tools=tools, tool_choice="required")
+    call = kept[-1]
+    assert (call["namespace"], call["name"]) == ("mcp__birds", "find") and set(json.loads(call["arguments"])) == {"name"}
+    assert last["response"]["output"][-1] == call and last["response"]["tools"] == tools
+    last, kept = codex(server, [*CODEX_START, *kept, {"type": "function_call_output", "call_id": call["call_id"],
+                                                      "output": "in the marsh"}], tools=tools, max_output_tokens=16)
+    # The call stands in the prompt as the model wrote it.
     assert last["response"]["usage"]["input_tokens_details"]["cached_tokens"] > 0
 
 
