@@ -23,8 +23,8 @@ extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;
 
-/* A stream that fails before it has an answer: its events, appended. Codex compacts its history only when a stream says
- * that the context is full. */
+/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full only when a
+ * stream says so. */
 void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
                                 whim_str *out);
 

