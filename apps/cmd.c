@@ -252,6 +252,7 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
         .n_thread = (int32_t)options->threads,
         .ctx = options->ctx,
         .kv_mem = options->kv_mem,
+        .kv_disk = options->kv_dir != NULL,
         .kv_type =
             options->kv_dtype != NULL ? options->kv_dtype : options->kv_type, /* the older name */
         .max_step_tokens = options->max_step_tokens,

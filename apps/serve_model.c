@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Counts up whenever a change of the code moves the bits of keys and values. */
-#define NUMERICS_VERSION "1"
+#define NUMERICS_VERSION "2"
 
 /* Few requests reach the whole context, and memory is taken at the start: room for 8 that do. */
 enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8, CHECKPOINTS = 32 };

@@ -42,6 +42,7 @@ typedef struct whim_device_caps {
     int64_t workspace_bytes;   /* what the device and one stream take for themselves */
     bool graph_capture;        /* capture and replay pay off here */
     bool rounds_bf16;          /* products with BF16 weights round their activations to BF16 */
+    bool attn_matrix;          /* attention over BF16 pages adds up as a matrix unit does */
     whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 

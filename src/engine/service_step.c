@@ -7,6 +7,9 @@
 /* How long a step with prompt tokens should take: streams that wait for their next token feel it. */
 enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 
+/* How long a request may wait for others of a priority one step before its own, on a busy machine. */
+#define PATIENCE_NS INT64_C(15000000000)
+
 whim_err whim_service_enter(whim_service *s, whim_choice *c, whim_diag *diag)
 {
     const whim_job_cfg *cfg = &c->job->cfg;
@@ -133,7 +136,8 @@ static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *cons
     }
 }
 
-/* Keep steps near their goal: what rows of recent steps cost tells how many the next may have. */
+/* Keep steps near their goal and patience near its time: what rows of recent steps cost tells how many the next may have,
+ * and how many pass meanwhile. */
 static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
 {
     int64_t per_row = took_ns / plan->n_row;
@@ -143,6 +147,7 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
         rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
         whim_sched_set_budget(s->sched,
                               rows < s->cfg.max_step_tokens ? rows : s->cfg.max_step_tokens);
+        whim_sched_set_age(s->sched, s->ns_per_row > 0 ? PATIENCE_NS / s->ns_per_row : INT64_MAX);
     }
 }
 

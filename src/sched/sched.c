@@ -195,6 +195,11 @@ void whim_sched_set_budget(whim_sched *s, int64_t n_row)
     s->n_budget = s->n_budget > s->max_running ? s->n_budget : s->max_running;
 }
 
+void whim_sched_set_age(whim_sched *s, int64_t n_tok)
+{
+    s->cfg.age_tokens = n_tok < 1 ? 1 : whim_min64(n_tok, MAX_AGE);
+}
+
 /* --- coming and going ---------------------------------------------------------------------------- */
 
 static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_diag *diag)

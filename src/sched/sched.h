@@ -100,6 +100,9 @@ typedef struct whim_plan {
 /* Rows of the next plans: at most max_step_tokens, and always enough for every running request's one. */
 void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
 
+/* Service that makes up for one step of priority, for requests that come from now on. */
+void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
+
 /* An empty plan: nothing to do. */
 void whim_sched_plan(whim_sched *sched, whim_plan *plan);
 

@@ -191,6 +191,7 @@ typedef struct checkop_run {
     int32_t index;     /* of the case */
     uint64_t seed;
     bool rounds_bf16; /* the level rounds activations for BF16 weights (rounded.c) */
+    bool attn_matrix; /* and adds attention over BF16 pages up on a matrix unit */
 } checkop_run;
 
 whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const char *isa,

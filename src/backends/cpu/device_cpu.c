@@ -110,6 +110,7 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     caps->workspace_bytes =
         whim_cpu_stream_bytes() + (int64_t)n_thread * (WHIM_CPU_SCRATCH + WHIM_CPU_OWN_BYTES);
     caps->rounds_bf16 = dev->kernels->round_act != NULL;
+    caps->attn_matrix = dev->kernels->attn_matrix;
     caps->graph_capture = false; /* padding rows cost more than recording a pass */
     caps->peak_macs = dev->kernels->peak_macs;
     snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);

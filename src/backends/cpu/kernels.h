@@ -183,6 +183,7 @@ typedef struct whim_cpu_kernels {
     whim_cpu_kernel *quantize_act, *merge_best;
     whim_cpu_kernel *moe[WHIM_CPU_MOE_STEPS]; /* moe_plan.h */
     whim_cpu_kernel *round_act;               /* rows as BF16; NULL: BF16 weights take F32 rows */
+    bool attn_matrix;                         /* attention over BF16 pages is on a matrix unit */
     whim_peak_macs *peak_macs;                /* tmpl/peak_tmpl.h */
 #define WHIM_OP(name) whim_cpu_kernel *name;
 #include "ops/ops.def"

@@ -233,14 +233,17 @@ static void clients_take_turns(void **state)
     tiny_close(&t);
 }
 
-static void waiting_ages(void **state)
+/* How many requests of 40 tokens go before one that is a step less important. */
+static int overtaken_by(int64_t age_tokens, int64_t later_age)
 {
-    (void)state;
     tiny_sched t;
     whim_sched_cfg cfg = tiny_cfg();
     cfg.max_seqs = 1;
-    cfg.age_tokens = 200;
+    cfg.age_tokens = age_tokens;
     tiny_open(&t, 32, true, cfg);
+    if (later_age > 0) {
+        whim_sched_set_age(t.sched, later_age);
+    }
     tiny_job *low =
         tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 40, .priority = 1, .client = 999});
     int n = 0;
@@ -256,8 +259,17 @@ static void waiting_ages(void **state)
         }
         tiny_commit(&t, job);
     }
-    assert_true(n > 3 && n < 20);
     tiny_close(&t);
+    return n;
+}
+
+static void waiting_ages(void **state)
+{
+    (void)state;
+    int n = overtaken_by(200, 0);
+    assert_true(n > 3 && n < 20);
+    assert_int_equal(overtaken_by(0, 200), n);
+    assert_true(overtaken_by(200, 20) < n);
 }
 
 static void preemption_loses_nothing(void **state)

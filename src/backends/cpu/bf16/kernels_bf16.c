@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of the level bf16: i8mm, and BF16 weights on the BF16 matrix product. */
+/* Kernels of the level bf16: i8mm, and BF16 weights, keys and values on the BF16 matrix product. */
 #define WHIM_CPU_LEVEL bf16
 
 #include "backends/cpu/i8mm/open_i8mm.h"
@@ -7,6 +7,7 @@
 
 #include "backends/cpu/tmpl/first_tmpl.h"
 
+#include "backends/cpu/bf16/attn_mmla.h"
 #include "backends/cpu/bf16/bf16_mmla.h"
 #include "backends/cpu/i8mm/pair_i8mm.h"
 

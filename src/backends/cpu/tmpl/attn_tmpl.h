@@ -266,10 +266,23 @@ static void segment_open(const attn_unit *u, int64_t base, attn_segment *s)
     }
 }
 
+#ifdef ATTN_MATRIX
+#include "backends/cpu/tmpl/attn_matrix_tmpl.h"
+enum { ATTN_ON_MATRIX = true };
+#else
+enum { ATTN_ON_MATRIX = false };
+#define matrix_takes(kv) false
+#define matrix_segment(u, s)
+#endif
+
 /* Maximum, sum and o of every pair that sees a key of the segment. */
 static void segment_run(const attn_unit *u, attn_segment *s)
 {
     const whim_kv_view *kv = &u->a->kv;
+    if (matrix_takes(kv)) {
+        matrix_segment(u, s);
+        return;
+    }
     const int32_t *pages = u->pages + s->base / WHIM_KV_PAGE;
     int64_t first = s->first / WHIM_KV_PAGE * WHIM_KV_PAGE;
     for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {

@@ -3,7 +3,8 @@
  *
  * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_KV_PAGE], so that lanes run along keys when
  * scores are made; values [n_kv][WHIM_KV_PAGE][d_head], so that lanes run along d when they are summed;
- * for Q8 then the scales of the keys [n_kv][WHIM_KV_PAGE] and those of the values. */
+ * for Q8 then the scales of the keys [n_kv][WHIM_KV_PAGE] and those of the values. BF16 for a matrix unit: where the
+ * level's matrix_key_place and matrix_value_place say. */
 #include "backends/cpu/kernels.h"
 #include "tensor/half.h"
 
@@ -115,6 +116,39 @@ static void read_q8(const whim_kv_view *kv, void *layer, int64_t head, int64_t p
     }
 }
 
+#ifdef ATTN_MATRIX
+static void write_matrix(const whim_kv_view *kv, void *layer, int64_t head, int64_t place,
+                         const float *k, const float *v)
+{
+    int64_t d = kv->d_head;
+    uint16_t *keys = (uint16_t *)layer + keys_index(kv, head);
+    uint16_t *values = (uint16_t *)layer + values_index(kv, head);
+    for (int64_t i = 0; i < d; i += MATRIX_DIMS) {
+        uint16_t part_k[MATRIX_DIMS], part_v[MATRIX_DIMS];
+        for (int64_t j = 0; j < MATRIX_DIMS; j++) {
+            part_k[j] = whim_f32_to_bf16_sat(k[i + j]);
+            part_v[j] = whim_f32_to_bf16_sat(v[i + j]);
+        }
+        for (int64_t j = 0; j < MATRIX_DIMS; j++) {
+            keys[matrix_key_place(place, i + j)] = part_k[j];
+            values[matrix_value_place(d, place, i + j)] = part_v[j];
+        }
+    }
+}
+
+static void read_matrix(const whim_kv_view *kv, void *layer, int64_t head, int64_t place, float *k,
+                        float *v)
+{
+    int64_t d = kv->d_head;
+    const uint16_t *keys = (const uint16_t *)layer + keys_index(kv, head);
+    const uint16_t *values = (const uint16_t *)layer + values_index(kv, head);
+    for (int64_t i = 0; i < d; i++) {
+        k[i] = whim_bf16_to_f32(keys[matrix_key_place(place, i)]);
+        v[i] = whim_bf16_to_f32(values[matrix_value_place(d, place, i)]);
+    }
+}
+#endif
+
 /* How one vector of a KV type is stored and read back. */
 typedef struct kv_io {
     void (*write)(const whim_kv_view *, void *, int64_t, int64_t, const float *, const float *);
@@ -128,19 +162,30 @@ static const kv_io kv_ios[WHIM_KV_TYPE_COUNT] = {
     [WHIM_KV_Q8] = {write_q8, read_q8},
 };
 
+static const kv_io *kv_io_of(const whim_kv_view *kv)
+{
+#ifdef ATTN_MATRIX
+    static const kv_io matrix = {write_matrix, read_matrix};
+    if (matrix_takes(kv)) {
+        return &matrix;
+    }
+#endif
+    return &kv_ios[kv->type];
+}
+
 /* Workers split (row, head) pairs. */
 static void kv_write_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_kv_write_args *a = args;
     const whim_kv_view *kv = &a->kv;
+    const kv_io *io = kv_io_of(kv);
     int64_t begin, end;
     whim_cpu_share(worker, a->n_row * kv->n_kv, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         int64_t slot = a->slots[i / kv->n_kv];
         if (slot >= 0) {
-            kv_ios[kv->type].write(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv,
-                                   slot % WHIM_KV_PAGE, a->k + i * kv->d_head,
-                                   a->v + i * kv->d_head);
+            io->write(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv, slot % WHIM_KV_PAGE,
+                      a->k + i * kv->d_head, a->v + i * kv->d_head);
         }
     }
 }
@@ -149,14 +194,15 @@ static void kv_read_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_kv_read_args *a = args;
     const whim_kv_view *kv = &a->kv;
+    const kv_io *io = kv_io_of(kv);
     int64_t begin, end;
     whim_cpu_share(worker, a->n_row * kv->n_kv, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         int64_t slot = a->slots[i / kv->n_kv];
         float *k = a->k + i * kv->d_head, *v = a->v + i * kv->d_head;
         if (slot >= 0) {
-            kv_ios[kv->type].read(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv,
-                                  slot % WHIM_KV_PAGE, k, v);
+            io->read(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv, slot % WHIM_KV_PAGE, k,
+                     v);
         } else {
             memset(k, 0, (size_t)kv->d_head * sizeof *k);
             memset(v, 0, (size_t)kv->d_head * sizeof *v);

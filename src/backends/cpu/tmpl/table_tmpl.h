@@ -21,6 +21,7 @@ const whim_cpu_kernels LEVEL_TABLE = {
     .order = PRODUCT_ORDER,
     .bf16_order = PRODUCT_BF16_ORDER,
     .round_act = PRODUCT_ROUND_ACT,
+    .attn_matrix = ATTN_ON_MATRIX,
     .quantize_act = quantize_act_kernel,
     .merge_best = merge_best_kernel,
     .moe = {MOE_KERNELS},
