@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/os/mem.h"
 #include "engine/state_fit.h"
+#include "kv/disk_tier.h"
 #include "layers/gated_delta.h"
 
 #include <string.h>
@@ -186,7 +187,7 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
     int64_t experts = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
-        experts += param->n_expert > 0 ? (param->bytes + 63) / 64 * 64 : 0;
+        experts += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
     }
     whim_memory_plan_add(plan, "weights", e->binder.bytes - experts, "packed for %s %s%s",
                          e->backend->name, e->device->caps.isa,
@@ -211,6 +212,10 @@ static void plan_make(whim_engine *e)
                              "%lld sequences, %lld checkpoints of %lld bytes",
                              (long long)c->max_seqs, (long long)(c->n_state - c->max_seqs),
                              (long long)r->slot_bytes);
+    }
+    if (e->cfg.kv_disk) {
+        whim_memory_plan_add(plan, "pages for the disk", whim_disk_queue_bytes(r->page_bytes),
+                             "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
                          (long long)c->max_rows);

@@ -264,6 +264,17 @@ static whim_err tier_fill(whim_disk_tier *t, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+static int64_t queue_at_least(int64_t bytes, int64_t page_bytes)
+{
+    int64_t least = 4 * whim_disk_record_bytes(page_bytes);
+    return bytes > least ? bytes : least;
+}
+
+int64_t whim_disk_queue_bytes(int64_t page_bytes)
+{
+    return queue_at_least(DEFAULT_QUEUE, page_bytes);
+}
+
 whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out, whim_diag *diag)
 {
     whim_disk_tier *t = whim_alloc(sizeof *t);
@@ -272,12 +283,12 @@ whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out
     }
     t->cfg = *cfg;
     t->cfg.max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : DEFAULT_BYTES;
-    t->cfg.queue_bytes = cfg->queue_bytes > 0 ? cfg->queue_bytes : DEFAULT_QUEUE;
+    t->cfg.queue_bytes =
+        cfg->queue_bytes > 0 ? cfg->queue_bytes : whim_disk_queue_bytes(cfg->page_bytes);
     int64_t records = t->cfg.max_bytes / N_SEGMENT / whim_disk_record_bytes(cfg->page_bytes);
     t->segment_records = records < 1 ? 1 : records > INT32_MAX ? INT32_MAX : (int32_t)records;
     t->dir_fd = t->lock_fd = -1;
-    int64_t least = 4 * whim_disk_record_bytes(cfg->page_bytes);
-    t->cfg.queue_bytes = t->cfg.queue_bytes > least ? t->cfg.queue_bytes : least;
+    t->cfg.queue_bytes = queue_at_least(t->cfg.queue_bytes, cfg->page_bytes);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->more, NULL);
     whim_err err = tier_fill(t, diag);

@@ -25,6 +25,9 @@
 
 typedef struct whim_disk_tier whim_disk_tier;
 
+/* Memory for pages that wait to be written, unless a cfg says otherwise; never less than four of them. */
+int64_t whim_disk_queue_bytes(int64_t page_bytes);
+
 typedef struct whim_disk_tier_cfg {
     const char *dir;   /* made when it is not there, for this user only */
     const char *space; /* what the pages depend on, as text; other spaces' files are left alone */

@@ -21,6 +21,9 @@ bool whim_anthropic_read_turns(const whim_fields *f, whim_gen *gen);
 bool whim_anthropic_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out);
 bool whim_anthropic_read_style(const whim_fields *f, whim_gen *gen);
 
+/* Of gen->tools only those that the conversation has come to: see anthropic_tools.c. After the turns are read. */
+bool whim_anthropic_offer(const whim_fields *f, whim_gen *gen);
+
 extern const whim_answer_form whim_anthropic_form;
 
 #endif

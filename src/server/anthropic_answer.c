@@ -42,8 +42,13 @@ static void put_usage(whim_str *out, whim_usage usage, int64_t n_made)
 {
     whim_str_printf(out,
                     ",\"usage\":{\"input_tokens\":%" PRId64 ",\"cache_creation_input_tokens\":0"
-                    ",\"cache_read_input_tokens\":%" PRId64 ",\"output_tokens\":%" PRId64 "}",
+                    ",\"cache_read_input_tokens\":%" PRId64 ",\"output_tokens\":%" PRId64,
                     usage.n_prompt - usage.n_cached, usage.n_cached, n_made);
+    if (n_made > 0 && usage.n_reasoning > 0) {
+        whim_str_printf(out, ",\"output_tokens_details\":{\"thinking_tokens\":%" PRId64 "}",
+                        usage.n_reasoning);
+    }
+    whim_str_append_char(out, '}');
 }
 
 /* "stop_reason" and "stop_sequence". */

@@ -41,7 +41,8 @@ bool whim_anthropic_read_tools(const whim_fields *f, whim_gen *gen, whim_str *le
 {
     static const whim_offer_form form = {
         .type = "custom", .type_optional = true, .schema_key = "input_schema"};
-    return whim_offer_read(f, &form, gen, left_out) && read_choice(f, gen);
+    return whim_offer_read(f, &form, gen, left_out) && whim_anthropic_offer(f, gen) &&
+           read_choice(f, gen);
 }
 
 static bool read_thinking(const whim_fields *f, whim_gen *gen)

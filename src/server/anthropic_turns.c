@@ -263,8 +263,22 @@ static bool system_block(walk *w, const json_t *block)
     if (!whim_peek_is(whim_peek(block, "type"), "text") || !json_is_string(text)) {
         return bad(w, "", "must be a text block");
     }
+    whim_turns_open(&w->turns, "system");
     join_system(w, text);
     return true;
+}
+
+/* Inside the conversation tools may come and go as well; that is no text, and anthropic_tools.c heeds it. */
+static bool system_turn_block(walk *w, const json_t *block)
+{
+    const json_t *type = whim_peek(block, "type"), *tool = whim_peek(block, "tool");
+    if (!whim_peek_is(type, "tool_addition") && !whim_peek_is(type, "tool_removal")) {
+        return system_block(w, block);
+    }
+    if (!whim_peek_is(whim_peek(tool, "type"), "tool_reference")) {
+        return bad(w, ".tool.type", "must be \"tool_reference\", to one of \"tools\"");
+    }
+    return json_is_string(whim_peek(tool, "name")) || bad(w, ".tool.name", "must be a string");
 }
 
 typedef bool block_fn(walk *w, const json_t *block);
@@ -283,8 +297,8 @@ static bool blocks(walk *w, const json_t *content, block_fn *fn, int64_t *index)
 
 static bool turn(walk *w, const char *role, block_fn *fn, const json_t *content)
 {
-    if (json_array_size(content) == 0 || fn != user_block) {
-        whim_turns_open(&w->turns, role); /* a user's blocks may all be results */
+    if (json_array_size(content) == 0 || fn == assistant_block) {
+        whim_turns_open(&w->turns, role); /* other blocks may all be results or changes of tools */
     }
     if (json_is_array(content)) {
         return blocks(w, content, fn, &w->block);
@@ -292,7 +306,7 @@ static bool turn(walk *w, const char *role, block_fn *fn, const json_t *content)
     if (!json_is_string(content)) {
         return bad(w, ".content", "must be a string or a list of blocks");
     }
-    if (fn == system_block) {
+    if (fn == system_turn_block) {
         join_system(w, content);
     } else {
         join(&w->turns.text, content);
@@ -310,7 +324,7 @@ static bool message(walk *w, const json_t *value)
         return turn(w, "assistant", assistant_block, content);
     }
     if (whim_peek_is(role, "system")) {
-        return turn(w, "system", system_block, content);
+        return turn(w, "system", system_turn_block, content);
     }
     return bad(w, ".role", "must be \"user\", \"assistant\" or \"system\"");
 }

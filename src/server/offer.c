@@ -24,7 +24,18 @@ static json_t *schema_of(json_t *schema)
     return typed;
 }
 
-static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools)
+/* What stands between a group and the name of a tool in it, for the model: names of functions have no points. */
+static const char joint[] = "__";
+
+json_t *whim_offer_name(const json_t *group, json_t *name)
+{
+    return group == NULL
+               ? json_incref(name)
+               : json_pack("s++", json_string_value(group), joint, json_string_value(name));
+}
+
+static bool add_tool(const whim_fields *f, const char *schema_key, const json_t *group,
+                     json_t *tools)
 {
     json_t *name = whim_field(f, "name"), *description = whim_field(f, "description");
     json_t *strict = whim_field(f, "strict"), *schema = NULL;
@@ -39,9 +50,9 @@ static bool add_tool(const whim_fields *f, const char *schema_key, json_t *tools
         return false;
     }
     /* "O*" leaves a missing value out; the order of the keys is that of the prompt. */
-    json_t *tool =
-        json_pack("{s:s, s:{s:O, s:O*, s:o, s:O*}}", "type", "function", "function", "name", name,
-                  "description", description, "parameters", schema_of(schema), "strict", strict);
+    json_t *tool = json_pack("{s:s, s:{s:o, s:O*, s:o, s:O*}}", "type", "function", "function",
+                             "name", whim_offer_name(group, name), "description", description,
+                             "parameters", schema_of(schema), "strict", strict);
     return json_array_append_new(tools, tool) == 0 || whim_fault_no_memory(f->fault);
 }
 
@@ -52,49 +63,123 @@ static const char *type_for_log(const char *type)
     return n <= 64 && type[n] == '\0' ? type : "?";
 }
 
-static bool convert(const whim_fields *f, const json_t *list, const whim_offer_form *form,
-                    json_t *tools, int32_t *tool_at, whim_str *left_out)
+static bool read_list(const whim_fields *f, json_t **list)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *tool = json_array_get(list, i), *type = whim_peek(tool, "type");
+    return whim_field_array(f, "tools", list) &&
+           (json_array_size(*list) <= WHIM_MAX_TOOLS ||
+            whim_field_refuse(f, "tools", "must be a list of at most %d tools", WHIM_MAX_TOOLS));
+}
+
+/* What `convert` works with. */
+typedef struct offer_run {
+    const whim_offer_form *form;
+    json_t *tools;    /* so far */
+    int32_t *tool_at; /* [WHIM_MAX_TOOLS] */
+    whim_str *left_out;
+} offer_run;
+
+/* Entry `at` of the request's list, or the entry of a group that is. */
+static bool convert_one(const whim_fields *f, const json_t *group, int32_t at, offer_run *run)
+{
+    const json_t *type = whim_peek(f->obj, "type");
+    if (!json_is_string(type) && (type != NULL || !run->form->type_optional)) {
+        return whim_field_refuse(f, "type", "must be a string");
+    }
+    if (type != NULL && !whim_peek_is(type, run->form->type)) {
+        whim_str_printf(run->left_out, "%s%s", run->left_out->len > 0 ? "," : "",
+                        type_for_log(json_string_value(type)));
+        return true;
+    }
+    size_t n = json_array_size(run->tools);
+    if (n == WHIM_MAX_TOOLS) {
+        return whim_fault_set(f->fault, WHIM_FAULT_BAD_VALUE, "tools",
+                              "\"tools\" must be a list of at most %d tools", WHIM_MAX_TOOLS);
+    }
+    run->tool_at[n] = at;
+    return add_tool(f, run->form->schema_key, group, run->tools);
+}
+
+static bool convert_group(const whim_fields *f, int32_t at, offer_run *run)
+{
+    json_t *inside = NULL;
+    const char *name = NULL;
+    if (!whim_field_string(f, "name", &name) || !read_list(f, &inside)) {
+        return false;
+    }
+    if (name == NULL || name[0] == '\0') {
+        return whim_field_refuse(f, "name", "must be a string that is not empty");
+    }
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(inside); i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%stools[%zu].", f->prefix, i);
+        whim_fields in = {.obj = json_array_get(inside, i), .prefix = prefix, .fault = f->fault};
+        ok = convert_one(&in, whim_field(f, "name"), at, run);
+    }
+    return ok;
+}
+
+static bool convert(const whim_fields *f, const json_t *list, offer_run *run)
+{
+    const char *group = run->form->group;
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(list); i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "tools[%zu].", i);
-        whim_fields at = {.obj = tool, .prefix = prefix, .fault = f->fault};
-        if (!json_is_string(type) && (type != NULL || !form->type_optional)) {
-            return whim_field_refuse(&at, "type", "must be a string");
-        }
-        if (type != NULL && !whim_peek_is(type, form->type)) {
-            whim_str_printf(left_out, "%s%s", left_out->len > 0 ? "," : "",
-                            type_for_log(json_string_value(type)));
-        } else if (add_tool(&at, form->schema_key, tools)) {
-            tool_at[json_array_size(tools) - 1] = (int32_t)i;
-        } else {
-            return false;
-        }
+        whim_fields at = {.obj = json_array_get(list, i), .prefix = prefix, .fault = f->fault};
+        ok = group != NULL && whim_peek_is(whim_peek(at.obj, "type"), group)
+                 ? convert_group(&at, (int32_t)i, run)
+                 : convert_one(&at, NULL, (int32_t)i, run);
     }
-    return true;
+    return ok;
 }
 
 bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen *gen,
                      whim_str *left_out)
 {
     json_t *list = NULL;
-    if (!whim_field_array(f, "tools", &list)) {
+    if (!read_list(f, &list)) {
         return false;
     }
-    if (json_array_size(list) > WHIM_MAX_TOOLS) {
-        return whim_field_refuse(f, "tools", "must be a list of at most %d tools", WHIM_MAX_TOOLS);
-    }
-    json_t *tools = json_array();
+    offer_run run = {.form = form, .tools = json_array(), .left_out = left_out};
     gen->tool_schema = form->schema_key;
-    gen->tool_at = whim_alloc_array((int64_t)json_array_size(list), sizeof *gen->tool_at);
-    bool ok = tools != NULL && gen->tool_at != NULL
-                  ? convert(f, list, form, tools, gen->tool_at, left_out) &&
-                        whim_gen_set_tools(f, "tools", tools, gen)
+    gen->tool_at = whim_alloc_array(WHIM_MAX_TOOLS, sizeof *gen->tool_at);
+    run.tool_at = gen->tool_at;
+    bool ok = run.tools != NULL && run.tool_at != NULL
+                  ? convert(f, list, &run) && whim_gen_set_tools(f, "tools", run.tools, gen)
                   : whim_fault_no_memory(f->fault);
-    json_decref(tools);
+    json_decref(run.tools);
     gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
     return ok;
+}
+
+static bool has_named(const json_t *list, const char *type, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; !found && i < json_array_size(list); i++) {
+        const json_t *tool = json_array_get(list, i);
+        found = whim_peek_is(whim_peek(tool, "type"), type) &&
+                whim_peek_is(whim_peek(tool, "name"), name);
+    }
+    return found;
+}
+
+const char *whim_offer_group_of(const whim_offer_form *form, const json_t *list, const char *name)
+{
+    if (has_named(list, form->type, name)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *tool = json_array_get(list, i);
+        const char *group = json_string_value(whim_peek(tool, "name"));
+        size_t n = group == NULL ? 0 : strlen(group);
+        if (whim_peek_is(whim_peek(tool, "type"), form->group) && strncmp(name, group, n) == 0 &&
+            strncmp(name + n, joint, strlen(joint)) == 0 &&
+            has_named(whim_peek(tool, "tools"), form->type, name + n + strlen(joint))) {
+            return group;
+        }
+    }
+    return NULL;
 }
 
 bool whim_offer_need_call(const whim_fields *f, whim_gen *gen)
@@ -135,19 +220,14 @@ static bool is_allowed(const json_t *list, const json_t *tool)
     return found;
 }
 
-/* Leave only the tools of the list, whose names are known. */
-static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_gen *gen)
 {
     json_t *kept = json_array();
-    size_t n = json_array_size(gen->tools), n_kept = 0;
-    int32_t *kept_at = whim_alloc_array((int64_t)n, sizeof *kept_at);
+    int32_t *kept_at = whim_alloc_array(n, sizeof *kept_at);
     bool ok = kept != NULL && kept_at != NULL;
-    for (size_t i = 0; ok && i < n; i++) {
-        json_t *tool = json_array_get(gen->tools, i);
-        if (is_allowed(list, tool)) {
-            kept_at[n_kept++] = gen->tool_at == NULL ? (int32_t)i : gen->tool_at[i];
-            ok = json_array_append(kept, tool) == 0;
-        }
+    for (int32_t i = 0; ok && i < n; i++) {
+        kept_at[i] = gen->tool_at == NULL ? places[i] : gen->tool_at[places[i]];
+        ok = json_array_append(kept, json_array_get(gen->tools, (size_t)places[i])) == 0;
     }
     if (!ok) {
         json_decref(kept);
@@ -157,8 +237,22 @@ static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen
     whim_free(gen->tool_at);
     gen->tool_at = kept_at;
     json_decref(gen->tools);
-    gen->tools = kept;
+    gen->tools = n == 0 ? NULL : json_incref(kept);
+    gen->choice = n == 0 ? WHIM_CHOICE_NONE : gen->choice;
+    json_decref(kept);
     return true;
+}
+
+/* Leave only the tools of the list, whose names are known. */
+static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+{
+    int32_t places[WHIM_MAX_TOOLS], n = 0;
+    for (size_t i = 0; i < json_array_size(gen->tools); i++) {
+        if (is_allowed(list, json_array_get(gen->tools, i))) {
+            places[n++] = (int32_t)i;
+        }
+    }
+    return whim_offer_keep(f, places, n, gen);
 }
 
 bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)

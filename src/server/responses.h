@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "server/answers.h"
 #include "server/api.h"
+#include "server/offer.h"
 
 #include <stdbool.h>
 
@@ -18,11 +19,12 @@ bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *ge
 /* Its parts: `instructions` and `input` as gen->messages; tools and the choice among them. */
 bool whim_responses_read_turns(const whim_fields *f, whim_gen *gen);
 bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out);
+extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;
 
-/* A stream that fails before it has an answer: its events, appended. Codex compacts its history only when a stream says
- * that the context is full. */
+/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full only when a
+ * stream says so. */
 void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
                                 whim_str *out);
 
@@ -39,10 +41,9 @@ typedef struct whim_response {
 } whim_response;
 void whim_response_put(const whim_response *r, whim_str *out);
 
-/* One item of the output, which is part `index` of the choice (or an empty message, if there is no such part).
- * `whole`: with its text, else as it begins. */
-void whim_response_put_item(const char *response_id, const whim_answer_choice *c, int32_t index,
-                            bool whole, whim_str *out);
+/* One item of the output, which is part `index` of r->c (or an empty message, if there is no such part). `whole`: with
+ * its text, else as it begins. */
+void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out);
 void whim_response_put_item_id(const char *response_id, const whim_answer_choice *c, int32_t index,
                                whim_str *out);
 

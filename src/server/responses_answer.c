@@ -105,7 +105,8 @@ static void send_item(whim_answer *a, const whim_answer_choice *c, const char *n
     responses_state *s = a->state;
     begin_event(&a->out, name, s->n_event++);
     whim_str_printf(&a->out, ",\"output_index\":%d,\"item\":", s->n_item - 1);
-    whim_response_put_item(a->id, c, s->n_item - 1, whole, &a->out);
+    whim_response r = {.gen = a->gen, .id = a->id, .c = c};
+    whim_response_put_item(&r, s->n_item - 1, whole, &a->out);
     send_event(a);
 }
 

@@ -44,10 +44,17 @@ static const char *item_status(const whim_answer_choice *c, int32_t index, bool 
     return cut ? "incomplete" : "completed";
 }
 
-static void put_call(const whim_answer_part *part, bool whole, whim_str *out)
+static void put_call(const json_t *tools, const whim_answer_part *part, bool whole, whim_str *out)
 {
+    const char *name = whim_str_text(&part->name);
+    const char *group = whim_offer_group_of(&whim_responses_tools, tools, name);
+    int64_t n_group = group == NULL ? 0 : (int64_t)strlen(group) + 2;
     whim_str_printf(out, ",\"call_id\":\"call_%s\",\"name\":", part->id);
-    whim_put_text(out, whim_str_text(&part->name), part->name.len);
+    whim_put_text(out, name + n_group, part->name.len - n_group);
+    if (group != NULL) {
+        whim_str_append(out, ",\"namespace\":");
+        whim_put_cstr(out, group);
+    }
     whim_str_append(out, ",\"arguments\":");
     if (whole && part->complete && part->text.len == 0) {
         whim_str_append(out, "\"{}\"");
@@ -56,23 +63,22 @@ static void put_call(const whim_answer_part *part, bool whole, whim_str *out)
     }
 }
 
-void whim_response_put_item(const char *response_id, const whim_answer_choice *c, int32_t index,
-                            bool whole, whim_str *out)
+void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out)
 {
     static const char *const types[] = {"reasoning", "message", "function_call"};
-    const whim_answer_part *part = part_at(c, index);
+    const whim_answer_part *part = part_at(r->c, index);
     whim_chat_event_kind kind = kind_of(part);
     const char *text = part == NULL ? "" : whim_str_text(&part->text);
     int64_t n = part == NULL ? 0 : part->text.len;
     whim_str_append(out, "{\"id\":");
-    whim_response_put_item_id(response_id, c, index, out);
+    whim_response_put_item_id(r->id, r->c, index, out);
     whim_str_printf(out, ",\"type\":\"%s\",\"status\":\"%s\"",
                     types[kind == WHIM_CHAT_REASONING    ? 0
                           : kind == WHIM_CHAT_CALL_BEGIN ? 2
                                                          : 1],
-                    item_status(c, index, whole));
+                    item_status(r->c, index, whole));
     if (kind == WHIM_CHAT_CALL_BEGIN) {
-        put_call(part, whole, out);
+        put_call(whim_peek(r->gen->body, "tools"), part, whole, out);
         whim_str_append_char(out, '}');
         return;
     }
@@ -126,7 +132,7 @@ static void put_output(const whim_response *r, whim_str *out)
     whim_str_append(out, ",\"output\":[");
     for (int32_t i = 0; r->c != NULL && i < (r->c->n_part == 0 ? 1 : r->c->n_part); i++) {
         whim_str_append(out, i > 0 ? "," : "");
-        whim_response_put_item(r->id, r->c, i, true, out);
+        whim_response_put_item(r, i, true, out);
     }
     whim_str_append_char(out, ']');
 }
@@ -138,8 +144,9 @@ static void put_tools(const json_t *body, whim_str *out)
     bool any = false;
     whim_str_append(out, ",\"tools\":[");
     for (size_t i = 0; i < json_array_size(tools); i++) {
-        const json_t *tool = json_array_get(tools, i);
-        if (whim_peek_is(whim_peek(tool, "type"), "function")) {
+        const json_t *tool = json_array_get(tools, i), *type = whim_peek(tool, "type");
+        if (whim_peek_is(type, whim_responses_tools.type) ||
+            whim_peek_is(type, whim_responses_tools.group)) {
             whim_str_append(out, any ? "," : "");
             whim_put_json(out, tool);
             any = true;

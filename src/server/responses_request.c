@@ -37,12 +37,14 @@ static bool read_choice(const whim_fields *f, whim_gen *gen)
     return read_choice_object(&at, gen);
 }
 
+const whim_offer_form whim_responses_tools = {
+    .type = "function", .schema_key = "parameters", .group = "namespace"};
+
 bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out)
 {
-    static const whim_offer_form form = {.type = "function", .schema_key = "parameters"};
     bool parallel = true;
     if (!whim_field_bool(f, "parallel_tool_calls", &parallel) ||
-        !whim_offer_read(f, &form, gen, left_out)) {
+        !whim_offer_read(f, &whim_responses_tools, gen, left_out)) {
         return false;
     }
     gen->one_call = !parallel;

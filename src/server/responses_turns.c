@@ -78,12 +78,15 @@ static bool need_string(const whim_fields *f, const char *key, json_t **out)
 static bool function_call(whim_turns *turns, const whim_fields *f)
 {
     json_t *id, *name, *arguments;
+    const char *group = NULL;
     if (!need_string(f, "call_id", &id) || !need_string(f, "name", &name) ||
-        !need_string(f, "arguments", &arguments)) {
+        !whim_field_string(f, "namespace", &group) || !need_string(f, "arguments", &arguments)) {
         return false;
     }
+    json_t *full = whim_offer_name(whim_field(f, "namespace"), name);
     whim_turns_open(turns, "assistant");
-    whim_turns_call(turns, id, name, arguments);
+    whim_turns_call(turns, id, full, arguments);
+    json_decref(full);
     return true;
 }
 

@@ -13,7 +13,14 @@ def check_count(body, request):
 
 
 def check_usage(usage):
-    assert set(usage) == USAGE and all(type(v) is int and v >= 0 for v in usage.values()), usage
+    details = usage.get("output_tokens_details")
+    assert set(usage) - {"output_tokens_details"} == USAGE, usage
+    assert all(type(usage[key]) is int and usage[key] >= 0 for key in USAGE), usage
+    assert details is None or 0 < details["thinking_tokens"] <= usage["output_tokens"], usage
+
+
+def input_of(usage):
+    return sum(usage[key] for key in USAGE - {"output_tokens"})
 
 
 def check_stop(reason, sequence, request, calls):
@@ -83,7 +90,7 @@ class MessageStream:
         message = event["message"]
         assert message["content"] == [] and message["stop_reason"] is None and message["stop_sequence"] is None
         assert message["usage"]["output_tokens"] == 0, message
-        self.input = sum(message["usage"].values())
+        self.input = input_of(message["usage"])
 
     def take_ping(self, event):
         # One that waits in the queue has no message_start yet: its input counts are those of its admission.
@@ -129,7 +136,7 @@ class MessageStream:
         assert set(event) == {"type", "delta", "usage"} and set(event["delta"]) == {"stop_reason", "stop_sequence"}
         self.stopped = True
         check_usage(event["usage"])
-        assert sum(event["usage"].values()) - event["usage"]["output_tokens"] == self.input, \
+        assert input_of(event["usage"]) == self.input, \
             f"the input counts add up to another prompt than at the start: {event}"
         reason = event["delta"]["stop_reason"]
         check_stop(reason, event["delta"]["stop_sequence"], self.request, bool(self.ids))

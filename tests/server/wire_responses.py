@@ -35,11 +35,11 @@ def check_usage(usage):
 
 
 def check_item(item):
-    assert set(item) == ITEM_KEYS[item["type"]], item
+    assert set(item) - {"namespace"} == ITEM_KEYS[item["type"]], item
     assert item["status"] in ("in_progress", "completed", "incomplete"), item
     if item["type"] == "function_call":
         assert re.fullmatch(r"call_[A-Za-z0-9]{24}", item["call_id"]) and item["id"].startswith("fc_"), item
-        assert item["name"], item
+        assert item["name"] and item.get("namespace") != "", item
         if item["status"] == "completed":
             assert isinstance(json.loads(item["arguments"]), dict), item
     elif item["type"] == "message":

@@ -51,6 +51,8 @@ static const whim_job_event everything[] = {
     END_TOKEN(0),
     CHOICE_END(0, WHIM_END_EOS)};
 
+#define THOUGHT(made, n) made ",\"output_tokens_details\":{\"thinking_tokens\":" n "}"
+
 /* clang-format off */
 static void streams_all_kinds_of_blocks(void **state)
 {
@@ -73,7 +75,7 @@ static void streams_all_kinds_of_blocks(void **state)
         BLOCK("3", "{\"type\":\"tool_use\",\"id\":\"toolu_ID\",\"name\":\"g\",\"input\":{}}")
         DELTA("3", "{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}")
         STOP("3")
-        END("tool_use", "null", "8");
+        END("tool_use", "null", THOUGHT("8", "1"));
     assert_string_equal(ANSWER(ASK ",\"stream\":true}", everything), want);
     assert_string_equal(whim_str_text(&exchange.headers), ""); /* http.h adds a stream's own */
 }
@@ -86,7 +88,7 @@ static void tells_all_kinds_of_blocks(void **state)
               "{\"type\":\"text\",\"text\":\"\\\"well\\\"\"},"
               "{\"type\":\"tool_use\",\"id\":\"toolu_ID\",\"name\":\"f\",\"input\":{\"a\":1}},"
               "{\"type\":\"tool_use\",\"id\":\"toolu_ID\",\"name\":\"g\",\"input\":{}}",
-              "tool_use", "null", "8"));
+              "tool_use", "null", THOUGHT("8", "1")));
 }
 
 static void hides_thinking(void **state)

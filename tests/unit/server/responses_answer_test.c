@@ -110,6 +110,39 @@ static void tells_all_kinds_of_items(void **state)
                         RESPONSE("completed", "null", "null", ALL_ITEMS, USAGE("7", "1", "12")));
 }
 
+/* The model knows a tool of a namespace by one name, the client by two. */
+static void tells_a_calls_namespace(void **state)
+{
+    static const whim_job_event calls[] = {
+        ADMITTED, TOKEN(0, 1, "<tool_call>{\"name\":\"a__b__f\",\"arguments\":{}}</tool_call>"),
+        END_TOKEN(0), CHOICE_END(0, WHIM_END_EOS)};
+#define FUNCTION(name) "{\"type\":\"function\",\"name\":\"" name "\"}"
+#define SPACE(name, tool) \
+    "{\"type\":\"namespace\",\"name\":\"" name "\",\"tools\":[" FUNCTION(tool) "]}"
+#define WITH(tools) "{\"input\":\"hi\",\"tools\":[" tools "]"
+    static const struct {
+        const char *body, *want;
+    } cases[] = {
+        {WITH(SPACE("a__b", "f")) "}", "\"name\":\"f\",\"namespace\":\"a__b\",\"arg"},
+        {WITH(SPACE("a__b", "f")) ",\"stream\":true}",
+         "\"name\":\"f\",\"namespace\":\"a__b\",\"arg"},
+        {WITH(SPACE("a", "g") "," SPACE("a", "b__f")) "}",
+         "\"name\":\"b__f\",\"namespace\":\"a\",\"arg"},
+        {WITH(SPACE("a__b", "f") "," FUNCTION("a__b__f")) "}", "\"name\":\"a__b__f\",\"arg"},
+        {WITH(SPACE("a__b", "g") "," SPACE("a__b__f", "f")) "}", "\"name\":\"a__b__f\",\"arg"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *text = ANSWER(cases[i].body, calls);
+        if (strstr(text, cases[i].want) == NULL) {
+            fail_msg("%s: %s", cases[i].body, text);
+        }
+    }
+    /* The answer repeats the namespace among the tools. */
+    assert_non_null(
+        strstr(ANSWER(WITH(SPACE("a", "g")) "}", calls), "\"tools\":[" SPACE("a", "g") "]"));
+}
+
 static void says_that_it_was_cut(void **state)
 {
     static const whim_job_event text[] = {ADMITTED, TOKEN(0, 1, "hello"),
@@ -213,6 +246,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_all_kinds_of_items),
         cmocka_unit_test(tells_all_kinds_of_items),
+        cmocka_unit_test(tells_a_calls_namespace),
         cmocka_unit_test(says_that_it_was_cut),
         cmocka_unit_test(is_never_empty),
         cmocka_unit_test(fails_in_the_stream),

@@ -107,6 +107,66 @@ static void takes_tools(void **state)
     refused("{" HI ",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name", "not empty");
 }
 
+#define GROUP(rest) "{\"type\":\"namespace\",\"name\":\"mcp__s\"" rest "}"
+#define GROUPS                                                                                    \
+    "\"tools\":[{\"type\":\"web_search\"}," GROUP(                                                \
+        ",\"tools\":[{\"type\":\"custom\",\"name\":\"p\"},{\"type\":\"function\",\"name\":\"f\"}" \
+        "]") "]"
+
+static void takes_tools_in_namespaces(void **state)
+{
+    (void)state;
+    whim_str left_out = {0};
+    whim_gen *gen = read_body(whim_responses_read, "{" HI "," GROUPS "}", &left_out);
+    assert_json(gen->tools, "[{\"type\":\"function\",\"function\":{\"name\":\"mcp__s__f\","
+                            "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
+    assert_int_equal(gen->tool_at[0], 1);
+    assert_string_equal(whim_str_text(&left_out), "web_search,custom");
+    whim_gen_destroy(gen);
+    whim_str_deinit(&left_out);
+    messages("{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\","
+             "\"namespace\":\"mcp__s\",\"arguments\":\"{}\"}]}",
+             "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
+             "\"function\",\"function\":{\"name\":\"mcp__s__f\",\"arguments\":\"{}\"}}]}]");
+    refused("{" HI ",\"tools\":[{\"type\":\"namespace\",\"tools\":[]}]}", "tools[0].name",
+            "not empty");
+    refused("{" HI ",\"tools\":[" GROUP(",\"tools\":{}") "]}", "tools[0].tools", "array");
+    refused("{" HI ",\"tools\":[" GROUP(",\"tools\":[{\"type\":\"function\"}]") "]}",
+            "tools[0].tools[0].name", "not empty");
+    refused("{" HI ",\"tools\":[" GROUP(",\"tools\":[1]") "]}", "tools[0].tools[0].type", "string");
+    refused("{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\","
+            "\"namespace\":1,\"arguments\":\"{}\"}]}",
+            "input[0].namespace", "string");
+}
+
+/* Namespaces of 300 tools each: one is taken, two are too many. */
+static void counts_the_tools_of_namespaces(void **state)
+{
+    (void)state;
+    whim_str body = {0};
+    for (int n_group = 1; n_group <= 2; n_group++) {
+        whim_str_clear(&body);
+        whim_str_append(&body, "{" HI ",\"tools\":[");
+        for (int i = 0; i < n_group * 300; i++) {
+            const char *head = "{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[";
+            whim_str_printf(&body, "%s{\"type\":\"function\",\"name\":\"f%d\"}%s",
+                            i % 300 == 0 ? head : "", i,
+                            i % 300 < 299           ? ","
+                            : i < n_group * 300 - 1 ? "]},"
+                                                    : "]}");
+        }
+        whim_str_append(&body, "]}");
+        if (n_group == 2) {
+            refused(body.text, "tools", "at most 512");
+            break;
+        }
+        whim_gen *gen = read_good(whim_responses_read, body.text);
+        assert_int_equal(json_array_size(gen->tools), 300);
+        whim_gen_destroy(gen);
+    }
+    whim_str_deinit(&body);
+}
+
 static void choice(const char *field, whim_tool_choice want, const char *name, size_t n_tool)
 {
     char body[1024];
@@ -192,6 +252,8 @@ int main(void)
         cmocka_unit_test(takes_texts),
         cmocka_unit_test(joins_the_assistants_items),
         cmocka_unit_test(takes_tools),
+        cmocka_unit_test(takes_tools_in_namespaces),
+        cmocka_unit_test(counts_the_tools_of_namespaces),
         cmocka_unit_test(takes_a_choice),
         cmocka_unit_test(takes_the_other_fields),
         cmocka_unit_test(refuses_what_needs_a_store),
