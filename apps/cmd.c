@@ -309,6 +309,21 @@ static void print_skipped(const whim_binder *binder)
     fputs(any ? ", which generating text does not need\n" : "", stderr);
 }
 
+/* One line about quantised weights that take more memory than their checkpoint does. */
+static void print_widened(const whim_binder *binder)
+{
+    whim_bind_widened w = whim_bind_widened_of(binder);
+    char size[32], stored[32];
+    whim_format_bytes(size, sizeof size, w.bytes);
+    whim_format_bytes(stored, sizeof stored, w.stored);
+    if (w.n > 0) {
+        fprintf(stderr,
+                "loaded as floats: %lld quantised weights (%s, stored in %s), whose groups are out "
+                "of order (act-order) or whose rows are no multiple of a block\n",
+                (long long)w.n, size, stored);
+    }
+}
+
 whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
 {
     whim_diag diag = {""};
@@ -330,6 +345,7 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
         fprintf(stderr, "device: %s\n", whim_engine_caps(engine)->summary);
         print_plan(whim_engine_plan(engine));
         print_skipped(whim_engine_binder(engine));
+        print_widened(whim_engine_binder(engine));
     }
     return engine;
 }

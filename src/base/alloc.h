@@ -9,6 +9,12 @@
 
 #include <stdint.h>
 
+/* Up to the next multiple of 64: where memory after so many bytes may begin. */
+static inline int64_t whim_aligned(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 /* Zeroed memory, aligned to 64 bytes, or NULL. Zero or negative sizes give one byte. */
 void *whim_alloc(int64_t bytes);
 

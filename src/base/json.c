@@ -148,6 +148,15 @@ whim_err whim_json_get_int(const whim_json_scope *scope, const char *key, int64_
     return WHIM_ERR_OK;
 }
 
+whim_err whim_json_get_int32(const whim_json_scope *scope, const char *key, int32_t min,
+                             int32_t max, int32_t *out)
+{
+    int64_t number = *out;
+    WHIM_TRY(whim_json_get_int(scope, key, min, max, &number));
+    *out = (int32_t)number;
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_json_get_real(const whim_json_scope *scope, const char *key, double min, double max,
                             double *out)
 {

@@ -52,6 +52,8 @@ WHIM_MUST_CHECK whim_err whim_json_require(const whim_json_scope *scope, const c
  * integer, because writers mix them. Bounds are inclusive. */
 WHIM_MUST_CHECK whim_err whim_json_get_int(const whim_json_scope *scope, const char *key,
                                            int64_t min, int64_t max, int64_t *out);
+WHIM_MUST_CHECK whim_err whim_json_get_int32(const whim_json_scope *scope, const char *key,
+                                             int32_t min, int32_t max, int32_t *out);
 WHIM_MUST_CHECK whim_err whim_json_get_real(const whim_json_scope *scope, const char *key,
                                             double min, double max, double *out);
 WHIM_MUST_CHECK whim_err whim_json_get_bool(const whim_json_scope *scope, const char *key,

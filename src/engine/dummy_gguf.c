@@ -352,7 +352,7 @@ static void cut(writer *w)
         }
     }
     w->first[w->binder->n_param] = n;
-    w->staging_bytes = (w->staging_bytes + 63) / 64 * 64;
+    w->staging_bytes = whim_aligned(w->staging_bytes);
 }
 
 static int64_t param_of_slab(const writer *w, int64_t item)

@@ -187,7 +187,7 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
     int64_t experts = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
-        experts += param->n_expert > 0 ? (param->bytes + 63) / 64 * 64 : 0;
+        experts += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
     }
     whim_memory_plan_add(plan, "weights", e->binder.bytes - experts, "packed for %s %s%s",
                          e->backend->name, e->device->caps.isa,

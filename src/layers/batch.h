@@ -9,6 +9,7 @@
 #ifndef WHIM_LAYERS_BATCH_H
 #define WHIM_LAYERS_BATCH_H
 
+#include "base/alloc.h"
 #include "base/check.h"
 #include "ops/args/attn_args.h"
 #include "ops/args/gdn_args.h"
@@ -47,12 +48,18 @@ static inline whim_bump whim_bump_measure(void)
 /* Never NULL: running out means that the plan and the pass disagree, which is a bug. */
 static inline void *whim_bump_take(whim_bump *bump, int64_t bytes)
 {
-    int64_t rounded = (bytes + 63) / 64 * 64;
+    int64_t rounded = whim_aligned(bytes);
     whim_check(bytes >= 0 && bump->size - bump->used >= rounded);
     char *piece = bump->base + bump->used;
     bump->used += rounded;
     bump->peak = bump->used > bump->peak ? bump->used : bump->peak;
     return piece;
+}
+
+/* [n_row, n_col] */
+static inline float *whim_bump_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
+{
+    return whim_bump_take(bump, n_row * n_col * (int64_t)sizeof(float));
 }
 
 enum { WHIM_MAX_CAPTURE = 16 };

@@ -27,35 +27,30 @@ typedef struct pass {
     whim_gated_delta_pass gdn;
 } pass;
 
-static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
-{
-    return whim_bump_take(bump, n_row * n_col * (int64_t)sizeof(float));
-}
-
 static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                       whim_bump *bump)
 {
     const whim_config *c = &dec->config;
     int64_t n = batch->n_row, d = c->d_model, heads = c->n_head, kv = c->n_kv, dh = c->d_head;
     *p = (pass){.dec = dec, .s = s, .batch = batch};
-    p->x = take_rows(bump, n, d);
-    p->delta[0] = take_rows(bump, n, d);
-    p->delta[1] = take_rows(bump, n, d);
-    p->normed = take_rows(bump, n, d);
-    p->cos_sin = take_rows(bump, n, c->rope.rotary_dim);
+    p->x = whim_bump_rows(bump, n, d);
+    p->delta[0] = whim_bump_rows(bump, n, d);
+    p->delta[1] = whim_bump_rows(bump, n, d);
+    p->normed = whim_bump_rows(bump, n, d);
+    p->cos_sin = whim_bump_rows(bump, n, c->rope.rotary_dim);
     bool gated = dec->traits.gated;
-    p->qkv = take_rows(bump, n, ((gated ? 2 * heads : heads) + 2 * kv) * dh);
-    p->gate = gated ? take_rows(bump, n, heads * dh) : NULL;
-    p->q = take_rows(bump, n, heads * dh);
-    p->k = take_rows(bump, n, kv * dh);
-    p->v = take_rows(bump, n, kv * dh);
-    p->attn = take_rows(bump, n, heads * dh);
+    p->qkv = whim_bump_rows(bump, n, ((gated ? 2 * heads : heads) + 2 * kv) * dh);
+    p->gate = gated ? whim_bump_rows(bump, n, heads * dh) : NULL;
+    p->q = whim_bump_rows(bump, n, heads * dh);
+    p->k = whim_bump_rows(bump, n, kv * dh);
+    p->v = whim_bump_rows(bump, n, kv * dh);
+    p->attn = whim_bump_rows(bump, n, heads * dh);
     if (dec->traits.qk_norm == WHIM_QK_NORM_WHOLE) {
-        p->sums = take_rows(bump, n, 2);
+        p->sums = whim_bump_rows(bump, n, 2);
     }
     if (dec->has_mlp) {
-        p->act = take_rows(bump, n, c->d_ff);
-        p->scratch = take_rows(bump, n, c->d_ff);
+        p->act = whim_bump_rows(bump, n, c->d_ff);
+        p->scratch = whim_bump_rows(bump, n, c->d_ff);
     }
     if (c->moe.n_expert > 0) {
         p->moe = whim_moe_space_take(bump, c, n);
@@ -280,7 +275,7 @@ static whim_err head(const pass *p, whim_out *out)
 {
     const whim_decoder *dec = p->dec;
     int64_t d = dec->config.d_model, n_out = p->batch->n_out;
-    float *rows = take_rows(out->scratch, n_out, d);
+    float *rows = whim_bump_rows(out->scratch, n_out, d);
     WHIM_TRY(whim_op_gather_rows(p->s, &(whim_gather_rows_args){
                                            .x = p->x,
                                            .x_stride = d,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pre-norm decoder that Llama and its relatives are:
- *     x = embedding; per layer: x += attention(norm(x)); x += mlp(norm(x)); logits = head(norm(x))
- * with grouped-query attention over paged KV, rotary positions and a SwiGLU MLP or experts (layers/moe.h). A model file says how
- * its architecture differs (whim_decoder_traits); the pass itself is here.
+ *     x = embedding; per layer: x += mixer(norm(x)); x += mlp(norm(x)); logits = head(norm(x))
+ * The mixer is grouped-query attention over paged KV with rotary positions, or a gated delta net (layers/gated_delta.h);
+ * the MLP is a SwiGLU or experts (layers/moe.h). A model file says how its architecture differs (whim_decoder_traits);
+ * the pass itself is here.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_DECODER_H
 #define WHIM_LAYERS_DECODER_H

@@ -2,6 +2,7 @@
 /* Tensors and pass of a gated delta net. */
 #include "layers/gated_delta.h"
 
+#include "layers/product.h"
 #include "ops/ops.h"
 
 static int64_t key_width(const whim_gdn_config *c)
@@ -28,7 +29,7 @@ static int64_t scan_bytes(const whim_gdn_config *c)
 int64_t whim_gated_delta_state_bytes(const whim_gdn_config *c)
 {
     int64_t bytes = scan_bytes(c) + (c->n_tap - 1) * conv_width(c) * (int64_t)sizeof(float);
-    return (bytes + 63) / 64 * 64;
+    return whim_aligned(bytes);
 }
 
 typedef struct matrix_spec {
@@ -126,32 +127,19 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
     }
 }
 
-static float *take(whim_bump *bump, int64_t n_row, int64_t n_col)
-{
-    return whim_bump_take(bump, n_row * n_col * (int64_t)sizeof(float));
-}
-
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,
                                 int64_t n_row, whim_bump *bump)
 {
-    p->qkvz = grouped ? take(bump, n_row, conv_width(c) + value_width(c)) : NULL;
-    p->ba = grouped ? take(bump, n_row, 2 * c->n_value) : NULL;
-    p->qkv = take(bump, n_row, conv_width(c));
-    p->conv = take(bump, n_row, conv_width(c));
-    p->z = take(bump, n_row, value_width(c));
-    p->o = take(bump, n_row, value_width(c));
+    p->qkvz = grouped ? whim_bump_rows(bump, n_row, conv_width(c) + value_width(c)) : NULL;
+    p->ba = grouped ? whim_bump_rows(bump, n_row, 2 * c->n_value) : NULL;
+    p->qkv = whim_bump_rows(bump, n_row, conv_width(c));
+    p->conv = whim_bump_rows(bump, n_row, conv_width(c));
+    p->z = whim_bump_rows(bump, n_row, value_width(c));
+    p->o = whim_bump_rows(bump, n_row, value_width(c));
     /* What `out` reads: the convolution's output is of no use any more. */
     p->y = p->conv;
-    p->b = take(bump, n_row, c->n_value);
-    p->a = take(bump, n_row, c->n_value);
-}
-
-static whim_err product(whim_stream *s, const whim_weight *w, const float *x, float *y,
-                        int64_t n_row)
-{
-    return whim_op_linear(
-        s, &(whim_linear_args){
-               .w = *w, .x = x, .x_stride = w->k, .y = y, .y_stride = w->n, .n_row = n_row});
+    p->b = whim_bump_rows(bump, n_row, c->n_value);
+    p->a = whim_bump_rows(bump, n_row, c->n_value);
 }
 
 /* q k v, z, b and a of the rows. */
@@ -160,13 +148,13 @@ static whim_err project(const whim_gated_delta *g, const whim_gdn_config *c, boo
                         int64_t n_row)
 {
     if (!grouped) {
-        WHIM_TRY(product(s, &g->qkv, x, p->qkv, n_row));
-        WHIM_TRY(product(s, &g->z, x, p->z, n_row));
-        WHIM_TRY(product(s, &g->b, x, p->b, n_row));
-        return product(s, &g->a, x, p->a, n_row);
+        WHIM_TRY(whim_product(s, &g->qkv, x, n_row, p->qkv));
+        WHIM_TRY(whim_product(s, &g->z, x, n_row, p->z));
+        WHIM_TRY(whim_product(s, &g->b, x, n_row, p->b));
+        return whim_product(s, &g->a, x, n_row, p->a);
     }
-    WHIM_TRY(product(s, &g->qkv, x, p->qkvz, n_row));
-    WHIM_TRY(product(s, &g->b, x, p->ba, n_row));
+    WHIM_TRY(whim_product(s, &g->qkv, x, n_row, p->qkvz));
+    WHIM_TRY(whim_product(s, &g->b, x, n_row, p->ba));
     return whim_op_gdn_split_qkvzba(s, &(whim_gdn_split_qkvzba_args){
                                            .qkvz = p->qkvz,
                                            .qkvz_stride = g->qkv.n,
@@ -283,5 +271,5 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
     const head_run all = {0, 1, 0, 1, batch->n_row * c->n_value};
     WHIM_TRY(g->out_tiled ? norm_tiled(g, config, p, s, batch->n_row)
                           : norm_heads(g, config, p, s, all));
-    return product(s, &g->out, p->y, y, batch->n_row);
+    return whim_product(s, &g->out, p->y, batch->n_row, y);
 }

@@ -2,6 +2,7 @@
 /* Experts: their tensors, and their part of a pass. */
 #include "layers/moe.h"
 
+#include "layers/product.h"
 #include "ops/ops.h"
 
 static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *binder)
@@ -46,40 +47,22 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *
     }
 }
 
-static float *take_rows(whim_bump *bump, int64_t n_row, int64_t n_col)
-{
-    return whim_bump_take(bump, n_row * n_col * (int64_t)sizeof(float));
-}
-
 whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, int64_t n_row)
 {
     const whim_moe_config *m = &c->moe;
     whim_moe_space s = {0};
-    s.logits = take_rows(bump, n_row, m->n_expert);
-    s.weights = take_rows(bump, n_row, m->top_k);
+    s.logits = whim_bump_rows(bump, n_row, m->n_expert);
+    s.weights = whim_bump_rows(bump, n_row, m->top_k);
     s.ids = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.ids);
     s.scratch = whim_bump_take(
         bump, whim_moe_scratch_bytes(n_row, m->n_expert, m->top_k, c->d_model, m->d_expert));
     if (m->d_shared > 0) {
-        s.shared_gate = take_rows(bump, n_row, 1);
-        s.shared_act = take_rows(bump, n_row, m->d_shared);
-        s.shared_tmp = take_rows(bump, n_row, m->d_shared);
-        s.shared_out = take_rows(bump, n_row, c->d_model);
+        s.shared_gate = whim_bump_rows(bump, n_row, 1);
+        s.shared_act = whim_bump_rows(bump, n_row, m->d_shared);
+        s.shared_tmp = whim_bump_rows(bump, n_row, m->d_shared);
+        s.shared_out = whim_bump_rows(bump, n_row, c->d_model);
     }
     return s;
-}
-
-static whim_err product(whim_stream *s, const whim_weight *w, const float *x, int64_t n_row,
-                        float *y)
-{
-    return whim_op_linear(s, &(whim_linear_args){
-                                 .w = *w,
-                                 .x = x,
-                                 .x_stride = w->k,
-                                 .y = y,
-                                 .y_stride = w->n,
-                                 .n_row = n_row,
-                             });
 }
 
 /* y += sigmoid(gate(x)) * shared(x) */
@@ -87,7 +70,7 @@ static whim_err add_shared(const whim_moe *moe, whim_stream *s, const float *x, 
                            const whim_moe_space *space, float *y)
 {
     int64_t d = moe->shared_down.n, ff = moe->shared_gate.n;
-    WHIM_TRY(product(s, &moe->shared_router, x, n_row, space->shared_gate));
+    WHIM_TRY(whim_product(s, &moe->shared_router, x, n_row, space->shared_gate));
     WHIM_TRY(whim_op_linear_swiglu(s, &(whim_linear_swiglu_args){
                                           .gate = moe->shared_gate,
                                           .up = moe->shared_up,
@@ -98,7 +81,7 @@ static whim_err add_shared(const whim_moe *moe, whim_stream *s, const float *x, 
                                           .scratch = space->shared_tmp,
                                           .n_row = n_row,
                                       }));
-    WHIM_TRY(product(s, &moe->shared_down, space->shared_act, n_row, space->shared_out));
+    WHIM_TRY(whim_product(s, &moe->shared_down, space->shared_act, n_row, space->shared_out));
     return whim_op_gated_add(s, &(whim_gated_add_args){
                                     .x = y,
                                     .x_stride = d,
@@ -115,7 +98,7 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                           const float *x, int64_t n_row, const whim_moe_space *space, float *y)
 {
     int64_t d = moe->router.k;
-    WHIM_TRY(product(s, &moe->router, x, n_row, space->logits));
+    WHIM_TRY(whim_product(s, &moe->router, x, n_row, space->logits));
     WHIM_TRY(
         whim_op_moe_topk(s, &(whim_moe_topk_args){
                                 .logits = space->logits,

@@ -5,7 +5,7 @@
  *   experts    in every layer, no shared one. Scores are sigmoids; those with the largest score + correction bias are
  *              chosen, and weighted by their scores without it, divided by their sum.
  * Published weights are e4m3 codes with a scale for each 128 x 128 of them (weights/assemble.h). */
-#include "models/dense.h"
+#include "models/decoder_model.h"
 
 static whim_err minimax_m2_configure(const whim_config *config, whim_diag *diag)
 {
@@ -21,7 +21,7 @@ static whim_err minimax_m2_bind(const whim_config *config, whim_arena *arena, wh
                                 whim_model **out, whim_diag *diag)
 {
     static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_WHOLE};
-    return whim_dense_bind(config, &traits, arena, binder, out, diag);
+    return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
 
 extern const whim_model_def whim_model_minimax_m2;
@@ -29,5 +29,5 @@ const whim_model_def whim_model_minimax_m2 = {
     .arch = "minimax_m2",
     .configure = minimax_m2_configure,
     .bind = minimax_m2_bind,
-    .forward = whim_dense_forward,
+    .forward = whim_decoder_model_forward,
 };

@@ -287,8 +287,7 @@ whim_err whim_attn_paged_check(const whim_attn_paged_args *a)
 whim_err whim_sigmoid_gate_check(const whim_sigmoid_gate_args *a)
 {
     REQUIRE(matrix_ok(a->x, a->n_row, a->n_col, a->x_stride));
-    int64_t gates = a->per_row && a->n_col > 0 ? 1 : a->n_col;
-    REQUIRE(matrix_ok(a->gate, a->n_row, gates, a->gate_stride));
+    REQUIRE(matrix_ok(a->gate, a->n_row, a->n_col, a->gate_stride));
     return WHIM_ERR_OK;
 }
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a runner, found by a dry run of its largest pass. */
+#include "base/alloc.h"
 #include "layers/gated_delta.h"
 #include "ops/recorder.h"
 #include "runner/outputs.h"
-
-static int64_t round64(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
 
 whim_err whim_runner_measure(const whim_config *config, const whim_model_def *def,
                              whim_model *model, const whim_runner_cfg *cfg, whim_runner_plan *plan,
@@ -31,7 +27,7 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
                          "%lld KV pages are more than can be numbered; lower --kv-mem",
                          (long long)cfg->n_page);
     }
-    plan->batch_bytes = round64(layout.n_elem * (int64_t)sizeof(int32_t));
+    plan->batch_bytes = whim_aligned(layout.n_elem * (int64_t)sizeof(int32_t));
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     plan->output_bytes = output.logits + output.top + output.hidden;
     plan->host_bytes = plan->batch_bytes + plan->output_bytes;

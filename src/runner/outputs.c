@@ -5,18 +5,13 @@
 #include "base/alloc.h"
 #include "ops/args/row_args.h"
 
-static int64_t round64(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_runner_cfg *cfg)
 {
     int64_t f32 = sizeof(float);
     return (whim_output_bytes){
-        .logits = round64(cfg->max_outs * config->n_vocab * f32),
-        .top = round64(2 * cfg->max_outs * WHIM_TOPK_MAX * f32),
-        .hidden = round64(cfg->n_capture * cfg->max_rows * config->d_model * f32),
+        .logits = whim_aligned(cfg->max_outs * config->n_vocab * f32),
+        .top = whim_aligned(2 * cfg->max_outs * WHIM_TOPK_MAX * f32),
+        .hidden = whim_aligned(cfg->n_capture * cfg->max_rows * config->d_model * f32),
     };
 }
 

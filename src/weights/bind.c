@@ -145,7 +145,7 @@ static void params_place(whim_binder *binder)
     for (int64_t i = 0; i < binder->n_param; i++) {
         whim_param *param = &binder->params[i];
         param->offset = at;
-        at += (param->bytes + 63) / 64 * 64;
+        at += whim_aligned(param->bytes);
     }
     binder->bytes = at;
     whim_bind_point(binder, (char *)64);

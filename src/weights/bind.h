@@ -153,6 +153,12 @@ WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ck
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread);
 
+/* Matrices whose codes no block type holds, so that they became plain floats: groups out of order, odd rows. */
+typedef struct whim_bind_widened {
+    int64_t n, bytes, stored; /* in the checkpoint's modules; bytes as floats, and of their codes */
+} whim_bind_widened;
+whim_bind_widened whim_bind_widened_of(const whim_binder *binder);
+
 /* Read rows row0 .. row0 + n_row - 1 of a matrix's part as the device takes them. `scratch` has
  * whim_rows_scratch_bytes (internal to loading). */
 WHIM_MUST_CHECK whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param,

@@ -74,44 +74,18 @@ static const arch_defaults minimax_m2 = {.arch = "minimax_m2",
                                          .eos = 200020,
                                          .theta = 5e6,
                                          .moe = &whim_moe_keys_minimax};
-static const arch_defaults qwen3_5 = {.arch = "qwen3_5",
-                                      .n_vocab = 248320,
-                                      .d_model = 4096,
-                                      .d_ff = 12288,
-                                      .n_layer = 32,
-                                      .n_head = 16,
-                                      .n_kv = 4,
-                                      .d_head = 256,
-                                      .max_ctx = 32768,
-                                      .eos = -1,
-                                      .theta = 1e4,
-                                      .has_gdn = true};
-static const arch_defaults qwen3_5_moe = {.arch = "qwen3_5",
-                                          .n_vocab = 248320,
-                                          .d_model = 2048,
-                                          .d_ff = 5632,
-                                          .n_layer = 40,
-                                          .n_head = 16,
-                                          .n_kv = 2,
-                                          .d_head = 256,
-                                          .max_ctx = 32768,
-                                          .eos = -1,
-                                          .theta = 1e4,
-                                          .moe = &whim_moe_keys_qwen3_5,
-                                          .has_gdn = true};
-static const arch_defaults qwen3_next = {.arch = "qwen3_next",
-                                         .n_vocab = 151936,
-                                         .d_model = 2048,
-                                         .d_ff = 5632,
-                                         .n_layer = 48,
-                                         .n_head = 16,
-                                         .n_kv = 2,
-                                         .d_head = 256,
-                                         .max_ctx = 32768,
-                                         .eos = -1,
-                                         .theta = 1e4,
-                                         .moe = &whim_moe_keys_qwen3_next,
-                                         .has_gdn = true};
+/* What the reference assumes of every hybrid. */
+#define HYBRID \
+    .n_head = 16, .d_head = 256, .max_ctx = 32768, .eos = -1, .theta = 1e4, .has_gdn = true
+static const arch_defaults qwen3_5 = {HYBRID,          .arch = "qwen3_5", .n_vocab = 248320,
+                                      .d_model = 4096, .d_ff = 12288,     .n_layer = 32,
+                                      .n_kv = 4};
+static const arch_defaults qwen3_5_moe = {
+    HYBRID,       .arch = "qwen3_5", .n_vocab = 248320, .d_model = 2048,
+    .d_ff = 5632, .n_layer = 40,     .n_kv = 2,         .moe = &whim_moe_keys_qwen3_5};
+static const arch_defaults qwen3_next = {
+    HYBRID,       .arch = "qwen3_next", .n_vocab = 151936, .d_model = 2048,
+    .d_ff = 5632, .n_layer = 48,        .n_kv = 2,         .moe = &whim_moe_keys_qwen3_next};
 
 /* How files name them: the entry of "architectures", and "model_type". */
 typedef struct arch_name {
@@ -235,14 +209,6 @@ static whim_err check_features(const whim_json_scope *top)
     return WHIM_ERR_OK;
 }
 
-static whim_err get_i32(const whim_json_scope *top, const char *key, int32_t max, int32_t *out)
-{
-    int64_t value = *out;
-    WHIM_TRY(whim_json_get_int(top, key, 1, max, &value));
-    *out = (int32_t)value;
-    return WHIM_ERR_OK;
-}
-
 static whim_err parse_shape(whim_config *c, const arch_defaults *arch, const whim_json_scope *top)
 {
     c->n_vocab = arch->n_vocab;
@@ -251,18 +217,18 @@ static whim_err parse_shape(whim_config *c, const arch_defaults *arch, const whi
     c->n_layer = arch->n_layer;
     c->n_head = arch->n_head;
     c->max_ctx = arch->max_ctx;
-    WHIM_TRY(get_i32(top, "vocab_size", WHIM_CONFIG_MAX_VOCAB, &c->n_vocab));
-    WHIM_TRY(get_i32(top, "hidden_size", WHIM_CONFIG_MAX_WIDTH, &c->d_model));
-    WHIM_TRY(get_i32(top, "intermediate_size", WHIM_CONFIG_MAX_WIDTH, &c->d_ff));
-    WHIM_TRY(get_i32(top, "num_hidden_layers", WHIM_CONFIG_MAX_LAYER, &c->n_layer));
-    WHIM_TRY(get_i32(top, "num_attention_heads", WHIM_CONFIG_MAX_HEAD, &c->n_head));
+    WHIM_TRY(whim_json_get_int32(top, "vocab_size", 1, WHIM_CONFIG_MAX_VOCAB, &c->n_vocab));
+    WHIM_TRY(whim_json_get_int32(top, "hidden_size", 1, WHIM_CONFIG_MAX_WIDTH, &c->d_model));
+    WHIM_TRY(whim_json_get_int32(top, "intermediate_size", 1, WHIM_CONFIG_MAX_WIDTH, &c->d_ff));
+    WHIM_TRY(whim_json_get_int32(top, "num_hidden_layers", 1, WHIM_CONFIG_MAX_LAYER, &c->n_layer));
+    WHIM_TRY(whim_json_get_int32(top, "num_attention_heads", 1, WHIM_CONFIG_MAX_HEAD, &c->n_head));
     WHIM_TRY(whim_json_get_int(top, "max_position_embeddings", 1, INT32_MAX, &c->max_ctx));
 
     /* Null means "derive it" even where absence has a default of its own. */
     bool kv_null = whim_json_is_null(top, "num_key_value_heads");
     bool dim_null = whim_json_is_null(top, "head_dim");
     c->n_kv = arch->n_kv == 0 || kv_null ? c->n_head : arch->n_kv;
-    WHIM_TRY(get_i32(top, "num_key_value_heads", WHIM_CONFIG_MAX_HEAD, &c->n_kv));
+    WHIM_TRY(whim_json_get_int32(top, "num_key_value_heads", 1, WHIM_CONFIG_MAX_HEAD, &c->n_kv));
     c->d_head = arch->d_head == 0 || dim_null ? c->d_model / c->n_head : arch->d_head;
     if (!whim_json_has(top, "head_dim") && (arch->d_head == 0 || dim_null) &&
         c->d_model % c->n_head != 0) {
@@ -271,7 +237,7 @@ static whim_err parse_shape(whim_config *c, const arch_defaults *arch, const whi
                          "\"num_attention_heads\" = %d, or \"head_dim\"",
                          top->path, c->d_model, c->n_head);
     }
-    return get_i32(top, "head_dim", WHIM_CONFIG_MAX_HEAD_DIM, &c->d_head);
+    return whim_json_get_int32(top, "head_dim", 1, WHIM_CONFIG_MAX_HEAD_DIM, &c->d_head);
 }
 
 bool whim_config_add_eos(whim_config *config, int32_t id)
@@ -363,7 +329,8 @@ static whim_err parse_text(whim_config *config, const arch_defaults *arch,
     config->rope.theta = arch->theta;
     config->rope.rotary_dim = arch->has_gdn ? config->d_head / 4 : config->d_head;
     if (arch->moe != NULL && arch->moe->minimax) {
-        WHIM_TRY(get_i32(top, "rotary_dim", config->d_head, &config->rope.rotary_dim));
+        WHIM_TRY(
+            whim_json_get_int32(top, "rotary_dim", 1, config->d_head, &config->rope.rotary_dim));
     }
     WHIM_TRY(whim_config_parse_rope(config, top));
     if (arch->moe != NULL) {

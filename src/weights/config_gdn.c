@@ -51,7 +51,7 @@ whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
 {
     static const struct {
         const char *key;
-        int64_t fallback, max;
+        int32_t fallback, max;
     } fields[] = {
         {"linear_num_key_heads", 16, WHIM_CONFIG_MAX_HEAD},
         {"linear_num_value_heads", 32, WHIM_CONFIG_MAX_HEAD},
@@ -62,9 +62,8 @@ whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
     whim_gdn_config *gdn = &config->gdn;
     int32_t *const out[] = {&gdn->n_key, &gdn->n_value, &gdn->d_key, &gdn->d_value, &gdn->n_tap};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        int64_t value = fields[i].fallback;
-        WHIM_TRY(whim_json_get_int(top, fields[i].key, 1, fields[i].max, &value));
-        *out[i] = (int32_t)value;
+        *out[i] = fields[i].fallback;
+        WHIM_TRY(whim_json_get_int32(top, fields[i].key, 1, fields[i].max, out[i]));
     }
     const char *gate = "swish";
     WHIM_TRY(whim_json_get_string(top, "output_gate_type", &gate));

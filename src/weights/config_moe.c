@@ -31,14 +31,6 @@ const whim_moe_keys whim_moe_keys_minimax = {.n_expert = "num_local_experts",
                                              .top_k_default = 8,
                                              .minimax = true};
 
-static whim_err get_i32(const whim_json_scope *top, const char *key, int32_t max, int32_t *out)
-{
-    int64_t value = *out;
-    WHIM_TRY(whim_json_get_int(top, key, 1, max, &value));
-    *out = (int32_t)value;
-    return WHIM_ERR_OK;
-}
-
 /* Layers of "mlp_only_layers" and those that "decoder_sparse_step" leaves out have an MLP. */
 static whim_err parse_dense_layers(whim_config *config, const whim_json_scope *top)
 {
@@ -122,7 +114,7 @@ static whim_err check_minimax_keys(const whim_json_scope *top)
 static whim_err parse_minimax(whim_config *config, const whim_json_scope *top)
 {
     bool qk_norm = true;
-    int64_t shared = 0, n_draft = 0;
+    int64_t shared = 0;
     double scale = 1;
     config->moe.sigmoid = config->moe.choice_bias = config->moe.renormalize = true;
     WHIM_TRY(expect_text(top, "scoring_func", "sigmoid"));
@@ -140,9 +132,8 @@ static whim_err parse_minimax(whim_config *config, const whim_json_scope *top)
                          "and keys and have no shared expert",
                          top->path, qk_norm ? "shared_intermediate_size" : "use_qk_norm");
     }
-    WHIM_TRY(whim_json_get_int(top, "num_mtp_modules", 0, WHIM_CONFIG_MAX_LAYER, &n_draft));
-    config->n_draft_layer = (int32_t)n_draft;
-    return WHIM_ERR_OK;
+    return whim_json_get_int32(top, "num_mtp_modules", 0, WHIM_CONFIG_MAX_LAYER,
+                               &config->n_draft_layer);
 }
 
 whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
@@ -154,10 +145,12 @@ whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
     moe->top_k = keys->top_k_default;
     moe->scale = 1.0f;
     /* transformers writes either name for the number. */
-    WHIM_TRY(get_i32(top, "num_local_experts", WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
-    WHIM_TRY(get_i32(top, keys->n_expert, WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
-    WHIM_TRY(get_i32(top, keys->d_expert, WHIM_CONFIG_MAX_WIDTH, &moe->d_expert));
-    WHIM_TRY(get_i32(top, "num_experts_per_tok", WHIM_CONFIG_MAX_TOP_K, &moe->top_k));
+    WHIM_TRY(
+        whim_json_get_int32(top, "num_local_experts", 1, WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
+    WHIM_TRY(whim_json_get_int32(top, keys->n_expert, 1, WHIM_CONFIG_MAX_EXPERT, &moe->n_expert));
+    WHIM_TRY(whim_json_get_int32(top, keys->d_expert, 1, WHIM_CONFIG_MAX_WIDTH, &moe->d_expert));
+    WHIM_TRY(
+        whim_json_get_int32(top, "num_experts_per_tok", 1, WHIM_CONFIG_MAX_TOP_K, &moe->top_k));
     if (keys->minimax) {
         return parse_minimax(config, top);
     }
@@ -167,10 +160,9 @@ whim_err whim_config_parse_moe(whim_config *config, const whim_moe_keys *keys,
         WHIM_TRY(parse_dense_layers(config, top));
     }
     if (keys->d_shared_default > 0) {
-        int64_t shared = keys->d_shared_default;
-        WHIM_TRY(whim_json_get_int(top, "shared_expert_intermediate_size", 0, WHIM_CONFIG_MAX_WIDTH,
-                                   &shared));
-        moe->d_shared = (int32_t)shared;
+        moe->d_shared = keys->d_shared_default;
+        WHIM_TRY(whim_json_get_int32(top, "shared_expert_intermediate_size", 0,
+                                     WHIM_CONFIG_MAX_WIDTH, &moe->d_shared));
     }
     return WHIM_ERR_OK;
 }

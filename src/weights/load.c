@@ -66,7 +66,7 @@ static int64_t slab_rows(const whim_param *param, const whim_device *device)
 /* Bytes of rows as the device takes them, after which other memory may begin. */
 static int64_t staged_bytes(const whim_param *param, int64_t rows)
 {
-    return (rows * row_bytes_of(param) + 63) / 64 * 64;
+    return whim_aligned(rows * row_bytes_of(param));
 }
 
 static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *device)
@@ -80,7 +80,7 @@ static int64_t staging_bytes_each(const whim_binder *binder, const whim_device *
             bytes = need > bytes ? need : bytes;
         }
     }
-    return (bytes + 63) / 64 * 64;
+    return whim_aligned(bytes);
 }
 
 /* The most that one thread takes besides to make rows of quantised parts. */
@@ -97,6 +97,23 @@ static int64_t recipe_bytes_each(const whim_binder *binder, const whim_device *d
         }
     }
     return most;
+}
+
+whim_bind_widened whim_bind_widened_of(const whim_binder *binder)
+{
+    whim_bind_widened w = {0};
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        const whim_param *param = &binder->params[i];
+        for (int64_t k = 0; k < param->n_part && param->weight != NULL; k++) {
+            const whim_ckpt_tensor *t = param->parts[k].tensor;
+            if (t->recipe != NULL && whim_dtype_get(t->dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
+                w.n++;
+                w.bytes += param->n * whim_dtype_row_bytes(t->dtype, param->k);
+                w.stored += param->n * param->k * t->recipe->bits / 8;
+            }
+        }
+    }
+    return w;
 }
 
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,

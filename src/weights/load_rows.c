@@ -14,11 +14,6 @@ int64_t whim_rows_file_bytes(const whim_param *param)
     return whim_dtype_row_bytes(param->parts[0].tensor->dtype, param->k);
 }
 
-static int64_t rounded(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 int64_t whim_head_order_at(const whim_head_order *order, int64_t i)
 {
     if (order->size == 0 || i < order->first) {
@@ -46,7 +41,7 @@ static bool changes(const whim_param *param)
 /* As they are in the file, if they change on the way. */
 int64_t whim_rows_scratch_bytes(const whim_param *param, int64_t n_row)
 {
-    return changes(param) ? rounded(n_row * whim_rows_file_bytes(param)) : 0;
+    return changes(param) ? whim_aligned(n_row * whim_rows_file_bytes(param)) : 0;
 }
 
 /* The file's row that becomes row `row` when a head's adjacent pairs are put into two halves. */

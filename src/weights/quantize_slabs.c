@@ -233,7 +233,7 @@ whim_err whim_quantize_slabs(const whim_quantize_plan *plan, const whim_ckpt *ck
 {
     job j = {.plan = plan, .ckpt = ckpt, .cfg = cfg, .writer = writer, .diag = diag};
     j.memory_each =
-        (plan->slab_elems * (FLOAT_BYTES + STAGE_BYTES + CODE_BYTES + SCALE_BYTES) + 63) / 64 * 64;
+        whim_aligned(plan->slab_elems * (FLOAT_BYTES + STAGE_BYTES + CODE_BYTES + SCALE_BYTES));
     j.memory = whim_alloc_array(cfg->n_thread, j.memory_each);
     if (j.memory == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d buffers of %lld bytes",

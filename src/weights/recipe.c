@@ -34,15 +34,10 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static int64_t rounded(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static void *take(rows *w, int64_t bytes)
 {
     char *at = w->space + w->used;
-    w->used += rounded(bytes);
+    w->used += whim_aligned(bytes);
     whim_check(w->used <= w->size);
     return at;
 }
@@ -270,12 +265,13 @@ static int64_t facts_bytes(const whim_recipe *r, int64_t n_row)
 {
     int64_t per = 32 / r->bits, n_scale = n_row * r->n_group;
     int64_t n_word = n_row / per + 2; /* rows may begin and end within a word */
-    int64_t bytes = rounded(n_scale * whim_dtype_row_bytes(r->scales.dtype, 1)) +
-                    rounded(n_scale * (int64_t)sizeof(float));
+    int64_t bytes = whim_aligned(n_scale * whim_dtype_row_bytes(r->scales.dtype, 1)) +
+                    whim_aligned(n_scale * (int64_t)sizeof(float));
     if (r->zeros.file >= 0) {
-        bytes += rounded(4 * n_word * r->n_group) + rounded(n_scale * (int64_t)sizeof(int16_t));
+        bytes += whim_aligned(4 * n_word * r->n_group) +
+                 whim_aligned(n_scale * (int64_t)sizeof(int16_t));
     }
-    return r->g_idx.file >= 0 ? bytes + rounded(4 * r->k) : bytes;
+    return r->g_idx.file >= 0 ? bytes + whim_aligned(4 * r->k) : bytes;
 }
 
 int64_t whim_recipe_scratch_bytes(const whim_recipe *r, int64_t n_row)
@@ -284,7 +280,7 @@ int64_t whim_recipe_scratch_bytes(const whim_recipe *r, int64_t n_row)
     int64_t codes = r->layout == WHIM_RECIPE_BYTES ? n_row * r->k
                     : r->layout == WHIM_RECIPE_AWQ ? 4 * r->k * (n_row / per + 2)
                                                    : 4 * n_row * divide_up(r->k, per);
-    return facts_bytes(r, n_row) + rounded(codes) + rounded(r->k);
+    return facts_bytes(r, n_row) + whim_aligned(codes) + whim_aligned(r->k);
 }
 
 static whim_err rows_begin(rows *w, const whim_ckpt *ckpt, const whim_recipe *r, int64_t row0,

@@ -48,17 +48,13 @@ static int32_t matrix(checkop_case *c, const char *name, checkop_role role, cons
 
 /* --- sigmoid_gate -------------------------------------------------------------------------------- */
 
-static void sigmoid_build(checkop_case *c, const gate_shape *s, bool per_row)
+static void sigmoid_build(checkop_case *c, const gate_shape *s)
 {
     int32_t x = matrix(c, "x", CHECKOP_INOUT, s);
-    int64_t gates = per_row ? 1 : s->cols, stride = gates + s->pad;
-    int32_t gate =
-        checkop_matrix(c, "gate", CHECKOP_IN, s->fill, s->rows, gates, stride, s->offset);
+    int32_t gate = matrix(c, "gate", CHECKOP_IN, s);
     checkop_call *call = checkop_call_add(c, WHIM_OP_sigmoid_gate);
     whim_sigmoid_gate_args *a = (void *)call->args.bytes;
-    a->x_stride = s->cols + s->pad;
-    a->gate_stride = stride;
-    a->per_row = per_row;
+    a->x_stride = a->gate_stride = s->cols + s->pad;
     a->n_row = s->rows;
     a->n_col = s->cols;
     CHECKOP_BIND_ROWS(c, call, sigmoid_gate, x, x);
@@ -71,15 +67,13 @@ static void sigmoid_build(checkop_case *c, const gate_shape *s, bool per_row)
 static void sigmoid_make(checkop_case *c, int32_t index)
 {
     gate_shape s = shape_make(c, index);
-    bool per_row = index % 3 == 2;
-    checkop_say(c, per_row ? " per row" : "");
-    sigmoid_build(c, &s, per_row);
+    sigmoid_build(c, &s);
 }
 
 static bool sigmoid_bench(checkop_case *c, int32_t i)
 {
     gate_shape s;
-    return bench_shape(c, i, &s) && (sigmoid_build(c, &s, false), true);
+    return bench_shape(c, i, &s) && (sigmoid_build(c, &s), true);
 }
 
 static const char *sigmoid_arguments(int32_t i, void *args)
@@ -99,8 +93,6 @@ static const char *sigmoid_arguments(int32_t i, void *args)
         return a->gate_stride = 7, "gate_stride < n_col";
     case 4:
         return a->gate = NULL, "gate = NULL";
-    case 5:
-        return a->per_row = true, a->gate_stride = 0, "per row with a gate_stride of 0";
     default:
         return NULL;
     }

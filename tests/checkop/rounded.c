@@ -123,7 +123,7 @@ bool checkop_rounded_near(const checkop_case *c, int64_t row, int64_t col, float
         return true;
     }
     double limit = slack(w, x, row, col);
-    if (bias != NULL) {
+    if (bias != NULL && !isinf(limit)) { /* else a NaN would make it one */
         limit +=
             0x1p-23 * (fabs((double)want) + fabs((double)got)); /* the sum with it is rounded */
     }

@@ -17,6 +17,11 @@ run_it run "$data/qwen35-f32" --ids "1 2 3" -n 1
 expect "what text does not need is not loaded, in one line" 0 err "not loaded: 2 vision tensors" err "2 MTP tensors" \
     err "recurrent states"
 
+run_it run "$data/minimax-fp8" --ids "1 2 3" -n 1
+expect "quantised weights that become floats are named, in one line" 0 err "loaded as floats: " err "quantised weights ("
+run_it run "$tiny" --ids "1 2 3" -n 1
+expect_python "where there are none the line is not" "assert 'loaded as floats' not in open('$TEST_TMP/err').read()"
+
 for i in 0 1 2 3 4; do
     ids=$(prompt llama-f32 $i tokens) want=$(prompt llama-f32 $i greedy)
     run_it run "$tiny" --ids "${ids// /,}" -n "$(wc -w <<<"$want")" --ignore-eos --max-step-tokens 7

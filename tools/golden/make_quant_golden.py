@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write tests/unit/tensor/quant_golden.h: random blocks of every quantised GGUF type and the values
+"""Write tests/unit/tensor/quant_golden_*.h: random blocks of every quantised GGUF type and the values
 that the gguf package reads from them.
 
-Usage: python tools/golden/make_quant_golden.py tests/unit/tensor/quant_golden.h
+Usage: python tools/golden/make_quant_golden.py tests/unit/tensor
 Needs: pip install gguf numpy
 """
 
+import pathlib
 import sys
 
 import gguf
@@ -17,6 +18,13 @@ HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
     "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
+}
+
+# file -> its types
+FILES = {
+    "quant_golden_32.h": ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"],
+    "quant_golden_k234.h": ["Q2_K", "Q3_K", "Q4_K"],
+    "quant_golden_k56.h": ["Q5_K", "Q6_K", "IQ4_XS"],
 }
 
 
@@ -38,9 +46,7 @@ def c_array(kind, name, values, per_line):
 
 def main():
     rng = np.random.default_rng(20240607)
-    out = ["/* SPDX-License-Identifier: Apache-2.0 */\n"
-           "/* Written by tools/golden/make_quant_golden.py with gguf; do not edit. */\n"]
-    rows = []
+    arrays = {}
     for name in HALVES:
         qtype = gguf.GGMLQuantizationType[name]
         n_elem, n_byte = gguf.GGML_QUANT_SIZES[qtype]
@@ -51,15 +57,14 @@ def main():
         assert values.size == n_block * n_elem
         data = [f"0x{b:02x}" for b in blocks.reshape(-1)]
         bits = [f"0x{u:08x}" for u in values.view(np.uint32)]
-        out.append(c_array("uint8_t", f"golden_{name}_data", data, 16))
-        out.append(c_array("uint32_t", f"golden_{name}_bits", bits, 8))
-        rows.append(f"    {{WHIM_DTYPE_{name}, {values.size}, golden_{name}_data, "
-                    f"sizeof(golden_{name}_data), golden_{name}_bits}},\n")
-    out.append("static const struct golden {\n    whim_dtype dtype;\n    int64_t n;\n"
-               "    const uint8_t *data;\n    size_t n_byte;\n    const uint32_t *bits;\n"
-               "} golden_list[] = {\n" + "".join(rows) + "};\n")
-    with open(sys.argv[1], "w", encoding="ascii") as f:
-        f.write("\n".join(out))
+        arrays[name] = [c_array("uint8_t", f"golden_{name}_data", data, 16),
+                        c_array("uint32_t", f"golden_{name}_bits", bits, 8)]
+    for file, names in FILES.items():
+        out = ["/* SPDX-License-Identifier: Apache-2.0 */\n"
+               "/* Written by tools/golden/make_quant_golden.py with gguf; do not edit. */\n"]
+        out += [text for name in names for text in arrays.pop(name)]
+        pathlib.Path(sys.argv[1], file).write_text("\n".join(out), encoding="ascii")
+    assert not arrays, f"in no file: {list(arrays)}"
 
 
 if __name__ == "__main__":

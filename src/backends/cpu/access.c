@@ -262,7 +262,7 @@ static int32_t access_attn_paged(const whim_attn_paged_args *a, whim_access *out
 static int32_t access_sigmoid_gate(const whim_sigmoid_gate_args *a, whim_access *out)
 {
     out[0] = floats(a->x, a->n_row, a->n_col, a->x_stride, true);
-    out[1] = floats(a->gate, a->n_row, a->per_row ? 1 : a->n_col, a->gate_stride, false);
+    out[1] = floats(a->gate, a->n_row, a->n_col, a->gate_stride, false);
     return 2;
 }
 

@@ -2,17 +2,14 @@
 /* Rows grouped by expert: a counting sort, so that a plan is the same for everyone who makes it. */
 #include "backends/cpu/moe_plan.h"
 
-#include <string.h>
+#include "base/alloc.h"
 
-static int64_t rounded(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
+#include <string.h>
 
 static void *take(char **at, int64_t bytes)
 {
     void *piece = *at;
-    *at += rounded(bytes);
+    *at += whim_aligned(bytes);
     return piece;
 }
 

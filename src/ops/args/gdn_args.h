@@ -89,13 +89,12 @@ typedef struct whim_rmsnorm_gated_args {
     int64_t n_row, n_col;
 } whim_rmsnorm_gated_args;
 
-/* x = x / (1 + exp(-gate)), the gate's element or, per_row, the one gate of the row. */
+/* x = x / (1 + exp(-gate)), element by element. */
 typedef struct whim_sigmoid_gate_args {
     float *x; /* [n_row, n_col], in and out */
     int64_t x_stride;
-    const float *gate; /* [n_row, n_col], or [n_row, 1] when per_row */
+    const float *gate; /* [n_row, n_col] */
     int64_t gate_stride;
-    bool per_row;
     int64_t n_row, n_col;
 } whim_sigmoid_gate_args;
 

@@ -136,7 +136,7 @@ whim_err whim_ref_sigmoid_gate(whim_stream *s, const whim_sigmoid_gate_args *a)
     for (int64_t r = 0; r < a->n_row; r++) {
         const float *gate = a->gate + r * a->gate_stride;
         for (int64_t i = 0; i < a->n_col; i++) {
-            a->x[r * a->x_stride + i] /= 1.0f + whim_expf(-gate[a->per_row ? 0 : i]);
+            a->x[r * a->x_stride + i] /= 1.0f + whim_expf(-gate[i]);
         }
     }
     return WHIM_ERR_OK;

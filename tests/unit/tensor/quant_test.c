@@ -8,8 +8,26 @@
 #include "support/cmocka.h"
 #include "tensor/unpack.h"
 
-#include "quant_golden.h"
+#include "quant_golden_32.h"
+#include "quant_golden_k234.h"
+#include "quant_golden_k56.h"
 
+#define GOLDEN(t)                                                                                  \
+    {                                                                                              \
+        WHIM_DTYPE_##t, sizeof golden_##t##_bits / sizeof golden_##t##_bits[0], golden_##t##_data, \
+            sizeof golden_##t##_data, golden_##t##_bits                                            \
+    }
+static const struct golden {
+    whim_dtype dtype;
+    int64_t n;
+    const uint8_t *data;
+    size_t n_byte;
+    const uint32_t *bits; /* [n] */
+} golden_list[] = {
+    GOLDEN(Q4_0),   GOLDEN(Q4_1),   GOLDEN(Q5_0),  GOLDEN(Q5_1), GOLDEN(Q8_0),
+    GOLDEN(Q2_K),   GOLDEN(Q3_K),   GOLDEN(Q4_K),  GOLDEN(Q5_K), GOLDEN(Q6_K),
+    GOLDEN(IQ4_NL), GOLDEN(IQ4_XS), GOLDEN(MXFP4),
+};
 enum { N_GOLDEN = sizeof(golden_list) / sizeof(golden_list[0]), N_MAX = 512 };
 
 static void list_is_complete(void **state)

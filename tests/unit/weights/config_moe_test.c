@@ -2,34 +2,19 @@
 /* What config.json says about experts: the reference's defaults, MiniMax's own keys, refusals. */
 #include "fixture.h"
 
-static whim_err parse(whim_config *config, const char *text, whim_diag *diag)
-{
-    return whim_config_parse(config, text, (int64_t)strlen(text), "dir/config.json", diag);
-}
-
-static whim_config good(const char *text)
-{
-    whim_config config;
-    whim_diag diag = {{0}};
-    if (parse(&config, text, &diag) != WHIM_ERR_OK) {
-        fail_msg("%s\n%s", diag.text, text);
-    }
-    return config;
-}
-
 #define QWEN(more) "{\"architectures\": [\"Qwen3MoeForCausalLM\"]" more "}"
 #define MINIMAX(more) "{\"architectures\": [\"MiniMaxM2ForCausalLM\"]" more "}"
 
 static void defaults_are_those_of_the_reference(void **state)
 {
     (void)state;
-    whim_config c = good(QWEN(""));
+    whim_config c = good_config(QWEN(""));
     assert_string_equal(c.arch, "qwen3_moe");
     assert_true(c.moe.n_expert == 128 && c.moe.top_k == 8 && c.moe.d_expert == 768);
     assert_true(!c.moe.renormalize && !c.moe.sigmoid && !c.moe.choice_bias);
     assert_true(c.moe.scale == 1.0f && c.d_head == 64 && c.rope.theta == 1e4);
     assert_true(whim_config_has_experts(&c, 0) && whim_config_has_experts(&c, 23));
-    c = good(MINIMAX(""));
+    c = good_config(MINIMAX(""));
     assert_string_equal(c.arch, "minimax_m2");
     assert_true(c.moe.n_expert == 256 && c.moe.top_k == 8 && c.moe.d_expert == 1536);
     assert_true(c.moe.renormalize && c.moe.sigmoid && c.moe.choice_bias);
@@ -39,22 +24,24 @@ static void defaults_are_those_of_the_reference(void **state)
 static void reads_what_files_say(void **state)
 {
     (void)state;
-    whim_config c = good(QWEN(", \"num_hidden_layers\": 6, \"decoder_sparse_step\": 2,"
-                              "\"mlp_only_layers\": [3], \"norm_topk_prob\": true,"
-                              "\"num_experts\": 12, \"num_experts_per_tok\": 3"));
+    whim_config c = good_config(QWEN(", \"num_hidden_layers\": 6, \"decoder_sparse_step\": 2,"
+                                     "\"mlp_only_layers\": [3], \"norm_topk_prob\": true,"
+                                     "\"num_experts\": 12, \"num_experts_per_tok\": 3"));
     for (int32_t l = 0; l < 6; l++) {
         assert_int_equal(whim_config_has_experts(&c, l), l == 1 || l == 5);
     }
     assert_true(c.moe.renormalize && c.moe.n_expert == 12 && c.moe.top_k == 3);
     assert_int_equal(
-        good(QWEN(", \"num_local_experts\": 5, \"num_experts_per_tok\": 2")).moe.n_expert, 5);
-    c = good(MINIMAX(", \"rotary_dim\": 64, \"num_mtp_modules\": 3, \"use_routing_bias\": false,"
-                     "\"attn_type_list\": [1, 1], \"intermediate_size\": 96,"
-                     "\"quantization_config\": {\"quant_method\": \"fp8\","
-                     "\"weight_block_size\": [128, 128]}"));
+        good_config(QWEN(", \"num_local_experts\": 5, \"num_experts_per_tok\": 2")).moe.n_expert,
+        5);
+    c = good_config(
+        MINIMAX(", \"rotary_dim\": 64, \"num_mtp_modules\": 3, \"use_routing_bias\": false,"
+                "\"attn_type_list\": [1, 1], \"intermediate_size\": 96,"
+                "\"quantization_config\": {\"quant_method\": \"fp8\","
+                "\"weight_block_size\": [128, 128]}"));
     assert_true(c.rope.rotary_dim == 64 && c.n_draft_layer == 3 && !c.moe.choice_bias);
     assert_int_equal(c.moe.d_expert, 96);
-    c = good(
+    c = good_config(
         MINIMAX(", \"model_type\": \"minimax\", \"routed_scaling_factor\": 2.5, \"sliding_window\":"
                 " null, \"attn_window_size\": null, \"swa_rope_theta\": -1.0, \"n_group\": 1,"
                 " \"layernorm_mlp_beta\": 1.0"));
@@ -66,10 +53,10 @@ static void qwen3_5_always_divides(void **state)
 {
     (void)state;
 #define FIELDS "\"norm_topk_prob\": false, \"mlp_only_layers\": [0], \"decoder_sparse_step\": 2}"
-    whim_config c = good("{\"architectures\": [\"Qwen3_5MoeForCausalLM\"]," FIELDS);
+    whim_config c = good_config("{\"architectures\": [\"Qwen3_5MoeForCausalLM\"]," FIELDS);
     assert_true(c.moe.renormalize && whim_config_has_experts(&c, 0));
     assert_true(whim_config_has_experts(&c, 2));
-    c = good("{\"architectures\": [\"Qwen3NextForCausalLM\"]," FIELDS);
+    c = good_config("{\"architectures\": [\"Qwen3NextForCausalLM\"]," FIELDS);
     assert_true(!c.moe.renormalize && !whim_config_has_experts(&c, 0));
     assert_true(!whim_config_has_experts(&c, 2) && whim_config_has_experts(&c, 3));
 #undef FIELDS
@@ -102,7 +89,7 @@ static void refuses_by_name(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         whim_config config;
         whim_diag diag = {{0}};
-        assert_int_not_equal(parse(&config, bad[i].text, &diag), WHIM_ERR_OK);
+        assert_int_not_equal(parse_config(&config, bad[i].text, &diag), WHIM_ERR_OK);
         expect_text(&diag, bad[i].text, bad[i].needle);
         expect_text(&diag, bad[i].text, "dir/config.json");
     }

@@ -4,25 +4,10 @@
 
 #include <math.h>
 
-static whim_err parse(whim_config *config, const char *text, whim_diag *diag)
-{
-    return whim_config_parse(config, text, (int64_t)strlen(text), "dir/config.json", diag);
-}
-
-static whim_config good(const char *text)
-{
-    whim_config config;
-    whim_diag diag = {{0}};
-    if (parse(&config, text, &diag) != WHIM_ERR_OK) {
-        fail_msg("%s\n%s", diag.text, text);
-    }
-    return config;
-}
-
 static void defaults_are_those_of_the_reference(void **state)
 {
     (void)state;
-    whim_config c = good("{\"architectures\": [\"LlamaForCausalLM\"]}");
+    whim_config c = good_config("{\"architectures\": [\"LlamaForCausalLM\"]}");
     assert_string_equal(c.arch, "llama");
     assert_true(c.n_vocab == 32000 && c.d_model == 4096 && c.d_ff == 11008 && c.n_layer == 32);
     assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 2048);
@@ -32,37 +17,38 @@ static void defaults_are_those_of_the_reference(void **state)
     assert_true(c.n_eos == 1 && c.eos[0] == 2);
     assert_false(c.dtype_given);
 
-    c = good("{\"model_type\": \"qwen3\"}");
+    c = good_config("{\"model_type\": \"qwen3\"}");
     assert_string_equal(c.arch, "qwen3");
     assert_true(c.n_vocab == 151936 && c.d_model == 4096 && c.d_ff == 22016 && c.n_layer == 32);
     assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 32768);
     assert_int_equal(c.n_eos, 0);
 
-    c = good("{\"model_type\": \"llama\", \"hidden_size\": 96, \"num_attention_heads\": 6,"
-             "\"num_key_value_heads\": null, \"head_dim\": null, \"eos_token_id\": null}");
+    c = good_config("{\"model_type\": \"llama\", \"hidden_size\": 96, \"num_attention_heads\": 6,"
+                    "\"num_key_value_heads\": null, \"head_dim\": null, \"eos_token_id\": null}");
     assert_true(c.n_kv == 6 && c.d_head == 16 && c.n_eos == 0);
 }
 
 static void reads_every_field(void **state)
 {
     (void)state;
-    whim_config c =
-        good("{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\","
-             "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128,"
-             "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"num_key_value_heads\": 2,"
-             "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
-             "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
-             "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
-             "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
-             "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
+    whim_config c = good_config(
+        "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\","
+        "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128,"
+        "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"num_key_value_heads\": 2,"
+        "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
+        "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
+        "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
+        "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
+        "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
     assert_true(c.n_vocab == 1000 && c.d_model == 64 && c.d_ff == 128 && c.n_layer == 3);
     assert_true(c.n_head == 8 && c.n_kv == 2 && c.d_head == 32 && c.max_ctx == 4096);
     assert_true(c.rms_eps == 1e-5f && c.rope.theta == 1e6 && c.tied_head && c.attention_bias);
     assert_true(c.n_eos == 2 && c.eos[0] == 5 && c.eos[1] == 6);
     assert_int_equal(c.dtype, WHIM_DTYPE_BF16);
     assert_true(c.dtype_given);
-    c = good("{\"model_type\": \"llama\", \"dtype\": \"float32\", \"torch_dtype\": \"float16\","
-             "\"mlp_bias\": true, \"eos_token_id\": 9}");
+    c = good_config(
+        "{\"model_type\": \"llama\", \"dtype\": \"float32\", \"torch_dtype\": \"float16\","
+        "\"mlp_bias\": true, \"eos_token_id\": 9}");
     assert_int_equal(c.dtype, WHIM_DTYPE_F32);
     assert_true(c.mlp_bias && c.n_eos == 1 && c.eos[0] == 9);
 }
@@ -73,7 +59,7 @@ static void reads_every_field(void **state)
 static void reads_hybrids(void **state)
 {
     (void)state;
-    whim_config c = good(
+    whim_config c = good_config(
         "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"model_type\": \"qwen3_5\","
         "\"tie_word_embeddings\": true, \"vision_config\": {\"hidden_size\": 7},"
         "\"text_config\": {\"model_type\": \"qwen3_5_text\", \"hidden_size\": 64,"
@@ -90,14 +76,14 @@ static void reads_hybrids(void **state)
                 whim_config_is_gdn(&c, 2));
     assert_true(whim_config_n_gdn(&c) == 2 && whim_config_n_attn(&c) == 1);
 
-    c = good("{\"model_type\": \"qwen3_5_text\"}");
+    c = good_config("{\"model_type\": \"qwen3_5_text\"}");
     assert_true(whim_config_n_attn(&c) == 8 && !whim_config_is_gdn(&c, 3) &&
                 whim_config_is_gdn(&c, 4));
     assert_true(c.rope.rotary_dim == 64 && c.gdn.n_key == 16 && c.gdn.n_value == 32);
-    c = good("{\"model_type\": \"qwen3_5_moe_text\"}");
+    c = good_config("{\"model_type\": \"qwen3_5_moe_text\"}");
     assert_true(c.moe.n_expert == 256 && c.moe.top_k == 8 && c.moe.d_shared == 512 &&
                 c.moe.renormalize);
-    c = good("{\"model_type\": \"qwen3_next\", \"full_attention_interval\": 2}");
+    c = good_config("{\"model_type\": \"qwen3_next\", \"full_attention_interval\": 2}");
     assert_string_equal(c.arch, "qwen3_next");
     assert_true(whim_config_n_attn(&c) == 24 && c.moe.n_expert == 512 && c.moe.top_k == 10);
 }
@@ -106,27 +92,29 @@ static void reads_rope_variants(void **state)
 {
     (void)state;
     whim_rope_config r =
-        good(ROPE("\"rope_theta\": 7.5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}"))
+        good_config(
+            ROPE("\"rope_theta\": 7.5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}"))
             .rope;
     assert_true(r.kind == WHIM_ROPE_LINEAR && r.theta == 7.5 && r.factor == 2.0);
 
-    r = good(ROPE("\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0},"
-                  "\"rope_scaling\": {}"))
+    r = good_config(
+            ROPE("\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0},"
+                 "\"rope_scaling\": {}"))
             .rope;
     assert_true(r.kind == WHIM_ROPE_DEFAULT && r.theta == 500000.0);
 
-    r = good(ROPE("\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\","
-                  "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"
-                  "\"original_max_position_embeddings\": 8192}"))
+    r = good_config(ROPE("\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\","
+                         "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"
+                         "\"original_max_position_embeddings\": 8192}"))
             .rope;
     assert_true(r.kind == WHIM_ROPE_LLAMA3 && r.factor == 8.0 && r.low_freq == 1.0);
     assert_true(r.high_freq == 4.0 && r.orig_ctx == 8192.0);
 
-    r = good(ROPE("\"partial_rotary_factor\": 0.5")).rope;
+    r = good_config(ROPE("\"partial_rotary_factor\": 0.5")).rope;
     assert_int_equal(r.rotary_dim, 64);
 
-    r = good(ROPE("\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\","
-                  "\"factor\": 3.0, \"rope_theta\": 77}}"))
+    r = good_config(ROPE("\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\","
+                         "\"factor\": 3.0, \"rope_theta\": 77}}"))
             .rope;
     assert_true(r.kind == WHIM_ROPE_LINEAR && r.factor == 3.0 && r.theta == 77.0);
 }
@@ -134,33 +122,35 @@ static void reads_rope_variants(void **state)
 static void reads_yarn(void **state)
 {
     (void)state;
-    whim_rope_config r = good(ROPE("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
-                                   "\"original_max_position_embeddings\": 250}"))
-                             .rope;
+    whim_rope_config r =
+        good_config(ROPE("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
+                         "\"original_max_position_embeddings\": 250}"))
+            .rope;
     assert_true(r.kind == WHIM_ROPE_YARN && r.factor == 4.0 && r.orig_ctx == 250.0);
     assert_true(r.beta_fast == 32.0 && r.beta_slow == 1.0 && r.truncate);
     assert_true(fabs(r.attn_factor - 1.138629436111989) < 1e-14);
 
     /* No original length: the context itself; no factor: the ratio of the two. */
-    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}"))
+    r = good_config(
+            ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}"))
             .rope;
     assert_true(r.orig_ctx == 1000.0 && !r.truncate);
-    r = good(ROPE("\"original_max_position_embeddings\": 500,"
-                  "\"rope_parameters\": {\"rope_type\": \"yarn\", \"beta_fast\": 0,"
-                  "\"beta_slow\": 2, \"original_max_position_embeddings\": 100}"))
+    r = good_config(ROPE("\"original_max_position_embeddings\": 500,"
+                         "\"rope_parameters\": {\"rope_type\": \"yarn\", \"beta_fast\": 0,"
+                         "\"beta_slow\": 2, \"original_max_position_embeddings\": 100}"))
             .rope;
     assert_true(r.orig_ctx == 500.0 && r.factor == 2.0 && r.beta_fast == 32.0);
     assert_true(r.beta_slow == 2.0);
 
-    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0,"
-                  "\"mscale_all_dim\": 0.5}"))
+    r = good_config(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0,"
+                         "\"mscale_all_dim\": 0.5}"))
             .rope;
     assert_true(fabs(r.attn_factor - (0.1 * log(40) + 1) / (0.05 * log(40) + 1)) < 1e-14);
-    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
-                  "\"attention_factor\": 0.75}"))
+    r = good_config(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
+                         "\"attention_factor\": 0.75}"))
             .rope;
     assert_true(r.attn_factor == 0.75);
-    r = good(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5}")).rope;
+    r = good_config(ROPE("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5}")).rope;
     assert_true(r.attn_factor == 1.0);
 }
 
@@ -252,7 +242,7 @@ static void refuses_bad_configs(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         whim_config config;
         whim_diag diag = {{0}};
-        whim_err err = parse(&config, bad[i].text, &diag);
+        whim_err err = parse_config(&config, bad[i].text, &diag);
         if (err != bad[i].err) {
             fail_msg("%s: got %s: %s", bad[i].text, whim_err_name(err), diag.text);
         }
@@ -277,7 +267,7 @@ static void refuses_every_truncation(void **state)
 static void joins_generation_config(void **state)
 {
     (void)state;
-    whim_config c = good("{\"model_type\": \"llama\", \"eos_token_id\": 4}");
+    whim_config c = good_config("{\"model_type\": \"llama\", \"eos_token_id\": 4}");
     static const char text[] = "{\"eos_token_id\": [4, 8], \"temperature\": 0.6}";
     assert_int_equal(
         whim_config_parse_generation(&c, text, sizeof text - 1, "generation_config.json", NULL),

@@ -154,6 +154,22 @@ static inline void expect_opens(whim_ckpt *ckpt, const char *path)
     }
 }
 
+/* The text of a config.json, and one that must be right. */
+static inline whim_err parse_config(whim_config *config, const char *text, whim_diag *diag)
+{
+    return whim_config_parse(config, text, (int64_t)strlen(text), "dir/config.json", diag);
+}
+
+static inline whim_config good_config(const char *text)
+{
+    whim_config config;
+    whim_diag diag = {{0}};
+    if (parse_config(&config, text, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s\n%s", diag.text, text);
+    }
+    return config;
+}
+
 /* Fail every allocation from the n-th on, for all n until the open succeeds. */
 static inline void sweep_allocations(const char *path)
 {

@@ -31,15 +31,18 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
-/* Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set apart. */
-static inline vf vf_load_e4m3(const uint8_t *p)
+/* 16 codes e4m3. Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set
+ * apart. */
+static inline void vf_load_e4m3(const uint8_t *p, vf out[2])
 {
-    __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)p));
-    __m128i half = _mm_and_si128(_mm_slli_epi16(wide, 7), _mm_set1_epi16((short)0xbf80));
-    __m128i top = _mm_set1_epi16(0x3f80);
-    __m128i nan = _mm_cmpeq_epi16(_mm_and_si128(half, top), top);
-    half = _mm_or_si128(half, _mm_and_si128(nan, _mm_set1_epi16(0x7c00)));
-    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p8f));
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+    __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16((short)0xbf80));
+    __m256i top = _mm256_set1_epi16(0x3f80);
+    __m256i nan = _mm256_cmpeq_epi16(_mm256_and_si256(half, top), top);
+    half = _mm256_or_si256(half, _mm256_and_si256(nan, _mm256_set1_epi16(0x7c00)));
+    __m256 scale = _mm256_set1_ps(0x1p8f);
+    out[0] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale);
+    out[1] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale);
 }
 static inline void vf_store(float *p, vf x)
 {

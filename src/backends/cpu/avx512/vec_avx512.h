@@ -31,15 +31,16 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
-/* Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set apart. */
-static inline vf vf_load_e4m3(const uint8_t *p)
+/* 16 codes e4m3. Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set
+ * apart. */
+static inline void vf_load_e4m3(const uint8_t *p, vf out[1])
 {
     __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
     __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16((short)0xbf80));
     __m256i top = _mm256_set1_epi16(0x3f80);
     __mmask16 nan = _mm256_cmpeq_epi16_mask(_mm256_and_si256(half, top), top);
     half = _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00));
-    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
+    out[0] = _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 static inline void vf_store(float *p, vf x)
 {

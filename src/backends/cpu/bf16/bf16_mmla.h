@@ -60,25 +60,13 @@ ALWAYS_INLINE void bf16_rows(int rows, const uint16_t *a, int64_t a_step, const 
     }
 }
 
-/* 16 codes e4m3 as BF16. Bytes are made apart: of the codes below 16 by table, subnormal ones among them, of the others
- * by moving exponent and mantissa to their places. */
-static inline void bf16_of_e4m3(const uint8_t *codes, uint16_t *out)
+static inline void bf16_open(const uint8_t *codes, uint16_t *out)
 {
-    static const uint8_t high_below[16] = {0,    0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c,
-                                           0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c};
-    static const uint8_t low_below[16] = {0,    0,    0x80, 0xc0, 0,    0x20, 0x40, 0x60,
-                                          0x80, 0x90, 0xa0, 0xb0, 0xc0, 0xd0, 0xe0, 0xf0};
-    uint8x16_t code = vld1q_u8(codes), mag = vandq_u8(code, vdupq_n_u8(0x7f));
-    uint8x16_t high = vaddq_u8(vshrq_n_u8(mag, 4), vdupq_n_u8(0x3c));
-    high = vqtbx1q_u8(high, vld1q_u8(high_below), mag);
-    uint8x16_t low = vqtbx1q_u8(vshlq_n_u8(mag, 4), vld1q_u8(low_below), mag);
-    uint8x16_t nan = vceqq_u8(mag, vdupq_n_u8(0x7f));
-    high = vorrq_u8(high, vandq_u8(nan, vdupq_n_u8(0x7f)));
-    high = vbslq_u8(vdupq_n_u8(0x80), code, high);
-    vst1q_u8((uint8_t *)out, vzip1q_u8(low, high));
-    vst1q_u8((uint8_t *)out + 16, vzip2q_u8(low, high));
+    uint16x8x2_t open = bf16_of_e4m3(codes);
+    vst1q_u16(out, open.val[0]);
+    vst1q_u16(out + 8, open.val[1]);
 }
-#define FP8_OPEN bf16_of_e4m3
+#define FP8_OPEN bf16_open
 
 #define BF16_ROW_COUNTS(TAKE) TAKE(4) TAKE(2) TAKE(1)
 #include "backends/cpu/tmpl/bf16_tmpl.h"

@@ -348,16 +348,7 @@ static void sigmoid_gate_kernel(const void *args, const whim_cpu_worker *worker)
     for (int64_t item = begin; item < end; item++) {
         int64_t r = item / pieces, at = item % pieces * PIECE;
         int64_t n = a->n_col - at < PIECE ? a->n_col - at : PIECE;
-        float *x = a->x + r * a->x_stride + at;
-        const float *gate = a->gate + r * a->gate_stride;
-        if (!a->per_row) {
-            sigmoid_row(x, gate + at, n);
-            continue;
-        }
-        float divisor = 1.0f + whim_expf(-gate[0]);
-        for (int64_t i = 0; i < n; i++) {
-            x[i] /= divisor;
-        }
+        sigmoid_row(a->x + r * a->x_stride + at, a->gate + r * a->gate_stride + at, n);
     }
 }
 

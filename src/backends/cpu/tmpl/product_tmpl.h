@@ -152,10 +152,9 @@ DEFINE_FLOAT(F32, f32)
 DEFINE_FLOAT(F16, f16)
 #ifndef PRODUCT_BF16
 DEFINE_FLOAT(BF16, bf16)
-DEFINE_FLOAT(FP8, fp8)
 #define PRODUCT_BF16_ORDER WHIM_CPU_BF16_LANES
 #define PRODUCT_ROUND_ACT NULL
-enum { FP8_ROOM = 0 };
+#include "backends/cpu/tmpl/fp8_f32_tmpl.h"
 #else
 #include "backends/cpu/tmpl/fp8_tmpl.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder as a model. */
-#include "models/dense.h"
+#include "models/decoder_model.h"
 
 struct whim_model {
     whim_decoder *decoder;
 };
 
-whim_err whim_dense_configure(const whim_config *config, whim_diag *diag)
+whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *diag)
 {
     if (config->rope.rotary_dim != config->d_head) {
         return whim_fail(
@@ -17,8 +17,9 @@ whim_err whim_dense_configure(const whim_config *config, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-whim_err whim_dense_bind(const whim_config *config, const whim_decoder_traits *traits,
-                         whim_arena *arena, whim_binder *binder, whim_model **out, whim_diag *diag)
+whim_err whim_decoder_model_bind(const whim_config *config, const whim_decoder_traits *traits,
+                                 whim_arena *arena, whim_binder *binder, whim_model **out,
+                                 whim_diag *diag)
 {
     whim_model *model = whim_arena_alloc(arena, sizeof *model);
     if (model == NULL) {
@@ -29,8 +30,8 @@ whim_err whim_dense_bind(const whim_config *config, const whim_decoder_traits *t
     return WHIM_ERR_OK;
 }
 
-whim_err whim_dense_forward(whim_model *model, whim_stream *s, const whim_batch *batch,
-                            whim_out *out)
+whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s, const whim_batch *batch,
+                                    whim_out *out)
 {
     return whim_decoder_forward(model->decoder, s, batch, out);
 }

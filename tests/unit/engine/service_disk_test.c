@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service finds of earlier requests: pages on disk, states of a hybrid in the tree, and no disk for those. */
+#include "unit/engine/service_fixture.h"
+
+#include <stdlib.h>
+
+/* What a service had in its tree, the next one finds on disk: the same answer, and no prompt to feed. */
+static void pages_come_from_the_disk(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/whim_service_XXXXXX", command[64];
+    answer cold, warm;
+    int64_t cached[2];
+    whim_diag diag = {""};
+    assert_non_null(mkdtemp(folder));
+    whim_service_cfg cfg = {.engine = engine,
+                            .max_seqs = MAX_SEQS,
+                            .max_step_tokens = STEP,
+                            .max_outs = OUTS,
+                            .kv_dir = folder,
+                            .kv_space = "test"};
+    for (int32_t round = 0; round < 2; round++) {
+        assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+        whim_job_cfg job = job_cfg(2, 130, 12);
+        read_all(submit(&job), round == 0 ? &cold : &warm);
+        cached[round] = (round == 0 ? &cold : &warm)->n_cached;
+        stop(state);
+    }
+    assert_int_equal(cached[0], 0);
+    assert_int_equal(cached[1], 128);
+    assert_memory_equal(cold.ids[0], warm.ids[0], 12 * sizeof(int32_t));
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* A hybrid goes on from pages where a state was kept: where a prompt before ended, and where two of them part, from
+ * the second on. */
+static void states_are_taken_over(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t k;
+        int64_t n_prompt, n_cached;
+    } asked[] = {
+        {0, 130, 0},  {0, 130, 128}, /* the same again */
+        {1, 100, 0},                 /* alike for 64 tokens, but no state is there: it leaves one */
+        {2, 100, 64}, {1, 100, 96},
+    };
+    enum { N = sizeof asked / sizeof asked[0] };
+    int32_t ids[N][MAX_MADE];
+    answer a;
+    for (int32_t i = 0; i < N; i++) {
+        whim_job_cfg cfg = job_cfg(asked[i].k, asked[i].n_prompt, 12);
+        assert_int_equal(alone(&cfg, ids[i]), 12);
+    }
+    start(state);
+    for (int32_t i = 0; i < N; i++) {
+        whim_job_cfg cfg = job_cfg(asked[i].k, asked[i].n_prompt, 12);
+        read_all(submit(&cfg), &a);
+        assert_false(a.failed);
+        assert_int_equal(a.n_cached, asked[i].n_cached);
+        assert_memory_equal(a.ids[0], ids[i], 12 * sizeof(int32_t));
+    }
+    pages_come_back();
+}
+
+static void no_disk_for_states(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_service_cfg cfg = {.engine = engine,
+                            .max_seqs = MAX_SEQS,
+                            .max_step_tokens = STEP,
+                            .max_outs = OUTS,
+                            .kv_dir = "/tmp",
+                            .kv_space = "test"};
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "--kv-dir"));
+}
+
+/* Before any weight is loaded. */
+static void states_refuse_a_disk_early(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"shape:qwen3-0.6b", "shape:qwen3.5-4b"};
+    for (int i = 0; i < 2; i++) {
+        whim_engine *prepared;
+        whim_diag diag = {""};
+        whim_engine_cfg cfg = {
+            .model = models[i], .load_format = "dummy", .ctx = 64, .n_thread = 1};
+        assert_int_equal(whim_engine_prepare(&cfg, &prepared, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_service_check_disk(prepared, NULL, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_service_check_disk(prepared, "dir", &diag),
+                         i == 0 ? WHIM_ERR_OK : WHIM_ERR_UNSUPPORTED);
+        whim_engine_close(prepared);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_refuse_a_disk_early),
+        cmocka_unit_test(pages_come_from_the_disk),
+    };
+    const struct CMUnitTest hybrid[] = {
+        cmocka_unit_test_teardown(states_are_taken_over, stop),
+        cmocka_unit_test(no_disk_for_states),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(hybrid, open_hybrid, close_engine);
+}

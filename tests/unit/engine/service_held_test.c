@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers that the service holds to something: a budget of reasoning, a grammar, both. */
+#include "support/byte_vocab.h"
+#include "unit/engine/service_fixture.h"
+#include "unit/text/text_fixture.h"
+
+/* After the budget come just the tokens of the end, from the first to the last, then what the model says. */
+static void reasoning_has_a_budget(void **state)
+{
+    answer free_one, held;
+    whim_diag diag = {""};
+    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
+    whim_ids end = encode(tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
+    whim_service_cfg with_text = {.engine = engine,
+                                  .tok = tok,
+                                  .max_seqs = MAX_SEQS,
+                                  .max_step_tokens = STEP,
+                                  .max_outs = OUTS};
+    assert_int_equal(whim_service_create(&with_text, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg cfg = job_cfg(0, 20, 12);
+    read_all(submit(&cfg), &free_one);
+    cfg.think_budget = 5;
+    cfg.think_end = "<E>";
+    read_all(submit(&cfg), &held); /* no reasoning, nothing to end */
+    assert_memory_equal(held.ids[0], free_one.ids[0], 12 * sizeof(int32_t));
+    cfg.think_open = true;
+    read_all(submit(&cfg), &held);
+    assert_int_equal(held.n[0], 12);
+    assert_memory_equal(held.ids[0], free_one.ids[0], 5 * sizeof(int32_t));
+    assert_true(end.n > 1 && end.n < 7);
+    assert_memory_equal(held.ids[0] + 5, end.ids, (size_t)end.n * sizeof(int32_t));
+    assert_memory_not_equal(held.ids[0] + 5 + end.n, end.ids, (size_t)end.n * sizeof(int32_t));
+    stop(state);
+    whim_ids_deinit(&end);
+    whim_tokenizer_close(tok);
+}
+
+/* A service whose model writes with the vocabulary `tok`, and a grammar for it. */
+typedef struct held_service {
+    whim_tokenizer *tok;
+    whim_grammar_vocab *vocab;
+    whim_grammar *grammar;
+} held_service;
+
+static held_service hold(whim_tokenizer *tok, const char *regex)
+{
+    static const int32_t end = 3;
+    held_service h = {.tok = tok};
+    whim_diag diag = {""};
+    whim_grammar_builder *b;
+    assert_int_equal(whim_grammar_vocab_create(tok, &end, 1, &h.vocab), WHIM_ERR_OK);
+    assert_int_equal(whim_grammar_builder_create(NULL, &b), WHIM_ERR_OK);
+    assert_int_equal(whim_grammar_build(b, whim_grammar_regex(b, regex, "r"), &h.grammar, &diag),
+                     WHIM_ERR_OK);
+    whim_grammar_builder_destroy(b);
+    whim_service_cfg with_text = {.engine = engine,
+                                  .tok = tok,
+                                  .vocab = h.vocab,
+                                  .stop_ids = &end,
+                                  .n_stop_id = 1,
+                                  .max_seqs = MAX_SEQS,
+                                  .max_step_tokens = STEP,
+                                  .max_outs = OUTS};
+    assert_int_equal(whim_service_create(&with_text, &service, &diag), WHIM_ERR_OK);
+    return h;
+}
+
+static void let_go(held_service *h)
+{
+    pages_come_back();
+    stop(NULL);
+    whim_grammar_unref(h->grammar);
+    whim_grammar_vocab_destroy(h->vocab);
+    whim_tokenizer_close(h->tok);
+}
+
+static whim_tokenizer *open_abc(void)
+{
+    whim_diag diag = {""};
+    whim_tokenizer *tok;
+    assert_int_equal(open_text(ABC_VOCAB, sizeof ABC_VOCAB - 1, &tok, &diag), WHIM_ERR_OK);
+    return tok;
+}
+
+/* A text that the vocabulary cannot write is no answer that stopped. */
+static void a_grammar_may_not_fit_the_vocabulary(void **state)
+{
+    (void)state;
+    answer a;
+    held_service h = hold(open_abc(), "abc\xF1\x90\x80\x80");
+    whim_job_cfg cfg = job_cfg(0, 20, 12);
+    cfg.ignore_eos = false;
+    cfg.grammar = h.grammar;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.n[0], 3);
+    assert_true(a.failed);
+    assert_int_equal(a.err, WHIM_ERR_INVALID);
+    assert_non_null(strstr(a.message, "vocabulary"));
+    let_go(&h);
+}
+
+/* What the grammar cannot go on with ends its job and no other, also at the last token allowed. */
+static void a_choice_that_fails_is_alone(void **state)
+{
+    (void)state;
+    answer a, b;
+    held_service h = hold(open_abc(), "ab\xF1\x90\x80\x80");
+    whim_job_cfg good = job_cfg(1, 20, 30), bad = job_cfg(0, 20, 3);
+    bad.grammar = h.grammar;
+    whim_job *other = submit(&good);
+    read_all(submit(&bad), &a);
+    assert_true(a.failed);
+    read_all(other, &b);
+    assert_int_equal(b.n[0], 30);
+    let_go(&h);
+}
+
+/* Where the grammar has no place for the end of reasoning yet, the model goes on until it has. */
+static void the_budget_waits_for_the_grammar(void **state)
+{
+    (void)state;
+    answer a;
+    held_service h =
+        hold(open_file("cat tests/text/tiny/llama3.json"), "[a-z0-9]{30}[a-z0-9<E>]{30}");
+    whim_ids end = encode(h.tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
+    whim_job_cfg cfg = job_cfg(0, 20, 58);
+    cfg.grammar = h.grammar;
+    cfg.think_open = true;
+    cfg.think_budget = 2;
+    cfg.think_end = "<E>";
+    read_all(submit(&cfg), &a);
+    assert_false(a.failed);
+    int64_t at = 0;
+    while (at + end.n <= a.n[0] &&
+           memcmp(a.ids[0] + at, end.ids, (size_t)end.n * sizeof(int32_t)) != 0) {
+        at++;
+    }
+    assert_in_range(at, 3, a.n[0] - end.n);
+    let_go(&h);
+    whim_ids_deinit(&end);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_grammar_may_not_fit_the_vocabulary),
+        cmocka_unit_test(reasoning_has_a_budget),
+        cmocka_unit_test(the_budget_waits_for_the_grammar),
+        cmocka_unit_test(a_choice_that_fails_is_alone),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
