@@ -110,7 +110,7 @@ fuzz:
 	done
 
 golden: build/venv/ready
-	build/venv/bin/python tools/golden/make_golden.py $(GOLDEN_FLAGS)
+	build/venv/bin/python tools/golden/make_golden.py --out tests/golden/data $(GOLDEN_FLAGS)
 	build/venv/bin/python tools/golden/twins.py --data tests/golden/data --out tests/golden/twins
 
 build/venv/ready: tools/golden/requirements.txt

@@ -180,6 +180,7 @@ static void run(serve *s)
         }
         watch(s);
         whim_server_tidy(s->server);
+        s->looked_ns = whim_clock_ns(); /* what that took is no sleep of the machine */
     }
 }
 

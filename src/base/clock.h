@@ -17,6 +17,14 @@ static inline int64_t whim_clock_ns(void)
     return (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec;
 }
 
+/* Time that the calling thread has worked. */
+static inline int64_t whim_clock_thread_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec;
+}
+
 /* Sleep at least so long, whatever signals come. */
 static inline void whim_clock_sleep_ns(int64_t ns)
 {

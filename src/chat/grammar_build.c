@@ -21,7 +21,7 @@ whim_err whim_grammar_builder_create(const whim_grammar_limits *limits, whim_gra
     b->limits.max_nodes = b->limits.max_nodes > 0 ? b->limits.max_nodes : MAX_NODES;
     b->limits.max_depth = b->limits.max_depth > 0 ? b->limits.max_depth : MAX_DEPTH;
     b->limits.max_ns = b->limits.max_ns > 0 ? b->limits.max_ns : MAX_MS * WHIM_NS_PER_MS;
-    b->deadline = whim_clock_ns() + b->limits.max_ns;
+    b->deadline = whim_clock_thread_ns() + b->limits.max_ns;
     b->string_rule = b->value_rule = b->number_rule = -1;
     *out = b;
     return WHIM_ERR_OK;
@@ -69,7 +69,7 @@ bool whim_gb_failed(const whim_grammar_builder *b)
 
 bool whim_gb_late(whim_grammar_builder *b)
 {
-    if (whim_clock_ns() > b->deadline) {
+    if (whim_clock_thread_ns() > b->deadline) {
         whim_gb_fail(b, WHIM_ERR_INVALID,
                      "the grammar took longer than %lld ms to compile: make it simpler",
                      (long long)(b->limits.max_ns / WHIM_NS_PER_MS));

@@ -233,6 +233,7 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     };
     WHIM_TRY(whim_sched_create(&sched, &s->sched));
     whim_sched_set_budget(s->sched, 2 * WHIM_SERVICE_LEAST_ROWS);
+    whim_sched_set_age(s->sched, WHIM_SERVICE_FIRST_AGE);
     return WHIM_ERR_OK;
 }
 

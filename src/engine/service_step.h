@@ -7,7 +7,10 @@
 
 /* Rows that a step may have at least (--max-step-tokens permitting); steps begin small, until it is known what a row
  * costs. */
-enum { WHIM_SERVICE_LEAST_ROWS = 64 };
+enum {
+    WHIM_SERVICE_LEAST_ROWS = 64,
+    WHIM_SERVICE_FIRST_AGE = 4096, /* tokens for a step of priority, until steps have been timed */
+};
 
 /* Give a choice to the scheduler; on failure its job is to be ended. */
 WHIM_MUST_CHECK whim_err whim_service_enter(whim_service *s, whim_choice *choice, whim_diag *diag);

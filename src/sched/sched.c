@@ -253,7 +253,10 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
         .priority = add->priority,
         .all_rows = add->all_rows,
     };
-    req->rank.key = tag + (int64_t)add->priority * s->cfg.age_tokens * WHIM_SERVICE_UNIT;
+    /* Time runs slower the more clients share it. */
+    int64_t step =
+        s->cfg.age_tokens * WHIM_SERVICE_UNIT / (s->clients.n_client > 0 ? s->clients.n_client : 1);
+    req->rank.key = tag + add->priority * step;
     req->rank.order = s->n_arrival++;
     whim_sched_wait(s, req);
     whim_sched_branch(s, req);

@@ -52,7 +52,7 @@ enum {
     WHIM_MAX_STOP_BYTES = 1024,
     WHIM_MAX_TOOLS = 512,
     WHIM_MAX_TOP = 20,         /* top_logprobs */
-    WHIM_MAX_ECHOED = 4 << 20, /* log-probabilities of echoed prompts: 80 MB of reply */
+    WHIM_MAX_ECHOED = 1 << 20, /* log-probabilities of echoed prompts: 20 MB of reply */
 };
 
 /* A generation request. Made by whim_gen_create with the defaults; the routes set fields; texts are borrowed from `body`

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { N_ENTRY = 16, MAX_KEY_BYTES = 256 << 10 };
+enum { N_ENTRY = 16, MAX_FAILURES = 4, MAX_KEY_BYTES = 256 << 10 };
 
 /* How long a failure is kept: one that met the limit of time on a busy machine may work later. */
 #define FAILURE_NS (60 * WHIM_NS_PER_S)
@@ -96,6 +96,7 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
     for (size_t i = 0; rule->tool_at != NULL && i < json_array_size(rule->tools); i++) {
         whim_str_printf(key, ",%d", rule->tool_at[i]);
     }
+    whim_str_printf(key, ";%d;", rule->n_word);
     for (int32_t i = 0; i < rule->n_word && key->len <= MAX_KEY_BYTES; i++) {
         add_text(key, rule->words[i]);
     }
@@ -130,19 +131,37 @@ static bool find(whim_grammar_cache *cache, const whim_str *key, whim_grammar **
     return found;
 }
 
-/* In the place of its older self, or else of the entry that was not used for longest. */
+static bool is_failure(const entry *e)
+{
+    return e->key.len > 0 && e->grammar == NULL;
+}
+
+/* Where a new entry goes: to its older self, or else to the one that was not used for longest; a failure, which costs its
+ * sender nothing, to the oldest failure once there are MAX_FAILURES. */
+static entry *place_for(whim_grammar_cache *cache, const entry *made)
+{
+    int32_t n_failure = 0;
+    for (int32_t i = 0; i < N_ENTRY; i++) {
+        if (is_of(&cache->entries[i], &made->key)) {
+            return &cache->entries[i];
+        }
+        n_failure += is_failure(&cache->entries[i]);
+    }
+    bool among_failures = made->grammar == NULL && n_failure >= MAX_FAILURES;
+    entry *place = NULL;
+    for (int32_t i = 0; i < N_ENTRY; i++) {
+        entry *e = &cache->entries[i];
+        if ((!among_failures || is_failure(e)) && (place == NULL || e->used < place->used)) {
+            place = e;
+        }
+    }
+    return place;
+}
+
 static void keep(whim_grammar_cache *cache, entry made)
 {
     pthread_mutex_lock(&cache->lock);
-    entry *place = &cache->entries[0];
-    for (int32_t i = 0; i < N_ENTRY; i++) {
-        entry *e = &cache->entries[i];
-        if (is_of(e, &made.key)) {
-            place = e;
-            break;
-        }
-        place = e->used < place->used ? e : place;
-    }
+    entry *place = place_for(cache, &made);
     entry gone = *place;
     made.used = ++cache->n_use;
     *place = made;

@@ -76,7 +76,7 @@ void whim_exchange_unref(whim_exchange *ex)
     }
     whim_http_parser_deinit(&ex->parser);
     atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
-    if (ex->n_counted > WHIM_HTTP_TIDY_BODY) {
+    if (ex->n_counted > WHIM_HTTP_TIDY_BODY || ex->out.cap > WHIM_HTTP_TIDY_BODY) {
         atomic_store(&ex->bodies->was_large, true);
     }
     whim_bodies_unref(ex->bodies);

@@ -38,6 +38,7 @@ typedef struct whim_response {
     const whim_answer_choice *c; /* its parts are the output; NULL: none yet */
     const whim_usage *usage;     /* NULL: null */
     const whim_fault *fault;     /* "failed" */
+    bool brief;                  /* without the request's tools and metadata */
 } whim_response;
 void whim_response_put(const whim_response *r, whim_str *out);
 

@@ -51,10 +51,18 @@ static whim_response response_of(const whim_answer *a, const char *status)
         .api = a->api, .gen = a->gen, .id = a->id, .created = a->created, .status = status};
 }
 
-/* As Codex counts events and not comments, this is also what keeps a silent stream alive. */
 static void in_progress(whim_answer *a)
 {
     whim_response r = response_of(a, "in_progress");
+    send_response(a, "response.in_progress", &r);
+}
+
+/* An event, since Codex counts those and not comments; without what may be megabytes, since all silent streams get
+ * theirs from one thread. */
+static void keep_alive(whim_answer *a)
+{
+    whim_response r = response_of(a, "in_progress");
+    r.brief = true;
     send_response(a, "response.in_progress", &r);
 }
 
@@ -260,5 +268,5 @@ const whim_answer_form whim_responses_form = {
     .choice_end = choice_end,
     .finish = finish,
     .fail = fail,
-    .keep_alive = in_progress,
+    .keep_alive = keep_alive,
 };

@@ -138,9 +138,8 @@ static void put_output(const whim_response *r, whim_str *out)
 }
 
 /* The functions of the request; tools that were left out are not said to be there. */
-static void put_tools(const json_t *body, whim_str *out)
+static void put_tools(const json_t *tools, whim_str *out)
 {
-    const json_t *tools = whim_peek(body, "tools");
     bool any = false;
     whim_str_append(out, ",\"tools\":[");
     for (size_t i = 0; i < json_array_size(tools); i++) {
@@ -167,7 +166,7 @@ static void put_value(const char *key, const json_t *value, const char *otherwis
 
 /* What was asked, as far as it was understood. The instructions are not repeated: they are long, and each event of a
  * stream that holds a response would carry them. */
-static void put_request(const whim_gen *gen, whim_str *out)
+static void put_request(const whim_gen *gen, bool brief, whim_str *out)
 {
     const json_t *body = gen->body, *text = whim_peek(body, "text");
     whim_str_append(out, ",\"background\":false,\"instructions\":null,\"max_output_tokens\":");
@@ -176,7 +175,7 @@ static void put_request(const whim_gen *gen, whim_str *out)
     } else {
         whim_str_append(out, "null");
     }
-    put_value("metadata", whim_peek(body, "metadata"), "{}", out);
+    put_value("metadata", brief ? NULL : whim_peek(body, "metadata"), "{}", out);
     whim_str_printf(out, ",\"parallel_tool_calls\":%s,\"previous_response_id\":null",
                     gen->one_call ? "false" : "true");
     whim_str_append(out, ",\"reasoning\":{\"effort\":");
@@ -186,7 +185,7 @@ static void put_request(const whim_gen *gen, whim_str *out)
     put_value("text\":{\"format", whim_peek(text, "format"), "{\"type\":\"text\"}", out);
     whim_str_append_char(out, '}');
     put_value("tool_choice", whim_peek(body, "tool_choice"), "\"auto\"", out);
-    put_tools(body, out);
+    put_tools(brief ? NULL : whim_peek(body, "tools"), out);
     whim_str_append(out, ",\"top_p\":");
     whim_put_real(out, gen->params.top_p);
     whim_str_append(out, ",\"truncation\":\"disabled\"");
@@ -204,7 +203,7 @@ void whim_response_put(const whim_response *r, whim_str *out)
     whim_str_append(out, cut ? ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"}"
                              : ",\"incomplete_details\":null");
     put_output(r, out);
-    put_request(r->gen, out);
+    put_request(r->gen, r->brief, out);
     put_usage(r->usage, out);
     whim_str_append_char(out, '}');
 }

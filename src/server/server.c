@@ -398,7 +398,9 @@ void whim_server_detach(whim_server *s)
 
 int64_t whim_server_active(whim_server *s)
 {
-    return whim_http_get_stats(s->http).n_let_in + whim_answers_active(s->answers);
+    /* In this order: a request is counted there before it leaves here. */
+    int64_t let_in = whim_http_get_stats(s->http).n_let_in;
+    return let_in + whim_answers_active(s->answers);
 }
 
 void whim_server_tidy(whim_server *s)

@@ -194,6 +194,7 @@ static const experts_shape experts_hostile[] = {
     {SAME(F16), 3, 1, 1, 17, 5, 2, 0, ONE},
     {SAME(FP8), 3, 5, 2, 128, 128, 2, 1, SPREAD},
     {SAME(FP8), 1, 5, 2, 128, 128, 2, 1, SPREAD},
+    {SAME(FP8), 19, 3, 2, 256, 128, 1, 1, ONE},
     {SAME(Q8_0), 70, 3, 1, 32, 32, 1, 0, ONE},
     {SAME(Q8_0), 270, 2, 1, 64, 32, 0, 0, ONE},
     {SAME(Q4_0), 1, 16, 8, 64, 96, 0, 0, SPREAD},

@@ -19,7 +19,8 @@ static bool is_product(whim_op op)
 static bool is_attention_over_bf16(const checkop_call *call)
 {
     const whim_attn_paged_args *a = (const void *)call->args.bytes;
-    return call->op == WHIM_OP_attn_paged && a->kv.type == WHIM_KV_BF16;
+    return call->op == WHIM_OP_attn_paged && a->kv.type == WHIM_KV_BF16 &&
+           a->kv.d_head % 16 == 0; /* other heads are the plain loops' */
 }
 
 bool checkop_rounded(const checkop_case *c, const checkop_run *run)

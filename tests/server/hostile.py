@@ -357,8 +357,8 @@ def slow_grammars(t):
     t.report.check("slow grammars: they still wait", answered < many // 2, f"{answered} of {many} are answered")
     reader = Reader(socks[0])
     answer = reader.answer()
-    t.report.check("slow grammars: refused", answer.status == 400 and "too large" in answer.text() or
-                   "longer than" in answer.text(), answer.text()[:200])
+    t.report.check("slow grammars: refused", answer.status == 400 and
+                   ("too large" in answer.text() or "longer than" in answer.text()), answer.text()[:200])
     for s in socks[1:]:
         s.close()
     hits = count_of(t.port, "grammar_cache_hits_total")

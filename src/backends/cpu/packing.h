@@ -27,6 +27,7 @@
 #ifndef WHIM_BACKENDS_CPU_PACKING_H
 #define WHIM_BACKENDS_CPU_PACKING_H
 
+#include "base/alloc.h"
 #include "ops/args/linear_args.h"
 #include "tensor/quant.h"
 
@@ -112,7 +113,7 @@ static inline int64_t whim_cpu_group_at(const whim_cpu_form *f, int64_t g)
 /* Bytes of a tile of k inputs, a multiple of the block of the type. */
 static inline int64_t whim_cpu_block_tile_bytes(const whim_cpu_form *f, int64_t k)
 {
-    return (whim_cpu_scales_at(f, k / WHIM_GROUP) + 63) / 64 * 64;
+    return whim_aligned(whim_cpu_scales_at(f, k / WHIM_GROUP));
 }
 
 /* Place of the weight (output o, input k of its group) among the 512 codes. */
@@ -149,7 +150,7 @@ static inline int64_t whim_cpu_act_bytes(whim_cpu_order order, int64_t n_row, in
 static inline whim_cpu_act whim_cpu_act_at(whim_cpu_order order, void *memory, int64_t n_row,
                                            int64_t k)
 {
-    int64_t q_bytes = (whim_cpu_act_rows(order, n_row) * k + 63) / 64 * 64;
+    int64_t q_bytes = whim_aligned(whim_cpu_act_rows(order, n_row) * k);
     return (whim_cpu_act){memory, (whim_cpu_act_meta *)((char *)memory + q_bytes)};
 }
 

@@ -234,7 +234,7 @@ static void clients_take_turns(void **state)
 }
 
 /* How many requests of 40 tokens go before one that is a step less important. */
-static int overtaken_by(int64_t age_tokens, int64_t later_age)
+static int overtaken_by(int64_t age_tokens, int64_t later_age, int n_other)
 {
     tiny_sched t;
     whim_sched_cfg cfg = tiny_cfg();
@@ -243,6 +243,11 @@ static int overtaken_by(int64_t age_tokens, int64_t later_age)
     tiny_open(&t, 32, true, cfg);
     if (later_age > 0) {
         whim_sched_set_age(t.sched, later_age);
+    }
+    for (int i = 0; i < n_other; i++) { /* clients that wait for long */
+        tiny_add(&t,
+                 (whim_sched_add){
+                     .n_tok = 40, .max_tok = 40, .priority = 4, .client = (uint64_t)(1000 + i)});
     }
     tiny_job *low =
         tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 40, .priority = 1, .client = 999});
@@ -266,10 +271,13 @@ static int overtaken_by(int64_t age_tokens, int64_t later_age)
 static void waiting_ages(void **state)
 {
     (void)state;
-    int n = overtaken_by(200, 0);
+    int n = overtaken_by(200, 0, 0);
     assert_true(n > 3 && n < 20);
-    assert_int_equal(overtaken_by(0, 200), n);
-    assert_true(overtaken_by(200, 20) < n);
+    assert_int_equal(overtaken_by(0, 200, 0), n);
+    assert_true(overtaken_by(200, 20, 0) < n);
+    /* It counts what is served, however many share it. */
+    int among_many = overtaken_by(200, 0, 8);
+    assert_true(among_many > n / 2 && among_many < 2 * n);
 }
 
 static void preemption_loses_nothing(void **state)

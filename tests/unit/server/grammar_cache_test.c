@@ -131,6 +131,32 @@ static void failures_are_kept(void **state)
     whim_grammar_cache_destroy(cache);
 }
 
+/* Failures come cheap: any number of them leaves most grammars where they are. */
+static void failures_push_out_few(void **state)
+{
+    (void)state;
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
+    whim_diag diag = {""};
+    whim_grammar *g = NULL;
+    char regex[16];
+    whim_answer_rule rule = {.regex = regex};
+    for (int i = 0; i < 12; i++) {
+        snprintf(regex, sizeof regex, "a%d", i);
+        assert_int_equal(whim_grammar_cache_get(cache, &rule, true, &g, &diag), WHIM_ERR_OK);
+        whim_grammar_unref(g);
+    }
+    for (int i = 0; i < 40; i++) {
+        snprintf(regex, sizeof regex, "(%d", i);
+        assert_int_equal(whim_grammar_cache_get(cache, &rule, true, &g, &diag), WHIM_ERR_INVALID);
+    }
+    for (int i = 0; i < 12; i++) {
+        snprintf(regex, sizeof regex, "a%d", i);
+        assert_int_equal(whim_grammar_cache_get(cache, &rule, false, &g, &diag), WHIM_ERR_OK);
+        whim_grammar_unref(g);
+    }
+    whim_grammar_cache_destroy(cache);
+}
+
 /* Who may not compile is told so, gets what is known, and free text at once. */
 static void compiling_can_be_forbidden(void **state)
 {
@@ -153,9 +179,13 @@ static void compiling_can_be_forbidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_rules_share), cmocka_unit_test(compiling_is_counted),
-        cmocka_unit_test(old_ones_go),       cmocka_unit_test(free_text_and_errors),
-        cmocka_unit_test(failures_are_kept), cmocka_unit_test(compiling_can_be_forbidden),
+        cmocka_unit_test(equal_rules_share),
+        cmocka_unit_test(compiling_is_counted),
+        cmocka_unit_test(old_ones_go),
+        cmocka_unit_test(free_text_and_errors),
+        cmocka_unit_test(failures_are_kept),
+        cmocka_unit_test(failures_push_out_few),
+        cmocka_unit_test(compiling_can_be_forbidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

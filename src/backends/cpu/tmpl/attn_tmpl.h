@@ -271,7 +271,8 @@ static void segment_open(const attn_unit *u, int64_t base, attn_segment *s)
 enum { ATTN_ON_MATRIX = true };
 #else
 enum { ATTN_ON_MATRIX = false };
-#define matrix_takes(kv) false
+#define matrix_takes(kv) ((void)(kv), false)
+#define MATRIX_PAIRS ATTN_PAIRS
 #define matrix_segment(u, s)
 #endif
 
@@ -302,14 +303,21 @@ static void segment_run(const attn_unit *u, attn_segment *s)
 
 /* --- units ------------------------------------------------------------------------------------ */
 
+/* Pairs that go together. */
+static int64_t unit_granule(const whim_kv_view *kv)
+{
+    return matrix_takes(kv) ? MATRIX_PAIRS : ATTN_PAIRS;
+}
+
 /* Pairs that fit a worker's scratch. */
 static int64_t unit_pairs_max(const whim_kv_view *kv)
 {
     int64_t room = WHIM_CPU_SCRATCH / (int64_t)sizeof(float), each = 2 * kv->d_head + SCORE_STRIDE;
-    int64_t beside_tile = (room - WHIM_KV_PAGE * kv->d_head) / each;
-    int64_t n = beside_tile >= WIDEN_PAIRS ? beside_tile : room / each;
+    int64_t beside_tile = (room - WHIM_KV_PAGE * kv->d_head) / each, granule = unit_granule(kv);
+    bool widen = beside_tile >= WIDEN_PAIRS && !matrix_takes(kv);
+    int64_t n = widen ? beside_tile : room / each;
     n = n < WHIM_ATTN_UNIT_MAX ? n : WHIM_ATTN_UNIT_MAX;
-    return n > ATTN_PAIRS ? n / ATTN_PAIRS * ATTN_PAIRS : n;
+    return n > granule ? n / granule * granule : n;
 }
 
 static void unit_scratch(attn_unit *u, float *scratch)
@@ -470,7 +478,7 @@ static void attn_paged_kernel(const void *args, const whim_cpu_worker *worker)
     const whim_cpu_attn_args *command = args;
     const whim_attn_paged_args *a = &command->op;
     whim_attn_plan plan;
-    whim_attn_plan_make(&plan, a, unit_pairs_max(&a->kv), ATTN_PAIRS, worker->count);
+    whim_attn_plan_make(&plan, a, unit_pairs_max(&a->kv), unit_granule(&a->kv), worker->count);
     whim_attn_cursor cursor = {0};
     whim_cpu_claim c = whim_cpu_claim_open(worker, plan.n_item);
     while (whim_cpu_claim_next(&c)) {
