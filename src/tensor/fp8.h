@@ -25,12 +25,6 @@ static inline float whim_e4m3_to_f32(uint8_t code)
     return whim_f32_from_bits(out | (uint32_t)(code & 0x80u) << 24);
 }
 
-/* The same as BF16, which holds every code exactly and none of them as a subnormal. */
-static inline uint16_t whim_e4m3_to_bf16(uint8_t code)
-{
-    return (uint16_t)(whim_f32_bits(whim_e4m3_to_f32(code)) >> 16);
-}
-
 static inline float whim_fp8_scale(const void *block)
 {
     float d;

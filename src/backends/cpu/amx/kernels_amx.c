@@ -2,6 +2,7 @@
 /* Kernels of the level amx: AVX-512 with tile registers, int8 and BF16. */
 #define WHIM_CPU_LEVEL amx
 
+#include "backends/cpu/avx512/fp8_avx512.h"
 #include "backends/cpu/avx512/vec_avx512.h"
 
 #include "backends/cpu/tmpl/first_tmpl.h"

@@ -2,6 +2,7 @@
 /* Kernels of the level avx512bf16: adds the BF16 dot product. */
 #define WHIM_CPU_LEVEL avx512bf16
 
+#include "backends/cpu/avx512/fp8_avx512.h"
 #include "backends/cpu/avx512/vec_avx512.h"
 
 #include "backends/cpu/tmpl/first_tmpl.h"

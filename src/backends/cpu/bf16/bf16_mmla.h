@@ -67,6 +67,7 @@ static inline void bf16_open(const uint8_t *codes, uint16_t *out)
     vst1q_u16(out + 8, open.val[1]);
 }
 #define FP8_OPEN bf16_open
+#define FP8_OPEN_CODES 16
 
 #define BF16_ROW_COUNTS(TAKE) TAKE(4) TAKE(2) TAKE(1)
 #include "backends/cpu/tmpl/bf16_tmpl.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FP8 weights on a BF16 unit: a block of 128 k is opened as BF16, which holds every code exactly, its sums are made by
- * bf16_product and scaled once, as in whim_fp8_dot_step. The same for every number of rows. A level
- * may give FP8_OPEN, which opens 16 codes. Included by product_tmpl.h. */
+ * bf16_product and scaled once, as in whim_fp8_dot_step. The same for every number of rows. The level
+ * gives FP8_OPEN, which opens FP8_OPEN_CODES codes. Included by product_tmpl.h. */
 
 enum {
     FP8_CODES = WHIM_FP8_BLOCK * WHIM_CPU_TILE, /* of a block */
@@ -16,22 +16,12 @@ typedef struct fp8_room {
 enum { FP8_ROOM = sizeof(fp8_room) };
 _Static_assert((int)FP8_ROOM <= (int)OPEN_BYTES && FP8_ROOM % 64 == 0, "a block fits the scratch");
 
-#ifndef FP8_OPEN
-/* A loop that the compiler makes vectors of. */
-static void fp8_open(const uint8_t *restrict codes, uint16_t *restrict out)
-{
-    for (int i = 0; i < FP8_CODES; i++) {
-        out[i] = whim_e4m3_to_bf16(codes[i]);
-    }
-}
-#else
 static void fp8_open(const uint8_t *codes, uint16_t *out)
 {
-    for (int i = 0; i < FP8_CODES; i += 16) {
+    for (int i = 0; i < FP8_CODES; i += FP8_OPEN_CODES) {
         FP8_OPEN(codes + i, out + i);
     }
 }
-#endif
 
 /* out += sums * scales */
 static void fp8_add(const float *sums, const float *scales, int64_t rows, float *out)
