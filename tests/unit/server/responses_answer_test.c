@@ -16,16 +16,19 @@ static const char *answer(const char *body, const whim_job_event *events, int64_
     "\"parameters\":{\"type\":\"object\"},\"strict\":true},{\"type\":\"web_search\"}],"           \
     "\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"},\"metadata\":{\"k\":\"v\"},"          \
     "\"reasoning\":{\"effort\":\"low\"}"
-#define RESPONSE(status, error, details, output, usage)                                        \
-    "{\"id\":\"resp_ID\",\"object\":\"response\",\"created_at\":0,\"status\":\"" status        \
-    "\",\"model\":\"tiny\",\"error\":" error ",\"incomplete_details\":" details                \
-    ",\"output\":[" output                                                                     \
-    "],\"background\":false,\"instructions\":null,\"max_output_tokens\":9,\"metadata\":"       \
-    "{\"k\":\"v\"},\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":"  \
-    "{\"effort\":\"low\",\"summary\":null},\"temperature\":1,\"text\":"                        \
-    "{\"format\":{\"type\":\"text\"}},\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}," \
-    "\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{\"type\":\"object\"},"   \
-    "\"strict\":true}],\"top_p\":1,\"truncation\":\"disabled\",\"usage\":" usage "}"
+#define RESPONSE(status, error, details, output, usage)                                       \
+    RESPONSE_OF(status, error, details, output, usage, "{\"k\":\"v\"}",                       \
+                "{\"type\":\"function\",\"name\":\"f\",\"parameters\":{\"type\":\"object\"}," \
+                "\"strict\":true}")
+#define RESPONSE_OF(status, error, details, output, usage, metadata, tools)                       \
+    "{\"id\":\"resp_ID\",\"object\":\"response\",\"created_at\":0,\"status\":\"" status           \
+    "\",\"model\":\"tiny\",\"error\":" error ",\"incomplete_details\":" details                   \
+    ",\"output\":[" output                                                                        \
+    "],\"background\":false,\"instructions\":null,\"max_output_tokens\":9,\"metadata\":" metadata \
+    ",\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":"                  \
+    "{\"effort\":\"low\",\"summary\":null},\"temperature\":1,\"text\":"                           \
+    "{\"format\":{\"type\":\"text\"}},\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"},"    \
+    "\"tools\":[" tools "],\"top_p\":1,\"truncation\":\"disabled\",\"usage\":" usage "}"
 #define USAGE(made, thought, total)                                                               \
     "{\"input_tokens\":5,\"input_tokens_details\":{\"cached_tokens\":2,\"cache_write_tokens\":0}" \
     ","                                                                                           \
@@ -36,6 +39,7 @@ static const char *answer(const char *body, const whim_job_event *events, int64_
     "\",\"sequence_number\":" number fields "}\n\n"
 #define LIFE(name, number, response) EVENT(name, number, ",\"response\":" response)
 #define OPEN RESPONSE("in_progress", "null", "null", "", "null")
+#define BRIEF RESPONSE_OF("in_progress", "null", "null", "", "null", "{}", "")
 #define BEGIN LIFE("created", "0", OPEN) LIFE("in_progress", "1", OPEN)
 #define ITEM(name, number, index, item) \
     EVENT("output_item." name, number, ",\"output_index\":" index ",\"item\":" item)
@@ -193,12 +197,13 @@ static void fails_in_the_stream(void **state)
     assert_null(strstr(wire, "response.completed"));
 }
 
+/* Without tools and metadata, which may be long. */
 static void keeps_a_silent_stream_alive(void **state)
 {
     (void)state;
     whim_gen *gen = read_good(whim_responses_read, ASK ",\"stream\":true}");
     assert_string_equal(silence_of(&whim_responses_form, gen),
-                        BEGIN LIFE("in_progress", "2", OPEN));
+                        BEGIN LIFE("in_progress", "2", BRIEF));
 }
 
 /* Codex compacts its history on this, and on nothing else. */
