@@ -13,12 +13,9 @@ static void pages_come_from_the_disk(void **state)
     int64_t cached[2];
     whim_diag diag = {""};
     assert_non_null(mkdtemp(folder));
-    whim_service_cfg cfg = {.engine = engine,
-                            .max_seqs = MAX_SEQS,
-                            .max_step_tokens = STEP,
-                            .max_outs = OUTS,
-                            .kv_dir = folder,
-                            .kv_space = "test"};
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = folder;
+    cfg.kv_space = "test";
     for (int32_t round = 0; round < 2; round++) {
         assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
         whim_job_cfg job = job_cfg(2, 130, 12);
@@ -68,12 +65,9 @@ static void no_disk_for_states(void **state)
 {
     (void)state;
     whim_diag diag = {""};
-    whim_service_cfg cfg = {.engine = engine,
-                            .max_seqs = MAX_SEQS,
-                            .max_step_tokens = STEP,
-                            .max_outs = OUTS,
-                            .kv_dir = "/tmp",
-                            .kv_space = "test"};
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = "/tmp";
+    cfg.kv_space = "test";
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "--kv-dir"));
 }

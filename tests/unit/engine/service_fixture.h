@@ -65,16 +65,19 @@ static inline int close_engine(void **state)
     return 0;
 }
 
+static inline whim_service_cfg service_cfg(void)
+{
+    return (whim_service_cfg){
+        .engine = engine, .max_seqs = MAX_SEQS, .max_step_tokens = STEP, .max_outs = OUTS};
+}
+
 static inline int start(void **state)
 {
     (void)state;
     whim_diag diag = {""};
-    whim_service_cfg cfg = {.engine = engine,
-                            .max_seqs = MAX_SEQS,
-                            .max_step_tokens = STEP,
-                            .max_outs = OUTS,
-                            .max_waiting = N_JOB,
-                            .meters = &meters};
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.meters = &meters;
     memset(&meters, 0, sizeof meters);
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     return 0;
