@@ -6,8 +6,8 @@
 #define WHIM_APPS_CMD_H
 
 #include "base/err.h"
-#include "base/log.h"
-#include "base/progress.h"
+#include "base/report/log.h"
+#include "base/report/progress.h"
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/memory_plan.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whimbrel quantize: a smaller copy of a model, and what it is worth. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "quality.h"
-#include "weights/quantize.h"
+#include "weights/quantised/quantize.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef WHIM_APPS_HUB_MODEL_H
 #define WHIM_APPS_HUB_MODEL_H
 
-#include "base/log.h"
+#include "base/report/log.h"
 #include "cmd.h"
 #include "hub/hub.h"
 

@@ -5,9 +5,9 @@
 #ifndef WHIM_APPS_TEXT_MODEL_H
 #define WHIM_APPS_TEXT_MODEL_H
 
-#include "chat/template.h"
 #include "cmd.h"
 #include "engine/generate.h"
+#include "jinja/template.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"
 #include "weights/generation.h"

@@ -2,7 +2,7 @@
 /* The program: finds the command, reads its options, runs it. */
 #include "base/os/term.h"
 #include "cmd.h"
-#include "help.h"
+#include "help/help.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -181,7 +181,7 @@ endif
 LIB_SRC := $(filter-out src/backends/%,$(wildcard src/*/*.c src/*/*/*.c)) \
            $(foreach b,$(BACKENDS),$(wildcard src/backends/$(b)/*.c)) \
            $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
-APP_SRC := $(wildcard apps/*.c)
+APP_SRC := $(wildcard apps/*.c apps/*/*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 UNIT_SRC := $(wildcard tests/unit/*_test.c tests/unit/*/*_test.c tests/unit/*/*/*_test.c \
                        tests/unit/*/*/*/*_test.c)
@@ -275,7 +275,7 @@ GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/co
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
 	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files

@@ -2,8 +2,8 @@
 /* Arguments between tags: a string stands there as it is, everything else as JSON. What a schema says and this form
  * cannot be held to is refused, so that a forced or strict call is always valid. */
 #include "chat/answer_impl.h"
-#include "chat/grammar_impl.h"
 #include "chat/tool_parser.h"
+#include "grammar/impl.h"
 
 #include <stdlib.h>
 #include <string.h>

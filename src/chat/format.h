@@ -13,7 +13,7 @@
 #define WHIM_CHAT_FORMAT_H
 
 #include "base/err.h"
-#include "chat/grammar.h"
+#include "grammar/grammar.h"
 
 #include <jansson.h>
 #include <stdbool.h>

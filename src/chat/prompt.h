@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "chat/format.h"
-#include "chat/template.h"
+#include "jinja/template.h"
 #include "text/tokenizer.h"
 
 #include <jansson.h>

@@ -16,12 +16,12 @@
 #define WHIM_ENGINE_SERVICE_H
 
 #include "base/err.h"
-#include "base/log.h"
+#include "base/report/log.h"
 #include "base/str.h"
-#include "chat/grammar.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/meters.h"
+#include "grammar/grammar.h"
 #include "sample/sampler.h"
 #include "sched/sched.h"
 

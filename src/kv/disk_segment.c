@@ -2,7 +2,7 @@
 /* The format of a file of pages. */
 #include "kv/disk_segment.h"
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "ops/args/attn_args.h"
 
 #include <assert.h>

@@ -17,7 +17,7 @@
 #define WHIM_KV_DISK_TIER_H
 
 #include "base/err.h"
-#include "base/log.h"
+#include "base/report/log.h"
 #include "kv/prefix_tree.h"
 
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/heap.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "ops/args/attn_args.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* One pass of a decoder, in the order of the data. */
 #include "layers/decoder.h"
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "ops/ops.h"
 
 /* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may still read what

@@ -2,7 +2,7 @@
 /* Rotary frequencies. */
 #include "layers/rope.h"
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 static const double PI = 3.14159265358979323846;
 

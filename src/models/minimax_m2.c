@@ -4,7 +4,7 @@
  *              rotated; only the first rotary_dim dimensions of a head are.
  *   experts    in every layer, no shared one. Scores are sigmoids; those with the largest score + correction bias are
  *              chosen, and weighted by their scores without it, divided by their sum.
- * Published weights are e4m3 codes with a scale for each 128 x 128 of them (weights/assemble.h). */
+ * Published weights are e4m3 codes with a scale for each 128 x 128 of them (weights/quantised/assemble.h). */
 #include "models/decoder_model.h"
 
 static whim_err minimax_m2_configure(const whim_config *config, whim_diag *diag)

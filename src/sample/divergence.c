@@ -2,7 +2,7 @@
 /* Comparing distributions. Sums are in double: the differences of good models are small. */
 #include "sample/divergence.h"
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 /* The logarithm of the sum of exponentials; where the largest is. */
 static double log_sum(const float *logits, int32_t n, int32_t *best)

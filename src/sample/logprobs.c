@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log-probabilities of a row of logits as the model gave them. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "sample/sampler.h"
 
 enum { TILE = 1024 };

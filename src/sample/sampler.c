@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/fmath.h"
-#include "base/rng.h"
+#include "base/math/fmath.h"
+#include "base/math/rng.h"
 #include "ops/args/row_args.h"
 #include "sample/rank.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 
 #include <stddef.h>
 

@@ -8,7 +8,7 @@
 #ifndef WHIM_SERVER_ACCESS_H
 #define WHIM_SERVER_ACCESS_H
 
-#include "server/http.h"
+#include "http/http.h"
 
 typedef struct whim_access whim_access;
 

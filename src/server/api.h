@@ -6,13 +6,13 @@
 #ifndef WHIM_SERVER_API_H
 #define WHIM_SERVER_API_H
 
-#include "base/log.h"
+#include "base/report/log.h"
 #include "chat/prompt.h"
 #include "engine/service.h"
+#include "http/http.h"
 #include "sample/sampler.h"
-#include "server/body.h"
+#include "server/body/body.h"
 #include "server/fault.h"
-#include "server/http.h"
 #include "text/tokenizer.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
 /* The words and bodies of refusals. */
 #include "server/fault.h"
 
-#include "server/body.h"
+#include "server/body/body.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

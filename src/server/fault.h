@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "server/http.h"
+#include "http/http.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "server/peek.h"
-#include "server/unknown_fields.h"
+#include "server/body/peek.h"
+#include "server/body/unknown_fields.h"
 
 #include <float.h>
 #include <inttypes.h>

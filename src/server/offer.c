@@ -3,7 +3,7 @@
 #include "server/offer.h"
 
 #include "base/alloc.h"
-#include "server/peek.h"
+#include "server/body/peek.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #include "server/access.h"
 #include "server/answers.h"
 #include "server/grammar_cache.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 #include "server/router.h"
 
 #include <pthread.h>

@@ -9,9 +9,9 @@
 #define WHIM_SERVER_SERVER_H
 
 #include "base/err.h"
-#include "base/log.h"
+#include "base/report/log.h"
+#include "http/http.h"
 #include "server/api.h"
-#include "server/http.h"
 
 #include <stdbool.h>
 #include <stdint.h>

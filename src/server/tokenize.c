@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /tokenize, /detokenize, /apply-template: what the other routes do to texts, to look at. */
-#include "server/openai.h"
-#include "server/openai_prompts.h"
+#include "server/openai/openai.h"
+#include "server/openai/prompts.h"
 #include "server/routes.h"
 #include "text/detokenizer.h"
 

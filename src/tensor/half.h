@@ -8,7 +8,7 @@
 #ifndef WHIM_TENSOR_HALF_H
 #define WHIM_TENSOR_HALF_H
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 #include <stdint.h>
 #include <string.h>

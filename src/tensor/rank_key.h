@@ -7,7 +7,7 @@
 #ifndef WHIM_TENSOR_RANK_KEY_H
 #define WHIM_TENSOR_RANK_KEY_H
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include <string.h>
 

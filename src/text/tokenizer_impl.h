@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
-#include "text/json_scan.h"
+#include "text/files/json_scan.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
 #include "text/tokenizer.h"

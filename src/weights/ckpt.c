@@ -4,11 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "weights/assemble.h"
-#include "weights/gguf.h"
-#include "weights/recipe.h"
+#include "weights/gguf/gguf.h"
+#include "weights/quantised/assemble.h"
+#include "weights/quantised/recipe.h"
 #include "weights/rope_divisors.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "tensor/dtype.h"
 #include "weights/config.h"
-#include "weights/scheme.h"
+#include "weights/quantised/scheme.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of files to canonical ones and back: prefixes, and MiniMax's own words for experts. */
 #include "weights/ckpt_build.h"
-#include "weights/gguf_read.h"
+#include "weights/gguf/read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * and "rope_scaling". Precedence and defaults are those of the reference implementation: a
  * non-empty "rope_scaling" wins over "rope_parameters"; what the object lacks comes from the top
  * level. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "weights/config_json.h"
 
 #include <string.h>

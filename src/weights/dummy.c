@@ -3,8 +3,8 @@
  * a weight's standard deviation is about 1 / sqrt(k), as in a freshly initialised network. */
 #include "weights/dummy.h"
 
-#include "base/fmath.h"
-#include "base/rng.h"
+#include "base/math/fmath.h"
+#include "base/math/rng.h"
 #include "tensor/fp8.h"
 #include "tensor/half.h"
 

@@ -2,8 +2,8 @@
 /* Naming a checkpoint by its contents. */
 #include "weights/fingerprint.h"
 
-#include "base/rng.h"
-#include "weights/recipe.h"
+#include "base/math/rng.h"
+#include "weights/quantised/recipe.h"
 
 #include <string.h>
 

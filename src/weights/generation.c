@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include <stdio.h>
 

@@ -2,10 +2,10 @@
 /* Reading and packing: step 3 of bind.h. Matrices are cut into slabs of whole rows, a few MB each; any
  * loader thread takes the next slab, reads it into its staging buffer and packs it to its place. */
 #include "base/alloc.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "base/thread.h"
 #include "weights/bind.h"
-#include "weights/recipe.h"
+#include "weights/quantised/recipe.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

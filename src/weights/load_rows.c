@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a file as the device takes them: in another order, or widened. */
 #include "base/alloc.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "tensor/fp8.h"
 #include "tensor/quant.h"
 #include "weights/bind.h"

@@ -3,7 +3,7 @@
  * are those of tolerance.def; rows alone and thread counts have none. */
 #include "checkop/compare.h"
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "checkop/harness.h"
 
 #include "base/check.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "tensor/half.h"
 
 #include <stdarg.h>

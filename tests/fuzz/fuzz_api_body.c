@@ -2,7 +2,7 @@
 /* A request's body, as chat and as raw prompts: read into a generation request or refused with a message; what was read
  * is within its limits, and what is written from it is JSON again. */
 #include "fuzz_tokenizer.h"
-#include "server/openai.h"
+#include "server/openai/openai.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

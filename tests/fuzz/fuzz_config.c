@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as config.json, then as generation_config.json; and what is said of quantised weights. */
 #include "weights/config.h"
-#include "weights/scheme.h"
+#include "weights/quantised/scheme.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a GGUF file. */
 #include "fuzz_file.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

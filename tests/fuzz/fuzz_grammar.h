@@ -4,9 +4,9 @@
 #define WHIM_TESTS_FUZZ_GRAMMAR_H
 
 #include "base/clock.h"
-#include "base/rng.h"
-#include "chat/grammar.h"
+#include "base/math/rng.h"
 #include "fuzz_tokenizer.h"
+#include "grammar/grammar.h"
 #include "support/byte_vocab.h"
 
 enum { FUZZ_WORDS = 6, FUZZ_END = 256 + FUZZ_WORDS, FUZZ_N = FUZZ_END + 4 };

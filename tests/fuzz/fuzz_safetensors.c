@@ -3,10 +3,10 @@
  * with "{" gets the length of its header put in front, so that changing the JSON does not need a change of the length
  * at the same time. */
 #include "fuzz_file.h"
-#include "weights/assemble.h"
 #include "weights/ckpt_build.h"
-#include "weights/recipe.h"
-#include "weights/safetensors.h"
+#include "weights/quantised/assemble.h"
+#include "weights/quantised/recipe.h"
+#include "weights/safetensors/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

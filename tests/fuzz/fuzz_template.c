@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A template and messages from one input: the source, a NUL, then JSON ({"messages": ..., and more,
  * which become arguments}); without a NUL all of it is the source. */
-#include "chat/template.h"
+#include "jinja/template.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* The mistakes that are easily made with experts, partial rotation and codes with scales. Ops with a mistake take arrays
  * of their own, as in pitfalls_list.c. */
 #include "golden/pitfalls.h"
-#include "weights/recipe.h"
+#include "weights/quantised/recipe.h"
 
 #include <math.h>
 

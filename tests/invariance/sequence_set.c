@@ -2,7 +2,7 @@
 /* Sequences and their comparison, bit by bit. */
 #include "invariance/invariance.h"
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 
 #include <stdlib.h>
 #include <string.h>

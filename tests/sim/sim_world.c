@@ -2,7 +2,7 @@
 /* The fake model, runner and disk. */
 #include "sim.h"
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 
 #include <stdarg.h>
 #include <stdio.h>

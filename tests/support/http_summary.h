@@ -3,7 +3,7 @@
 #ifndef WHIM_TESTS_SUPPORT_HTTP_SUMMARY_H
 #define WHIM_TESTS_SUPPORT_HTTP_SUMMARY_H
 
-#include "server/http_parse.h"
+#include "http/parse.h"
 
 #include <stddef.h>
 

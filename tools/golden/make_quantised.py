@@ -2,7 +2,7 @@
 """Small quantised checkpoints, one folder for each scheme, and the weights that they stand for (expected.bin, F32).
 
 The codes are random; packing follows the published layouts, that of compressed-tensors by its own library where that is
-installed (--check), GPTQ's and AWQ's as written down in the comments. tests/unit/weights/assemble_test.c reads them.
+installed (--check), GPTQ's and AWQ's as written down in the comments. tests/unit/weights/quantised/assemble_test.c reads them.
 """
 
 import argparse

@@ -18,7 +18,7 @@ typedef enum whim_moe_scoring { WHIM_MOE_SOFTMAX, WHIM_MOE_SIGMOID } whim_moe_sc
 
 /* The experts of each row and their weights. A row's scores are
  *   SOFTMAX  e / sum16(e) with e = exp(x - max16(x))      SIGMOID  1 / (1 + exp(-x))
- * (sums and maxima in the lanes of base/fmath.h). The k_top experts with the largest score + bias are chosen,
+ * (sums and maxima in the lanes of base/math/fmath.h). The k_top experts with the largest score + bias are chosen,
  * largest first and the lower id first among equals, in the order of tensor/rank_key.h. A weight is the score
  * without the bias; if `renormalize`, divided by the sum of the chosen ones, which is taken in their order; then
  * times scale. */

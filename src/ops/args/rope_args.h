@@ -42,7 +42,7 @@ typedef struct whim_split_qkv_rmsnorm_rope_args {
 } whim_split_qkv_rmsnorm_rope_args;
 
 /* The norm over all heads of all ranks, first half: the sums of squares of this rank's q and k, beside each
- * other so that one all-reduce carries both. A head is summed in 16 lanes (base/fmath.h), heads are added in
+ * other so that one all-reduce carries both. A head is summed in 16 lanes (base/math/fmath.h), heads are added in
  * order. n_kv may be less than the rank has: a head of k that several ranks hold counts at one of them. */
 typedef struct whim_qk_sumsq_args {
     const float *qkv; /* [n_row, q and k and more]: heads of q, then heads of k */

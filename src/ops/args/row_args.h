@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* y = x / sqrt(mean(x^2) + eps) * w, the sum of squares in 16 lanes (base/fmath.h). In place is fine. */
+/* y = x / sqrt(mean(x^2) + eps) * w, the sum of squares in 16 lanes (base/math/fmath.h). In place is fine. */
 typedef struct whim_rmsnorm_args {
     const float *x; /* [n_row, n_col] */
     int64_t x_stride;

@@ -11,7 +11,7 @@
  *  3. Segments merge in order: M' = max(M, m), a = exp(M - M'), b = exp(m - M'),
  *     L' = fma(L, a, l * b), O' = fma(O, a, o * b). The result is O / L.
  * The law's page layout: [K|V][place][n_kv][d_head], then for Q8 the scales [K|V][place][n_kv]. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "ops/ref/ref.h"
 #include "tensor/half.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law of the ops on weight matrices. The law's packed layout is the file's: row after row. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "ops/ref/ref.h"
 #include "tensor/fp8.h"
 #include "tensor/half.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law of the rotary-position ops and of the norm of q and k over all ranks. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "ops/ref/ref.h"
 
 whim_err whim_ref_rope_table(whim_stream *s, const whim_rope_table_args *a)

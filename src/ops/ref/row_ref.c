@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law of the ops that work row by row. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "ops/ref/ref.h"
 #include "tensor/rank_key.h"
 

@@ -4,7 +4,7 @@
 #include "support/cmocka.h"
 
 #include "base/alloc.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "support/death.h"
 
 enum { N = 60 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few pinned
+/* base/math/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few pinned
  * values, because seeds in requests must keep their meaning between versions. */
 #include <math.h>
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "support/cmocka.h"
 
 enum { N = 1 << 20 };

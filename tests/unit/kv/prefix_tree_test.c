@@ -5,7 +5,7 @@
 #include "support/cmocka.h"
 
 #include "base/alloc.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "kv/sequence.h"
 #include "support/death.h"
 

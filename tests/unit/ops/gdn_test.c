@@ -2,8 +2,8 @@
 /* The law of the gated delta net against double precision over 70,000 tokens, and cut into calls of any length. */
 #include "ops/ops.h"
 
-#include "base/fmath.h"
-#include "base/rng.h"
+#include "base/math/fmath.h"
+#include "base/math/rng.h"
 #include "support/cmocka.h"
 
 #include <math.h>

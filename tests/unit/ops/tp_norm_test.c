@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "ops/ops.h"
 #include "support/cmocka.h"
 

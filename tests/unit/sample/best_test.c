@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "ops/args/row_args.h"
 #include "sample/rank.h"
 

@@ -2,7 +2,7 @@
 /* Masks: a token whose bit is 0 never comes, whatever else is asked for; log-probabilities stay those of the model. */
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "sample/sampler.h"
 #include "support/cmocka.h"
 

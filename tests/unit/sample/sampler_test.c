@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

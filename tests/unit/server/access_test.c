@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may ask: the rules one by one, and over a socket. */
-#include "http_fixture.h"
 #include "server/access.h"
+#include "unit/http/http_fixture.h"
 
 static whim_access *make(int32_t n_key)
 {

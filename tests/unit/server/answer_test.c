@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The core of answers with a form that writes down how it is called: order, parts, keep-alives, failures. */
-#include "server_fixture.h"
+#include "unit/server/server_fixture.h"
 
 #include "server/answer_run.h"
-#include "server/anthropic.h"
-#include "server/openai.h"
-#include "server/responses.h"
+#include "server/anthropic/anthropic.h"
+#include "server/openai/openai.h"
+#include "server/responses/responses.h"
 
 static whim_str calls; /* "begin admitted C0:hello end0 finish " */
 

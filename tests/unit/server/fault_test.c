@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every row of the table of errors, in both dialects, with its headers. */
-#include "server_fixture.h"
+#include "unit/server/server_fixture.h"
 
 typedef struct row {
     whim_fault_kind kind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields of requests: what is taken, what is refused and under which name, defaults, null, numbers in both forms. */
-#include "server_fixture.h"
+#include "unit/server/server_fixture.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"

@@ -3,7 +3,7 @@
 #ifndef WHIM_TESTS_READ_BODY_H
 #define WHIM_TESTS_READ_BODY_H
 
-#include "server_fixture.h"
+#include "unit/server/server_fixture.h"
 
 #include "server/answer_run.h"
 

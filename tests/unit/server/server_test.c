@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server as a whole, over sockets, with scripted jobs: loading, ready, the gate, an answer, health. */
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 #include "server/server.h"
 
 #include "unit/server/fake_jobs.h"

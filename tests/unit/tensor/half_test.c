@@ -2,7 +2,7 @@
 /* tensor/half.h: all 65,536 halves, and rounding against independent arithmetic in double. */
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "support/cmocka.h"
 #include "tensor/half.h"
 

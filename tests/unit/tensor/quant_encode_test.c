@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "support/cmocka.h"
 #include "tensor/fp8.h"
 #include "tensor/half.h"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "support/cmocka.h"
 #include "tensor/unpack.h"
 

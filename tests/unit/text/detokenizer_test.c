@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens to text: characters in parts, bytes that never become one, special tokens, first spaces. */
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
 
 /* Push bytes as byte-level tokens; `want` after each push, joined by '|', then the flush. */
 static void expect_pushes(const char *bytes, size_t n, const char *want)

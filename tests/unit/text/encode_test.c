@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans, round trips, refusals and work of encoding. */
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
 
 static const char *const tiny = "cat tests/text/tiny/flags.json";
 

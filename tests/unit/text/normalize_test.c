@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unicode forms, long runs of marks, and the trust mask. */
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
 
 static whim_masked_text run(whim_normal_kind kind, const char *text, int64_t n, const char *mask)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns of the other engine: rewritten, refused, matched. */
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
 
 static void patterns_are_rewritten(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the tokenizer of a model's directory: its three files, and what is missing or broken. */
-#include "../weights/fixture.h"
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
+#include "unit/weights/fixture.h"
 
 static const char json[] =
     "{\"added_tokens\": [{\"id\": 1, \"content\": \"<|im_end|>\", \"special\": true, "

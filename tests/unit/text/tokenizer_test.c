@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids and texts against those of the `tokenizers` library: the Qwen3 tokenizer, the default model's,
  * and small ones that use every option. */
-#include "text_fixture.h"
+#include "unit/text/text_fixture.h"
 
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include "tensor/fp8.h"
 #include "weights/bind.h"
 
-#include "fixture.h"
+#include "unit/weights/fixture.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include "tensor/half.h"
 #include "weights/bind.h"
 
-#include "fixture.h"
+#include "unit/weights/fixture.h"
 
 static const char config[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 8,"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What config.json says about experts: the reference's defaults, MiniMax's own keys, refusals. */
-#include "fixture.h"
+#include "unit/weights/fixture.h"
 
 #define QWEN(more) "{\"architectures\": [\"Qwen3MoeForCausalLM\"]" more "}"
 #define MINIMAX(more) "{\"architectures\": [\"MiniMaxM2ForCausalLM\"]" more "}"

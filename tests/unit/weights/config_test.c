@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.json: defaults of the reference, rotary variants, refusals; published shapes. */
-#include "fixture.h"
+#include "unit/weights/fixture.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #ifndef WHIM_BACKENDS_CPU_SSE2_VEC_SSE2_H
 #define WHIM_BACKENDS_CPU_SSE2_VEC_SSE2_H
 
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "tensor/half.h"
 
 #include <emmintrin.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whim_expf of EXP_LANES floats at once, bit for bit, shared by all levels: included once per level after its vec
- * header. The steps are those of base/fmath.h; several vectors take each step together, because a loop over
+ * header. The steps are those of base/math/fmath.h; several vectors take each step together, because a loop over
  * whim_expf alone is one long chain of dependent instructions that fills the CPU's queues with waiting. */
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 /* Two vectors fill the CPU; with more, constants and values would not fit the registers. */
 enum { EXP_VECS = VF < WHIM_LANES ? 2 : 1, EXP_LANES = EXP_VECS * VF };

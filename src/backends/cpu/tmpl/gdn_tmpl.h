@@ -3,7 +3,7 @@
  * once per level after row_tmpl.h. Lanes run along channels and along the values of a head, so that every sum has the
  * law's order. */
 #include "backends/cpu/kernels.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The choice of experts, shared by all levels: scores a vector at a time, then the search of topk_offer. Workers
  * split rows. Included once per level after exp_tmpl.h and store_tmpl.h. */
 #include "backends/cpu/kernels.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 enum { MOE_TOPK_BLOCK = 64 }; /* values looked at together */
 _Static_assert(2 * WHIM_MOE_MAX_EXPERT * sizeof(float) <= WHIM_CPU_SCRATCH, "scratch");

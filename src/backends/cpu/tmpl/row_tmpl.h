@@ -3,7 +3,7 @@
  * level's flags; fixed lanes and one written order keep the bits of the law. Workers split rows.
  * Included once per level after exp_tmpl.h. */
 #include "backends/cpu/kernels.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 #include <string.h>
 

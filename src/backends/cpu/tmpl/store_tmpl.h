@@ -2,7 +2,7 @@
 /* What becomes of a tile of a product: stored with its bias, joined with its neighbour by SwiGLU, or searched for
  * the largest. Included once per level before product_tmpl.h. */
 #include "backends/cpu/kernels.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 #include "tensor/rank_key.h"
 
 /* A tile's results: rows row0 .. row0+rows-1, outputs n0 .. n0+n-1. */

@@ -2,7 +2,7 @@
 /* The norm of q and k over all ranks: sums of squares, and what is done with the sums. Plain loops that the
  * compiler vectorises with the level's flags; rope_head is row_tmpl.h's. Workers split rows and heads. */
 #include "backends/cpu/kernels.h"
-#include "base/fmath.h"
+#include "base/math/fmath.h"
 
 static void qk_sumsq_kernel(const void *args, const whim_cpu_worker *worker)
 {

@@ -3,7 +3,7 @@
  * that the op's formula gives is enough. */
 #include "backends/cpu/moe_plan.h"
 #include "base/alloc.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 
 #include "support/cmocka.h"
 

@@ -2,7 +2,7 @@
 /* Packed weights: what goes in comes out, for every type and both orders. */
 #include "backends/cpu/cpu.h"
 #include "base/alloc.h"
-#include "base/rng.h"
+#include "base/math/rng.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
 

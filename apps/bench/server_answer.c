@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of answers. */
+#include "bench/server_answer.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    MAX_HEAD = 64 << 10,
+    MAX_EVENT = 4 << 20,
+    MAX_BODY = 1 << 20,
+    MAX_DEPTH = 64,
+    FIRST_TIMES = 256,
+};
+
+static const char where[] = "the answer";
+
+void serve_answer_reset(serve_answer *a)
+{
+    serve_answer old = *a;
+    *a = (serve_answer){.head = old.head,
+                        .line = old.line,
+                        .data = old.data,
+                        .times = old.times,
+                        .max_time = old.max_time};
+    whim_str_clear(&a->head);
+    whim_str_clear(&a->line);
+    whim_str_clear(&a->data);
+}
+
+void serve_answer_deinit(serve_answer *a)
+{
+    whim_str_deinit(&a->head);
+    whim_str_deinit(&a->line);
+    whim_str_deinit(&a->data);
+    whim_free(a->times);
+    *a = (serve_answer){0};
+}
+
+void serve_answer_fail(serve_answer *a, serve_fault fault, const char *message)
+{
+    if (a->fault == SERVE_FAULT_NONE) {
+        a->fault = fault;
+        snprintf(a->message, sizeof a->message, "%s", message);
+    }
+    a->stage = SERVE_STAGE_COMPLETE;
+}
+
+/* --- events -------------------------------------------------------------------------------------- */
+
+static void add_time(serve_answer *a, int64_t now)
+{
+    if (a->n_time == a->max_time) {
+        int64_t max = a->max_time > 0 ? 2 * a->max_time : FIRST_TIMES;
+        int64_t *times = whim_realloc(a->times, a->max_time * (int64_t)sizeof *times,
+                                      max * (int64_t)sizeof *times);
+        if (times == NULL) {
+            serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
+            return;
+        }
+        a->times = times;
+        a->max_time = max;
+    }
+    a->times[a->n_time++] = now;
+}
+
+/* The text of an error as servers write it: {"error": {"message": ...}}, {"error": ...} or {"message": ...}. */
+static const char *error_text(const whim_json *obj)
+{
+    whim_json_scope scope = {obj, where, "", NULL};
+    const whim_json *error = whim_json_get(&scope, "error");
+    const char *text = "";
+    if (whim_json_is_object(error)) {
+        scope.obj = error;
+    } else if (whim_json_as_string(error, &text)) {
+        return text;
+    }
+    return whim_json_get_string(&scope, "message", &text) == WHIM_ERR_OK ? text : "";
+}
+
+/* Whether this field of the object is a text; *filled when it is more than "". */
+static bool has_text(const whim_json *obj, const char *key, bool *filled)
+{
+    whim_json_scope scope = {obj, where, "", NULL};
+    const char *text = NULL;
+    if (whim_json_get_string(&scope, key, &text) != WHIM_ERR_OK || text == NULL) {
+        return false;
+    }
+    *filled = *filled || text[0] != '\0';
+    return true;
+}
+
+/* A choice brings a token when it brings text. Tokens without text (an end token that is ignored, half a
+ * character) come as "", which must be told from the first chunk, which only says that the stream is there, and the last,
+ * with a reason. */
+static void read_choice(serve_answer *a, const whim_json *choice, int64_t now)
+{
+    whim_json_scope scope = {choice, where, "", NULL};
+    const whim_json *delta = NULL;
+    bool filled = false, ends = whim_json_has(&scope, "finish_reason");
+    bool any = has_text(choice, "text", &filled), begins = !a->begun;
+    if (whim_json_get_object(&scope, "delta", &delta) == WHIM_ERR_OK && delta != NULL) {
+        scope.obj = delta;
+        begins = begins || whim_json_has(&scope, "role");
+        any = has_text(delta, "content", &filled) || any;
+        any = has_text(delta, "reasoning_content", &filled) || any;
+        any = has_text(delta, "reasoning", &filled) || any;
+    }
+    a->finished = a->finished || ends;
+    a->begun = true;
+    if (filled || (any && !begins && !ends)) {
+        add_time(a, now);
+    }
+}
+
+static void read_usage(serve_answer *a, const whim_json *usage)
+{
+    whim_json_scope scope = {usage, where, "", NULL};
+    int64_t prompt = -1, gen = -1, cached = 0;
+    const whim_json *details = NULL;
+    if (whim_json_get_int(&scope, "prompt_tokens", 0, INT32_MAX, &prompt) != WHIM_ERR_OK ||
+        whim_json_get_int(&scope, "completion_tokens", 0, INT32_MAX, &gen) != WHIM_ERR_OK ||
+        prompt < 0 || gen < 0) {
+        return;
+    }
+    if (whim_json_get_object(&scope, "prompt_tokens_details", &details) == WHIM_ERR_OK &&
+        details != NULL) {
+        scope.obj = details;
+        if (whim_json_get_int(&scope, "cached_tokens", 0, INT32_MAX, &cached) != WHIM_ERR_OK) {
+            cached = 0;
+        }
+    }
+    a->has_usage = true;
+    a->prompt_tokens = prompt;
+    a->gen_tokens = gen;
+    a->cached_tokens = cached;
+}
+
+static void read_document(serve_answer *a, const whim_json *json, int64_t now)
+{
+    whim_json_scope scope = {json, where, "", NULL};
+    const whim_json *choices = NULL, *usage = NULL;
+    if (whim_json_has(&scope, "error")) {
+        serve_answer_fail(a, SERVE_FAULT_STREAM, error_text(json));
+        return;
+    }
+    if (whim_json_get_array(&scope, "choices", &choices) == WHIM_ERR_OK && choices != NULL &&
+        whim_json_is_object(whim_json_at(choices, 0))) {
+        read_choice(a, whim_json_at(choices, 0), now);
+    }
+    if (whim_json_get_object(&scope, "usage", &usage) == WHIM_ERR_OK && usage != NULL) {
+        read_usage(a, usage);
+    }
+}
+
+/* An empty line: the event is whole. */
+static void end_event(serve_answer *a, int64_t now)
+{
+    const char *text = whim_str_text(&a->data);
+    whim_json *json = NULL;
+    if (!a->has_data) {
+        return;
+    }
+    a->has_data = false;
+    if (strcmp(text, "[DONE]") == 0) {
+        a->done = true;
+    } else if (whim_json_parse(&json, text, a->data.len, (whim_json_limits){MAX_EVENT, MAX_DEPTH},
+                               where, NULL) != WHIM_ERR_OK) {
+        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event that is no JSON object");
+    } else {
+        read_document(a, json, now);
+    }
+    whim_json_free(json);
+    whim_str_clear(&a->data);
+}
+
+static void event_line(serve_answer *a, const char *line, int64_t n, int64_t now)
+{
+    static const char field[] = "data:";
+    const int64_t n_field = sizeof field - 1;
+    if (n == 0) {
+        end_event(a, now);
+        return;
+    }
+    if (n < n_field || memcmp(line, field, (size_t)n_field) != 0) {
+        return; /* comments keep the connection alive; names of events say nothing new */
+    }
+    int64_t skip = n_field + (n > n_field && line[n_field] == ' ');
+    if (a->has_data) {
+        whim_str_append_char(&a->data, '\n');
+    }
+    if (a->data.len + n > MAX_EVENT) {
+        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event of more than 4 MiB");
+        return;
+    }
+    whim_str_append_n(&a->data, line + skip, n - skip);
+    a->has_data = true;
+}
+
+/* --- HTTP ---------------------------------------------------------------------------------------- */
+
+static bool is_header(const char *line, const char *name, const char **value)
+{
+    size_t n = strlen(name);
+    if (strncasecmp(line, name, n) != 0 || line[n] != ':') {
+        return false;
+    }
+    *value = line + n + 1 + strspn(line + n + 1, " \t");
+    return true;
+}
+
+/* Digits of base 10 or 16 up to the end of the text or one of `ends`; -1 when there are none or too many. */
+static int64_t read_number(const char *text, int base, const char *ends)
+{
+    int64_t value = 0, n = 0;
+    for (; n < 15; n++, text++) {
+        int digit = *text >= '0' && *text <= '9'                 ? *text - '0'
+                    : base == 16 && *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
+                    : base == 16 && *text >= 'A' && *text <= 'F' ? *text - 'A' + 10
+                                                                 : -1;
+        if (digit < 0) {
+            break;
+        }
+        value = value * base + digit;
+    }
+    return n > 0 && strchr(ends, *text) != NULL ? value : -1;
+}
+
+static void status_line(serve_answer *a, const char *line)
+{
+    int64_t status =
+        strncmp(line, "HTTP/1.", 7) == 0 && line[7] != '\0' && line[8] == ' ' /* 1.0 or 1.1 */
+            ? read_number(line + 9, 10, " ")
+            : -1;
+    if (status < 100 || status > 999) {
+        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "no HTTP/1.1 status line");
+        return;
+    }
+    a->status = (int32_t)status;
+    a->left = -1;
+    a->chunked = a->is_events = false;
+    a->stage = SERVE_STAGE_HEADERS;
+}
+
+static void header_line(serve_answer *a, const char *line)
+{
+    const char *value;
+    if (is_header(line, "transfer-encoding", &value)) {
+        a->chunked = strcasecmp(value, "chunked") == 0;
+        if (!a->chunked) {
+            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an unknown transfer encoding");
+        }
+    } else if (is_header(line, "content-length", &value)) {
+        a->left = read_number(value, 10, " ");
+        if (a->left < 0) {
+            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a content length that is no number");
+        }
+    } else if (is_header(line, "content-type", &value)) {
+        a->is_events = strncasecmp(value, "text/event-stream", 17) == 0;
+    }
+}
+
+static void end_headers(serve_answer *a)
+{
+    if (a->status < 200) {
+        a->stage = SERVE_STAGE_STATUS; /* 100 Continue and its kind: the answer follows */
+        return;
+    }
+    a->is_events = a->is_events && a->status == 200;
+    a->stage = a->chunked     ? SERVE_STAGE_CHUNK_SIZE
+               : a->left == 0 ? SERVE_STAGE_COMPLETE
+                              : SERVE_STAGE_BODY;
+}
+
+static void chunk_size_line(serve_answer *a, const char *line)
+{
+    a->left = read_number(line, 16, "; \t");
+    if (a->left < 0) {
+        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a chunk size that is no number");
+        return;
+    }
+    a->n_head = 0;
+    a->stage = a->left == 0 ? SERVE_STAGE_TRAILERS : SERVE_STAGE_CHUNK;
+}
+
+/* A line outside the body is whole. */
+static void head_line(serve_answer *a, const char *line)
+{
+    bool empty = line[0] == '\0';
+    switch (a->stage) {
+    case SERVE_STAGE_STATUS:
+        status_line(a, line);
+        break;
+    case SERVE_STAGE_HEADERS:
+        if (empty) {
+            end_headers(a);
+        } else {
+            header_line(a, line);
+        }
+        break;
+    case SERVE_STAGE_CHUNK_SIZE:
+        chunk_size_line(a, line);
+        break;
+    case SERVE_STAGE_CHUNK_END:
+        a->stage = SERVE_STAGE_CHUNK_SIZE;
+        if (!empty) {
+            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a chunk longer than it says");
+        }
+        break;
+    default: /* trailers mean nothing here */
+        a->stage = empty ? SERVE_STAGE_COMPLETE : SERVE_STAGE_TRAILERS;
+        break;
+    }
+}
+
+/* Take bytes up to and with the next line end; true when that was there and the line is whole. */
+static bool take_line(whim_str *line, const char **at, const char *end)
+{
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    whim_str_append_n(line, *at, (stop != NULL ? stop : end) - *at);
+    *at = stop != NULL ? stop + 1 : end;
+    if (stop != NULL && line->len > 0 && line->text[line->len - 1] == '\r') {
+        line->text[--line->len] = '\0';
+    }
+    return stop != NULL;
+}
+
+static void head_bytes(serve_answer *a, const char **at, const char *end)
+{
+    const char *from = *at;
+    bool whole = take_line(&a->head, at, end);
+    a->n_head += *at - from;
+    if (a->n_head > MAX_HEAD) {
+        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "more than 64 KiB of headers");
+    } else if (whole) {
+        head_line(a, whim_str_text(&a->head));
+        whim_str_clear(&a->head);
+    }
+}
+
+static void body_bytes(serve_answer *a, const char *at, const char *end, int64_t now)
+{
+    if (!a->is_events) {
+        int64_t room = MAX_BODY - a->data.len;
+        whim_str_append_n(&a->data, at, end - at < room ? end - at : room);
+        return;
+    }
+    while (at < end && a->stage != SERVE_STAGE_COMPLETE) {
+        bool whole = take_line(&a->line, &at, end);
+        if (a->line.len > MAX_EVENT + !whole) { /* the byte more may be a '\r' */
+            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event of more than 4 MiB");
+        } else if (whole) {
+            event_line(a, whim_str_text(&a->line), a->line.len, now);
+            whim_str_clear(&a->line);
+        }
+    }
+}
+
+void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t now)
+{
+    const char *at = bytes, *end = bytes + n;
+    while (at < end && a->stage != SERVE_STAGE_COMPLETE) {
+        if (a->stage != SERVE_STAGE_BODY && a->stage != SERVE_STAGE_CHUNK) {
+            head_bytes(a, &at, end);
+            continue;
+        }
+        int64_t piece = a->left >= 0 && a->left < end - at ? a->left : end - at;
+        body_bytes(a, at, at + piece, now);
+        at += piece;
+        a->left -= a->left >= 0 ? piece : 0;
+        if (a->left == 0 && a->stage != SERVE_STAGE_COMPLETE) {
+            a->stage = a->chunked ? SERVE_STAGE_CHUNK_END : SERVE_STAGE_COMPLETE;
+        }
+    }
+    if (a->head.failed || a->line.failed || a->data.failed) {
+        serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+/* What a server says with a status that is not 200: its message, or the beginning of whatever it sent. */
+static void fail_status(serve_answer *a)
+{
+    whim_json *json = NULL;
+    const char *text = whim_str_text(&a->data), *message = "";
+    if (whim_json_parse(&json, text, a->data.len, (whim_json_limits){MAX_BODY, MAX_DEPTH}, where,
+                        NULL) == WHIM_ERR_OK) {
+        message = error_text(json);
+    }
+    serve_answer_fail(a, SERVE_FAULT_STATUS, message[0] != '\0' ? message : text);
+    whim_json_free(json);
+}
+
+void serve_answer_end(serve_answer *a, bool wants_stream)
+{
+    bool whole = a->stage == SERVE_STAGE_COMPLETE || (a->stage == SERVE_STAGE_BODY && a->left < 0);
+    if (a->fault != SERVE_FAULT_NONE) {
+        return;
+    }
+    if (a->status != 0 && a->status != 200 && a->stage >= SERVE_STAGE_BODY) {
+        fail_status(a);
+    } else if (a->is_events && (a->done || a->finished)) {
+        whole = true; /* the answer was told to be whole; what is missing is the end of HTTP */
+    }
+    if (!whole || (a->is_events && !a->done && !a->finished)) {
+        serve_answer_fail(a, SERVE_FAULT_CUT, "");
+    } else if (wants_stream && !a->is_events) {
+        serve_answer_fail(a, SERVE_FAULT_NO_STREAM, "");
+    } else if (wants_stream && a->n_time == 0) {
+        serve_answer_fail(a, SERVE_FAULT_EMPTY, "");
+    }
+    a->stage = SERVE_STAGE_COMPLETE;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), chat_turn.c (one answer),
+ * chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_rows.c (their rows on the
+ * screen), chat_view.c (the screen).
+ * Threads: the main thread. */
+#ifndef WHIM_APPS_CHAT_CHAT_H
+#define WHIM_APPS_CHAT_CHAT_H
+
+#include "chat/conversation.h"
+#include "text_model.h"
+
+/* --- the screen --------------------------------------------------------------------------------- */
+
+typedef enum chat_style { CHAT_PLAIN, CHAT_DIM, CHAT_BOLD } chat_style;
+
+typedef struct chat_view {
+    bool terminal; /* standard output is one: notes are shown, control characters are not sent */
+    bool color;
+    chat_style style; /* what was switched on last */
+    bool at_start;    /* the next character begins a line */
+    bool failed;      /* standard output takes no more */
+} chat_view;
+
+void view_init(chat_view *view);
+
+/* Text in a style; control characters from the model never reach a terminal. */
+void view_text(chat_view *view, chat_style style, const char *text, int64_t n);
+
+/* Begin a new line unless at the start of one. */
+void view_break(chat_view *view);
+
+/* A dim line for the user, on a terminal only. */
+void view_note(chat_view *view, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* A line that is an answer to a command: always shown. */
+void view_say(chat_view *view, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* A complaint: on standard error when standard output is no terminal. */
+void view_error(chat_view *view, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* While an answer comes, keys are not echoed. */
+void view_quiet_keys(chat_view *view, bool quiet);
+
+/* --- input -------------------------------------------------------------------------------------- */
+
+typedef struct chat_input chat_input;
+
+typedef enum chat_line {
+    CHAT_LINE,      /* there is one */
+    CHAT_INTERRUPT, /* Ctrl-C: the line was dropped */
+    CHAT_EOF,
+} chat_line;
+
+/* Line editing when standard input and output are a terminal that can do it, else plain lines. */
+WHIM_MUST_CHECK whim_err input_open(const chat_view *view, chat_input **out);
+void input_close(chat_input *input);
+
+/* One message: a line, or several after a trailing backslash or between lines of """ . `text` is replaced. */
+chat_line input_read(chat_input *input, whim_str *text);
+
+/* A line on the screen, as the line editor drew it. */
+typedef struct edited {
+    const char *prompt;
+    const char *text, *cursor, *end;
+} edited;
+
+/* Rows between the first one of the prompt and the cursor, when it was drawn in `width` columns, every row a line
+ * of its own, and the terminal has then broken these lines at `new_width`. */
+int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
+
+/* --- the chat ----------------------------------------------------------------------------------- */
+
+typedef struct chat {
+    const whim_options *options;
+    whim_engine *engine;
+    const whim_config *config;
+    int64_t ctx;
+    text_model tm;
+    whim_generator *gen;
+    whim_conversation conv;
+    chat_view view;
+    bool quit;
+    bool failed; /* the exit status is not 0 */
+} chat;
+
+/* Answer the conversation, whose last message is the user's, and append the answer. When there is none (it does
+ * not fit, the template refuses) that is told and the conversation stays. */
+void chat_answer(chat *c);
+
+/* Do a line that begins with "/". */
+void chat_command(chat *c, const char *line);
+
+#endif

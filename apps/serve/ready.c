@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a person sees when the server is ready. */
+#include "serve/serve.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static bool is_default_model(const serve *s)
+{
+    return s->options->model == NULL;
+}
+
+void serve_url(const serve *s, whim_str *out)
+{
+    const char *host = s->options->host.n > 0 ? s->options->host.v[0] : "127.0.0.1";
+    bool wide = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    bool six = !wide && strchr(host, ':') != NULL;
+    whim_str_printf(out, "http%s://%s%s%s:%d", s->options->tls_cert != NULL ? "s" : "",
+                    six ? "[" : "", wide ? "127.0.0.1" : host, six ? "]" : "",
+                    whim_server_port(s->server));
+}
+
+/* How to reach it from elsewhere, when this terminal is a far one or the machine is a container. */
+static void append_reach(const serve *s, whim_str *out)
+{
+    const char *ssh = env_ssh_server();
+    int32_t port = whim_server_port(s->server);
+    if (s->options->host.n > 0) {
+        return; /* it was chosen */
+    }
+    if (ssh != NULL) {
+        whim_str_printf(out, "  over ssh  on your own machine: ssh -L %d:127.0.0.1:%d %s@%s\n",
+                        port, port, env_user(), ssh);
+    }
+    if (env_is_container()) {
+        whim_str_printf(
+            out,
+            "  container only this container reaches it; for others publish port %d and "
+            "give --host 0.0.0.0 (HOST=0.0.0.0 with make), a key is made\n",
+            port);
+    }
+}
+
+static void append_try(const serve *s, const char *url, whim_str *out)
+{
+    whim_str_printf(out,
+                    "  try       curl %s/v1/chat/completions -d "
+                    "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'",
+                    url);
+    if (s->keys.n > 0) {
+        whim_str_printf(out, " -H \"Authorization: Bearer %s\"",
+                        s->key_is_made ? s->keys.v[0] : "$KEY");
+    }
+    whim_str_append_char(out, '\n');
+}
+
+void serve_ready_text(const serve *s, whim_str *out)
+{
+    whim_str url = {0};
+    const whim_runner_cfg *limits = whim_engine_limits(s->engine);
+    serve_url(s, &url);
+    whim_str_printf(out, "\nready: %s\n", whim_str_text(&url));
+    if (s->key_is_made) {
+        whim_str_printf(
+            out,
+            "  key       %s (made now, because others can reach this address; your own: "
+            "--api-key-file)\n",
+            s->keys.v[0]);
+    }
+    whim_str_printf(out, "  model     %s, context %lld tokens, up to %lld requests at once\n",
+                    s->name, (long long)whim_service_ctx(s->service), (long long)limits->max_seqs);
+    whim_str_append(out, "  sampling  ");
+    append_params(out, &s->tm.params, false);
+    whim_str_append(out, " (what a request says goes first)\n");
+    whim_str_printf(out, "  OpenAI    base_url=%s/v1   Anthropic  base_url=%s\n",
+                    whim_str_text(&url), whim_str_text(&url));
+    if (is_default_model(s)) {
+        whim_str_append(
+            out,
+            "  135M parameters: a demo; for real work: make serve MODEL=ORG/NAME, or a path\n");
+    }
+    append_reach(s, out);
+    append_try(s, whim_str_text(&url), out);
+    whim_str_append(out, "  stop      Ctrl-C\n\n");
+    whim_str_deinit(&url);
+}

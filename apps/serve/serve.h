@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `serve` share. Threads: the main thread, but for load progress. */
+#ifndef WHIM_APPS_SERVE_SERVE_H
+#define WHIM_APPS_SERVE_SERVE_H
+
+#include "base/os/notify.h"
+#include "base/thread.h"
+#include "cmd.h"
+#include "server/server.h"
+#include "text_model.h"
+
+#include <stdatomic.h>
+
+enum { MAX_KEYS = 64, MAX_KEY_BYTES = 1 << 16 };
+
+/* The keys that clients must show. Texts lie in `text`. */
+typedef struct key_list {
+    whim_str text;
+    const char *v[MAX_KEYS];
+    int32_t n;
+} key_list;
+
+/* What the service manager is told, and when next. */
+typedef struct notifier {
+    whim_os_notify link;
+    int64_t watchdog_ns;      /* it wants a sign of life in each such time; 0: none */
+    int64_t alive_ns;         /* the next one */
+    atomic_llong progress_ns; /* the next word about loading */
+    /* while the model is looked for, which may be a download */
+    whim_thread thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool has_thread, is_fetching;
+} notifier;
+
+/* One server from its options to its end. {0} with `options` is closed. */
+typedef struct serve {
+    const whim_options *options;
+    whim_log log;
+    notifier notify;
+    key_list keys;
+    bool key_is_made;                              /* nobody gave one: it is shown */
+    whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
+    whim_server *server;
+    loader load;
+    whim_engine *engine;
+    text_model tm;
+    whim_chat_model chat;
+    whim_grammar_vocab *vocab;
+    whim_service *service;
+    json_t *about;
+    uint32_t compat;      /* whose names /metrics tells beside ours */
+    int64_t created;      /* when it started, seconds since 1970 */
+    int64_t looked_ns;    /* when the watchdog last looked */
+    int64_t awake_ns;     /* since when this process has run without being stopped */
+    char name[256];       /* served model name */
+    char fingerprint[32]; /* "fp_..." */
+    char kv_space[160];   /* what pages on disk depend on */
+} serve;
+
+/* --- starting (serve_port.c, serve_fetch.c) ------------------------------------------------------- */
+
+/* Says who has the port, and what to type instead. */
+void complain_port_taken(const char *host, int32_t port);
+
+/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and --fetch is given. NULL
+ * after a complaint. The port is bound by then: a long download must not end with "port taken". */
+const char *serve_model_find(serve *s, char *buf);
+
+/* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
+
+/* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
+bool keys_read(key_list *keys, const whim_options *options);
+
+/* One key out of the system's random bytes; false after a complaint. */
+bool keys_make(key_list *keys);
+void keys_free(key_list *keys);
+
+/* --- the model (serve_model.c) ------------------------------------------------------------------ */
+
+/* Load the model and everything that answers need of it, then tell the server; false after a complaint. */
+bool serve_model_open(serve *s, const char *path);
+void serve_model_close(serve *s);
+
+/* --- the service manager (serve_notify.c) -------------------------------------------------------- */
+
+/* Without a manager all of these do nothing. */
+void notify_open(serve *s);
+void notify_close(serve *s);
+
+/* Around the search for the model. */
+void notify_fetching(serve *s);
+void notify_fetched(serve *s);
+
+/* While the model loads; any thread, as often as one likes. */
+void notify_progress(serve *s, double share);
+void notify_ready(serve *s);
+void notify_reloading(serve *s); /* ready follows */
+void notify_stopping(serve *s, int64_t n_left);
+
+/* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it is told nothing. */
+void notify_alive(serve *s, int64_t quiet_ns);
+
+/* --- for people (serve_ready.c) ----------------------------------------------------------------- */
+
+/* "http://127.0.0.1:8080" */
+void serve_url(const serve *s, whim_str *out);
+
+/* The block that is printed when requests can come. */
+void serve_ready_text(const serve *s, whim_str *out);
+
+#endif

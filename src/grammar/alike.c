@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strings with bounds are, for most tokens, like strings without: their masks are copied from those of plain strings,
+ * which every vocabulary has, wherever no token is long enough to meet the difference. For that each state that
+ * stands inside a string gets the state of the rule for plain strings that the same bytes lead to, and the length of
+ * the shortest text that tells the two apart. */
+#include "grammar/impl.h"
+
+#include "base/alloc.h"
+
+typedef struct alike {
+    whim_grammar *g;
+    int32_t *queue;
+    int64_t n_queue;
+} alike;
+
+static int32_t next_of(const whim_grammar *g, int32_t state, int32_t byte)
+{
+    const gstate *s = &g->states[state];
+    return s->next[s->class_of[byte]];
+}
+
+/* Whether a byte leads from both where the byte before it does. */
+static bool as_before(const whim_grammar *g, int32_t state, int32_t partner, int32_t c)
+{
+    const uint8_t *one = g->states[state].class_of, *two = g->states[partner].class_of;
+    return c > 0 && one[c] == one[c - 1] && two[c] == two[c - 1];
+}
+
+/* A state met with two different partners has none: -2. */
+static void pair_up(alike *a, int32_t state, int32_t partner)
+{
+    int32_t *old = &a->g->partner[state];
+    if (*old == -1) {
+        *old = partner;
+        a->queue[a->n_queue++] = state;
+    } else if (*old != partner) {
+        *old = -2;
+    }
+}
+
+/* The states that bytes lead to from those in the queue. */
+static void spread(alike *a)
+{
+    whim_grammar *g = a->g;
+    for (int64_t i = 0; i < a->n_queue; i++) {
+        int32_t state = a->queue[i], partner = g->partner[state];
+        for (int32_t c = 0; c < 256 && partner >= 0; c++) {
+            if (as_before(g, state, partner, c)) {
+                continue;
+            }
+            int32_t to = next_of(g, state, c), other = next_of(g, partner, c);
+            if (to >= 0 && other >= 0) {
+                pair_up(a, to, other);
+            }
+        }
+    }
+}
+
+/* The shortest text that tells the state from its partner, as far as the lengths of the states behind it are known. */
+static uint16_t length_of(const whim_grammar *g, int32_t state)
+{
+    const gstate *s = &g->states[state];
+    int32_t partner = g->partner[state];
+    if (partner < 0 || s->n_call > 0 || s->accepts != g->states[partner].accepts) {
+        return 0;
+    }
+    int32_t least = GA_NEVER;
+    for (int32_t c = 0; c < 256; c++) {
+        int32_t to = next_of(g, state, c), other = next_of(g, partner, c);
+        if ((to < 0 && other < 0) || as_before(g, state, partner, c)) {
+            continue;
+        }
+        bool same = to >= 0 && other >= 0 && g->partner[to] == other;
+        int32_t length = !same ? 1 : g->alike[to] == GA_NEVER ? GA_NEVER : g->alike[to] + 1;
+        least = length < least ? length : least;
+    }
+    return (uint16_t)least;
+}
+
+bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
+{
+    alike a = {.g = g};
+    g->partner = whim_alloc_array(g->n_state, sizeof *g->partner);
+    g->alike = whim_alloc_array(g->n_state, sizeof *g->alike);
+    a.queue = whim_alloc_array(g->n_state, sizeof *a.queue);
+    if (g->partner == NULL || g->alike == NULL || a.queue == NULL) {
+        whim_free(a.queue);
+        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return false;
+    }
+    for (int64_t s = 0; s < g->n_state; s++) {
+        g->partner[s] = -1;
+    }
+    int32_t body = next_of(g, g->string_begin, '"');
+    for (int64_t s = 0; s < g->n_state; s++) {
+        /* All that a schema puts between quotes is JSON, so that the plain string never ends before it; the root, with
+         * expressions of the caller, may hold anything. */
+        bool first = g->states[s].rule != g->root_rule &&
+                     (s == 0 || g->states[s - 1].rule != g->states[s].rule);
+        int32_t to = first ? next_of(g, (int32_t)s, '"') : -1;
+        if (to >= 0 && s != g->string_begin) {
+            pair_up(&a, to, body);
+        }
+    }
+    spread(&a);
+    for (int64_t i = 0; i < a.n_queue; i++) {
+        g->alike[a.queue[i]] = GA_NEVER;
+    }
+    /* Lengths only fall; states were met in order, so that going backwards settles most of them at once. */
+    for (bool more = true; more && !whim_gb_late(b);) {
+        more = false;
+        for (int64_t i = a.n_queue - 1; i >= 0; i--) {
+            uint16_t length = length_of(g, a.queue[i]);
+            more = more || length != g->alike[a.queue[i]];
+            g->alike[a.queue[i]] = length;
+        }
+    }
+    whim_free(a.queue);
+    return !whim_gb_failed(b);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The builder: nodes, their limits, and the calls that make them. */
+#include "grammar/impl.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "text/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NODES = 200000, MAX_DEPTH = 64, MAX_MS = 2000 };
+
+whim_err whim_grammar_builder_create(const whim_grammar_limits *limits, whim_grammar_builder **out)
+{
+    whim_grammar_builder *b = whim_alloc(sizeof *b);
+    if (b == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    b->limits = limits != NULL ? *limits : (whim_grammar_limits){0};
+    b->limits.max_nodes = b->limits.max_nodes > 0 ? b->limits.max_nodes : MAX_NODES;
+    b->limits.max_depth = b->limits.max_depth > 0 ? b->limits.max_depth : MAX_DEPTH;
+    b->limits.max_ns = b->limits.max_ns > 0 ? b->limits.max_ns : MAX_MS * WHIM_NS_PER_MS;
+    b->deadline = whim_clock_thread_ns() + b->limits.max_ns;
+    b->string_rule = b->value_rule = b->number_rule = -1;
+    *out = b;
+    return WHIM_ERR_OK;
+}
+
+void whim_grammar_builder_destroy(whim_grammar_builder *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < b->n_rule; i++) {
+        whim_free(b->rules[i].path);
+    }
+    for (int64_t i = 0; i < b->n_mark; i++) {
+        whim_free(b->marks[i]);
+    }
+    json_decref(b->made);
+    whim_free(b->nodes);
+    whim_free(b->kids);
+    whim_free(b->bytes);
+    whim_free(b->ranges);
+    whim_free(b->rules);
+    whim_free(b->marks);
+    whim_free(b);
+}
+
+/* --- failing ---------------------------------------------------------------------------------- */
+
+int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...)
+{
+    if (b->err == WHIM_ERR_OK) {
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(b->diag.text, sizeof b->diag.text, fmt, ap);
+        va_end(ap);
+        b->err = err;
+    }
+    return -1;
+}
+
+bool whim_gb_failed(const whim_grammar_builder *b)
+{
+    return b->err != WHIM_ERR_OK;
+}
+
+bool whim_gb_late(whim_grammar_builder *b)
+{
+    if (whim_clock_thread_ns() > b->deadline) {
+        whim_gb_fail(b, WHIM_ERR_INVALID,
+                     "the grammar took longer than %lld ms to compile: make it simpler",
+                     (long long)(b->limits.max_ns / WHIM_NS_PER_MS));
+    }
+    return whim_gb_failed(b);
+}
+
+static int32_t too_large(whim_grammar_builder *b)
+{
+    return whim_gb_fail(b, WHIM_ERR_INVALID,
+                        "the grammar is too large: it has more than %lld parts; use smaller lists, "
+                        "bounds and repetitions",
+                        (long long)b->limits.max_nodes);
+}
+
+bool whim_gb_grow(whim_grammar_builder *b, void **array, int64_t n, int64_t *cap, int64_t size)
+{
+    if (n < *cap) {
+        return true;
+    }
+    int64_t more = *cap > 0 ? *cap * 2 : 64;
+    void *grown = whim_realloc(*array, *cap * size, more * size);
+    if (grown == NULL) {
+        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return false;
+    }
+    *array = grown;
+    *cap = more;
+    return true;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------- */
+
+int32_t whim_gb_node(whim_grammar_builder *b, gnode node)
+{
+    if (whim_gb_failed(b) || (b->n_node % 1024 == 0 && whim_gb_late(b))) {
+        return -1;
+    }
+    if (b->n_node >= b->limits.max_nodes) {
+        return too_large(b);
+    }
+    if (!whim_gb_grow(b, (void **)&b->nodes, b->n_node, &b->cap_node, sizeof node)) {
+        return -1;
+    }
+    b->nodes[b->n_node] = node;
+    return (int32_t)b->n_node++;
+}
+
+int32_t whim_gb_bytes(whim_grammar_builder *b, const char *bytes, int64_t n)
+{
+    if (whim_gb_failed(b)) {
+        return -1;
+    }
+    if (n > b->limits.max_nodes - b->n_byte) {
+        return too_large(b);
+    }
+    int32_t at = (int32_t)b->n_byte;
+    for (int64_t i = 0; i < n; i++) {
+        if (!whim_gb_grow(b, (void **)&b->bytes, b->n_byte, &b->cap_byte, 1)) {
+            return -1;
+        }
+        b->bytes[b->n_byte++] = bytes[i];
+    }
+    return whim_gb_node(b, (gnode){.kind = n > 0 ? GN_BYTES : GN_EMPTY, .a = at, .b = (int32_t)n});
+}
+
+int32_t whim_gb_text(whim_grammar_builder *b, const char *text)
+{
+    return whim_gb_bytes(b, text, (int64_t)strlen(text));
+}
+
+/* A node with kids; -1 when one of them is. */
+static int32_t parent(whim_grammar_builder *b, gnode node, const int32_t *kids, int64_t n)
+{
+    node.a = (int32_t)b->n_kid;
+    node.b = (int32_t)n;
+    if (n > 8 * b->limits.max_nodes - b->n_kid) {
+        return too_large(b);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (kids[i] < 0) {
+            return whim_gb_fail(b, WHIM_ERR_INVALID, "a part of the grammar is missing");
+        }
+        if (!whim_gb_grow(b, (void **)&b->kids, b->n_kid, &b->cap_kid, sizeof *kids)) {
+            return -1;
+        }
+        b->kids[b->n_kid++] = kids[i];
+    }
+    return whim_gb_node(b, node);
+}
+
+whim_grammar_node whim_grammar_seq(whim_grammar_builder *b, const whim_grammar_node *parts,
+                                   int64_t n)
+{
+    return n == 1 ? parts[0] : parent(b, (gnode){.kind = GN_SEQ}, parts, n);
+}
+
+whim_grammar_node whim_grammar_any_of(whim_grammar_builder *b, const whim_grammar_node *parts,
+                                      int64_t n)
+{
+    return n == 1 ? parts[0] : parent(b, (gnode){.kind = GN_ANY_OF}, parts, n);
+}
+
+int32_t whim_gb_members(whim_grammar_builder *b, const int32_t *triples, int64_t n_member,
+                        bool at_least_one)
+{
+    gnode node = {.kind = GN_MEMBERS, .lo = at_least_one, .hi = whim_gb_comma(b)};
+    return parent(b, node, triples, 3 * n_member);
+}
+
+whim_grammar_node whim_grammar_repeat(whim_grammar_builder *b, whim_grammar_node part,
+                                      int64_t least, int64_t most)
+{
+    if (part < 0 || whim_gb_failed(b)) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "a part of the grammar is missing");
+    }
+    if (least < 0 || (most >= 0 && most < least)) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "a repetition of %lld to %lld times cannot be",
+                            (long long)least, (long long)most);
+    }
+    return whim_gb_node(b, (gnode){.kind = GN_REPEAT, .a = part, .lo = least, .hi = most});
+}
+
+int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second)
+{
+    return whim_grammar_seq(b, (int32_t[]){first, second}, 2);
+}
+
+int32_t whim_gb_seq3(whim_grammar_builder *b, int32_t first, int32_t second, int32_t third)
+{
+    return whim_grammar_seq(b, (int32_t[]){first, second, third}, 3);
+}
+
+int32_t whim_gb_alt2(whim_grammar_builder *b, int32_t first, int32_t second)
+{
+    return whim_grammar_any_of(b, (int32_t[]){first, second}, 2);
+}
+
+int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part)
+{
+    return whim_grammar_repeat(b, part, 0, 1);
+}
+
+void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part)
+{
+    if (whim_gb_grow(b, (void **)&list->ids, list->n, &list->cap, sizeof *list->ids)) {
+        list->ids[list->n++] = part;
+    }
+}
+
+int32_t whim_glist_seq(whim_grammar_builder *b, glist *list)
+{
+    int32_t node = whim_gb_failed(b) ? -1 : whim_grammar_seq(b, list->ids, list->n);
+    whim_free(list->ids);
+    return node;
+}
+
+int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list)
+{
+    int32_t node = whim_gb_failed(b) ? -1 : whim_grammar_any_of(b, list->ids, list->n);
+    whim_free(list->ids);
+    return node;
+}
+
+int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n)
+{
+    int32_t at = (int32_t)b->n_range;
+    if (b->n_range + n > 8 * b->limits.max_nodes) {
+        return too_large(b);
+    }
+    for (int32_t i = 0; i <= n; i++) { /* one more: cleaning may split a range */
+        if (!whim_gb_grow(b, (void **)&b->ranges, b->n_range, &b->cap_range, sizeof *ranges)) {
+            return -1;
+        }
+        b->ranges[b->n_range++] = i < n ? ranges[i] : (grange){0};
+    }
+    int32_t kept = whim_ranges_clean(b->ranges + at, n);
+    b->n_range = at + kept;
+    return whim_gb_node(b, (gnode){.kind = kept > 0 ? GN_CHARS : GN_NEVER, .a = at, .b = kept});
+}
+
+int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *path)
+{
+    if (whim_gb_failed(b)) {
+        return -1;
+    }
+    if (b->n_rule >= b->limits.max_nodes) {
+        return too_large(b);
+    }
+    if (!whim_gb_grow(b, (void **)&b->rules, b->n_rule, &b->cap_rule, sizeof *b->rules)) {
+        return -1;
+    }
+    int64_t n = (int64_t)strlen(path);
+    char *copy = whim_alloc(n + 1);
+    if (copy == NULL) {
+        return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+    }
+    memcpy(copy, path, (size_t)n);
+    b->rules[b->n_rule] = (grule){.node = -1, .schema = schema, .path = copy};
+    return (int32_t)b->n_rule++;
+}
+
+int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule)
+{
+    return rule < 0 ? -1 : whim_gb_node(b, (gnode){.kind = GN_CALL, .a = rule});
+}
+
+/* --- texts of the caller ------------------------------------------------------------------------ */
+
+static bool keep_mark(whim_grammar_builder *b, const char *text, int64_t n)
+{
+    if (whim_gb_failed(b) ||
+        !whim_gb_grow(b, (void **)&b->marks, b->n_mark, &b->cap_mark, sizeof *b->marks)) {
+        return false;
+    }
+    char *copy = whim_alloc(n + 1);
+    if (copy == NULL) {
+        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return false;
+    }
+    memcpy(copy, text, (size_t)n);
+    b->marks[b->n_mark++] = copy;
+    return true;
+}
+
+whim_grammar_node whim_grammar_literal(whim_grammar_builder *b, const char *bytes, int64_t n)
+{
+    return keep_mark(b, bytes, n) ? whim_gb_bytes(b, bytes, n) : -1;
+}
+
+static int32_t text_node(whim_grammar_builder *b, const char *const *marks, int32_t n, bool ends)
+{
+    if (whim_gb_failed(b)) {
+        return -1;
+    }
+    int32_t kids[32];
+    if (n > 32) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "a text may have at most 32 marks, not %d", n);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int64_t len = (int64_t)strlen(marks[i]);
+        if (len == 0 || whim_utf8_valid_prefix(marks[i], len) != len) {
+            return whim_gb_fail(b, WHIM_ERR_INVALID, "a mark must be a text of UTF-8, not empty");
+        }
+        kids[i] = keep_mark(b, marks[i], len) ? whim_gb_bytes(b, marks[i], len) : -1;
+    }
+    return parent(b, (gnode){.kind = GN_TEXT, .lo = ends}, kids, n);
+}
+
+whim_grammar_node whim_grammar_until(whim_grammar_builder *b, const char *mark)
+{
+    return text_node(b, &mark, 1, true);
+}
+
+whim_grammar_node whim_grammar_text_without(whim_grammar_builder *b, const char *const *marks,
+                                            int32_t n)
+{
+    return text_node(b, marks, n, false);
+}
+
+whim_grammar_node whim_grammar_regex(whim_grammar_builder *b, const char *pattern, const char *path)
+{
+    return whim_gb_failed(b) ? -1 : whim_gb_regex(b, pattern, (gregex_mode){0}, path);
+}

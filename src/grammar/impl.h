@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of grammars, for the grammar files of this folder.
+ *
+ * The way of a grammar: nodes (a tree over bytes, with calls of rules) -> an automaton with free moves for each rule
+ * (nfa) -> a table for each rule (dfa), where a call is a letter like a byte -> one list of states for all rules,
+ * without dead ends (whim_grammar). Only rules that a schema refers to are called; all else is written out in place.
+ * Invariants: no rule takes the empty text; no rule calls itself before it took a byte. */
+#ifndef WHIM_GRAMMAR_IMPL_H
+#define WHIM_GRAMMAR_IMPL_H
+
+#include "grammar/grammar.h"
+
+#include <pthread.h>
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+typedef enum gnode_kind {
+    GN_EMPTY,
+    GN_NEVER,  /* no text at all */
+    GN_BYTES,  /* bytes[a .. a + b) */
+    GN_CHARS,  /* one character of ranges[a .. a + b) */
+    GN_SEQ,    /* kids[a .. a + b) */
+    GN_ANY_OF, /* kids[a .. a + b) */
+    GN_REPEAT, /* kid a, lo to hi times; hi < 0: no limit */
+    GN_CALL,   /* rule a */
+    GN_TEXT, /* UTF-8 without the texts that are the GN_BYTES kids[a .. a + b); lo: then one of them */
+    GN_BOTH,     /* what a and b both take */
+    GN_BUT_NOT,  /* what a takes and b does not */
+    GN_MULTIPLE, /* whole numbers that a divides */
+    GN_MEMBERS, /* kids: (key, value, how) for each member of an object; lo: at least one, hi: the comma */
+} gnode_kind;
+
+enum { GM_OPTIONAL, GM_REQUIRED, GM_REPEATED }; /* how a member may come; a repeated one is last */
+
+typedef struct gnode {
+    gnode_kind kind;
+    int32_t a, b;
+    int64_t lo, hi;
+} gnode;
+
+typedef struct grange {
+    int32_t lo, hi; /* code points, inclusive */
+} grange;
+
+/* A rule: what it stands for, and the schema that it was made of. */
+typedef struct grule {
+    int32_t node;       /* -1: not written yet */
+    const void *schema; /* json_t of the document, NULL: none */
+    int32_t depth;      /* of that schema inside others */
+    char *path;         /* for messages */
+} grule;
+
+struct whim_grammar_builder {
+    whim_grammar_limits limits;
+    int64_t deadline;
+    whim_err err;
+    whim_diag diag;
+
+    gnode *nodes;
+    int64_t n_node, cap_node;
+    int32_t *kids;
+    int64_t n_kid, cap_kid;
+    char *bytes;
+    int64_t n_byte, cap_byte;
+    grange *ranges;
+    int64_t n_range, cap_range;
+    grule *rules;
+    int64_t n_rule, cap_rule;
+    int64_t n_rule_done;  /* rules before it have been written */
+    const json_t *schema; /* the document that references point into */
+    json_t *made;         /* array that owns schemas made by merging */
+    char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
+    int64_t n_mark, cap_mark;
+    int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
+};
+
+/* Grow an array to hold one more of `size`; false and the builder failed when memory is out. */
+bool whim_gb_grow(whim_grammar_builder *b, void **array, int64_t n, int64_t *cap, int64_t size);
+
+/* Fail the builder; the first message stays. Always -1. */
+int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...) WHIM_PRINTF(3, 4);
+bool whim_gb_failed(const whim_grammar_builder *b);
+/* Fails the builder when its time is over. */
+bool whim_gb_late(whim_grammar_builder *b);
+
+int32_t whim_gb_node(whim_grammar_builder *b, gnode node);
+int32_t whim_gb_bytes(whim_grammar_builder *b, const char *bytes, int64_t n);
+int32_t whim_gb_text(whim_grammar_builder *b, const char *text);
+int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second);
+int32_t whim_gb_seq3(whim_grammar_builder *b, int32_t first, int32_t second, int32_t third);
+int32_t whim_gb_alt2(whim_grammar_builder *b, int32_t first, int32_t second);
+int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part);
+/* One character of the ranges (any order, overlaps are fine). */
+int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
+int32_t whim_gb_members(whim_grammar_builder *b, const int32_t *triples, int64_t n_member,
+                        bool at_least_one);
+/* A growing list of parts; {0} is empty. seq and any_of free it. */
+typedef struct glist {
+    int32_t *ids;
+    int64_t n, cap;
+} glist;
+void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part);
+int32_t whim_glist_seq(whim_grammar_builder *b, glist *list);
+int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list);
+/* A new rule, to be written later. */
+int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *path);
+int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule);
+
+/* --- characters (grammar_chars.c) ---------------------------------------------------------------- */
+
+enum { GC_MAX = 0x10FFFF };
+
+/* Sort ranges and join neighbours; cut out surrogates. Returns how many are left (room for n + 1). */
+int32_t whim_ranges_clean(grange *ranges, int32_t n);
+/* Everything that is not in the (clean) ranges; room for n + 2. */
+int32_t whim_ranges_invert(const grange *ranges, int32_t n, grange *out);
+/* A character of the ranges as it stands inside a JSON string: itself, or escaped where it must be. */
+int32_t whim_gb_json_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
+/* Any character inside a JSON string, in any of its spellings. */
+int32_t whim_gb_json_any_char(whim_grammar_builder *b);
+/* A text as a JSON string, quotes included. */
+int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n);
+
+/* --- regular expressions (grammar_regex.c) ------------------------------------------------------- */
+
+typedef struct gregex_mode {
+    bool json;   /* characters as they stand inside a JSON string */
+    bool search; /* found anywhere in the text, unless ^ and $ say otherwise */
+} gregex_mode;
+
+int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode mode,
+                      const char *path);
+
+/* --- JSON and schemas (grammar_json.c, grammar_schema*.c) ----------------------------------------- */
+
+int32_t whim_gb_json_string(whim_grammar_builder *b); /* calls of shared rules */
+int32_t whim_gb_json_number(whim_grammar_builder *b);
+int32_t whim_gb_json_value(whim_grammar_builder *b);
+int32_t whim_gb_json_any_object(whim_grammar_builder *b, int32_t value);
+int32_t whim_gb_json_any_array(whim_grammar_builder *b, int32_t item);
+int32_t whim_gb_comma(whim_grammar_builder *b); /* with the white space that may follow */
+int32_t whim_gb_colon(whim_grammar_builder *b);
+/* A constant, as it is written. */
+int32_t whim_gb_json_const(whim_grammar_builder *b, const json_t *value, int32_t depth,
+                           const char *path);
+
+/* Where a schema stands. */
+typedef struct gplace {
+    const struct gplace *up;
+    const char *key; /* NULL: `index` counts */
+    int64_t index;
+    const char *root; /* of the topmost place */
+} gplace;
+enum { GPLACE_ROOM = 512 };
+const char *whim_gplace_text(const gplace *place, char *buf);
+
+int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *schema, const gplace *place,
+                            int32_t depth);
+/* The same as a call where the schema is an object or array, so that it is written once. */
+int32_t whim_gb_schema_value(whim_grammar_builder *b, const json_t *schema, const gplace *place,
+                             int32_t depth);
+int32_t whim_gb_schema_object(whim_grammar_builder *b, const json_t *s, const gplace *place,
+                              int32_t depth);
+int32_t whim_gb_schema_array(whim_grammar_builder *b, const json_t *s, const gplace *place,
+                             int32_t depth);
+int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gplace *place);
+/* `type` is integer or number. */
+int32_t whim_gb_schema_number(whim_grammar_builder *b, const json_t *s, const char *type,
+                              const gplace *place);
+/* What the numbers of a schema are held to. */
+typedef struct gbounds {
+    bool has_lo, has_hi, above_lo, below_hi; /* above, below: the bound itself is out */
+    double lo, hi;
+} gbounds;
+int32_t whim_gb_decimals(whim_grammar_builder *b, const gbounds *bounds, int32_t most_digits,
+                         const char *path);
+/* Whole numbers from lo to hi. */
+int32_t whim_gb_int_range(whim_grammar_builder *b, int64_t lo, int64_t hi);
+/* The schema that both schemas allow, owned by the builder; NULL: failed. */
+const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, const json_t *two,
+                                   const gplace *place, int32_t depth);
+/* What a reference points to; NULL: failed. */
+const json_t *whim_gb_schema_target(whim_grammar_builder *b, const char *ref, const gplace *place);
+/* A limit such as minItems; false: failed. `*out` keeps its value when the key is absent. */
+bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *key,
+                          const gplace *place, int64_t *out);
+/* Whether the keyword says nothing about what is valid. */
+bool whim_schema_is_note(const char *key);
+
+/* --- automata (grammar_nfa.c, grammar_dfa.c, grammar_product.c) ----------------------------------- */
+
+typedef enum gedge_kind { GE_BYTES, GE_FREE, GE_CALL } gedge_kind;
+
+typedef struct gedge {
+    int32_t to, next; /* next edge of the same state, -1: last */
+    int32_t rule;     /* GE_CALL */
+    uint8_t kind, lo, hi;
+} gedge;
+
+typedef struct gnfa {
+    whim_grammar_builder *b;
+    int32_t *first; /* [n_state] first edge */
+    int64_t n_state, cap_state;
+    gedge *edges;
+    int64_t n_edge, cap_edge;
+    int64_t max_state;
+} gnfa;
+
+int32_t whim_nfa_state(gnfa *nfa); /* -1: failed */
+void whim_nfa_edge(gnfa *nfa, int32_t from, gedge_kind kind, uint8_t lo, uint8_t hi, int32_t rule,
+                   int32_t to);
+void whim_nfa_free_move(gnfa *nfa, int32_t from, int32_t to);
+/* Write a node behind the state `from`; returns the state behind it. */
+int32_t whim_nfa_emit(gnfa *nfa, int32_t node, int32_t from);
+int32_t whim_nfa_emit_text(gnfa *nfa, const gnode *node, int32_t from);
+int32_t whim_nfa_emit_product(gnfa *nfa, const gnode *node, int32_t from);
+int32_t whim_nfa_emit_chars(gnfa *nfa, const gnode *node, int32_t from);
+void whim_nfa_deinit(gnfa *nfa);
+
+typedef struct gcall {
+    int32_t rule, to;
+} gcall;
+
+typedef struct gdfa {
+    int64_t n_state, cap_state;
+    int32_t n_class;
+    uint8_t class_of[256];
+    int32_t *next;       /* [n_state][n_class], -1: nothing */
+    uint8_t *accepts;    /* [n_state] */
+    int32_t *call_begin; /* [n_state + 1] */
+    gcall *calls;
+    int64_t n_call, cap_call;
+} gdfa;
+
+/* The table of a node; state 0 is the start. false: failed. */
+bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out);
+bool whim_dfa_of_nfa(gnfa *nfa, int32_t start, int32_t end, gdfa *out);
+void whim_dfa_deinit(gdfa *dfa);
+
+/* --- the compiled grammar (grammar_compile.c) ------------------------------------------------------ */
+
+typedef struct gstate {
+    const int32_t *next;     /* [classes of the rule] */
+    const uint8_t *class_of; /* [256] */
+    int32_t first_call, n_call;
+    int32_t rule;
+    bool accepts; /* the rule may end here */
+    bool moves;   /* a byte may follow inside the rule */
+    bool plain;   /* neither accepts nor calls */
+} gstate;
+
+struct gentry;
+
+struct whim_grammar {
+    int32_t n_ref; /* atomic */
+    gstate *states;
+    int64_t n_state;
+    gcall *calls; /* `to` and `rule` (start) are states */
+    int64_t n_call;
+    gdfa *tables; /* [n_rule]: own what states point into */
+    int32_t n_rule;
+    int32_t root_rule;
+    int32_t start;
+    int32_t string_begin, n_string; /* states of the shared rule for strings */
+    int32_t *partner; /* [n_state] the state of that rule that this one is like, or < 0 */
+    uint16_t *alike; /* [n_state] the shortest text that tells the two apart; GA_NEVER: none does */
+    char **marks;
+    int64_t n_mark;
+    /* Masks that cost much to find, kept for the vocabulary that asked first. */
+    pthread_mutex_t lock;
+    int64_t vocab_serial;
+    struct gentry **entries; /* [n_state] */
+    int64_t entry_bytes;
+};
+
+enum { GA_NEVER = 60000 };
+bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g);
+bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g);
+
+#endif

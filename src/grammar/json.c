@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON without a schema: the rules for values, and constants. White space: at most one space behind a colon and a
+ * comma, nothing else, so that no model can print blanks to the limit. Numbers have at most 15 digits before and 16
+ * behind the point and an exponent of two digits, for the same reason, and because more would not be read back. */
+#include "grammar/impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int32_t whim_gb_comma(whim_grammar_builder *b)
+{
+    return whim_gb_seq2(b, whim_gb_text(b, ","), whim_gb_optional(b, whim_gb_text(b, " ")));
+}
+
+int32_t whim_gb_colon(whim_grammar_builder *b)
+{
+    return whim_gb_seq2(b, whim_gb_text(b, ":"), whim_gb_optional(b, whim_gb_text(b, " ")));
+}
+
+int32_t whim_gb_json_string(whim_grammar_builder *b)
+{
+    if (b->string_rule < 0) {
+        b->string_rule = whim_gb_rule(b, NULL, "a string");
+        int32_t body = whim_grammar_repeat(b, whim_gb_json_any_char(b), 0, -1);
+        int32_t node = whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
+        if (b->string_rule >= 0) {
+            b->rules[b->string_rule].node = node;
+        }
+    }
+    return whim_gb_call(b, b->string_rule);
+}
+
+int32_t whim_gb_json_number(whim_grammar_builder *b)
+{
+    if (b->number_rule < 0) {
+        b->number_rule = whim_gb_rule(b, NULL, "a number");
+        int32_t node =
+            whim_gb_regex(b, "-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,16})?([eE][+-]?[0-9]{1,2})?",
+                          (gregex_mode){0}, "a number");
+        if (b->number_rule >= 0) {
+            b->rules[b->number_rule].node = node;
+        }
+    }
+    return whim_gb_call(b, b->number_rule);
+}
+
+int32_t whim_gb_json_any_object(whim_grammar_builder *b, int32_t value)
+{
+    int32_t key = whim_gb_seq2(b, whim_gb_json_string(b), whim_gb_colon(b));
+    int32_t members = whim_gb_members(b, (int32_t[]){key, value, GM_REPEATED}, 1, false);
+    return whim_gb_seq3(b, whim_gb_text(b, "{"), members, whim_gb_text(b, "}"));
+}
+
+int32_t whim_gb_json_any_array(whim_grammar_builder *b, int32_t item)
+{
+    int32_t empty = whim_gb_text(b, "");
+    int32_t members = whim_gb_members(b, (int32_t[]){empty, item, GM_REPEATED}, 1, false);
+    return whim_gb_seq3(b, whim_gb_text(b, "["), members, whim_gb_text(b, "]"));
+}
+
+int32_t whim_gb_json_value(whim_grammar_builder *b)
+{
+    if (b->value_rule < 0) {
+        b->value_rule = whim_gb_rule(b, NULL, "a value");
+        int32_t value = whim_gb_call(b, b->value_rule);
+        int32_t alts[] = {
+            whim_gb_json_string(b),           whim_gb_json_number(b),
+            whim_gb_text(b, "true"),          whim_gb_text(b, "false"),
+            whim_gb_text(b, "null"),          whim_gb_json_any_object(b, value),
+            whim_gb_json_any_array(b, value),
+        };
+        int32_t node = whim_grammar_any_of(b, alts, sizeof alts / sizeof alts[0]);
+        if (b->value_rule >= 0) {
+            b->rules[b->value_rule].node = node;
+        }
+    }
+    return whim_gb_call(b, b->value_rule);
+}
+
+whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b)
+{
+    int32_t value = whim_gb_json_value(b);
+    int32_t rule = whim_gb_rule(b, NULL, "an object");
+    int32_t node = whim_gb_json_any_object(b, value);
+    if (rule < 0 || node < 0) {
+        return -1;
+    }
+    b->rules[rule].node = node;
+    return whim_gb_call(b, rule);
+}
+
+/* --- constants ------------------------------------------------------------------------------------- */
+
+static int32_t number_const(whim_grammar_builder *b, const json_t *value)
+{
+    char buf[64];
+    if (json_is_integer(value)) {
+        snprintf(buf, sizeof buf, "%lld", (long long)json_integer_value(value));
+        return whim_gb_text(b, buf);
+    }
+    for (int32_t digits = 1; digits <= 17; digits++) { /* the shortest that reads back the same */
+        snprintf(buf, sizeof buf, "%.*g", digits, json_real_value(value));
+        if (strtod(buf, NULL) == json_real_value(value)) {
+            break;
+        }
+    }
+    return whim_gb_text(b, buf);
+}
+
+static int32_t array_const(whim_grammar_builder *b, const json_t *value, int32_t depth,
+                           const char *path)
+{
+    glist list = {0};
+    int32_t comma = whim_gb_comma(b);
+    whim_glist_add(b, &list, whim_gb_text(b, "["));
+    for (size_t i = 0; i < json_array_size(value) && !whim_gb_failed(b); i++) {
+        if (i > 0) {
+            whim_glist_add(b, &list, comma);
+        }
+        whim_glist_add(b, &list, whim_gb_json_const(b, json_array_get(value, i), depth + 1, path));
+    }
+    whim_glist_add(b, &list, whim_gb_text(b, "]"));
+    return whim_glist_seq(b, &list);
+}
+
+static int32_t object_const(whim_grammar_builder *b, json_t *value, int32_t depth, const char *path)
+{
+    glist list = {0};
+    int32_t comma = whim_gb_comma(b), colon = whim_gb_colon(b);
+    const char *key;
+    json_t *member;
+    whim_glist_add(b, &list, whim_gb_text(b, "{"));
+    json_object_foreach(value, key, member)
+    {
+        if (list.n > 1) {
+            whim_glist_add(b, &list, comma);
+        }
+        whim_glist_add(b, &list, whim_gb_json_text(b, key, (int64_t)strlen(key)));
+        whim_glist_add(b, &list, colon);
+        whim_glist_add(b, &list, whim_gb_json_const(b, member, depth + 1, path));
+        if (whim_gb_failed(b)) {
+            break;
+        }
+    }
+    whim_glist_add(b, &list, whim_gb_text(b, "}"));
+    return whim_glist_seq(b, &list);
+}
+
+int32_t whim_gb_json_const(whim_grammar_builder *b, const json_t *value, int32_t depth,
+                           const char *path)
+{
+    if (depth > b->limits.max_depth) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: the value is nested more than %d deep", path,
+                            b->limits.max_depth);
+    }
+    switch (json_typeof(value)) {
+    case JSON_NULL:
+        return whim_gb_text(b, "null");
+    case JSON_TRUE:
+        return whim_gb_text(b, "true");
+    case JSON_FALSE:
+        return whim_gb_text(b, "false");
+    case JSON_STRING:
+        return whim_gb_json_text(b, json_string_value(value), (int64_t)json_string_length(value));
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return number_const(b, value);
+    case JSON_ARRAY:
+        return array_const(b, value, depth, path);
+    default:
+        return object_const(b, (json_t *)value, depth, path);
+    }
+}

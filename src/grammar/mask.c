@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tokens may come next in a state: walks over the tree of tokens, and the masks that are kept. */
+#include "grammar/mask.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* A walk over fewer nodes is not worth keeping; and what a grammar may keep in all. */
+enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
+
+static void entry_deinit(gentry *e)
+{
+    whim_free(e->bits);
+    whim_free(e->pops);
+}
+
+void whim_entries_free(gentry **entries, int64_t n)
+{
+    for (int64_t i = 0; entries != NULL && i < n; i++) {
+        if (entries[i] != NULL) {
+            entry_deinit(entries[i]);
+            whim_free(entries[i]);
+        }
+    }
+    whim_free(entries);
+}
+
+static void pop_add(gwalk *w, gentry *pops, int32_t node)
+{
+    if (pops->n_pop == pops->cap_pop) {
+        int64_t cap = pops->cap_pop > 0 ? pops->cap_pop * 2 : 256;
+        void *grown = whim_realloc(pops->pops, pops->cap_pop * (int64_t)sizeof *pops->pops,
+                                   cap * (int64_t)sizeof *pops->pops);
+        if (grown == NULL) {
+            w->failed = true;
+            return;
+        }
+        pops->pops = grown;
+        pops->cap_pop = cap;
+    }
+    pops->pops[pops->n_pop++] = node;
+}
+
+/* What a plain string's entry says about the tokens below a node. */
+static void copy_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
+                       gentry *pops, const gentry *like)
+{
+    int32_t end = v->nodes[node].skip;
+    for (int32_t k = v->nodes[node + 1].first_tok; k < v->nodes[end].first_tok; k++) {
+        int32_t id = v->tokens[k];
+        bits[id >> 5] |= like->bits[id >> 5] & UINT32_C(1) << (id & 31);
+    }
+    int64_t lo = 0, hi = like->n_pop; /* nodes are in order */
+    while (lo < hi) {
+        int64_t mid = (lo + hi) / 2;
+        if (like->pops[mid] <= node) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    for (; lo < like->n_pop && like->pops[lo] < end; lo++) {
+        pop_add(w, pops, like->pops[lo]);
+    }
+}
+
+/* Whether no token below the node can tell where the walk stands from a plain string. */
+static bool is_alike(const gwalk *w, int32_t level, const gtrie_node *node)
+{
+    const glevel *set = &w->levels[level];
+    if (set->n != 1 || set->popped) {
+        return false;
+    }
+    int32_t length = w->g->alike[w->configs[set->begin].state];
+    return length == GA_NEVER || (node->height < UINT8_MAX && length > node->height);
+}
+
+int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
+                        gentry *pops, const gentry *like)
+{
+    const gtrie_node *nodes = v->nodes;
+    int32_t end = node < 0 ? v->n_node : nodes[node].skip;
+    int32_t base = node < 0 ? 0 : nodes[node].depth;
+    int64_t n_seen = 0;
+    for (int32_t i = node + 1; i < end;) {
+        int32_t level = nodes[i].depth - base;
+        n_seen++;
+        if (!whim_walk_step(w, level - 1, nodes[i].byte)) {
+            i = nodes[i].skip;
+            continue;
+        }
+        for (int32_t k = nodes[i].first_tok; k < nodes[i + 1].first_tok; k++) {
+            bits[v->tokens[k] >> 5] |= UINT32_C(1) << (v->tokens[k] & 31);
+        }
+        if (pops != NULL && w->levels[level].popped && nodes[i].skip > i + 1) {
+            pop_add(w, pops, i);
+        }
+        if (like != NULL && is_alike(w, level, &nodes[i])) {
+            copy_below(w, v, i, bits, pops, like);
+            i = nodes[i].skip;
+        } else {
+            i++;
+        }
+    }
+    return n_seen;
+}
+
+/* The kept entry, if any. */
+static const gentry *entry_kept(whim_grammar *g, const whim_grammar_vocab *v, int32_t state)
+{
+    int32_t in_string = state - g->string_begin;
+    if (v->string_entries != NULL && in_string >= 0 && in_string < g->n_string) {
+        return v->string_entries[in_string];
+    }
+    pthread_mutex_lock(&g->lock);
+    const gentry *kept =
+        g->entries != NULL && g->vocab_serial == v->serial ? g->entries[state] : NULL;
+    pthread_mutex_unlock(&g->lock);
+    return kept;
+}
+
+/* Keep what `e` holds, which is then empty; the kept entry, or NULL when there is no room for it. */
+static const gentry *entry_keep(whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
+                                gentry *e)
+{
+    const gentry *kept = NULL;
+    int64_t bytes = v->n_word * (int64_t)sizeof *e->bits + e->cap_pop * (int64_t)sizeof *e->pops +
+                    (int64_t)sizeof *e;
+    pthread_mutex_lock(&g->lock);
+    if (g->entries == NULL) {
+        g->entries = whim_alloc_array(g->n_state, sizeof *g->entries);
+        g->vocab_serial = v->serial;
+    }
+    if (g->entries != NULL && g->vocab_serial == v->serial && g->entries[state] == NULL &&
+        g->entry_bytes + bytes <= KEPT_BYTES) {
+        gentry *copy = whim_alloc(sizeof *copy);
+        if (copy != NULL) {
+            *copy = *e;
+            *e = (gentry){0};
+            g->entries[state] = copy;
+            g->entry_bytes += bytes;
+            kept = copy;
+        }
+    }
+    pthread_mutex_unlock(&g->lock);
+    return kept;
+}
+
+const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
+                              gentry *scratch)
+{
+    const gentry *kept = entry_kept(g, v, state), *like = NULL;
+    if (kept != NULL) {
+        return kept;
+    }
+    if (g->partner[state] >= 0) {
+        like = v->string_entries[g->partner[state] - g->string_begin];
+        if (g->alike[state] == GA_NEVER || g->alike[state] > v->max_bytes) {
+            return like;
+        }
+    }
+    int64_t bytes = v->n_word * (int64_t)sizeof *scratch->bits;
+    if (scratch->bits == NULL) {
+        scratch->bits = whim_alloc(bytes);
+    } else {
+        memset(scratch->bits, 0, (size_t)bytes);
+    }
+    if (scratch->bits == NULL) {
+        return NULL;
+    }
+    scratch->n_pop = 0;
+    whim_walk_one(w, state, w->frames[FRAME_BASE].self);
+    if (whim_mask_below(w, v, -1, scratch->bits, scratch, like) > CHEAP_NODES && !w->failed) {
+        kept = entry_keep(g, v, state, scratch);
+    }
+    return kept != NULL ? kept : scratch;
+}

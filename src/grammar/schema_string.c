@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schemas of strings: lengths, patterns and formats. Where a pattern or format is said, each character has one
+ * spelling: itself, or the short escape where it cannot stand as it is. Or as plain text, in which characters stand for
+ * themselves and '<' does not come, so that no tag can end it. */
+#include "grammar/impl.h"
+
+#include <string.h>
+
+#define HOUR_MINUTE "([01][0-9]|2[0-3]):[0-5][0-9]"
+#define TIME HOUR_MINUTE ":[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]" HOUR_MINUTE ")"
+/* Years of four digits; days that every year has, and 29 February in the years that have it. */
+#define DATE                                                                           \
+    "([1-9][0-9]{3}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|" \
+    "(0[13578]|1[02])-31)|([1-9][0-9](0[48]|[2468][048]|[13579][26])|"                 \
+    "([2468][048]|[13579][26])00)-02-29)"
+#define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#define HOST LABEL "(\\." LABEL "){0,3}"
+#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define IPV4 BYTE "(\\." BYTE "){3}"
+#define H16 "[0-9a-fA-F]{1,4}"
+
+static const struct {
+    const char *name, *pattern; /* NULL: the name says nothing that can be checked */
+} formats[] = {
+    {"date", DATE},
+    {"time", TIME},
+    {"date-time", DATE "T" TIME},
+    {"duration", "P(([0-9]{1,4}D|[0-9]{1,4}M([0-9]{1,4}D)?|[0-9]{1,4}Y([0-9]{1,4}M([0-9]{1,4}D)?)?)"
+                 "(T([0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S"
+                 "))?|T([0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?|[0-9]{1,4}M([0-9]{1,4}S)?|"
+                 "[0-9]{1,4}S)|[0-9]{1,4}W)"},
+    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
+    {"uuid4", "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"},
+    {"email",
+     "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,1}@(" LABEL "\\.){1,2}[A-Za-z]{2,16}"},
+    {"hostname", HOST},
+    {"ipv4", IPV4},
+    {"ipv6", "((" H16 ":){7}" H16 "|::(" H16 "(:" H16 "){0,5})?|" H16 "::(" H16 "(:" H16 "){0,4})?|"
+             "(" H16 ":){1}" H16 "::(" H16 "(:" H16 "){0,3})?|(" H16 ":){2}" H16 "::(" H16 "(:" H16
+             "){0,2})?|(" H16 ":){3}" H16 "::(" H16 "(:" H16 "){0,1})?)"},
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]{1,15}://[A-Za-z0-9._~-]{1,253}(:[0-9]{1,4})?"
+            "(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*)*"
+            "(\\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"
+            "(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"},
+    {"password", NULL},
+    {"binary", NULL},
+    {"path", NULL},
+    {"file-path", NULL},
+    {"directory-path", NULL},
+};
+
+static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain, const char *path)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (strcmp(formats[i].name, name) == 0) {
+            return formats[i].pattern == NULL
+                       ? -1
+                       : whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
+        }
+    }
+    return whim_gb_fail(b, WHIM_ERR_INVALID,
+                        "%s.format \"%s\" is not supported; known are date, time, date-time, "
+                        "duration, uuid, email, hostname, ipv4, ipv6 and uri",
+                        path, name);
+}
+
+/* Both parts, where -1 is no part. */
+static int32_t both(whim_grammar_builder *b, int32_t one, int32_t two)
+{
+    return one < 0   ? two
+           : two < 0 ? one
+                     : whim_gb_node(b, (gnode){.kind = GN_BOTH, .a = one, .b = two});
+}
+
+/* A character of a string with a pattern or format (`one_spelling`), or of any. */
+static int32_t one_char(whim_grammar_builder *b, bool plain, bool one_spelling)
+{
+    grange all = {1, GC_MAX}, no_tag[] = {{1, '<' - 1}, {'<' + 1, GC_MAX}};
+    return plain          ? whim_gb_chars(b, no_tag, 2)
+           : one_spelling ? whim_gb_json_chars(b, &all, 1)
+                          : whim_gb_json_any_char(b);
+}
+
+/* What stands between the quotes; -1 without a failure: anything, never where it is plain. */
+static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
+                           const gplace *place)
+{
+    char buf[GPLACE_ROOM];
+    const char *path = whim_gplace_text(place, buf);
+    const json_t *pattern = json_object_get(s, "pattern"), *format = json_object_get(s, "format");
+    int64_t lo = 0, hi = -1;
+    int32_t body = -1;
+    if (!whim_gb_schema_count(b, s, "minLength", place, &lo) ||
+        !whim_gb_schema_count(b, s, "maxLength", place, &hi)) {
+        return -1;
+    }
+    if (hi >= 0 && lo > hi) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "%s.minLength is more than maxLength", path);
+    }
+    if ((pattern != NULL && !json_is_string(pattern)) ||
+        (format != NULL && !json_is_string(format))) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: pattern and format must be texts", path);
+    }
+    if (pattern != NULL) {
+        gplace at = {.up = place, .key = "pattern"};
+        char at_buf[GPLACE_ROOM];
+        body = whim_gb_regex(b, json_string_value(pattern),
+                             (gregex_mode){.json = !plain, .search = true},
+                             whim_gplace_text(&at, at_buf));
+    }
+    if (format != NULL && !whim_gb_failed(b)) {
+        body = both(b, body, format_node(b, json_string_value(format), plain, path));
+    }
+    if (whim_gb_failed(b)) {
+        return -1;
+    }
+    if (lo > 0 || hi >= 0 || plain) {
+        body = both(b, body, whim_grammar_repeat(b, one_char(b, plain, body >= 0), lo, hi));
+    }
+    return body;
+}
+
+int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gplace *place)
+{
+    int32_t body = string_body(b, s, false, place);
+    if (whim_gb_failed(b)) {
+        return -1;
+    }
+    return body < 0 ? whim_gb_json_string(b)
+                    : whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
+}
+
+whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,
+                                           const char *path)
+{
+    gplace place = {.root = path};
+    return whim_gb_failed(b) ? -1 : string_body(b, schema, true, &place);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One answer's walk: masks, and taking tokens. Frames live as long as the state: an answer makes a few of them for
+ * each value that it writes. */
+#include "grammar/mask.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+struct whim_grammar_state {
+    whim_grammar *g;
+    const whim_grammar_vocab *v;
+    gwalk walk;
+    gconfig *cur; /* where the answer stands */
+    int64_t n_cur, cap_cur;
+    gconfig *root; /* those of it that are outside of JSON */
+    int64_t n_root;
+    bool ended;        /* it may end here */
+    bool stuck;        /* it may not, and no token fits */
+    int32_t *specials; /* special tokens that are part of marks and literals */
+    int32_t n_special;
+    uint32_t *bits; /* [n_word of the vocabulary] */
+    gentry scratch;
+};
+
+/* Where the walk's level stands becomes where the answer stands. */
+static bool take_level(whim_grammar_state *s, int64_t level)
+{
+    const glevel *set = &s->walk.levels[level];
+    if (set->n > s->cap_cur) {
+        gconfig *cur = whim_alloc_array(set->n, sizeof *cur);
+        gconfig *root = whim_alloc_array(set->n, sizeof *root);
+        if (cur == NULL || root == NULL) {
+            whim_free(cur);
+            whim_free(root);
+            return false;
+        }
+        whim_free(s->cur);
+        whim_free(s->root);
+        s->cur = cur;
+        s->root = root;
+        s->cap_cur = set->n;
+    }
+    s->n_cur = set->n;
+    s->n_root = 0;
+    memcpy(s->cur, s->walk.configs + set->begin, (size_t)set->n * sizeof *s->cur);
+    for (int64_t i = 0; i < s->n_cur; i++) {
+        if (s->g->states[s->cur[i].state].rule == s->g->root_rule) {
+            s->root[s->n_root++] = s->cur[i];
+        }
+    }
+    s->ended = set->ended;
+    s->walk.base_frame = set->n_frame;
+    s->walk.base_list = set->n_list;
+    return true;
+}
+
+/* The special tokens that marks and literals of the grammar hold. */
+static bool find_specials(whim_grammar_state *s)
+{
+    const whim_grammar_vocab *v = s->v;
+    s->specials = whim_alloc_array(v->n_special, sizeof *s->specials);
+    for (int32_t i = 0; i < v->n_special && s->specials != NULL; i++) {
+        int64_t n;
+        const char *bytes = whim_tokenizer_bytes(v->tok, v->specials[i], &n);
+        bool found = false;
+        for (int64_t k = 0; k < s->g->n_mark && !found; k++) {
+            const char *mark = s->g->marks[k];
+            found = memmem(mark, strlen(mark), bytes, (size_t)n) != NULL;
+        }
+        if (found) {
+            s->specials[s->n_special++] = v->specials[i];
+        }
+    }
+    return s->specials != NULL;
+}
+
+whim_err whim_grammar_state_create(whim_grammar *g, const whim_grammar_vocab *v,
+                                   whim_grammar_state **out)
+{
+    whim_grammar_state *s = whim_alloc(sizeof *s);
+    if (s == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    s->g = whim_grammar_ref(g);
+    s->v = v;
+    s->bits = whim_alloc_array(v->n_word, sizeof *s->bits);
+    whim_err err = whim_walk_init(&s->walk, g, v->max_bytes);
+    if (err == WHIM_ERR_OK && s->bits != NULL && find_specials(s)) {
+        gconfig start = {g->start, s->walk.frames[FRAME_ROOT].self};
+        whim_walk_many(&s->walk, &start, 1);
+        if (!s->walk.failed && take_level(s, 0)) {
+            *out = s;
+            return WHIM_ERR_OK;
+        }
+    }
+    whim_grammar_state_destroy(s);
+    return WHIM_ERR_NO_MEMORY;
+}
+
+void whim_grammar_state_destroy(whim_grammar_state *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    whim_walk_deinit(&s->walk);
+    whim_grammar_unref(s->g);
+    whim_free(s->cur);
+    whim_free(s->root);
+    whim_free(s->specials);
+    whim_free(s->bits);
+    whim_free(s->scratch.bits);
+    whim_free(s->scratch.pops);
+    whim_free(s);
+}
+
+static void bit_set(uint32_t *bits, int32_t id)
+{
+    bits[id >> 5] |= UINT32_C(1) << (id & 31);
+}
+
+/* The tokens that may follow one place. */
+static void mask_place(whim_grammar_state *s, gconfig place)
+{
+    const gentry *e = whim_mask_entry(&s->walk, s->g, s->v, place.state, &s->scratch);
+    if (e == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < s->v->n_word; i++) {
+        s->bits[i] |= e->bits[i];
+    }
+    if (e->n_pop > 0 && whim_walk_return(&s->walk, place.list)) {
+        for (int64_t i = 0; i < e->n_pop; i++) {
+            whim_mask_below(&s->walk, s->v, e->pops[i], s->bits, NULL, NULL);
+        }
+    }
+}
+
+static void mask_specials(whim_grammar_state *s)
+{
+    for (int32_t i = 0; i < s->n_special && s->n_root > 0; i++) {
+        int64_t n;
+        const char *bytes = whim_tokenizer_bytes(s->v->tok, s->specials[i], &n);
+        whim_walk_many(&s->walk, s->root, s->n_root);
+        if (whim_walk_bytes(&s->walk, bytes, n)) {
+            bit_set(s->bits, s->specials[i]);
+        }
+    }
+}
+
+bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
+{
+    const whim_grammar_vocab *v = s->v;
+    memset(s->bits, 0, (size_t)v->n_word * sizeof *s->bits);
+    s->walk.failed = false;
+    for (int64_t i = 0; i < s->n_cur; i++) {
+        if (s->g->states[s->cur[i].state].moves) {
+            mask_place(s, s->cur[i]);
+        }
+    }
+    mask_specials(s);
+    uint32_t any = 0;
+    for (int64_t i = 0; i < v->n_word; i++) {
+        any |= s->bits[i];
+    }
+    s->stuck = any == 0 && !s->ended;
+    for (int32_t i = 0; i < v->n_end && (s->ended || s->stuck); i++) {
+        bit_set(s->bits, v->ends[i]);
+    }
+    int64_t n = n_word < v->n_word ? n_word : v->n_word;
+    memcpy(mask, s->bits, (size_t)n * sizeof *mask);
+    memset(mask + n, 0, (size_t)(n_word - n) * sizeof *mask);
+    return true;
+}
+
+static bool in_list(const int32_t *list, int32_t n, int32_t id)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (list[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool whim_grammar_accept(whim_grammar_state *s, int32_t id)
+{
+    const whim_grammar_vocab *v = s->v;
+    if (in_list(v->ends, v->n_end, id)) {
+        return s->ended;
+    }
+    int64_t n = 0;
+    const char *bytes = id >= 0 && id < v->n_id ? whim_tokenizer_bytes(v->tok, id, &n) : NULL;
+    bool special = n > 0 && whim_tokenizer_is_special(v->tok, id);
+    if (n == 0 || (special && !in_list(s->specials, s->n_special, id))) {
+        return false;
+    }
+    s->walk.failed = false;
+    whim_walk_many(&s->walk, special ? s->root : s->cur, special ? s->n_root : s->n_cur);
+    return whim_walk_bytes(&s->walk, bytes, n) && take_level(s, n);
+}
+
+bool whim_grammar_is_stuck(const whim_grammar_state *s)
+{
+    return s->stuck;
+}
+
+bool whim_grammar_may_end(const whim_grammar_state *s)
+{
+    return s->ended;
+}
+
+bool whim_grammar_must_end(const whim_grammar_state *s)
+{
+    bool moves = false;
+    for (int64_t i = 0; i < s->n_cur; i++) {
+        moves = moves || s->g->states[s->cur[i].state].moves;
+    }
+    return s->ended && !moves;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walking a grammar byte by byte: sets of places and their closure. What a step makes (frames and lists) lies behind
+ * what the level before made, so that going back to a level frees it. */
+#include "grammar/mask.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static bool grow(gwalk *w, void **array, int64_t need, int64_t *cap, int64_t size)
+{
+    int64_t more = *cap > 0 ? *cap : 64;
+    while (more < need) {
+        more *= 2;
+    }
+    if (more == *cap) {
+        return true;
+    }
+    void *grown = whim_realloc(*array, *cap * size, more * size);
+    if (grown == NULL) {
+        w->failed = true;
+        return false;
+    }
+    *array = grown;
+    *cap = more;
+    return true;
+}
+
+/* --- lists and frames ------------------------------------------------------------------------------ */
+
+static int32_t list_of(gwalk *w, int32_t frame)
+{
+    if (!grow(w, (void **)&w->lists, w->n_list + 2, &w->cap_list, sizeof *w->lists)) {
+        return 0;
+    }
+    int32_t list = (int32_t)w->n_list;
+    w->lists[w->n_list++] = 1;
+    w->lists[w->n_list++] = frame;
+    return list;
+}
+
+/* The union; one of the two themselves where it holds the other. */
+static int32_t list_join(gwalk *w, int32_t one, int32_t two)
+{
+    if (one == two) {
+        return one;
+    }
+    int64_t need = (int64_t)w->lists[one] + w->lists[two] + 1;
+    if (!grow(w, (void **)&w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
+        return one;
+    }
+    const int32_t *a = w->lists + one, *b = w->lists + two;
+    int32_t *out = w->lists + w->n_list;
+    int32_t n = 0, i = 1, k = 1;
+    while (i <= *a || k <= *b) {
+        int32_t next = k > *b || (i <= *a && a[i] <= b[k]) ? a[i] : b[k];
+        i += i <= *a && a[i] == next;
+        k += k <= *b && b[k] == next;
+        out[++n] = next;
+    }
+    if (n == *a) {
+        return one;
+    }
+    if (n == *b) {
+        return two;
+    }
+    out[0] = n;
+    int32_t list = (int32_t)w->n_list;
+    w->n_list += n + 1;
+    return list;
+}
+
+/* The frame of this step that goes on in `to`; a second caller joins the first. */
+static int32_t frame_of(gwalk *w, int32_t to, int32_t list)
+{
+    for (int64_t f = w->step_frame; f < w->n_frame; f++) {
+        if (w->frames[f].to == to) {
+            w->frames[f].list = list_join(w, w->frames[f].list, list);
+            return (int32_t)f;
+        }
+    }
+    if (!grow(w, (void **)&w->frames, w->n_frame + 1, &w->cap_frame, sizeof *w->frames)) {
+        return FRAME_ROOT;
+    }
+    int32_t frame = (int32_t)w->n_frame;
+    int32_t self = list_of(w, frame);
+    w->frames[w->n_frame++] = (gframe){.to = to, .list = list, .self = self};
+    return frame;
+}
+
+/* --- sets ------------------------------------------------------------------------------------------- */
+
+/* Add a place to the set being made; one that is there already gets more callers and is looked at again. */
+static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
+{
+    for (int32_t i = 0; i < set->n; i++) {
+        gconfig *c = &w->configs[set->begin + i];
+        if (c->state == state) {
+            int32_t joined = list_join(w, c->list, list);
+            if (joined != c->list) {
+                c->list = joined;
+                w->at = i < w->at ? i : w->at;
+            }
+            return;
+        }
+    }
+    if (grow(w, (void **)&w->configs, set->begin + set->n + 1, &w->cap_config,
+             sizeof *w->configs)) {
+        w->configs[set->begin + set->n++] = (gconfig){state, list};
+    }
+}
+
+static void list_return(gwalk *w, glevel *set, int32_t list)
+{
+    for (int32_t i = 1; i <= w->lists[list]; i++) {
+        int32_t f = w->lists[list + i];
+        if (f == FRAME_ROOT) {
+            set->ended = true;
+        } else if (f == FRAME_BASE) {
+            set->popped = true;
+        } else {
+            place_add(w, set, w->frames[f].to, w->frames[f].list);
+        }
+    }
+}
+
+/* What follows without a byte: calls, and the ends of rules. No rule takes the empty text, so that a frame of this
+ * step is never returned to in it. */
+static void set_close(gwalk *w, glevel *set)
+{
+    const whim_grammar *g = w->g;
+    for (w->at = 0; w->at < set->n && !w->failed;) {
+        gconfig c = w->configs[set->begin + w->at++];
+        const gstate *s = &g->states[c.state];
+        if (s->accepts) {
+            list_return(w, set, c.list);
+        }
+        for (int32_t k = 0; k < s->n_call; k++) {
+            const gcall *call = &g->calls[s->first_call + k];
+            int32_t frame = frame_of(w, call->to, c.list);
+            if (!w->failed) {
+                place_add(w, set, call->rule, w->frames[frame].self);
+            }
+        }
+    }
+    set->n_frame = w->n_frame;
+    set->n_list = w->n_list;
+    if (w->failed) {
+        set->n = 0;
+        set->ended = set->popped = false;
+    }
+}
+
+static glevel *set_begin(gwalk *w, int32_t level)
+{
+    glevel *set = &w->levels[level];
+    *set = (glevel){.begin = 0};
+    if (level == 0) {
+        w->n_frame = w->base_frame;
+        w->n_list = w->base_list;
+    } else {
+        const glevel *before = set - 1;
+        set->begin = before->begin + before->n;
+        w->n_frame = before->n_frame;
+        w->n_list = before->n_list;
+    }
+    w->step_frame = w->n_frame;
+    return set;
+}
+
+void whim_walk_one(gwalk *w, int32_t state, int32_t list)
+{
+    glevel *set = set_begin(w, 0);
+    place_add(w, set, state, list);
+    set->n_frame = w->n_frame;
+    set->n_list = w->n_list;
+}
+
+void whim_walk_many(gwalk *w, const gconfig *configs, int64_t n)
+{
+    glevel *set = set_begin(w, 0);
+    for (int64_t i = 0; i < n; i++) {
+        place_add(w, set, configs[i].state, configs[i].list);
+    }
+    set_close(w, set);
+}
+
+bool whim_walk_return(gwalk *w, int32_t list)
+{
+    glevel *set = set_begin(w, 0);
+    list_return(w, set, list);
+    set_close(w, set);
+    return set->n > 0;
+}
+
+bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte)
+{
+    const whim_grammar *g = w->g;
+    const glevel *from = &w->levels[level];
+    glevel *set = &w->levels[level + 1];
+    int64_t begin = from->begin + from->n;
+    if (from->n == 1 && begin < w->cap_config) {
+        /* Most steps: one place before and behind, which neither ends nor calls. */
+        gconfig c = w->configs[from->begin];
+        const gstate *s = &g->states[c.state];
+        int32_t to = s->next[s->class_of[byte]];
+        set->popped = false;
+        if (to < 0) {
+            return false;
+        }
+        if (g->states[to].plain) {
+            *set =
+                (glevel){.begin = begin, .n = 1, .n_frame = from->n_frame, .n_list = from->n_list};
+            w->configs[begin] = (gconfig){to, c.list};
+            return true;
+        }
+    }
+    set = set_begin(w, level + 1);
+    for (int32_t i = 0; i < from->n; i++) {
+        gconfig c = w->configs[from->begin + i];
+        const gstate *s = &g->states[c.state];
+        int32_t to = s->next[s->class_of[byte]];
+        if (to >= 0) {
+            place_add(w, set, to, c.list);
+        }
+    }
+    set_close(w, set);
+    return set->n > 0;
+}
+
+bool whim_walk_bytes(gwalk *w, const char *bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!whim_walk_step(w, (int32_t)i, (uint8_t)bytes[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+whim_err whim_walk_init(gwalk *w, const whim_grammar *g, int64_t max_bytes)
+{
+    *w = (gwalk){.g = g};
+    w->levels = whim_alloc_array(max_bytes + 2, sizeof *w->levels);
+    if (w->levels == NULL || !grow(w, (void **)&w->frames, 2, &w->cap_frame, sizeof *w->frames)) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    w->frames[FRAME_ROOT] = (gframe){.to = -1, .self = list_of(w, FRAME_ROOT)};
+    w->frames[FRAME_BASE] = (gframe){.to = -1, .self = list_of(w, FRAME_BASE)};
+    w->n_frame = w->base_frame = 2;
+    w->base_list = w->n_list;
+    return w->failed ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;
+}
+
+void whim_walk_deinit(gwalk *w)
+{
+    whim_free(w->frames);
+    whim_free(w->lists);
+    whim_free(w->configs);
+    whim_free(w->levels);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From bytes to requests, on the I/O thread: who is refused, who is handed to a handler. */
+#include "base/clock.h"
+#include "http/internal.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define LOG_EVERY_NS WHIM_NS_PER_S
+enum { MAX_METHOD = 20 };
+
+static void set_client(whim_exchange *ex, const struct in6_addr *a)
+{
+    if (IN6_IS_ADDR_V4MAPPED(a)) {
+        inet_ntop(AF_INET, &a->s6_addr[12], ex->client, sizeof ex->client);
+    } else {
+        inet_ntop(AF_INET6, a, ex->client, sizeof ex->client);
+    }
+}
+
+static bool begin_exchange(whim_http *http, whim_conn *conn)
+{
+    conn->ex = whim_exchange_create(http, conn);
+    if (conn->ex == NULL) {
+        whim_conn_kill(http, conn);
+        return false;
+    }
+    set_client(conn->ex, &conn->address);
+    atomic_fetch_add(&http->n_in_flight, 1);
+    return true;
+}
+
+/* Take the client's own id for the request if it cannot hurt a log or a header. */
+static void take_request_id(whim_exchange *ex)
+{
+    const char *id = whim_http_parser_header(&ex->parser, "x-request-id");
+    size_t n = id == NULL ? 0 : strlen(id);
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    if (n > 0 && n <= 128 && strspn(id, allowed) == n) {
+        memcpy(ex->request_id, id, n + 1);
+    }
+}
+
+/* Behind trusted proxies the client is whom they name. Of several headers the last was written nearest to us. */
+static void take_client(const whim_http *http, const whim_conn *conn)
+{
+    const whim_http_parser *p = &conn->ex->parser;
+    struct in6_addr client = conn->address;
+    bool goes_on = http->cfg.n_proxy > 0;
+    for (int32_t i = p->n_field - 1; goes_on && i >= 0; i--) {
+        if (strcmp(p->head.text + p->fields[i].name, "x-forwarded-for") == 0) {
+            goes_on = whim_forwarded_walk(http->cfg.proxies, http->cfg.n_proxy,
+                                          p->head.text + p->fields[i].value, &client);
+        }
+    }
+    set_client(conn->ex, &client);
+}
+
+/* What is known of the request so far; also of a bad one. */
+static void fill_request(whim_exchange *ex)
+{
+    const whim_http_parser *p = &ex->parser;
+    const char *method = p->target > 0 ? whim_http_parser_method(p) : "";
+    ex->request.is_head = strcmp(method, "HEAD") == 0;
+    ex->request.method = ex->request.is_head ? "GET" : method;
+    ex->request.path = p->path != NULL ? p->path : "";
+    ex->request.raw_path = p->raw_path != NULL ? p->raw_path : "";
+    ex->request.query = p->query != NULL ? p->query : "";
+    if (!p->head.failed) {
+        take_request_id(ex);
+    }
+}
+
+/* The line of the access log, not oftener than now and then: anybody can send what is no request. There is no route: the
+ * target may be what is wrong. */
+static void log_refusal(whim_http *http, const whim_exchange *ex, int status, const char *message)
+{
+    int64_t held_back;
+    if (!whim_log_allow(&http->refuse_limit, LOG_EVERY_NS, &held_back)) {
+        return;
+    }
+    const char *method = ex->request.is_head ? "HEAD" : ex->request.method;
+    double ms = (double)(whim_clock_ns() - ex->start_ns) / 1e6;
+    whim_log_info(http->cfg.log, "request", whim_log_text("id", ex->request_id),
+                  whim_log_text_n("method", method[0] == '\0' ? "-" : method,
+                                  (int64_t)strnlen(method[0] == '\0' ? "-" : method, MAX_METHOD)),
+                  whim_log_text("route", NULL), whim_log_int("status", status),
+                  whim_log_text("reason", message), whim_log_real("total_ms", ms, 1),
+                  whim_log_text("client", ex->client), whim_log_int("held_back", held_back));
+}
+
+void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message)
+{
+    if (conn->ex == NULL && !begin_exchange(http, conn)) {
+        return;
+    }
+    whim_exchange *ex = conn->ex;
+    fill_request(ex);
+    ex->keeps_alive = false;
+    conn->state = WHIM_CONN_ANSWER;
+    conn->asked_ns = whim_clock_ns();
+    whim_conn_deadline(http, conn, 0);
+    atomic_fetch_add(&http->n_refused, 1);
+    if (status == 503) {
+        whim_exchange_add_header(ex, "Retry-After", "1");
+    }
+    whim_str body = {0};
+    status = http->cfg.error_body(http->cfg.ctx, ex->request.path, status, message, ex->request_id,
+                                  &body);
+    log_refusal(http, ex, status, message);
+    whim_exchange_reply(ex, status, "application/json", whim_str_text(&body), body.len);
+    whim_str_deinit(&body);
+}
+
+bool whim_http_is_health(const char *path)
+{
+    return strcmp(path, "/livez") == 0 || strcmp(path, "/readyz") == 0 ||
+           strcmp(path, "/health") == 0;
+}
+
+static bool is_too_many(const whim_http *http, const whim_conn *conn)
+{
+    const whim_http_limits *l = &http->cfg.limits;
+    const char *path = conn->ex->request.path;
+    /* Metrics are wanted most when everything is full. */
+    bool is_kept_for = whim_http_is_health(path) || strcmp(path, "/metrics") == 0;
+    return conn->is_over_number && !is_kept_for &&
+           atomic_load(&http->n_connections) > l->max_connections - l->kept_for_health;
+}
+
+/* The head is complete: everything that can be refused without the body. */
+static void on_head(whim_http *http, whim_conn *conn, bool has_body)
+{
+    whim_exchange *ex = conn->ex;
+    const whim_http_parser *p = &ex->parser;
+    fill_request(ex);
+    ex->has_head = true;
+    take_client(http, conn);
+    atomic_fetch_add(&http->n_requests, 1);
+    if (is_too_many(http, conn)) {
+        whim_conn_refuse(http, conn, 503, "too many connections");
+        return;
+    }
+    bool keeps_alive = p->version == 11 ? !p->wants_close : p->wants_keep && !p->wants_close;
+    ex->keeps_alive = keeps_alive && !has_body; /* an answer before the body ends the connection */
+    /* Counted before the gate looks whether the server drains: what the gate lets in is waited for. */
+    atomic_fetch_add(&http->n_let_in, 1);
+    if (http->cfg.gate != NULL && http->cfg.gate(http->cfg.ctx, ex) != 0) {
+        atomic_fetch_sub(&http->n_let_in, 1);
+        conn->state = WHIM_CONN_ANSWER;
+        conn->asked_ns = whim_clock_ns();
+        whim_conn_deadline(http, conn, 0);
+        return;
+    }
+    ex->is_let_in = true;
+    ex->keeps_alive = keeps_alive;
+    if (p->status != 0) {
+        whim_conn_refuse(http, conn, p->status, p->message);
+        return;
+    }
+    if (has_body) {
+        conn->state = WHIM_CONN_BODY;
+        whim_conn_deadline(http, conn, http->cfg.limits.body_ns);
+        if (p->expects_continue) {
+            whim_exchange_send_raw(ex, "HTTP/1.1 100 Continue\r\n\r\n");
+        }
+    }
+}
+
+static void on_request(whim_http *http, whim_conn *conn)
+{
+    whim_exchange *ex = conn->ex;
+    ex->request.body = whim_str_text(&ex->parser.body);
+    ex->request.n_body = ex->parser.body.len;
+    conn->state = WHIM_CONN_ANSWER;
+    conn->asked_ns = whim_clock_ns();
+    whim_conn_deadline(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
+    ex->is_let_in = false;
+    whim_http_hand_over(http, ex);
+}
+
+/* Many clients that each send the largest body must not take all memory. */
+static bool has_room(whim_http *http, whim_conn *conn)
+{
+    whim_exchange *ex = conn->ex;
+    int64_t more = ex->parser.body.len - ex->n_counted;
+    ex->n_counted += more;
+    int64_t all = atomic_fetch_add(&http->bodies->n_bytes, more) + more;
+    return more == 0 || all <= WHIM_HTTP_BODIES_MAX * http->cfg.limits.max_body;
+}
+
+static void on_parsed(whim_http *http, whim_conn *conn, whim_http_parsed parsed)
+{
+    whim_exchange *ex = conn->ex;
+    switch (parsed) {
+    case WHIM_HTTP_MORE:
+        if (conn->state == WHIM_CONN_IDLE && whim_http_parser_begun(&ex->parser)) {
+            conn->state = WHIM_CONN_HEAD;
+            whim_conn_deadline(http, conn, http->cfg.limits.header_ns);
+        }
+        break;
+    case WHIM_HTTP_HEAD: {
+        int64_t used;
+        bool has_body = ex->parser.status != 0 ||
+                        whim_http_parser_feed(&ex->parser, "", 0, &used) != WHIM_HTTP_DONE;
+        conn->state = WHIM_CONN_HEAD;
+        on_head(http, conn, has_body);
+        if (!has_body && conn->state == WHIM_CONN_HEAD) {
+            on_request(http, conn);
+        }
+        break;
+    }
+    case WHIM_HTTP_DONE:
+        on_request(http, conn);
+        break;
+    case WHIM_HTTP_BAD:
+        whim_conn_refuse(http, conn, ex->parser.status, ex->parser.message);
+        break;
+    }
+}
+
+int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int64_t n)
+{
+    int64_t at = 0;
+    while (at < n && (conn->state == WHIM_CONN_IDLE || conn->state == WHIM_CONN_HEAD ||
+                      conn->state == WHIM_CONN_BODY)) {
+        if (conn->ex == NULL && !begin_exchange(http, conn)) {
+            break;
+        }
+        int64_t used;
+        whim_http_parsed parsed =
+            whim_http_parser_feed(&conn->ex->parser, bytes + at, n - at, &used);
+        at += used;
+        if (has_room(http, conn)) {
+            on_parsed(http, conn, parsed);
+        } else {
+            whim_conn_refuse(http, conn, 503, "too many large requests at once");
+        }
+    }
+    return at;
+}

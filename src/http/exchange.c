@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request and its answer, as handlers see it: replies, streams, references, the end. */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "http/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* Bytes of one exchange that are sent at once; others want to be served too. */
+enum { FLUSH_MAX = 1 << 20 };
+
+whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn)
+{
+    whim_exchange *ex = whim_alloc(sizeof *ex);
+    if (ex == NULL) {
+        return NULL;
+    }
+    const whim_http_limits *l = &http->cfg.limits;
+    atomic_init(&ex->refs, 1);
+    ex->http = http;
+    ex->bodies = http->bodies;
+    atomic_fetch_add(&ex->bodies->refs, 1);
+    ex->conn = conn;
+    ex->start_ns = whim_clock_ns();
+    ex->is_halfway = conn->is_halfway;
+    pthread_mutex_init(&ex->lock, NULL);
+    whim_http_parser_init(&ex->parser, &(whim_http_parse_limits){.max_body = l->max_body,
+                                                                 .max_headers = l->max_headers,
+                                                                 .max_line = l->max_line});
+    uint8_t random[12] = {0};
+    if (getrandom(random, sizeof random, 0) < 0) {
+        memcpy(random, &ex->start_ns,
+               sizeof ex->start_ns); /* no names are secret; distinct will do */
+    }
+    memcpy(ex->request_id, "req_", 4);
+    for (size_t i = 0; i < sizeof random; i++) {
+        static const char hex[] = "0123456789abcdef";
+        ex->request_id[4 + 2 * i] = hex[random[i] >> 4];
+        ex->request_id[5 + 2 * i] = hex[random[i] & 15];
+    }
+    ex->request = (whim_http_request){.method = "",
+                                      .path = "",
+                                      .raw_path = "",
+                                      .query = "",
+                                      .body = "",
+                                      .client = ex->client,
+                                      .request_id = ex->request_id,
+                                      .is_tls = conn->tls != NULL};
+    return ex;
+}
+
+void whim_bodies_unref(whim_bodies *bodies)
+{
+    if (bodies != NULL && atomic_fetch_sub(&bodies->refs, 1) == 1) {
+        whim_free(bodies);
+    }
+}
+
+whim_exchange *whim_exchange_ref(whim_exchange *ex)
+{
+    atomic_fetch_add_explicit(&ex->refs, 1, memory_order_relaxed);
+    return ex;
+}
+
+void whim_exchange_unref(whim_exchange *ex)
+{
+    if (atomic_fetch_sub_explicit(&ex->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    whim_http_parser_deinit(&ex->parser);
+    atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
+    if (ex->n_counted > WHIM_HTTP_TIDY_BODY || ex->out.cap > WHIM_HTTP_TIDY_BODY) {
+        atomic_store(&ex->bodies->was_large, true);
+    }
+    whim_bodies_unref(ex->bodies);
+    whim_str_deinit(&ex->headers);
+    whim_str_deinit(&ex->out);
+    pthread_mutex_destroy(&ex->lock);
+    whim_free(ex);
+}
+
+static void tell_status(whim_exchange *ex, int status)
+{
+    ex->status = status;
+    if (ex->http->cfg.on_status != NULL) {
+        ex->http->cfg.on_status(ex->http->cfg.ctx, ex, status);
+    }
+}
+
+void whim_exchange_detach(whim_exchange *ex)
+{
+    pthread_mutex_lock(&ex->lock);
+    if (ex->status == 0 && ex->has_head) {
+        tell_status(ex, 499);
+    }
+    bool gone = ex->is_broken || ex->answer != WHIM_ANSWER_DONE || ex->out.len > 0;
+    ex->conn = NULL;
+    ex->is_over = true;
+    ex->was_gone = gone;
+    whim_str_deinit(&ex->out);
+    void (*fn)(void *, bool) = ex->on_close;
+    void *ctx = ex->on_close_ctx;
+    pthread_mutex_unlock(&ex->lock);
+    if (fn != NULL) {
+        fn(ctx, gone);
+    }
+    whim_exchange_unref(ex);
+}
+
+void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone), void *ctx)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool over = ex->is_over, gone = ex->was_gone;
+    ex->on_close = fn;
+    ex->on_close_ctx = ctx;
+    pthread_mutex_unlock(&ex->lock);
+    if (over) {
+        fn(ctx, gone);
+    }
+}
+
+/* --- sending, under the lock ------------------------------------------------------------------ */
+
+int64_t whim_exchange_flush(whim_exchange *ex)
+{
+    whim_conn *conn = ex->conn;
+    int64_t total = 0;
+    while (ex->out_at < ex->out.len && total < FLUSH_MAX) {
+        int64_t n = ex->out.len - ex->out_at;
+        const char *bytes = ex->out.text + ex->out_at;
+        int64_t sent;
+        bool is_full;
+        if (conn->tls != NULL) {
+            sent = whim_tls_write(conn->tls, bytes, n);
+            is_full = sent == WHIM_TLS_WANT_READ || sent == WHIM_TLS_WANT_WRITE;
+        } else {
+            sent = send(conn->fd, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+            is_full = sent < 0 && (errno == EAGAIN || errno == EINTR);
+        }
+        if (is_full) {
+            break;
+        }
+        if (sent <= 0) {
+            return -1;
+        }
+        ex->out_at += sent;
+        total += sent;
+    }
+    int64_t left = ex->out.len - ex->out_at;
+    if (left > 0) {
+        /* To the front, or a reader that never catches up would grow the buffer; but not each time: it may be large. */
+        if (ex->out_at >= left) {
+            memcpy(ex->out.text, ex->out.text + ex->out_at, (size_t)left);
+            ex->out.len = left;
+            ex->out_at = 0;
+        }
+        return total;
+    }
+    whim_str_deinit(&ex->out); /* a stream that waits holds no buffer */
+    ex->out_at = 0;
+    return total;
+}
+
+/* Send the parts as one write if nothing is queued, and queue what the socket does not take. */
+static void put(whim_exchange *ex, struct iovec *parts, int n_part)
+{
+    if (ex->is_broken) {
+        return;
+    }
+    int64_t sent = 0;
+    if (ex->out.len == 0 && ex->conn->tls == NULL) {
+        struct msghdr msg = {.msg_iov = parts, .msg_iovlen = (size_t)n_part};
+        sent = sendmsg(ex->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+            ex->is_broken = true;
+            return;
+        }
+        sent = sent < 0 ? 0 : sent;
+    }
+    for (int i = 0; i < n_part; i++) {
+        int64_t n = (int64_t)parts[i].iov_len;
+        int64_t skip = sent < n ? sent : n;
+        whim_str_append_n(&ex->out, (const char *)parts[i].iov_base + skip, n - skip);
+        sent -= skip;
+    }
+    if (ex->out.failed) {
+        ex->is_broken = true;
+    }
+}
+
+static struct iovec part(const char *bytes, int64_t n)
+{
+    return (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = (size_t)n};
+}
+
+/* The I/O thread is needed when something is queued, done or broken; while a queue lasts it looks by itself. */
+static void wake_if_needed(whim_exchange *ex, bool had_queue)
+{
+    if (ex->is_broken || ex->answer == WHIM_ANSWER_DONE || (ex->out.len > 0 && !had_queue)) {
+        whim_http_wake(ex->http, ex);
+    }
+}
+
+void whim_exchange_send_raw(whim_exchange *ex, const char *bytes)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool had_queue = ex->out.len > 0;
+    struct iovec one = part(bytes, (int64_t)strlen(bytes));
+    put(ex, &one, 1);
+    wake_if_needed(ex, had_queue);
+    pthread_mutex_unlock(&ex->lock);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *value)
+{
+    for (const char *c = value; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7F) {
+            return; /* it would end the line and begin another */
+        }
+    }
+    whim_str_printf(&ex->headers, "%s: %s\r\n", name, value);
+}
+
+void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
+                         int64_t n)
+{
+    pthread_mutex_lock(&ex->lock);
+    whim_assert(ex->answer == WHIM_ANSWER_NONE);
+    bool had_queue = ex->out.len > 0;
+    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_NONE) {
+        ex->keeps_alive = ex->keeps_alive && !atomic_load(&ex->http->is_draining);
+        whim_str head = {0};
+        whim_answer_head(ex, status, content_type, n, &head);
+        bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
+        struct iovec parts[2] = {part(whim_str_text(&head), head.len),
+                                 part(has_body ? body : "", has_body ? n : 0)};
+        if (head.failed || ex->headers.failed) {
+            ex->is_broken = true;
+        }
+        tell_status(ex, status);
+        put(ex, parts, has_body ? 2 : 1);
+        whim_str_deinit(&head);
+        ex->answer = WHIM_ANSWER_DONE;
+        wake_if_needed(ex, had_queue);
+    }
+    pthread_mutex_unlock(&ex->lock);
+}
+
+void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
+{
+    pthread_mutex_lock(&ex->lock);
+    whim_assert(ex->answer == WHIM_ANSWER_NONE);
+    bool had_queue = ex->out.len > 0;
+    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_NONE) {
+        ex->keeps_alive =
+            ex->keeps_alive && ex->parser.version == 11 && !atomic_load(&ex->http->is_draining);
+        tell_status(ex, 200);
+        ex->answer = WHIM_ANSWER_STREAM;
+        whim_str head = {0};
+        whim_answer_head(ex, 200, content_type, -1, &head);
+        if (head.failed || ex->headers.failed || ex->is_halfway) {
+            ex->is_broken = true;
+        }
+        struct iovec one = part(whim_str_text(&head), head.len);
+        put(ex, &one, 1);
+        whim_str_deinit(&head);
+        wake_if_needed(ex, had_queue);
+    }
+    pthread_mutex_unlock(&ex->lock);
+}
+
+/* What is unread is too much. An event is no fault of its reader: one of any size may follow one of any size, as the
+ * first two of an answer that repeats a long request do. */
+static bool is_behind(whim_exchange *ex, int64_t n)
+{
+    ex->n_largest = n > ex->n_largest ? n : ex->n_largest;
+    return ex->out.len - ex->out_at > ex->http->cfg.limits.max_queued + 2 * ex->n_largest;
+}
+
+bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool had_queue = ex->out.len > 0;
+    bool open = ex->conn != NULL && !ex->is_broken && ex->answer == WHIM_ANSWER_STREAM;
+    if (open && n > 0 && !ex->request.is_head) {
+        if (is_behind(ex, n)) {
+            ex->is_broken = true;
+        } else if (ex->parser.version == 10) {
+            struct iovec one = part(bytes, n);
+            put(ex, &one, 1);
+        } else {
+            char size[24];
+            int n_size = snprintf(size, sizeof size, "%llx\r\n", (unsigned long long)n);
+            struct iovec parts[3] = {part(size, n_size), part(bytes, n), part("\r\n", 2)};
+            put(ex, parts, 3);
+        }
+        wake_if_needed(ex, had_queue);
+        open = !ex->is_broken;
+    }
+    pthread_mutex_unlock(&ex->lock);
+    return open;
+}
+
+void whim_exchange_stream_end(whim_exchange *ex)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool had_queue = ex->out.len > 0;
+    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_STREAM) {
+        if (ex->parser.version == 11 && !ex->request.is_head) {
+            struct iovec one = part("0\r\n\r\n", 5);
+            put(ex, &one, 1);
+        }
+        ex->answer = WHIM_ANSWER_DONE;
+        wake_if_needed(ex, had_queue);
+    }
+    pthread_mutex_unlock(&ex->lock);
+}
+
+void whim_exchange_stream_abort(whim_exchange *ex)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool had_queue = ex->out.len > 0;
+    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_STREAM) {
+        ex->keeps_alive = false;
+        ex->answer =
+            WHIM_ANSWER_DONE; /* what was written still goes out; the end of the chunks is missing */
+        wake_if_needed(ex, had_queue);
+    }
+    pthread_mutex_unlock(&ex->lock);
+}
+
+/* --- what handlers ask ------------------------------------------------------------------------ */
+
+const whim_http_request *whim_exchange_request(const whim_exchange *ex)
+{
+    return &ex->request;
+}
+
+const char *whim_exchange_header(const whim_exchange *ex, const char *name)
+{
+    if (ex->parser.authority != NULL && strcasecmp(name, "host") == 0) {
+        return ex->parser.authority; /* a target with a host overrules the header */
+    }
+    return whim_http_parser_header(&ex->parser, name);
+}
+
+whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex)
+{
+    return &ex->notes;
+}
+
+int whim_exchange_status(const whim_exchange *ex)
+{
+    return atomic_load(&ex->status);
+}
+
+int64_t whim_exchange_start_ns(const whim_exchange *ex)
+{
+    return ex->start_ns;
+}

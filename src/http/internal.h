@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the HTTP layer share. Only they include it.
+ *
+ * Who owns what:
+ *  - The I/O thread owns connections: it alone reads, parses, closes and frees them, and it alone takes an exchange off
+ *    its connection.
+ *  - An exchange is counted. Its lock guards its answer: whoever writes holds the lock while it looks at `conn`, so that
+ *    the socket cannot be closed meanwhile. While the queue is empty a writer sends by itself; what the socket does not
+ *    take is queued, and the I/O thread sends it. TLS is always sent by the I/O thread.
+ *  - Locks: exchange, then wake list or handler queue. Callbacks are called with no lock held. */
+#ifndef WHIM_HTTP_INTERNAL_H
+#define WHIM_HTTP_INTERNAL_H
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "http/http.h"
+#include "http/parse.h"
+#include "http/tls.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    WHIM_HTTP_SCRATCH = 65536, /* bytes read at once */
+    WHIM_HTTP_LISTEN_MAX = 8,  /* addresses */
+    WHIM_HTTP_BODIES_MAX = 8,  /* bodies of the largest size that may be in memory at once */
+};
+
+/* A body above this may take long to work on. */
+#define WHIM_HTTP_LARGE_BODY (INT64_C(256) << 10)
+
+/* After a body above this the allocator is asked to give back what it does not use: parsed it may have taken many times
+ * as much, of which the allocator keeps most for each thread. */
+#define WHIM_HTTP_TIDY_BODY (INT64_C(1) << 20)
+
+/* How old a request may be for a client that has shut its side to count as waiting still. */
+#define WHIM_HTTP_HALFWAY_NS WHIM_NS_PER_S
+
+typedef struct whim_conn whim_conn;
+
+typedef enum whim_answer_state {
+    WHIM_ANSWER_NONE,   /* nothing said yet */
+    WHIM_ANSWER_STREAM, /* begun */
+    WHIM_ANSWER_DONE,   /* all of it is queued or sent */
+} whim_answer_state;
+
+/* Bytes of all bodies in memory. Counted by itself: an exchange, and its body, may outlive the server. */
+typedef struct whim_bodies {
+    atomic_int refs; /* the server's and one of each exchange */
+    atomic_llong n_bytes;
+    atomic_bool was_large; /* one was freed that was larger than WHIM_HTTP_TIDY_BODY */
+} whim_bodies;
+
+struct whim_exchange {
+    atomic_int refs;
+    whim_http *http;
+    whim_bodies *bodies;
+    int64_t n_counted; /* bytes that this one has in bodies; of the I/O thread */
+    /* Set before the gate, constant from then on. */
+    whim_http_parser parser;
+    whim_http_request request;
+    char request_id[132], client[INET6_ADDRSTRLEN];
+    int64_t start_ns;
+    bool has_head;  /* the head came whole */
+    bool is_let_in; /* counted in n_let_in, and not yet handed to a handler; of the I/O thread */
+    /* Of the thread that answers. */
+    whim_exchange_notes notes;
+    whim_str headers;
+    /* Under the lock. */
+    pthread_mutex_t lock;
+    whim_conn *conn; /* NULL once it is over */
+    whim_str out;    /* [out_at, len) is not sent yet */
+    int64_t out_at;
+    int64_t n_largest; /* of the stream's events */
+    whim_answer_state answer;
+    atomic_int status;
+    bool keeps_alive; /* the connection may go on after this answer */
+    bool is_broken;   /* the client is gone or too slow: close its connection */
+    bool is_halfway;  /* the client has shut its side */
+    void (*on_close)(void *ctx, bool gone);
+    void *on_close_ctx;
+    bool is_over, was_gone;
+    /* Of the wake list and the handler queue, under their locks. */
+    whim_exchange *wake_next, *work_next;
+    bool is_waking;
+    int64_t work_number; /* the order in which requests were complete */
+};
+
+/* Exchanges in order. */
+typedef struct whim_work {
+    whim_exchange *head, *tail;
+} whim_work;
+
+/* What epoll hands back first: its kind. */
+typedef enum whim_source { WHIM_SOURCE_WAKE, WHIM_SOURCE_LISTEN, WHIM_SOURCE_CONN } whim_source;
+
+typedef enum whim_conn_state {
+    WHIM_CONN_HANDSHAKE, /* TLS */
+    WHIM_CONN_IDLE,      /* no byte of a request yet */
+    WHIM_CONN_HEAD,
+    WHIM_CONN_BODY,
+    WHIM_CONN_ANSWER, /* the request is complete; its answer is not */
+    WHIM_CONN_LINGER, /* answered and shut; what the client still sends is dropped, so that no reset eats the answer */
+    WHIM_CONN_DEAD, /* closed; freed after the events at hand */
+} whim_conn_state;
+
+struct whim_conn {
+    whim_source source;
+    int fd;
+    whim_conn_state state;
+    uint32_t events;     /* what epoll watches */
+    int64_t deadline_ns; /* 0: none */
+    int64_t asked_ns;    /* when the request was complete */
+    int64_t n_linger;    /* bytes dropped */
+    whim_tls_conn *tls;
+    whim_exchange *ex;
+    whim_str pending; /* [pending_at, len): read, not parsed; a pipelined request */
+    int64_t pending_at;
+    whim_conn *prev, *next;
+    struct in6_addr address;
+    bool is_halfway;     /* the client has shut its side */
+    bool is_over_number; /* accepted when only health probes had room */
+};
+
+typedef struct whim_listener {
+    whim_source source;
+    int fd;
+} whim_listener;
+
+struct whim_http {
+    whim_http_cfg cfg;
+    whim_bodies *bodies;
+    whim_tls *tls;
+    whim_listener listeners[WHIM_HTTP_LISTEN_MAX];
+    int32_t n_listener, port;
+    int epoll_fd;
+    whim_listener wake; /* an eventfd */
+    /* Of the I/O thread. */
+    whim_conn *conns, *dead; /* lists */
+    int64_t next_check_ns;   /* no deadline is before it */
+    int64_t accept_again_ns;
+    bool is_listening;
+    char scratch[WHIM_HTTP_SCRATCH];
+    whim_log_limit full_limit, accept_limit, refuse_limit;
+    /* Exchanges that the I/O thread should look at. */
+    pthread_mutex_t wake_lock;
+    whim_exchange *wake_list;
+    /* Exchanges that wait for a handler. */
+    pthread_mutex_t work_lock;
+    pthread_cond_t work_cond;
+    whim_work work, slow_work; /* slow requests apart: they may not take all handlers */
+    int64_t n_work;
+    int32_t n_slow; /* handlers that work on a slow request */
+    bool work_stop;
+    whim_thread io_thread, *handlers;
+    int32_t n_handler;
+    bool is_started;
+    atomic_bool is_draining, is_stopping;
+    atomic_llong n_connections, n_accepted, n_requests, n_in_flight, n_refused, n_let_in;
+};
+
+/* --- http_listen.c ---------------------------------------------------------------------------- */
+
+WHIM_MUST_CHECK whim_err whim_http_listen(whim_http *http, whim_diag *diag);
+void whim_http_unlisten(whim_http *http);
+
+/* --- http_loop.c ------------------------------------------------------------------------------ */
+
+/* The I/O thread. */
+void whim_http_loop(void *http);
+/* Let the I/O thread look at this exchange (NULL: at the flags). Any thread; the exchange's lock may be held. */
+void whim_http_wake(whim_http *http, whim_exchange *ex);
+
+/* --- http_conn.c: on the I/O thread ----------------------------------------------------------- */
+
+/* Take over an accepted socket; closes it when there is no memory. */
+void whim_conn_open(whim_http *http, int fd, const struct in6_addr *address);
+void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events);
+/* Look at the answer: send, finish, close. */
+void whim_conn_progress(whim_http *http, whim_conn *conn);
+/* Its deadline has passed. */
+void whim_conn_timeout(whim_http *http, whim_conn *conn);
+void whim_conn_kill(whim_http *http, whim_conn *conn);
+/* Deadline in ns from now; 0: none. */
+void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
+
+/* --- http_serve.c: requests on a connection, on the I/O thread -------------------------------- */
+
+/* Parse bytes, begin requests, until the bytes are used up or an answer is waited for; how many were used. */
+int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int64_t n);
+/* Answer with an error that HTTP found; the connection ends after it, and is in state ANSWER or DEAD now. */
+void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
+
+/* --- http.c ----------------------------------------------------------------------------------- */
+
+/* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes back. */
+void whim_http_hand_over(whim_http *http, whim_exchange *ex);
+
+/* --- http_exchange.c -------------------------------------------------------------------------- */
+
+whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn);
+/* Drop a reference; NULL does nothing. */
+void whim_bodies_unref(whim_bodies *bodies);
+/* Send of what is queued as much as the socket takes, a megabyte or so at most, under the lock: bytes sent, or -1 when
+ * the socket is broken. */
+int64_t whim_exchange_flush(whim_exchange *ex);
+/* Queue or send bytes that are no part of the answer (100 Continue). */
+void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);
+/* Off its connection: calls on_close and drops the connection's reference. I/O thread. */
+void whim_exchange_detach(whim_exchange *ex);
+
+/* --- http_answer.c ---------------------------------------------------------------------------- */
+
+const char *whim_http_status_text(int status);
+/* The head of an answer; n_body < 0: a stream. */
+void whim_answer_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
+                      whim_str *out);
+
+#endif

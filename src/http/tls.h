@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TLS over a non-blocking socket, by OpenSSL where it is linked (WHIM_TLS); elsewhere opening refuses by name.
+ * Threads: whim_tls_load from any; a whim_tls_conn on the I/O thread only, where SIGPIPE is blocked. */
+#ifndef WHIM_HTTP_TLS_H
+#define WHIM_HTTP_TLS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_tls whim_tls;           /* certificate and key */
+typedef struct whim_tls_conn whim_tls_conn; /* one connection */
+
+/* What a call on a connection says beside a count of bytes. */
+enum {
+    WHIM_TLS_END = 0,         /* the client said that nothing follows */
+    WHIM_TLS_WANT_READ = -1,  /* again when the socket can be read */
+    WHIM_TLS_WANT_WRITE = -2, /* ... written */
+    WHIM_TLS_BROKEN = -3,
+    WHIM_TLS_NOT_TLS = -4, /* the client speaks plain HTTP */
+};
+
+WHIM_MUST_CHECK whim_err whim_tls_create(const char *cert, const char *key, whim_tls **out,
+                                         whim_diag *diag);
+void whim_tls_destroy(whim_tls *tls);
+/* Both files anew; connections that are open keep what they have. On failure the old ones stay. */
+WHIM_MUST_CHECK whim_err whim_tls_load(whim_tls *tls, const char *cert, const char *key,
+                                       whim_diag *diag);
+
+whim_tls_conn *whim_tls_conn_create(whim_tls *tls, int fd);
+void whim_tls_conn_destroy(whim_tls_conn *conn);
+/* 1 when the handshake is done, else one of the above. */
+int64_t whim_tls_handshake(whim_tls_conn *conn);
+int64_t whim_tls_read(whim_tls_conn *conn, char *bytes, int64_t n);
+int64_t whim_tls_write(whim_tls_conn *conn, const char *bytes, int64_t n);
+/* Say that nothing follows. */
+void whim_tls_shut(whim_tls_conn *conn);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: from given arguments to a function's parameters, and who is called. */
+#include "jinja/eval.h"
+
+#include <string.h>
+
+const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name)
+{
+    for (; table->name != NULL; table++) {
+        if (whim_jstr_is(name, table->name)) {
+            return table;
+        }
+    }
+    return NULL;
+}
+
+/* The place of a name in a list of parameters, or -1. */
+static int param_place(const char *params, const whim_jstr *name)
+{
+    int place = 0;
+    while (*params != '\0') {
+        size_t n = strcspn(params, " ");
+        if ((int64_t)n == name->n && memcmp(params, name->s, n) == 0) {
+            return place;
+        }
+        params += n + (params[n] == ' ');
+        place++;
+    }
+    return -1;
+}
+
+static int param_count(const char *params)
+{
+    int count = *params != '\0';
+    for (; *params != '\0'; params++) {
+        count += *params == ' ';
+    }
+    return count;
+}
+
+whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
+                            const whim_jargs *args)
+{
+    whim_jcall call = {.self = self, .raw = args};
+    if (entry->params == NULL) {
+        return entry->fn(j, &call);
+    }
+    int max = param_count(entry->params);
+    if (args->pos.n > max) {
+        whim_jinja_fail(j, "%s takes at most %d arguments, not %lld", entry->name, max,
+                        (long long)args->pos.n);
+    }
+    for (int64_t i = 0; i < args->pos.n; i++) {
+        call.a[i] = args->pos.v[i];
+    }
+    for (int64_t i = 0; i < args->named.n; i++) {
+        const whim_jstr *name = args->named.keys[i].str;
+        int place = param_place(entry->params, name);
+        if (place < 0 || call.a[place].kind != WHIM_J_MISSING) {
+            whim_jinja_fail(j, "%s has no argument %.*s, or it is given twice", entry->name,
+                            (int)(name->n > 60 ? 60 : name->n), name->s);
+        }
+        call.a[place] = args->named.vals[i];
+    }
+    for (int i = 0; i < entry->required; i++) {
+        if (call.a[i].kind == WHIM_J_MISSING) {
+            whim_jinja_fail(j, "%s wants %d arguments (%s)", entry->name, entry->required,
+                            entry->params);
+        }
+    }
+    return entry->fn(j, &call);
+}
+
+whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self,
+                            const whim_jargs *args)
+{
+    const whim_jentry *entry = whim_jentry_find(whim_jfilters_text, name);
+    entry = entry != NULL ? entry : whim_jentry_find(whim_jfilters_list, name);
+    if (entry == NULL) {
+        whim_jinja_fail(j, "there is no filter \"%.*s\"", (int)(name->n > 60 ? 60 : name->n),
+                        name->s);
+    }
+    return whim_jinja_invoke(j, entry, self, args);
+}
+
+bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const whim_jargs *args)
+{
+    const whim_jentry *entry = whim_jentry_find(whim_jtests, name);
+    if (entry == NULL) {
+        whim_jinja_fail(j, "there is no test \"%.*s\"", (int)(name->n > 60 ? 60 : name->n),
+                        name->s);
+    }
+    return whim_jval_truth(whim_jinja_invoke(j, entry, self, args));
+}
+
+static whim_jval call_joiner(whim_jinja *j, whim_jlist *joiner)
+{
+    if (joiner->start++ == 0) {
+        return whim_jval_str(j, "", 0, true);
+    }
+    return joiner->v[0];
+}
+
+whim_jval whim_jinja_call(whim_jinja *j, whim_jval callee, const whim_jargs *args)
+{
+    switch (callee.kind) {
+    case WHIM_J_FUNC:
+        return whim_jinja_invoke(j, callee.func->entry, callee.func->self, args);
+    case WHIM_J_MACRO:
+        return whim_jinja_macro(j, callee.macro, args);
+    case WHIM_J_JOINER:
+        return call_joiner(j, callee.list);
+    case WHIM_J_LOOP:
+        if (callee.loop->node->op == 0 || args->pos.n != 1) {
+            whim_jinja_fail(j, "loop() wants a loop marked recursive, and one argument");
+        }
+        return whim_jinja_recurse(j, callee.loop, args->pos.v[0]);
+    case WHIM_J_UNDEF:
+        whim_jinja_fail(j, "\"%.*s\" is undefined and cannot be called",
+                        (int)(callee.str->n > 60 ? 60 : callee.str->n), callee.str->s);
+    default:
+        whim_jinja_fail(j, "a %s cannot be called", whim_jval_type(callee));
+    }
+}
+
+int64_t whim_jarg_int(whim_jinja *j, whim_jval v, int64_t missing, const char *what)
+{
+    if (v.kind == WHIM_J_MISSING) {
+        return missing;
+    }
+    if (v.kind != WHIM_J_INT && v.kind != WHIM_J_BOOL) {
+        whim_jinja_fail(j, "%s must be an integer, not a %s", what, whim_jval_type(v));
+    }
+    return v.kind == WHIM_J_INT ? v.i : (int64_t)v.b;
+}
+
+const whim_jstr *whim_jarg_str(whim_jinja *j, whim_jval v, const char *what)
+{
+    if (v.kind != WHIM_J_STR) {
+        whim_jinja_fail(j, "%s must be a string, not a %s", what, whim_jval_type(v));
+    }
+    return v.str;
+}

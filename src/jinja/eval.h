@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation: scopes, calls, and the tables of filters, tests, methods and functions.
+ * A scope sees those it was opened in; a name is set in the innermost one. A macro sees the scope
+ * in which it was defined, not the one that calls it. */
+#ifndef WHIM_JINJA_EVAL_H
+#define WHIM_JINJA_EVAL_H
+
+#include "jinja/ast.h"
+
+#include <jansson.h>
+
+typedef struct whim_jscope whim_jscope;
+struct whim_jscope {
+    whim_jscope *parent;
+    whim_jdict vars;
+};
+
+struct whim_jmacro {
+    const whim_jnode *node;
+    whim_jscope *scope;
+};
+
+struct whim_jloop {
+    const whim_jlist *items;
+    int64_t i, depth;
+    const whim_jnode *node;
+    whim_jscope *scope; /* that the loop stands in */
+    whim_jval seen;     /* by changed(), MISSING at first */
+};
+
+/* The arguments of a call. */
+typedef struct whim_jargs {
+    whim_jlist pos;
+    whim_jdict named;
+} whim_jargs;
+
+typedef struct whim_jcall {
+    whim_jval self;                     /* what is filtered, tested, or whose method it is */
+    whim_jval a[WHIM_JINJA_MAX_PARAMS]; /* as the entry's params; MISSING if not given */
+    const whim_jargs *raw;
+} whim_jcall;
+
+typedef whim_jval whim_jfn(whim_jinja *j, const whim_jcall *c);
+
+/* A row of a table. `params` names the parameters, separated by spaces; NULL: the function looks
+ * at `raw` itself. The first `required` must be given. */
+typedef struct whim_jentry {
+    const char *name;
+    const char *params;
+    int required;
+    whim_jfn *fn;
+} whim_jentry;
+
+struct whim_jfunc {
+    const whim_jentry *entry;
+    whim_jval self;
+};
+
+/* --- jinja_call.c --- */
+whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
+                            const whim_jargs *args);
+const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name);
+whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self,
+                            const whim_jargs *args);
+bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const whim_jargs *args);
+whim_jval whim_jinja_call(whim_jinja *j, whim_jval callee, const whim_jargs *args);
+/* Arguments of filters and methods. */
+int64_t whim_jarg_int(whim_jinja *j, whim_jval v, int64_t missing, const char *what);
+const whim_jstr *whim_jarg_str(whim_jinja *j, whim_jval v, const char *what);
+
+/* --- tables; the last row has no name --- */
+extern const whim_jentry whim_jfilters_text[];
+extern const whim_jentry whim_jfilters_list[];
+extern const whim_jentry whim_jtests[];
+extern const whim_jentry whim_jmethods_str[];
+extern const whim_jentry whim_jmethods_str_more[];
+extern const whim_jentry whim_jmethods_list[];
+extern const whim_jentry whim_jmethods_dict[];
+extern const whim_jentry whim_jmethods_loop[];
+extern const whim_jentry whim_jmethods_cycler[];
+extern const whim_jentry whim_jglobals[];
+
+/* --- jinja_ops.c --- */
+whim_jval whim_jinja_binary(whim_jinja *j, int op, whim_jval a, whim_jval b);
+whim_jval whim_jinja_negate(whim_jinja *j, int op, whim_jval a);
+bool whim_jinja_compare(whim_jinja *j, int op, whim_jval a, whim_jval b);
+bool whim_jval_as_number(whim_jval v, int64_t *i, double *f); /* true: it is an integer */
+
+/* --- jinja_item.c --- */
+whim_jval whim_jinja_attr(whim_jinja *j, whim_jval of, const whim_jstr *name);
+whim_jval whim_jinja_item(whim_jinja *j, whim_jval of, whim_jval key);
+whim_jval whim_jinja_slice(whim_jinja *j, whim_jval of, whim_jval from, whim_jval to,
+                           whim_jval step);
+/* Along "a.b.0", as the attribute argument of filters; `missing` (or NULL) stands in for what is
+ * not there. */
+whim_jval whim_jinja_path(whim_jinja *j, whim_jval of, whim_jval path, const whim_jval *missing);
+
+/* --- jinja_format.c --- */
+whim_jval whim_jinja_percent(whim_jinja *j, const whim_jstr *format, whim_jval args);
+whim_jval whim_jinja_braces(whim_jinja *j, const whim_jstr *format, const whim_jargs *args);
+
+/* --- jinja_json.c --- */
+whim_jval whim_jval_from_json(whim_jinja *j, const json_t *json);
+whim_jval whim_jinja_from_json(whim_jinja *j, const whim_jcall *c);
+whim_jval whim_jinja_tojson(whim_jinja *j, const whim_jcall *c);
+
+/* --- jinja_eval.c --- */
+whim_jval whim_jinja_eval(whim_jinja *j, whim_jscope *scope, const whim_jnode *node);
+void whim_jinja_eval_args(whim_jinja *j, whim_jscope *scope, const whim_jnode *list,
+                          whim_jargs *args);
+
+/* --- jinja_exec.c --- */
+void whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out);
+void whim_jscope_set(whim_jinja *j, whim_jscope *scope, const whim_jstr *name, whim_jval v);
+whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_jargs *args);
+whim_jval whim_jinja_recurse(whim_jinja *j, const whim_jloop *loop, whim_jval items);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters on lists and dicts. */
+#include "jinja/lib.h"
+
+#include <string.h>
+
+static whim_jval new_list(whim_jinja *j, whim_jlist_kind kind, const whim_jlist *items)
+{
+    whim_jval out = whim_jval_list(j, kind);
+    whim_jinja_pay(j, items->n / 8);
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jlist_push(j, out.list, items->v[i]);
+    }
+    return out;
+}
+
+static whim_jval pair(whim_jinja *j, whim_jval a, whim_jval b)
+{
+    whim_jval out = whim_jval_list(j, WHIM_JL_TUPLE);
+    whim_jlist_push(j, out.list, a);
+    whim_jlist_push(j, out.list, b);
+    return out;
+}
+
+static whim_jval fold_case(whim_jinja *j, whim_jval v, bool sensitive)
+{
+    return v.kind == WHIM_J_STR && !sensitive ? whim_jstr_case(j, v.str, 'l') : v;
+}
+
+/* What an item is sorted by: one attribute, or several with commas between them. */
+static whim_jval sort_key(whim_jinja *j, whim_jval item, whim_jval attribute, bool sensitive)
+{
+    if (attribute.kind != WHIM_J_STR ||
+        memchr(attribute.str->s, ',', (size_t)attribute.str->n) == NULL) {
+        return fold_case(j, whim_jinja_path(j, item, attribute, NULL), sensitive);
+    }
+    const whim_jstr comma = {.s = ",", .n = 1};
+    const whim_jlist *names = whim_jlib_split(j, attribute.str, &comma, -1, false).list;
+    whim_jval key = whim_jval_list(j, WHIM_JL_LIST);
+    for (int64_t i = 0; i < names->n; i++) {
+        whim_jlist_push(j, key.list,
+                        fold_case(j, whim_jinja_path(j, item, names->v[i], NULL), sensitive));
+    }
+    return key;
+}
+
+static whim_jval sorted(whim_jinja *j, whim_jval of, whim_jval attribute, bool sensitive,
+                        bool reverse, whim_jval **keys_out)
+{
+    whim_jval out = new_list(j, WHIM_JL_LIST, whim_jval_iterate(j, of));
+    whim_jval *keys = whim_jinja_alloc_array(j, out.list->n, sizeof *keys);
+    for (int64_t i = 0; i < out.list->n; i++) {
+        keys[i] = sort_key(j, out.list->v[i], attribute, sensitive);
+    }
+    whim_jlib_sort(j, out.list->v, keys, out.list->n, reverse);
+    if (keys_out != NULL) {
+        *keys_out = keys;
+    }
+    return out;
+}
+
+static whim_jval filter_sort(whim_jinja *j, const whim_jcall *c)
+{
+    return sorted(j, c->self, c->a[2], whim_jval_truth(c->a[1]), whim_jval_truth(c->a[0]), NULL);
+}
+
+static whim_jval filter_dictsort(whim_jinja *j, const whim_jcall *c)
+{
+    if (c->self.kind != WHIM_J_DICT) {
+        whim_jinja_fail(j, "dictsort wants a dict, not a %s", whim_jval_type(c->self));
+    }
+    bool by_value = c->a[1].kind == WHIM_J_STR && whim_jstr_is(c->a[1].str, "value");
+    if (!by_value && c->a[1].kind != WHIM_J_MISSING &&
+        !(c->a[1].kind == WHIM_J_STR && whim_jstr_is(c->a[1].str, "key"))) {
+        whim_jinja_fail(j, "dictsort sorts by 'key' or 'value'");
+    }
+    const whim_jdict *dict = c->self.dict;
+    whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
+    whim_jval *keys = whim_jinja_alloc_array(j, dict->n, sizeof *keys);
+    for (int64_t i = 0; i < dict->n; i++) {
+        whim_jlist_push(j, out.list, pair(j, dict->keys[i], dict->vals[i]));
+        keys[i] = fold_case(j, by_value ? dict->vals[i] : dict->keys[i], whim_jval_truth(c->a[0]));
+    }
+    whim_jlib_sort(j, out.list->v, keys, out.list->n, whim_jval_truth(c->a[2]));
+    return out;
+}
+
+static whim_jval filter_groupby(whim_jinja *j, const whim_jcall *c)
+{
+    whim_jval *keys, out = whim_jval_list(j, WHIM_JL_LIST);
+    whim_jval items = sorted(j, c->self, c->a[0], whim_jval_truth(c->a[2]), false, &keys);
+    for (int64_t i = 0; i < items.list->n;) {
+        whim_jval group = whim_jval_list(j, WHIM_JL_LIST);
+        int64_t first = i;
+        do {
+            whim_jlist_push(j, group.list, items.list->v[i++]);
+        } while (i < items.list->n && whim_jval_equal(j, keys[i], keys[first]));
+        whim_jval name = whim_jinja_path(j, items.list->v[first], c->a[0], NULL);
+        whim_jlist_push(j, out.list, pair(j, name, group));
+    }
+    return out;
+}
+
+static whim_jval filter_unique(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM), seen = whim_jval_dict(j, WHIM_J_DICT);
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jval key =
+            fold_case(j, whim_jinja_path(j, items->v[i], c->a[1], NULL), whim_jval_truth(c->a[0]));
+        if (whim_jdict_find(j, seen.dict, key) < 0) {
+            whim_jdict_set(j, seen.dict, key, whim_jval_none(true));
+            whim_jlist_push(j, out.list, items->v[i]);
+        }
+    }
+    return out;
+}
+
+static whim_jval extreme(whim_jinja *j, const whim_jcall *c, int op)
+{
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval best = whim_jval_undef(j, "item", 4), best_key = best;
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jinja_pay(j, 1);
+        whim_jval key =
+            fold_case(j, whim_jinja_path(j, items->v[i], c->a[1], NULL), whim_jval_truth(c->a[0]));
+        if (i == 0 || whim_jinja_compare(j, op, key, best_key)) {
+            best = items->v[i];
+            best_key = key;
+        }
+    }
+    return best;
+}
+
+static whim_jval filter_min(whim_jinja *j, const whim_jcall *c)
+{
+    return extreme(j, c, '<');
+}
+
+static whim_jval filter_max(whim_jinja *j, const whim_jcall *c)
+{
+    return extreme(j, c, '>');
+}
+
+static whim_jval filter_sum(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval sum = c->a[1].kind == WHIM_J_MISSING ? whim_jval_int(0, true) : c->a[1];
+    if (sum.kind == WHIM_J_STR) {
+        whim_jinja_fail(j, "sum adds numbers; texts are joined with join");
+    }
+    for (int64_t i = 0; i < items->n; i++) {
+        sum = whim_jinja_binary(j, '+', sum, whim_jinja_path(j, items->v[i], c->a[0], NULL));
+    }
+    return sum;
+}
+
+static whim_jval filter_first(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    return items->n > 0 ? items->v[0] : whim_jval_undef(j, "first item", 10);
+}
+
+static whim_jval filter_last(whim_jinja *j, const whim_jcall *c)
+{
+    (void)whim_jval_length(j, c->self); /* what has no length has no last item */
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    return items->n > 0 ? items->v[items->n - 1] : whim_jval_undef(j, "last item", 9);
+}
+
+static whim_jval filter_list(whim_jinja *j, const whim_jcall *c)
+{
+    return new_list(j, WHIM_JL_LIST, whim_jval_iterate(j, c->self));
+}
+
+static whim_jval filter_items(whim_jinja *j, const whim_jcall *c)
+{
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    if (c->self.kind == WHIM_J_UNDEF) {
+        return out;
+    }
+    if (c->self.kind != WHIM_J_DICT) {
+        whim_jinja_fail(j, "items wants a dict, not a %s", whim_jval_type(c->self));
+    }
+    for (int64_t i = 0; i < c->self.dict->n; i++) {
+        whim_jlist_push(j, out.list, pair(j, c->self.dict->keys[i], c->self.dict->vals[i]));
+    }
+    return out;
+}
+
+static whim_jval filter_reverse(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jval none = {.kind = WHIM_J_MISSING};
+    if (c->self.kind == WHIM_J_STR) {
+        return whim_jinja_slice(j, c->self, none, none, whim_jval_int(-1, true));
+    }
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    for (int64_t i = items->n - 1; i >= 0; i--) {
+        whim_jlist_push(j, out.list, items->v[i]);
+    }
+    return out;
+}
+
+static whim_jval filter_join(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval sep = c->a[0].kind == WHIM_J_MISSING ? whim_jval_str(j, "", 0, true) : c->a[0];
+    if (c->a[1].kind != WHIM_J_MISSING && c->a[1].kind != WHIM_J_NONE) {
+        whim_jval picked = whim_jval_list(j, WHIM_JL_LIST);
+        for (int64_t i = 0; i < items->n; i++) {
+            whim_jlist_push(j, picked.list, whim_jinja_path(j, items->v[i], c->a[1], NULL));
+        }
+        items = picked.list;
+    }
+    return whim_jlib_join(j, whim_jval_to_str(j, sep), items);
+}
+
+/* The arguments without the first ones. */
+static whim_jargs drop_args(const whim_jargs *args, int64_t count)
+{
+    whim_jargs rest = *args;
+    bool some = args->pos.n > count;
+    rest.pos.v = some ? args->pos.v + count : NULL;
+    rest.pos.n = some ? args->pos.n - count : 0;
+    return rest;
+}
+
+static whim_jval filter_map(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jargs *raw = c->raw;
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    const whim_jval *attribute = whim_jdict_get(j, &raw->named, "attribute", 9);
+    const whim_jval *missing = whim_jdict_get(j, &raw->named, "default", 7);
+    bool by_attribute = raw->pos.n == 0 && attribute != NULL;
+    if (by_attribute ? raw->named.n > 1 + (missing != NULL) : raw->pos.n == 0) {
+        whim_jinja_fail(j, "map wants the name of a filter, or attribute= (and default=)");
+    }
+    const whim_jargs rest = drop_args(raw, !by_attribute);
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jinja_pay(j, 1);
+        whim_jval v = items->v[i];
+        if (by_attribute) {
+            v = whim_jinja_path(j, v, *attribute, missing);
+        } else {
+            v = whim_jinja_filter(j, whim_jarg_str(j, raw->pos.v[0], "the filter's name"), v,
+                                  &rest);
+        }
+        whim_jlist_push(j, out.list, v);
+    }
+    return out;
+}
+
+/* select, reject and their attr forms: keep the items whose test (or truth) is `want`. */
+static whim_jval choose(whim_jinja *j, const whim_jcall *c, bool by_attribute, bool want)
+{
+    const whim_jargs *raw = c->raw;
+    int64_t skip = by_attribute + 1;
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    if (items->n > 0 && by_attribute && raw->pos.n == 0) {
+        whim_jinja_fail(j, "the name of an attribute is missing");
+    }
+    const whim_jargs rest = drop_args(raw, skip);
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jinja_pay(j, 1);
+        whim_jval v =
+            by_attribute ? whim_jinja_path(j, items->v[i], raw->pos.v[0], NULL) : items->v[i];
+        bool good =
+            raw->pos.n < skip
+                ? whim_jval_truth(v)
+                : whim_jinja_test(j, whim_jarg_str(j, raw->pos.v[skip - 1], "the test's name"), v,
+                                  &rest);
+        if (good == want) {
+            whim_jlist_push(j, out.list, items->v[i]);
+        }
+    }
+    return out;
+}
+
+static whim_jval filter_select(whim_jinja *j, const whim_jcall *c)
+{
+    return choose(j, c, false, true);
+}
+
+static whim_jval filter_reject(whim_jinja *j, const whim_jcall *c)
+{
+    return choose(j, c, false, false);
+}
+
+static whim_jval filter_selectattr(whim_jinja *j, const whim_jcall *c)
+{
+    return choose(j, c, true, true);
+}
+
+static whim_jval filter_rejectattr(whim_jinja *j, const whim_jcall *c)
+{
+    return choose(j, c, true, false);
+}
+
+static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
+{
+    int64_t size = whim_jarg_int(j, c->a[0], 1, "the size of a batch");
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM), row = whim_jval_list(j, WHIM_JL_LIST);
+    for (int64_t i = 0; i < items->n; i++) {
+        if (row.list->n == size) {
+            whim_jlist_push(j, out.list, row);
+            row = whim_jval_list(j, WHIM_JL_LIST);
+        }
+        whim_jlist_push(j, row.list, items->v[i]);
+    }
+    while (row.list->n > 0 && row.list->n < size && c->a[1].kind != WHIM_J_MISSING &&
+           c->a[1].kind != WHIM_J_NONE) {
+        whim_jinja_pay(j, 1);
+        whim_jlist_push(j, row.list, c->a[1]);
+    }
+    if (row.list->n > 0) {
+        whim_jlist_push(j, out.list, row);
+    }
+    return out;
+}
+
+const whim_jentry whim_jfilters_list[] = {
+    {"batch", "linecount fill_with", 1, filter_batch},
+    {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},
+    {"first", "", 0, filter_first},
+    {"groupby", "attribute default case_sensitive", 1, filter_groupby},
+    {"items", "", 0, filter_items},
+    {"join", "d attribute", 0, filter_join},
+    {"last", "", 0, filter_last},
+    {"list", "", 0, filter_list},
+    {"map", NULL, 0, filter_map},
+    {"max", "case_sensitive attribute", 0, filter_max},
+    {"min", "case_sensitive attribute", 0, filter_min},
+    {"reject", NULL, 0, filter_reject},
+    {"rejectattr", NULL, 0, filter_rejectattr},
+    {"reverse", "", 0, filter_reverse},
+    {"select", NULL, 0, filter_select},
+    {"selectattr", NULL, 0, filter_selectattr},
+    {"sort", "reverse case_sensitive attribute", 0, filter_sort},
+    {"sum", "attribute start", 0, filter_sum},
+    {"unique", "case_sensitive attribute", 0, filter_unique},
+    {NULL, NULL, 0, NULL},
+};

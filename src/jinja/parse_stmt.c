@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statements: what stands between {% and %}, and the text around. */
+#include "jinja/ast.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static whim_jnode *parse_body(whim_jparser *p, const char *const *ends);
+
+static void expect_block_end(whim_jparser *p)
+{
+    if (p->tok->kind != WHIM_JT_BLOCK_END) {
+        whim_jparse_fail(p, "\"%}\"");
+    }
+    p->tok++;
+}
+
+/* A body up to one of `ends`, whose name stays to be read. */
+static whim_jnode *parse_block(whim_jparser *p, const char *const *ends)
+{
+    expect_block_end(p);
+    return parse_body(p, ends);
+}
+
+/* A body up to `end`, which is read too. */
+static whim_jnode *parse_until(whim_jparser *p, const char *end)
+{
+    const char *const ends[] = {end, NULL};
+    whim_jnode *body = parse_block(p, ends);
+    p->tok++;
+    return body;
+}
+
+/* What may be assigned to: a name, a tuple of them, or (with_ns) name.name. */
+static whim_jnode *parse_target(whim_jparser *p, bool with_ns, const char *end)
+{
+    whim_jnode *target;
+    if (with_ns && p->tok->kind == WHIM_JT_NAME && p->tok[1].kind == WHIM_JT_OP &&
+        p->tok[1].op == '.') {
+        target = whim_jparse_new(p, WHIM_JN_NSREF);
+        target->v = whim_jparse_expect_name(p);
+        p->tok++;
+        target->b = whim_jparse_new(p, WHIM_JN_CONST);
+        target->b->v = whim_jparse_expect_name(p);
+        return target;
+    }
+    const whim_jtok *start = p->tok;
+    whim_jnode *tuple = whim_jparse_new(p, WHIM_JN_TUPLE), **tail = &tuple->list;
+    bool comma = false;
+    do {
+        if (comma && (whim_jparse_is_op(p, '=') || p->tok->kind == WHIM_JT_BLOCK_END ||
+                      whim_jparse_is_op(p, ')') || (end != NULL && whim_jparse_is_name(p, end)))) {
+            break;
+        }
+        if (whim_jparse_skip_op(p, '(')) {
+            if (++p->j->depth > WHIM_JINJA_PARSE_DEPTH) {
+                whim_jparse_fail(p, "fewer brackets");
+            }
+            *tail = parse_target(p, false, NULL);
+            p->j->depth--;
+            whim_jparse_expect_op(p, ')');
+        } else {
+            *tail = whim_jparse_new(p, WHIM_JN_NAME);
+            (*tail)->v = whim_jparse_expect_name(p);
+        }
+        tail = &(*tail)->next;
+    } while (whim_jparse_skip_op(p, ',') && (comma = true));
+    for (whim_jnode *name = tuple->list; name != NULL; name = name->next) {
+        static const char *const reserved[] = {"true", "True", "false", "False", "none", "None"};
+        for (size_t i = 0; name->kind == WHIM_JN_NAME && i < 6; i++) {
+            if (whim_jstr_is(name->v.str, reserved[i])) {
+                p->tok = start;
+                whim_jparse_fail(p, "a name that can be assigned to");
+            }
+        }
+    }
+    return comma ? tuple : tuple->list;
+}
+
+static whim_jnode *parse_for(whim_jparser *p, whim_jnode *node)
+{
+    static const char *const ends[] = {"endfor", "else", NULL};
+    node->kind = WHIM_JN_FOR;
+    node->a = parse_target(p, false, "in");
+    if (!whim_jparse_skip_name(p, "in")) {
+        whim_jparse_fail(p, "\"in\"");
+    }
+    node->b = whim_jparse_tuple(p, false, "recursive", false);
+    node->c = whim_jparse_skip_name(p, "if") ? whim_jparse_expr(p, true) : NULL;
+    node->op = whim_jparse_skip_name(p, "recursive");
+    p->loops++;
+    node->body = parse_block(p, ends);
+    p->loops--;
+    if (whim_jparse_skip_name(p, "else")) {
+        node->other = parse_until(p, "endfor");
+    } else {
+        p->tok++;
+    }
+    return node;
+}
+
+static whim_jnode *parse_if(whim_jparser *p, whim_jnode *node)
+{
+    static const char *const ends[] = {"elif", "else", "endif", NULL};
+    whim_jnode *first = node;
+    for (;;) {
+        node->kind = WHIM_JN_IF;
+        node->a = whim_jparse_tuple(p, false, NULL, false);
+        node->body = parse_block(p, ends);
+        if (!whim_jparse_is_name(p, "elif")) {
+            break;
+        }
+        p->tok++;
+        node->other = whim_jparse_new(p, WHIM_JN_IF);
+        node = node->other;
+    }
+    if (whim_jparse_skip_name(p, "else")) {
+        node->other = parse_until(p, "endif");
+    } else {
+        p->tok++;
+    }
+    return first;
+}
+
+static whim_jnode *parse_set(whim_jparser *p, whim_jnode *node)
+{
+    node->kind = WHIM_JN_SET;
+    node->a = parse_target(p, true, NULL);
+    if (whim_jparse_skip_op(p, '=')) {
+        node->b = whim_jparse_tuple(p, true, NULL, false);
+        return node;
+    }
+    node->kind = WHIM_JN_SET_BLOCK;
+    node->b = whim_jparse_filters(p, NULL, false);
+    node->body = parse_until(p, "endset");
+    return node;
+}
+
+static whim_jnode *parse_params(whim_jparser *p)
+{
+    whim_jnode *list = NULL, **tail = &list;
+    bool defaults = false;
+    whim_jparse_expect_op(p, '(');
+    while (!whim_jparse_is_op(p, ')')) {
+        if (list != NULL && !whim_jparse_skip_op(p, ',')) {
+            whim_jparse_fail(p, "\",\" or \")\"");
+        }
+        whim_jnode *param = whim_jparse_new(p, WHIM_JN_PARAM);
+        param->v = whim_jparse_expect_name(p);
+        if (whim_jparse_skip_op(p, '=')) {
+            param->a = whim_jparse_expr(p, true);
+            defaults = true;
+        } else if (defaults) {
+            whim_jparse_fail(p, "\"=\", as a parameter before has a default");
+        }
+        *tail = param;
+        tail = &param->next;
+    }
+    whim_jparse_expect_op(p, ')');
+    return list;
+}
+
+/* The rest of a macro or call block: parameters and a body that sees no outer loop. */
+static void parse_macro_rest(whim_jparser *p, whim_jnode *node, const char *end)
+{
+    int32_t loops = p->loops;
+    p->loops = 0;
+    node->body = parse_until(p, end);
+    p->loops = loops;
+}
+
+static whim_jnode *parse_macro(whim_jparser *p, whim_jnode *node)
+{
+    int uses = p->macro_uses;
+    node->kind = WHIM_JN_MACRO;
+    node->v = whim_jparse_expect_name(p);
+    p->macro_uses = 0;
+    node->list = parse_params(p);
+    parse_macro_rest(p, node, "endmacro");
+    node->op = p->macro_uses;
+    p->macro_uses = uses;
+    return node;
+}
+
+static whim_jnode *parse_call_block(whim_jparser *p, whim_jnode *node)
+{
+    int uses = p->macro_uses;
+    whim_jnode *caller = whim_jparse_new(p, WHIM_JN_MACRO);
+    caller->v = whim_jval_str(p->j, "caller", 6, true);
+    p->macro_uses = 0;
+    caller->list = whim_jparse_is_op(p, '(') ? parse_params(p) : NULL;
+    node->kind = WHIM_JN_CALL_BLOCK;
+    node->a = whim_jparse_expr(p, true);
+    if (node->a->kind != WHIM_JN_CALL) {
+        whim_jparse_fail(p, "a call of a macro");
+    }
+    node->b = caller;
+    parse_macro_rest(p, caller, "endcall");
+    caller->op = p->macro_uses;
+    p->macro_uses = uses;
+    return node;
+}
+
+static whim_jnode *parse_with(whim_jparser *p, whim_jnode *node)
+{
+    whim_jnode **tail = &node->list;
+    node->kind = WHIM_JN_WITH;
+    while (p->tok->kind != WHIM_JT_BLOCK_END) {
+        if (node->list != NULL && !whim_jparse_skip_op(p, ',')) {
+            whim_jparse_fail(p, "\",\" or \"%}\"");
+        }
+        whim_jnode *set = whim_jparse_new(p, WHIM_JN_SET);
+        set->a = parse_target(p, false, NULL);
+        whim_jparse_expect_op(p, '=');
+        set->b = whim_jparse_expr(p, true);
+        *tail = set;
+        tail = &set->next;
+    }
+    node->body = parse_until(p, "endwith");
+    return node;
+}
+
+static whim_jnode *parse_statement(whim_jparser *p)
+{
+    whim_jnode *node = whim_jparse_new(p, WHIM_JN_SCOPE);
+    if (whim_jparse_skip_name(p, "for")) {
+        return parse_for(p, node);
+    } else if (whim_jparse_skip_name(p, "if")) {
+        return parse_if(p, node);
+    } else if (whim_jparse_skip_name(p, "set")) {
+        return parse_set(p, node);
+    } else if (whim_jparse_skip_name(p, "macro")) {
+        return parse_macro(p, node);
+    } else if (whim_jparse_skip_name(p, "call")) {
+        return parse_call_block(p, node);
+    } else if (whim_jparse_skip_name(p, "with")) {
+        return parse_with(p, node);
+    } else if (whim_jparse_skip_name(p, "filter")) {
+        node->kind = WHIM_JN_FILTER_BLOCK;
+        node->a = whim_jparse_filters(p, NULL, true);
+        node->body = parse_until(p, "endfilter");
+        return node;
+    } else if (whim_jparse_skip_name(p, "generation")) {
+        parse_macro_rest(p, node, "endgeneration");
+        return node;
+    } else if (whim_jparse_is_name(p, "break") || whim_jparse_is_name(p, "continue")) {
+        if (p->loops == 0) {
+            whim_jparse_fail(p, "break and continue only inside a loop");
+        }
+        node->kind = whim_jparse_is_name(p, "break") ? WHIM_JN_BREAK : WHIM_JN_CONTINUE;
+        p->tok++;
+        return node;
+    }
+    whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
+}
+
+static bool at_end_of_body(const whim_jparser *p, const char *const *ends)
+{
+    for (; ends != NULL && *ends != NULL; ends++) {
+        if (whim_jparse_is_name(p, *ends)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static whim_jnode *parse_piece(whim_jparser *p)
+{
+    whim_jnode *node = whim_jparse_new(p, WHIM_JN_DATA);
+    if (p->tok->kind == WHIM_JT_DATA) {
+        node->v = (p->tok++)->v;
+    } else if (p->tok->kind == WHIM_JT_PRINT_BEGIN) {
+        node->kind = WHIM_JN_PRINT;
+        p->tok++;
+        node->pos = p->tok->pos;
+        node->a = whim_jparse_tuple(p, true, NULL, false);
+        if (p->tok->kind != WHIM_JT_PRINT_END) {
+            whim_jparse_fail(p, "\"}}\"");
+        }
+        p->tok++;
+    } else {
+        node = parse_statement(p);
+        expect_block_end(p);
+    }
+    return node;
+}
+
+/* Up to the name of one of `ends` (the token to look at then), or to the end of the template. */
+static whim_jnode *parse_body(whim_jparser *p, const char *const *ends)
+{
+    whim_jnode *body = NULL, **tail = &body;
+    if (++p->j->depth > WHIM_JINJA_PARSE_DEPTH) {
+        p->j->pos = p->tok->pos;
+        whim_jinja_fail(p->j, "blocks nest deeper than %d levels", (int)WHIM_JINJA_PARSE_DEPTH);
+    }
+    while (p->tok->kind != WHIM_JT_EOF) {
+        if (p->tok->kind == WHIM_JT_BLOCK_BEGIN) {
+            p->tok++;
+            if (at_end_of_body(p, ends)) {
+                p->j->depth--;
+                return body;
+            }
+        }
+        *tail = parse_piece(p);
+        tail = &(*tail)->next;
+    }
+    if (ends != NULL) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "{%% %s %%}", ends[0]);
+        whim_jparse_fail(p, expected);
+    }
+    p->j->depth--;
+    return body;
+}
+
+whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens)
+{
+    whim_jparser p = {.j = j, .tok = tokens};
+    return parse_body(&p, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values as text: what {{ v }} prints, and Python's repr, which it uses inside lists and dicts. */
+#include "jinja/value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+/* The shortest digits that give the number back, in Python's choice of form. */
+void whim_jformat_float(char out[40], double f)
+{
+    if (isnan(f) || isinf(f)) {
+        strcpy(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
+        return;
+    }
+    char digits[32];
+    int precision = 0;
+    do {
+        snprintf(digits, sizeof digits, "%.*e", precision, f);
+    } while (strtod(digits, NULL) != f && ++precision < 17);
+    int exponent = atoi(strchr(digits, 'e') + 1);
+    if (exponent >= -4 && exponent < 16) {
+        int decimals = precision - exponent;
+        snprintf(out, 40, "%.*f", decimals < 1 ? 1 : decimals, f);
+        return;
+    }
+    *strchr(digits, 'e') = '\0';
+    snprintf(out, 40, "%.24se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent));
+}
+
+static bool is_printable(int32_t c)
+{
+    if (c < 0) {
+        return false;
+    }
+    switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return false;
+    case UTF8PROC_CATEGORY_ZS:
+        return c == ' ';
+    default:
+        return true;
+    }
+}
+
+static void repr_str(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str)
+{
+    bool single = str->n > 0 && memchr(str->s, '\'', (size_t)str->n) != NULL;
+    bool twice = str->n > 0 && memchr(str->s, '"', (size_t)str->n) != NULL;
+    char quote = single && !twice ? '"' : '\'';
+    whim_jinja_pay(j, str->n / 8);
+    whim_jbuf_add(j, buf, &quote, 1, false);
+    for (int64_t at = 0; at < str->n;) {
+        int32_t c = whim_jutf8_next(str->s, str->n, &at);
+        char out[16];
+        int n = 0;
+        if (c == quote || c == '\\') {
+            n = snprintf(out, sizeof out, "\\%c", (char)c);
+        } else if (c == '\n' || c == '\r' || c == '\t') {
+            n = snprintf(out, sizeof out, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+        } else if (is_printable(c)) {
+            n = whim_jutf8_put(out, c);
+        } else if (c <= 0xff) {
+            n = snprintf(out, sizeof out, "\\x%02x", (unsigned)(c & 0xff));
+        } else {
+            n = snprintf(out, sizeof out, c <= 0xffff ? "\\u%04x" : "\\U%08x", (unsigned)c);
+        }
+        whim_jbuf_add(j, buf, out, n, false);
+    }
+    whim_jbuf_add(j, buf, &quote, 1, false);
+}
+
+static void add_word(whim_jinja *j, whim_jbuf *buf, const char *word)
+{
+    whim_jbuf_add(j, buf, word, (int64_t)strlen(word), false);
+}
+
+static void repr_items(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
+{
+    for (int64_t i = 0; i < list->n; i++) {
+        if (i > 0) {
+            add_word(j, buf, ", ");
+        }
+        whim_jbuf_repr(j, buf, list->v[i]);
+    }
+}
+
+static void repr_list(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
+{
+    static const char *const open[] = {
+        [WHIM_JL_LIST] = "[",
+        [WHIM_JL_TUPLE] = "(",
+        [WHIM_JL_RANGE] = "range(",
+        [WHIM_JL_KEYS] = "dict_keys([",
+        [WHIM_JL_VALUES] = "dict_values([",
+        [WHIM_JL_ITEMS] = "dict_items([",
+        [WHIM_JL_STREAM] = "<generator",
+    };
+    static const char *const close[] = {
+        [WHIM_JL_LIST] = "]",   [WHIM_JL_TUPLE] = ")",   [WHIM_JL_RANGE] = ")",
+        [WHIM_JL_KEYS] = "])",  [WHIM_JL_VALUES] = "])", [WHIM_JL_ITEMS] = "])",
+        [WHIM_JL_STREAM] = ">",
+    };
+    add_word(j, buf, open[list->kind]);
+    if (list->kind == WHIM_JL_RANGE) {
+        char text[80];
+        int n = snprintf(text, sizeof text, "%lld, %lld", (long long)list->start,
+                         (long long)list->stop);
+        if (list->step != 1) {
+            snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)list->step);
+        }
+        add_word(j, buf, text);
+    } else if (list->kind != WHIM_JL_STREAM) {
+        repr_items(j, buf, list);
+        if (list->kind == WHIM_JL_TUPLE && list->n == 1) {
+            add_word(j, buf, ",");
+        }
+    }
+    add_word(j, buf, close[list->kind]);
+}
+
+static void repr_dict(whim_jinja *j, whim_jbuf *buf, whim_jval v)
+{
+    add_word(j, buf, v.kind == WHIM_J_NAMESPACE ? "<Namespace {" : "{");
+    for (int64_t i = 0; i < v.dict->n; i++) {
+        if (i > 0) {
+            add_word(j, buf, ", ");
+        }
+        whim_jbuf_repr(j, buf, v.dict->keys[i]);
+        add_word(j, buf, ": ");
+        whim_jbuf_repr(j, buf, v.dict->vals[i]);
+    }
+    add_word(j, buf, v.kind == WHIM_J_NAMESPACE ? "}>" : "}");
+}
+
+static void print_scalar(whim_jinja *j, whim_jbuf *buf, whim_jval v)
+{
+    char text[40];
+    switch (v.kind) {
+    case WHIM_J_NONE:
+        strcpy(text, "None");
+        break;
+    case WHIM_J_BOOL:
+        strcpy(text, v.b ? "True" : "False");
+        break;
+    case WHIM_J_INT:
+        snprintf(text, sizeof text, "%lld", (long long)v.i);
+        break;
+    case WHIM_J_FLOAT:
+        whim_jformat_float(text, v.f);
+        break;
+    default:
+        snprintf(text, sizeof text, "<%s>", whim_jval_type(v));
+        break;
+    }
+    whim_jbuf_add(j, buf, text, (int64_t)strlen(text), whim_jval_trusted(v));
+}
+
+void whim_jbuf_repr(whim_jinja *j, whim_jbuf *buf, whim_jval v)
+{
+    whim_jinja_enter(j);
+    if (v.kind == WHIM_J_STR) {
+        repr_str(j, buf, v.str);
+    } else if (v.kind == WHIM_J_UNDEF) {
+        add_word(j, buf, "Undefined");
+    } else if (v.kind == WHIM_J_LIST) {
+        repr_list(j, buf, v.list);
+    } else if (v.kind == WHIM_J_DICT || v.kind == WHIM_J_NAMESPACE) {
+        repr_dict(j, buf, v);
+    } else {
+        print_scalar(j, buf, v);
+    }
+    j->depth--;
+}
+
+void whim_jbuf_print(whim_jinja *j, whim_jbuf *buf, whim_jval v)
+{
+    if (v.kind == WHIM_J_STR) {
+        whim_jbuf_add_str(j, buf, v.str);
+    } else if (v.kind != WHIM_J_UNDEF) {
+        whim_jbuf_repr(j, buf, v);
+    }
+}
+
+const whim_jstr *whim_jval_to_str(whim_jinja *j, whim_jval v)
+{
+    if (v.kind == WHIM_J_STR) {
+        return v.str;
+    }
+    whim_jbuf buf = {0};
+    whim_jbuf_print(j, &buf, v);
+    return whim_jbuf_take(j, &buf).str;
+}

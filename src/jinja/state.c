@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory, steps and the way out of a compilation or rendering. */
+#include "jinja/value.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { BLOCK = 16 * 1024, ALIGN = 16 };
+
+static void say(whim_jinja *j, whim_err err, const char *fmt, va_list ap)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, fmt, ap);
+    j->err = whim_fail(j->diag, err, "%s: line %d column %d: %s", j->name, (int)j->pos.line,
+                       (int)j->pos.col, text);
+}
+
+_Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(j, WHIM_ERR_INVALID, fmt, ap);
+    va_end(ap);
+    longjmp(j->leave, 1);
+}
+
+_Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(j, WHIM_ERR_FULL, fmt, ap);
+    va_end(ap);
+    longjmp(j->leave, 1);
+}
+
+void *whim_jinja_alloc(whim_jinja *j, int64_t bytes)
+{
+    if (bytes > j->cap - j->used - ALIGN) {
+        whim_jinja_exceed(j, "the template needs more than %lld MiB of memory",
+                          (long long)(j->cap >> 20));
+    }
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    j->used += bytes;
+    void *piece = NULL;
+    if (bytes > BLOCK / 4) {
+        piece = whim_arena_alloc(&j->arena, bytes);
+    } else {
+        if (j->end - j->at < bytes) {
+            j->at = whim_arena_alloc(&j->arena, BLOCK);
+            j->end = j->at == NULL ? NULL : j->at + BLOCK;
+        }
+        piece = j->at;
+        j->at = piece == NULL ? NULL : j->at + bytes;
+    }
+    if (piece == NULL) {
+        j->err = whim_fail(j->diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", j->name);
+        longjmp(j->leave, 1);
+    }
+    return piece;
+}
+
+void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size)
+{
+    int64_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        bytes = INT64_MAX / 2;
+    }
+    return whim_jinja_alloc(j, bytes);
+}
+
+void whim_jinja_pay(whim_jinja *j, int64_t steps)
+{
+    j->steps -= steps;
+    if (j->steps < 0) {
+        whim_jinja_exceed(j, "the template does more work than is allowed (%d steps)",
+                          (int)WHIM_JINJA_STEPS);
+    }
+}
+
+void whim_jinja_enter(whim_jinja *j)
+{
+    if (++j->depth > WHIM_JINJA_DEPTH) {
+        whim_jinja_fail(j, "the template nests deeper than %d levels", (int)WHIM_JINJA_DEPTH);
+    }
+    whim_jinja_pay(j, 1);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts with the trust of every byte: building, searching, stripping, changing case. */
+#include "jinja/value.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+int32_t whim_jutf8_next(const char *s, int64_t n, int64_t *at)
+{
+    utf8proc_int32_t c;
+    utf8proc_ssize_t used =
+        utf8proc_iterate((const utf8proc_uint8_t *)s + *at, (utf8proc_ssize_t)(n - *at), &c);
+    if (used <= 0) {
+        c = (int32_t)(uint8_t)s[*at] - 256;
+        used = 1;
+    }
+    *at += used;
+    return c;
+}
+
+int whim_jutf8_put(char out[4], int32_t codepoint)
+{
+    if (codepoint < 0) {
+        out[0] = (char)(codepoint + 256);
+        return 1;
+    }
+    return (int)utf8proc_encode_char(codepoint, (utf8proc_uint8_t *)out);
+}
+
+bool whim_jchar_is_space(int32_t c)
+{
+    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
+{
+    if (more > WHIM_JINJA_OUTPUT - buf->n) {
+        whim_jinja_exceed(j, "the template makes a text of more than %d MiB",
+                          (int)(WHIM_JINJA_OUTPUT >> 20));
+    }
+    if (buf->n + more <= buf->cap) {
+        return;
+    }
+    int64_t cap = buf->cap < 32 ? 64 : buf->cap * 2;
+    cap = cap < buf->n + more ? buf->n + more : cap;
+    char *s = whim_jinja_alloc(j, cap);
+    uint8_t *mask = whim_jinja_alloc(j, cap);
+    if (buf->n > 0) {
+        memcpy(s, buf->s, (size_t)buf->n);
+        memcpy(mask, buf->mask, (size_t)buf->n);
+    }
+    buf->s = s;
+    buf->mask = mask;
+    buf->cap = cap;
+}
+
+void whim_jbuf_add(whim_jinja *j, whim_jbuf *buf, const char *s, int64_t n, bool trusted)
+{
+    if (n <= 0) {
+        return;
+    }
+    whim_jinja_pay(j, n / 64);
+    buf_reserve(j, buf, n);
+    memcpy(buf->s + buf->n, s, (size_t)n);
+    memset(buf->mask + buf->n, trusted, (size_t)n);
+    buf->n += n;
+}
+
+void whim_jbuf_add_str(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str)
+{
+    whim_jbuf_add(j, buf, str->s, str->n, str->trusted);
+    if (str->mask != NULL && str->n > 0) {
+        memcpy(buf->mask + buf->n - str->n, str->mask, (size_t)str->n);
+    }
+}
+
+void whim_jbuf_add_char(whim_jinja *j, whim_jbuf *buf, int32_t codepoint, bool trusted)
+{
+    char out[4];
+    whim_jbuf_add(j, buf, out, whim_jutf8_put(out, codepoint), trusted);
+}
+
+whim_jval whim_jbuf_take(whim_jinja *j, whim_jbuf *buf)
+{
+    whim_jstr *str = whim_jinja_alloc(j, sizeof *str);
+    *str = (whim_jstr){.s = buf->s, .n = buf->n, .mask = buf->mask, .trusted = true};
+    if (buf->n == 0) {
+        str->s = "";
+        str->mask = NULL;
+    } else if (memchr(buf->mask, !buf->mask[0], (size_t)buf->n) == NULL) {
+        str->trusted = buf->mask[0];
+        str->mask = NULL;
+    }
+    *buf = (whim_jbuf){0};
+    return (whim_jval){.kind = WHIM_J_STR, .str = str};
+}
+
+bool whim_jstr_trust(const whim_jstr *str, int64_t from, int64_t to)
+{
+    if (from >= to) {
+        return true; /* nothing is there that could be forged */
+    }
+    return str->mask == NULL ? str->trusted
+                             : memchr(str->mask + from, 0, (size_t)(to - from)) == NULL;
+}
+
+bool whim_jstr_is(const whim_jstr *str, const char *word)
+{
+    return (int64_t)strlen(word) == str->n && memcmp(str->s, word, (size_t)str->n) == 0;
+}
+
+int64_t whim_jstr_find(const whim_jstr *hay, const whim_jstr *needle, int64_t from)
+{
+    if (needle->n == 0) {
+        return from <= hay->n ? from : -1;
+    }
+    if (from >= hay->n) {
+        return -1;
+    }
+    const char *at = memmem(hay->s + from, (size_t)(hay->n - from), needle->s, (size_t)needle->n);
+    return at == NULL ? -1 : at - hay->s;
+}
+
+int64_t whim_jstr_chars(const whim_jstr *str)
+{
+    int64_t chars = 0;
+    for (int64_t i = 0; i < str->n; i++) {
+        chars += ((uint8_t)str->s[i] & 0xc0) != 0x80;
+    }
+    return chars;
+}
+
+int64_t whim_jstr_offset(const whim_jstr *str, int64_t chars)
+{
+    int64_t i = 0;
+    for (; i < str->n; i++) {
+        if (((uint8_t)str->s[i] & 0xc0) != 0x80 && chars-- == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+static bool in_set(int32_t c, const whim_jstr *set)
+{
+    if (set == NULL) {
+        return whim_jchar_is_space(c);
+    }
+    for (int64_t at = 0; at < set->n;) {
+        if (whim_jutf8_next(set->s, set->n, &at) == c) {
+            return true;
+        }
+    }
+    return false;
+}
+
+whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *set, bool left,
+                          bool right)
+{
+    int64_t from = 0, to = str->n;
+    int64_t cost = set == NULL ? 1 : 1 + set->n;
+    while (left && from < to) {
+        int64_t at = from;
+        if (!in_set(whim_jutf8_next(str->s, to, &at), set)) {
+            break;
+        }
+        from = at;
+    }
+    while (right && to > from) {
+        int64_t last = to - 1;
+        while (last > from && ((uint8_t)str->s[last] & 0xc0) == 0x80) {
+            last--;
+        }
+        int64_t at = last;
+        if (!in_set(whim_jutf8_next(str->s, to, &at), set)) {
+            break;
+        }
+        to = last;
+    }
+    whim_jinja_pay(j, (str->n - (to - from)) * cost / 64);
+    return whim_jval_slice(j, str, from, to);
+}
+
+static bool is_cased(int32_t c)
+{
+    utf8proc_category_t cat = utf8proc_category(c);
+    return cat == UTF8PROC_CATEGORY_LU || cat == UTF8PROC_CATEGORY_LL ||
+           cat == UTF8PROC_CATEGORY_LT;
+}
+
+/* What separates words: for the filter `title` (mode 'T') dashes, brackets and space, else all but
+ * letters, as in Python. */
+static bool starts_word(int32_t before, int mode)
+{
+    if (mode == 'T') {
+        return before == -1 || whim_jchar_is_space(before) ||
+               (before > 0 && before < 128 && strchr("-({[<", before) != NULL);
+    }
+    return before == -1 || !is_cased(before);
+}
+
+static void add_upper(whim_jinja *j, whim_jbuf *buf, int32_t c, bool trusted)
+{
+    if (c == 0xdf) { /* the one common letter whose capital is two */
+        whim_jbuf_add(j, buf, "SS", 2, trusted);
+    } else {
+        whim_jbuf_add_char(j, buf, c < 0 ? c : utf8proc_toupper(c), trusted);
+    }
+}
+
+whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode)
+{
+    whim_jbuf buf = {0};
+    whim_jinja_pay(j, str->n / 8);
+    int32_t before = -1;
+    for (int64_t at = 0, from = 0; at < str->n; from = at) {
+        int32_t c = whim_jutf8_next(str->s, str->n, &at);
+        bool trusted = whim_jstr_trust(str, from, at);
+        bool upper = mode == 'u' || (mode == 'c' && from == 0) ||
+                     ((mode == 't' || mode == 'T') && starts_word(before, mode)) ||
+                     (mode == 's' && c > 0 && utf8proc_tolower(c) == c);
+        if (upper) {
+            add_upper(j, &buf, c, trusted);
+        } else {
+            whim_jbuf_add_char(j, &buf, c < 0 ? c : utf8proc_tolower(c), trusted);
+        }
+        before = c < 0 ? 0 : c;
+    }
+    return whim_jbuf_take(j, &buf);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of /v1/messages: the event stream and the whole message. A part of the choice is a block, with the part's
+ * number as its index.
+ * Invariants of a stream: 1. (ping)*, message_start, ping, blocks, message_delta, message_stop; 2. at most one block is open, and
+ * there is at least one; 3. input_json_delta pieces joined are a prefix of valid JSON. */
+#include "server/anthropic/anthropic.h"
+#include "server/body/body.h"
+#include "server/body/peek.h"
+#include "server/sse.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct anthropic_state {
+    int32_t n_block; /* begun */
+    bool open;       /* the last of them */
+} anthropic_state;
+
+static void send_event(whim_answer *a)
+{
+    whim_sse_end(&a->out);
+    whim_answer_send(a);
+}
+
+/* Thinking with display "omitted": the client wants the block and its signature, not the text. */
+static bool hides_thinking(const whim_answer *a)
+{
+    const json_t *thinking = whim_peek(a->gen->body, "thinking");
+    return whim_peek_is(whim_peek(thinking, "display"), "omitted");
+}
+
+/* Clients drop thinking without a signature when they send it back. Ours signs nothing: what comes back is taken as
+ * any other text of the conversation. */
+static void put_signature(const whim_answer *a, whim_str *out)
+{
+    whim_str_append(out, ",\"signature\":\"whim");
+    whim_str_append(out, a->id + strlen(a->form->id_prefix));
+    whim_str_append_char(out, '"');
+}
+
+static void put_usage(whim_str *out, whim_usage usage, int64_t n_made)
+{
+    whim_str_printf(out,
+                    ",\"usage\":{\"input_tokens\":%" PRId64 ",\"cache_creation_input_tokens\":0"
+                    ",\"cache_read_input_tokens\":%" PRId64 ",\"output_tokens\":%" PRId64,
+                    usage.n_prompt - usage.n_cached, usage.n_cached, n_made);
+    if (n_made > 0 && usage.n_reasoning > 0) {
+        whim_str_printf(out, ",\"output_tokens_details\":{\"thinking_tokens\":%" PRId64 "}",
+                        usage.n_reasoning);
+    }
+    whim_str_append_char(out, '}');
+}
+
+/* "stop_reason" and "stop_sequence". */
+static void put_stop(const whim_answer *a, whim_str *out)
+{
+    const whim_answer_choice *c = &a->choices[0];
+    const char *finish = whim_answer_choice_finish(c), *reason = "end_turn", *sequence = NULL;
+    if (strcmp(finish, "tool_calls") == 0) {
+        reason = "tool_use";
+    } else if (strcmp(finish, "length") == 0) {
+        bool full = c->end == WHIM_END_CONTEXT || c->end == WHIM_END_KV;
+        reason = full ? "model_context_window_exceeded" : "max_tokens";
+    } else if (c->stop >= 0) {
+        reason = "stop_sequence";
+        sequence = a->gen->stops[c->stop];
+    }
+    whim_str_printf(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
+    whim_put_cstr(out, sequence);
+}
+
+/* A message up to its content. */
+static void put_head(const whim_answer *a, whim_str *out)
+{
+    whim_str_printf(out,
+                    "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", a->id);
+    whim_put_cstr(out, a->api->model);
+    whim_str_append(out, ",\"content\":[");
+}
+
+/* --- blocks ------------------------------------------------------------------------------------ */
+
+/* A block as it begins, without its closing brace; `text` and `n` are what it holds already. */
+static void put_block(const whim_answer *a, const whim_answer_part *part, const char *text,
+                      int64_t n, whim_str *out)
+{
+    if (part != NULL && part->kind == WHIM_CHAT_CALL_BEGIN) {
+        whim_str_printf(out, "{\"type\":\"tool_use\",\"id\":\"toolu_%s\",\"name\":", part->id);
+        whim_put_text(out, whim_str_text(&part->name), part->name.len);
+        whim_str_append(out, ",\"input\":");
+        whim_str_append_n(out, n > 0 ? text : "{}", n > 0 ? n : 2);
+    } else if (part != NULL && part->kind == WHIM_CHAT_REASONING) {
+        whim_str_append(out, "{\"type\":\"thinking\",\"thinking\":");
+        whim_put_text(out, text, hides_thinking(a) ? 0 : n);
+    } else {
+        whim_str_append(out, "{\"type\":\"text\",\"text\":");
+        whim_put_text(out, text, n);
+    }
+}
+
+static void begin_block(whim_answer *a, const whim_answer_part *part)
+{
+    anthropic_state *s = a->state;
+    whim_sse_begin(&a->out, "content_block_start");
+    whim_str_printf(&a->out, ",\"index\":%d,\"content_block\":", s->n_block);
+    put_block(a, part, "", 0, &a->out);
+    if (part != NULL && part->kind == WHIM_CHAT_REASONING) {
+        whim_str_append(&a->out, ",\"signature\":\"\"");
+    }
+    whim_str_append_char(&a->out, '}');
+    send_event(a);
+    s->n_block++;
+    s->open = true;
+}
+
+/* Up to the delta's own field. */
+static void begin_delta(whim_answer *a, const char *type)
+{
+    const anthropic_state *s = a->state;
+    whim_sse_begin(&a->out, "content_block_delta");
+    whim_str_printf(&a->out, ",\"index\":%d,\"delta\":{\"type\":\"%s\"", s->n_block - 1, type);
+}
+
+static void send_delta(whim_answer *a, const char *type, const char *key, const char *text,
+                       int64_t n)
+{
+    begin_delta(a, type);
+    whim_str_printf(&a->out, ",\"%s\":", key);
+    whim_put_text(&a->out, text, n);
+    whim_str_append_char(&a->out, '}');
+    send_event(a);
+}
+
+static void end_block(whim_answer *a, const whim_answer_choice *c)
+{
+    anthropic_state *s = a->state;
+    if (!s->open) {
+        return;
+    }
+    if (s->n_block <= c->n_part && c->parts[s->n_block - 1].kind == WHIM_CHAT_REASONING) {
+        begin_delta(a, "signature_delta");
+        put_signature(a, &a->out);
+        whim_str_append_char(&a->out, '}');
+        send_event(a);
+    }
+    whim_sse_begin(&a->out, "content_block_stop");
+    whim_str_printf(&a->out, ",\"index\":%d", s->n_block - 1);
+    send_event(a);
+    s->open = false;
+}
+
+/* --- the form ------------------------------------------------------------------------------------ */
+
+static void keep_alive(whim_answer *a)
+{
+    whim_sse_begin(&a->out, "ping");
+    send_event(a);
+}
+
+/* The first event needs the counts of admission; until then the headers and pings are all there is. */
+static void begin(whim_answer *a)
+{
+    (void)a;
+}
+
+/* Only now is it known how much of the prompt was there already. */
+static void admitted(whim_answer *a)
+{
+    whim_sse_begin(&a->out, "message_start");
+    whim_str_append(&a->out, ",\"message\":");
+    put_head(a, &a->out);
+    whim_str_append(&a->out, "],\"stop_reason\":null,\"stop_sequence\":null");
+    put_usage(&a->out, whim_answer_usage(a), 0);
+    whim_str_append_char(&a->out, '}');
+    send_event(a);
+    keep_alive(a);
+}
+
+static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                  const whim_chat_event *ev)
+{
+    const anthropic_state *s = a->state;
+    if (!a->gen->stream) {
+        return;
+    }
+    if (part - c->parts >= s->n_block) {
+        end_block(a, c);
+        begin_block(a, part);
+    }
+    switch (ev->kind) {
+    case WHIM_CHAT_REASONING:
+        if (!hides_thinking(a)) {
+            send_delta(a, "thinking_delta", "thinking", ev->text, ev->n);
+        }
+        break;
+    case WHIM_CHAT_CONTENT:
+        send_delta(a, "text_delta", "text", ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CALL_BEGIN:
+        break;
+    case WHIM_CHAT_CALL_ARGS:
+        send_delta(a, "input_json_delta", "partial_json", ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CALL_END:
+        if (part->text.len == 0) {
+            send_delta(a, "input_json_delta", "partial_json", "{}", 2);
+        }
+        break;
+    }
+}
+
+static void choice_end(whim_answer *a, whim_answer_choice *c)
+{
+    const anthropic_state *s = a->state;
+    if (s->n_block == 0) {
+        begin_block(a, NULL);
+    }
+    end_block(a, c);
+}
+
+/* The blocks of a whole message. A call that the limit cut is no object: only a stream can show it. */
+static void put_content(const whim_answer *a, whim_str *out)
+{
+    const whim_answer_choice *c = &a->choices[0];
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n_part; i++) {
+        const whim_answer_part *part = &c->parts[i];
+        if (part->kind == WHIM_CHAT_CALL_BEGIN && !part->complete) {
+            continue;
+        }
+        whim_str_append(out, n++ > 0 ? "," : "");
+        put_block(a, part, whim_str_text(&part->text), part->text.len, out);
+        if (part->kind == WHIM_CHAT_REASONING) {
+            put_signature(a, out);
+        }
+        whim_str_append_char(out, '}');
+    }
+    if (n == 0) {
+        put_block(a, NULL, "", 0, out);
+        whim_str_append_char(out, '}');
+    }
+}
+
+static void finish(whim_answer *a)
+{
+    whim_usage usage = whim_answer_usage(a);
+    if (!a->gen->stream) {
+        put_head(a, &a->out);
+        put_content(a, &a->out);
+        whim_str_append(&a->out, "],");
+        put_stop(a, &a->out);
+        put_usage(&a->out, usage, usage.n_made);
+        whim_str_append_char(&a->out, '}');
+        return;
+    }
+    whim_sse_begin(&a->out, "message_delta");
+    whim_str_append(&a->out, ",\"delta\":{");
+    put_stop(a, &a->out);
+    whim_str_append_char(&a->out, '}');
+    put_usage(&a->out, usage, usage.n_made);
+    send_event(a);
+    whim_sse_begin(&a->out, "message_stop");
+    send_event(a);
+}
+
+static void fail(whim_answer *a, const whim_fault *fault)
+{
+    whim_str_append(&a->out, "event: error\ndata: ");
+    whim_fault_body(fault, WHIM_DIALECT_ANTHROPIC, whim_exchange_request(a->ex)->request_id,
+                    &a->out);
+    whim_str_append(&a->out, "\n\n");
+    whim_answer_send(a);
+}
+
+const whim_answer_form whim_anthropic_form = {
+    .name = "/v1/messages",
+    .id_prefix = "msg_",
+    .dialect = WHIM_DIALECT_ANTHROPIC,
+    .state_bytes = sizeof(anthropic_state),
+    .begin = begin,
+    .admitted = admitted,
+    .event = event,
+    .choice_end = choice_end,
+    .finish = finish,
+    .fail = fail,
+    .keep_alive = keep_alive,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON on the wire: bodies in, with limits and repair of lone surrogates; fields with type and range checks; texts out.
+ * A null field is an absent one; an integral real is an integer; a text that looks like a number is not.
+ * Threads: stateless. */
+#ifndef WHIM_SERVER_BODY_BODY_H
+#define WHIM_SERVER_BODY_BODY_H
+
+#include "base/json.h"
+#include "base/str.h"
+#include "server/fault.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A value takes up to 100 bytes of memory once it is read, a list or an object several times that. */
+enum { WHIM_BODY_DEPTH = 128, WHIM_BODY_VALUES = 2 << 20, WHIM_BODY_GROUP = 8 };
+
+/* The object of a request's body (a new reference), or NULL with the fault set. */
+json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault);
+
+/* One object of the body and how messages call its fields: param is prefix + key. */
+typedef struct whim_fields {
+    const json_t *obj;
+    const char *prefix; /* "" at the top level, else "stream_options." */
+    whim_fault *fault;
+} whim_fields;
+
+/* The value, or NULL when absent or null. Never refuses. */
+json_t *whim_field(const whim_fields *f, const char *key);
+
+/* Typed readers: false when refused (the fault is set); *out is left alone when absent. Bounds are inclusive. */
+bool whim_field_int(const whim_fields *f, const char *key, int64_t min, int64_t max, int64_t *out);
+bool whim_field_real(const whim_fields *f, const char *key, double min, double max, float *out);
+bool whim_field_bool(const whim_fields *f, const char *key, bool *out);
+/* A text without NULs. */
+bool whim_field_string(const whim_fields *f, const char *key, const char **out);
+bool whim_field_object(const whim_fields *f, const char *key, json_t **out);
+bool whim_field_array(const whim_fields *f, const char *key, json_t **out);
+
+/* Refuse a field: param is prefix + key, the message begins with it. Returns false. */
+bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
+
+/* An integer, also when written as 100.0. */
+bool whim_value_int(const json_t *value, int64_t *out);
+
+/* --- writing ----------------------------------------------------------------------------------- */
+
+/* Append a JSON string with its quotes; the bytes are valid UTF-8 (what is not becomes U+FFFD). */
+void whim_put_text(whim_str *out, const char *text, int64_t n);
+void whim_put_cstr(whim_str *out, const char *text); /* NULL: null */
+/* Append a JSON value, compact, in its key order. */
+void whim_put_json(whim_str *out, const json_t *value);
+/* Append a number that round-trips a float. */
+void whim_put_real(whim_str *out, double value);
+
+/* `prefix` and 24 random letters and digits into out[48]. */
+void whim_make_id(char *out, const char *prefix);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names that we know, and the log line about the others. */
+#include "server/body/unknown_fields.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
+
+/* What any of the dialects reads at the top of a body, in order. */
+static const char *const known[] = {"add_generation_prompt",
+                                    "add_special_tokens",
+                                    "audio",
+                                    "background",
+                                    "best_of",
+                                    "chat_template_kwargs",
+                                    "choice",
+                                    "continue_final_message",
+                                    "conversation",
+                                    "echo",
+                                    "frequency_penalty",
+                                    "function_call",
+                                    "functions",
+                                    "ignore_eos",
+                                    "input",
+                                    "instructions",
+                                    "logit_bias",
+                                    "logprobs",
+                                    "max_completion_tokens",
+                                    "max_output_tokens",
+                                    "max_tokens",
+                                    "messages",
+                                    "metadata",
+                                    "min_p",
+                                    "min_tokens",
+                                    "modalities",
+                                    "model",
+                                    "n",
+                                    "output_config",
+                                    "output_format",
+                                    "parallel_tool_calls",
+                                    "parse_special",
+                                    "presence_penalty",
+                                    "previous_response_id",
+                                    "priority",
+                                    "prompt",
+                                    "reasoning",
+                                    "reasoning_effort",
+                                    "regex",
+                                    "repetition_penalty",
+                                    "response_format",
+                                    "return_timings",
+                                    "return_token_ids",
+                                    "return_token_strs",
+                                    "seed",
+                                    "skip_special_tokens",
+                                    "stop",
+                                    "stop_sequences",
+                                    "stop_token_ids",
+                                    "stream",
+                                    "stream_options",
+                                    "suffix",
+                                    "system",
+                                    "temperature",
+                                    "text",
+                                    "thinking",
+                                    "tool_choice",
+                                    "tools",
+                                    "top_k",
+                                    "top_logprobs",
+                                    "top_p",
+                                    "web_search_options"};
+
+static int compare(const void *key, const void *entry)
+{
+    return strcmp(key, *(const char *const *)entry);
+}
+
+static bool is_known(const char *name)
+{
+    return bsearch(name, known, sizeof known / sizeof known[0], sizeof known[0], compare) != NULL;
+}
+
+/* Names come from outside: only plain characters reach the log. */
+static void add_name(whim_str *names, const char *name)
+{
+    whim_str_append(names, names->len > 0 ? "," : "");
+    for (int i = 0; i < MAX_NAME_BYTES && name[i] != '\0'; i++) {
+        bool plain = name[i] > ' ' && name[i] < 0x7F && strchr("\"\\=,", name[i]) == NULL;
+        whim_str_append_char(names, plain ? name[i] : '?');
+    }
+}
+
+void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *request_id)
+{
+    whim_str names = {0};
+    const char *key;
+    json_t *value;
+    int64_t n = 0;
+    if (log == NULL || log->level < WHIM_LOG_DEBUG) {
+        return;
+    }
+    json_object_foreach((json_t *)body, key, value)
+    {
+        if (!is_known(key) && n++ < MAX_NAMES) {
+            add_name(&names, key);
+        }
+    }
+    if (n > 0) {
+        whim_log_debug(log, "unknown_fields", whim_log_text("id", request_id), whim_log_int("n", n),
+                       whim_log_text("names", whim_str_text(&names)));
+    }
+    whim_str_deinit(&names);
+}

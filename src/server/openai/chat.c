@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /v1/chat/completions: the route, and how its answers are written. */
+#include "server/openai/openai.h"
+#include "server/routes.h"
+
+typedef struct chat_state {
+    whim_str head; /* what every chunk begins with */
+} chat_state;
+
+/* `data: {head,"choices":[{"index":i,"delta":{` */
+static void open_delta(whim_answer *a, const whim_answer_choice *c)
+{
+    const chat_state *s = a->state;
+    whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
+    whim_str_printf(&a->out, "{\"index\":%d,\"delta\":{", c->index);
+}
+
+static void close_delta(whim_answer *a, whim_answer_choice *c, const char *finish)
+{
+    whim_str_append(&a->out, "},\"logprobs\":");
+    whim_openai_put_chat_logprobs(a, c);
+    whim_str_append(&a->out, ",\"finish_reason\":");
+    whim_put_cstr(&a->out, finish);
+    whim_openai_put_token_ids(a, c);
+    whim_str_append_char(&a->out, '}');
+    whim_answer_choice_covered(c);
+    whim_openai_send_chunk(a);
+}
+
+static void chat_begin(whim_answer *a)
+{
+    chat_state *s = a->state;
+    whim_str_append(&s->head, "data: {");
+    whim_openai_put_head(a, "chat.completion.chunk", &s->head);
+    whim_str_append(&s->head, ",\"choices\":[");
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        open_delta(a, &a->choices[i]);
+        whim_str_append(&a->out, "\"role\":\"assistant\",\"content\":\"\"");
+        close_delta(a, &a->choices[i], NULL);
+    }
+}
+
+/* Reasoning goes out under the two names that clients look for. */
+static void put_reasoning(whim_str *out, const char *text, int64_t n)
+{
+    whim_str_append(out, "\"reasoning_content\":");
+    whim_put_text(out, text, n);
+    whim_str_append(out, ",\"reasoning\":");
+    whim_put_text(out, text, n);
+}
+
+static void chat_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                       const whim_chat_event *ev)
+{
+    if (!a->gen->stream || ev->kind == WHIM_CHAT_CALL_END) {
+        return;
+    }
+    open_delta(a, c);
+    switch (ev->kind) {
+    case WHIM_CHAT_REASONING:
+        put_reasoning(&a->out, ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CALL_BEGIN:
+        /* Id, type and name once: the client's helper joins repeated strings. */
+        whim_str_printf(&a->out,
+                        "\"tool_calls\":[{\"index\":%d,\"id\":\"call_%s\",\"type\":\"function\","
+                        "\"function\":{\"name\":",
+                        c->n_call - 1, part->id);
+        whim_put_text(&a->out, ev->text, ev->n);
+        whim_str_append(&a->out, ",\"arguments\":\"\"}}]");
+        break;
+    case WHIM_CHAT_CALL_ARGS:
+        whim_str_printf(
+            &a->out, "\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":", c->n_call - 1);
+        whim_put_text(&a->out, ev->text, ev->n);
+        whim_str_append(&a->out, "}}]");
+        break;
+    default:
+        whim_str_append(&a->out, "\"content\":");
+        whim_put_text(&a->out, ev->text, ev->n);
+    }
+    close_delta(a, c, NULL);
+}
+
+static void chat_choice_end(whim_answer *a, whim_answer_choice *c)
+{
+    open_delta(a, c);
+    close_delta(a, c, whim_answer_choice_finish(c));
+}
+
+static void put_calls(whim_answer *a, const whim_answer_choice *c)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n_part; i++) {
+        const whim_answer_part *part = &c->parts[i];
+        if (part->kind != WHIM_CHAT_CALL_BEGIN) {
+            continue;
+        }
+        whim_str_append(&a->out, n++ == 0 ? ",\"tool_calls\":[" : ",");
+        whim_str_printf(
+            &a->out, "{\"id\":\"call_%s\",\"type\":\"function\",\"function\":{\"name\":", part->id);
+        whim_put_text(&a->out, whim_str_text(&part->name), part->name.len);
+        whim_str_append(&a->out, ",\"arguments\":");
+        whim_put_text(&a->out, whim_str_text(&part->text), part->text.len);
+        whim_str_append(&a->out, "}}");
+    }
+    whim_str_append(&a->out, n > 0 ? "]" : "");
+}
+
+static void put_choice(whim_answer *a, const whim_answer_choice *c)
+{
+    whim_str text = {0};
+    bool any = whim_answer_choice_text(c, WHIM_CHAT_CONTENT, &text);
+    whim_str_printf(&a->out,
+                    "{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", c->index);
+    if (!any && c->n_call > 0) {
+        whim_str_append(&a->out, "null");
+    } else {
+        whim_put_text(&a->out, whim_str_text(&text), text.len);
+    }
+    whim_str_append(&a->out, ",\"refusal\":null");
+    a->out.failed |= text.failed;
+    whim_str_clear(&text);
+    if (whim_answer_choice_text(c, WHIM_CHAT_REASONING, &text)) {
+        whim_str_append_char(&a->out, ',');
+        put_reasoning(&a->out, whim_str_text(&text), text.len);
+    }
+    a->out.failed |= text.failed;
+    whim_str_deinit(&text);
+    put_calls(a, c);
+    whim_str_append(&a->out, "},\"logprobs\":");
+    whim_openai_put_chat_logprobs(a, c);
+    whim_str_printf(&a->out, ",\"finish_reason\":\"%s\"", whim_answer_choice_finish(c));
+    whim_openai_put_token_ids(a, c);
+    whim_str_append_char(&a->out, '}');
+}
+
+static void chat_reply(whim_answer *a)
+{
+    whim_str_append_char(&a->out, '{');
+    whim_openai_put_head(a, "chat.completion", &a->out);
+    whim_str_append(&a->out, ",\"choices\":[");
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        whim_str_append(&a->out, i == 0 ? "" : ",");
+        put_choice(a, &a->choices[i]);
+    }
+    whim_str_append(&a->out, "],\"usage\":");
+    whim_openai_put_usage(a, &a->out);
+    whim_openai_put_timings(a, &a->out);
+    if (a->gen->return_token_ids) {
+        whim_str_append(&a->out, ",\"prompt_token_ids\":");
+        whim_openai_put_ids(&a->out, a->gen->prompts[0].ids, a->gen->prompts[0].n);
+    }
+    whim_str_append_char(&a->out, '}');
+}
+
+static void chat_finish(whim_answer *a)
+{
+    const chat_state *s = a->state;
+    if (!a->gen->stream) {
+        chat_reply(a);
+        return;
+    }
+    whim_openai_finish_stream(a, &s->head);
+}
+
+static void chat_deinit(whim_answer *a)
+{
+    chat_state *s = a->state;
+    whim_str_deinit(&s->head);
+}
+
+static const whim_answer_form chat_form = {
+    .name = "/v1/chat/completions",
+    .id_prefix = "chatcmpl-",
+    .dialect = WHIM_DIALECT_OPENAI,
+    .state_bytes = sizeof(chat_state),
+    .begin = chat_begin,
+    .event = chat_event,
+    .choice_end = chat_choice_end,
+    .finish = chat_finish,
+    .fail = whim_openai_fail,
+    .keep_alive = whim_openai_keep_alive,
+    .deinit = chat_deinit,
+};
+
+void whim_route_chat(const whim_api *api, whim_exchange *ex)
+{
+    whim_fault fault = {0};
+    whim_gen *gen = whim_gen_open(api, ex, &fault);
+    bool ok = gen != NULL && whim_openai_read_chat(api, gen, &fault) &&
+              whim_gen_prepare(api, gen, &fault);
+    if (ok) {
+        ok = whim_answer_start(api, ex, &chat_form, gen, &fault);
+    } else {
+        whim_gen_destroy(gen);
+    }
+    if (!ok) {
+        whim_api_refuse(api, ex, &fault);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the OpenAI routes share: fields of requests, pieces of answers.
+ * Threads: stateless. */
+#ifndef WHIM_SERVER_OPENAI_OPENAI_H
+#define WHIM_SERVER_OPENAI_OPENAI_H
+
+#include "server/answers.h"
+#include "server/api.h"
+
+/* n, stop, stream_options, response_format. */
+bool whim_openai_read_shared(const whim_fields *f, whim_gen *gen);
+
+/* tools, tool_choice, parallel_tool_calls. */
+bool whim_openai_read_tools(const whim_fields *f, whim_gen *gen);
+
+/* A whole chat request, all but the prompt: also what /tokenize and /apply-template take. */
+bool whim_openai_read_chat(const whim_api *api, whim_gen *gen, whim_fault *fault);
+
+/* A whole request of /v1/completions, prompts as ids included. */
+bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault *fault);
+
+/* `"id":..,"object":..,"created":..,"model":..,"system_fingerprint":..` */
+void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);
+/* The usage object. */
+void whim_openai_put_usage(const whim_answer *a, whim_str *out);
+/* `,"timings":{..}` where the request wants it, else nothing. */
+void whim_openai_put_timings(const whim_answer *a, whim_str *out);
+/* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
+void whim_openai_send_chunk(whim_answer *a);
+/* `,"token_ids":[..]` of the pending tokens where asked for. */
+void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c);
+void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
+/* logprobs of a chat choice: the pending tokens, or null. */
+void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
+
+/* Forms' functions that both routes use. */
+/* The chunk with the usage, where asked for (head: what every chunk begins with; NULL: without), and [DONE]. */
+void whim_openai_finish_stream(whim_answer *a, const whim_str *head);
+void whim_openai_fail(whim_answer *a, const whim_fault *fault);
+void whim_openai_keep_alive(whim_answer *a);
+
+/* What a token shows as: its bytes, with U+FFFD for what is not a character; quoted. */
+void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out);
+
+#endif

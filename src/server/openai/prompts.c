@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests with raw prompts. Special tokens in their text are recognised, unless the client says no: it is the
+ * template's author. */
+#include "server/openai/prompts.h"
+
+#include "base/alloc.h"
+#include "server/openai/openai.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int32_t bos_id(const whim_api *api)
+{
+    const char *bos = whim_tokenizer_bos(api->tok);
+    return bos[0] == '\0' ? -1 : whim_tokenizer_find(api->tok, bos);
+}
+
+bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,
+                        const json_t *text, bool parse_special, bool add_special, whim_ids *out)
+{
+    whim_encode_opts opts = {.parse_special = parse_special, .add_special = add_special};
+    whim_diag diag = {{0}};
+    int32_t bos = bos_id(api);
+    whim_err err = whim_tokenizer_encode(api->tok, json_string_value(text),
+                                         (int64_t)json_string_length(text), &opts, out, &diag);
+    if (err == WHIM_ERR_NO_MEMORY) {
+        return whim_fault_no_memory(f->fault);
+    }
+    if (err != WHIM_ERR_OK) {
+        return whim_field_refuse(f, key, "cannot be tokenized: %.500s", diag.text);
+    }
+    if (add_special && bos >= 0 && out->n >= 2 && out->ids[0] == bos && out->ids[1] == bos) {
+        out->n--;
+        memmove(out->ids, out->ids + 1, (size_t)out->n * sizeof *out->ids);
+    }
+    return true;
+}
+
+bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char *key,
+                          const json_t *list, whim_ids *out)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        int64_t id;
+        if (!whim_value_int(item, &id)) {
+            return whim_field_refuse(f, key, "must hold token ids; entry %zu is %s", i,
+                                     whim_json_kind(item));
+        }
+        if (id < 0 || id >= api->n_vocab) {
+            return whim_field_refuse(f, key,
+                                     "must hold token ids from 0 to %d; entry %zu is %" PRId64,
+                                     api->n_vocab - 1, i, id);
+        }
+        if (whim_ids_append(out, (int32_t)id) != WHIM_ERR_OK) {
+            return whim_fault_no_memory(f->fault);
+        }
+    }
+    return true;
+}
+
+/* --- fill in the middle ---------------------------------------------------------------------------- */
+
+typedef struct fim_ids {
+    int32_t prefix, suffix, middle;
+} fim_ids;
+
+static bool find_fim(const whim_tokenizer *tok, fim_ids *out)
+{
+    static const char *const names[][3] = {
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
+        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
+        {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
+        {"<|fim_begin|>", "<|fim_hole|>", "<|fim_end|>"},
+        {"<\xef\xbd\x9c"
+         "fim\xe2\x96\x81"
+         "begin\xef\xbd\x9c>",
+         "<\xef\xbd\x9c"
+         "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+         "<\xef\xbd\x9c"
+         "fim\xe2\x96\x81"
+         "end\xef\xbd\x9c>"},
+        {"<PRE>", "<SUF>", "<MID>"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *out =
+            (fim_ids){whim_tokenizer_find(tok, names[i][0]), whim_tokenizer_find(tok, names[i][1]),
+                      whim_tokenizer_find(tok, names[i][2])};
+        if (out->prefix >= 0 && out->suffix >= 0 && out->middle >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `ids` is the prompt alone; make it prefix, suffix and the mark of the middle. */
+static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *suffix,
+                       whim_ids *ids)
+{
+    fim_ids fim;
+    whim_ids out = {0};
+    int32_t bos = bos_id(api);
+    int64_t skip = ids->n > 0 && bos >= 0 && ids->ids[0] == bos;
+    if (!find_fim(api->tok, &fim)) {
+        return whim_field_refuse(f, "suffix",
+                                 "needs a model with fill-in-the-middle tokens, which "
+                                 "this one does not have");
+    }
+    bool ok = (skip == 0 || whim_ids_append(&out, bos) == WHIM_ERR_OK) &&
+              whim_ids_append(&out, fim.prefix) == WHIM_ERR_OK;
+    for (int64_t i = skip; ok && i < ids->n; i++) {
+        ok = whim_ids_append(&out, ids->ids[i]) == WHIM_ERR_OK;
+    }
+    ok = ok && whim_ids_append(&out, fim.suffix) == WHIM_ERR_OK;
+    if (!ok) {
+        whim_ids_deinit(&out);
+        return whim_fault_no_memory(f->fault);
+    }
+    ok = whim_openai_encode(api, f, "suffix", suffix, false, false, &out) &&
+         (whim_ids_append(&out, fim.middle) == WHIM_ERR_OK || whim_fault_no_memory(f->fault));
+    whim_ids_deinit(ids);
+    *ids = out;
+    return ok;
+}
+
+/* --- the field --------------------------------------------------------------------------------------- */
+
+typedef struct prompt_opts {
+    bool parse_special, add_special;
+    const json_t *suffix; /* NULL: none */
+} prompt_opts;
+
+static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
+                     const json_t *value, const prompt_opts *opts, whim_ids *out)
+{
+    if (json_is_string(value)) {
+        if (!whim_openai_encode(api, f, key, value, opts->parse_special, opts->add_special, out)) {
+            return false;
+        }
+    } else if (!json_is_array(value)) {
+        return whim_field_refuse(f, key, "must be a string or a list of token ids, not %s",
+                                 whim_json_kind(value));
+    } else if (!whim_openai_read_ids(api, f, key, value, out)) {
+        return false;
+    }
+    if (opts->suffix != NULL && !add_suffix(api, f, opts->suffix, out)) {
+        return false;
+    }
+    int32_t bos = bos_id(api);
+    if (out->n == 0 && json_is_string(value) && bos >= 0 &&
+        whim_ids_append(out, bos) != WHIM_ERR_OK) {
+        return whim_fault_no_memory(f->fault);
+    }
+    if (out->n == 0) {
+        return whim_field_refuse(f, key, "is empty, and this model has no token to begin with");
+    }
+    return out->n < api->ctx || whim_fault_context(f->fault, out->n, api->ctx);
+}
+
+/* How many prompts a value holds: an array of texts or lists holds many, anything else is one. */
+static int64_t count_prompts(const json_t *value)
+{
+    const json_t *first = json_array_get(value, 0);
+    return json_is_string(first) || json_is_array(first) ? (int64_t)json_array_size(value) : 1;
+}
+
+static bool read_options(const whim_fields *f, prompt_opts *opts)
+{
+    const char *unused = NULL;
+    *opts = (prompt_opts){.parse_special = true, .add_special = true};
+    if (!whim_field_bool(f, "parse_special", &opts->parse_special) ||
+        !whim_field_bool(f, "add_special_tokens", &opts->add_special)) {
+        return false;
+    }
+    opts->suffix = whim_field(f, "suffix");
+    if (opts->suffix != NULL && !json_is_string(opts->suffix)) {
+        return whim_field_string(f, "suffix", &unused);
+    }
+    if (opts->suffix != NULL && json_string_length(opts->suffix) == 0) {
+        opts->suffix = NULL; /* editors send it empty at a file's end */
+    }
+    return true;
+}
+
+bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_gen *gen)
+{
+    prompt_opts opts;
+    const json_t *value = whim_field(f, "prompt");
+    int64_t n = count_prompts(value);
+    char key[40] = "prompt";
+    if (!read_options(f, &opts)) {
+        return false;
+    }
+    if (value == NULL) {
+        return whim_field_refuse(f, "prompt", "is missing");
+    }
+    if (n * gen->n > WHIM_MAX_CHOICES) {
+        return whim_field_refuse(f, "prompt",
+                                 "has %" PRId64 " prompts, and n is %d: at most %d answers can be "
+                                 "asked for at once",
+                                 n, gen->n, WHIM_MAX_CHOICES);
+    }
+    bool many = n > 1 || (json_is_array(value) && !json_is_number(json_array_get(value, 0)) &&
+                          json_array_size(value) > 0);
+    gen->prompts = whim_alloc_array(n, sizeof *gen->prompts);
+    if (gen->prompts == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *one = many ? json_array_get(value, (size_t)i) : value;
+        if (many) {
+            snprintf(key, sizeof key, "prompt[%" PRId64 "]", i);
+        }
+        gen->n_prompt++;
+        if (!read_one(api, f, key, one, &opts, &gen->prompts[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the request ---------------------------------------------------------------------------------- */
+
+static bool read_limits(const whim_fields *f, whim_gen *gen, bool echo)
+{
+    int64_t max_tokens = 16, best_of = gen->n, top = -1;
+    if (!whim_field_int(f, "max_tokens", 0, INT64_MAX, &max_tokens) ||
+        !whim_field_int(f, "best_of", 1, WHIM_MAX_CHOICES, &best_of) ||
+        !whim_field_int(f, "logprobs", 0, WHIM_MAX_TOP, &top)) {
+        return false;
+    }
+    if (max_tokens == 0 && !echo) {
+        return whim_field_refuse(f, "max_tokens", "may be 0 only with echo");
+    }
+    if (best_of != gen->n) {
+        return whim_field_refuse(f, "best_of", "must be left out or equal to n");
+    }
+    gen->max_tokens = max_tokens == 0 ? -1 : max_tokens;
+    gen->logprobs = top >= 0;
+    gen->params.n_logprob = top > 0 ? (int32_t)top : 0;
+    gen->prompt_logprobs = echo ? (int32_t)top : -1;
+    return true;
+}
+
+/* Each answer repeats the log-probabilities of its prompt: few bytes can ask for gigabytes. */
+static bool check_echo(const whim_fields *f, const whim_gen *gen)
+{
+    int64_t n = 0;
+    for (int32_t p = 0; p < gen->n_prompt; p++) {
+        n += gen->prompts[p].n * gen->n * (1 + gen->prompt_logprobs);
+    }
+    return n <= WHIM_MAX_ECHOED ||
+           whim_field_refuse(f, "logprobs",
+                             "of the echo would be %" PRId64 " (tokens of all prompts times n "
+                             "times logprobs + 1); at most %d are allowed",
+                             n, WHIM_MAX_ECHOED);
+}
+
+bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault *fault)
+{
+    whim_fields f = {gen->body, "", fault};
+    bool echo = false;
+    return whim_gen_read_common(api, &f, gen) && whim_openai_read_shared(&f, gen) &&
+           whim_field_bool(&f, "echo", &echo) && read_limits(&f, gen, echo) &&
+           whim_openai_read_prompts(api, &f, gen) && check_echo(&f, gen);
+}

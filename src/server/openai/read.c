@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields of OpenAI requests: what the answer must look like, tools, and the chat request as a whole. */
+#include "server/openai/openai.h"
+
+#include "server/body/peek.h"
+#include "server/offer.h"
+
+#include <inttypes.h>
+
+static bool read_response_format(const whim_fields *f, whim_gen *gen)
+{
+    json_t *format = NULL, *schema = NULL;
+    if (!whim_field_object(f, "response_format", &format) || format == NULL) {
+        return whim_field(f, "response_format") == NULL;
+    }
+    const json_t *type = json_object_get(format, "type");
+    if (whim_peek_is(type, "text")) {
+        return true;
+    }
+    if (whim_peek_is(type, "json_object")) {
+        gen->json_object = true;
+        return true;
+    }
+    whim_fields in = {format, "response_format.", f->fault};
+    if (!whim_peek_is(type, "json_schema")) {
+        return whim_field_refuse(&in, "type", "must be text, json_object or json_schema");
+    }
+    if (!whim_field_object(&in, "json_schema", &schema)) {
+        return false;
+    }
+    whim_fields inner = {schema, "response_format.json_schema.", f->fault};
+    json_t *root = NULL;
+    const char *text = NULL; /* checked only: the answer does not depend on them */
+    bool strict = false;
+    if (!whim_field_string(&inner, "name", &text) ||
+        !whim_field_string(&inner, "description", &text) ||
+        !whim_field_bool(&inner, "strict", &strict) ||
+        !whim_field_object(&inner, "schema", &root)) {
+        return false;
+    }
+    if (root == NULL) {
+        return whim_field_refuse(&inner, "schema", "is missing");
+    }
+    gen->schema = root;
+    return true;
+}
+
+static bool read_stream_options(const whim_fields *f, whim_gen *gen)
+{
+    json_t *options = NULL;
+    bool include = false, continuous = false;
+    if (!whim_field_object(f, "stream_options", &options)) {
+        return false;
+    }
+    whim_fields in = {options, "stream_options.", f->fault};
+    if (!whim_field_bool(&in, "include_usage", &include) ||
+        !whim_field_bool(&in, "continuous_usage_stats", &continuous)) {
+        return false;
+    }
+    gen->include_usage = gen->stream && include;
+    gen->continuous_usage = gen->stream && include && continuous;
+    return true;
+}
+
+bool whim_openai_read_shared(const whim_fields *f, whim_gen *gen)
+{
+    int64_t n = 1;
+    if (!whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) || !whim_gen_read_stops(f, "stop", gen) ||
+        !read_stream_options(f, gen) || !read_response_format(f, gen)) {
+        return false;
+    }
+    gen->n = (int32_t)n;
+    return true;
+}
+
+/* --- tools ----------------------------------------------------------------------------------------- */
+
+static bool read_tool_choice(const whim_fields *f, whim_gen *gen)
+{
+    const json_t *choice = whim_field(f, "tool_choice");
+    const char *name = whim_peek_function_name(choice);
+    gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
+    if (choice == NULL || whim_peek_is(choice, "auto")) {
+        return true;
+    }
+    if (whim_peek_is(choice, "none")) {
+        gen->choice = WHIM_CHOICE_NONE;
+        return true;
+    }
+    bool required = whim_peek_is(choice, "required");
+    bool named = whim_peek_is(json_object_get(choice, "type"), "function") && name != NULL;
+    bool allowed = whim_peek_is(json_object_get(choice, "type"), "allowed_tools");
+    if (!required && !named && !allowed) {
+        return whim_field_refuse(f, "tool_choice",
+                                 "must be none, auto, required, a function with a name, or "
+                                 "allowed_tools");
+    }
+    if (gen->tools == NULL) {
+        return whim_field_refuse(f, "tool_choice", "asks for a tool, but there are no tools");
+    }
+    if (allowed) {
+        whim_fields in = {whim_peek(choice, "allowed_tools"), "tool_choice.allowed_tools.",
+                          f->fault};
+        return whim_offer_read_allowed(&in, gen);
+    }
+    if (named && !whim_gen_has_tool(gen, name)) {
+        return whim_field_refuse(f, "tool_choice",
+                                 "names the tool \"%.100s\", which is not in tools", name);
+    }
+    gen->choice = WHIM_CHOICE_REQUIRED;
+    gen->tool_name = name;
+    return true;
+}
+
+bool whim_openai_read_tools(const whim_fields *f, whim_gen *gen)
+{
+    json_t *tools = NULL;
+    bool parallel = true;
+    if (!whim_field_array(f, "tools", &tools) ||
+        (tools != NULL && !whim_gen_set_tools(f, "tools", tools, gen)) ||
+        !read_tool_choice(f, gen) || !whim_field_bool(f, "parallel_tool_calls", &parallel)) {
+        return false;
+    }
+    gen->one_call = !parallel;
+    return true;
+}
+
+/* --- chat -------------------------------------------------------------------------------------------- */
+
+static bool refuse_old(const whim_fields *f)
+{
+    static const struct {
+        const char *key, *why;
+    } old[] = {
+        {"functions", "is not supported; use tools"},
+        {"function_call", "is not supported; use tool_choice"},
+        {"audio", "is not supported: this server reads and writes text only"},
+        {"web_search_options", "is not supported: this server does not search the web"},
+    };
+    for (size_t i = 0; i < sizeof old / sizeof old[0]; i++) {
+        if (whim_field(f, old[i].key) != NULL) {
+            return whim_field_refuse(f, old[i].key, "%s", old[i].why);
+        }
+    }
+    json_t *modalities = NULL, *item;
+    size_t i;
+    if (!whim_field_array(f, "modalities", &modalities)) {
+        return false;
+    }
+    json_array_foreach(modalities, i, item)
+    {
+        if (!whim_peek_is(item, "text")) {
+            return whim_field_refuse(f, "modalities", "may hold only \"text\"");
+        }
+    }
+    return true;
+}
+
+static bool read_limit(const whim_fields *f, whim_gen *gen)
+{
+    static const char *const keys[] = {"max_completion_tokens", "max_tokens"};
+    for (int i = 0; i < 2; i++) {
+        int64_t limit = 0;
+        if (!whim_field_int(f, keys[i], INT64_MIN, INT64_MAX, &limit)) {
+            return false;
+        }
+        if (whim_field(f, keys[i]) != NULL && limit < 1) {
+            return whim_field_refuse(f, keys[i],
+                                     "is %" PRId64 "; it must be at least 1 (leave it out for no "
+                                     "limit)",
+                                     limit);
+        }
+        gen->max_tokens = gen->max_tokens == 0 ? limit : gen->max_tokens;
+    }
+    return true;
+}
+
+static bool read_logprobs(const whim_fields *f, whim_gen *gen)
+{
+    int64_t top = 0;
+    if (!whim_field_bool(f, "logprobs", &gen->logprobs) ||
+        !whim_field_int(f, "top_logprobs", 0, WHIM_MAX_TOP, &top)) {
+        return false;
+    }
+    if (whim_field(f, "top_logprobs") != NULL && !gen->logprobs) {
+        return whim_field_refuse(f, "top_logprobs", "needs \"logprobs\": true");
+    }
+    gen->params.n_logprob = (int32_t)top;
+    return true;
+}
+
+static bool read_turns(const whim_fields *f, whim_gen *gen)
+{
+    json_t *messages = NULL;
+    bool add_prompt = false, go_on = false;
+    const char *effort = NULL;
+    if (!whim_field_array(f, "messages", &messages) ||
+        !whim_field_bool(f, "add_generation_prompt", &add_prompt) ||
+        !whim_field_bool(f, "continue_final_message", &go_on) ||
+        !whim_field_string(f, "reasoning_effort", &effort) ||
+        !whim_gen_set_effort(f, "reasoning_effort", effort, gen)) {
+        return false;
+    }
+    if (messages == NULL || json_array_size(messages) == 0) {
+        return whim_field_refuse(f, "messages", messages == NULL ? "is missing" : "is empty");
+    }
+    if (add_prompt && go_on) {
+        return whim_field_refuse(f, "continue_final_message",
+                                 "and add_generation_prompt cannot both be true");
+    }
+    gen->messages = json_incref(messages);
+    gen->new_turn = add_prompt;
+    return true;
+}
+
+bool whim_openai_read_chat(const whim_api *api, whim_gen *gen, whim_fault *fault)
+{
+    whim_fields f = {gen->body, "", fault};
+    return refuse_old(&f) && whim_gen_read_common(api, &f, gen) &&
+           whim_openai_read_shared(&f, gen) && read_limit(&f, gen) && read_logprobs(&f, gen) &&
+           read_turns(&f, gen) && whim_openai_read_tools(&f, gen);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of OpenAI answers: heads, usage, log-probabilities, the ends of streams. */
+#include "server/openai/openai.h"
+
+#include <inttypes.h>
+
+void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out)
+{
+    whim_str_printf(out,
+                    "\"id\":\"%s\",\"object\":\"%s\",\"created\":%" PRId64 ",\"model\":", a->id,
+                    object, a->created);
+    whim_put_cstr(out, a->api->model);
+    whim_str_append(out, ",\"system_fingerprint\":");
+    whim_put_cstr(out, a->api->fingerprint);
+}
+
+void whim_openai_put_usage(const whim_answer *a, whim_str *out)
+{
+    whim_usage u = whim_answer_usage(a);
+    whim_str_printf(out,
+                    "{\"prompt_tokens\":%" PRId64 ",\"completion_tokens\":%" PRId64
+                    ",\"total_tokens\":%" PRId64
+                    ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64
+                    "},\"completion_tokens_details\":{\"reasoning_tokens\":%" PRId64 "}}",
+                    u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
+}
+
+void whim_openai_put_timings(const whim_answer *a, whim_str *out)
+{
+    if (!a->gen->return_timings) {
+        return;
+    }
+    whim_answer_times t = whim_answer_get_times(a);
+    int64_t n = whim_answer_usage(a).n_made - a->n_choice; /* the first ones end the prefill */
+    whim_str_printf(out,
+                    ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"decode_ms\":%.3f,"
+                    "\"tokens_per_second\":%.3f}",
+                    t.queue_ms, t.first_token_ms, t.decode_ms,
+                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0);
+}
+
+void whim_openai_send_chunk(whim_answer *a)
+{
+    whim_str_append_char(&a->out, ']');
+    if (a->gen->continuous_usage) {
+        whim_str_append(&a->out, ",\"usage\":");
+        whim_openai_put_usage(a, &a->out);
+    } else if (a->gen->include_usage) {
+        whim_str_append(&a->out, ",\"usage\":null");
+    }
+    whim_str_append(&a->out, "}\n\n");
+    whim_answer_send(a);
+}
+
+void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n)
+{
+    whim_str_append_char(out, '[');
+    for (int64_t i = 0; i < n; i++) {
+        whim_str_printf(out, "%s%d", i == 0 ? "" : ",", ids[i]);
+    }
+    whim_str_append_char(out, ']');
+}
+
+void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c)
+{
+    whim_str *out = &a->out;
+    if (!a->gen->return_token_ids) {
+        return;
+    }
+    whim_str_append(out, ",\"token_ids\":[");
+    for (int64_t i = 0; i < c->pending.n; i++) {
+        whim_str_printf(out, "%s%d", i == 0 ? "" : ",", c->pending.tokens[i].id);
+    }
+    whim_str_append_char(out, ']');
+}
+
+void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out)
+{
+    int64_t n = 0;
+    const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
+    whim_put_text(out, bytes, n);
+}
+
+/* `"token":..,"logprob":..,"bytes":[..]` */
+static void put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out)
+{
+    int64_t n = 0;
+    const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
+    whim_str_append(out, "\"token\":");
+    whim_put_text(out, bytes, n);
+    whim_str_append(out, ",\"logprob\":");
+    whim_put_real(out, (double)logprob);
+    whim_str_append(out, ",\"bytes\":[");
+    for (int64_t i = 0; i < n; i++) {
+        whim_str_printf(out, "%s%u", i == 0 ? "" : ",", (unsigned)(uint8_t)bytes[i]);
+    }
+    whim_str_append_char(out, ']');
+}
+
+void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
+{
+    whim_str *out = &a->out;
+    int64_t told = 0;
+    for (int64_t i = 0; a->gen->logprobs && i < c->pending.n; i++) {
+        const whim_answer_token *t = &c->pending.tokens[i];
+        if (t->is_end) {
+            continue;
+        }
+        whim_str_append(out, told++ == 0 ? "{\"content\":[{" : ",{");
+        put_entry(a->api, t->id, t->logprob, out);
+        whim_str_append(out, ",\"top_logprobs\":[");
+        for (int32_t k = 0; k < t->n_top; k++) {
+            whim_str_append(out, k == 0 ? "{" : ",{");
+            put_entry(a->api, t->top[k].id, t->top[k].logprob, out);
+            whim_str_append_char(out, '}');
+        }
+        whim_str_append(out, "]}");
+    }
+    whim_str_append(out, told > 0 ? "],\"refusal\":null}" : "null");
+}
+
+void whim_openai_finish_stream(whim_answer *a, const whim_str *head)
+{
+    if (a->gen->include_usage && head != NULL) {
+        whim_str_append_n(&a->out, whim_str_text(head), head->len);
+        whim_str_append(&a->out, "],\"usage\":");
+        whim_openai_put_usage(a, &a->out);
+        whim_openai_put_timings(a, &a->out);
+        whim_str_append(&a->out, "}\n\n");
+        whim_answer_send(a);
+    }
+    whim_str_append(&a->out, "data: [DONE]\n\n");
+    whim_answer_send(a);
+}
+
+void whim_openai_fail(whim_answer *a, const whim_fault *fault)
+{
+    whim_str_append(&a->out, "data: ");
+    whim_fault_body(fault, WHIM_DIALECT_OPENAI, whim_exchange_request(a->ex)->request_id, &a->out);
+    whim_str_append(&a->out, "\n\n");
+    whim_answer_send(a);
+    whim_openai_finish_stream(a, NULL);
+}
+
+void whim_openai_keep_alive(whim_answer *a)
+{
+    /* A comment: a chunk without choices makes some clients index an empty list. */
+    whim_str_append(&a->out, ": keep-alive\n\n");
+    whim_answer_send(a);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of /v1/responses: the event stream and the whole response. A part of the choice is an item, with the part's
+ * number as its output_index.
+ * Invariants of a stream: 1. response.created, response.in_progress, items, then one of response.completed, .incomplete
+ * and .failed; 2. sequence_number counts events from 0 without gaps; 3. at most one item is open. */
+#include "server/body/body.h"
+#include "server/responses/responses.h"
+#include "server/sse.h"
+
+#include <string.h>
+#include <time.h>
+
+typedef struct responses_state {
+    int32_t n_event;
+    int32_t n_item; /* begun */
+    bool open;      /* the last of them */
+} responses_state;
+
+static void begin_event(whim_str *out, const char *name, int32_t number)
+{
+    whim_sse_begin(out, name);
+    whim_str_printf(out, ",\"sequence_number\":%d", number);
+}
+
+static void send_event(whim_answer *a)
+{
+    whim_sse_end(&a->out);
+    whim_answer_send(a);
+}
+
+/* --- events with a response ---------------------------------------------------------------------- */
+
+static void put_response_event(whim_str *out, const char *name, int32_t number,
+                               const whim_response *r)
+{
+    begin_event(out, name, number);
+    whim_str_append(out, ",\"response\":");
+    whim_response_put(r, out);
+}
+
+static void send_response(whim_answer *a, const char *name, const whim_response *r)
+{
+    responses_state *s = a->state;
+    put_response_event(&a->out, name, s->n_event++, r);
+    send_event(a);
+}
+
+static whim_response response_of(const whim_answer *a, const char *status)
+{
+    return (whim_response){
+        .api = a->api, .gen = a->gen, .id = a->id, .created = a->created, .status = status};
+}
+
+static void in_progress(whim_answer *a)
+{
+    whim_response r = response_of(a, "in_progress");
+    send_response(a, "response.in_progress", &r);
+}
+
+/* An event, since Codex counts those and not comments; without what may be megabytes, since all silent streams get
+ * theirs from one thread. */
+static void keep_alive(whim_answer *a)
+{
+    whim_response r = response_of(a, "in_progress");
+    r.brief = true;
+    send_response(a, "response.in_progress", &r);
+}
+
+static void begin(whim_answer *a)
+{
+    whim_response r = response_of(a, "in_progress");
+    send_response(a, "response.created", &r);
+    in_progress(a);
+}
+
+/* --- items ----------------------------------------------------------------------------------------- */
+
+static whim_chat_event_kind kind_of(const whim_answer_choice *c, int32_t index)
+{
+    return index < c->n_part ? c->parts[index].kind : WHIM_CHAT_CONTENT;
+}
+
+/* An event about the item that is open: its ids, and the part inside it where there is one. */
+static void begin_item_event(whim_answer *a, const whim_answer_choice *c, const char *name)
+{
+    responses_state *s = a->state;
+    int32_t index = s->n_item - 1;
+    begin_event(&a->out, name, s->n_event++);
+    whim_str_append(&a->out, ",\"item_id\":");
+    whim_response_put_item_id(a->id, c, index, &a->out);
+    whim_str_printf(&a->out, ",\"output_index\":%d", index);
+    if (kind_of(c, index) != WHIM_CHAT_CALL_BEGIN) {
+        whim_str_append(&a->out, ",\"content_index\":0");
+    }
+}
+
+/* `key` is "delta", "text" or "arguments". */
+static void send_text(whim_answer *a, const whim_answer_choice *c, const char *name,
+                      const char *key, const char *text, int64_t n)
+{
+    const responses_state *s = a->state;
+    begin_item_event(a, c, name);
+    if (kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT) {
+        whim_str_append(&a->out, ",\"logprobs\":[]");
+    }
+    whim_str_printf(&a->out, ",\"%s\":", key);
+    whim_put_text(&a->out, text, n);
+    send_event(a);
+}
+
+static void send_item(whim_answer *a, const whim_answer_choice *c, const char *name, bool whole)
+{
+    responses_state *s = a->state;
+    begin_event(&a->out, name, s->n_event++);
+    whim_str_printf(&a->out, ",\"output_index\":%d,\"item\":", s->n_item - 1);
+    whim_response r = {.gen = a->gen, .id = a->id, .c = c};
+    whim_response_put_item(&r, s->n_item - 1, whole, &a->out);
+    send_event(a);
+}
+
+static void send_part(whim_answer *a, const whim_answer_choice *c, const char *name,
+                      const char *text, int64_t n)
+{
+    begin_item_event(a, c, name);
+    whim_str_append(&a->out, ",\"part\":{\"type\":\"output_text\",\"annotations\":[],"
+                             "\"logprobs\":[],\"text\":");
+    whim_put_text(&a->out, text, n);
+    whim_str_append_char(&a->out, '}');
+    send_event(a);
+}
+
+static void begin_item(whim_answer *a, const whim_answer_choice *c)
+{
+    responses_state *s = a->state;
+    s->n_item++;
+    s->open = true;
+    send_item(a, c, "response.output_item.added", false);
+    if (kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT) {
+        send_part(a, c, "response.content_part.added", "", 0);
+    }
+}
+
+static void end_item(whim_answer *a, const whim_answer_choice *c)
+{
+    responses_state *s = a->state;
+    if (!s->open) {
+        return;
+    }
+    int32_t index = s->n_item - 1;
+    const whim_answer_part *part = index < c->n_part ? &c->parts[index] : NULL;
+    const char *text = part == NULL ? "" : whim_str_text(&part->text);
+    int64_t n = part == NULL ? 0 : part->text.len;
+    switch (kind_of(c, index)) {
+    case WHIM_CHAT_REASONING:
+        send_text(a, c, "response.reasoning_text.done", "text", text, n);
+        break;
+    case WHIM_CHAT_CONTENT:
+        send_text(a, c, "response.output_text.done", "text", text, n);
+        send_part(a, c, "response.content_part.done", text, n);
+        break;
+    default:
+        if (part->complete && n == 0) {
+            text = "{}";
+            n = 2;
+        }
+        send_text(a, c, "response.function_call_arguments.done", "arguments", text, n);
+        break;
+    }
+    send_item(a, c, "response.output_item.done", true);
+    s->open = false;
+}
+
+static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                  const whim_chat_event *ev)
+{
+    static const char arguments[] = "response.function_call_arguments.delta";
+    const responses_state *s = a->state;
+    if (!a->gen->stream) {
+        return;
+    }
+    if (part - c->parts >= s->n_item) {
+        end_item(a, c);
+        begin_item(a, c);
+    }
+    switch (ev->kind) {
+    case WHIM_CHAT_REASONING:
+        send_text(a, c, "response.reasoning_text.delta", "delta", ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CONTENT:
+        send_text(a, c, "response.output_text.delta", "delta", ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CALL_BEGIN:
+        break;
+    case WHIM_CHAT_CALL_ARGS:
+        send_text(a, c, arguments, "delta", ev->text, ev->n);
+        break;
+    case WHIM_CHAT_CALL_END:
+        if (part->text.len == 0) {
+            send_text(a, c, arguments, "delta", "{}", 2);
+        }
+        break;
+    }
+}
+
+static void choice_end(whim_answer *a, whim_answer_choice *c)
+{
+    const responses_state *s = a->state;
+    if (s->n_item == 0) {
+        begin_item(a, c);
+    }
+    end_item(a, c);
+}
+
+/* --- the end ----------------------------------------------------------------------------------------- */
+
+static void finish(whim_answer *a)
+{
+    const whim_answer_choice *c = &a->choices[0];
+    bool cut = strcmp(whim_answer_choice_finish(c), "length") == 0;
+    whim_usage usage = whim_answer_usage(a);
+    whim_response r = response_of(a, cut ? "incomplete" : "completed");
+    r.c = c;
+    r.usage = &usage;
+    if (a->gen->stream) {
+        send_response(a, cut ? "response.incomplete" : "response.completed", &r);
+    } else {
+        whim_response_put(&r, &a->out);
+    }
+}
+
+static void fail(whim_answer *a, const whim_fault *fault)
+{
+    whim_response r = response_of(a, "failed");
+    r.c = a->choices[0].n_part > 0 ? &a->choices[0] : NULL;
+    r.fault = fault;
+    responses_state *s = a->state;
+    put_response_event(&a->out, "response.failed", s->n_event, &r);
+    if (a->out.failed) { /* without the text so far there may be room for the error */
+        whim_str_clear(&a->out);
+        r.c = NULL;
+        put_response_event(&a->out, "response.failed", s->n_event, &r);
+    }
+    send_event(a);
+}
+
+void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
+                                whim_str *out)
+{
+    char id[48];
+    whim_make_id(id, whim_responses_form.id_prefix);
+    whim_response r = {
+        .api = api, .gen = gen, .id = id, .created = (int64_t)time(NULL), .status = "in_progress"};
+    put_response_event(out, "response.created", 0, &r);
+    whim_sse_end(out);
+    r.status = "failed";
+    r.fault = fault;
+    put_response_event(out, "response.failed", 1, &r);
+    whim_sse_end(out);
+}
+
+const whim_answer_form whim_responses_form = {
+    .name = "/v1/responses",
+    .id_prefix = "resp_",
+    .dialect = WHIM_DIALECT_OPENAI,
+    .state_bytes = sizeof(responses_state),
+    .begin = begin,
+    .event = event,
+    .choice_end = choice_end,
+    .finish = finish,
+    .fail = fail,
+    .keep_alive = keep_alive,
+};

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fields of a Responses body beside its turns. */
+#include "server/body/peek.h"
+#include "server/offer.h"
+#include "server/responses/responses.h"
+
+static bool read_choice_object(const whim_fields *f, whim_gen *gen)
+{
+    const json_t *type = whim_field(f, "type");
+    if (whim_peek_is(type, "allowed_tools")) {
+        return whim_offer_read_allowed(f, gen);
+    }
+    if (whim_peek_is(type, "function")) {
+        return whim_offer_need_named_call(f, gen);
+    }
+    return whim_field_refuse(f, "type", "must be \"function\" or \"allowed_tools\"");
+}
+
+static bool read_choice(const whim_fields *f, whim_gen *gen)
+{
+    const json_t *choice = whim_field(f, "tool_choice");
+    if (choice == NULL || whim_peek_is(choice, "auto")) {
+        return true;
+    }
+    if (whim_peek_is(choice, "none")) {
+        gen->choice = WHIM_CHOICE_NONE;
+        return true;
+    }
+    if (whim_peek_is(choice, "required")) {
+        return whim_offer_need_call(f, gen);
+    }
+    if (!json_is_object(choice)) {
+        return whim_field_refuse(f, "tool_choice",
+                                 "must be \"none\", \"auto\", \"required\" or an object");
+    }
+    whim_fields at = {.obj = choice, .prefix = "tool_choice.", .fault = f->fault};
+    return read_choice_object(&at, gen);
+}
+
+const whim_offer_form whim_responses_tools = {
+    .type = "function", .schema_key = "parameters", .group = "namespace"};
+
+bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out)
+{
+    bool parallel = true;
+    if (!whim_field_bool(f, "parallel_tool_calls", &parallel) ||
+        !whim_offer_read(f, &whim_responses_tools, gen, left_out)) {
+        return false;
+    }
+    gen->one_call = !parallel;
+    return read_choice(f, gen);
+}
+
+/* text.format; the schema is flat here, not inside "json_schema". */
+static bool read_text(const whim_fields *f, whim_gen *gen)
+{
+    json_t *text = NULL, *format = NULL, *schema = NULL;
+    if (!whim_field_object(f, "text", &text)) {
+        return false;
+    }
+    whim_fields at = {.obj = text, .prefix = "text.", .fault = f->fault};
+    if (!whim_field_object(&at, "format", &format)) {
+        return false;
+    }
+    const json_t *type = whim_peek(format, "type");
+    if (format == NULL || whim_peek_is(type, "text")) {
+        return true;
+    }
+    whim_fields in = {.obj = format, .prefix = "text.format.", .fault = f->fault};
+    gen->format_at = "text.format";
+    gen->schema_at = "text.format.schema";
+    if (whim_peek_is(type, "json_object")) {
+        gen->json_object = true;
+        return true;
+    }
+    if (!whim_peek_is(type, "json_schema")) {
+        return whim_field_refuse(&in, "type",
+                                 "must be \"text\", \"json_object\" or \"json_schema\"");
+    }
+    if (!whim_field_object(&in, "schema", &schema)) {
+        return false;
+    }
+    if (schema == NULL) {
+        return whim_field_refuse(&in, "schema", "is required");
+    }
+    gen->schema = schema;
+    return true;
+}
+
+static bool read_reasoning(const whim_fields *f, whim_gen *gen)
+{
+    json_t *reasoning = NULL;
+    const char *effort = NULL;
+    if (!whim_field_object(f, "reasoning", &reasoning)) {
+        return false;
+    }
+    whim_fields at = {.obj = reasoning, .prefix = "reasoning.", .fault = f->fault};
+    return whim_field_string(&at, "effort", &effort) &&
+           whim_gen_set_effort(&at, "effort", effort, gen);
+}
+
+/* What needs a store, which we do not have. */
+static bool refuse_state(const whim_fields *f)
+{
+    static const char *const stored[] = {"previous_response_id", "conversation", "prompt"};
+    bool background = false;
+    for (int i = 0; i < 3; i++) {
+        if (whim_field(f, stored[i]) != NULL) {
+            return whim_field_refuse(f, stored[i],
+                                     "cannot be used: nothing is stored here; send the whole "
+                                     "conversation as \"input\"");
+        }
+    }
+    if (!whim_field_bool(f, "background", &background)) {
+        return false;
+    }
+    return !background ||
+           whim_field_refuse(f, "background", "cannot be true: nothing is stored here");
+}
+
+/* The answer repeats it. */
+static bool check_metadata(const whim_fields *f)
+{
+    json_t *metadata = NULL, *value;
+    const char *key;
+    if (!whim_field_object(f, "metadata", &metadata)) {
+        return false;
+    }
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value)) {
+            return whim_field_refuse(f, "metadata", "must hold strings; \"%.100s\" is %s", key,
+                                     whim_json_kind(value));
+        }
+    }
+    return true;
+}
+
+bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
+                         whim_str *left_out)
+{
+    return refuse_state(f) && check_metadata(f) && whim_gen_read_common(api, f, gen) &&
+           whim_gen_read_stops(f, "stop", gen) &&
+           whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &gen->max_tokens) &&
+           whim_responses_read_turns(f, gen) && whim_responses_read_tools(f, gen, left_out) &&
+           read_text(f, gen) && read_reasoning(f, gen);
+}

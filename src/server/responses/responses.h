@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dialect of /v1/responses, without stored state: its body as a generation request in the server's own terms
+ * (messages and tools in the OpenAI form), and its answers. docs/api-responses.md has every field.
+ * Threads: stateless; the form runs on the answer thread. */
+#ifndef WHIM_SERVER_RESPONSES_RESPONSES_H
+#define WHIM_SERVER_RESPONSES_RESPONSES_H
+
+#include "base/str.h"
+#include "server/answers.h"
+#include "server/api.h"
+#include "server/offer.h"
+
+#include <stdbool.h>
+
+/* The whole body. The types of tools that cannot be offered are appended to `left_out`. False with the fault set. */
+bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
+                         whim_str *left_out);
+
+/* Its parts: `instructions` and `input` as gen->messages; tools and the choice among them. */
+bool whim_responses_read_turns(const whim_fields *f, whim_gen *gen);
+bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out);
+extern const whim_offer_form whim_responses_tools;
+
+extern const whim_answer_form whim_responses_form;
+
+/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full only when a
+ * stream says so. */
+void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
+                                whim_str *out);
+
+/* A response object: what of it is known. For responses_answer.c. */
+typedef struct whim_response {
+    const whim_api *api;
+    const whim_gen *gen;
+    const char *id;
+    int64_t created;
+    const char *status;          /* "in_progress", "completed", "incomplete", "failed" */
+    const whim_answer_choice *c; /* its parts are the output; NULL: none yet */
+    const whim_usage *usage;     /* NULL: null */
+    const whim_fault *fault;     /* "failed" */
+    bool brief;                  /* without the request's tools and metadata */
+} whim_response;
+void whim_response_put(const whim_response *r, whim_str *out);
+
+/* One item of the output, which is part `index` of r->c (or an empty message, if there is no such part). `whole`: with
+ * its text, else as it begins. */
+void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out);
+void whim_response_put_item_id(const char *response_id, const whim_answer_choice *c, int32_t index,
+                               whim_str *out);
+
+#endif

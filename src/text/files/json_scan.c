@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small strict JSON scanner. */
+#include "text/files/json_scan.h"
+
+#include "text/utf8.h"
+
+#include <string.h>
+
+enum { DEPTH_MAX = 64 };
+
+whim_err whim_json_unexpected(const whim_json_scan *scan, const char *expected)
+{
+    return whim_fail(scan->diag, WHIM_ERR_CORRUPT,
+                     "%s: %s%s%snot valid JSON at byte %lld: expected %s", scan->path,
+                     scan->field != NULL ? "\"" : "", scan->field != NULL ? scan->field : "",
+                     scan->field != NULL ? "\": " : "", (long long)scan->at, expected);
+}
+
+char whim_json_peek(whim_json_scan *scan)
+{
+    while (scan->at < scan->end) {
+        char c = scan->text[scan->at];
+        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
+            return c;
+        }
+        scan->at++;
+    }
+    return 0;
+}
+
+bool whim_json_take(whim_json_scan *scan, char c)
+{
+    if (whim_json_peek(scan) != c) {
+        return false;
+    }
+    scan->at++;
+    return true;
+}
+
+static int32_t scan_hex(whim_json_scan *scan)
+{
+    int32_t value = 0;
+    if (scan->end - scan->at < 4) {
+        return -1;
+    }
+    for (int i = 0; i < 4; i++) {
+        int digit = whim_hex_value(scan->text[scan->at++]);
+        if (digit < 0) {
+            return -1;
+        }
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+/* What follows a backslash; -1 if it is no escape. */
+static int32_t scan_escape(whim_json_scan *scan)
+{
+    static const char names[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    if (scan->at == scan->end) {
+        return -1;
+    }
+    char c = scan->text[scan->at++];
+    const char *known = c != 0 ? strchr(names, c) : NULL;
+    if (known != NULL) {
+        return values[known - names];
+    }
+    int32_t cp = c == 'u' ? scan_hex(scan) : -1;
+    if (cp < 0xD800 || cp > 0xDFFF) {
+        return cp == 0 ? -1 : cp;
+    }
+    if (cp > 0xDBFF || scan->end - scan->at < 6 || memcmp(scan->text + scan->at, "\\u", 2) != 0) {
+        return -1;
+    }
+    scan->at += 2;
+    int32_t low = scan_hex(scan);
+    return low < 0xDC00 || low > 0xDFFF ? -1 : 0x10000 + ((cp & 0x3FF) << 10 | (low & 0x3FF));
+}
+
+whim_err whim_json_scan_string(whim_json_scan *scan, char *out, int64_t *n)
+{
+    if (!whim_json_take(scan, '"')) {
+        return whim_json_unexpected(scan, "a string");
+    }
+    int64_t used = 0;
+    while (scan->at < scan->end) {
+        uint8_t c = (uint8_t)scan->text[scan->at];
+        int32_t len, cp;
+        if (c == '"') {
+            scan->at++;
+            out[used] = '\0';
+            *n = used;
+            return WHIM_ERR_OK;
+        }
+        if (c == '\\') {
+            scan->at++;
+            cp = scan_escape(scan);
+            if (cp < 0) {
+                return whim_json_unexpected(scan, "an escape of JSON other than NUL and half a"
+                                                  " surrogate pair");
+            }
+            used += whim_utf8_encode(cp, out + used);
+        } else if (c < 0x20 || whim_utf8_next(scan->text + scan->at, scan->end - scan->at, &len,
+                                              &cp) != WHIM_UTF8_WHOLE) {
+            return whim_json_unexpected(scan, "UTF-8 text");
+        } else {
+            memcpy(out + used, scan->text + scan->at, (size_t)len);
+            used += len;
+            scan->at += len;
+        }
+    }
+    return whim_json_unexpected(scan, "the end of a string");
+}
+
+whim_err whim_json_scan_int(whim_json_scan *scan, int64_t *out)
+{
+    int64_t value = 0;
+    char c = whim_json_peek(scan);
+    if (c < '0' || c > '9') {
+        return whim_json_unexpected(scan, "an integer that is not negative");
+    }
+    for (; scan->at < scan->end; scan->at++) {
+        c = scan->text[scan->at];
+        if (c < '0' || c > '9') {
+            break;
+        }
+        value = 10 * value + (c - '0');
+        if (value >= (int64_t)1 << 53) {
+            return whim_json_unexpected(scan, "an integer below 2^53");
+        }
+    }
+    if (scan->at < scan->end && (c == '.' || c == 'e' || c == 'E')) {
+        return whim_json_unexpected(scan, "an integer");
+    }
+    *out = value;
+    return WHIM_ERR_OK;
+}
+
+/* Past the closing quote of a string whose opening one was taken. */
+static bool skip_string(whim_json_scan *scan)
+{
+    while (scan->at < scan->end) {
+        const char *quote = memchr(scan->text + scan->at, '"', (size_t)(scan->end - scan->at));
+        if (quote == NULL) {
+            break;
+        }
+        /* It is escaped when an odd number of backslashes stands before it. */
+        int64_t at = quote - scan->text, slashes = 0;
+        while (at - slashes > scan->at && scan->text[at - slashes - 1] == '\\') {
+            slashes++;
+        }
+        scan->at = at + 1;
+        if (slashes % 2 == 0) {
+            return true;
+        }
+    }
+    scan->at = scan->end;
+    return false;
+}
+
+/* Past one value. Only nesting is looked at: what is skipped here is read with care elsewhere. */
+static whim_err skip_value(whim_json_scan *scan)
+{
+    int32_t depth = 0;
+    do {
+        char c = whim_json_peek(scan);
+        if (c == 0) {
+            return whim_json_unexpected(scan, "a value");
+        }
+        scan->at++;
+        if (c == '"' && !skip_string(scan)) {
+            return whim_json_unexpected(scan, "the end of a string");
+        }
+        if (c == '{' || c == '[') {
+            if (++depth > DEPTH_MAX) {
+                return whim_json_unexpected(scan, "less nesting");
+            }
+        } else if (c == '}' || c == ']') {
+            if (--depth < 0) {
+                return whim_json_unexpected(scan, "a value");
+            }
+        }
+        /* A number or word at the top ends before the next mark of punctuation. */
+        while (depth == 0 && c != '"' && c != '}' && c != ']' && scan->at < scan->end &&
+               strchr(",]} \t\r\n", scan->text[scan->at]) == NULL) {
+            scan->at++;
+        }
+    } while (depth > 0);
+    return WHIM_ERR_OK;
+}
+
+/* Whether the string at the current position is `name`, spelled without escapes; it is skipped. */
+static whim_err take_key(whim_json_scan *scan, const char **key, int64_t *n)
+{
+    if (!whim_json_take(scan, '"')) {
+        return whim_json_unexpected(scan, "a key");
+    }
+    *key = scan->text + scan->at;
+    int64_t begin = scan->at;
+    if (!skip_string(scan)) {
+        return whim_json_unexpected(scan, "the end of a key");
+    }
+    *n = scan->at - 1 - begin;
+    return whim_json_take(scan, ':') ? WHIM_ERR_OK : whim_json_unexpected(scan, "\":\"");
+}
+
+static bool is_key(const char *key, int64_t n, const char *name)
+{
+    return (int64_t)strlen(name) == n && memcmp(key, name, (size_t)n) == 0;
+}
+
+/* Cut the value at the current position out of the rest, if it is of the kind wanted. */
+static whim_err cut_value(whim_json_scan *scan, char open, const char *instead, int64_t *copied,
+                          int64_t *begin, int64_t *end, whim_str *rest)
+{
+    bool wanted = whim_json_peek(scan) == open && *end == 0;
+    int64_t at = scan->at;
+    WHIM_TRY(skip_value(scan));
+    if (wanted) {
+        *begin = at;
+        *end = scan->at;
+        whim_str_append_n(rest, scan->text + *copied, at - *copied);
+        whim_str_append(rest, instead);
+        *copied = scan->at;
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err cut_fields(whim_json_scan *scan, int64_t *copied, whim_json_cut *cut)
+{
+    if (whim_json_peek(scan) != '{') {
+        return skip_value(scan);
+    }
+    scan->at++;
+    if (whim_json_take(scan, '}')) {
+        return WHIM_ERR_OK;
+    }
+    do {
+        const char *key;
+        int64_t n;
+        WHIM_TRY(take_key(scan, &key, &n));
+        if (is_key(key, n, "vocab")) {
+            WHIM_TRY(cut_value(scan, '{', "{}", copied, &cut->vocab, &cut->vocab_end, &cut->rest));
+        } else if (is_key(key, n, "merges")) {
+            WHIM_TRY(
+                cut_value(scan, '[', "[]", copied, &cut->merges, &cut->merges_end, &cut->rest));
+        } else {
+            WHIM_TRY(skip_value(scan));
+        }
+    } while (whim_json_take(scan, ','));
+    return whim_json_take(scan, '}') ? WHIM_ERR_OK : whim_json_unexpected(scan, "\",\" or \"}\"");
+}
+
+whim_err whim_json_cut_model(const char *text, int64_t n, const char *path, whim_json_cut *cut,
+                             whim_diag *diag)
+{
+    whim_json_scan scan = {.text = text, .end = n, .path = path, .diag = diag};
+    int64_t copied = 0;
+    if (!whim_json_take(&scan, '{')) {
+        return whim_json_unexpected(&scan, "an object");
+    }
+    bool more = whim_json_peek(&scan) != '}';
+    while (more) {
+        const char *key;
+        int64_t n_key;
+        WHIM_TRY(take_key(&scan, &key, &n_key));
+        if (is_key(key, n_key, "model")) {
+            WHIM_TRY(cut_fields(&scan, &copied, cut));
+        } else {
+            WHIM_TRY(skip_value(&scan));
+        }
+        more = whim_json_take(&scan, ',');
+    }
+    whim_str_append_n(&cut->rest, text + copied, n - copied);
+    return cut->rest.failed ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;
+}

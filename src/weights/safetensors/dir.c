@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The safetensors files of a model directory: one file, or shards with an index. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "weights/ckpt_build.h"
+#include "weights/safetensors/safetensors.h"
+
+#include <string.h>
+
+static const char single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+static const whim_json_limits index_limits = {.max_bytes = 256 << 20, .max_depth = 8};
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+    size_t n = strlen(name);
+    size_t m = strlen(suffix);
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+static bool list_has(char *const *names, int64_t n, const char *name)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static whim_err add_and_read(whim_ckpt *ckpt, const char *dir, const char *name, whim_diag *diag)
+{
+    const char *path = whim_path_join(&ckpt->arena, dir, name);
+    if (path == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", dir);
+    }
+    WHIM_TRY(whim_ckpt_add_file(ckpt, path, diag));
+    return whim_safetensors_read(ckpt, ckpt->n_file - 1, diag);
+}
+
+/* The file of a shard name, or -1. Names of one shard follow each other, so the newest is first. */
+static int32_t find_shard(const whim_ckpt *ckpt, const char *name)
+{
+    for (int32_t i = ckpt->n_file - 1; i >= 0; i--) {
+        if (strcmp(whim_path_base(ckpt->files[i].path), name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static whim_err read_shards(whim_ckpt *ckpt, const char *dir, const whim_json *map,
+                            const char *path, whim_diag *diag)
+{
+    whim_json_iter iter = {.obj = map};
+    while (whim_json_next(&iter)) {
+        const char *shard = NULL;
+        if (!whim_json_as_string(iter.value, &shard)) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: \"weight_map.%.200s\" is %s, expected a file name", path,
+                             iter.key, whim_json_kind(iter.value));
+        }
+        if (!whim_path_is_plain_name(shard)) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: \"weight_map.%.200s\" is \"%.200s\", expected the plain name of "
+                             "a file beside the index",
+                             path, iter.key, shard);
+        }
+        if (find_shard(ckpt, shard) < 0) {
+            whim_err err = add_and_read(ckpt, dir, shard, diag);
+            if (err == WHIM_ERR_NOT_FOUND) {
+                return whim_fail(diag, err,
+                                 "%s/%s: missing, but %s lists it for \"%.200s\"; is the download "
+                                 "complete?",
+                                 dir, shard, index_name, iter.key);
+            }
+            WHIM_TRY(err);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* Every tensor of the map must be where the map says. */
+static whim_err check_map(const whim_ckpt *ckpt, const whim_json *map, const char *path,
+                          whim_diag *diag)
+{
+    whim_json_iter iter = {.obj = map};
+    while (whim_json_next(&iter)) {
+        const char *shard = NULL;
+        char name[WHIM_CKPT_NAME_MAX];
+        const whim_ckpt_tensor *tensor =
+            whim_ckpt_find(ckpt, whim_ckpt_canonical_name(iter.key, name));
+        if (whim_json_as_string(iter.value, &shard) &&
+            (tensor == NULL || tensor->file != find_shard(ckpt, shard))) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: \"weight_map.%.200s\" says %.200s, but that file has no such "
+                             "tensor",
+                             path, iter.key, shard);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err open_sharded(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
+{
+    whim_json *json = NULL;
+    char *text = NULL;
+    int64_t n = 0;
+    whim_err err;
+    const char *path = whim_path_join(&ckpt->arena, dir, index_name);
+    if (path == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", dir);
+    }
+    WHIM_TRY(whim_file_read_all(path, index_limits.max_bytes, &text, &n, diag));
+    WHIM_TRY_OUT(whim_json_parse(&json, text, n, index_limits, path, diag));
+    whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
+    const whim_json *map = NULL;
+    WHIM_TRY_OUT(whim_json_require(&top, "weight_map"));
+    WHIM_TRY_OUT(whim_json_get_object(&top, "weight_map", &map));
+    WHIM_TRY_OUT(read_shards(ckpt, dir, map, path, diag));
+    WHIM_TRY_OUT(whim_ckpt_finish(ckpt, diag));
+    WHIM_TRY_OUT(check_map(ckpt, map, path, diag));
+out:
+    whim_json_free(json);
+    whim_free(text);
+    return err;
+}
+
+whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir, char *const *names, int64_t n_name,
+                               whim_diag *diag)
+{
+    const char *name = NULL;
+    if (list_has(names, n_name, single_name)) {
+        name = single_name;
+    } else if (list_has(names, n_name, index_name)) {
+        return open_sharded(ckpt, dir, diag);
+    } else {
+        for (int64_t i = 0; i < n_name; i++) {
+            if (!has_suffix(names[i], ".safetensors")) {
+                continue;
+            }
+            if (name != NULL) {
+                return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+                                 "%s: holds %s, %s and perhaps more, but no %s that says which "
+                                 "belong to the model",
+                                 dir, name, names[i], index_name);
+            }
+            name = names[i];
+        }
+    }
+    if (name == NULL) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "%s: no *.safetensors file in it", dir);
+    }
+    WHIM_TRY(add_and_read(ckpt, dir, name, diag));
+    return whim_ckpt_finish(ckpt, diag);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schemas: texts that are taken and texts that are not, what is refused with its place, and limits. */
+#include "unit/grammar/grammar_fixture.h"
+
+#include "base/clock.h"
+
+static void schemas_take_their_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *good[6], *bad[9];
+    } rows[] = {
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
+         "\"string\"},\"c\":{}},\"required\":[\"b\"]}",
+         {"{\"b\":\"\"}", "{\"a\":1,\"b\":\"x\"}", "{\"a\": -12, \"b\": \"\", \"c\": [null, {}]}",
+          "{\"b\":\"\\u00e9\\ud83d\\ude00\\n\",\"c\":1.5e-3}"},
+         {"{}", "{\"a\":1}", "{\"b\":\"\",\"a\":1}", "{\"b\":\"\",}", "{,\"b\":\"\"}",
+          "{\"b\":\"\",  \"c\":1}", "{ \"b\":\"\"}", "{\"b\":\"\",\"d\":1}", "{\"b\" :\"\"}"}},
+        {"{\"type\":\"string\"}",
+         {"\"\"", "\"a\xC3\xA9\xF0\x9F\x98\x80\"", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\""},
+         {"\"", "\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83d\\u0041\"",
+          "\"\\u0000\"", "\"\xC3\"", "\"\xED\xA0\x80\""}},
+        {"{\"type\":\"integer\"}",
+         {"0", "-1", "123456789012345"},
+         {"-0", "01", "1.0", "1e3", "+1", "", "1234567890123456"}},
+        {"{\"type\":\"number\"}",
+         {"0", "-0.5", "1e9", "1.25E-07", "-12.50"},
+         {".5", "1.", "1e", "00", "--1", "1e100"}},
+        {"{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":105}",
+         {"-12", "-9", "0", "104", "99"},
+         {"-13", "105", "110", "-20", "1000", "-"}},
+        {"{\"type\":\"number\",\"minimum\":-1.5,\"maximum\":2.25}",
+         {"-1.5", "-1.49", "0", "2.25", "2.2", "2.250"},
+         {"-1.51", "2.26", "2.251", "3", "-2", "1e0", "-0"}},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":1}",
+         {"0.5", "0.001", "0.99"},
+         {"0", "1", "0.0", "1.0", "-0.5"}},
+        {"{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}",
+         {"\"a\"", "\"\xC3\xA9\xF0\x9F\x98\x80\"", "\"\\n\\u0041\"", "\"\\ud83d\\ude00x\""},
+         {"\"\"", "\"abc\"", "\"\\n\\n\\n\""}},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":3}",
+         {"[true]", "[true,false, true]"},
+         {"[]", "[true,]", "[,true]", "[true,true,true,true]", "[ true]", "[true\n]"}},
+        {"{\"type\":\"array\",\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"null\"}],"
+         "\"items\":"
+         "{\"type\":\"boolean\"},\"minItems\":1}",
+         {"[1]", "[1,null]", "[1,null,true,false]"},
+         {"[]", "[null]", "[1,true]", "[1,null,1]"}},
+        {"{\"prefixItems\":[{\"type\":\"integer\"}],\"unevaluatedItems\":false}",
+         {"[]", "[1]"},
+         {"[1,1]", "[null]"}},
+        {"{\"items\":{\"type\":\"integer\"},\"unevaluatedItems\":false}",
+         {"[]", "[1,2]"},
+         {"[null]"}},
+        {"{\"type\":\"array\",\"unevaluatedItems\":{\"type\":\"null\"}}",
+         {"[]", "[null,null]"},
+         {"[1]"}},
+        {"{\"anyOf\":[{\"type\":\"array\",\"unevaluatedItems\":false},{\"type\":\"null\"}]}",
+         {"[]", "null"},
+         {"[1]"}},
+        {"{\"type\":\"object\",\"unevaluatedProperties\":{\"type\":\"null\"}}",
+         {"{}", "{\"a\":null}"},
+         {"{\"a\":1}"}},
+        {"{\"enum\":[\"a\",\"a\\\"b\",1,null,{\"k\":[1,2]}]}",
+         {"\"a\"", "\"a\\\"b\"", "1", "null", "{\"k\":[1,2]}", "{\"k\": [1, 2]}"},
+         {"\"b\"", "2", "{\"k\":[1]}", "\"\\u0061\""}},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},"
+         "\"additionalProperties\":{\"type\":\"boolean\"}}",
+         {"{}", "{\"a\":1,\"b\":true}", "{\"aa\":true,\"\":false}"},
+         {"{\"a\":true}", "{\"b\":1}", "{\"b\":true,\"a\":1}", "{\"b\":true,\"a\":true}",
+          "{\"\\u0061\":true}"}},
+        {"{\"type\":\"object\",\"patternProperties\":{\"^x\":{\"type\":\"integer\"}},"
+         "\"additionalProperties\":false}",
+         {"{}", "{\"x\":1}", "{\"xy\":1,\"x\":2}"},
+         {"{\"y\":1}", "{\"x\":true}", "{\"ax\":1}"}},
+        {"{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"n\":{\"anyOf\":[{\"$ref\":"
+         "\"#/$defs/n\"},{\"type\":\"null\"}]}},\"required\":[\"n\"]}},\"$ref\":\"#/$defs/n\"}",
+         {"{\"n\":null}", "{\"n\":{\"n\":{\"n\":null}}}"},
+         {"{}", "null", "{\"n\":{\"n\":null}", "{\"n\":{}}"}},
+        {"{\"type\":\"string\",\"pattern\":\"b.d\"}",
+         {"\"bad\"", "\"a b\\\"d\\n\"",
+          "\"b\xC3\xA9"
+          "d\""},
+         {"\"bd\"", "\"b\\nd\"", "\"\""}},
+        {"{\"type\":\"string\",\"format\":\"date\"}",
+         {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""},
+         {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"2024-1-1\""}},
+        {"{\"type\":\"string\",\"format\":\"ipv6\"}",
+         {"\"::\"", "\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"fe80::1:2\"", "\"1::\""},
+         {"\"1:2\"", "\":::\"", "\"1::2::3\"", "\"12345::\""}},
+        {"{\"type\":\"string\",\"format\":\"email\"}",
+         {"\"a.b@c.de\"", "\"x@y.example.org\""},
+         {"\"a\"", "\"a@b\"", "\"@b.c\"", "\"a..b@c.de\""}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_grammar *g = fixture_schema(rows[i].schema, &diag);
+        if (g == NULL) {
+            fail_msg("%s: %s", rows[i].schema, diag.text);
+        }
+        for (int k = 0; k < 6 && rows[i].good[k] != NULL; k++) {
+            if (!fixture_takes(g, rows[i].good[k])) {
+                fail_msg("%s does not take %s", rows[i].schema, rows[i].good[k]);
+            }
+        }
+        for (int k = 0; k < 9 && rows[i].bad[k] != NULL; k++) {
+            if (fixture_takes(g, rows[i].bad[k])) {
+                fail_msg("%s takes %s", rows[i].schema, rows[i].bad[k]);
+            }
+        }
+        whim_grammar_unref(g);
+    }
+}
+
+static void what_is_refused_has_its_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *message;
+    } rows[] = {
+        {"false", "schema allows no value"},
+        {"3", "schema must be a schema"},
+        {"{\"properties\":{\"a\":{\"not\":{}}}}", "schema.properties.a.not"},
+        {"{\"items\":{\"if\":{}}}", "schema.items.if"},
+        {"{\"anyOf\":[{\"type\":\"strin\"}]}", "schema.anyOf[0] has an unknown type"},
+        {"{\"type\":\"array\",\"uniqueItems\":true}", "schema.uniqueItems"},
+        {"{\"type\":\"array\",\"minItems\":3,\"maxItems\":2}", "schema.minItems"},
+        {"{\"type\":\"array\",\"minItems\":-1}", "schema.minItems must be"},
+        {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}", "schema.minLength"},
+        {"{\"type\":\"string\",\"pattern\":\"(\"}", "schema.pattern: at character 2"},
+        {"{\"type\":\"string\",\"format\":\"iri\"}", "schema.format \"iri\""},
+        {"{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "no whole number"},
+        {"{\"type\":\"integer\",\"minimum\":0.2,\"maximum\":0.8}", "no whole number"},
+        {"{\"type\":\"number\",\"minimum\":3,\"maximum\":2}", "no number"},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":2,\"maximum\":2}", "no answer"},
+        {"{\"type\":\"number\",\"multipleOf\":0.3}", "multipleOf"},
+        {"{\"type\":\"string\",\"pattern\":\"^abc$\",\"maxLength\":2}", "no answer"},
+        {"{\"enum\":[]}", "enum"},
+        {"{\"prefixItems\":[{}],\"allOf\":[{\"unevaluatedItems\":false}]}",
+         "schema.allOf[0]: unevaluatedItems"},
+        {"{\"$defs\":{\"t\":{\"prefixItems\":[{}]}},\"$ref\":\"#/$defs/t\",\"unevaluatedItems\":"
+         "false}",
+         "schema: unevaluatedItems"},
+        {"{\"anyOf\":[{\"prefixItems\":[{}]}],\"unevaluatedItems\":false}",
+         "schema.anyOf[0]: unevaluatedItems"},
+        {"{\"type\":\"object\",\"required\":[\"a\"],\"unevaluatedProperties\":false}",
+         "schema.required"},
+        {"{\"type\":\"object\",\"propertyNames\":false}", "schema.propertyNames"},
+        {"{\"dependentRequired\":{\"a\":[\"b\"]}}", "schema.dependentRequired"},
+        {"{\"dependentSchemas\":{}}", "schema.dependentSchemas"},
+        {"{\"type\":\"array\",\"minContains\":1}", "schema.minContains"},
+        {"{\"type\":\"array\",\"contains\":{}}", "schema.contains"},
+        {"{\"type\":\"string\",\"enum\":[1]}", "allows no value"},
+        {"{\"$ref\":\"#/$defs/x\"}", "schema.$ref must point inside"},
+        {"{\"$ref\":\"other.json\"}", "other.json"},
+        {"{\"$ref\":\"#\"}", "no answer"},
+        {"{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", "refers to itself"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
+         "no answer"},
+        {"{\"type\":\"object\",\"properties\":{},\"required\":[\"a\"],\"additionalProperties\":"
+         "false}",
+         "schema.required"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"maxProperties\":1}",
+         "schema.maxProperties"},
+        {"{\"type\":\"object\",\"additionalProperties\":true,\"minProperties\":2}",
+         "schema.minProperties"},
+        {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}", "leave no type"},
+        {"{\"allOf\":[{\"pattern\":\"a\"},{\"pattern\":\"b\"}]}", "pattern"},
+        {"{\"allOf\":[]}", "schema.allOf"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_grammar *g = fixture_schema(rows[i].schema, &diag);
+        if (g != NULL || strstr(diag.text, rows[i].message) == NULL) {
+            fail_msg("%s: %s", rows[i].schema, g != NULL ? "taken" : diag.text);
+        }
+    }
+}
+
+/* Refused, with a word of the reason, within the limit of time and some for what else runs. */
+static void refused_soon(json_t *schema, const char *word)
+{
+    whim_diag diag = {{0}};
+    int64_t begin = whim_clock_ns();
+    assert_non_null(schema);
+    whim_grammar *g = fixture_schema_json(schema, &diag);
+    assert_true(whim_clock_ns() - begin < 20 * WHIM_NS_PER_S);
+    /* A slow machine may meet the limit of time first. */
+    if (g != NULL ||
+        (strstr(diag.text, word) == NULL && strstr(diag.text, "longer than") == NULL)) {
+        fail_msg("%s: %s", word, g != NULL ? "taken" : diag.text);
+    }
+    json_decref(schema);
+}
+
+static void large_schemas_end_soon(void **state)
+{
+    (void)state;
+    json_t *values = json_array(), *deep = json_pack("{s:s}", "type", "null");
+    for (int i = 0; i < 500000; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value number %07d", i);
+        json_array_append_new(values, json_string(text));
+    }
+    refused_soon(json_pack("{s:o}", "enum", values), "too large");
+    for (int i = 0; i < 200; i++) {
+        deep = json_pack("{s:s,s:o}", "type", "array", "items", deep);
+    }
+    refused_soon(deep, "nested more than 64");
+    refused_soon(json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)1000000),
+                 "too large");
+    refused_soon(json_pack("{s:{s:I},s:I}", "items", "minLength", (json_int_t)5, "minItems",
+                           (json_int_t)100000000),
+                 "too large");
+    refused_soon(json_pack("{s:s,s:s}", "type", "string", "pattern", "(a|b)*a(a|b){40}"),
+                 "too large");
+    /* Twice the one before, many times: written once each, it is small. */
+    json_t *defs = json_object();
+    for (int i = 0; i < 60; i++) {
+        char name[16], ref[32];
+        snprintf(name, sizeof name, "d%d", i);
+        snprintf(ref, sizeof ref, "#/$defs/d%d", i + 1);
+        json_object_set_new(defs, name,
+                            i == 59 ? json_pack("{s:s}", "type", "null")
+                                    : json_pack("{s:[{s:s},{s:s}],s:I}", "prefixItems", "$ref", ref,
+                                                "$ref", ref, "minItems", (json_int_t)2));
+    }
+    json_t *schema = json_pack("{s:s,s:o}", "$ref", "#/$defs/d0", "$defs", defs);
+    whim_diag diag = {{0}};
+    whim_grammar *g = fixture_schema_json(schema, &diag);
+    assert_non_null(g);
+    whim_grammar_unref(g);
+    json_decref(schema);
+}
+
+static void limits_are_the_callers(void **state)
+{
+    (void)state;
+    whim_grammar_builder *b;
+    whim_diag diag = {{0}};
+    json_t *schema = json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)100);
+    whim_grammar_limits limits = {.max_nodes = 200};
+    assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
+    assert_null(fixture_build(b, whim_grammar_schema(b, schema, "s"), &diag));
+    assert_non_null(strstr(diag.text, "too large"));
+    limits = (whim_grammar_limits){.max_ns = 1};
+    assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
+    assert_null(fixture_build(b, whim_grammar_schema(b, schema, "s"), &diag));
+    assert_non_null(strstr(diag.text, "longer than"));
+    json_decref(schema);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schemas_take_their_texts),
+        cmocka_unit_test(what_is_refused_has_its_place),
+        cmocka_unit_test(large_schemas_end_soon),
+        cmocka_unit_test(limits_are_the_callers),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random answers of many schemas are valid: those of tests/chat/schemas.txt and generated ones, with the small
+ * vocabulary and with a published one; the judge is a validator of its own. */
+#include "unit/grammar/grammar_fixture.h"
+#include "unit/grammar/schema_validator.h"
+
+static int64_t n_ended;
+
+static void check_answers(const json_t *schema, const whim_tokenizer *tok,
+                          const whim_grammar_vocab *vocab, int32_t end, int32_t n)
+{
+    whim_diag diag = {{0}};
+    whim_grammar *g = fixture_schema_json(schema, &diag);
+    char *text = json_dumps(schema, JSON_ENCODE_ANY);
+    if (g == NULL) {
+        fail_msg("%s: %s", text, diag.text);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        whim_str out = {0};
+        whim_grammar_state *s;
+        assert_int_equal(whim_grammar_state_create(g, vocab, &s), WHIM_ERR_OK);
+        if (fixture_walk(s, tok, end, (uint64_t)i + 3, 5 + 10 * i, &out)) {
+            json_t *value = json_loadb(out.text, (size_t)out.len, JSON_DECODE_ANY, NULL);
+            if (value == NULL || !valid(schema, schema, value)) {
+                fail_msg("%s: %s is %s", text, out.text, value == NULL ? "no JSON" : "not valid");
+            }
+            json_decref(value);
+            n_ended++;
+        }
+        whim_grammar_state_destroy(s);
+        whim_str_deinit(&out);
+    }
+    whim_grammar_unref(g);
+    free(text);
+}
+
+static void check_list(const whim_tokenizer *tok, const whim_grammar_vocab *vocab, int32_t end,
+                       int32_t n)
+{
+    FILE *file = fopen("tests/chat/schemas.txt", "r");
+    char *line = NULL;
+    size_t cap = 0;
+    int64_t n_line = 0;
+    assert_non_null(file);
+    n_ended = 0;
+    for (; getline(&line, &cap, file) > 0; n_line++) {
+        json_t *schema = json_loads(line, JSON_DECODE_ANY, NULL);
+        assert_non_null(schema);
+        check_answers(schema, tok, vocab, end, n);
+        json_decref(schema);
+    }
+    assert_true(n_ended > n * n_line * 9 / 10); /* a few may go on for long */
+    free(line);
+    fclose(file);
+}
+
+static void listed_schemas(void **state)
+{
+    (void)state;
+    check_list(fixture_tok, fixture_vocab, ID_END, 6);
+}
+
+static void a_published_vocabulary(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("xz -dc tests/text/qwen3.json.xz");
+    int32_t end = whim_tokenizer_find(tok, "<|im_end|>");
+    whim_grammar_vocab *vocab;
+    assert_true(end >= 0);
+    assert_int_equal(whim_grammar_vocab_create(tok, &end, 1, &vocab), WHIM_ERR_OK);
+    check_list(tok, vocab, end, 1);
+    whim_grammar_vocab_destroy(vocab);
+    whim_tokenizer_close(tok);
+}
+
+static json_t *make_schema(uint64_t key, int32_t depth);
+
+static json_t *make_object(uint64_t key, int32_t depth)
+{
+    json_t *properties = json_object(), *required = json_array();
+    for (uint64_t i = 0; i < whim_rng_at(key, 50) % 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%c%llu", 'a' + (char)i, (unsigned long long)(i % 2));
+        json_object_set_new(properties, name, make_schema(whim_rng_key(key, i), depth + 1));
+        if (whim_rng_at(key, i) % 2 == 0) {
+            json_array_append_new(required, json_string(name));
+        }
+    }
+    json_t *s = json_pack("{s:s,s:o,s:o}", "type", "object", "properties", properties, "required",
+                          required);
+    uint64_t more = whim_rng_at(key, 51) % 4;
+    if (more < 2) {
+        json_object_set_new(s, "additionalProperties",
+                            more == 0 ? json_false()
+                                      : make_schema(whim_rng_key(key, 52), depth + 1));
+    }
+    return s;
+}
+
+/* A random schema; deeper ones are simpler. */
+static json_t *make_schema(uint64_t key, int32_t depth)
+{
+    static const char *const patterns[] = {"^a+b?$", "[0-9]{2}", "^(x|yz)*$", "^\\w{1,4}$"};
+    int64_t r = (int64_t)(whim_rng_at(key, 60) % 1000), few = r % 4;
+    switch (whim_rng_at(key, 61) % (depth < 3 ? 11 : 7)) {
+    case 0:
+        return json_pack("{s:s,s:I,s:I}", "type", "string", "minLength", few, "maxLength",
+                         few + r % 7);
+    case 1:
+        return json_pack("{s:s,s:I,s:I}", "type", "integer", "minimum", r - 500, "maximum", r * 7);
+    case 2:
+        return json_pack("{s:s,s:f,s:f}", "type", "number", "minimum", (double)r / 8 - 50,
+                         "exclusiveMaximum", (double)r / 4 + 0.1);
+    case 3:
+        return json_pack("{s:[s,I,b,n]}", "enum", "v", (json_int_t)r, 1);
+    case 4:
+        return json_pack("{s:s,s:s}", "type", "string", "pattern", patterns[few]);
+    case 5:
+        return json_pack("{s:[s,s]}", "type", "boolean", "null");
+    case 6:
+        return json_pack("{s:s,s:I,s:I}", "type", "integer", "multipleOf", few + 2, "minimum",
+                         r - 300);
+    case 7:
+        return json_pack("{s:s,s:o,s:I,s:I}", "type", "array", "items",
+                         make_schema(whim_rng_key(key, 1), depth + 1), "minItems", few % 3,
+                         "maxItems", few % 3 + r % 3);
+    case 8:
+        return json_pack("{s:[o,o]}", "anyOf", make_schema(whim_rng_key(key, 1), depth + 1),
+                         make_schema(whim_rng_key(key, 2), depth + 1));
+    default:
+        return make_object(key, depth);
+    }
+}
+
+static void generated_schemas(void **state)
+{
+    (void)state;
+    n_ended = 0;
+    for (uint64_t i = 0; i < 400; i++) {
+        json_t *schema = make_schema(whim_rng_key(2024, i), 0);
+        assert_non_null(schema);
+        check_answers(schema, fixture_tok, fixture_vocab, ID_END, 3);
+        json_decref(schema);
+    }
+    assert_true(n_ended > 400 * 3 * 9 / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(listed_schemas),
+        cmocka_unit_test(generated_schemas),
+        cmocka_unit_test(a_published_vocabulary),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields that no route reads: one line, counted, few names, cut and made plain; nothing above debug level. */
+#include <stdint.h>
+
+#include "server/body/unknown_fields.h"
+#include "support/cmocka.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the body makes the log say. */
+static const char *said(const char *body, whim_log_level level)
+{
+    static char text[4096];
+    FILE *file = tmpfile();
+    whim_log log;
+    json_t *json = json_loads(body, 0, NULL);
+    assert_non_null(file);
+    assert_non_null(json);
+    whim_log_init(&log, fileno(file), level);
+    whim_unknown_fields_log(&log, json, "req-1");
+    whim_log_deinit(&log);
+    ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
+    assert_true(n >= 0);
+    text[n] = '\0';
+    json_decref(json);
+    fclose(file);
+    return text;
+}
+
+static void known_fields_are_silent(void **state)
+{
+    (void)state;
+    assert_string_equal(said("{}", WHIM_LOG_DEBUG), "");
+    /* the first and the last of the list, and one of each dialect */
+    assert_string_equal(said("{\"add_generation_prompt\":1,\"web_search_options\":1,\"messages\":1,"
+                             "\"prompt\":1,\"input\":1,\"system\":1,\"priority\":1,"
+                             "\"return_token_strs\":1}",
+                             WHIM_LOG_DEBUG),
+                        "");
+}
+
+static void unknown_ones_are_told_in_one_line(void **state)
+{
+    (void)state;
+    const char *line =
+        said("{\"model\":1,\"chat_id\":\"secret\",\"a\\n b=\\u00e9\":2}", WHIM_LOG_DEBUG);
+    assert_non_null(strstr(line, "unknown_fields id=req-1 n=2 names=chat_id,a??b???\n"));
+    assert_null(strstr(line, "secret"));
+    assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_INFO), "");
+    whim_unknown_fields_log(NULL, NULL, "");
+}
+
+static void names_are_few_and_short(void **state)
+{
+    (void)state;
+    const char *line = said("{\"x1\":1,\"x2\":1,\"x3\":1,\"x4\":1,\"x5\":1,\"x6\":1,\"x7\":1,"
+                            "\"x8\":1,\"x9\":1}",
+                            WHIM_LOG_DEBUG);
+    assert_non_null(strstr(line, " n=9 names=x1,x2,x3,x4,x5,x6,x7,x8\n"));
+    char body[256];
+    snprintf(body, sizeof body, "{\"%0100d\":1}", 0);
+    line = said(body, WHIM_LOG_DEBUG);
+    assert_int_equal(strlen(strstr(line, "names=")), strlen("names=") + 64 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_fields_are_silent),
+        cmocka_unit_test(unknown_ones_are_told_in_one_line),
+        cmocka_unit_test(names_are_few_and_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GGUF vocabularies of both kinds, good and broken. */
+#include "unit/text/text_fixture.h"
+#include "unit/weights/gguf/gguf_build.h"
+
+#include "text/byte_level.h"
+#include "text/utf8.h"
+
+#define T "tokenizer.ggml."
+
+static whim_err open_built(gguf_build *b, whim_ckpt *ckpt, whim_tokenizer **tok, whim_diag *diag)
+{
+    tiny_tensors(b);
+    write_gguf("m.gguf", b);
+    expect_opens(ckpt, in_dir("m.gguf"));
+    return whim_tokenizer_open(in_dir("m.gguf"), ckpt, tok, diag);
+}
+
+static gguf_build without_tokens(void)
+{
+    gguf_build b = start();
+    b.skip = T "tokens";
+    tiny_keys(&b);
+    return b;
+}
+
+static void ints(gguf_build *b, const char *key, const int *values, uint64_t n)
+{
+    if (key_array(b, key, WHIM_GGUF_I32, n)) {
+        for (uint64_t i = 0; i < n; i++) {
+            put_le(&b->keys, (uint32_t)values[i], 4);
+        }
+    }
+}
+
+static void floats(gguf_build *b, const char *key, const float *values, uint64_t n)
+{
+    if (key_array(b, key, WHIM_GGUF_F32, n)) {
+        for (uint64_t i = 0; i < n; i++) {
+            uint32_t bits;
+            memcpy(&bits, &values[i], 4);
+            put_le(&b->keys, bits, 4);
+        }
+    }
+}
+
+/* 0-2 specials, 3-258 bytes, then words with scores: better ones first. */
+static const char *const words[] = {"\xE2\x96\x81",
+                                    "h",
+                                    "e",
+                                    "l",
+                                    "o",
+                                    "w",
+                                    "he",
+                                    "ll",
+                                    "hell",
+                                    "hello",
+                                    "\xE2\x96\x81hello",
+                                    "ow",
+                                    "\xE2\x96\x81w",
+                                    "[PAD1]"};
+enum { N_WORD = sizeof words / sizeof words[0], N_LLAMA = 259 + N_WORD };
+
+static gguf_build llama_build(void)
+{
+    static char bytes_text[256][8];
+    const char *tokens[N_LLAMA] = {"<unk>", "<s>", "</s>"};
+    int types[N_LLAMA] = {2, 3, 3};
+    float scores[N_LLAMA] = {0};
+    for (int i = 0; i < 256; i++) {
+        snprintf(bytes_text[i], sizeof bytes_text[i], "<0x%02X>", i);
+        tokens[3 + i] = bytes_text[i];
+        types[3 + i] = 6;
+    }
+    for (int i = 0; i < N_WORD; i++) {
+        tokens[259 + i] = words[i];
+        types[259 + i] = strcmp(words[i], "[PAD1]") == 0 ? 5 : 1;
+        scores[259 + i] = -(float)i;
+    }
+    gguf_build b = without_tokens();
+    key_strings(&b, T "tokens", tokens, N_LLAMA);
+    ints(&b, T "token_type", types, N_LLAMA);
+    floats(&b, T "scores", scores, N_LLAMA);
+    key_str(&b, T "model", "llama");
+    key_u32(&b, T "bos_token_id", 1);
+    key_u32(&b, T "unknown_token_id", 0);
+    return b;
+}
+
+static void expect(const whim_tokenizer *tok, const char *text, bool add_special,
+                   const int32_t *want, int64_t n)
+{
+    whim_encode_opts opts = {.parse_special = true, .add_special = add_special};
+    whim_ids ids = encode(tok, text, (int64_t)strlen(text), opts);
+    if (ids.n != n || memcmp(ids.ids, want, 4 * (size_t)n) != 0) {
+        fail_msg("\"%s\": %lld ids, first %d", text, (long long)ids.n, ids.n > 0 ? ids.ids[0] : -1);
+    }
+    whim_ids_deinit(&ids);
+}
+
+static void kind_llama(void **state)
+{
+    (void)state;
+    gguf_build b = llama_build();
+    key_str(&b, "tokenizer.chat_template", "one");
+    key_str(&b, "tokenizer.chat_template.tool_use", "two");
+    whim_ckpt ckpt;
+    whim_tokenizer *tok;
+    whim_diag diag = {{0}};
+    assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+    enum { W = 259 };
+    expect(tok, "hello hello", true, (int32_t[]){1, W + 10, W + 10}, 3);
+    expect(tok, "hello</s>hello", false, (int32_t[]){W + 10, 2, W + 10}, 3);
+    expect(tok, "  w", false, (int32_t[]){W, W, W + 12}, 3);
+    expect(tok, "\xC3\xA9\n", false, (int32_t[]){W, 3 + 0xC3, 3 + 0xA9, 3 + 10}, 4);
+    /* "ow" has a better score than the space with "w". */
+    expect(tok, "ow", false, (int32_t[]){W, W + 11}, 2);
+    whim_ids ids = encode(tok, "<s>[PAD1]", 9, (whim_encode_opts){0});
+    for (int64_t i = 0; i < ids.n; i++) {
+        assert_true(ids.ids[i] != 1 && ids.ids[i] != W + 13);
+    }
+    whim_str text = decode(tok, &ids, false);
+    assert_string_equal(whim_str_text(&text), "<s>[PAD1]");
+    whim_str_deinit(&text);
+    whim_ids_deinit(&ids);
+    assert_string_equal(whim_tokenizer_template(tok, "tool_use"), "two");
+    assert_string_equal(whim_tokenizer_template(tok, "default"), "one");
+    assert_string_equal(whim_tokenizer_bos(tok), "<s>");
+    whim_tokenizer_close(tok);
+    whim_ckpt_close(&ckpt);
+}
+
+static gguf_build gpt2_build(const char *pre)
+{
+    static char text[256][8];
+    const char *tokens[260] = {0};
+    int types[260];
+    for (int i = 0; i < 256; i++) {
+        int32_t n = whim_utf8_encode(whim_byte_level_char((uint8_t)i), text[i]);
+        text[i][n] = '\0';
+        tokens[i] = text[i];
+        types[i] = 1;
+    }
+    tokens[256] = "ab";
+    tokens[257] = "<end>";
+    tokens[258] = "<mark>";
+    tokens[259] = "12";
+    types[256] = types[259] = 1;
+    types[257] = 3;
+    types[258] = 4;
+    static const char *const merges[] = {"a b", "1 2"};
+    gguf_build b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 260);
+    ints(&b, T "token_type", types, 260);
+    key_strings(&b, T "merges", merges, 2);
+    key_str(&b, T "model", "gpt2");
+    key_str(&b, T "pre", pre);
+    return b;
+}
+
+/* How each named split cuts: the number of pieces of each probe, as the `tokenizers` library counts. */
+static void kind_gpt2_and_its_splits(void **state)
+{
+    (void)state;
+    static const char *const probes[] = {
+        "12345",      "It'S a",   "a\n\n  b",
+        "e\xCC\x81x", "fooBar's", "\xE6\xBC\xA2\xE5\xAD\x97\xE3\x81\x8B \xE4\xB8\xADx"};
+    static const struct {
+        const char *pre;
+        int pieces[6];
+    } cases[] = {
+        {"default", {1, 4, 3, 3, 2, 2}},        {"gpt-2", {1, 4, 3, 3, 2, 2}},
+        {"smollm", {5, 4, 3, 3, 2, 2}},         {"qwen2", {5, 3, 4, 2, 2, 2}},
+        {"qwen35", {5, 3, 4, 1, 2, 2}},         {"llama-bpe", {2, 3, 4, 2, 2, 2}},
+        {"minimax-m2", {2, 2, 4, 1, 2, 2}},     {"deepseek-v3", {2, 3, 4, 1, 2, 4}},
+        {"deepseek-coder", {5, 4, 5, 3, 3, 4}}, {"deepseek-r1-qwen", {5, 3, 4, 2, 2, 2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gguf_build b = gpt2_build(cases[i].pre);
+        whim_ckpt ckpt;
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+        whim_matcher *matcher;
+        assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
+        for (int k = 0; k < 6; k++) {
+            whim_pieces pieces = {0};
+            assert_int_equal(whim_pretokenize(&tok->pre, probes[k], (int64_t)strlen(probes[k]),
+                                              true, matcher, &pieces, &diag),
+                             WHIM_ERR_OK);
+            if (pieces.n != cases[i].pieces[k]) {
+                fail_msg("%s: \"%s\" is %lld pieces, expected %d", cases[i].pre, probes[k],
+                         (long long)pieces.n, cases[i].pieces[k]);
+            }
+            whim_pieces_deinit(&pieces);
+        }
+        whim_matcher_free(matcher);
+        expect(tok, "ab<end>ab<mark>", true, (int32_t[]){256, 257, 256, 258}, 4);
+        assert_true(whim_tokenizer_is_special(tok, 257));
+        assert_false(whim_tokenizer_is_special(tok, 258));
+        whim_tokenizer_close(tok);
+        whim_ckpt_close(&ckpt);
+    }
+}
+
+static void expect_bad(gguf_build b, const char *needle)
+{
+    whim_ckpt ckpt;
+    whim_tokenizer *tok;
+    whim_diag diag = {{0}};
+    whim_err err = open_built(&b, &ckpt, &tok, &diag);
+    if (err == WHIM_ERR_OK || strstr(diag.text, needle) == NULL ||
+        strstr(diag.text, "m.gguf") == NULL) {
+        fail_msg("expected a refusal with \"%s\": %s", needle, diag.text);
+    }
+    assert_null(tok);
+    whim_ckpt_close(&ckpt);
+}
+
+static void broken_vocabularies_are_refused(void **state)
+{
+    (void)state;
+    expect_bad(gpt2_build("tekken9"), T "pre\" is \"tekken9\"");
+    gguf_build b = gpt2_build("qwen2");
+    key_u32(&b, T "unknown_token_id", 99999);
+    expect_bad(b, T "unknown_token_id");
+    b = llama_build();
+    key_u32(&b, T "add_bos_token", 1);
+    expect_bad(b, T "add_bos_token");
+    static const char *const merges[] = {"a b", "a z9"};
+    static const char *const no_space[] = {"ab"};
+    static const char *const tokens[] = {"a", "b", "ab", "c"};
+    static const char *const not_text[] = {"a", "b\xFF", "c", "d"};
+    static const int types[] = {1, 1};
+    static const float nan_scores[] = {0, 0, 0.0f / 0.0f, 0};
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "bert");
+    expect_bad(b, T "model\" is \"bert\"");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    expect_bad(b, T "model");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "gpt2");
+    expect_bad(b, T "merges\" is missing");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "gpt2");
+    key_strings(&b, T "merges", merges, 2);
+    expect_bad(b, T "merges\": entry 1");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "gpt2");
+    key_strings(&b, T "merges", no_space, 1);
+    expect_bad(b, T "merges\": entry 0");
+    b = without_tokens();
+    key_strings(&b, T "tokens", not_text, 4);
+    key_str(&b, T "model", "gpt2");
+    expect_bad(b, "token 1 is not valid UTF-8");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    ints(&b, T "token_type", types, 2);
+    key_str(&b, T "model", "gpt2");
+    expect_bad(b, T "token_type\" has 2 elements");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "llama");
+    floats(&b, T "scores", nan_scores, 4);
+    expect_bad(b, "token 2 is not a number");
+    b = without_tokens();
+    key_strings(&b, T "tokens", tokens, 4);
+    key_str(&b, T "model", "llama");
+    key_str(&b, T "scores", "none");
+    expect_bad(b, T "scores");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kind_llama),
+        cmocka_unit_test(kind_gpt2_and_its_splits),
+        cmocka_unit_test(broken_vocabularies_are_refused),
+    };
+    return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
+}
