@@ -102,16 +102,16 @@ fuzz:
 	$(ONE) MODE=fuzz fuzzers
 	@for f in build/$(ARCH)-fuzz/tests/fuzz/fuzz_*; do \
 	    case $$f in *.*) continue;; esac; \
-	    n=$${f##*/fuzz_}; mkdir -p tests/fuzz/corpus/$$n build/fuzz/found/$$n; \
+	    n=$${f##*/fuzz_}; mkdir -p tests/data/corpus/$$n build/fuzz/found/$$n; \
 	    echo "fuzz $$n: $(SECONDS) s"; \
 	    $$f -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
-	        -artifact_prefix=build/fuzz/found/$$n/ build/fuzz/found/$$n tests/fuzz/corpus/$$n \
+	        -artifact_prefix=build/fuzz/found/$$n/ build/fuzz/found/$$n tests/data/corpus/$$n \
 	        || { echo "fuzz $$n: found a crash; the input is in build/fuzz/found/$$n/"; exit 1; }; \
 	done
 
 golden: build/venv/ready
-	build/venv/bin/python tools/golden/make_golden.py --out tests/golden/data $(GOLDEN_FLAGS)
-	build/venv/bin/python tools/golden/twins.py --data tests/golden/data --out tests/golden/twins
+	build/venv/bin/python tools/golden/make_golden.py --out tests/data/golden $(GOLDEN_FLAGS)
+	build/venv/bin/python tools/golden/twins.py --data tests/data/golden --out tests/data/twins
 
 build/venv/ready: tools/golden/requirements.txt
 	$(PYTHON) -m venv build/venv

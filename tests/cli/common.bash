@@ -3,7 +3,7 @@
 # folder (one is made when it is not given). Every check prints `ok NAME` or `FAIL NAME: why`.
 set -u
 cli=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-data=$cli/../golden/data
+data=$cli/../data/golden
 : "${WHIMBREL:=$cli/../../build/whimbrel}"
 if [[ -z ${TEST_TMP:-} ]]; then
     TEST_TMP=$(mktemp -d)

@@ -11,8 +11,8 @@ import sys
 
 from first import (LIMIT, MODEL, PROGRAM, QUESTION, ROOT, SMALL, Box, Started, environment, have_root, main, post, run, try_run)
 
-TINY = ROOT + "/tests/golden/data/llama-f32"
-GGUF = ROOT + "/tests/golden/data/qwen3-mixed-gguf"
+TINY = ROOT + "/tests/data/golden/llama-f32"
+GGUF = ROOT + "/tests/data/golden/qwen3-mixed-gguf"
 HARD_TEXT = "It's 3.14\u00b2 km to Z\u00fcrich\u2026  \n\n\t\u4f60\u597d, \U0001f426 don't   stop!!! 1234567"
 
 

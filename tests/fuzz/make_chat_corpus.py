@@ -4,7 +4,7 @@
 import json
 import pathlib
 
-HERE = pathlib.Path(__file__).parent / "corpus"
+HERE = pathlib.Path(__file__).resolve().parent.parent / "data" / "corpus"
 CALL = '<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>'
 XML = "<tool_call>\n<function=f>\n<parameter=s>\n%s\n</parameter>\n<parameter=i>\n2\n</parameter>\n</function>\n</tool_call>"
 INVOKE = ('<minimax:tool_call>\n<invoke name="f">\n<parameter name="s">%s</parameter>\n</invoke>\n'

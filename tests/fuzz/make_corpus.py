@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seed inputs of the fuzz targets to corpus/<target>/ beside this script.
+"""Write the seed inputs of the fuzz targets to tests/data/corpus/<target>/.
 
 The seeds are small, valid and deterministic. Inputs that once made a target fail are kept in the
 same folders under names that begin with "crash-"; this script leaves them alone.
@@ -9,7 +9,7 @@ import json
 import pathlib
 import struct
 
-ROOT = pathlib.Path(__file__).resolve().parent / "corpus"
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "data" / "corpus"
 
 U8, U32, I32, F32, BOOL, STRING, ARRAY, U64 = 0, 4, 5, 6, 7, 8, 9, 10
 FIXED = {U8: "<B", U32: "<I", I32: "<i", F32: "<f", BOOL: "<?", U64: "<Q"}

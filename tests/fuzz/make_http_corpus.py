@@ -4,7 +4,7 @@
 requests."""
 import pathlib
 
-ROOT = pathlib.Path(__file__).resolve().parent / "corpus" / "http"
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "data" / "corpus" / "http"
 HOST = b"Host: h\r\n"
 POST = b"POST / HTTP/1.1\r\n" + HOST
 SEEDS = {

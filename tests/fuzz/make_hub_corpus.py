@@ -4,7 +4,7 @@
 import json
 import pathlib
 
-ROOT = pathlib.Path(__file__).resolve().parent / "corpus"
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "data" / "corpus"
 SHA1, SHA256 = "0123456789abcdef0123456789abcdef01234567", "0123456789abcdef" * 4
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seed inputs of the tokenizer targets to corpus/<target>/ beside this script: small cuts of
-tests/text/tiny, GGUF vocabularies of both kinds, and texts."""
+"""Write the seed inputs of the tokenizer targets to tests/data/corpus/<target>/: small cuts of
+tests/data/text/tiny, GGUF vocabularies of both kinds, and texts."""
 import json
 import pathlib
 
 from make_corpus import ARRAY, BOOL, F32, I32, STRING, U32, gguf, model_keys, save
 
-TINY = pathlib.Path(__file__).resolve().parent.parent / "text" / "tiny"
+TINY = pathlib.Path(__file__).resolve().parent.parent / "data" / "text" / "tiny"
 T = "tokenizer.ggml."
 
 

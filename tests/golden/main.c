@@ -9,7 +9,7 @@
 
 int main(int argc, char **argv)
 {
-    golden_options options = {.data = "tests/golden/data"};
+    golden_options options = {.data = "tests/data/golden"};
     const char *only = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {

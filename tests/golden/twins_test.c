@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same F32 weights in a safetensors directory and in a GGUF file (tests/golden/twins, names and layout by gguf-py):
+/* The same F32 weights in a safetensors directory and in a GGUF file (tests/data/twins, names and layout by gguf-py):
  * the same bits. */
 #include "golden/golden.h"
 #include "support/tally.h"

@@ -6,7 +6,7 @@ import random
 
 from fakehub import Repo
 
-DATA = pathlib.Path(__file__).resolve().parent.parent / "golden" / "data"
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "golden"
 MIB = 1 << 20
 
 

@@ -9,7 +9,7 @@
 
 int main(int argc, char **argv)
 {
-    const char *data = "tests/golden/data", *given = NULL;
+    const char *data = "tests/data/golden", *given = NULL;
     char path[1024];
     bool quick = false;
     for (int i = 1; i < argc; i++) {

@@ -9,7 +9,7 @@ import pytest
 
 from serving import ROOT, Server
 
-MODEL = ROOT / "tests" / "golden" / "data" / "qwen35-moe"
+MODEL = ROOT / "tests" / "data" / "golden" / "qwen35-moe"
 N_VOCAB, CTX, N_NEW = 83, 256, 24
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Jinja2, set up as transformers does it, makes of chat templates: tests/chat/{conversations,snippets}.json.
+"""What Jinja2, set up as transformers does it, makes of chat templates: tests/data/chat/{conversations,snippets}.json.
 
-    make_template_golden.py --out tests/chat [--qwen3 tokenizer_config.json] [--gguf FILE]
+    make_template_golden.py --out tests/data/chat [--qwen3 tokenizer_config.json] [--gguf FILE]
 
-Templates are tests/chat/templates/*.jinja (rebuilt from published behaviour) and, where the options name them,
+Templates are tests/data/chat/templates/*.jinja (rebuilt from published behaviour) and, where the options name them,
 those of a tokenizer_config.json and a GGUF file. Snippets come from template_snippets.py. An entry has `out`, or
 `error`: true where Jinja2 raises while it compiles or renders (for raise_exception its message)."""
 import argparse

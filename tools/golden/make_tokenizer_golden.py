@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write what the `tokenizers` library makes of many strings to tests/text/.
+"""Write what the `tokenizers` library makes of many strings to tests/data/text/.
 
-    make_tokenizer_golden.py --qwen3 TOKENIZER_JSON --default MODEL_GGUF [--out tests/text]
+    make_tokenizer_golden.py --qwen3 TOKENIZER_JSON --default MODEL_GGUF [--out tests/data/text]
 
 qwen3.golden.gz and default.golden.gz hold at least 5,000 strings each, qwen3.json.xz the Qwen3
 tokenizer itself, tiny/NAME.json small tokenizers that between them use every option, with
@@ -160,7 +160,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--qwen3", type=pathlib.Path)
     parser.add_argument("--default", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tests/text"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tests/data/text"))
     args = parser.parse_args()
     print("tokenizers", tokenizers.__version__)
     if args.qwen3:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read out of the templates of tests/chat. */
+/* What is read out of the templates of tests/data/chat. */
 #include <stdint.h>
 
 #include "chat/format.h"
@@ -22,7 +22,7 @@ static void templates_tell_their_form(void **state)
         {"mistral", {WHIM_TOOLS_HERMES, false, false, false}},
         {NULL, {WHIM_TOOLS_HERMES, false, false, false}},
     };
-    json_t *file = json_load_file("tests/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *source = rows[i].name == NULL
                                  ? NULL

@@ -50,7 +50,7 @@ static int setup(void **state)
 {
     static bench b;
     b.tok = make_tokenizer();
-    b.templates = json_load_file("tests/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    b.templates = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
     *state = &b;
     return b.templates == NULL;
 }
@@ -64,7 +64,7 @@ static int teardown(void **state)
 }
 
 typedef struct wish {
-    const char *tmpl; /* a name in tests/chat, or a source that begins with { */
+    const char *tmpl; /* a name in tests/data/chat, or a source that begins with { */
     const char *messages, *tools, *kwargs, *model_kwargs;
     int32_t thinking;
     const char *effort;

@@ -49,13 +49,13 @@ static inline int open_model(const char *model)
 static inline int open_engine(void **state)
 {
     (void)state;
-    return open_model("tests/golden/data/llama-bf16");
+    return open_model("tests/data/golden/llama-bf16");
 }
 
 static inline int open_hybrid(void **state)
 {
     (void)state;
-    return open_model("tests/golden/data/qwen35-f32");
+    return open_model("tests/data/golden/qwen35-f32");
 }
 
 static inline int close_engine(void **state)

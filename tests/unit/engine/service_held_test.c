@@ -9,7 +9,7 @@ static void reasoning_has_a_budget(void **state)
 {
     answer free_one, held;
     whim_diag diag = {""};
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
     whim_ids end = encode(tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
     whim_service_cfg with_text = {.engine = engine,
                                   .tok = tok,
@@ -121,7 +121,7 @@ static void the_budget_waits_for_the_grammar(void **state)
     (void)state;
     answer a;
     held_service h =
-        hold(open_file("cat tests/text/tiny/llama3.json"), "[a-z0-9]{30}[a-z0-9<E>]{30}");
+        hold(open_file("cat tests/data/text/tiny/llama3.json"), "[a-z0-9]{30}[a-z0-9<E>]{30}");
     whim_ids end = encode(h.tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
     whim_job_cfg cfg = job_cfg(0, 20, 58);
     cfg.grammar = h.grammar;

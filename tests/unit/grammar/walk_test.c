@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random answers of many schemas are valid: those of tests/chat/schemas.txt and generated ones, with the small
+/* Random answers of many schemas are valid: those of tests/data/chat/schemas.txt and generated ones, with the small
  * vocabulary and with a published one; the judge is a validator of its own. */
 #include "unit/grammar/grammar_fixture.h"
 #include "unit/grammar/schema_validator.h"
@@ -37,7 +37,7 @@ static void check_answers(const json_t *schema, const whim_tokenizer *tok,
 static void check_list(const whim_tokenizer *tok, const whim_grammar_vocab *vocab, int32_t end,
                        int32_t n)
 {
-    FILE *file = fopen("tests/chat/schemas.txt", "r");
+    FILE *file = fopen("tests/data/chat/schemas.txt", "r");
     char *line = NULL;
     size_t cap = 0;
     int64_t n_line = 0;
@@ -63,7 +63,7 @@ static void listed_schemas(void **state)
 static void a_published_vocabulary(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("xz -dc tests/text/qwen3.json.xz");
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
     int32_t end = whim_tokenizer_find(tok, "<|im_end|>");
     whim_grammar_vocab *vocab;
     assert_true(end >= 0);

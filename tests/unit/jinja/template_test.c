@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates against Jinja2's own results (tests/chat, by tools/golden/make_template_golden.py), and
+/* Templates against Jinja2's own results (tests/data/chat, by tools/golden/make_template_golden.py), and
  * what Jinja2 cannot tell: where bytes came from, limits, places of errors. Runs in the root of the
  * repository. */
 #include <stdint.h>
@@ -79,7 +79,7 @@ static int differs(const char *what, whim_err err, const whim_rendered *r, const
 static void conversations_equal_jinja(void **state)
 {
     (void)state;
-    json_t *file = load("tests/chat/conversations.json");
+    json_t *file = load("tests/data/chat/conversations.json");
     json_t *tokens = json_object_get(file, "tokens"),
            *talks = json_object_get(file, "conversations");
     json_t *variants = json_object_get(file, "variants"), *by_talk, *results;
@@ -129,7 +129,7 @@ static void conversations_equal_jinja(void **state)
 static void snippets_equal_jinja(void **state)
 {
     (void)state;
-    json_t *file = load("tests/chat/snippets.json"), *rows = json_object_get(file, "rows");
+    json_t *file = load("tests/data/chat/snippets.json"), *rows = json_object_get(file, "rows");
     json_t *empty = json_array();
     int bad = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -249,7 +249,7 @@ static void users_cannot_forge_turns(void **state)
     static const char *const marks[] = {"<|im_end|>", "<|im_start|>", "<|eot_id|>",
                                         "]~b]",       "[e~[",         "<end_of_turn>",
                                         "[INST]",     "</think>",     "<tool_call>"};
-    json_t *file = load("tests/chat/conversations.json"), *source;
+    json_t *file = load("tests/data/chat/conversations.json"), *source;
     const char *name;
     json_object_foreach(json_object_get(file, "templates"), name, source)
     {

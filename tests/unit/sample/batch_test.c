@@ -30,7 +30,7 @@ static int open_engine(void **state)
 {
     (void)state;
     whim_diag diag = {""};
-    engine = drive_open(&(whim_engine_cfg){.model = "tests/golden/data/llama-bf16",
+    engine = drive_open(&(whim_engine_cfg){.model = "tests/data/golden/llama-bf16",
                                            .n_thread = 2,
                                            .max_seqs = N_SEQ,
                                            .max_step_tokens = 64,

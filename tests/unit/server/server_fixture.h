@@ -184,7 +184,7 @@ static inline int api_setup(void **state)
     whim_diag diag = {{0}};
     (void)state;
     api = (whim_api){.chat = &chat_model,
-                     .tok = open_file("cat tests/text/tiny/llama3.json"),
+                     .tok = open_file("cat tests/data/text/tiny/llama3.json"),
                      .n_vocab = 277,
                      .model = "tiny",
                      .fingerprint = "fp_0",

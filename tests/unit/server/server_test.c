@@ -274,7 +274,7 @@ static int setup(void **state)
     (void)state;
     api = (whim_api){.service = (whim_service *)&api, /* fake_jobs never looks */
                      .chat = &chat_model,
-                     .tok = open_file("cat tests/text/tiny/llama3.json"),
+                     .tok = open_file("cat tests/data/text/tiny/llama3.json"),
                      .n_vocab = 277,
                      .model = "tiny",
                      .fingerprint = "fp_0",

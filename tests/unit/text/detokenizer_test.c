@@ -5,7 +5,7 @@
 /* Push bytes as byte-level tokens; `want` after each push, joined by '|', then the flush. */
 static void expect_pushes(const char *bytes, size_t n, const char *want)
 {
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
     whim_detokenizer d;
     whim_str out = {0};
     whim_detokenizer_init(&d, tok, false);
@@ -46,7 +46,7 @@ static void characters_come_whole(void **state)
 static void special_tokens_are_hidden(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/flags.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/flags.json");
     static const char text[] = "a<plain>b<word> c<right>   d";
     whim_ids ids = encode(tok, text, sizeof text - 1, (whim_encode_opts){.parse_special = true});
     whim_str shown = decode(tok, &ids, true), hidden = decode(tok, &ids, false);
@@ -68,7 +68,7 @@ static void special_tokens_are_hidden(void **state)
 static void the_first_space_is_dropped_once(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama2.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama2.json");
     whim_ids ids = encode(tok, " hello", 6, (whim_encode_opts){.add_special = true});
     whim_str text = decode(tok, &ids, false);
     assert_string_equal(whim_str_text(&text), " hello");

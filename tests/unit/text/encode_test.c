@@ -2,7 +2,7 @@
 /* Spans, round trips, refusals and work of encoding. */
 #include "unit/text/text_fixture.h"
 
-static const char *const tiny = "cat tests/text/tiny/flags.json";
+static const char *const tiny = "cat tests/data/text/tiny/flags.json";
 
 static void expect_ids(const whim_ids *got, const int32_t *want, int64_t n)
 {
@@ -72,7 +72,7 @@ static void special_tokens_need_trust(void **state)
 static void trust_survives_normalising(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/flags-lower.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/flags-lower.json");
     int32_t soft = whim_tokenizer_find(tok, "<soft>");
     whim_ids ids = encode_parts(tok, "[<SOFT>]");
     expect_ids(&ids, &soft, 1);
@@ -91,7 +91,7 @@ static void trust_survives_normalising(void **state)
 static void spans_do_not_split(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("cat tests/text/tiny/llama3.json");
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
     whim_ids whole = encode(tok, "hello world", 11, (whim_encode_opts){0});
     whim_ids parts = encode_parts(tok, "[hel](lo)[ wo](rl)[d]");
     expect_ids(&parts, whole.ids, whole.n);
@@ -137,7 +137,7 @@ static void bad_spans_and_texts_are_refused(void **state)
 static void work_is_linear(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("xz -dc tests/text/qwen3.json.xz");
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
     static const char *const units[] = {"a",          " ",
                                         "A",          "!",
                                         "ab",         "\xE4\xB8\xAD",
@@ -211,7 +211,7 @@ static void memory_may_run_out(void **state)
 {
     (void)state;
     int64_t n;
-    char *json = command_output("cat tests/text/tiny/flags-lower.json", &n);
+    char *json = command_output("cat tests/data/text/tiny/flags-lower.json", &n);
     assert_non_null(json);
     static const char text[] = "hello <SOFT> <left> e\xCC\x81 world";
     whim_text_span spans[] = {{0, 14, true}, {14, sizeof text - 1, false}};

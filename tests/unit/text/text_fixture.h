@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the tokenizers share: opening one from a text, encoding and decoding in one call,
- * the files of tests/text/. Tests run from the root of the repository. */
+ * the files of tests/data/text/. Tests run from the root of the repository. */
 #ifndef WHIM_TESTS_TEXT_FIXTURE_H
 #define WHIM_TESTS_TEXT_FIXTURE_H
 
@@ -62,7 +62,7 @@ static inline whim_err open_text(const char *json, int64_t n, whim_tokenizer **o
     return WHIM_ERR_OK;
 }
 
-/* A tokenizer of tests/text/, compressed or not. */
+/* A tokenizer of tests/data/text/, compressed or not. */
 static inline whim_tokenizer *open_file(const char *command)
 {
     int64_t n;

@@ -79,8 +79,8 @@ static int64_t compare(const whim_tokenizer *tok, const char *command)
 static void qwen3_matches_the_library(void **state)
 {
     (void)state;
-    whim_tokenizer *tok = open_file("xz -dc tests/text/qwen3.json.xz");
-    assert_true(compare(tok, "gzip -dc tests/text/qwen3.golden.gz") >= 5000);
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
+    assert_true(compare(tok, "gzip -dc tests/data/text/qwen3.golden.gz") >= 5000);
     assert_int_equal(whim_tokenizer_count(tok), 151669);
     assert_int_equal(whim_tokenizer_find(tok, "<|im_end|>"), 151645);
     assert_true(whim_tokenizer_is_special(tok, 151645));
@@ -109,7 +109,7 @@ static void default_model_matches_the_library(void **state)
     if (whim_tokenizer_open(path, &ckpt, &tok, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
-    assert_true(compare(tok, "gzip -dc tests/text/default.golden.gz") >= 5000);
+    assert_true(compare(tok, "gzip -dc tests/data/text/default.golden.gz") >= 5000);
     assert_int_equal(whim_tokenizer_count(tok), 49152);
     assert_string_equal(whim_tokenizer_bos(tok), "<|im_start|>");
     assert_string_equal(whim_tokenizer_eos(tok), "<|im_end|>");
@@ -134,14 +134,14 @@ static void every_option_matches_the_library(void **state)
 {
     (void)state;
     int64_t n, tried = 0;
-    char *names = command_output("cd tests/text/tiny && ls *.json", &n);
+    char *names = command_output("cd tests/data/text/tiny && ls *.json", &n);
     assert_non_null(names);
     for (char *name = names; name < names + n;) {
         char *end = memchr(name, '.', (size_t)(names + n - name));
         char command[512];
-        snprintf(command, sizeof command, "cat tests/text/tiny/%.*s.json", (int)(end - name), name);
+        snprintf(command, sizeof command, "cat tests/data/text/tiny/%.*s.json", (int)(end - name), name);
         whim_tokenizer *tok = open_file(command);
-        snprintf(command, sizeof command, "gzip -dc tests/text/tiny/%.*s.golden.gz",
+        snprintf(command, sizeof command, "gzip -dc tests/data/text/tiny/%.*s.golden.gz",
                  (int)(end - name), name);
         assert_true(compare(tok, command) > 400);
         whim_tokenizer_close(tok);

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-static const char root[] = "tests/weights/quantised";
+static const char root[] = "tests/data/weights/quantised";
 
 /* The greatest error allowed, as a share of the scale's own size: what F16 does to a product of 4 bits and a scale. */
 static const struct scheme_case {

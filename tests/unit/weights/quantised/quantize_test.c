@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-static const char model[] = "tests/golden/data/qwen3-bf16";
+static const char model[] = "tests/data/golden/qwen3-bf16";
 
 /* in_dir forgets what it said. */
 static const char *out_path(void)
@@ -145,10 +145,10 @@ static void weights_stay_near(void **state)
         float
             most; /* half a step and what rounding a scale adds; q4 cuts the largest if that pays */
     } cases[] = {
-        {"tests/golden/data/qwen3-bf16", WHIM_QUANTIZE_Q8, WHIM_DTYPE_Q8_0, 0.505f / 127},
-        {"tests/golden/data/qwen3-bf16", WHIM_QUANTIZE_Q4, WHIM_DTYPE_Q4_0, 1.2f / 7},
-        {"tests/golden/data/llama-f16", WHIM_QUANTIZE_Q8, WHIM_DTYPE_Q8_0, 0.505f / 127},
-        {"tests/golden/data/qwen35-bf16", WHIM_QUANTIZE_Q4, WHIM_DTYPE_Q4_0, 1.2f / 7},
+        {"tests/data/golden/qwen3-bf16", WHIM_QUANTIZE_Q8, WHIM_DTYPE_Q8_0, 0.505f / 127},
+        {"tests/data/golden/qwen3-bf16", WHIM_QUANTIZE_Q4, WHIM_DTYPE_Q4_0, 1.2f / 7},
+        {"tests/data/golden/llama-f16", WHIM_QUANTIZE_Q8, WHIM_DTYPE_Q8_0, 0.505f / 127},
+        {"tests/data/golden/qwen35-bf16", WHIM_QUANTIZE_Q4, WHIM_DTYPE_Q4_0, 1.2f / 7},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         whim_engine *engine = prepare(cases[i].model);
@@ -210,7 +210,7 @@ static void write_damaged(const char *tensor, uint16_t value)
     whim_free(text);
     whim_ckpt_close(&ckpt);
     assert_int_equal(
-        whim_file_read_all("tests/golden/data/qwen3-bf16/config.json", 1 << 20, &text, &n, NULL),
+        whim_file_read_all("tests/data/golden/qwen3-bf16/config.json", 1 << 20, &text, &n, NULL),
         WHIM_ERR_OK);
     write_file("config.json", text, (size_t)n);
     whim_free(text);
@@ -243,9 +243,9 @@ static void weights_that_are_no_numbers(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    whim_quantize_cfg cfg = q8_cfg("tests/golden/data/minimax-fp8");
+    whim_quantize_cfg cfg = q8_cfg("tests/data/golden/minimax-fp8");
     expect_failure(&cfg, WHIM_ERR_UNSUPPORTED, "quantised already");
-    cfg.in = "tests/golden/data/llama-mixed-gguf";
+    cfg.in = "tests/data/golden/llama-mixed-gguf";
     expect_failure(&cfg, WHIM_ERR_UNSUPPORTED, "GGUF");
     cfg.in = model;
     cfg.kind = WHIM_QUANTIZE_FP8;
@@ -253,7 +253,7 @@ static void refusals(void **state)
     cfg.kind = WHIM_QUANTIZE_Q8;
     cfg.out = model;
     expect_failure(&cfg, WHIM_ERR_INVALID, "the same folder");
-    cfg.out = "tests/golden/data";
+    cfg.out = "tests/data/golden";
     expect_failure(&cfg, WHIM_ERR_INVALID, "not empty");
     cfg.out = "tests/run-tests";
     expect_failure(&cfg, WHIM_ERR_INVALID, "no folder");
