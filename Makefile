@@ -11,9 +11,6 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-# Sources that the formatter owns.
-FORMATTED = $(shell find src apps include tests -name '*.[ch]' 2>/dev/null)
-
 .PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
@@ -127,10 +124,10 @@ cross-x86 cross-arm:
 	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (static)"
 
 format:
-	@clang-format -i $(FORMATTED)
+	@tools/check-format --mend
 
 check-format:
-	@clang-format --dry-run -Werror $(FORMATTED)
+	@tools/check-format
 
 clean:
 	rm -rf build

@@ -139,7 +139,8 @@ static void every_option_matches_the_library(void **state)
     for (char *name = names; name < names + n;) {
         char *end = memchr(name, '.', (size_t)(names + n - name));
         char command[512];
-        snprintf(command, sizeof command, "cat tests/data/text/tiny/%.*s.json", (int)(end - name), name);
+        snprintf(command, sizeof command, "cat tests/data/text/tiny/%.*s.json", (int)(end - name),
+                 name);
         whim_tokenizer *tok = open_file(command);
         snprintf(command, sizeof command, "gzip -dc tests/data/text/tiny/%.*s.golden.gz",
                  (int)(end - name), name);
