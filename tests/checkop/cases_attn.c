@@ -151,7 +151,6 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
     int32_t pages = kv_fill_all(c, &s->kv, fill);
     int32_t *start, *one, *ignored;
     int64_t max_pages = (s->max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + 1;
-    int64_t width = s->kv.n_kv * s->ratio * s->kv.d_head;
     c->param[P_START] = checkop_given(c, "q_start", s->n_seq + 1, &start);
     int64_t n_row = rows_split(c, s, start, all);
     c->param[P_ALONE] = checkop_given(c, "q_start of one", 2, &one);
@@ -164,8 +163,6 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
     c->param[P_MAX_LEN] = s->max_len;
     c->param[P_N_PAGE] = s->kv.n_page;
     c->param[P_N_SEQ] = s->n_seq;
-    int32_t q = checkop_matrix(c, "q", CHECKOP_IN, fill, n_row, width, width, 1);
-    int32_t out = checkop_matrix(c, "out", CHECKOP_OUT, CHECKOP_JUNK, n_row, width, width, 1);
     checkop_call *call = checkop_call_add(c, WHIM_OP_attn_paged);
     whim_attn_paged_args *a = (void *)call->args.bytes;
     *a = (whim_attn_paged_args){.scale = 0.25f,
@@ -176,13 +173,12 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
                                 .n_head = s->kv.n_kv * s->ratio,
                                 .max_pages = max_pages};
     kv_view_bind(c, call, offsetof(whim_attn_paged_args, kv), pages, &s->kv);
-    CHECKOP_BIND_ROWS(c, call, attn_paged, q, q);
-    CHECKOP_BIND_ROWS(c, call, attn_paged, out, out);
     CHECKOP_BIND(c, call, attn_paged, positions, (int32_t)c->param[P_POSITIONS], 4);
     CHECKOP_BIND(c, call, attn_paged, q_start, (int32_t)c->param[P_START], 0);
     CHECKOP_BIND(c, call, attn_paged, kv_len, (int32_t)c->param[P_KV_LEN], 0);
     CHECKOP_BIND(c, call, attn_paged, page_table, (int32_t)c->param[P_TABLE], 0);
-    CHECKOP_SUBJECT(c, attn_paged, n_row);
+    checkop_operands(c, call, fill, 1);
+    CHECKOP_SUBJECT(c, call, attn_paged, n_row);
     c->slice = attn_slice;
     c->refill = tables_fill;
     tables_fill(c);

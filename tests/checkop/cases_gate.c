@@ -40,26 +40,17 @@ static bool bench_shape(checkop_case *c, int32_t i, gate_shape *s)
     return i < 2;
 }
 
-static int32_t matrix(checkop_case *c, const char *name, checkop_role role, const gate_shape *s)
-{
-    checkop_fill fill = role == CHECKOP_OUT ? CHECKOP_JUNK : s->fill;
-    return checkop_matrix(c, name, role, fill, s->rows, s->cols, s->cols + s->pad, s->offset);
-}
-
 /* --- sigmoid_gate -------------------------------------------------------------------------------- */
 
 static void sigmoid_build(checkop_case *c, const gate_shape *s)
 {
-    int32_t x = matrix(c, "x", CHECKOP_INOUT, s);
-    int32_t gate = matrix(c, "gate", CHECKOP_IN, s);
     checkop_call *call = checkop_call_add(c, WHIM_OP_sigmoid_gate);
     whim_sigmoid_gate_args *a = (void *)call->args.bytes;
     a->x_stride = a->gate_stride = s->cols + s->pad;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, sigmoid_gate, x, x);
-    CHECKOP_BIND_ROWS(c, call, sigmoid_gate, gate, gate);
-    CHECKOP_SUBJECT(c, sigmoid_gate, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, sigmoid_gate, s->rows);
     c->flops = 12.0 * (double)(s->rows * s->cols);
     c->traffic = 12.0 * (double)(s->rows * s->cols);
 }
@@ -105,21 +96,15 @@ const checkop_case_family checkop_sigmoid_gate = {N_HOSTILE,    N_RANDOM,       
 
 static void gated_build(checkop_case *c, const gate_shape *s, bool in_place)
 {
-    int32_t x = matrix(c, "x", in_place ? CHECKOP_INOUT : CHECKOP_IN, s);
-    int32_t z = matrix(c, "z", CHECKOP_IN, s);
-    int32_t y = in_place ? x : matrix(c, "y", CHECKOP_OUT, s);
-    int32_t w = checkop_matrix(c, "w", CHECKOP_IN, CHECKOP_SANE, 1, s->cols, s->cols, 1);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rmsnorm_gated);
     whim_rmsnorm_gated_args *a = (void *)call->args.bytes;
+    a->x = a->y = in_place ? checkop_somewhere : NULL;
     a->x_stride = a->z_stride = a->y_stride = s->cols + s->pad;
     a->eps = 1e-6f;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_gated, x, x);
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_gated, z, z);
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_gated, y, y);
-    CHECKOP_BIND(c, call, rmsnorm_gated, w, w, 0);
-    CHECKOP_SUBJECT(c, rmsnorm_gated, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, rmsnorm_gated, s->rows);
     c->flops = 16.0 * (double)(s->rows * s->cols);
     c->traffic = 12.0 * (double)(s->rows * s->cols);
 }
@@ -177,14 +162,11 @@ const checkop_case_family checkop_rmsnorm_gated = {N_HOSTILE,  N_RANDOM,        
 
 static void copy_build(checkop_case *c, int64_t bytes)
 {
-    int32_t src = checkop_bytes(c, "src", CHECKOP_IN, CHECKOP_JUNK, 1, bytes, bytes, 3);
-    int32_t dst = checkop_bytes(c, "dst", CHECKOP_OUT, CHECKOP_ZERO, 1, bytes, bytes, 1);
     checkop_call *call = checkop_call_add(c, WHIM_OP_copy_bytes);
-    whim_copy_bytes_args *a = (void *)call->args.bytes;
-    a->bytes = bytes;
-    CHECKOP_BIND(c, call, copy_bytes, src, src, 0);
-    CHECKOP_BIND(c, call, copy_bytes, dst, dst, 0);
-    c->subject = c->n_call - 1;
+    ((whim_copy_bytes_args *)(void *)call->args.bytes)->bytes = bytes;
+    CHECKOP_BIND(c, call, copy_bytes, src,
+                 checkop_bytes(c, "src", CHECKOP_IN, CHECKOP_JUNK, 1, bytes, bytes, 3), 0);
+    checkop_operands(c, call, CHECKOP_ZERO, 1);
     c->traffic = 2.0 * (double)bytes;
     checkop_say(c, "bytes=%lld", (long long)bytes);
 }

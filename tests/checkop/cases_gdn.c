@@ -63,13 +63,6 @@ static bool bench_shape(checkop_case *c, int32_t i, gdn_shape *s)
     return true;
 }
 
-static int32_t dense(checkop_case *c, const char *name, checkop_role role, int64_t rows,
-                     int64_t cols, checkop_fill fill)
-{
-    return checkop_matrix(c, name, role, role == CHECKOP_OUT ? CHECKOP_JUNK : fill, rows, cols,
-                          cols, 1);
-}
-
 /* --- whose rows are where ----------------------------------------------------------------------- */
 
 enum { P_START, P_SLOTS, P_POSITIONS, P_N_SEQ, P_N_SLOT, P_N_ROW };
@@ -131,21 +124,13 @@ static gdn_tables tables_make(checkop_case *c, const gdn_shape *s)
     return t;
 }
 
-/* Slots whose part of a layer lies `lead` bytes after their start. */
-static int32_t states_make(checkop_case *c, checkop_call *call, size_t field, whim_state_view *view,
-                           const gdn_tables *t, int64_t elems, int64_t pad)
+/* Slots whose part of a layer lies some bytes after their start. */
+static whim_state_view states_view(const gdn_tables *t, int64_t elems, int64_t pad)
 {
     enum { LEAD = 64 };
-    int32_t buf =
-        checkop_matrix(c, "state", CHECKOP_INOUT, CHECKOP_SANE, t->n_slot, elems, elems + pad, 0);
-    view->slot_stride = c->buf[buf].stride_bytes;
-    view->n_slot = t->n_slot;
-    if (pad >= LEAD / 4) {
-        view->offset = LEAD;
-    }
-    checkop_bind_at(c, call, field + offsetof(whim_state_view, slots), buf, 0);
-    call->bind[call->n_bind - 1].offset -= view->offset;
-    return buf;
+    return (whim_state_view){.slot_stride = 4 * (elems + pad),
+                             .offset = pad >= LEAD / 4 ? LEAD : 0,
+                             .n_slot = t->n_slot};
 }
 
 /* --- gdn_conv ------------------------------------------------------------------------------------ */
@@ -154,27 +139,21 @@ static void conv_build(checkop_case *c, const gdn_shape *s)
 {
     int64_t n_chan = s->n_key * s->d_key * 2 + s->n_key * s->ratio * s->d_value;
     gdn_tables t = tables_make(c, s);
-    int32_t x = checkop_matrix(c, "x", CHECKOP_IN, s->fill, t.n_row, n_chan, n_chan + s->pad, 1);
-    int32_t w = dense(c, "w", CHECKOP_IN, n_chan, s->n_tap, CHECKOP_SANE);
-    int32_t y =
-        checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, t.n_row, n_chan, n_chan + 2 * s->pad, 3);
     checkop_call *call = checkop_call_add(c, WHIM_OP_gdn_conv);
     whim_gdn_conv_args *a = (void *)call->args.bytes;
     a->x_stride = n_chan + s->pad;
     a->y_stride = n_chan + 2 * s->pad;
+    a->state = states_view(&t, (s->n_tap - 1) * n_chan, s->pad);
     a->n_row = t.n_row;
     a->n_seq = s->n_seq;
     a->n_chan = n_chan;
     a->n_tap = s->n_tap;
-    CHECKOP_BIND(c, call, gdn_conv, x, x, 0);
-    CHECKOP_BIND(c, call, gdn_conv, w, w, 0);
-    CHECKOP_BIND(c, call, gdn_conv, y, y, 0);
     CHECKOP_BIND(c, call, gdn_conv, q_start, t.start, 0);
     CHECKOP_BIND(c, call, gdn_conv, state_slots, t.slots, 0);
     CHECKOP_BIND(c, call, gdn_conv, positions, t.positions, 0);
-    states_make(c, call, offsetof(whim_gdn_conv_args, state), &a->state, &t,
-                (s->n_tap - 1) * n_chan, s->pad);
-    CHECKOP_SUBJECT(c, gdn_conv, 0);
+    checkop_operands(c, call, s->fill, 1);
+    CHECKOP_BUF(c, call, gdn_conv, state.slots)->fill = CHECKOP_SANE;
+    CHECKOP_SUBJECT(c, call, gdn_conv, 0);
     c->flops = 2.0 * (double)(t.n_row * n_chan * s->n_tap);
     c->traffic = 8.0 * (double)(t.n_row * n_chan + s->n_seq * (s->n_tap - 1) * n_chan);
 }
@@ -249,34 +228,24 @@ static void scan_build(checkop_case *c, const gdn_shape *s)
     int64_t n_value = s->n_key * s->ratio, width = n_value * s->d_value;
     int64_t cols = 2 * s->n_key * s->d_key + width, elems = width * s->d_key;
     gdn_tables t = tables_make(c, s);
-    int32_t qkv = checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, t.n_row, cols, cols + s->pad, 1);
-    int32_t b = checkop_matrix(c, "b", CHECKOP_IN, s->fill, t.n_row, n_value, n_value + s->pad, 1);
-    int32_t a_in = dense(c, "a", CHECKOP_IN, t.n_row, n_value, s->fill);
-    int32_t rate = dense(c, "rate", CHECKOP_IN, 1, n_value, CHECKOP_SANE);
-    int32_t dt_bias = dense(c, "dt_bias", CHECKOP_IN, 1, n_value, CHECKOP_SANE);
-    int32_t out = dense(c, "out", CHECKOP_OUT, t.n_row, width, CHECKOP_JUNK);
     checkop_call *call = checkop_call_add(c, WHIM_OP_gdn_scan);
     whim_gdn_scan_args *a = (void *)call->args.bytes;
     a->qkv_stride = cols + s->pad;
     a->b_stride = n_value + s->pad;
     a->a_stride = n_value;
+    a->state = states_view(&t, elems, s->pad);
     a->n_row = t.n_row;
     a->n_seq = s->n_seq;
     a->n_key = (int32_t)s->n_key;
     a->n_value = (int32_t)n_value;
     a->d_key = (int32_t)s->d_key;
     a->d_value = (int32_t)s->d_value;
-    CHECKOP_BIND(c, call, gdn_scan, qkv, qkv, 0);
-    CHECKOP_BIND(c, call, gdn_scan, b, b, 0);
-    CHECKOP_BIND(c, call, gdn_scan, a, a_in, 0);
-    CHECKOP_BIND(c, call, gdn_scan, rate, rate, 0);
-    CHECKOP_BIND(c, call, gdn_scan, dt_bias, dt_bias, 0);
-    CHECKOP_BIND(c, call, gdn_scan, out, out, 0);
     CHECKOP_BIND(c, call, gdn_scan, q_start, t.start, 0);
     CHECKOP_BIND(c, call, gdn_scan, state_slots, t.slots, 0);
     CHECKOP_BIND(c, call, gdn_scan, positions, t.positions, 0);
-    states_make(c, call, offsetof(whim_gdn_scan_args, state), &a->state, &t, elems, s->pad);
-    CHECKOP_SUBJECT(c, gdn_scan, 0);
+    checkop_operands(c, call, s->fill, 1);
+    CHECKOP_BUF(c, call, gdn_scan, state.slots)->fill = CHECKOP_SANE;
+    CHECKOP_SUBJECT(c, call, gdn_scan, 0);
     c->flops = 8.0 * (double)(t.n_row * elems);
     c->traffic = 8.0 * (double)(s->n_seq * elems + t.n_row * (cols + width));
 }
@@ -355,15 +324,7 @@ const checkop_case_family checkop_gdn_scan = {N_HOSTILE, N_RANDOM,       N_QUICK
 static void split_build(checkop_case *c, const gdn_shape *s, bool grouped)
 {
     int64_t rows = s->n_seq * s->rows, n_value = s->n_key * s->ratio;
-    int64_t k = s->n_key * s->d_key, v = n_value * s->d_value;
-    int64_t cols = 2 * k + 2 * v;
-    int32_t qkvz = checkop_matrix(c, "qkvz", CHECKOP_IN, s->fill, rows, cols, cols + s->pad, 1);
-    int32_t ba =
-        checkop_matrix(c, "ba", CHECKOP_IN, s->fill, rows, 2 * n_value, 2 * n_value + s->pad, 2);
-    int32_t qkv = dense(c, "qkv", CHECKOP_OUT, rows, 2 * k + v, CHECKOP_JUNK);
-    int32_t z = dense(c, "z", CHECKOP_OUT, rows, v, CHECKOP_JUNK);
-    int32_t b = dense(c, "b", CHECKOP_OUT, rows, n_value, CHECKOP_JUNK);
-    int32_t a_out = dense(c, "a", CHECKOP_OUT, rows, n_value, CHECKOP_JUNK);
+    int64_t cols = 2 * s->n_key * s->d_key + 2 * n_value * s->d_value;
     checkop_call *call = checkop_call_add(c, WHIM_OP_gdn_split_qkvzba);
     whim_gdn_split_qkvzba_args *a = (void *)call->args.bytes;
     a->qkvz_stride = cols + s->pad;
@@ -374,13 +335,8 @@ static void split_build(checkop_case *c, const gdn_shape *s, bool grouped)
     a->n_value = n_value;
     a->d_key = s->d_key;
     a->d_value = s->d_value;
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, qkvz, qkvz);
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, ba, ba);
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, qkv, qkv);
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, z, z);
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, b, b);
-    CHECKOP_BIND_ROWS(c, call, gdn_split_qkvzba, a, a_out);
-    CHECKOP_SUBJECT(c, gdn_split_qkvzba, rows);
+    checkop_operands(c, call, s->fill, 1);
+    CHECKOP_SUBJECT(c, call, gdn_split_qkvzba, rows);
     c->traffic = 8.0 * (double)(rows * (cols + 2 * n_value));
 }
 

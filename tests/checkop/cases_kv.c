@@ -46,39 +46,25 @@ whim_kv_view kv_view_valid(void)
                           .type = WHIM_KV_F32};
 }
 
-static int32_t rows_buf(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
-                        int64_t n, const kv_shape *s)
-{
-    int64_t width = s->n_kv * s->d_head;
-    return checkop_matrix(c, name, role, fill, n, width, width, 1);
-}
-
 static checkop_call *write_call(checkop_case *c, const kv_shape *s, int32_t pages, int32_t slots,
-                                checkop_fill fill, bool by_row)
+                                checkop_fill fill)
 {
-    int64_t n = c->buf[slots].rows;
-    int32_t k = rows_buf(c, "k", CHECKOP_IN, fill, n, s);
-    int32_t v = rows_buf(c, "v", CHECKOP_IN, fill, n, s);
     checkop_call *call = checkop_call_add(c, WHIM_OP_kv_write);
-    ((whim_kv_write_args *)(void *)call->args.bytes)->n_row = n;
+    ((whim_kv_write_args *)(void *)call->args.bytes)->n_row = c->buf[slots].rows;
     kv_view_bind(c, call, offsetof(whim_kv_write_args, kv), pages, s);
-    CHECKOP_BIND(c, call, kv_write, k, k, by_row ? c->buf[k].stride_bytes : 0);
-    CHECKOP_BIND(c, call, kv_write, v, v, by_row ? c->buf[v].stride_bytes : 0);
-    CHECKOP_BIND(c, call, kv_write, slots, slots, by_row ? 4 : 0);
+    CHECKOP_BIND(c, call, kv_write, slots, slots, 4);
+    checkop_operands(c, call, fill, 1);
     return call;
 }
 
-static void read_call(checkop_case *c, const kv_shape *s, int32_t pages, int32_t slots, bool by_row)
+static checkop_call *read_call(checkop_case *c, const kv_shape *s, int32_t pages, int32_t slots)
 {
-    int64_t n = c->buf[slots].rows;
-    int32_t k = rows_buf(c, by_row ? "k out" : "k of all slots", CHECKOP_OUT, CHECKOP_JUNK, n, s);
-    int32_t v = rows_buf(c, by_row ? "v out" : "v of all slots", CHECKOP_OUT, CHECKOP_JUNK, n, s);
     checkop_call *call = checkop_call_add(c, WHIM_OP_kv_read);
-    ((whim_kv_read_args *)(void *)call->args.bytes)->n_row = n;
+    ((whim_kv_read_args *)(void *)call->args.bytes)->n_row = c->buf[slots].rows;
     kv_view_bind(c, call, offsetof(whim_kv_read_args, kv), pages, s);
-    CHECKOP_BIND(c, call, kv_read, k, k, by_row ? c->buf[k].stride_bytes : 0);
-    CHECKOP_BIND(c, call, kv_read, v, v, by_row ? c->buf[v].stride_bytes : 0);
-    CHECKOP_BIND(c, call, kv_read, slots, slots, by_row ? 4 : 0);
+    CHECKOP_BIND(c, call, kv_read, slots, slots, 4);
+    checkop_operands(c, call, CHECKOP_JUNK, 1);
+    return call;
 }
 
 static int32_t every_slot(checkop_case *c, const kv_shape *s)
@@ -94,7 +80,7 @@ static int32_t every_slot(checkop_case *c, const kv_shape *s)
 int32_t kv_fill_all(checkop_case *c, const kv_shape *s, checkop_fill fill)
 {
     int32_t pages = kv_pool(c, s);
-    write_call(c, s, pages, every_slot(c, s), fill, false);
+    write_call(c, s, pages, every_slot(c, s), fill);
     return pages;
 }
 
@@ -178,13 +164,14 @@ static void kv_write_build(checkop_case *c, const store_shape *s, bool look)
     c->param[2] = all;
     slots_shuffle(c);
     if (look) {
-        write_call(c, &s->kv, pages, all, CHECKOP_SANE, false);
+        write_call(c, &s->kv, pages, all, CHECKOP_SANE);
     }
-    write_call(c, &s->kv, pages, slots, s->fill, true);
-    CHECKOP_SUBJECT(c, kv_write, s->rows);
+    CHECKOP_SUBJECT(c, write_call(c, &s->kv, pages, slots, s->fill), kv_write, s->rows);
     if (look) {
-        read_call(c, &s->kv, pages, all, false);
-        read_call(c, &s->kv, pages, slots, true);
+        read_call(c, &s->kv, pages, all);
+        checkop_call *call = read_call(c, &s->kv, pages, slots);
+        CHECKOP_BUF(c, call, kv_read, k)->by_row = true; /* as written by the call under test */
+        CHECKOP_BUF(c, call, kv_read, v)->by_row = true;
     }
     c->refill = slots_shuffle;
 }
@@ -238,8 +225,7 @@ static void kv_read_build(checkop_case *c, const store_shape *s)
     int32_t pages = kv_fill_all(c, &s->kv, s->fill);
     int32_t last = (int32_t)(s->kv.n_page * WHIM_KV_PAGE) - 1;
     int32_t slots = checkop_ids(c, "slots", s->rows, -3, last);
-    read_call(c, &s->kv, pages, slots, true);
-    CHECKOP_SUBJECT(c, kv_read, s->rows);
+    CHECKOP_SUBJECT(c, read_call(c, &s->kv, pages, slots), kv_read, s->rows);
 }
 
 static void kv_read_make(checkop_case *c, int32_t index)

@@ -86,29 +86,24 @@ static double weight_bytes(const linear_shape *s)
     return (double)(s->n * whim_dtype_row_bytes(s->dtype, s->k));
 }
 
+static int64_t y_stride(const linear_shape *s)
+{
+    return s->n + (s->pad > 0 ? s->pad + 1 : 0);
+}
+
 /* --- linear ----------------------------------------------------------------------------------- */
 
 static void linear_build(checkop_case *c, const linear_shape *s)
 {
-    int32_t w = checkop_weight(c, "w", s->dtype, s->n, s->k);
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
-    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->n,
-                               s->n + (s->pad > 0 ? s->pad + 1 : 0), s->offset);
     checkop_call *call = checkop_call_add(c, WHIM_OP_linear);
     whim_linear_args *a = (void *)call->args.bytes;
     a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x_stride = s->k + s->pad;
+    a->bias = s->bias ? checkop_somewhere : NULL;
+    a->y_stride = y_stride(s);
     a->n_row = s->rows;
-    CHECKOP_BIND(c, call, linear, w.data, w, 0);
-    CHECKOP_BIND_ROWS(c, call, linear, x, x);
-    CHECKOP_BIND_ROWS(c, call, linear, y, y);
-    if (s->bias) {
-        int32_t bias = checkop_matrix(c, "bias", CHECKOP_IN, CHECKOP_SANE, 1, s->n, s->n, 1);
-        CHECKOP_BIND(c, call, linear, bias, bias, 0);
-    }
-    CHECKOP_SUBJECT(c, linear, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, linear, s->rows);
     c->flops = 2.0 * (double)(s->rows * s->n) * (double)s->k;
     c->traffic = weight_bytes(s) + 4.0 * (double)(s->rows * (s->n + s->k));
 }
@@ -184,37 +179,20 @@ const checkop_case_family checkop_linear = {N_FIXED,     20 * N_TYPE,      2 * N
 
 /* --- linear_swiglu ---------------------------------------------------------------------------- */
 
+/* With biases: of gate, of up, or of both. */
 static void swiglu_build(checkop_case *c, const linear_shape *s, whim_dtype up_type)
 {
-    int32_t gate = checkop_weight(c, "gate", s->dtype, s->n, s->k);
-    int32_t up = checkop_weight(c, "up", up_type, s->n, s->k);
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
-    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->n,
-                               s->n + (s->pad > 0 ? s->pad + 1 : 0), s->offset);
-    int32_t scratch =
-        checkop_matrix(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, s->rows, s->n, s->n, 0);
     checkop_call *call = checkop_call_add(c, WHIM_OP_linear_swiglu);
     whim_linear_swiglu_args *a = (void *)call->args.bytes;
     a->gate = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
     a->up = (whim_weight){.dtype = up_type, .n = s->n, .k = s->k};
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x_stride = s->k + s->pad;
+    a->gate_bias = s->bias && s->rows % 3 != 0 ? checkop_somewhere : NULL;
+    a->up_bias = s->bias && s->rows % 3 != 1 ? checkop_somewhere + 1 : NULL;
+    a->y_stride = y_stride(s);
     a->n_row = s->rows;
-    CHECKOP_BIND(c, call, linear_swiglu, gate.data, gate, 0);
-    CHECKOP_BIND(c, call, linear_swiglu, up.data, up, 0);
-    CHECKOP_BIND_ROWS(c, call, linear_swiglu, x, x);
-    CHECKOP_BIND_ROWS(c, call, linear_swiglu, y, y);
-    CHECKOP_BIND_ROWS(c, call, linear_swiglu, scratch, scratch);
-    if (s->bias) {
-        int32_t bias = checkop_matrix(c, "biases", CHECKOP_IN, CHECKOP_SANE, 2, s->n, s->n, 1);
-        CHECKOP_BIND(c, call, linear_swiglu, up_bias, bias, 0);
-        if (s->rows % 2 == 1) { /* otherwise one of the two only */
-            CHECKOP_BIND(c, call, linear_swiglu, gate_bias, bias, 0);
-            call->bind[call->n_bind - 1].offset = 4 * s->n;
-        }
-    }
-    CHECKOP_SUBJECT(c, linear_swiglu, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, linear_swiglu, s->rows);
     c->flops = 4.0 * (double)(s->rows * s->n) * (double)s->k;
     c->traffic = 2.0 * weight_bytes(s) + 4.0 * (double)(s->rows * (s->n + s->k));
 }
@@ -279,19 +257,14 @@ const checkop_case_family checkop_linear_swiglu = {N_FIXED,     5 * N_TYPE,     
 
 static void embed_build(checkop_case *c, const linear_shape *s)
 {
-    int32_t w = checkop_weight(c, "w", s->dtype, s->n, s->k);
-    int32_t ids = checkop_ids(c, "ids", s->rows, -2, (int32_t)s->n + 1);
-    int32_t y =
-        checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->k, s->k + s->pad, s->offset);
     checkop_call *call = checkop_call_add(c, WHIM_OP_embed);
     whim_embed_args *a = (void *)call->args.bytes;
     a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
     a->y_stride = s->k + s->pad;
     a->n_row = s->rows;
-    CHECKOP_BIND(c, call, embed, w.data, w, 0);
-    CHECKOP_BIND_ROWS(c, call, embed, ids, ids);
-    CHECKOP_BIND_ROWS(c, call, embed, y, y);
-    CHECKOP_SUBJECT(c, embed, s->rows);
+    CHECKOP_BIND(c, call, embed, ids, checkop_ids(c, "ids", s->rows, -2, (int32_t)s->n + 1), 4);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, embed, s->rows);
     c->flops = (double)(s->rows * s->k);
     c->traffic = (double)(s->rows * (4 * s->k + whim_dtype_row_bytes(s->dtype, s->k)));
 }
@@ -364,20 +337,15 @@ enum { N_Q8_HOSTILE = sizeof q8_hostile / sizeof q8_hostile[0] };
 
 static void quantize_build(checkop_case *c, const linear_shape *s)
 {
-    int64_t row_bytes = s->k / 32 * (int64_t)sizeof(whim_q8_block);
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->k, s->k + s->pad, s->offset);
-    int32_t y = checkop_bytes(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, row_bytes, row_bytes, 4);
     checkop_call *call = checkop_call_add(c, WHIM_OP_quantize_q8);
     whim_quantize_q8_args *a = (void *)call->args.bytes;
     a->x_stride = s->k + s->pad;
     a->n_row = s->rows;
     a->k = s->k;
-    CHECKOP_BIND_ROWS(c, call, quantize_q8, x, x);
-    CHECKOP_BIND_ROWS(c, call, quantize_q8, y, y);
-    CHECKOP_SUBJECT(c, quantize_q8, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, quantize_q8, s->rows);
     c->flops = 3.0 * (double)(s->rows * s->k);
-    c->traffic = (double)(s->rows * (4 * s->k + row_bytes));
+    c->traffic = (double)(s->rows * (4 * s->k + s->k / 32 * (int64_t)sizeof(whim_q8_block)));
 }
 
 static void quantize_make(checkop_case *c, int32_t index)

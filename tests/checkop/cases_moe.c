@@ -53,29 +53,18 @@ static void topk_refill(checkop_case *c)
 
 static void topk_build(checkop_case *c, const topk_shape *s)
 {
-    int32_t logits = checkop_matrix(c, "logits", CHECKOP_IN, s->fill, s->rows, s->experts,
-                                    s->experts + s->pad, s->offset);
     checkop_call *call = checkop_call_add(c, WHIM_OP_moe_topk);
     whim_moe_topk_args *a = (void *)call->args.bytes;
     a->logits_stride = s->experts + s->pad;
+    a->bias = s->bias ? checkop_somewhere : NULL;
     a->n_row = s->rows;
     a->n_expert = s->experts;
     a->k_top = s->k;
     a->scoring = s->scoring;
     a->renormalize = s->renormalize;
     a->scale = checkop_chance(&c->rng, 2) ? 1.0f : 2.5f;
-    CHECKOP_BIND_ROWS(c, call, moe_topk, logits, logits);
-    if (s->bias) {
-        int32_t bias =
-            checkop_matrix(c, "bias", CHECKOP_IN, CHECKOP_SANE, 1, s->experts, s->experts, 1);
-        CHECKOP_BIND(c, call, moe_topk, bias, bias, 0);
-    }
-    int32_t w = checkop_matrix(c, "weights", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->k, s->k, 1);
-    int32_t ids =
-        checkop_bytes(c, "ids", CHECKOP_OUT, CHECKOP_JUNK, s->rows, 4 * s->k, 4 * s->k, 4);
-    CHECKOP_BIND_ROWS(c, call, moe_topk, weights, w);
-    CHECKOP_BIND_ROWS(c, call, moe_topk, ids, ids);
-    CHECKOP_SUBJECT(c, moe_topk, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, moe_topk, s->rows);
     c->refill = topk_refill;
     topk_refill(c);
     c->flops = 10.0 * (double)(s->rows * s->experts);
@@ -248,37 +237,21 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     int64_t up_rows = s->experts * whim_moe_pitch(s->ff);
     int64_t down_rows = s->experts * whim_moe_pitch(s->d);
     c->dtype = s->gate == WHIM_DTYPE_BF16 ? s->gate : s->down;
-    int32_t gate = checkop_weight(c, "gate", s->gate, up_rows, s->d);
-    int32_t up = checkop_weight(c, "up", s->up, up_rows, s->d);
-    int32_t down = checkop_weight(c, "down", s->down, down_rows, s->ff);
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, CHECKOP_SANE, s->rows, s->d, s->d + s->pad, s->offset);
-    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, s->d,
-                               s->d + (s->pad > 0 ? s->pad + 1 : 0), s->offset);
-    int32_t ids =
-        checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k, 4 * s->k, 4);
-    int32_t w = checkop_matrix(c, "weights", CHECKOP_IN, CHECKOP_SANE, s->rows, s->k, s->k, 1);
-    int64_t bytes = whim_moe_scratch_bytes(s->rows, s->experts, s->k, s->d, s->ff);
-    int32_t scratch = checkop_bytes(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, 1, bytes, bytes, 0);
     checkop_call *call = checkop_call_add(c, WHIM_OP_moe_experts);
     whim_moe_experts_args *a = (void *)call->args.bytes;
     a->gate = (whim_weight){.dtype = s->gate, .n = up_rows, .k = s->d};
     a->up = (whim_weight){.dtype = s->up, .n = up_rows, .k = s->d};
     a->down = (whim_weight){.dtype = s->down, .n = down_rows, .k = s->ff};
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x_stride = s->d + s->pad;
+    a->y_stride = s->d + (s->pad > 0 ? s->pad + 1 : 0);
     a->n_row = s->rows;
     a->n_expert = s->experts;
     a->k_top = s->k;
-    CHECKOP_BIND(c, call, moe_experts, gate.data, gate, 0);
-    CHECKOP_BIND(c, call, moe_experts, up.data, up, 0);
-    CHECKOP_BIND(c, call, moe_experts, down.data, down, 0);
-    CHECKOP_BIND(c, call, moe_experts, scratch, scratch, 0);
-    CHECKOP_BIND_ROWS(c, call, moe_experts, x, x);
-    CHECKOP_BIND_ROWS(c, call, moe_experts, y, y);
-    CHECKOP_BIND_ROWS(c, call, moe_experts, ids, ids);
-    CHECKOP_BIND_ROWS(c, call, moe_experts, weights, w);
-    CHECKOP_SUBJECT(c, moe_experts, s->rows);
+    int32_t ids =
+        checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k, 4 * s->k, 4);
+    CHECKOP_BIND(c, call, moe_experts, ids, ids, 4 * s->k);
+    checkop_operands(c, call, CHECKOP_SANE, s->offset);
+    CHECKOP_SUBJECT(c, call, moe_experts, s->rows);
     c->param[PARAM_IDS] = ids;
     c->param[PARAM_EXPERTS] = s->experts;
     c->param[PARAM_K] = s->k;
@@ -397,20 +370,15 @@ const checkop_case_family checkop_moe_experts = {N_EXPERTS,         120,        
 
 static void gated_build(checkop_case *c, int64_t rows, int64_t cols, int64_t pad, checkop_fill fill)
 {
-    int32_t x = checkop_matrix(c, "x", CHECKOP_INOUT, fill, rows, cols, cols + pad, 1);
-    int32_t y = checkop_matrix(c, "y", CHECKOP_IN, fill, rows, cols, cols + 2 * pad, 0);
-    int32_t gate = checkop_matrix(c, "gate", CHECKOP_IN, fill, rows, 1, 1 + pad, 3);
     checkop_call *call = checkop_call_add(c, WHIM_OP_gated_add);
     whim_gated_add_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
-    a->gate_stride = c->buf[gate].stride_bytes / 4;
+    a->x_stride = cols + pad;
+    a->y_stride = cols + 2 * pad;
+    a->gate_stride = 1 + pad;
     a->n_row = rows;
     a->n_col = cols;
-    CHECKOP_BIND_ROWS(c, call, gated_add, x, x);
-    CHECKOP_BIND_ROWS(c, call, gated_add, y, y);
-    CHECKOP_BIND_ROWS(c, call, gated_add, gate, gate);
-    CHECKOP_SUBJECT(c, gated_add, rows);
+    checkop_operands(c, call, fill, pad);
+    CHECKOP_SUBJECT(c, call, gated_add, rows);
     c->flops = 2.0 * (double)(rows * cols);
     c->traffic = 12.0 * (double)(rows * cols);
 }

@@ -59,28 +59,19 @@ static bool bench_shape(checkop_case *c, int32_t i, rope_shape *s)
     return true;
 }
 
-static int32_t dense(checkop_case *c, const char *name, checkop_role role, int64_t rows,
-                     int64_t cols, checkop_fill fill)
-{
-    return checkop_matrix(c, name, role, fill, rows, cols, cols, 1);
-}
-
 /* --- rope_table ------------------------------------------------------------------------------- */
 
 static void rope_table_build(checkop_case *c, const rope_shape *s, double scale)
 {
-    int32_t positions = checkop_ids(c, "positions", s->rows, -3, 1 << 20);
-    int32_t freqs = checkop_freqs(c, "freqs", s->n_freq);
-    int32_t table = dense(c, "cos_sin", CHECKOP_OUT, s->rows, 2 * s->n_freq, CHECKOP_JUNK);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rope_table);
     whim_rope_table_args *a = (void *)call->args.bytes;
     a->scale = scale;
     a->n_row = s->rows;
     a->n_freq = s->n_freq;
-    CHECKOP_BIND_ROWS(c, call, rope_table, positions, positions);
-    CHECKOP_BIND(c, call, rope_table, freqs, freqs, 0);
-    CHECKOP_BIND_ROWS(c, call, rope_table, cos_sin, table);
-    CHECKOP_SUBJECT(c, rope_table, s->rows);
+    CHECKOP_BIND(c, call, rope_table, positions, checkop_ids(c, "positions", s->rows, -3, 1 << 20),
+                 4);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, rope_table, s->rows);
     c->flops = 60.0 * (double)(s->rows * s->n_freq);
     c->traffic = 8.0 * (double)(s->rows * s->n_freq);
 }
@@ -127,9 +118,6 @@ const checkop_case_family checkop_rope_table = {
 static void rope_build(checkop_case *c, const rope_shape *s)
 {
     int64_t cols = s->n_head * s->d_head;
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_INOUT, s->fill, s->rows, cols, cols + s->pad, s->offset);
-    int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq, CHECKOP_SANE);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rope);
     whim_rope_args *a = (void *)call->args.bytes;
     a->x_stride = cols + s->pad;
@@ -137,9 +125,9 @@ static void rope_build(checkop_case *c, const rope_shape *s)
     a->n_head = s->n_head;
     a->d_head = s->d_head;
     a->n_freq = s->n_freq;
-    CHECKOP_BIND_ROWS(c, call, rope, x, x);
-    CHECKOP_BIND_ROWS(c, call, rope, cos_sin, table);
-    CHECKOP_SUBJECT(c, rope, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_BUF(c, call, rope, cos_sin)->fill = CHECKOP_SANE;
+    CHECKOP_SUBJECT(c, call, rope, s->rows);
     c->flops = 6.0 * (double)(s->rows * s->n_head * s->n_freq);
     c->traffic = 8.0 * (double)(s->rows * cols);
 }
@@ -189,43 +177,24 @@ const checkop_case_family checkop_rope = {N_HOSTILE, N_RANDOM,       N_QUICK,
 
 static void split_build(checkop_case *c, const rope_shape *s, bool bias, bool norm, bool gate)
 {
-    int64_t q_cols = s->n_head * s->d_head, kv_cols = s->n_kv * s->d_head;
-    int64_t cols = (gate ? 2 : 1) * q_cols + 2 * kv_cols;
-    int32_t qkv =
-        checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
-    int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq, CHECKOP_SANE);
-    int32_t q = dense(c, "q", CHECKOP_OUT, s->rows, q_cols, CHECKOP_JUNK);
-    int32_t k = dense(c, "k", CHECKOP_OUT, s->rows, kv_cols, CHECKOP_JUNK);
-    int32_t v = dense(c, "v", CHECKOP_OUT, s->rows, kv_cols, CHECKOP_JUNK);
+    int64_t cols = ((gate ? 2 : 1) * s->n_head + 2 * s->n_kv) * s->d_head;
+    float *p = checkop_somewhere;
     checkop_call *call = checkop_call_add(c, WHIM_OP_split_qkv_rmsnorm_rope);
     whim_split_qkv_rmsnorm_rope_args *a = (void *)call->args.bytes;
     a->qkv_stride = cols + s->pad;
+    a->bias = bias ? p : NULL;
+    a->q_norm = norm ? p + 1 : NULL;
+    a->k_norm = norm ? p + 2 : NULL;
     a->eps = 1e-6f;
+    a->gate = gate ? p + 3 : NULL;
     a->n_row = s->rows;
     a->n_head = s->n_head;
     a->n_kv = s->n_kv;
     a->d_head = s->d_head;
     a->n_freq = s->n_freq;
-    CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, qkv, qkv);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, cos_sin, table);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, q, q);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, k, k);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, v, v);
-    if (bias) {
-        CHECKOP_BIND(c, call, split_qkv_rmsnorm_rope, bias,
-                     dense(c, "bias", CHECKOP_IN, 1, cols, CHECKOP_SANE), 0);
-    }
-    if (norm) {
-        CHECKOP_BIND(c, call, split_qkv_rmsnorm_rope, q_norm,
-                     dense(c, "q_norm", CHECKOP_IN, 1, s->d_head, CHECKOP_SANE), 0);
-        CHECKOP_BIND(c, call, split_qkv_rmsnorm_rope, k_norm,
-                     dense(c, "k_norm", CHECKOP_IN, 1, s->d_head, CHECKOP_SANE), 0);
-    }
-    if (gate) {
-        int32_t out = dense(c, "gate", CHECKOP_OUT, s->rows, q_cols, CHECKOP_JUNK);
-        CHECKOP_BIND_ROWS(c, call, split_qkv_rmsnorm_rope, gate, out);
-    }
-    CHECKOP_SUBJECT(c, split_qkv_rmsnorm_rope, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_BUF(c, call, split_qkv_rmsnorm_rope, cos_sin)->fill = CHECKOP_SANE;
+    CHECKOP_SUBJECT(c, call, split_qkv_rmsnorm_rope, s->rows);
     c->flops = 10.0 * (double)(s->rows * cols);
     c->traffic = 8.0 * (double)(s->rows * cols);
 }

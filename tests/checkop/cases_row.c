@@ -38,19 +38,6 @@ static row_shape shape_make(checkop_case *c, int32_t index)
     return s;
 }
 
-static int32_t matrix(checkop_case *c, const char *name, checkop_role role, const row_shape *s,
-                      int64_t more_pad)
-{
-    checkop_fill fill = role == CHECKOP_OUT ? CHECKOP_JUNK : s->fill;
-    return checkop_matrix(c, name, role, fill, s->rows, s->cols, s->cols + s->pad + more_pad,
-                          s->offset);
-}
-
-static int32_t vector(checkop_case *c, const char *name, int64_t n, checkop_fill fill)
-{
-    return checkop_matrix(c, name, CHECKOP_IN, fill, 1, n, n, 1);
-}
-
 static const row_shape bench_shapes[] = {
     {1, 576, 0, 0, CHECKOP_SANE}, {64, 576, 0, 0, CHECKOP_SANE}, {256, 4096, 0, 0, CHECKOP_SANE}};
 
@@ -82,20 +69,16 @@ static void bench_cost(checkop_case *c, const row_shape *s, double flops, double
 
 static void rmsnorm_build(checkop_case *c, const row_shape *s, bool in_place)
 {
-    int32_t x = matrix(c, "x", in_place ? CHECKOP_INOUT : CHECKOP_IN, s, 0);
-    int32_t y = in_place ? x : matrix(c, "y", CHECKOP_OUT, s, s->pad > 0 ? 2 : 0);
-    int32_t w = vector(c, "w", s->cols, CHECKOP_SANE);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rmsnorm);
     whim_rmsnorm_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x = a->y = in_place ? checkop_somewhere : NULL;
+    a->x_stride = s->cols + s->pad;
+    a->y_stride = a->x_stride + (!in_place && s->pad > 0 ? 2 : 0);
     a->eps = (float)checkop_pick(&c->rng, 0, 10, 100) * 1e-7f;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, rmsnorm, x, x);
-    CHECKOP_BIND_ROWS(c, call, rmsnorm, y, y);
-    CHECKOP_BIND(c, call, rmsnorm, w, w, 0);
-    CHECKOP_SUBJECT(c, rmsnorm, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, rmsnorm, s->rows);
     bench_cost(c, s, 4, 8);
 }
 
@@ -144,17 +127,14 @@ const checkop_case_family checkop_rmsnorm = {N_HOSTILE,    N_RANDOM,          N_
 
 static void add_build(checkop_case *c, const row_shape *s, bool bias)
 {
-    int32_t x = matrix(c, "x", CHECKOP_INOUT, s, 0);
-    int32_t y = bias ? vector(c, "y", s->cols, s->fill) : matrix(c, "y", CHECKOP_IN, s, s->pad);
     checkop_call *call = checkop_call_add(c, WHIM_OP_add);
     whim_add_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = bias ? 0 : c->buf[y].stride_bytes / 4;
+    a->x_stride = s->cols + s->pad;
+    a->y_stride = bias ? 0 : s->cols + 2 * s->pad;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, add, x, x);
-    CHECKOP_BIND(c, call, add, y, y, bias ? 0 : c->buf[y].stride_bytes);
-    CHECKOP_SUBJECT(c, add, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, add, s->rows);
     bench_cost(c, s, 1, 12);
 }
 
@@ -200,23 +180,17 @@ const checkop_case_family checkop_add = {N_HOSTILE, N_RANDOM,      N_QUICK,
 
 static void add_rmsnorm_build(checkop_case *c, const row_shape *s, bool over_delta)
 {
-    int32_t x = matrix(c, "x", CHECKOP_INOUT, s, 0);
-    int32_t delta = matrix(c, "delta", over_delta ? CHECKOP_INOUT : CHECKOP_IN, s, s->pad);
-    int32_t y = over_delta ? delta : matrix(c, "y", CHECKOP_OUT, s, s->pad > 0 ? 1 : 0);
-    int32_t w = vector(c, "w", s->cols, CHECKOP_SANE);
     checkop_call *call = checkop_call_add(c, WHIM_OP_add_rmsnorm);
     whim_add_rmsnorm_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->delta_stride = c->buf[delta].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->delta = a->y = over_delta ? checkop_somewhere : NULL;
+    a->x_stride = s->cols + s->pad;
+    a->delta_stride = s->cols + 2 * s->pad;
+    a->y_stride = over_delta ? a->delta_stride : a->x_stride + (s->pad > 0 ? 1 : 0);
     a->eps = 1e-5f;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, add_rmsnorm, x, x);
-    CHECKOP_BIND_ROWS(c, call, add_rmsnorm, delta, delta);
-    CHECKOP_BIND_ROWS(c, call, add_rmsnorm, y, y);
-    CHECKOP_BIND(c, call, add_rmsnorm, w, w, 0);
-    CHECKOP_SUBJECT(c, add_rmsnorm, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, add_rmsnorm, s->rows);
     bench_cost(c, s, 5, 16);
 }
 
@@ -270,22 +244,20 @@ const checkop_case_family checkop_add_rmsnorm = {
 
 static void swiglu_build(checkop_case *c, const row_shape *s, int32_t over)
 {
-    int32_t gate = matrix(c, "gate", over == 1 ? CHECKOP_INOUT : CHECKOP_IN, s, 0);
-    int32_t up = matrix(c, "up", over == 2 ? CHECKOP_INOUT : CHECKOP_IN, s, s->pad);
-    int32_t y = over == 1   ? gate
-                : over == 2 ? up
-                            : matrix(c, "y", CHECKOP_OUT, s, s->pad > 0 ? 3 : 0);
     checkop_call *call = checkop_call_add(c, WHIM_OP_swiglu);
     whim_swiglu_args *a = (void *)call->args.bytes;
-    a->gate_stride = c->buf[gate].stride_bytes / 4;
-    a->up_stride = c->buf[up].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->y = over > 0 ? checkop_somewhere : NULL;
+    a->gate = over == 1 ? a->y : NULL;
+    a->up = over == 2 ? a->y : NULL;
+    a->gate_stride = s->cols + s->pad;
+    a->up_stride = s->cols + 2 * s->pad;
+    a->y_stride = over == 1   ? a->gate_stride
+                  : over == 2 ? a->up_stride
+                              : a->gate_stride + (s->pad > 0 ? 3 : 0);
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, swiglu, gate, gate);
-    CHECKOP_BIND_ROWS(c, call, swiglu, up, up);
-    CHECKOP_BIND_ROWS(c, call, swiglu, y, y);
-    CHECKOP_SUBJECT(c, swiglu, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, swiglu, s->rows);
     bench_cost(c, s, 20, 12);
 }
 
@@ -334,28 +306,31 @@ const checkop_case_family checkop_swiglu = {N_HOSTILE,   N_RANDOM,         N_QUI
 
 /* --- gather_rows ------------------------------------------------------------------------------ */
 
+/* A row alone of those without ids is a row of a smaller matrix. */
+static void gather_slice(const checkop_case *c, int64_t row, checkop_call *call)
+{
+    whim_gather_rows_args *a = (void *)call->args.bytes;
+    bool all = checkop_bound(call, offsetof(whim_gather_rows_args, rows)) < 0;
+    a->n_src = all ? c->n_row - row : a->n_src;
+}
+
 static void gather_build(checkop_case *c, const row_shape *s, int64_t n_src, bool all)
 {
-    row_shape source = *s;
-    source.rows = n_src;
-    int32_t x = matrix(c, "x", CHECKOP_IN, &source, s->pad);
-    int32_t y = matrix(c, "y", CHECKOP_OUT, s, 0);
     checkop_call *call = checkop_call_add(c, WHIM_OP_gather_rows);
     whim_gather_rows_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x_stride = s->cols + 2 * s->pad;
+    a->y_stride = s->cols + s->pad;
     a->n_src = n_src;
     a->n_row = s->rows;
     a->n_col = s->cols;
-    CHECKOP_BIND_ROWS(c, call, gather_rows, y, y);
-    if (all) {
-        CHECKOP_BIND_ROWS(c, call, gather_rows, x, x);
-    } else {
-        CHECKOP_BIND(c, call, gather_rows, x, x, 0);
+    if (!all) {
+        a->rows = checkop_some_ids;
         int32_t rows = checkop_ids(c, "rows", s->rows, -2, (int32_t)n_src + 1);
         CHECKOP_BIND(c, call, gather_rows, rows, rows, 4);
     }
-    CHECKOP_SUBJECT(c, gather_rows, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, gather_rows, s->rows);
+    c->slice = gather_slice;
     bench_cost(c, s, 0, 8);
 }
 

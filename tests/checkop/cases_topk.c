@@ -6,15 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static void bind_results(checkop_case *c, checkop_call *call, size_t values, size_t ids,
-                         int64_t rows, int64_t k_top)
-{
-    int32_t v = checkop_matrix(c, "values", CHECKOP_OUT, CHECKOP_JUNK, rows, k_top, k_top, 1);
-    int32_t i = checkop_bytes(c, "ids", CHECKOP_OUT, CHECKOP_JUNK, rows, 4 * k_top, 4 * k_top, 4);
-    checkop_bind_at(c, call, values, v, c->buf[v].stride_bytes);
-    checkop_bind_at(c, call, ids, i, c->buf[i].stride_bytes);
-}
-
 /* Floats of a GIVEN buffer: few different ones. */
 static void fill_ties(checkop_case *c, int32_t buf, bool broken)
 {
@@ -57,18 +48,14 @@ static void topk_refill(checkop_case *c)
 
 static void topk_build(checkop_case *c, const topk_shape *s)
 {
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, s->cols, s->cols + s->pad, s->offset);
     checkop_call *call = checkop_call_add(c, WHIM_OP_topk);
     whim_topk_args *a = (void *)call->args.bytes;
     a->x_stride = s->cols + s->pad;
     a->n_row = s->rows;
     a->n_col = s->cols;
     a->k_top = s->k;
-    CHECKOP_BIND_ROWS(c, call, topk, x, x);
-    bind_results(c, call, offsetof(whim_topk_args, values), offsetof(whim_topk_args, ids), s->rows,
-                 s->k);
-    CHECKOP_SUBJECT(c, topk, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, topk, s->rows);
     c->refill = topk_refill;
     topk_refill(c);
     c->flops = (double)(s->rows * s->cols);
@@ -173,14 +160,12 @@ static const linear_topk_shape linear_hostile[] = {
 };
 enum { N_LINEAR = sizeof linear_hostile / sizeof linear_hostile[0] };
 
-/* Buffers of a case, in the order in which they are made. */
+/* Buffers of a case, in the order of operands.def. */
 enum { BUF_W, BUF_X, BUF_BIAS };
 
 static void linear_topk_refill(checkop_case *c)
 {
-    if (c->n_buf > BUF_BIAS && c->buf[BUF_BIAS].fill == CHECKOP_GIVEN) {
-        fill_ties(c, BUF_BIAS, false);
-    }
+    fill_ties(c, BUF_BIAS, false);
 }
 
 /* Row i of the weight is row i mod 7. */
@@ -202,33 +187,23 @@ static void repeat_rows(checkop_case *c)
 static void linear_topk_build(checkop_case *c, const linear_topk_shape *s)
 {
     c->dtype = s->dtype;
-    int32_t w = checkop_weight(c, "w", s->dtype, s->n, s->k);
-    checkop_fill fill = s->ties == ZERO_INPUT ? CHECKOP_ZERO : CHECKOP_SANE;
-    int32_t x = checkop_matrix(c, "x", CHECKOP_IN, fill, s->rows, s->k, s->k + s->pad, s->offset);
     checkop_call *call = checkop_call_add(c, WHIM_OP_linear_topk);
     whim_linear_topk_args *a = (void *)call->args.bytes;
     a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
     a->x_stride = s->k + s->pad;
+    a->bias = s->bias ? checkop_somewhere : NULL;
     a->n_row = s->rows;
     a->k_top = s->k_top;
-    CHECKOP_BIND(c, call, linear_topk, w.data, w, 0);
-    CHECKOP_BIND_ROWS(c, call, linear_topk, x, x);
-    if (s->bias) {
-        fill = s->ties == NO_TIES ? CHECKOP_SANE : CHECKOP_GIVEN;
-        int32_t bias = checkop_matrix(c, "bias", CHECKOP_IN, fill, 1, s->n, s->n, 1);
-        CHECKOP_BIND(c, call, linear_topk, bias, bias, 0);
+    checkop_operands(c, call, s->ties == ZERO_INPUT ? CHECKOP_ZERO : CHECKOP_SANE, s->offset);
+    if (s->bias && s->ties != NO_TIES) {
+        c->buf[BUF_BIAS].fill = CHECKOP_GIVEN;
+        c->refill = linear_topk_refill;
         linear_topk_refill(c);
     }
-    bind_results(c, call, offsetof(whim_linear_topk_args, values),
-                 offsetof(whim_linear_topk_args, ids), s->rows, s->k_top);
-    int32_t scratch =
-        checkop_matrix(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, s->rows, s->n, s->n, 0);
-    CHECKOP_BIND_ROWS(c, call, linear_topk, scratch, scratch);
-    CHECKOP_SUBJECT(c, linear_topk, s->rows);
-    c->refill = s->bias ? linear_topk_refill : NULL;
     if (s->ties == REPEATED_ROWS) {
         repeat_rows(c);
     }
+    CHECKOP_SUBJECT(c, call, linear_topk, s->rows);
     c->flops = 2.0 * (double)(s->rows * s->n) * (double)s->k;
     c->traffic = (double)(s->n * whim_dtype_row_bytes(s->dtype, s->k));
 }

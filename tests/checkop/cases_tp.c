@@ -88,21 +88,11 @@ static int32_t given_sums(checkop_case *c, int64_t rows)
     return sums;
 }
 
-static int32_t dense(checkop_case *c, const char *name, checkop_role role, int64_t rows,
-                     int64_t cols)
-{
-    checkop_fill fill = role == CHECKOP_OUT ? CHECKOP_JUNK : CHECKOP_SANE;
-    return checkop_matrix(c, name, role, fill, rows, cols, cols, 1);
-}
-
 /* --- qk_sumsq --------------------------------------------------------------------------------- */
 
 static void sumsq_build(checkop_case *c, const tp_shape *s)
 {
     int64_t cols = (s->n_head + s->n_kv) * s->d_head;
-    int32_t qkv =
-        checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
-    int32_t sums = dense(c, "sums", CHECKOP_OUT, s->rows, 2);
     checkop_call *call = checkop_call_add(c, WHIM_OP_qk_sumsq);
     whim_qk_sumsq_args *a = (void *)call->args.bytes;
     a->qkv_stride = cols + s->pad;
@@ -110,9 +100,8 @@ static void sumsq_build(checkop_case *c, const tp_shape *s)
     a->n_head = s->n_head;
     a->n_kv = s->n_kv;
     a->d_head = s->d_head;
-    CHECKOP_BIND_ROWS(c, call, qk_sumsq, qkv, qkv);
-    CHECKOP_BIND_ROWS(c, call, qk_sumsq, sums, sums);
-    CHECKOP_SUBJECT(c, qk_sumsq, s->rows);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, qk_sumsq, s->rows);
     c->flops = 2.0 * (double)(s->rows * cols);
     c->traffic = 4.0 * (double)(s->rows * cols);
 }
@@ -163,26 +152,18 @@ const checkop_case_family checkop_qk_sumsq = {N_HOSTILE,  N_RANDOM,        N_QUI
 static void norm_build(checkop_case *c, const tp_shape *s)
 {
     int64_t cols = s->n_head * s->d_head;
-    int32_t sums = given_sums(c, s->rows);
-    int32_t x =
-        checkop_matrix(c, "x", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
-    int32_t y = checkop_matrix(c, "y", CHECKOP_OUT, CHECKOP_JUNK, s->rows, cols,
-                               cols + (s->pad > 0 ? 2 : 0), s->offset);
-    int32_t w = dense(c, "w", CHECKOP_IN, 1, cols);
     checkop_call *call = checkop_call_add(c, WHIM_OP_rmsnorm_sumsq);
     whim_rmsnorm_sumsq_args *a = (void *)call->args.bytes;
-    a->x_stride = c->buf[x].stride_bytes / 4;
-    a->y_stride = c->buf[y].stride_bytes / 4;
+    a->x_stride = cols + s->pad;
+    a->y_stride = cols + (s->pad > 0 ? 2 : 0);
     a->sum_stride = 2;
     a->width = s->ranks * cols;
     a->eps = (float)checkop_pick(&c->rng, 0, 10, 100) * 1e-7f;
     a->n_row = s->rows;
     a->n_col = cols;
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_sumsq, x, x);
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_sumsq, sums, sums);
-    CHECKOP_BIND_ROWS(c, call, rmsnorm_sumsq, y, y);
-    CHECKOP_BIND(c, call, rmsnorm_sumsq, w, w, 0);
-    CHECKOP_SUBJECT(c, rmsnorm_sumsq, s->rows);
+    CHECKOP_BIND(c, call, rmsnorm_sumsq, sums, given_sums(c, s->rows), 8);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, rmsnorm_sumsq, s->rows);
     c->flops = 2.0 * (double)(s->rows * cols);
     c->traffic = 8.0 * (double)(s->rows * cols);
 }
@@ -246,13 +227,6 @@ static void split_build(checkop_case *c, const tp_shape *s)
 {
     int64_t q_cols = s->n_head * s->d_head, kv_cols = s->n_kv * s->d_head;
     int64_t cols = q_cols + 2 * kv_cols;
-    int32_t sums = given_sums(c, s->rows);
-    int32_t qkv =
-        checkop_matrix(c, "qkv", CHECKOP_IN, s->fill, s->rows, cols, cols + s->pad, s->offset);
-    int32_t table = dense(c, "cos_sin", CHECKOP_IN, s->rows, 2 * s->n_freq);
-    int32_t q = dense(c, "q", CHECKOP_OUT, s->rows, q_cols);
-    int32_t k = dense(c, "k", CHECKOP_OUT, s->rows, kv_cols);
-    int32_t v = dense(c, "v", CHECKOP_OUT, s->rows, kv_cols);
     checkop_call *call = checkop_call_add(c, WHIM_OP_split_qkv_tp_rmsnorm_rope);
     whim_split_qkv_tp_rmsnorm_rope_args *a = (void *)call->args.bytes;
     a->qkv_stride = cols + s->pad;
@@ -264,17 +238,10 @@ static void split_build(checkop_case *c, const tp_shape *s)
     a->n_kv = s->n_kv;
     a->d_head = s->d_head;
     a->n_freq = s->n_freq;
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, qkv, qkv);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, sums, sums);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, cos_sin, table);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, q, q);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, k, k);
-    CHECKOP_BIND_ROWS(c, call, split_qkv_tp_rmsnorm_rope, v, v);
-    CHECKOP_BIND(c, call, split_qkv_tp_rmsnorm_rope, q_norm,
-                 dense(c, "q_norm", CHECKOP_IN, 1, q_cols), 0);
-    CHECKOP_BIND(c, call, split_qkv_tp_rmsnorm_rope, k_norm,
-                 dense(c, "k_norm", CHECKOP_IN, 1, kv_cols), 0);
-    CHECKOP_SUBJECT(c, split_qkv_tp_rmsnorm_rope, s->rows);
+    CHECKOP_BIND(c, call, split_qkv_tp_rmsnorm_rope, sums, given_sums(c, s->rows), 8);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_BUF(c, call, split_qkv_tp_rmsnorm_rope, cos_sin)->fill = CHECKOP_SANE;
+    CHECKOP_SUBJECT(c, call, split_qkv_tp_rmsnorm_rope, s->rows);
     c->flops = 8.0 * (double)(s->rows * cols);
     c->traffic = 8.0 * (double)(s->rows * cols);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 float checkop_somewhere[16];
+const int32_t checkop_some_ids[1];
 
 uint64_t checkop_rand(checkop_rng *rng)
 {
@@ -66,7 +67,7 @@ static void *must_alloc(int64_t bytes)
     return p;
 }
 
-static int32_t buf_add(checkop_case *c, checkop_buf b, int64_t offset_bytes)
+int32_t checkop_buf_add(checkop_case *c, checkop_buf b, int64_t offset_bytes)
 {
     whim_check(c->n_buf < CHECKOP_MAX_BUF && b.stride_bytes >= b.row_bytes && b.rows >= 0);
     int64_t span = b.rows > 0 ? (b.rows - 1) * b.stride_bytes + b.row_bytes : 0;
@@ -93,7 +94,7 @@ int32_t checkop_matrix(checkop_case *c, const char *name, checkop_role role, che
                      .cols = cols,
                      .row_bytes = 4 * cols,
                      .stride_bytes = 4 * stride};
-    return buf_add(c, b, 4 * offset);
+    return checkop_buf_add(c, b, 4 * offset);
 }
 
 int32_t checkop_ids(checkop_case *c, const char *name, int64_t n, int32_t lo, int32_t hi)
@@ -107,7 +108,7 @@ int32_t checkop_ids(checkop_case *c, const char *name, int64_t n, int32_t lo, in
                      .stride_bytes = 4,
                      .id_lo = lo,
                      .id_hi = hi};
-    return buf_add(c, b, 4);
+    return checkop_buf_add(c, b, 4);
 }
 
 int32_t checkop_given(checkop_case *c, const char *name, int64_t n, int32_t **out)
@@ -119,21 +120,9 @@ int32_t checkop_given(checkop_case *c, const char *name, int64_t n, int32_t **ou
                      .cols = 1,
                      .row_bytes = 4,
                      .stride_bytes = 4};
-    int32_t number = buf_add(c, b, 4);
+    int32_t number = checkop_buf_add(c, b, 4);
     *out = checkop_i32(c, number);
     return number;
-}
-
-int32_t checkop_freqs(checkop_case *c, const char *name, int64_t n)
-{
-    checkop_buf b = {.name = name,
-                     .fill = CHECKOP_FREQS,
-                     .kind = CHECKOP_F64,
-                     .rows = n,
-                     .cols = 1,
-                     .row_bytes = 8,
-                     .stride_bytes = 8};
-    return buf_add(c, b, 8);
 }
 
 int32_t checkop_bytes(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
@@ -147,7 +136,7 @@ int32_t checkop_bytes(checkop_case *c, const char *name, checkop_role role, chec
                      .cols = row_bytes,
                      .row_bytes = row_bytes,
                      .stride_bytes = stride_bytes};
-    return buf_add(c, b, offset);
+    return checkop_buf_add(c, b, offset);
 }
 
 int32_t checkop_weight(checkop_case *c, const char *name, whim_dtype dtype, int64_t n, int64_t k)
@@ -162,7 +151,7 @@ int32_t checkop_weight(checkop_case *c, const char *name, whim_dtype dtype, int6
                      .cols = k,
                      .row_bytes = row_bytes,
                      .stride_bytes = row_bytes};
-    return buf_add(c, b, 0);
+    return checkop_buf_add(c, b, 0);
 }
 
 int32_t *checkop_i32(checkop_case *c, int32_t buf)
@@ -183,10 +172,8 @@ void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t 
                      int64_t row_step)
 {
     whim_check(call->n_bind < CHECKOP_MAX_BIND);
+    whim_check(buf >= 0 && buf < c->n_buf);
     call->bind[call->n_bind++] = (checkop_bind){.field = field, .buf = buf, .row_step = row_step};
-    if (row_step != 0) {
-        c->buf[buf].by_row = true;
-    }
 }
 
 void checkop_resolve(const checkop_case *c, const checkop_call *call, int32_t side, void *args)

@@ -13,7 +13,7 @@
 #ifndef CHECKOP_HARNESS_H
 #define CHECKOP_HARNESS_H
 
-#include "ops/ops.h"
+#include "ops/operands.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -144,13 +144,14 @@ whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args);
 
 /* A pointer that is not NULL, for argument sets; nothing follows it. */
 extern float checkop_somewhere[16];
+extern const int32_t checkop_some_ids[1];
 
 /* Building a case. Strides and offsets are in elements; the buffer's number comes back. */
+int32_t checkop_buf_add(checkop_case *c, checkop_buf b, int64_t offset_bytes);
 int32_t checkop_matrix(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
                        int64_t rows, int64_t cols, int64_t stride, int64_t offset);
 int32_t checkop_ids(checkop_case *c, const char *name, int64_t n, int32_t lo, int32_t hi);
 int32_t checkop_given(checkop_case *c, const char *name, int64_t n, int32_t **out);
-int32_t checkop_freqs(checkop_case *c, const char *name, int64_t n);
 int32_t checkop_bytes(checkop_case *c, const char *name, checkop_role role, checkop_fill fill,
                       int64_t rows, int64_t row_bytes, int64_t stride_bytes, int64_t offset);
 int32_t checkop_weight(checkop_case *c, const char *name, whim_dtype dtype, int64_t n, int64_t k);
@@ -163,13 +164,21 @@ void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t 
                      int64_t row_step);
 #define CHECKOP_BIND(c, call, op, field, buf, row_step) \
     checkop_bind_at(c, call, offsetof(whim_##op##_args, field), buf, row_step)
-/* The same with the buffer's own stride as the step. */
-#define CHECKOP_BIND_ROWS(c, call, op, field, number)                   \
-    checkop_bind_at(c, call, offsetof(whim_##op##_args, field), number, \
-                    (c)->buf[number].stride_bytes)
-#define CHECKOP_SUBJECT(c, op, rows)                      \
-    ((c)->subject = (c)->n_call - 1, (c)->n_row = (rows), \
-     (c)->n_row_field = offsetof(whim_##op##_args, n_row))
+
+/* Buffers for all operands of a call that are not bound yet, as operands.def has them. By now the arguments have sizes
+ * and strides. Of their pointers only this counts: an optional operand is there unless it is NULL, and operands with the
+ * same pointer lie in the same memory. Inputs have contents of kind `fill`, constants everyday ones; ids are the case's
+ * to bind. Rows begin `offset` elements after an aligned address. */
+void checkop_operands(checkop_case *c, checkop_call *call, checkop_fill fill, int64_t offset);
+/* The number of the buffer that a field is bound to, -1: none. */
+int32_t checkop_bound(const checkop_call *call, size_t field);
+#define CHECKOP_BUF(c, call, op, field) \
+    (&(c)->buf[checkop_bound(call, offsetof(whim_##op##_args, field))])
+
+/* Which call is under test; its rows can be run alone unless `rows` is 0. */
+void checkop_subject(checkop_case *c, const checkop_call *call, size_t n_row_field, int64_t n_row);
+#define CHECKOP_SUBJECT(c, call, op, rows) \
+    checkop_subject(c, call, offsetof(whim_##op##_args, n_row), rows)
 void checkop_say(checkop_case *c, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
 /* Write new contents into every buffer that has a fill. */

@@ -8,40 +8,10 @@
 #include "base/check.h"
 #include "base/os/mem.h"
 #include "base/thread.h"
+#include "ops/operands.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* The device pointers of each primitive's args. */
-#define POINTERS_embed(a) (a)->w.data, (a)->ids, (a)->y
-#define POINTERS_quantize_q8(a) (a)->x, (a)->y
-#define POINTERS_linear(a) (a)->w.data, (a)->x, (a)->bias, (a)->y
-#define POINTERS_rmsnorm(a) (a)->x, (a)->w, (a)->y
-#define POINTERS_add(a) (a)->x, (a)->y
-#define POINTERS_swiglu(a) (a)->gate, (a)->up, (a)->y
-#define POINTERS_gather_rows(a) (a)->x, (a)->rows, (a)->y
-#define POINTERS_topk(a) (a)->x, (a)->values, (a)->ids
-#define POINTERS_moe_topk(a) (a)->logits, (a)->bias, (a)->weights, (a)->ids
-#define POINTERS_moe_experts(a)                                                           \
-    (a)->gate.data, (a)->up.data, (a)->down.data, (a)->x, (a)->ids, (a)->weights, (a)->y, \
-        (a)->scratch
-#define POINTERS_gated_add(a) (a)->x, (a)->gate, (a)->y
-#define POINTERS_rope_table(a) (a)->positions, (a)->freqs, (a)->cos_sin
-#define POINTERS_rope(a) (a)->x, (a)->cos_sin
-#define POINTERS_qk_sumsq(a) (a)->qkv, (a)->sums
-#define POINTERS_rmsnorm_sumsq(a) (a)->x, (a)->sums, (a)->w, (a)->y
-#define POINTERS_kv_write(a) (a)->kv.pages, (a)->k, (a)->v, (a)->slots
-#define POINTERS_kv_read(a) (a)->kv.pages, (a)->slots, (a)->k, (a)->v
-#define POINTERS_page_zero(a) (a)->pages, (a)->ids
-#define POINTERS_attn_paged(a) \
-    (a)->kv.pages, (a)->q, (a)->q_start, (a)->kv_len, (a)->positions, (a)->page_table, (a)->out
-#define POINTERS_sigmoid_gate(a) (a)->x, (a)->gate
-#define POINTERS_gdn_conv(a) \
-    (a)->x, (a)->w, (a)->state.slots, (a)->q_start, (a)->positions, (a)->state_slots, (a)->y
-#define POINTERS_gdn_scan(a)                                                           \
-    (a)->qkv, (a)->b, (a)->a, (a)->rate, (a)->dt_bias, (a)->state.slots, (a)->q_start, \
-        (a)->positions, (a)->state_slots, (a)->out
-#define POINTERS_copy_bytes(a) (a)->dst, (a)->src
 
 enum { LIST_FIRST = 64 * 1024, EARLY_READ = 0xa5 };
 
@@ -120,13 +90,17 @@ static void require_device(guard_stream *s, const void *ptr, int64_t bytes, cons
     }
 }
 
-static whim_err record_op(whim_stream *base, whim_op op, const void *args, const void *const *ptrs,
-                          size_t n_ptr)
+/* Every operand lies in the device's memory, to its end. */
+static whim_err record_op(whim_stream *base, whim_op op, const void *args)
 {
     guard_stream *s = (guard_stream *)base;
-    for (size_t i = 0; i < n_ptr; i++) {
-        if (ptrs[i] != NULL) {
-            require_device(s, ptrs[i], 0, whim_op_name(op));
+    whim_operand operands[WHIM_OPERANDS_MAX];
+    int32_t n = whim_operand_list(op, args, operands);
+    for (int32_t i = 0; i < n; i++) {
+        if (operands[i].data != NULL) {
+            char who[96];
+            snprintf(who, sizeof who, "%s %s", whim_op_name(op), operands[i].name);
+            require_device(s, operands[i].data, whim_operand_extent(&operands[i]), who);
         }
     }
     guard_cmd cmd = {.kind = CMD_OP, .op = op};
@@ -138,11 +112,10 @@ static whim_err record_op(whim_stream *base, whim_op op, const void *args, const
 #undef WHIM_PRIM
 #undef WHIM_FUSED
 #define WHIM_FUSED(name)
-#define WHIM_PRIM(name)                                                             \
-    static whim_err record_##name(whim_stream *s, const whim_##name##_args *a)      \
-    {                                                                               \
-        const void *const ptrs[] = {POINTERS_##name(a)};                            \
-        return record_op(s, WHIM_OP_##name, a, ptrs, sizeof ptrs / sizeof ptrs[0]); \
+#define WHIM_PRIM(name)                                                        \
+    static whim_err record_##name(whim_stream *s, const whim_##name##_args *a) \
+    {                                                                          \
+        return record_op(s, WHIM_OP_##name, a);                                \
     }
 #include "ops/ops.def"
 #undef WHIM_PRIM
