@@ -1,57 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON layer over jansson. */
+/* Fields of JSON documents, over jansson. */
 #include "base/json.h"
 
 #include <jansson.h>
 #include <math.h>
-
-/* Jansson's own depth limit is fixed and large; this one is the caller's. Text that is not JSON at
- * all is left for the parser to describe. */
-static bool depth_within(const char *text, int64_t n, int32_t max_depth)
-{
-    int32_t depth = 0;
-    bool in_string = false;
-    for (int64_t i = 0; i < n; i++) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '\\') {
-                i++;
-            } else if (c == '"') {
-                in_string = false;
-            }
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > max_depth) {
-                return false;
-            }
-        } else if (c == '}' || c == ']') {
-            depth--;
-        }
-    }
-    return true;
-}
+#include <string.h>
 
 whim_err whim_json_parse(whim_json **out, const char *text, int64_t n, whim_json_limits limits,
                          const char *path, whim_diag *diag)
 {
+    whim_diag why = {{0}};
+    json_t *json;
+    whim_err err = whim_json_read(&json, text, n, limits, &why);
     *out = NULL;
-    if (n > limits.max_bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes of JSON, expected at most %lld",
-                         path, (long long)n, (long long)limits.max_bytes);
-    }
-    if (!depth_within(text, n, limits.max_depth)) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: JSON nested deeper than %d levels", path,
-                         limits.max_depth);
-    }
-    json_error_t error;
-    json_t *json = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL) {
-        if (json_error_code(&error) == json_error_out_of_memory) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: out of memory while parsing", path);
-        }
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: not valid JSON at line %d column %d: %s",
-                         path, error.line, error.column, error.text);
+    if (err != WHIM_ERR_OK) {
+        return whim_fail(diag, err, "%s: %s", path, why.text);
     }
     if (!json_is_object(json)) {
         const char *kind = whim_json_kind(json);
@@ -68,6 +31,16 @@ void whim_json_free(whim_json *json)
     json_decref(json);
 }
 
+static bool has_nul(const json_t *string)
+{
+    return strlen(json_string_value(string)) != json_string_length(string);
+}
+
+bool whim_json_is_beyond(const whim_json *value)
+{
+    return fabs(json_real_value(value)) == WHIM_JSON_BEYOND;
+}
+
 const char *whim_json_kind(const whim_json *value)
 {
     if (value == NULL) {
@@ -79,11 +52,12 @@ const char *whim_json_kind(const whim_json *value)
     case JSON_ARRAY:
         return "an array";
     case JSON_STRING:
-        return "a string";
+        return has_nul(value) ? "a string with U+0000 in it" : "a string";
     case JSON_INTEGER:
         return "an integer";
     case JSON_REAL:
-        return "a number with a fraction or exponent";
+        return whim_json_is_beyond(value) ? "NaN, an infinity or a number beyond them all"
+                                          : "a number with a fraction or beyond 64 bits";
     case JSON_TRUE:
     case JSON_FALSE:
         return "a boolean";
@@ -164,7 +138,7 @@ whim_err whim_json_get_real(const whim_json_scope *scope, const char *key, doubl
     if (value == NULL) {
         return WHIM_ERR_OK;
     }
-    if (!json_is_number(value)) {
+    if (!json_is_number(value) || whim_json_is_beyond(value)) {
         return wrong_kind(scope, key, value, "a number");
     }
     double number = json_number_value(value);
@@ -264,7 +238,7 @@ bool whim_json_as_int(const whim_json *value, int64_t *out)
 
 bool whim_json_as_string(const whim_json *value, const char **out)
 {
-    if (!json_is_string(value)) {
+    if (!json_is_string(value) || has_nul(value)) {
         return false;
     }
     *out = json_string_value(value);

@@ -1,29 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from outside, with limits and messages. Parsing checks size, depth and duplicate keys; the
+/* JSON from outside, with limits and messages, and out again. Reading takes what Python's json takes, because
+ * published files are written by it: integers of any size, NaN and infinities, a byte order mark, a key twice. The
  * getters check type and range and name the field when they refuse it. A getter whose field is
  * absent or null leaves its output as it was, so that the caller sets the default first.
- * Invariants: 1. strings and keys hold no NUL; 2. numbers are finite; 3. everything that a getter
- * hands out is borrowed from the document and lives until whim_json_free.
+ * Invariants: 1. strings that getters hand out, and keys, hold no NUL; 2. numbers are finite; 3. everything that a
+ * getter hands out is borrowed from the document and lives until whim_json_free.
  * Threads: a document belongs to its caller. Documents are on the heap of the JSON library. */
 #ifndef WHIM_BASE_JSON_H
 #define WHIM_BASE_JSON_H
 
 #include "base/err.h"
+#include "base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct json_t whim_json;
 
+/* What stands for NaN, infinities and numbers that no double holds, with the sign of the latter two: a number that is in
+ * no field's range. */
+#define WHIM_JSON_BEYOND 1e308
+
+/* What one request may hold. A value takes up to 100 bytes of memory, a list or an object several times that, so it
+ * counts as WHIM_JSON_GROUP values. */
+enum { WHIM_JSON_DEPTH = 128, WHIM_JSON_VALUES = 2 << 20, WHIM_JSON_GROUP = 8 };
+
 typedef struct whim_json_limits {
     int64_t max_bytes;
-    int32_t max_depth; /* nested objects and arrays */
+    int32_t max_depth;    /* nested objects and arrays */
+    bool unique_keys;     /* a key that stands twice is refused; else the last counts */
+    int64_t *values_left; /* NULL: any number; else how many may come, less those that came */
 } whim_json_limits;
 
-/* Parse `n` bytes; the top level must be an object. `path` is for messages. The caller frees. */
+/* Read one value of `n` bytes. CORRUPT, or NO_MEMORY; the message has no subject ("not valid JSON at line 1 ..."). Half
+ * of a surrogate pair alone is read as U+FFFD, and so is U+0000 in a key. The caller frees. */
+WHIM_MUST_CHECK whim_err whim_json_read(whim_json **out, const char *text, int64_t n,
+                                        whim_json_limits limits, whim_diag *diag);
+
+/* The same for a file whose top level must be an object. `path` is for messages. */
 WHIM_MUST_CHECK whim_err whim_json_parse(whim_json **out, const char *text, int64_t n,
                                          whim_json_limits limits, const char *path,
                                          whim_diag *diag);
+
+/* Append a value on one line without spaces. Numbers read back the same. */
+void whim_json_write(whim_str *out, const whim_json *value);
+
+/* Append valid UTF-8 as it stands between the quotes of a string. */
+void whim_json_write_escaped(whim_str *out, const char *text, int64_t n);
+
+/* The shortest digits that give the number back, in the form of Python's repr. */
+enum { WHIM_REAL_ROOM = 40 };
+void whim_format_real(char out[WHIM_REAL_ROOM], double x);
 
 /* NULL is legal. */
 void whim_json_free(whim_json *json);
@@ -72,6 +99,9 @@ bool whim_json_is_object(const whim_json *value);
 bool whim_json_is_array(const whim_json *value);
 bool whim_json_as_int(const whim_json *value, int64_t *out);
 bool whim_json_as_string(const whim_json *value, const char **out);
+
+/* Whether it is a number that stands for NaN, an infinity or more than a double holds. */
+bool whim_json_is_beyond(const whim_json *value);
 
 /* "a string", "an object", ...: for messages. NULL is "missing". */
 const char *whim_json_kind(const whim_json *value);

@@ -2,7 +2,6 @@
 /* Messages of a request as turns: every field checked, and named when it is wrong. */
 #include "base/alloc.h"
 #include "base/json.h"
-#include "chat/json_walk.h"
 #include "chat/prompt_impl.h"
 
 #include <stdio.h>
@@ -13,6 +12,7 @@ enum { PARAM_BYTES = 128 };
 /* Where a message stands, for errors. */
 typedef struct place {
     int64_t i;
+    int64_t *values_left; /* of all texts of JSON that the messages hold */
     char *param;
     whim_diag *diag;
 } place;
@@ -104,20 +104,26 @@ static whim_err read_content(whim_turn *turn, const json_t *message, const place
 
 /* --- calls -------------------------------------------------------------------------------------- */
 
-/* The object that a text holds, or NULL: what is deeper or larger than templates take stays text. */
-static json_t *parse_object(const char *text, size_t n)
+/* The object that a text holds, or NULL: what is no JSON, or nests deeper than a request may, stays text. */
+static whim_err parse_object(const json_t *text, const place *at, json_t **out)
 {
-    whim_json_walk walk = {0};
-    size_t at = strspn(text, " \t\r\n");
-    if (at == n) {
-        return json_object(); /* no arguments at all */
+    const char *bytes = json_string_value(text);
+    const size_t n = json_string_length(text);
+    const whim_json_limits limits = {
+        .max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH, .values_left = at->values_left};
+    if (strspn(bytes, " \t\r\n") == n) {
+        *out = json_object(); /* no arguments at all */
+        return *out != NULL ? WHIM_ERR_OK : no_memory(at->diag);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!whim_json_walk_step(&walk, text[i])) {
-            return NULL;
-        }
+    whim_err err = whim_json_read(out, bytes, (int64_t)n, limits, NULL);
+    if (err == WHIM_ERR_NO_MEMORY) {
+        return no_memory(at->diag);
     }
-    return text[at] == '{' ? json_loadb(text, n, JSON_ALLOW_NUL, NULL) : NULL;
+    if (!json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return WHIM_ERR_OK;
 }
 
 static whim_err read_call(whim_turn *turn, const json_t *call, size_t k, const place *at)
@@ -133,18 +139,24 @@ static whim_err read_call(whim_turn *turn, const json_t *call, size_t k, const p
                       "a tool call has {\"function\": {\"name\", \"arguments\"}}; the name is %s",
                       whim_json_kind(name));
     }
+    snprintf(field, sizeof field, ".tool_calls[%zu].function.arguments", k);
     if (given == NULL || json_is_null(given)) {
         arguments = json_object();
     } else if (json_is_object(given)) {
         arguments = json_incref((json_t *)given);
     } else if (json_is_string(given)) {
-        arguments = parse_object(json_string_value(given), json_string_length(given));
+        WHIM_TRY(parse_object(given, at, &arguments));
+        if (*at->values_left < 0) {
+            return REFUSE(at, field,
+                          "the arguments of all tool calls together hold more than %d values (a "
+                          "list or an object counts as %d); send less at once",
+                          WHIM_JSON_VALUES, WHIM_JSON_GROUP);
+        }
         if (arguments == NULL) {
             turn->raw_call = true;
             arguments = json_incref((json_t *)given);
         }
     } else {
-        snprintf(field, sizeof field, ".tool_calls[%zu].function.arguments", k);
         return REFUSE(at, field, "the arguments of a tool call are %s, expected a string of JSON",
                       whim_json_kind(given));
     }
@@ -254,13 +266,14 @@ whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const json_t *messages
         return whim_fail(diag, WHIM_ERR_INVALID, "messages is %s, expected a list of at least one",
                          json_is_array(messages) ? "empty" : whim_json_kind(messages));
     }
+    int64_t left = WHIM_JSON_VALUES;
     turns->cap = (int64_t)json_array_size(messages) + 1; /* one more for a system turn */
     turns->v = whim_alloc_array(turns->cap, sizeof *turns->v);
     if (turns->v == NULL) {
         return no_memory(diag);
     }
     for (size_t i = 0; i < json_array_size(messages); i++) {
-        const place at = {.i = (int64_t)i, .param = param, .diag = diag};
+        const place at = {.i = (int64_t)i, .values_left = &left, .param = param, .diag = diag};
         whim_turn *turn = &turns->v[turns->n++];
         *turn = (whim_turn){0};
         WHIM_TRY(read_message(turn, json_array_get(messages, i), &at));

@@ -13,7 +13,8 @@
 
 enum { MAX_DEPTH = 4 }; /* folders inside a snapshot that are looked into */
 
-static const whim_json_limits limits = {.max_bytes = 128 << 20, .max_depth = 64};
+/* Some twenty values for a file. */
+enum { LISTING_BYTES = 128 << 20, LISTING_DEPTH = 64, LISTING_VALUES = 16 << 20 };
 
 void whim_hub_listing_deinit(whim_hub_listing *listing)
 {
@@ -135,6 +136,9 @@ whim_err whim_hub_listing_parse(whim_hub_listing *listing, const char *text, int
                                 const char *from, whim_diag *diag)
 {
     whim_json *json;
+    int64_t left = LISTING_VALUES;
+    const whim_json_limits limits = {
+        .max_bytes = LISTING_BYTES, .max_depth = LISTING_DEPTH, .values_left = &left};
     *listing = (whim_hub_listing){.n_file = 0};
     whim_arena_init(&listing->arena);
     WHIM_TRY(whim_json_parse(&json, text, n, limits, from, diag));

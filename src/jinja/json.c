@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON in and out. What comes in is untrusted, and so is everything tojson writes. The text is that
  * of Python's json.dumps. */
+#include "base/json.h"
 #include "jinja/lib.h"
 #include "jinja/template.h"
 
@@ -102,13 +103,14 @@ static whim_jval own(whim_jinja *j, whim_jval v)
 whim_jval whim_jinja_from_json(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jstr *str = whim_jarg_str(j, c->self, "what from_json reads");
-    json_error_t error;
+    whim_diag why = {{0}};
+    json_t *json;
+    int64_t left = WHIM_JSON_VALUES;
+    const whim_json_limits limits = {
+        .max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH, .values_left = &left};
     whim_jinja_pay(j, str->n / 4);
-    json_t *json =
-        json_loadb(str->s, (size_t)str->n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL) {
-        whim_jinja_fail(j, "from_json: %s (line %d column %d)", error.text, error.line,
-                        error.column);
+    if (whim_json_read(&json, str->s, str->n, limits, &why) != WHIM_ERR_OK) {
+        whim_jinja_fail(j, "from_json: %s", why.text);
     }
     /* An error on the way must give the document back before it leaves for good. */
     jmp_buf outer;
@@ -187,7 +189,7 @@ static void write_scalar(writer *w, whim_jval v)
         put(w, text);
         break;
     case WHIM_J_FLOAT:
-        whim_jformat_float(text, v.f);
+        whim_format_real(text, v.f);
         put(w, isnan(v.f) ? "NaN" : isinf(v.f) ? (v.f > 0 ? "Infinity" : "-Infinity") : text);
         break;
     default:

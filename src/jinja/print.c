@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values as text: what {{ v }} prints, and Python's repr, which it uses inside lists and dicts. */
+#include "base/json.h"
 #include "jinja/value.h"
 
 #include <math.h>
@@ -7,28 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
-
-/* The shortest digits that give the number back, in Python's choice of form. */
-void whim_jformat_float(char out[40], double f)
-{
-    if (isnan(f) || isinf(f)) {
-        strcpy(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
-        return;
-    }
-    char digits[32];
-    int precision = 0;
-    do {
-        snprintf(digits, sizeof digits, "%.*e", precision, f);
-    } while (strtod(digits, NULL) != f && ++precision < 17);
-    int exponent = atoi(strchr(digits, 'e') + 1);
-    if (exponent >= -4 && exponent < 16) {
-        int decimals = precision - exponent;
-        snprintf(out, 40, "%.*f", decimals < 1 ? 1 : decimals, f);
-        return;
-    }
-    *strchr(digits, 'e') = '\0';
-    snprintf(out, 40, "%.24se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent));
-}
 
 static bool is_printable(int32_t c)
 {
@@ -155,7 +134,7 @@ static void print_scalar(whim_jinja *j, whim_jbuf *buf, whim_jval v)
         snprintf(text, sizeof text, "%lld", (long long)v.i);
         break;
     case WHIM_J_FLOAT:
-        whim_jformat_float(text, v.f);
+        whim_format_real(text, v.f);
         break;
     default:
         snprintf(text, sizeof text, "<%s>", whim_jval_type(v));

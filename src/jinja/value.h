@@ -182,7 +182,6 @@ int64_t whim_jstr_offset(const whim_jstr *str, int64_t chars); /* byte of a char
 whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *set, bool left,
                           bool right);                                   /* set NULL: white space */
 whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode); /* 'l' 'u' 'c' 't' 's' */
-void whim_jformat_float(char out[40], double f);                         /* Python's repr */
 
 /* --- characters (jinja_text.c) --- */
 int32_t whim_jutf8_next(const char *s, int64_t n, int64_t *at); /* a bad byte gives itself, -256 */

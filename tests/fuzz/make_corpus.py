@@ -217,9 +217,22 @@ def write_config():
     save("config", "llama", json.dumps(llama).encode())
     save("config", "qwen3", json.dumps(qwen3).encode())
     save("config", "short", b'{"model_type": "llama"}')
+    save("config", "python", b'\xef\xbb\xbf{"model_type": "x", "limit": [0.0, Infinity, NaN], "model_type": "llama",\n'
+         b'"model_max_length": 1000000000000000019884624838656, "pad": "\\u0000\\ud800"}')
+
+
+def write_json():
+    save("json", "numbers", b"[0, -0, -0.0, 1e5, 1E-5, 0.2, 5e-324, 1.7976931348623157e308, 1e999, -1e999, NaN, Infinity,"
+         b" -Infinity, 9223372036854775807, -9223372036854775808, 9223372036854775808, " + b"1" * 400 + b", 0.1e-999]")
+    save("json", "texts", b'\xef\xbb\xbf {"a\\u0000": "\\u0000\\/\\b\\f\\n\\r\\t\\"\\\\\\u00e9\\u20AC\\ud83e\\udd8a\\ud83e\\udd8ax",'
+         b' "": "\xc3\xa9\xe2\x82\xac\xf0\x9f\xa6\x8a"}\n')
+    save("json", "twice", b'{"a": 1, "b": {"a": [], "a": {}}, "a": null, "c": [true, false, [[[]]]]}')
+    save("json", "deep", b"[" * 129 + b"]" * 129)
+    save("json", "cut", b'{"a": [1, 2, {"b": "c')
 
 
 write_gguf()
 write_safetensors()
 write_quantised()
 write_config()
+write_json()

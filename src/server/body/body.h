@@ -13,9 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A value takes up to 100 bytes of memory once it is read, a list or an object several times that. */
-enum { WHIM_BODY_DEPTH = 128, WHIM_BODY_VALUES = 2 << 20, WHIM_BODY_GROUP = 8 };
-
 /* The object of a request's body (a new reference), or NULL with the fault set. */
 json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault);
 

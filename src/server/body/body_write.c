@@ -8,56 +8,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Escape the control character, quote or backslash at c. */
-static void put_escaped(whim_str *out, char c)
-{
-    switch (c) {
-    case '"':
-    case '\\':
-        whim_str_append_char(out, '\\');
-        whim_str_append_char(out, c);
-        break;
-    case '\n':
-        whim_str_append(out, "\\n");
-        break;
-    case '\r':
-        whim_str_append(out, "\\r");
-        break;
-    case '\t':
-        whim_str_append(out, "\\t");
-        break;
-    default:
-        whim_str_printf(out, "\\u%04x", (unsigned)(unsigned char)c);
-    }
-}
-
-static bool is_plain(char c)
-{
-    return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
-}
-
-/* Valid UTF-8, quoted. */
-static void put_valid(whim_str *out, const char *text, int64_t n)
-{
-    int64_t i = 0;
-    while (i < n) {
-        int64_t start = i;
-        while (i < n && is_plain(text[i])) {
-            i++;
-        }
-        whim_str_append_n(out, text + start, i - start);
-        if (i < n) {
-            put_escaped(out, text[i++]);
-        }
-    }
-}
-
 void whim_put_text(whim_str *out, const char *text, int64_t n)
 {
     whim_str_append_char(out, '"');
     while (n > 0) {
         int64_t valid = whim_utf8_valid_prefix(text, n);
-        put_valid(out, text, valid);
+        whim_json_write_escaped(out, text, valid);
         text += valid;
         n -= valid;
         if (n > 0) {
@@ -82,18 +38,12 @@ void whim_put_cstr(whim_str *out, const char *text)
     }
 }
 
-static int append_piece(const char *bytes, size_t n, void *out)
-{
-    whim_str_append_n(out, bytes, (int64_t)n);
-    return 0;
-}
-
 void whim_put_json(whim_str *out, const json_t *value)
 {
     if (value == NULL) {
         whim_str_append(out, "null");
     } else {
-        json_dump_callback(value, append_piece, out, JSON_COMPACT | JSON_ENCODE_ANY);
+        whim_json_write(out, value);
     }
 }
 

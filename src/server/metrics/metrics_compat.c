@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_compat.def as text. */
+#include "base/json.h"
 #include "server/metrics/metrics.h"
 
 #include <stdio.h>
@@ -132,6 +133,17 @@ static double value_of(const whim_meters *m, const term *t)
 
 /* --- text -------------------------------------------------------------------------------------------- */
 
+static void put_number(whim_str *out, double x)
+{
+    char text[WHIM_REAL_ROOM];
+    whim_format_real(text, x);
+    char *end = text + strlen(text);
+    if (end - text > 2 && strcmp(end - 2, ".0") == 0) {
+        end[-2] = '\0'; /* counts are whole */
+    }
+    whim_str_printf(out, " %s\n", text);
+}
+
 static void put_row(whim_str *out, const whim_meters *m, const row *r, const char *labels)
 {
     const whim_meter_spec *spec = &whim_meter_specs[r->meter];
@@ -140,8 +152,9 @@ static void put_row(whim_str *out, const whim_meters *m, const row *r, const cha
         whim_metrics_put_histogram(out, m, spec, r->name, labels);
     } else if (r->form == ROW_LABELLED) {
         for (int32_t i = 0; i < spec->n_cell; i++) {
-            whim_str_printf(out, "%s{%s%s=\"%s\"} %.17g\n", r->name, labels, r->label,
-                            whim_label_text(spec->set, i), sum_cells(m, spec->cell + i, 1));
+            whim_str_printf(out, "%s{%s%s=\"%s\"}", r->name, labels, r->label,
+                            whim_label_text(spec->set, i));
+            put_number(out, sum_cells(m, spec->cell + i, 1));
         }
     } else {
         double bottom = value_of(m, &r->bottom);
@@ -150,7 +163,7 @@ static void put_row(whim_str *out, const whim_meters *m, const row *r, const cha
         if (n > 0) {
             whim_str_printf(out, "{%.*s}", n, labels);
         }
-        whim_str_printf(out, " %.17g\n", bottom > 0 ? value_of(m, &r->top) / bottom : 0);
+        put_number(out, bottom > 0 ? value_of(m, &r->top) / bottom : 0);
     }
 }
 

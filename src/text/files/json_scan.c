@@ -214,9 +214,10 @@ static bool is_key(const char *key, int64_t n, const char *name)
 static whim_err cut_value(whim_json_scan *scan, char open, const char *instead, int64_t *copied,
                           int64_t *begin, int64_t *end, whim_str *rest)
 {
-    bool wanted = whim_json_peek(scan) == open && *end == 0;
+    bool wanted = whim_json_peek(scan) == open;
     int64_t at = scan->at;
     WHIM_TRY(skip_value(scan));
+    *end = 0; /* of a key that stands twice the last value counts */
     if (wanted) {
         *begin = at;
         *end = scan->at;
@@ -229,6 +230,7 @@ static whim_err cut_value(whim_json_scan *scan, char open, const char *instead, 
 
 static whim_err cut_fields(whim_json_scan *scan, int64_t *copied, whim_json_cut *cut)
 {
+    cut->vocab_end = cut->merges_end = 0; /* of a key that stands twice the last value counts */
     if (whim_json_peek(scan) != '{') {
         return skip_value(scan);
     }
@@ -257,6 +259,9 @@ whim_err whim_json_cut_model(const char *text, int64_t n, const char *path, whim
 {
     whim_json_scan scan = {.text = text, .end = n, .path = path, .diag = diag};
     int64_t copied = 0;
+    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        scan.at = 3; /* a byte order mark */
+    }
     if (!whim_json_take(&scan, '{')) {
         return whim_json_unexpected(&scan, "an object");
     }

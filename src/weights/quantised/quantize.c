@@ -192,7 +192,7 @@ static whim_err write_config(folder *f, const whim_quantize_plan *plan)
         err = write_file(f, "config.json", made, (int64_t)strlen(made));
     }
     whim_free(text);
-    free(made);
+    whim_free(made);
     return err;
 }
 

@@ -44,7 +44,7 @@ WHIM_MUST_CHECK whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const
                                                  whim_diag *diag);
 void whim_quantize_plan_free(whim_quantize_plan *plan);
 
-/* A config.json with what the plan makes of the weights; the caller frees the text with free. */
+/* A config.json with what the plan makes of the weights; the caller frees the text with whim_free. */
 WHIM_MUST_CHECK whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text,
                                               int64_t n, const char *path, char **out,
                                               whim_diag *diag);

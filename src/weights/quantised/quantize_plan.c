@@ -2,6 +2,7 @@
 /* What becomes of each tensor of a model that is quantised, and what config.json says of it. */
 #include "weights/quantised/quantize_impl.h"
 
+#include "base/json.h"
 #include "tensor/fp8.h"
 #include "tensor/quant.h"
 
@@ -303,20 +304,32 @@ static json_t *describe(const whim_quantize_plan *plan)
                      kept_modules(plan));
 }
 
+/* The text stays as it is, with one field more: numbers that no double holds, or NaN, would not come through a document.
+ * A field of that name can only be null here, and of a key that stands twice the last value counts. */
 whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text, int64_t n,
                               const char *path, char **out, whim_diag *diag)
 {
-    json_error_t error;
-    json_t *config = json_loadb(text, (size_t)n, 0, &error);
+    static const whim_json_limits limits = {.max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH};
+    whim_json *config;
     *out = NULL;
-    if (!json_is_object(config)) {
-        json_decref(config);
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: no longer a JSON object", path);
+    WHIM_TRY(whim_json_parse(&config, text, n, limits, path, diag));
+    const char *comma = whim_json_next(&(whim_json_iter){.obj = config}) ? "," : "";
+    whim_json_free(config);
+    while (text[--n] != '}') {
+    }
+    while (n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL) {
+        n--;
     }
     json_t *made = describe(plan);
-    if (made != NULL && json_object_set_new(config, "quantization_config", made) == 0) {
-        *out = json_dumps(config, JSON_INDENT(2));
+    if (made == NULL) {
+        return no_memory(diag);
     }
-    json_decref(config);
+    whim_str all = {0};
+    whim_str_append_n(&all, text, n);
+    whim_str_printf(&all, "%s\n  \"quantization_config\": ", comma);
+    whim_json_write(&all, made);
+    whim_str_append(&all, "\n}\n");
+    json_decref(made);
+    *out = whim_str_take(&all);
     return *out != NULL ? WHIM_ERR_OK : no_memory(diag);
 }

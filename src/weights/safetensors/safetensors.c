@@ -12,7 +12,8 @@
 
 enum { HEADER_MAX = 100 * 1000 * 1000 }; /* the limit of the format's own library */
 
-static const whim_json_limits header_limits = {.max_bytes = HEADER_MAX, .max_depth = 8};
+static const whim_json_limits header_limits = {
+    .max_bytes = HEADER_MAX, .max_depth = 8, .unique_keys = true}; /* as the format says */
 
 /* One tensor being read; `scope` names it in messages. */
 typedef struct reader {

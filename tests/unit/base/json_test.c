@@ -28,12 +28,11 @@ static void refuses_what_is_not_json(void **state)
     (void)state;
     expect_refused("", "line 1");
     expect_refused("{\n  \"a\": }", "line 2 column 8");
-    expect_refused("{\"a\": 1, \"a\": 2}", "duplicate");
     expect_refused("[1]", "an array");
     expect_refused("{\"a\": 1} x", "line 1");
-    expect_refused("{\"a\": \"\\u0000\"}", "line 1");
-    expect_refused("{\"a\": NaN}", "line 1");
-    expect_refused("{\"a\": 1e999}", "line 1");
+    expect_refused("{\"a\": nan}", "line 1 column 7");
+    expect_refused("{\"a\": -Infinit}", "line 1");
+    expect_refused("{\"\xC3\xA9\": \"\x01\"}", "line 1 column 8: a control character");
     expect_refused("{\"a\": [[[[1]]]]}", "4 levels");
     char big[1200];
     memset(big, ' ', sizeof big - 1);

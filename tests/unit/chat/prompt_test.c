@@ -251,6 +251,60 @@ static void thinking_is_switched(void **state)
     "\"f\", "                                                                                  \
     "\"arguments\": \"" args "\"}}]}"
 
+/* Arguments are JSON inside a text of the body: what they hold is counted too, in all calls together. */
+static void arguments_of_many_values_are_refused(void **state)
+{
+    enum { GROUPS = WHIM_JSON_VALUES / WHIM_JSON_GROUP / 2 };
+    static const char head[] = "[" USER ", ", tail[] = "]}\"}}]}";
+    char *messages = malloc(2 * (4 * GROUPS + 400));
+    assert_non_null(messages);
+    char *at = stpcpy(messages, head);
+    for (int call = 0; call < 2; call++) {
+        at = stpcpy(at, call == 0 ? "" : ", ");
+        at = stpcpy(at, "{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": "
+                        "\"f\", \"arguments\": \"{\\\"a\\\": [{}");
+        for (int i = 0; i < GROUPS; i++) {
+            at = stpcpy(at, ",{}");
+        }
+        at = stpcpy(at, tail);
+    }
+    strcpy(at, "]");
+    const wish w = {.tmpl = PLAIN, .messages = messages};
+    whim_prompt out;
+    char param[128];
+    whim_diag diag = {{0}};
+    assert_int_equal(make(*state, &w, &out, param, &diag), WHIM_ERR_INVALID);
+    assert_string_equal(param, "messages[2].tool_calls[0].function.arguments");
+    assert_non_null(strstr(diag.text, "more than 2097152 values"));
+    whim_prompt_deinit(&out);
+    free(messages);
+}
+
+/* As the servers that read arguments by Python's json: what it takes is an object for the template. */
+static void arguments_are_read_as_python_does(void **state)
+{
+    static const struct {
+        const char *messages, *text;
+    } rows[] = {
+        {"[" CALL("{\\\"a\\\": 1, \\\"a\\\": 18446744073709551616}") "]",
+         "\"arguments\": {\"a\": 1.8446744073709552e+19}"},
+        {"[" CALL("{\\\"a\\\": 0.2}") "]", "{\"a\": 0.2}"},
+        {"[" CALL("{\\\"a\\\": \\\"\\\\ud83e\\\"}") "]", "{\"a\": \"\xEF\xBF\xBD\"}"},
+        {"[" CALL("{\\\"a\\\": 1e}") "]", "\"arguments\": {\"a\": 1e}}"}, /* no JSON: a text */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const wish w = {.tmpl = "qwen3", .messages = rows[i].messages, .new_turn = true};
+        whim_prompt out;
+        char param[128];
+        whim_diag diag = {{0}};
+        assert_int_equal(make(*state, &w, &out, param, &diag), WHIM_ERR_OK);
+        if (strstr(whim_str_text(&out.rendered.text), rows[i].text) == NULL) {
+            fail_msg("%s gave\n%s", rows[i].messages, whim_str_text(&out.rendered.text));
+        }
+        whim_prompt_deinit(&out);
+    }
+}
+
 static void last_turns_are_continued(void **state)
 {
     static const wish rows[] = {
@@ -460,10 +514,16 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_normalised), cmocka_unit_test(wrong_fields_are_named),
-        cmocka_unit_test(thinking_is_switched),    cmocka_unit_test(last_turns_are_continued),
-        cmocka_unit_test(refusals_are_softened),   cmocka_unit_test(tools_are_listed),
-        cmocka_unit_test(nothing_is_forged),       cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(messages_are_normalised),
+        cmocka_unit_test(wrong_fields_are_named),
+        cmocka_unit_test(thinking_is_switched),
+        cmocka_unit_test(last_turns_are_continued),
+        cmocka_unit_test(refusals_are_softened),
+        cmocka_unit_test(tools_are_listed),
+        cmocka_unit_test(nothing_is_forged),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(arguments_of_many_values_are_refused),
+        cmocka_unit_test(arguments_are_read_as_python_does),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -38,6 +38,7 @@ static void reads_every_field(void **state)
         "\"head_dim\": 32, \"max_position_embeddings\": 4.096e3, \"rms_norm_eps\": 1e-05,"
         "\"rope_theta\": 1000000, \"tie_word_embeddings\": true, \"attention_bias\": true,"
         "\"hidden_act\": \"silu\", \"use_sliding_window\": false, \"sliding_window\": 4096,"
+        "\"n_ctx\": 1000000000000000019884624838656, \"time_step_limit\": [NaN, Infinity],"
         "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"],"
         "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
     assert_true(c.n_vocab == 1000 && c.d_model == 64 && c.d_ff == 128 && c.n_layer == 3);
@@ -163,10 +164,12 @@ static const struct {
     const char *needle;
 } bad[] = {
     {"", WHIM_ERR_CORRUPT, "JSON"},
-    {"{\"a\": NaN}", WHIM_ERR_CORRUPT, "line 1"},
+    {"{\"a\": Nan}", WHIM_ERR_CORRUPT, "line 1"},
+    {LLAMA("\"rms_norm_eps\": NaN"), WHIM_ERR_CORRUPT, "\"rms_norm_eps\" is"},
+    {LLAMA("\"rope_theta\": Infinity"), WHIM_ERR_CORRUPT, "\"rope_theta\" is"},
     {"[]", WHIM_ERR_CORRUPT, "object"},
     {"{}", WHIM_ERR_CORRUPT, "model_type"},
-    {"{\"model_type\": \"llama\", \"model_type\": \"llama\"}", WHIM_ERR_CORRUPT, "duplicate"},
+    {"{\"model_type\": \"llama\", \"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "\"bert\""},
     {"{\"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
     {"{\"architectures\": [\"MistralForCausalLM\"]}", WHIM_ERR_UNSUPPORTED, "architectures"},
     {"{\"architectures\": [3]}", WHIM_ERR_CORRUPT, "architectures"},
@@ -203,7 +206,7 @@ static const struct {
     {LLAMA("\"eos_token_id\": [1,2,3,4,5,6,7,8,9]"), WHIM_ERR_UNSUPPORTED, "eos_token_id"},
     {LLAMA("\"dtype\": \"float64\""), WHIM_ERR_UNSUPPORTED, "dtype"},
     {LLAMA("\"rope_theta\": 0"), WHIM_ERR_CORRUPT, "rope_theta"},
-    {LLAMA("\"rope_theta\": 1e400"), WHIM_ERR_CORRUPT, "line 1"},
+    {LLAMA("\"rope_theta\": 1e400"), WHIM_ERR_CORRUPT, "\"rope_theta\" is"},
     {LLAMA("\"rope_scaling\": 4"), WHIM_ERR_CORRUPT, "rope_scaling"},
     {LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}"), WHIM_ERR_UNSUPPORTED,
      "rope_scaling.type"},

@@ -2,8 +2,10 @@
 /* Bodies: what JSON is taken, what is repaired, what is refused; and JSON out. */
 #include "server/body/body.h"
 
+#include "base/alloc.h"
 #include "support/cmocka.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +81,19 @@ static void an_integer_field_refuses(const char *body)
     json_decref(json);
 }
 
+static void a_real_field_refuses(const char *body)
+{
+    whim_fault fault = {0};
+    json_t *json = parse(body, strlen(body), &fault);
+    whim_fields f = {json, "", &fault};
+    float out = 7;
+    assert_non_null(json);
+    assert_false(whim_field_real(&f, "a", -(double)FLT_MAX, (double)FLT_MAX, &out));
+    assert_string_equal(fault.param, "a");
+    assert_true(out == 7);
+    json_decref(json);
+}
+
 static void numbers_too_large_become_doubles(void **state)
 {
     char body[1300], zeros[401];
@@ -86,16 +101,20 @@ static void numbers_too_large_become_doubles(void **state)
     expect("{\"a\":[9223372036854775807,-9223372036854775808]}",
            "{\"a\":[9223372036854775807,-9223372036854775808]}");
     expect("{\"a\":[9223372036854775808,-12345678901234567890123]}",
-           "{\"a\":[9.2233720368547748e18,-1.2345678901234568e22]}");
+           "{\"a\":[9.223372036854776e+18,-1.2345678901234568e+22]}");
     expect("{\"a\":[1e999,-1E+999 , 9e308,0.5e-999,1.5e308]}",
-           "{\"a\":[1e308,-1e308,1e308,0.0,1.5e308]}");
+           "{\"a\":[1e+308,-1e+308,1e+308,0.0,1.5e+308]}");
     expect("{\"a\":\"1e999 9223372036854775808\"}", "{\"a\":\"1e999 9223372036854775808\"}");
     memset(zeros, '0', 400);
     zeros[400] = '\0';
     snprintf(body, sizeof body, "{\"a\":[1%s,-1%s.5,0.%s1]}", zeros, zeros, zeros);
-    expect(body, "{\"a\":[1e308,-1e308,0.0]}");
+    expect(body, "{\"a\":[1e+308,-1e+308,0.0]}");
     an_integer_field_refuses("{\"a\":9223372036854775808}");
     an_integer_field_refuses("{\"a\":1e999}");
+    an_integer_field_refuses("{\"a\":NaN}");
+    a_real_field_refuses("{\"a\":NaN}");
+    a_real_field_refuses("{\"a\":-Infinity}");
+    a_real_field_refuses("{\"a\":1e999}");
     /* What is no number stays none. */
     REFUSE("{\"a\":1.e999}", "not valid JSON");
     REFUSE("{\"a\":1e+}", "not valid JSON");
@@ -122,8 +141,6 @@ static void bodies_are_refused(void **state)
     REFUSE("", "empty");
     REFUSE("\xEF\xBB\xBF", "empty");
     REFUSE("[1]", "must be a JSON object, not an array");
-    REFUSE("{\"a\":NaN}", "not valid JSON");
-    REFUSE("{\"a\":Infinity}", "not valid JSON");
     REFUSE("{\"a\":1}x", "not valid JSON");
     REFUSE("{\"a\":", "not valid JSON");
     REFUSE("{\"a\":\"\\ud83", "not valid JSON");
@@ -134,23 +151,50 @@ static void bodies_are_refused(void **state)
     REFUSE("{\"a\":\"\xED\xA0\x80\"}", "not UTF-8");
     REFUSE("\0", "not valid JSON");
     char deep[4096] = "{\"a\":";
-    memset(deep + 5, '[', WHIM_BODY_DEPTH);
-    refuse(deep, 5 + WHIM_BODY_DEPTH, "deeper than 128");
-    memset(deep + 5, '[', WHIM_BODY_DEPTH - 1);
-    memset(deep + 4 + WHIM_BODY_DEPTH, ']', WHIM_BODY_DEPTH - 1);
-    strcpy(deep + 3 + 2 * WHIM_BODY_DEPTH, "}");
+    memset(deep + 5, '[', WHIM_JSON_DEPTH);
+    refuse(deep, 5 + WHIM_JSON_DEPTH, "deeper than 128");
+    memset(deep + 5, '[', WHIM_JSON_DEPTH - 1);
+    memset(deep + 4 + WHIM_JSON_DEPTH, ']', WHIM_JSON_DEPTH - 1);
+    strcpy(deep + 3 + 2 * WHIM_JSON_DEPTH, "}");
     whim_fault fault;
     json_t *json = parse(deep, strlen(deep), &fault);
     assert_non_null(json);
     json_decref(json);
 }
 
+static bool have_memory;
+
+static void *some_malloc(size_t n)
+{
+    return have_memory ? malloc(n) : NULL;
+}
+
+/* The server is at its end then, not the body. */
+static void no_memory_is_no_bad_request(void **state)
+{
+    static const char body[] = "{\"a\":[1,\"x\"]}";
+    (void)state;
+    for (int ours = 0; ours < 2; ours++) {
+        whim_fault fault = {0};
+        have_memory = ours;
+        json_set_alloc_funcs(some_malloc, free);
+        whim_alloc_fail_after(ours ? 0 : -1);
+        json_t *json = whim_body_parse(body, sizeof body - 1, &fault);
+        whim_alloc_fail_after(-1);
+        json_set_alloc_funcs(malloc, free);
+        assert_null(json);
+        assert_int_equal(fault.kind, WHIM_FAULT_OVERLOADED);
+        assert_int_equal(whim_fault_status(&fault, WHIM_DIALECT_OPENAI), 503);
+        assert_string_equal(fault.message, "out of memory");
+    }
+}
+
 /* Small in bytes and large in memory. */
 static void bodies_of_many_values_are_refused(void **state)
 {
     (void)state;
-    enum { GROUPS = WHIM_BODY_VALUES / WHIM_BODY_GROUP, IDS = WHIM_BODY_VALUES - 100 };
-    char *body = malloc(2 * WHIM_BODY_VALUES + 100);
+    enum { GROUPS = WHIM_JSON_VALUES / WHIM_JSON_GROUP, IDS = WHIM_JSON_VALUES - 100 };
+    char *body = malloc(2 * WHIM_JSON_VALUES + 100);
     assert_non_null(body);
     char *at = stpcpy(body, "{\"x\":[{}");
     for (int i = 0; i < GROUPS; i++) {
@@ -199,6 +243,7 @@ int main(void)
         cmocka_unit_test(numbers_too_large_become_doubles),
         cmocka_unit_test(zeros_in_keys_are_repaired),
         cmocka_unit_test(bodies_are_refused),
+        cmocka_unit_test(no_memory_is_no_bad_request),
         cmocka_unit_test(bodies_of_many_values_are_refused),
         cmocka_unit_test(texts_are_written),
     };

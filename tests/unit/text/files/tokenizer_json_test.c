@@ -82,7 +82,8 @@ static const struct {
     {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",
      "\"decoder.type\" is \"CTC\""},
     {"\"model\"", "\"modell\"", "\"model\" is missing"},
-    {"\"merges\"", "\"vocab\": {}, \"merges\"", "duplicate"},
+    {"\"merges\"", "\"vocab\": {}, \"merges\"", "\"a\" and \"b\", and the first is not in"},
+    {"\"merges\"", "\"vocab\": 3, \"merges\"", "\"model.vocab\" is an integer"},
 };
 
 static char *replaced(const char *from, const char *to)
@@ -113,6 +114,35 @@ static void good_file_opens(void **state)
     assert_string_equal(whim_tokenizer_bytes(tok, 4, &n), "");
     assert_int_equal(n, 0);
     whim_tokenizer_close(tok);
+}
+
+/* As Python's json and Rust's serde read files: a byte order mark, and of a key that stands twice the last value. */
+static void the_last_of_a_key_counts(void **state)
+{
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"{\"added_tokens\"", "\xEF\xBB\xBF{\"added_tokens\""},
+        {"\"vocab\"", "\"vocab\": {\"z\": 0}, \"vocab\": 3, \"vocab\""},
+        {"\"merges\"", "\"merges\": [[\"z\", \"z\"]], \"merges\": {}, \"merges\""},
+        {"\"model\"",
+         "\"model\": {\"vocab\": {\"z\": 0}, \"merges\": []}, \"model\": 7, \"model\""},
+        {"\"added_tokens\"", "\"added_tokens\": [3], \"version\": 1e999, \"added_tokens\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *text = replaced(cases[i].from, cases[i].to);
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        if (open_text(text, (int64_t)strlen(text), &tok, &diag) != WHIM_ERR_OK) {
+            fail_msg("%s: %s", cases[i].to, diag.text);
+        }
+        whim_ids ids = encode(tok, "ab", 2, (whim_encode_opts){0});
+        assert_true(ids.n == 1 && ids.ids[0] == 2);
+        whim_ids_deinit(&ids);
+        whim_tokenizer_close(tok);
+        free(text);
+    }
 }
 
 static void bad_files_are_refused_by_field(void **state)
@@ -187,7 +217,9 @@ static void config_gives_templates_and_tokens(void **state)
     whim_diag diag = {{0}};
     assert_int_equal(open_text(good, sizeof good - 1, &tok, &diag), WHIM_ERR_OK);
     static const char config[] =
-        "{\"bos_token\": {\"content\": \"<x>\"}, \"eos_token\": \"b\", \"chat_template\":"
+        "\xEF\xBB\xBF{\"model_max_length\": 1000000000000000019884624838656, \"max_length\": NaN,"
+        "\"bos_token\": 3, \"pad_token\": \"\\u0000\","
+        "\"bos_token\": {\"content\": \"<x>\"}, \"eos_token\": \"b\", \"chat_template\":"
         " [{\"name\": \"default\", \"template\": \"one\"}, {\"name\": \"tool_use\", \"template\": "
         "\"two\"}]}";
     assert_int_equal(whim_tokenizer_config_json(tok, config, sizeof config - 1, "c.json", &diag),
@@ -213,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_file_opens),
+        cmocka_unit_test(the_last_of_a_key_counts),
         cmocka_unit_test(bad_files_are_refused_by_field),
         cmocka_unit_test(merges_cannot_spell_special_tokens),
         cmocka_unit_test(truncated_files_are_refused),

@@ -6,9 +6,10 @@
 #include "unit/weights/fixture.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
-#include "weights/quantised/quantize.h"
+#include "weights/quantised/quantize_impl.h"
 
 #include <math.h>
 #include <signal.h>
@@ -240,6 +241,35 @@ static void weights_that_are_no_numbers(void **state)
     dir_clear();
 }
 
+/* What no document of ours can hold stays in config.json as it was written. */
+static void a_config_keeps_its_text(void **state)
+{
+    static const struct {
+        const char *in, *begin;
+    } cases[] = {
+        {"\xEF\xBB\xBF{\n  \"a\": [NaN, 1e-06],\n  \"b\": 1000000000000000019884624838656\n}\n",
+         "\xEF\xBB\xBF{\n  \"a\": [NaN, 1e-06],\n  \"b\": 1000000000000000019884624838656,\n"
+         "  \"quantization_config\": {\"quant_method\":"},
+        {"{ } \n", "{\n  \"quantization_config\": {\"quant_method\":"},
+    };
+    const whim_quantize_plan plan = {.format = whim_quantize_format_get(WHIM_QUANTIZE_Q8)};
+    static const whim_json_limits limits = {.max_bytes = 1 << 20, .max_depth = 8};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *out = NULL;
+        whim_json *json;
+        whim_diag diag = {""};
+        assert_int_equal(whim_quantize_config(&plan, cases[i].in, (int64_t)strlen(cases[i].in), "c",
+                                              &out, &diag),
+                         WHIM_ERR_OK);
+        assert_ptr_equal(strstr(out, cases[i].begin), out);
+        assert_int_equal(whim_json_parse(&json, out, (int64_t)strlen(out), limits, "made", &diag),
+                         WHIM_ERR_OK);
+        whim_json_free(json);
+        whim_free(out);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -336,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_folder_of_another_is_left_alone),
         cmocka_unit_test(stopping_leaves_nothing),
         cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(a_config_keeps_its_text),
         cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading JSON into the library's values. The reader is ours, because the library's own refuses what Python's json
+ * reads, cannot be told limits, and does not say whether a text was bad or memory ran out. */
+#include "base/json.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    const char *text;
+    int64_t n, at;
+    int32_t depth;
+    whim_json_limits limits;
+    whim_str scratch; /* a text with its escapes resolved, or a number with a NUL behind it */
+    whim_str keys;    /* of the members that are being read, each with a NUL behind it */
+    whim_err err;
+    const char *why; /* of CORRUPT; NULL: there are too many values */
+} reader;
+
+/* The first thing that is wrong counts. */
+static json_t *stop(reader *r, whim_err err, const char *why)
+{
+    if (r->err == WHIM_ERR_OK) {
+        r->err = err;
+        r->why = why;
+    }
+    return NULL;
+}
+
+static json_t *bad(reader *r, const char *why)
+{
+    return stop(r, WHIM_ERR_CORRUPT, why);
+}
+
+static json_t *made(reader *r, json_t *value)
+{
+    return value != NULL ? value : stop(r, WHIM_ERR_NO_MEMORY, NULL);
+}
+
+/* The next byte that is no white space, or 0 at the end. */
+static char next(reader *r)
+{
+    for (; r->at < r->n; r->at++) {
+        char c = r->text[r->at];
+        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
+            return c;
+        }
+    }
+    return '\0';
+}
+
+static bool take(reader *r, char c)
+{
+    bool there = next(r) == c;
+    r->at += there;
+    return there;
+}
+
+static bool take_word(reader *r, const char *word)
+{
+    int64_t n = (int64_t)strlen(word);
+    bool there = r->n - r->at >= n && memcmp(r->text + r->at, word, (size_t)n) == 0;
+    r->at += there ? n : 0;
+    return there;
+}
+
+/* False: there are more values than may be. */
+static bool count(reader *r, int64_t n)
+{
+    if (r->limits.values_left != NULL && (*r->limits.values_left -= n) < 0) {
+        bad(r, NULL);
+        return false;
+    }
+    return true;
+}
+
+/* --- texts -------------------------------------------------------------------------------------- */
+
+/* The code of an escape \uXXXX at `at`, or -1. */
+static int32_t code_at(const reader *r, int64_t at)
+{
+    int32_t code = 0;
+    if (r->n - at < 6 || r->text[at] != '\\' || r->text[at + 1] != 'u') {
+        return -1;
+    }
+    for (int i = 2; i < 6; i++) {
+        int digit = whim_hex_value(r->text[at + i]);
+        if (digit < 0) {
+            return -1;
+        }
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+static void append_code(whim_str *out, int32_t c)
+{
+    if (c < 0x80) {
+        whim_str_append_char(out, (char)c);
+        return;
+    }
+    int32_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const int32_t heads[] = {0, 0xc0, 0xe0, 0xf0};
+    whim_str_append_char(out, (char)(heads[more] | c >> 6 * more));
+    while (more-- > 0) {
+        whim_str_append_char(out, (char)(0x80 | (c >> 6 * more & 0x3f)));
+    }
+}
+
+/* An escape. Half of a pair alone becomes U+FFFD: agents cut texts inside an emoji and would send the same turn for
+ * ever. So does U+0000 in a key, because the library's keys end there. */
+static bool read_escape(reader *r, bool key)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    const char c = r->n - r->at >= 2 ? r->text[r->at + 1] : '\0';
+    const char *known = c != '\0' ? strchr(names, c) : NULL;
+    if (known != NULL) {
+        whim_str_append_char(&r->scratch, values[known - names]);
+        r->at += 2;
+        return true;
+    }
+    int32_t code = code_at(r, r->at);
+    if (code < 0) {
+        bad(r, "expected an escape such as \\n or \\u00e9");
+        return false;
+    }
+    r->at += 6;
+    int32_t low = code >= 0xd800 && code < 0xdc00 ? code_at(r, r->at) : -1;
+    if (low >= 0xdc00 && low < 0xe000) {
+        code = 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
+        r->at += 6;
+    }
+    bool alone = code >= 0xd800 && code < 0xe000;
+    append_code(&r->scratch, alone || (key && code == 0) ? 0xfffd : code);
+    return true;
+}
+
+/* Step over the bytes up to the next quote or backslash. False when one is not allowed. */
+static bool skip_plain(reader *r)
+{
+    while (r->at < r->n && r->text[r->at] != '"' && r->text[r->at] != '\\') {
+        const unsigned char c = (unsigned char)r->text[r->at];
+        int32_t n = c < 0x80 ? 1 : whim_utf8_char_length(r->text + r->at, r->n - r->at);
+        if (n == 0 || c < 0x20) {
+            bad(r, n == 0 ? "a byte that is not UTF-8"
+                          : "a control character in a string; it must be written as an escape");
+            return false;
+        }
+        r->at += n;
+    }
+    return true;
+}
+
+/* A text behind its opening quote, or NULL. It lies in the bytes themselves or in the scratch. */
+static const char *read_text(reader *r, bool key, int64_t *n)
+{
+    int64_t begin = r->at;
+    whim_str_clear(&r->scratch);
+    for (bool whole = true; skip_plain(r);) {
+        if (r->at == r->n) {
+            bad(r, "the text ends inside a string");
+            return NULL;
+        }
+        bool end = r->text[r->at] == '"';
+        if (end && whole && !key) {
+            *n = r->at++ - begin;
+            return r->text + begin;
+        }
+        whim_str_append_n(&r->scratch, r->text + begin, r->at - begin);
+        whole = false;
+        if (!end && !read_escape(r, key)) {
+            return NULL;
+        }
+        r->at += end;
+        begin = r->at;
+        if (r->scratch.failed) {
+            stop(r, WHIM_ERR_NO_MEMORY, NULL);
+            return NULL;
+        }
+        if (end) {
+            *n = r->scratch.len;
+            return whim_str_text(&r->scratch);
+        }
+    }
+    return NULL;
+}
+
+static json_t *read_string(reader *r)
+{
+    int64_t n;
+    const char *text = read_text(r, false, &n);
+    return text == NULL ? NULL : made(r, json_stringn_nocheck(text, (size_t)n));
+}
+
+/* --- numbers ------------------------------------------------------------------------------------ */
+
+static bool skip_digits(reader *r)
+{
+    int64_t begin = r->at;
+    while (r->at < r->n && r->text[r->at] >= '0' && r->text[r->at] <= '9') {
+        r->at++;
+    }
+    return r->at > begin;
+}
+
+/* An integer beyond 64 bits becomes a double. What no double holds, and what is no number at all (NaN), becomes one
+ * that no field takes: the library has finite doubles only, and it may stand in a field that nobody reads. */
+static json_t *beyond(reader *r, bool negative)
+{
+    return made(r, json_real(negative ? -WHIM_JSON_BEYOND : WHIM_JSON_BEYOND));
+}
+
+static json_t *number_value(reader *r, int64_t begin, bool whole)
+{
+    whim_str_clear(&r->scratch);
+    whim_str_append_n(&r->scratch, r->text + begin, r->at - begin);
+    if (r->scratch.failed) {
+        return made(r, NULL);
+    }
+    const char *text = whim_str_text(&r->scratch);
+    if (whole) {
+        errno = 0;
+        long long integer = strtoll(text, NULL, 10);
+        if (errno == 0) {
+            return made(r, json_integer(integer));
+        }
+    }
+    double real = strtod(text, NULL);
+    return isinf(real) ? beyond(r, real < 0) : made(r, json_real(real));
+}
+
+static json_t *read_number(reader *r)
+{
+    int64_t begin = r->at;
+    bool negative = r->text[r->at] == '-', whole = true;
+    r->at += negative;
+    if (take_word(r, "Infinity")) {
+        return beyond(r, negative);
+    }
+    int64_t digits = r->at;
+    bool ok = skip_digits(r) && (r->text[digits] != '0' || r->at == digits + 1);
+    if (ok && r->at < r->n && r->text[r->at] == '.') {
+        r->at++;
+        whole = false;
+        ok = skip_digits(r);
+    }
+    if (ok && r->at < r->n && (r->text[r->at] == 'e' || r->text[r->at] == 'E')) {
+        r->at++;
+        r->at += r->at < r->n && (r->text[r->at] == '+' || r->text[r->at] == '-');
+        whole = false;
+        ok = skip_digits(r);
+    }
+    return ok ? number_value(r, begin, whole) : bad(r, "expected a number such as -1.5e3");
+}
+
+/* --- values ------------------------------------------------------------------------------------- */
+
+static json_t *read_value(reader *r);
+
+/* Put the key behind those that wait for their values; false when there is none. */
+static bool read_key(reader *r)
+{
+    int64_t n;
+    if (!take(r, '"')) {
+        bad(r, "expected a key in quotes");
+        return false;
+    }
+    const char *text = read_text(r, true, &n);
+    if (text == NULL) {
+        return false;
+    }
+    whim_str_append_n(&r->keys, text, n + 1);
+    return !r->keys.failed || made(r, NULL) != NULL;
+}
+
+/* Of a key that stands twice the last value counts. */
+static bool read_member(reader *r, json_t *object)
+{
+    const int64_t begin = r->keys.len;
+    if (!read_key(r)) {
+        return false;
+    }
+    if (r->limits.unique_keys && json_object_get(object, r->keys.text + begin) != NULL) {
+        bad(r, "a duplicate key");
+        return false;
+    }
+    if (!take(r, ':')) {
+        bad(r, "expected \":\"");
+        return false;
+    }
+    json_t *value = read_value(r);
+    if (value == NULL) {
+        return false;
+    }
+    int set = json_object_set_new_nocheck(object, r->keys.text + begin, value);
+    r->keys.len = begin;
+    return set == 0 || made(r, NULL) != NULL;
+}
+
+static bool read_item(reader *r, json_t *array)
+{
+    json_t *value = read_value(r);
+    return value != NULL && (json_array_append_new(array, value) == 0 || made(r, NULL) != NULL);
+}
+
+static json_t *read_group(reader *r, bool object)
+{
+    const char close = object ? '}' : ']';
+    json_t *group = made(r, object ? json_object() : json_array());
+    if (group == NULL || take(r, close)) {
+        return group;
+    }
+    while (object ? read_member(r, group) : read_item(r, group)) {
+        if (take(r, close)) {
+            return group;
+        }
+        if (!take(r, ',')) {
+            bad(r, object ? "expected \",\" or \"}\"" : "expected \",\" or \"]\"");
+            break;
+        }
+    }
+    json_decref(group);
+    return NULL;
+}
+
+static json_t *read_value(reader *r)
+{
+    const char c = next(r);
+    if (!count(r, c == '{' || c == '[' ? WHIM_JSON_GROUP : 1)) {
+        return NULL;
+    }
+    if (c == '{' || c == '[') {
+        if (r->depth == r->limits.max_depth) {
+            return stop(r, WHIM_ERR_UNSUPPORTED, NULL);
+        }
+        r->at++;
+        r->depth++;
+        json_t *group = read_group(r, c == '{');
+        r->depth--;
+        return group;
+    }
+    if (take(r, '"')) {
+        return read_string(r);
+    }
+    if (c == '-' || c == 'I' || (c >= '0' && c <= '9')) {
+        return read_number(r);
+    }
+    if (take_word(r, "NaN")) {
+        return beyond(r, false);
+    }
+    return take_word(r, "true")    ? json_true()
+           : take_word(r, "false") ? json_false()
+           : take_word(r, "null")  ? json_null()
+                                  : bad(r, r->at == r->n ? "the text ends where a value is expected"
+                                                         : "expected a value");
+}
+
+/* --- the whole ---------------------------------------------------------------------------------- */
+
+static whim_err describe(const reader *r, int64_t max_values, whim_diag *diag)
+{
+    int64_t line = 1, column = 1;
+    if (r->err == WHIM_ERR_NO_MEMORY) {
+        return whim_fail(diag, r->err, "out of memory while reading JSON");
+    }
+    if (r->err == WHIM_ERR_UNSUPPORTED) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "JSON nested deeper than %d levels",
+                         r->limits.max_depth);
+    }
+    if (r->why == NULL) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "JSON of more than %lld values (a list or an object counts as %d)",
+                         (long long)max_values, WHIM_JSON_GROUP);
+    }
+    for (int64_t i = 0; i < r->at && i < r->n; i++) {
+        bool starts = (r->text[i] & 0xc0) != 0x80; /* columns are characters */
+        column = r->text[i] == '\n' ? 1 : column + starts;
+        line += r->text[i] == '\n';
+    }
+    return whim_fail(diag, r->err, "not valid JSON at line %lld column %lld: %s", (long long)line,
+                     (long long)column, r->why);
+}
+
+whim_err whim_json_read(whim_json **out, const char *text, int64_t n, whim_json_limits limits,
+                        whim_diag *diag)
+{
+    static const char mark[] = "\xEF\xBB\xBF"; /* Windows begins files so */
+    const int64_t max_values = limits.values_left == NULL ? 0 : *limits.values_left;
+    *out = NULL;
+    if (n > limits.max_bytes) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%lld bytes of JSON, expected at most %lld",
+                         (long long)n, (long long)limits.max_bytes);
+    }
+    reader r = {.text = text, .n = n, .limits = limits};
+    if (n >= 3 && memcmp(text, mark, 3) == 0) {
+        r.at = 3;
+    }
+    json_t *json = read_value(&r);
+    if (json != NULL && (next(&r) != '\0' || r.at < r.n)) {
+        bad(&r, "text behind the end");
+    }
+    whim_str_deinit(&r.scratch);
+    whim_str_deinit(&r.keys);
+    if (r.err != WHIM_ERR_OK) {
+        json_decref(json);
+        return describe(&r, max_values, diag);
+    }
+    *out = json;
+    return WHIM_ERR_OK;
+}

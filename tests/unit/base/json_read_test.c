@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing JSON: what Python's json takes, limits, memory that runs out, numbers that read back the same. */
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/math/rng.h"
+#include "support/cmocka.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const whim_json_limits limits = {.max_bytes = 1 << 20, .max_depth = 8};
+
+/* Read from memory of exactly its size, so that a sanitizer sees a step beyond. */
+static whim_err read_text(whim_json **out, const char *text, size_t n, whim_json_limits within,
+                          whim_diag *diag)
+{
+    char *copy = malloc(n > 0 ? n : 1);
+    memcpy(copy, text, n);
+    whim_err err = whim_json_read(out, copy, (int64_t)n, within, diag);
+    free(copy);
+    return err;
+}
+
+/* The text, written again. */
+static void expect_n(const char *text, size_t n, const char *want)
+{
+    whim_json *json;
+    whim_diag diag = {{0}};
+    whim_str out = {0};
+    if (read_text(&json, text, n, limits, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s: %s", text, diag.text);
+    }
+    whim_json_write(&out, json);
+    assert_string_equal(whim_str_text(&out), want);
+    whim_str_deinit(&out);
+    whim_json_free(json);
+}
+
+static void expect(const char *text, const char *want)
+{
+    expect_n(text, strlen(text), want);
+}
+
+static void reads_what_python_reads(void **state)
+{
+    (void)state;
+    expect("[1000000000000000019884624838656, -9223372036854775808, 9223372036854775808]",
+           "[1e+30,-9223372036854775808,9.223372036854776e+18]");
+    expect("[NaN, Infinity, -Infinity, 1e999, -1E999]", "[1e+308,1e+308,-1e+308,1e+308,-1e+308]");
+    expect("\xEF\xBB\xBF {\"a\": 1}", "{\"a\":1}");
+    expect("{\"a\": 1, \"b\": {\"c\": 2, \"c\": []}, \"a\": \"last\"}",
+           "{\"a\":\"last\",\"b\":{\"c\":[]}}");
+    expect("\"\\u0000\\/\\b\\f\\n\\r\\t\\\"\\\\\\u00e9\\u20AC\\ud83e\\udd8a\"",
+           "\"\\u0000/\\u0008\\u000c\\n\\r\\t\\\"\\\\\xC3\xA9\xE2\x82\xAC\xF0\x9F\xA6\x8A\"");
+    expect("\"\\ud83e\\ud83ex\\udd8a\"", "\"\xEF\xBF\xBD\xEF\xBF\xBDx\xEF\xBF\xBD\"");
+    expect("{\"\\u0000k\": true, \"\": null}", "{\"\xEF\xBF\xBDk\":true,\"\":null}");
+    expect(" -0 ", "0");
+    expect("-0.0", "-0.0");
+    expect("[0.2,1e-06,5e-324,100.0,1e22,0.1e1,1.7976931348623157e308,123456789.123456789]",
+           "[0.2,1e-06,5e-324,100.0,1e+22,1.0,1.7976931348623157e+308,123456789.12345679]");
+}
+
+/* What was NaN in a file is refused where a field wants a number, by the field's name. */
+static void used_fields_have_a_range(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"eps\": NaN, \"n\": 1000000000000000019884624838656, "
+                               "\"s\": \"a\\u0000b\"}";
+    whim_json *json;
+    whim_diag diag = {{0}};
+    double eps = 0.5;
+    int64_t n = 5;
+    const char *s = NULL;
+    assert_int_equal(whim_json_parse(&json, text, sizeof text - 1, limits, "f", &diag),
+                     WHIM_ERR_OK);
+    whim_json_scope top = {.obj = json, .path = "f", .prefix = "", .diag = &diag};
+    assert_int_equal(whim_json_get_real(&top, "eps", 0, 1e300, &eps), WHIM_ERR_CORRUPT);
+    assert_string_equal(diag.text, "f: \"eps\" is NaN, an infinity or a number beyond them all, "
+                                   "expected a number");
+    assert_int_equal(whim_json_get_int(&top, "n", 0, INT64_MAX, &n), WHIM_ERR_CORRUPT);
+    assert_non_null(strstr(diag.text, "\"n\""));
+    assert_int_equal(whim_json_get_string(&top, "s", &s), WHIM_ERR_CORRUPT);
+    assert_string_equal(diag.text, "f: \"s\" is a string with U+0000 in it, expected a string");
+    assert_true(eps == 0.5 && n == 5 && s == NULL);
+    whim_json_free(json);
+}
+
+static void keys_may_have_to_be_unique(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\": {\"b\": 1}, \"b\": 2, \"a\": 3}";
+    whim_json_limits strict = limits;
+    whim_diag diag = {{0}};
+    whim_json *json;
+    strict.unique_keys = true;
+    assert_int_equal(whim_json_read(&json, text, sizeof text - 1, strict, &diag), WHIM_ERR_CORRUPT);
+    assert_non_null(strstr(diag.text, "duplicate"));
+    assert_null(json);
+}
+
+/* One number of values for several texts. */
+static void values_are_counted(void **state)
+{
+    (void)state;
+    int64_t left = 30;
+    whim_json_limits few = limits;
+    whim_diag diag = {{0}};
+    whim_json *json;
+    few.values_left = &left;
+    assert_int_equal(whim_json_read(&json, "[1,2,{}]", 8, few, &diag), WHIM_ERR_OK);
+    whim_json_free(json);
+    assert_int_equal(left, 30 - 2 * WHIM_JSON_GROUP - 2);
+    assert_int_equal(whim_json_read(&json, "[1,2,3,4,5]", 11, few, &diag), WHIM_ERR_CORRUPT);
+    assert_null(json);
+    assert_true(left < 0);
+    assert_non_null(strstr(diag.text, "more than 12 values"));
+}
+
+static const char *pick(uint64_t *at, const char *const *list, size_t n)
+{
+    return list[whim_rng_at(7, (*at)++) % n];
+}
+
+/* Random texts of JSON's own words: jansson takes the same, and reads the same values. */
+static void agrees_with_jansson(void **state)
+{
+    static const char *const words[] = {"{",       "}",       "[",      "]",    ",",      ":",
+                                        "\"a\"",   "1",       "-2.5",   "true", "null",   " ",
+                                        "\"\\n\"", "{\"k\":", "3]",     "[1,",  "\"b\":", "0",
+                                        "1e2,",    "false}",  "\"\\u00"};
+    (void)state;
+    uint64_t at = 0;
+    int64_t n_good = 0;
+    for (int round = 0; round < 200000; round++) {
+        char text[128] = "";
+        for (int k = (int)(whim_rng_at(8, (uint64_t)round) % 9); k >= 0; k--) {
+            strcat(text, pick(&at, words, sizeof words / sizeof words[0]));
+        }
+        whim_json *json;
+        json_t *want = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        whim_err err = read_text(&json, text, strlen(text), limits, NULL);
+        if ((err == WHIM_ERR_OK) != (want != NULL) || (want != NULL && !json_equal(json, want))) {
+            fail_msg("%s: %s", text, whim_err_name(err));
+        }
+        n_good += want != NULL;
+        json_decref(want);
+        whim_json_free(json);
+    }
+    assert_true(n_good > 1000);
+}
+
+static void doubles_read_back_the_same(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t bits = whim_rng_at(3, i);
+        double x, y = (double)(bits % 100000) / 1000, back;
+        char text[WHIM_REAL_ROOM], shorter[WHIM_REAL_ROOM];
+        memcpy(&x, &bits, sizeof x);
+        whim_format_real(text, x);
+        assert_true(!isfinite(x) || strtod(text, NULL) == x);
+        whim_format_real(text, y);
+        snprintf(shorter, sizeof shorter, "%.3f", y); /* three digits are all that it has */
+        back = strtod(text, NULL);
+        assert_true(back == y && strlen(text) <= strlen(shorter));
+    }
+}
+
+/* --- memory ------------------------------------------------------------------------------------- */
+
+static int64_t n_left;
+
+static void *some_malloc(size_t n)
+{
+    return n_left-- > 0 ? malloc(n) : NULL;
+}
+
+/* Whichever allocation fails, ours or the library's, it is told as that and not as bad JSON. */
+static void no_memory_is_told(void **state)
+{
+    static const char text[] = "{\"a\": [1, 2.5, \"x\\n\", \"y\"], \"b\": {\"c\": true}, \"d\": "
+                               "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], \"e\": 12345678901234567890}";
+    (void)state;
+    for (int ours = 0; ours < 2; ours++) {
+        int64_t n = 0;
+        for (whim_err err = WHIM_ERR_NO_MEMORY; err != WHIM_ERR_OK; n++) {
+            whim_json *json;
+            whim_diag diag = {{0}};
+            n_left = ours ? INT64_MAX : n;
+            json_set_alloc_funcs(some_malloc, free);
+            whim_alloc_fail_after(ours ? n : -1);
+            err = whim_json_parse(&json, text, sizeof text - 1, limits, "f", &diag);
+            whim_alloc_fail_after(-1);
+            json_set_alloc_funcs(malloc, free);
+            assert_true(err == WHIM_ERR_OK || err == WHIM_ERR_NO_MEMORY);
+            if (err != WHIM_ERR_OK) {
+                assert_string_equal(diag.text, "f: out of memory while reading JSON");
+                assert_null(json);
+            }
+            whim_json_free(json);
+        }
+        assert_true(n > (ours ? 1 : 10));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_python_reads),    cmocka_unit_test(used_fields_have_a_range),
+        cmocka_unit_test(keys_may_have_to_be_unique), cmocka_unit_test(values_are_counted),
+        cmocka_unit_test(agrees_with_jansson),        cmocka_unit_test(doubles_read_back_the_same),
+        cmocka_unit_test(no_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
