@@ -3,6 +3,7 @@
  * loaded. */
 #include "base/alloc.h"
 #include "cmd.h"
+#include "text_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ typedef struct summary {
     type_sum by_type[WHIM_DTYPE_COUNT];
     const whim_ckpt_file **files; /* the checkpoint's, by name */
     const char *refusal;          /* why it does not fit, or NULL */
+    whim_diag text; /* why run and serve cannot read or write its text; empty: they can */
 } summary;
 
 static int64_t tensor_elements(const whim_ckpt_tensor *tensor)
@@ -221,6 +223,9 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     append_plan(out, whim_engine_plan(s->engine));
     whim_str_printf(out, "%s%s\n", s->refusal == NULL ? "fits" : "does not fit: ",
                     s->refusal == NULL ? "" : s->refusal);
+    if (s->text.text[0] != '\0') {
+        whim_str_printf(out, "no text, only run --ids: %s\n", s->text.text);
+    }
 }
 
 /* --- JSON --------------------------------------------------------------------------------------- */
@@ -313,7 +318,25 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     json_text(out, whim_engine_caps(s->engine)->summary);
     whim_str_append(out, ",\"plan\":");
     json_plan(out, whim_engine_plan(s->engine));
-    whim_str_printf(out, ",\"fits\":%s}\n", s->refusal == NULL ? "true" : "false");
+    whim_str_printf(out, ",\"fits\":%s,\"text_error\":", s->refusal == NULL ? "true" : "false");
+    if (s->text.text[0] == '\0') {
+        whim_str_append(out, "null");
+    } else {
+        json_text(out, s->text.text);
+    }
+    whim_str_append(out, "}\n");
+}
+
+/* What run and serve would say of the text files. */
+static void check_text(summary *s, const whim_options *options)
+{
+    text_model tm = {0};
+    if (s->ckpt->format != WHIM_CKPT_DUMMY &&
+        text_model_read(&tm, options, s->ckpt, s->model, &s->text) == WHIM_ERR_OK &&
+        whim_generation_open(&tm.wishes, s->model, s->ckpt, &s->text) == WHIM_ERR_OK) {
+        s->text.text[0] = '\0';
+    }
+    text_model_close(&tm);
 }
 
 int cmd_inspect(const whim_options *options)
@@ -341,6 +364,7 @@ int cmd_inspect(const whim_options *options)
         s.refusal = refusal.text;
     }
     summarise(&s);
+    check_text(&s, options);
     bool ok = sort_files(&s);
     if (!ok) {
         complain(EXIT_FAILED, "no memory for the list of files");

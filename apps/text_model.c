@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "chat/reasoning.h"
 #include "text/utf8.h"
 
@@ -19,18 +20,18 @@
 
 enum { MAX_TEMPLATE_BYTES = 4 << 20 };
 
-static bool template_open(text_model *tm, const whim_options *options)
+static whim_err template_read(text_model *tm, const whim_options *options, whim_diag *diag)
 {
-    whim_diag diag = {""};
+    whim_diag why = {""};
     const char *source = whim_tokenizer_template(tm->tok, NULL);
     char name[MODEL_PATH_MAX + 32];
     char *text = NULL;
     int64_t n = 0;
     if (options->chat_template != NULL) {
-        if (whim_file_read_all(options->chat_template, MAX_TEMPLATE_BYTES, &text, &n, &diag) !=
-            WHIM_ERR_OK) {
-            complain(EXIT_FAILED, "--chat-template: %s", diag.text);
-            return false;
+        whim_err err =
+            whim_file_read_all(options->chat_template, MAX_TEMPLATE_BYTES, &text, &n, &why);
+        if (err != WHIM_ERR_OK) {
+            return whim_fail(diag, err, "--chat-template: %s", why.text);
         }
         snprintf(name, sizeof name, "%s", options->chat_template);
         source = text;
@@ -38,29 +39,42 @@ static bool template_open(text_model *tm, const whim_options *options)
         n = (int64_t)strlen(source);
         snprintf(name, sizeof name, "%s: chat template", tm->path);
     } else {
-        return true;
+        return WHIM_ERR_OK;
     }
-    whim_err err = whim_template_compile(source, n, name, &tm->tmpl, &diag);
-    if (err != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s%s", diag.text,
-                 options->chat_template != NULL ? "" : "; --chat-template FILE uses another one");
-    }
-    tm->source = strdup(source);
+    whim_err err = whim_template_compile(source, n, name, &tm->tmpl, &why);
+    tm->source = err == WHIM_ERR_OK ? strdup(source) : NULL;
     whim_free(text);
-    return err == WHIM_ERR_OK && tm->source != NULL;
+    if (err == WHIM_ERR_OK && tm->source == NULL) {
+        err = whim_fail(&why, WHIM_ERR_NO_MEMORY, "%s: no memory for it", name);
+    }
+    return err == WHIM_ERR_OK ? err
+                              : whim_fail(diag, err, "%s%s", why.text,
+                                          options->chat_template != NULL
+                                              ? ""
+                                              : "; --chat-template FILE uses another one");
+}
+
+whim_err text_model_read(text_model *tm, const whim_options *options, const whim_ckpt *ckpt,
+                         const char *path, whim_diag *diag)
+{
+    tm->path = path;
+    WHIM_TRY(whim_tokenizer_open(path, ckpt, &tm->tok, diag));
+    return template_read(tm, options, diag);
 }
 
 static bool kwargs_parse(text_model *tm, const whim_options *options)
 {
-    json_error_t error;
-    if (options->template_kwargs == NULL) {
+    const char *text = options->template_kwargs;
+    static const whim_json_limits limits = {.max_bytes = 1 << 20, .max_depth = WHIM_JSON_DEPTH};
+    whim_diag why = {""};
+    if (text == NULL) {
         return true;
     }
-    tm->kwargs = json_loads(options->template_kwargs, JSON_REJECT_DUPLICATES, &error);
+    whim_err err = whim_json_read(&tm->kwargs, text, (int64_t)strlen(text), limits, &why);
     if (!json_is_object(tm->kwargs)) {
         complain(EXIT_USAGE,
                  "--template-kwargs: expected is a JSON object such as {\"name\":true}%s%s",
-                 tm->kwargs == NULL ? "; " : "", tm->kwargs == NULL ? error.text : "");
+                 err != WHIM_ERR_OK ? "; " : "", why.text);
         return false;
     }
     return true;
@@ -70,12 +84,11 @@ bool text_model_open(text_model *tm, const whim_options *options, const whim_eng
                      const char *path)
 {
     whim_diag diag = {""};
-    tm->path = path;
-    if (whim_tokenizer_open(path, whim_engine_ckpt(engine), &tm->tok, &diag) != WHIM_ERR_OK) {
+    if (text_model_read(tm, options, whim_engine_ckpt(engine), path, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
         return false;
     }
-    return template_open(tm, options) && kwargs_parse(tm, options);
+    return kwargs_parse(tm, options);
 }
 
 void text_model_close(text_model *tm)

@@ -28,7 +28,11 @@ typedef struct text_model {
     whim_logit_bias bias[MAX_BIAS];
 } text_model;
 
-/* Read tokenizer and template of an engine's model; false after a complaint. */
+/* Read a model's tokenizer and template. What was read before an error is closed by text_model_close, too. */
+WHIM_MUST_CHECK whim_err text_model_read(text_model *tm, const whim_options *options,
+                                         const whim_ckpt *ckpt, const char *path, whim_diag *diag);
+
+/* The same of an engine's model, and what the command line says of templates; false after a complaint. */
 bool text_model_open(text_model *tm, const whim_options *options, const whim_engine *engine,
                      const char *path);
 

@@ -57,6 +57,37 @@ expect_python "what does not fit is told in json" "
 r = json.loads(text)
 assert r['fits'] is False and r['plan']['total'] > 1e12 > r['plan']['available']"
 
+# Text files as transformers writes them open everywhere; what run refuses, inspect tells in the same words.
+run_it inspect "$data/llama-f32"
+expect "a model without a tokenizer" 0 out "fits" out "no text, only run --ids: $data/llama-f32: there is no tokenizer.json"
+text=$TEST_TMP/text
+cp -r "$data/llama-f32" "$text"
+cat >"$text/tokenizer.json" <<'END'
+{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}, "decoder": {"type": "ByteLevel"}}
+END
+printf '\357\273\277{"model_max_length": 1000000000000000019884624838656, "pad": [NaN, -Infinity, "\\u0000"],
+"eos_token": 3, "eos_token": "b"}' >"$text/tokenizer_config.json"
+sed -i '0,/{/s//{"time_step_limit": [0.0, Infinity], "n_ctx": 100000000000000000000,/' "$text/config.json"
+run_it run "$text" --raw -p ab -n 2 -q
+expect "numbers as Python writes them" 0
+run_it inspect "$text" --json
+expect_python "inspect opens the same files" "
+r = json.loads(text)
+assert r['fits'] is True and r['text_error'] is None, r['text_error']"
+echo '{"eos_token": 3}' >"$text/tokenizer_config.json"
+why="$text/tokenizer_config.json: \"eos_token\" is an integer, expected a string"
+run_it run "$text" --raw -p ab -n 2 -q
+expect "a token that is no text" 1 err "$why"
+run_it inspect "$text"
+expect "inspect says what run says" 0 out "fits" out "no text, only run --ids: $why"
+rm "$text/tokenizer_config.json"
+echo '{"temperature": Infinity}' >"$text/generation_config.json"
+run_it run "$text" --raw -p ab -n 2 -q
+expect "an infinite temperature" 1 err "generation_config.json: \"temperature\" is NaN, an infinity"
+run_it inspect "$text" --json
+expect_python "inspect reads the wishes too" "
+assert '\"temperature\" is NaN, an infinity' in json.loads(text)['text_error']"
+
 # Broken files: exit status 1, and the message names the file.
 broken=$TEST_TMP/broken
 fresh()
