@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments between tags: a string stands there as it is, everything else as JSON. What a schema says and this form
  * cannot be held to is refused, so that a forced or strict call is always valid. */
+#include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
 #include "grammar/impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CHOICES_DEEP = 8 };
@@ -81,13 +81,11 @@ static void add_fixed(whim_answer *a, whim_answer_parts *texts, const json_t *va
                                                     (int64_t)json_string_length(value)));
         return;
     }
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (text == NULL) {
-        a->failed = true;
-        return;
-    }
-    whim_answer_add(texts, whim_answer_text(a, text));
-    free(text);
+    whim_str text = {0};
+    whim_json_write(&text, value);
+    a->failed = a->failed || text.failed;
+    whim_answer_add(texts, whim_answer_text(a, whim_str_text(&text)));
+    whim_str_deinit(&text);
 }
 
 /* const or enum, then the end. */
@@ -127,7 +125,6 @@ static whim_grammar_node held_text(whim_answer *a, const char *end, const json_t
 }
 
 static const char *const fixing[] = {"const", "enum", NULL};
-static const char *const holding[] = {"pattern", "format", "minLength", "maxLength", NULL};
 
 /* A value as JSON, then the end. */
 static whim_grammar_node json_value(whim_answer *a, const char *end, const json_t *root,
@@ -152,7 +149,7 @@ static whim_grammar_node chosen_value(whim_answer *a, const char *end, const jso
     const json_t *list = json_object_get(property, list_key);
     bool all = strcmp(list_key, "allOf") == 0 && json_array_size(list) > 1;
     whim_answer_parts choices = {0};
-    if (depth == 0 || all || any_key(property, holding) != NULL ||
+    if (depth == 0 || all || whim_schema_holds_text(property) ||
         any_key(property, fixing) != NULL) {
         return whim_gb_fail(a->b, WHIM_ERR_INVALID,
                             "%s.%s is not supported for a text, so deep or beside other rules",
@@ -182,9 +179,9 @@ static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t 
         return whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s.%s is not supported for a text", path, key);
     }
     return list != NULL ? chosen_value(a, end, root, property, list, path, depth)
-           : any_key(property, fixing) != NULL  ? fixed_value(a, end, property, types, path)
-           : any_key(property, holding) != NULL ? held_text(a, end, property, types, path)
-                                                : whim_grammar_until(a->b, end);
+           : any_key(property, fixing) != NULL ? fixed_value(a, end, property, types, path)
+           : whim_schema_holds_text(property)  ? held_text(a, end, property, types, path)
+                                               : whim_grammar_until(a->b, end);
 }
 
 whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,

@@ -184,7 +184,10 @@ const json_t *whim_gb_schema_target(whim_grammar_builder *b, const char *ref, co
 /* A limit such as minItems; false: failed. `*out` keeps its value when the key is absent. */
 bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *key,
                           const gplace *place, int64_t *out);
-/* Whether the keyword says nothing about what is valid. */
+/* Whether a schema says what a text may be: by length, pattern or a format that is known. */
+bool whim_schema_holds_text(const json_t *s);
+/* Whether the keyword says nothing about what is valid: annotations, and what JSON Schema does not know, which it says
+ * is to be ignored. */
 bool whim_schema_is_note(const char *key);
 
 /* --- automata (grammar_nfa.c, grammar_dfa.c, grammar_product.c) ----------------------------------- */

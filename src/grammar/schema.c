@@ -50,33 +50,6 @@ static bool in_list(const char *key, const char *const *list)
     return *list != NULL;
 }
 
-bool whim_schema_is_note(const char *key)
-{
-    static const char *const notes[] = {"title",
-                                        "description",
-                                        "default",
-                                        "examples",
-                                        "example",
-                                        "$schema",
-                                        "$id",
-                                        "id",
-                                        "$comment",
-                                        "$anchor",
-                                        "$defs",
-                                        "definitions",
-                                        "deprecated",
-                                        "readOnly",
-                                        "writeOnly",
-                                        "discriminator",
-                                        "contentEncoding",
-                                        "externalDocs",
-                                        "contentMediaType",
-                                        "xml",
-                                        "propertyOrdering",
-                                        NULL};
-    return in_list(key, notes) || strncmp(key, "x-", 2) == 0;
-}
-
 static const char *const choices[] = {"$ref", "allOf", "anyOf", "oneOf", NULL};
 static const char *const of_all[] = {"type", "nullable", "enum", "const", NULL};
 static const char *const of_object[] = {"properties",
@@ -94,6 +67,34 @@ static const char *const of_string[] = {"minLength", "maxLength", "pattern", "fo
 static const char *const of_number[] = {"minimum",          "maximum",    "exclusiveMinimum",
                                         "exclusiveMaximum", "multipleOf", NULL};
 
+/* What JSON Schema (of any draft) or OpenAPI rules by, and no grammar of ours holds to. */
+static const char *const not_held[] = {"not",
+                                       "if",
+                                       "contains",
+                                       "minContains",
+                                       "maxContains",
+                                       "dependentRequired",
+                                       "dependencies",
+                                       "disallow",
+                                       "dependentSchemas",
+                                       "$dynamicRef",
+                                       "$recursiveRef",
+                                       "extends",
+                                       "divisibleBy",
+                                       NULL};
+
+bool whim_schema_is_note(const char *key)
+{
+    const char *const *const rules[] = {choices,   of_all,    of_object, of_array,
+                                        of_string, of_number, not_held};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (in_list(key, rules[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* How many keywords of the list the schema has. */
 static int32_t count_of(const json_t *s, const char *const *list)
 {
@@ -104,7 +105,7 @@ static int32_t count_of(const json_t *s, const char *const *list)
     return n;
 }
 
-/* How many keywords are there that say what is valid; -1: one is unknown. */
+/* How many keywords are there that say what is valid; -1: one cannot be held. */
 static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gplace *place)
 {
     int32_t n = 0;
@@ -115,8 +116,7 @@ static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gp
         if (whim_schema_is_note(key)) {
             continue;
         }
-        if (!in_list(key, choices) && !in_list(key, of_all) && !in_list(key, of_object) &&
-            !in_list(key, of_array) && !in_list(key, of_string) && !in_list(key, of_number)) {
+        if (in_list(key, not_held)) {
             gplace at = {.up = place, .key = key};
             return fail_at(b, &at, "is a schema keyword that is not supported");
         }
@@ -367,7 +367,9 @@ static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gpla
                      {"string", of_string},
                      {"number", of_number}};
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-            if (count_of(s, kinds[i].keywords) > 0) {
+            bool said = kinds[i].keywords == of_string ? whim_schema_holds_text(s)
+                                                       : count_of(s, kinds[i].keywords) > 0;
+            if (said) {
                 whim_glist_add(b, &alts, schema_type(b, s, kinds[i].type, place, depth));
             }
         }

@@ -20,7 +20,7 @@
 #define H16 "[0-9a-fA-F]{1,4}"
 
 static const struct {
-    const char *name, *pattern; /* NULL: the name says nothing that can be checked */
+    const char *name, *pattern; /* NULL: JSON Schema has it, and no pattern of ours holds to it */
 } formats[] = {
     {"date", DATE},
     {"time", TIME},
@@ -42,26 +42,51 @@ static const struct {
             "(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*)*"
             "(\\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"
             "(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"},
-    {"password", NULL},
-    {"binary", NULL},
-    {"path", NULL},
-    {"file-path", NULL},
-    {"directory-path", NULL},
+    {"idn-email", NULL},
+    {"idn-hostname", NULL},
+    {"uri-reference", NULL},
+    {"uri-template", NULL},
+    {"iri", NULL},
+    {"iri-reference", NULL},
+    {"json-pointer", NULL},
+    {"relative-json-pointer", NULL},
+    {"regex", NULL},
 };
 
-static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain, const char *path)
+/* Where the name stands in the table; -1: it says nothing, as JSON Schema has it of names that are not its own. */
+static int32_t find_format(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
-            return formats[i].pattern == NULL
-                       ? -1
-                       : whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
+            return (int32_t)i;
         }
     }
-    return whim_gb_fail(b, WHIM_ERR_INVALID,
-                        "%s.format \"%s\" is not supported; known are date, time, date-time, "
-                        "duration, uuid, email, hostname, ipv4, ipv6 and uri",
-                        path, name);
+    return -1;
+}
+
+bool whim_schema_holds_text(const json_t *s)
+{
+    const json_t *format = json_object_get(s, "format");
+    return json_object_get(s, "pattern") != NULL || json_object_get(s, "minLength") != NULL ||
+           json_object_get(s, "maxLength") != NULL ||
+           (format != NULL &&
+            (!json_is_string(format) || find_format(json_string_value(format)) >= 0));
+}
+
+/* -1 without a failure: any text. */
+static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain, const char *path)
+{
+    int32_t i = find_format(name);
+    if (i < 0) {
+        return -1;
+    }
+    if (formats[i].pattern == NULL) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID,
+                            "%s.format \"%s\" is not supported; held are date, time, date-time, "
+                            "duration, uuid, email, hostname, ipv4, ipv6 and uri",
+                            path, name);
+    }
+    return whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
 }
 
 /* Both parts, where -1 is no part. */

@@ -88,6 +88,24 @@ static void schemas_take_their_texts(void **state)
         {"{\"type\":\"string\",\"format\":\"ipv6\"}",
          {"\"::\"", "\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"fe80::1:2\"", "\"1::\""},
          {"\"1:2\"", "\":::\"", "\"1::2::3\"", "\"12345::\""}},
+        /* What JSON Schema does not know says nothing: words, words inside, and formats. */
+        {"{\"type\":\"object\",\"strict\":true,\"x-order\":[\"a\"],\"optional\":{\"not\":{}},"
+         "\"contentSchema\":{},\"then\":{\"required\":[\"z\"]},\"$vocabulary\":{},\"properties\":{"
+         "\"a\":{\"type\":\"integer\",\"format\":\"int64\",\"units\":\"m\"},\"strict\":{\"type\":"
+         "\"null\",\"enumNames\":[]}},\"required\":[\"a\"]}",
+         {"{\"a\":1}", "{\"a\":1,\"strict\":null}"},
+         {"{}", "{\"a\":\"x\"}", "{\"a\":1,\"strict\":1}"}},
+        {"{\"anyOf\":[{\"type\":\"null\",\"strict\":1},{\"$ref\":\"#/$defs/n\",\"nonsense\":[]}],"
+         "\"$defs\":{\"n\":{\"type\":\"boolean\",\"meta\":{}}}}",
+         {"null", "true"},
+         {"1"}},
+        {"{\"type\":\"string\",\"format\":\"color\",\"maxLength\":3}",
+         {"\"red\"", "\"\""},
+         {"\"green\"", "1"}},
+        {"{\"format\":\"int32\"}", {"1", "\"a\"", "[]"}, {"red"}},
+        {"{\"type\":\"object\",\"propertyNames\":{\"pattern\":\"^x\",\"units\":1}}",
+         {"{}", "{\"x\":1}"},
+         {"{\"y\":1}"}},
         {"{\"type\":\"string\",\"format\":\"email\"}",
          {"\"a.b@c.de\"", "\"x@y.example.org\""},
          {"\"a\"", "\"a@b\"", "\"@b.c\"", "\"a..b@c.de\""}},
@@ -148,6 +166,9 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"type\":\"object\",\"propertyNames\":false}", "schema.propertyNames"},
         {"{\"dependentRequired\":{\"a\":[\"b\"]}}", "schema.dependentRequired"},
         {"{\"dependentSchemas\":{}}", "schema.dependentSchemas"},
+        {"{\"dependencies\":{\"a\":[\"b\"]}}", "schema.dependencies"},
+        {"{\"strict\":true,\"$dynamicRef\":\"#a\"}", "schema.$dynamicRef"},
+        {"{\"allOf\":[{\"not\":{}}]}", "schema.not"},
         {"{\"type\":\"array\",\"minContains\":1}", "schema.minContains"},
         {"{\"type\":\"array\",\"contains\":{}}", "schema.contains"},
         {"{\"type\":\"string\",\"enum\":[1]}", "allows no value"},
