@@ -130,6 +130,8 @@ def body_rows():
                   b"1" * 5000, b"0x10", b"01", b"1.", b".5", b"+1", b"1e", b"--1"):
         yield (f"temperature {value[:24].decode()}",
                posted(COMPLETIONS, b'{"prompt":"a","max_tokens":1,"temperature":' + value + b"}"), 400)
+    yield "numbers of Python in a field that nobody reads", posted(
+        COMPLETIONS, b'{"prompt":"a","max_tokens":1,"x":[NaN,-Infinity,1e999,' + b"1" * 5000 + b"]}"), 200
     yield "temperature 2^63", posted(COMPLETIONS, b'{"prompt":"a","max_tokens":1,"temperature":9223372036854775808}'), 200
     yield "seed 2^63", posted(COMPLETIONS, b'{"prompt":"a","max_tokens":1,"seed":9223372036854775808}'), 400
     yield "seed 2^63-1", posted(COMPLETIONS, b'{"prompt":"a","max_tokens":1,"seed":9223372036854775807}'), 200

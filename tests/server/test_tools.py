@@ -134,6 +134,25 @@ def test_whole_loop(oai):
     assert second.usage.prompt_tokens_details.cached_tokens > 0
 
 
+def test_words_that_schemas_do_not_know(oai):
+    """Clients put "strict" inside of parameters, and annotations of their own everywhere."""
+    clock = tool("clock", {"zone": {"type": "string", "maxLength": 10, "format": "zone", "hint": 1},
+                           "exact": {"type": "boolean"}}, strict=True)
+    clock["function"]["parameters"].update({"strict": True, "optional": ["zone"]})
+    answer = oai.chat.completions.create(tools=[clock], tool_choice="required", parallel_tool_calls=False, **KW)
+    assert check_calls(answer.choices[0])
+
+
+def test_arguments_count_as_the_body_does(server):
+    """JSON inside of a text: 3 MB that would take some 300 MB."""
+    arguments = '{"a":[' + "{}," * 1_000_000 + "1]}"
+    answer = server.post("/v1/chat/completions", {"messages": [*ASK, {"role": "assistant", "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]}], "max_tokens": 1})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["param"] == "messages[1].tool_calls[0].function.arguments" and "2097152 values" in error["message"]
+
+
 @pytest.mark.parametrize("body, param", [
     ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "nope"}}}, "tool_choice"),
     ({"tools": [{"type": "function", "function": {}}]}, "tools"),
