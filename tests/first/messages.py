@@ -10,7 +10,7 @@ import sys
 from first import ROOT, main
 
 PAGE = ROOT + "/docs/troubleshooting.md"
-SOURCES = ("apps/*.c", "src/**/*.c", "src/**/*.h", "src/**/*.def", "tools/*", "Makefile", "mk/*.mk", "tests/run-tests",
+SOURCES = ("apps/**/*.c", "src/**/*.c", "src/**/*.h", "src/**/*.def", "tools/*", "Makefile", "mk/*.mk", "tests/run-tests",
            "tests/server/run.sh")
 CALLS = re.compile(r"\b(?:complain|whim_fail|whim_fault_set)\s*\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -63,9 +63,9 @@ GROUPS = (
     ("Model files that contradict themselves", "A download that was cut, a damaged file, or a tool that wrote it wrongly. Compare "
      "its checksum, fetch it again, or convert it anew; the message names the file and the place.", r"src/(weights|text|models)/", r""),
     ("Chat templates and conversations", "The template of the model (or of `--chat-template`) fails on this conversation; the "
-     "place in it is told. Another template, or a conversation of the form that it expects.", r"src/chat/", r""),
+     "place in it is told. Another template, or a conversation of the form that it expects.", r"src/(chat|jinja|grammar)/", r""),
     ("Requests", "The client sent something that cannot be done; nothing else is disturbed. [api.md](api.md) has every field.",
-     r"src/(server|sched)/", r""),
+     r"src/(http|server|sched)/", r""),
     ("Models by name", "The hub said no, or something between it and the cache did; the message names the host, the file "
      "or the variable. What came is kept, and the same command goes on from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
     ("Options and commands", "What was typed does not go together; the message says what would.", r"apps/|src/engine/options", r""),
@@ -78,7 +78,7 @@ HEAD = "## Every other message\n"
 def error_texts():
     """(path, message) of every error in the sources, what is filled in as ... ."""
     seen = set()
-    for path in sorted(glob.glob(f"{ROOT}/apps/*.c") + glob.glob(f"{ROOT}/src/**/*.c", recursive=True)):
+    for path in sorted(glob.glob(f"{ROOT}/apps/**/*.c", recursive=True) + glob.glob(f"{ROOT}/src/**/*.c", recursive=True)):
         if "/guard/" in path:
             continue  # of test builds only
         with open(path, encoding="utf-8") as f:
