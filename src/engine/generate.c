@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "sample/repetition.h"
 #include "sample/stop.h"
 #include "text/detokenizer.h"
 
@@ -27,6 +28,7 @@ typedef struct job {
     const whim_generate_request *req;
     whim_detokenizer detok;
     whim_stop stop;
+    whim_repetition repetition;
     whim_str piece, shown; /* text of a token, and what of it may be shown */
     whim_generated out;
     int32_t n_best; /* logits that decide a token; 0: all */
@@ -72,7 +74,8 @@ void whim_generator_destroy(whim_generator *gen)
 
 const char *whim_end_name(whim_end end)
 {
-    static const char *const names[] = {"eos", "stop", "length", "context", "context", "interrupt"};
+    static const char *const names[] = {"eos",     "stop",      "length",    "context",
+                                        "context", "interrupt", "repetition"};
     return names[end];
 }
 
@@ -257,8 +260,14 @@ static whim_err token_make(job *j, whim_diag *diag)
         return WHIM_ERR_OK;
     }
     WHIM_TRY(text_push(j, token.id));
-    if (!j->ended && gen->n_made == req->max_tokens) {
+    if (j->ended) {
+        return WHIM_ERR_OK;
+    }
+    if (gen->n_made == req->max_tokens) {
         end_with(j, WHIM_END_LENGTH);
+    } else if (req->max_repeated > 0 &&
+               whim_repetition_push(&j->repetition, gen->made, gen->n_made, req->max_repeated)) {
+        end_with(j, WHIM_END_REPETITION);
     }
     return WHIM_ERR_OK;
 }

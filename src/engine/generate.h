@@ -35,15 +35,16 @@ WHIM_MUST_CHECK whim_err whim_generator_create(const whim_generator_cfg *cfg, wh
 void whim_generator_destroy(whim_generator *gen);
 
 typedef enum whim_end {
-    WHIM_END_EOS,       /* a stop id, which is the last of the ids */
-    WHIM_END_STOP,      /* a stop string */
-    WHIM_END_LENGTH,    /* max_tokens */
-    WHIM_END_CONTEXT,   /* the context is full */
-    WHIM_END_KV,        /* the memory for keys and values is full */
-    WHIM_END_INTERRUPT, /* the caller's flag was set */
+    WHIM_END_EOS,        /* a stop id, which is the last of the ids */
+    WHIM_END_STOP,       /* a stop string */
+    WHIM_END_LENGTH,     /* max_tokens */
+    WHIM_END_CONTEXT,    /* the context is full */
+    WHIM_END_KV,         /* the memory for keys and values is full */
+    WHIM_END_INTERRUPT,  /* the caller's flag was set */
+    WHIM_END_REPETITION, /* it went round in a circle (sample/repetition.h) */
 } whim_end;
 
-/* "eos", "stop", "length", "context", "context", "interrupt". */
+/* "eos", "stop", "length", "context", "context", "interrupt", "repetition". */
 const char *whim_end_name(whim_end end);
 
 /* What a generation reports while it runs; any of them may be NULL. */
@@ -64,6 +65,7 @@ typedef struct whim_generate_request {
     const char *const *stops; /* stop strings */
     int32_t n_stop;
     int64_t max_tokens;                     /* 0: until the context is full */
+    int64_t max_repeated;                   /* tokens of one cycle that end it; 0: any */
     bool show_special;                      /* special tokens as text */
     const volatile sig_atomic_t *interrupt; /* looked at between steps; NULL: never */
     whim_generate_events events;

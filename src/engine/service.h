@@ -85,8 +85,9 @@ typedef struct whim_job_cfg {
     int32_t n_stop;
     const int32_t *stop_ids; /* beside the model's */
     int32_t n_stop_id;
-    int64_t max_tokens; /* 0: until the context is full; -1: none (fill the cache, or echo) */
-    int64_t min_tokens; /* end tokens are masked before */
+    int64_t max_tokens;   /* 0: until the context is full; -1: none (fill the cache, or echo) */
+    int64_t min_tokens;   /* end tokens are masked before */
+    int64_t max_repeated; /* tokens of one cycle that end an answer (sample/repetition.h); 0: any */
     bool ignore_eos;
     bool show_special;       /* special tokens as text */
     int32_t prompt_logprobs; /* -1: none; k >= 0: of every prompt token, with k alternatives */
@@ -160,7 +161,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out);
 typedef struct whim_job_times {
     int64_t submitted, admitted, first_token, ended;
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
-    /* "stop", "length", "failed", or why it was cancelled ("deadline", "client gone", ...) */
+    /* "stop", "length", "repetition", "failed", or why it was cancelled ("deadline", "client gone", ...) */
     const char *reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);

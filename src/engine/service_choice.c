@@ -209,6 +209,16 @@ static whim_err choose(whim_choice *c, int64_t out, bool forced, whim_sampled *t
     return WHIM_ERR_OK;
 }
 
+/* Not before min_tokens, like the model's own ends. */
+static bool goes_in_circles(whim_choice *c)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    return cfg->max_repeated > 0 &&
+           whim_repetition_push(&c->repetition, c->tokens + cfg->n_prompt, c->n_made,
+                                cfg->max_repeated) &&
+           c->n_made >= cfg->min_tokens;
+}
+
 whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag *diag)
 {
     whim_job *job = c->job;
@@ -247,6 +257,8 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         whim_choice_end(c, WHIM_END_LENGTH);
     } else if (at + 1 == c->max_tok) {
         whim_choice_end(c, WHIM_END_CONTEXT);
+    } else if (goes_in_circles(c)) {
+        whim_choice_end(c, WHIM_END_REPETITION);
     }
     return WHIM_ERR_OK;
 }
@@ -310,8 +322,8 @@ static whim_end text_end(whim_choice *c, whim_end end)
 
 void whim_choice_end(whim_choice *c, whim_end end)
 {
-    static const char *const reasons[] = {"stop",   "stop",   "length",
-                                          "length", "length", "cancelled"};
+    static const char *const reasons[] = {"stop",   "stop",      "length",    "length",
+                                          "length", "cancelled", "repetition"};
     whim_job *job = c->job;
     whim_service *s = job->service;
     end = text_end(c, end);

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "engine/service.h"
 #include "kv/disk_tier.h"
+#include "sample/repetition.h"
 #include "sample/stop.h"
 #include "text/detokenizer.h"
 
@@ -25,6 +26,7 @@ typedef struct whim_choice {
     int64_t n_made, max_tok;
     whim_detokenizer detok;
     whim_stop stop;
+    whim_repetition repetition;
     whim_grammar_state *grammar; /* NULL: any text */
     uint32_t *mask;              /* [n_mask_word] what may come next; NULL: never masked */
     bool masked;                 /* the mask says something for the coming token */

@@ -89,9 +89,10 @@ void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
         whim_meter_observe(s->meters, DECODE_TIME, t->ended - t->first_token);
     }
     if (ok) {
-        bool stop = strcmp(t->reason, "stop") == 0;
-        whim_meter_add(s->meters, FINISHED,
-                       stop ? WHIM_LABEL_FINISH_STOP : WHIM_LABEL_FINISH_LENGTH, 1);
+        int32_t finish = strcmp(t->reason, "stop") == 0         ? WHIM_LABEL_FINISH_STOP
+                         : strcmp(t->reason, "repetition") == 0 ? WHIM_LABEL_FINISH_REPETITION
+                                                                : WHIM_LABEL_FINISH_LENGTH;
+        whim_meter_add(s->meters, FINISHED, finish, 1);
         whim_meter_observe(s->meters, E2E, t->ended - job->cfg.received_ns);
         whim_meter_observe(s->meters, PROMPT_LENGTH, t->n_prompt);
         whim_meter_observe(s->meters, ANSWER_LENGTH, t->n_made);

@@ -116,6 +116,31 @@ static void length_and_stop_ids_end_it(void **state)
     whim_generator_destroy(gen);
 }
 
+/* Only where it is asked for, and what comes before the end is the same. */
+static void a_circle_ends_it(void **state)
+{
+    (void)state;
+    enum { REPEATED = 24 };
+    int32_t ids[CTX];
+    whim_logit_bias bias = {7, 100};
+    whim_generate_request req = request(N_PROMPT, 40);
+    params.bias = &bias;
+    params.n_bias = 1;
+    assert_int_equal(cold(&req, ids), 40);
+    req.max_repeated = REPEATED;
+    whim_generator *gen = generator();
+    whim_generated got = run(gen, &req);
+    assert_int_equal(got.end, WHIM_END_REPETITION);
+    assert_int_equal(got.n_id, REPEATED);
+    assert_memory_equal(got.ids, ids, (size_t)got.n_id * sizeof *ids);
+    /* The next answer is counted from its own beginning. */
+    got = run(gen, &req);
+    assert_int_equal(got.n_id, REPEATED);
+    req.max_tokens = REPEATED;
+    assert_int_equal(run(gen, &req).end, WHIM_END_LENGTH);
+    whim_generator_destroy(gen);
+}
+
 /* A conversation's turns: the prompt grows, changes at its end, shrinks, is another one. */
 static void reuse_changes_nothing(void **state)
 {
@@ -309,12 +334,14 @@ static void stop_ids_are_a_union(void **state)
     assert_int_equal(whim_stop_ids(&c, NULL, ids, 1), 1);
     assert_string_equal(whim_end_name(WHIM_END_STOP), "stop");
     assert_string_equal(whim_end_name(WHIM_END_KV), "context");
+    assert_string_equal(whim_end_name(WHIM_END_REPETITION), "repetition");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(length_and_stop_ids_end_it),
+        cmocka_unit_test(a_circle_ends_it),
         cmocka_unit_test(reuse_changes_nothing),
         cmocka_unit_test(an_answer_is_not_fed_again),
         cmocka_unit_test(a_full_context_is_told),

@@ -164,6 +164,37 @@ static void a_choice_can_be_stopped(void **state)
     assert_true(a.n[0] < 59);
 }
 
+static void a_circle_ends_a_choice(void **state)
+{
+    (void)state;
+    enum { REPEATED = 24, ASKED = 50 };
+    static answer before, a;
+    whim_logit_bias bias = {7, 100};
+    whim_job_cfg cfg = job_cfg(1, 40, ASKED);
+    cfg.params.bias = &bias;
+    cfg.params.n_bias = 1;
+    cfg.n_choice = 2;
+    read_all(submit(&cfg), &before);
+    assert_int_equal(before.n[0], ASKED);
+    cfg.max_repeated = REPEATED;
+    read_all(submit(&cfg), &a);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(a.n[i], REPEATED);
+        assert_int_equal(a.end[i], WHIM_END_REPETITION);
+        assert_memory_equal(a.ids[i], before.ids[i], REPEATED * sizeof *a.ids[i]);
+    }
+    pages_come_back();
+    assert_int_equal(whim_meter_get(&meters, FINISHED, WHIM_LABEL_FINISH_REPETITION), 1);
+    cfg.min_tokens = REPEATED + 3;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.n[0], REPEATED + 3);
+    assert_int_equal(a.end[0], WHIM_END_REPETITION);
+    cfg.max_tokens = REPEATED;
+    cfg.min_tokens = 0;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.end[0], WHIM_END_LENGTH);
+}
+
 static void stop_ids_and_min_tokens(void **state)
 {
     (void)state;
@@ -212,6 +243,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_prompts, start, stop),
         cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
         cmocka_unit_test_setup_teardown(a_choice_can_be_stopped, start, stop),
+        cmocka_unit_test_setup_teardown(a_circle_ends_a_choice, start, stop),
         cmocka_unit_test_setup_teardown(stop_ids_and_min_tokens, start, stop),
         cmocka_unit_test(ending_ends_all),
     };
