@@ -226,7 +226,8 @@ export class Chat {
 
     #tellEnd(message) {
         announce(message.state === "error" ? "The answer failed: " + message.error.text
-               : message.state === "stopped" ? "Answer stopped" : "Answer complete: " + message.content.slice(0, 2000));
+               : message.state === "stopped" ? "Answer stopped"
+               : message.state === "repetition" ? "Answer ended: the model repeats itself" : "Answer complete: " + message.content.slice(0, 2000));
         if (message.error?.kind === "gone" || message.error?.kind === "loading" || message.state === "lost") {
             this.#hooks.lookAtServer();
         } else if (message.error?.kind === "key") {

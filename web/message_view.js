@@ -7,6 +7,7 @@ import {copyButton, count, el, icon, iconButton} from "./util.js";
 const NOTES = {
     stopped: "Stopped.",
     length: "The answer reached its limit of tokens.",
+    repetition: "The model repeats itself, so the answer was ended here.",
     lost: "The connection to the server was lost. The text so far is kept.",
 };
 
@@ -164,7 +165,8 @@ export class MessageView {
         } else if (NOTES[state] !== undefined) {
             slot.replaceChildren(el("div", {class: "note", "data-testid": "message-note"}, el("span", {}, NOTES[state]),
                 state === "lost" && (isLast || content !== "") ? button("Retry", "retry", can.retry) : null,
-                isLast && content !== "" ? button("Continue", "continue", can.resume) : null));
+                state === "repetition" ? button("Regenerate", "retry", can.retry) // to go on would repeat it once more
+                : isLast && content !== "" ? button("Continue", "continue", can.resume) : null));
         } else {
             slot.replaceChildren();
         }

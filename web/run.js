@@ -53,7 +53,7 @@ export class Run {
             for await (const chunk of chat(this.#body(settings, modelId, continues), this.#controller.signal)) {
                 this.#take(chunk, before);
             }
-            message.state = message.finish === "length" ? "length" : "done";
+            message.state = ["length", "repetition"].includes(message.finish) ? message.finish : "done";
         } catch (error) {
             this.#fail(error);
         }
@@ -88,7 +88,7 @@ export class Run {
                 message.reasoning = (message.reasoning ?? "") + reasoning;
             }
             (calls ?? []).forEach(call => this.#takeCall(call));
-            message.finish = choice.finish_reason ?? message.finish;
+            message.finish = choice.stop_reason === "repetition" ? "repetition" : choice.finish_reason ?? message.finish;
             this.grow();
             this.#keep(false);
         }

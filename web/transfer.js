@@ -10,7 +10,7 @@ const MAX_MESSAGES = 200000;
 const MAX_TEXT = 4 << 20;
 const ID = /^[0-9A-Za-z_-]{1,64}$/;
 const ROLES = new Set(["user", "assistant", "tool"]);
-const STATES = new Set(["done", "stopped", "lost", "length", "error"]);
+const STATES = new Set(["done", "stopped", "lost", "length", "repetition", "error"]);
 
 class Refused extends Error {}
 

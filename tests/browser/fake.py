@@ -44,8 +44,8 @@ class End:
 class Finish:
     """The answer ends here, for a reason."""
 
-    def __init__(self, reason="stop", usage=None):
-        self.reason, self.usage = reason, usage or USAGE
+    def __init__(self, reason="stop", usage=None, stop_reason=None):
+        self.reason, self.usage, self.stop_reason = reason, usage or USAGE, stop_reason
 
 
 class Status:
@@ -247,8 +247,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": choices,
             **more}).encode() + b"\n\n")
 
-    def delta(self, delta, reason=None):
-        self.event([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}], usage=None)
+    def delta(self, delta, reason=None, **more):
+        self.event([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason, **more}], usage=None)
 
     def stream(self, script):
         self.send_response(200)
@@ -286,7 +286,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif step is End:
                 end = None
         if end:
-            self.delta({}, end.reason)
+            self.delta({}, end.reason, **({"stop_reason": end.stop_reason} if end.stop_reason else {}))
             self.event([], usage=end.usage, timings=TIMINGS)
             self.chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")

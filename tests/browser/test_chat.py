@@ -233,6 +233,19 @@ def test_length_is_said(chat, fake):
     assert chat.state() == "length" and chat.there("message-note")
 
 
+def test_a_circle_is_said_and_another_answer_offered(chat, fake):
+    fake.answers = [["la " * 20, Finish("length", stop_reason="repetition")], ["Paris."]]
+    chat.ask("go")
+    assert chat.state() == "repetition" and "repeats itself" in chat.there("message-note")
+    assert chat.count(at("continue")) == 0, "it would go on repeating"
+    assert chat.there("retry") == "Regenerate"
+    chat.press("retry")
+    chat.wait_text("Paris.")
+    chat.wait_state("done")
+    assert chat.there("branch-count") == "2/2"
+    assert fake.chats()[-1]["messages"] == fake.chats()[-2]["messages"]
+
+
 def test_stream_in_odd_pieces(chat, fake):
     """Events cut anywhere, CRLF, comments, letters of several bytes cut in the middle."""
     def chunk(text):
