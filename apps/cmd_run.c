@@ -180,6 +180,7 @@ static int generate(run *r, whim_engine *engine, int64_t max_outs)
         .max_tokens = o->max_tokens > 0 ? o->max_tokens
                       : r->by_ids       ? IDS_TOKENS
                                         : 0,
+        .max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_TEXT : 0,
         .interrupt = &interrupted,
         .events = run_events(r),
     };

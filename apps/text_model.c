@@ -200,6 +200,12 @@ bool text_model_sampling(text_model *tm, const whim_options *options, const whim
     return true;
 }
 
+bool detects_repetition(const whim_options *options, bool otherwise)
+{
+    bool gave = whim_options_gave(options, &options->repetition_detection);
+    return gave ? options->repetition_detection : otherwise;
+}
+
 /* The parameters that are numbers: one line for each, for showing and for setting. `off` is not shown. */
 typedef struct param_spec {
     const char *name;

@@ -8,6 +8,7 @@
 #include "cmd.h"
 #include "engine/generate.h"
 #include "jinja/template.h"
+#include "sample/repetition.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"
 #include "weights/generation.h"
@@ -40,6 +41,8 @@ bool text_model_open(text_model *tm, const whim_options *options, const whim_eng
  * unless the command line says otherwise. False after a complaint. */
 bool text_model_sampling(text_model *tm, const whim_options *options, const whim_engine *engine,
                          bool greedy);
+/* --repetition-detection, or what the command does without it. */
+bool detects_repetition(const whim_options *options, bool otherwise);
 void text_model_close(text_model *tm);
 
 /* Render messages with the template and append their ids; `open_think` (may be NULL) tells whether the prompt

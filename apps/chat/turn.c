@@ -78,6 +78,11 @@ static void say_end(chat *c, const whim_generated *got)
     case WHIM_END_LENGTH:
         view_note(&c->view, "[cut after %lld tokens, as --max-tokens says]", (long long)got->n_id);
         break;
+    case WHIM_END_REPETITION:
+        view_error(&c->view,
+                   "the model repeats itself: the answer ends here; /regenerate asks for another "
+                   "one, --no-repetition-detection lets it go on.");
+        break;
     case WHIM_END_INTERRUPT:
         view_note(&c->view, "[stopped]");
         break;
@@ -123,6 +128,7 @@ static whim_err generate(turn *t, const whim_ids *ids, whim_generated *got, whim
         .stops = c->options->stop.v,
         .n_stop = c->options->stop.n,
         .max_tokens = c->options->max_tokens,
+        .max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_TEXT : 0,
         .interrupt = &interrupted,
         .events = {.on_text = on_text, .ctx = t},
     };

@@ -178,6 +178,8 @@ static void tell_server(serve *s)
         .created = s->created,
         .ctx = whim_service_ctx(s->service),
         .sampling = s->tm.params,
+        .max_tokens = s->options->max_tokens,
+        .repetition_detection = detects_repetition(s->options, true),
         .strict_model = s->options->strict_model,
         .request_ns = (int64_t)(s->options->request_limit * (double)WHIM_NS_PER_S),
         .version = WHIM_VERSION,

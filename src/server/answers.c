@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "sample/repetition.h"
 #include "server/answer_run.h"
 
 #include <inttypes.h>
@@ -136,6 +137,27 @@ static uint64_t client_key(const char *client)
     return h;
 }
 
+/* What the request says, within the server's bound and the context. */
+static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
+{
+    int64_t most = api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx;
+    if (gen->max_tokens == 0) {
+        return api->max_tokens > 0 ? most : 0;
+    }
+    return gen->max_tokens < most ? gen->max_tokens : most;
+}
+
+/* Where the request does not say: in a conversation, but not for who wants tokens after the model's own end. */
+static int64_t max_repeated_of(const whim_api *api, const whim_gen *gen)
+{
+    bool is_on = api->repetition_detection && gen->messages != NULL && !gen->ignore_eos;
+    bool for_program = gen->grammar != NULL || gen->parse_tools;
+    if (gen->repetition_detection >= 0) {
+        is_on = gen->repetition_detection != 0;
+    }
+    return !is_on ? 0 : for_program ? WHIM_REPETITION_PROGRAM : WHIM_REPETITION_TEXT;
+}
+
 static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
 {
     const whim_gen *gen = a->gen;
@@ -149,7 +171,8 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .n_stop = gen->n_stop,
         .stop_ids = gen->stop_ids,
         .n_stop_id = gen->n_stop_id,
-        .max_tokens = gen->max_tokens < a->api->ctx ? gen->max_tokens : a->api->ctx,
+        .max_tokens = max_tokens_of(a->api, gen),
+        .max_repeated = max_repeated_of(a->api, gen),
         .min_tokens = gen->min_tokens,
         .ignore_eos = gen->ignore_eos,
         .show_special = gen->show_special,
@@ -254,7 +277,7 @@ static const char *ending_of(const whim_answer *a)
     if (run->why != NULL) {
         return run->why;
     }
-    if (a->n_choice == 1) {
+    if (a->n_choice == 1 && a->choices[0].end != WHIM_END_REPETITION) {
         return whim_answer_choice_finish(&a->choices[0]);
     }
     return run->times.reason != NULL ? run->times.reason : "stop";

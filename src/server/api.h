@@ -34,6 +34,8 @@ typedef struct whim_api {
     int64_t created;             /* start of the server, seconds since 1970 */
     int64_t ctx;                 /* longest sequence */
     whim_sample_params sampling; /* defaults of this model and of the flags */
+    int64_t max_tokens;          /* of any answer; 0: to the context's end */
+    bool repetition_detection;   /* answers of chat routes that go in circles end */
     bool strict_model;           /* another model name is a 404 */
     int64_t request_ns;          /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
@@ -89,8 +91,9 @@ typedef struct whim_gen {
     int64_t max_tokens; /* 0: to the context's end; -1: nothing */
     int64_t min_tokens;
     bool ignore_eos, show_special;
-    int32_t prompt_logprobs; /* -1: none */
-    int64_t think_budget;    /* 0: none */
+    int32_t repetition_detection; /* -1: as the server has it, 0, 1 */
+    int32_t prompt_logprobs;      /* -1: none */
+    int64_t think_budget;         /* 0: none */
     int32_t priority;
     /* how it is told */
     bool stream, include_usage, continuous_usage;
@@ -114,7 +117,7 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
 
 /* Readers of fields that dialects share; false with the fault set. */
 /* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed, logit_bias, ignore_eos,
- * min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
+ * repetition_detection, min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen);
 /* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
 bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen);

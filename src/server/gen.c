@@ -36,6 +36,7 @@ whim_gen *whim_gen_create(const whim_api *api, json_t *body)
     gen->params.n_bias = 0;
     gen->params.seed = seed;
     gen->n = 1;
+    gen->repetition_detection = -1;
     gen->prompt_logprobs = -1;
     gen->format_at = "response_format";
     gen->schema_at = "response_format.json_schema.schema";
@@ -271,12 +272,13 @@ static bool read_model(const whim_api *api, const whim_fields *f)
 
 bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen)
 {
-    bool skip_special = true;
+    bool skip_special = true, detection = false;
     int64_t priority = 0;
     json_t *kwargs = NULL;
     if (!read_model(api, f) || !whim_field_bool(f, "stream", &gen->stream) ||
         !read_sampling(f, gen) || !read_bias(api, f, gen) || !read_stop_ids(api, f, gen) ||
         !whim_field_bool(f, "ignore_eos", &gen->ignore_eos) ||
+        !whim_field_bool(f, "repetition_detection", &detection) ||
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &gen->min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
         !whim_field_bool(f, "return_token_ids", &gen->return_token_ids) ||
@@ -291,6 +293,9 @@ bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *g
         return whim_field_refuse(f, "choice", "must not be empty");
     }
     gen->show_special = !skip_special;
+    if (whim_field(f, "repetition_detection") != NULL) {
+        gen->repetition_detection = detection;
+    }
     /* A step of priority outweighs a long wait, so a client may not take many of them. */
     gen->priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
                     : priority > MAX_PRIORITY ? MAX_PRIORITY

@@ -29,7 +29,8 @@ void whim_put_model(const whim_api *api, whim_str *out)
     whim_str_printf(out,
                     ",\"created_at\":\"%s\",\"lifecycle\":\"active\",\"max_input_tokens\":%" PRId64
                     ",\"max_tokens\":%" PRId64 ",\"whimbrel\":",
-                    at, api->ctx, api->ctx);
+                    at, api->ctx,
+                    api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx);
     if (api->about == NULL) {
         whim_str_append(out, "{}");
     } else {

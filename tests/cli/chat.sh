@@ -38,6 +38,14 @@ first=$out
 "$WHIMBREL" run "$model" -q --temp 0 -n 12 -p "Say hello." >"$TEST_TMP/out"
 expect_same "it is the answer that run gives" "$first" "$(<"$TEST_TMP/out")"
 
+# A bias makes it say one letter for ever.
+talk -n 520 --logit-bias 71=100 <<<"Hi."
+expect "an answer that goes in circles is ended, and it is told why" 0 err "repeats itself" err "/regenerate"
+ended=${#out}
+talk -n 520 --logit-bias 71=100 --no-repetition-detection <<<"Hi."
+expect_same "it goes on where that is asked for" "$err" ""
+expect_same "8 letters more" "$((${#out} - ended))" 8
+
 # Turns: what is kept between them changes nothing. The second answer alone, after loading the first turn.
 talk -n 24 <<EOF
 My name is Ada.

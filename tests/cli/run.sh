@@ -126,6 +126,15 @@ run_it run "$tiny" --ids "$ids" -n 1 --ignore-eos -q --logit-bias "$first=-100"
 if [[ $out != "$first" ]]; then ok "a bias forbids a token"; else bad "a bias forbids a token" "$out"; fi
 run_it run "$tiny" --ids "$ids" -n 3 --ignore-eos -q --logit-bias 9=100
 expect_same "a bias forces a token" "$out" "9 9 9"
+# One token for ever: run goes on unless it is asked not to.
+mkdir "$TEST_TMP/long"
+ln -s "$(realpath "$tiny")"/model* "$TEST_TMP/long"
+sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 1024/' "$tiny/config.json" >"$TEST_TMP/long/config.json"
+run_it run "$TEST_TMP/long" --ids "$ids" -n 600 --ignore-eos --logit-bias 9=100
+expect_same "a circle goes on" "$(wc -w <<<"$out")" 600
+run_it run "$TEST_TMP/long" --ids "$ids" -n 600 --ignore-eos --logit-bias 9=100 --repetition-detection
+expect_same "a circle is ended where that is asked for" "$(wc -w <<<"$out")" 512
+expect "and it is told why" 0 err "stop: repetition"
 run_it run "$tiny" --ids "$ids" --logit-bias 9
 expect "a bias without value is refused" 1 err "ID=X"
 run_it run "$tiny" --ids "$ids" --logit-bias 999=1

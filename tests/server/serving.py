@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server for the tests: started on a free port, its log kept, and read for what only the log tells."""
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("WHIMBREL", str(ROOT / "build" / os.uname().machine / "whimbrel"))
 LOGS = ROOT / "build" / "test-logs" / "server"
 START_LIMIT_S = 60
+
+
+def write_tokenizer(folder, n_vocab):
+    """For a tiny model, which has none: one printable character for each id, "!" for 0 and so on."""
+    vocab = {chr(33 + i): i for i in range(n_vocab)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": byte_level,
+        "post_processor": None, "decoder": byte_level,
+        "model": {"type": "BPE", "unk_token": None, "fuse_unk": False, "vocab": vocab, "merges": []}}))
 
 
 class Server:

@@ -2,25 +2,14 @@
 """A tiny Qwen3.5 model with experts: requests that are batched, preempted or go on from a kept state give the ids and
 the log-probabilities, to the last digit, of the same requests alone."""
 import concurrent.futures
-import json
 import random
 
 import pytest
 
-from serving import ROOT, Server
+from serving import ROOT, Server, write_tokenizer
 
 MODEL = ROOT / "tests" / "data" / "golden" / "qwen35-moe"
 N_VOCAB, CTX, N_NEW = 83, 256, 24
-
-
-def write_tokenizer(folder):
-    """One printable character for each id: the requests are ids, and the answers need some text."""
-    vocab = {chr(33 + i): i for i in range(N_VOCAB)}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    (folder / "tokenizer.json").write_text(json.dumps({
-        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": byte_level,
-        "post_processor": None, "decoder": byte_level,
-        "model": {"type": "BPE", "unk_token": None, "fuse_unk": False, "vocab": vocab, "merges": []}}))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +17,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("hybrid")
     for file in MODEL.iterdir():
         (path / file.name).symlink_to(file)
-    write_tokenizer(path)
+    write_tokenizer(path, N_VOCAB)
     return path
 
 

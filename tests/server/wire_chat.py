@@ -10,6 +10,13 @@ CALL_ID = re.compile(r"call_[A-Za-z0-9]{24}")
 ENVELOPE = {"id", "object", "created", "model", "system_fingerprint", "choices"}
 
 
+def check_keys(choice, keys, *ours):
+    """The keys of a choice or of a piece of it; a stop_reason only where a circle ended it."""
+    assert set(choice) - {"stop_reason", "token_ids", *ours} == {"index", "logprobs", "finish_reason", *keys}, choice
+    assert "stop_reason" not in choice or \
+        (choice["finish_reason"], choice["stop_reason"]) == ("length", "repetition"), choice
+
+
 def check_usage(usage):
     assert set(usage) == {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details",
                           "completion_tokens_details"}, usage
@@ -57,7 +64,7 @@ def check_chat_answer(body, request):
     assert [c["index"] for c in body["choices"]] == list(range(n)), body
     ids = []
     for choice in body["choices"]:
-        assert set(choice) - {"token_ids"} == {"index", "message", "logprobs", "finish_reason"}, choice
+        check_keys(choice, ["message"])
         assert ("token_ids" in choice) == bool(request.get("return_token_ids")), choice
         message, finish = choice["message"], choice["finish_reason"]
         assert set(message) - {"tool_calls", "reasoning_content", "reasoning"} == {"role", "content", "refusal"}
@@ -111,7 +118,7 @@ def check_completion_answer(body, request):
     check_usage(body["usage"])
     assert [c["index"] for c in body["choices"]] == list(range(n_completions(request))), body
     for choice in body["choices"]:
-        assert set(choice) - {"token_ids", "prompt_token_ids"} == {"index", "text", "logprobs", "finish_reason"}
+        check_keys(choice, ["text"], "prompt_token_ids")
         assert ("token_ids" in choice) == bool(request.get("return_token_ids")), choice
         assert choice["finish_reason"] in ("stop", "length"), choice
         assert isinstance(choice["text"], str), choice
@@ -188,13 +195,13 @@ class ChatStream(OpenAiStream):
         return int(self.request.get("n") or 1)
 
     def open(self, choice):
-        assert set(choice) - {"token_ids"} == {"index", "delta", "logprobs", "finish_reason"}, choice
+        check_keys(choice, ["delta"])
         assert choice["delta"] == {"role": "assistant", "content": ""}, choice
         assert choice["logprobs"] is None and choice["finish_reason"] is None, choice
         self.calls[choice["index"]] = []
 
     def delta(self, choice):
-        assert set(choice) - {"token_ids"} == {"index", "delta", "logprobs", "finish_reason"}, choice
+        check_keys(choice, ["delta"])
         delta, finish = choice["delta"], choice["finish_reason"]
         calls = self.calls[choice["index"]]
         check_chat_logprobs(choice["logprobs"], self.request)
@@ -238,7 +245,7 @@ class CompletionStream(OpenAiStream):
         assert choice["text"] == "" and choice["finish_reason"] is None and choice["logprobs"] is None, choice
 
     def delta(self, choice):
-        assert set(choice) - {"token_ids", "prompt_token_ids"} == {"index", "text", "logprobs", "finish_reason"}
+        check_keys(choice, ["text"], "prompt_token_ids")
         assert isinstance(choice["text"], str), choice
         check_completion_logprobs(choice["logprobs"], self.request, choice["index"] not in self.told)
         if choice["logprobs"] is not None:

@@ -21,6 +21,7 @@ static void close_delta(whim_answer *a, whim_answer_choice *c, const char *finis
     whim_openai_put_chat_logprobs(a, c);
     whim_str_append(&a->out, ",\"finish_reason\":");
     whim_put_cstr(&a->out, finish);
+    whim_openai_put_stop_reason(c, finish, &a->out);
     whim_openai_put_token_ids(a, c);
     whim_str_append_char(&a->out, '}');
     whim_answer_choice_covered(c);
@@ -131,6 +132,7 @@ static void put_choice(whim_answer *a, const whim_answer_choice *c)
     whim_str_append(&a->out, "},\"logprobs\":");
     whim_openai_put_chat_logprobs(a, c);
     whim_str_printf(&a->out, ",\"finish_reason\":\"%s\"", whim_answer_choice_finish(c));
+    whim_openai_put_stop_reason(c, whim_answer_choice_finish(c), &a->out);
     whim_openai_put_token_ids(a, c);
     whim_str_append_char(&a->out, '}');
 }

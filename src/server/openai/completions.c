@@ -235,6 +235,7 @@ static void put_choice(whim_answer *a, whim_answer_choice *c, const whim_str *te
     put_logprobs(a, c, with_echo);
     whim_str_append(&a->out, ",\"finish_reason\":");
     whim_put_cstr(&a->out, finish);
+    whim_openai_put_stop_reason(c, finish, &a->out);
     whim_openai_put_token_ids(a, c);
     a->out.failed |= text->failed;
 }

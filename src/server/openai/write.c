@@ -3,6 +3,7 @@
 #include "server/openai/openai.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out)
 {
@@ -59,6 +60,13 @@ void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n)
         whim_str_printf(out, "%s%d", i == 0 ? "" : ",", ids[i]);
     }
     whim_str_append_char(out, ']');
+}
+
+void whim_openai_put_stop_reason(const whim_answer_choice *c, const char *finish, whim_str *out)
+{
+    if (c->end == WHIM_END_REPETITION && finish != NULL && strcmp(finish, "length") == 0) {
+        whim_str_append(out, ",\"stop_reason\":\"repetition\"");
+    }
 }
 
 void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c)

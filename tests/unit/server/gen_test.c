@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields of requests: what is taken, what is refused and under which name, defaults, null, numbers in both forms. */
+#include "sample/repetition.h"
 #include "unit/server/server_fixture.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -50,6 +51,7 @@ static void wrong_fields_are_named(void **state)
         {"\"max_tokens\":-1", "max_tokens"},
         {"\"max_completion_tokens\":0", "max_completion_tokens"},
         {"\"max_tokens\":\"5\"", "max_tokens"},
+        {"\"repetition_detection\":1", "repetition_detection"},
         {"\"stream\":\"yes\"", "stream"},
         {"\"stream_options\":[]", "stream_options"},
         {"\"stream_options\":{\"include_usage\":1}", "stream_options.include_usage"},
@@ -155,6 +157,54 @@ static void values_reach_the_job(void **state)
     chat("\"temperature\":1e30,\"max_tokens\":64000");
     assert_true(last_cfg.params.temperature == 100);
     assert_int_equal(last_cfg.max_tokens, 100); /* the context's end comes first */
+}
+
+static void the_server_bounds_an_answer(void **state)
+{
+    (void)state;
+    api.max_tokens = 20;
+    chat("\"temperature\":1");
+    assert_int_equal(last_cfg.max_tokens, 20);
+    chat("\"max_tokens\":64000");
+    assert_int_equal(last_cfg.max_tokens, 20);
+    chat("\"max_tokens\":7");
+    assert_int_equal(last_cfg.max_tokens, 7);
+    api.max_tokens = 64000;
+    chat("\"max_tokens\":63000");
+    assert_int_equal(last_cfg.max_tokens, 100); /* the context's end comes first */
+    api.max_tokens = 0;
+}
+
+static void circles_end_conversations(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool server;
+        int64_t want;
+    } cases[] = {
+        {"\"n\":1", true, WHIM_REPETITION_TEXT},
+        {"\"n\":1", false, 0},
+        {"\"repetition_detection\":null", true, WHIM_REPETITION_TEXT},
+        {"\"repetition_detection\":false", true, 0},
+        {"\"repetition_detection\":true", false, WHIM_REPETITION_TEXT},
+        {"\"ignore_eos\":true", true, 0},
+        {"\"ignore_eos\":true,\"repetition_detection\":true", true, WHIM_REPETITION_TEXT},
+        {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]", true,
+         WHIM_REPETITION_PROGRAM},
+        {"\"tool_choice\":\"none\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
+         "]",
+         true, WHIM_REPETITION_TEXT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        api.repetition_detection = cases[i].server;
+        const char *got = chat(cases[i].fields);
+        if (exchange.status != 200 || last_cfg.max_repeated != cases[i].want) {
+            fail_msg("%s: %d, %d %s", cases[i].fields, (int)last_cfg.max_repeated, exchange.status,
+                     got);
+        }
+    }
+    api.repetition_detection = false;
 }
 
 /* {head, then n times "entry" with its number in it, then tail}. */
@@ -306,6 +356,8 @@ int main(void)
         cmocka_unit_test(wrong_fields_are_named),
         cmocka_unit_test(null_is_absent_and_unknown_is_ignored),
         cmocka_unit_test(values_reach_the_job),
+        cmocka_unit_test(the_server_bounds_an_answer),
+        cmocka_unit_test(circles_end_conversations),
         cmocka_unit_test(long_lists_are_refused),
         cmocka_unit_test(large_schemas_of_tools_are_refused),
         cmocka_unit_test(a_priority_cannot_starve_the_others),

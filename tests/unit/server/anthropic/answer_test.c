@@ -133,6 +133,8 @@ static void says_why_it_stopped(void **state)
     assert_string_equal(ends_with(ask, WHIM_END_EOS, -1), WHOLE(HELLO, "end_turn", "null", "2"));
     assert_string_equal(ends_with(ask, WHIM_END_LENGTH, -1),
                         WHOLE(HELLO, "max_tokens", "null", "2"));
+    assert_string_equal(ends_with(ask, WHIM_END_REPETITION, -1),
+                        WHOLE(HELLO, "max_tokens", "null", "2"));
     assert_string_equal(ends_with(ask, WHIM_END_CONTEXT, -1),
                         WHOLE(HELLO, "model_context_window_exceeded", "null", "2"));
     assert_string_equal(ends_with(ask, WHIM_END_KV, -1),

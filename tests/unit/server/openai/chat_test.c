@@ -44,6 +44,18 @@ static void a_reply_has_all_keys(void **state)
     assert_int_equal(last_cfg.max_tokens, 0);
 }
 
+static void a_circle_is_length_with_its_reason(void **state)
+{
+    static const whim_job_event events[] = {ADMITTED, TOKEN(0, 97, "a"),
+                                            CHOICE_END(0, WHIM_END_REPETITION)};
+    (void)state;
+    assert_non_null(strstr(chat("{" HI "}", events, N_OF(events)),
+                           "\"finish_reason\":\"length\",\"stop_reason\":\"repetition\"}]"));
+    assert_string_equal(chat("{" HI ",\"stream\":true}", events, N_OF(events)),
+                        ROLE("0") CHUNK("0", "\"content\":\"a\"") CHUNK_X(
+                            "0", "", "null", "\"length\",\"stop_reason\":\"repetition\"", "") DONE);
+}
+
 static void a_stream_of_three_choices_keeps_its_order(void **state)
 {
     static const whim_job_event events[] = {ADMITTED,           TOKEN(2, 97, "c"),
@@ -164,6 +176,7 @@ static void a_call_that_is_cut_after_another_is_length(void **state)
                  {"\n<tool_call>", WHIM_END_LENGTH, "length"},
                  {"\n<tool_call>\n{\"name\": \"", WHIM_END_CONTEXT, "length"},
                  {"\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"", WHIM_END_LENGTH, "length"},
+                 {"\n<tool_call>\n{\"name\": \"", WHIM_END_REPETITION, "length"},
                  {"\n<tool_call>\n{\"name\": \"", WHIM_END_EOS, "tool_calls"},
                  {"\n", WHIM_END_LENGTH, "tool_calls"},
                  {"", WHIM_END_EOS, "tool_calls"}};
@@ -336,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_has_all_keys),
+        cmocka_unit_test(a_circle_is_length_with_its_reason),
         cmocka_unit_test(a_stream_of_three_choices_keeps_its_order),
         cmocka_unit_test(usage_comes_last_when_asked_for),
         cmocka_unit_test(calls_are_streamed_as_deltas),

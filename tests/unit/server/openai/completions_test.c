@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /v1/completions byte by byte: prompts of all kinds, echo with log-probabilities and offsets, choices of several
  * prompts, limits. */
+#include "sample/repetition.h"
 #include "unit/server/server_fixture.h"
 
 #define HEAD                                                                              \
@@ -30,6 +31,33 @@ static void a_reply_has_all_keys(void **state)
     assert_int_equal(last_cfg.max_tokens, 16);
     assert_int_equal(last_cfg.prompt_logprobs, -1);
     assert_int_equal(last_prompt[0], 263);
+}
+
+static void a_circle_is_length_with_its_reason(void **state)
+{
+    static const whim_job_event events[] = {ADMITTED, TOKEN(0, 268, " world"),
+                                            CHOICE_END(0, WHIM_END_REPETITION)};
+    static const char end[] = "\"finish_reason\":\"length\",\"stop_reason\":\"repetition\"}]";
+    (void)state;
+    assert_non_null(strstr(complete("{\"prompt\":\"hello\"}", events, N_OF(events)), end));
+    assert_non_null(
+        strstr(complete("{\"prompt\":\"hello\",\"stream\":true}", events, N_OF(events)), end));
+    assert_int_equal(last_cfg.max_repeated, 0); /* raw texts: only where it is asked for */
+    complete("{\"prompt\":\"hello\",\"repetition_detection\":true}", events, N_OF(events));
+    assert_int_equal(last_cfg.max_repeated, WHIM_REPETITION_TEXT);
+}
+
+static void the_server_bounds_it(void **state)
+{
+    (void)state;
+    api.max_tokens = 10;
+    complete("{\"prompt\":\"hello\"}", plain, N_OF(plain)); /* 16 */
+    assert_int_equal(last_cfg.max_tokens, 10);
+    complete("{\"prompt\":\"hello\",\"max_tokens\":9}", plain, N_OF(plain));
+    assert_int_equal(last_cfg.max_tokens, 9);
+    complete("{\"prompt\":\"hello\",\"echo\":true,\"max_tokens\":0}", plain, N_OF(plain));
+    assert_int_equal(last_cfg.max_tokens, -1);
+    api.max_tokens = 0;
 }
 
 static void a_stream_has_one_end_for_each_choice(void **state)
@@ -360,6 +388,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_has_all_keys),
+        cmocka_unit_test(a_circle_is_length_with_its_reason),
+        cmocka_unit_test(the_server_bounds_it),
         cmocka_unit_test(a_stream_has_one_end_for_each_choice),
         cmocka_unit_test(echo_puts_the_prompt_first),
         cmocka_unit_test(a_token_is_told_beside_one_that_ends_alike),

@@ -154,10 +154,16 @@ static void says_that_it_was_cut(void **state)
     static const whim_job_event cut_call[] = {
         ADMITTED, TOKEN(0, 1, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":"),
         CHOICE_END(0, WHIM_END_CONTEXT)};
+    static const whim_job_event circle[] = {ADMITTED, TOKEN(0, 1, "hello"),
+                                            CHOICE_END(0, WHIM_END_REPETITION)};
 #define CUT "{\"reason\":\"max_output_tokens\"}"
 #define CUT_CALL CALL("incomplete", "f", "{\\\"a\\\":")
     (void)state;
     assert_string_equal(ANSWER(ASK "}", text),
+                        RESPONSE("incomplete", "null", CUT,
+                                 MESSAGE("msg_ID_0", "incomplete", TEXT("hello")),
+                                 USAGE("1", "0", "6")));
+    assert_string_equal(ANSWER(ASK "}", circle),
                         RESPONSE("incomplete", "null", CUT,
                                  MESSAGE("msg_ID_0", "incomplete", TEXT("hello")),
                                  USAGE("1", "0", "6")));
