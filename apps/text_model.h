@@ -26,6 +26,8 @@ typedef struct text_model {
     int32_t n_stop_id;
     whim_generation wishes;
     whim_sample_params params;
+    bool
+        is_penalty_ours; /* neither the model nor the command line asks for it: not at temperature 0 */
     whim_logit_bias bias[MAX_BIAS];
 } text_model;
 

@@ -178,6 +178,7 @@ static void tell_server(serve *s)
         .created = s->created,
         .ctx = whim_service_ctx(s->service),
         .sampling = s->tm.params,
+        .is_penalty_ours = s->tm.is_penalty_ours,
         .max_tokens = s->options->max_tokens,
         .repetition_detection = detects_repetition(s->options, true),
         .strict_model = s->options->strict_model,

@@ -34,6 +34,7 @@ typedef struct whim_api {
     int64_t created;             /* start of the server, seconds since 1970 */
     int64_t ctx;                 /* longest sequence */
     whim_sample_params sampling; /* defaults of this model and of the flags */
+    bool is_penalty_ours;        /* its repetition penalty does not hold at temperature 0 */
     int64_t max_tokens;          /* of any answer; 0: to the context's end */
     bool repetition_detection;   /* answers of chat routes that go in circles end */
     bool strict_model;           /* another model name is a 404 */

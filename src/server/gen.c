@@ -231,7 +231,7 @@ static float clamp(float x, float least, float most)
     return x < least ? least : x > most ? most : x;
 }
 
-static bool read_sampling(const whim_fields *f, whim_gen *gen)
+static bool read_sampling(const whim_api *api, const whim_fields *f, whim_gen *gen)
 {
     whim_sample_params *p = &gen->params;
     int64_t top_k = p->top_k, seed = 0;
@@ -246,6 +246,10 @@ static bool read_sampling(const whim_fields *f, whim_gen *gen)
         return false;
     }
     p->top_k = top_k < 0 ? 0 : (int32_t)top_k;
+    if (api->is_penalty_ours && p->temperature == 0 &&
+        whim_field(f, "repetition_penalty") == NULL) {
+        p->repetition_penalty = 1;
+    }
     /* Beyond these the result is the same to the last bit that matters. */
     p->temperature = clamp(p->temperature, 0, 100);
     p->repetition_penalty = clamp(p->repetition_penalty, 0.01f, 100);
@@ -276,7 +280,7 @@ bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *g
     int64_t priority = 0;
     json_t *kwargs = NULL;
     if (!read_model(api, f) || !whim_field_bool(f, "stream", &gen->stream) ||
-        !read_sampling(f, gen) || !read_bias(api, f, gen) || !read_stop_ids(api, f, gen) ||
+        !read_sampling(api, f, gen) || !read_bias(api, f, gen) || !read_stop_ids(api, f, gen) ||
         !whim_field_bool(f, "ignore_eos", &gen->ignore_eos) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &gen->min_tokens) ||

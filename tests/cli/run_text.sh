@@ -21,7 +21,9 @@ expect_same "the prompt from -p -" "$(<"$TEST_TMP/out")" "$answer_raw"
 run_it run -p "Hello, who are you?" --temp 0 -n 16
 expect "the chat template is used, and said" 0 err "with the chat template" err "sampling: temperature 0"
 run_it run -p "Hello, who are you?" -n 4
-expect "defaults are shown" 0 err "temperature 0.2, top_p 0.9, seed " err "defaults from whimbrel"
+expect "defaults are shown" 0 err "temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repetition_penalty 1.1, seed " err "defaults from whimbrel"
+run_it run -p "Hello, who are you?" -n 4 --temp 0 --repeat-penalty 1.2
+expect "a penalty is used where it is asked for" 0 err "temperature 0 (always the likeliest), repetition_penalty 1.2 "
 run_it run -p "Hello, who are you?" --temp 0 -n 16 --json -q
 cp "$TEST_TMP/out" "$TEST_TMP/plain"
 expect_python "JSON holds everything" "

@@ -152,7 +152,7 @@ def ready_block(r):
         r.check("ready", s.wait_text("  stop      Ctrl-C"), s.text())
         block = s.text()[s.text().index("\nready: "):]
         port = re.search(r"ready: http://127\.0\.0\.1:(\d+)", block).group(1)
-        for part in ("SmolLM2-135M-Instruct.Q4_1, context 512 tokens", "sampling  temperature 0.2",
+        for part in ("SmolLM2-135M-Instruct.Q4_1, context 512 tokens", "sampling  temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repetition_penalty 1.1",
                      "135M parameters: a demo; for real work: make serve MODEL=",
                      f"curl http://127.0.0.1:{port}/v1/chat/completions",
                      f"ssh -L {port}:127.0.0.1:{port} ann@10.0.0.1"):

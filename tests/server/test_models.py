@@ -29,7 +29,7 @@ def test_body(server):
     model = body["data"][0]
     assert {"root", "parent", "max_model_len", "context_length", "lifecycle", "max_input_tokens", "max_tokens",
             "created_at", "owned_by", "whimbrel"} <= set(model)
-    assert '"temperature":0.2,' in server.http.get("/v1/models").text
+    assert '"temperature":0.8,' in server.http.get("/v1/models").text
     assert model["max_model_len"] == 8192 and model["whimbrel"]["tools"].startswith("fallback")
 
 

@@ -207,6 +207,27 @@ static void circles_end_conversations(void **state)
     api.repetition_detection = false;
 }
 
+static void our_penalty_leaves_greedy_requests_alone(void **state)
+{
+    (void)state;
+    whim_sample_params before = api.sampling;
+    api.sampling.temperature = 0.8f;
+    api.sampling.repetition_penalty = 1.1f;
+    api.is_penalty_ours = true;
+    chat("\"n\":1");
+    assert_true(last_cfg.params.repetition_penalty == 1.1f);
+    chat("\"temperature\":0.5");
+    assert_true(last_cfg.params.repetition_penalty == 1.1f);
+    chat("\"temperature\":0");
+    assert_true(last_cfg.params.repetition_penalty == 1);
+    chat("\"temperature\":0,\"repetition_penalty\":1.3");
+    assert_true(last_cfg.params.repetition_penalty == 1.3f);
+    api.is_penalty_ours = false; /* a model's own wish */
+    chat("\"temperature\":0");
+    assert_true(last_cfg.params.repetition_penalty == 1.1f);
+    api.sampling = before;
+}
+
 /* {head, then n times "entry" with its number in it, then tail}. */
 static const char *chat_with_list(const char *head, const char *entry, int n, const char *tail)
 {
@@ -358,6 +379,7 @@ int main(void)
         cmocka_unit_test(values_reach_the_job),
         cmocka_unit_test(the_server_bounds_an_answer),
         cmocka_unit_test(circles_end_conversations),
+        cmocka_unit_test(our_penalty_leaves_greedy_requests_alone),
         cmocka_unit_test(long_lists_are_refused),
         cmocka_unit_test(large_schemas_of_tools_are_refused),
         cmocka_unit_test(a_priority_cannot_starve_the_others),
