@@ -310,9 +310,14 @@ static void text_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *
 
 static void text_choice_end(whim_answer *a, whim_answer_choice *c)
 {
-    if (texts_ready(a)) {
-        send_piece(a, c, "", 0, finish_of(c));
+    const text_state *s = a->state;
+    if (!texts_ready(a)) {
+        return;
     }
+    if (has_echo(a) && !s->texts[c->index].echoed) {
+        send_piece(a, c, "", 0, NULL); /* nothing came after the prompt, and a finish has no text */
+    }
+    send_piece(a, c, "", 0, finish_of(c));
 }
 
 static void put_whole(whim_answer *a, whim_answer_choice *c)

@@ -196,6 +196,10 @@ static void echo_alone_generates_nothing(void **state)
         complete("{\"prompt\":\"hello\",\"echo\":true,\"max_tokens\":0}", events, N_OF(events));
     assert_non_null(strstr(got, "\"text\":\"hello\",\"logprobs\":null"));
     assert_int_equal(last_cfg.max_tokens, -1);
+    got = complete("{\"prompt\":\"hello\",\"echo\":true,\"max_tokens\":0,\"stream\":true}", events,
+                   N_OF(events));
+    assert_string_equal(got, CHUNK("0", "", "null") CHUNK("0", "hello", "null")
+                                 CHUNK("0", "", "\"length\"") "data: [DONE]\n\n");
     got = complete("{\"prompt\":\"hello\",\"max_tokens\":0}", events, N_OF(events));
     assert_int_equal(exchange.status, 400);
     assert_non_null(strstr(got, "\"param\":\"max_tokens\""));
