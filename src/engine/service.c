@@ -44,21 +44,11 @@ static void intake_enter(whim_service *s, whim_job *job)
 {
     while (job != NULL) {
         whim_job *next = job->next;
-        whim_diag diag = {""};
         job->next = s->active;
         s->active = job;
-        if (whim_service_enter(s, &job->choices[0], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "enter", whim_log_text("id", job->cfg.id),
-                           whim_log_text("error", diag.text));
-            whim_job_cancel(job, "failed");
-        }
+        whim_service_enter(s, &job->choices[0]);
         job = next;
     }
-}
-
-static bool is_failed(const char *why)
-{
-    return strcmp(why, "failed") == 0;
 }
 
 /* Choices that someone has seen enough of. */
@@ -74,6 +64,22 @@ static void stop_choices(whim_service *s, whim_job *job)
     }
 }
 
+/* Why a job that was cancelled failed: as an error, and in words for its client. */
+static whim_err error_of(const whim_job *job, const char *why, const char **message)
+{
+    if (job->unfit != NULL) {
+        *message = job->unfit;
+        return WHIM_ERR_INVALID;
+    }
+    if (strcmp(why, WHIM_JOB_NO_MEMORY) == 0) {
+        *message = why;
+        return WHIM_ERR_NO_MEMORY;
+    }
+    bool failed = whim_job_is_failure(why);
+    *message = failed ? "the model failed on this request" : "the request was ended";
+    return failed ? WHIM_ERR_DEVICE : WHIM_ERR_FULL;
+}
+
 /* True when the job is over and has left. */
 static bool job_settle(whim_service *s, whim_job *job, int64_t now)
 {
@@ -82,16 +88,12 @@ static bool job_settle(whim_service *s, whim_job *job, int64_t now)
         why = "deadline";
     }
     if (why != NULL) {
-        bool failed = is_failed(why);
+        const char *message;
+        bool failed = whim_job_is_failure(why);
         s->n_failed += failed;
         s->n_cancelled += !failed;
-        whim_err err = job->unfit != NULL ? WHIM_ERR_INVALID
-                       : failed           ? WHIM_ERR_DEVICE
-                                          : WHIM_ERR_FULL;
-        whim_service_fail_job(s, job, err, why,
-                              job->unfit != NULL ? job->unfit
-                              : failed           ? "the model failed on this request"
-                                                 : "the request was ended");
+        whim_err err = error_of(job, why, &message);
+        whim_service_fail_job(s, job, err, why, message);
         return true;
     }
     stop_choices(s, job);

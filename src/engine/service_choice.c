@@ -327,6 +327,9 @@ void whim_choice_end(whim_choice *c, whim_end end)
     whim_job *job = c->job;
     whim_service *s = job->service;
     end = text_end(c, end);
+    if (s->piece.failed || s->shown.failed) {
+        whim_job_lose(job); /* an end without its last text is none */
+    }
     c->ended = true;
     job->n_ended++;
     job->times.reason = reasons[end];

@@ -50,7 +50,8 @@ struct whim_job {
     int64_t n_forced;
     whim_choice *choices; /* [cfg.n_choice] */
     int32_t n_ended, n_let_in;
-    bool admitted, followed, over;
+    bool admitted, followed;
+    bool lost; /* memory ran out for an event: there are no more but the last */
     whim_job_times times;
     _Atomic(const char *) cancel; /* any thread: why, or NULL */
     const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
@@ -58,9 +59,10 @@ struct whim_job {
     pthread_mutex_t lock;
     whim_str pending; /* under lock */
     bool reader_idle; /* under lock: the reader found nothing and waits for `wake` */
+    whim_job_event last; /* under lock: comes after all of `pending`. It needs no memory then, so it always comes */
+    bool has_last;
     whim_str reading; /* the reader's */
     int64_t read_at;
-    bool told_lost;
 };
 
 struct whim_service {
@@ -121,7 +123,19 @@ void whim_service_count_ended(whim_service *service, const whim_job *job, bool o
 WHIM_MUST_CHECK whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg,
                                          whim_job **out, whim_diag *diag);
 
-/* Put an event in the job's queue; texts and tops are copied. */
+/* Why a job is cancelled for which memory ran out. */
+#define WHIM_JOB_NO_MEMORY "out of memory"
+
+/* The reason to cancel a job for which something went wrong. */
+const char *whim_job_failure(whim_err err);
+
+/* Whether the reason is such a one, and not that somebody wanted its end. */
+bool whim_job_is_failure(const char *why);
+
+/* Memory ran out for something that its reader must have: nothing more is put in its queue, and it fails. */
+void whim_job_lose(whim_job *job);
+
+/* Put an event in the job's queue; texts and tops are copied. Where memory runs out the job is lost. */
 void whim_job_push(whim_job *job, const whim_job_event *event);
 
 /* The last event: DONE, or FAILED with a message; counts it. The service's reference goes. */

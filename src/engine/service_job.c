@@ -132,6 +132,24 @@ whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg, whim_jo
     return WHIM_ERR_OK;
 }
 
+/* The queue has something new. The lock is held, and is given up. */
+static void unlock_and_wake(whim_job *job)
+{
+    bool wake = job->reader_idle;
+    job->reader_idle = false;
+    pthread_mutex_unlock(&job->lock);
+    if (wake && job->cfg.wake != NULL) {
+        job->cfg.wake(job->cfg.wake_ctx, job);
+    }
+}
+
+void whim_job_lose(whim_job *job)
+{
+    job->lost = true;
+    whim_job_cancel(job, WHIM_JOB_NO_MEMORY);
+}
+
+/* An event is in the queue whole or not at all; after one that is missing none comes but the last. */
 void whim_job_push(whim_job *job, const whim_job_event *event)
 {
     static const char zeros[8];
@@ -139,71 +157,75 @@ void whim_job_push(whim_job *job, const whim_job_event *event)
     int64_t bytes = (int64_t)sizeof(record) + n_top + event->n_text;
     int64_t pad = -bytes & 7;
     record r = {*event, bytes + pad};
+    whim_str *queue = &job->pending;
+    if (job->lost) {
+        return;
+    }
     pthread_mutex_lock(&job->lock);
-    whim_str_append_n(&job->pending, (const char *)&r, (int64_t)sizeof r);
-    whim_str_append_n(&job->pending, (const char *)event->top, n_top);
-    whim_str_append_n(&job->pending, event->text, event->n_text);
-    whim_str_append_n(&job->pending, zeros, pad);
-    bool slow = job->pending.failed || job->pending.len > job->service->cfg.max_queued_bytes;
-    bool wake = job->reader_idle;
-    job->reader_idle = false;
-    pthread_mutex_unlock(&job->lock);
-    if (slow && !job->over) {
+    int64_t n_whole = queue->len;
+    whim_str_append_n(queue, (const char *)&r, (int64_t)sizeof r);
+    whim_str_append_n(queue, (const char *)event->top, n_top);
+    whim_str_append_n(queue, event->text, event->n_text);
+    whim_str_append_n(queue, zeros, pad);
+    if (queue->failed) {
+        queue->len = n_whole;
+        whim_job_lose(job);
+    } else if (queue->len > job->service->cfg.max_queued_bytes) {
         whim_job_cancel(job, "the reader is too slow");
     }
-    if (wake && job->cfg.wake != NULL) {
-        job->cfg.wake(job->cfg.wake_ctx, job);
-    }
+    unlock_and_wake(job);
 }
 
 void whim_job_finish(whim_job *job, whim_err err, const char *message)
 {
-    job->over = true;
     atomic_fetch_sub(&job->service->n_waiting, job->cfg.n_choice - job->n_let_in);
     job->times.ended = whim_clock_ns();
     if (job->times.reason == NULL) {
         job->times.reason = "failed";
     }
     whim_service_count_ended(job->service, job, err == WHIM_ERR_OK);
-    whim_job_push(job, &(whim_job_event){
-                           .kind = err == WHIM_ERR_OK ? WHIM_JOB_DONE : WHIM_JOB_FAILED,
-                           .err = err,
-                           .message = message, /* a literal */
-                           .n_cached = job->times.n_cached,
-                       });
+    pthread_mutex_lock(&job->lock);
+    job->last = (whim_job_event){
+        .kind = err == WHIM_ERR_OK ? WHIM_JOB_DONE : WHIM_JOB_FAILED,
+        .err = err,
+        .message = message, /* a literal */
+        .n_cached = job->times.n_cached,
+    };
+    job->has_last = true;
+    unlock_and_wake(job);
     job_unref(job);
 }
 
-/* Take over what the service has written; false when that is nothing. */
-static bool queue_swap(whim_job *job)
+/* Take over what the service has written, and after all of that the last event; false when there is nothing. */
+static bool queue_swap(whim_job *job, bool *is_last)
 {
     pthread_mutex_lock(&job->lock);
     whim_str_clear(&job->reading);
     bool any = job->pending.len > 0;
+    *is_last = !any && job->has_last;
     if (any) {
         whim_str empty = job->reading;
         job->reading = job->pending;
         job->pending = empty;
+    } else if (*is_last) {
+        job->has_last = false;
     } else {
         job->reader_idle = true;
     }
     pthread_mutex_unlock(&job->lock);
     job->read_at = 0;
-    return any;
+    return any || *is_last;
 }
 
 bool whim_job_next(whim_job *job, whim_job_event *out)
 {
-    if (job->read_at == job->reading.len && !queue_swap(job)) {
+    bool is_last = false;
+    if (job->read_at == job->reading.len && !queue_swap(job, &is_last)) {
         return false;
     }
-    if (job->reading.failed) { /* memory ran out under it: what there is cannot be trusted */
-        bool first = !job->told_lost;
-        job->read_at = job->reading.len;
-        job->told_lost = true;
-        *out = (whim_job_event){
-            .kind = WHIM_JOB_FAILED, .err = WHIM_ERR_NO_MEMORY, .message = "out of memory"};
-        return first;
+    if (is_last) {
+        *out = job->last;
+        return true;
     }
     whim_check(job->reading.len - job->read_at >= (int64_t)sizeof(record));
     const char *at = job->reading.text + job->read_at;
@@ -214,6 +236,16 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
     out->text = at + sizeof r + (int64_t)out->n_top * (int64_t)sizeof *out->top;
     job->read_at += r.bytes;
     return true;
+}
+
+const char *whim_job_failure(whim_err err)
+{
+    return err == WHIM_ERR_NO_MEMORY ? WHIM_JOB_NO_MEMORY : "failed";
+}
+
+bool whim_job_is_failure(const char *why)
+{
+    return strcmp(why, "failed") == 0 || strcmp(why, WHIM_JOB_NO_MEMORY) == 0;
 }
 
 void whim_job_cancel(whim_job *job, const char *why)

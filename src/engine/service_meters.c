@@ -96,7 +96,7 @@ void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
         whim_meter_observe(s->meters, E2E, t->ended - job->cfg.received_ns);
         whim_meter_observe(s->meters, PROMPT_LENGTH, t->n_prompt);
         whim_meter_observe(s->meters, ANSWER_LENGTH, t->n_made);
-    } else if (strcmp(t->reason, "failed") == 0) {
+    } else if (whim_job_is_failure(t->reason)) {
         whim_meter_add(s->meters, FAILED, 0, 1);
     } else {
         count_cancelled(s, t->reason);

@@ -10,7 +10,7 @@ enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 /* How long a request may wait for others of a priority one step before its own, on a busy machine. */
 #define PATIENCE_NS INT64_C(15000000000)
 
-whim_err whim_service_enter(whim_service *s, whim_choice *c, whim_diag *diag)
+void whim_service_enter(whim_service *s, whim_choice *c)
 {
     const whim_job_cfg *cfg = &c->job->cfg;
     whim_sched_add add = {
@@ -22,7 +22,13 @@ whim_err whim_service_enter(whim_service *s, whim_choice *c, whim_diag *diag)
         .all_rows = cfg->prompt_logprobs >= 0 && c->index == 0,
         .user = c,
     };
-    return whim_sched_submit(s->sched, &add, &c->req, diag);
+    whim_diag diag = {""};
+    whim_err err = whim_sched_submit(s->sched, &add, &c->req, &diag);
+    if (err != WHIM_ERR_OK) {
+        whim_log_error(s->cfg.log, "enter", whim_log_text("id", c->job->cfg.id),
+                       whim_log_text("error", diag.text));
+        whim_job_cancel(c->job, whim_job_failure(err));
+    }
 }
 
 void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
@@ -65,17 +71,12 @@ static void admit(whim_service *s, whim_choice *c)
 /* The other choices begin when the first has its prompt in the tree: they find it there. */
 static void followers_enter(whim_service *s, whim_job *job)
 {
-    whim_diag diag = {""};
     if (job->followed) {
         return;
     }
     job->followed = true;
     for (int32_t i = 1; i < job->cfg.n_choice; i++) {
-        if (whim_service_enter(s, &job->choices[i], &diag) != WHIM_ERR_OK) {
-            whim_log_error(s->cfg.log, "enter", whim_log_text("id", job->cfg.id),
-                           whim_log_text("error", diag.text));
-            whim_job_cancel(job, "failed");
-        }
+        whim_service_enter(s, &job->choices[i]);
     }
 }
 
@@ -112,10 +113,12 @@ static void results_take(whim_service *s, const whim_plan *plan)
             whim_choice_prompt_rows(c, out, at, item->n_out);
         }
         out += item->n_out;
-        if (item->chooses && whim_choice_pick(c, out - 1, &s->token[i], &diag) != WHIM_ERR_OK) {
+        whim_err err =
+            item->chooses ? whim_choice_pick(c, out - 1, &s->token[i], &diag) : WHIM_ERR_OK;
+        if (err != WHIM_ERR_OK) {
             whim_log_error(s->cfg.log, "choose", whim_log_text("id", c->job->cfg.id),
                            whim_log_text("error", diag.text));
-            whim_job_cancel(c->job, "failed");
+            whim_job_cancel(c->job, whim_job_failure(err));
             s->ended[i] = true; /* it has no next token */
         }
         s->ended[i] = s->ended[i] || c->ended;

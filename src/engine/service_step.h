@@ -12,8 +12,8 @@ enum {
     WHIM_SERVICE_FIRST_AGE = 4096, /* tokens for a step of priority, until steps have been timed */
 };
 
-/* Give a choice to the scheduler; on failure its job is to be ended. */
-WHIM_MUST_CHECK whim_err whim_service_enter(whim_service *s, whim_choice *choice, whim_diag *diag);
+/* Give a choice to the scheduler; where that fails its job is cancelled. */
+void whim_service_enter(whim_service *s, whim_choice *choice);
 
 /* End a job early: what is left of it leaves the scheduler. Its choices report nothing more. */
 void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,

@@ -109,7 +109,7 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
     status = http->cfg.error_body(http->cfg.ctx, ex->request.path, status, message, ex->request_id,
                                   &body);
     log_refusal(http, ex, status, message);
-    whim_exchange_reply(ex, status, "application/json", whim_str_text(&body), body.len);
+    whim_exchange_reply_json(ex, status, &body);
     whim_str_deinit(&body);
 }
 

@@ -130,6 +130,13 @@ void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *v
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
                          int64_t n);
 
+/* A JSON document; where memory ran out for it the status comes alone, because half a document would be read as one. */
+static inline void whim_exchange_reply_json(whim_exchange *ex, int status, const whim_str *body)
+{
+    whim_exchange_reply(ex, status, "application/json", whim_str_text(body),
+                        body->failed ? 0 : body->len);
+}
+
 /* It turned out that this takes long: let it be handled once more, from the beginning, when a place for slow requests
  * is free. Only for a handler whose request is not slow yet; it leaves the exchange alone after that. */
 void whim_exchange_put_off(whim_exchange *ex);

@@ -286,7 +286,7 @@ static int refuse(const whim_access *access, whim_exchange *ex, int status, cons
     const whim_http_request *r = whim_exchange_request(ex);
     whim_str body = {0};
     status = access->error_body(access->ctx, r->path, status, message, r->request_id, &body);
-    whim_exchange_reply(ex, status, "application/json", whim_str_text(&body), body.len);
+    whim_exchange_reply_json(ex, status, &body);
     whim_str_deinit(&body);
     return 1;
 }

@@ -453,7 +453,7 @@ void whim_answer_end(whim_answer *a)
     if (run->failed) {
         whim_fault_reply(a->ex, &run->fault, a->form->dialect);
     } else {
-        whim_exchange_reply(a->ex, 200, "application/json", whim_str_text(&a->out), a->out.len);
+        whim_exchange_reply_json(a->ex, 200, &a->out);
     }
 }
 

@@ -45,5 +45,5 @@ void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body
         return;
     }
     whim_access_log(api->log, ex, 200, NULL);
-    whim_exchange_reply(ex, 200, "application/json", whim_str_text(body), body->len);
+    whim_exchange_reply_json(ex, 200, body);
 }

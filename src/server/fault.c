@@ -116,6 +116,7 @@ void whim_fault_body(const whim_fault *f, whim_dialect dialect, const char *requ
         whim_put_cstr(out, request_id);
         whim_str_append_char(out, '}');
     }
+    out->failed |= message.failed;
     whim_str_deinit(&message);
 }
 
@@ -155,7 +156,6 @@ void whim_fault_reply(whim_exchange *ex, const whim_fault *f, whim_dialect diale
     default:
         break;
     }
-    whim_exchange_reply(ex, whim_fault_status(f, dialect), "application/json", whim_str_text(&body),
-                        body.len);
+    whim_exchange_reply_json(ex, whim_fault_status(f, dialect), &body);
     whim_str_deinit(&body);
 }

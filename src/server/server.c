@@ -55,7 +55,7 @@ static void reply_health(whim_exchange *ex, int status, const whim_str *body)
     if (status == 503) {
         whim_exchange_add_header(ex, "Retry-After", "5");
     }
-    whim_exchange_reply(ex, status, "application/json", whim_str_text(body), body->len);
+    whim_exchange_reply_json(ex, status, body);
 }
 
 /* 0: there is no loop. The lock is held. */

@@ -121,12 +121,40 @@ static void paths_and_statuses_have_a_dialect_and_a_kind(void **state)
     assert_int_equal(whim_fault_of_status(599), WHIM_FAULT_INTERNAL);
 }
 
+/* Half a JSON document is none: without memory for the body its status comes alone. */
+static void no_half_bodies(void **state)
+{
+    (void)state;
+    whim_fault fault;
+    bool was_alone = false;
+    for (int64_t n = 0;; n++) {
+        whim_str_deinit(&exchange.headers);
+        whim_str_deinit(&exchange.body);
+        exchange = (whim_exchange){.request = {.request_id = "r"}};
+        whim_str_append_n(&exchange.body, (const char[2048]){0}, 2048); /* the client's */
+        whim_str_clear(&exchange.body);
+        whim_fault_set(&fault, WHIM_FAULT_NO_ROUTE, NULL, "%0300d", 1);
+        whim_alloc_fail_after(n);
+        whim_fault_reply(&exchange, &fault, WHIM_DIALECT_OPENAI);
+        whim_alloc_fail_after(-1);
+        assert_int_equal(exchange.status, 404);
+        if (exchange.body.len > 0) {
+            assert_int_equal(exchange.body.text[exchange.body.len - 1], '}');
+            assert_int_equal(exchange.body.text[exchange.body.len - 2], '"');
+            break;
+        }
+        was_alone = true;
+    }
+    assert_true(was_alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_the_table_says),
         cmocka_unit_test(a_prompt_too_long_has_each_dialects_words),
         cmocka_unit_test(no_memory_is_no_fault_of_ours),
+        cmocka_unit_test(no_half_bodies),
         cmocka_unit_test(paths_and_statuses_have_a_dialect_and_a_kind),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
