@@ -7,6 +7,34 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* One line of a file: a key, and maybe the word that lets its requests go before others. */
+static bool key_add(key_list *keys, char *line, const char *what)
+{
+    static const char word[] = "priority";
+    char *end = line + strcspn(line, " \t");
+    bool priority = *end != '\0' && strcmp(end + strspn(end, " \t"), word) == 0;
+    for (const char *c = line; c < end; c++) {
+        if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f) {
+            complain(EXIT_USAGE, "%s: a key has letters, digits and signs only", what);
+            return false;
+        }
+    }
+    if (*end != '\0' && !priority) {
+        complain(EXIT_USAGE,
+                 "%s: a key has no blanks; only the word \"%s\" may follow one, for a key whose "
+                 "requests may go before those of others",
+                 what, word);
+        return false;
+    }
+    *end = '\0';
+    if (keys->n == MAX_KEYS) {
+        complain(EXIT_USAGE, "%s: more than %d keys", what, MAX_KEYS);
+        return false;
+    }
+    keys->v[keys->n++] = (whim_api_key){.text = line, .priority = priority};
+    return true;
+}
+
 /* One key in a line; blank lines and those that begin with # are nothing. */
 static bool keys_split(key_list *keys, const char *what)
 {
@@ -24,18 +52,9 @@ static bool keys_split(key_list *keys, const char *what)
         if (n == 0 || line[0] == '#') {
             continue;
         }
-        for (int64_t i = 0; i < n; i++) {
-            if ((unsigned char)line[i] <= ' ' || (unsigned char)line[i] >= 0x7f) {
-                complain(EXIT_USAGE, "%s: a key has letters, digits and signs only, no blanks",
-                         what);
-                return false;
-            }
-        }
-        if (keys->n == MAX_KEYS) {
-            complain(EXIT_USAGE, "%s: more than %d keys", what, MAX_KEYS);
+        if (!key_add(keys, line, what)) {
             return false;
         }
-        keys->v[keys->n++] = line;
     }
     if (keys->n == 0) {
         complain(EXIT_USAGE, "%s: there is no key in it", what);
@@ -93,7 +112,7 @@ bool keys_make(key_list *keys)
         whim_str_printf(&keys->text, "%02x", bytes[i]);
     }
     explicit_bzero(bytes, sizeof bytes);
-    keys->v[0] = whim_str_text(&keys->text);
+    keys->v[0] = (whim_api_key){.text = whim_str_text(&keys->text)};
     keys->n = 1;
     return !keys->text.failed;
 }

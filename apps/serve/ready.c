@@ -49,7 +49,7 @@ static void append_try(const serve *s, const char *url, whim_str *out)
                     url);
     if (s->keys.n > 0) {
         whim_str_printf(out, " -H \"Authorization: Bearer %s\"",
-                        s->key_is_made ? s->keys.v[0] : "$KEY");
+                        s->key_is_made ? s->keys.v[0].text : "$KEY");
     }
     whim_str_append_char(out, '\n');
 }
@@ -65,7 +65,7 @@ void serve_ready_text(const serve *s, whim_str *out)
             out,
             "  key       %s (made now, because others can reach this address; your own: "
             "--api-key-file)\n",
-            s->keys.v[0]);
+            s->keys.v[0].text);
     }
     whim_str_printf(out, "  model     %s, context %lld tokens, up to %lld requests at once\n",
                     s->name, (long long)whim_service_ctx(s->service), (long long)limits->max_seqs);

@@ -16,7 +16,7 @@ enum { MAX_KEYS = 64, MAX_KEY_BYTES = 1 << 16 };
 /* The keys that clients must show. Texts lie in `text`. */
 typedef struct key_list {
     whim_str text;
-    const char *v[MAX_KEYS];
+    whim_api_key v[MAX_KEYS];
     int32_t n;
 } key_list;
 

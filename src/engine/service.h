@@ -95,11 +95,12 @@ typedef struct whim_job_cfg {
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
     const char *think_end;   /* this text is forced */
     whim_grammar *grammar;   /* a reference is taken; NULL: any text */
-    int32_t priority;
-    uint64_t client;
-    int64_t received_ns; /* when the request began to come, for the metrics; 0: now */
-    int64_t deadline_ns; /* monotonic; 0: none */
-    char id[136];        /* for the log */
+    int32_t priority;        /* lower goes first among its client's requests */
+    bool priority_among_all; /* and among those of all clients */
+    uint64_t client;         /* fairness is between these */
+    int64_t received_ns;     /* when the request began to come, for the metrics; 0: now */
+    int64_t deadline_ns;     /* monotonic; 0: none */
+    char id[136];            /* for the log */
     void (*wake)(void *ctx, whim_job *job);
     void *wake_ctx;
 } whim_job_cfg;

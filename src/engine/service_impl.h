@@ -59,7 +59,8 @@ struct whim_job {
     pthread_mutex_t lock;
     whim_str pending; /* under lock */
     bool reader_idle; /* under lock: the reader found nothing and waits for `wake` */
-    whim_job_event last; /* under lock: comes after all of `pending`. It needs no memory then, so it always comes */
+    whim_job_event
+        last; /* under lock: comes after all of `pending`. It needs no memory then, so it always comes */
     bool has_last;
     whim_str reading; /* the reader's */
     int64_t read_at;

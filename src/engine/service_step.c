@@ -7,7 +7,8 @@
 /* How long a step with prompt tokens should take: streams that wait for their next token feel it. */
 enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 
-/* How long a request may wait for others of a priority one step before its own, on a busy machine. */
+/* How long a request may wait for those of its client (or of one whose priority counts among all) that are one step of
+ * priority before it, on a busy machine. */
 #define PATIENCE_NS INT64_C(15000000000)
 
 void whim_service_enter(whim_service *s, whim_choice *c)
@@ -18,6 +19,7 @@ void whim_service_enter(whim_service *s, whim_choice *c)
         .n_tok = cfg->n_prompt,
         .max_tok = c->max_tok,
         .priority = cfg->priority,
+        .among_all = cfg->priority_among_all,
         .client = cfg->client,
         .all_rows = cfg->prompt_logprobs >= 0 && c->index == 0,
         .user = c,

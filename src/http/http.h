@@ -159,6 +159,9 @@ void whim_exchange_unref(whim_exchange *ex);
 /* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the status, it is no refusal. */
 typedef struct whim_exchange_notes {
     atomic_int route, reason;
+    /* Of the gate, for who answers: a number for whoever asks, and whether its priority counts among all. */
+    uint64_t client;
+    bool may_pass;
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 

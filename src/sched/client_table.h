@@ -19,8 +19,10 @@ enum {
 
 typedef struct whim_client {
     uint64_t id;
-    int64_t n_req;            /* that are in the scheduler */
-    int64_t finish;           /* tag of its next request, if that is not in the past */
+    int64_t n_req;  /* that are in the scheduler */
+    int64_t finish; /* tag of its next request, if that is not in the past */
+    /* Its requests that wait, in its own order (client_order.c). */
+    struct whim_sched_req *first, *last;
     struct whim_client *next; /* of the same bucket */
 } whim_client;
 

@@ -116,14 +116,21 @@ int64_t whim_sched_room(const whim_sched *s)
 void whim_sched_wait(whim_sched *s, whim_sched_req *req)
 {
     whim_heap_push(&s->waiting, &req->rank);
+    whim_sched_order_enter(s, req);
     s->n_new += !req->started;
+}
+
+static void leave_queue(whim_sched *s, whim_sched_req *req)
+{
+    whim_heap_remove(&s->waiting, &req->rank);
+    whim_sched_order_leave(req);
+    s->n_new -= !req->started;
 }
 
 void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, int64_t n)
 {
     if (req->rank.at != 0) {
-        whim_heap_remove(&s->waiting, &req->rank);
-        s->n_new -= !req->started;
+        leave_queue(s, req);
     }
     req->seq = s->free_seqs[--s->n_free_seq];
     whim_sequence_share(req->seq, pages, n);
@@ -251,13 +258,15 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
         .tag = tag,
         .cost = cost,
         .priority = add->priority,
+        .among_all = add->among_all,
         .all_rows = add->all_rows,
     };
     /* Time runs slower the more clients share it. */
     int64_t step =
         s->cfg.age_tokens * WHIM_SERVICE_UNIT / (s->clients.n_client > 0 ? s->clients.n_client : 1);
-    req->rank.key = tag + add->priority * step;
-    req->rank.order = s->n_arrival++;
+    req->own_key = tag + req->priority * step;
+    req->rank.key = req->among_all ? req->own_key : tag;
+    req->own_order = req->rank.order = s->n_arrival++;
     whim_sched_wait(s, req);
     whim_sched_branch(s, req);
     *out = req;
@@ -270,8 +279,7 @@ void whim_sched_remove(whim_sched *s, whim_sched_req *req)
     if (req->seq != NULL) {
         whim_sched_stop(s, req);
     } else {
-        whim_heap_remove(&s->waiting, &req->rank);
-        s->n_new -= !req->started;
+        leave_queue(s, req);
     }
     req_free(s, req);
 }

@@ -13,8 +13,11 @@
  *  4. A request that does not get pages is waited for, or the running request of the largest rank is preempted:
  *     its full pages stay in the tree as long as there is room, its tokens are kept, and it waits again at its old
  *     rank. It resumes to the same text.
- *  5. Order: rank = the client's virtual time + priority * age_tokens, then arrival; so a lower priority number
- *     goes first, but not for ever. Every request that fits the pool alone ends (no starvation: waiting ages).
+ *  5. Order: rank = the client's virtual time, then arrival. Among the waiting requests of one client the smallest
+ *     virtual time at arrival + priority * age_tokens goes first: a lower priority number, but not for ever; their ranks
+ *     are those that they would have if they had come in that order, so that no other client's service moves. Only where
+ *     among_all is set is the priority part of the rank itself. Every request that fits the pool alone ends (no
+ *     starvation: waiting ages).
  *  6. A request of a model with recurrent states takes pages from the tree only up to one that carries a state; its own
  *     state is always that of its n_fed tokens. One that is preempted, or whose step failed, starts again from there.
  *  7. Nothing is computed twice at the same time: a request whose prompt a running one is prefilling further
@@ -65,7 +68,8 @@ typedef struct whim_sched_add {
         *tokens; /* [n_tok] prompt; the caller's array, which must have room for max_tok and stay */
     int64_t n_tok;    /* >= 1, < max_ctx */
     int64_t max_tok;  /* prompt and generation together, >= n_tok, <= max_ctx */
-    int32_t priority; /* lower goes first; 0 is usual */
+    int32_t priority; /* lower goes first among its client's; 0 is usual */
+    bool among_all;   /* and among those of all clients */
     uint64_t client;  /* fairness is between these */
     bool
         all_rows; /* results of every prompt row are wanted, each once: nothing is taken from the tree */

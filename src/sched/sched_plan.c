@@ -333,14 +333,39 @@ static void let_all_in(whim_sched *s, budget *b)
     }
 }
 
+/* Its priority among all. */
+static int32_t weight(const whim_sched_req *req)
+{
+    return req->among_all ? req->priority : 0;
+}
+
+/* The running request that makes way for the first of the queue, or NULL. One of another client does only for who counts
+ * among all; one of the same client only while that is alone here, because what is computed again costs others time. */
+static whim_sched_req *who_makes_way(const whim_sched *s, const whim_sched_req *req)
+{
+    whim_sched_req *last = s->running[s->n_running - 1], *own = NULL;
+    if (weight(req) < weight(last) && whim_heap_before(&req->rank, &last->rank)) {
+        return last;
+    }
+    bool may = !req->among_all && s->clients.n_client == 1;
+    for (int64_t i = 0; may && i < s->n_running; i++) {
+        whim_sched_req *other = s->running[i];
+        if (!other->among_all && req->priority < other->priority &&
+            whim_sched_own_before(own != NULL ? own : req, other)) {
+            own = other;
+        }
+    }
+    return own;
+}
+
 /* The first of the queue takes the place of running requests of lower priority, if it needs to. */
 static void make_way(whim_sched *s, whim_plan *plan)
 {
     const whim_sched_req *req = (const whim_sched_req *)whim_heap_top(&s->waiting);
     int64_t n_page;
     while (req != NULL && s->n_running > 0) {
-        whim_sched_req *last = s->running[s->n_running - 1];
-        if (last->priority <= req->priority || whim_heap_before(&last->rank, &req->rank)) {
+        whim_sched_req *last = who_makes_way(s, req);
+        if (last == NULL) {
             return;
         }
         verdict v = examine(s, req, &n_page);

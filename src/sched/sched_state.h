@@ -28,6 +28,9 @@ struct whim_sched_req {
     whim_client *client;
     int64_t tag, cost; /* as client_table.h */
     int32_t priority;
+    bool among_all;
+    int64_t own_key, own_order;            /* its rank among its client's requests */
+    struct whim_sched_req *before, *after; /* of those that wait */
     bool all_rows;
     bool started;       /* was part of a step */
     whim_sequence *seq; /* NULL while it waits */
@@ -83,5 +86,15 @@ void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
 
 /* Into the queue, where its rank is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);
+
+/* --- the order inside a client (client_order.c) -------------------------------------------------- */
+
+bool whim_sched_own_before(const whim_sched_req *a, const whim_sched_req *b);
+
+/* A request of the heap joins those of its client that wait: their tags follow the client's own order. */
+void whim_sched_order_enter(whim_sched *sched, whim_sched_req *req);
+
+/* It waits no more. Its tag stays what it is. */
+void whim_sched_order_leave(whim_sched_req *req);
 
 #endif

@@ -16,6 +16,7 @@ typedef struct texts {
 
 struct whim_access {
     texts keys, hosts, origins;
+    bool *priority;    /* [keys.n] */
     char machine[256]; /* its host name, "" when unknown */
     whim_http_error_body *error_body;
     void *ctx;
@@ -31,32 +32,48 @@ static void texts_deinit(texts *t)
     whim_free(t->at);
 }
 
+static bool text_add(texts *t, const char *from)
+{
+    size_t bytes = strlen(from) + 1;
+    char *text = whim_alloc((int64_t)bytes);
+    if (text != NULL) {
+        memcpy(text, from, bytes);
+        t->at[t->n++] = text;
+    }
+    return text != NULL;
+}
+
 static bool texts_copy(texts *t, const char *const *from, int32_t n)
 {
     t->at = whim_alloc_array(n, sizeof *t->at);
-    if (t->at == NULL) {
-        return false;
+    bool ok = t->at != NULL;
+    for (int32_t i = 0; ok && i < n; i++) {
+        ok = text_add(t, from[i]);
     }
-    for (; t->n < n; t->n++) {
-        size_t bytes = strlen(from[t->n]) + 1;
-        t->at[t->n] = whim_alloc((int64_t)bytes);
-        if (t->at[t->n] == NULL) {
-            return false;
-        }
-        memcpy(t->at[t->n], from[t->n], bytes);
+    return ok;
+}
+
+static bool keys_copy(whim_access *access, const whim_api_key *from, int32_t n)
+{
+    access->keys.at = whim_alloc_array(n, sizeof *access->keys.at);
+    access->priority = whim_alloc_array(n, sizeof *access->priority);
+    bool ok = access->keys.at != NULL && access->priority != NULL;
+    for (int32_t i = 0; ok && i < n; i++) {
+        access->priority[i] = from[i].priority;
+        ok = text_add(&access->keys, from[i].text);
     }
-    return true;
+    return ok;
 }
 
 whim_err whim_access_create(const whim_access_cfg *cfg, whim_access **out, whim_diag *diag)
 {
     *out = NULL;
     for (int32_t i = 0; i < cfg->n_key; i++) {
-        const char *c = cfg->keys[i];
+        const char *c = cfg->keys[i].text;
         while (*c > ' ' && *c < 0x7F) {
             c++;
         }
-        if (cfg->keys[i][0] == '\0' || *c != '\0') {
+        if (cfg->keys[i].text[0] == '\0' || *c != '\0') {
             return whim_fail(
                 diag, WHIM_ERR_INVALID,
                 "an API key is empty or holds a blank or a character that is not ASCII; use "
@@ -64,7 +81,7 @@ whim_err whim_access_create(const whim_access_cfg *cfg, whim_access **out, whim_
         }
     }
     whim_access *access = whim_alloc(sizeof *access);
-    if (access == NULL || !texts_copy(&access->keys, cfg->keys, cfg->n_key) ||
+    if (access == NULL || !keys_copy(access, cfg->keys, cfg->n_key) ||
         !texts_copy(&access->hosts, cfg->hosts, cfg->n_host) ||
         !texts_copy(&access->origins, cfg->origins, cfg->n_origin)) {
         whim_access_destroy(access);
@@ -85,6 +102,7 @@ void whim_access_destroy(whim_access *access)
         texts_deinit(&access->keys);
         texts_deinit(&access->hosts);
         texts_deinit(&access->origins);
+        whim_free(access->priority);
         whim_free(access);
     }
 }
@@ -104,19 +122,20 @@ static bool same_secret(const char *sent, const char *key)
 }
 
 bool whim_access_key_matches(const whim_access *access, const char *authorization,
-                             const char *x_api_key)
+                             const char *x_api_key, int32_t *key)
 {
     const char *bearer = NULL;
     if (authorization != NULL && strncasecmp(authorization, "Bearer ", 7) == 0) {
         bearer = authorization + 7 + strspn(authorization + 7, " ");
     }
-    bool matches = access->keys.n == 0;
+    *key = -1;
     for (int32_t i = 0; i < access->keys.n; i++) {
-        const char *key = access->keys.at[i];
-        matches |= bearer != NULL && same_secret(bearer, key);
-        matches |= x_api_key != NULL && same_secret(x_api_key, key);
+        const char *text = access->keys.at[i];
+        bool is_bearer = bearer != NULL && same_secret(bearer, text);
+        bool is_header = x_api_key != NULL && same_secret(x_api_key, text);
+        *key = is_bearer | is_header ? i : *key;
     }
-    return matches;
+    return access->keys.n == 0 || *key >= 0;
 }
 
 bool whim_access_is_open(const char *method, const char *path)
@@ -306,6 +325,19 @@ static int answer_options(whim_exchange *ex, const char *origin)
     return 1;
 }
 
+/* Fairness is between keys, or between addresses where no keys are asked for. */
+static void note_client(const whim_access *access, whim_exchange *ex, int32_t key)
+{
+    const char *name = key >= 0 ? access->keys.at[key] : whim_exchange_request(ex)->client;
+    uint64_t h = UINT64_C(14695981039346656037) + (key >= 0);
+    for (; *name != '\0'; name++) {
+        h = (h ^ (uint8_t)*name) * UINT64_C(1099511628211);
+    }
+    whim_exchange_notes *notes = whim_exchange_get_notes(ex);
+    notes->client = h;
+    notes->may_pass = key >= 0 && access->priority[key];
+}
+
 int whim_access_check(const whim_access *access, whim_exchange *ex)
 {
     const whim_http_request *r = whim_exchange_request(ex);
@@ -330,12 +362,14 @@ int whim_access_check(const whim_access *access, whim_exchange *ex)
     if (strcmp(r->method, "OPTIONS") == 0) {
         return answer_options(ex, origin);
     }
-    if (!whim_access_is_open(r->method, r->path) &&
-        !whim_access_key_matches(access, whim_exchange_header(ex, "authorization"),
-                                 whim_exchange_header(ex, "x-api-key"))) {
+    int32_t key;
+    if (!whim_access_key_matches(access, whim_exchange_header(ex, "authorization"),
+                                 whim_exchange_header(ex, "x-api-key"), &key) &&
+        !whim_access_is_open(r->method, r->path)) {
         whim_exchange_add_header(ex, "WWW-Authenticate", "Bearer");
         return refuse(access, ex, 401,
                       "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
     }
+    note_client(access, ex, key);
     return 0;
 }

@@ -12,9 +12,14 @@
 
 typedef struct whim_access whim_access;
 
+typedef struct whim_api_key {
+    const char *text;
+    bool priority; /* its requests may go before those of others by their priority */
+} whim_api_key;
+
 /* Texts are copied. */
 typedef struct whim_access_cfg {
-    const char *const *keys; /* none: any key or no key is accepted */
+    const whim_api_key *keys; /* none: any key or no key is accepted */
     int32_t n_key;
     const char *const *hosts; /* --allow-host: names beside the built-in ones; "*": any */
     int32_t n_host;
@@ -29,7 +34,8 @@ WHIM_MUST_CHECK whim_err whim_access_create(const whim_access_cfg *cfg, whim_acc
                                             whim_diag *diag);
 void whim_access_destroy(whim_access *access);
 
-/* 0: go on (the CORS headers of the answer are added); 1: replied: 401, 403, or 204 to OPTIONS. */
+/* 0: go on (the CORS headers of the answer are added, and the exchange's notes say who it is); 1: replied: 401, 403, or
+ * 204 to OPTIONS. */
 int whim_access_check(const whim_access *access, whim_exchange *ex);
 
 /* --- its rules (for tests) --------------------------------------------------------------------- */
@@ -43,8 +49,8 @@ bool whim_access_host_allowed(const whim_access *access, const char *host);
 /* `host`: of the same request, NULL when it has none. */
 bool whim_access_origin_allowed(const whim_access *access, const char *origin, const char *host);
 
-/* Either value may be NULL. */
+/* Either value may be NULL. *key: the key's number, -1 where none is asked for. */
 bool whim_access_key_matches(const whim_access *access, const char *authorization,
-                             const char *x_api_key);
+                             const char *x_api_key, int32_t *key);
 
 #endif

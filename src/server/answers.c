@@ -128,15 +128,6 @@ static void exchange_closed(void *ctx, bool gone)
 
 /* --- the start, on the route's thread --------------------------------------------------------------- */
 
-static uint64_t client_key(const char *client)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *client != '\0'; client++) {
-        h = (h ^ (uint8_t)*client) * UINT64_C(1099511628211);
-    }
-    return h;
-}
-
 /* What the request says, within the server's bound and the context. */
 static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
 {
@@ -162,6 +153,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
 {
     const whim_gen *gen = a->gen;
     const whim_http_request *request = whim_exchange_request(a->ex);
+    const whim_exchange_notes *notes = whim_exchange_get_notes(a->ex);
     whim_job_cfg cfg = {
         .prompt = gen->prompts[p].ids,
         .n_prompt = gen->prompts[p].n,
@@ -182,7 +174,8 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .think_end = "</think>",
         .grammar = gen->grammar,
         .priority = gen->priority,
-        .client = client_key(request->client),
+        .priority_among_all = notes->may_pass,
+        .client = notes->client,
         .received_ns = whim_exchange_start_ns(a->ex),
         .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
         .wake = job_woken,

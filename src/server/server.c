@@ -286,7 +286,7 @@ whim_meters *whim_server_meters(whim_server *s)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-static whim_err make_access(whim_server *s, const char *const *keys, int32_t n_key,
+static whim_err make_access(whim_server *s, const whim_api_key *keys, int32_t n_key,
                             whim_access **out, whim_diag *diag)
 {
     whim_access_cfg cfg = {
@@ -408,7 +408,8 @@ void whim_server_tidy(whim_server *s)
     whim_http_tidy(s->http);
 }
 
-whim_err whim_server_reload(whim_server *s, const char *const *keys, int32_t n_key, whim_diag *diag)
+whim_err whim_server_reload(whim_server *s, const whim_api_key *keys, int32_t n_key,
+                            whim_diag *diag)
 {
     whim_access *access = NULL;
     WHIM_TRY(make_access(s, keys, n_key, &access, diag));

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/report/log.h"
 #include "http/http.h"
+#include "server/access.h"
 #include "server/api.h"
 
 #include <stdbool.h>
@@ -25,9 +26,9 @@ typedef struct whim_server_cfg {
     int32_t n_host;
     int32_t port; /* 0: any free one */
     const char *tls_cert, *tls_key;
-    whim_http_limits limits; /* 0 fields: the defaults of http.h */
-    int32_t n_handler;       /* 0: 4 */
-    const char *const *keys; /* API keys; none: every key is accepted */
+    whim_http_limits limits;  /* 0 fields: the defaults of http.h */
+    int32_t n_handler;        /* 0: 4 */
+    const whim_api_key *keys; /* none: every key is accepted */
     int32_t n_key;
     const char *const *origins; /* --cors-origin, beside the defaults */
     int32_t n_origin;
@@ -74,7 +75,7 @@ void whim_server_tidy(whim_server *server);
 
 /* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate cannot be read: that
  * error leaves the new keys in force. */
-WHIM_MUST_CHECK whim_err whim_server_reload(whim_server *server, const char *const *keys,
+WHIM_MUST_CHECK whim_err whim_server_reload(whim_server *server, const whim_api_key *keys,
                                             int32_t n_key, whim_diag *diag);
 
 /* After the service was destroyed: waits for the last answers to be written, closes all connections. */

@@ -271,7 +271,7 @@ def keys(r, folder):
     def write(*lines):
         with open(path, "w", encoding="ascii") as f:
             f.write("\n".join(lines) + "\n")
-    write("# ours", "first-key-7Qx", "", "second-key-8Rz")
+    write("# ours", "first-key-7Qx", "", "second-key-8Rz priority")
     with Server(*SMALL, "--api-key-file", path, "--log-level", "debug") as server:
         def status(key, header="bearer"):
             headers = {} if key is None else ({"Authorization": f"Bearer {key}"} if header == "bearer"

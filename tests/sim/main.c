@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler and the prefix tree on random traces: sim_test [--quick] [--seed N]. */
+/* The scheduler and the prefix tree on random traces, and who goes first: sim_test [--quick] [--seed N]. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -54,5 +54,6 @@ int main(int argc, char **argv)
                     (long long)cancelled, (long long)aborted, (long long)kept, (long long)loaded);
     }
     whim_free(w);
+    sim_clients();
     return tally_finish();
 }

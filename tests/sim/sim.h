@@ -86,7 +86,13 @@ bool sim_copy_state(void *ctx, int32_t from, int32_t to);
 bool sim_check_pages(sim_world *w);
 bool sim_check_plan(sim_world *w, const whim_plan *plan);
 
+/* The order of requests: each client's places in the queue go along its own order. */
+bool sim_check_order(sim_world *w);
+
 /* One random trace; false when something was wrong. */
 bool sim_trace(sim_world *w, uint64_t seed);
+
+/* What priorities do between clients and inside one (sim_clients.c): tallied. */
+void sim_clients(void);
 
 #endif

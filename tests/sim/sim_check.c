@@ -136,3 +136,39 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
     }
     return !(decode_left_out && prefill) || sim_fail(w, "a prefill goes before a decode");
 }
+
+static bool check_client(sim_world *w, const whim_client *c, int64_t *n_waiting)
+{
+    int64_t n = 0;
+    for (const whim_sched_req *req = c->first; req != NULL; req = req->after, n++) {
+        const whim_sched_req *next = req->after;
+        if (req->client != c || req->seq != NULL || req->rank.at == 0 ||
+            (next != NULL ? next->before != req : c->last != req)) {
+            return sim_fail(w, "a client's list holds what does not wait");
+        }
+        if (next != NULL &&
+            (!whim_sched_own_before(req, next) || !whim_heap_before(&req->rank, &next->rank))) {
+            return sim_fail(w, "a client's places do not go along its order");
+        }
+    }
+    *n_waiting += n;
+    return true;
+}
+
+bool sim_check_order(sim_world *w)
+{
+    const whim_sched *s = w->sched;
+    int64_t n = 0;
+    for (int i = 0; i < WHIM_CLIENT_BUCKETS; i++) {
+        for (const whim_client *c = s->clients.buckets[i]; c != NULL; c = c->next) {
+            if (!check_client(w, c, &n)) {
+                return false;
+            }
+        }
+    }
+    for (int64_t i = 0; i < s->waiting.n; i++) {
+        n -= !((const whim_sched_req *)s->waiting.nodes[i])->among_all;
+    }
+    return n == 0 ||
+           sim_fail(w, "%lld more wait in the lists of clients than in the queue", (long long)n);
+}

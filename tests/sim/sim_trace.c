@@ -75,7 +75,8 @@ static bool job_submit(sim_world *w)
         .tokens = job->tokens,
         .n_tok = job->n_prompt,
         .max_tok = job->max_tok,
-        .priority = (int32_t)sim_draw(w, 3) - 1,
+        .priority = (int32_t)sim_draw(w, 5) - 2,
+        .among_all = sim_draw(w, 3) == 0,
         .client = (uint64_t)sim_draw(w, 4),
         .all_rows = job->all_rows,
         .user = job,
@@ -261,7 +262,7 @@ static bool run(sim_world *w)
         if (with_pins && sim_draw(w, 10) == 0) {
             pin_some(w, &p);
         }
-        if (!sim_check_pages(w) || !one_step(w, &p) || !check_waiting(w)) {
+        if (!sim_check_pages(w) || !one_step(w, &p) || !sim_check_order(w) || !check_waiting(w)) {
             return false;
         }
     }

@@ -245,12 +245,15 @@ static int overtaken_by(int64_t age_tokens, int64_t later_age, int n_other)
         whim_sched_set_age(t.sched, later_age);
     }
     for (int i = 0; i < n_other; i++) { /* clients that wait for long */
-        tiny_add(&t,
-                 (whim_sched_add){
-                     .n_tok = 40, .max_tok = 40, .priority = 4, .client = (uint64_t)(1000 + i)});
+        tiny_add(&t, (whim_sched_add){.n_tok = 40,
+                                      .max_tok = 40,
+                                      .priority = 4,
+                                      .among_all = true,
+                                      .client = (uint64_t)(1000 + i)});
     }
-    tiny_job *low =
-        tiny_add(&t, (whim_sched_add){.n_tok = 40, .max_tok = 40, .priority = 1, .client = 999});
+    tiny_job *low = tiny_add(
+        &t, (whim_sched_add){
+                .n_tok = 40, .max_tok = 40, .priority = 1, .among_all = true, .client = 999});
     int n = 0;
     for (; !whim_sched_req_get(low->req).running;
          n++) { /* always another one that is more important */

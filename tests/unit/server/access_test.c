@@ -5,7 +5,7 @@
 
 static whim_access *make(int32_t n_key)
 {
-    static const char *const keys[] = {"sk-one", "sk-two-longer"};
+    static const whim_api_key keys[] = {{"sk-one", false}, {"sk-two-longer", true}};
     static const char *const hosts[] = {"llm.example"};
     static const char *const origins[] = {"https://page.example"};
     whim_access_cfg cfg = {.keys = keys,
@@ -24,6 +24,7 @@ static whim_access *make(int32_t n_key)
 static void test_keys(void **state)
 {
     (void)state;
+    int32_t key;
     whim_access *a = make(2);
     static const struct {
         const char *authorization, *x_api_key;
@@ -39,17 +40,20 @@ static void test_keys(void **state)
         {NULL, "sk-two-longerX", false},  {"Bearersk-one", NULL, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(whim_access_key_matches(a, rows[i].authorization, rows[i].x_api_key),
+        assert_int_equal(whim_access_key_matches(a, rows[i].authorization, rows[i].x_api_key, &key),
                          rows[i].ok);
+        assert_int_equal(key, rows[i].ok ? (i == 2 ? 1 : 0) : -1);
     }
     whim_access_destroy(a);
     a = make(0);
-    assert_true(whim_access_key_matches(a, NULL, NULL));
-    assert_true(whim_access_key_matches(a, "Bearer any", NULL));
+    assert_true(whim_access_key_matches(a, NULL, NULL, &key));
+    assert_true(whim_access_key_matches(a, "Bearer any", NULL, &key));
+    assert_int_equal(key, -1);
     whim_access_destroy(a);
     static const char *const bad[] = {"", "kz q", "kz\n", "\xc3\xa9"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        whim_access_cfg cfg = {.keys = &bad[i], .n_key = 1};
+        whim_api_key one = {.text = bad[i]};
+        whim_access_cfg cfg = {.keys = &one, .n_key = 1};
         whim_diag diag = {{0}};
         assert_int_equal(whim_access_create(&cfg, &a, &diag), WHIM_ERR_INVALID);
         assert_null(bad[i][0] == '\0' ? NULL : strstr(diag.text, bad[i]));
@@ -157,11 +161,47 @@ static void test_origins(void **state)
 /* --- over a socket ---------------------------------------------------------------------------- */
 
 static whim_access *gate_access;
+static whim_exchange_notes noted;
 
 static int access_gate(void *ctx, whim_exchange *ex)
 {
     (void)ctx;
-    return whim_access_check(gate_access, ex);
+    int replied = whim_access_check(gate_access, ex);
+    noted.client = whim_exchange_get_notes(ex)->client;
+    noted.may_pass = whim_exchange_get_notes(ex)->may_pass;
+    return replied;
+}
+
+#define END "Connection: close\r\n\r\n"
+#define KEY "Authorization: Bearer sk-one\r\n"
+
+/* A client is a key, however that is sent; where no key is asked for, an address. Only the marked key may pass others. */
+static void test_clients(void **state)
+{
+    (void)state;
+    static fixture f;
+    static const char *const asks[] = {
+        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n" KEY END,
+        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx-api-key: sk-one\r\n" END,
+        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx-api-key: sk-two-longer\r\n" END,
+    };
+    uint64_t client[2][3];
+    bool may_pass[2][3];
+    for (int32_t with_keys = 0; with_keys < 2; with_keys++) {
+        gate_access = make(with_keys ? 2 : 0);
+        fixture_open(&f, &(whim_http_cfg){.gate = access_gate});
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(status_of(ask(&f, asks[i])), 200);
+            client[with_keys][i] = noted.client;
+            may_pass[with_keys][i] = noted.may_pass;
+        }
+        fixture_close(&f);
+        whim_access_destroy(gate_access);
+    }
+    assert_true(client[0][0] == client[0][1] && client[0][1] == client[0][2]);
+    assert_true(client[1][0] == client[1][1] && client[1][1] != client[1][2]);
+    assert_false(may_pass[0][2] || may_pass[1][0] || may_pass[1][1]);
+    assert_true(may_pass[1][2]);
 }
 
 static void test_gate(void **state)
@@ -170,8 +210,6 @@ static void test_gate(void **state)
     static fixture f;
     gate_access = make(2);
     fixture_open(&f, &(whim_http_cfg){.gate = access_gate});
-#define END "Connection: close\r\n\r\n"
-#define KEY "Authorization: Bearer sk-one\r\n"
     const char *a = ask(&f, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n" END);
     assert_int_equal(status_of(a), 401);
     assert_true(has(a, "\r\nWWW-Authenticate: Bearer\r\n") && has(a, "\"status\":401"));
@@ -215,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys),  cmocka_unit_test(test_open_paths),
         cmocka_unit_test(test_hosts), cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_gate),
+        cmocka_unit_test(test_gate),  cmocka_unit_test(test_clients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

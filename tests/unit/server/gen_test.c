@@ -152,10 +152,16 @@ static void values_reach_the_job(void **state)
     assert_int_equal(last_cfg.min_tokens, 2);
     assert_true(last_cfg.ignore_eos && last_cfg.show_special);
     assert_int_equal(last_cfg.priority, -3);
+    assert_true(last_cfg.client == 77 && !last_cfg.priority_among_all);
     assert_int_equal(last_cfg.n_stop, 2);
     assert_int_equal(last_cfg.n_stop_id, 2);
     chat("\"temperature\":1e30,\"max_tokens\":64000");
     assert_true(last_cfg.params.temperature == 100);
+    fake_may_pass = true; /* nobody can ask for that: it is the key's */
+    chat("\"priority\":-3");
+    fake_may_pass = false;
+    assert_true(last_cfg.priority == -3 && last_cfg.priority_among_all);
+    chat("\"max_tokens\":64000");
     assert_int_equal(last_cfg.max_tokens, 100); /* the context's end comes first */
 }
 

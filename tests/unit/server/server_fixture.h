@@ -250,6 +250,8 @@ static inline const char *masked(void)
     return out;
 }
 
+static bool fake_may_pass; /* what the gate would have noted */
+
 /* Run a route on a body with a script of job events, to its end. */
 static inline const char *call_limited(whim_route_fn *route, const char *path, const char *body,
                                        const whim_job_event *events, int64_t n, int write_limit)
@@ -264,6 +266,7 @@ static inline const char *call_limited(whim_route_fn *route, const char *path, c
                                            .n_body = (int64_t)strlen(body),
                                            .client = "127.0.0.1",
                                            .request_id = "req-1"},
+                               .notes = {.client = 77, .may_pass = fake_may_pass},
                                .write_limit = write_limit};
     script = events;
     n_script = n;

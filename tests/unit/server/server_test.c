@@ -192,7 +192,7 @@ static void a_silent_loop_is_told(void **state)
 
 static void keys_are_asked_for_after_a_reload(void **state)
 {
-    static const char *const keys[] = {"secret"};
+    static const whim_api_key keys[] = {{"secret", false}};
     whim_diag diag = {{0}};
     (void)state;
     assert_int_equal(whim_server_reload(server, keys, 1, &diag), WHIM_ERR_OK);
