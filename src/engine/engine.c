@@ -4,13 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/os/mem.h"
+#include "engine/page_fit.h"
 #include "engine/state_fit.h"
 #include "kv/disk_tier.h"
 #include "layers/gated_delta.h"
 
 #include <string.h>
 
-enum { DEFAULT_CTX = 8192, DEFAULT_STEP_TOKENS = 512 };
+enum { DEFAULT_STEP_TOKENS = 512 };
 
 struct whim_engine {
     whim_engine_cfg cfg;
@@ -115,11 +116,10 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
-    r->max_ctx = or_default(e->cfg.ctx, c->max_ctx < DEFAULT_CTX ? c->max_ctx : DEFAULT_CTX);
-    if (r->max_ctx > c->max_ctx) {
+    if (e->cfg.ctx > c->max_ctx) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a context of %lld tokens was asked for, but the model was made for %lld",
-                         (long long)r->max_ctx, (long long)c->max_ctx);
+                         (long long)e->cfg.ctx, (long long)c->max_ctx);
     }
     r->max_seqs = or_default(e->cfg.max_seqs, 1);
     r->max_rows = or_default(e->cfg.max_step_tokens, DEFAULT_STEP_TOKENS);
@@ -156,26 +156,25 @@ static int64_t states_choose(whim_engine *e)
     return left;
 }
 
-/* Pages for --kv-mem, or for a number of sequences at their longest; of the latter no more than a share of the memory that the
- * weights and states leave, but enough for one sequence. */
+/* The context, and pages for it, in what memory the weights and states leave. */
 static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
     const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
-    int64_t page_bytes =
-        whim_config_n_attn(c) * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type);
-    int64_t pages_per_seq = (r->max_ctx + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
-    int64_t n_seq =
-        e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs;
-    r->n_page = e->cfg.kv_mem > 0 ? e->cfg.kv_mem / page_bytes : n_seq * pages_per_seq;
-    if (e->cfg.kv_mem == 0 && e->cfg.kv_share > 0) {
-        int64_t share = left > 0 ? (int64_t)((double)left * e->cfg.kv_share) / page_bytes : 0;
-        share = share > pages_per_seq ? share : pages_per_seq;
-        r->n_page = r->n_page < share ? r->n_page : share;
-    }
+    whim_page_fit fit = {
+        .page_bytes = whim_config_n_attn(c) * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type),
+        .model_ctx = c->max_ctx,
+        .asked_ctx = e->cfg.ctx,
+        .asked_bytes = e->cfg.kv_mem,
+        .n_seq = e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs,
+        .share = e->cfg.kv_share,
+    };
+    whim_page_fit_choose(&fit, left);
+    r->max_ctx = fit.ctx;
+    r->n_page = fit.n_page;
     if (r->n_page < 1) {
         return whim_fail(diag, WHIM_ERR_INVALID, "--kv-mem is below one KV page of %lld bytes",
-                         (long long)page_bytes);
+                         (long long)fit.page_bytes);
     }
     return WHIM_ERR_OK;
 }

@@ -30,8 +30,8 @@ typedef struct whim_engine_cfg {
     const char *backend;     /* NULL: the first of the build */
     const char *isa;         /* NULL: best */
     int32_t n_thread;        /* 0: all */
-    int64_t ctx;             /* longest sequence; 0: min(model's, 8192) */
-    int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens */
+    int64_t ctx;             /* longest sequence; 0: the model's, or what memory gives if less */
+    int64_t kv_mem;          /* bytes for KV pages; 0: max_seqs * ctx tokens, see page_fit.h */
     int64_t kv_seqs; /* without kv_mem: pages for so many sequences at their longest; 0: max_seqs */
     double
         kv_share; /* and of that at most this part of what weights and states leave; 0: no limit */

@@ -6,6 +6,24 @@
 
 #include <string.h>
 
+/* Room for an answer at first; few are as long as the context lets them be, and many choices may be there at once. */
+enum { FIRST_TOKENS = 32 };
+
+static bool tokens_grow(whim_choice *c, int64_t n)
+{
+    int64_t size = sizeof *c->tokens, cap = n < c->max_tok ? n : c->max_tok;
+    int32_t *grown = whim_realloc(c->tokens, c->cap_tok * size, cap * size);
+    if (grown == NULL) {
+        return false;
+    }
+    c->tokens = grown;
+    c->cap_tok = cap;
+    if (c->req != NULL) {
+        whim_sched_move_tokens(c->req, grown);
+    }
+    return true;
+}
+
 whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
 {
     whim_service *s = job->service;
@@ -22,8 +40,7 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
     if (s->cfg.tok != NULL) {
         whim_detokenizer_init(&c->detok, s->cfg.tok, cfg->show_special);
     }
-    c->tokens = whim_arena_alloc_array(&job->arena, c->max_tok, (int64_t)sizeof *c->tokens);
-    if (c->tokens == NULL) {
+    if (!tokens_grow(c, cfg->n_prompt + FIRST_TOKENS)) {
         return WHIM_ERR_NO_MEMORY;
     }
     memcpy(c->tokens, cfg->prompt, (size_t)cfg->n_prompt * sizeof *c->tokens);
@@ -43,6 +60,7 @@ void whim_choice_deinit(whim_choice *c)
 {
     whim_grammar_state_destroy(c->grammar);
     whim_stop_deinit(&c->stop);
+    whim_free(c->tokens);
 }
 
 static bool is_in(const int32_t *ids, int32_t n, int32_t id)
@@ -237,6 +255,10 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
     whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;
     c->tokens[at] = sampled->id;
+    /* For the next one already: the scheduler appends also what a failed choice would have been. */
+    if (at + 1 == c->cap_tok && at + 1 < c->max_tok && !tokens_grow(c, 2 * c->cap_tok)) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
+    }
     job->times.n_made++;
     if (ends_answer(c, sampled->id)) {
         report(c, sampled, true);

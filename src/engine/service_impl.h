@@ -22,8 +22,8 @@ typedef struct whim_choice {
     whim_job *job;
     int32_t index;
     whim_sched_req *req; /* NULL: not in the scheduler */
-    int32_t *tokens;     /* [max_tok] the prompt, then what was made */
-    int64_t n_made, max_tok;
+    int32_t *tokens;     /* [cap_tok] the prompt, then what was made */
+    int64_t n_made, max_tok, cap_tok;
     whim_detokenizer detok;
     whim_stop stop;
     whim_repetition repetition;

@@ -19,6 +19,15 @@ void whim_batch_layout_init(whim_batch_layout *layout, const whim_runner_cfg *cf
     layout->n_elem = at;
 }
 
+void whim_batch_narrow(whim_batch_layout *layout, const whim_step_part *parts, int64_t n_part)
+{
+    layout->max_pages = 0;
+    for (int64_t s = 0; s < n_part; s++) {
+        int64_t n = parts[s].seq->n_page;
+        layout->max_pages = n > layout->max_pages ? n : layout->max_pages;
+    }
+}
+
 /* Rows of one part, starting at row `row`; returns the next row. */
 static int64_t fill_rows(const whim_batch_layout *layout, int32_t *host, const whim_step_part *part,
                          int64_t row)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The batch arrays: one host block and one device block with the same layout, so that a step's changes
- * travel in one copy. The page table comes last, because only its used rows are copied.
+ * travel in one copy. The page table comes last, because only its used rows (and columns, see narrow) are copied.
  * Threads: the runner's. */
 #ifndef WHIM_RUNNER_BATCH_ARRAYS_H
 #define WHIM_RUNNER_BATCH_ARRAYS_H
@@ -22,6 +22,10 @@ typedef struct whim_batch_layout {
 } whim_batch_layout;
 
 void whim_batch_layout_init(whim_batch_layout *layout, const whim_runner_cfg *cfg);
+
+/* Make the page table as narrow as these parts need, so that a long context costs a step only what it uses of it. Not
+ * for a pass that is recorded: a graph knows one width. The sequences have grown already. */
+void whim_batch_narrow(whim_batch_layout *layout, const whim_step_part *parts, int64_t n_part);
 
 /* Fill the host block for the parts of a step, padded to `bucket`; the sequences have grown already.
  * Returns the number of pages that are new in this step (listed in `fresh`). */

@@ -245,6 +245,8 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
     whim_step_size bucket = *size;
     if (r->cfg.graphs) {
         whim_graphs_bucket(&bucket, &r->cfg);
+    } else {
+        whim_batch_narrow(&r->layout, parts, n_part);
     }
     int64_t n_fresh = whim_batch_fill(&r->layout, r->host_arrays, parts, n_part, &bucket);
     int64_t elems = r->layout.page_table + bucket.n_seq * r->layout.max_pages;

@@ -273,6 +273,11 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
     return WHIM_ERR_OK;
 }
 
+void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens)
+{
+    req->tokens = tokens;
+}
+
 void whim_sched_remove(whim_sched *s, whim_sched_req *req)
 {
     whim_check(!s->is_open);

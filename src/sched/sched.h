@@ -64,8 +64,7 @@ WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched
 void whim_sched_destroy(whim_sched *sched);
 
 typedef struct whim_sched_add {
-    int32_t
-        *tokens; /* [n_tok] prompt; the caller's array, which must have room for max_tok and stay */
+    int32_t *tokens; /* [n_tok] prompt; the caller's array, which stays and has room for what commit appends */
     int64_t n_tok;    /* >= 1, < max_ctx */
     int64_t max_tok;  /* prompt and generation together, >= n_tok, <= max_ctx */
     int32_t priority; /* lower goes first among its client's; 0 is usual */
@@ -79,6 +78,9 @@ typedef struct whim_sched_add {
 /* FULL: the queue is; NO_FIT: it could not run even alone; INVALID: a number is outside its bounds. */
 WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_add *add,
                                            whim_sched_req **out, whim_diag *diag);
+
+/* The caller's array has moved, with all its tokens: to a larger one. At any time but inside another call. */
+void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens);
 
 /* Take a request out, whatever its state, between commit and the next plan. Its full pages go to the tree. */
 void whim_sched_remove(whim_sched *sched, whim_sched_req *req);

@@ -16,7 +16,7 @@
 
 struct whim_sched_req {
     whim_heap_node rank; /* first, so that the heap's node is this one */
-    int32_t *tokens;     /* [max_tok] the caller's */
+    int32_t *tokens;     /* the caller's */
     int64_t n_tok, n_prompt, max_tok;
     int64_t n_fed;
     int64_t n_most;   /* the most that n_fed has been */

@@ -13,6 +13,19 @@ fi
 run_it run shape:qwen3-32b --load-format dummy --weight-type f32 --ids 1
 expect "more weights than there is room for" 1 err "GiB"
 
+# Without --ctx the context is the model's, or what a quarter of the memory beside the weights holds.
+run_it inspect shape:qwen3-0.6b --load-format dummy --json
+expect_python "the context is what model and memory have" "
+r = json.loads(text)
+part = {p['name']: p['bytes'] for p in r['plan']['parts']}
+left = r['plan']['available'] - part['weights']
+assert r['max_ctx'] == 40960 and r['ctx'] <= r['max_ctx'], r['ctx']
+assert r['ctx'] == r['max_ctx'] or r['ctx'] == 2048 or 0.2 < part['KV pages'] / left < 0.3, (r['ctx'], left)"
+run_it inspect shape:qwen3-0.6b --load-format dummy
+expect_python "and inspect says so" "assert 'with context 40960 tokens' in text or \"of the model's 40960 (memory gives\" in text"
+run_it inspect shape:qwen3-0.6b --load-format dummy --ctx 100
+expect "a shorter one says why" 0 out "context 100 tokens of the model's 40960 (--ctx says so)"
+
 run_it run "$tiny" --ids 1 -n 1
 expect "progress comes in lines" 0 err "loading: "
 expect_same "without carriage returns" "$(tr -cd '\r' <"$TEST_TMP/err" | wc -c)" 0

@@ -44,7 +44,8 @@ static void defaults(void **state)
     whim_engine *engine = prepare(&cfg);
     const whim_memory_plan *plan = whim_engine_plan(engine);
     assert_string_equal(whim_engine_backend(engine), whim_backend_at(0)->name);
-    assert_int_equal(whim_engine_ctx(engine), 8192); /* the model's 40960, cut */
+    int64_t ctx = whim_engine_ctx(engine); /* the model's own, or what this machine's memory gives */
+    assert_true(ctx == 40960 || (ctx < 40960 && ctx % 1024 == 0 && ctx >= 2048));
     assert_int_equal(whim_engine_kv_type(engine), WHIM_KV_BF16);
     assert_null(whim_engine_runner(engine));
     int64_t total = 0, kv = 0;
@@ -53,7 +54,8 @@ static void defaults(void **state)
         kv = strcmp(plan->parts[i].name, "KV pages") == 0 ? plan->parts[i].bytes : kv;
     }
     assert_int_equal(plan->total, total);
-    assert_int_equal(kv, INT64_C(8192) * 28 * 2 * 8 * 128 * 2);
+    int64_t page = INT64_C(32) * 28 * 2 * 8 * 128 * 2;
+    assert_true(kv >= ctx / 32 * page && kv < (ctx + 1024) / 32 * page);
     /* 0.596e9 weights of two bytes, and their vectors */
     assert_true(plan->parts[0].bytes > 1192000000 && plan->parts[0].bytes < 1200000000);
     assert_int_equal(whim_engine_token_macs(engine) / 1000000, 595);

@@ -5,7 +5,7 @@
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"
 
-enum { MADE = 12, MAX_TEXT = 1024 };
+enum { MADE = 40, MAX_TEXT = 4096 };
 
 /* What a job told, kept without any allocation. */
 typedef struct told {

@@ -76,6 +76,28 @@ static void a_step_of_two_sequences(void **state)
     assert_int_equal(host[l.out_rows + 4], 0x5a5a5a5a);
 }
 
+/* A context of a million tokens costs a step of short sequences nothing. */
+static void the_table_is_as_wide_as_the_longest(void **state)
+{
+    (void)state;
+    whim_batch_layout l;
+    whim_runner_cfg long_cfg = cfg;
+    long_cfg.max_ctx = 1 << 20;
+    whim_batch_layout_init(&l, &long_cfg);
+    assert_int_equal(l.max_pages, (1 << 20) / P);
+    int32_t a_pages[] = {2, 7}, b_pages[] = {5};
+    whim_sequence a = {.pages = a_pages, .n_page = 2, .max_page = 2, .len = 34};
+    whim_sequence b = {.pages = b_pages, .n_page = 1, .max_page = 2, .len = 3};
+    whim_step_part parts[] = {{&b, tokens, 3, 1}, {&a, tokens, 4, 1}, {&b, tokens, 3, 1}};
+    whim_step_size bucket = {10, 3, 3};
+    whim_batch batch = {0};
+    whim_batch_narrow(&l, parts, 3);
+    whim_batch_fill(&l, host, parts, 3, &bucket);
+    whim_batch_view(&l, host, &bucket, &batch);
+    assert_int_equal(batch.max_pages, 2);
+    expect_ints(host + l.page_table, (int32_t[]){5, 0x5a5a5a5a, 2, 7, 5}, 5);
+}
+
 static void pages_are_fresh_once(void **state)
 {
     (void)state;
@@ -127,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(arrays_do_not_overlap, setup),
         cmocka_unit_test_setup(a_step_of_two_sequences, setup),
+        cmocka_unit_test_setup(the_table_is_as_wide_as_the_longest, setup),
         cmocka_unit_test_setup(pages_are_fresh_once, setup),
         cmocka_unit_test_setup(the_view_points_into_the_block, setup),
     };

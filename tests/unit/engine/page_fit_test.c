@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Context and pages in little and in much memory: a page has 100 bytes here, so a token has 3.125. */
+#include "engine/page_fit.h"
+#include "support/cmocka.h"
+
+typedef struct fit_case {
+    int64_t model_ctx, asked_ctx, asked_bytes, n_seq;
+    double share;
+    int64_t left, ctx, n_page;
+} fit_case;
+
+static void the_context_is_what_memory_gives(void **state)
+{
+    (void)state;
+    static const fit_case cases[] = {
+        /* serve, a long model: much memory, then a sequence takes half, then rounded, then the least */
+        {262144, 0, 0, 8, 0.25, 100000000, 262144, 65536},
+        {262144, 0, 0, 8, 0.25, 4000000, 262144, 10000},
+        {262144, 0, 0, 8, 0.25, 1000000, 159744, 5000},
+        {262144, 0, 0, 8, 0.25, 50000, 7168, 250},
+        {262144, 0, 0, 8, 0.25, 5000, 2048, 64},
+        {262144, 0, 0, 8, 0.25, -7, 2048, 64},
+        /* a short model is served whole, as before */
+        {8192, 0, 0, 8, 0.25, 100000000, 8192, 2048},
+        {512, 0, 0, 8, 0.25, 100, 512, 16},
+        /* run and chat: one sequence, no share */
+        {40960, 0, 0, 1, 0, 1000000, 40960, 1280},
+        {40960, 0, 0, 1, 0, 100000, 15360, 500},
+        /* who asks for a context has it, or the plan refuses */
+        {262144, 262144, 0, 8, 0.25, 100000, 262144, 8192},
+        {262144, 100, 0, 3, 0, 100, 100, 12},
+        /* and who asks for bytes has these */
+        {262144, 0, 1000, 8, 0.25, 100000, 262144, 10},
+        {8192, 64, 50, 1, 0, 100000, 64, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const fit_case *c = &cases[i];
+        whim_page_fit fit = {.page_bytes = 100,
+                             .model_ctx = c->model_ctx,
+                             .asked_ctx = c->asked_ctx,
+                             .asked_bytes = c->asked_bytes,
+                             .n_seq = c->n_seq,
+                             .share = c->share};
+        whim_page_fit_choose(&fit, c->left);
+        if (fit.ctx != c->ctx || fit.n_page != c->n_page) {
+            fail_msg("case %zu: a context of %lld in %lld pages", i, (long long)fit.ctx,
+                     (long long)fit.n_page);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_context_is_what_memory_gives)};
+    return cmocka_run_group_tests_name("page_fit", tests, NULL, NULL);
+}
