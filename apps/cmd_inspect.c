@@ -27,6 +27,7 @@ typedef struct type_sum {
 } type_sum;
 
 typedef struct summary {
+    const whim_options *options;
     const char *model;
     const whim_ckpt *ckpt;
     const whim_config *config;
@@ -216,8 +217,9 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     if (tensors) {
         append_tensors(out, s);
     }
-    whim_str_printf(out, "\nfor a context of %lld tokens, keys and values as %s, on %s:\n",
-                    (long long)whim_engine_ctx(s->engine),
+    whim_str_append(out, "\nwith ");
+    append_context(out, s->options, whim_engine_ctx(s->engine), s->config);
+    whim_str_printf(out, ", keys and values as %s, on %s:\n",
                     whim_kv_type_name(whim_engine_kv_type(s->engine)),
                     whim_engine_caps(s->engine)->summary);
     append_plan(out, whim_engine_plan(s->engine));
@@ -345,7 +347,7 @@ int cmd_inspect(const whim_options *options)
     whim_diag refusal = {""};
     whim_str out = {0};
     loader load;
-    summary s = {.model = choose_model(options, path)};
+    summary s = {.options = options, .model = choose_model(options, path)};
     if (s.model == NULL) {
         return EXIT_FAILED;
     }

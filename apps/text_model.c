@@ -436,6 +436,24 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
     return true;
 }
 
+const char *context_reason(const whim_options *options, int64_t ctx, const whim_config *config)
+{
+    return ctx >= config->max_ctx ? NULL
+           : ctx == options->ctx  ? "--ctx says so"
+           : options->kv_mem > 0  ? "--kv-mem holds no more"
+                                  : "memory gives no more; --ctx or --kv-mem insists";
+}
+
+void append_context(whim_str *out, const whim_options *options, int64_t ctx,
+                    const whim_config *config)
+{
+    const char *reason = context_reason(options, ctx, config);
+    whim_str_printf(out, "context %lld tokens", (long long)ctx);
+    if (reason != NULL) {
+        whim_str_printf(out, " of the model's %lld (%s)", (long long)config->max_ctx, reason);
+    }
+}
+
 void append_context_hint(whim_str *out, int64_t ctx, const whim_config *config)
 {
     if (ctx < config->max_ctx) {

@@ -79,6 +79,13 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id);
 extern volatile sig_atomic_t interrupted;
 void catch_interrupt(bool twice_ends);
 
+/* Why a context is shorter than the model's own, in words; NULL where it is not. */
+const char *context_reason(const whim_options *options, int64_t ctx, const whim_config *config);
+
+/* "context 8192 tokens"; where the model has more also how many, and why they are not all there. */
+void append_context(whim_str *out, const whim_options *options, int64_t ctx,
+                    const whim_config *config);
+
 /* What helps when a context of `ctx` tokens is too short. */
 void append_context_hint(whim_str *out, int64_t ctx, const whim_config *config);
 

@@ -9,12 +9,15 @@
 static void banner(chat *c)
 {
     whim_str params = {0};
+    whim_str context = {0};
+    append_context(&context, c->options, c->ctx, c->config);
     append_params(&params, &c->tm.params, true);
-    view_note(&c->view, "%s: context %lld tokens", whim_path_base(c->tm.path), (long long)c->ctx);
+    view_note(&c->view, "%s: %s", whim_path_base(c->tm.path), whim_str_text(&context));
     view_note(&c->view, "sampling: %s (defaults from %s)", whim_str_text(&params),
               whim_generation_source_name(c->tm.wishes.source));
     view_note(&c->view, "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat");
     whim_str_deinit(&params);
+    whim_str_deinit(&context);
 }
 
 /* "/word", alone or with more behind a blank; "//", "/usr/bin" and several lines are messages. */

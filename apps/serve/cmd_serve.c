@@ -2,6 +2,7 @@
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
 #include "base/os/refused.h"
+#include "base/os/term.h"
 #include "commit.inc"
 #include "serve/serve.h"
 #include "serve/signals.h"
@@ -187,6 +188,9 @@ static void run(serve *s)
 /* Let answers finish, at most --drain seconds; a second signal ends the wait. */
 static void drain(serve *s)
 {
+    if (whim_os_term_is(STDERR_FILENO)) {
+        fputc('\n', stderr); /* behind the ^C that the terminal wrote */
+    }
     whim_server_drain(s->server);
     int64_t left = whim_server_active(s->server);
     int64_t until = whim_clock_ns() + (int64_t)(s->options->drain * (double)WHIM_NS_PER_S);
@@ -244,15 +248,14 @@ static bool serve_run(serve *s)
     if (path == NULL || !serve_model_open(s, path)) {
         return false;
     }
-    log_refused(s);
     signals_loaded();
     if (!s->log.is_json) {
         serve_ready_text(s, &ready);
         fputs(whim_str_text(&ready), stderr);
     }
     whim_str_deinit(&ready);
-    whim_log_info(&s->log, "ready", whim_log_text("model", s->name),
-                  whim_log_int("port", whim_server_port(s->server)));
+    serve_model_log(s);
+    log_refused(s);
     notify_ready(s);
     run(s);
     drain(s);

@@ -16,6 +16,7 @@
 /* Few requests reach the whole context, and memory is taken at the start: room for 8 that do. */
 enum { DEFAULT_SEQS = 32, LEAST_OUTS = 32, KV_SEQS = 8, CHECKPOINTS = 32 };
 #define KV_SHARE 0.25
+#define CTX_SHARE 0.5 /* but one may have more: an agent begins with ten thousand tokens */
 
 /* Loading is shown on the terminal and on /readyz. */
 static void on_load(void *ctx, int64_t done, int64_t total)
@@ -36,6 +37,7 @@ static bool engine_open(serve *s, const char *path)
     cfg.max_outs = cfg.max_seqs > LEAST_OUTS ? cfg.max_seqs : LEAST_OUTS;
     cfg.kv_seqs = KV_SEQS;
     cfg.kv_share = KV_SHARE;
+    cfg.ctx_share = CTX_SHARE;
     cfg.n_checkpoint = CHECKPOINTS;
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
@@ -215,16 +217,32 @@ bool serve_model_open(serve *s, const char *path)
         !about_make(s)) {
         return false;
     }
-    if (whim_service_ctx(s->service) < whim_engine_ctx(s->engine)) {
-        whim_log_warn(&s->log, "context", whim_log_int("tokens", whim_service_ctx(s->service)),
-                      whim_log_text("reason", "the KV memory holds no more; --kv-mem gives more"));
+    tell_server(s);
+    return true;
+}
+
+bool serve_lends_tools(const serve *s)
+{
+    return s->tm.tmpl != NULL && !s->chat.format.native_tools;
+}
+
+void serve_model_log(serve *s)
+{
+    const whim_config *config = whim_engine_config(s->engine);
+    int64_t ctx = whim_service_ctx(s->service);
+    const char *reason = context_reason(s->options, ctx, config);
+    whim_log_info(&s->log, "ready", whim_log_text("model", s->name),
+                  whim_log_int("port", whim_server_port(s->server)), whim_log_int("context", ctx),
+                  whim_log_int("model_context", config->max_ctx));
+    if (reason != NULL) {
+        whim_log_at(&s->log, ctx == s->options->ctx ? WHIM_LOG_INFO : WHIM_LOG_WARN, "context",
+                    whim_log_int("tokens", ctx), whim_log_int("model", config->max_ctx),
+                    whim_log_text("reason", reason));
     }
-    if (s->tm.tmpl != NULL && !s->chat.format.native_tools) {
+    if (serve_lends_tools(s) && s->log.is_json) { /* else the ready block says it */
         whim_log_info(&s->log, "tools", whim_log_text("form", "hermes"),
                       whim_log_text("reason", "the template has none of its own"));
     }
-    tell_server(s);
-    return true;
 }
 
 void serve_model_close(serve *s)

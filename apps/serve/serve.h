@@ -80,6 +80,10 @@ void keys_free(key_list *keys);
 
 /* Load the model and everything that answers need of it, then tell the server; false after a complaint. */
 bool serve_model_open(serve *s, const char *path);
+/* Say in the log what is served. */
+void serve_model_log(serve *s);
+/* Whether calls have a form of ours, because the template has none. */
+bool serve_lends_tools(const serve *s);
 void serve_model_close(serve *s);
 
 /* --- the service manager (serve_notify.c) -------------------------------------------------------- */

@@ -13,6 +13,9 @@
 
 enum { DEFAULT_STEP_TOKENS = 512 };
 
+/* Memory is taken at the start, which costs time: less for one conversation than a server may take. */
+#define DEFAULT_CTX_SHARE 0.25
+
 struct whim_engine {
     whim_engine_cfg cfg;
     whim_ckpt ckpt;
@@ -168,6 +171,7 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
         .asked_bytes = e->cfg.kv_mem,
         .n_seq = e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs,
         .share = e->cfg.kv_share,
+        .one_share = e->cfg.ctx_share > 0 ? e->cfg.ctx_share : DEFAULT_CTX_SHARE,
     };
     whim_page_fit_choose(&fit, left);
     r->max_ctx = fit.ctx;

@@ -25,14 +25,14 @@ void whim_page_fit_choose(whim_page_fit *fit, int64_t left)
         return;
     }
     left = most(left, 0);
-    int64_t one = whim_kv_pages(fit->ctx), half = left / 2 / fit->page_bytes;
+    int64_t one = whim_kv_pages(fit->ctx);
     if (!is_asked) {
-        one = most(least(one, half), whim_kv_pages(least(fit->ctx, WHIM_FIT_LEAST_CTX)));
+        int64_t given = (int64_t)((double)left * fit->one_share) / fit->page_bytes;
+        one = most(least(one, given), whim_kv_pages(least(fit->ctx, WHIM_FIT_LEAST_CTX)));
     }
     fit->n_page = fit->n_seq * whim_kv_pages(fit->ctx);
-    double share = fit->share > 0 ? fit->share : 0.5;
     if (fit->share > 0 || !is_asked) {
-        int64_t shared = (int64_t)((double)left * share) / fit->page_bytes;
+        int64_t shared = (int64_t)((double)left * fit->share) / fit->page_bytes;
         fit->n_page = least(fit->n_page, most(shared, one));
     }
     int64_t room = fit->n_page * WHIM_KV_PAGE;

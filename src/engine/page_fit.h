@@ -14,11 +14,12 @@ typedef struct whim_page_fit {
     int64_t asked_bytes; /* of pages; 0: nobody asked */
     int64_t n_seq;       /* sequences that should reach their longest */
     double share;        /* of memory that pages may take for that; 0: as much as they need */
+    double one_share;    /* of memory that one sequence may take where nobody asked for a context */
     int64_t ctx, n_page; /* out */
 } whim_page_fit;
 
 /* Choose for `left` bytes of memory. Pages are for n_seq sequences at their longest, within their share, but always
- * enough for one. Where nobody asked for a context that one may take half of the memory, and the context is what it has
+ * enough for one. Where nobody asked for a context that one has its own share, and the context is what it holds
  * then: rounded down to WHIM_FIT_ROUND_CTX, and at least WHIM_FIT_LEAST_CTX, which the plan refuses if it is too much.
  * Where somebody asked for bytes, these are the pages, and the context is not cut to them. */
 void whim_page_fit_choose(whim_page_fit *fit, int64_t left);

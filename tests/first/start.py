@@ -158,6 +158,8 @@ def ready_block(r):
                      f"ssh -L {port}:127.0.0.1:{port} ann@10.0.0.1"):
             r.check(f"says {part[:30]}", part in block, block)
         r.equal("a container is told", "container" in block, IN_CONTAINER)
+        before = s.text()[:s.text().index("\nready: ")]
+        r.check("no line of the log before it", "event=" not in before, before)
         curl = re.search(r"^  try       (curl .*)$", block, re.M).group(1)
         curl = curl.replace('}]}', '}],"max_tokens":4}')
         code, text = run(["bash", "-c", curl], limit=LIMIT) if try_run(["curl", "--version"]) else (0, '"content"')

@@ -25,7 +25,7 @@ static void the_context_is_what_memory_gives(void **state)
         {512, 0, 0, 8, 0.25, 100, 512, 16},
         /* run and chat: one sequence, no share */
         {40960, 0, 0, 1, 0, 1000000, 40960, 1280},
-        {40960, 0, 0, 1, 0, 100000, 15360, 500},
+        {40960, 0, 0, 1, 0, 200000, 15360, 500},
         /* who asks for a context has it, or the plan refuses */
         {262144, 262144, 0, 8, 0.25, 100000, 262144, 8192},
         {262144, 100, 0, 3, 0, 100, 100, 12},
@@ -40,7 +40,8 @@ static void the_context_is_what_memory_gives(void **state)
                              .asked_ctx = c->asked_ctx,
                              .asked_bytes = c->asked_bytes,
                              .n_seq = c->n_seq,
-                             .share = c->share};
+                             .share = c->share,
+                             .one_share = c->share > 0 ? 0.5 : 0.25};
         whim_page_fit_choose(&fit, c->left);
         if (fit.ctx != c->ctx || fit.n_page != c->n_page) {
             fail_msg("case %zu: a context of %lld in %lld pages", i, (long long)fit.ctx,
