@@ -71,7 +71,8 @@ void serve_ready_text(const serve *s, whim_str *out)
     append_context(out, s->options, whim_service_ctx(s->service), whim_engine_config(s->engine));
     whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
     if (serve_lends_tools(s)) {
-        whim_str_append(out, "  tools     in the Hermes form, because the model's template has none\n");
+        whim_str_append(out,
+                        "  tools     in the Hermes form, because the model's template has none\n");
     }
     whim_str_append(out, "  sampling  ");
     append_params(out, &s->tm.params, false);
@@ -79,9 +80,8 @@ void serve_ready_text(const serve *s, whim_str *out)
     whim_str_printf(out, "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n",
                     whim_str_text(&url), whim_str_text(&url));
     if (is_default_model(s)) {
-        whim_str_append(
-            out,
-            "  note      135M parameters: a demo; for real work: make serve MODEL=ORG/NAME, or a path\n");
+        whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
+                             "MODEL=ORG/NAME, or a path\n");
     }
     append_reach(s, out);
     append_try(s, whim_str_text(&url), out);

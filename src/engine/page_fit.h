@@ -9,8 +9,8 @@ enum { WHIM_FIT_LEAST_CTX = 2048, WHIM_FIT_ROUND_CTX = 1024 };
 
 typedef struct whim_page_fit {
     int64_t page_bytes;
-    int64_t model_ctx; /* the longest that the model was made for */
-    int64_t asked_ctx; /* 0: as long as memory gives */
+    int64_t model_ctx;   /* the longest that the model was made for */
+    int64_t asked_ctx;   /* 0: as long as memory gives */
     int64_t asked_bytes; /* of pages; 0: nobody asked */
     int64_t n_seq;       /* sequences that should reach their longest */
     double share;        /* of memory that pages may take for that; 0: as much as they need */

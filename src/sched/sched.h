@@ -64,7 +64,8 @@ WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched
 void whim_sched_destroy(whim_sched *sched);
 
 typedef struct whim_sched_add {
-    int32_t *tokens; /* [n_tok] prompt; the caller's array, which stays and has room for what commit appends */
+    int32_t *
+        tokens; /* [n_tok] prompt; the caller's array, which stays and has room for what commit appends */
     int64_t n_tok;    /* >= 1, < max_ctx */
     int64_t max_tok;  /* prompt and generation together, >= n_tok, <= max_ctx */
     int32_t priority; /* lower goes first among its client's; 0 is usual */

@@ -13,7 +13,7 @@ expect "doctor --json" 0
 expect_python "its figures are sensible" "
 r = json.loads(text)
 assert r['ready'] is True and r['failure'] == '' and r['cpus'] >= 1 and r['mem_available'] > 0
-assert 0.1 < r['read_gbs'] < 1e5 and 0.1 < r['peak_gflops'] < 1e6
+assert 0 < r['read_gbs'] < 1e5 and 0 < r['peak_gflops'] < 1e6
 assert 1 <= r['cores'] <= r['cpus_mask'] and r['nodes'] >= 1 and r['topology'] in ('hwloc', 'sysfs')
 usable = [b for b in r['backends'] if b['usable']]
 assert usable[0]['workers'] == 'any' or usable[0]['workers'].count('|') == usable[0]['threads'] - 1

@@ -83,7 +83,10 @@ run_it run -p "$(printf 'word %.0s' {1..300})" --ctx 100 -q
 expect "a prompt that does not fit is refused" 1 err "more than the context of 100" err "--ctx"
 "$WHIMBREL" run --raw -p "One, two, three," --temp 0 --ignore-eos -q >"$TEST_TMP/out" 2>"$TEST_TMP/err" &
 pid=$!
-sleep 2
+for ((tries = 600; tries > 0; tries--)); do
+    [[ -s $TEST_TMP/out ]] && break
+    sleep 0.1
+done
 kill -INT $pid
 wait $pid
 rc=$?

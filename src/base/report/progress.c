@@ -57,7 +57,7 @@ static void format_seconds(char *buf, int64_t n, double s)
 static void format_state(const whim_progress *p, bool last, char *buf, int64_t n)
 {
     int64_t done = atomic_load(&p->done);
-    double seconds = (double)(whim_clock_ns() - p->start_ns) / (double)WHIM_NS_PER_S;
+    double seconds = (double)(p->cfg.now() - p->start_ns) / (double)WHIM_NS_PER_S;
     double rate = seconds > 0 ? (double)done / seconds : 0;
     char amount[32], total[48] = "", percent[16] = "", speed[32], time[32];
     format_units(amount, sizeof amount, p->cfg.bytes, done);
@@ -138,7 +138,8 @@ void whim_progress_init(whim_progress *p, const whim_progress_cfg *cfg)
         p->cfg.mode = whim_os_term_is(cfg->fd) ? WHIM_PROGRESS_BAR : WHIM_PROGRESS_LINES;
     }
     pthread_mutex_init(&p->lock, NULL);
-    p->start_ns = whim_clock_ns();
+    p->cfg.now = cfg->now != NULL ? cfg->now : whim_clock_ns;
+    p->start_ns = p->cfg.now();
     bool bar = p->cfg.mode == WHIM_PROGRESS_BAR;
     atomic_store(&p->next_ns, p->start_ns + (bar ? bar_interval_ns : line_interval_ns));
     if (p->cfg.mode != WHIM_PROGRESS_QUIET) {
@@ -155,7 +156,7 @@ void whim_progress_add(whim_progress *p, int64_t units)
     if (p->cfg.mode == WHIM_PROGRESS_QUIET) {
         return;
     }
-    int64_t now = whim_clock_ns();
+    int64_t now = p->cfg.now();
     long long due = atomic_load(&p->next_ns);
     int64_t interval = p->cfg.mode == WHIM_PROGRESS_BAR ? bar_interval_ns : line_interval_ns;
     /* One thread wins the right to draw; the others go on with their work. */

@@ -25,6 +25,7 @@ typedef struct whim_progress_cfg {
     bool bytes;        /* units are bytes, else things that are counted */
     int fd;
     whim_progress_mode mode;
+    int64_t (*now)(void); /* NULL: whim_clock_ns; for tests, in which no time passes by itself */
 } whim_progress_cfg;
 
 /* Caller's storage; stays where it is from init to finish. */

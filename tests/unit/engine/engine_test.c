@@ -44,7 +44,8 @@ static void defaults(void **state)
     whim_engine *engine = prepare(&cfg);
     const whim_memory_plan *plan = whim_engine_plan(engine);
     assert_string_equal(whim_engine_backend(engine), whim_backend_at(0)->name);
-    int64_t ctx = whim_engine_ctx(engine); /* the model's own, or what this machine's memory gives */
+    int64_t ctx =
+        whim_engine_ctx(engine); /* the model's own, or what this machine's memory gives */
     assert_true(ctx == 40960 || (ctx < 40960 && ctx % 1024 == 0 && ctx >= 2048));
     assert_int_equal(whim_engine_kv_type(engine), WHIM_KV_BF16);
     assert_null(whim_engine_runner(engine));

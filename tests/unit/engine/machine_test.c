@@ -16,7 +16,7 @@ static void reading_is_measured(void **state)
     for (int32_t n_thread = 1; n_thread <= 3; n_thread += 2) {
         double gbs = 0;
         assert_int_equal(whim_machine_read_gbs(n_thread, 0.02, &gbs, &diag), WHIM_ERR_OK);
-        assert_true(gbs > 0.05 && gbs < 20000);
+        assert_true(gbs > 0 && gbs < 20000);
     }
 }
 
@@ -28,7 +28,7 @@ static void multiply_adds_are_measured(void **state)
         int64_t start = whim_clock_ns();
         assert_int_equal(whim_machine_peak_gflops(NULL, WHIM_DTYPE_F32, n_thread, 0.02, &gflops),
                          WHIM_ERR_OK);
-        assert_true(gflops > 0.01 && gflops < 200000);
+        assert_true(gflops > 0 && gflops < 200000);
         assert_true(whim_clock_ns() - start >= 20 * WHIM_NS_PER_MS);
     }
 }
@@ -57,7 +57,7 @@ static void levels_tell_their_peaks(void **state)
             assert_int_equal(device->caps.peak_macs(types[i], 0), 0);
             assert_int_equal(whim_machine_peak_gflops(&device->caps, types[i], 1, 0.01, &gflops[i]),
                              WHIM_ERR_OK);
-            assert_true(gflops[i] > 0.001 && gflops[i] < 200000);
+            assert_true(gflops[i] > 0 && gflops[i] < 200000);
         }
         whim_device_close(device);
     }

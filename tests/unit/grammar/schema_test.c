@@ -2,8 +2,6 @@
 /* Schemas: texts that are taken and texts that are not, what is refused with its place, and limits. */
 #include "unit/grammar/grammar_fixture.h"
 
-#include "base/clock.h"
-
 static void schemas_take_their_texts(void **state)
 {
     (void)state;
@@ -198,14 +196,12 @@ static void what_is_refused_has_its_place(void **state)
     }
 }
 
-/* Refused, with a word of the reason, within the limit of time and some for what else runs. */
+/* Refused, with a word of the reason, by a limit of size or of time. */
 static void refused_soon(json_t *schema, const char *word)
 {
     whim_diag diag = {{0}};
-    int64_t begin = whim_clock_ns();
     assert_non_null(schema);
     whim_grammar *g = fixture_schema_json(schema, &diag);
-    assert_true(whim_clock_ns() - begin < 20 * WHIM_NS_PER_S);
     /* A slow machine may meet the limit of time first. */
     if (g != NULL ||
         (strstr(diag.text, word) == NULL && strstr(diag.text, "longer than") == NULL)) {

@@ -235,10 +235,10 @@ static inline bool has(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-/* Wait until *value is `want`, at most 5 s. */
+/* Wait until *value is `want`, at most a minute. */
 static inline bool becomes(atomic_int *value, int want)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 60000; i++) {
         if (atomic_load(value) == want) {
             return true;
         }
@@ -249,7 +249,7 @@ static inline bool becomes(atomic_int *value, int want)
 
 static inline whim_exchange *take_waiting(fixture *f)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 60000; i++) {
         whim_exchange *ex = atomic_exchange(&f->waiting, NULL);
         if (ex != NULL) {
             return ex;
