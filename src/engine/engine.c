@@ -4,8 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/os/mem.h"
-#include "engine/page_fit.h"
-#include "engine/state_fit.h"
+#include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
 #include "layers/gated_delta.h"
 

@@ -32,7 +32,7 @@ typedef struct whim_engine_cfg {
     int32_t n_thread;        /* 0: all */
     int64_t ctx;             /* longest sequence; 0: the model's, or what memory gives if less */
     double ctx_share; /* without ctx: part of what weights leave for one sequence; 0: a quarter */
-    int64_t kv_mem;   /* bytes for KV pages; 0: max_seqs * ctx tokens, see page_fit.h */
+    int64_t kv_mem;   /* bytes for KV pages; 0: max_seqs * ctx tokens, see memory_fit.h */
     int64_t kv_seqs; /* without kv_mem: pages for so many sequences at their longest; 0: max_seqs */
     double
         kv_share; /* and of that at most this part of what weights and states leave; 0: no limit */
