@@ -215,8 +215,15 @@ static int run_model(run *r, whim_engine *engine, loader *load, int64_t max_outs
     return generate(r, engine, max_outs);
 }
 
+static void print_op(void *ctx, const char *line)
+{
+    (void)ctx;
+    fprintf(stderr, "%s\n", line);
+}
+
 int cmd_run(const whim_options *options)
 {
+    whim_trace trace = {.line = print_op};
     char path[MODEL_PATH_MAX];
     run r = {.options = options, .terminal = whim_os_term_is(STDOUT_FILENO)};
     loader load;
@@ -232,6 +239,7 @@ int cmd_run(const whim_options *options)
     if (r.model != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, r.model);
         cfg.max_outs = max_outs;
+        cfg.trace = options->trace_ops ? &trace : NULL;
         engine = open_engine(&cfg, options->quiet, &load);
     }
     if (engine != NULL) {

@@ -72,9 +72,15 @@ typedef struct whim_device_vt {
     whim_err (*stream_open)(whim_device *dev, whim_stream **out, whim_diag *diag);
 } whim_device_vt;
 
+/* Told of every stream that is opened (ops/trace.h). */
+typedef struct whim_stream_watch {
+    void (*opened)(struct whim_stream_watch *watch, whim_stream *s);
+} whim_stream_watch;
+
 struct whim_device {
     const whim_device_vt *vt;
     whim_device_caps caps;
+    whim_stream_watch *watch; /* or NULL */
 };
 
 typedef struct whim_stream_vt {
@@ -148,7 +154,11 @@ WHIM_MUST_CHECK static inline whim_err whim_device_pack(whim_device *dev, const 
 WHIM_MUST_CHECK static inline whim_err whim_stream_open(whim_device *dev, whim_stream **out,
                                                         whim_diag *diag)
 {
-    return dev->vt->stream_open(dev, out, diag);
+    WHIM_TRY(dev->vt->stream_open(dev, out, diag));
+    if (dev->watch != NULL) {
+        dev->watch->opened(dev->watch, *out);
+    }
+    return WHIM_ERR_OK;
 }
 
 static inline void whim_stream_close(whim_stream *s)

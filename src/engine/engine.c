@@ -93,7 +93,12 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
                          e->cfg.backend);
     }
     whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
-    return e->backend->device_open(0, &cfg, &e->device, diag);
+    WHIM_TRY(e->backend->device_open(0, &cfg, &e->device, diag));
+    if (e->cfg.trace != NULL) {
+        whim_trace_device(e->cfg.trace, e->device);
+        e->cfg.graphs = WHIM_GRAPHS_OFF;
+    }
+    return WHIM_ERR_OK;
 }
 
 static whim_err kv_type_choose(const whim_engine *e, whim_kv_type *out, whim_diag *diag)

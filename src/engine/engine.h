@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "engine/memory_plan.h"
 #include "models/model.h"
+#include "ops/trace.h"
 #include "runner/runner.h"
 #include "weights/bind.h"
 #include "weights/ckpt.h"
@@ -45,6 +46,7 @@ typedef struct whim_engine_cfg {
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
     int32_t graphs;          /* whim_graph_use */
+    whim_trace *trace;       /* shows every op, without graphs; NULL: no */
     int32_t n_capture;       /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
     whim_load_progress *on_progress;

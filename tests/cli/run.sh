@@ -35,6 +35,10 @@ expect_same "ids from standard input" "$(<"$TEST_TMP/out")" "$want"
 run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos -q -t 1
 expect_same "one thread" "$out" "$want"
 
+run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos -q --trace-ops
+expect_same "traced" "$out" "$want"
+expect "every op is told with its operands" 0 err "linear " err " us " err " x=F32[1," err "attn_paged "
+
 run_it run "$tiny" --ids "$ids" -n 5 --ignore-eos --json --logprobs 100
 expect "json ends well" 0
 expect_python "json holds ids and log-probabilities" "

@@ -283,8 +283,33 @@ static void test_over_run_faults(void **state)
     (void)state;
     int64_t n = 32;
     assert_int_equal(death_signal(add_in_child, &n), 0);
-    n = 33;
-    assert_int_equal(death_signal(add_in_child, &n), SIGSEGV);
+    n = 33; /* named when it is queued */
+    assert_int_equal(death_signal(add_in_child, &n), SIGABRT);
+}
+
+/* Which page is zeroed is known on the device only. */
+static void zero_in_child(void *ctx)
+{
+    void *state = NULL, *pages, *ids;
+    if (setup(&state) != 0) {
+        _exit(1);
+    }
+    fixture *f = state;
+    if (whim_device_alloc(f->dev, 2 * 128, &pages, NULL) ||
+        whim_device_alloc(f->dev, 4, &ids, NULL) || whim_stream_copy_in(f->s, ids, ctx, 4) ||
+        whim_op_page_zero(f->s, &(whim_page_zero_args){pages, 128, ids, 1}) ||
+        whim_stream_sync(f->s)) {
+        _exit(1);
+    }
+}
+
+static void test_over_run_by_contents_faults(void **state)
+{
+    (void)state;
+    int32_t page = 1;
+    assert_int_equal(death_signal(zero_in_child, &page), 0);
+    page = 2;
+    assert_int_equal(death_signal(zero_in_child, &page), SIGSEGV);
 }
 
 static void add_host_memory(void *ctx)
@@ -426,7 +451,9 @@ int main(void)
         TEST(test_fused_op_is_composed),
         TEST(test_graph),
         TEST(test_errors_surface_at_sync),
-        cmocka_unit_test(test_over_run_faults), /* its child makes threads: no others here */
+        cmocka_unit_test(test_over_run_faults),
+        cmocka_unit_test(
+            test_over_run_by_contents_faults), /* its child makes threads: no others here */
         TEST(test_host_pointers_are_refused),
         TEST(test_leaks_are_refused),
         TEST(test_pack),
