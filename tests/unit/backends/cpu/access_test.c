@@ -2,6 +2,7 @@
 /* Which memory two commands have in common: a conflict that is missed is a race, one that is made up is a
  * barrier for nothing. */
 #include "backends/cpu/access.h"
+#include "ops/operands.h"
 #include "support/cmocka.h"
 
 #include <stdio.h>
@@ -101,7 +102,7 @@ static void no_overlap_is_missed(void **state)
 
 /* --- two ops -------------------------------------------------------------------------------------- */
 
-enum { ROWS = 4, COLS = 32, LAYER = 4096, PAGE = 4 * LAYER };
+enum { ROWS = 4, COLS = 32, LAYER = 2 * WHIM_KV_PAGE * COLS * 4, PAGE = 4 * LAYER };
 
 /* Matrices to point into; never followed. */
 static float mem_a[ROWS * 3 * COLS], mem_b[ROWS * COLS], mem_c[ROWS * COLS], mem_d[ROWS * COLS];
@@ -331,12 +332,10 @@ static void every_op_writes(void **state)
     (void)state;
     for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
         _Alignas(16) char args[WHIM_OP_ARGS_MAX] = {0};
-        whim_access list[WHIM_ACCESS_MAX];
-        int32_t n = whim_access_list((whim_op)op, args, list);
-        int32_t writes = 0;
-        assert_in_range(n, 1, WHIM_ACCESS_MAX);
+        whim_operand list[WHIM_OPERANDS_MAX];
+        int32_t n = whim_operand_list((whim_op)op, args, list), writes = 0;
         for (int32_t i = 0; i < n; i++) {
-            writes += list[i].write;
+            writes += (list[i].use & WHIM_USE_WRITES) != 0 && (list[i].use & WHIM_USE_HIDDEN) == 0;
         }
         assert_true(writes > 0);
     }
