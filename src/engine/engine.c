@@ -6,7 +6,6 @@
 #include "base/os/mem.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
-#include "layers/gated_delta.h"
 
 #include <string.h>
 
@@ -149,10 +148,9 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 /* Slots of recurrent state; what memory is left then for pages. */
 static int64_t states_choose(whim_engine *e)
 {
-    const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
     whim_state_fit fit = {
-        .slot_bytes = whim_config_n_gdn(c) * whim_gated_delta_state_bytes(&c->gdn),
+        .slot_bytes = e->def->layers(e->model)->slot_bytes,
         .n_checkpoint = e->cfg.n_checkpoint,
         .may_lower = e->cfg.may_lower_seqs,
         .max_seqs = r->max_seqs,
@@ -166,11 +164,10 @@ static int64_t states_choose(whim_engine *e)
 /* The context, and pages for it, in what memory the weights and states leave. */
 static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
-    const whim_config *c = &e->ckpt.config;
     whim_runner_cfg *r = &e->runner_cfg;
     whim_page_fit fit = {
-        .page_bytes = whim_config_n_attn(c) * whim_kv_layer_bytes(c->n_kv, c->d_head, r->kv_type),
-        .model_ctx = c->max_ctx,
+        .page_bytes = whim_layer_table_place(e->def->layers(e->model), r->kv_type, NULL),
+        .model_ctx = e->ckpt.config.max_ctx,
         .asked_ctx = e->cfg.ctx,
         .asked_bytes = e->cfg.kv_mem,
         .n_seq = e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs,

@@ -26,9 +26,8 @@ typedef struct whim_batch {
     const int32_t *kv_len;     /* [n_seq], rows of this pass included */
     const int32_t *page_table; /* [n_seq, max_pages] */
     const int32_t *out_rows;   /* [n_out]: rows whose logits are wanted */
-    whim_kv_view
-        kv; /* the first layer that has keys; number i is at layer_offset + i * layer_bytes */
-    int64_t kv_layer_bytes;
+    whim_kv_view kv; /* whole pages: layers put in their heads and the place of their part */
+    const int64_t *kv_offsets;  /* [n_layer] that place in a page; on the host */
     const int32_t *state_slots; /* [n_seq]: recurrent states, as ops/args/gdn_args.h */
     whim_state_view state;      /* whole slots; layers find their part */
 } whim_batch;

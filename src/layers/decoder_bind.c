@@ -1,175 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of a decoder, by name. */
+/* The tensors of a decoder, layer by layer, as its table says. */
 #include "layers/decoder.h"
 #include "layers/rope.h"
 
-/* One projection of layer `l`: its weight and, when the model has them, its bias. */
-typedef struct projection_spec {
-    whim_projection *out;
-    int64_t n, k;
-    int64_t unpair;
-    bool bias;
-    const char *name; /* "self_attn.q_proj" */
-} projection_spec;
-
-static void bind_projection(whim_binder *binder, int32_t l, const projection_spec *p)
+/* Room for the layers, and for those parts that only some have. */
+static bool layers_take(whim_decoder *dec, whim_arena *arena)
 {
-    whim_bind_matrix(binder,
-                     &(whim_bind_matrix_spec){
-                         .out = &p->out->w,
-                         .n = p->n,
-                         .k = p->k,
-                         .unpair = p->unpair,
-                     },
-                     "layers.%d.%s.weight", l, p->name);
-    if (p->bias) {
-        whim_bind_vector(binder, &p->out->bias, p->n, p->unpair, "layers.%d.%s.bias", l, p->name);
-    }
-}
-
-/* A norm's weights: as they are used in GGUF, less one in the files of some models. */
-static void bind_norm(const whim_decoder *dec, whim_binder *binder, const float **out, int64_t n,
-                      const char *name, int32_t l)
-{
-    bool plus = dec->traits.norm_at_zero && !dec->config.gdn.folded;
-    whim_bind_vector_spec spec = {
-        .out = out, .n = n, .form = plus ? WHIM_VECTOR_PLUS_ONE : WHIM_VECTOR_PLAIN};
-    if (l < 0) {
-        whim_bind_values(binder, &spec, "%s.weight", name);
-    } else {
-        whim_bind_values(binder, &spec, "layers.%d.%s.weight", l, name);
-    }
-}
-
-static void bind_attention(const whim_decoder *dec, int32_t l, whim_decoder_layer *layer,
-                           whim_binder *binder)
-{
-    const whim_config *c = &dec->config;
-    int64_t d = c->d_model, unpair = c->qk_paired ? c->d_head : 0;
-    int64_t o_cols = (int64_t)c->n_head * c->d_head, kv_rows = (int64_t)c->n_kv * c->d_head;
-    int64_t q_rows = dec->traits.gated ? 2 * o_cols : o_cols;
-    bool bias = c->attention_bias;
-    const projection_spec projections[] = {
-        {&layer->q, q_rows, d, unpair, bias, "self_attn.q_proj"},
-        {&layer->k, kv_rows, d, unpair, bias, "self_attn.k_proj"},
-        {&layer->v, kv_rows, d, 0, bias, "self_attn.v_proj"},
-        {&layer->o, d, o_cols, 0, bias, "self_attn.o_proj"},
-    };
-    for (size_t i = 0; i < sizeof projections / sizeof projections[0]; i++) {
-        bind_projection(binder, l, &projections[i]);
-    }
-    if (dec->traits.qk_norm != WHIM_QK_NORM_NONE) {
-        bool whole = dec->traits.qk_norm == WHIM_QK_NORM_WHOLE;
-        bind_norm(dec, binder, &layer->q_norm, whole ? o_cols : c->d_head, "self_attn.q_norm", l);
-        bind_norm(dec, binder, &layer->k_norm, whole ? kv_rows : c->d_head, "self_attn.k_norm", l);
-    }
-}
-
-static void bind_layer(const whim_decoder *dec, int32_t l, whim_decoder_layer *layer,
-                       whim_binder *binder)
-{
-    const whim_config *c = &dec->config;
-    int64_t d = c->d_model, ff = c->d_ff;
-    const projection_spec projections[] = {
-        {&layer->gate, ff, d, 0, c->mlp_bias, "mlp.gate_proj"},
-        {&layer->up, ff, d, 0, c->mlp_bias, "mlp.up_proj"},
-        {&layer->down, d, ff, 0, c->mlp_bias, "mlp.down_proj"},
-    };
-    if (layer->delta != NULL) {
-        whim_gated_delta_bind(layer->delta, c, dec->traits.gdn_grouped, l, binder);
-    } else {
-        bind_attention(dec, l, layer, binder);
-    }
-    if (layer->moe != NULL) {
-        whim_moe_bind(layer->moe, c, l, binder);
-    }
-    for (size_t i = 0; layer->moe == NULL && i < sizeof projections / sizeof projections[0]; i++) {
-        bind_projection(binder, l, &projections[i]);
-    }
-    bind_norm(dec, binder, &layer->attn_norm, d, "input_layernorm", l);
-    bind_norm(dec, binder, &layer->mlp_norm, d, "post_attention_layernorm", l);
-}
-
-/* Which layers are what, and room for the gated delta nets. */
-static whim_err layers_make(whim_decoder *dec, whim_arena *arena)
-{
-    const whim_config *c = &dec->config;
-    int32_t n_attn = 0, n_delta = 0;
-    dec->layers = whim_arena_alloc_array(arena, c->n_layer, sizeof *dec->layers);
-    whim_gated_delta *delta = whim_arena_alloc_array(arena, whim_config_n_gdn(c), sizeof *delta);
-    if (dec->layers == NULL || delta == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
-    for (int32_t l = 0; l < c->n_layer; l++) {
-        bool is_delta = whim_config_is_gdn(c, l);
-        dec->layers[l].index = is_delta ? n_delta : n_attn;
-        dec->layers[l].delta = is_delta ? &delta[n_delta] : NULL;
-        n_delta += is_delta;
-        n_attn += !is_delta;
-    }
-    return WHIM_ERR_OK;
-}
-
-static whim_err bind_rope(whim_decoder *dec, whim_arena *arena, whim_binder *binder)
-{
-    int64_t n = dec->config.rope.rotary_dim / 2;
-    double *freqs = whim_arena_alloc_array(arena, n, sizeof *freqs);
-    if (freqs == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
-    whim_rope_freqs(&dec->config.rope, freqs);
-    dec->rope_scale = whim_rope_scale(&dec->config.rope);
-    whim_bind_constant(binder, &dec->rope_freqs, freqs, n * (int64_t)sizeof *freqs);
-    return WHIM_ERR_OK;
-}
-
-/* Experts of the layers that have them. */
-static bool take_experts(whim_decoder *dec, const whim_config *config, whim_arena *arena)
-{
-    for (int32_t l = 0; l < config->n_layer; l++) {
-        if (!whim_config_has_experts(config, l)) {
-            dec->has_mlp = true;
-            continue;
+    const whim_layer_table *table = &dec->table;
+    dec->layers = whim_arena_alloc_array(arena, table->n_layer, sizeof *dec->layers);
+    bool ok = dec->layers != NULL;
+    for (int32_t l = 0; l < table->n_layer && ok; l++) {
+        whim_decoder_layer *layer = &dec->layers[l];
+        if (table->rows[l].mixer == WHIM_MIXER_GATED_DELTA) {
+            layer->delta = whim_arena_alloc(arena, sizeof *layer->delta);
+            ok = layer->delta != NULL;
         }
-        dec->layers[l].moe = whim_arena_alloc(arena, sizeof *dec->layers[l].moe);
-        if (dec->layers[l].moe == NULL) {
+        if (ok && table->rows[l].mlp == WHIM_MLP_EXPERTS) {
+            layer->moe = whim_arena_alloc(arena, sizeof *layer->moe);
+            ok = layer->moe != NULL;
+        }
+    }
+    return ok;
+}
+
+static bool rotary_bind(whim_decoder *dec, whim_arena *arena, whim_binder *binder)
+{
+    for (int32_t i = 0; i < dec->table.n_rope; i++) {
+        const whim_rope_config *rope = &dec->table.ropes[i];
+        whim_rotary *rotary = &dec->rotary[i];
+        rotary->n_freq = rope->rotary_dim / 2;
+        rotary->scale = whim_rope_scale(rope);
+        double *freqs = whim_arena_alloc_array(arena, rotary->n_freq, sizeof *freqs);
+        if (freqs == NULL) {
             return false;
         }
+        whim_rope_freqs(rope, freqs);
+        whim_bind_constant(binder, &rotary->freqs, freqs, rotary->n_freq * (int64_t)sizeof *freqs);
     }
     return true;
 }
 
-whim_err whim_decoder_bind(const whim_config *config, const whim_decoder_traits *traits,
-                           whim_arena *arena, whim_binder *binder, whim_decoder **out,
-                           whim_diag *diag)
+static void layer_bind(const whim_decoder *dec, bool at_zero, int32_t l, whim_binder *binder)
 {
+    const whim_config *c = &dec->config;
+    const whim_layer_row *row = &dec->table.rows[l];
+    whim_decoder_layer *layer = &dec->layers[l];
+    if (row->mixer == WHIM_MIXER_GATED_DELTA) {
+        whim_gated_delta_bind(layer->delta, c, dec->gdn_grouped, l, binder);
+    } else {
+        whim_attention_bind(&layer->attn, row, c, at_zero, l, binder);
+    }
+    if (row->mlp == WHIM_MLP_EXPERTS) {
+        whim_moe_bind(layer->moe, c, l, binder);
+    } else {
+        whim_mlp_bind(&layer->mlp, row, c, l, binder);
+    }
+    whim_norm_bind(&layer->mixer_norm, c->d_model, at_zero, "input_layernorm", l, binder);
+    whim_norm_bind(&layer->mlp_norm, c->d_model, at_zero, "post_attention_layernorm", l, binder);
+}
+
+whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *traits,
+                           const whim_layer_table *table, whim_arena *arena, whim_binder *binder,
+                           whim_decoder **out, whim_diag *diag)
+{
+    bool at_zero = traits->norm_at_zero && !config->gdn.folded; /* GGUF has the sum */
     whim_decoder *dec = whim_arena_alloc(arena, sizeof *dec);
-    whim_err err = WHIM_ERR_NO_MEMORY;
     if (dec != NULL) {
         dec->config = *config;
-        dec->traits = *traits;
-        dec->traits.gdn_grouped = traits->gdn_grouped && !config->gdn.apart;
-        err = layers_make(dec, arena);
+        dec->table = *table;
+        dec->gdn_grouped = traits->gdn_grouped && !config->gdn.apart;
     }
-    if (err == WHIM_ERR_OK && !take_experts(dec, config, arena)) {
-        err = WHIM_ERR_NO_MEMORY;
-    }
-    if (err != WHIM_ERR_OK) {
+    if (dec == NULL || !layers_take(dec, arena)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a model of %d layers",
                          config->n_layer);
     }
-    int64_t v = config->n_vocab, d = config->d_model;
-    whim_bind_matrix(binder, &(whim_bind_matrix_spec){.out = &dec->embed, .n = v, .k = d},
-                     "embed_tokens.weight");
-    for (int32_t l = 0; l < config->n_layer; l++) {
-        bind_layer(dec, l, &dec->layers[l], binder);
+    whim_head_bind_embed(&dec->head, config, binder);
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        layer_bind(dec, at_zero, l, binder);
     }
-    bind_norm(dec, binder, &dec->final_norm, d, "norm", -1);
-    if (!config->tied_head) {
-        whim_bind_matrix(binder, &(whim_bind_matrix_spec){.out = &dec->head, .n = v, .k = d},
-                         "lm_head.weight");
+    whim_head_bind_rest(&dec->head, config, at_zero, binder);
+    if (!rotary_bind(dec, arena, binder)) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for rotary frequencies");
     }
-    WHIM_TRY(bind_rope(dec, arena, binder));
     *out = dec;
     return WHIM_ERR_OK;
 }

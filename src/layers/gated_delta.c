@@ -2,7 +2,7 @@
 /* Tensors and pass of a gated delta net. */
 #include "layers/gated_delta.h"
 
-#include "layers/product.h"
+#include "layers/projection.h"
 #include "ops/ops.h"
 
 static int64_t key_width(const whim_gdn_config *c)
@@ -260,12 +260,12 @@ static whim_err norm_tiled(const whim_gated_delta *g, const whim_config *config,
 }
 
 whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *config,
-                                  bool grouped, int32_t index, const whim_gated_delta_pass *p,
+                                  bool grouped, int64_t state_at, const whim_gated_delta_pass *p,
                                   whim_stream *s, const whim_batch *batch, const float *x, float *y)
 {
     const whim_gdn_config *c = &config->gdn;
     whim_state_view state = batch->state;
-    state.offset += index * whim_gated_delta_state_bytes(c);
+    state.offset += state_at;
     WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
     WHIM_TRY(recur(g, c, p, s, batch, state));
     const head_run all = {0, 1, 0, 1, batch->n_row * c->n_value};

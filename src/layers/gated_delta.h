@@ -47,10 +47,10 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *gdn, bool grouped,
                                 int64_t n_row, whim_bump *bump);
 
-/* y = mixer(x), both [n_row, d_model]; the layer is number `index` of its kind. */
+/* y = mixer(x), both [n_row, d_model]; the layer's part of a slot begins at `state_at`. */
 WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,
                                                   const whim_config *config, bool grouped,
-                                                  int32_t index, const whim_gated_delta_pass *p,
+                                                  int64_t state_at, const whim_gated_delta_pass *p,
                                                   whim_stream *s, const whim_batch *batch,
                                                   const float *x, float *y);
 

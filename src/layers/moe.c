@@ -2,7 +2,7 @@
 /* Experts: their tensors, and their part of a pass. */
 #include "layers/moe.h"
 
-#include "layers/product.h"
+#include "layers/projection.h"
 #include "ops/ops.h"
 
 static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *binder)

@@ -17,17 +17,23 @@ whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *di
     return WHIM_ERR_OK;
 }
 
-whim_err whim_decoder_model_bind(const whim_config *config, const whim_decoder_traits *traits,
+whim_err whim_decoder_model_bind(const whim_config *config, const whim_layer_traits *traits,
                                  whim_arena *arena, whim_binder *binder, whim_model **out,
                                  whim_diag *diag)
 {
     whim_model *model = whim_arena_alloc(arena, sizeof *model);
-    if (model == NULL) {
+    whim_layer_table table;
+    if (model == NULL || whim_layer_table_make(&table, config, traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the model");
     }
-    WHIM_TRY(whim_decoder_bind(config, traits, arena, binder, &model->decoder, diag));
+    WHIM_TRY(whim_decoder_bind(config, traits, &table, arena, binder, &model->decoder, diag));
     *out = model;
     return WHIM_ERR_OK;
+}
+
+const whim_layer_table *whim_decoder_model_layers(const whim_model *model)
+{
+    return &model->decoder->table;
 }
 
 whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s, const whim_batch *batch,

@@ -12,9 +12,11 @@
 WHIM_MUST_CHECK whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *diag);
 
 WHIM_MUST_CHECK whim_err whim_decoder_model_bind(const whim_config *config,
-                                                 const whim_decoder_traits *traits,
-                                                 whim_arena *arena, whim_binder *binder,
-                                                 whim_model **out, whim_diag *diag);
+                                                 const whim_layer_traits *traits, whim_arena *arena,
+                                                 whim_binder *binder, whim_model **out,
+                                                 whim_diag *diag);
+
+const whim_layer_table *whim_decoder_model_layers(const whim_model *model);
 
 WHIM_MUST_CHECK whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s,
                                                     const whim_batch *batch, whim_out *out);

@@ -7,7 +7,7 @@
 static whim_err llama_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                            whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_NONE};
+    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_NONE};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
 
@@ -16,5 +16,6 @@ const whim_model_def whim_model_llama = {
     .arch = "llama",
     .configure = whim_decoder_model_rotates_all,
     .bind = llama_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

@@ -20,7 +20,7 @@ static whim_err minimax_m2_configure(const whim_config *config, whim_diag *diag)
 static whim_err minimax_m2_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                                 whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_WHOLE};
+    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_WHOLE};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
 
@@ -29,5 +29,6 @@ const whim_model_def whim_model_minimax_m2 = {
     .arch = "minimax_m2",
     .configure = minimax_m2_configure,
     .bind = minimax_m2_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "layers/batch.h"
+#include "layers/layer_table.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 
@@ -24,6 +25,9 @@ typedef struct whim_model_def {
     /* Make the model in `arena` and declare all its tensors. */
     whim_err (*bind)(const whim_config *config, whim_arena *arena, whim_binder *binder,
                      whim_model **out, whim_diag *diag);
+
+    /* The table of its layers, which says what pages and state slots hold. */
+    const whim_layer_table *(*layers)(const whim_model *model);
 
     /* Queue one pass. A batch with no rows is legal and queues nothing. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);

@@ -6,7 +6,7 @@
 static whim_err qwen3_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                            whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
+    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
 
@@ -15,5 +15,6 @@ const whim_model_def whim_model_qwen3 = {
     .arch = "qwen3",
     .configure = whim_decoder_model_rotates_all,
     .bind = qwen3_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

@@ -8,7 +8,7 @@
 static whim_err qwen3_5_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                              whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {
+    static const whim_layer_traits traits = {
         .qk_norm = WHIM_QK_NORM_HEADS, .gated = true, .norm_at_zero = true};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
@@ -17,5 +17,6 @@ extern const whim_model_def whim_model_qwen3_5;
 const whim_model_def whim_model_qwen3_5 = {
     .arch = "qwen3_5",
     .bind = qwen3_5_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

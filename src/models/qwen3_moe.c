@@ -18,7 +18,7 @@ static whim_err qwen3_moe_configure(const whim_config *config, whim_diag *diag)
 static whim_err qwen3_moe_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                                whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
+    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
 
@@ -27,5 +27,6 @@ const whim_model_def whim_model_qwen3_moe = {
     .arch = "qwen3_moe",
     .configure = qwen3_moe_configure,
     .bind = qwen3_moe_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

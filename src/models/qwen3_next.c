@@ -6,7 +6,7 @@
 static whim_err qwen3_next_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
                                 whim_model **out, whim_diag *diag)
 {
-    static const whim_decoder_traits traits = {
+    static const whim_layer_traits traits = {
         .qk_norm = WHIM_QK_NORM_HEADS, .gated = true, .norm_at_zero = true, .gdn_grouped = true};
     return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
 }
@@ -15,5 +15,6 @@ extern const whim_model_def whim_model_qwen3_next;
 const whim_model_def whim_model_qwen3_next = {
     .arch = "qwen3_next",
     .bind = qwen3_next_bind,
+    .layers = whim_decoder_model_layers,
     .forward = whim_decoder_model_forward,
 };

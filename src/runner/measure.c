@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a runner, found by a dry run of its largest pass. */
 #include "base/alloc.h"
-#include "layers/gated_delta.h"
 #include "ops/recorder.h"
 #include "runner/outputs.h"
 
@@ -11,9 +10,10 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
 {
     whim_batch_layout layout;
     whim_batch_layout_init(&layout, cfg);
-    int64_t layer_bytes = whim_kv_layer_bytes(config->n_kv, config->d_head, cfg->kv_type);
-    plan->page_bytes = whim_config_n_attn(config) * layer_bytes;
-    plan->slot_bytes = whim_config_n_gdn(config) * whim_gated_delta_state_bytes(&config->gdn);
+    const whim_layer_table *layers = def->layers(model);
+    int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
+    plan->page_bytes = whim_layer_table_place(layers, cfg->kv_type, kv_offsets);
+    plan->slot_bytes = layers->slot_bytes;
     if (plan->slot_bytes > 0 &&
         (cfg->n_state < cfg->max_seqs || cfg->n_state > INT32_MAX ||
          __builtin_mul_overflow(cfg->n_state, plan->slot_bytes, &plan->state_bytes))) {
@@ -36,12 +36,8 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
     whim_recorder_init(&recorder);
     whim_bump bump = whim_bump_measure();
     whim_batch batch = {
-        .kv = {.pages = bump.base,
-               .page_stride = plan->page_bytes,
-               .n_kv = config->n_kv,
-               .d_head = config->d_head,
-               .type = cfg->kv_type},
-        .kv_layer_bytes = layer_bytes,
+        .kv = {.pages = bump.base, .page_stride = plan->page_bytes, .type = cfg->kv_type},
+        .kv_offsets = kv_offsets,
         .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};

@@ -26,6 +26,7 @@ struct whim_runner {
     int32_t *arrays;
     /* host */
     int32_t *host_arrays;
+    int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
     whim_outputs outputs;
     int64_t n_step; /* steps so far, refused ones included */
 };
@@ -43,10 +44,13 @@ static whim_err device_buffers_open(whim_runner *r, whim_diag *diag)
 
 static whim_err host_buffers_open(whim_runner *r, whim_diag *diag)
 {
+    const whim_layer_table *layers = r->def->layers(r->model);
     r->host_arrays = whim_alloc(r->plan.batch_bytes);
-    if (r->host_arrays == NULL) {
+    r->kv_offsets = whim_alloc(layers->n_layer * (int64_t)sizeof *r->kv_offsets);
+    if (r->host_arrays == NULL || r->kv_offsets == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
     }
+    whim_layer_table_place(layers, r->cfg.kv_type, r->kv_offsets);
     if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
                          (long long)r->cfg.n_page);
@@ -108,6 +112,7 @@ void whim_runner_close(whim_runner *r)
     whim_page_pool_deinit(&r->pool);
     whim_page_pool_deinit(&r->states);
     whim_free(r->host_arrays);
+    whim_free(r->kv_offsets);
     whim_free(r);
 }
 
@@ -193,12 +198,8 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
 static whim_err forward(whim_runner *r, const whim_step_size *bucket)
 {
     whim_batch batch = {
-        .kv = {.pages = r->kv,
-               .page_stride = r->plan.page_bytes,
-               .n_kv = r->config->n_kv,
-               .d_head = r->config->d_head,
-               .type = r->cfg.kv_type},
-        .kv_layer_bytes = r->plan.page_bytes / whim_config_n_attn(r->config),
+        .kv = {.pages = r->kv, .page_stride = r->plan.page_bytes, .type = r->cfg.kv_type},
+        .kv_offsets = r->kv_offsets,
         .state = {.slots = r->state, .slot_stride = r->plan.slot_bytes, .n_slot = r->states.n_page},
     };
     whim_batch_view(&r->layout, r->arrays, bucket, &batch);

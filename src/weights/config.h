@@ -88,6 +88,8 @@ typedef struct whim_config {
     whim_rope_config rope;
     whim_gdn_config gdn;
     whim_moe_config moe;
+    int32_t window; /* keys that a token sees in the layers below, its own included; 0: all */
+    uint8_t windowed[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l: layer l has the window */
     int32_t n_draft_layer; /* layers after the last whose tensors are left alone (MTP) */
     bool tied_head;        /* no lm_head tensor: the embedding is the head */
     bool attention_bias;   /* q, k, v and o have biases */
@@ -117,6 +119,17 @@ static inline void whim_config_set_gdn(whim_config *config, int32_t l)
 
 /* Every layer is a gated delta net but each `interval`-th. */
 void whim_config_set_gdn_interval(whim_config *config, int64_t interval);
+
+/* Whether layer l attends to a window only. */
+static inline bool whim_config_is_windowed(const whim_config *config, int32_t l)
+{
+    return config->window > 0 && (config->windowed[l / 8] >> (l % 8) & 1) != 0;
+}
+
+static inline void whim_config_set_windowed(whim_config *config, int32_t l)
+{
+    config->windowed[l / 8] |= (uint8_t)(1u << l % 8);
+}
 
 /* Whether layer l has experts. */
 static inline bool whim_config_has_experts(const whim_config *config, int32_t l)

@@ -42,7 +42,7 @@ static float plus_one(float value)
 static void qk_norm_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].q_norm = dec->layers[l].k_norm = NULL;
+        dec->layers[l].attn.q_norm = dec->layers[l].attn.k_norm = NULL;
     }
 }
 

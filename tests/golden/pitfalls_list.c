@@ -83,13 +83,13 @@ static void eps_none(whim_config *c)
 
 static void head_is_embedding(whim_decoder *dec)
 {
-    dec->head = dec->embed;
+    dec->head.head = dec->head.embed;
 }
 
 static void qk_norm_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].q_norm = dec->layers[l].k_norm = NULL;
+        dec->layers[l].attn.q_norm = dec->layers[l].attn.k_norm = NULL;
     }
 }
 
@@ -103,14 +103,14 @@ static void swap_vectors(const float **a, const float **b)
 static void qk_norm_swapped(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        swap_vectors(&dec->layers[l].q_norm, &dec->layers[l].k_norm);
+        swap_vectors(&dec->layers[l].attn.q_norm, &dec->layers[l].attn.k_norm);
     }
 }
 
 static void norms_swapped(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        swap_vectors(&dec->layers[l].attn_norm, &dec->layers[l].mlp_norm);
+        swap_vectors(&dec->layers[l].mixer_norm, &dec->layers[l].mlp_norm);
     }
 }
 
@@ -124,46 +124,46 @@ static void layers_swapped(whim_decoder *dec)
 static void gate_up_swapped(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        whim_projection gate = dec->layers[l].gate;
-        dec->layers[l].gate = dec->layers[l].up;
-        dec->layers[l].up = gate;
+        whim_projection gate = dec->layers[l].mlp.gate;
+        dec->layers[l].mlp.gate = dec->layers[l].mlp.up;
+        dec->layers[l].mlp.up = gate;
     }
 }
 
 static void k_v_swapped(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        whim_projection k = dec->layers[l].k;
-        dec->layers[l].k = dec->layers[l].v;
-        dec->layers[l].v = k;
+        whim_projection k = dec->layers[l].attn.k;
+        dec->layers[l].attn.k = dec->layers[l].attn.v;
+        dec->layers[l].attn.v = k;
     }
 }
 
 static void attention_bias_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].q.bias = dec->layers[l].k.bias = dec->layers[l].v.bias = NULL;
+        dec->layers[l].attn.q.bias = dec->layers[l].attn.k.bias = dec->layers[l].attn.v.bias = NULL;
     }
 }
 
 static void o_bias_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].o.bias = NULL;
+        dec->layers[l].attn.o.bias = NULL;
     }
 }
 
 static void mlp_bias_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].gate.bias = dec->layers[l].up.bias = NULL;
+        dec->layers[l].mlp.gate.bias = dec->layers[l].mlp.up.bias = NULL;
     }
 }
 
 static void down_bias_none(whim_decoder *dec)
 {
     for (int32_t l = 0; l < dec->config.n_layer; l++) {
-        dec->layers[l].down.bias = NULL;
+        dec->layers[l].mlp.down.bias = NULL;
     }
 }
 
@@ -296,8 +296,8 @@ static whim_err linear_other_head(whim_stream *s, const whim_linear_args *args)
 {
     const whim_decoder *dec = pitfall_decoder();
     whim_linear_args a = *args;
-    if (a.w.data == dec->embed.data) {
-        a.w = dec->layers[0].gate.w;
+    if (a.w.data == dec->head.embed.data) {
+        a.w = dec->layers[0].mlp.gate.w;
         a.w.n = dec->config.n_vocab; /* it has more rows than that */
     }
     return pitfall_own_ops()->linear(s, &a);
@@ -305,7 +305,7 @@ static whim_err linear_other_head(whim_stream *s, const whim_linear_args *args)
 
 static whim_err norm_not_the_last(whim_stream *s, const whim_rmsnorm_args *args)
 {
-    if (args->w == pitfall_decoder()->final_norm) {
+    if (args->w == pitfall_decoder()->head.norm) {
         return WHIM_ERR_OK; /* in place: the rows stay as they are */
     }
     return pitfall_own_ops()->rmsnorm(s, args);

@@ -55,17 +55,23 @@ static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_bi
     bool next = strcmp(config->arch, "qwen3_next") == 0;
     bool heads = strncmp(config->arch, "qwen3", 5) == 0;
     bool whole = strcmp(config->arch, "minimax_m2") == 0;
-    whim_decoder_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
-                                             : whole ? WHIM_QK_NORM_WHOLE
-                                                     : WHIM_QK_NORM_NONE,
-                                  .gated = hybrid,
-                                  .norm_at_zero = hybrid,
-                                  .gdn_grouped = next};
+    whim_layer_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
+                                           : whole ? WHIM_QK_NORM_WHOLE
+                                                   : WHIM_QK_NORM_NONE,
+                                .gated = hybrid,
+                                .norm_at_zero = hybrid,
+                                .gdn_grouped = next};
+    whim_layer_table table;
     *out = whim_arena_alloc(arena, sizeof **out);
-    if (*out == NULL) {
+    if (*out == NULL || whim_layer_table_make(&table, config, &traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
     }
-    return whim_decoder_bind(config, &traits, arena, binder, &(*out)->decoder, diag);
+    return whim_decoder_bind(config, &traits, &table, arena, binder, &(*out)->decoder, diag);
+}
+
+static const whim_layer_table *wrong_layers(const whim_model *model)
+{
+    return &model->decoder->table;
 }
 
 static whim_err wrong_forward(whim_model *model, whim_stream *s, const whim_batch *batch,
@@ -87,6 +93,7 @@ static const whim_model_def wrong_def = {
     .arch = "wrong",
     .configure = wrong_configure,
     .bind = wrong_bind,
+    .layers = wrong_layers,
     .forward = wrong_forward,
 };
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Embedding, last norm and head. */
+#include "layers/head.h"
+
+void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder)
+{
+    whim_bind_matrix(
+        binder,
+        &(whim_bind_matrix_spec){.out = &h->embed, .n = config->n_vocab, .k = config->d_model},
+        "embed_tokens.weight");
+}
+
+void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, whim_binder *binder)
+{
+    h->tied = config->tied_head;
+    whim_norm_bind(&h->norm, config->d_model, at_zero, "norm", -1, binder);
+    if (!h->tied) {
+        whim_bind_matrix(
+            binder,
+            &(whim_bind_matrix_spec){.out = &h->head, .n = config->n_vocab, .k = config->d_model},
+            "lm_head.weight");
+    }
+}
+
+whim_err whim_head_embed(const whim_head *h, whim_stream *s, const whim_batch *batch, float *x)
+{
+    return whim_op_embed(s, &(whim_embed_args){
+                                .w = h->embed,
+                                .ids = batch->tokens,
+                                .y = x,
+                                .y_stride = h->embed.k,
+                                .n_row = batch->n_row,
+                            });
+}
+
+whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
+                           const float *x, whim_out *out)
+{
+    const whim_weight *w = h->tied ? &h->embed : &h->head;
+    int64_t d = w->k, n_out = batch->n_out;
+    float *rows = whim_bump_rows(out->scratch, n_out, d);
+    WHIM_TRY(whim_op_gather_rows(s, &(whim_gather_rows_args){
+                                        .x = x,
+                                        .x_stride = d,
+                                        .rows = batch->out_rows,
+                                        .y = rows,
+                                        .y_stride = d,
+                                        .n_src = batch->n_row,
+                                        .n_row = n_out,
+                                        .n_col = d,
+                                    }));
+    WHIM_TRY(whim_op_rmsnorm(s, &(whim_rmsnorm_args){
+                                    .x = rows,
+                                    .x_stride = d,
+                                    .w = h->norm,
+                                    .eps = eps,
+                                    .y = rows,
+                                    .y_stride = d,
+                                    .n_row = n_out,
+                                    .n_col = d,
+                                }));
+    if (out->n_top == 0) {
+        return whim_product(s, w, rows, n_out, out->logits);
+    }
+    return whim_op_linear_topk(s, &(whim_linear_topk_args){
+                                      .w = *w,
+                                      .x = rows,
+                                      .x_stride = d,
+                                      .values = out->top_values,
+                                      .ids = out->top_ids,
+                                      .scratch = out->logits,
+                                      .n_row = n_out,
+                                      .k_top = out->n_top,
+                                  });
+}

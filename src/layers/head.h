@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two ends of a decoder: tokens to rows, and rows to logits, logits = head(norm(x)).
+ * Threads: as the stream. */
+#ifndef WHIM_LAYERS_HEAD_H
+#define WHIM_LAYERS_HEAD_H
+
+#include "layers/batch.h"
+#include "layers/projection.h"
+#include "weights/config.h"
+
+typedef struct whim_head {
+    whim_weight embed; /* [n_vocab, d_model] */
+    whim_weight head;  /* [n_vocab, d_model]; unused when tied */
+    bool tied;         /* the embedding is the head */
+    const float *norm; /* [d_model] */
+} whim_head;
+
+/* Declare the embedding, before the layers; then what comes after them. */
+void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder);
+void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero,
+                         whim_binder *binder);
+
+/* x = embedding of the tokens, [n_row, d_model] */
+WHIM_MUST_CHECK whim_err whim_head_embed(const whim_head *h, whim_stream *s,
+                                         const whim_batch *batch, float *x);
+
+/* Logits of the rows of x that the batch asks for, or the best of them, into `out`. */
+WHIM_MUST_CHECK whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s,
+                                           const whim_batch *batch, const float *x, whim_out *out);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows from a configuration, and what they keep in pages and slots. */
+#include "layers/layer_table.h"
+
+#include "layers/gated_delta.h"
+#include "ops/args/attn_args.h"
+
+static whim_layer_row attention_row(const whim_config *c, const whim_layer_traits *traits,
+                                    int32_t l)
+{
+    return (whim_layer_row){
+        .mixer = WHIM_MIXER_ATTENTION,
+        .n_head = c->n_head,
+        .n_kv = c->n_kv,
+        .d_head = c->d_head,
+        .window = whim_config_is_windowed(c, l) ? c->window : 0,
+        .qk_norm = traits->qk_norm,
+        .gated = traits->gated,
+        .qkv_bias = c->attention_bias,
+        .o_bias = c->attention_bias,
+    };
+}
+
+whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *c,
+                               const whim_layer_traits *traits, whim_arena *arena)
+{
+    *table = (whim_layer_table){.n_layer = c->n_layer, .n_rope = 1, .ropes = {c->rope}};
+    table->rows = whim_arena_alloc_array(arena, c->n_layer, sizeof *table->rows);
+    if (table->rows == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int32_t l = 0; l < c->n_layer; l++) {
+        whim_layer_row *row = &table->rows[l];
+        if (whim_config_is_gdn(c, l)) {
+            *row = (whim_layer_row){.mixer = WHIM_MIXER_GATED_DELTA, .state_at = table->slot_bytes};
+            table->slot_bytes += whim_gated_delta_state_bytes(&c->gdn);
+        } else {
+            *row = attention_row(c, traits, l);
+        }
+        row->mlp = whim_config_has_experts(c, l) ? WHIM_MLP_EXPERTS : WHIM_MLP_SWIGLU;
+        row->d_ff = c->d_ff;
+        row->mlp_bias = c->mlp_bias;
+    }
+    return WHIM_ERR_OK;
+}
+
+int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int64_t *offsets)
+{
+    int64_t used = 0;
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        const whim_layer_row *row = &table->rows[l];
+        bool keeps = row->mixer == WHIM_MIXER_ATTENTION;
+        if (offsets != NULL) {
+            offsets[l] = keeps ? used : 0;
+        }
+        used += keeps ? whim_kv_layer_bytes(row->n_kv, row->d_head, type) : 0;
+    }
+    return used;
+}
