@@ -3,6 +3,7 @@
  * rows far out of tolerance, or the golden tests would not notice it. tools/golden/check_pitfalls.py
  * does the same with an implementation of its own; here it is the engine that is made wrong: its
  * configuration, its bound weights, or the arguments of its ops. */
+#include "golden/by_hand.h"
 #include "golden/pitfalls.h"
 
 #include "layers/rope.h"
@@ -14,10 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CTX = 256,
-    ENOUGH = 10, /* tolerances that a mistake must move something by */
-};
+enum { ENOUGH = 10 /* tolerances that a mistake must move something by */ };
 
 /* --- one model, opened by hand ------------------------------------------------------------------ */
 
@@ -125,76 +123,43 @@ static whim_err vectors_edit(whim_binder *binder, const whim_ckpt *ckpt, const p
     return WHIM_ERR_OK;
 }
 
-typedef struct bench {
-    whim_ckpt ckpt;
-    whim_arena arena;
-    whim_binder binder;
-    whim_device *device;
-    whim_model *model;
-    whim_runner *runner;
-} bench;
-
-static whim_err bench_open(bench *b, const golden *g, bool twin, const pitfall *p, whim_diag *diag)
+static whim_err open_with(by_hand *b, const golden *g, bool twin, const pitfall *p, whim_diag *diag)
 {
-    char path[1200];
+    char path[1200], level[32];
+    by_hand_way way = {.isa = drive_exact_level(whim_backend_at(0)->name, level, sizeof level),
+                       .kv_type = WHIM_KV_F32};
     golden_model_path(g, path, sizeof path);
     if (twin) {
         const char *name = strrchr(g->dir, '/') + 1;
         snprintf(path, sizeof path, "%.500s/../../twins/%.100s.gguf", g->dir, name);
     }
-    WHIM_TRY(whim_ckpt_open(&b->ckpt, path, diag));
-    whim_config *config = &b->ckpt.config;
+    WHIM_TRY(by_hand_open(b, &wrong_def, &way, path, diag));
     if (p != NULL && p->config != NULL) {
-        p->config(config);
+        p->config(&b->ckpt.config);
     }
-    char level[32];
-    whim_device_cfg device_cfg = {
-        .n_thread = 1, .isa = drive_exact_level(whim_backend_at(0)->name, level, sizeof level)};
-    WHIM_TRY(whim_backend_at(0)->device_open(0, &device_cfg, &b->device, diag));
-    WHIM_TRY(wrong_def.bind(config, &b->arena, &b->binder, &b->model, diag));
-    WHIM_TRY(whim_bind_match(&b->binder, &b->ckpt, b->device, diag));
+    WHIM_TRY(by_hand_bind(b, diag));
     if (p != NULL && p->binder != NULL) {
         p->binder(&b->binder);
     }
     if (p != NULL && p->vector != NULL) {
         WHIM_TRY(vectors_edit(&b->binder, &b->ckpt, p, diag));
     }
-    whim_runner_cfg cfg = {
-        .max_rows = CTX,
-        .max_seqs = 1,
-        .max_outs = CTX,
-        .max_ctx = CTX,
-        .n_page = CTX / WHIM_KV_PAGE,
-        .n_state = 1,
-        .kv_type = WHIM_KV_F32,
-    };
-    WHIM_TRY(whim_bind_load(&b->binder, &b->ckpt, b->device, 1, NULL, NULL, diag));
+    WHIM_TRY(by_hand_load(b, diag));
     if (p != NULL && p->decoder != NULL) {
         p->decoder(b->model->decoder);
     }
     b->model->mistake = p;
-    return whim_runner_open(config, &wrong_def, b->model, b->device, &cfg, &b->runner, diag);
-}
-
-static void bench_close(bench *b)
-{
-    whim_runner_close(b->runner);
-    whim_binder_deinit(&b->binder);
-    whim_device_close(b->device);
-    whim_arena_reset(&b->arena);
-    whim_ckpt_close(&b->ckpt);
+    return by_hand_start(b, diag);
 }
 
 /* The largest error of a golden's rows with one mistake (NULL: none); negative after a failure. */
 static double error_with(const golden *g, bool twin, const pitfall *p, whim_diag *diag)
 {
-    static const int64_t whole[] = {CTX};
+    static const int64_t whole[] = {BY_HAND_CTX};
     drive_job jobs[GOLDEN_MAX_PROMPTS];
-    bench b = {0};
-    whim_arena_init(&b.arena);
-    whim_binder_init(&b.binder);
+    by_hand b = {0};
     float *logits = golden_jobs(g, 0, jobs);
-    whim_err err = logits != NULL ? bench_open(&b, g, twin, p, diag) : WHIM_ERR_NO_MEMORY;
+    whim_err err = logits != NULL ? open_with(&b, g, twin, p, diag) : WHIM_ERR_NO_MEMORY;
     if (err == WHIM_ERR_OK) {
         err = drive_run(b.runner, g->vocab, jobs, g->n_prompt,
                         &(drive_plan){.n_at_once = 1, .chunks = whole, .n_chunk = 1}, diag);
@@ -205,7 +170,7 @@ static double error_with(const golden *g, bool twin, const pitfall *p, whim_diag
         worst = golden_compare(g, rows, logits, 0).max;
     }
     free(logits);
-    bench_close(&b);
+    by_hand_close(&b);
     return worst;
 }
 
