@@ -25,6 +25,7 @@ typedef struct arch_defaults {
     int32_t max_ctx;
     int32_t eos; /* -1: none */
     bool has_mlp_bias;
+    bool has_windows; /* some layers may attend to a window only */
     bool has_gdn; /* some layers are gated delta nets; the text's part may lie in "text_config" */
     double theta;
     const whim_moe_keys *moe; /* NULL: no experts */
@@ -50,6 +51,7 @@ static const arch_defaults qwen3 = {.arch = "qwen3",
                                     .d_head = 128,
                                     .max_ctx = 32768,
                                     .eos = -1,
+                                    .has_windows = true,
                                     .theta = 1e4};
 static const arch_defaults qwen3_moe = {.arch = "qwen3_moe",
                                         .n_vocab = 151936,
@@ -160,45 +162,23 @@ static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
                               : arch_refuse(top, "model_type", type);
 }
 
-/* Every layer must attend to everything. */
-static whim_err check_layer_types(const whim_json_scope *top)
-{
-    const whim_json *types = NULL;
-    WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
-    for (int64_t i = 0; types != NULL && i < whim_json_size(types); i++) {
-        const char *type = NULL;
-        if (!whim_json_as_string(whim_json_at(types, i), &type)) {
-            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"layer_types[%lld]\" is %s, expected a string", top->path,
-                             (long long)i, whim_json_kind(whim_json_at(types, i)));
-        }
-        if (strcmp(type, "full_attention") != 0) {
-            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                             "%s: \"layer_types[%lld]\" is \"%.64s\"; only \"full_attention\" is "
-                             "supported",
-                             top->path, (long long)i, type);
-        }
-    }
-    return WHIM_ERR_OK;
-}
-
 /* Features that would change the result if they were ignored. */
-static whim_err check_features(const whim_json_scope *top)
+static whim_err check_features(const arch_defaults *arch, const whim_json_scope *top)
 {
     const char *act = "silu";
-    bool sliding = false;
+    bool slides = false;
     WHIM_TRY(whim_json_get_string(top, "hidden_act", &act));
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"hidden_act\" is \"%.64s\"; only \"silu\" is supported", top->path,
                          act);
     }
-    WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &sliding));
-    if (sliding) {
+    WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &slides));
+    if (slides && !arch->has_windows) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"use_sliding_window\" is true; sliding-window attention is not "
-                         "supported",
-                         top->path);
+                         "supported in %s models",
+                         top->path, arch->arch);
     }
     if (whim_json_has(top, "per_layer_config")) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
@@ -320,9 +300,13 @@ static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
 static whim_err parse_text(whim_config *config, const arch_defaults *arch,
                            const whim_json_scope *top)
 {
-    WHIM_TRY(check_features(top));
+    WHIM_TRY(check_features(arch, top));
     WHIM_TRY(parse_shape(config, arch, top));
-    WHIM_TRY(arch->has_gdn ? whim_config_parse_gdn(config, top) : check_layer_types(top));
+    const whim_layer_kinds kinds = {.windows = arch->has_windows, .deltas = arch->has_gdn};
+    WHIM_TRY(whim_config_parse_layers(config, &kinds, top));
+    if (arch->has_gdn) {
+        WHIM_TRY(whim_config_parse_gdn(config, top));
+    }
     double eps = 1e-6;
     WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
     config->rms_eps = (float)eps;
@@ -366,7 +350,7 @@ static whim_err parse_top(whim_config *config, const whim_json_scope *top)
     whim_json_scope text = *top;
     text.obj = nested;
     text.prefix = "text_config.";
-    WHIM_TRY(check_features(top));
+    WHIM_TRY(check_features(arch, top));
     WHIM_TRY(parse_text(config, arch, &text));
     if (!config->dtype_given) {
         WHIM_TRY(parse_dtype(config, top));

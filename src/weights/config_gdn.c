@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gated delta net's part of config.json: sizes of its heads, and which layers are of that kind. */
+/* The gated delta net's part of config.json: sizes of its heads. */
 #include "weights/config_json.h"
 
 #include <string.h>
@@ -20,31 +20,6 @@ int32_t whim_config_n_gdn(const whim_config *config)
         n += whim_config_is_gdn(config, l);
     }
     return n;
-}
-
-/* "layer_types" names the kind of every layer. */
-static whim_err parse_layer_types(whim_config *config, const whim_json_scope *top,
-                                  const whim_json *types)
-{
-    if (whim_json_size(types) != config->n_layer) {
-        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"%slayer_types\" has %lld entries, expected one for each of the %d "
-                         "layers",
-                         top->path, top->prefix, (long long)whim_json_size(types), config->n_layer);
-    }
-    for (int32_t l = 0; l < config->n_layer; l++) {
-        const char *type = "";
-        whim_json_as_string(whim_json_at(types, l), &type);
-        if (strcmp(type, "linear_attention") == 0) {
-            whim_config_set_gdn(config, l);
-        } else if (strcmp(type, "full_attention") != 0) {
-            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                             "%s: \"%slayer_types[%d]\" is \"%.64s\", expected full_attention or "
-                             "linear_attention",
-                             top->path, top->prefix, l, type);
-        }
-    }
-    return WHIM_ERR_OK;
 }
 
 whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
@@ -72,14 +47,5 @@ whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top)
                          "%s: \"%soutput_gate_type\" is \"%.64s\"; only \"swish\" is supported",
                          top->path, top->prefix, gate);
     }
-    const whim_json *types = NULL;
-    WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
-    if (types != NULL) {
-        return parse_layer_types(config, top, types);
-    }
-    int64_t interval = 4;
-    WHIM_TRY(
-        whim_json_get_int(top, "full_attention_interval", 1, WHIM_CONFIG_MAX_LAYER, &interval));
-    whim_config_set_gdn_interval(config, interval);
     return WHIM_ERR_OK;
 }

@@ -10,7 +10,18 @@
  * theta and the rotary_dim that the architecture has by default. */
 WHIM_MUST_CHECK whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top);
 
-/* Fill config->gdn; n_layer is set already. */
+/* The kinds of layers that an architecture may have beside full attention. */
+typedef struct whim_layer_kinds {
+    bool windows, deltas;
+} whim_layer_kinds;
+
+/* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the architecture has not are
+ * refused. */
+WHIM_MUST_CHECK whim_err whim_config_parse_layers(whim_config *config,
+                                                  const whim_layer_kinds *kinds,
+                                                  const whim_json_scope *top);
+
+/* Fill the sizes in config->gdn. */
 WHIM_MUST_CHECK whim_err whim_config_parse_gdn(whim_config *config, const whim_json_scope *top);
 
 /* How a family of models describes its experts, and what the reference assumes where it does not. */

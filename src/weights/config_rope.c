@@ -20,7 +20,8 @@ static bool is_non_empty(const whim_json *obj)
 }
 
 /* The object that holds the parameters, or the top level itself when the file has none. */
-static whim_err find_scope(const whim_json_scope *top, whim_json_scope *out)
+static whim_err find_scope(const whim_config *config, const whim_json_scope *top,
+                           whim_json_scope *out)
 {
     const whim_json *obj = NULL;
     *out = *top;
@@ -40,6 +41,12 @@ static whim_err find_scope(const whim_json_scope *top, whim_json_scope *out)
     /* Newer files may nest one object per kind of layer. */
     const whim_json *nested = NULL;
     WHIM_TRY(whim_json_get_object(out, "full_attention", &nested));
+    if (nested != NULL && config->window > 0 && whim_json_has(out, "sliding_attention")) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"rope_parameters.sliding_attention\" is set; rotary parameters of "
+                         "their own for layers with a window are not supported in %s models",
+                         top->path, config->arch);
+    }
     if (nested != NULL) {
         out->obj = nested;
         out->prefix = "rope_parameters.full_attention.";
@@ -135,7 +142,7 @@ whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top)
                                .beta_slow = 1.0,
                                .attn_factor = 1.0,
                                .truncate = true};
-    WHIM_TRY(find_scope(top, &scope));
+    WHIM_TRY(find_scope(config, top, &scope));
     WHIM_TRY(parse_kind(rope, &scope, top));
     WHIM_TRY(whim_json_get_real(top, "rope_theta", 0.0, 1e15, &rope->theta));
     WHIM_TRY(whim_json_get_real(&scope, "rope_theta", 0.0, 1e15, &rope->theta));

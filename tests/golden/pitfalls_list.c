@@ -74,6 +74,21 @@ static void pairing_flipped(whim_config *c)
     c->qk_paired = !c->qk_paired;
 }
 
+static void window_none(whim_config *c)
+{
+    c->window = 0;
+}
+
+static void window_one_more(whim_config *c)
+{
+    c->window++;
+}
+
+static void window_everywhere(whim_config *c)
+{
+    whim_config_set_windowed(c, 0);
+}
+
 static void eps_none(whim_config *c)
 {
     c->rms_eps = 1e-30f;
@@ -374,6 +389,9 @@ static const pitfall list[] = {
     {"llama3 original context from the new one", "llama-rope3", .config = orig_ctx_from_max},
     {"yarn scaling ignored", "qwen3-yarn", .config = rope_unscaled},
     {"yarn taken for linear", "qwen3-yarn", .config = rope_scaled_linearly},
+    {"window ignored", "qwen3-window", .config = window_none},
+    {"window one wider", "qwen3-window", .config = window_one_more},
+    {"window in every layer", "qwen3-window", .config = window_everywhere},
     {"yarn attention factor ignored", "qwen3-yarn", .config = yarn_factor_one},
     {"yarn ramp's ends swapped", "qwen3-yarn", .config = yarn_betas_swapped},
     {"yarn original context from the new one", "qwen3-yarn", .config = orig_ctx_from_max},

@@ -141,6 +141,9 @@ TINY = {
         intermediate_size=60, rope_theta=10000, max_position_embeddings=256,
         rope_scaling={"rope_type": "yarn", "factor": 4.0,
                       "original_max_position_embeddings": 64})),
+    # Windows from the second layer on, shorter than most prompts and than a page.
+    "qwen3-window": (25, 1, qwen3_config(
+        num_hidden_layers=3, use_sliding_window=True, sliding_window=11, max_window_layers=1)),
     "qwen3moe-f32": (21, 2, qwen3_moe_config(num_hidden_layers=3, mlp_only_layers=[1])),
     "qwen3moe-bf16": (22, 1, qwen3_moe_config(
         num_attention_heads=6, num_key_value_heads=3, decoder_sparse_step=2,

@@ -42,6 +42,9 @@ MISTAKES = {
     "attention: kv head j % nkv": "gqa",
     "attention: a token does not see itself": None,
     "attention: first token lost": None,
+    "attention: window ignored": "window",
+    "attention: window one wider": "window",
+    "attention: window in every layer": "window",
     "attention: key bias ignored, not value's": "bias",
     "bias: ignored in attention": "bias",
     "bias: o_proj's ignored": "bias",
@@ -103,6 +106,10 @@ class Plain:
         self.rotary = c.get("rotary_dim", self.d)
         self.n_expert = c.get("num_experts") or c.get("num_local_experts")
         self.renormalised = self.whole or bool(c.get("norm_topk_prob"))
+        self.windows = {}
+        if c.get("use_sliding_window"):
+            self.windows = {i: c["sliding_window"]
+                            for i in range(c["max_window_layers"], c["num_hidden_layers"])}
         self.scale(None)
 
     def has(self, what):
@@ -116,7 +123,7 @@ class Plain:
                 "raw": bool(self.n_expert) and not self.renormalised,
                 "bias_choice": self.whole, "fp8": bool(self.codes),
                 "head_dim": self.d * self.nq != self.cfg["hidden_size"],
-                "gqa": 1 < self.nkv < self.nq, "bias": bool(self.cfg.get("attention_bias")),
+                "window": bool(self.windows), "gqa": 1 < self.nkv < self.nq, "bias": bool(self.cfg.get("attention_bias")),
                 "tied": self.cfg["tie_word_embeddings"],
                 "untied": not self.cfg["tie_word_embeddings"]}[what]
 
@@ -217,6 +224,16 @@ class Plain:
         bias = self.w.get(name + ".bias")
         return y if bias is None or drop_bias else y + bias
 
+    def window_of(self, p, wrong):
+        """Tokens that one sees in the layer at p, itself included; 0: all."""
+        if wrong == "attention: window ignored":
+            return 0
+        layer = int(p.split(".")[2])
+        if wrong == "attention: window in every layer":
+            layer = max(self.windows)
+        window = self.windows.get(layer, 0)
+        return window + 1 if window and wrong == "attention: window one wider" else window
+
     def attention(self, x, p, wrong):
         n = x.shape[0]
         no_bias = wrong == "bias: ignored in attention"
@@ -251,6 +268,9 @@ class Plain:
             see[0, 0] = True
         if wrong == "attention: first token lost":
             see[1:, 0] = False
+        window = self.window_of(p, wrong)
+        if window:
+            see &= torch.ones(n, n, dtype=torch.bool).triu(1 - window)
         out = scores.masked_fill(~see, -math.inf).softmax(-1) @ v[group]
         return self.linear(out.transpose(0, 1).reshape(n, -1), p + "o_proj",
                            no_bias or wrong == "bias: o_proj's ignored")

@@ -54,6 +54,45 @@ static void reads_every_field(void **state)
     assert_true(c.mlp_bias && c.n_eos == 1 && c.eos[0] == 9);
 }
 
+#define QWEN3(text) "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 4, " text "}"
+
+static uint32_t windowed_layers(const whim_config *c)
+{
+    uint32_t bits = 0;
+    for (int32_t l = 0; l < c->n_layer; l++) {
+        bits |= (uint32_t)whim_config_is_windowed(c, l) << l;
+    }
+    return bits;
+}
+
+/* Which layers have a window: by list, or from a layer on; none unless the file says to use it. */
+static void reads_windows(void **state)
+{
+    (void)state;
+    whim_config c = good_config(
+        QWEN3("\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 1"));
+    assert_int_equal(c.window, 7);
+    assert_int_equal(windowed_layers(&c), 0xe);
+    c = good_config(QWEN3("\"use_sliding_window\": true, \"sliding_window\": 9,"
+                          "\"max_window_layers\": 0, \"layer_types\": [\"sliding_attention\","
+                          "\"full_attention\", \"sliding_attention\", \"full_attention\"]"));
+    assert_int_equal(c.window, 9);
+    assert_int_equal(windowed_layers(&c), 0x5);
+    c = good_config(QWEN3("\"use_sliding_window\": true, \"max_window_layers\": 3"));
+    assert_int_equal(c.window, 4096);
+    assert_int_equal(windowed_layers(&c), 0x8);
+    static const char *const none[] = {
+        QWEN3("\"use_sliding_window\": false, \"sliding_window\": 7, \"max_window_layers\": 1"),
+        QWEN3("\"sliding_window\": 7, \"max_window_layers\": 1"),
+        QWEN3("\"use_sliding_window\": true, \"sliding_window\": null, \"max_window_layers\": 1"),
+        QWEN3("\"use_sliding_window\": true, \"sliding_window\": 7"), /* from layer 28 on */
+    };
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        c = good_config(none[i]);
+        assert_int_equal(windowed_layers(&c), 0);
+    }
+}
+
 #define ROPE(text) "{\"model_type\": \"llama\", \"max_position_embeddings\": 1000, " text "}"
 
 /* Hybrids: nested as published, or flat; the kinds of layers by list or by interval. */
@@ -222,11 +261,21 @@ static const struct {
     {LLAMA("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, \"beta_fast\": 1,"
            "\"beta_slow\": 2}"),
      WHIM_ERR_CORRUPT, "beta_fast"},
+    {QWEN3("\"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\","
+           "\"full_attention\"]"),
+     WHIM_ERR_CORRUPT, "use_sliding_window"},
+    {QWEN3("\"layer_types\": [\"linear_attention\"]"), WHIM_ERR_UNSUPPORTED, "layer_types[0]"},
+    {QWEN3("\"layer_types\": [\"full_attention\"]"), WHIM_ERR_CORRUPT, "1 entries"},
+    {QWEN3("\"use_sliding_window\": true, \"sliding_window\": 0"), WHIM_ERR_CORRUPT,
+     "sliding_window"},
+    {QWEN3("\"use_sliding_window\": true, \"rope_parameters\": {\"full_attention\": {},"
+           "\"sliding_attention\": {\"rope_theta\": 100}}"),
+     WHIM_ERR_UNSUPPORTED, "rope_parameters.sliding_attention"},
+    {HYBRID("\"use_sliding_window\": true"), WHIM_ERR_UNSUPPORTED, "use_sliding_window"},
     {HYBRID("\"layer_types\": [\"full_attention\"]"), WHIM_ERR_CORRUPT, "layer_types"},
     {HYBRID("\"num_hidden_layers\": 1, \"layer_types\": [\"mamba\"]"), WHIM_ERR_UNSUPPORTED,
      "layer_types[0]"},
-    {HYBRID("\"num_hidden_layers\": 1, \"layer_types\": [3]"), WHIM_ERR_UNSUPPORTED,
-     "layer_types[0]"},
+    {HYBRID("\"num_hidden_layers\": 1, \"layer_types\": [3]"), WHIM_ERR_CORRUPT, "layer_types[0]"},
     {HYBRID("\"num_hidden_layers\": 2"), WHIM_ERR_CORRUPT, "full_attention"},
     {HYBRID("\"linear_num_value_heads\": 40"), WHIM_ERR_CORRUPT, "linear_num_value_heads"},
     {HYBRID("\"linear_key_head_dim\": 2048"), WHIM_ERR_CORRUPT, "linear_key_head_dim"},
@@ -315,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_reference),
         cmocka_unit_test(reads_every_field),
+        cmocka_unit_test(reads_windows),
         cmocka_unit_test(reads_hybrids),
         cmocka_unit_test(reads_rope_variants),
         cmocka_unit_test(reads_yarn),
