@@ -138,14 +138,14 @@ static void append_model(whim_str *out, const summary *s)
 {
     const whim_config *c = s->config;
     whim_str_printf(out, "model          %s\n", s->model);
-    whim_str_printf(out, "architecture   %s (%s)\n", c->arch, format_names[s->ckpt->format]);
+    whim_str_printf(out, "architecture   %s (%s)\n", c->arch->name, format_names[s->ckpt->format]);
     whim_str_append(out, "parameters     ");
     append_count(out, s->n_param);
     whim_str_printf(out, "\nlayers         %d\n", c->n_layer);
     whim_str_printf(out, "width          %d, feed-forward %d\n", c->d_model, c->d_ff);
     append_experts(out, c);
     whim_str_printf(out, "attention      %d heads of %d, %d for keys and values%s\n", c->n_head,
-                    c->d_head, c->n_kv, c->attention_bias ? ", with biases" : "");
+                    c->d_head, c->n_kv, c->qkv_bias ? ", with biases" : "");
     whim_str_printf(out, "vocabulary     %d tokens, head %s\n", c->n_vocab,
                     c->tied_head ? "tied to the embedding" : "of its own");
     whim_str_printf(out, "context        %lld tokens\n", (long long)c->max_ctx);
@@ -236,14 +236,14 @@ static void json_config(whim_str *out, const summary *s)
 {
     const whim_config *c = s->config;
     whim_str_append(out, ",\"arch\":");
-    json_text(out, c->arch);
+    json_text(out, c->arch->name);
     whim_str_printf(out,
                     ",\"n_layer\":%d,\"d_model\":%d,\"n_head\":%d,\"n_kv\":%d,\"d_head\":%d,"
                     "\"d_ff\":%d,\"n_vocab\":%d,\"max_ctx\":%lld,\"tied_head\":%s,"
                     "\"attention_bias\":%s,\"mlp_bias\":%s,\"dtype\":",
                     c->n_layer, c->d_model, c->n_head, c->n_kv, c->d_head, c->d_ff, c->n_vocab,
                     (long long)c->max_ctx, c->tied_head ? "true" : "false",
-                    c->attention_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
+                    c->qkv_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
     whim_str_printf(out, declares_type(s) ? "\"%s\"" : "null", whim_dtype_get(c->dtype)->name);
     whim_str_printf(out, ",\"n_expert\":%d,\"top_k\":%d,\"d_expert\":%d,\"d_shared\":%d",
                     c->moe.n_expert, c->moe.top_k, c->moe.d_expert, c->moe.d_shared);

@@ -154,7 +154,7 @@ static bool about_make(serve *s)
     const whim_sample_params *p = &s->tm.params;
     s->about = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:n}", "architecture",
-        config->arch, "weights", weight_type(whim_engine_ckpt(s->engine)), "backend",
+        config->arch->name, "weights", weight_type(whim_engine_ckpt(s->engine)), "backend",
         whim_engine_backend(s->engine), "isa", whim_engine_caps(s->engine)->isa, "tools",
         tools_word(s), "reasoning", s->chat.format.reasons, "thinking_switch",
         s->chat.format.thinking_switch, "sampling", "temperature", tidy(p->temperature), "top_k",

@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "text/byte_level.h"
 #include "weights/dummy.h"
-#include "weights/gguf/read.h"
+#include "weights/gguf/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +98,7 @@ typedef struct number {
 static uint64_t put_numbers(whim_str *out, const char *arch, const number *numbers, int n)
 {
     for (int i = 0; i < n; i++) {
-        char key[WHIM_CONFIG_MAX_ARCH + 64];
+        char key[WHIM_GGUF_KEY_MAX];
         snprintf(key, sizeof key, "%s.%s", arch, numbers[i].suffix);
         key_u32(out, key, (uint32_t)numbers[i].value);
     }
@@ -121,7 +121,7 @@ static uint64_t put_experts(whim_str *out, const whim_moe_config *moe, const cha
 /* Which layers are gated delta nets: all but every n-th, or a list. */
 static void put_gdn_layers(whim_str *out, const whim_config *c, const char *arch)
 {
-    char key[WHIM_CONFIG_MAX_ARCH + 64];
+    char key[WHIM_GGUF_KEY_MAX];
     whim_config regular = *c;
     int32_t interval = 1;
     while (interval < c->n_layer && whim_config_is_gdn(c, interval - 1)) {
@@ -155,7 +155,7 @@ static uint64_t put_gdn(whim_str *out, const whim_config *c, const char *arch)
     enum { N = sizeof numbers / sizeof numbers[0], N_SECTION = 4 };
     int32_t half = c->rope.rotary_dim / 2, third = (half + 2) / 3;
     const int32_t sections[N_SECTION] = {third, third, half - 2 * third, 0};
-    char key[WHIM_CONFIG_MAX_ARCH + 64];
+    char key[WHIM_GGUF_KEY_MAX];
     snprintf(key, sizeof key, "%s.rope.dimension_sections", arch);
     key_array(out, key, WHIM_GGUF_I32, N_SECTION);
     for (int i = 0; i < N_SECTION; i++) {
@@ -167,7 +167,7 @@ static uint64_t put_gdn(whim_str *out, const whim_config *c, const char *arch)
 
 static uint64_t put_config(whim_str *out, const whim_config *c, const char *name)
 {
-    const char *arch = whim_gguf_arch_name(c);
+    const char *arch = whim_gguf_arch_of(c)->name;
     const number numbers[] = {
         {"block_count", c->n_layer},
         {"context_length", c->max_ctx},
@@ -180,7 +180,7 @@ static uint64_t put_config(whim_str *out, const whim_config *c, const char *name
         {"rope.dimension_count", c->rope.rotary_dim},
         {"vocab_size", c->n_vocab},
     };
-    char key[WHIM_CONFIG_MAX_ARCH + 64];
+    char key[WHIM_GGUF_KEY_MAX];
     key_string(out, "general.architecture", arch);
     key_string(out, "general.name", name);
     uint64_t n = 4 + put_numbers(out, arch, numbers, sizeof numbers / sizeof numbers[0]);
@@ -440,7 +440,7 @@ static whim_err check(const whim_engine *engine, const char *path, whim_diag *di
                          "dummy");
     }
     if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE ||
-        whim_gguf_arch_name(c) == NULL) {
+        whim_gguf_arch_of(c) == NULL) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "a GGUF file of dummy weights needs an architecture that GGUF has, plain "
                          "rotary positions and a vocabulary of more than %d tokens",

@@ -6,6 +6,7 @@
 #include "base/os/mem.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
+#include "weights/gguf/read.h"
 
 #include <string.h>
 
@@ -37,10 +38,11 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
     const char *model = e->cfg.model, *published = "bf16";
     if (strncmp(model, shape_prefix, sizeof shape_prefix - 1) == 0) {
         whim_arena_init(&e->ckpt.arena);
-        WHIM_TRY(whim_config_shape(&e->ckpt.config, model + sizeof shape_prefix - 1, diag));
+        WHIM_TRY(whim_config_shape(&e->ckpt.config, whim_model_archs(),
+                                   model + sizeof shape_prefix - 1, diag));
         published = whim_dtype_get(e->ckpt.config.dtype)->name;
     } else {
-        WHIM_TRY(whim_ckpt_open_config(&e->ckpt, model, diag));
+        WHIM_TRY(whim_ckpt_open_config(&e->ckpt, whim_model_archs(), model, diag));
     }
     const char *type = e->cfg.weight_type != NULL ? e->cfg.weight_type : published;
     whim_dtype dtype;
@@ -55,7 +57,8 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
     /* As GGUF files of such models are, so that a file of these weights is the same model. */
     whim_gdn_config *gdn = &e->ckpt.config.gdn;
     gdn->folded = gdn->apart = false;
-    gdn->tiled = strcmp(e->ckpt.config.arch, "qwen3_5") == 0 && gdn->n_value != gdn->n_key;
+    const whim_gguf_arch *facts = whim_gguf_arch_of(&e->ckpt.config);
+    gdn->tiled = facts != NULL && facts->tiled && gdn->n_value != gdn->n_key;
     return WHIM_ERR_OK;
 }
 
@@ -80,7 +83,7 @@ static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
                          "own",
                          e->cfg.model);
     }
-    return whim_ckpt_open(&e->ckpt, e->cfg.model, diag);
+    return whim_ckpt_open(&e->ckpt, whim_model_archs(), e->cfg.model, diag);
 }
 
 static whim_err device_choose(whim_engine *e, whim_diag *diag)
@@ -239,13 +242,13 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
 {
     WHIM_TRY(ckpt_find(e, diag));
     const whim_config *config = &e->ckpt.config;
-    WHIM_TRY(whim_model_find(config->arch, &e->def, diag));
+    WHIM_TRY(whim_model_find(config->arch->name, &e->def, diag));
     if (e->def->configure != NULL) {
         WHIM_TRY(e->def->configure(config, diag));
     }
     WHIM_TRY(device_choose(e, diag));
     WHIM_TRY(limits_choose(e, diag));
-    WHIM_TRY(e->def->bind(config, &e->arena, &e->binder, &e->model, diag));
+    WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
     WHIM_TRY(pages_choose(e, states_choose(e), diag));
     WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));

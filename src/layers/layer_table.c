@@ -16,8 +16,8 @@ static whim_layer_row attention_row(const whim_config *c, const whim_layer_trait
         .window = whim_config_is_windowed(c, l) ? c->window : 0,
         .qk_norm = traits->qk_norm,
         .gated = traits->gated,
-        .qkv_bias = c->attention_bias,
-        .o_bias = c->attention_bias,
+        .qkv_bias = c->qkv_bias,
+        .o_bias = c->o_bias,
     };
 }
 

@@ -12,21 +12,22 @@ whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *di
         return whim_fail(
             diag, WHIM_ERR_UNSUPPORTED,
             "rotary positions over %d of %d dimensions of a head: %s models rotate all",
-            config->rope.rotary_dim, config->d_head, config->arch);
+            config->rope.rotary_dim, config->d_head, config->arch->name);
     }
     return WHIM_ERR_OK;
 }
 
-whim_err whim_decoder_model_bind(const whim_config *config, const whim_layer_traits *traits,
+whim_err whim_decoder_model_bind(const whim_model_def *def, const whim_config *config,
                                  whim_arena *arena, whim_binder *binder, whim_model **out,
                                  whim_diag *diag)
 {
     whim_model *model = whim_arena_alloc(arena, sizeof *model);
     whim_layer_table table;
-    if (model == NULL || whim_layer_table_make(&table, config, traits, arena) != WHIM_ERR_OK) {
+    if (model == NULL ||
+        whim_layer_table_make(&table, config, &def->traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the model");
     }
-    WHIM_TRY(whim_decoder_bind(config, traits, &table, arena, binder, &model->decoder, diag));
+    WHIM_TRY(whim_decoder_bind(config, &def->traits, &table, arena, binder, &model->decoder, diag));
     *out = model;
     return WHIM_ERR_OK;
 }

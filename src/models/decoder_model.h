@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What models that are the decoder (layers/decoder.h) and nothing else have in common: slots of their
- * whim_model_def. Such a model's file says its traits.
+ * whim_model_def. Such a model's file is data.
  * Threads: as the stream. */
 #ifndef WHIM_MODELS_DECODER_MODEL_H
 #define WHIM_MODELS_DECODER_MODEL_H
@@ -8,11 +8,15 @@
 #include "layers/decoder.h"
 #include "models/model.h"
 
+#define WHIM_DECODER_MODEL                                                \
+    .bind = whim_decoder_model_bind, .layers = whim_decoder_model_layers, \
+    .forward = whim_decoder_model_forward
+
 /* For `configure`: refuses rotary positions over a part of a head. */
 WHIM_MUST_CHECK whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *diag);
 
-WHIM_MUST_CHECK whim_err whim_decoder_model_bind(const whim_config *config,
-                                                 const whim_layer_traits *traits, whim_arena *arena,
+WHIM_MUST_CHECK whim_err whim_decoder_model_bind(const whim_model_def *def,
+                                                 const whim_config *config, whim_arena *arena,
                                                  whim_binder *binder, whim_model **out,
                                                  whim_diag *diag);
 

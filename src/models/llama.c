@@ -4,18 +4,31 @@
  * (whim_config.qk_paired). */
 #include "models/decoder_model.h"
 
-static whim_err llama_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
-                           whim_model **out, whim_diag *diag)
-{
-    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_NONE};
-    return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
-}
+static const whim_arch_defaults defaults = {.n_vocab = 32000,
+                                            .d_model = 4096,
+                                            .d_ff = 11008,
+                                            .n_layer = 32,
+                                            .n_head = 32,
+                                            .max_ctx = 2048,
+                                            .eos = 2,
+                                            .has_mlp_bias = true,
+                                            .theta = 1e4};
+static const whim_arch_class classes[] = {{"LlamaForCausalLM", "llama", &defaults}, {0}};
+
+static const whim_gguf_arch gguf[] = {{.name = "llama", .qk_paired = true}, {0}};
+
+static const whim_shape_family smollm2 = {.n_vocab = 49152,
+                                          .max_ctx = 8192,
+                                          .theta = 1e5,
+                                          .rms_eps = 1e-5f,
+                                          .eos = {2, 0},
+                                          .n_eos = 2,
+                                          .dtype = WHIM_DTYPE_BF16};
+static const whim_shape shapes[] = {{"smollm2-135m", &smollm2, 30, 576, 9, 3, 64, 1536, true}, {0}};
 
 extern const whim_model_def whim_model_llama;
 const whim_model_def whim_model_llama = {
-    .arch = "llama",
+    .arch = {.name = "llama", .classes = classes, .gguf = gguf, .shapes = shapes},
     .configure = whim_decoder_model_rotates_all,
-    .bind = llama_bind,
-    .layers = whim_decoder_model_layers,
-    .forward = whim_decoder_model_forward,
+    WHIM_DECODER_MODEL,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model architecture: one file in this folder that exports one `const whim_model_def
- * whim_model_<file>`; the build lists the folder, there is nothing else to edit.
+ * whim_model_<file>`; the build lists the folder, there is nothing else to edit. All that is known of an architecture
+ * stands there: how its files name it and its tensors, what they leave unsaid, its published sizes, its layers.
  * A model has no I/O, no device names and no way to the outside but its arguments.
  * Threads: a model belongs to the thread of its stream. */
 #ifndef WHIM_MODELS_MODEL_H
@@ -11,30 +12,35 @@
 #include "device/device.h"
 #include "layers/batch.h"
 #include "layers/layer_table.h"
+#include "weights/arch.h"
 #include "weights/bind.h"
-#include "weights/config.h"
 
 typedef struct whim_model whim_model;
+typedef struct whim_model_def whim_model_def;
 
-typedef struct whim_model_def {
-    const char *arch; /* whim_config.arch */
+struct whim_model_def {
+    whim_arch arch;           /* its files */
+    whim_layer_traits traits; /* its layers */
 
     /* Refuse what this file cannot do; nothing is allocated yet. NULL: it can do all that the configuration may say. */
     whim_err (*configure)(const whim_config *config, whim_diag *diag);
 
     /* Make the model in `arena` and declare all its tensors. */
-    whim_err (*bind)(const whim_config *config, whim_arena *arena, whim_binder *binder,
-                     whim_model **out, whim_diag *diag);
+    whim_err (*bind)(const whim_model_def *def, const whim_config *config, whim_arena *arena,
+                     whim_binder *binder, whim_model **out, whim_diag *diag);
 
     /* The table of its layers, which says what pages and state slots hold. */
     const whim_layer_table *(*layers)(const whim_model *model);
 
     /* Queue one pass. A batch with no rows is legal and queues nothing. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
-} whim_model_def;
+};
 
-/* The architecture's definition; NOT_FOUND lists the known ones in diag. */
+/* The architecture's definition by its name; NOT_FOUND lists the known ones in diag. */
 WHIM_MUST_CHECK whim_err whim_model_find(const char *arch, const whim_model_def **out,
                                          whim_diag *diag);
+
+/* What files may be, for those who open them. */
+const whim_arch_list *whim_model_archs(void);
 
 #endif

@@ -4,7 +4,41 @@
  * mlp_only_layers, and those that decoder_sparse_step leaves out, keep an MLP. */
 #include "models/decoder_model.h"
 
-static whim_err qwen3_moe_configure(const whim_config *config, whim_diag *diag)
+static const whim_moe_keys experts = {.n_expert = "num_experts",
+                                      .d_expert = "moe_intermediate_size",
+                                      .n_expert_default = 128,
+                                      .d_expert_default = 768,
+                                      .top_k_default = 8};
+static const whim_arch_defaults defaults = {.n_vocab = 151936,
+                                            .d_model = 2048,
+                                            .d_ff = 6144,
+                                            .n_layer = 24,
+                                            .n_head = 32,
+                                            .n_kv = 4,
+                                            .max_ctx = 32768,
+                                            .eos = -1,
+                                            .theta = 1e4,
+                                            .moe = &experts};
+static const whim_arch_class classes[] = {{"Qwen3MoeForCausalLM", "qwen3_moe", &defaults}, {0}};
+
+static const whim_gguf_arch gguf[] = {{.name = "qwen3moe", .experts = true}, {0}};
+
+static const whim_shape_family family = {
+    .n_vocab = 151936,
+    .max_ctx = 40960,
+    .theta = 1e6,
+    .rms_eps = 1e-6f,
+    .eos = {151645, 151643},
+    .n_eos = 2,
+    .dtype = WHIM_DTYPE_BF16,
+    .moe = {.n_expert = 128, .top_k = 8, .renormalize = true, .scale = 1.0f}};
+static const whim_shape shapes[] = {
+    {"qwen3-30b-a3b", &family, 48, 2048, 32, 4, 128, 768, false},
+    {"qwen3-235b-a22b", &family, 94, 4096, 64, 4, 128, 1536, false},
+    {0},
+};
+
+static whim_err configure(const whim_config *config, whim_diag *diag)
 {
     WHIM_TRY(whim_decoder_model_rotates_all(config, diag));
     if (config->moe.sigmoid || config->moe.choice_bias || config->moe.d_shared > 0) {
@@ -15,18 +49,10 @@ static whim_err qwen3_moe_configure(const whim_config *config, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-static whim_err qwen3_moe_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
-                               whim_model **out, whim_diag *diag)
-{
-    static const whim_layer_traits traits = {.qk_norm = WHIM_QK_NORM_HEADS};
-    return whim_decoder_model_bind(config, &traits, arena, binder, out, diag);
-}
-
 extern const whim_model_def whim_model_qwen3_moe;
 const whim_model_def whim_model_qwen3_moe = {
-    .arch = "qwen3_moe",
-    .configure = qwen3_moe_configure,
-    .bind = qwen3_moe_bind,
-    .layers = whim_decoder_model_layers,
-    .forward = whim_decoder_model_forward,
+    .arch = {.name = "qwen3_moe", .classes = classes, .gguf = gguf, .shapes = shapes},
+    .traits = {.qk_norm = WHIM_QK_NORM_HEADS},
+    .configure = configure,
+    WHIM_DECODER_MODEL,
 };

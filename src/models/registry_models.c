@@ -15,16 +15,29 @@ static const whim_model_def *const model_list[] = {
 #undef X
 };
 
+static const whim_arch *const arch_list[] = {
+#define X(name) &whim_model_##name.arch,
+#include "models.inc"
+#undef X
+};
+
+const whim_arch_list *whim_model_archs(void)
+{
+    static const whim_arch_list list = {arch_list, sizeof arch_list / sizeof arch_list[0]};
+    return &list;
+}
+
 whim_err whim_model_find(const char *arch, const whim_model_def **out, whim_diag *diag)
 {
     char known[256] = "";
     for (size_t i = 0; i < sizeof model_list / sizeof model_list[0]; i++) {
-        if (strcmp(model_list[i]->arch, arch) == 0) {
+        if (strcmp(model_list[i]->arch.name, arch) == 0) {
             *out = model_list[i];
             return WHIM_ERR_OK;
         }
         size_t at = strlen(known);
-        snprintf(known + at, sizeof known - at, "%s%s", at > 0 ? ", " : "", model_list[i]->arch);
+        snprintf(known + at, sizeof known - at, "%s%s", at > 0 ? ", " : "",
+                 model_list[i]->arch.name);
     }
     return whim_fail(diag, WHIM_ERR_NOT_FOUND, "no model of architecture '%s'; this build has: %s",
                      arch, known);

@@ -53,7 +53,7 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
     }
     whim_err err = def->forward(model, &recorder.base, &batch, &out);
     if (err != WHIM_ERR_OK) {
-        return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch,
+        return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
                          whim_err_text(err));
     }
     plan->activation_bytes = bump.peak;

@@ -180,7 +180,7 @@ whim_err whim_bind_match(whim_binder *binder, const whim_ckpt *ckpt, whim_device
         err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory while binding tensors");
     } else if (rep.n_problem > 0) {
         err = whim_fail(diag, WHIM_ERR_CORRUPT, "the tensors do not fit a %s model of %d layers:%s",
-                        ckpt->config.arch, ckpt->config.n_layer, whim_str_text(&rep.text));
+                        ckpt->config.arch->name, ckpt->config.n_layer, whim_str_text(&rep.text));
     } else {
         params_place(binder);
     }

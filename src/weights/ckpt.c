@@ -36,7 +36,7 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
         return no_memory(dir, diag);
     }
     WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
-    whim_err err = whim_config_parse(&ckpt->config, text, n, path, diag);
+    whim_err err = whim_config_parse(&ckpt->config, ckpt->archs, text, n, path, diag);
     if (err == WHIM_ERR_OK) {
         err = whim_scheme_parse(&ckpt->scheme, &ckpt->arena, text, n, path, diag);
     }
@@ -162,9 +162,10 @@ static whim_err open_path(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     return whim_gguf_open(ckpt, path, diag);
 }
 
-whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag)
+whim_err whim_ckpt_open(whim_ckpt *ckpt, const whim_arch_list *archs, const char *path,
+                        whim_diag *diag)
 {
-    *ckpt = (whim_ckpt){0};
+    *ckpt = (whim_ckpt){.archs = archs};
     whim_arena_init(&ckpt->arena);
     whim_err err = open_path(ckpt, path, diag);
     if (err == WHIM_ERR_OK) {
@@ -176,15 +177,16 @@ whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     return err;
 }
 
-whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const char *path, whim_diag *diag)
+whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const whim_arch_list *archs, const char *path,
+                               whim_diag *diag)
 {
-    *ckpt = (whim_ckpt){0};
+    *ckpt = (whim_ckpt){.archs = archs};
     whim_arena_init(&ckpt->arena);
     char *config = whim_path_join(&ckpt->arena, path, "config.json");
     if (whim_path_get_type(path) != WHIM_PATH_DIR || config == NULL ||
         whim_path_get_type(config) != WHIM_PATH_FILE) {
         whim_ckpt_close(ckpt);
-        return whim_ckpt_open(ckpt, path, diag);
+        return whim_ckpt_open(ckpt, archs, path, diag);
     }
     whim_err err = read_config(ckpt, path, diag);
     if (err != WHIM_ERR_OK) {

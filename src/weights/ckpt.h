@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "tensor/dtype.h"
-#include "weights/config.h"
+#include "weights/arch.h"
 #include "weights/quantised/scheme.h"
 
 #include <stdbool.h>
@@ -67,7 +67,8 @@ typedef struct whim_gguf whim_gguf;
 
 typedef struct whim_ckpt {
     whim_ckpt_format format;
-    whim_arena arena; /* owns all names and arrays below */
+    const whim_arch_list *archs; /* what it may be */
+    whim_arena arena;            /* owns all names and arrays below */
     whim_config config;
     whim_scheme scheme; /* of quantised safetensors */
     whim_ckpt_tensor *tensors;
@@ -81,11 +82,14 @@ typedef struct whim_ckpt {
 
 /* Open a directory with config.json and *.safetensors, a GGUF file (any part of a split one), or a
  * directory with one of those.
+ * `archs` is what the model may be, and outlives the checkpoint.
  * On failure nothing stays open and diag names file and field. */
-WHIM_MUST_CHECK whim_err whim_ckpt_open(whim_ckpt *ckpt, const char *path, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_ckpt_open(whim_ckpt *ckpt, const whim_arch_list *archs,
+                                        const char *path, whim_diag *diag);
 
 /* The configuration alone, for dummy weights: a directory needs no more than config.json. */
-WHIM_MUST_CHECK whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const char *path, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const whim_arch_list *archs,
+                                               const char *path, whim_diag *diag);
 
 /* Bytes of memory that the open checkpoint holds. */
 int64_t whim_ckpt_memory(const whim_ckpt *ckpt);

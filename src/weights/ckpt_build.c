@@ -92,7 +92,7 @@ whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, w
     *added = *tensor;
     if (added->name == NULL) {
         char name[WHIM_CKPT_NAME_MAX];
-        added->name = whim_ckpt_canonical_name(added->file_name, name);
+        added->name = whim_ckpt_canonical_name(ckpt, added->file_name, name);
         if (added->name == name) {
             added->name = whim_arena_strndup(&ckpt->arena, name, (int64_t)strlen(name));
         }

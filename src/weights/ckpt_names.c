@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files to canonical ones and back: prefixes, and MiniMax's own words for experts. */
+/* Names of files to canonical ones and back: prefixes, and the architecture's own words
+ * (whim_arch.safetensors_names). */
 #include "weights/ckpt_build.h"
 #include "weights/gguf/read.h"
 
@@ -19,16 +20,6 @@ const char *whim_ckpt_strip_prefix(const char *name)
     return name;
 }
 
-/* The two spellings of a part of a name, dots included. */
-typedef struct spelling {
-    const char *published, *canonical;
-} spelling;
-
-static const spelling block = {".block_sparse_moe.", ".mlp."};
-static const spelling experts[] = {
-    {".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}};
-enum { N_EXPERT = sizeof experts / sizeof experts[0] };
-
 /* Write `name` with its first `from` replaced by `to`; false: it has none, or `out` is too small. */
 static bool replace(const char *name, const char *from, const char *to, char *out, size_t size)
 {
@@ -40,41 +31,46 @@ static bool replace(const char *name, const char *from, const char *to, char *ou
     return n > 0 && (size_t)n < size;
 }
 
-const char *whim_ckpt_canonical_name(const char *file_name, char out[WHIM_CKPT_NAME_MAX])
+static const whim_spelling *spellings(const whim_ckpt *ckpt)
 {
-    const char *name = whim_ckpt_strip_prefix(file_name);
-    char half[WHIM_CKPT_NAME_MAX];
-    if (!replace(name, block.published, block.canonical, half, sizeof half)) {
-        return name;
-    }
-    for (int i = 0; i < N_EXPERT && strstr(half, ".experts.") != NULL; i++) {
-        if (replace(half, experts[i].published, experts[i].canonical, out, WHIM_CKPT_NAME_MAX)) {
-            return out;
+    static const whim_spelling none[1];
+    const whim_arch *arch = ckpt->config.arch;
+    return arch != NULL && arch->safetensors_names != NULL ? arch->safetensors_names : none;
+}
+
+/* `name` in the other spelling: itself, or in `out`. */
+static const char *respell(const whim_spelling *list, bool to_canonical, const char *name,
+                           char out[WHIM_CKPT_NAME_MAX])
+{
+    char next[WHIM_CKPT_NAME_MAX];
+    for (; list->published != NULL; list++) {
+        const char *from = to_canonical ? list->published : list->canonical;
+        const char *to = to_canonical ? list->canonical : list->published;
+        if (replace(name, from, to, next, sizeof next)) {
+            memcpy(out, next, sizeof next);
+            name = out;
         }
     }
-    memcpy(out, half, sizeof half);
-    return out;
+    return name;
+}
+
+const char *whim_ckpt_canonical_name(const whim_ckpt *ckpt, const char *file_name,
+                                     char out[WHIM_CKPT_NAME_MAX])
+{
+    return respell(spellings(ckpt), true, whim_ckpt_strip_prefix(file_name), out);
 }
 
 const char *whim_ckpt_published_name(const whim_ckpt *ckpt, const char *name,
                                      char out[WHIM_CKPT_NAME_MAX])
 {
-    char half[WHIM_CKPT_NAME_MAX];
+    const whim_spelling *list = spellings(ckpt);
     bool renamed = false;
     if (ckpt->format == WHIM_CKPT_GGUF) {
         return whim_gguf_file_name(&ckpt->config, name, out) ? out : name;
     }
-    for (int64_t i = 0; i < ckpt->n_tensor && !renamed; i++) {
-        renamed = strstr(ckpt->tensors[i].file_name, block.published) != NULL;
+    /* Newer files of the same model may have the canonical names. */
+    for (int64_t i = 0; i < ckpt->n_tensor && list->published != NULL && !renamed; i++) {
+        renamed = strstr(ckpt->tensors[i].file_name, list->published) != NULL;
     }
-    if (!renamed || !replace(name, block.canonical, block.published, half, sizeof half)) {
-        return name;
-    }
-    for (int i = 0; i < N_EXPERT && strstr(half, ".experts.") != NULL; i++) {
-        if (replace(half, experts[i].canonical, experts[i].published, out, WHIM_CKPT_NAME_MAX)) {
-            return out;
-        }
-    }
-    memcpy(out, half, sizeof half);
-    return out;
+    return renamed ? respell(list, false, name, out) : name;
 }

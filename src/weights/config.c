@@ -2,8 +2,6 @@
 /* config.json and generation_config.json of Hugging Face directories. A field that the file leaves
  * out gets the default of the reference implementation (transformers' class of that architecture),
  * because its writers omit fields that equal it. */
-#include "weights/config.h"
-
 #include "base/json.h"
 #include "weights/config_json.h"
 
@@ -12,122 +10,48 @@
 
 static const whim_json_limits config_limits = {.max_bytes = 16 << 20, .max_depth = 32};
 
-/* What the reference assumes about an architecture. */
-typedef struct arch_defaults {
-    const char *arch; /* our name */
-    int32_t n_vocab;
-    int32_t d_model;
-    int32_t d_ff;
-    int32_t n_layer;
-    int32_t n_head;
-    int32_t n_kv;   /* 0: as many as n_head */
-    int32_t d_head; /* 0: d_model / n_head */
-    int32_t max_ctx;
-    int32_t eos; /* -1: none */
-    bool has_mlp_bias;
-    bool has_windows; /* some layers may attend to a window only */
-    bool has_gdn; /* some layers are gated delta nets; the text's part may lie in "text_config" */
-    double theta;
-    const whim_moe_keys *moe; /* NULL: no experts */
-} arch_defaults;
+/* What a file is: an architecture and how it is called there. */
+typedef struct found_arch {
+    const whim_arch *arch;
+    const whim_arch_class *as;
+} found_arch;
 
-static const arch_defaults llama = {.arch = "llama",
-                                    .n_vocab = 32000,
-                                    .d_model = 4096,
-                                    .d_ff = 11008,
-                                    .n_layer = 32,
-                                    .n_head = 32,
-                                    .max_ctx = 2048,
-                                    .eos = 2,
-                                    .has_mlp_bias = true,
-                                    .theta = 1e4};
-static const arch_defaults qwen3 = {.arch = "qwen3",
-                                    .n_vocab = 151936,
-                                    .d_model = 4096,
-                                    .d_ff = 22016,
-                                    .n_layer = 32,
-                                    .n_head = 32,
-                                    .n_kv = 32,
-                                    .d_head = 128,
-                                    .max_ctx = 32768,
-                                    .eos = -1,
-                                    .has_windows = true,
-                                    .theta = 1e4};
-static const arch_defaults qwen3_moe = {.arch = "qwen3_moe",
-                                        .n_vocab = 151936,
-                                        .d_model = 2048,
-                                        .d_ff = 6144,
-                                        .n_layer = 24,
-                                        .n_head = 32,
-                                        .n_kv = 4,
-                                        .max_ctx = 32768,
-                                        .eos = -1,
-                                        .theta = 1e4,
-                                        .moe = &whim_moe_keys_qwen3};
-static const arch_defaults minimax_m2 = {.arch = "minimax_m2",
-                                         .n_vocab = 200064,
-                                         .d_model = 3072,
-                                         .d_ff = 1536,
-                                         .n_layer = 62,
-                                         .n_head = 48,
-                                         .n_kv = 8,
-                                         .d_head = 128,
-                                         .max_ctx = 196608,
-                                         .eos = 200020,
-                                         .theta = 5e6,
-                                         .moe = &whim_moe_keys_minimax};
-/* What the reference assumes of every hybrid. */
-#define HYBRID \
-    .n_head = 16, .d_head = 256, .max_ctx = 32768, .eos = -1, .theta = 1e4, .has_gdn = true
-static const arch_defaults qwen3_5 = {HYBRID,          .arch = "qwen3_5", .n_vocab = 248320,
-                                      .d_model = 4096, .d_ff = 12288,     .n_layer = 32,
-                                      .n_kv = 4};
-static const arch_defaults qwen3_5_moe = {
-    HYBRID,       .arch = "qwen3_5", .n_vocab = 248320, .d_model = 2048,
-    .d_ff = 5632, .n_layer = 40,     .n_kv = 2,         .moe = &whim_moe_keys_qwen3_5};
-static const arch_defaults qwen3_next = {
-    HYBRID,       .arch = "qwen3_next", .n_vocab = 151936, .d_model = 2048,
-    .d_ff = 5632, .n_layer = 48,        .n_kv = 2,         .moe = &whim_moe_keys_qwen3_next};
-
-/* How files name them: the entry of "architectures", and "model_type". */
-typedef struct arch_name {
-    const char *class, *type;
-    const arch_defaults *defaults;
-    const char *old_type; /* what early files say beside the class, or NULL */
-} arch_name;
-
-static const arch_name arch_table[] = {
-    {"LlamaForCausalLM", "llama", &llama},
-    {"Qwen3ForCausalLM", "qwen3", &qwen3},
-    {"Qwen3MoeForCausalLM", "qwen3_moe", &qwen3_moe},
-    {"MiniMaxM2ForCausalLM", "minimax_m2", &minimax_m2, "minimax"},
-    {"Qwen3_5ForConditionalGeneration", "qwen3_5", &qwen3_5},
-    {"Qwen3_5ForCausalLM", "qwen3_5_text", &qwen3_5},
-    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", &qwen3_5_moe},
-    {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", &qwen3_5_moe},
-    {"Qwen3NextForCausalLM", "qwen3_next", &qwen3_next},
-};
-
-enum { N_ARCH = sizeof arch_table / sizeof arch_table[0] };
-
-static whim_err arch_refuse(const whim_json_scope *top, const char *field, const char *value)
+static whim_err arch_refuse(const whim_json_scope *top, const whim_arch_list *archs,
+                            const char *field, const char *value)
 {
     char known[1024] = "";
-    for (int i = 0; i < N_ARCH; i++) {
-        size_t at = strlen(known);
-        snprintf(known + at, sizeof known - at, "%s%s (%s)",
-                 i == 0            ? ""
-                 : i == N_ARCH - 1 ? " and "
-                                   : ", ",
-                 arch_table[i].class, arch_table[i].type);
+    for (int32_t i = 0; i < archs->n; i++) {
+        const whim_arch_class *as = archs->v[i]->classes;
+        for (; as != NULL && as->name != NULL; as++) {
+            size_t at = strlen(known);
+            snprintf(known + at, sizeof known - at, "%s%s (%s)", at > 0 ? ", " : "", as->name,
+                     as->type);
+        }
     }
     return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                      "%s: \"%s\" is \"%.64s\", which is not supported; supported are %s", top->path,
                      field, value, known);
 }
 
+/* By the class where the file has one, else by the type. */
+static bool arch_look_up(const whim_arch_list *archs, const char *class_name, const char *type,
+                         found_arch *out)
+{
+    for (int32_t i = 0; i < archs->n; i++) {
+        const whim_arch_class *as = archs->v[i]->classes;
+        for (; as != NULL && as->name != NULL; as++) {
+            if (class_name != NULL ? strcmp(class_name, as->name) == 0
+                                   : strcmp(type, as->type) == 0) {
+                *out = (found_arch){.arch = archs->v[i], .as = as};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
-static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
+static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *archs, found_arch *out)
 {
     const whim_json *classes = NULL;
     const char *class_name = NULL;
@@ -144,26 +68,22 @@ static whim_err find_arch(const whim_json_scope *top, const arch_defaults **out)
         return whim_fail(top->diag, WHIM_ERR_CORRUPT,
                          "%s: both \"architectures\" and \"model_type\" are missing", top->path);
     }
-    for (int i = 0; i < N_ARCH; i++) {
-        const arch_name *arch = &arch_table[i];
-        if (class_name != NULL ? strcmp(class_name, arch->class) == 0
-                               : strcmp(type, arch->type) == 0) {
-            if (type != NULL && strcmp(type, arch->type) != 0 &&
-                (arch->old_type == NULL || strcmp(type, arch->old_type) != 0)) {
-                return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                                 "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s",
-                                 top->path, type, arch->type, arch->class);
-            }
-            *out = arch->defaults;
-            return WHIM_ERR_OK;
-        }
+    if (!arch_look_up(archs, class_name, type, out)) {
+        return class_name != NULL ? arch_refuse(top, archs, "architectures", class_name)
+                                  : arch_refuse(top, archs, "model_type", type);
     }
-    return class_name != NULL ? arch_refuse(top, "architectures", class_name)
-                              : arch_refuse(top, "model_type", type);
+    const whim_arch_class *as = out->as;
+    if (type != NULL && strcmp(type, as->type) != 0 &&
+        (as->old_type == NULL || strcmp(type, as->old_type) != 0)) {
+        return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s", top->path,
+                         type, as->type, as->name);
+    }
+    return WHIM_ERR_OK;
 }
 
 /* Features that would change the result if they were ignored. */
-static whim_err check_features(const arch_defaults *arch, const whim_json_scope *top)
+static whim_err check_features(const found_arch *found, const whim_json_scope *top)
 {
     const char *act = "silu";
     bool slides = false;
@@ -174,11 +94,11 @@ static whim_err check_features(const arch_defaults *arch, const whim_json_scope 
                          act);
     }
     WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &slides));
-    if (slides && !arch->has_windows) {
+    if (slides && !found->as->defaults->has_windows) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"use_sliding_window\" is true; sliding-window attention is not "
                          "supported in %s models",
-                         top->path, arch->arch);
+                         top->path, found->arch->name);
     }
     if (whim_json_has(top, "per_layer_config")) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
@@ -189,7 +109,8 @@ static whim_err check_features(const arch_defaults *arch, const whim_json_scope 
     return WHIM_ERR_OK;
 }
 
-static whim_err parse_shape(whim_config *c, const arch_defaults *arch, const whim_json_scope *top)
+static whim_err parse_shape(whim_config *c, const whim_arch_defaults *arch,
+                            const whim_json_scope *top)
 {
     c->n_vocab = arch->n_vocab;
     c->d_model = arch->d_model;
@@ -297,75 +218,97 @@ static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
                      key, name);
 }
 
-static whim_err parse_text(whim_config *config, const arch_defaults *arch,
-                           const whim_json_scope *top)
+/* Biases: those that files tell of. */
+static whim_err parse_biases(whim_config *config, const found_arch *found,
+                             const whim_json_scope *top)
 {
-    WHIM_TRY(check_features(arch, top));
-    WHIM_TRY(parse_shape(config, arch, top));
-    const whim_layer_kinds kinds = {.windows = arch->has_windows, .deltas = arch->has_gdn};
+    config->qkv_bias = found->arch->qkv_bias;
+    if (!found->arch->qkv_bias) {
+        WHIM_TRY(whim_json_get_bool(top, "attention_bias", &config->qkv_bias));
+        config->o_bias = config->qkv_bias;
+    }
+    return found->as->defaults->has_mlp_bias
+               ? whim_json_get_bool(top, "mlp_bias", &config->mlp_bias)
+               : WHIM_ERR_OK;
+}
+
+static whim_err parse_rotation(whim_config *config, const whim_arch_defaults *defaults,
+                               const whim_json_scope *top)
+{
+    whim_rope_config *rope = &config->rope;
+    rope->theta = defaults->theta;
+    rope->rotary_dim = defaults->quarter_rotated ? config->d_head / 4 : config->d_head;
+    if (defaults->rotary_key != NULL) {
+        WHIM_TRY(
+            whim_json_get_int32(top, defaults->rotary_key, 1, config->d_head, &rope->rotary_dim));
+    }
+    return whim_config_parse_rope(config, top);
+}
+
+static whim_err parse_text(whim_config *config, const found_arch *found, const whim_json_scope *top)
+{
+    const whim_arch_defaults *defaults = found->as->defaults;
+    const whim_layer_kinds kinds = {.windows = defaults->has_windows, .deltas = defaults->has_gdn};
+    double eps = 1e-6;
+    WHIM_TRY(check_features(found, top));
+    WHIM_TRY(parse_shape(config, defaults, top));
     WHIM_TRY(whim_config_parse_layers(config, &kinds, top));
-    if (arch->has_gdn) {
+    if (defaults->has_gdn) {
         WHIM_TRY(whim_config_parse_gdn(config, top));
     }
-    double eps = 1e-6;
     WHIM_TRY(whim_json_get_real(top, "rms_norm_eps", 0.0, 1.0, &eps));
     config->rms_eps = (float)eps;
-    config->rope.theta = arch->theta;
-    config->rope.rotary_dim = arch->has_gdn ? config->d_head / 4 : config->d_head;
-    if (arch->moe != NULL && arch->moe->minimax) {
-        WHIM_TRY(
-            whim_json_get_int32(top, "rotary_dim", 1, config->d_head, &config->rope.rotary_dim));
-    }
-    WHIM_TRY(whim_config_parse_rope(config, top));
-    if (arch->moe != NULL) {
-        WHIM_TRY(whim_config_parse_moe(config, arch->moe, top));
+    WHIM_TRY(parse_rotation(config, defaults, top));
+    if (defaults->moe != NULL) {
+        WHIM_TRY(whim_config_parse_moe(config, defaults->moe, top));
     }
     WHIM_TRY(whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head));
-    WHIM_TRY(whim_json_get_bool(top, "attention_bias", &config->attention_bias));
-    if (arch->has_mlp_bias) {
-        WHIM_TRY(whim_json_get_bool(top, "mlp_bias", &config->mlp_bias));
-    }
-    if (arch->eos >= 0 && !whim_json_has(top, "eos_token_id") &&
+    WHIM_TRY(parse_biases(config, found, top));
+    if (defaults->eos >= 0 && !whim_json_has(top, "eos_token_id") &&
         !whim_json_is_null(top, "eos_token_id")) {
-        whim_config_add_eos(config, arch->eos);
+        whim_config_add_eos(config, defaults->eos);
     }
     WHIM_TRY(parse_eos(config, top));
     WHIM_TRY(parse_dtype(config, top));
+    if (found->arch->parse != NULL) {
+        WHIM_TRY(found->arch->parse(config, top));
+    }
     return whim_config_check(config, top->path, top->diag);
 }
 
 /* A multimodal checkpoint keeps what is of the text in an object of its own; some fields may also stand above. */
-static whim_err parse_top(whim_config *config, const whim_json_scope *top)
+static whim_err parse_top(whim_config *config, const whim_arch_list *archs,
+                          const whim_json_scope *top)
 {
-    const arch_defaults *arch = NULL;
+    found_arch found = {0};
     const whim_json *nested = NULL;
-    WHIM_TRY(find_arch(top, &arch));
-    snprintf(config->arch, sizeof config->arch, "%s", arch->arch);
-    if (arch->has_gdn) {
+    WHIM_TRY(find_arch(top, archs, &found));
+    config->arch = found.arch;
+    if (found.as->defaults->has_gdn) {
         WHIM_TRY(whim_json_get_object(top, "text_config", &nested));
     }
     if (nested == NULL) {
-        return parse_text(config, arch, top);
+        return parse_text(config, &found, top);
     }
     whim_json_scope text = *top;
     text.obj = nested;
     text.prefix = "text_config.";
-    WHIM_TRY(check_features(arch, top));
-    WHIM_TRY(parse_text(config, arch, &text));
+    WHIM_TRY(check_features(&found, top));
+    WHIM_TRY(parse_text(config, &found, &text));
     if (!config->dtype_given) {
         WHIM_TRY(parse_dtype(config, top));
     }
     return whim_json_get_bool(top, "tie_word_embeddings", &config->tied_head);
 }
 
-whim_err whim_config_parse(whim_config *config, const char *text, int64_t n, const char *path,
-                           whim_diag *diag)
+whim_err whim_config_parse(whim_config *config, const whim_arch_list *archs, const char *text,
+                           int64_t n, const char *path, whim_diag *diag)
 {
     *config = (whim_config){0};
     whim_json *json = NULL;
     WHIM_TRY(whim_json_parse(&json, text, n, config_limits, path, diag));
     whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
-    whim_err err = parse_top(config, &top);
+    whim_err err = parse_top(config, archs, &top);
     whim_json_free(json);
     return err;
 }

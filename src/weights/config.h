@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WHIM_CONFIG_MAX_EOS = 8, WHIM_CONFIG_MAX_ARCH = 64 };
+enum { WHIM_CONFIG_MAX_EOS = 8 };
 
 /* Limits on outside numbers: far above any real model, low enough that products fit in int64_t and
  * a width (heads times head size, too) fits in int32_t. */
@@ -57,7 +57,7 @@ typedef struct whim_gdn_config {
     /* How GGUF files differ from safetensors. */
     bool folded; /* norm weights are 1 + w, and -exp(A_log) is stored in place of A_log */
     bool tiled;  /* value head g * r + j lies at j * n_key + g, r = n_value / n_key */
-    bool apart; /* Qwen3-Next: q k v and z are tensors of their own, only b and a lie by key head */
+    bool apart;  /* q k v and z are tensors of their own, only b and a lie by key head */
     uint8_t layers[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l % 8 of byte l / 8: layer l is one */
 } whim_gdn_config;
 
@@ -74,8 +74,10 @@ typedef struct whim_moe_config {
     uint8_t dense[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l: layer l has an MLP all the same */
 } whim_moe_config;
 
+typedef struct whim_arch whim_arch;
+
 typedef struct whim_config {
-    char arch[WHIM_CONFIG_MAX_ARCH]; /* "llama", "qwen3": picks the file in models/ */
+    const whim_arch *arch; /* weights/arch.h: one of those that the reader was given */
     int32_t n_layer;
     int32_t d_model;
     int32_t n_head;
@@ -92,7 +94,7 @@ typedef struct whim_config {
     uint8_t windowed[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l: layer l has the window */
     int32_t n_draft_layer; /* layers after the last whose tensors are left alone (MTP) */
     bool tied_head;        /* no lm_head tensor: the embedding is the head */
-    bool attention_bias;   /* q, k, v and o have biases */
+    bool qkv_bias, o_bias; /* q, k and v have biases; o has one */
     bool mlp_bias;         /* gate, up and down have biases */
     bool qk_paired;        /* GGUF llama: rows of q and k are adjacent pairs, un-permuted at load */
     whim_dtype dtype;      /* declared type of the weights; picks the default KV type */
@@ -142,10 +144,6 @@ static inline void whim_config_set_dense(whim_config *config, int32_t l)
     config->moe.dense[l / 8] |= (uint8_t)(1 << l % 8);
 }
 
-/* Parse the text of a config.json. `path` is for messages. */
-WHIM_MUST_CHECK whim_err whim_config_parse(whim_config *config, const char *text, int64_t n,
-                                           const char *path, whim_diag *diag);
-
 /* Join the end-of-sequence ids of a generation_config.json. */
 WHIM_MUST_CHECK whim_err whim_config_parse_generation(whim_config *config, const char *text,
                                                       int64_t n, const char *path, whim_diag *diag);
@@ -159,8 +157,5 @@ double whim_rope_yarn_scale(double factor, double mscale);
 /* The checks that every source goes through: ranges, divisibility, overflow. */
 WHIM_MUST_CHECK whim_err whim_config_check(const whim_config *config, const char *path,
                                            whim_diag *diag);
-
-/* Published shapes by name ("qwen3-8b"); NOT_FOUND lists the known ones in diag. */
-WHIM_MUST_CHECK whim_err whim_config_shape(whim_config *config, const char *name, whim_diag *diag);
 
 #endif

@@ -45,7 +45,7 @@ static whim_err find_scope(const whim_config *config, const whim_json_scope *top
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"rope_parameters.sliding_attention\" is set; rotary parameters of "
                          "their own for layers with a window are not supported in %s models",
-                         top->path, config->arch);
+                         top->path, config->arch->name);
     }
     if (nested != NULL) {
         out->obj = nested;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as config.json, then as generation_config.json; and what is said of quantised weights. */
+#include "models/model.h"
 #include "weights/config.h"
 #include "weights/quantised/scheme.h"
 
@@ -23,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         abort(); /* a refusal must name the file */
     }
     whim_arena_reset(&arena);
-    err = whim_config_parse(&config, (const char *)data, (int64_t)n, path, &diag);
+    err =
+        whim_config_parse(&config, whim_model_archs(), (const char *)data, (int64_t)n, path, &diag);
     if (err == WHIM_ERR_OK) {
         err = whim_config_parse_generation(&config, (const char *)data, (int64_t)n, path, &diag);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a GGUF file. */
 #include "fuzz_file.h"
+#include "models/model.h"
 #include "weights/gguf/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -34,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     whim_ckpt ckpt;
     whim_diag diag = {{0}};
     const char *path = fuzz_file(data, n);
-    if (whim_ckpt_open(&ckpt, path, &diag) != WHIM_ERR_OK) {
+    if (whim_ckpt_open(&ckpt, whim_model_archs(), path, &diag) != WHIM_ERR_OK) {
         FUZZ_CHECK(strstr(diag.text, path) != NULL);
         return 0;
     }

@@ -5,6 +5,7 @@
 #endif
 #include "fuzz_file.h"
 #include "fuzz_tokenizer.h"
+#include "models/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -13,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     whim_ckpt ckpt;
     whim_diag diag = {{0}};
     const char *path = fuzz_file(data, n);
-    if (whim_ckpt_open(&ckpt, path, &diag) != WHIM_ERR_OK) {
+    if (whim_ckpt_open(&ckpt, whim_model_archs(), path, &diag) != WHIM_ERR_OK) {
         return 0;
     }
     whim_tokenizer *tok;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a model without the engine. */
 #include "golden/by_hand.h"
+#include "models/model.h"
 
 whim_err by_hand_open(by_hand *b, const whim_model_def *def, const by_hand_way *way,
                       const char *path, whim_diag *diag)
@@ -8,7 +9,7 @@ whim_err by_hand_open(by_hand *b, const whim_model_def *def, const by_hand_way *
     *b = (by_hand){.def = def, .way = *way};
     whim_arena_init(&b->arena);
     whim_binder_init(&b->binder);
-    WHIM_TRY(whim_ckpt_open(&b->ckpt, path, diag));
+    WHIM_TRY(whim_ckpt_open(&b->ckpt, whim_model_archs(), path, diag));
     const whim_backend *backend =
         way->backend != NULL ? whim_backend_find(way->backend) : whim_backend_at(0);
     whim_device_cfg cfg = {.n_thread = 1, .isa = way->isa};
@@ -17,7 +18,7 @@ whim_err by_hand_open(by_hand *b, const whim_model_def *def, const by_hand_way *
 
 whim_err by_hand_bind(by_hand *b, whim_diag *diag)
 {
-    WHIM_TRY(b->def->bind(&b->ckpt.config, &b->arena, &b->binder, &b->model, diag));
+    WHIM_TRY(b->def->bind(b->def, &b->ckpt.config, &b->arena, &b->binder, &b->model, diag));
     return whim_bind_match(&b->binder, &b->ckpt, b->device, diag);
 }
 

@@ -42,13 +42,12 @@ struct whim_model {
     whim_decoder *decoder;
 };
 
-static whim_err mixed_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
-                           whim_model **out, whim_diag *diag)
+static whim_err mixed_bind(const whim_model_def *def, const whim_config *config, whim_arena *arena,
+                           whim_binder *binder, whim_model **out, whim_diag *diag)
 {
-    static const whim_layer_traits traits = {0};
     whim_layer_table table;
     *out = whim_arena_alloc(arena, sizeof **out);
-    if (*out == NULL || whim_layer_table_make(&table, config, &traits, arena) != WHIM_ERR_OK) {
+    if (*out == NULL || whim_layer_table_make(&table, config, &def->traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
     }
     memcpy(table.rows, right, sizeof right);
@@ -56,7 +55,7 @@ static whim_err mixed_bind(const whim_config *config, whim_arena *arena, whim_bi
     table.ropes[1] = table.ropes[0];
     table.ropes[1].theta = 1e6;
     table.ropes[1].rotary_dim = 12;
-    return whim_decoder_bind(config, &traits, &table, arena, binder, &(*out)->decoder, diag);
+    return whim_decoder_bind(config, &def->traits, &table, arena, binder, &(*out)->decoder, diag);
 }
 
 static const whim_layer_table *mixed_layers(const whim_model *model)
@@ -70,8 +69,10 @@ static whim_err mixed_forward(whim_model *model, whim_stream *s, const whim_batc
     return whim_decoder_forward(model->decoder, s, batch, out);
 }
 
-static const whim_model_def mixed_def = {
-    .arch = "mixed", .bind = mixed_bind, .layers = mixed_layers, .forward = mixed_forward};
+static const whim_model_def mixed_def = {.arch = {.name = "mixed"},
+                                         .bind = mixed_bind,
+                                         .layers = mixed_layers,
+                                         .forward = mixed_forward};
 
 static const int64_t whole[] = {BY_HAND_CTX};
 static const int64_t uneven[] = {5, 16, 3, 1, 1, 37, 2, 1, 64, 8};

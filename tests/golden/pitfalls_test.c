@@ -46,25 +46,19 @@ static whim_err wrong_configure(const whim_config *config, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-static whim_err wrong_bind(const whim_config *config, whim_arena *arena, whim_binder *binder,
-                           whim_model **out, whim_diag *diag)
+static whim_err wrong_bind(const whim_model_def *def, const whim_config *config, whim_arena *arena,
+                           whim_binder *binder, whim_model **out, whim_diag *diag)
 {
-    bool hybrid = config->gdn.n_key > 0;
-    bool next = strcmp(config->arch, "qwen3_next") == 0;
-    bool heads = strncmp(config->arch, "qwen3", 5) == 0;
-    bool whole = strcmp(config->arch, "minimax_m2") == 0;
-    whim_layer_traits traits = {.qk_norm = heads   ? WHIM_QK_NORM_HEADS
-                                           : whole ? WHIM_QK_NORM_WHOLE
-                                                   : WHIM_QK_NORM_NONE,
-                                .gated = hybrid,
-                                .norm_at_zero = hybrid,
-                                .gdn_grouped = next};
+    (void)def;
+    const whim_model_def *right;
     whim_layer_table table;
+    WHIM_TRY(whim_model_find(config->arch->name, &right, diag));
     *out = whim_arena_alloc(arena, sizeof **out);
-    if (*out == NULL || whim_layer_table_make(&table, config, &traits, arena) != WHIM_ERR_OK) {
+    if (*out == NULL ||
+        whim_layer_table_make(&table, config, &right->traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
     }
-    return whim_decoder_bind(config, &traits, &table, arena, binder, &(*out)->decoder, diag);
+    return whim_decoder_bind(config, &right->traits, &table, arena, binder, &(*out)->decoder, diag);
 }
 
 static const whim_layer_table *wrong_layers(const whim_model *model)
@@ -88,7 +82,7 @@ static whim_err wrong_forward(whim_model *model, whim_stream *s, const whim_batc
 }
 
 static const whim_model_def wrong_def = {
-    .arch = "wrong",
+    .arch = {.name = "wrong"},
     .configure = wrong_configure,
     .bind = wrong_bind,
     .layers = wrong_layers,

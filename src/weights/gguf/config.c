@@ -5,30 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static const whim_gguf_arch archs[] = {
-    {.gguf = "llama", .arch = "llama", .qk_paired = true},
-    {.gguf = "qwen3", .arch = "qwen3"},
-    {.gguf = "qwen3moe", .arch = "qwen3_moe", .experts = true},
-    {.gguf = "minimax-m2",
-     .arch = "minimax_m2",
-     .experts = true,
-     .sigmoid = true,
-     .choice_bias = true},
-    {.gguf = "qwen35", .arch = "qwen3_5", .hybrid = true, .tiled = true},
-    {.gguf = "qwen35moe", .arch = "qwen3_5", .experts = true, .hybrid = true, .tiled = true},
-    {.gguf = "qwen3next", .arch = "qwen3_next", .experts = true, .hybrid = true},
-};
-enum { N_ARCH = sizeof archs / sizeof archs[0] };
+static const whim_gguf_arch no_arch[1];
 
-const char *whim_gguf_arch_name(const whim_config *config)
+static const whim_gguf_arch *gguf_archs(const whim_arch *arch)
 {
-    for (int i = 0; i < N_ARCH; i++) {
-        if (strcmp(archs[i].arch, config->arch) == 0 &&
-            archs[i].experts == (config->moe.n_expert > 0)) {
-            return archs[i].gguf;
-        }
+    return arch != NULL && arch->gguf != NULL ? arch->gguf : no_arch;
+}
+
+const whim_gguf_arch *whim_gguf_arch_of(const whim_config *config)
+{
+    const whim_gguf_arch *facts = gguf_archs(config->arch);
+    while (facts->name != NULL && facts->experts != (config->moe.n_expert > 0)) {
+        facts++;
     }
-    return NULL;
+    return facts->name != NULL ? facts : NULL;
 }
 
 /* Keys that would change the result if they were ignored; absent or zero is fine. */
@@ -195,7 +185,9 @@ static whim_err read_eos(const whim_gguf_source *s, whim_config *c)
     return WHIM_ERR_OK;
 }
 
-static whim_err find_arch(const whim_gguf *gguf, const whim_gguf_arch **out, whim_diag *diag)
+/* Sets config->arch and *out to what the file is called. */
+static whim_err find_arch(whim_config *config, const whim_arch_list *archs, const whim_gguf *gguf,
+                          const whim_gguf_arch **out, whim_diag *diag)
 {
     const char *text = NULL;
     int64_t n = 0;
@@ -205,17 +197,16 @@ static whim_err find_arch(const whim_gguf *gguf, const whim_gguf_arch **out, whi
                          gguf->path);
     }
     char known[256] = "";
-    for (int i = 0; i < N_ARCH; i++) {
-        size_t at = strlen(known);
-        if ((int64_t)strlen(archs[i].gguf) == n && memcmp(archs[i].gguf, text, (size_t)n) == 0) {
-            *out = &archs[i];
-            return WHIM_ERR_OK;
+    for (int32_t i = 0; i < archs->n; i++) {
+        for (const whim_gguf_arch *a = gguf_archs(archs->v[i]); a->name != NULL; a++) {
+            if ((int64_t)strlen(a->name) == n && memcmp(a->name, text, (size_t)n) == 0) {
+                config->arch = archs->v[i];
+                *out = a;
+                return WHIM_ERR_OK;
+            }
+            size_t at = strlen(known);
+            snprintf(known + at, sizeof known - at, "%s%s", at > 0 ? ", " : "", a->name);
         }
-        snprintf(known + at, sizeof known - at, "%s%s",
-                 i == 0            ? ""
-                 : i == N_ARCH - 1 ? " and "
-                                   : ", ",
-                 archs[i].gguf);
     }
     return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                      "%s: key \"general.architecture\" is \"%.*s\", which is not supported; "
@@ -223,7 +214,8 @@ static whim_err find_arch(const whim_gguf *gguf, const whim_gguf_arch **out, whi
                      gguf->path, (int)(n > 64 ? 64 : n), text, known);
 }
 
-whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag *diag)
+whim_err whim_gguf_config(whim_config *config, const whim_arch_list *archs, const whim_gguf *gguf,
+                          whim_diag *diag)
 {
     static const char *const required[] = {
         "block_count",          "embedding_length",
@@ -234,10 +226,9 @@ whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf, whim_diag 
     whim_config *c = config;
     *c = (whim_config){0};
     const whim_gguf_arch *facts = NULL;
-    WHIM_TRY(find_arch(gguf, &facts, diag));
-    snprintf(c->arch, sizeof c->arch, "%s", facts->arch);
+    WHIM_TRY(find_arch(c, archs, gguf, &facts, diag));
     c->qk_paired = facts->qk_paired;
-    whim_gguf_source s = {.gguf = gguf, .arch = facts->gguf, .facts = facts, .diag = diag};
+    whim_gguf_source s = {.gguf = gguf, .arch = facts->name, .facts = facts, .diag = diag};
     /* Where every layer has experts there may be no width of an MLP. */
     for (int i = 0; i < N_REQUIRED - facts->experts; i++) {
         WHIM_TRY(whim_gguf_source_require(&s, required[i]));
@@ -283,7 +274,9 @@ whim_err whim_gguf_config_finish(whim_ckpt *ckpt, whim_diag *diag)
 {
     whim_config *c = &ckpt->config;
     c->tied_head = whim_ckpt_find(ckpt, "lm_head.weight") == NULL;
-    c->attention_bias = whim_ckpt_find(ckpt, "layers.0.self_attn.q_proj.bias") != NULL;
+    c->qkv_bias =
+        c->arch->qkv_bias || whim_ckpt_find(ckpt, "layers.0.self_attn.q_proj.bias") != NULL;
+    c->o_bias = whim_ckpt_find(ckpt, "layers.0.self_attn.o_proj.bias") != NULL;
     c->mlp_bias = whim_ckpt_find(ckpt, "layers.0.mlp.gate_proj.bias") != NULL;
     for (int32_t l = 0; l < c->n_layer && c->moe.n_expert > 0; l++) {
         char name[64];
@@ -292,7 +285,7 @@ whim_err whim_gguf_config_finish(whim_ckpt *ckpt, whim_diag *diag)
             whim_config_set_dense(c, l); /* no key says so */
         }
     }
-    c->gdn.apart = strcmp(c->arch, "qwen3_next") == 0 && !has_tensor(ckpt, "in_proj_qkvz");
+    c->gdn.apart = whim_gguf_arch_of(c)->grouped && !has_tensor(ckpt, "in_proj_qkvz");
     c->dtype = WHIM_DTYPE_F32;
     c->dtype_given = true;
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF tensor names to canonical ones and back, for all architectures. */
+/* GGUF tensor names to canonical ones and back: those that architectures share, after those of its own
+ * (whim_arch.gguf_names). */
 #include "weights/gguf/read.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct name_pair {
-    const char *gguf;
-    const char *canonical;
-} name_pair;
-
-static const name_pair global_names[] = {
+static const whim_spelling global_names[] = {
     {"token_embd", "embed_tokens"},
     {"output_norm", "norm"},
     {"output", "lm_head"},
 };
 
 /* After "blk.N." and "layers.N.". */
-static const name_pair layer_names[] = {
+static const whim_spelling layer_names[] = {
     {"attn_norm", "input_layernorm"},
     {"ffn_norm", "post_attention_layernorm"},
     {"attn_q", "self_attn.q_proj"},
@@ -41,23 +37,18 @@ static const name_pair layer_names[] = {
 };
 
 /* The same of hybrids only, before the others. */
-static const name_pair hybrid_names[] = {
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"attn_gate", "linear_attn.in_proj_z"},
-    {"ssm_in", "linear_attn.in_proj_qkvz"},
-    {"ssm_ba", "linear_attn.in_proj_ba"},
-    {"ssm_beta", "linear_attn.in_proj_b"},
-    {"ssm_alpha", "linear_attn.in_proj_a"},
-    {"ssm_conv1d", "linear_attn.conv1d"},
-    {"ssm_norm", "linear_attn.norm"},
-    {"ssm_out", "linear_attn.out_proj"},
+static const whim_spelling hybrid_names[] = {
+    {"attn_gate", "linear_attn.in_proj_z"}, {"ssm_in", "linear_attn.in_proj_qkvz"},
+    {"ssm_ba", "linear_attn.in_proj_ba"},   {"ssm_beta", "linear_attn.in_proj_b"},
+    {"ssm_alpha", "linear_attn.in_proj_a"}, {"ssm_conv1d", "linear_attn.conv1d"},
+    {"ssm_norm", "linear_attn.norm"},       {"ssm_out", "linear_attn.out_proj"},
 };
 
 /* And of their gated delta nets, where attn_qkv is not attention's. */
-static const name_pair delta_names[] = {{"attn_qkv", "linear_attn.in_proj_qkv"}};
+static const whim_spelling delta_names[] = {{"attn_qkv", "linear_attn.in_proj_qkv"}};
 
 /* Names whose ending is another in the two worlds. */
-static const name_pair whole_names[] = {
+static const whim_spelling whole_names[] = {
     {"exp_probs_b.bias", "mlp.e_score_correction_bias"},
     {"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
     {"ssm_a", "linear_attn.A_log"},
@@ -68,27 +59,32 @@ static const name_pair whole_names[] = {
 
 /* The tables for a layer, in the order of search. */
 typedef struct name_table {
-    const name_pair *pairs;
+    const whim_spelling *pairs;
     size_t n;
 } name_table;
-enum { N_TABLE = 3 };
+enum { N_TABLE = 4 };
 
 static void tables_of(const whim_config *config, int layer, name_table out[N_TABLE])
 {
     bool hybrid = config->gdn.n_key > 0;
     bool delta = hybrid && layer < config->n_layer && whim_config_is_gdn(config, layer);
-    out[0] = (name_table){PAIRS(delta_names)};
-    out[1] = (name_table){PAIRS(hybrid_names)};
-    out[2] = (name_table){PAIRS(layer_names)};
-    out[0].n = delta ? out[0].n : 0;
-    out[1].n = hybrid ? out[1].n : 0;
+    const whim_spelling *own = config->arch != NULL ? config->arch->gguf_names : NULL;
+    out[0] = (name_table){.pairs = own};
+    while (own != NULL && own[out[0].n].published != NULL) {
+        out[0].n++;
+    }
+    out[1] = (name_table){PAIRS(delta_names)};
+    out[2] = (name_table){PAIRS(hybrid_names)};
+    out[3] = (name_table){PAIRS(layer_names)};
+    out[1].n = delta ? out[1].n : 0;
+    out[2].n = hybrid ? out[2].n : 0;
 }
 
 /* The pair one of whose spellings is the `n` bytes at `stem`, or NULL. */
-static const name_pair *find_pair(name_table table, bool by_gguf, const char *stem, size_t n)
+static const whim_spelling *find_pair(name_table table, bool by_gguf, const char *stem, size_t n)
 {
     for (size_t i = 0; i < table.n; i++) {
-        const char *spelling = by_gguf ? table.pairs[i].gguf : table.pairs[i].canonical;
+        const char *spelling = by_gguf ? table.pairs[i].published : table.pairs[i].canonical;
         if (strlen(spelling) == n && memcmp(spelling, stem, n) == 0) {
             return &table.pairs[i];
         }
@@ -96,11 +92,11 @@ static const name_pair *find_pair(name_table table, bool by_gguf, const char *st
     return NULL;
 }
 
-static const name_pair *find_in_layer(const whim_config *config, int layer, bool by_gguf,
-                                      const char *stem, size_t n)
+static const whim_spelling *find_in_layer(const whim_config *config, int layer, bool by_gguf,
+                                          const char *stem, size_t n)
 {
     name_table tables[N_TABLE];
-    const name_pair *pair = NULL;
+    const whim_spelling *pair = NULL;
     tables_of(config, layer, tables);
     for (int i = 0; i < N_TABLE && pair == NULL; i++) {
         pair = find_pair(tables[i], by_gguf, stem, n);
@@ -127,10 +123,11 @@ static size_t layer_prefix(const char *name, int *layer)
 static bool global_name(bool by_gguf, const char *name, const char *suffix,
                         char out[WHIM_GGUF_NAME_MAX])
 {
-    const name_pair *pair =
+    const whim_spelling *pair =
         find_pair((name_table){PAIRS(global_names)}, by_gguf, name, (size_t)(suffix - name));
     if (pair != NULL) {
-        snprintf(out, WHIM_GGUF_NAME_MAX, "%s%s", by_gguf ? pair->canonical : pair->gguf, suffix);
+        snprintf(out, WHIM_GGUF_NAME_MAX, "%s%s", by_gguf ? pair->canonical : pair->published,
+                 suffix);
     }
     return pair != NULL;
 }
@@ -146,7 +143,7 @@ bool whim_gguf_canonical_name(const whim_config *config, const char *name,
         snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%.64s", layer, stem);
         return strlen(stem) <= 64;
     }
-    const name_pair *whole =
+    const whim_spelling *whole =
         skip > 0 ? find_pair((name_table){PAIRS(whole_names)}, true, stem, strlen(stem)) : NULL;
     if (whole != NULL) {
         snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%s", layer, whole->canonical);
@@ -158,7 +155,7 @@ bool whim_gguf_canonical_name(const whim_config *config, const char *name,
     if (skip == 0) {
         return global_name(true, name, suffix, out);
     }
-    const name_pair *pair = find_in_layer(config, layer, true, stem, (size_t)(suffix - stem));
+    const whim_spelling *pair = find_in_layer(config, layer, true, stem, (size_t)(suffix - stem));
     if (pair == NULL) {
         return false;
     }
@@ -175,10 +172,10 @@ bool whim_gguf_file_name(const whim_config *config, const char *canonical,
     int layer = -1, used = 0;
     bool in_layer = sscanf(canonical, "layers.%d.%n", &layer, &used) == 1 && used > 0;
     const char *stem = canonical + used, *suffix = strrchr(stem, '.');
-    const name_pair *whole =
+    const whim_spelling *whole =
         in_layer ? find_pair((name_table){PAIRS(whole_names)}, false, stem, strlen(stem)) : NULL;
     if (whole != NULL) {
-        snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s", layer, whole->gguf);
+        snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s", layer, whole->published);
         return true;
     }
     if (suffix == NULL) {
@@ -187,9 +184,9 @@ bool whim_gguf_file_name(const whim_config *config, const char *canonical,
     if (!in_layer) {
         return global_name(false, canonical, suffix, out);
     }
-    const name_pair *pair = find_in_layer(config, layer, false, stem, (size_t)(suffix - stem));
+    const whim_spelling *pair = find_in_layer(config, layer, false, stem, (size_t)(suffix - stem));
     if (pair != NULL) {
-        snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s%s", layer, pair->gguf, suffix);
+        snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s%s", layer, pair->published, suffix);
     }
     return pair != NULL;
 }

@@ -77,7 +77,7 @@ static whim_err read_part(whim_gguf *gguf, whim_ckpt *ckpt, int32_t no, const sp
                          (long long)given->count);
     }
     if (no == 0) {
-        WHIM_TRY(whim_gguf_config(&ckpt->config, gguf, diag));
+        WHIM_TRY(whim_gguf_config(&ckpt->config, ckpt->archs, gguf, diag));
     }
     *n_tensor += gguf->n_tensor;
     return whim_gguf_read_tensors(gguf, ckpt, no, diag);

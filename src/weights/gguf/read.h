@@ -3,6 +3,7 @@
 #ifndef WHIM_WEIGHTS_GGUF_READ_H
 #define WHIM_WEIGHTS_GGUF_READ_H
 
+#include "weights/arch.h"
 #include "weights/gguf/gguf.h"
 
 /* The header's limit: a vocabulary of 250,000 takes about 20 MB. */
@@ -18,8 +19,8 @@ WHIM_MUST_CHECK whim_err whim_gguf_read_tensors(whim_gguf *gguf, whim_ckpt *ckpt
                                                 whim_diag *diag);
 
 /* Fill `config` from the keys; what depends on the tensors is left to whim_gguf_config_finish. */
-WHIM_MUST_CHECK whim_err whim_gguf_config(whim_config *config, const whim_gguf *gguf,
-                                          whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_gguf_config(whim_config *config, const whim_arch_list *archs,
+                                          const whim_gguf *gguf, whim_diag *diag);
 
 /* The rest, from a finished list of tensors: tied head, biases, type; then whim_config_check. */
 WHIM_MUST_CHECK whim_err whim_gguf_config_finish(whim_ckpt *ckpt, whim_diag *diag);
@@ -64,8 +65,8 @@ WHIM_MUST_CHECK whim_err whim_gguf_take_string(whim_gguf_cursor *cursor, const c
 WHIM_MUST_CHECK whim_err whim_gguf_take_name(whim_gguf_cursor *cursor, whim_arena *arena,
                                              const char *what, int64_t max, const char **out);
 
-/* What GGUF calls an architecture, NULL if it has no name for it. */
-const char *whim_gguf_arch_name(const whim_config *config);
+/* What GGUF calls such a model and what it is there, NULL if it has no name for it. */
+const whim_gguf_arch *whim_gguf_arch_of(const whim_config *config);
 
 /* Little-endian bytes. */
 static inline uint32_t whim_gguf_u32(const uint8_t *p)

@@ -4,19 +4,10 @@
 #ifndef WHIM_WEIGHTS_GGUF_SOURCE_H
 #define WHIM_WEIGHTS_GGUF_SOURCE_H
 
+#include "weights/arch.h"
 #include "weights/gguf/read.h"
 
 enum { WHIM_GGUF_KEY_MAX = 160 };
-
-/* What GGUF has no key for. */
-typedef struct whim_gguf_arch {
-    const char *gguf, *arch; /* general.architecture, and our name */
-    bool qk_paired;
-    bool experts;
-    bool sigmoid, choice_bias; /* of the experts, unless a key says so */
-    bool hybrid;               /* gated delta nets, gated attention, a shared expert */
-    bool tiled;                /* see whim_gdn_config */
-} whim_gguf_arch;
 
 typedef struct whim_gguf_source {
     const whim_gguf *gguf;

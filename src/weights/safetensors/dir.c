@@ -90,7 +90,7 @@ static whim_err check_map(const whim_ckpt *ckpt, const whim_json *map, const cha
         const char *shard = NULL;
         char name[WHIM_CKPT_NAME_MAX];
         const whim_ckpt_tensor *tensor =
-            whim_ckpt_find(ckpt, whim_ckpt_canonical_name(iter.key, name));
+            whim_ckpt_find(ckpt, whim_ckpt_canonical_name(ckpt, iter.key, name));
         if (whim_json_as_string(iter.value, &shard) &&
             (tensor == NULL || tensor->file != find_shard(ckpt, shard))) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,

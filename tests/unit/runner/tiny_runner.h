@@ -26,7 +26,6 @@ typedef struct tiny_runner {
 static inline void tiny_config(whim_config *c)
 {
     *c = (whim_config){
-        .arch = "llama",
         .n_layer = 2,
         .d_model = TINY_WIDTH,
         .n_head = 4,
@@ -65,9 +64,10 @@ static inline void tiny_load(tiny_runner *t, const char *backend)
     tiny_config(&t->ckpt.config);
     whim_device_cfg device_cfg = {.n_thread = 1};
     assert_int_equal(whim_model_find("llama", &t->def, &diag), WHIM_ERR_OK);
+    t->ckpt.config.arch = &t->def->arch;
     assert_int_equal(whim_backend_find(backend)->device_open(0, &device_cfg, &t->device, &diag),
                      WHIM_ERR_OK);
-    assert_int_equal(t->def->bind(&t->ckpt.config, &t->arena, &t->binder, &t->model, &diag),
+    assert_int_equal(t->def->bind(t->def, &t->ckpt.config, &t->arena, &t->binder, &t->model, &diag),
                      WHIM_ERR_OK);
     assert_int_equal(whim_bind_match(&t->binder, &t->ckpt, t->device, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_bind_load(&t->binder, &t->ckpt, t->device, 1, NULL, NULL, &diag),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids and texts against those of the `tokenizers` library: the Qwen3 tokenizer, the default model's,
  * and small ones that use every option. */
+#include "models/model.h"
 #include "unit/text/text_fixture.h"
 
 #include "weights/gguf/gguf.h"
@@ -105,7 +106,7 @@ static void default_model_matches_the_library(void **state)
     whim_ckpt ckpt;
     whim_tokenizer *tok;
     whim_diag diag = {{0}};
-    assert_int_equal(whim_ckpt_open(&ckpt, path, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_ckpt_open(&ckpt, whim_model_archs(), path, &diag), WHIM_ERR_OK);
     if (whim_tokenizer_open(path, &ckpt, &tok, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }

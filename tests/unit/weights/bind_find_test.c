@@ -10,9 +10,10 @@
 #include <math.h>
 
 static const char config[] =
-    "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"hidden_size\": 8, \"num_attention_heads\": 2,"
+    "{\"architectures\": [\"%s\"], \"hidden_size\": 8, \"num_attention_heads\": 2,"
     " \"num_key_value_heads\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 16,"
-    " \"torch_dtype\": \"float32\", \"quantization_config\": {\"quant_method\": \"fp8\","
+    " \"eos_token_id\": 1, \"torch_dtype\": \"float32\", \"quantization_config\": "
+    "{\"quant_method\": \"fp8\","
     " \"weight_block_size\": [128, 128]}}";
 
 enum { N_EXPERT = 3, N = 5, K = 6 };
@@ -21,6 +22,7 @@ enum { N_EXPERT = 3, N = 5, K = 6 };
 typedef struct file {
     char header[4096];
     bytes data;
+    bool minimax; /* which has words of its own */
 } file;
 
 static void add(file *f, const char *name, const char *dtype, const char *shape, const void *data,
@@ -36,9 +38,12 @@ static void add(file *f, const char *name, const char *dtype, const char *shape,
 static void finish(file *f)
 {
     bytes b = {0};
+    char text[512];
+    snprintf(text, sizeof text, config,
+             f->minimax ? "MiniMaxM2ForCausalLM" : "Qwen3MoeForCausalLM");
     strcat(f->header, "}");
     dir_clear();
-    write_text("config.json", config);
+    write_text("config.json", text);
     put_le(&b, strlen(f->header), 8);
     put(&b, f->header, strlen(f->header));
     put(&b, f->data.p, f->data.n);
@@ -151,7 +156,7 @@ static void every_layout_gives_the_same(void **state)
     add_experts(&f, "mlp", "up_proj", 0, N_EXPERT);
     finish(&f);
     expect_experts();
-    f = (file){.header = ""};
+    f = (file){.header = "", .minimax = true};
     add_experts(&f, "block_sparse_moe", "w3", 0, N_EXPERT);
     finish(&f);
     expect_experts();
@@ -174,7 +179,7 @@ static void experts_that_do_not_fit_are_named(void **state)
     add_experts(&f, "mlp", "up_proj", 2, 3);
     finish(&f);
     expect_bad(0, 0, "missing layers.0.mlp.experts.1.up_proj.weight");
-    f = (file){.header = ""};
+    f = (file){.header = "", .minimax = true};
     add_experts(&f, "block_sparse_moe", "w3", 0, 2);
     finish(&f);
     expect_bad(0, 0, "missing layers.0.block_sparse_moe.experts.2.w3.weight");

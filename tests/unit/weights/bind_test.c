@@ -191,7 +191,8 @@ static void pairs_are_undone(void **state)
 /* The whole weights buffer of dummy weights, large enough for many slabs. */
 static uint8_t *dummy_bytes(int32_t n_thread, whim_dtype dtype, int64_t *n)
 {
-    whim_ckpt ckpt = {.format = WHIM_CKPT_DUMMY, .config = {.arch = "llama", .dtype = dtype}};
+    static const whim_arch llama = {.name = "llama"};
+    whim_ckpt ckpt = {.format = WHIM_CKPT_DUMMY, .config = {.arch = &llama, .dtype = dtype}};
     whim_binder binder;
     whim_weight w[2];
     const float *v;

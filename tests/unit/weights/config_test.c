@@ -8,17 +8,17 @@ static void defaults_are_those_of_the_reference(void **state)
 {
     (void)state;
     whim_config c = good_config("{\"architectures\": [\"LlamaForCausalLM\"]}");
-    assert_string_equal(c.arch, "llama");
+    assert_string_equal(c.arch->name, "llama");
     assert_true(c.n_vocab == 32000 && c.d_model == 4096 && c.d_ff == 11008 && c.n_layer == 32);
     assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 2048);
     assert_true(c.rms_eps == 1e-6f && c.rope.theta == 10000.0 && c.rope.rotary_dim == 128);
     assert_int_equal(c.rope.kind, WHIM_ROPE_DEFAULT);
-    assert_true(!c.tied_head && !c.attention_bias && !c.mlp_bias && !c.qk_paired);
+    assert_true(!c.tied_head && !c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_paired);
     assert_true(c.n_eos == 1 && c.eos[0] == 2);
     assert_false(c.dtype_given);
 
     c = good_config("{\"model_type\": \"qwen3\"}");
-    assert_string_equal(c.arch, "qwen3");
+    assert_string_equal(c.arch->name, "qwen3");
     assert_true(c.n_vocab == 151936 && c.d_model == 4096 && c.d_ff == 22016 && c.n_layer == 32);
     assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 32768);
     assert_int_equal(c.n_eos, 0);
@@ -43,7 +43,7 @@ static void reads_every_field(void **state)
         "\"eos_token_id\": [5, 6, 5], \"torch_dtype\": \"bfloat16\", \"rope_scaling\": null}");
     assert_true(c.n_vocab == 1000 && c.d_model == 64 && c.d_ff == 128 && c.n_layer == 3);
     assert_true(c.n_head == 8 && c.n_kv == 2 && c.d_head == 32 && c.max_ctx == 4096);
-    assert_true(c.rms_eps == 1e-5f && c.rope.theta == 1e6 && c.tied_head && c.attention_bias);
+    assert_true(c.rms_eps == 1e-5f && c.rope.theta == 1e6 && c.tied_head && c.qkv_bias && c.o_bias);
     assert_true(c.n_eos == 2 && c.eos[0] == 5 && c.eos[1] == 6);
     assert_int_equal(c.dtype, WHIM_DTYPE_BF16);
     assert_true(c.dtype_given);
@@ -108,7 +108,7 @@ static void reads_hybrids(void **state)
         "\"linear_key_head_dim\": 12, \"linear_value_head_dim\": 20, \"linear_conv_kernel_dim\": 3,"
         "\"dtype\": \"bfloat16\", \"rope_parameters\": {\"rope_theta\": 1e7,"
         "\"partial_rotary_factor\": 0.5, \"mrope_section\": [11, 11, 10]}}}");
-    assert_string_equal(c.arch, "qwen3_5");
+    assert_string_equal(c.arch->name, "qwen3_5");
     assert_true(c.d_model == 64 && c.tied_head && c.dtype == WHIM_DTYPE_BF16 && c.dtype_given);
     assert_true(c.gdn.n_key == 2 && c.gdn.n_value == 6 && c.gdn.d_key == 12 && c.gdn.d_value == 20);
     assert_true(c.gdn.n_tap == 3 && c.rope.rotary_dim == 128 && c.rope.theta == 1e7);
@@ -124,7 +124,7 @@ static void reads_hybrids(void **state)
     assert_true(c.moe.n_expert == 256 && c.moe.top_k == 8 && c.moe.d_shared == 512 &&
                 c.moe.renormalize);
     c = good_config("{\"model_type\": \"qwen3_next\", \"full_attention_interval\": 2}");
-    assert_string_equal(c.arch, "qwen3_next");
+    assert_string_equal(c.arch->name, "qwen3_next");
     assert_true(whim_config_n_attn(&c) == 24 && c.moe.n_expert == 512 && c.moe.top_k == 10);
 }
 
@@ -310,8 +310,9 @@ static void refuses_every_truncation(void **state)
     for (int64_t n = 0; n < (int64_t)sizeof text - 1; n++) {
         whim_config config;
         whim_diag diag = {{0}};
-        assert_int_equal(whim_config_parse(&config, text, n, "config.json", &diag),
-                         WHIM_ERR_CORRUPT);
+        assert_int_equal(
+            whim_config_parse(&config, whim_model_archs(), text, n, "config.json", &diag),
+            WHIM_ERR_CORRUPT);
         expect_text(&diag, "truncation", "config.json: ");
     }
 }
@@ -345,7 +346,8 @@ static void knows_published_shapes(void **state)
                   {"qwen3-4b", 4.02},       {"qwen3-8b", 8.19},    {"qwen3-32b", 32.76}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         whim_config c;
-        assert_int_equal(whim_config_shape(&c, shapes[i].name, NULL), WHIM_ERR_OK);
+        assert_int_equal(whim_config_shape(&c, whim_model_archs(), shapes[i].name, NULL),
+                         WHIM_ERR_OK);
         double attn = 2.0 * c.d_model * c.d_head * (c.n_head + c.n_kv);
         double layer = attn + 3.0 * c.d_model * c.d_ff;
         double n = c.n_layer * layer + (c.tied_head ? 1.0 : 2.0) * c.n_vocab * c.d_model;
@@ -353,7 +355,8 @@ static void knows_published_shapes(void **state)
     }
     whim_config c;
     whim_diag diag = {{0}};
-    assert_int_equal(whim_config_shape(&c, "qwen3-9b", &diag), WHIM_ERR_NOT_FOUND);
+    assert_int_equal(whim_config_shape(&c, whim_model_archs(), "qwen3-9b", &diag),
+                     WHIM_ERR_NOT_FOUND);
     expect_text(&diag, "shape", "qwen3-9b");
     expect_text(&diag, "shape", "qwen3-32b");
     expect_text(&diag, "shape", "qwen3.5-397b-a17b"); /* the last of the list */

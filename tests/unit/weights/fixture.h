@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "models/model.h"
 #include "support/cmocka.h"
 #include "weights/ckpt.h"
 
@@ -136,7 +137,7 @@ static inline void expect_refused(const char *label, const char *path, whim_err 
     whim_ckpt ckpt;
     whim_diag diag = {{0}};
     int fds = open_fds();
-    whim_err got = whim_ckpt_open(&ckpt, path, &diag);
+    whim_err got = whim_ckpt_open(&ckpt, whim_model_archs(), path, &diag);
     if (got != err) {
         fail_msg("%s: got %s (%s), expected %s", label, whim_err_name(got), diag.text,
                  whim_err_name(err));
@@ -149,7 +150,7 @@ static inline void expect_refused(const char *label, const char *path, whim_err 
 static inline void expect_opens(whim_ckpt *ckpt, const char *path)
 {
     whim_diag diag = {{0}};
-    if (whim_ckpt_open(ckpt, path, &diag) != WHIM_ERR_OK) {
+    if (whim_ckpt_open(ckpt, whim_model_archs(), path, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
 }
@@ -157,7 +158,8 @@ static inline void expect_opens(whim_ckpt *ckpt, const char *path)
 /* The text of a config.json, and one that must be right. */
 static inline whim_err parse_config(whim_config *config, const char *text, whim_diag *diag)
 {
-    return whim_config_parse(config, text, (int64_t)strlen(text), "dir/config.json", diag);
+    return whim_config_parse(config, whim_model_archs(), text, (int64_t)strlen(text),
+                             "dir/config.json", diag);
 }
 
 static inline whim_config good_config(const char *text)
@@ -179,7 +181,7 @@ static inline void sweep_allocations(const char *path)
         whim_ckpt ckpt;
         whim_diag diag = {{0}};
         whim_alloc_fail_after(n);
-        whim_err err = whim_ckpt_open(&ckpt, path, &diag);
+        whim_err err = whim_ckpt_open(&ckpt, whim_model_archs(), path, &diag);
         whim_alloc_fail_after(-1);
         if (err == WHIM_ERR_OK) {
             assert_true(n > 0);

@@ -39,7 +39,8 @@ static void survives_every_changed_byte(void **state)
             whole.p[at] = old;
             whim_ckpt ckpt;
             whim_diag diag = {{0}};
-            if (whim_ckpt_open(&ckpt, in_dir("changed.gguf"), &diag) == WHIM_ERR_OK) {
+            if (whim_ckpt_open(&ckpt, whim_model_archs(), in_dir("changed.gguf"), &diag) ==
+                WHIM_ERR_OK) {
                 whim_ckpt_close(&ckpt);
             } else {
                 expect_text(&diag, "changed byte", "changed.gguf");

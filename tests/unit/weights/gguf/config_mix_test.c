@@ -49,7 +49,7 @@ static void reads_a_hybrid(void **state)
     (void)state;
     gguf_build b = hybrid(NULL);
     whim_config c = open_config(&b);
-    assert_string_equal(c.arch, "qwen3_5");
+    assert_string_equal(c.arch->name, "qwen3_5");
     assert_true(c.n_layer == 3 && c.n_draft_layer == 1);
     assert_true(c.moe.n_expert == 6 && c.moe.top_k == 2 && c.moe.d_expert == 12);
     assert_true(c.moe.d_shared == 10 && c.moe.renormalize && !c.moe.sigmoid && c.d_ff == 12);
@@ -57,9 +57,9 @@ static void reads_a_hybrid(void **state)
     assert_true(c.gdn.n_tap == 4 && c.gdn.folded && c.gdn.tiled && !c.gdn.apart);
     assert_true(whim_config_is_gdn(&c, 0) && whim_config_is_gdn(&c, 1));
     assert_false(whim_config_is_gdn(&c, 2));
-    assert_string_equal(whim_gguf_arch_name(&c), "qwen35moe");
+    assert_string_equal(whim_gguf_arch_of(&c)->name, "qwen35moe");
     c.moe.n_expert = 0;
-    assert_string_equal(whim_gguf_arch_name(&c), "qwen35");
+    assert_string_equal(whim_gguf_arch_of(&c)->name, "qwen35");
 }
 
 /* As many value heads as key heads: the order is the same. */

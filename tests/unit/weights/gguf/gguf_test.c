@@ -8,7 +8,7 @@
 static void check_tiny(const whim_ckpt *ckpt)
 {
     const whim_config *c = &ckpt->config;
-    assert_string_equal(c->arch, "llama");
+    assert_string_equal(c->arch->name, "llama");
     assert_int_equal(c->n_layer, 1);
     assert_int_equal(c->d_model, 8);
     assert_int_equal(c->n_head, 2);
@@ -21,7 +21,7 @@ static void check_tiny(const whim_ckpt *ckpt)
     assert_true(c->rope.theta == 500000.0);
     assert_int_equal(c->rope.kind, WHIM_ROPE_DEFAULT);
     assert_int_equal(c->rope.rotary_dim, 4);
-    assert_true(c->tied_head && c->qk_paired && !c->attention_bias && !c->mlp_bias);
+    assert_true(c->tied_head && c->qk_paired && !c->qkv_bias && !c->o_bias && !c->mlp_bias);
     assert_int_equal(c->dtype, WHIM_DTYPE_F32);
     assert_int_equal(c->n_eos, 1);
     assert_int_equal(c->eos[0], 3);
@@ -162,7 +162,7 @@ static void cuts_a_fused_qkv(void **state)
     assert_non_null(whim_ckpt_find(&ckpt, "rope_freqs.weight"));
     assert_non_null(whim_ckpt_find(&ckpt, "blk.0.mystery.weight"));
     assert_non_null(whim_ckpt_find(&ckpt, "lm_head.weight"));
-    assert_true(ckpt.config.attention_bias && !ckpt.config.tied_head);
+    assert_true(ckpt.config.qkv_bias && !ckpt.config.tied_head);
     whim_ckpt_close(&ckpt);
     unlink(in_dir("fused.gguf"));
 }
@@ -214,7 +214,7 @@ static void reads_qwen3_and_yarn(void **state)
     whim_ckpt ckpt;
     expect_opens(&ckpt, in_dir("qwen.gguf"));
     const whim_config *c = &ckpt.config;
-    assert_string_equal(c->arch, "qwen3");
+    assert_string_equal(c->arch->name, "qwen3");
     assert_false(c->qk_paired);
     assert_true(c->n_head == 4 && c->n_kv == 2 && c->d_head == 6 && c->d_ff == 24);
     assert_true(c->n_vocab == 40 && c->n_eos == 2 && c->eos[0] == 5 && c->eos[1] == 6);
@@ -362,8 +362,10 @@ static void maps_names_of_hybrids(void **state)
         {"blk.3.nextn.eh_proj.weight", "layers.3.nextn.eh_proj.weight", 0},
         {"blk.3.attn_q.weight", "layers.3.attn_q.weight", 0},
     };
+    const whim_model_def *def;
+    assert_int_equal(whim_model_find("qwen3_5", &def, NULL), WHIM_ERR_OK);
     const whim_config config = {
-        .n_layer = 3, .n_draft_layer = 1, .gdn = {.n_key = 1, .layers = {5}}};
+        .arch = &def->arch, .n_layer = 3, .n_draft_layer = 1, .gdn = {.n_key = 1, .layers = {5}}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char out[WHIM_GGUF_NAME_MAX], back[WHIM_GGUF_NAME_MAX];
         whim_gguf_name kind;
