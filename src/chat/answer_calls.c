@@ -48,33 +48,6 @@ static whim_grammar_node hermes_call(whim_answer *a, const json_t *function, con
 
 /* --- the forms with tags ------------------------------------------------------------------------ */
 
-typedef struct tag_words {
-    const char *call, *call_end;           /* around all calls, or around each */
-    const char *function, *function_close; /* around the name */
-    const char *function_end;
-    const char *key, *key_close; /* around the key */
-    const char *value_end, *after;
-} tag_words;
-
-static const tag_words xml_words = {.call = "<tool_call>\n",
-                                    .call_end = "</tool_call>",
-                                    .function = "<function=",
-                                    .function_close = ">\n",
-                                    .function_end = "</function>\n",
-                                    .key = "<parameter=",
-                                    .key_close = ">\n",
-                                    .value_end = "\n</parameter>",
-                                    .after = "\n"};
-static const tag_words invoke_words = {.call = "<minimax:tool_call>\n",
-                                       .call_end = "</minimax:tool_call>",
-                                       .function = "<invoke name=\"",
-                                       .function_close = "\">\n",
-                                       .function_end = "</invoke>\n",
-                                       .key = "<parameter name=\"",
-                                       .key_close = "\">",
-                                       .value_end = "</parameter>",
-                                       .after = "\n"};
-
 static bool is_required(const json_t *schema, const char *key)
 {
     const json_t *list = json_object_get(schema, "required");
@@ -88,51 +61,52 @@ static bool is_required(const json_t *schema, const char *key)
 }
 
 /* Parameters of any name with any text. */
-static whim_grammar_node loose_parameters(whim_answer *a, const tag_words *w)
+static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words)
 {
     whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_answer_text(a, w->key));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.key));
     whim_answer_add(&parts, whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools"));
-    whim_answer_add(&parts, whim_answer_text(a, w->key_close));
-    whim_answer_add(&parts, whim_grammar_until(a->b, w->value_end));
-    whim_answer_add(&parts, whim_answer_text(a, w->after));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.key_close));
+    whim_answer_add(&parts, whim_grammar_until(a->b, words->written.value_end));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.after));
     return whim_grammar_repeat(a->b, whim_answer_seq(a, &parts), 0, -1);
 }
 
-static whim_grammar_node tag_call(whim_answer *a, const tag_words *w, const json_t *function,
-                                  const char *path, bool loose)
+static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
+                                  const json_t *function, const char *path, bool loose)
 {
     whim_answer_parts parts = {0};
     const char *name = json_string_value(json_object_get(function, "name")), *key;
     const json_t *schema = json_object_get(function, "parameters");
     const json_t *properties = json_object_get(schema, "properties");
     json_t *property;
-    whim_answer_add(&parts, whim_answer_text(a, w->function));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.function));
     whim_answer_add(&parts, whim_answer_text(a, name));
-    whim_answer_add(&parts, whim_answer_text(a, w->function_close));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.function_close));
     if (!loose) {
         whim_answer_check_root(a, schema, path);
     }
     if (loose || (json_object_size(properties) == 0 &&
                   !json_is_false(json_object_get(schema, "additionalProperties")))) {
-        whim_answer_add(&parts, loose_parameters(a, w));
+        whim_answer_add(&parts, loose_parameters(a, words));
     } else {
         json_object_foreach((json_t *)properties, key, property)
         {
             whim_answer_parts one = {0};
             char where[256];
             snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
-            whim_answer_add(&one, whim_answer_text(a, w->key));
+            whim_answer_add(&one, whim_answer_text(a, words->written.key));
             whim_answer_add(&one, whim_answer_text(a, key));
-            whim_answer_add(&one, whim_answer_text(a, w->key_close));
-            whim_answer_add(&one, whim_answer_tag_value(a, w->value_end, schema, property, where));
-            whim_answer_add(&one, whim_answer_text(a, w->after));
+            whim_answer_add(&one, whim_answer_text(a, words->written.key_close));
+            whim_answer_add(
+                &one, whim_answer_tag_value(a, words->written.value_end, schema, property, where));
+            whim_answer_add(&one, whim_answer_text(a, words->written.after));
             whim_grammar_node node = whim_answer_seq(a, &one);
             whim_answer_add(
                 &parts, is_required(schema, key) ? node : whim_grammar_repeat(a->b, node, 0, 1));
         }
     }
-    whim_answer_add(&parts, whim_answer_text(a, w->function_end));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.function_end));
     return whim_answer_seq(a, &parts);
 }
 
@@ -153,11 +127,9 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
         snprintf(path, sizeof path, "tools[%zu].%s",
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
         whim_answer_add(
-            &calls,
-            rule->format.tools == WHIM_TOOLS_HERMES
-                ? hermes_call(a, function, path, loose)
-                : tag_call(a, rule->format.tools == WHIM_TOOLS_XML ? &xml_words : &invoke_words,
-                           function, path, loose));
+            &calls, rule->format.tools == WHIM_TOOLS_HERMES
+                        ? hermes_call(a, function, path, loose)
+                        : tag_call(a, whim_tool_tags(rule->format.tools), function, path, loose));
     }
     return whim_answer_any(a, &calls);
 }
@@ -182,12 +154,12 @@ whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
     if (a->rule->format.tools == WHIM_TOOLS_HERMES) {
         return row_of(a, call, "\n");
     }
-    const bool xml = a->rule->format.tools == WHIM_TOOLS_XML;
-    const tag_words *w = xml ? &xml_words : &invoke_words;
+    const whim_tool_words *words = whim_tool_tags(a->rule->format.tools);
+    bool all = words->written.around_all;
     whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_answer_text(a, w->call));
-    whim_answer_add(&parts, xml ? call : row_of(a, call, ""));
-    whim_answer_add(&parts, whim_answer_text(a, w->call_end));
+    whim_answer_add(&parts, whim_answer_text(a, words->written.call));
+    whim_answer_add(&parts, all ? row_of(a, call, "") : call);
+    whim_answer_add(&parts, whim_answer_text(a, words->written.call_end));
     whim_grammar_node whole = whim_answer_seq(a, &parts);
-    return xml ? row_of(a, whole, "\n") : whole;
+    return all ? whole : row_of(a, whole, "\n");
 }

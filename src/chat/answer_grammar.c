@@ -90,7 +90,7 @@ static whim_grammar_node format_part(whim_answer *a)
 /* Text as the model likes, then calls if it likes. */
 static whim_grammar_node free_part(whim_answer *a)
 {
-    const whim_tag_set *tags = whim_tool_tags(a->rule->format.tools);
+    const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
     const char *const marks[] = {tags->open, tags->function};
     whim_answer_parts parts = {0};
     whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2));
@@ -119,9 +119,10 @@ static whim_grammar_node body(whim_answer *a)
 /* Anything up to the end of reasoning, but for what the parser would take as the beginning of a call. */
 static whim_grammar_node thought_part(whim_answer *a)
 {
-    const char *const marks[] = {"</think>", whim_tool_tags(a->rule->format.tools)->open};
+    const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
+    const char *const marks[] = {"</think>", tags->open};
     whim_answer_parts parts = {0};
-    if (!has_tools(a->rule) || a->rule->format.tools == WHIM_TOOLS_INVOKE) {
+    if (!has_tools(a->rule) || tags->thoughts_hold_tags) {
         return whim_grammar_until(a->b, marks[0]);
     }
     whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, 2));

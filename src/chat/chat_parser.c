@@ -2,35 +2,22 @@
 /* The parser of an answer: reasoning first, then the text around calls. White space next to a call is dropped; text
  * that may begin a tag waits until it is clear. */
 #include "base/alloc.h"
+#include "base/check.h"
 #include "chat/tool_parser.h"
+#include "models/model.h"
 
 #include <string.h>
 
 enum { MAX_HOLD = 1 << 20 }; /* a call that does not say its name within this many bytes is none */
 
-const whim_tag_set *whim_tool_tags(whim_tool_form form)
+const whim_tool_words *whim_tool_tags(whim_tool_form form)
 {
-    static const whim_tag_set sets[] = {
-        [WHIM_TOOLS_HERMES] = {.open = "<tool_call>", .close = "</tool_call>"},
-        [WHIM_TOOLS_XML] = {.open = "<tool_call>",
-                            .close = "</tool_call>",
-                            .function = "<function=",
-                            .function_end = "</function>",
-                            .parameter = "<parameter=",
-                            .parameter_end = "</parameter>",
-                            .padded = true,
-                            .value_ends = {"\n</parameter>", "</parameter>",
-                                           "\n<parameter=", "\n</function>", "\n</tool_call>"}},
-        [WHIM_TOOLS_INVOKE] = {.open = "<minimax:tool_call>",
-                               .close = "</minimax:tool_call>",
-                               .function = "<invoke name=",
-                               .function_end = "</invoke>",
-                               .parameter = "<parameter name=",
-                               .parameter_end = "</parameter>",
-                               .value_ends = {NULL, "</parameter>", "\n<parameter name=",
-                                              "\n</invoke>", "\n</minimax:tool_call>"}},
-    };
-    return &sets[form];
+    static const whim_tool_words hermes = {
+        .form = WHIM_TOOLS_HERMES, .open = "<tool_call>", .close = "</tool_call>"};
+    const whim_tool_words *words =
+        form == WHIM_TOOLS_HERMES ? &hermes : whim_model_tool_words(form);
+    whim_check(words != NULL); /* a format was found by the words of its model */
+    return words;
 }
 
 bool whim_tool_is_space(char c)
@@ -159,7 +146,7 @@ static void text_byte(whim_chat_parser *p, char c)
 /* The held bytes begin no tag with c behind them: the first becomes text, and the rest is looked at again. */
 static void text_step(whim_chat_parser *p, char c)
 {
-    const whim_tag_set *set = whim_tool_tags(p->cfg.format.tools);
+    const whim_tool_words *set = whim_tool_tags(p->cfg.format.tools);
     const char *const tags[] = {set->open, set->function, p->close_owed ? set->close : NULL};
     char again[WHIM_TAG_MAX + 1];
     int n = 0;
@@ -255,10 +242,10 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
         return WHIM_ERR_NO_MEMORY;
     }
     p->cfg = *cfg;
-    /* Qwen's models go from a thought straight to a call; those that write <invoke> do not. */
-    bool calls_end_it = cfg->parse_tools && cfg->format.tools != WHIM_TOOLS_INVOKE;
-    whim_reasoning_init(&p->split, cfg->starts_inside,
-                        calls_end_it ? whim_tool_tags(cfg->format.tools)->open : NULL);
+    /* Some models go from a thought straight to a call. */
+    const whim_tool_words *words = whim_tool_tags(cfg->format.tools);
+    bool calls_end_it = cfg->parse_tools && !words->thoughts_hold_tags;
+    whim_reasoning_init(&p->split, cfg->starts_inside, calls_end_it ? words->open : NULL);
     return WHIM_ERR_OK;
 }
 

@@ -14,16 +14,11 @@
 
 #include "base/err.h"
 #include "grammar/grammar.h"
+#include "models/tool_words.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-typedef enum whim_tool_form {
-    WHIM_TOOLS_HERMES, /* <tool_call>{"name": .., "arguments": {..}}</tool_call> (Qwen3, and the fallback) */
-    WHIM_TOOLS_XML, /* <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call> (Qwen3.5) */
-    WHIM_TOOLS_INVOKE, /* <minimax:tool_call><invoke name=".."><parameter name="..">..</parameter></invoke>.. */
-} whim_tool_form;
 
 typedef struct whim_chat_format {
     whim_tool_form tools;

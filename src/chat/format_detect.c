@@ -2,6 +2,8 @@
 /* What a template's source tells about its model: which form of calls it prints, whether it knows reasoning. */
 #include "chat/format.h"
 
+#include "models/model.h"
+
 #include <string.h>
 
 whim_chat_format whim_chat_format_detect(const char *template_source)
@@ -11,14 +13,9 @@ whim_chat_format whim_chat_format_detect(const char *template_source)
         return format;
     }
     const char *source = template_source;
-    bool known = true;
-    if (strstr(source, "<minimax:tool_call>") != NULL) {
-        format.tools = WHIM_TOOLS_INVOKE;
-    } else if (strstr(source, "<function=") != NULL) {
-        format.tools = WHIM_TOOLS_XML;
-    } else {
-        known = strstr(source, "<tool_call>") != NULL;
-    }
+    const whim_tool_words *words = whim_model_tool_words_in(source);
+    bool known = words != NULL || strstr(source, "<tool_call>") != NULL;
+    format.tools = words != NULL ? words->form : WHIM_TOOLS_HERMES;
     /* A template may print tools in a form that nothing here reads; then the fallback speaks for it. */
     format.native_tools = known && strstr(source, "tools") != NULL;
     if (!format.native_tools) {

@@ -3,6 +3,7 @@
  * that JSON is spelled as the model's own template would, and so that what is written here is trusted and what comes
  * from the request is not. */
 #include "chat/prompt_impl.h"
+#include "chat/tool_parser.h"
 
 #include <string.h>
 
@@ -17,24 +18,25 @@ static const char tools_source[] =
     "\"value\"}}\n</tool_call>\n"
     "The result of a call is given back between <tool_response> and </tool_response>.";
 
-static const char calls_source[] =
+static const char hermes_source[] =
+    "{{ '\n' if gap }}{% for c in calls %}{{ '\n' if not loop.first }}{{ '<tool_call>\n' }}"
+    "{{ '{\"name\": ' }}{{ c.function.name | tojson }}{{ ', \"arguments\": ' }}"
+    "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson "
+    "}}{{ '}\n' }}</tool_call>{% endfor %}";
+
+/* The words of a form with tags go before it, as strings of the template: what a template writes is trusted. */
+static const char tagged_source[] =
     "{% macro args(call, open, shut) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' "
     "}}{% else %}"
     "{% for key, value in call.arguments.items() %}"
     "{{ open[0] ~ key ~ open[1] ~ (value if value is string else value | tojson) ~ shut }}"
     "{% endfor %}{% endif %}{% endmacro %}"
     "{{ '\n' if gap }}"
-    "{% if form == 'invoke' %}{{ '<minimax:tool_call>\n' }}{% for c in calls %}"
-    "{{ '<invoke name=\"' ~ c.function.name ~ '\">\n' }}"
-    "{{ args(c.function, ['<parameter name=\"', '\">'], '</parameter>\n') }}{{ '</invoke>\n' }}"
-    "{% endfor %}</minimax:tool_call>"
-    "{% else %}{% for c in calls %}{{ '\n' if not loop.first }}{{ '<tool_call>\n' }}"
-    "{% if form == 'xml' %}{{ '<function=' ~ c.function.name ~ '>\n' }}"
-    "{{ args(c.function, ['<parameter=', '>\n'], '\n</parameter>\n') }}{{ '</function>\n' }}"
-    "{% else %}{{ '{\"name\": ' }}{{ c.function.name | tojson }}{{ ', \"arguments\": ' }}"
-    "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson "
-    "}}"
-    "{{ '}\n' }}{% endif %}</tool_call>{% endfor %}{% endif %}";
+    "{% for c in calls %}{{ '\n' if not all and not loop.first }}"
+    "{{ call if loop.first or not all }}"
+    "{{ function[0] ~ c.function.name ~ function[1] }}"
+    "{{ args(c.function, key, shut) }}{{ function_end }}"
+    "{{ call_end if loop.last or not all }}{% endfor %}";
 
 static whim_err no_memory(whim_diag *diag)
 {
@@ -78,11 +80,32 @@ whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, const json_t *to
     return err;
 }
 
+/* The template that writes calls in a form. */
+static whim_err calls_compile(whim_tool_form form, whim_template **out, whim_diag *diag)
+{
+    static const char name[] = "the calls of a turn";
+    if (form == WHIM_TOOLS_HERMES) {
+        return compile(hermes_source, name, out, diag);
+    }
+    const whim_tool_words *w = whim_tool_tags(form);
+    whim_str source = {0};
+    whim_str_printf(&source,
+                    "{%% set all = %s %%}{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
+                    "{%% set function = ['%s', '%s'] %%}{%% set function_end = '%s' %%}"
+                    "{%% set key = ['%s', '%s'] %%}{%% set shut = '%s%s' %%}%s",
+                    w->written.around_all ? "true" : "false", w->written.call, w->written.call_end,
+                    w->written.function, w->written.function_close, w->written.function_end,
+                    w->written.key, w->written.key_close, w->written.value_end, w->written.after,
+                    tagged_source);
+    whim_err err =
+        source.failed ? no_memory(diag) : compile(whim_str_text(&source), name, out, diag);
+    whim_str_deinit(&source);
+    return err;
+}
+
 whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form form, bool all,
                                        whim_diag *diag)
 {
-    static const char *const forms[] = {
-        [WHIM_TOOLS_HERMES] = "hermes", [WHIM_TOOLS_XML] = "xml", [WHIM_TOOLS_INVOKE] = "invoke"};
     whim_template *tmpl = NULL;
     whim_err err = WHIM_ERR_OK;
     for (int64_t i = 0; i < turns->n && err == WHIM_ERR_OK; i++) {
@@ -91,10 +114,10 @@ whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form 
             continue;
         }
         if (tmpl == NULL) {
-            WHIM_TRY(compile(calls_source, "the calls of a turn", &tmpl, diag));
+            WHIM_TRY(calls_compile(form, &tmpl, diag));
         }
-        json_t *kwargs = json_pack("{s:O, s:s, s:b}", "calls", turn->calls, "form", forms[form],
-                                   "gap", turn->content.text.len > 0);
+        json_t *kwargs =
+            json_pack("{s:O, s:b}", "calls", turn->calls, "gap", turn->content.text.len > 0);
         const whim_template_input input = {.kwargs = kwargs};
         err = kwargs == NULL ? no_memory(diag) : add(&turn->content, tmpl, &input, diag);
         json_decref(kwargs);

@@ -13,18 +13,7 @@
 #include "chat/json_walk.h"
 #include "chat/reasoning.h"
 
-enum { WHIM_TAG_MAX = 32, WHIM_WORD_MAX = 256, WHIM_N_VALUE_END = 5 };
-
-/* The tags of a form; those that a form does not have are NULL. */
-typedef struct whim_tag_set {
-    const char *open, *close;
-    const char *function, *function_end; /* the first one goes up to the name */
-    const char *parameter, *parameter_end;
-    bool padded; /* one newline at either end of a value belongs to the tags */
-    /* What ends a value: its end tag with the newline and without, and tags at the beginning of a line that show
-     * that it is missing. */
-    const char *value_ends[WHIM_N_VALUE_END];
-} whim_tag_set;
+enum { WHIM_TAG_MAX = 32, WHIM_WORD_MAX = 256 };
 
 /* Turns the inside of a JSON string into its characters. */
 typedef struct whim_unescape {
@@ -76,7 +65,7 @@ struct whim_chat_parser {
 };
 
 /* --- chat_parser.c --- */
-const whim_tag_set *whim_tool_tags(whim_tool_form form);
+const whim_tool_words *whim_tool_tags(whim_tool_form form);
 bool whim_tool_is_space(char c);
 void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function> and MiniMax's invoke.
+/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function>, or with quoted names.
  * The JSON of the arguments is made here: values by the type that the tool's schema gives them. A string goes out while
  * it comes in; what may be another type waits for its end, or for the byte that shows that it is a string after all.
  * Of a parameter that comes twice the first counts: a key that comes twice in JSON means what its reader likes.
@@ -16,7 +16,7 @@ enum { MAX_SEEN = 64 << 10 };
 /* Also the order of value_ends, where the first two are the end with and without its newline. */
 enum { TAG_FUNCTION, TAG_PARAMETER_END, TAG_PARAMETER, TAG_FUNCTION_END, TAG_CLOSE, N_TAG };
 
-static const whim_tag_set *tags_of(const whim_chat_parser *p)
+static const whim_tool_words *tags_of(const whim_chat_parser *p)
 {
     return whim_tool_tags(p->cfg.format.tools);
 }
@@ -252,7 +252,7 @@ void whim_tag_call_start(whim_chat_parser *p, bool at_function)
 static void take_tag(whim_chat_parser *p, int tag)
 {
     whim_tag_call *t = &p->call;
-    const whim_tag_set *set = tags_of(p);
+    const whim_tool_words *set = tags_of(p);
     p->n_tag = 0;
     if (tag == TAG_FUNCTION || tag == TAG_PARAMETER) {
         const char *text = tag == TAG_FUNCTION ? set->function : set->parameter;
@@ -275,7 +275,7 @@ static void take_tag(whim_chat_parser *p, int tag)
 
 static void tag_byte(whim_chat_parser *p, char c)
 {
-    const whim_tag_set *set = tags_of(p);
+    const whim_tool_words *set = tags_of(p);
     bool between = p->call.state == BETWEEN;
     const char *const tags[N_TAG] = {
         [TAG_FUNCTION] = between ? NULL : set->function,
@@ -300,7 +300,7 @@ static void tag_byte(whim_chat_parser *p, char c)
 /* A byte of a value, which the end of the parameter may be hidden in. */
 static void value_step(whim_chat_parser *p, char c)
 {
-    const whim_tag_set *set = tags_of(p);
+    const whim_tool_words *set = tags_of(p);
     bool padding = set->padded && p->call.at_start && p->n_tag == 0 && c == '\n';
     int match = padding ? -2 : whim_tool_match(p, set->value_ends, WHIM_N_VALUE_END, c);
     if (match == -1) {

@@ -125,6 +125,31 @@ static const whim_spelling safetensors_names[] = {{".block_sparse_moe.", ".mlp."
                                                   {".w2.", ".down_proj."},
                                                   {0}};
 
+static const whim_tool_words tools = {
+    .form = WHIM_TOOLS_INVOKE,
+    .mark = "<minimax:tool_call>",
+    .thoughts_hold_tags = true,
+    .open = "<minimax:tool_call>",
+    .close = "</minimax:tool_call>",
+    .function = "<invoke name=",
+    .function_end = "</invoke>",
+    .parameter = "<parameter name=",
+    .parameter_end = "</parameter>",
+    .value_ends = {NULL, "</parameter>", "\n<parameter name=", "\n</invoke>",
+                   "\n</minimax:tool_call>"},
+    .written = {.call = "<minimax:tool_call>\n",
+                .call_end = "</minimax:tool_call>",
+                .around_all = true,
+                .function = "<invoke name=\"",
+                .function_close = "\">\n",
+                .function_end = "</invoke>\n",
+                .key = "<parameter name=\"",
+                .key_close = "\">",
+                .value_end = "</parameter>",
+                .after = "\n"},
+};
+static const whim_pre_alias pre[] = {{"minimax-m2", "gpt-4o"}, {0}};
+
 static const whim_shape_family family = {.n_vocab = 200064,
                                          .max_ctx = 196608,
                                          .theta = 5e6,
@@ -161,6 +186,8 @@ const whim_model_def whim_model_minimax_m2 = {
              .safetensors_names = safetensors_names,
              .parse = parse_keys},
     .traits = {.qk_norm = WHIM_QK_NORM_WHOLE},
+    .tools = &tools,
+    .pre = pre,
     .configure = configure,
     WHIM_DECODER_MODEL,
 };

@@ -12,15 +12,23 @@
 #include "device/device.h"
 #include "layers/batch.h"
 #include "layers/layer_table.h"
+#include "models/tool_words.h"
 #include "weights/arch.h"
 #include "weights/bind.h"
+
+/* A name in "tokenizer.ggml.pre" that means what another does (text/files/pre_names.c). */
+typedef struct whim_pre_alias {
+    const char *name, *means;
+} whim_pre_alias;
 
 typedef struct whim_model whim_model;
 typedef struct whim_model_def whim_model_def;
 
 struct whim_model_def {
-    whim_arch arch;           /* its files */
-    whim_layer_traits traits; /* its layers */
+    whim_arch arch;               /* its files */
+    whim_layer_traits traits;     /* its layers */
+    const whim_tool_words *tools; /* how it writes calls, where no other does so; NULL: as others */
+    const whim_pre_alias *pre;    /* ends with an entry without a name; NULL: none */
 
     /* Refuse what this file cannot do; nothing is allocated yet. NULL: it can do all that the configuration may say. */
     whim_err (*configure)(const whim_config *config, whim_diag *diag);
@@ -39,6 +47,15 @@ struct whim_model_def {
 /* The architecture's definition by its name; NOT_FOUND lists the known ones in diag. */
 WHIM_MUST_CHECK whim_err whim_model_find(const char *arch, const whim_model_def **out,
                                          whim_diag *diag);
+
+/* The words of a form that some model here has as its own, NULL if none has. */
+const whim_tool_words *whim_model_tool_words(whim_tool_form form);
+
+/* The words whose mark is in a template's source, or NULL. */
+const whim_tool_words *whim_model_tool_words_in(const char *template_source);
+
+/* What a pre-tokeniser's name of n bytes means, or NULL when it is no alias. */
+const char *whim_model_pre_alias(const char *name, int64_t n);
 
 /* What files may be, for those who open them. */
 const whim_arch_list *whim_model_archs(void);

@@ -54,6 +54,30 @@ static const whim_gguf_arch gguf[] = {
 static const whim_spelling gguf_names[] = {{"post_attention_norm", "post_attention_layernorm"},
                                            {0}};
 
+/* Qwen3-Coder's templates have them, too. */
+static const whim_tool_words tools = {
+    .form = WHIM_TOOLS_XML,
+    .mark = "<function=",
+    .open = "<tool_call>",
+    .close = "</tool_call>",
+    .function = "<function=",
+    .function_end = "</function>",
+    .parameter = "<parameter=",
+    .parameter_end = "</parameter>",
+    .padded = true,
+    .value_ends = {"\n</parameter>", "</parameter>", "\n<parameter=", "\n</function>",
+                   "\n</tool_call>"},
+    .written = {.call = "<tool_call>\n",
+                .call_end = "</tool_call>",
+                .function = "<function=",
+                .function_close = ">\n",
+                .function_end = "</function>\n",
+                .key = "<parameter=",
+                .key_close = ">\n",
+                .value_end = "\n</parameter>",
+                .after = "\n"},
+};
+
 #define FAMILY                                                                                     \
     .n_vocab = 248320, .max_ctx = 262144, .theta = 1e7, .rms_eps = 1e-6f, .eos = {248046, 248044}, \
     .n_eos = 2, .dtype = WHIM_DTYPE_BF16, .rotary_dim = 64, .is_hybrid = true
@@ -79,5 +103,6 @@ const whim_model_def whim_model_qwen3_5 = {
              .gguf_names = gguf_names,
              .shapes = shapes},
     .traits = {.qk_norm = WHIM_QK_NORM_HEADS, .gated = true, .norm_at_zero = true},
+    .tools = &tools,
     WHIM_DECODER_MODEL,
 };

@@ -27,10 +27,46 @@ const whim_arch_list *whim_model_archs(void)
     return &list;
 }
 
+enum { N_MODEL = sizeof model_list / sizeof model_list[0] };
+
+const whim_tool_words *whim_model_tool_words(whim_tool_form form)
+{
+    for (int i = 0; i < N_MODEL; i++) {
+        if (model_list[i]->tools != NULL && model_list[i]->tools->form == form) {
+            return model_list[i]->tools;
+        }
+    }
+    return NULL;
+}
+
+const whim_tool_words *whim_model_tool_words_in(const char *template_source)
+{
+    for (int i = 0; i < N_MODEL; i++) {
+        const whim_tool_words *words = model_list[i]->tools;
+        if (words != NULL && strstr(template_source, words->mark) != NULL) {
+            return words;
+        }
+    }
+    return NULL;
+}
+
+const char *whim_model_pre_alias(const char *name, int64_t n)
+{
+    for (int i = 0; i < N_MODEL; i++) {
+        const whim_pre_alias *a = model_list[i]->pre;
+        for (; a != NULL && a->name != NULL; a++) {
+            if ((int64_t)strlen(a->name) == n && memcmp(a->name, name, (size_t)n) == 0) {
+                return a->means;
+            }
+        }
+    }
+    return NULL;
+}
+
 whim_err whim_model_find(const char *arch, const whim_model_def **out, whim_diag *diag)
 {
     char known[256] = "";
-    for (size_t i = 0; i < sizeof model_list / sizeof model_list[0]; i++) {
+    for (int i = 0; i < N_MODEL; i++) {
         if (strcmp(model_list[i]->arch.name, arch) == 0) {
             *out = model_list[i];
             return WHIM_ERR_OK;

@@ -87,7 +87,7 @@ static inline float whim_rintf_small(float x)
 }
 
 /* e^x, error below 0.8 ulp (also of subnormal results); 0 and inf beyond the range, NaN stays NaN.
- * x = n ln2 + r with |r| <= ln2/2; e^r by a minimax polynomial (relative error 2^-28.2); then half
+ * x = n ln2 + r with |r| <= ln2/2; e^r by a polynomial of least error (relative 2^-28.2); then half
  * of n is added to the exponent and the other half multiplied in: only the last step rounds. */
 static inline float whim_expf(float x)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The splits that GGUF files name in "tokenizer.ggml.pre", where tokenizer.json has the patterns
  * themselves. */
+#include "models/model.h"
 #include "text/tokenizer_impl.h"
 
 #include <string.h>
@@ -45,7 +46,6 @@ static const pre_name names[] = {
     {"llama-bpe", {llama3}, .ignore_merges = true},
     {"llama3", {llama3}, .ignore_merges = true},
     {"llama-v3", {llama3}, .ignore_merges = true},
-    {"minimax-m2", {gpt4o}},
     {"gpt-4o", {gpt4o}},
     {"deepseek-v3", {three_digits, deepseek_cjk, deepseek_words}},
     {"deepseek-coder",
@@ -79,8 +79,12 @@ whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n
                                 whim_diag *diag)
 {
     const pre_name *found = NULL;
+    const char *alias = whim_model_pre_alias(name, n);
+    const char *wanted = alias != NULL ? alias : name;
+    int64_t n_wanted = alias != NULL ? (int64_t)strlen(alias) : n;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if ((int64_t)strlen(names[i].name) == n && memcmp(names[i].name, name, (size_t)n) == 0) {
+        if ((int64_t)strlen(names[i].name) == n_wanted &&
+            memcmp(names[i].name, wanted, (size_t)n_wanted) == 0) {
             found = &names[i];
         }
     }
