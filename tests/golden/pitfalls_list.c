@@ -420,6 +420,7 @@ static const pitfall list[] = {
     {"attention's residual dropped", "llama-f32", .ops = with_add_drops_residual},
     {"gate and up swapped", "llama-f32", .decoder = gate_up_swapped},
     {"biases of q, k, v ignored", "llama-bias", .decoder = attention_bias_none},
+    {"biases of q, k, v ignored", "qwen2-f32", .decoder = attention_bias_none},
     {"bias of o ignored", "llama-bias", .decoder = o_bias_none},
     {"biases of gate and up ignored", "llama-bias", .decoder = mlp_bias_none},
     {"bias of down ignored", "llama-bias", .decoder = down_bias_none},

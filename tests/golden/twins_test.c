@@ -108,8 +108,8 @@ static void check_kept(const char *data, const char *model)
 
 void golden_twins_test(const golden_options *options)
 {
-    static const char *const models[] = {"qwen3moe-f32", "minimax-f32", "qwen35-f32",
-                                         "qwen35-r1",    "qwen35-moe",  "qwen3next-f32"};
+    static const char *const models[] = {"qwen2-f32", "qwen3moe-f32", "minimax-f32",  "qwen35-f32",
+                                         "qwen35-r1", "qwen35-moe",   "qwen3next-f32"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         check_twin(options->data, models[i]);
     }

@@ -49,6 +49,22 @@ def llama2_config(**over):
     return cfg
 
 
+def qwen2_config(**over):
+    """Qwen2.5's keys, made small: no head_dim, and no key for the biases."""
+    cfg = {
+        "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
+        "intermediate_size": 76, "max_position_embeddings": 32768, "max_window_layers": 3,
+        "model_type": "qwen2", "num_attention_heads": 4, "num_hidden_layers": 2,
+        "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+        "sliding_window": 32768, "tie_word_embeddings": False, "torch_dtype": "float32",
+        "transformers_version": "4.43.1", "use_cache": True, "use_sliding_window": False,
+        "vocab_size": 83,
+    }
+    cfg.update(over)
+    return cfg
+
+
 def qwen3_config(**over):
     cfg = {
         "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
@@ -132,6 +148,13 @@ TINY = {
     "llama-linear": (15, 1, llama_config(rope_scaling={"factor": 4.0, "type": "linear"})),
     "llama-bias": (16, 1, llama_config(attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
                                        num_attention_heads=4)),
+    "qwen2-f32": (26, 1, qwen2_config()),
+    # A window on the middle layer only, by list.
+    "qwen2-bf16": (27, 1, qwen2_config(
+        hidden_size=80, num_attention_heads=5, num_key_value_heads=1, num_hidden_layers=3,
+        layer_types=["full_attention", "sliding_attention", "full_attention"],
+        use_sliding_window=True, sliding_window=9, tie_word_embeddings=True,
+        torch_dtype="bfloat16")),
     "qwen3-f32": (17, 1, qwen3_config_v5(rms_norm_eps=1e-3)),
     "qwen3-bf16": (18, 1, qwen3_config(
         hidden_size=64, num_attention_heads=8, head_dim=16, intermediate_size=88,
@@ -192,6 +215,16 @@ def expert_shapes(cfg, fused):
     return out
 
 
+def has_bias(cfg, name):
+    if cfg["model_type"] == "qwen2":
+        return name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    return cfg.get("attention_bias" if "attn" in name else "mlp_bias")
+
+
+def has_qk_norm(cfg):
+    return cfg["model_type"] not in ("llama", "qwen2")
+
+
 def shapes(cfg, fused=False):
     """Tensor name -> shape, in the order a publisher's file has them."""
     hid, ffn, d = cfg["hidden_size"], cfg["intermediate_size"], head_dim(cfg)
@@ -209,9 +242,9 @@ def shapes(cfg, fused=False):
             out.update({p + k: v for k, v in expert_shapes(cfg, fused).items()})
         for name, shape in linears.items():
             out[p + name + ".weight"] = shape
-            if cfg.get("attention_bias" if "attn" in name else "mlp_bias"):
+            if has_bias(cfg, name):
                 out[p + name + ".bias"] = (shape[0],)
-        if cfg["model_type"] != "llama":
+        if has_qk_norm(cfg):
             whole = cfg["model_type"] == "minimax_m2"
             out[p + "self_attn.q_norm.weight"] = (nq if whole else d,)
             out[p + "self_attn.k_norm.weight"] = (nkv if whole else d,)

@@ -12,6 +12,8 @@ import os
 import torch
 from safetensors.torch import load_file
 
+import checkpoints
+
 # Mistake -> what the model must have for it to be possible.
 MISTAKES = {
     "rope: adjacent pairs, not halves": None,
@@ -47,9 +49,9 @@ MISTAKES = {
     "attention: window in every layer": "window",
     "attention: key bias ignored, not value's": "bias",
     "bias: ignored in attention": "bias",
-    "bias: o_proj's ignored": "bias",
-    "bias: ignored in the mlp": "bias",
-    "bias: down_proj's ignored": "bias",
+    "bias: o_proj's ignored": "o_bias",
+    "bias: ignored in the mlp": "mlp_bias",
+    "bias: down_proj's ignored": "mlp_bias",
     "mlp: gate and up swapped": "mlp",
     "mlp: gelu for silu": "mlp",
     "head: tied one replaced (rows shifted)": "tied",
@@ -102,14 +104,17 @@ class Plain:
         self.kind = self.scaling.get("rope_type", self.scaling.get("type"))
         self.eps = c["rms_norm_eps"]
         self.whole = c["model_type"] == "minimax_m2"
-        self.qk_norm = c["model_type"] != "llama"
+        self.qk_norm = checkpoints.has_qk_norm(c)
         self.rotary = c.get("rotary_dim", self.d)
         self.n_expert = c.get("num_experts") or c.get("num_local_experts")
         self.renormalised = self.whole or bool(c.get("norm_topk_prob"))
         self.windows = {}
         if c.get("use_sliding_window"):
-            self.windows = {i: c["sliding_window"]
-                            for i in range(c["max_window_layers"], c["num_hidden_layers"])}
+            n, first = c["num_hidden_layers"], c["max_window_layers"]
+            kinds = c.get("layer_types") or ["full_attention" if i < first else "sliding_attention"
+                                             for i in range(n)]
+            self.windows = {i: c["sliding_window"] for i in range(n)
+                            if kinds[i] == "sliding_attention"}
         self.scale(None)
 
     def has(self, what):
@@ -123,7 +128,9 @@ class Plain:
                 "raw": bool(self.n_expert) and not self.renormalised,
                 "bias_choice": self.whole, "fp8": bool(self.codes),
                 "head_dim": self.d * self.nq != self.cfg["hidden_size"],
-                "window": bool(self.windows), "gqa": 1 < self.nkv < self.nq, "bias": bool(self.cfg.get("attention_bias")),
+                "window": bool(self.windows), "gqa": 1 < self.nkv < self.nq, "bias": "model.layers.0.self_attn.q_proj.bias" in self.w,
+                "o_bias": "model.layers.0.self_attn.o_proj.bias" in self.w,
+                "mlp_bias": "model.layers.0.mlp.gate_proj.bias" in self.w,
                 "tied": self.cfg["tie_word_embeddings"],
                 "untied": not self.cfg["tie_word_embeddings"]}[what]
 

@@ -13,7 +13,7 @@ import numpy as np
 from gguf import ExpertGatingFuncType, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, get_tensor_name_map
 from safetensors.numpy import load_file
 
-ARCHS = {"qwen3moe-f32": MODEL_ARCH.QWEN3MOE, "minimax-f32": MODEL_ARCH.MINIMAXM2,
+ARCHS = {"qwen2-f32": MODEL_ARCH.QWEN2, "qwen3moe-f32": MODEL_ARCH.QWEN3MOE, "minimax-f32": MODEL_ARCH.MINIMAXM2,
          "qwen35-f32": MODEL_ARCH.QWEN35, "qwen35-r1": MODEL_ARCH.QWEN35,
          "qwen35-moe": MODEL_ARCH.QWEN35MOE, "qwen3next-f32": MODEL_ARCH.QWEN3NEXT}
 
@@ -124,7 +124,6 @@ def add_hybrid_metadata(writer, arch, cfg, has_mtp):
 def add_metadata(writer, arch, name, cfg, has_mtp):
     minimax = cfg["model_type"] == "minimax_m2"
     rope = cfg.get("rope_parameters") or cfg
-    d = cfg["head_dim"]
     hybrid = "linear_num_key_heads" in cfg
     factor = rope.get("partial_rotary_factor", 0.25) if hybrid else 1
     writer.add_name(name)
@@ -135,11 +134,14 @@ def add_metadata(writer, arch, name, cfg, has_mtp):
         writer.add_feed_forward_length(cfg["intermediate_size"])
     writer.add_head_count(cfg["num_attention_heads"])
     writer.add_head_count_kv(cfg["num_key_value_heads"])
-    writer.add_key_length(d)
-    writer.add_value_length(d)
+    d = cfg.get("head_dim")
+    if d:   # else files say none of it
+        writer.add_key_length(d)
+        writer.add_value_length(d)
     writer.add_layer_norm_rms_eps(cfg["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"])
-    writer.add_rope_dimension_count(cfg.get("rotary_dim", int(d * factor)))
+    if d:
+        writer.add_rope_dimension_count(cfg.get("rotary_dim", int(d * factor)))
     writer.add_vocab_size(cfg["vocab_size"])
     if hybrid:
         add_hybrid_metadata(writer, arch, cfg, has_mtp)

@@ -23,6 +23,12 @@ static void defaults_are_those_of_the_reference(void **state)
     assert_true(c.n_head == 32 && c.n_kv == 32 && c.d_head == 128 && c.max_ctx == 32768);
     assert_int_equal(c.n_eos, 0);
 
+    c = good_config(
+        "{\"model_type\": \"qwen2\", \"num_attention_heads\": 64, \"attention_bias\": false}");
+    assert_string_equal(c.arch->name, "qwen2");
+    assert_true(c.n_kv == 32 && c.d_head == 64 && c.n_eos == 0);
+    assert_true(c.qkv_bias && !c.o_bias); /* whatever the file says */
+
     c = good_config("{\"model_type\": \"llama\", \"hidden_size\": 96, \"num_attention_heads\": 6,"
                     "\"num_key_value_heads\": null, \"head_dim\": null, \"eos_token_id\": null}");
     assert_true(c.n_kv == 6 && c.d_head == 16 && c.n_eos == 0);
@@ -342,8 +348,10 @@ static void knows_published_shapes(void **state)
     static const struct {
         const char *name;
         double billions;
-    } shapes[] = {{"smollm2-135m", 0.1345}, {"qwen3-0.6b", 0.596}, {"QWEN3-1.7B", 1.72},
-                  {"qwen3-4b", 4.02},       {"qwen3-8b", 8.19},    {"qwen3-32b", 32.76}};
+    } shapes[] = {{"smollm2-135m", 0.1345}, {"qwen3-0.6b", 0.596},   {"QWEN3-1.7B", 1.72},
+                  {"qwen3-4b", 4.02},       {"qwen3-8b", 8.19},      {"qwen3-32b", 32.76},
+                  {"qwen2.5-0.5b", 0.494},  {"qwen2.5-1.5b", 1.544}, {"qwen2.5-3b", 3.086},
+                  {"qwen2.5-7b", 7.616}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         whim_config c;
         assert_int_equal(whim_config_shape(&c, whim_model_archs(), shapes[i].name, NULL),

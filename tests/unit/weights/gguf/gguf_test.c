@@ -225,6 +225,27 @@ static void reads_qwen3_and_yarn(void **state)
     unlink(in_dir("qwen.gguf"));
 }
 
+/* No key tells of Qwen2's biases: a file without them must not pass for one that has none. */
+static void qwen2_wants_its_biases(void **state)
+{
+    (void)state;
+    gguf_build b = start();
+    key_str(&b, "general.architecture", "qwen2");
+    key_u32(&b, "qwen2.block_count", 1);
+    key_u32(&b, "qwen2.context_length", 64);
+    key_u32(&b, "qwen2.embedding_length", 8);
+    key_u32(&b, "qwen2.vocab_size", 40);
+    key_u32(&b, "qwen2.feed_forward_length", 24);
+    key_u32(&b, "qwen2.attention.head_count", 2);
+    key_f32(&b, "qwen2.attention.layer_norm_rms_epsilon", 1e-6f);
+    write_gguf("qwen2.gguf", &b);
+    whim_ckpt ckpt;
+    expect_opens(&ckpt, in_dir("qwen2.gguf"));
+    assert_true(ckpt.config.qkv_bias && !ckpt.config.o_bias && !ckpt.config.qk_paired);
+    whim_ckpt_close(&ckpt);
+    unlink(in_dir("qwen2.gguf"));
+}
+
 static void write_part(const char *name, uint32_t no, uint32_t count, uint32_t total)
 {
     gguf_build b = start();
@@ -382,6 +403,7 @@ static void maps_names_of_hybrids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(qwen2_wants_its_biases),
         cmocka_unit_test(opens_both_versions),
         cmocka_unit_test(reads_keys_of_every_type),
         cmocka_unit_test(cuts_a_fused_qkv),
