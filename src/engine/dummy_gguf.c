@@ -439,8 +439,7 @@ static whim_err check(const whim_engine *engine, const char *path, whim_diag *di
                          "only dummy weights can be written as a GGUF file: add --load-format "
                          "dummy");
     }
-    if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE ||
-        whim_gguf_arch_of(c) == NULL) {
+    if (c->rope.kind != WHIM_ROPE_DEFAULT || c->n_vocab <= N_BYTE || whim_gguf_arch_of(c) == NULL) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "a GGUF file of dummy weights needs an architecture that GGUF has, plain "
                          "rotary positions and a vocabulary of more than %d tokens",

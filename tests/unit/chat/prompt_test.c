@@ -305,6 +305,12 @@ static void arguments_are_read_as_python_does(void **state)
     }
 }
 
+/* The first cannot be printed by a template, so both are written for it. */
+#define TWO_CALLS                                                                              \
+    "{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": {\"name\": " \
+    "\"f\", \"arguments\": \"[1]\"}}, {\"function\": {\"name\": \"g\", "                       \
+    "\"arguments\": \"{\\\"a\\\": \\\"x\\\", \\\"b\\\": 2}\"}}]}"
+
 static void last_turns_are_continued(void **state)
 {
     static const wish rows[] = {
@@ -352,6 +358,8 @@ static void refusals_are_softened(void **state)
         {.tmpl = "qwen35", .messages = "[" USER ", " CALL("{\\\"a") "]"},
         {.tmpl = "minimax", .messages = "[" USER ", " CALL("[1]") "]"},
         {.tmpl = "qwen3", .messages = "[" USER ", " CALL("{\\\"a") "]"},
+        {.tmpl = "qwen35", .messages = "[" USER ", " TWO_CALLS "]"},
+        {.tmpl = "minimax", .messages = "[" USER ", " TWO_CALLS "]"},
         {.tmpl = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
                  "{{ messages | map(attribute='content') | join('/') }}",
          .messages = "[{\"role\": \"system\", \"content\": \"s\"}, " USER "]"},
@@ -375,6 +383,16 @@ static void refusals_are_softened(void **state)
         "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n<tool_call>\n"
         "{\"name\": \"f\", \"arguments\": {\"a}\n</tool_call><|im_end|>\n<|im_start|>assistant\n"
         "<think>\n\n</think>\n\n",
+        "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n<tool_call>\n"
+        "<function=f>\n[1]\n</function>\n</"
+        "tool_call>\n<tool_call>\n<function=g>\n<parameter=a>\nx\n"
+        "</parameter>\n<parameter=b>\n2\n</parameter>\n</function>\n</tool_call><|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        "]~!b[]~b]system\nYou are a helpful assistant.[e~[\n]~b]user\nq[e~[\n]~b]ai\n<minimax:tool_"
+        "call>\n<invoke name=\"f\">\n[1]\n</invoke>\n<invoke name=\"g\">\n<parameter name=\"a\">x"
+        "</parameter>\n<parameter "
+        "name=\"b\">2</parameter>\n</invoke>\n</minimax:tool_call>[e~[\n]~b]"
+        "ai\n<think>\n",
         "s\n\nq",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
