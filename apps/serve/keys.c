@@ -10,9 +10,8 @@
 /* One line of a file: a key, and maybe the word that lets its requests go before others. */
 static bool key_add(key_list *keys, char *line, const char *what)
 {
-    static const char word[] = "priority";
     char *end = line + strcspn(line, " \t");
-    bool priority = *end != '\0' && strcmp(end + strspn(end, " \t"), word) == 0;
+    bool priority = *end != '\0' && strcmp(end + strspn(end, " \t"), "priority") == 0;
     for (const char *c = line; c < end; c++) {
         if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f) {
             complain(EXIT_USAGE, "%s: a key has letters, digits and signs only", what);
@@ -21,9 +20,9 @@ static bool key_add(key_list *keys, char *line, const char *what)
     }
     if (*end != '\0' && !priority) {
         complain(EXIT_USAGE,
-                 "%s: a key has no blanks; only the word \"%s\" may follow one, for a key whose "
-                 "requests may go before those of others",
-                 what, word);
+                 "%s: a key has no blanks; only the word \"priority\" may follow one, for a key "
+                 "whose requests may go before those of others",
+                 what);
         return false;
     }
     *end = '\0';

@@ -42,7 +42,7 @@ assert 'declared type' not in text and 'Q4_K' in text"
 run_it inspect "$data/llama-f32" --tensors
 expect "tensors are listed" 0 out "layers.2.mlp.down_proj.weight" out "72 x 100" out "model-00003-of-00003.safetensors"
 
-run_it inspect shape:qwen3-8b --load-format dummy --weight-type q4_0 --json
+run_it inspect shape:qwen3-8b --load-format dummy --weight-type q4_0 --ctx 8192 --json
 expect_python "a shape without files" "
 r = json.loads(text)
 assert r['format'] == 'dummy' and 8.0e9 < r['n_param'] < 8.3e9, r['n_param']
