@@ -91,7 +91,7 @@ static bool fingerprint_make(serve *s)
 static bool service_open(serve *s)
 {
     whim_diag diag = {""};
-    const whim_runner_cfg *limits = whim_engine_limits(s->engine);
+    const whim_exec_cfg *limits = whim_engine_limits(s->engine);
     whim_err err = whim_grammar_vocab_create(s->tm.tok, s->tm.stop_ids, s->tm.n_stop_id, &s->vocab);
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "out of memory");

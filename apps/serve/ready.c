@@ -57,7 +57,7 @@ static void append_try(const serve *s, const char *url, whim_str *out)
 void serve_ready_text(const serve *s, whim_str *out)
 {
     whim_str url = {0};
-    const whim_runner_cfg *limits = whim_engine_limits(s->engine);
+    const whim_exec_cfg *limits = whim_engine_limits(s->engine);
     serve_url(s, &url);
     whim_str_printf(out, "\nready: %s\n", whim_str_text(&url));
     if (s->key_is_made) {

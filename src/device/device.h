@@ -83,13 +83,24 @@ struct whim_device {
     whim_stream_watch *watch; /* or NULL */
 };
 
+enum { WHIM_STREAM_MARKS = 2 };
+
 typedef struct whim_stream_vt {
     void (*close)(whim_stream *s);
 
-    /* `src` is read before copy_in returns; `dst` of copy_out is valid after sync. */
+    /* The host's side (`src` of copy_in, `dst` of copy_out) belongs to the copy until it is done: it stays where it is
+     * and as it is, and `dst` is valid after a wait. */
     whim_err (*copy_in)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*copy_out)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*sync)(whim_stream *s);
+
+    /* Work in parts: mark gives what was queued since the last mark a number, wait returns when that part and all
+     * before it are done. A part that failed takes those after it along; each tells so at its own wait. Up to
+     * WHIM_STREAM_MARKS may be open; one more waits for the oldest. begin lets the device work by itself on what is
+     * marked, where it would otherwise wait for a caller to wait. */
+    whim_err (*mark)(whim_stream *s, int64_t *number);
+    whim_err (*wait)(whim_stream *s, int64_t number);
+    whim_err (*begin)(whim_stream *s, whim_diag *diag);
 
     /* Between begin and end, ops are recorded instead of run; copies and syncs are refused. A graph
      * replays with the same args: what changes lives in device memory that the args point to. */
@@ -183,6 +194,21 @@ WHIM_MUST_CHECK static inline whim_err whim_stream_copy_out(whim_stream *s, void
 WHIM_MUST_CHECK static inline whim_err whim_stream_sync(whim_stream *s)
 {
     return s->vt->sync(s);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_mark(whim_stream *s, int64_t *number)
+{
+    return s->vt->mark(s, number);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_wait(whim_stream *s, int64_t number)
+{
+    return s->vt->wait(s, number);
+}
+
+WHIM_MUST_CHECK static inline whim_err whim_stream_begin(whim_stream *s, whim_diag *diag)
+{
+    return s->vt->begin(s, diag);
 }
 
 #endif

@@ -3,11 +3,14 @@
 #include "engine/engine.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/os/mem.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
+#include "runner/step_record.h"
 #include "weights/gguf/read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { DEFAULT_STEP_TOKENS = 512 };
@@ -24,10 +27,11 @@ struct whim_engine {
     whim_arena arena; /* the model */
     whim_binder binder;
     whim_model *model;
-    whim_runner_cfg runner_cfg;
-    whim_runner_plan runner_plan;
+    whim_exec_cfg runner_cfg;
+    whim_exec_plan runner_plan;
     whim_memory_plan plan;
     whim_runner *runner;
+    whim_recording *recording;
 };
 
 static const char shape_prefix[] = "shape:";
@@ -124,7 +128,7 @@ static int64_t or_default(int64_t value, int64_t fallback)
 static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->ckpt.config;
-    whim_runner_cfg *r = &e->runner_cfg;
+    whim_exec_cfg *r = &e->runner_cfg;
     if (e->cfg.ctx > c->max_ctx) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a context of %lld tokens was asked for, but the model was made for %lld",
@@ -136,7 +140,9 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     r->max_outs = or_default(e->cfg.max_outs, r->max_seqs);
     r->graphs = e->cfg.graphs == WHIM_GRAPHS_AUTO ? e->device->caps.graph_capture
                                                   : e->cfg.graphs == WHIM_GRAPHS_ON;
+    r->n_flight = e->cfg.n_flight;
     r->n_capture = e->cfg.n_capture;
+    r->fetch_hidden = r->n_capture > 0;
     for (int32_t i = 0; i < r->n_capture; i++) {
         r->boundary[i] = e->cfg.boundary[i];
         if (r->boundary[i] < 0 || r->boundary[i] > c->n_layer) {
@@ -151,7 +157,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 /* Slots of recurrent state; what memory is left then for pages. */
 static int64_t states_choose(whim_engine *e)
 {
-    whim_runner_cfg *r = &e->runner_cfg;
+    whim_exec_cfg *r = &e->runner_cfg;
     whim_state_fit fit = {
         .slot_bytes = e->def->layers(e->model)->slot_bytes,
         .n_checkpoint = e->cfg.n_checkpoint,
@@ -167,7 +173,7 @@ static int64_t states_choose(whim_engine *e)
 /* The context, and pages for it, in what memory the weights and states leave. */
 static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
-    whim_runner_cfg *r = &e->runner_cfg;
+    whim_exec_cfg *r = &e->runner_cfg;
     whim_page_fit fit = {
         .page_bytes = whim_layer_table_place(e->def->layers(e->model), r->kv_type, NULL),
         .model_ctx = e->ckpt.config.max_ctx,
@@ -207,8 +213,8 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
 
 static void plan_make(whim_engine *e)
 {
-    const whim_runner_plan *r = &e->runner_plan;
-    const whim_runner_cfg *c = &e->runner_cfg;
+    const whim_exec_plan *r = &e->runner_plan;
+    const whim_exec_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
     plan_weights(e, plan);
@@ -251,7 +257,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
     WHIM_TRY(pages_choose(e, states_choose(e), diag));
-    WHIM_TRY(whim_runner_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
+    WHIM_TRY(whim_exec_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
     plan_make(e);
     return WHIM_ERR_OK;
 }
@@ -274,13 +280,34 @@ whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim
     return WHIM_ERR_OK;
 }
 
+static whim_err record_start(whim_engine *e, whim_diag *diag)
+{
+    whim_record_head head = whim_record_head_of(&e->ckpt.config, &e->runner_cfg);
+    snprintf(head.model, sizeof head.model, "%s", whim_path_base(e->cfg.model));
+    snprintf(head.backend, sizeof head.backend, "%s", e->backend->name);
+    snprintf(head.isa, sizeof head.isa, "%s", e->device->caps.isa);
+    return whim_recording_start(e->cfg.record_steps, &head, whim_runner_exec(e->runner),
+                                &e->recording, diag);
+}
+
 whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
 {
     WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
     WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
                             e->cfg.on_progress, e->cfg.progress_ctx, diag));
-    return whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
-                            &e->runner, diag);
+    WHIM_TRY(whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
+                              &e->runner, diag));
+    return e->cfg.record_steps != NULL ? record_start(e, diag) : WHIM_ERR_OK;
+}
+
+whim_err whim_engine_end_record(whim_engine *e, whim_diag *diag)
+{
+    whim_recording *recording = e->recording;
+    e->recording = NULL;
+    if (recording != NULL) {
+        whim_exec_set_tap(whim_runner_exec(e->runner), &(whim_exec_tap){0});
+    }
+    return whim_recording_end(recording, diag);
 }
 
 void whim_engine_close(whim_engine *e)
@@ -288,6 +315,8 @@ void whim_engine_close(whim_engine *e)
     if (e == NULL) {
         return;
     }
+    whim_err ignored = whim_engine_end_record(e, NULL); /* who wants to know has asked */
+    (void)ignored;
     whim_runner_close(e->runner);
     whim_binder_deinit(&e->binder);
     whim_device_close(e->device);
@@ -336,12 +365,12 @@ int64_t whim_engine_ctx(const whim_engine *e)
     return e->runner_cfg.max_ctx;
 }
 
-const whim_runner_cfg *whim_engine_limits(const whim_engine *e)
+const whim_exec_cfg *whim_engine_limits(const whim_engine *e)
 {
     return &e->runner_cfg;
 }
 
-const whim_runner_plan *whim_engine_runner_plan(const whim_engine *e)
+const whim_exec_plan *whim_engine_runner_plan(const whim_engine *e)
 {
     return &e->runner_plan;
 }

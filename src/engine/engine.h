@@ -45,10 +45,12 @@ typedef struct whim_engine_cfg {
     bool may_lower_seqs;     /* fewer of them where their recurrent states would not fit */
     int64_t max_step_tokens; /* rows in one step; 0: 512 */
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
+    int32_t n_flight;        /* steps under way at most, 1 or 2; 0: 1 */
     int32_t graphs;          /* whim_graph_use */
     whim_trace *trace;       /* shows every op, without graphs; NULL: no */
     int32_t n_capture;       /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
+    const char *record_steps; /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;
     void *progress_ctx;
 } whim_engine_cfg;
@@ -64,6 +66,9 @@ WHIM_MUST_CHECK whim_err whim_engine_load(whim_engine *engine, whim_diag *diag);
 
 void whim_engine_close(whim_engine *engine);
 
+/* End the file of steps, if there is one: what could not be written is told here. */
+WHIM_MUST_CHECK whim_err whim_engine_end_record(whim_engine *engine, whim_diag *diag);
+
 /* What was found and planned; valid until close. */
 const whim_ckpt *whim_engine_ckpt(const whim_engine *engine);
 const whim_config *whim_engine_config(const whim_engine *engine);
@@ -75,8 +80,8 @@ whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
 
 /* The runner's limits and its share of the plan. */
-const whim_runner_cfg *whim_engine_limits(const whim_engine *engine);
-const whim_runner_plan *whim_engine_runner_plan(const whim_engine *engine);
+const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);
+const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);

@@ -67,7 +67,8 @@ void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
                             const int32_t *tokens)
 {
     whim_service *s = ctx;
-    if (s->disk != NULL && whim_runner_page_read(s->runner, page, s->page) == WHIM_ERR_OK) {
+    if (s->disk != NULL &&
+        whim_exec_page_read(whim_runner_exec(s->runner), page, s->page) == WHIM_ERR_OK) {
         whim_disk_tier_put(s->disk, key, tokens, s->page);
     }
 }
@@ -94,7 +95,7 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
         if (page < 0) {
             break;
         }
-        if (whim_runner_page_write(s->runner, page, s->page) != WHIM_ERR_OK) {
+        if (whim_exec_page_write(whim_runner_exec(s->runner), page, s->page) != WHIM_ERR_OK) {
             whim_page_pool_give(pool, page);
             break;
         }

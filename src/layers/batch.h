@@ -18,13 +18,16 @@
 #include <stdint.h>
 
 typedef struct whim_batch {
-    int64_t n_row, n_seq, n_out, max_pages;
+    int64_t n_row, n_seq, n_out;
+    int64_t max_pages;         /* entries that the page lists have room for */
     const int32_t *tokens;     /* [n_row] */
+    const float *embeds;       /* [n_row, d_model] in place of tokens, or NULL */
     const int32_t *positions;  /* [n_row] */
     const int32_t *slots;      /* [n_row]: where the row's key and value go */
     const int32_t *q_start;    /* [n_seq + 1] */
     const int32_t *kv_len;     /* [n_seq], rows of this pass included */
-    const int32_t *page_table; /* [n_seq, max_pages] */
+    const int32_t *pages;      /* lists of page ids, as ops/args/attn_args.h */
+    const int32_t *page_start; /* [n_seq] */
     const int32_t *out_rows;   /* [n_out]: rows whose logits are wanted */
     whim_kv_view kv; /* whole pages: layers put in their heads and the place of their part */
     const int64_t *kv_offsets;  /* [n_layer] that place in a page; on the host */
@@ -63,6 +66,13 @@ static inline float *whim_bump_rows(whim_bump *bump, int64_t n_row, int64_t n_co
 
 enum { WHIM_MAX_CAPTURE = 16 };
 
+/* The residual stream at a boundary, on request. Boundary b is the input of layer b; boundary n_layer is the output of
+ * the last layer, before the final norm. */
+typedef struct whim_capture {
+    int32_t boundary;
+    float *rows; /* [n_row, d_model] */
+} whim_capture;
+
 /* What a forward pass gives back. */
 typedef struct whim_out {
     whim_bump *scratch; /* memory of the pass */
@@ -71,11 +81,8 @@ typedef struct whim_out {
     int64_t n_top;
     float *top_values; /* [n_out, n_top] */
     int32_t *top_ids;  /* [n_out, n_top] */
-    /* Hidden states on request: the residual stream at the chosen boundaries. Boundary b is the input
-     * of layer b; boundary n_layer is the output of the last layer, before the final norm. */
     int32_t n_capture;
-    int32_t boundary[WHIM_MAX_CAPTURE];
-    float *hidden; /* [n_capture, n_row, d_model] */
+    whim_capture captures[WHIM_MAX_CAPTURE];
 } whim_out;
 
 #endif

@@ -99,11 +99,11 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
 {
     int64_t d = p->dec->config.d_model, n = p->batch->n_row;
     for (int32_t i = 0; i < out->n_capture; i++) {
-        if (out->boundary[i] == b) {
+        if (out->captures[i].boundary == b) {
             WHIM_TRY(whim_op_gather_rows(p->s, &(whim_gather_rows_args){
                                                    .x = p->x,
                                                    .x_stride = d,
-                                                   .y = out->hidden + i * n * d,
+                                                   .y = out->captures[i].rows,
                                                    .y_stride = d,
                                                    .n_src = n,
                                                    .n_row = n,
@@ -131,9 +131,6 @@ static whim_err add(const pass *p, const float *y)
 whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                               whim_out *out)
 {
-    if (batch->n_row == 0) {
-        return WHIM_ERR_OK;
-    }
     int32_t n_layer = dec->table.n_layer;
     pass p;
     pass_init(&p, dec, s, batch, out->scratch);

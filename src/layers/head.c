@@ -24,6 +24,17 @@ void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, 
 
 whim_err whim_head_embed(const whim_head *h, whim_stream *s, const whim_batch *batch, float *x)
 {
+    if (batch->embeds != NULL) {
+        return whim_op_gather_rows(s, &(whim_gather_rows_args){
+                                          .x = batch->embeds,
+                                          .x_stride = h->embed.k,
+                                          .y = x,
+                                          .y_stride = h->embed.k,
+                                          .n_src = batch->n_row,
+                                          .n_row = batch->n_row,
+                                          .n_col = h->embed.k,
+                                      });
+    }
     return whim_op_embed(s, &(whim_embed_args){
                                 .w = h->embed,
                                 .ids = batch->tokens,

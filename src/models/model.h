@@ -40,7 +40,7 @@ struct whim_model_def {
     /* The table of its layers, which says what pages and state slots hold. */
     const whim_layer_table *(*layers)(const whim_model *model);
 
-    /* Queue one pass. A batch with no rows is legal and queues nothing. */
+    /* Queue one pass. A batch with no rows queues all ops of one: others may wait for them. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
 };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs by bucket: step sizes are rounded up to powers of two (and to the limits), and the pass of each
  * bucket is recorded once. When the table is full, further buckets run eagerly.
- * Threads: the runner's. */
+ * Threads: the exec's. */
 #ifndef WHIM_RUNNER_GRAPHS_H
 #define WHIM_RUNNER_GRAPHS_H
 
 #include "device/device.h"
-#include "runner/batch_arrays.h"
+#include "runner/exec.h"
 
 enum { WHIM_GRAPHS_MAX = 64 };
 
 typedef struct whim_graph_slot {
     whim_step_size bucket;
+    bool embeds;       /* the pass takes embeddings */
     whim_graph *graph; /* NULL until captured */
 } whim_graph_slot;
 
@@ -21,10 +22,10 @@ typedef struct whim_graphs {
 } whim_graphs;
 
 /* Round a step's size up to its bucket. */
-void whim_graphs_bucket(whim_step_size *size, const whim_runner_cfg *cfg);
+void whim_graphs_bucket(whim_step_size *size, const whim_exec_cfg *cfg);
 
 /* The slot of a bucket, new if need be; NULL when the table is full. */
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket);
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, bool embeds);
 
 void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream);
 

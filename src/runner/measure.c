@@ -1,19 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a runner, found by a dry run of its largest pass. */
+/* The memory of an exec, found by a dry run of its largest pass. */
 #include "base/alloc.h"
 #include "ops/recorder.h"
 #include "runner/outputs.h"
 
-whim_err whim_runner_measure(const whim_config *config, const whim_model_def *def,
-                             whim_model *model, const whim_runner_cfg *cfg, whim_runner_plan *plan,
-                             whim_diag *diag)
+/* The pass that needs the most, on a stream where nothing runs. */
+static whim_err activations_measure(const whim_config *config, const whim_model_def *def,
+                                    whim_model *model, const whim_exec_cfg *cfg,
+                                    whim_exec_plan *plan, whim_diag *diag)
 {
-    whim_batch_layout layout;
-    whim_batch_layout_init(&layout, cfg);
-    const whim_layer_table *layers = def->layers(model);
     int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
-    plan->page_bytes = whim_layer_table_place(layers, cfg->kv_type, kv_offsets);
-    plan->slot_bytes = layers->slot_bytes;
+    whim_layer_table_place(def->layers(model), cfg->kv_type, kv_offsets);
+    whim_recorder recorder;
+    whim_recorder_init(&recorder);
+    whim_bump bump = whim_bump_measure();
+    whim_batch batch = {
+        .kv = {.pages = bump.base, .page_stride = plan->page_bytes, .type = cfg->kv_type},
+        .kv_offsets = kv_offsets,
+        .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
+    };
+    whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
+    whim_step_limits limits = whim_exec_limits(config, cfg);
+    whim_step_view((const int32_t *)(const void *)bump.base, whim_step_max_words(&limits), &size,
+                   &batch);
+    whim_out out = {
+        .scratch = &bump,
+        .logits = (float *)bump.base,
+        .n_capture = cfg->n_capture,
+    };
+    for (int32_t i = 0; i < cfg->n_capture; i++) {
+        out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base};
+    }
+    whim_err err = def->forward(model, &recorder.base, &batch, &out);
+    if (err != WHIM_ERR_OK) {
+        return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
+                         whim_err_text(err));
+    }
+    plan->activation_bytes = bump.peak;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def, whim_model *model,
+                           const whim_exec_cfg *cfg, whim_exec_plan *plan, whim_diag *diag)
+{
+    plan->page_bytes = whim_layer_table_place(def->layers(model), cfg->kv_type, NULL);
+    plan->slot_bytes = def->layers(model)->slot_bytes;
     if (plan->slot_bytes > 0 &&
         (cfg->n_state < cfg->max_seqs || cfg->n_state > INT32_MAX ||
          __builtin_mul_overflow(cfg->n_state, plan->slot_bytes, &plan->state_bytes))) {
@@ -27,35 +58,15 @@ whim_err whim_runner_measure(const whim_config *config, const whim_model_def *de
                          "%lld KV pages are more than can be numbered; lower --kv-mem",
                          (long long)cfg->n_page);
     }
-    plan->batch_bytes = whim_aligned(layout.n_elem * (int64_t)sizeof(int32_t));
+    whim_step_limits limits = whim_exec_limits(config, cfg);
+    plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     plan->output_bytes = output.logits + output.top + output.hidden;
-    plan->host_bytes = plan->batch_bytes + plan->output_bytes;
-
-    whim_recorder recorder;
-    whim_recorder_init(&recorder);
-    whim_bump bump = whim_bump_measure();
-    whim_batch batch = {
-        .kv = {.pages = bump.base, .page_stride = plan->page_bytes, .type = cfg->kv_type},
-        .kv_offsets = kv_offsets,
-        .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
-    };
-    whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
-    whim_batch_view(&layout, (const int32_t *)bump.base, &size, &batch);
-    whim_out out = {
-        .scratch = &bump,
-        .logits = (float *)bump.base,
-        .hidden = (float *)bump.base,
-        .n_capture = cfg->n_capture,
-    };
-    for (int32_t i = 0; i < cfg->n_capture; i++) {
-        out.boundary[i] = cfg->boundary[i];
-    }
-    whim_err err = def->forward(model, &recorder.base, &batch, &out);
-    if (err != WHIM_ERR_OK) {
-        return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
-                         whim_err_text(err));
-    }
-    plan->activation_bytes = bump.peak;
-    return WHIM_ERR_OK;
+    plan->embed_bytes =
+        cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
+    int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
+    plan->host_bytes =
+        (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
+        (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden);
+    return activations_measure(config, def, model, cfg, plan, diag);
 }

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "ops/args/row_args.h"
 
-whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_runner_cfg *cfg)
+whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exec_cfg *cfg)
 {
     int64_t f32 = sizeof(float);
     return (whim_output_bytes){
@@ -15,27 +15,38 @@ whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_run
     };
 }
 
-static whim_err pair_alloc(whim_device *device, int64_t bytes, float **on_device, float **on_host,
-                           whim_diag *diag)
+static whim_err device_alloc(const whim_outputs *o, int64_t bytes, float **out, whim_diag *diag)
 {
     void *p;
-    WHIM_TRY(whim_device_alloc(device, bytes, &p, diag));
-    *on_device = p;
-    *on_host = whim_alloc(bytes);
-    if (*on_host == NULL) {
+    WHIM_TRY(whim_device_alloc(o->device, bytes, &p, diag));
+    *out = p;
+    return WHIM_ERR_OK;
+}
+
+static whim_err set_alloc(const whim_outputs *o, whim_output_set *set, whim_diag *diag)
+{
+    bool fetched = o->cfg->fetch_hidden;
+    set->logits = whim_alloc(o->bytes.logits);
+    set->top = whim_alloc(o->bytes.top);
+    set->hidden = fetched ? whim_alloc(o->bytes.hidden) : NULL;
+    if (set->logits == NULL || set->top == NULL || (fetched && set->hidden == NULL)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
     }
     return WHIM_ERR_OK;
 }
 
-whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whim_runner_cfg *cfg,
+whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whim_exec_cfg *cfg,
                            whim_device *device, whim_diag *diag)
 {
     *o = (whim_outputs){.device = device, .config = config, .cfg = cfg};
     o->bytes = whim_output_bytes_of(config, cfg);
-    WHIM_TRY(pair_alloc(device, o->bytes.logits, &o->logits, &o->host_logits, diag));
-    WHIM_TRY(pair_alloc(device, o->bytes.top, &o->top, &o->host_top, diag));
-    return pair_alloc(device, o->bytes.hidden, &o->hidden, &o->host_hidden, diag);
+    WHIM_TRY(device_alloc(o, o->bytes.logits, &o->logits, diag));
+    WHIM_TRY(device_alloc(o, o->bytes.top, &o->top, diag));
+    WHIM_TRY(device_alloc(o, o->bytes.hidden, &o->hidden, diag));
+    for (int32_t i = 0; i < (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1); i++) {
+        WHIM_TRY(set_alloc(o, &o->sets[i], diag));
+    }
+    return WHIM_ERR_OK;
 }
 
 void whim_outputs_deinit(whim_outputs *o)
@@ -43,9 +54,11 @@ void whim_outputs_deinit(whim_outputs *o)
     whim_device_free(o->device, o->logits, o->bytes.logits);
     whim_device_free(o->device, o->top, o->bytes.top);
     whim_device_free(o->device, o->hidden, o->bytes.hidden);
-    whim_free(o->host_logits);
-    whim_free(o->host_top);
-    whim_free(o->host_hidden);
+    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
+        whim_free(o->sets[i].logits);
+        whim_free(o->sets[i].top);
+        whim_free(o->sets[i].hidden);
+    }
 }
 
 /* The ids follow the values of the largest step. */
@@ -54,55 +67,72 @@ static int32_t *top_ids(const whim_outputs *o, float *top)
     return (int32_t *)(void *)(top + o->cfg->max_outs * WHIM_TOPK_MAX);
 }
 
+const int32_t *whim_outputs_ids(const whim_outputs *o)
+{
+    return top_ids(o, o->top);
+}
+
+float *whim_outputs_capture(const whim_outputs *o, int32_t c)
+{
+    return o->hidden + c * o->cfg->max_rows * o->config->d_model;
+}
+
 void whim_outputs_view(const whim_outputs *o, int64_t n_top, whim_out *out)
 {
     out->logits = o->logits;
     out->n_top = n_top;
     out->top_values = o->top;
     out->top_ids = top_ids(o, o->top);
-    out->hidden = o->hidden;
     out->n_capture = o->cfg->n_capture;
     for (int32_t i = 0; i < o->cfg->n_capture; i++) {
-        out->boundary[i] = o->cfg->boundary[i];
+        out->captures[i] = (whim_capture){o->cfg->boundary[i], whim_outputs_capture(o, i)};
     }
 }
 
-whim_err whim_outputs_fetch(whim_outputs *o, whim_stream *s, const whim_step_size *used,
-                            const whim_step_size *bucket)
+whim_err whim_outputs_fetch(whim_outputs *o, int32_t set, whim_stream *s,
+                            const whim_step_size *work)
 {
     int64_t f32 = sizeof(float), d = o->config->d_model;
-    o->last = *used;
-    if (used->n_top > 0) {
-        int64_t bytes = used->n_out * used->n_top * f32;
-        WHIM_TRY(whim_stream_copy_out(s, o->host_top, o->top, bytes));
-        WHIM_TRY(whim_stream_copy_out(s, top_ids(o, o->host_top), top_ids(o, o->top), bytes));
+    whim_output_set *host = &o->sets[set];
+    host->size = *work;
+    if (work->n_top > 0) {
+        int64_t bytes = work->n_out * work->n_top * f32;
+        WHIM_TRY(whim_stream_copy_out(s, host->top, o->top, bytes));
+        WHIM_TRY(whim_stream_copy_out(s, top_ids(o, host->top), top_ids(o, o->top), bytes));
     } else {
-        WHIM_TRY(whim_stream_copy_out(s, o->host_logits, o->logits,
-                                      used->n_out * o->config->n_vocab * f32));
+        WHIM_TRY(whim_stream_copy_out(s, host->logits, o->logits,
+                                      work->n_out * o->config->n_vocab * f32));
     }
-    for (int32_t c = 0; c < o->cfg->n_capture; c++) {
-        WHIM_TRY(whim_stream_copy_out(s, o->host_hidden + c * o->cfg->max_rows * d,
-                                      o->hidden + c * bucket->n_row * d, used->n_row * d * f32));
+    for (int32_t c = 0; c < o->cfg->n_capture && o->cfg->fetch_hidden; c++) {
+        WHIM_TRY(whim_stream_copy_out(s, host->hidden + c * o->cfg->max_rows * d,
+                                      whim_outputs_capture(o, c), work->n_row * d * f32));
     }
     return WHIM_ERR_OK;
 }
 
-const float *whim_outputs_logits(const whim_outputs *o, int64_t i)
+whim_step_size whim_outputs_size(const whim_outputs *o, int32_t set)
 {
-    return o->last.n_top > 0 ? NULL : o->host_logits + i * o->config->n_vocab;
+    return o->sets[set].size;
 }
 
-whim_ranked whim_outputs_top(const whim_outputs *o, int64_t i)
+const float *whim_outputs_logits(const whim_outputs *o, int32_t set, int64_t i)
 {
-    int64_t n = o->last.n_top;
+    const whim_output_set *host = &o->sets[set];
+    return host->size.n_top > 0 ? NULL : host->logits + i * o->config->n_vocab;
+}
+
+whim_ranked whim_outputs_top(const whim_outputs *o, int32_t set, int64_t i)
+{
+    const whim_output_set *host = &o->sets[set];
+    int64_t n = host->size.n_top;
     return (whim_ranked){
-        .values = o->host_top + i * n,
-        .ids = top_ids(o, o->host_top) + i * n,
+        .values = host->top + i * n,
+        .ids = top_ids(o, host->top) + i * n,
         .n = (int32_t)(n < o->config->n_vocab ? n : o->config->n_vocab),
     };
 }
 
-const float *whim_outputs_hidden(const whim_outputs *o, int32_t c, int64_t row)
+const float *whim_outputs_hidden(const whim_outputs *o, int32_t set, int32_t c, int64_t row)
 {
-    return o->host_hidden + (c * o->cfg->max_rows + row) * o->config->d_model;
+    return o->sets[set].hidden + (c * o->cfg->max_rows + row) * o->config->d_model;
 }

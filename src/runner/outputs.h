@@ -1,49 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a step gives back: rows of logits or the best of them, and hidden states; on the device at fixed
- * addresses, and the host's copies.
- * Threads: the runner's. */
+ * addresses, and a copy on the host for each step that may be under way.
+ * Threads: the exec's. */
 #ifndef WHIM_RUNNER_OUTPUTS_H
 #define WHIM_RUNNER_OUTPUTS_H
 
-#include "runner/batch_arrays.h"
+#include "runner/exec.h"
 
 /* Bytes of each kind, for the largest step. */
 typedef struct whim_output_bytes {
     int64_t logits, top, hidden;
 } whim_output_bytes;
 
-whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_runner_cfg *cfg);
+whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exec_cfg *cfg);
+
+/* The host's copy of one step's. */
+typedef struct whim_output_set {
+    float *logits, *top, *hidden; /* as on the device */
+    whim_step_size size;          /* of the step that was fetched */
+} whim_output_set;
 
 typedef struct whim_outputs {
     whim_device *device;
     const whim_config *config;
-    const whim_runner_cfg *cfg;
+    const whim_exec_cfg *cfg;
     whim_output_bytes bytes;
     /* device */
     float *logits; /* [max_outs, n_vocab] */
     float *top;    /* values [max_outs, WHIM_TOPK_MAX], then ids of the same shape */
-    float *hidden; /* [n_capture, rows, d_model] */
+    float *hidden; /* [n_capture, max_rows, d_model] */
     /* host */
-    float *host_logits, *host_top, *host_hidden;
-    whim_step_size last; /* of the step that was fetched */
+    whim_output_set sets[WHIM_EXEC_FLIGHT];
 } whim_outputs;
 
 /* `config` and `cfg` are kept. Deinit is right after a failure too. */
 WHIM_MUST_CHECK whim_err whim_outputs_init(whim_outputs *outputs, const whim_config *config,
-                                           const whim_runner_cfg *cfg, whim_device *device,
+                                           const whim_exec_cfg *cfg, whim_device *device,
                                            whim_diag *diag);
 void whim_outputs_deinit(whim_outputs *outputs);
 
 /* Where a pass of n_top (0: logits) writes. */
 void whim_outputs_view(const whim_outputs *outputs, int64_t n_top, whim_out *out);
 
-/* Queue the copies to the host of a step of the size `used` that ran as `bucket`. */
-WHIM_MUST_CHECK whim_err whim_outputs_fetch(whim_outputs *outputs, whim_stream *stream,
-                                            const whim_step_size *used,
-                                            const whim_step_size *bucket);
+/* The best ids of a pass, on the device: [n_out, n_top]. */
+const int32_t *whim_outputs_ids(const whim_outputs *outputs);
 
-const float *whim_outputs_logits(const whim_outputs *outputs, int64_t i);
-whim_ranked whim_outputs_top(const whim_outputs *outputs, int64_t i);
-const float *whim_outputs_hidden(const whim_outputs *outputs, int32_t c, int64_t row);
+/* Rows of capture c on the device. */
+float *whim_outputs_capture(const whim_outputs *outputs, int32_t c);
+
+/* Queue the copies to the host's set of a step of the size `work`. */
+WHIM_MUST_CHECK whim_err whim_outputs_fetch(whim_outputs *outputs, int32_t set, whim_stream *stream,
+                                            const whim_step_size *work);
+
+whim_step_size whim_outputs_size(const whim_outputs *outputs, int32_t set);
+const float *whim_outputs_logits(const whim_outputs *outputs, int32_t set, int64_t i);
+whim_ranked whim_outputs_top(const whim_outputs *outputs, int32_t set, int64_t i);
+const float *whim_outputs_hidden(const whim_outputs *outputs, int32_t set, int32_t c, int64_t row);
 
 #endif

@@ -207,6 +207,9 @@ static whim_err small_load(loader *ld, whim_stream *stream)
             if (err == WHIM_ERR_OK) {
                 err = whim_stream_copy_in(stream, dst, values, param->bytes);
             }
+            if (err == WHIM_ERR_OK) {
+                err = whim_stream_sync(stream);
+            }
             whim_free(values);
             WHIM_TRY(err);
         }

@@ -13,6 +13,7 @@ enum {
     P_KV_LEN,
     P_POSITIONS,
     P_TABLE,
+    P_PAGE_START,
     P_START,
     P_ALONE
 };
@@ -89,6 +90,7 @@ static void tables_fill(checkop_case *c)
     int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
     int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);
     const int32_t *start = checkop_i32(c, (int32_t)c->param[P_START]);
+    const int32_t *page_start = checkop_i32(c, (int32_t)c->param[P_PAGE_START]);
     int64_t max_pages = c->param[P_MAX_PAGES], max_len = c->param[P_MAX_LEN];
     int64_t n_page = c->param[P_N_PAGE];
     for (int64_t r = 0; r < c->n_row; r++) {
@@ -101,7 +103,7 @@ static void tables_fill(checkop_case *c)
         int64_t first = checkop_range(&c->rng, 0, n_page - 1);
         for (int64_t p = 0; p < max_pages; p++) {
             bool needed = p * WHIM_KV_PAGE < kv_len[s];
-            table[s * max_pages + p] = needed ? (int32_t)((first + p * step) % n_page) : -1;
+            table[page_start[s] + p] = needed ? (int32_t)((first + p * step) % n_page) : -1;
         }
         bool free = checkop_chance(&c->rng, 4); /* else the last rows of the sequence */
         for (int64_t r = start[s]; r < start[s + 1]; r++) {
@@ -128,8 +130,8 @@ static void attn_slice(const checkop_case *c, int64_t row, checkop_call *call)
             bind->buf = (int32_t)c->param[P_ALONE];
         } else if (a->n_seq > 0 && bind->buf == c->param[P_KV_LEN]) {
             bind->offset = 4 * seq;
-        } else if (a->n_seq > 0 && bind->buf == c->param[P_TABLE]) {
-            bind->offset = 4 * seq * a->max_pages;
+        } else if (a->n_seq > 0 && bind->buf == c->param[P_PAGE_START]) {
+            bind->offset = 4 * seq;
         }
     }
 }
@@ -149,7 +151,7 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
 {
     checkop_fill fill = s->wild ? CHECKOP_WILD : CHECKOP_SANE;
     int32_t pages = kv_fill_all(c, &s->kv, fill);
-    int32_t *start, *one, *ignored;
+    int32_t *start, *one, *page_start, *ignored;
     int64_t max_pages = (s->max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + 1;
     c->param[P_START] = checkop_given(c, "q_start", s->n_seq + 1, &start);
     int64_t n_row = rows_split(c, s, start, all);
@@ -158,7 +160,11 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
     one[1] = 1;
     c->param[P_KV_LEN] = checkop_given(c, "kv_len", s->n_seq, &ignored);
     c->param[P_POSITIONS] = checkop_given(c, "positions", n_row, &ignored);
-    c->param[P_TABLE] = checkop_given(c, "page_table", s->n_seq * max_pages, &ignored);
+    c->param[P_TABLE] = checkop_given(c, "pages", s->n_seq * max_pages, &ignored);
+    c->param[P_PAGE_START] = checkop_given(c, "page_start", s->n_seq, &page_start);
+    for (int64_t i = 0; i < s->n_seq; i++) {
+        page_start[i] = (int32_t)((s->n_seq - 1 - i) * max_pages); /* in an order of its own */
+    }
     c->param[P_MAX_PAGES] = max_pages;
     c->param[P_MAX_LEN] = s->max_len;
     c->param[P_N_PAGE] = s->kv.n_page;
@@ -171,12 +177,13 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
                                 .n_row = n_row,
                                 .n_seq = s->n_seq,
                                 .n_head = s->kv.n_kv * s->ratio,
-                                .max_pages = max_pages};
+                                .max_pages = s->n_seq * max_pages};
     kv_view_bind(c, call, offsetof(whim_attn_paged_args, kv), pages, &s->kv);
     CHECKOP_BIND(c, call, attn_paged, positions, (int32_t)c->param[P_POSITIONS], 4);
     CHECKOP_BIND(c, call, attn_paged, q_start, (int32_t)c->param[P_START], 0);
     CHECKOP_BIND(c, call, attn_paged, kv_len, (int32_t)c->param[P_KV_LEN], 0);
-    CHECKOP_BIND(c, call, attn_paged, page_table, (int32_t)c->param[P_TABLE], 0);
+    CHECKOP_BIND(c, call, attn_paged, pages, (int32_t)c->param[P_TABLE], 0);
+    CHECKOP_BIND(c, call, attn_paged, page_start, (int32_t)c->param[P_PAGE_START], 0);
     checkop_operands(c, call, fill, 1);
     CHECKOP_SUBJECT(c, call, attn_paged, n_row);
     c->slice = attn_slice;
@@ -255,7 +262,8 @@ static const char *attn_arguments(int32_t i, void *args)
                                 .q_start = p,
                                 .kv_len = p,
                                 .positions = p,
-                                .page_table = p,
+                                .pages = p,
+                                .page_start = p,
                                 .out = p,
                                 .scale = 1.0f,
                                 .n_row = 1,
@@ -276,7 +284,7 @@ static const char *attn_arguments(int32_t i, void *args)
     case 5:
         return a->window = -1, "window < 0";
     case 6:
-        return a->max_pages = -1, "max_pages < 0";
+        return a->page_start = NULL, "page_start = NULL";
     case 7:
         return a->kv.type = WHIM_KV_TYPE_COUNT, "no KV type";
     case 8:
@@ -287,6 +295,8 @@ static const char *attn_arguments(int32_t i, void *args)
         return a->kv.pages = NULL, "pages = NULL";
     case 11:
         return a->out = NULL, "out = NULL";
+    case 12:
+        return a->max_pages = -1, "max_pages < 0";
     default:
         return NULL;
     }

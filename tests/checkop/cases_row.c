@@ -371,3 +371,65 @@ static const char *gather_arguments(int32_t i, void *args)
 
 const checkop_case_family checkop_gather_rows = {N_HOSTILE,   N_RANDOM,         N_QUICK,
                                                  gather_make, gather_arguments, gather_bench};
+
+/* --- result_tokens ----------------------------------------------------------------------------- */
+
+static void results_build(checkop_case *c, int64_t n_row, int64_t n_result, int64_t stride)
+{
+    checkop_call *call = checkop_call_add(c, WHIM_OP_result_tokens);
+    whim_result_tokens_args *a = (void *)call->args.bytes;
+    a->result_stride = stride;
+    a->n_row = n_row;
+    a->n_result = n_result;
+    int32_t refs = checkop_ids(c, "refs", n_row, -4 - (int32_t)n_result, 40);
+    int32_t results = checkop_ids(c, "results", n_result * stride, 100, 200);
+    CHECKOP_BIND(c, call, result_tokens, refs, refs, 4);
+    CHECKOP_BIND(c, call, result_tokens, results, results, 0);
+    checkop_operands(c, call, CHECKOP_JUNK, 1);
+    CHECKOP_SUBJECT(c, call, result_tokens, n_row);
+    c->traffic = 8.0 * (double)n_row;
+    checkop_say(c, "n_row=%lld n_result=%lld stride=%lld", (long long)n_row, (long long)n_result,
+                (long long)stride);
+}
+
+static void results_make(checkop_case *c, int32_t index)
+{
+    static const int64_t rows[] = {0, 1, 70001, 7};
+    int64_t n_row = index < 4 ? rows[index] : checkop_range(&c->rng, 1, 300);
+    int64_t n_result = index == 3 ? 0 : checkop_range(&c->rng, 1, 40);
+    results_build(c, n_row, n_result, checkop_pick(&c->rng, 1, 64, checkop_range(&c->rng, 1, 9)));
+}
+
+static bool results_bench(checkop_case *c, int32_t i)
+{
+    return i < 1 && (results_build(c, 64, 64, 1), true);
+}
+
+static const char *results_arguments(int32_t i, void *args)
+{
+    whim_result_tokens_args *a = args;
+    void *p = checkop_somewhere;
+    *a = (whim_result_tokens_args){
+        .refs = p, .results = p, .result_stride = 1, .tokens = p, .n_row = 2, .n_result = 2};
+    switch (i) {
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->n_result = -1, "n_result < 0";
+    case 3:
+        return a->result_stride = 0, "result_stride < 1";
+    case 4:
+        return a->refs = NULL, "refs = NULL";
+    case 5:
+        return a->tokens = NULL, "tokens = NULL";
+    case 6:
+        return a->results = NULL, "results = NULL";
+    default:
+        return NULL;
+    }
+}
+
+const checkop_case_family checkop_result_tokens = {
+    4, 30, 6, results_make, results_arguments, results_bench};

@@ -30,7 +30,7 @@ whim_err by_hand_load(by_hand *b, whim_diag *diag)
 whim_err by_hand_start(by_hand *b, whim_diag *diag)
 {
     enum { SEQS = 2 };
-    whim_runner_cfg cfg = {
+    whim_exec_cfg cfg = {
         .max_rows = BY_HAND_CTX,
         .max_seqs = SEQS,
         .max_outs = BY_HAND_CTX,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command list: recording, barriers, flushing, graphs. */
+/* The command list: recording, barriers, copies, graphs. */
 #include "backends/cpu/stream.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,8 @@ static bool needs_barrier(const whim_cpu_stream *s, const whim_access *accesses,
  * barrier of a list comes for free with its start. */
 static bool track(whim_cpu_stream *s, const whim_access *accesses, int32_t n)
 {
-    bool barrier = needs_barrier(s, accesses, n);
+    bool barrier = needs_barrier(s, accesses, n) || s->fence;
+    s->fence = false;
     if (barrier) {
         s->n_open = 0;
     }
@@ -49,9 +50,10 @@ static bool track(whim_cpu_stream *s, const whim_access *accesses, int32_t n)
     return barrier;
 }
 
+/* What follows is another list. */
 static void list_forget(whim_cpu_stream *s)
 {
-    s->n_list = 0;
+    s->fence = false;
     s->n_open = 0;
     s->q8_from.n_row = 0;
     s->kept.x.n_row = 0;
@@ -106,12 +108,41 @@ static whim_err emit_later(whim_cpu_stream *s)
                                         s->later.accesses, n);
 }
 
-static whim_err flush(whim_cpu_stream *s)
+/* What was recorded since the last run becomes one. */
+static void run_close(whim_cpu_stream *s)
+{
+    whim_cpu_part *part = whim_cpu_queue_part(&s->queue);
+    if (s->n_list > s->n_run) {
+        part->runs[part->n_run++] = (whim_cpu_run){s->list + s->n_run, s->n_list - s->n_run};
+        s->n_run = s->n_list;
+    }
+    list_forget(s);
+}
+
+static whim_err part_close(whim_cpu_stream *s, int64_t *number)
 {
     WHIM_TRY(emit_later(s));
-    whim_cpu_workers_run(&s->dev->workers, s->list, s->n_list);
-    list_forget(s);
+    run_close(s);
+    *number = whim_cpu_queue_close(&s->queue);
+    s->list = whim_cpu_queue_part(&s->queue)->list;
+    s->n_list = s->n_run = 0;
     return WHIM_ERR_OK;
+}
+
+static whim_err flush(whim_cpu_stream *s)
+{
+    int64_t number;
+    WHIM_TRY(part_close(s, &number));
+    whim_cpu_queue_wait(&s->queue, number);
+    return WHIM_ERR_OK;
+}
+
+/* The list ends here: a graph comes next, or is recorded. */
+static whim_err list_close(whim_cpu_stream *s)
+{
+    WHIM_TRY(emit_later(s));
+    run_close(s);
+    return whim_cpu_queue_part(&s->queue)->n_run + 2 > CPU_RUNS_MAX ? flush(s) : WHIM_ERR_OK;
 }
 
 whim_err whim_cpu_room(whim_cpu_stream *s)
@@ -149,16 +180,34 @@ whim_err whim_cpu_push_later(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *ke
     return WHIM_ERR_OK;
 }
 
+static bool is_idle(whim_cpu_stream *s)
+{
+    return s->n_list == 0 && s->later.n_access == 0 && whim_cpu_queue_part(&s->queue)->n_run == 0 &&
+           whim_cpu_queue_idle(&s->queue);
+}
+
+/* At once where nothing comes before it, else a command in its place. Access lists leave out what is constant in a step,
+ * as a copy's target may be: so there is a barrier on either side. */
 static whim_err stream_copy(whim_stream *base, void *dst, const void *src, int64_t bytes)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
-    if (s->capture != NULL) {
+    if (s->capture != NULL || bytes < 0) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(flush(s));
-    if (bytes > 0) {
-        memcpy(dst, src, (size_t)bytes);
+    if (bytes == 0) {
+        return WHIM_ERR_OK;
     }
+    if (is_idle(s)) {
+        memcpy(dst, src, (size_t)bytes);
+        return WHIM_ERR_OK;
+    }
+    whim_copy_bytes_args args = {.dst = dst, .src = src, .bytes = bytes};
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n = whim_access_list(WHIM_OP_copy_bytes, &args, accesses);
+    WHIM_TRY(emit_later(s));
+    s->fence = true;
+    WHIM_TRY(whim_cpu_push(s, s->dev->kernels->copy_bytes, &args, sizeof args, accesses, n));
+    s->fence = true;
     return WHIM_ERR_OK;
 }
 
@@ -169,6 +218,27 @@ static whim_err stream_sync(whim_stream *base)
         return WHIM_ERR_INVALID;
     }
     return flush(s);
+}
+
+static whim_err stream_mark(whim_stream *base, int64_t *number)
+{
+    whim_cpu_stream *s = (whim_cpu_stream *)base;
+    return s->capture != NULL ? WHIM_ERR_INVALID : part_close(s, number);
+}
+
+static whim_err stream_wait(whim_stream *base, int64_t number)
+{
+    whim_cpu_stream *s = (whim_cpu_stream *)base;
+    if (s->capture != NULL || number > s->queue.n_closed) {
+        return WHIM_ERR_INVALID;
+    }
+    whim_cpu_queue_wait(&s->queue, number);
+    return WHIM_ERR_OK;
+}
+
+static whim_err stream_begin(whim_stream *base, whim_diag *diag)
+{
+    return whim_cpu_queue_begin(&((whim_cpu_stream *)base)->queue, diag);
 }
 
 static void stream_graph_free(whim_stream *base, whim_graph *graph)
@@ -186,7 +256,7 @@ static whim_err stream_capture_begin(whim_stream *base)
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(flush(s));
+    WHIM_TRY(list_close(s));
     s->capture = whim_alloc(sizeof *s->capture);
     return s->capture != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
@@ -214,16 +284,17 @@ static whim_err stream_replay(whim_stream *base, whim_graph *graph)
     if (s->capture != NULL) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(flush(s));
-    whim_cpu_workers_run(&s->dev->workers, graph->commands, graph->n_command);
+    WHIM_TRY(list_close(s));
+    whim_cpu_part *part = whim_cpu_queue_part(&s->queue);
+    part->runs[part->n_run++] = (whim_cpu_run){graph->commands, graph->n_command};
     return WHIM_ERR_OK;
 }
 
 static void stream_close(whim_stream *base)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
+    whim_cpu_queue_deinit(&s->queue);
     stream_graph_free(base, s->capture);
-    whim_free(s->list);
     whim_os_pages_free(s->q8, CPU_Q8_BYTES);
     whim_os_pages_free(s->attn, sizeof *s->attn);
     whim_free(s);
@@ -234,6 +305,9 @@ static const whim_stream_vt stream_vt = {
     .copy_in = stream_copy,
     .copy_out = stream_copy,
     .sync = stream_sync,
+    .mark = stream_mark,
+    .wait = stream_wait,
+    .begin = stream_begin,
     .capture_begin = stream_capture_begin,
     .capture_end = stream_capture_end,
     .replay = stream_replay,
@@ -242,8 +316,9 @@ static const whim_stream_vt stream_vt = {
 
 int64_t whim_cpu_stream_bytes(void)
 {
-    return (int64_t)sizeof(whim_cpu_stream) + CPU_LIST_MAX * (int64_t)sizeof(whim_cpu_command) +
-           CPU_Q8_BYTES + (int64_t)sizeof(whim_attn_shared);
+    return (int64_t)sizeof(whim_cpu_stream) +
+           CPU_PARTS * CPU_LIST_MAX * (int64_t)sizeof(whim_cpu_command) + CPU_Q8_BYTES +
+           (int64_t)sizeof(whim_attn_shared);
 }
 
 /* Large, so straight from the system, and held from now on as the memory plan says. */
@@ -259,14 +334,16 @@ static void *pages_now(int64_t bytes)
 whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag)
 {
     whim_cpu_stream *s = whim_alloc(sizeof *s);
+    whim_err queued = WHIM_ERR_NO_MEMORY;
     if (s != NULL) {
         s->dev = (whim_cpu_device *)dev;
         s->base = (whim_stream){.vt = &stream_vt, .ops = &s->dev->ops, .device = dev};
-        s->list = whim_alloc_array(CPU_LIST_MAX, sizeof *s->list);
+        queued = whim_cpu_queue_init(&s->queue, &s->dev->workers);
+        s->list = s->queue.parts[0].list;
         s->q8 = pages_now(CPU_Q8_BYTES);
         s->attn = pages_now(sizeof *s->attn);
     }
-    if (s == NULL || s->list == NULL || s->q8 == NULL || s->attn == NULL) {
+    if (queued != WHIM_ERR_OK || s->q8 == NULL || s->attn == NULL) {
         if (s != NULL) {
             stream_close(&s->base);
         }

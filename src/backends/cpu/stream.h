@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU's stream: a list of commands that the workers walk when it is flushed (by sync, by a copy, or
- * when it is full). Recording decides where barriers go.
+/* The CPU's stream: lists of commands that the workers walk, one after the other (queue.h). Recording decides where
+ * barriers go.
  * Threads: one owner. */
 #ifndef WHIM_BACKENDS_CPU_STREAM_H
 #define WHIM_BACKENDS_CPU_STREAM_H
@@ -8,9 +8,9 @@
 #include "backends/cpu/access.h"
 #include "backends/cpu/attn_plan.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/queue.h"
 
 enum {
-    CPU_LIST_MAX = 4096,            /* commands before a flush */
     CPU_OPEN_MAX = 256,             /* accesses remembered since the last barrier */
     CPU_Q8_BYTES = 16 * 1024 * 1024 /* narrow activations of one product */
 };
@@ -36,8 +36,10 @@ typedef struct whim_cpu_kept {
 typedef struct whim_cpu_stream {
     whim_stream base;
     whim_cpu_device *dev;
-    whim_cpu_command *list; /* [CPU_LIST_MAX] */
-    int64_t n_list;
+    whim_cpu_queue queue;
+    whim_cpu_command *list;         /* [CPU_LIST_MAX] of the part that is recorded */
+    int64_t n_list, n_run;          /* commands in it; those that belong to a run already */
+    bool fence;                     /* the next command needs a barrier */
     whim_access open[CPU_OPEN_MAX]; /* accesses since the last barrier */
     int32_t n_open;
     void *q8; /* CPU_Q8_BYTES of int8 or BF16 rows (packing.h), shared by all workers */

@@ -4,7 +4,8 @@
  *  1. Its memory is inaccessible, to every thread, unless queued work or packing runs; a touch by the
  *     host is a fault. A page that is never accessible follows each buffer, whose end is aligned to 64
  *     bytes, so that running over the end is a fault as well.
- *  2. Nothing runs before sync; then all of it runs, in order, on another thread, by the law.
+ *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as far as the wait asks
+ *     or further, as a coin falls. Copies read the host's memory only then.
  *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
  *  4. Pointers in args and copies that are not in its memory, and buffers or streams left at close, end
  *     the process: on real hardware they are faults or leaks that come late and say nothing. */
@@ -23,6 +24,7 @@ typedef struct guard_device {
     pthread_mutex_t lock; /* for what follows, and held while memory is accessible */
     guard_buf *bufs;
     int32_t n_stream;
+    int64_t n_opened; /* streams so far */
 } guard_device;
 
 /* Is [ptr, ptr + bytes) in one buffer? An empty range may be at a buffer's end. Takes the lock. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard's stream: a list of commands, and a worker that runs them when, and only when, the host
- * waits in sync. The lists live in pages of their own and grow whenever they must: running early to
- * make room would hide a caller who relies on it, and the heap is closed inside a step. */
+ * waits. A wait for one part runs later parts along, or not, as a coin falls: both are what a device may do. The lists
+ * live in pages of their own and grow whenever they must: running early to make room would hide a caller who relies
+ * on it, and the heap is closed inside a step. */
 #include "backends/guard/guard.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/os/mem.h"
+#include "base/rng.h"
 #include "base/thread.h"
 #include "ops/operands.h"
 
@@ -21,14 +23,13 @@ typedef struct byte_list {
     int64_t used, cap;
 } byte_list;
 
-typedef enum cmd_kind { CMD_OP, CMD_COPY_IN, CMD_COPY_OUT } cmd_kind;
+typedef enum cmd_kind { CMD_OP, CMD_COPY } cmd_kind;
 
 typedef struct guard_cmd {
     cmd_kind kind;
     whim_op op;
     void *dst;
-    const void *src;    /* CMD_COPY_OUT */
-    int64_t src_offset; /* CMD_COPY_IN: into the stream's payload */
+    const void *src;
     int64_t bytes;
     _Alignas(16) char args[WHIM_OP_ARGS_MAX];
 } guard_cmd;
@@ -39,15 +40,21 @@ struct whim_graph {
 
 typedef struct guard_stream {
     whim_stream base;
-    byte_list cmds;    /* what waits for sync */
-    byte_list payload; /* what copy_in read */
+    byte_list cmds; /* what waits */
+    int64_t number; /* of the stream: its coins fall in another order */
     bool capturing;
-    byte_list captured; /* while capturing */
+    byte_list captured;     /* while capturing */
+    int64_t n_mark, n_done; /* parts that were marked, and those that have run */
+    int64_t ends
+        [WHIM_STREAM_MARKS]; /* of marked parts, in bytes of cmds; part n at n % WHIM_STREAM_MARKS */
+    whim_err results[WHIM_STREAM_MARKS]; /* the same of those that have run */
+    uint64_t n_coin;                     /* coins thrown */
 
     whim_thread worker;
     pthread_mutex_t lock; /* for what follows */
     pthread_cond_t changed;
     enum { WORKER_IDLE, WORKER_RUN, WORKER_QUIT } state;
+    int64_t end; /* of what is to run, in bytes of cmds */
     whim_err result;
 } guard_stream;
 
@@ -133,16 +140,13 @@ static whim_err cmds_run(guard_stream *s)
 {
     whim_stream law;
     whim_law_stream_init(&law);
-    for (int64_t at = 0; at < s->cmds.used; at += (int64_t)sizeof(guard_cmd)) {
+    for (int64_t at = 0; at < s->end; at += (int64_t)sizeof(guard_cmd)) {
         const guard_cmd *cmd = (const guard_cmd *)(s->cmds.data + at);
         switch (cmd->kind) {
         case CMD_OP:
             WHIM_TRY(whim_op_call(&law, cmd->op, cmd->args));
             break;
-        case CMD_COPY_IN:
-            memcpy(cmd->dst, s->payload.data + cmd->src_offset, (size_t)cmd->bytes);
-            break;
-        case CMD_COPY_OUT:
+        case CMD_COPY:
             memcpy(cmd->dst, cmd->src, (size_t)cmd->bytes);
             break;
         }
@@ -173,13 +177,11 @@ static void worker_main(void *ctx)
     pthread_mutex_unlock(&s->lock);
 }
 
-static whim_err guard_sync(whim_stream *base)
+/* Run the first `end` bytes of the list. A failure takes all that waits along. */
+static whim_err list_run(guard_stream *s, int64_t end)
 {
-    guard_stream *s = (guard_stream *)base;
-    if (s->capturing) {
-        return WHIM_ERR_INVALID;
-    }
     pthread_mutex_lock(&s->lock);
+    s->end = end;
     s->state = WORKER_RUN;
     pthread_cond_broadcast(&s->changed);
     while (s->state == WORKER_RUN) {
@@ -187,9 +189,60 @@ static whim_err guard_sync(whim_stream *base)
     }
     whim_err err = s->result;
     pthread_mutex_unlock(&s->lock);
-    s->cmds.used = 0;
-    s->payload.used = 0;
+    if (err != WHIM_ERR_OK) {
+        end = s->cmds.used;
+    }
+    memmove(s->cmds.data, s->cmds.data + end, (size_t)(s->cmds.used - end));
+    s->cmds.used -= end;
+    for (int32_t i = 0; i < WHIM_STREAM_MARKS; i++) {
+        s->ends[i] -= end;
+    }
+    for (; s->n_done < s->n_mark && s->ends[s->n_done % WHIM_STREAM_MARKS] <= 0; s->n_done++) {
+        s->results[s->n_done % WHIM_STREAM_MARKS] = err;
+    }
     return err;
+}
+
+static whim_err guard_sync(whim_stream *base)
+{
+    guard_stream *s = (guard_stream *)base;
+    return s->capturing ? WHIM_ERR_INVALID : list_run(s, s->cmds.used);
+}
+
+static whim_err guard_wait(whim_stream *base, int64_t number)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing || number > s->n_mark || number <= s->n_mark - WHIM_STREAM_MARKS) {
+        return WHIM_ERR_INVALID;
+    }
+    int64_t part = (number - 1) % WHIM_STREAM_MARKS;
+    if (s->n_done < number) {
+        bool more = whim_rng_at((uint64_t)s->number, s->n_coin++) % 2 == 0;
+        (void)list_run(s, more ? s->cmds.used : s->ends[part]);
+    }
+    return s->results[part];
+}
+
+static whim_err guard_mark(whim_stream *base, int64_t *number)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing) {
+        return WHIM_ERR_INVALID;
+    }
+    if (s->n_mark - s->n_done == WHIM_STREAM_MARKS) {
+        (void)guard_wait(base, s->n_done + 1); /* its result is told to whoever waits for it */
+    }
+    s->ends[s->n_mark % WHIM_STREAM_MARKS] = s->cmds.used;
+    *number = ++s->n_mark;
+    return WHIM_ERR_OK;
+}
+
+/* It works when it is waited for, whatever it is told. */
+static whim_err guard_begin(whim_stream *base, whim_diag *diag)
+{
+    (void)base;
+    (void)diag;
+    return WHIM_ERR_OK;
 }
 
 static whim_err guard_copy_in(whim_stream *base, void *dst, const void *src, int64_t bytes)
@@ -202,9 +255,7 @@ static whim_err guard_copy_in(whim_stream *base, void *dst, const void *src, int
         return WHIM_ERR_OK;
     }
     require_device(s, dst, bytes, "copy_in");
-    guard_cmd cmd = {
-        .kind = CMD_COPY_IN, .dst = dst, .src_offset = s->payload.used, .bytes = bytes};
-    WHIM_TRY(list_append(&s->payload, src, bytes));
+    guard_cmd cmd = {.kind = CMD_COPY, .dst = dst, .src = src, .bytes = bytes};
     return list_append(&s->cmds, &cmd, sizeof cmd);
 }
 
@@ -219,7 +270,7 @@ static whim_err guard_copy_out(whim_stream *base, void *dst, const void *src, in
     }
     require_device(s, src, bytes, "copy_out");
     memset(dst, EARLY_READ, (size_t)bytes); /* who looks before sync sees nonsense */
-    guard_cmd cmd = {.kind = CMD_COPY_OUT, .dst = dst, .src = src, .bytes = bytes};
+    guard_cmd cmd = {.kind = CMD_COPY, .dst = dst, .src = src, .bytes = bytes};
     return list_append(&s->cmds, &cmd, sizeof cmd);
 }
 
@@ -289,7 +340,6 @@ static void guard_stream_close(whim_stream *base)
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     list_deinit(&s->cmds);
-    list_deinit(&s->payload);
     list_deinit(&s->captured);
     whim_free(s);
 }
@@ -299,6 +349,9 @@ static const whim_stream_vt guard_stream_vt = {
     .copy_in = guard_copy_in,
     .copy_out = guard_copy_out,
     .sync = guard_sync,
+    .mark = guard_mark,
+    .wait = guard_wait,
+    .begin = guard_begin,
     .capture_begin = guard_capture_begin,
     .capture_end = guard_capture_end,
     .replay = guard_replay,
@@ -324,6 +377,7 @@ whim_err whim_guard_stream_open(whim_device *base, whim_stream **out, whim_diag 
     }
     pthread_mutex_lock(&dev->lock);
     dev->n_stream++;
+    s->number = dev->n_opened++;
     pthread_mutex_unlock(&dev->lock);
     *out = &s->base;
     return WHIM_ERR_OK;

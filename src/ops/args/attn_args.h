@@ -72,12 +72,14 @@ typedef struct whim_attn_paged_args {
     const int32_t *q_start;    /* [n_seq + 1] */
     const int32_t *kv_len;     /* [n_seq]: keys stored, those of this step included */
     const int32_t *positions;  /* [n_row] */
-    const int32_t *page_table; /* [n_seq, max_pages] */
+    const int32_t *pages;      /* lists of page ids, one for each sequence that has keys */
+    const int32_t *page_start; /* [n_seq]: where in `pages` a sequence's list begins */
     float *out;                /* [n_row, n_head, d_head] */
     float scale;
     bool causal;
     int32_t window; /* 0: none */
-    int64_t n_row, n_seq, n_head, max_pages;
+    int64_t n_row, n_seq, n_head;
+    int64_t max_pages; /* entries that all lists have room for */
 } whim_attn_paged_args;
 
 #endif

@@ -61,6 +61,16 @@ typedef struct whim_gather_rows_args {
     int64_t n_src, n_row, n_col;
 } whim_gather_rows_args;
 
+/* tokens[i] = results[j * result_stride] where refs[i] is -2 - j for a j of 0 .. n_result-1, else refs[i]: tokens that
+ * an earlier pass chose, without a way round by the host. */
+typedef struct whim_result_tokens_args {
+    const int32_t *refs;    /* [n_row] */
+    const int32_t *results; /* [n_result, result_stride] */
+    int64_t result_stride;
+    int32_t *tokens; /* [n_row]; may be refs */
+    int64_t n_row, n_result;
+} whim_result_tokens_args;
+
 enum { WHIM_TOPK_MAX = 64 };
 
 /* The k_top largest of each row, largest first and the lower column first among equals: the order of

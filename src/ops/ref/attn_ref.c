@@ -211,7 +211,7 @@ static void attn_one(const whim_attn_paged_args *a, int64_t seq, int64_t r, int6
     }
     attn_row row = {
         .a = a,
-        .pages = a->page_table + seq * a->max_pages,
+        .pages = a->pages + a->page_start[seq],
         .q = a->q + (r * a->n_head + h) * d,
         .out = a->out + (r * a->n_head + h) * d,
         .head = h / (a->n_head / a->kv.n_kv),

@@ -61,6 +61,17 @@ whim_err whim_ref_gather_rows(whim_stream *s, const whim_gather_rows_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_ref_result_tokens(whim_stream *s, const whim_result_tokens_args *a)
+{
+    (void)s;
+    for (int64_t i = 0; i < a->n_row; i++) {
+        int64_t j = -2 - (int64_t)a->refs[i];
+        bool stands_for = j >= 0 && j < a->n_result;
+        a->tokens[i] = stands_for ? a->results[j * a->result_stride] : a->refs[i];
+    }
+    return WHIM_ERR_OK;
+}
+
 /* The largest key below `last`, 0 when there is none. */
 static uint64_t next_best(const float *x, int64_t n, uint64_t last)
 {

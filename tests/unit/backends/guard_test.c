@@ -113,10 +113,10 @@ static void test_nothing_before_sync(void **state)
 {
     fixture *f = *state;
     float *x = floats(f, 2), *y = floats(f, 2);
-    float src[2] = {1, 2}, got[2] = {-1, -1};
-    copy_in(f, x, src, sizeof src);
-    src[0] = 10; /* copy_in has read it already */
+    float src[2] = {0, 2}, got[2] = {-1, -1};
+    copy_in(f, x, (float[]){1, 2}, sizeof src);
     copy_in(f, y, src, sizeof src);
+    src[0] = 10; /* copies read when they run */
     assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
     assert_int_equal(whim_stream_copy_out(f->s, got, x, sizeof got), WHIM_ERR_OK);
     unsigned char nonsense[sizeof got];
@@ -139,10 +139,13 @@ static void test_order_and_growth(void **state)
     float *x = floats(f, 2), *y = floats(f, 2);
     copy_in(f, y, (float[]){1, 2}, 8);
     whim_alloc_guard_enter(); /* a step's worth of work takes nothing from the heap */
+    float src[50][2];
     for (int i = 0; i < 5000; i++) {
         assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
         if (i % 100 == 0) {
-            copy_in(f, x, (float[]){(float)i, 0}, 8);
+            src[i / 100][0] = (float)i;
+            src[i / 100][1] = 0;
+            copy_in(f, x, src[i / 100], 8);
         }
     }
     whim_alloc_guard_leave();
@@ -236,6 +239,51 @@ static void test_graph(void **state)
     f->s->vt->graph_free(f->s, graph);
     f->s->vt->graph_free(f->s, empty);
     f->s->vt->graph_free(f->s, NULL);
+}
+
+/* Parts end in order; a later one is done early or not, but never before it may be. */
+static void test_parts(void **state)
+{
+    fixture *f = *state;
+    float *x = floats(f, 2), *y = floats(f, 2), got[2][2];
+    int64_t number[2];
+    int n_early = 0;
+    copy_in(f, y, (float[]){1, 2}, 8);
+    assert_int_equal(whim_stream_begin(f->s, NULL), WHIM_ERR_OK);
+    for (int round = 0; round < 40; round++) {
+        for (int part = 0; part < 2; part++) {
+            assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
+            assert_int_equal(whim_stream_copy_out(f->s, got[part], x, 8), WHIM_ERR_OK);
+            assert_int_equal(whim_stream_mark(f->s, &number[part]), WHIM_ERR_OK);
+        }
+        unsigned char nonsense[8];
+        memset(nonsense, 0xa5, sizeof nonsense);
+        assert_memory_equal(got[0], nonsense, 8);
+        assert_int_equal(whim_stream_wait(f->s, number[0]), WHIM_ERR_OK);
+        assert_float_equal(got[0][0], 2 * round + 1, 0);
+        n_early += memcmp(got[1], nonsense, 8) != 0;
+        assert_int_equal(whim_stream_wait(f->s, number[1]), WHIM_ERR_OK);
+        assert_float_equal(got[1][0], 2 * round + 2, 0);
+    }
+    assert_true(n_early > 0 && n_early < 40);
+    assert_int_equal(whim_stream_wait(f->s, number[1] + 1), WHIM_ERR_INVALID);
+}
+
+/* A part that fails takes the next one along; each says so once it is waited for. What comes later is not touched. */
+static void test_parts_fail_together(void **state)
+{
+    fixture *f = *state;
+    float *x = floats(f, 2), *y = floats(f, 2);
+    int64_t number[2];
+    copy_in(f, y, (float[]){1, 2}, 8);
+    whim_add_args bad = {.x = x, .x_stride = 2, .y = y, .y_stride = 2, .n_row = -1, .n_col = 2};
+    assert_int_equal(f->s->ops->add(f->s, &bad), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_mark(f->s, &number[0]), WHIM_ERR_OK);
+    assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_mark(f->s, &number[1]), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_wait(f->s, number[0]), WHIM_ERR_INVALID);
+    assert_int_equal(whim_stream_wait(f->s, number[1]), WHIM_ERR_INVALID);
+    expect(f, x, 0, 0);
 }
 
 static void test_errors_surface_at_sync(void **state)
@@ -451,6 +499,8 @@ int main(void)
         TEST(test_fused_op_is_composed),
         TEST(test_graph),
         TEST(test_errors_surface_at_sync),
+        TEST(test_parts),
+        TEST(test_parts_fail_together),
         cmocka_unit_test(test_over_run_faults),
         cmocka_unit_test(
             test_over_run_by_contents_faults), /* its child makes threads: no others here */

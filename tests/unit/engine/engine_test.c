@@ -245,7 +245,7 @@ static void hybrid_shapes(void **state)
         if (whim_engine_prepare(&cfg, &engine, &diag) != WHIM_ERR_OK) {
             fail_msg("%s", diag.text);
         }
-        const whim_runner_plan *plan = whim_engine_runner_plan(engine);
+        const whim_exec_plan *plan = whim_engine_runner_plan(engine);
         double n = (double)whim_engine_parameters(engine) / 1e9;
         assert_true(fabs(n / shapes[i].billions - 1) < 0.001);
         assert_int_equal(plan->page_bytes, shapes[i].kv_per_token * WHIM_KV_PAGE);

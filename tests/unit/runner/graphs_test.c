@@ -8,7 +8,7 @@
 static void sizes_round_up_to_buckets(void **state)
 {
     (void)state;
-    whim_runner_cfg cfg = {.max_rows = 100, .max_seqs = 7, .max_outs = 48};
+    whim_exec_cfg cfg = {.max_rows = 100, .max_seqs = 7, .max_outs = 48};
     static const struct {
         whim_step_size size, bucket;
     } cases[] = {
@@ -30,13 +30,14 @@ static void buckets_have_one_slot_each(void **state)
     (void)state;
     static whim_graphs graphs;
     whim_step_size a = {4, 1, 1}, b = {4, 2, 1}, c = {4, 1, 0};
-    whim_graph_slot *slot = whim_graphs_find(&graphs, &a);
+    whim_graph_slot *slot = whim_graphs_find(&graphs, &a, false);
     assert_non_null(slot);
     assert_null(slot->graph);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &b), slot);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &c), slot);
-    assert_ptr_equal(whim_graphs_find(&graphs, &a), slot);
-    assert_int_equal(graphs.n, 3);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &b, false), slot);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &c, false), slot);
+    assert_ptr_equal(whim_graphs_find(&graphs, &a, false), slot);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, true), slot); /* of embeddings */
+    assert_int_equal(graphs.n, 4);
 }
 
 static int n_freed;
@@ -57,16 +58,16 @@ static void a_full_table_refuses_new_buckets_only(void **state)
     whim_stream stream = {.vt = &vt};
     for (int64_t i = 0; i < WHIM_GRAPHS_MAX; i++) {
         whim_step_size size = {i + 1, 1, 1};
-        whim_graph_slot *slot = whim_graphs_find(&graphs, &size);
+        whim_graph_slot *slot = whim_graphs_find(&graphs, &size, false);
         assert_non_null(slot);
         slot->graph = i % 2 == 0 ? (whim_graph *)&some_graph : NULL;
     }
     whim_step_size known = {5, 1, 1}, unknown = {1, 2, 1};
-    assert_null(whim_graphs_find(&graphs, &unknown));
-    assert_non_null(whim_graphs_find(&graphs, &known));
+    assert_null(whim_graphs_find(&graphs, &unknown, false));
+    assert_non_null(whim_graphs_find(&graphs, &known, false));
     whim_graphs_clear(&graphs, &stream);
     assert_int_equal(n_freed, WHIM_GRAPHS_MAX / 2); /* those that were captured */
-    assert_non_null(whim_graphs_find(&graphs, &unknown));
+    assert_non_null(whim_graphs_find(&graphs, &unknown, false));
 }
 
 int main(void)

@@ -83,7 +83,7 @@ static void every_mix_of_parts(void **state)
     }
     for (int i = 0; i < 4; i++) {
         tiny_runner t;
-        whim_runner_cfg cfg = tiny_cfg(i % 2 == 1);
+        whim_exec_cfg cfg = tiny_cfg(i % 2 == 1);
         tiny_open(&t, backends[i / 2], &cfg);
         best_are_the_best_of_the_logits(&t);
         tiny_close(&t);
@@ -95,7 +95,7 @@ static void too_many_are_refused(void **state)
     (void)state;
     static const int32_t odd[] = {-1, WHIM_TOPK_MAX + 1};
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(false);
+    whim_exec_cfg cfg = tiny_cfg(false);
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *seq = tiny_sequence(&t);
     for (int i = 0; i < 2; i++) {
@@ -113,8 +113,10 @@ static void graphs_differ_by_what_they_give(void **state)
     (void)state;
     static whim_graphs graphs;
     whim_step_size logits = {4, 1, 1, 0}, best = {4, 1, 1, 1};
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &logits), whim_graphs_find(&graphs, &best));
-    assert_ptr_equal(whim_graphs_find(&graphs, &best), whim_graphs_find(&graphs, &best));
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &logits, false),
+                         whim_graphs_find(&graphs, &best, false));
+    assert_ptr_equal(whim_graphs_find(&graphs, &best, false),
+                     whim_graphs_find(&graphs, &best, false));
 }
 
 int main(void)

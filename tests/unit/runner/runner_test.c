@@ -32,7 +32,7 @@ static void sequences_grow_by_their_tokens(void **state)
 {
     (void)state;
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(false);
+    whim_exec_cfg cfg = tiny_cfg(false);
     whim_diag diag;
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
@@ -80,7 +80,7 @@ static void refusals_change_nothing(void **state)
 {
     (void)state;
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(false);
+    whim_exec_cfg cfg = tiny_cfg(false);
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *s[4];
     for (int i = 0; i < 4; i++) {
@@ -111,7 +111,7 @@ static void the_context_and_the_pool_end(void **state)
 {
     (void)state;
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(true);
+    whim_exec_cfg cfg = tiny_cfg(true);
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
     for (int i = 0; i < 2; i++) {
@@ -148,7 +148,7 @@ static void used_pages_leave_no_trace(void **state)
     (void)state;
     for (int graphs = 0; graphs < 2; graphs++) {
         tiny_runner t;
-        whim_runner_cfg cfg = tiny_cfg(graphs != 0);
+        whim_exec_cfg cfg = tiny_cfg(graphs != 0);
         float fresh[TINY_VOCAB], later[TINY_VOCAB];
         tiny_open(&t, "cpu", &cfg);
         logits_of(&t, ids, 40, fresh);
@@ -168,7 +168,7 @@ static void shared_pages_are_read_and_kept(void **state)
     (void)state;
     for (int graphs = 0; graphs < 2; graphs++) {
         tiny_runner t;
-        whim_runner_cfg cfg = tiny_cfg(graphs != 0);
+        whim_exec_cfg cfg = tiny_cfg(graphs != 0);
         float alone[TINY_VOCAB];
         tiny_open(&t, "cpu", &cfg);
         logits_of(&t, ids, 60, alone);
@@ -197,7 +197,7 @@ static void steps_do_not_allocate(void **state)
     for (int b = 0; b < 2; b++) {
         for (int graphs = 0; graphs < 2; graphs++) {
             tiny_runner t;
-            whim_runner_cfg cfg = tiny_cfg(graphs != 0);
+            whim_exec_cfg cfg = tiny_cfg(graphs != 0);
             tiny_open(&t, backends[b], &cfg);
             int64_t trips = whim_alloc_guard_trips();
             for (int round = 0; round < 2; round++) {
@@ -223,7 +223,7 @@ static void graphs_and_backends_agree(void **state)
     float expected[TINY_VOCAB], got[TINY_VOCAB];
     for (int i = 0; i < 4; i++) {
         tiny_runner t;
-        whim_runner_cfg cfg = tiny_cfg(i % 2 != 0);
+        whim_exec_cfg cfg = tiny_cfg(i % 2 != 0);
         tiny_open(&t, backends[i / 2], &cfg);
         logits_of(&t, ids, 33, got);
         logits_of(&t, ids, 33, got); /* the graph's replay */
@@ -241,7 +241,7 @@ static void a_failed_capture_is_forgotten(void **state)
     (void)state;
     float expected[TINY_VOCAB], got[TINY_VOCAB];
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(true);
+    whim_exec_cfg cfg = tiny_cfg(true);
     whim_diag diag;
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *seq = tiny_sequence(&t);
@@ -265,7 +265,7 @@ static void the_callers_float_mode_changes_nothing(void **state)
     (void)state;
     float expected[TINY_VOCAB], got[TINY_VOCAB];
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(false);
+    whim_exec_cfg cfg = tiny_cfg(false);
     tiny_open(&t, "cpu", &cfg);
     logits_of(&t, ids, 5, expected);
     uint64_t before = whim_float_env_enter();
@@ -290,9 +290,10 @@ static void hidden_states_come_by_row(void **state)
     (void)state;
     for (int graphs = 0; graphs < 2; graphs++) {
         tiny_runner t;
-        whim_runner_cfg cfg = tiny_cfg(graphs != 0);
+        whim_exec_cfg cfg = tiny_cfg(graphs != 0);
         whim_diag diag;
         cfg.n_capture = 2;
+        cfg.fetch_hidden = true;
         cfg.boundary[0] = 2; /* in the order asked for, not that of the model */
         cfg.boundary[1] = 0;
         tiny_open(&t, "cpu", &cfg);
@@ -321,7 +322,7 @@ static void opening_survives_a_lack_of_memory(void **state)
 {
     (void)state;
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(true);
+    whim_exec_cfg cfg = tiny_cfg(true);
     tiny_load(&t, "cpu");
     whim_err err = WHIM_ERR_NO_MEMORY;
     int64_t n = 0;
@@ -342,23 +343,23 @@ static void the_plan_is_measured(void **state)
 {
     (void)state;
     tiny_runner t;
-    whim_runner_cfg cfg = tiny_cfg(false);
-    whim_runner_plan plan, wide;
+    whim_exec_cfg cfg = tiny_cfg(false);
+    whim_exec_plan plan, wide;
     whim_diag diag = {{0}};
     tiny_load(&t, "cpu");
-    assert_int_equal(whim_runner_measure(&t.ckpt.config, t.def, t.model, &cfg, &plan, &diag),
+    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &plan, &diag),
                      WHIM_ERR_OK);
     /* 2 layers, keys and values, 32 positions, 2 heads of 8 floats. */
     assert_int_equal(plan.page_bytes, 2 * 2 * P * 2 * 8 * 4);
     assert_int_equal(plan.kv_bytes, 8 * plan.page_bytes);
     assert_true(plan.output_bytes >= 8 * TINY_VOCAB * 4);
     cfg.max_rows *= 2;
-    assert_int_equal(whim_runner_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
+    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
                      WHIM_ERR_OK);
     assert_true(wide.activation_bytes > plan.activation_bytes * 3 / 2);
     assert_true(wide.activation_bytes <= plan.activation_bytes * 2);
     cfg.n_page = INT64_C(1) << 40;
-    assert_int_equal(whim_runner_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
+    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
                      WHIM_ERR_INVALID);
     tiny_close(&t);
 }

@@ -40,9 +40,9 @@ static inline void tiny_config(whim_config *c)
     };
 }
 
-static inline whim_runner_cfg tiny_cfg(bool graphs)
+static inline whim_exec_cfg tiny_cfg(bool graphs)
 {
-    return (whim_runner_cfg){
+    return (whim_exec_cfg){
         .max_rows = 64,
         .max_seqs = 3,
         .max_outs = 8,
@@ -74,12 +74,12 @@ static inline void tiny_load(tiny_runner *t, const char *backend)
                      WHIM_ERR_OK);
 }
 
-static inline whim_err tiny_try(tiny_runner *t, const whim_runner_cfg *cfg, whim_diag *diag)
+static inline whim_err tiny_try(tiny_runner *t, const whim_exec_cfg *cfg, whim_diag *diag)
 {
     return whim_runner_open(&t->ckpt.config, t->def, t->model, t->device, cfg, &t->runner, diag);
 }
 
-static inline void tiny_open(tiny_runner *t, const char *backend, const whim_runner_cfg *cfg)
+static inline void tiny_open(tiny_runner *t, const char *backend, const whim_exec_cfg *cfg)
 {
     whim_diag diag = {{0}};
     tiny_load(t, backend);

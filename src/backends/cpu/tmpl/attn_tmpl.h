@@ -348,7 +348,7 @@ static void unit_open(attn_unit *u, const whim_attn_paged_args *a, const whim_at
                       float *scratch)
 {
     u->a = a;
-    u->pages = a->page_table + item->seq * a->max_pages;
+    u->pages = a->pages + a->page_start[item->seq];
     u->kv_head = item->kv_head;
     u->n_pair = item->n_pair;
     unit_scratch(u, scratch);

@@ -114,6 +114,18 @@ static void gather_rows_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
+static void result_tokens_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_result_tokens_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t j = -2 - (int64_t)a->refs[i];
+        bool stands_for = j >= 0 && j < a->n_result;
+        a->tokens[i] = stands_for ? a->results[j * a->result_stride] : a->refs[i];
+    }
+}
+
 static void rope_table_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_rope_table_args *a = args;

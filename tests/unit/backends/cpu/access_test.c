@@ -160,6 +160,11 @@ static const whim_swiglu_args gate_in_place = {.gate = mem_b,
                                                .y_stride = COLS,
                                                .n_row = ROWS,
                                                .n_col = COLS};
+static const int32_t mem_ids[4];
+static const whim_embed_args embed_ids = {
+    .w = {.k = COLS}, .ids = mem_ids, .y = mem_c, .y_stride = COLS, .n_row = 1};
+static const whim_result_tokens_args resolve_ids = {
+    .refs = mem_ids, .result_stride = 1, .tokens = (int32_t *)mem_ids, .n_row = 1};
 static const whim_gather_rows_args gather_c = {.x = mem_c,
                                                .x_stride = COLS,
                                                .y = mem_d,
@@ -230,6 +235,8 @@ static const op_case op_cases[] = {
     {"swiglu in place", OP(swiglu, gate_in_place), OP(linear, to_q), true},
     {"its second input is read", OP(swiglu, gate_in_place), OP(embed, embed_row_0), true},
     {"and not written", OP(swiglu, gate_in_place), OP(kv_write, write_0), false},
+    {"an embedding of tokens that came late", OP(result_tokens, resolve_ids), OP(embed, embed_ids),
+     true},
     {"gathering what was written", OP(embed, embed_row_1), OP(gather_rows, gather_c), true},
     {"gathering what is read", OP(gather_rows, gather_c), OP(linear, c_to_b), false},
     {"a rotation waits for its table", OP(rope_table, table_d), OP(rope, rope_b), true},

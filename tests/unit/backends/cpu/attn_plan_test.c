@@ -171,6 +171,7 @@ static void subject_free(subject *s)
 static whim_attn_paged_args attn_args(const subject *s, int32_t window)
 {
     static int32_t table[2 * PAGES];
+    static const int32_t page_start[] = {0, PAGES};
     memcpy(table, s->table, sizeof s->table);
     memcpy(table + PAGES, s->table, sizeof s->table);
     return (whim_attn_paged_args){.kv = s->kv,
@@ -178,7 +179,8 @@ static whim_attn_paged_args attn_args(const subject *s, int32_t window)
                                   .q_start = s->start,
                                   .kv_len = s->len,
                                   .positions = s->positions,
-                                  .page_table = table,
+                                  .pages = table,
+                                  .page_start = page_start,
                                   .out = s->out,
                                   .scale = 0.5f,
                                   .causal = true,
@@ -186,7 +188,7 @@ static whim_attn_paged_args attn_args(const subject *s, int32_t window)
                                   .n_row = ROWS,
                                   .n_seq = 2,
                                   .n_head = HEADS,
-                                  .max_pages = PAGES};
+                                  .max_pages = 2 * PAGES};
 }
 
 static whim_kv_write_args write_args(const subject *s)

@@ -24,7 +24,8 @@ static float x[ROWS * D], delta[ROWS * D], mlp_delta[ROWS * D], normed[ROWS * D]
 static float qkv[ROWS * WIDTH], q[ROWS * D], k[ROWS * D], v[ROWS * D], attn[ROWS * D];
 static float act[ROWS * FF], scratch[ROWS * FF], norm_w[D];
 static char weights[1], pages[1];
-static int32_t slots[ROWS], positions[ROWS], q_start[ROWS + 1], kv_len[ROWS], page_table[ROWS];
+static int32_t slots[ROWS], positions[ROWS], q_start[ROWS + 1], kv_len[ROWS], page_list[ROWS],
+    page_start[ROWS];
 
 typedef struct fixture {
     whim_device *dev;
@@ -112,14 +113,15 @@ static void layer(fixture *f, whim_dtype dtype, int64_t n_row)
                                                                .q_start = q_start,
                                                                .kv_len = kv_len,
                                                                .positions = positions,
-                                                               .page_table = page_table,
+                                                               .pages = page_list,
+                                                               .page_start = page_start,
                                                                .out = attn,
                                                                .scale = 1.0f,
                                                                .causal = true,
                                                                .n_row = n_row,
                                                                .n_seq = 1,
                                                                .n_head = HEADS,
-                                                               .max_pages = 1}));
+                                                               .max_pages = ROWS}));
     linear(f, dtype, D, HEADS * D_HEAD, attn, delta, D, n_row);
     add_norm(f, n_row);
     RECORD(whim_op_linear_swiglu(f->base, &(whim_linear_swiglu_args){

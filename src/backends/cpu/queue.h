@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a stream's work in order, and who runs them: the thread that waits for them, or, once begin was called, a thread
+ * of the queue's own. Either is worker 0 while it runs a list.
+ * Threads: one owner records and waits; the queue's own thread runs. */
+#ifndef WHIM_BACKENDS_CPU_QUEUE_H
+#define WHIM_BACKENDS_CPU_QUEUE_H
+
+#include "backends/cpu/workers.h"
+#include "device/device.h"
+
+enum {
+    CPU_LIST_MAX = 4096, /* commands of one part that are not those of graphs */
+    CPU_RUNS_MAX = 16,   /* runs of commands of one part: own ones, graphs, own ones ... */
+    CPU_PARTS = WHIM_STREAM_MARKS + 1, /* those that are marked, and the one that is recorded */
+};
+
+/* Commands that lie together. A run begins when the one before it has ended. */
+typedef struct whim_cpu_run {
+    const whim_cpu_command *commands;
+    int64_t n_command;
+} whim_cpu_run;
+
+typedef struct whim_cpu_part {
+    whim_cpu_command *list; /* [CPU_LIST_MAX] */
+    whim_cpu_run runs[CPU_RUNS_MAX];
+    int32_t n_run;
+} whim_cpu_part;
+
+typedef struct whim_cpu_queue {
+    whim_cpu_workers *workers;
+    whim_cpu_part parts[CPU_PARTS]; /* part n is at n % CPU_PARTS */
+    int64_t n_closed; /* the owner's: parts that were marked; the next one is recorded */
+    bool has_thread;
+    whim_thread thread;
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t changed;
+    int64_t n_begun; /* parts that the queue's thread may run */
+    int64_t n_done;
+    bool quit;
+} whim_cpu_queue;
+
+WHIM_MUST_CHECK whim_err whim_cpu_queue_init(whim_cpu_queue *queue, whim_cpu_workers *workers);
+void whim_cpu_queue_deinit(whim_cpu_queue *queue);
+
+/* The part that is recorded. */
+whim_cpu_part *whim_cpu_queue_part(whim_cpu_queue *queue);
+
+/* Whether all that was marked is done. */
+bool whim_cpu_queue_idle(whim_cpu_queue *queue);
+
+/* End the part that is recorded; returns its number, from 1. Waits for the oldest part where there would be too many. */
+int64_t whim_cpu_queue_close(whim_cpu_queue *queue);
+
+void whim_cpu_queue_wait(whim_cpu_queue *queue, int64_t number);
+
+/* Run closed parts from now on without being waited for. */
+WHIM_MUST_CHECK whim_err whim_cpu_queue_begin(whim_cpu_queue *queue, whim_diag *diag);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening an exec and running blocks on it. */
+#include "runner/exec.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "ops/ops.h"
+#include "runner/graphs.h"
+#include "runner/outputs.h"
+
+#include <string.h>
+
+/* A step under way. */
+typedef struct flight {
+    int32_t *block; /* the host's copy */
+    float *embeds;  /* the same */
+    int64_t ticket;
+} flight;
+
+struct whim_exec {
+    const whim_config *config;
+    const whim_model_def *def;
+    whim_model *model;
+    whim_device *device;
+    whim_stream *stream;
+    whim_exec_cfg cfg;
+    whim_exec_plan plan;
+    whim_step_limits limits;
+    whim_graphs graphs;
+    /* device */
+    void *kv;
+    void *state; /* [n_state] slots */
+    void *activations;
+    int32_t *block;
+    float *embeds;
+    whim_outputs outputs;
+    /* host */
+    int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
+    flight flights[WHIM_EXEC_FLIGHT];
+    int64_t n_submitted, n_collected;
+    whim_exec_tap tap;   /* without functions: nobody listens */
+    whim_step_size last; /* the step submitted last; n_out 0: its results are of no use */
+};
+
+whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg *cfg)
+{
+    return (whim_step_limits){
+        .max_rows = cfg->max_rows,
+        .max_seqs = cfg->max_seqs,
+        .max_outs = cfg->max_outs,
+        .max_ctx = cfg->max_ctx,
+        .n_page = cfg->n_page,
+        .n_state = cfg->n_state,
+        .n_vocab = config->n_vocab,
+    };
+}
+
+static int32_t n_flight(const whim_exec *x)
+{
+    return x->cfg.n_flight > 1 ? WHIM_EXEC_FLIGHT : 1;
+}
+
+static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
+{
+    void *block, *embeds;
+    WHIM_TRY(whim_device_alloc(x->device, x->plan.kv_bytes, &x->kv, diag));
+    WHIM_TRY(whim_device_alloc(x->device, x->plan.state_bytes, &x->state, diag));
+    WHIM_TRY(whim_device_alloc(x->device, x->plan.activation_bytes, &x->activations, diag));
+    WHIM_TRY(whim_device_alloc(x->device, x->plan.batch_bytes, &block, diag));
+    x->block = block;
+    if (x->cfg.embeds) {
+        WHIM_TRY(whim_device_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
+        x->embeds = embeds;
+    }
+    return whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag);
+}
+
+static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
+{
+    const whim_layer_table *layers = x->def->layers(x->model);
+    x->kv_offsets = whim_alloc(layers->n_layer * (int64_t)sizeof *x->kv_offsets);
+    if (x->kv_offsets == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the layout of a page");
+    }
+    whim_layer_table_place(layers, x->cfg.kv_type, x->kv_offsets);
+    for (int32_t i = 0; i < n_flight(x); i++) {
+        flight *f = &x->flights[i];
+        f->block = whim_alloc(x->plan.batch_bytes);
+        f->embeds = x->cfg.embeds ? whim_alloc(x->plan.embed_bytes) : NULL;
+        if (f->block == NULL || (f->embeds == NULL && x->cfg.embeds)) {
+            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, whim_model *model,
+                        whim_device *device, const whim_exec_cfg *cfg, whim_exec **out,
+                        whim_diag *diag)
+{
+    whim_exec *x = whim_alloc(sizeof *x);
+    if (x == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for an exec");
+    }
+    x->config = config;
+    x->def = def;
+    x->model = model;
+    x->device = device;
+    x->cfg = *cfg;
+    x->limits = whim_exec_limits(config, cfg);
+    whim_err err = whim_exec_measure(config, def, model, cfg, &x->plan, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_stream_open(device, &x->stream, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = device_buffers_open(x, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = host_buffers_open(x, diag);
+    }
+    if (err != WHIM_ERR_OK) {
+        whim_exec_close(x);
+        return err;
+    }
+    *out = x;
+    return WHIM_ERR_OK;
+}
+
+void whim_exec_close(whim_exec *x)
+{
+    if (x == NULL) {
+        return;
+    }
+    if (x->stream != NULL) {
+        whim_err ignored = whim_stream_sync(x->stream); /* nobody collected what still reads here */
+        (void)ignored;
+        whim_graphs_clear(&x->graphs, x->stream);
+    }
+    whim_stream_close(x->stream);
+    whim_device_free(x->device, x->kv, x->plan.kv_bytes);
+    whim_device_free(x->device, x->state, x->plan.state_bytes);
+    whim_device_free(x->device, x->activations, x->plan.activation_bytes);
+    whim_device_free(x->device, x->block, x->plan.batch_bytes);
+    whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
+    whim_outputs_deinit(&x->outputs);
+    whim_free(x->kv_offsets);
+    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
+        whim_free(x->flights[i].block);
+        whim_free(x->flights[i].embeds);
+    }
+    whim_free(x);
+}
+
+const whim_exec_plan *whim_exec_plan_of(const whim_exec *x)
+{
+    return &x->plan;
+}
+
+/* --- a step -------------------------------------------------------------------------------------- */
+
+static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags)
+{
+    whim_batch batch = {
+        .kv = {.pages = x->kv, .page_stride = x->plan.page_bytes, .type = x->cfg.kv_type},
+        .kv_offsets = x->kv_offsets,
+        .state = {.slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state},
+        .embeds = (flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,
+    };
+    whim_step_view(x->block, whim_step_max_words(&x->limits), bucket, &batch);
+    whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
+    whim_out out = {.scratch = &bump};
+    whim_outputs_view(&x->outputs, bucket->n_top, &out);
+    return x->def->forward(x->model, x->stream, &batch, &out);
+}
+
+/* Record the pass of a bucket. A bucket's first step records; later ones only replay. */
+static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size *bucket,
+                       int32_t flags)
+{
+    whim_alloc_guard_leave();
+    whim_err err = x->stream->vt->capture_begin(x->stream);
+    if (err == WHIM_ERR_OK) {
+        err = forward(x, bucket, flags);
+        whim_graph *graph = NULL;
+        whim_err end = x->stream->vt->capture_end(x->stream, &graph);
+        err = err != WHIM_ERR_OK ? err : end;
+        if (err != WHIM_ERR_OK && graph != NULL) { /* half a pass must never be replayed */
+            x->stream->vt->graph_free(x->stream, graph);
+            graph = NULL;
+        }
+        slot->graph = graph;
+    }
+    whim_alloc_guard_enter();
+    return err;
+}
+
+/* Run the pass of a bucket: eagerly, or by the graph that was recorded when it was first seen. */
+static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags)
+{
+    bool embeds = (flags & WHIM_STEP_EMBEDS) != 0;
+    whim_graph_slot *slot = x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, embeds) : NULL;
+    if (slot == NULL) {
+        return forward(x, bucket, flags);
+    }
+    if (slot->graph == NULL) {
+        WHIM_TRY(record(x, slot, bucket, flags));
+    }
+    return x->stream->vt->replay(x->stream, slot->graph);
+}
+
+/* What a step needs on the device before its pass, in the order in which it is needed. */
+static whim_err prepare(whim_exec *x, const flight *f)
+{
+    const whim_step_head *head = whim_step_head_of(f->block);
+    whim_step_size bucket = whim_step_bucket(f->block);
+    WHIM_TRY(whim_stream_copy_in(x->stream, x->block, f->block,
+                                 head->n_word * (int64_t)sizeof(int32_t)));
+    if ((head->flags & WHIM_STEP_AFTER) != 0) {
+        whim_batch batch;
+        whim_step_view(x->block, whim_step_max_words(&x->limits), &bucket, &batch);
+        WHIM_TRY(whim_op_result_tokens(x->stream, &(whim_result_tokens_args){
+                                                      .refs = batch.tokens,
+                                                      .results = whim_outputs_ids(&x->outputs),
+                                                      .result_stride = x->last.n_top,
+                                                      .tokens = (int32_t *)batch.tokens,
+                                                      .n_row = head->n_row,
+                                                      .n_result = x->last.n_out,
+                                                  }));
+    }
+    return whim_op_page_zero(x->stream,
+                             &(whim_page_zero_args){
+                                 .pages = x->kv,
+                                 .page_bytes = x->plan.page_bytes,
+                                 .ids = x->block + (whim_step_fresh(f->block) - f->block),
+                                 .n_id = head->n_fresh,
+                             });
+}
+
+static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
+{
+    whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
+    WHIM_TRY(prepare(x, f));
+    if (embeds_given) {
+        WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
+                                     work.n_row * x->config->d_model * (int64_t)sizeof(float)));
+    }
+    WHIM_TRY(run(x, &bucket, whim_step_head_of(f->block)->flags));
+    WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work));
+    return whim_stream_mark(x->stream, &f->ticket);
+}
+
+/* Refuse before anything changes. */
+static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n_word,
+                             const float *embeds, whim_diag *diag)
+{
+    if (whim_exec_in_flight(x) >= n_flight(x)) {
+        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
+                         whim_exec_in_flight(x));
+    }
+    int64_t n_result = x->last.n_top > 0 ? x->last.n_out : 0;
+    WHIM_TRY(whim_step_check(block, n_word, &x->limits, n_result, diag));
+    bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
+    if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         wanted ? "a step brings embeddings to a model that was opened without"
+                                : "embeddings come with a step that has tokens");
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+                          whim_diag *diag)
+{
+    WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
+    const whim_step_head *head = whim_step_head_of(block);
+    int32_t set = (int32_t)(x->n_submitted % n_flight(x));
+    flight *f = &x->flights[set];
+    memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
+    if (embeds != NULL) {
+        memcpy(f->embeds, embeds, (size_t)(head->n_row * x->config->d_model) * sizeof *embeds);
+    }
+    whim_alloc_guard_enter();
+    whim_err err = queue(x, f, set, embeds != NULL);
+    whim_alloc_guard_leave();
+    if (err != WHIM_ERR_OK) {
+        x->last = (whim_step_size){0};
+        return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+    }
+    x->last = whim_step_work(block);
+    x->n_submitted++;
+    if (x->tap.submitted != NULL) {
+        x->tap.submitted(x->tap.ctx, block);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_begin(whim_exec *x, whim_diag *diag)
+{
+    return whim_stream_begin(x->stream, diag);
+}
+
+whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
+{
+    whim_check(whim_exec_in_flight(x) > 0);
+    int32_t set = (int32_t)(x->n_collected++ % n_flight(x));
+    whim_err err = whim_stream_wait(x->stream, x->flights[set].ticket);
+    if (err != WHIM_ERR_OK) {
+        x->last = (whim_step_size){0};
+        return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+    }
+    if (x->tap.collected != NULL) {
+        x->tap.collected(x->tap.ctx, x);
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_exec_set_tap(whim_exec *x, const whim_exec_tap *tap)
+{
+    x->tap = *tap;
+}
+
+int32_t whim_exec_in_flight(const whim_exec *x)
+{
+    return (int32_t)(x->n_submitted - x->n_collected);
+}
+
+/* --- results ------------------------------------------------------------------------------------- */
+
+static int32_t collected(const whim_exec *x)
+{
+    return x->n_collected > 0 ? (int32_t)((x->n_collected - 1) % n_flight(x)) : 0;
+}
+
+int64_t whim_exec_n_vocab(const whim_exec *x)
+{
+    return x->config->n_vocab;
+}
+
+whim_step_size whim_exec_size(const whim_exec *x)
+{
+    return whim_outputs_size(&x->outputs, collected(x));
+}
+
+const float *whim_exec_logits(const whim_exec *x, int64_t i)
+{
+    return whim_outputs_logits(&x->outputs, collected(x), i);
+}
+
+whim_ranked whim_exec_best(const whim_exec *x, int64_t i)
+{
+    return whim_outputs_top(&x->outputs, collected(x), i);
+}
+
+const float *whim_exec_hidden(const whim_exec *x, int32_t c, int64_t r)
+{
+    return whim_outputs_hidden(&x->outputs, collected(x), c, r);
+}
+
+float *whim_exec_capture(whim_exec *x, int32_t c)
+{
+    return whim_outputs_capture(&x->outputs, c);
+}
+
+float *whim_exec_embeds(whim_exec *x)
+{
+    return x->embeds;
+}
+
+/* --- states and pages ---------------------------------------------------------------------------- */
+
+static char *slot_at(const whim_exec *x, int32_t slot)
+{
+    whim_check(slot >= 0 && slot < x->cfg.n_state);
+    return (char *)x->state + slot * x->plan.slot_bytes;
+}
+
+whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
+{
+    WHIM_TRY(whim_op_copy_bytes(x->stream, &(whim_copy_bytes_args){
+                                               .dst = slot_at(x, to),
+                                               .src = slot_at(x, from),
+                                               .bytes = x->plan.slot_bytes,
+                                           }));
+    if (x->tap.state_copied != NULL) {
+        x->tap.state_copied(x->tap.ctx, from, to);
+    }
+    return whim_stream_sync(x->stream);
+}
+
+static char *page_at(const whim_exec *x, int32_t page)
+{
+    whim_check(page >= 0 && page < x->cfg.n_page);
+    return (char *)x->kv + page * x->plan.page_bytes;
+}
+
+whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
+{
+    WHIM_TRY(whim_stream_copy_out(x->stream, out, page_at(x, page), x->plan.page_bytes));
+    return whim_stream_sync(x->stream);
+}
+
+whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
+{
+    WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
+    return whim_stream_sync(x->stream);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One bound model on one device, with its pages, states and graphs. It runs blocks (runner/step_block.h) and knows no
+ * sequences: who has which page is the business of whoever filled the block. Several execs may share the page numbers of
+ * one pool (a model and its draft); each has bytes of its own behind a number.
+ *
+ * A step is submitted and collected later, in the same order; up to cfg.n_flight are under way, and a later one may take
+ * its tokens from the results of the one before, on the device. A step without rows runs the whole pass.
+ * No memory is allocated inside a step, with one exception: the first step of a graph's bucket records it.
+ * Threads: one owner, the thread that steps. */
+#ifndef WHIM_RUNNER_EXEC_H
+#define WHIM_RUNNER_EXEC_H
+
+#include "base/err.h"
+#include "device/device.h"
+#include "layers/batch.h"
+#include "models/model.h"
+#include "runner/step_block.h"
+#include "tensor/rank_key.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct whim_exec whim_exec;
+
+enum { WHIM_EXEC_FLIGHT = 2 };
+
+typedef struct whim_exec_cfg {
+    int64_t max_rows; /* tokens in one step */
+    int64_t max_seqs; /* sequences in one step */
+    int64_t max_outs; /* rows with logits in one step */
+    int64_t max_ctx;  /* longest sequence */
+    int64_t n_page;   /* KV pages that blocks may name */
+    int64_t n_state;  /* slots of recurrent state; 0 for models that have none */
+    whim_kv_type kv_type;
+    bool graphs;
+    bool embeds;      /* steps may bring embeddings in place of tokens */
+    int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */
+    int32_t n_capture;
+    int32_t boundary[WHIM_MAX_CAPTURE];
+    bool fetch_hidden; /* captured rows go to the host with every step */
+} whim_exec_cfg;
+
+/* Memory that an exec takes, by part. Found by a dry run of the largest pass. */
+typedef struct whim_exec_plan {
+    int64_t kv_bytes;
+    int64_t page_bytes;
+    int64_t state_bytes; /* all slots of recurrent state */
+    int64_t slot_bytes;  /* one of them */
+    int64_t activation_bytes;
+    int64_t batch_bytes;  /* the block: token ids, positions, page lists ... */
+    int64_t output_bytes; /* logits, best tokens and hidden states on the device */
+    int64_t embed_bytes;  /* embeddings that replace tokens */
+    int64_t host_bytes;   /* the host's copies of block and outputs */
+} whim_exec_plan;
+
+WHIM_MUST_CHECK whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
+                                           whim_model *model, const whim_exec_cfg *cfg,
+                                           whim_exec_plan *plan, whim_diag *diag);
+
+/* The model and the device must outlive the exec. */
+WHIM_MUST_CHECK whim_err whim_exec_open(const whim_config *config, const whim_model_def *def,
+                                        whim_model *model, whim_device *device,
+                                        const whim_exec_cfg *cfg, whim_exec **out, whim_diag *diag);
+void whim_exec_close(whim_exec *exec);
+
+/* What blocks are held to. */
+whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg *cfg);
+const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
+
+/* Queue a step; the block is copied. `embeds`: [n_row, d_model] on the host for a block with WHIM_STEP_EMBEDS, or NULL when
+ * they lie at whim_exec_embeds already. FULL: n_flight steps are under way; CORRUPT: the block is refused. */
+WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block, int64_t n_word,
+                                          const float *embeds, whim_diag *diag);
+
+/* Let the device go on by itself with what was submitted: the caller does something else before it collects. */
+WHIM_MUST_CHECK whim_err whim_exec_begin(whim_exec *exec, whim_diag *diag);
+
+/* Wait for the oldest step under way. */
+WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
+
+int32_t whim_exec_in_flight(const whim_exec *exec);
+
+/* Results of the step that was collected last, valid until the next submit: logits of output i, or the n_top best of
+ * them (then logits are NULL; fewer in a smaller vocabulary), hidden states of row r at capture c where they are fetched. */
+whim_step_size whim_exec_size(const whim_exec *exec);
+const float *whim_exec_logits(const whim_exec *exec, int64_t i);
+whim_ranked whim_exec_best(const whim_exec *exec, int64_t i);
+const float *whim_exec_hidden(const whim_exec *exec, int32_t c, int64_t r);
+
+int64_t whim_exec_n_vocab(const whim_exec *exec);
+
+/* Somebody who is told of all that an exec is asked to do (runner/step_record.h); outside of steps, so it may allocate. */
+typedef struct whim_exec_tap {
+    void *ctx;
+    void (*submitted)(void *ctx, const int32_t *block);
+    void (*collected)(void *ctx, const whim_exec *exec);
+    void (*state_copied)(void *ctx, int32_t from, int32_t to);
+} whim_exec_tap;
+void whim_exec_set_tap(whim_exec *exec, const whim_exec_tap *tap);
+
+/* Device memory: rows captured at boundary c [max_rows, d_model], and where embeddings are expected. */
+float *whim_exec_capture(whim_exec *exec, int32_t c);
+float *whim_exec_embeds(whim_exec *exec);
+
+/* Copy a slot of recurrent state to another; the next step sees it. */
+WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int32_t to);
+
+/* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere. */
+WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);
+WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
+
+#endif

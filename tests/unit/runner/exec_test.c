@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exec: two steps under way, tokens that never see the host, embeddings, steps without rows, several execs on one
+ * pool. Everything has the bits of one step at a time. */
+#include "tiny_runner.h"
+
+#include "base/alloc.h"
+#include "ops/recorder.h"
+#include "runner/fill.h"
+
+enum { N_WORD = 4096, N_MADE = 24 };
+
+static int32_t ids[256];
+
+static int fill_ids(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < 256; i++) {
+        ids[i] = i * 37 % TINY_VOCAB;
+    }
+    return 0;
+}
+
+/* An exec, and the pool that its blocks name pages of. */
+typedef struct solo {
+    tiny_runner t;
+    whim_exec *exec;
+    whim_page_pool pool;
+    whim_sequence seq;
+} solo;
+
+static void solo_open(solo *o, const char *backend, const whim_exec_cfg *cfg)
+{
+    whim_diag diag = {""};
+    tiny_load(&o->t, backend);
+    if (whim_exec_open(&o->t.ckpt.config, o->t.def, o->t.model, o->t.device, cfg, &o->exec,
+                       &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    assert_int_equal(whim_page_pool_init(&o->pool, cfg->n_page), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&o->seq, cfg->max_ctx), WHIM_ERR_OK);
+}
+
+static void solo_close(solo *o)
+{
+    whim_sequence_deinit(&o->seq, &o->pool);
+    whim_page_pool_deinit(&o->pool);
+    whim_exec_close(o->exec);
+    tiny_close(&o->t);
+}
+
+static int32_t *block_of(solo *o, const int32_t *tokens, int64_t n_tok, int32_t n_top,
+                         int32_t flags)
+{
+    static int32_t block[N_WORD];
+    whim_step_part part = {&o->seq, tokens, n_tok, 1, n_top};
+    whim_step_size size = {n_tok, 1, 1, n_top};
+    assert_int_equal(whim_sequence_grow(&o->seq, &o->pool, n_tok), WHIM_ERR_OK);
+    whim_step_fill(&part, 1, &size, flags, block);
+    return block;
+}
+
+static void submit(solo *o, const int32_t *tokens, int64_t n_tok, int32_t n_top)
+{
+    whim_diag diag = {""};
+    if (whim_exec_submit(o->exec, block_of(o, tokens, n_tok, n_top, 0), N_WORD, NULL, &diag) !=
+        WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+}
+
+static void collect(solo *o)
+{
+    whim_diag diag = {""};
+    if (whim_exec_collect(o->exec, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+}
+
+/* A greedy text by way of the host, one step at a time. */
+static void make_plain(const char *backend, int32_t *made)
+{
+    solo o = {0};
+    whim_exec_cfg cfg = tiny_cfg(false);
+    solo_open(&o, backend, &cfg);
+    submit(&o, ids, 9, 1);
+    for (int i = 0; i < N_MADE; i++) {
+        collect(&o);
+        made[i] = whim_exec_best(o.exec, 0).ids[0];
+        submit(&o, &made[i], 1, 1);
+    }
+    collect(&o);
+    solo_close(&o);
+}
+
+/* The same with the next step on its way before the last one's token is known. */
+static void make_ahead(const char *backend, bool graphs, bool begin, int32_t n_top, int32_t *made)
+{
+    static const int32_t next[] = {-2};
+    solo o = {0};
+    whim_diag diag = {""};
+    whim_exec_cfg cfg = tiny_cfg(graphs);
+    cfg.n_flight = 2;
+    solo_open(&o, backend, &cfg);
+    assert_int_equal(whim_step_result_token(0), next[0]);
+    submit(&o, ids, 9, n_top);
+    for (int i = 0; i < N_MADE; i++) {
+        submit(&o, next, 1, i % 3 == 2 ? n_top : 1);
+        if (begin) {
+            assert_int_equal(whim_exec_begin(o.exec, &diag), WHIM_ERR_OK);
+        }
+        assert_int_equal(whim_exec_in_flight(o.exec), 2);
+        collect(&o);
+        made[i] = whim_exec_best(o.exec, 0).ids[0];
+    }
+    collect(&o);
+    solo_close(&o);
+}
+
+static void tokens_stay_on_the_device(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    int32_t plain[N_MADE], ahead[N_MADE];
+    make_plain("cpu", plain);
+    for (int i = 0; i < 16; i++) {
+        make_ahead(backends[i / 8], i % 2 == 1, i % 4 >= 2, i % 8 >= 4 ? 64 : 1, ahead);
+        assert_memory_equal(plain, ahead, sizeof plain);
+    }
+    make_plain("guard", ahead);
+    assert_memory_equal(plain, ahead, sizeof plain);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const int32_t next[] = {-2};
+    solo o = {0};
+    whim_diag diag = {""};
+    whim_exec_cfg cfg = tiny_cfg(false);
+    cfg.n_flight = 2;
+    solo_open(&o, "cpu", &cfg);
+    /* Nothing came before the first step; logits are no tokens; more outputs than there were. */
+    int32_t *block = block_of(&o, next, 1, 1, 0);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_CORRUPT);
+    submit(&o, ids, 3, 0);
+    block = block_of(&o, next, 1, 1, 0);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_CORRUPT);
+    submit(&o, ids, 3, 1);
+    block = block_of(&o, ids, 1, 1, 0);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_FULL);
+    collect(&o);
+    collect(&o);
+    block = block_of(&o, &(int32_t){-3}, 1, 1, 0);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_CORRUPT);
+    block = block_of(&o, ids, 1, 1, WHIM_STEP_EMBEDS);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_exec_in_flight(o.exec), 0);
+    solo_close(&o);
+}
+
+/* Rows of the embedding, given as such, are the tokens; others are something else. */
+static void embeddings_replace_tokens(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    for (int i = 0; i < 4; i++) {
+        solo o = {0};
+        whim_diag diag = {""};
+        float rows[5 * TINY_WIDTH], expected[TINY_VOCAB];
+        whim_exec_cfg cfg = tiny_cfg(i % 2 == 1);
+        cfg.embeds = cfg.fetch_hidden = true;
+        cfg.n_capture = 1; /* boundary 0: the embedding */
+        solo_open(&o, backends[i / 2], &cfg);
+        submit(&o, ids, 5, 0);
+        collect(&o);
+        memcpy(rows, whim_exec_hidden(o.exec, 0, 0), sizeof rows);
+        memcpy(expected, whim_exec_logits(o.exec, 0), sizeof expected);
+        float whole = rows[7];
+        for (int round = 0; round < 3; round++) {
+            rows[7] = round == 1 ? whole + 1.0f : whole;
+            whim_sequence_cut(&o.seq, &o.pool, 0);
+            int32_t *block = block_of(&o, ids + 100, 5, 0, WHIM_STEP_EMBEDS);
+            assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, rows, &diag), WHIM_ERR_OK);
+            collect(&o);
+            int differ = memcmp(expected, whim_exec_logits(o.exec, 0), sizeof expected);
+            assert_true((differ != 0) == (round == 1));
+        }
+        solo_close(&o);
+    }
+}
+
+static void captures_stay_on_the_device(void **state)
+{
+    (void)state;
+    solo o = {0};
+    whim_exec_cfg cfg = tiny_cfg(false), fetched = cfg;
+    whim_exec_plan without, with;
+    whim_diag diag = {""};
+    cfg.n_capture = fetched.n_capture = 2;
+    cfg.boundary[1] = fetched.boundary[1] = 2;
+    fetched.fetch_hidden = true;
+    solo_open(&o, "guard", &cfg);
+    assert_int_equal(whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, &cfg, &without, &diag),
+                     WHIM_ERR_OK);
+    assert_int_equal(
+        whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, &fetched, &with, &diag),
+        WHIM_ERR_OK);
+    assert_int_equal(with.output_bytes, without.output_bytes);
+    assert_true(with.host_bytes >= without.host_bytes + 2 * 64 * TINY_WIDTH * 4);
+    submit(&o, ids, 5, 0);
+    collect(&o);
+    assert_true(whim_exec_capture(o.exec, 1) - whim_exec_capture(o.exec, 0) == 64 * TINY_WIDTH);
+    solo_close(&o);
+}
+
+/* Ops of a pass of so many rows. */
+static int64_t ops_of(const tiny_runner *t, int64_t n_row)
+{
+    static char memory[1 << 20];
+    whim_bump bump = {.base = memory, .size = sizeof memory};
+    whim_recorder recorder;
+    whim_step_size size = {n_row, n_row, n_row, 0};
+    int64_t offsets[WHIM_CONFIG_MAX_LAYER];
+    int64_t bytes = whim_layer_table_place(t->def->layers(t->model), WHIM_KV_F32, offsets);
+    whim_batch batch = {.kv = {.pages = memory, .page_stride = bytes, .type = WHIM_KV_F32},
+                        .kv_offsets = offsets};
+    whim_out out = {.scratch = &bump, .logits = (float *)(void *)memory};
+    whim_step_view((const int32_t *)(const void *)memory, 4096, &size, &batch);
+    whim_recorder_init(&recorder);
+    assert_int_equal(t->def->forward(t->model, &recorder.base, &batch, &out), WHIM_ERR_OK);
+    int64_t n = 0;
+    for (int op = 0; op < WHIM_OP_COUNT; op++) {
+        n += recorder.n_op[op];
+    }
+    return n;
+}
+
+/* An idle rank enters every collective of a pass. */
+static void a_step_without_rows_is_a_whole_pass(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    for (int i = 0; i < 4; i++) {
+        static int32_t block[N_WORD];
+        solo o = {0};
+        whim_diag diag = {""};
+        whim_exec_cfg cfg = tiny_cfg(i % 2 == 1);
+        float expected[TINY_VOCAB];
+        solo_open(&o, backends[i / 2], &cfg);
+        assert_int_equal(ops_of(&o.t, 0), ops_of(&o.t, 3));
+        submit(&o, ids, 5, 0);
+        collect(&o);
+        memcpy(expected, whim_exec_logits(o.exec, 0), sizeof expected);
+        for (int top = 0; top < 2; top++) {
+            whim_step_size nothing = {.n_top = top};
+            whim_step_fill(NULL, 0, &nothing, 0, block);
+            assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_OK);
+            collect(&o);
+            assert_int_equal(whim_exec_size(o.exec).n_out, 0);
+        }
+        whim_sequence_cut(&o.seq, &o.pool, 0);
+        submit(&o, ids, 5, 0);
+        collect(&o);
+        assert_memory_equal(expected, whim_exec_logits(o.exec, 0), sizeof expected);
+        solo_close(&o);
+    }
+}
+
+/* Two execs take the same blocks, each with pages of its own behind the numbers: a model and its draft. */
+static void execs_share_page_numbers(void **state)
+{
+    (void)state;
+    solo a = {0};
+    whim_exec *b;
+    whim_diag diag = {""};
+    whim_exec_cfg cfg = tiny_cfg(false), other = cfg;
+    float alone[TINY_VOCAB];
+    other.kv_type = WHIM_KV_Q8; /* other bytes a page */
+    solo_open(&a, "guard", &cfg);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(
+            whim_exec_open(&a.t.ckpt.config, a.t.def, a.t.model, a.t.device, &other, &b, &diag),
+            WHIM_ERR_OK);
+        assert_true(whim_exec_plan_of(b)->page_bytes < whim_exec_plan_of(a.exec)->page_bytes);
+        whim_sequence_cut(&a.seq, &a.pool, 0);
+        for (int i = 0; i < 3; i++) {
+            const int32_t *block = block_of(&a, ids + 20 * i, 20, 0, 0);
+            assert_int_equal(whim_exec_submit(b, block, N_WORD, NULL, &diag), WHIM_ERR_OK);
+            if (turn == 1) {
+                assert_int_equal(whim_exec_submit(a.exec, block, N_WORD, NULL, &diag), WHIM_ERR_OK);
+                collect(&a);
+            }
+            assert_int_equal(whim_exec_collect(b, &diag), WHIM_ERR_OK);
+        }
+        const float *got = whim_exec_logits(b, 0);
+        if (turn == 0) {
+            memcpy(alone, got, sizeof alone);
+        }
+        assert_memory_equal(alone, got, sizeof alone);
+        whim_exec_close(b);
+    }
+    assert_true(memcmp(alone, whim_exec_logits(a.exec, 0), sizeof alone) != 0);
+    solo_close(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_stay_on_the_device),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(embeddings_replace_tokens),
+        cmocka_unit_test(captures_stay_on_the_device),
+        cmocka_unit_test(a_step_without_rows_is_a_whole_pass),
+        cmocka_unit_test(execs_share_page_numbers),
+    };
+    return cmocka_run_group_tests_name("exec", tests, fill_ids, NULL);
+}
