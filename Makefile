@@ -11,7 +11,7 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-.PHONY: build test unit sim checkop golden-test invariance cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
+.PHONY: build test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -42,7 +42,7 @@ test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit sim checkop golden-test invariance cli first hub-test server-test browser-test check sanitize:
+unit sim checkop golden-test invariance steps cli first hub-test server-test browser-test check sanitize:
 	+@tests/run-tests $@
 
 tsan:
@@ -147,7 +147,7 @@ help:
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
-	@echo "  make unit | sim | checkop | golden-test | invariance | cli | first | hub-test | server-test | browser-test | check   one part of it"
+	@echo "  make unit | sim | checkop | golden-test | invariance | steps | cli | first | hub-test | server-test | browser-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
 	@echo "  make tsan          the invariance tests and units with threads, with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"

@@ -221,6 +221,16 @@ static void print_op(void *ctx, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
+/* The answer may be right and its record lost: that is a failure. */
+static int end_record(whim_engine *engine, int code)
+{
+    whim_diag diag = {""};
+    if (whim_engine_end_record(engine, &diag) != WHIM_ERR_OK) {
+        return complain(EXIT_FAILED, "--record-steps: %s", diag.text);
+    }
+    return code;
+}
+
 int cmd_run(const whim_options *options)
 {
     whim_trace trace = {.line = print_op};
@@ -240,10 +250,12 @@ int cmd_run(const whim_options *options)
         whim_engine_cfg cfg = engine_cfg(options, r.model);
         cfg.max_outs = max_outs;
         cfg.trace = options->trace_ops ? &trace : NULL;
+        cfg.record_steps = options->record_steps;
         engine = open_engine(&cfg, options->quiet, &load);
     }
     if (engine != NULL) {
         code = run_model(&r, engine, &load, max_outs);
+        code = end_record(engine, code);
     }
 out:
     text_model_close(&r.tm);

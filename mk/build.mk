@@ -6,7 +6,7 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 # STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
-# Goals: program, library, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, replay, fuzzers.
+# Goals: program, library, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
@@ -189,6 +189,7 @@ SIM_SRC := $(wildcard tests/sim/*.c)
 CHECKOP_SRC := $(wildcard tests/checkop/*.c)
 GOLDEN_SRC := $(wildcard tests/golden/*.c)
 INVARIANCE_SRC := $(wildcard tests/invariance/*.c)
+STEPS_SRC := $(wildcard tests/replay/*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 REPLAY_SRC := tests/fuzz/replay.c
 
@@ -203,10 +204,11 @@ SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
 INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
+STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit unit-cpu sim checkop golden invariance replay fuzzers bundle FORCE
+.PHONY: program library tests unit unit-cpu sim checkop golden invariance steps replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
@@ -215,10 +217,11 @@ sim: $(SIM)
 checkop: $(CHECKOP)
 golden: $(GOLDEN)
 invariance: $(INVARIANCE)
+steps: $(STEPS)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
-tests: unit sim checkop golden invariance
-program library unit unit-cpu sim checkop golden invariance replay fuzzers tests:
+tests: unit sim checkop golden invariance steps
+program library unit unit-cpu sim checkop golden invariance steps replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
 	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
-	    $(INVARIANCE_SRC))
+	    $(INVARIANCE_SRC) $(STEPS_SRC))
 quote = '$(subst ','\'',$(1))'
 
 # The registries: X(name) for each model definition and each backend folder.
@@ -300,6 +303,9 @@ $(GOLDEN): $(call obj,$(GOLDEN_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/st
 $(INVARIANCE): $(call obj,$(INVARIANCE_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))
+$(STEPS): $(call obj,$(STEPS_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
 $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(call link,,$(UNIT_LIBS))
@@ -322,5 +328,5 @@ $(B)/lib/ld.so: $(B)/stamp/cc
 	@cp -fL "$$($(CC) -print-file-name=$(LOADER_$(ARCH)))" $@
 
 ALL_SRC := $(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
-           $(INVARIANCE_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
+           $(INVARIANCE_SRC) $(STEPS_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
 -include $(patsubst %.c,$(B)/obj/%.d,$(ALL_SRC))

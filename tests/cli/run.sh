@@ -156,6 +156,25 @@ expect "without a default model, the way to get it" 1 err "make model" err "$TES
 run_it run shape:smollm2-135m --load-format dummy --weight-type q4_0 --ids "1 2 3" -n 2 --ctx 64 -q
 expect "dummy weights run" 0
 
+# Steps in a file, to be run again (tests/replay does so); a record that could not be written is a failure.
+ids=$(prompt llama-f32 1 tokens) want=$(prompt llama-f32 1 greedy)
+run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos -q --record-steps "$TEST_TMP/steps"
+expect_same "recording changes nothing" "$out" "$want"
+expect_python "the file names the model and has a record for each step and its results" "
+import struct
+b = open('$TEST_TMP/steps', 'rb').read()
+assert b[:8] == b'whimstep' and b'llama-f32' in b[:100], b[:100]
+at, kinds = 256, []
+while at < len(b):
+    kind, n = struct.unpack_from('<2i', b, at)
+    kinds.append(kind)
+    at += 8 + 4 * n
+assert at == len(b) and kinds == [1, 2] * (len(kinds) // 2) and len(kinds) >= 2 * 24, kinds"
+run_it run "$tiny" --ids "$ids" -n 2 -q --record-steps /dev/full
+expect "a full disk fails the run" 1 err "--record-steps" err "/dev/full"
+run_it run "$tiny" --ids "$ids" -n 2 -q --record-steps "$TEST_TMP/none/steps"
+expect "so does a folder that is not there" 1 err "$TEST_TMP/none/steps"
+
 # The example of README.md, where the default model is at hand.
 if [[ -f ${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf ]]; then
     run_it run --ids "504 3575 282 4649 314" -n 3 -q

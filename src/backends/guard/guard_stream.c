@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/math/rng.h"
 #include "base/os/mem.h"
-#include "base/rng.h"
 #include "base/thread.h"
 #include "ops/operands.h"
 
