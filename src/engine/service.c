@@ -204,10 +204,10 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     int64_t n = s->cfg.max_seqs;
     s->parts = whim_alloc_array(n, (int64_t)sizeof *s->parts);
     s->token = whim_alloc_array(n, (int64_t)sizeof *s->token);
-    s->ended = whim_alloc_array(n, (int64_t)sizeof *s->ended);
+    s->made = whim_alloc_array(n, (int64_t)sizeof *s->made);
     s->len = whim_alloc_array(n, (int64_t)sizeof *s->len);
     s->choices = whim_alloc_array(n, (int64_t)sizeof *s->choices);
-    if (s->parts == NULL || s->token == NULL || s->ended == NULL || s->len == NULL ||
+    if (s->parts == NULL || s->token == NULL || s->made == NULL || s->len == NULL ||
         s->choices == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
@@ -249,7 +249,7 @@ static void service_free(whim_service *s)
     whim_str_deinit(&s->shown);
     whim_free(s->parts);
     whim_free(s->token);
-    whim_free(s->ended);
+    whim_free(s->made);
     whim_free(s->len);
     whim_free(s->choices);
     pthread_cond_destroy(&s->more);

@@ -82,7 +82,7 @@ struct whim_service {
     /* of one step: [max_seqs] */
     whim_step_part *parts;
     int32_t *token;
-    bool *ended;
+    whim_sched_made *made;
     int64_t *len; /* of the sequences before the step */
     whim_choice **choices;
     whim_str piece, shown;

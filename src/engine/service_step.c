@@ -97,7 +97,7 @@ static void parts_make(whim_service *s, const whim_plan *plan)
             .n_top = c->job->cfg.prompt_logprobs >= 0 && c->index == 0 ? 0 : n_best,
         };
         s->token[i] = 0;
-        s->ended[i] = false;
+        s->made[i] = (whim_sched_made){.tokens = &s->token[i]};
     }
 }
 
@@ -115,15 +115,17 @@ static void results_take(whim_service *s, const whim_plan *plan)
             whim_choice_prompt_rows(c, out, at, item->n_out);
         }
         out += item->n_out;
+        s->made[i].n = item->chooses;
         whim_err err =
             item->chooses ? whim_choice_pick(c, out - 1, &s->token[i], &diag) : WHIM_ERR_OK;
         if (err != WHIM_ERR_OK) {
             whim_log_error(s->cfg.log, "choose", whim_log_text("id", c->job->cfg.id),
                            whim_log_text("error", diag.text));
             whim_job_cancel(c->job, whim_job_failure(err));
-            s->ended[i] = true; /* it has no next token */
+            s->made[i].n = 0;
+            s->made[i].ended = true;
         }
-        s->ended[i] = s->ended[i] || c->ended;
+        s->made[i].ended = s->made[i].ended || c->ended;
     }
 }
 
@@ -132,7 +134,7 @@ static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *cons
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         whim_choice *c = choices[i];
-        if (s->ended[i]) {
+        if (s->made[i].ended) {
             c->req = NULL; /* commit took it out */
         }
         if (c->n_made > 0 || c->ended) {
@@ -199,7 +201,7 @@ bool whim_service_step(whim_service *s)
     }
     whim_service_count_step(s, &plan, took);
     results_take(s, &plan);
-    whim_sched_commit(s->sched, &plan, s->token, s->ended);
+    whim_sched_commit(s->sched, &plan, s->made);
     jobs_go_on(s, &plan, s->choices);
     pace(s, &plan, took);
     s->step_ns += took;

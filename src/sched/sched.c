@@ -185,7 +185,7 @@ void whim_sched_stop(whim_sched *s, whim_sched_req *req)
     whim_sequence_cut(req->seq, s->cfg.pool, 0);
     s->free_seqs[s->n_free_seq++] = req->seq;
     req->seq = NULL;
-    req->n_fed = 0;
+    req->n_fed = req->n_proposed = 0;
     int64_t at = 0;
     while (s->running[at] != req) {
         at++;
@@ -299,10 +299,36 @@ static void first_step(whim_sched *s, whim_sched_req *req)
     s->n_hit += req->n_cached;
 }
 
-static void commit_item(whim_sched *s, const whim_plan_item *item, int32_t token, bool ended)
+void whim_sched_propose(whim_sched *s, whim_sched_req *req, const int32_t *tokens, int64_t n)
+{
+    whim_check(!s->is_open && n >= 0);
+    if (s->cfg.states != NULL) {
+        return;
+    }
+    int64_t room = req->max_tok - req->n_tok - 1; /* one more is chosen after them */
+    req->n_proposed = whim_min64(n, room > 0 ? room : 0);
+    for (int64_t i = 0; i < req->n_proposed; i++) {
+        req->tokens[req->n_tok + i] = tokens[i];
+    }
+}
+
+/* Proposals that were right are known tokens now; the rows of the others never were. */
+static void settle(whim_sched *s, const whim_plan_item *item, const whim_sched_made *made)
+{
+    whim_sched_req *req = item->req;
+    int64_t n_right = made->n > 0 ? made->n - 1 : 0;
+    whim_check(n_right <= item->n_proposed);
+    for (int64_t i = 0; i < n_right; i++) {
+        whim_check(made->tokens[i] == req->tokens[req->n_tok + i]);
+    }
+    whim_sequence_cut(req->seq, s->cfg.pool, req->seq->len - (item->n_proposed - n_right));
+}
+
+static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sched_made *made)
 {
     whim_sched_req *req = item->req;
     whim_check(req->seq == item->seq && req->seq->len == req->n_fed + item->n_tok);
+    settle(s, item, made);
     if (!req->started) {
         first_step(s, req);
     }
@@ -313,30 +339,33 @@ static void commit_item(whim_sched *s, const whim_plan_item *item, int32_t token
     if (req->all_rows && req->n_row < whim_min64(req->n_fed, req->n_prompt)) {
         req->n_row = whim_min64(req->n_fed, req->n_prompt);
     }
-    if (item->chooses && req->n_tok < req->max_tok) {
-        req->tokens[req->n_tok++] = token;
+    for (int64_t i = 0; i < made->n && item->chooses && req->n_tok < req->max_tok; i++) {
+        req->tokens[req->n_tok++] = made->tokens[i];
     }
-    if (ended) {
+    if (made->ended) {
         whim_sched_stop(s, req);
         req_free(s, req);
         return;
     }
     /* More rows than fit are a bug of the caller, who has to end it. */
-    whim_check(!item->chooses || req->n_tok < req->max_tok);
+    whim_check(!item->chooses || (made->n > 0 && req->n_tok < req->max_tok));
     if (item->is_prefill) {
         remember(s, req);
     }
 }
 
-void whim_sched_commit(whim_sched *s, const whim_plan *plan, const int32_t *token,
-                       const bool *ended)
+void whim_sched_commit(whim_sched *s, const whim_plan *plan, const whim_sched_made *made)
 {
     whim_check(s->is_open || plan->n_item == 0);
-    if (plan->n_row > 0) {
-        whim_client_served(&s->clients, plan->n_row);
+    int64_t served = plan->n_row - plan->n_proposed;
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        served += made[i].n > 1 ? made[i].n - 1 : 0;
+    }
+    if (served > 0) {
+        whim_client_served(&s->clients, served);
     }
     for (int64_t i = 0; i < plan->n_item; i++) {
-        commit_item(s, &plan->items[i], token[i], ended[i]);
+        commit_item(s, &plan->items[i], &made[i]);
     }
     s->is_open = false;
 }

@@ -3,13 +3,15 @@
  *
  * A request is a list of tokens that grows. The plan feeds each running request its next tokens: what is left
  * of its known tokens (prompt, or all of them after it was preempted), cut to the step's budget, or the one
- * token that the last step chose. Where the last known token is fed, the step chooses the next one.
+ * token that the last step chose. Where the last known token is fed, the step chooses the next one; with proposals for
+ * those after it in the same step, it may choose several.
  *
  * Invariants:
  *  1. Between plan and commit (or abort) no other call moves a request; plan changes nothing that a failed step
  *     could not take back by whim_sched_abort, but for evictions and preemptions.
  *  2. Pages are counted exactly: a plan never needs more pages than are free after the evictions it made.
- *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks.
+ *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks. Proposals come last and take rows and
+ *     pages that nobody else has a use for: they evict nothing, preempt nobody and are nobody's service.
  *  4. A request that does not get pages is waited for, or the running request of the largest rank is preempted:
  *     its full pages stay in the tree as long as there is room, its tokens are kept, and it waits again at its old
  *     rank. It resumes to the same text.
@@ -92,8 +94,10 @@ typedef struct whim_plan_item {
     whim_sequence *seq; /* has exactly the positions before these tokens */
     const int32_t *tokens;
     int64_t n_tok;
-    int64_t n_out;   /* results of the last n_out rows */
-    bool chooses;    /* the last row's result is the next token */
+    int64_t
+        n_proposed; /* the last rows are proposals: each is right if the row before it chooses it */
+    int64_t n_out;  /* results of the last n_out rows */
+    bool chooses;   /* the last row's result is the next token */
     bool is_prefill; /* for the metrics */
 } whim_plan_item;
 
@@ -101,6 +105,7 @@ typedef struct whim_plan {
     whim_plan_item *items; /* the scheduler's; valid until the next plan */
     int64_t n_item;
     int64_t n_row, n_out;
+    int64_t n_proposed;  /* of the rows */
     int64_t n_preempted; /* by this plan */
 } whim_plan;
 
@@ -110,14 +115,26 @@ void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
 /* Service that makes up for one step of priority, for requests that come from now on. */
 void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
 
+/* Tokens that may come after the known ones of a request, for the next plan only. They count for nothing where the request
+ * waits or feeds anything but the one token that was chosen last, in models with recurrent states, and beyond max_tok - 1. */
+void whim_sched_propose(whim_sched *sched, whim_sched_req *req, const int32_t *tokens, int64_t n);
+
 /* An empty plan: nothing to do. */
 void whim_sched_plan(whim_sched *sched, whim_plan *plan);
 
-/* After the step: seq of every item has grown by its tokens (the runner did). token[i] is what item i chose
- * (ignored unless it chooses); it is appended to the request's tokens array by commit. ended[i]: the request
- * is over and is taken out (its item pointer is dead afterwards); a request whose tokens reach max_tok must be. */
-void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const int32_t *token,
-                       const bool *ended);
+/* What came of an item. */
+typedef struct whim_sched_made {
+    const int32_t
+        *tokens; /* [n] the proposals that were right, in order, and the token after them */
+    int64_t n;   /* 1 .. n_proposed + 1 for an item that chooses and goes on */
+    bool
+        ended; /* the request is over and is taken out (its pointer is dead afterwards); one whose tokens reach max_tok
+                   must be */
+} whim_sched_made;
+
+/* After the step: seq of every item has grown by its tokens (the runner did). What was made is appended to the request's
+ * tokens array; rows of proposals that were wrong are cut off its sequence. */
+void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sched_made *made);
 
 /* The step failed: as if the plan had not been made, but for evictions, and for requests that it preempted, which
  * stay waiting. Sequences that grew all the same are cut back. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a plan. In this order: a waiting request of higher priority takes the place of running ones; pages are
  * shared out among the running in order of rank, which may preempt the last ones; every running request with one
- * token left gets its row; prefill takes what is left of the budget; then waiting requests are let in.
+ * token left gets its row; prefill takes what is left of the budget; then waiting requests are let in; proposals take
+ * what nobody has a use for.
  * Nothing here allocates. */
 #include "base/check.h"
 #include "sched/sched.h"
@@ -379,6 +380,45 @@ static void make_way(whim_sched *s, whim_plan *plan)
     }
 }
 
+/* --- proposals ----------------------------------------------------------------------------------- */
+
+/* Rows of a request's proposals, of those that fit the pages at hand. */
+static int64_t proposals_of(const whim_plan_item *item, int64_t n_page)
+{
+    const whim_sched_req *req = item->req;
+    if (!item->chooses || item->is_prefill) {
+        return 0;
+    }
+    int64_t held = req->seq->n_page + whim_sequence_pages_needed(req->seq, 1) + n_page;
+    return whim_min64(req->n_proposed, held * WHIM_KV_PAGE - req->seq->len - 1);
+}
+
+/* Pages that are free, beyond those of all that is known of the running; rows and results of the step's limits, beyond
+ * its budget. */
+static void add_proposals(whim_sched *s, const budget *b)
+{
+    whim_plan *plan = b->plan;
+    int64_t n_page = s->cfg.pool->n_free - claims(s), n_row = s->cfg.max_step_tokens - plan->n_row;
+    int64_t n_out = b->n_out;
+    for (int64_t i = 0; i < plan->n_item && n_page >= 0; i++) {
+        whim_plan_item *item = &plan->items[i];
+        int64_t n = whim_min64(proposals_of(item, n_page), whim_min64(n_row, n_out));
+        n_page -=
+            whim_sequence_pages_needed(item->seq, 1 + n) - whim_sequence_pages_needed(item->seq, 1);
+        n_row -= n;
+        n_out -= n;
+        item->n_tok += n;
+        item->n_out += n;
+        item->n_proposed = n;
+        plan->n_row += n;
+        plan->n_out += n;
+        plan->n_proposed += n;
+    }
+    for (int64_t i = 0; i < s->n_running; i++) {
+        s->running[i]->n_proposed = 0;
+    }
+}
+
 void whim_sched_plan(whim_sched *s, whim_plan *plan)
 {
     whim_check(!s->is_open);
@@ -400,5 +440,6 @@ void whim_sched_plan(whim_sched *s, whim_plan *plan)
         n_before) { /* who just lost its pages does not take them back at once */
         let_all_in(s, &b);
     }
+    add_proposals(s, &b);
     s->is_open = plan->n_item > 0;
 }

@@ -19,9 +19,10 @@ struct whim_sched_req {
     int32_t *tokens;     /* the caller's */
     int64_t n_tok, n_prompt, max_tok;
     int64_t n_fed;
-    int64_t n_most;   /* the most that n_fed has been */
-    int64_t n_row;    /* all_rows: prompt rows whose results were given */
-    int64_t n_branch; /* where its prompt leaves what others have, or wait for */
+    int64_t n_most;     /* the most that n_fed has been */
+    int64_t n_row;      /* all_rows: prompt rows whose results were given */
+    int64_t n_proposed; /* proposals behind its known tokens, for the next plan */
+    int64_t n_branch;   /* where its prompt leaves what others have, or wait for */
     int64_t n_cached, n_preempted;
     const char *miss;
     void *user;

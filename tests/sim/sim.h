@@ -19,6 +19,7 @@ enum {
     SIM_MAX_DISK = 512,
     SIM_PAGE = 32,
     SIM_MAX_STATES = 24,
+    SIM_MAX_PROPOSED = 6,
 };
 
 /* One request as the world sees it. */
@@ -61,6 +62,8 @@ typedef struct sim_world {
     int64_t cancel_one_in;
     int64_t max_rows;     /* of the next plan */
     int64_t n_step, work; /* rows of all jobs if each ran alone */
+    bool with_proposals;
+    int64_t n_proposed, n_right;
     int64_t n_cancelled, n_aborted, n_resumed, n_ended, n_cached;
     char failure[256]; /* the first one; empty: none */
 } sim_world;
@@ -72,8 +75,17 @@ bool sim_fail(sim_world *w, const char *fmt, ...) __attribute__((format(printf, 
 uint64_t sim_hash(uint64_t before, int32_t token);
 int32_t sim_next_token(uint64_t made_from);
 
+/* What an item chose: the proposals that were right and the token after them. */
+typedef struct sim_chosen {
+    int32_t tokens[SIM_MAX_PROPOSED + 1];
+    int64_t n;
+} sim_chosen;
+
 /* The step: grow every sequence, read what is before, write what is new, choose. */
-bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token);
+bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen);
+
+/* The rows of proposals that were not right (`n_right` were) are of no meaning any more. */
+void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right);
 
 /* The disk's sides. */
 void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens);

@@ -64,7 +64,7 @@ static bool check_rows(sim_world *w, const whim_plan_item *item)
 {
     sim_job *job = whim_sched_req_user(item->req);
     int64_t end = item->seq->len + item->n_tok, first_out = end - item->n_out;
-    int64_t wanted = item->chooses ? 1 : 0;
+    int64_t wanted = item->chooses ? 1 + item->n_proposed : 0;
     if (job->all_rows && job->n_rows < job->n_prompt) {
         wanted = end > job->n_rows ? end - job->n_rows : 0;
         if (wanted > 0 && first_out != job->n_rows) {
@@ -84,7 +84,7 @@ static bool check_item(sim_world *w, const whim_plan *plan, int64_t i)
     const whim_plan_item *item = &plan->items[i];
     const sim_job *job = whim_sched_req_user(item->req);
     whim_sched_req_info info = whim_sched_req_get(item->req);
-    int64_t end = item->seq->len + item->n_tok;
+    int64_t end = item->seq->len + item->n_tok - item->n_proposed;
     for (int64_t k = 0; k < i; k++) {
         if (plan->items[k].req == item->req || plan->items[k].seq == item->seq) {
             return sim_fail(w, "a request is twice in a plan");
@@ -101,12 +101,18 @@ static bool check_item(sim_world *w, const whim_plan *plan, int64_t i)
         return sim_fail(w, "%lld of %lld prompt tokens are said to be cached",
                         (long long)info.n_cached, (long long)job->n_prompt);
     }
+    if (item->n_proposed > 0 &&
+        (item->is_prefill || !item->chooses || item->n_tok != 1 + item->n_proposed ||
+         w->with_states || end + item->n_proposed >= job->max_tok)) {
+        return sim_fail(w, "%lld proposals stand in a place that has none",
+                        (long long)item->n_proposed);
+    }
     return check_rows(w, item);
 }
 
 bool sim_check_plan(sim_world *w, const whim_plan *plan)
 {
-    int64_t rows = 0, outs = 0, pages = 0;
+    int64_t rows = 0, outs = 0, pages = 0, proposed = 0, known_pages = 0, claimed = 0;
     bool decode_left_out = false, prefill = false;
     for (int64_t i = 0; i < plan->n_item; i++) {
         const whim_plan_item *item = &plan->items[i];
@@ -116,10 +122,13 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
         rows += item->n_tok;
         outs += item->n_out;
         pages += whim_sequence_pages_needed(item->seq, item->n_tok);
-        prefill |= item->n_tok > 1;
+        known_pages += whim_sequence_pages_needed(item->seq, item->n_tok - item->n_proposed);
+        proposed += item->n_proposed;
+        prefill |= item->n_tok - item->n_proposed > 1;
     }
-    if (rows != plan->n_row || outs != plan->n_out || rows > w->max_rows ||
-        outs > w->cfg.max_outs || plan->n_item > w->cfg.max_seqs || pages > w->pool.n_free) {
+    if (rows != plan->n_row || outs != plan->n_out || proposed != plan->n_proposed ||
+        rows - proposed > w->max_rows || rows > w->cfg.max_step_tokens || outs > w->cfg.max_outs ||
+        plan->n_item > w->cfg.max_seqs || pages > w->pool.n_free) {
         return sim_fail(w, "a plan of %lld rows, %lld results, %lld items, %lld pages of %lld free",
                         (long long)rows, (long long)outs, (long long)plan->n_item, (long long)pages,
                         (long long)w->pool.n_free);
@@ -131,8 +140,15 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
         for (int64_t k = 0; k < plan->n_item; k++) {
             planned |= plan->items[k].req == req;
         }
+        claimed += whim_sched_pages(req) - req->seq->n_page;
         decode_left_out |= !planned && req->n_tok - req->n_fed == 1 &&
                            whim_sequence_pages_needed(req->seq, 1) == 0;
+    }
+    /* Proposals take no page that is free for something known. */
+    if (pages > known_pages && w->pool.n_free - (pages - known_pages) < claimed) {
+        return sim_fail(w, "proposals take %lld pages, %lld are free and %lld needed",
+                        (long long)(pages - known_pages), (long long)w->pool.n_free,
+                        (long long)claimed);
     }
     return !(decode_left_out && prefill) || sim_fail(w, "a prefill goes before a decode");
 }

@@ -88,8 +88,8 @@ static request *town_send(town *t, order o)
 static void town_step(town *t)
 {
     whim_plan plan;
-    int32_t token[8] = {0};
-    bool ended[8] = {false};
+    static const int32_t token = 0;
+    whim_sched_made made[8] = {{0}};
     int64_t of_b = t->n_step > 0 ? t->served[t->n_step - 1] : 0;
     whim_sched_plan(t->sched, &plan);
     for (int64_t i = 0; i < plan.n_item; i++) {
@@ -100,11 +100,12 @@ static void town_step(town *t)
             return;
         }
         r->started = r->started < 0 ? t->n_step : r->started;
-        ended[i] = item->chooses && whim_sched_req_get(item->req).n_tok + 1 >= r->max_tok;
-        r->ended = ended[i] ? t->n_step : r->ended;
+        made[i] = (whim_sched_made){&token, item->chooses, false};
+        made[i].ended = item->chooses && whim_sched_req_get(item->req).n_tok + 1 >= r->max_tok;
+        r->ended = made[i].ended ? t->n_step : r->ended;
         of_b += r->client == B ? item->n_tok : 0;
     }
-    whim_sched_commit(t->sched, &plan, token, ended);
+    whim_sched_commit(t->sched, &plan, made);
     t->served[t->n_step++] = of_b;
 }
 

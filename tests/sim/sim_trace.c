@@ -158,8 +158,42 @@ static void change_budget(sim_world *w)
 
 /* --- steps --------------------------------------------------------------------------------------- */
 
+/* Guesses of what comes next, some of them right, of any number. */
+static void propose_some(sim_world *w)
+{
+    for (int64_t i = 0; i < w->n_job && w->with_proposals; i++) {
+        sim_job *job = &w->jobs[i];
+        int32_t tokens[SIM_MAX_PROPOSED];
+        int64_t n = sim_draw(w, SIM_MAX_PROPOSED + 1), good = 1 + sim_draw(w, 8);
+        if (job->req == NULL || sim_draw(w, 3) == 0) {
+            continue;
+        }
+        int64_t at = whim_sched_req_get(job->req).n_tok;
+        for (int64_t k = 0; k < n; k++) {
+            bool known = at + k < job->n_end && sim_draw(w, good) > 0;
+            tokens[k] = known ? job->expected[at + k] : (int32_t)sim_draw(w, SIM_VOCAB);
+        }
+        whim_sched_propose(w->sched, job->req, tokens, n);
+    }
+}
+
+/* Tokens of an item, up to the one that ends its request. */
+static bool take_tokens(sim_world *w, const sim_job *job, int64_t n_tok, const sim_chosen *chosen,
+                        whim_sched_made *made)
+{
+    for (int64_t k = 0; k < chosen->n && !made->ended; k++) {
+        if (n_tok + k < job->n_end && chosen->tokens[k] != job->expected[n_tok + k]) {
+            return sim_fail(w, "token %lld is not that of a run alone", (long long)(n_tok + k));
+        }
+        made->n = k + 1;
+        made->ended = n_tok + k + 1 >= job->n_end || n_tok + k + 1 >= job->max_tok;
+    }
+    return true;
+}
+
 /* Note what came and say who is over. */
-static bool take_results(sim_world *w, const whim_plan *plan, const int32_t *token, bool *ended)
+static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *chosen,
+                         whim_sched_made *made)
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         const whim_plan_item *item = &plan->items[i];
@@ -168,15 +202,17 @@ static bool take_results(sim_world *w, const whim_plan *plan, const int32_t *tok
         if (job->all_rows && job->n_rows < job->n_prompt && item->n_out > 0) {
             job->n_rows += item->n_out;
         }
-        ended[i] = false;
+        made[i] = (whim_sched_made){.tokens = chosen[i].tokens};
         if (!item->chooses) {
             continue;
         }
-        if (info.n_tok < job->n_end && token[i] != job->expected[info.n_tok]) {
-            return sim_fail(w, "token %lld is not that of a run alone", (long long)info.n_tok);
+        if (!take_tokens(w, job, info.n_tok, &chosen[i], &made[i])) {
+            return false;
         }
-        ended[i] = info.n_tok + 1 >= job->n_end || info.n_tok + 1 >= job->max_tok;
-        if (ended[i]) {
+        w->n_proposed += item->n_proposed;
+        w->n_right += made[i].n - 1;
+        sim_forget(w, item, made[i].n - 1);
+        if (made[i].ended) {
             if (job->all_rows && job->n_rows != job->n_prompt) {
                 return sim_fail(w, "%lld of %lld prompt rows came", (long long)job->n_rows,
                                 (long long)job->n_prompt);
@@ -193,8 +229,9 @@ static bool take_results(sim_world *w, const whim_plan *plan, const int32_t *tok
 static bool one_step(sim_world *w, pins *p)
 {
     whim_plan plan;
-    int32_t token[64] = {0};
-    bool ended[64] = {false};
+    sim_chosen chosen[64] = {{{0}}};
+    whim_sched_made made[64] = {{0}};
+    propose_some(w);
     whim_alloc_guard_enter(); /* trips in a test build when a plan allocates */
     whim_sched_plan(w->sched, &plan);
     whim_alloc_guard_leave();
@@ -210,21 +247,24 @@ static bool one_step(sim_world *w, pins *p)
     if (fate == 1 && w->with_states && sim_draw(w, 10) > 0) {
         fate = 2; /* it begins again from its last state then: not too often, or it never ends */
     }
-    if (fate == 0 || (fate == 1 && !sim_step(w, &plan, token))) {
+    if (fate == 0 || (fate == 1 && !sim_step(w, &plan, chosen))) {
         whim_sched_abort(w->sched, &plan);
         w->n_aborted++;
         return w->failure[0] == '\0' && sim_check_pages(w);
     }
     if (fate == 1) {
+        for (int64_t i = 0; i < plan.n_item; i++) {
+            sim_forget(w, &plan.items[i], 0);
+        }
         whim_sched_abort(w->sched, &plan);
         w->n_aborted++;
         return sim_check_pages(w);
     }
-    if (!sim_step(w, &plan, token) || !take_results(w, &plan, token, ended)) {
+    if (!sim_step(w, &plan, chosen) || !take_results(w, &plan, chosen, made)) {
         return false;
     }
     whim_alloc_guard_enter();
-    whim_sched_commit(w->sched, &plan, token, ended);
+    whim_sched_commit(w->sched, &plan, made);
     whim_alloc_guard_leave();
     return sim_check_pages(w);
 }
@@ -308,6 +348,7 @@ bool sim_trace(sim_world *w, uint64_t seed)
             return sim_fail(w, "no memory");
         }
     }
+    w->with_proposals = sim_draw(w, 2) == 0;
     w->max_rows = w->cfg.max_step_tokens;
     w->cancel_one_in = sim_draw(w, 2) == 0 ? 100 : 10000;
     bool good = whim_sched_create(&w->cfg, &w->sched) == WHIM_ERR_OK && run(w);

@@ -60,11 +60,21 @@ static bool grow(sim_world *w, const whim_plan_item *item)
     return true;
 }
 
+enum { STALE = 2 }; /* no hash: those are odd */
+
+void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right)
+{
+    for (int64_t p = item->seq->len - item->n_proposed + n_right; p < item->seq->len; p++) {
+        *slot_of(w, item->seq, p) = STALE;
+    }
+}
+
 /* Read all positions before, write the new ones. */
-static bool feed(sim_world *w, const whim_plan_item *item, int32_t *token)
+static bool feed(sim_world *w, const whim_plan_item *item, sim_chosen *chosen)
 {
     const sim_job *job = whim_sched_req_user(item->req);
-    int64_t first = item->seq->len - item->n_tok;
+    int64_t first = item->seq->len - item->n_tok, n_next = 0;
+    int32_t next[SIM_MAX_PROPOSED + 1];
     uint64_t made_from = 0;
     for (int64_t p = 0; p < item->seq->len; p++) {
         if (w->with_states && p == first && p > 0 && w->state_of[item->seq->state] != made_from) {
@@ -82,20 +92,28 @@ static bool feed(sim_world *w, const whim_plan_item *item, int32_t *token)
         if (w->pool.refs[item->seq->pages[p / SIM_PAGE]] != 1) {
             return sim_fail(w, "position %lld is written to a shared page", (long long)p);
         }
-        if (*slot != 0 && *slot != made_from) { /* a step that failed may have written the same */
+        if (*slot != 0 && *slot != STALE && *slot != made_from) {
+            /* a step that failed may have written the same */
             return sim_fail(w, "position %lld is on a page that was not zeroed", (long long)p);
         }
         *slot = made_from;
+        if (p + 1 >= item->seq->len - item->n_proposed) {
+            next[n_next++] = sim_next_token(made_from);
+        }
     }
     if (w->with_states) {
         w->state_of[item->seq->state] = made_from;
     }
     item->seq->state_at = item->seq->len;
-    *token = sim_next_token(made_from);
+    const int32_t *proposed = item->tokens + item->n_tok - item->n_proposed;
+    chosen->n = 0;
+    do {
+        chosen->tokens[chosen->n] = next[chosen->n];
+    } while (chosen->n++ < item->n_proposed && next[chosen->n - 1] == proposed[chosen->n - 1]);
     return true;
 }
 
-bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token)
+bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen)
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         if (!grow(w, &plan->items[i])) {
@@ -103,7 +121,7 @@ bool sim_step(sim_world *w, const whim_plan *plan, int32_t *token)
         }
     }
     for (int64_t i = 0; i < plan->n_item; i++) {
-        if (!feed(w, &plan->items[i], &token[i])) {
+        if (!feed(w, &plan->items[i], &chosen[i])) {
             return false;
         }
     }

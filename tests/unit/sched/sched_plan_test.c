@@ -410,6 +410,72 @@ static void nobody_waits_for_what_is_not_kept(void **state)
     tiny_close(&t);
 }
 
+/* One row each, then proposals as far as rows, results and free pages go. */
+static void proposals_take_what_is_left(void **state)
+{
+    (void)state;
+    static const int32_t guess[] = {500, 501, 502, 503, 504, 505, 506, 507};
+    tiny_sched t;
+    whim_sched_cfg cfg = tiny_cfg();
+    cfg.max_outs = 8;
+    tiny_open(&t, 8, true, cfg);
+    tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = 5, .max_tok = 100});
+    tiny_job *b = tiny_add(&t, (whim_sched_add){.n_tok = 5, .max_tok = 9});
+    whim_sched_propose(t.sched, a->req, guess, 8); /* it waits: nothing comes of it */
+    tiny_step(&t, NULL);
+    assert_int_equal(t.plan.n_proposed, 0);
+    whim_sched_set_budget(t.sched, 4); /* proposals are apart from it */
+    whim_sched_propose(t.sched, a->req, guess, 4);
+    whim_sched_propose(t.sched, b->req, guess, 8); /* 6 tokens of 9: one more is chosen after two */
+    tiny_plan(&t);
+    assert_int_equal(tiny_item(&t, a)->n_proposed, 4);
+    assert_int_equal(tiny_item(&t, b)->n_proposed, 2);
+    assert_int_equal(t.plan.n_row, 8);
+    assert_int_equal(t.plan.n_out, 8);
+    assert_false(tiny_item(&t, a)->is_prefill);
+    assert_memory_equal(tiny_item(&t, a)->tokens + 1, guess, 4 * sizeof *guess);
+    /* Two of a's are right, none of b's. */
+    static const int32_t made_a[] = {500, 501, 9}, made_b[] = {7};
+    whim_sched_made made[2];
+    for (int64_t i = 0; i < 2; i++) {
+        const whim_plan_item *item = &t.plan.items[i];
+        bool is_a = whim_sched_req_user(item->req) == a;
+        assert_int_equal(whim_sequence_grow(item->seq, &t.pool, item->n_tok), WHIM_ERR_OK);
+        made[i] = (whim_sched_made){is_a ? made_a : made_b, is_a ? 3 : 1, false};
+    }
+    whim_sched_commit(t.sched, &t.plan, made);
+    assert_int_equal(whim_sched_req_get(a->req).n_tok, 9);
+    assert_int_equal(whim_sched_req_get(a->req).n_fed, 8);
+    assert_int_equal(whim_sched_req_get(b->req).n_tok, 7);
+    assert_int_equal(whim_sched_req_get(b->req).n_fed, 6);
+    assert_int_equal(a->tokens[8], 9);
+    tiny_plan(&t); /* they were for one plan only */
+    assert_int_equal(t.plan.n_row, 2);
+    assert_int_equal(tiny_item(&t, a)->seq->len, 8);
+    tiny_commit(&t, NULL);
+    tiny_close(&t);
+}
+
+static void proposals_evict_and_preempt_nobody(void **state)
+{
+    (void)state;
+    static const int32_t guess[] = {500, 501, 502, 503};
+    for (int n_page = 2; n_page <= 3; n_page++) {
+        tiny_sched t;
+        tiny_open(&t, n_page, true, tiny_cfg());
+        tiny_job *old = tiny_add(&t, (whim_sched_add){.n_tok = P, .max_tok = P + 1});
+        tiny_finish(&t, old); /* its page is the tree's now */
+        tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = P - 2, .max_tok = 2 * P});
+        tiny_step(&t, NULL);
+        whim_sched_propose(t.sched, a->req, guess, 4);
+        tiny_plan(&t); /* position P - 2, one more on the page, then another page */
+        assert_int_equal(tiny_item(&t, a)->n_proposed, n_page == 2 ? 1 : 4);
+        assert_int_equal(whim_sched_get_stats(t.sched).n_evicted, 0);
+        tiny_commit(&t, NULL);
+        tiny_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +493,8 @@ int main(void)
         cmocka_unit_test(waiting_ages),
         cmocka_unit_test(preemption_loses_nothing),
         cmocka_unit_test(more_comes_from_the_disk),
+        cmocka_unit_test(proposals_take_what_is_left),
+        cmocka_unit_test(proposals_evict_and_preempt_nobody),
     };
     return cmocka_run_group_tests_name("sched_plan", tests, NULL, NULL);
 }

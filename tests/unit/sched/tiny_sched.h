@@ -146,19 +146,19 @@ static inline int64_t tiny_rows(const tiny_sched *t, const tiny_job *job)
 static inline void tiny_commit(tiny_sched *t, const tiny_job *over)
 {
     int32_t token[TINY_JOBS];
-    bool ended[TINY_JOBS];
+    whim_sched_made made[TINY_JOBS];
     for (int64_t i = 0; i < t->plan.n_item; i++) {
         const whim_plan_item *item = &t->plan.items[i];
         tiny_job *job = whim_sched_req_user(item->req);
         assert_int_equal(whim_sequence_grow(item->seq, &t->pool, item->n_tok), WHIM_ERR_OK);
         item->seq->state_at = item->seq->len;
         token[i] = (int32_t)item->seq->len;
-        ended[i] = job == over && item->chooses;
-        if (ended[i]) {
+        made[i] = (whim_sched_made){&token[i], item->chooses, job == over && item->chooses};
+        if (made[i].ended) {
             job->req = NULL;
         }
     }
-    whim_sched_commit(t->sched, &t->plan, token, ended);
+    whim_sched_commit(t->sched, &t->plan, made);
 }
 
 static inline void tiny_step(tiny_sched *t, const tiny_job *over)
