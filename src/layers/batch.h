@@ -4,7 +4,7 @@
  *
  * Rows are tokens of several sequences, one sequence after the other; prefill and decode mix freely.
  * A bucket may be larger than the work: padding rows have token -1, position 0 and slot -1 and belong
- * to no sequence; padding sequences have no rows, no keys and state slot -1; padding outputs have row -1. No row ever
+ * to no sequence; padding sequences have no rows, no keys and state slots -1; padding outputs have row -1. No row ever
  * influences another sequence's rows. */
 #ifndef WHIM_LAYERS_BATCH_H
 #define WHIM_LAYERS_BATCH_H
@@ -32,6 +32,7 @@ typedef struct whim_batch {
     whim_kv_view kv; /* whole pages: layers put in their heads and the place of their part */
     const int64_t *kv_offsets;  /* [n_layer] that place in a page; on the host */
     const int32_t *state_slots; /* [n_seq]: recurrent states, as ops/args/gdn_args.h */
+    const int32_t *state_outs;  /* [n_seq]: where they go after the rows */
     whim_state_view state;      /* whole slots; layers find their part */
 } whim_batch;
 

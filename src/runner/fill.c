@@ -31,6 +31,7 @@ static void fill_sequence(filling *f, const whim_step_part *part)
     f->block[f->at.q_start + s + 1] = h->n_row;
     f->block[f->at.kv_len + s] = (int32_t)part->seq->len;
     f->block[f->at.states + s] = part->seq->state;
+    f->block[f->at.state_outs + s] = part->keeps_state ? -1 : part->seq->state;
     f->block[f->at.page_start + s] = h->n_page;
     for (int64_t i = 0; i < part->seq->n_page; i++) {
         f->block[f->at.pages + h->n_page++] = part->seq->pages[i];
@@ -60,7 +61,7 @@ static void fill_padding(const filling *f)
     for (int64_t s = h->n_seq; s < h->bucket_seq; s++) {
         f->block[f->at.q_start + s + 1] = h->n_row;
         f->block[f->at.kv_len + s] = 0;
-        f->block[f->at.states + s] = -1;
+        f->block[f->at.states + s] = f->block[f->at.state_outs + s] = -1;
         f->block[f->at.page_start + s] = 0;
     }
     for (int64_t i = h->n_out; i < h->bucket_out; i++) {

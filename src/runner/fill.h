@@ -14,6 +14,8 @@ typedef struct whim_step_part {
     int64_t n_tok;
     int64_t n_out; /* results of the last n_out of these rows, 0 .. n_tok */
     int32_t n_top; /* 0: logits; 1 .. 64: the n_top best of them are enough */
+    bool
+        keeps_state; /* the recurrent state is read and stays that of the tokens before: the rows are a trial */
 } whim_step_part;
 
 /* Write the block of a step, padded to `bucket`; the sequences have grown already. `block` has room for the limits

@@ -151,7 +151,9 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
                      const whim_step_size *size, whim_diag *diag)
 {
     for (int64_t i = 0; i < n_part; i++) {
-        parts[i].seq->state_at = -1; /* until the step has succeeded */
+        if (!parts[i].keeps_state) {
+            parts[i].seq->state_at = -1; /* until the step has succeeded */
+        }
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
     whim_step_size bucket = *size;
@@ -162,7 +164,9 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
     WHIM_TRY(whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag));
     WHIM_TRY(whim_exec_collect(r->exec, diag));
     for (int64_t i = 0; i < n_part; i++) {
-        parts[i].seq->state_at = parts[i].seq->len;
+        if (!parts[i].keeps_state) {
+            parts[i].seq->state_at = parts[i].seq->len;
+        }
     }
     return WHIM_ERR_OK;
 }

@@ -25,7 +25,8 @@ void whim_runner_close(whim_runner *runner);
 
 /* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is larger
  * than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary. On success
- * every sequence has grown by its tokens. */
+ * every sequence has grown by its tokens. One whose part keeps its state must be cut back to where that is before it
+ * goes on, with other rows or the same. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 

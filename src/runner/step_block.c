@@ -15,6 +15,7 @@ whim_step_layout whim_step_layout_of(const whim_step_size *bucket)
     l.q_start = at, at += bucket->n_seq + 1;
     l.kv_len = at, at += bucket->n_seq;
     l.states = at, at += bucket->n_seq;
+    l.state_outs = at, at += bucket->n_seq;
     l.page_start = at, at += bucket->n_seq;
     l.out_rows = at, at += bucket->n_out;
     l.pages = at;
@@ -66,6 +67,7 @@ void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size
     batch->q_start = base + l.q_start;
     batch->kv_len = base + l.kv_len;
     batch->state_slots = base + l.states;
+    batch->state_outs = base + l.state_outs;
     batch->page_start = base + l.page_start;
     batch->pages = base + l.pages;
     batch->out_rows = base + l.out_rows;
@@ -203,7 +205,7 @@ whim_err whim_step_check(const int32_t *block, int64_t n_word, const whim_step_l
     for (int64_t s = 0; s < h->bucket_seq; s++) {
         WHIM_TRY(sequence_check(&c, s));
     }
-    WHIM_TRY(words_check(&c, "a state", c.at.states, h->bucket_seq, -1, limits->n_state - 1));
+    WHIM_TRY(words_check(&c, "a state", c.at.states, 2 * h->bucket_seq, -1, limits->n_state - 1));
     WHIM_TRY(words_check(&c, "an output's row", c.at.out_rows, h->bucket_out, -1, h->n_row - 1));
     return words_check(&c, "a page", c.at.pages, h->n_page + h->n_fresh, 0, limits->n_page - 1);
 }

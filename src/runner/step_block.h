@@ -47,7 +47,8 @@ enum { WHIM_STEP_HEAD = sizeof(whim_step_head) / sizeof(int32_t) };
 
 /* Where the arrays of a bucket begin, in words from the head's first. */
 typedef struct whim_step_layout {
-    int64_t tokens, positions, slots, q_start, kv_len, states, page_start, out_rows, pages;
+    int64_t tokens, positions, slots, q_start, kv_len, states, state_outs, page_start, out_rows,
+        pages;
 } whim_step_layout;
 
 /* What a block is held to. */

@@ -65,7 +65,7 @@ static bool bench_shape(checkop_case *c, int32_t i, gdn_shape *s)
 
 /* --- whose rows are where ----------------------------------------------------------------------- */
 
-enum { P_START, P_SLOTS, P_POSITIONS, P_N_SEQ, P_N_SLOT, P_N_ROW };
+enum { P_START, P_SLOTS, P_OUT_SLOTS, P_POSITIONS, P_N_SEQ, P_N_SLOT, P_N_ROW };
 
 /* New slots and positions: three in four sequences go on at some position, the others are fresh; now and then one is
  * padding. */
@@ -73,6 +73,7 @@ static void tables_fill(checkop_case *c)
 {
     const int32_t *start = checkop_i32(c, (int32_t)c->param[P_START]);
     int32_t *slots = checkop_i32(c, (int32_t)c->param[P_SLOTS]);
+    int32_t *out_slots = checkop_i32(c, (int32_t)c->param[P_OUT_SLOTS]);
     int32_t *positions = checkop_i32(c, (int32_t)c->param[P_POSITIONS]);
     int64_t n_seq = c->param[P_N_SEQ];
     for (int64_t r = 0; r < c->param[P_N_ROW]; r++) {
@@ -91,10 +92,17 @@ static void tables_fill(checkop_case *c)
             slots[s] = checkop_chance(&c->rng, 2) ? -1 : (int32_t)c->param[P_N_SLOT];
         }
     }
+    /* Most states go back; some go nowhere, some to a slot that nobody reads. */
+    for (int64_t s = 0; s < n_seq; s++) {
+        out_slots[s] = checkop_chance(&c->rng, 3) ? -1 : slots[s];
+        if (s < 2 && checkop_chance(&c->rng, 4)) {
+            out_slots[s] = (int32_t)(n_seq + s);
+        }
+    }
 }
 
 typedef struct gdn_tables {
-    int32_t start, slots, positions;
+    int32_t start, slots, out_slots, positions;
     int64_t n_row, n_slot;
 } gdn_tables;
 
@@ -112,9 +120,11 @@ static gdn_tables tables_make(checkop_case *c, const gdn_shape *s)
     t.n_row = start[s->n_seq] + (s->n_seq > 1 && checkop_chance(&c->rng, 3) ? 2 : 0);
     int32_t *unused;
     t.slots = checkop_given(c, "state_slots", s->n_seq, &unused);
+    t.out_slots = checkop_given(c, "out_slots", s->n_seq, &unused);
     t.positions = checkop_given(c, "positions", t.n_row, &unused);
     c->param[P_START] = t.start;
     c->param[P_SLOTS] = t.slots;
+    c->param[P_OUT_SLOTS] = t.out_slots;
     c->param[P_POSITIONS] = t.positions;
     c->param[P_N_SEQ] = s->n_seq;
     c->param[P_N_SLOT] = t.n_slot;
@@ -150,6 +160,10 @@ static void conv_build(checkop_case *c, const gdn_shape *s)
     a->n_tap = s->n_tap;
     CHECKOP_BIND(c, call, gdn_conv, q_start, t.start, 0);
     CHECKOP_BIND(c, call, gdn_conv, state_slots, t.slots, 0);
+    if (s->n_seq % 2 == 1) { /* else they go back to where they were */
+        a->out_slots = checkop_some_ids;
+        CHECKOP_BIND(c, call, gdn_conv, out_slots, t.out_slots, 0);
+    }
     CHECKOP_BIND(c, call, gdn_conv, positions, t.positions, 0);
     checkop_operands(c, call, s->fill, 1);
     CHECKOP_BUF(c, call, gdn_conv, state.slots)->fill = CHECKOP_SANE;
@@ -242,6 +256,10 @@ static void scan_build(checkop_case *c, const gdn_shape *s)
     a->d_value = (int32_t)s->d_value;
     CHECKOP_BIND(c, call, gdn_scan, q_start, t.start, 0);
     CHECKOP_BIND(c, call, gdn_scan, state_slots, t.slots, 0);
+    if (s->n_seq % 2 == 1) {
+        a->out_slots = checkop_some_ids;
+        CHECKOP_BIND(c, call, gdn_scan, out_slots, t.out_slots, 0);
+    }
     CHECKOP_BIND(c, call, gdn_scan, positions, t.positions, 0);
     checkop_operands(c, call, s->fill, 1);
     CHECKOP_BUF(c, call, gdn_scan, state.slots)->fill = CHECKOP_SANE;

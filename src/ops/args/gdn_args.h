@@ -5,7 +5,11 @@
  * A sequence has one slot of state for all layers. Rows q_start[s] .. q_start[s+1]-1 belong to sequence s, in order,
  * and continue what its slot holds; a sequence whose first row is at position 0 starts from zeros, whatever is in the
  * slot. The bits of a row do not depend on how its sequence was cut into calls. Rows after q_start[n_seq] and rows of
- * a sequence whose slot is outside 0 .. n_slot-1 are padding and get zeros. Slots of a call are distinct. */
+ * a sequence whose slot is outside 0 .. n_slot-1 are padding and get zeros. Slots of a call are distinct.
+ *
+ * The state after a sequence's last row goes to out_slots[s]; outside 0 .. n_slot-1 it goes nowhere, and the slot that was
+ * read stays as it was: the rows can be fed again later, or others in their place. Without out_slots states go back to
+ * where they were read. A slot that is written is read by its own sequence or by none. */
 #ifndef WHIM_OPS_ARGS_GDN_ARGS_H
 #define WHIM_OPS_ARGS_GDN_ARGS_H
 
@@ -51,6 +55,7 @@ typedef struct whim_gdn_conv_args {
     const int32_t *q_start;     /* [n_seq + 1] */
     const int32_t *positions;   /* [n_row] */
     const int32_t *state_slots; /* [n_seq] */
+    const int32_t *out_slots;   /* [n_seq], or NULL: state_slots */
     float *y;                   /* [n_row, n_chan]; overlaps nothing */
     int64_t y_stride;
     int64_t n_row, n_seq, n_chan, n_tap;
@@ -71,6 +76,7 @@ typedef struct whim_gdn_scan_args {
     const int32_t *q_start;     /* [n_seq + 1] */
     const int32_t *positions;   /* [n_row] */
     const int32_t *state_slots; /* [n_seq] */
+    const int32_t *out_slots;   /* [n_seq], or NULL: state_slots */
     float *out;                 /* [n_row, n_value, d_value], dense; overlaps nothing */
     int64_t n_row, n_seq;
     int32_t n_key, n_value, d_key, d_value;

@@ -29,7 +29,8 @@ static float conv_input(const whim_gdn_conv_args *a, const float *state, bool fr
     return fresh ? 0.0f : state[(t + a->n_tap - 1) * a->n_chan + chan];
 }
 
-static void conv_sequence(const whim_gdn_conv_args *a, float *state, int64_t first, int64_t n)
+static void conv_sequence(const whim_gdn_conv_args *a, const float *state, float *after,
+                          int64_t first, int64_t n)
 {
     bool fresh = a->positions[first] == 0;
     for (int64_t c = 0; c < a->n_chan; c++) {
@@ -45,8 +46,8 @@ static void conv_sequence(const whim_gdn_conv_args *a, float *state, int64_t fir
         for (int64_t j = 0; j < a->n_tap - 1; j++) {
             last[j] = conv_input(a, state, fresh, first, n - (a->n_tap - 1) + j, c);
         }
-        for (int64_t j = 0; j < a->n_tap - 1; j++) {
-            state[j * a->n_chan + c] = last[j];
+        for (int64_t j = 0; j < a->n_tap - 1 && after != NULL; j++) {
+            after[j * a->n_chan + c] = last[j];
         }
     }
 }
@@ -54,6 +55,7 @@ static void conv_sequence(const whim_gdn_conv_args *a, float *state, int64_t fir
 whim_err whim_ref_gdn_conv(whim_stream *s, const whim_gdn_conv_args *a)
 {
     (void)s;
+    const int32_t *to = a->out_slots != NULL ? a->out_slots : a->state_slots;
     for (int64_t r = 0; r < a->n_row; r++) {
         memset(a->y + r * a->y_stride, 0, (size_t)a->n_chan * sizeof *a->y);
     }
@@ -61,7 +63,7 @@ whim_err whim_ref_gdn_conv(whim_stream *s, const whim_gdn_conv_args *a)
         float *state = state_of(&a->state, a->state_slots[q]);
         int64_t first = a->q_start[q], n = a->q_start[q + 1] - first;
         if (n > 0 && state != NULL) {
-            conv_sequence(a, state, first, n);
+            conv_sequence(a, state, state_of(&a->state, to[q]), first, n);
         }
     }
     return WHIM_ERR_OK;
@@ -76,55 +78,84 @@ static void unit_vector(const float *x, int64_t n, float scale, float *y)
     }
 }
 
-/* One token of one value head: S *= exp(g); r = S^T k; S += k (beta (v - r))^T; o = S^T q. Sums over the key's
- * dimensions are in order, one accumulator each; the decay and its exponent are computed in double. */
-static void scan_token(const whim_gdn_scan_args *a, float *state, int64_t row, int64_t head)
+enum { SCAN_COLS = 16 }; /* columns of a head's state that are walked together */
+
+/* Columns first_col .. first_col + n_col - 1 of the state of a value head. */
+typedef struct scan_part {
+    const whim_gdn_scan_args *a;
+    int64_t head, first_col, n_col;
+    float state[SCAN_COLS][WHIM_GDN_MAX_DIM]; /* by column */
+} scan_part;
+
+/* One token: S *= exp(g); r = S^T k; S += k (beta (v - r))^T; o = S^T q. Sums over the key's dimensions are in order, one
+ * accumulator each; the decay and its exponent are computed in double. */
+static void scan_token(scan_part *p, int64_t row)
 {
-    int64_t dk = a->d_key, dv = a->d_value, key = head / (a->n_value / a->n_key);
+    const whim_gdn_scan_args *a = p->a;
+    int64_t dk = a->d_key, dv = a->d_value, key = p->head / (a->n_value / a->n_key);
     const float *x = a->qkv + row * a->qkv_stride;
-    const float *v = x + 2 * a->n_key * dk + head * dv;
-    float *out = a->out + (row * a->n_value + head) * dv;
+    const float *v = x + 2 * a->n_key * dk + p->head * dv + p->first_col;
+    float *out = a->out + (row * a->n_value + p->head) * dv + p->first_col;
     float q[WHIM_GDN_MAX_DIM], k[WHIM_GDN_MAX_DIM];
     unit_vector(x + key * dk, dk, 1.0f / sqrtf((float)dk), q);
     unit_vector(x + (a->n_key + key) * dk, dk, 1.0f, k);
-    double dt = (double)a->a[row * a->a_stride + head] + (double)a->dt_bias[head];
+    double dt = (double)a->a[row * a->a_stride + p->head] + (double)a->dt_bias[p->head];
     double softplus = dt > 20.0 ? dt : whim_log1p(whim_exp(dt));
-    float decay = (float)whim_exp((double)a->rate[head] * softplus);
-    float beta = 1.0f / (1.0f + whim_expf(-a->b[row * a->b_stride + head]));
-    for (int64_t j = 0; j < dv; j++) {
-        float read = 0.0f, sum = 0.0f;
+    float decay = (float)whim_exp((double)a->rate[p->head] * softplus);
+    float beta = 1.0f / (1.0f + whim_expf(-a->b[row * a->b_stride + p->head]));
+    for (int64_t j = 0; j < p->n_col; j++) {
+        float read = 0.0f, sum = 0.0f, *state = p->state[j];
         for (int64_t i = 0; i < dk; i++) {
-            read = whim_fmaf(state[i * dv + j] * decay, k[i], read);
+            read = whim_fmaf(state[i] * decay, k[i], read);
         }
         float delta = beta * (v[j] - read);
         for (int64_t i = 0; i < dk; i++) {
-            state[i * dv + j] = whim_fmaf(k[i], delta, state[i * dv + j] * decay);
-            sum = whim_fmaf(state[i * dv + j], q[i], sum);
+            state[i] = whim_fmaf(k[i], delta, state[i] * decay);
+            sum = whim_fmaf(state[i], q[i], sum);
         }
         out[j] = sum;
+    }
+}
+
+/* All rows of a sequence through a part; the state after them goes to `after`, unless that is NULL. */
+static void scan_rows(scan_part *p, const float *before, float *after, int64_t first, int64_t end)
+{
+    const whim_gdn_scan_args *a = p->a;
+    int64_t dk = a->d_key, dv = a->d_value, at = p->head * dk * dv + p->first_col;
+    bool fresh = a->positions[first] == 0;
+    for (int64_t j = 0; j < p->n_col; j++) {
+        for (int64_t i = 0; i < dk; i++) {
+            p->state[j][i] = fresh ? 0.0f : before[at + i * dv + j];
+        }
+    }
+    for (int64_t r = first; r < end; r++) {
+        scan_token(p, r);
+    }
+    for (int64_t j = 0; j < p->n_col && after != NULL; j++) {
+        for (int64_t i = 0; i < dk; i++) {
+            after[at + i * dv + j] = p->state[j][i];
+        }
     }
 }
 
 whim_err whim_ref_gdn_scan(whim_stream *s, const whim_gdn_scan_args *a)
 {
     (void)s;
-    int64_t width = (int64_t)a->n_value * a->d_value, size = (int64_t)a->d_key * a->d_value;
+    int64_t width = (int64_t)a->n_value * a->d_value;
+    const int32_t *to = a->out_slots != NULL ? a->out_slots : a->state_slots;
     if (a->n_row > 0) {
         memset(a->out, 0, (size_t)(a->n_row * width) * sizeof *a->out);
     }
     for (int64_t q = 0; q < a->n_seq; q++) {
-        float *state = state_of(&a->state, a->state_slots[q]);
+        const float *before = state_of(&a->state, a->state_slots[q]);
+        float *after = state_of(&a->state, to[q]);
         int64_t first = a->q_start[q], end = a->q_start[q + 1];
-        if (first >= end || state == NULL) {
-            continue;
-        }
-        if (a->positions[first] == 0) {
-            memset(state, 0, (size_t)(a->n_value * size) * sizeof *state);
-        }
-        for (int64_t r = first; r < end; r++) {
-            for (int64_t h = 0; h < a->n_value; h++) {
-                scan_token(a, state + h * size, r, h);
-            }
+        for (int64_t j = 0; j < width && first < end && before != NULL;) {
+            scan_part p = {.a = a, .head = j / a->d_value, .first_col = j % a->d_value};
+            int64_t left = a->d_value - p.first_col;
+            p.n_col = left < SCAN_COLS ? left : SCAN_COLS;
+            scan_rows(&p, before, after, first, end);
+            j += p.n_col;
         }
     }
     return WHIM_ERR_OK;

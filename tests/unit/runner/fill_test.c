@@ -67,10 +67,15 @@ static void a_step_of_two_sequences(void **state)
     expect_ints(block + l.q_start, (int32_t[]){0, 4, 7, 7, 7}, 5);
     expect_ints(block + l.kv_len, (int32_t[]){34, 3, 0, 0}, 4);
     expect_ints(block + l.states, (int32_t[]){-1, 8, -1, -1}, 4);
+    expect_ints(block + l.state_outs, (int32_t[]){-1, 8, -1, -1}, 4);
     expect_ints(block + l.page_start, (int32_t[]){0, 2, 0, 0}, 4);
     expect_ints(block + l.out_rows, (int32_t[]){2, 3, 6, -1}, 4);
     expect_ints(block + l.pages, (int32_t[]){2, 7, 5}, 3);
     expect_ints(whim_step_fresh(block), (int32_t[]){7, 5}, 2);
+    parts[1].keeps_state = true;
+    whim_step_fill(parts, 2, &bucket, 0, block);
+    expect_ints(block + l.states, (int32_t[]){-1, 8, -1, -1}, 4);
+    expect_ints(block + l.state_outs, (int32_t[]){-1, -1, -1, -1}, 4);
     whim_step_size work = whim_step_work(block);
     assert_true(work.n_row == 7 && work.n_seq == 2 && work.n_out == 3 && work.n_top == 1);
     work = whim_step_bucket(block);
@@ -126,7 +131,7 @@ static void a_long_context_costs_nothing(void **state)
     whim_step_part part = {&seq, tokens, 1, 1};
     whim_step_size bucket = {1, 1, 1, 0};
     whim_step_fill(&part, 1, &bucket, 0, block);
-    assert_int_equal(whim_step_head_of(block)->n_word, WHIM_STEP_HEAD + 3 * 1 + 2 + 3 * 1 + 1 +
+    assert_int_equal(whim_step_head_of(block)->n_word, WHIM_STEP_HEAD + 3 * 1 + 2 + 4 * 1 + 1 +
                                                            1); /* rows, q_start, seqs, out, page */
 }
 

@@ -318,6 +318,66 @@ static void hidden_states_come_by_row(void **state)
     }
 }
 
+/* Rows on trial leave the recurrent state alone: after a cut the sequence goes on as if they had never been. */
+static void a_trial_leaves_no_trace(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    float expected[TINY_VOCAB];
+    for (int i = 0; i < 8; i++) {
+        tiny_runner t;
+        whim_diag diag = {""};
+        whim_exec_cfg cfg = tiny_cfg(i % 2 == 1);
+        bool tried = i % 4 >= 2;
+        cfg.n_state = cfg.max_seqs;
+        tiny_load_arch(&t, backends[i / 4], "qwen3_5");
+        assert_int_equal(tiny_try(&t, &cfg, &diag), WHIM_ERR_OK);
+        whim_sequence *seq = tiny_sequence(&t);
+        tiny_step(&t, seq, ids, 37, 0);
+        for (int64_t n = 1; n < 30 && tried; n += 9) {
+            whim_step_part trial = {seq, ids + 100, n, 1, .keeps_state = true};
+            assert_int_equal(whim_runner_step(t.runner, &trial, 1, &diag), WHIM_ERR_OK);
+            assert_int_equal(seq->len, 37 + n);
+            whim_step_part more = {seq, ids, 1, 1};
+            expect_refused(&t, &more, 1, WHIM_ERR_INVALID, "recurrent state of 37");
+            assert_int_equal(whim_runner_sequence_cut(t.runner, seq, 37), 37);
+        }
+        tiny_step(&t, seq, ids + 37, 5, 1);
+        if (i == 0) {
+            memcpy(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+        }
+        assert_memory_equal(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+        assert_int_equal(whim_runner_sequence_cut(t.runner, seq, 40), 0); /* as ever */
+        whim_runner_sequence_destroy(t.runner, seq);
+        tiny_close(&t);
+    }
+}
+
+/* What a trial says of its rows is what they say. */
+static void a_trial_says_the_same(void **state)
+{
+    (void)state;
+    float expected[TINY_VOCAB];
+    tiny_runner t;
+    whim_diag diag = {""};
+    whim_exec_cfg cfg = tiny_cfg(false);
+    cfg.n_state = cfg.max_seqs;
+    tiny_load_arch(&t, "cpu", "qwen3_5");
+    assert_int_equal(tiny_try(&t, &cfg, &diag), WHIM_ERR_OK);
+    whim_sequence *seq = tiny_sequence(&t);
+    tiny_step(&t, seq, ids, 20, 0);
+    whim_step_part part = {seq, ids + 20, 7, 1, .keeps_state = true};
+    assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_OK);
+    memcpy(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+    assert_int_equal(whim_runner_sequence_cut(t.runner, seq, 20), 20);
+    part.keeps_state = false; /* the rows again, for good */
+    assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_OK);
+    assert_memory_equal(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+    assert_int_equal(seq->state_at, 27);
+    whim_runner_sequence_destroy(t.runner, seq);
+    tiny_close(&t);
+}
+
 static void opening_survives_a_lack_of_memory(void **state)
 {
     (void)state;
@@ -377,6 +437,8 @@ int main(void)
         cmocka_unit_test(a_failed_capture_is_forgotten),
         cmocka_unit_test(the_callers_float_mode_changes_nothing),
         cmocka_unit_test(hidden_states_come_by_row),
+        cmocka_unit_test(a_trial_leaves_no_trace),
+        cmocka_unit_test(a_trial_says_the_same),
         cmocka_unit_test(opening_survives_a_lack_of_memory),
         cmocka_unit_test(the_plan_is_measured),
     };

@@ -35,11 +35,11 @@ static void arrays_do_not_overlap(void **state)
 {
     (void)state;
     whim_step_layout l = whim_step_layout_of(&bucket);
-    const int64_t starts[] = {l.tokens, l.positions,  l.slots,    l.q_start, l.kv_len,
-                              l.states, l.page_start, l.out_rows, l.pages};
-    static const int64_t sizes[] = {8, 8, 8, 5, 4, 4, 4, 4};
+    const int64_t starts[] = {l.tokens, l.positions,  l.slots,      l.q_start,  l.kv_len,
+                              l.states, l.state_outs, l.page_start, l.out_rows, l.pages};
+    static const int64_t sizes[] = {8, 8, 8, 5, 4, 4, 4, 4, 4};
     assert_int_equal(starts[0], WHIM_STEP_HEAD);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         assert_int_equal(starts[i + 1], starts[i] + sizes[i]);
     }
 }
@@ -58,6 +58,7 @@ static void the_view_points_into_the_block(void **state)
     assert_ptr_equal(batch.q_start, block + l.q_start);
     assert_ptr_equal(batch.kv_len, block + l.kv_len);
     assert_ptr_equal(batch.state_slots, block + l.states);
+    assert_ptr_equal(batch.state_outs, block + l.state_outs);
     assert_ptr_equal(batch.page_start, block + l.page_start);
     assert_ptr_equal(batch.pages, block + l.pages);
     assert_ptr_equal(batch.out_rows, block + l.out_rows);
@@ -111,16 +112,17 @@ static void arrays_that_lead_outside(void **state)
         int64_t at;
         int32_t value;
     } cases[] = {
-        {l.tokens, 100},        {l.tokens, -2},        {l.tokens + 7, 5}, /* padding */
-        {l.positions, -1},      {l.positions + 1, 30}, {l.positions + 7, 2 * P},
-        {l.slots, -2},          {l.slots + 7, 10 * P}, {l.q_start, 1},
-        {l.q_start + 1, -1},    {l.q_start + 1, 8},    {l.q_start + 2, 3},
-        {l.q_start + 4, 8},     {l.kv_len, 3},         {l.kv_len, 2 * P + 1},
-        {l.kv_len + 1, P + 3},  {l.kv_len + 3, -1},    {l.states, 3},
-        {l.states + 3, -2},     {l.page_start, 2},     {l.page_start + 1, 3},
-        {l.page_start + 1, -1}, {l.page_start + 3, 1}, {l.out_rows, 7},
-        {l.out_rows + 3, -2},   {l.pages, 10},         {l.pages + 2, -1},
-        {l.pages + 3, 10},      {l.pages + 4, -1},
+        {l.tokens, 100},       {l.tokens, -2},        {l.tokens + 7, 5}, /* padding */
+        {l.positions, -1},     {l.positions + 1, 30}, {l.positions + 7, 2 * P},
+        {l.slots, -2},         {l.slots + 7, 10 * P}, {l.q_start, 1},
+        {l.q_start + 1, -1},   {l.q_start + 1, 8},    {l.q_start + 2, 3},
+        {l.q_start + 4, 8},    {l.kv_len, 3},         {l.kv_len, 2 * P + 1},
+        {l.kv_len + 1, P + 3}, {l.kv_len + 3, -1},    {l.states, 3},
+        {l.states + 3, -2},    {l.state_outs + 1, 3}, {l.state_outs, -2},
+        {l.page_start, 2},     {l.page_start + 1, 3}, {l.page_start + 1, -1},
+        {l.page_start + 3, 1}, {l.out_rows, 7},       {l.out_rows + 3, -2},
+        {l.pages, 10},         {l.pages + 2, -1},     {l.pages + 3, 10},
+        {l.pages + 4, -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_refused(cases[i].at, cases[i].value);

@@ -53,17 +53,29 @@ static inline whim_exec_cfg tiny_cfg(bool graphs)
     };
 }
 
+/* The same with recurrent states in its first layer. */
+static inline void tiny_hybrid_config(whim_config *c)
+{
+    tiny_config(c);
+    c->gdn = (whim_gdn_config){.n_key = 2, .n_value = 4, .d_key = 8, .d_value = 8, .n_tap = 4};
+    whim_config_set_gdn(c, 0);
+}
+
 /* Everything but the runner. */
-static inline void tiny_load(tiny_runner *t, const char *backend)
+static inline void tiny_load_arch(tiny_runner *t, const char *backend, const char *arch)
 {
     whim_diag diag = {{0}};
     *t = (tiny_runner){.ckpt = {.format = WHIM_CKPT_DUMMY}};
     whim_arena_init(&t->ckpt.arena);
     whim_arena_init(&t->arena);
     whim_binder_init(&t->binder);
-    tiny_config(&t->ckpt.config);
+    if (strcmp(arch, "llama") == 0) {
+        tiny_config(&t->ckpt.config);
+    } else {
+        tiny_hybrid_config(&t->ckpt.config);
+    }
     whim_device_cfg device_cfg = {.n_thread = 1};
-    assert_int_equal(whim_model_find("llama", &t->def, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_model_find(arch, &t->def, &diag), WHIM_ERR_OK);
     t->ckpt.config.arch = &t->def->arch;
     assert_int_equal(whim_backend_find(backend)->device_open(0, &device_cfg, &t->device, &diag),
                      WHIM_ERR_OK);
@@ -72,6 +84,11 @@ static inline void tiny_load(tiny_runner *t, const char *backend)
     assert_int_equal(whim_bind_match(&t->binder, &t->ckpt, t->device, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_bind_load(&t->binder, &t->ckpt, t->device, 1, NULL, NULL, &diag),
                      WHIM_ERR_OK);
+}
+
+static inline void tiny_load(tiny_runner *t, const char *backend)
+{
+    tiny_load_arch(t, backend, "llama");
 }
 
 static inline whim_err tiny_try(tiny_runner *t, const whim_exec_cfg *cfg, whim_diag *diag)

@@ -16,6 +16,14 @@ static inline float *gdn_state(const whim_state_view *view, int32_t slot)
     return (float *)((char *)view->slots + slot * view->slot_stride + view->offset);
 }
 
+/* Where the state of a sequence is read, and where it goes; NULL: padding, and nowhere. */
+#define GDN_BEFORE(a, seq) \
+    ((seq) < (a)->n_seq ? gdn_state(&(a)->state, (a)->state_slots[seq]) : NULL)
+#define GDN_AFTER(a, seq)                                                                          \
+    ((seq) < (a)->n_seq ? gdn_state(&(a)->state, ((a)->out_slots != NULL ? (a)->out_slots          \
+                                                                         : (a)->state_slots)[seq]) \
+                        : NULL)
+
 /* The sequences of a batch; rows after the last one are one more. */
 static int64_t gdn_sequences(const int32_t *q_start, int64_t n_seq, int64_t n_row)
 {
@@ -73,8 +81,8 @@ static void conv_rows(const whim_gdn_conv_args *a, const conv_block *b, int64_t 
     }
 }
 
-static void conv_block_run(const whim_gdn_conv_args *a, float *state, int64_t first, int64_t n,
-                           int64_t chan, int64_t width)
+static void conv_block_run(const whim_gdn_conv_args *a, const float *before, float *after,
+                           int64_t first, int64_t n, int64_t chan, int64_t width)
 {
     conv_block b;
     int64_t n_before = a->n_tap - 1;
@@ -86,13 +94,13 @@ static void conv_block_run(const whim_gdn_conv_args *a, float *state, int64_t fi
     }
     for (int64_t j = 0; j < n_before; j++) {
         for (int64_t c = 0; c < width; c++) {
-            b.before[j][c] = fresh ? 0.0f : state[j * a->n_chan + chan + c];
+            b.before[j][c] = fresh ? 0.0f : before[j * a->n_chan + chan + c];
         }
     }
     conv_rows(a, &b, first, n, chan, width);
-    for (int64_t j = 0; j < n_before; j++) {
-        memcpy(state + j * a->n_chan + chan, conv_row(a, &b, first, n - n_before + j, chan),
-               (size_t)width * sizeof *state);
+    for (int64_t j = 0; j < n_before && after != NULL; j++) {
+        memcpy(after + j * a->n_chan + chan, conv_row(a, &b, first, n - n_before + j, chan),
+               (size_t)width * sizeof *after);
     }
 }
 
@@ -117,11 +125,11 @@ static void gdn_conv_kernel(const void *args, const whim_cpu_worker *worker)
             int64_t width = a->n_chan - chan < CONV_CHAN ? a->n_chan - chan : CONV_CHAN;
             int64_t first = a->n_seq > 0 ? a->q_start[seq] : 0;
             int64_t end = seq < a->n_seq ? a->q_start[seq + 1] : a->n_row;
-            float *state = seq < a->n_seq ? gdn_state(&a->state, a->state_slots[seq]) : NULL;
-            if (state == NULL) {
+            const float *before = GDN_BEFORE(a, seq);
+            if (before == NULL) {
                 conv_zero(a, first, end, chan, width);
             } else if (first < end) {
-                conv_block_run(a, state, first, end - first, chan, width);
+                conv_block_run(a, before, GDN_AFTER(a, seq), first, end - first, chan, width);
             }
         }
     }
@@ -137,9 +145,12 @@ enum {
     SCAN_COLS = SCAN_VECS * VF,               /* columns of the state that are walked together */
 };
 
-/* Columns begin .. end - 1 of the state of a head. */
+/* Columns begin .. end - 1 of the state of a head, as they lie at `state`: row i of column j at
+ * state[i * stride + j - begin]. */
 typedef struct scan_part {
     int64_t head, begin, end;
+    float *state;
+    int64_t stride;
 } scan_part;
 
 /* What the tokens of a run do to a head. */
@@ -220,45 +231,65 @@ static inline void scan_col(float *state, int64_t stride, int64_t dk, const floa
 }
 
 /* The tokens of a run, through a part of the state of its head, a few columns at a time. */
-static void scan_part_run(const whim_gdn_scan_args *a, const scan_run *run, float *state,
-                          const scan_part *p, int64_t row, int64_t n)
+static void scan_part_run(const whim_gdn_scan_args *a, const scan_run *run, const scan_part *p,
+                          int64_t row, int64_t n)
 {
     int64_t dk = a->d_key, dv = a->d_value, width = (int64_t)a->n_value * dv, j = p->begin;
     const float *value = a->qkv + row * a->qkv_stride + 2 * a->n_key * dk + p->head * dv;
     float *out = a->out + row * width + p->head * dv;
     for (; j + SCAN_COLS <= p->end; j += SCAN_COLS) {
         for (int64_t t = 0; t < n; t++) {
-            scan_cols(state + j, dv, dk, run->q[t], run->k[t], run->decay[t], run->beta[t],
-                      value + t * a->qkv_stride + j, out + t * width + j);
+            scan_cols(p->state + j - p->begin, p->stride, dk, run->q[t], run->k[t], run->decay[t],
+                      run->beta[t], value + t * a->qkv_stride + j, out + t * width + j);
         }
     }
     for (; j < p->end; j++) {
         for (int64_t t = 0; t < n; t++) {
-            scan_col(state + j, dv, dk, run->q[t], run->k[t], run->decay[t], run->beta[t],
-                     value[t * a->qkv_stride + j], out + t * width + j);
+            scan_col(p->state + j - p->begin, p->stride, dk, run->q[t], run->k[t], run->decay[t],
+                     run->beta[t], value[t * a->qkv_stride + j], out + t * width + j);
         }
     }
 }
 
-/* n rows of floats, `stride` apart: columns begin .. end - 1 become zero. */
-static void scan_zero(float *rows, int64_t n, int64_t stride, const scan_part *p)
+/* n rows of `width` floats, `stride` apart, become zero. */
+static void scan_zero(float *rows, int64_t n, int64_t width, int64_t stride)
 {
     for (int64_t r = 0; r < n; r++) {
-        memset(rows + r * stride + p->begin, 0, (size_t)(p->end - p->begin) * sizeof *rows);
+        memset(rows + r * stride, 0, (size_t)width * sizeof *rows);
     }
 }
 
-static void scan_rows(const whim_gdn_scan_args *a, scan_run *run, float *state, const scan_part *p,
-                      int64_t first, int64_t end)
+/* The part of the state before the first row, brought to where it is worked on. */
+static void scan_begin(const whim_gdn_scan_args *a, const scan_part *p, const float *before,
+                       bool fresh)
 {
-    state += p->head * a->d_key * a->d_value;
-    if (a->positions[first] == 0) {
-        scan_zero(state, a->d_key, a->d_value, p);
+    int64_t width = p->end - p->begin;
+    if (fresh) {
+        scan_zero(p->state, a->d_key, width, p->stride);
     }
-    for (int64_t row = first; row < end; row += SCAN_RUN) {
-        int64_t n = end - row < SCAN_RUN ? end - row : SCAN_RUN;
-        scan_prepare(a, p->head, row, n, run);
-        scan_part_run(a, run, state, p, row, n);
+    for (int64_t i = 0; i < a->d_key && !fresh && before != p->state; i++) {
+        memcpy(p->state + i * p->stride, before + i * a->d_value, (size_t)width * sizeof *before);
+    }
+}
+
+/* A part that goes nowhere is worked on in what a run leaves of the scratch, so many columns at a time. */
+enum { SCAN_SPARE = (WHIM_CPU_SCRATCH - (int)sizeof(scan_run)) / (int)sizeof(float) };
+_Static_assert((int)SCAN_SPARE >= (int)WHIM_GDN_MAX_DIM, "there is room for a column");
+
+static void scan_rows(const whim_gdn_scan_args *a, scan_run *run, const float *before, float *after,
+                      const scan_part *whole, int64_t first, int64_t end)
+{
+    int64_t at = whole->head * a->d_key * a->d_value, most = SCAN_SPARE / a->d_key;
+    for (scan_part p = *whole; p.begin < whole->end; p.begin = p.end) {
+        p.end = after == NULL && whole->end - p.begin > most ? p.begin + most : whole->end;
+        p.state = after != NULL ? after + at + p.begin : (float *)(run + 1);
+        p.stride = after != NULL ? a->d_value : p.end - p.begin;
+        scan_begin(a, &p, before + at + p.begin, a->positions[first] == 0);
+        for (int64_t row = first; row < end; row += SCAN_RUN) {
+            int64_t n = end - row < SCAN_RUN ? end - row : SCAN_RUN;
+            scan_prepare(a, p.head, row, n, run);
+            scan_part_run(a, run, &p, row, n);
+        }
     }
 }
 
@@ -272,16 +303,17 @@ static void gdn_scan_kernel(const void *args, const whim_cpu_worker *worker)
     while (whim_cpu_claim_next(&claim)) {
         for (int64_t item = claim.begin; item < claim.end; item++) {
             int64_t seq = item / per_seq, begin = item % parts * SCAN_PART;
-            scan_part p = {item % per_seq / parts, begin,
-                           dv - begin < SCAN_PART ? dv : begin + SCAN_PART};
+            scan_part p = {.head = item % per_seq / parts,
+                           .begin = begin,
+                           .end = dv - begin < SCAN_PART ? dv : begin + SCAN_PART};
             int64_t first = a->n_seq > 0 ? a->q_start[seq] : 0;
             int64_t end = seq < a->n_seq ? a->q_start[seq + 1] : a->n_row;
-            float *state = seq < a->n_seq ? gdn_state(&a->state, a->state_slots[seq]) : NULL;
-            if (state == NULL) {
-                scan_zero(a->out + (first * a->n_value + p.head) * dv, end - first, a->n_value * dv,
-                          &p);
+            const float *before = GDN_BEFORE(a, seq);
+            if (before == NULL) {
+                scan_zero(a->out + (first * a->n_value + p.head) * dv + p.begin, end - first,
+                          p.end - p.begin, a->n_value * dv);
             } else if (first < end) {
-                scan_rows(a, worker->scratch, state, &p, first, end);
+                scan_rows(a, worker->scratch, before, GDN_AFTER(a, seq), &p, first, end);
             }
         }
     }
