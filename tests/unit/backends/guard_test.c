@@ -456,6 +456,30 @@ static void test_pack(void **state)
     assert_memory_equal(got, src, sizeof src);
 }
 
+/* Memory of one device is nothing to the other. */
+static void test_two_devices(void **state)
+{
+    fixture *f = *state;
+    fixture other = {0};
+    whim_device_cfg cfg = {0};
+    void *far;
+    assert_int_equal(whim_backend_guard.device_open(1, &cfg, &other.dev, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_open(other.dev, &other.s, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_device_alloc(other.dev, 8, &far, NULL), WHIM_ERR_OK);
+    float *x = floats(f, 2), *y = far;
+    copy_in(f, x, (float[]){1, 2}, 8);
+    copy_in(&other, y, (float[]){10, 20}, 8);
+    assert_int_equal(add_to(f, x, x, 2), WHIM_ERR_OK);
+    assert_int_equal(add_to(&other, y, y, 2), WHIM_ERR_OK);
+    expect(&other, y, 20, 40); /* whoever is waited for runs; nobody else */
+    expect(f, x, 2, 4);
+    assert_int_equal(death_signal(add_host_memory, &(run_over){f, x, y, 0}), SIGABRT);
+    assert_int_equal(death_signal(add_host_memory, &(run_over){&other, y, x, 0}), SIGABRT);
+    whim_device_free(other.dev, far, 8);
+    whim_stream_close(other.s);
+    whim_device_close(other.dev);
+}
+
 static void test_open(void **state)
 {
     fixture *f = *state;
@@ -464,14 +488,14 @@ static void test_open(void **state)
     assert_int_equal(f->dev->caps.pack_row_granule, 1);
     assert_true(f->dev->caps.graph_capture);
     assert_string_equal(whim_backend_guard.name, "guard");
-    assert_int_equal(whim_backend_guard.device_count(), 1);
+    assert_int_equal(whim_backend_guard.device_count(), 2);
     whim_device *dev = NULL;
     whim_diag diag;
     whim_device_cfg cfg = {.isa = "fast"};
     assert_int_equal(whim_backend_guard.device_open(0, &cfg, &dev, &diag), WHIM_ERR_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "fast"));
     cfg.isa = "law";
-    assert_int_equal(whim_backend_guard.device_open(1, &cfg, &dev, &diag), WHIM_ERR_NOT_FOUND);
+    assert_int_equal(whim_backend_guard.device_open(2, &cfg, &dev, &diag), WHIM_ERR_NOT_FOUND);
     for (int64_t n = 0; n < 2; n++) { /* out of memory at each allocation */
         whim_stream *s = NULL;
         void *ptr = NULL;
@@ -505,6 +529,7 @@ int main(void)
         cmocka_unit_test(
             test_over_run_by_contents_faults), /* its child makes threads: no others here */
         TEST(test_host_pointers_are_refused),
+        TEST(test_two_devices),
         TEST(test_leaks_are_refused),
         TEST(test_pack),
     };

@@ -266,6 +266,35 @@ static void a_step_without_rows_is_a_whole_pass(void **state)
     }
 }
 
+/* Steps of two devices, two under way on each, collected in any order. */
+static void devices_keep_apart(void **state)
+{
+    (void)state;
+    static const int32_t next[] = {-2};
+    int32_t plain[N_MADE], made[2][N_MADE];
+    int n[2] = {0};
+    solo o[2] = {{{{0}}}};
+    whim_exec_cfg cfg = tiny_cfg(true);
+    make_plain("cpu", plain);
+    cfg.n_flight = 2;
+    for (int d = 0; d < 2; d++) {
+        solo_open(&o[d], "guard", &cfg);
+        submit(&o[d], ids, 9, 1);
+        submit(&o[d], next, 1, 1);
+    }
+    for (uint32_t turn = 0; n[0] + n[1] < 2 * N_MADE; turn++) {
+        int d = (turn * 2654435761u >> 16) % 3 == 0; /* now one, now the other */
+        d = n[d] == N_MADE ? 1 - d : d;
+        collect(&o[d]);
+        made[d][n[d]++] = whim_exec_best(o[d].exec, 0).ids[0];
+        submit(&o[d], next, 1, 1);
+    }
+    for (int d = 0; d < 2; d++) {
+        assert_memory_equal(plain, made[d], sizeof plain);
+        solo_close(&o[d]);
+    }
+}
+
 /* Two execs take the same blocks, each with pages of its own behind the numbers: a model and its draft. */
 static void execs_share_page_numbers(void **state)
 {
@@ -312,6 +341,7 @@ int main(void)
         cmocka_unit_test(captures_stay_on_the_device),
         cmocka_unit_test(a_step_without_rows_is_a_whole_pass),
         cmocka_unit_test(execs_share_page_numbers),
+        cmocka_unit_test(devices_keep_apart),
     };
     return cmocka_run_group_tests_name("exec", tests, fill_ids, NULL);
 }
