@@ -152,50 +152,33 @@ static void say_params(const run *r)
     whim_str_deinit(&text);
 }
 
-static int generate(run *r, whim_engine *engine, int64_t max_outs)
+static int generate(run *r, whim_engine *engine)
 {
     const whim_options *o = r->options;
     whim_diag diag = {""};
-    whim_generator *gen = NULL;
-    whim_generated got;
-    whim_generator_cfg cfg = {
-        .runner = whim_engine_runner(engine),
-        .config = r->config,
-        .tok = r->tm.tok,
-        .ctx = r->ctx,
-        .max_step_tokens = o->max_step_tokens,
-        .max_outs = max_outs,
-    };
-    if (whim_generator_create(&cfg, &gen) != WHIM_ERR_OK) {
-        return complain(EXIT_FAILED, "out of memory");
+    asked got;
+    whim_service *service = ask_open(&r->tm, engine);
+    if (service == NULL) {
+        return EXIT_FAILED;
     }
-    whim_generate_request request = {
-        .prompt = r->prompt.ids,
-        .n_prompt = r->prompt.n,
-        .params = &r->tm.params,
-        .stop_ids = r->tm.stop_ids,
-        .n_stop_id = r->tm.n_stop_id,
-        .stops = o->stop.v,
-        .n_stop = o->stop.n,
-        .max_tokens = o->max_tokens > 0 ? o->max_tokens
-                      : r->by_ids       ? IDS_TOKENS
-                                        : 0,
-        .max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_TEXT : 0,
-        .interrupt = &interrupted,
-        .events = run_events(r),
-    };
-    whim_err err = whim_generate(gen, &request, &got, &diag);
+    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt);
+    cfg.max_tokens = o->max_tokens > 0 ? o->max_tokens : r->by_ids ? IDS_TOKENS : 0;
+    cfg.max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_TEXT : 0;
+    if (whim_options_gave(o, &o->prompt_logprobs)) {
+        cfg.prompt_logprobs = (int32_t)o->prompt_logprobs;
+    }
+    whim_err err = ask(service, &cfg, run_event, r, &got, &diag);
     int code = EXIT_FAILED;
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
     } else if (run_finish(r, &got)) {
         code = got.end == WHIM_END_INTERRUPT ? EXIT_INTERRUPTED : EXIT_OK;
     }
-    whim_generator_destroy(gen);
+    whim_service_destroy(service);
     return code;
 }
 
-static int run_model(run *r, whim_engine *engine, loader *load, int64_t max_outs)
+static int run_model(run *r, whim_engine *engine, loader *load)
 {
     r->config = whim_engine_config(engine);
     r->ctx = whim_engine_ctx(engine);
@@ -212,7 +195,7 @@ static int run_model(run *r, whim_engine *engine, loader *load, int64_t max_outs
         say_params(r);
     }
     catch_interrupt(true);
-    return generate(r, engine, max_outs);
+    return generate(r, engine);
 }
 
 static void print_op(void *ctx, const char *line)
@@ -240,7 +223,6 @@ int cmd_run(const whim_options *options)
     whim_engine *engine = NULL;
     int code = EXIT_FAILED;
     bool rows = whim_options_gave(options, &options->prompt_logprobs);
-    int64_t max_outs = rows ? PROMPT_ROWS : 1;
     if (!get_prompt(&r)) {
         code = EXIT_USAGE;
         goto out;
@@ -248,13 +230,13 @@ int cmd_run(const whim_options *options)
     r.model = choose_model(options, path);
     if (r.model != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, r.model);
-        cfg.max_outs = max_outs;
+        cfg.max_outs = rows ? PROMPT_ROWS : 1;
         cfg.trace = options->trace_ops ? &trace : NULL;
         cfg.record_steps = options->record_steps;
         engine = open_engine(&cfg, options->quiet, &load);
     }
     if (engine != NULL) {
-        code = run_model(&r, engine, &load, max_outs);
+        code = run_model(&r, engine, &load);
         code = end_record(engine, code);
     }
 out:

@@ -4,8 +4,8 @@
 #ifndef WHIM_APPS_QUALITY_H
 #define WHIM_APPS_QUALITY_H
 
+#include "ask.h"
 #include "sample/divergence.h"
-#include "text_model.h"
 
 /* {0} is empty. */
 typedef struct quality {

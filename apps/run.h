@@ -4,7 +4,7 @@
 #ifndef WHIM_APPS_RUN_H
 #define WHIM_APPS_RUN_H
 
-#include "text_model.h"
+#include "ask.h"
 
 typedef struct run {
     const whim_options *options;
@@ -26,11 +26,11 @@ typedef struct run {
     bool write_failed;
 } run;
 
-/* The events of a generation, for its request. */
-whim_generate_events run_events(run *r);
+/* An ask_event_fn: print what came, or keep it for the JSON object. */
+void run_event(void *ctx, const whim_job_event *event);
 
 /* After the end: the rest of the text output, or the JSON object; then the summary unless quiet. False when
  * standard output fails. */
-bool run_finish(run *r, const whim_generated *got);
+bool run_finish(run *r, const asked *got);
 
 #endif

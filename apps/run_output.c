@@ -29,7 +29,7 @@ static void append_token_text(const run *r, whim_str *to, int32_t id)
 }
 
 /* {"id":1,"text":"a","logprob":-1.5,"top":[[1,-1.5],...]} */
-static void append_logprob_json(const run *r, whim_str *to, const whim_sampled *t)
+static void append_logprob_json(const run *r, whim_str *to, const whim_job_event *t)
 {
     whim_str_printf(to, "{\"id\":%d", t->id);
     if (r->tm.tok != NULL) {
@@ -40,20 +40,20 @@ static void append_logprob_json(const run *r, whim_str *to, const whim_sampled *
     json_number(to, (double)t->logprob);
     whim_str_append(to, ",\"top\":[");
     for (int32_t i = 0; i < t->n_top; i++) {
-        whim_str_printf(to, "%s[%d,", i == 0 ? "" : ",", t->top_id[i]);
-        json_number(to, (double)t->top_logprob[i]);
+        whim_str_printf(to, "%s[%d,", i == 0 ? "" : ",", t->top[i].id);
+        json_number(to, (double)t->top[i].logprob);
         whim_str_append_char(to, ']');
     }
     whim_str_append(to, "]}");
 }
 
 /* "7042  7042:-0.306687 260:-2.511695", or with texts in place of ids. */
-static void append_logprob_line(const run *r, whim_str *to, const whim_sampled *t)
+static void append_logprob_line(const run *r, whim_str *to, const whim_job_event *t)
 {
     if (r->tm.tok == NULL) {
         whim_str_printf(to, "%d ", t->id);
         for (int32_t i = 0; i < t->n_top; i++) {
-            whim_str_printf(to, " %d:%.6f", t->top_id[i], (double)t->top_logprob[i]);
+            whim_str_printf(to, " %d:%.6f", t->top[i].id, (double)t->top[i].logprob);
         }
         whim_str_append_char(to, '\n');
         return;
@@ -62,8 +62,8 @@ static void append_logprob_line(const run *r, whim_str *to, const whim_sampled *
     whim_str_printf(to, " %.6f ", (double)t->logprob);
     for (int32_t i = 0; i < t->n_top; i++) {
         whim_str_append_char(to, ' ');
-        append_token_text(r, to, t->top_id[i]);
-        whim_str_printf(to, ":%.6f", (double)t->top_logprob[i]);
+        append_token_text(r, to, t->top[i].id);
+        whim_str_printf(to, ":%.6f", (double)t->top[i].logprob);
     }
     whim_str_append_char(to, '\n');
 }
@@ -73,9 +73,8 @@ static bool has_lines(const run *r)
     return r->options->logprobs > 0;
 }
 
-static void on_token(void *ctx, const whim_sampled *t)
+static void show_token(run *r, const whim_job_event *t)
 {
-    run *r = ctx;
     whim_str line = {0};
     r->n_gen++;
     if (r->options->json) {
@@ -95,9 +94,8 @@ static void on_token(void *ctx, const whim_sampled *t)
     whim_str_deinit(&line);
 }
 
-static void on_text(void *ctx, const char *text, int64_t n)
+static void show_text(run *r, const char *text, int64_t n)
 {
-    run *r = ctx;
     whim_str_append_n(&r->answer, text, n);
     if (r->options->json || has_lines(r)) {
         return;
@@ -114,37 +112,41 @@ static void on_text(void *ctx, const char *text, int64_t n)
     out(r, text + from, n - from);
 }
 
-static void on_prompt_row(void *ctx, int64_t i, int32_t id, const float *logits)
+/* The first token of a prompt has none. */
+static void show_prompt_token(run *r, const whim_job_event *t)
 {
-    run *r = ctx;
-    whim_sampled t = {.id = id};
-    whim_logprobs_at(logits, r->config->n_vocab, &id, 1, &t.logprob);
-    t.n_top = whim_logprobs_top(logits, r->config->n_vocab, (int32_t)r->options->prompt_logprobs,
-                                t.top_id, t.top_logprob);
     if (r->options->json) {
-        whim_str_append(&r->prompt_logprobs, i == 1 ? "null," : ",");
-        append_logprob_json(r, &r->prompt_logprobs, &t);
+        whim_str_append(&r->prompt_logprobs, t->has_logprob ? "," : "null");
+        if (t->has_logprob) {
+            append_logprob_json(r, &r->prompt_logprobs, t);
+        }
+        return;
+    }
+    if (!t->has_logprob) {
         return;
     }
     whim_str line = {0};
     whim_str_append(&line, "prompt ");
     if (r->tm.tok == NULL) {
-        whim_str_printf(&line, "%d:%.6f ", id, (double)t.logprob);
+        whim_str_printf(&line, "%d:%.6f ", t->id, (double)t->logprob);
     }
-    append_logprob_line(r, &line, &t);
+    append_logprob_line(r, &line, t);
     out(r, whim_str_text(&line), line.len);
     whim_str_deinit(&line);
 }
 
-whim_generate_events run_events(run *r)
+void run_event(void *ctx, const whim_job_event *event)
 {
-    bool rows = whim_options_gave(r->options, &r->options->prompt_logprobs);
-    return (whim_generate_events){
-        .on_token = on_token,
-        .on_text = on_text,
-        .on_prompt_row = rows ? on_prompt_row : NULL,
-        .ctx = r,
-    };
+    run *r = ctx;
+    if (event->kind == WHIM_JOB_PROMPT_TOKEN) {
+        show_prompt_token(r, event);
+    }
+    if (event->kind == WHIM_JOB_TOKEN) {
+        show_token(r, event);
+    }
+    if (event->n_text > 0) {
+        show_text(r, event->text, event->n_text);
+    }
 }
 
 static double rate(double n, double seconds)
@@ -152,7 +154,7 @@ static double rate(double n, double seconds)
     return n > 0 && seconds > 0 ? n / seconds : NAN;
 }
 
-static void append_usage(const run *r, const whim_generated *got, whim_str *to)
+static void append_usage(const run *r, const asked *got, whim_str *to)
 {
     whim_str_printf(to, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld}",
                     (long long)r->prompt.n, (long long)got->n_id);
@@ -166,7 +168,7 @@ static void append_usage(const run *r, const whim_generated *got, whim_str *to)
     json_number(to, rate((double)(got->n_id - 1), got->gen_s));
 }
 
-static void append_result(const run *r, const whim_generated *got, whim_str *to)
+static void append_result(const run *r, const asked *got, whim_str *to)
 {
     const whim_sample_params *p = &r->tm.params;
     whim_str_append(to, "{\"model\":");
@@ -186,8 +188,7 @@ static void append_result(const run *r, const whim_generated *got, whim_str *to)
         whim_str_printf(to, ",\"logprobs\":[%s]", whim_str_text(&r->logprobs));
     }
     if (whim_options_gave(r->options, &r->options->prompt_logprobs)) {
-        whim_str_printf(to, ",\"prompt_logprobs\":[%s]",
-                        r->prompt.n == 1 ? "null" : whim_str_text(&r->prompt_logprobs));
+        whim_str_printf(to, ",\"prompt_logprobs\":[%s]", whim_str_text(&r->prompt_logprobs));
     }
     whim_str_printf(to, ",\"stop\":\"%s\"", whim_end_name(got->end));
     if (got->stop >= 0) {
@@ -209,7 +210,7 @@ static void append_result(const run *r, const whim_generated *got, whim_str *to)
 }
 
 /* An end that cuts the answer short is told even when quiet. */
-static void say_full(const run *r, const whim_generated *got)
+static void say_full(const run *r, const asked *got)
 {
     whim_str hint = {0};
     if (got->end == WHIM_END_CONTEXT) {
@@ -228,7 +229,7 @@ static void say_full(const run *r, const whim_generated *got)
     whim_str_deinit(&hint);
 }
 
-static void print_summary(const run *r, const whim_generated *got)
+static void print_summary(const run *r, const asked *got)
 {
     double gen = rate((double)(got->n_id - 1), got->gen_s);
     fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens",
@@ -240,7 +241,7 @@ static void print_summary(const run *r, const whim_generated *got)
     fprintf(stderr, "; stop: %s\n", whim_end_name(got->end));
 }
 
-bool run_finish(run *r, const whim_generated *got)
+bool run_finish(run *r, const asked *got)
 {
     whim_str text = {0};
     bool ends_line = r->answer.len > 0 && r->answer.text[r->answer.len - 1] == '\n';

@@ -10,7 +10,6 @@
 #include "text/utf8.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,28 +377,6 @@ bool read_stdin(whim_str *text, const char *what)
         return false;
     }
     return true;
-}
-
-/* --- interrupt ---------------------------------------------------------------------------------- */
-
-volatile sig_atomic_t interrupted;
-static volatile sig_atomic_t second_ends;
-
-static void on_interrupt(int sig)
-{
-    if (interrupted && second_ends) {
-        signal(sig, SIG_DFL);
-        raise(sig);
-    }
-    interrupted = 1;
-}
-
-void catch_interrupt(bool twice_ends)
-{
-    struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: reads end, too */
-    second_ends = twice_ends;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
 }
 
 bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)

@@ -6,7 +6,7 @@
 #define WHIM_APPS_TEXT_MODEL_H
 
 #include "cmd.h"
-#include "engine/generate.h"
+#include "engine/ends.h"
 #include "jinja/template.h"
 #include "sample/repetition.h"
 #include "sample/sampler.h"
@@ -74,10 +74,6 @@ bool read_stdin(whim_str *text, const char *what);
 /* The value of --ids: numbers with commas or blanks between them, added to what the caller has (none: 0 of them); to be
  * freed with whim_free, also after a complaint. */
 bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id);
-
-/* Ctrl-C sets `interrupted`. With `twice_ends`, a second one that nobody has answered ends the program. */
-extern volatile sig_atomic_t interrupted;
-void catch_interrupt(bool twice_ends);
 
 /* Why a context is shorter than the model's own, in words; NULL where it is not. */
 const char *context_reason(const whim_options *options, int64_t ctx, const whim_config *config);

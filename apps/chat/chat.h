@@ -6,8 +6,8 @@
 #ifndef WHIM_APPS_CHAT_CHAT_H
 #define WHIM_APPS_CHAT_CHAT_H
 
+#include "ask.h"
 #include "chat/conversation.h"
-#include "text_model.h"
 
 /* --- the screen --------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ typedef struct chat {
     const whim_config *config;
     int64_t ctx;
     text_model tm;
-    whim_generator *gen;
+    whim_service *service;
     whim_conversation conv;
     chat_view view;
     bool quit;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of recurrent states: where a turn, or one before it that is asked for anew, can go on. */
+enum { CHECKPOINTS = 4 };
+
 static void banner(chat *c)
 {
     whim_str params = {0};
@@ -98,19 +101,8 @@ static bool chat_open(chat *c, loader *load)
     if (!load_engine(c->engine, load)) {
         return false;
     }
-    whim_generator_cfg cfg = {
-        .runner = whim_engine_runner(c->engine),
-        .config = c->config,
-        .tok = c->tm.tok,
-        .ctx = c->ctx,
-        .max_step_tokens = o->max_step_tokens,
-        .max_outs = 1,
-    };
-    if (whim_generator_create(&cfg, &c->gen) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "out of memory");
-        return false;
-    }
-    return true;
+    c->service = ask_open(&c->tm, c->engine);
+    return c->service != NULL;
 }
 
 static bool chat_run(chat *c)
@@ -142,6 +134,7 @@ int cmd_chat(const whim_options *options)
     c.tm.path = choose_model(options, path);
     if (c.tm.path != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, c.tm.path);
+        cfg.n_checkpoint = CHECKPOINTS;
         /* The memory plan is for those who ask; refusals name its numbers. */
         c.engine = open_engine(&cfg, options->quiet || c.view.terminal, &load);
         load.quiet = options->quiet;
@@ -149,7 +142,7 @@ int cmd_chat(const whim_options *options)
     if (c.engine != NULL) {
         ok = chat_open(&c, &load) && chat_run(&c);
     }
-    whim_generator_destroy(c.gen);
+    whim_service_destroy(c.service);
     text_model_close(&c.tm);
     whim_engine_close(c.engine);
     whim_conversation_deinit(&c.conv);

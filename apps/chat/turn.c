@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of a chat. The whole conversation is rendered anew for every turn; the generator keeps what it fed
- * before, so that only what is new costs time. */
+/* One answer of a chat. The whole conversation is rendered anew for every turn; the prefix tree has the pages of what was
+ * fed before, so that only what is new costs time. */
 #include "chat/chat.h"
 
 #include "chat/reasoning.h"
@@ -39,10 +39,12 @@ static void on_piece(void *ctx, whim_piece_kind kind, const char *text, int64_t 
     }
 }
 
-static void on_text(void *ctx, const char *text, int64_t n)
+static void on_event(void *ctx, const whim_job_event *event)
 {
     turn *t = ctx;
-    whim_reasoning_push(&t->split, text, n, on_piece, t);
+    if (event->n_text > 0) {
+        whim_reasoning_push(&t->split, event->text, event->n_text, on_piece, t);
+    }
 }
 
 static void say_full(chat *c, int64_t n_prompt)
@@ -60,7 +62,7 @@ static void say_full(chat *c, int64_t n_prompt)
 }
 
 /* Why an answer ended before its end. */
-static void say_end(chat *c, const whim_generated *got)
+static void say_end(chat *c, const asked *got)
 {
     switch (got->end) {
     case WHIM_END_CONTEXT:
@@ -91,7 +93,7 @@ static void say_end(chat *c, const whim_generated *got)
     }
 }
 
-static void say_speed(chat *c, const whim_generated *got)
+static void say_speed(chat *c, const asked *got)
 {
     char speed[48] = "";
     if (got->n_id == 0) {
@@ -116,25 +118,14 @@ static whim_err encode(chat *c, whim_ids *ids, bool *open_think, whim_diag *diag
     return err;
 }
 
-static whim_err generate(turn *t, const whim_ids *ids, whim_generated *got, whim_diag *diag)
+static whim_err generate(turn *t, const whim_ids *ids, asked *got, whim_diag *diag)
 {
     chat *c = t->c;
-    whim_generate_request request = {
-        .prompt = ids->ids,
-        .n_prompt = ids->n,
-        .params = &c->tm.params,
-        .stop_ids = c->tm.stop_ids,
-        .n_stop_id = c->tm.n_stop_id,
-        .stops = c->options->stop.v,
-        .n_stop = c->options->stop.n,
-        .max_tokens = c->options->max_tokens,
-        .max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_TEXT : 0,
-        .interrupt = &interrupted,
-        .events = {.on_text = on_text, .ctx = t},
-    };
+    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids);
+    cfg.max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_TEXT : 0;
     interrupted = 0;
     view_quiet_keys(&c->view, true);
-    whim_err err = whim_generate(c->gen, &request, got, diag);
+    whim_err err = ask(c->service, &cfg, on_event, t, got, diag);
     whim_reasoning_flush(&t->split, on_piece, t);
     view_quiet_keys(&c->view, false);
     view_break(&c->view);
@@ -158,7 +149,7 @@ void chat_answer(chat *c)
 {
     whim_diag diag = {""};
     whim_ids ids = {0};
-    whim_generated got;
+    asked got;
     bool open_think = false;
     turn t = {.c = c, .last = WHIM_PIECE_CONTENT};
     whim_err err = encode(c, &ids, &open_think, &diag);

@@ -257,6 +257,16 @@ static void service_free(whim_service *s)
     whim_free(s);
 }
 
+/* A sequence never has more positions than the pages hold, and the last token of an answer needs none. */
+static void ctx_choose(whim_service *s)
+{
+    int64_t ctx = whim_engine_ctx(s->cfg.engine);
+    int64_t room = whim_engine_limits(s->cfg.engine)->n_page * WHIM_KV_PAGE;
+    s->has_few_pages = room < ctx;
+    ctx = s->has_few_pages ? room : ctx;
+    s->ctx = s->cfg.ctx == 0 ? ctx : s->cfg.ctx < ctx + 1 ? s->cfg.ctx : ctx + 1;
+}
+
 whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, whim_diag *diag)
 {
     whim_service *s = whim_alloc(sizeof *s);
@@ -269,10 +279,7 @@ whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, wh
         cfg->max_queued_bytes > 0 ? cfg->max_queued_bytes : DEFAULT_QUEUED_BYTES;
     s->runner = whim_engine_runner(cfg->engine);
     s->config = whim_engine_config(cfg->engine);
-    /* A sequence never has more pages than there are. */
-    s->ctx = whim_engine_ctx(cfg->engine);
-    int64_t room = whim_engine_limits(cfg->engine)->n_page * WHIM_KV_PAGE;
-    s->ctx = s->ctx < room ? s->ctx : room;
+    ctx_choose(s);
     s->n_mask_word = s->config->n_vocab / 32 + 1;
     s->meters = cfg->meters != NULL ? cfg->meters : &s->own_meters;
     pthread_condattr_t attr;
@@ -322,6 +329,12 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
     if (cfg->n_prompt < 1) {
         return whim_fail(diag, WHIM_ERR_INVALID, "a prompt needs at least one token");
     }
+    if (cfg->n_prompt >= s->ctx && s->has_few_pages) {
+        return whim_fail(diag, WHIM_ERR_NO_FIT,
+                         "the prompt of %lld tokens does not fit into the memory for keys and "
+                         "values; --kv-mem gives more",
+                         (long long)cfg->n_prompt);
+    }
     if (cfg->n_prompt >= s->ctx) {
         return whim_fail(diag, WHIM_ERR_NO_FIT, "the prompt has %lld tokens, the context is %lld",
                          (long long)cfg->n_prompt, (long long)s->ctx);
@@ -333,7 +346,7 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
                              cfg->prompt[i], s->config->n_vocab);
         }
     }
-    return WHIM_ERR_OK;
+    return whim_sample_params_check(&cfg->params, s->config->n_vocab, diag);
 }
 
 /* Queue jobs, which are linked, or refuse them: draining, or too many waiting. Where nothing waits a request of any

@@ -18,8 +18,8 @@
 #include "base/err.h"
 #include "base/report/log.h"
 #include "base/str.h"
+#include "engine/ends.h"
 #include "engine/engine.h"
-#include "engine/generate.h"
 #include "engine/meters.h"
 #include "grammar/grammar.h"
 #include "sample/sampler.h"
@@ -38,7 +38,10 @@ typedef struct whim_service_cfg {
     const int32_t *stop_ids;         /* ids that end an answer */
     int32_t n_stop_id;
     int64_t max_seqs, max_step_tokens, max_outs; /* as the engine was opened with */
-    int64_t max_waiting;                         /* requests (choices) waiting; 0: 128 */
+    int64_t
+        ctx; /* longest prompt with its answer; the last token of one is never fed, so this may be one more than the
+                  * engine's context; 0: that */
+    int64_t max_waiting;      /* requests (choices) waiting; 0: 128 */
     int64_t max_queued_bytes; /* of one job's events; a slower reader is cancelled; 0: 4 MiB */
     const char *kv_dir;       /* disk tier, NULL: none */
     const char *kv_space;     /* what its pages depend on */
@@ -57,7 +60,7 @@ WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_s
 /* Refuse new jobs from now on; running ones go on. */
 void whim_service_drain(whim_service *service);
 
-/* Longest sequence: the engine's, or what the pages hold if that is less. */
+/* Longest prompt with its answer: as cfg says, or what the pages hold if that is less. */
 int64_t whim_service_ctx(const whim_service *service);
 
 /* Jobs that have not ended. */
@@ -80,7 +83,7 @@ typedef struct whim_job_cfg {
     const int32_t *prompt; /* copied, as are the others */
     int64_t n_prompt;
     int32_t n_choice;          /* >= 1 */
-    whim_sample_params params; /* with bias; checked by the caller; seed set */
+    whim_sample_params params; /* with bias; seed set */
     const char *const *stops;
     int32_t n_stop;
     const int32_t *stop_ids; /* beside the model's */
@@ -106,7 +109,7 @@ typedef struct whim_job_cfg {
 } whim_job_cfg;
 
 /* FULL: the queue is, or the service is draining (diag says which); NO_FIT: the prompt does not fit the context or the
- * KV memory; INVALID: it is empty or has an id outside the vocabulary. The caller holds one reference on *out and gives
+ * KV memory; INVALID: it is empty or has an id outside the vocabulary, or a sampling parameter is out of range. The caller holds one reference on *out and gives
  * it back by release. */
 WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfg,
                                              whim_job **out, whim_diag *diag);
@@ -152,6 +155,8 @@ typedef struct whim_job_event {
     whim_err
         err; /* FAILED; INVALID: the request does not fit the model, and the message is for the client */
     const char *message;
+    const char
+        *detail; /* FAILED: what went wrong, as the log says it, or ""; lives as long as the job */
     int64_t n_cached; /* ADMITTED, DONE */
 } whim_job_event;
 

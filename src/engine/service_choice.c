@@ -278,7 +278,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
     } else if (c->n_made == job->cfg.max_tokens) {
         whim_choice_end(c, WHIM_END_LENGTH);
     } else if (at + 1 == c->max_tok) {
-        whim_choice_end(c, WHIM_END_CONTEXT);
+        whim_choice_end(c, job->service->has_few_pages ? WHIM_END_KV : WHIM_END_CONTEXT);
     } else if (goes_in_circles(c)) {
         whim_choice_end(c, WHIM_END_REPETITION);
     }

@@ -55,6 +55,7 @@ struct whim_job {
     whim_job_times times;
     _Atomic(const char *) cancel; /* any thread: why, or NULL */
     const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
+    whim_diag trouble; /* what went wrong, as the log says it */
     /* The queue: the service writes `pending`, the reader takes it whole and reads it from `reading`. */
     pthread_mutex_t lock;
     whim_str pending; /* under lock */
@@ -71,6 +72,7 @@ struct whim_service {
     whim_runner *runner;
     const whim_config *config;
     int64_t ctx;
+    bool has_few_pages; /* they, and not the engine, end a long answer */
     whim_prefix_tree *tree;
     whim_sched *sched;
     whim_disk_tier *disk; /* NULL: none */

@@ -189,6 +189,7 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message)
         .kind = err == WHIM_ERR_OK ? WHIM_JOB_DONE : WHIM_JOB_FAILED,
         .err = err,
         .message = message, /* a literal */
+        .detail = job->trouble.text,
         .n_cached = job->times.n_cached,
     };
     job->has_last = true;

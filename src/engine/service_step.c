@@ -27,6 +27,7 @@ void whim_service_enter(whim_service *s, whim_choice *c)
     whim_diag diag = {""};
     whim_err err = whim_sched_submit(s->sched, &add, &c->req, &diag);
     if (err != WHIM_ERR_OK) {
+        c->job->trouble = diag;
         whim_log_error(s->cfg.log, "enter", whim_log_text("id", c->job->cfg.id),
                        whim_log_text("error", diag.text));
         whim_job_cancel(c->job, whim_job_failure(err));
@@ -119,6 +120,8 @@ static void results_take(whim_service *s, const whim_plan *plan)
         whim_err err =
             item->chooses ? whim_choice_pick(c, out - 1, &s->token[i], &diag) : WHIM_ERR_OK;
         if (err != WHIM_ERR_OK) {
+            whim_diag_prefix(&diag, "after %lld tokens: ", (long long)item->seq->len);
+            c->job->trouble = diag;
             whim_log_error(s->cfg.log, "choose", whim_log_text("id", c->job->cfg.id),
                            whim_log_text("error", diag.text));
             whim_job_cancel(c->job, whim_job_failure(err));
@@ -169,6 +172,7 @@ static void step_failed(whim_service *s, const whim_plan *plan, const int64_t *l
     }
     whim_sched_abort(s->sched, plan);
     for (int64_t i = 0; i < plan->n_item; i++) {
+        choices[i]->job->trouble = *diag;
         whim_job_cancel(choices[i]->job, "failed");
     }
 }

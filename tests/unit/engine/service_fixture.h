@@ -5,7 +5,6 @@
 #define WHIM_TESTS_SERVICE_FIXTURE_H
 
 #include "base/clock.h"
-#include "engine/generate.h"
 #include "engine/service.h"
 #include "support/cmocka.h"
 #include "support/drive.h"
@@ -183,27 +182,43 @@ static inline void read_all(whim_job *job, answer *a)
     whim_job_release(job);
 }
 
-/* What a generator of its own makes of the same request. */
+static inline void feed(whim_sequence *seq, const int32_t *tokens, int64_t n, int64_t n_out)
+{
+    whim_diag diag = {""};
+    whim_step_part part = {seq, tokens, n, n_out, 0};
+    assert_int_equal(whim_runner_step(whim_engine_runner(engine), &part, 1, &diag), WHIM_ERR_OK);
+}
+
+/* The plainest loop there is, on a sequence of its own: what the service's answers are held to. */
 static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
 {
-    whim_generator *gen;
-    whim_generated got;
+    whim_runner *runner = whim_engine_runner(engine);
+    whim_sequence *seq;
+    whim_sampler *sampler;
     whim_diag diag = {""};
-    whim_generator_cfg gen_cfg = {.runner = whim_engine_runner(engine),
-                                  .config = config,
-                                  .ctx = CTX,
-                                  .max_step_tokens = STEP,
-                                  .max_outs = OUTS};
-    whim_generate_request req = {.prompt = cfg->prompt,
-                                 .n_prompt = cfg->n_prompt,
-                                 .params = &cfg->params,
-                                 .max_tokens = cfg->max_tokens};
-    assert_int_equal(whim_generator_create(&gen_cfg, &gen), WHIM_ERR_OK);
-    assert_int_equal(whim_generate(gen, &req, &got, &diag), WHIM_ERR_OK);
-    memcpy(ids, got.ids, (size_t)got.n_id * sizeof *ids);
-    int64_t n = got.n_id;
-    whim_generator_destroy(gen);
-    return n;
+    assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
+    assert_int_equal(whim_sampler_create(config->n_vocab, &sampler), WHIM_ERR_OK);
+    for (int64_t at = 0, n; at < cfg->n_prompt; at += n) {
+        n = cfg->n_prompt - at < STEP ? cfg->n_prompt - at : STEP;
+        feed(seq, cfg->prompt + at, n, at + n == cfg->n_prompt);
+    }
+    for (int64_t n = 0; n < cfg->max_tokens; n++) {
+        whim_sampled token;
+        whim_sample_row row = {.logits = whim_runner_logits(runner, 0),
+                               .prompt = cfg->prompt,
+                               .n_prompt = cfg->n_prompt,
+                               .output = ids,
+                               .n_output = n};
+        assert_int_equal(whim_sampler_pick(sampler, &cfg->params, &row, &token, &diag),
+                         WHIM_ERR_OK);
+        ids[n] = token.id;
+        if (n + 1 < cfg->max_tokens) {
+            feed(seq, &ids[n], 1, 1);
+        }
+    }
+    whim_sampler_destroy(sampler);
+    whim_runner_sequence_destroy(runner, seq);
+    return cfg->max_tokens;
 }
 
 static inline void pages_come_back(void)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an answer ends. */
+#include "engine/ends.h"
+
+#include <stddef.h>
+
+const char *whim_end_name(whim_end end)
+{
+    static const char *const names[] = {"eos",     "stop",      "length",    "context",
+                                        "context", "interrupt", "repetition"};
+    return names[end];
+}
+
+static int32_t id_add(int32_t *out, int32_t n, int32_t max, int32_t id)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (out[i] == id) {
+            return n;
+        }
+    }
+    if (n < max) {
+        out[n++] = id;
+    }
+    return n;
+}
+
+int32_t whim_stop_ids(const whim_config *config, const whim_tokenizer *tok, int32_t *out,
+                      int32_t max)
+{
+    int32_t own[64], n = 0;
+    int32_t n_own = tok != NULL ? whim_tokenizer_stop_ids(tok, own, 64) : 0;
+    for (int32_t i = 0; i < config->n_eos; i++) {
+        n = id_add(out, n, max, config->eos[i]);
+    }
+    for (int32_t i = 0; i < n_own; i++) {
+        n = id_add(out, n, max, own[i]);
+    }
+    return n;
+}
