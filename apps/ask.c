@@ -30,7 +30,7 @@ void catch_interrupt(bool twice_ends)
     sigaction(SIGINT, &action, NULL);
 }
 
-whim_service *ask_open(const text_model *tm, whim_engine *engine)
+whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engine *engine)
 {
     whim_diag diag = {""};
     whim_service *service = NULL;
@@ -38,6 +38,7 @@ whim_service *ask_open(const text_model *tm, whim_engine *engine)
     whim_service_cfg cfg = {
         .engine = engine,
         .tok = tm->tok,
+        .vocab = form->vocab,
         .stop_ids = tm->stop_ids,
         .n_stop_id = tm->n_stop_id,
         .max_seqs = limits->max_seqs,
@@ -53,8 +54,11 @@ whim_service *ask_open(const text_model *tm, whim_engine *engine)
     return service;
 }
 
-whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt)
+whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
+                     bool open_think, bool detects)
 {
+    int64_t repeated =
+        answer_form_is_wanted(options) ? WHIM_REPETITION_PROGRAM : WHIM_REPETITION_TEXT;
     return (whim_job_cfg){
         .prompt = prompt->ids,
         .n_prompt = prompt->n,
@@ -63,7 +67,11 @@ whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const wh
         .stops = options->stop.v,
         .n_stop = options->stop.n,
         .max_tokens = options->max_tokens,
+        .max_repeated = detects_repetition(options, detects) ? repeated : 0,
         .prompt_logprobs = -1,
+        .think_open = open_think,
+        .think_budget = options->think_budget,
+        .think_end = "</think>",
     };
 }
 

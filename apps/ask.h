@@ -5,6 +5,7 @@
 #ifndef WHIM_APPS_ASK_H
 #define WHIM_APPS_ASK_H
 
+#include "answer_form.h"
 #include "engine/service.h"
 #include "text_model.h"
 
@@ -15,11 +16,13 @@
 extern volatile sig_atomic_t interrupted;
 void catch_interrupt(bool twice_ends);
 
-/* A service of a loaded engine. NULL after a complaint. */
-whim_service *ask_open(const text_model *tm, whim_engine *engine);
+/* A service of a loaded engine; `form` must outlive it. NULL after a complaint. */
+whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engine *engine);
 
-/* What model and command line say of a request for these ids, which must outlive its submission. */
-whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt);
+/* What model and command line say of a request for these ids, which must outlive its submission. `open_think`: they leave
+ * reasoning open; `detects`: whether going in circles ends an answer where the command line does not say. */
+whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
+                     bool open_think, bool detects);
 
 /* How an answer came out. */
 typedef struct asked {

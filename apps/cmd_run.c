@@ -19,9 +19,11 @@ static bool get_ids(run *r)
     const whim_options *o = r->options;
     whim_str text = {0};
     r->by_ids = true;
-    if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0) {
+    if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0 ||
+        answer_form_is_wanted(o) || o->think_budget > 0) {
         complain(EXIT_USAGE, "--ids works without a tokenizer: it cannot be joined with --prompt, "
-                             "--system, --raw or --stop");
+                             "--system, --raw, --stop, --json-schema, --grammar-regex or "
+                             "--think-budget");
         return false;
     }
     if (strcmp(o->ids, "-") != 0) {
@@ -113,7 +115,7 @@ static bool encode_text(run *r)
     }
     if (r->chat) {
         json_t *messages = messages_of(r);
-        err = text_model_encode_chat(&r->tm, messages, &r->prompt, NULL, &diag);
+        err = text_model_encode_chat(&r->tm, messages, &r->prompt, &r->open_think, &diag);
         json_decref(messages);
     } else {
         err =
@@ -157,17 +159,19 @@ static int generate(run *r, whim_engine *engine)
     const whim_options *o = r->options;
     whim_diag diag = {""};
     asked got;
-    whim_service *service = ask_open(&r->tm, engine);
+    whim_service *service = ask_open(&r->tm, &r->form, engine);
     if (service == NULL) {
         return EXIT_FAILED;
     }
-    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt);
+    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt, r->open_think, false);
     cfg.max_tokens = o->max_tokens > 0 ? o->max_tokens : r->by_ids ? IDS_TOKENS : 0;
-    cfg.max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_TEXT : 0;
     if (whim_options_gave(o, &o->prompt_logprobs)) {
         cfg.prompt_logprobs = (int32_t)o->prompt_logprobs;
     }
-    whim_err err = ask(service, &cfg, run_event, r, &got, &diag);
+    whim_err err = answer_form_grammar(&r->form, r->open_think, &cfg.grammar, &diag);
+    if (err == WHIM_ERR_OK) {
+        err = ask(service, &cfg, run_event, r, &got, &diag);
+    }
     int code = EXIT_FAILED;
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
@@ -185,7 +189,9 @@ static int run_model(run *r, whim_engine *engine, loader *load)
     r->tm.path = r->model;
     bool ok = r->by_ids ? take_ids(r)
                         : text_model_open(&r->tm, r->options, engine, r->model) && encode_text(r);
-    if (!ok || !text_model_sampling(&r->tm, r->options, engine, r->by_ids) || !check_length(r)) {
+    if (!ok || !text_model_sampling(&r->tm, r->options, engine, r->by_ids) ||
+        !answer_form_open(&r->form, r->options, &r->tm, r->chat, r->open_think) ||
+        !check_length(r)) {
         return EXIT_FAILED;
     }
     if (!load_engine(engine, load)) {
@@ -240,6 +246,7 @@ int cmd_run(const whim_options *options)
         code = end_record(engine, code);
     }
 out:
+    answer_form_close(&r.form);
     text_model_close(&r.tm);
     whim_engine_close(engine);
     whim_free(r.raw_ids);

@@ -14,10 +14,12 @@ typedef struct run {
     whim_str text;    /* the prompt as given; empty with --ids */
     bool by_ids;      /* --ids: ids come out, no text */
     bool chat;        /* the prompt went through the chat template */
+    bool open_think;  /* and it leaves reasoning open */
     int64_t *raw_ids; /* --ids before they are checked */
     int64_t n_raw_id;
     whim_ids prompt;
     text_model tm;
+    answer_form form;
     whim_str answer;        /* all text */
     whim_str ids, logprobs; /* JSON lists under way */
     whim_str prompt_logprobs;

@@ -76,6 +76,7 @@ typedef struct chat {
     const whim_config *config;
     int64_t ctx;
     text_model tm;
+    answer_form form;
     whim_service *service;
     whim_conversation conv;
     chat_view view;

@@ -98,10 +98,10 @@ static bool chat_open(chat *c, loader *load)
         complain(EXIT_FAILED, "out of memory");
         return false;
     }
-    if (!load_engine(c->engine, load)) {
+    if (!answer_form_open(&c->form, o, &c->tm, true, false) || !load_engine(c->engine, load)) {
         return false;
     }
-    c->service = ask_open(&c->tm, c->engine);
+    c->service = ask_open(&c->tm, &c->form, c->engine);
     return c->service != NULL;
 }
 
@@ -143,6 +143,7 @@ int cmd_chat(const whim_options *options)
         ok = chat_open(&c, &load) && chat_run(&c);
     }
     whim_service_destroy(c.service);
+    answer_form_close(&c.form);
     text_model_close(&c.tm);
     whim_engine_close(c.engine);
     whim_conversation_deinit(&c.conv);

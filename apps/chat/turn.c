@@ -118,11 +118,11 @@ static whim_err encode(chat *c, whim_ids *ids, bool *open_think, whim_diag *diag
     return err;
 }
 
-static whim_err generate(turn *t, const whim_ids *ids, asked *got, whim_diag *diag)
+static whim_err generate(turn *t, const whim_ids *ids, bool open_think, asked *got, whim_diag *diag)
 {
     chat *c = t->c;
-    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids);
-    cfg.max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_TEXT : 0;
+    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids, open_think, true);
+    WHIM_TRY(answer_form_grammar(&c->form, open_think, &cfg.grammar, diag));
     interrupted = 0;
     view_quiet_keys(&c->view, true);
     whim_err err = ask(c->service, &cfg, on_event, t, got, diag);
@@ -158,7 +158,7 @@ void chat_answer(chat *c)
         c->failed = !c->view.terminal;
     } else if (err == WHIM_ERR_OK) {
         whim_reasoning_init(&t.split, open_think, NULL);
-        err = generate(&t, &ids, &got, &diag);
+        err = generate(&t, &ids, open_think, &got, &diag);
         if (err == WHIM_ERR_OK) {
             say_end(c, &got);
             say_speed(c, &got);
