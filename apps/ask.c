@@ -55,10 +55,8 @@ whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engin
 }
 
 whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
-                     bool open_think, bool detects)
+                     bool open_think)
 {
-    int64_t repeated =
-        answer_form_is_wanted(options) ? WHIM_REPETITION_PROGRAM : WHIM_REPETITION_TEXT;
     return (whim_job_cfg){
         .prompt = prompt->ids,
         .n_prompt = prompt->n,
@@ -67,12 +65,18 @@ whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const wh
         .stops = options->stop.v,
         .n_stop = options->stop.n,
         .max_tokens = options->max_tokens,
-        .max_repeated = detects_repetition(options, detects) ? repeated : 0,
         .prompt_logprobs = -1,
         .think_open = open_think,
         .think_budget = options->think_budget,
         .think_end = "</think>",
     };
+}
+
+int64_t ask_max_repeated(const answer_form *form, const whim_options *options, bool otherwise)
+{
+    return !detects_repetition(options, otherwise) ? 0
+           : answer_form_is_for_program(form)      ? WHIM_REPETITION_PROGRAM
+                                                   : WHIM_REPETITION_TEXT;
 }
 
 static void on_wake(void *ctx, whim_job *job)

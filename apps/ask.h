@@ -20,9 +20,12 @@ void catch_interrupt(bool twice_ends);
 whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engine *engine);
 
 /* What model and command line say of a request for these ids, which must outlive its submission. `open_think`: they leave
- * reasoning open; `detects`: whether going in circles ends an answer where the command line does not say. */
+ * reasoning open. */
 whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
-                     bool open_think, bool detects);
+                     bool open_think);
+
+/* Of such a request; `otherwise`: whether going in circles ends an answer where the command line does not say. */
+int64_t ask_max_repeated(const answer_form *form, const whim_options *options, bool otherwise);
 
 /* How an answer came out. */
 typedef struct asked {

@@ -20,9 +20,9 @@ static bool get_ids(run *r)
     whim_str text = {0};
     r->by_ids = true;
     if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0 ||
-        answer_form_is_wanted(o) || o->think_budget > 0) {
+        answer_form_is_for_program(&r->form) || o->think_budget > 0) {
         complain(EXIT_USAGE, "--ids works without a tokenizer: it cannot be joined with --prompt, "
-                             "--system, --raw, --stop, --json-schema, --grammar-regex or "
+                             "--system, --raw, --stop, --json-schema, --grammar-regex, --tools or "
                              "--think-budget");
         return false;
     }
@@ -115,7 +115,8 @@ static bool encode_text(run *r)
     }
     if (r->chat) {
         json_t *messages = messages_of(r);
-        err = text_model_encode_chat(&r->tm, messages, &r->prompt, &r->open_think, &diag);
+        err = text_model_encode_chat(&r->tm, messages, r->form.tools, &r->prompt, &r->open_think,
+                                     &diag);
         json_decref(messages);
     } else {
         err =
@@ -163,7 +164,8 @@ static int generate(run *r, whim_engine *engine)
     if (service == NULL) {
         return EXIT_FAILED;
     }
-    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt, r->open_think, false);
+    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt, r->open_think);
+    cfg.max_repeated = ask_max_repeated(&r->form, o, false);
     cfg.max_tokens = o->max_tokens > 0 ? o->max_tokens : r->by_ids ? IDS_TOKENS : 0;
     if (whim_options_gave(o, &o->prompt_logprobs)) {
         cfg.prompt_logprobs = (int32_t)o->prompt_logprobs;
@@ -190,8 +192,7 @@ static int run_model(run *r, whim_engine *engine, loader *load)
     bool ok = r->by_ids ? take_ids(r)
                         : text_model_open(&r->tm, r->options, engine, r->model) && encode_text(r);
     if (!ok || !text_model_sampling(&r->tm, r->options, engine, r->by_ids) ||
-        !answer_form_open(&r->form, r->options, &r->tm, r->chat, r->open_think) ||
-        !check_length(r)) {
+        !answer_form_open(&r->form, &r->tm, r->chat, r->open_think) || !check_length(r)) {
         return EXIT_FAILED;
     }
     if (!load_engine(engine, load)) {
@@ -229,7 +230,7 @@ int cmd_run(const whim_options *options)
     whim_engine *engine = NULL;
     int code = EXIT_FAILED;
     bool rows = whim_options_gave(options, &options->prompt_logprobs);
-    if (!get_prompt(&r)) {
+    if (!answer_form_read(&r.form, options) || !get_prompt(&r)) {
         code = EXIT_USAGE;
         goto out;
     }

@@ -168,6 +168,15 @@ static void append_usage(const run *r, const asked *got, whim_str *to)
     json_number(to, rate((double)(got->n_id - 1), got->gen_s));
 }
 
+static void append_calls(const run *r, whim_str *to)
+{
+    whim_str calls = {0};
+    whim_err err = answer_form_calls(&r->form, r->open_think, &r->answer, &calls);
+    whim_str_printf(to, ",\"tool_calls\":[%s]", whim_str_text(&calls));
+    to->failed = to->failed || err != WHIM_ERR_OK;
+    whim_str_deinit(&calls);
+}
+
 static void append_result(const run *r, const asked *got, whim_str *to)
 {
     const whim_sample_params *p = &r->tm.params;
@@ -189,6 +198,9 @@ static void append_result(const run *r, const asked *got, whim_str *to)
     }
     if (whim_options_gave(r->options, &r->options->prompt_logprobs)) {
         whim_str_printf(to, ",\"prompt_logprobs\":[%s]", whim_str_text(&r->prompt_logprobs));
+    }
+    if (r->form.tools != NULL) {
+        append_calls(r, to);
     }
     whim_str_printf(to, ",\"stop\":\"%s\"", whim_end_name(got->end));
     if (got->stop >= 0) {

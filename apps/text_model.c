@@ -41,11 +41,8 @@ static whim_err template_read(text_model *tm, const whim_options *options, whim_
         return WHIM_ERR_OK;
     }
     whim_err err = whim_template_compile(source, n, name, &tm->tmpl, &why);
-    tm->source = err == WHIM_ERR_OK ? strdup(source) : NULL;
+    tm->format = whim_chat_format_detect(source);
     whim_free(text);
-    if (err == WHIM_ERR_OK && tm->source == NULL) {
-        err = whim_fail(&why, WHIM_ERR_NO_MEMORY, "%s: no memory for it", name);
-    }
     return err == WHIM_ERR_OK ? err
                               : whim_fail(diag, err, "%s%s", why.text,
                                           options->chat_template != NULL
@@ -57,6 +54,7 @@ whim_err text_model_read(text_model *tm, const whim_options *options, const whim
                          const char *path, whim_diag *diag)
 {
     tm->path = path;
+    tm->format = whim_chat_format_detect(NULL);
     WHIM_TRY(whim_tokenizer_open(path, ckpt, &tm->tok, diag));
     return template_read(tm, options, diag);
 }
@@ -93,7 +91,6 @@ bool text_model_open(text_model *tm, const whim_options *options, const whim_eng
 void text_model_close(text_model *tm)
 {
     whim_template_destroy(tm->tmpl);
-    free(tm->source);
     whim_tokenizer_close(tm->tok);
     json_decref(tm->kwargs);
     *tm = (text_model){0};
@@ -302,29 +299,22 @@ bool set_param(whim_sample_params *params, int32_t n_vocab, const char *name, co
 
 /* --- prompts ------------------------------------------------------------------------------------ */
 
-whim_err text_model_encode_chat(const text_model *tm, const json_t *messages, whim_ids *ids,
-                                bool *open_think, whim_diag *diag)
+whim_err text_model_encode_chat(const text_model *tm, const json_t *messages, const json_t *tools,
+                                whim_ids *ids, bool *open_think, whim_diag *diag)
 {
-    whim_rendered rendered = {0};
-    whim_template_input input = {
-        .messages = messages,
-        .kwargs = tm->kwargs,
-        .add_generation_prompt = true,
-        .bos_token = whim_tokenizer_bos(tm->tok),
-        .eos_token = whim_tokenizer_eos(tm->tok),
-        .now = (int64_t)time(NULL),
-    };
-    whim_err err = whim_template_render(tm->tmpl, &input, &rendered, diag);
+    char param[128]; /* the field that is wrong; here there are none */
+    whim_prompt prompt = {0};
+    whim_chat_model model = {
+        .tok = tm->tok, .tmpl = tm->tmpl, .format = tm->format, .kwargs = tm->kwargs};
+    whim_prompt_request request = {
+        .messages = messages, .tools = tools, .thinking = -1, .new_turn = true};
+    whim_err err = whim_prompt_make(&model, &request, &prompt, param, diag);
     if (err == WHIM_ERR_OK) {
-        whim_encode_opts opts = {.spans = rendered.spans, .n_span = rendered.n_span};
-        err = whim_tokenizer_encode(tm->tok, whim_str_text(&rendered.text), rendered.text.len,
-                                    &opts, ids, diag);
+        *ids = prompt.ids;
+        *open_think = prompt.open_think;
+        prompt.ids = (whim_ids){0};
     }
-    if (err == WHIM_ERR_OK && open_think != NULL) {
-        *open_think =
-            whim_reasoning_prompt_is_open(whim_str_text(&rendered.text), rendered.text.len);
-    }
-    whim_rendered_deinit(&rendered);
+    whim_prompt_deinit(&prompt);
     return err;
 }
 

@@ -5,9 +5,9 @@
 #ifndef WHIM_APPS_TEXT_MODEL_H
 #define WHIM_APPS_TEXT_MODEL_H
 
+#include "chat/prompt.h"
 #include "cmd.h"
 #include "engine/ends.h"
-#include "jinja/template.h"
 #include "sample/repetition.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"
@@ -18,10 +18,10 @@ enum { MAX_STOP_IDS = 64, MAX_BIAS = WHIM_OPTION_MAX_STRINGS, MAX_PROMPT_BYTES =
 /* {0} is closed. */
 typedef struct text_model {
     const char *path;
-    whim_tokenizer *tok; /* NULL: ids only */
-    whim_template *tmpl; /* NULL: the model has none */
-    char *source;        /* its text, or NULL */
-    json_t *kwargs;      /* --template-kwargs, or NULL */
+    whim_tokenizer *tok;     /* NULL: ids only */
+    whim_template *tmpl;     /* NULL: the model has none */
+    whim_chat_format format; /* how it writes reasoning and calls */
+    json_t *kwargs;          /* --template-kwargs, or NULL */
     int32_t stop_ids[MAX_STOP_IDS];
     int32_t n_stop_id;
     whim_generation wishes;
@@ -47,10 +47,11 @@ bool text_model_sampling(text_model *tm, const whim_options *options, const whim
 bool detects_repetition(const whim_options *options, bool otherwise);
 void text_model_close(text_model *tm);
 
-/* Render messages with the template and append their ids; `open_think` (may be NULL) tells whether the prompt
- * leaves reasoning open. */
+/* Render messages with the template, with tools (may be NULL), and append their ids; `open_think` tells whether the
+ * prompt leaves reasoning open. */
 WHIM_MUST_CHECK whim_err text_model_encode_chat(const text_model *tm, const json_t *messages,
-                                                whim_ids *ids, bool *open_think, whim_diag *diag);
+                                                const json_t *tools, whim_ids *ids,
+                                                bool *open_think, whim_diag *diag);
 
 /* Append the ids of plain text, in which nothing is special. */
 WHIM_MUST_CHECK whim_err text_model_encode_raw(const text_model *tm, const char *text, int64_t n,

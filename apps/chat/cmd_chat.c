@@ -98,7 +98,7 @@ static bool chat_open(chat *c, loader *load)
         complain(EXIT_FAILED, "out of memory");
         return false;
     }
-    if (!answer_form_open(&c->form, o, &c->tm, true, false) || !load_engine(c->engine, load)) {
+    if (!answer_form_open(&c->form, &c->tm, true, false) || !load_engine(c->engine, load)) {
         return false;
     }
     c->service = ask_open(&c->tm, &c->form, c->engine);
@@ -131,6 +131,10 @@ int cmd_chat(const whim_options *options)
     loader load;
     bool ok = false;
     view_init(&c.view);
+    if (!answer_form_read(&c.form, options)) {
+        answer_form_close(&c.form);
+        return EXIT_USAGE;
+    }
     c.tm.path = choose_model(options, path);
     if (c.tm.path != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, c.tm.path);

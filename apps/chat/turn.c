@@ -113,7 +113,7 @@ static whim_err encode(chat *c, whim_ids *ids, bool *open_think, whim_diag *diag
     if (messages == NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID, "the conversation holds text that is not UTF-8");
     }
-    whim_err err = text_model_encode_chat(&c->tm, messages, ids, open_think, diag);
+    whim_err err = text_model_encode_chat(&c->tm, messages, NULL, ids, open_think, diag);
     json_decref(messages);
     return err;
 }
@@ -121,7 +121,8 @@ static whim_err encode(chat *c, whim_ids *ids, bool *open_think, whim_diag *diag
 static whim_err generate(turn *t, const whim_ids *ids, bool open_think, asked *got, whim_diag *diag)
 {
     chat *c = t->c;
-    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids, open_think, true);
+    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids, open_think);
+    cfg.max_repeated = ask_max_repeated(&c->form, c->options, true);
     WHIM_TRY(answer_form_grammar(&c->form, open_think, &cfg.grammar, diag));
     interrupted = 0;
     view_quiet_keys(&c->view, true);

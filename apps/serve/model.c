@@ -205,7 +205,7 @@ bool serve_model_open(serve *s, const char *path)
     s->chat = (whim_chat_model){
         .tok = s->tm.tok,
         .tmpl = s->tm.tmpl,
-        .format = whim_chat_format_detect(s->tm.source),
+        .format = s->tm.format,
         .kwargs = s->tm.kwargs,
     };
     whim_diag diag = {""};
