@@ -325,16 +325,22 @@ static int answer_options(whim_exchange *ex, const char *origin)
     return 1;
 }
 
-/* Fairness is between keys, or between addresses where no keys are asked for. */
+/* FNV-1a over a text and its NUL, so that no two pairs of texts run into each other. */
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    const char *end = text + strlen(text) + 1;
+    for (; text < end; text++) {
+        h = (h ^ (uint8_t)*text) * UINT64_C(1099511628211);
+    }
+    return h;
+}
+
+/* Fairness is between addresses, and at one address between keys: one key is often shared by many. No key is empty. */
 static void note_client(const whim_access *access, whim_exchange *ex, int32_t key)
 {
-    const char *name = key >= 0 ? access->keys.at[key] : whim_exchange_request(ex)->client;
-    uint64_t h = UINT64_C(14695981039346656037) + (key >= 0);
-    for (; *name != '\0'; name++) {
-        h = (h ^ (uint8_t)*name) * UINT64_C(1099511628211);
-    }
     whim_exchange_notes *notes = whim_exchange_get_notes(ex);
-    notes->client = h;
+    uint64_t h = hash_text(UINT64_C(14695981039346656037), whim_exchange_request(ex)->client);
+    notes->client = hash_text(h, key >= 0 ? access->keys.at[key] : "");
     notes->may_pass = key >= 0 && access->priority[key];
 }
 

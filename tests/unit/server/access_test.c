@@ -175,33 +175,41 @@ static int access_gate(void *ctx, whim_exchange *ex)
 #define END "Connection: close\r\n\r\n"
 #define KEY "Authorization: Bearer sk-one\r\n"
 
-/* A client is a key, however that is sent; where no key is asked for, an address. Only the marked key may pass others. */
+#define ASK "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+#define FROM(address) "X-Forwarded-For: " address "\r\n"
+
+/* A client is an address and a key, however that is sent: who shares a key shares no turn. Only the marked key may pass
+ * others. */
 static void test_clients(void **state)
 {
     (void)state;
+    enum { N = 5 };
     static fixture f;
-    static const char *const asks[] = {
-        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n" KEY END,
-        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx-api-key: sk-one\r\n" END,
-        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx-api-key: sk-two-longer\r\n" END,
+    static const char *const asks[N] = {
+        ASK FROM("192.0.2.1") KEY END,
+        ASK FROM("192.0.2.1") "x-api-key: sk-one\r\n" END,
+        ASK FROM("192.0.2.2") KEY END,
+        ASK FROM("192.0.2.1") "x-api-key: sk-two-longer\r\n" END,
+        ASK FROM("192.0.2.2") "x-api-key: sk-two-longer\r\n" END,
     };
-    uint64_t client[2][3];
-    bool may_pass[2][3];
+    static const int who[2][N] = {{0, 0, 1, 0, 1}, {0, 0, 1, 2, 3}}; /* without keys and with */
+    whim_network proxy;
+    assert_int_equal(whim_network_parse("127.0.0.1", &proxy, NULL), WHIM_ERR_OK);
     for (int32_t with_keys = 0; with_keys < 2; with_keys++) {
+        uint64_t client[N];
         gate_access = make(with_keys ? 2 : 0);
-        fixture_open(&f, &(whim_http_cfg){.gate = access_gate});
-        for (int i = 0; i < 3; i++) {
+        fixture_open(&f, &(whim_http_cfg){.gate = access_gate, .proxies = &proxy, .n_proxy = 1});
+        for (int i = 0; i < N; i++) {
             assert_int_equal(status_of(ask(&f, asks[i])), 200);
-            client[with_keys][i] = noted.client;
-            may_pass[with_keys][i] = noted.may_pass;
+            client[i] = noted.client;
+            assert_int_equal(noted.may_pass, with_keys && i >= 3);
+            for (int k = 0; k < i; k++) {
+                assert_int_equal(client[i] == client[k], who[with_keys][i] == who[with_keys][k]);
+            }
         }
         fixture_close(&f);
         whim_access_destroy(gate_access);
     }
-    assert_true(client[0][0] == client[0][1] && client[0][1] == client[0][2]);
-    assert_true(client[1][0] == client[1][1] && client[1][1] != client[1][2]);
-    assert_false(may_pass[0][2] || may_pass[1][0] || may_pass[1][1]);
-    assert_true(may_pass[1][2]);
 }
 
 static void test_gate(void **state)
