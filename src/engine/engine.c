@@ -155,7 +155,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 }
 
 /* Slots of recurrent state; what memory is left then for pages. */
-static int64_t states_choose(whim_engine *e)
+static int64_t states_choose(whim_engine *e, int64_t available)
 {
     whim_exec_cfg *r = &e->runner_cfg;
     whim_state_fit fit = {
@@ -164,7 +164,7 @@ static int64_t states_choose(whim_engine *e)
         .may_lower = e->cfg.may_lower_seqs,
         .max_seqs = r->max_seqs,
     };
-    int64_t left = whim_state_fit_choose(&fit, whim_os_mem_available() - e->binder.bytes);
+    int64_t left = whim_state_fit_choose(&fit, available - e->binder.bytes);
     r->max_seqs = fit.max_seqs;
     r->n_state = fit.n_state;
     return left;
@@ -211,12 +211,13 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
     }
 }
 
-static void plan_make(whim_engine *e)
+static void plan_make(whim_engine *e, int64_t available)
 {
     const whim_exec_plan *r = &e->runner_plan;
     const whim_exec_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
+    *plan = (whim_memory_plan){.available = available};
     plan_weights(e, plan);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * WHIM_KV_PAGE), whim_kv_type_name(c->kv_type));
@@ -241,7 +242,23 @@ static void plan_make(whim_engine *e)
                          whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
                          "names and metadata");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
-    plan->available = whim_os_mem_available();
+}
+
+/* States, context, pages, and the plan. What a pass takes beside its pages is known only when it has been measured: where
+ * the whole does not fit then, pages are chosen once more from what that leaves. */
+static whim_err memory_choose(whim_engine *e, whim_diag *diag)
+{
+    int64_t available = whim_os_mem_available();
+    int64_t left = states_choose(e, available), needed = INT64_MAX;
+    for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
+        WHIM_TRY(pages_choose(e, left, diag));
+        WHIM_TRY(whim_exec_measure(&e->ckpt.config, e->def, e->model, &e->runner_cfg,
+                                   &e->runner_plan, diag));
+        plan_make(e, available);
+        needed = e->plan.total + e->plan.loading;
+        left = available - (needed - e->runner_plan.kv_bytes);
+    }
+    return WHIM_ERR_OK;
 }
 
 static whim_err prepare(whim_engine *e, whim_diag *diag)
@@ -256,10 +273,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
-    WHIM_TRY(pages_choose(e, states_choose(e), diag));
-    WHIM_TRY(whim_exec_measure(config, e->def, e->model, &e->runner_cfg, &e->runner_plan, diag));
-    plan_make(e);
-    return WHIM_ERR_OK;
+    return memory_choose(e, diag);
 }
 
 whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)

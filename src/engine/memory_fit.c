@@ -45,7 +45,8 @@ void whim_page_fit_choose(whim_page_fit *fit, int64_t left)
     int64_t one = whim_kv_pages(fit->ctx);
     if (!is_asked) {
         int64_t given = (int64_t)((double)left * fit->one_share) / fit->page_bytes;
-        one = most(least(one, given), whim_kv_pages(least(fit->ctx, WHIM_FIT_LEAST_CTX)));
+        given = most(given, least(left / fit->page_bytes, whim_kv_pages(WHIM_FIT_USUAL_CTX)));
+        one = least(one, most(given, whim_kv_pages(WHIM_FIT_LEAST_CTX)));
     }
     fit->n_page = fit->n_seq * whim_kv_pages(fit->ctx);
     if (fit->share > 0 || !is_asked) {

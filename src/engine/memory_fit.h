@@ -20,7 +20,7 @@ int64_t whim_state_fit_choose(whim_state_fit *fit, int64_t left);
 
 /* --- context and pages --------------------------------------------------------------------------- */
 
-enum { WHIM_FIT_LEAST_CTX = 2048, WHIM_FIT_ROUND_CTX = 1024 };
+enum { WHIM_FIT_LEAST_CTX = 2048, WHIM_FIT_USUAL_CTX = 8192, WHIM_FIT_ROUND_CTX = 1024 };
 
 typedef struct whim_page_fit {
     int64_t page_bytes;
@@ -34,8 +34,9 @@ typedef struct whim_page_fit {
 } whim_page_fit;
 
 /* Choose for `left` bytes of memory. Pages are for n_seq sequences at their longest, within their share, but always
- * enough for one. Where nobody asked for a context that one has its own share, and the context is what it holds
- * then: rounded down to WHIM_FIT_ROUND_CTX, and at least WHIM_FIT_LEAST_CTX, which the plan refuses if it is too much.
+ * enough for one. Where nobody asked for a context that one has its own share, or WHIM_FIT_USUAL_CTX if that is more, or
+ * all of the memory if that is less. The context is what it holds then: rounded down to WHIM_FIT_ROUND_CTX, and at least
+ * WHIM_FIT_LEAST_CTX, which the plan refuses if it is too much.
  * Where somebody asked for bytes, these are the pages, and the context is not cut to them. */
 void whim_page_fit_choose(whim_page_fit *fit, int64_t left);
 

@@ -66,6 +66,30 @@ static void defaults(void **state)
     whim_engine_close(NULL);
 }
 
+/* Steps of many rows leave less and less memory: 8192 tokens as long as the plan fits with them, then what fits. No plan
+ * is refused that a shorter context would mend. */
+static void the_context_is_usual_or_what_fits(void **state)
+{
+    (void)state;
+    enum { SIZES = 24, USUAL = 8192, LEAST = 2048, PAGES = 1024 / 32 };
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-8b");
+    cfg.weight_type = "q4_0";
+    cfg.kv_type = "f32";
+    int64_t rest[2] = {0}, left = 1; /* beside the KV pages, for 512 and for 1024 rows */
+    for (int64_t i = 0; i < SIZES && left > 0; i++) {
+        cfg.max_step_tokens = i < 2 ? 512 * (i + 1) : 512 * left / (rest[1] - rest[0]) * i / SIZES;
+        whim_engine *engine = prepare(&cfg);
+        const whim_memory_plan *plan = whim_engine_plan(engine);
+        const whim_exec_plan *parts = whim_engine_runner_plan(engine);
+        int64_t needed = plan->total + plan->loading, ctx = whim_engine_ctx(engine);
+        assert_true(needed <= plan->available || ctx == LEAST);
+        assert_true(ctx >= USUAL || needed + PAGES * parts->page_bytes > plan->available);
+        rest[i < 2 ? i : 1] = i < 2 ? needed - parts->kv_bytes : rest[1];
+        left = plan->available - rest[0]; /* below 0: this machine cannot hold the weights */
+        whim_engine_close(engine);
+    }
+}
+
 static void limits_are_taken(void **state)
 {
     (void)state;
@@ -259,6 +283,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
+        cmocka_unit_test(the_context_is_usual_or_what_fits),
         cmocka_unit_test(limits_are_taken),
         cmocka_unit_test(an_f32_model_keeps_f32),
         cmocka_unit_test(what_is_wrong_is_named),

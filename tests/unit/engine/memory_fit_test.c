@@ -41,19 +41,25 @@ static void the_context_is_what_memory_gives(void **state)
 {
     (void)state;
     static const fit_case cases[] = {
-        /* serve, a long model: much memory, then a sequence takes half, then rounded, then the least */
+        /* serve, a long model: much memory, then a sequence takes half, then the usual, then all, then the least */
         {262144, 0, 0, 8, 0.25, 100000000, 262144, 65536},
         {262144, 0, 0, 8, 0.25, 4000000, 262144, 10000},
         {262144, 0, 0, 8, 0.25, 1000000, 159744, 5000},
-        {262144, 0, 0, 8, 0.25, 50000, 7168, 250},
+        {262144, 0, 0, 8, 0.25, 55000, 8192, 275},
+        {262144, 0, 0, 8, 0.25, 50000, 8192, 256},
+        {262144, 0, 0, 8, 0.25, 25600, 8192, 256},
+        {262144, 0, 0, 8, 0.25, 25500, 7168, 255},
         {262144, 0, 0, 8, 0.25, 5000, 2048, 64},
         {262144, 0, 0, 8, 0.25, -7, 2048, 64},
         /* a short model is served whole, as before */
         {8192, 0, 0, 8, 0.25, 100000000, 8192, 2048},
+        {4096, 0, 0, 8, 0.25, 13000, 4096, 128},
         {512, 0, 0, 8, 0.25, 100, 512, 16},
         /* run and chat: one sequence, no share */
         {40960, 0, 0, 1, 0, 1000000, 40960, 1280},
         {40960, 0, 0, 1, 0, 200000, 15360, 500},
+        {40960, 0, 0, 1, 0, 50000, 8192, 256},
+        {40960, 0, 0, 1, 0, 20000, 6144, 200},
         /* who asks for a context has it, or the plan refuses */
         {262144, 262144, 0, 8, 0.25, 100000, 262144, 8192},
         {262144, 100, 0, 3, 0, 100, 100, 12},
