@@ -3,6 +3,7 @@
  * loaded. */
 #include "base/alloc.h"
 #include "cmd.h"
+#include "serve/serve.h"
 #include "text_model.h"
 
 #include <stdio.h>
@@ -26,17 +27,22 @@ typedef struct type_sum {
     int64_t count, bytes;
 } type_sum;
 
+/* What some commands would take. */
+typedef struct planned {
+    whim_engine *engine;
+    whim_diag refusal; /* why it does not fit; empty: it does */
+} planned;
+
 typedef struct summary {
     const whim_options *options;
     const char *model;
+    planned one, serve; /* run and chat have one sequence */
     const whim_ckpt *ckpt;
     const whim_config *config;
-    whim_engine *engine;
     int64_t n_param;
     int64_t file_bytes;
     type_sum by_type[WHIM_DTYPE_COUNT];
     const whim_ckpt_file **files; /* the checkpoint's, by name */
-    const char *refusal;          /* why it does not fit, or NULL */
     whim_diag text; /* why run and serve cannot read or write its text; empty: they can */
 } summary;
 
@@ -87,7 +93,7 @@ static void summarise(summary *s)
         s->file_bytes += s->ckpt->files[i].bytes;
     }
     if (s->ckpt->n_tensor == 0) {
-        s->n_param = whim_engine_parameters(s->engine);
+        s->n_param = whim_engine_parameters(s->one.engine);
     }
 }
 
@@ -210,6 +216,22 @@ static void append_tensors(whim_str *out, const summary *s)
     }
 }
 
+static void append_planned(whim_str *out, const summary *s, const char *commands, const planned *p)
+{
+    int64_t max_seqs = whim_engine_limits(p->engine)->max_seqs;
+    whim_str_printf(out, "\n%s: with ", commands);
+    append_context(out, s->options, p->engine, whim_engine_ctx(p->engine));
+    if (max_seqs > 1) {
+        whim_str_printf(out, ", up to %lld requests at once", (long long)max_seqs);
+    }
+    whim_str_printf(out, ", keys and values as %s, on %s:\n",
+                    whim_kv_type_name(whim_engine_kv_type(p->engine)),
+                    whim_engine_caps(p->engine)->summary);
+    append_plan(out, whim_engine_plan(p->engine));
+    bool fits = p->refusal.text[0] == '\0';
+    whim_str_printf(out, "%s%s\n", fits ? "fits" : "does not fit: ", p->refusal.text);
+}
+
 static void append_text(whim_str *out, const summary *s, bool tensors)
 {
     append_model(out, s);
@@ -217,14 +239,8 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     if (tensors) {
         append_tensors(out, s);
     }
-    whim_str_append(out, "\nwith ");
-    append_context(out, s->options, whim_engine_ctx(s->engine), s->config);
-    whim_str_printf(out, ", keys and values as %s, on %s:\n",
-                    whim_kv_type_name(whim_engine_kv_type(s->engine)),
-                    whim_engine_caps(s->engine)->summary);
-    append_plan(out, whim_engine_plan(s->engine));
-    whim_str_printf(out, "%s%s\n", s->refusal == NULL ? "fits" : "does not fit: ",
-                    s->refusal == NULL ? "" : s->refusal);
+    append_planned(out, s, "run and chat", &s->one);
+    append_planned(out, s, "serve", &s->serve);
     if (s->text.text[0] != '\0') {
         whim_str_printf(out, "no text, only run --ids: %s\n", s->text.text);
     }
@@ -303,6 +319,15 @@ static void json_tensors(whim_str *out, const summary *s)
     whim_str_append_char(out, ']');
 }
 
+static void json_planned(whim_str *out, const planned *p)
+{
+    whim_str_printf(
+        out, "\"ctx\":%lld,\"max_seqs\":%lld,\"plan\":", (long long)whim_engine_ctx(p->engine),
+        (long long)whim_engine_limits(p->engine)->max_seqs);
+    json_plan(out, whim_engine_plan(p->engine));
+    whim_str_printf(out, ",\"fits\":%s", p->refusal.text[0] == '\0' ? "true" : "false");
+}
+
 static void append_json(whim_str *out, const summary *s, bool tensors)
 {
     whim_str_append(out, "{\"model\":");
@@ -314,13 +339,14 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     if (tensors) {
         json_tensors(out, s);
     }
-    whim_str_printf(
-        out, ",\"ctx\":%lld,\"kv_type\":\"%s\",\"device\":", (long long)whim_engine_ctx(s->engine),
-        whim_kv_type_name(whim_engine_kv_type(s->engine)));
-    json_text(out, whim_engine_caps(s->engine)->summary);
-    whim_str_append(out, ",\"plan\":");
-    json_plan(out, whim_engine_plan(s->engine));
-    whim_str_printf(out, ",\"fits\":%s,\"text_error\":", s->refusal == NULL ? "true" : "false");
+    whim_str_printf(out, ",\"kv_type\":\"%s\",\"device\":",
+                    whim_kv_type_name(whim_engine_kv_type(s->one.engine)));
+    json_text(out, whim_engine_caps(s->one.engine)->summary);
+    whim_str_append_char(out, ',');
+    json_planned(out, &s->one);
+    whim_str_append(out, ",\"serve\":{");
+    json_planned(out, &s->serve);
+    whim_str_append(out, "},\"text_error\":");
     if (s->text.text[0] == '\0') {
         whim_str_append(out, "null");
     } else {
@@ -341,43 +367,50 @@ static void check_text(summary *s, const whim_options *options)
     text_model_close(&tm);
 }
 
+/* Nothing is loaded, and a shape has no files. */
+static bool plan_for(planned *p, whim_engine_cfg cfg)
+{
+    loader load;
+    if (strncmp(cfg.model, "shape:", 6) == 0) {
+        cfg.load_format = "dummy";
+    }
+    p->engine = open_engine(&cfg, true, &load);
+    if (p->engine != NULL &&
+        whim_memory_plan_check(whim_engine_plan(p->engine), &p->refusal) == WHIM_ERR_OK) {
+        p->refusal.text[0] = '\0';
+    }
+    return p->engine != NULL;
+}
+
+static bool print_summary(summary *s)
+{
+    whim_str out = {0};
+    s->ckpt = whim_engine_ckpt(s->one.engine);
+    s->config = whim_engine_config(s->one.engine);
+    summarise(s);
+    check_text(s, s->options);
+    if (!sort_files(s)) {
+        complain(EXIT_FAILED, "no memory for the list of files");
+        return false;
+    }
+    if (s->options->json) {
+        append_json(&out, s, s->options->tensors);
+    } else {
+        append_text(&out, s, s->options->tensors);
+    }
+    bool ok = print_out(&out);
+    whim_str_deinit(&out);
+    whim_free(s->files);
+    return ok;
+}
+
 int cmd_inspect(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
-    whim_diag refusal = {""};
-    whim_str out = {0};
-    loader load;
     summary s = {.options = options, .model = choose_model(options, path)};
-    if (s.model == NULL) {
-        return EXIT_FAILED;
-    }
-    whim_engine_cfg cfg = engine_cfg(options, s.model);
-    cfg.max_seqs = options->max_seqs;
-    if (strncmp(s.model, "shape:", 6) == 0) {
-        cfg.load_format = "dummy"; /* nothing is loaded, and there is nothing else */
-    }
-    s.engine = open_engine(&cfg, true, &load);
-    if (s.engine == NULL) {
-        return EXIT_FAILED;
-    }
-    s.ckpt = whim_engine_ckpt(s.engine);
-    s.config = whim_engine_config(s.engine);
-    if (whim_memory_plan_check(whim_engine_plan(s.engine), &refusal) != WHIM_ERR_OK) {
-        s.refusal = refusal.text;
-    }
-    summarise(&s);
-    check_text(&s, options);
-    bool ok = sort_files(&s);
-    if (!ok) {
-        complain(EXIT_FAILED, "no memory for the list of files");
-    } else if (options->json) {
-        append_json(&out, &s, options->tensors);
-    } else {
-        append_text(&out, &s, options->tensors);
-    }
-    ok = print_out(&out) && ok;
-    whim_str_deinit(&out);
-    whim_free(s.files);
-    whim_engine_close(s.engine);
+    bool ok = s.model != NULL && plan_for(&s.one, engine_cfg(options, s.model)) &&
+              plan_for(&s.serve, serve_engine_cfg(options, s.model)) && print_summary(&s);
+    whim_engine_close(s.serve.engine);
+    whim_engine_close(s.one.engine);
     return ok ? EXIT_OK : EXIT_FAILED;
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "chat/reasoning.h"
+#include "engine/memory_fit.h"
 #include "text/utf8.h"
 
 #include <errno.h>
@@ -403,21 +404,28 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
     return true;
 }
 
-const char *context_reason(const whim_options *options, int64_t ctx, const whim_config *config)
+const char *context_reason(const whim_options *options, const whim_engine *engine, int64_t ctx)
 {
-    return ctx >= config->max_ctx ? NULL
-           : ctx == options->ctx  ? "--ctx says so"
-           : options->kv_mem > 0  ? "--kv-mem holds no more"
-                                  : "memory gives no more; --ctx or --kv-mem insists";
+    if (ctx >= whim_engine_config(engine)->max_ctx) {
+        return NULL;
+    }
+    return ctx == options->ctx         ? "--ctx says so"
+           : options->kv_mem > 0       ? "--kv-mem holds no more"
+           : ctx < WHIM_FIT_USUAL_CTX  ? "memory gives no more"
+           : ctx == WHIM_FIT_USUAL_CTX ? "the usual in little memory; --ctx N asks for more"
+           : whim_engine_ctx_share(engine) < 0.5
+               ? "a quarter of the memory that the weights leave; --ctx N asks for more"
+               : "half of the memory that the weights leave; --ctx N asks for more";
 }
 
-void append_context(whim_str *out, const whim_options *options, int64_t ctx,
-                    const whim_config *config)
+void append_context(whim_str *out, const whim_options *options, const whim_engine *engine,
+                    int64_t ctx)
 {
-    const char *reason = context_reason(options, ctx, config);
+    const char *reason = context_reason(options, engine, ctx);
     whim_str_printf(out, "context %lld tokens", (long long)ctx);
     if (reason != NULL) {
-        whim_str_printf(out, " of the model's %lld (%s)", (long long)config->max_ctx, reason);
+        whim_str_printf(out, " of the model's %lld (%s)",
+                        (long long)whim_engine_config(engine)->max_ctx, reason);
     }
 }
 

@@ -77,11 +77,11 @@ bool read_stdin(whim_str *text, const char *what);
 bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id);
 
 /* Why a context is shorter than the model's own, in words; NULL where it is not. */
-const char *context_reason(const whim_options *options, int64_t ctx, const whim_config *config);
+const char *context_reason(const whim_options *options, const whim_engine *engine, int64_t ctx);
 
 /* "context 8192 tokens"; where the model has more also how many, and why they are not all there. */
-void append_context(whim_str *out, const whim_options *options, int64_t ctx,
-                    const whim_config *config);
+void append_context(whim_str *out, const whim_options *options, const whim_engine *engine,
+                    int64_t ctx);
 
 /* What helps when a context of `ctx` tokens is too short. */
 void append_context_hint(whim_str *out, int64_t ctx, const whim_config *config);

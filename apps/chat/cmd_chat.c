@@ -13,7 +13,7 @@ static void banner(chat *c)
 {
     whim_str params = {0};
     whim_str context = {0};
-    append_context(&context, c->options, c->ctx, c->config);
+    append_context(&context, c->options, c->engine, c->ctx);
     append_params(&params, &c->tm.params, true);
     view_note(&c->view, "%s: %s", whim_path_base(c->tm.path), whim_str_text(&context));
     view_note(&c->view, "sampling: %s (defaults from %s)", whim_str_text(&params),

@@ -28,9 +28,8 @@ static void on_load(void *ctx, int64_t done, int64_t total)
     notify_progress(s, share);
 }
 
-static bool engine_open(serve *s, const char *path)
+whim_engine_cfg serve_engine_cfg(const whim_options *o, const char *path)
 {
-    const whim_options *o = s->options;
     whim_engine_cfg cfg = engine_cfg(o, path);
     cfg.max_seqs = o->max_seqs > 0 ? o->max_seqs : DEFAULT_SEQS;
     cfg.may_lower_seqs = o->max_seqs == 0;
@@ -39,6 +38,12 @@ static bool engine_open(serve *s, const char *path)
     cfg.kv_share = KV_SHARE;
     cfg.ctx_share = CTX_SHARE;
     cfg.n_checkpoint = CHECKPOINTS;
+    return cfg;
+}
+
+static bool engine_open(serve *s, const char *path)
+{
+    whim_engine_cfg cfg = serve_engine_cfg(s->options, path);
     cfg.on_progress = on_load;
     cfg.progress_ctx = s;
     s->engine = open_engine(&cfg, s->options->quiet, &s->load);
@@ -230,7 +235,7 @@ void serve_model_log(serve *s)
 {
     const whim_config *config = whim_engine_config(s->engine);
     int64_t ctx = whim_service_ctx(s->service);
-    const char *reason = context_reason(s->options, ctx, config);
+    const char *reason = context_reason(s->options, s->engine, ctx);
     whim_log_info(&s->log, "ready", whim_log_text("model", s->name),
                   whim_log_int("port", whim_server_port(s->server)), whim_log_int("context", ctx),
                   whim_log_int("model_context", config->max_ctx));

@@ -68,7 +68,7 @@ void serve_ready_text(const serve *s, whim_str *out)
             s->keys.v[0].text);
     }
     whim_str_printf(out, "  model     %s, ", s->name);
-    append_context(out, s->options, whim_service_ctx(s->service), whim_engine_config(s->engine));
+    append_context(out, s->options, s->engine, whim_service_ctx(s->service));
     whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
     if (serve_lends_tools(s)) {
         whim_str_append(out,

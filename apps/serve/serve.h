@@ -78,6 +78,9 @@ void keys_free(key_list *keys);
 
 /* --- the model (serve_model.c) ------------------------------------------------------------------ */
 
+/* What serve asks of the engine, but for progress: `inspect` plans with it, too. */
+whim_engine_cfg serve_engine_cfg(const whim_options *o, const char *path);
+
 /* Load the model and everything that answers need of it, then tell the server; false after a complaint. */
 bool serve_model_open(serve *s, const char *path);
 /* Say in the log what is served. */

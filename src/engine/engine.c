@@ -181,7 +181,7 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
         .asked_bytes = e->cfg.kv_mem,
         .n_seq = e->cfg.kv_seqs > 0 && e->cfg.kv_seqs < r->max_seqs ? e->cfg.kv_seqs : r->max_seqs,
         .share = e->cfg.kv_share,
-        .one_share = e->cfg.ctx_share > 0 ? e->cfg.ctx_share : DEFAULT_CTX_SHARE,
+        .one_share = whim_engine_ctx_share(e),
     };
     whim_page_fit_choose(&fit, left);
     r->max_ctx = fit.ctx;
@@ -377,6 +377,11 @@ whim_kv_type whim_engine_kv_type(const whim_engine *e)
 int64_t whim_engine_ctx(const whim_engine *e)
 {
     return e->runner_cfg.max_ctx;
+}
+
+double whim_engine_ctx_share(const whim_engine *e)
+{
+    return e->cfg.ctx_share > 0 ? e->cfg.ctx_share : DEFAULT_CTX_SHARE;
 }
 
 const whim_exec_cfg *whim_engine_limits(const whim_engine *e)

@@ -78,6 +78,7 @@ const char *whim_engine_backend(const whim_engine *engine);
 const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
+double whim_engine_ctx_share(const whim_engine *engine); /* see ctx_share of the cfg */
 
 /* The runner's limits and its share of the plan. */
 const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);

@@ -13,16 +13,40 @@ fi
 run_it run shape:qwen3-32b --load-format dummy --weight-type f32 --ids 1
 expect "more weights than there is room for" 1 err "GiB"
 
-# Without --ctx the context is the model's, or what a quarter of the memory beside the weights holds.
-run_it inspect shape:qwen3-0.6b --load-format dummy --json
-expect_python "the context is what model and memory have" "
+# Without --ctx the context is the model's, or what a part of the memory beside the weights holds (a quarter, for serve
+# half), or 8192 tokens, or what fits. The reason is the true one.
+shares_hold="
+def holds(whole, r, share):
+    part = {p['name']: p['bytes'] for p in r['plan']['parts']}
+    left = r['plan']['available'] - part['weights']
+    assert r['ctx'] <= whole, r['ctx']
+    if 8192 < r['ctx'] < whole:
+        assert share - 0.05 < part['KV pages'] / left <= share, (r['ctx'], left)
+    elif r['ctx'] < min(8192, whole):
+        token = part['KV pages'] / int(r['plan']['parts'][1]['detail'].split()[0])
+        assert r['plan']['total'] + r['plan']['loading'] + 1024 * token > r['plan']['available'], r
 r = json.loads(text)
-part = {p['name']: p['bytes'] for p in r['plan']['parts']}
-left = r['plan']['available'] - part['weights']
-assert r['max_ctx'] == 40960 and r['ctx'] <= r['max_ctx'], r['ctx']
-assert r['ctx'] == r['max_ctx'] or r['ctx'] == 2048 or 0.2 < part['KV pages'] / left < 0.3, (r['ctx'], left)"
-run_it inspect shape:qwen3-0.6b --load-format dummy
-expect_python "and inspect says so" "assert 'with context 40960 tokens' in text or \"of the model's 40960 (memory gives\" in text"
+holds(r['max_ctx'], r, 0.25)
+holds(r['max_ctx'], r['serve'], 0.5)
+assert r['max_seqs'] == 1 and r['serve']['max_seqs'] == 32, r"
+reasons_hold="
+import re
+found = re.findall(r\"(run and chat|serve): with context (\d+) tokens(?: of the model's 40960 \((.*?)\))?,\", text)
+assert [f[0] for f in found] == ['run and chat', 'serve'], text
+for who, ctx, reason in found:
+    share = ('a quarter' if who != 'serve' else 'half') + ' of the memory that the weights leave; --ctx N asks for more'
+    ctx = int(ctx)
+    want = ('' if ctx == 40960 else share if ctx > 8192 else
+            'the usual in little memory; --ctx N asks for more' if ctx == 8192 else 'memory gives no more')
+    assert reason == want, (who, ctx, reason)"
+for model in "shape:qwen3-0.6b" "shape:qwen3-8b --weight-type q4_0 --kv-dtype f32" "shape:qwen3-8b --weight-type bf16"; do
+    # shellcheck disable=SC2086 # the words of $model
+    run_it inspect $model --load-format dummy --json
+    expect_python "the context is what model and memory have: $model" "$shares_hold"
+    # shellcheck disable=SC2086
+    run_it inspect $model --load-format dummy
+    expect_python "and inspect says why, for each command: $model" "$reasons_hold"
+done
 run_it inspect shape:qwen3-0.6b --load-format dummy --ctx 100
 expect "a shorter one says why" 0 out "context 100 tokens of the model's 40960 (--ctx says so)"
 
