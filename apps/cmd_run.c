@@ -239,6 +239,7 @@ int cmd_run(const whim_options *options)
         whim_engine_cfg cfg = engine_cfg(options, r.model);
         cfg.max_outs = rows ? PROMPT_ROWS : 1;
         cfg.trace = options->trace_ops ? &trace : NULL;
+        cfg.kv_as_used = true; /* most prompts are much shorter than the context */
         cfg.record_steps = options->record_steps;
         engine = open_engine(&cfg, options->quiet, &load);
     }

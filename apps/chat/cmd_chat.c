@@ -139,6 +139,7 @@ int cmd_chat(const whim_options *options)
     if (c.tm.path != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, c.tm.path);
         cfg.n_checkpoint = CHECKPOINTS;
+        cfg.kv_as_used = true; /* a prompt to type at comes soon, and few talks fill the context */
         /* The memory plan is for those who ask; refusals name its numbers. */
         c.engine = open_engine(&cfg, options->quiet || c.view.terminal, &load);
         load.quiet = options->quiet;

@@ -64,6 +64,8 @@ typedef struct whim_device_vt {
     /* Memory aligned to 64 bytes and zeroed; buf_free gets the same size. */
     whim_err (*buf_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
     void (*buf_free)(whim_device *dev, void *ptr, int64_t bytes);
+    /* The same, but memory is taken only when it is first touched; NULL where a device cannot do that. */
+    whim_err (*buf_reserve)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
 
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
     int64_t (*weight_bytes)(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
@@ -142,6 +144,14 @@ WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64
                                                          void **out, whim_diag *diag)
 {
     return dev->vt->buf_alloc(dev, bytes, out, diag);
+}
+
+/* For a buffer of which little may ever be used: as whim_device_alloc, where the device has nothing lazier. */
+WHIM_MUST_CHECK static inline whim_err whim_device_reserve(whim_device *dev, int64_t bytes,
+                                                           void **out, whim_diag *diag)
+{
+    return (dev->vt->buf_reserve != NULL ? dev->vt->buf_reserve : dev->vt->buf_alloc)(dev, bytes,
+                                                                                      out, diag);
 }
 
 static inline void whim_device_free(whim_device *dev, void *ptr, int64_t bytes)

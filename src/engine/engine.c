@@ -15,7 +15,7 @@
 
 enum { DEFAULT_STEP_TOKENS = 512 };
 
-/* Memory is taken at the start, which costs time: less for one conversation than a server may take. */
+/* One conversation leaves more of the machine to others than a server must. */
 #define DEFAULT_CTX_SHARE 0.25
 
 struct whim_engine {
@@ -141,6 +141,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     r->graphs = e->cfg.graphs == WHIM_GRAPHS_AUTO ? e->device->caps.graph_capture
                                                   : e->cfg.graphs == WHIM_GRAPHS_ON;
     r->n_flight = e->cfg.n_flight;
+    r->kv_as_used = e->cfg.kv_as_used;
     r->n_capture = e->cfg.n_capture;
     r->fetch_hidden = r->n_capture > 0;
     for (int32_t i = 0; i < r->n_capture; i++) {

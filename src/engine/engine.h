@@ -39,7 +39,8 @@ typedef struct whim_engine_cfg {
         kv_share; /* and of that at most this part of what weights and states leave; 0: no limit */
     int64_t
         n_checkpoint; /* recurrent states kept for reuse, where the model has them; fewer in little memory */
-    bool kv_disk;            /* full pages go to a disk, and wait for it in memory */
+    bool kv_as_used; /* take the memory of KV pages when they are first used, not at the start */
+    bool kv_disk;    /* full pages go to a disk, and wait for it in memory */
     const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
     int64_t max_seqs;        /* sequences in one step; 0: 1 */
     bool may_lower_seqs;     /* fewer of them where their recurrent states would not fit */

@@ -63,7 +63,8 @@ static int32_t n_flight(const whim_exec *x)
 static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
 {
     void *block, *embeds;
-    WHIM_TRY(whim_device_alloc(x->device, x->plan.kv_bytes, &x->kv, diag));
+    WHIM_TRY((x->cfg.kv_as_used ? whim_device_reserve : whim_device_alloc)(
+        x->device, x->plan.kv_bytes, &x->kv, diag)); /* a page is zeroed before its first use */
     WHIM_TRY(whim_device_alloc(x->device, x->plan.state_bytes, &x->state, diag));
     WHIM_TRY(whim_device_alloc(x->device, x->plan.activation_bytes, &x->activations, diag));
     WHIM_TRY(whim_device_alloc(x->device, x->plan.batch_bytes, &block, diag));

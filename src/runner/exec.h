@@ -32,6 +32,7 @@ typedef struct whim_exec_cfg {
     int64_t n_page;   /* KV pages that blocks may name */
     int64_t n_state;  /* slots of recurrent state; 0 for models that have none */
     whim_kv_type kv_type;
+    bool kv_as_used; /* memory of pages is taken when they are first used, where the device can */
     bool graphs;
     bool embeds;      /* steps may bring embeddings in place of tokens */
     int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */

@@ -50,6 +50,24 @@ done
 run_it inspect shape:qwen3-0.6b --load-format dummy --ctx 100
 expect "a shorter one says why" 0 out "context 100 tokens of the model's 40960 (--ctx says so)"
 
+# Of a large context run and chat touch what they use.
+default_model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
+for command in "run $tiny --ids 1,2,3 -n 1" "chat $default_model -n 1"; do
+    read -r name model _ <<<"$command"
+    if [[ ! -e $model ]]; then
+        skip "$name touches what it uses of its KV memory" "the default model is not there; make model fetches it"
+        continue
+    fi
+    # shellcheck disable=SC2086 # the words of $command
+    python3 -c "import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], input=b'Hello\n', stdout=subprocess.DEVNULL).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" \
+        "$WHIMBREL" $command --kv-mem 2G >"$TEST_TMP/out" 2>"$TEST_TMP/err"
+    expect_python "$name touches what it uses of its KV memory" "
+code, kilobytes = map(int, text.split())
+assert code == 0 and kilobytes < 1 << 20, text"
+done
+
 run_it run "$tiny" --ids 1 -n 1
 expect "progress comes in lines" 0 err "loading: "
 expect_same "without carriage returns" "$(tr -cd '\r' <"$TEST_TMP/err" | wc -c)" 0

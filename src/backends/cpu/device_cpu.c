@@ -46,24 +46,38 @@ static void spread(void *ptr, int64_t bytes)
     }
 }
 
+static whim_err refused(int64_t bytes, whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "the system refused %lld bytes of memory",
+                     (long long)bytes);
+}
+
+static whim_err cpu_buf_reserve(whim_device *dev, int64_t bytes, void **out, whim_diag *diag)
+{
+    (void)dev;
+    int64_t size = bytes > 0 ? bytes : 1;
+    *out = whim_os_pages_alloc(size);
+    if (*out == NULL) {
+        return refused(bytes, diag);
+    }
+    spread(*out, size);
+    return WHIM_ERR_OK;
+}
+
 /* Memory is taken now, by several threads, and not page by page in later steps: what was planned is
  * held from the start, and a lack of it shows here. */
 static whim_err cpu_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
 {
     whim_cpu_device *dev = (whim_cpu_device *)base;
-    int64_t size = bytes > 0 ? bytes : 1;
-    commit c = {.base = whim_os_pages_alloc(size), .bytes = size};
-    if (c.base != NULL) {
-        spread(c.base, size);
+    void *ptr;
+    WHIM_TRY(cpu_buf_reserve(base, bytes, &ptr, diag));
+    commit c = {.base = ptr, .bytes = bytes > 0 ? bytes : 1};
+    if (whim_parallel_for(dev->workers.count, (c.bytes + COMMIT_SLAB - 1) / COMMIT_SLAB,
+                          commit_slab, &c) != WHIM_ERR_OK) {
+        whim_os_pages_free(ptr, c.bytes);
+        return refused(bytes, diag);
     }
-    if (c.base == NULL ||
-        whim_parallel_for(dev->workers.count, (size + COMMIT_SLAB - 1) / COMMIT_SLAB, commit_slab,
-                          &c) != WHIM_ERR_OK) {
-        whim_os_pages_free(c.base, size);
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "the system refused %lld bytes of memory",
-                         (long long)bytes);
-    }
-    *out = c.base;
+    *out = ptr;
     return WHIM_ERR_OK;
 }
 
@@ -84,6 +98,7 @@ static const whim_device_vt device_vt = {
     .close = cpu_close,
     .buf_alloc = cpu_buf_alloc,
     .buf_free = cpu_buf_free,
+    .buf_reserve = cpu_buf_reserve,
     .weight_bytes = whim_cpu_weight_bytes,
     .pack_weight = whim_cpu_pack_weight,
     .stream_open = whim_cpu_stream_open,

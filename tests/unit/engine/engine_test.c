@@ -5,6 +5,7 @@
 #include "support/cmocka.h"
 
 #include "base/alloc.h"
+#include "base/os/mem.h"
 #include "ops/args/attn_args.h"
 
 #include <math.h>
@@ -224,6 +225,39 @@ static void loading_makes_a_runner(void **state)
     whim_engine_close(engine);
 }
 
+/* Planned is the same; held from the start is all of it, or, for who uses little, what a step has used. */
+static void kv_memory_is_taken_at_once_or_as_used(void **state)
+{
+    (void)state;
+    static const int32_t tokens[] = {1, 2, 3};
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    whim_diag diag = {{0}};
+    cfg.backend = "cpu"; /* the guard takes no memory at the start */
+    cfg.weight_type = "q4_0";
+    cfg.max_step_tokens = 4;
+    cfg.kv_mem = 256 << 20;
+    if (whim_os_mem_anon_resident() == 0) {
+        skip(); /* the system does not tell */
+    }
+    for (int as_used = 0; as_used < 2; as_used++) {
+        cfg.kv_as_used = as_used;
+        whim_engine *engine = prepare(&cfg);
+        int64_t kv = whim_engine_runner_plan(engine)->kv_bytes,
+                before = whim_os_mem_anon_resident();
+        assert_int_equal(whim_engine_load(engine, &diag), WHIM_ERR_OK);
+        whim_runner *runner = whim_engine_runner(engine);
+        whim_sequence *seq;
+        assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
+        whim_step_part part = {seq, tokens, 3, 1};
+        assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
+        int64_t rest = whim_engine_plan(engine)->total - kv;
+        int64_t held = whim_os_mem_anon_resident() - before - rest; /* of the pages */
+        assert_true(as_used ? held < kv / 4 : held > kv * 3 / 4);
+        whim_runner_sequence_destroy(runner, seq);
+        whim_engine_close(engine);
+    }
+}
+
 static void a_lack_of_memory_is_an_error(void **state)
 {
     (void)state;
@@ -290,6 +324,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(hybrid_shapes),
         cmocka_unit_test(loading_makes_a_runner),
+        cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),
         cmocka_unit_test(a_lack_of_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
