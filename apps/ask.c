@@ -72,13 +72,6 @@ whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const wh
     };
 }
 
-int64_t ask_max_repeated(const answer_form *form, const whim_options *options, bool otherwise)
-{
-    return !detects_repetition(options, otherwise) ? 0
-           : answer_form_is_for_program(form)      ? WHIM_REPETITION_PROGRAM
-                                                   : WHIM_REPETITION_TEXT;
-}
-
 static void on_wake(void *ctx, whim_job *job)
 {
     (void)ctx;

@@ -24,9 +24,6 @@ whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engin
 whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
                      bool open_think);
 
-/* Of such a request; `otherwise`: whether going in circles ends an answer where the command line does not say. */
-int64_t ask_max_repeated(const answer_form *form, const whim_options *options, bool otherwise);
-
 /* How an answer came out. */
 typedef struct asked {
     whim_end end;

@@ -165,7 +165,7 @@ static int generate(run *r, whim_engine *engine)
         return EXIT_FAILED;
     }
     whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt, r->open_think);
-    cfg.max_repeated = ask_max_repeated(&r->form, o, false);
+    cfg.max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_LIMIT : 0;
     cfg.max_tokens = o->max_tokens > 0 ? o->max_tokens : r->by_ids ? IDS_TOKENS : 0;
     if (whim_options_gave(o, &o->prompt_logprobs)) {
         cfg.prompt_logprobs = (int32_t)o->prompt_logprobs;

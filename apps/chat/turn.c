@@ -122,7 +122,7 @@ static whim_err generate(turn *t, const whim_ids *ids, bool open_think, asked *g
 {
     chat *c = t->c;
     whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids, open_think);
-    cfg.max_repeated = ask_max_repeated(&c->form, c->options, true);
+    cfg.max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_LIMIT : 0;
     WHIM_TRY(answer_form_grammar(&c->form, open_think, &cfg.grammar, diag));
     interrupted = 0;
     view_quiet_keys(&c->view, true);

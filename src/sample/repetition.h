@@ -3,10 +3,8 @@
  * over, without any change. Exact: ids are compared, nothing is guessed, so text that repeats with a counter in it does not count.
  *
  * How many tokens must repeat is the caller's choice. A stop that comes late costs seconds; one that should not be costs an
- * answer. So the number for text (512: a cycle of 64 tokens 8 times, one of 10 tokens 51 times) is above what rulers, rows of zeros,
- * songs and repeated lines of code need. What a program reads, which is JSON by a grammar and the arguments of tools, may
- * have many equal rows and is of no use when it is cut, so it has four times that: it still ends the endless blanks that models
- * write in JSON.
+ * answer. So the usual number (a cycle of 64 tokens 32 times, one of 10 tokens 204 times) is above what people ask for: a grid of
+ * 20 x 20 zeros, a hundred equal lines or rows of a table. It still ends the endless blanks that models write in JSON.
  * Threads: one owner. */
 #ifndef WHIM_SAMPLE_REPETITION_H
 #define WHIM_SAMPLE_REPETITION_H
@@ -15,9 +13,8 @@
 #include <stdint.h>
 
 enum {
-    WHIM_REPETITION_CYCLE = 64,     /* the longest cycle that is looked for, in tokens */
-    WHIM_REPETITION_TEXT = 512,     /* repeated tokens that end a text */
-    WHIM_REPETITION_PROGRAM = 2048, /* and what a program reads */
+    WHIM_REPETITION_CYCLE = 64,   /* the longest cycle that is looked for, in tokens */
+    WHIM_REPETITION_LIMIT = 2048, /* repeated tokens that end an answer */
 };
 
 /* {0} has seen nothing. */

@@ -142,11 +142,10 @@ static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
 static int64_t max_repeated_of(const whim_api *api, const whim_gen *gen)
 {
     bool is_on = api->repetition_detection && gen->messages != NULL && !gen->ignore_eos;
-    bool for_program = gen->grammar != NULL || gen->parse_tools;
     if (gen->repetition_detection >= 0) {
         is_on = gen->repetition_detection != 0;
     }
-    return !is_on ? 0 : for_program ? WHIM_REPETITION_PROGRAM : WHIM_REPETITION_TEXT;
+    return is_on ? WHIM_REPETITION_LIMIT : 0;
 }
 
 static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)

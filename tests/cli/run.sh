@@ -133,11 +133,11 @@ expect_same "a bias forces a token" "$out" "9 9 9"
 # One token for ever: run goes on unless it is asked not to.
 mkdir "$TEST_TMP/long"
 ln -s "$(realpath "$tiny")"/model* "$TEST_TMP/long"
-sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 1024/' "$tiny/config.json" >"$TEST_TMP/long/config.json"
-run_it run "$TEST_TMP/long" --ids "$ids" -n 600 --ignore-eos --logit-bias 9=100
-expect_same "a circle goes on" "$(wc -w <<<"$out")" 600
-run_it run "$TEST_TMP/long" --ids "$ids" -n 600 --ignore-eos --logit-bias 9=100 --repetition-detection
-expect_same "a circle is ended where that is asked for" "$(wc -w <<<"$out")" 512
+sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 4096/' "$tiny/config.json" >"$TEST_TMP/long/config.json"
+run_it run "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100
+expect_same "a circle goes on" "$(wc -w <<<"$out")" 2100
+run_it run "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100 --repetition-detection
+expect_same "a circle is ended where that is asked for" "$(wc -w <<<"$out")" 2048
 expect "and it is told why" 0 err "stop: repetition"
 run_it run "$tiny" --ids "$ids" --logit-bias 9
 expect "a bias without value is refused" 1 err "ID=X"

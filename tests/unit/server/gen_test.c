@@ -188,18 +188,15 @@ static void circles_end_conversations(void **state)
         bool server;
         int64_t want;
     } cases[] = {
-        {"\"n\":1", true, WHIM_REPETITION_TEXT},
+        {"\"n\":1", true, WHIM_REPETITION_LIMIT},
         {"\"n\":1", false, 0},
-        {"\"repetition_detection\":null", true, WHIM_REPETITION_TEXT},
+        {"\"repetition_detection\":null", true, WHIM_REPETITION_LIMIT},
         {"\"repetition_detection\":false", true, 0},
-        {"\"repetition_detection\":true", false, WHIM_REPETITION_TEXT},
+        {"\"repetition_detection\":true", false, WHIM_REPETITION_LIMIT},
         {"\"ignore_eos\":true", true, 0},
-        {"\"ignore_eos\":true,\"repetition_detection\":true", true, WHIM_REPETITION_TEXT},
+        {"\"ignore_eos\":true,\"repetition_detection\":true", true, WHIM_REPETITION_LIMIT},
         {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]", true,
-         WHIM_REPETITION_PROGRAM},
-        {"\"tool_choice\":\"none\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
-         "]",
-         true, WHIM_REPETITION_TEXT},
+         WHIM_REPETITION_LIMIT},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

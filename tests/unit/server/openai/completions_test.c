@@ -44,7 +44,7 @@ static void a_circle_is_length_with_its_reason(void **state)
         strstr(complete("{\"prompt\":\"hello\",\"stream\":true}", events, N_OF(events)), end));
     assert_int_equal(last_cfg.max_repeated, 0); /* raw texts: only where it is asked for */
     complete("{\"prompt\":\"hello\",\"repetition_detection\":true}", events, N_OF(events));
-    assert_int_equal(last_cfg.max_repeated, WHIM_REPETITION_TEXT);
+    assert_int_equal(last_cfg.max_repeated, WHIM_REPETITION_LIMIT);
 }
 
 static void the_server_bounds_it(void **state)
