@@ -242,7 +242,8 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     append_planned(out, s, "run and chat", &s->one);
     append_planned(out, s, "serve", &s->serve);
     if (s->text.text[0] != '\0') {
-        whim_str_printf(out, "no text, only run --ids: %s\n", s->text.text);
+        whim_str_printf(out, "text: cannot be read or written (run --ids still works): %s\n",
+                        s->text.text);
     }
 }
 

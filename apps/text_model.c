@@ -63,7 +63,9 @@ whim_err text_model_read(text_model *tm, const whim_options *options, const whim
 static bool kwargs_parse(text_model *tm, const whim_options *options)
 {
     const char *text = options->template_kwargs;
-    static const whim_json_limits limits = {.max_bytes = 1 << 20, .max_depth = WHIM_JSON_DEPTH};
+    bool is_changed = false;
+    const whim_json_limits limits = {
+        .max_bytes = 1 << 20, .max_depth = WHIM_JSON_DEPTH, .is_changed = &is_changed};
     whim_diag why = {""};
     if (text == NULL) {
         return true;
@@ -73,6 +75,11 @@ static bool kwargs_parse(text_model *tm, const whim_options *options)
         complain(EXIT_USAGE,
                  "--template-kwargs: expected is a JSON object such as {\"name\":true}%s%s",
                  err != WHIM_ERR_OK ? "; " : "", why.text);
+        return false;
+    }
+    if (is_changed) {
+        complain(EXIT_USAGE,
+                 "--template-kwargs: an integer is beyond 64 bits, or a number is not finite");
         return false;
     }
     return true;

@@ -41,6 +41,18 @@ bool whim_json_is_beyond(const whim_json *value)
     return fabs(json_real_value(value)) == WHIM_JSON_BEYOND;
 }
 
+double whim_json_largest_real(const whim_json *value)
+{
+    double largest = fabs(json_real_value(value));
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        largest = fmax(largest, whim_json_largest_real(json_array_get(value, i)));
+    }
+    for (whim_json_iter it = {.obj = value}; json_is_object(value) && whim_json_next(&it);) {
+        largest = fmax(largest, whim_json_largest_real(it.value));
+    }
+    return largest;
+}
+
 const char *whim_json_kind(const whim_json *value)
 {
     if (value == NULL) {
@@ -56,7 +68,7 @@ const char *whim_json_kind(const whim_json *value)
     case JSON_INTEGER:
         return "an integer";
     case JSON_REAL:
-        return whim_json_is_beyond(value) ? "NaN, an infinity or a number beyond them all"
+        return whim_json_is_beyond(value) ? "NaN, infinite or too large for a double"
                                           : "a number with a fraction or beyond 64 bits";
     case JSON_TRUE:
     case JSON_FALSE:

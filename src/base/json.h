@@ -18,8 +18,11 @@
 typedef struct json_t whim_json;
 
 /* What stands for NaN, infinities and numbers that no double holds, with the sign of the latter two: a number that is in
- * no field's range. */
-#define WHIM_JSON_BEYOND 1e308
+ * no field's range, and that nobody writes (the last but one of all doubles). */
+#define WHIM_JSON_BEYOND 0x1.ffffffffffffep+1023
+
+/* Doubles from here on may have been integers beyond 64 bits, of which they hold the first digits only. */
+#define WHIM_JSON_ROUNDED 0x1p63
 
 /* What one request may hold. A value takes up to 100 bytes of memory, a list or an object several times that, so it
  * counts as WHIM_JSON_GROUP values. */
@@ -30,6 +33,8 @@ typedef struct whim_json_limits {
     int32_t max_depth;    /* nested objects and arrays */
     bool unique_keys;     /* a key that stands twice is refused; else the last counts */
     int64_t *values_left; /* NULL: any number; else how many may come, less those that came */
+    bool *is_changed; /* may be NULL; set where a number is not what Python's json would hold: an
+                             integer beyond 64 bits, NaN, an infinity or what no double holds */
 } whim_json_limits;
 
 /* Read one value of `n` bytes. CORRUPT, or NO_MEMORY; the message has no subject ("not valid JSON at line 1 ..."). Half
@@ -51,6 +56,9 @@ void whim_json_write_escaped(whim_str *out, const char *text, int64_t n);
 /* The shortest digits that give the number back, in the form of Python's repr. */
 enum { WHIM_REAL_ROOM = 40 };
 void whim_format_real(char out[WHIM_REAL_ROOM], double x);
+
+/* The largest magnitude of the doubles in a value; 0 without any. */
+double whim_json_largest_real(const whim_json *value);
 
 /* NULL is legal. */
 void whim_json_free(whim_json *json);

@@ -207,10 +207,18 @@ static bool skip_digits(reader *r)
     return r->at > begin;
 }
 
+static void note_change(const reader *r)
+{
+    if (r->limits.is_changed != NULL) {
+        *r->limits.is_changed = true;
+    }
+}
+
 /* An integer beyond 64 bits becomes a double. What no double holds, and what is no number at all (NaN), becomes one
  * that no field takes: the library has finite doubles only, and it may stand in a field that nobody reads. */
 static json_t *beyond(reader *r, bool negative)
 {
+    note_change(r);
     return made(r, json_real(negative ? -WHIM_JSON_BEYOND : WHIM_JSON_BEYOND));
 }
 
@@ -228,6 +236,7 @@ static json_t *number_value(reader *r, int64_t begin, bool whole)
         if (errno == 0) {
             return made(r, json_integer(integer));
         }
+        note_change(r);
     }
     double real = strtod(text, NULL);
     return isinf(real) ? beyond(r, real < 0) : made(r, json_real(real));

@@ -17,7 +17,7 @@ typedef struct whim_turn {
     whim_rendered content;                    /* what the server adds itself is trusted */
     const json_t *name, *reasoning, *call_id; /* strings of the request, or NULL */
     json_t *calls;                            /* a list of one or more, or NULL; owned */
-    bool raw_call;                            /* a call's arguments are a text that is no object */
+    bool raw_call;                            /* a call's arguments are a text and stay so */
 } whim_turn;
 
 /* {0} is empty. */

@@ -104,13 +104,17 @@ static whim_err read_content(whim_turn *turn, const json_t *message, const place
 
 /* --- calls -------------------------------------------------------------------------------------- */
 
-/* The object that a text holds, or NULL: what is no JSON, or nests deeper than a request may, stays text. */
+/* The object that a text holds, or NULL: what is no JSON, nests deeper than a request may, or has a number that an
+ * object would change, stays text. */
 static whim_err parse_object(const json_t *text, const place *at, json_t **out)
 {
     const char *bytes = json_string_value(text);
     const size_t n = json_string_length(text);
-    const whim_json_limits limits = {
-        .max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH, .values_left = at->values_left};
+    bool is_changed = false;
+    const whim_json_limits limits = {.max_bytes = INT64_MAX,
+                                     .max_depth = WHIM_JSON_DEPTH,
+                                     .values_left = at->values_left,
+                                     .is_changed = &is_changed};
     if (strspn(bytes, " \t\r\n") == n) {
         *out = json_object(); /* no arguments at all */
         return *out != NULL ? WHIM_ERR_OK : no_memory(at->diag);
@@ -119,7 +123,7 @@ static whim_err parse_object(const json_t *text, const place *at, json_t **out)
     if (err == WHIM_ERR_NO_MEMORY) {
         return no_memory(at->diag);
     }
-    if (!json_is_object(*out)) {
+    if (!json_is_object(*out) || is_changed) {
         json_decref(*out);
         *out = NULL;
     }
@@ -143,6 +147,11 @@ static whim_err read_call(whim_turn *turn, const json_t *call, size_t k, const p
     if (given == NULL || json_is_null(given)) {
         arguments = json_object();
     } else if (json_is_object(given)) {
+        if (whim_json_largest_real(given) >= WHIM_JSON_BEYOND) {
+            return REFUSE(at, field,
+                          "the arguments of a tool call hold a number that is NaN, infinite or too "
+                          "large for a double; send it as a string");
+        }
         arguments = json_incref((json_t *)given);
     } else if (json_is_string(given)) {
         WHIM_TRY(parse_object(given, at, &arguments));

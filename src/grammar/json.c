@@ -2,8 +2,10 @@
 /* JSON without a schema: the rules for values, and constants. White space: at most one space behind a colon and a
  * comma, nothing else, so that no model can print blanks to the limit. Numbers have at most 15 digits before and 16
  * behind the point and an exponent of two digits, for the same reason, and because more would not be read back. */
+#include "base/json.h"
 #include "grammar/impl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,16 +94,23 @@ whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b)
 
 /* --- constants ------------------------------------------------------------------------------------- */
 
-static int32_t number_const(whim_grammar_builder *b, const json_t *value)
+static int32_t number_const(whim_grammar_builder *b, const json_t *value, const char *path)
 {
-    char buf[64];
+    char buf[WHIM_REAL_ROOM];
     if (json_is_integer(value)) {
         snprintf(buf, sizeof buf, "%lld", (long long)json_integer_value(value));
         return whim_gb_text(b, buf);
     }
+    double real = json_real_value(value);
+    if (fabs(real) >= WHIM_JSON_ROUNDED) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID,
+                            "%s: a constant is %s; numbers are held exactly up to 2^63, so write "
+                            "it as a string",
+                            path, whim_json_kind(value));
+    }
     for (int32_t digits = 1; digits <= 17; digits++) { /* the shortest that reads back the same */
-        snprintf(buf, sizeof buf, "%.*g", digits, json_real_value(value));
-        if (strtod(buf, NULL) == json_real_value(value)) {
+        snprintf(buf, sizeof buf, "%.*g", digits, real);
+        if (strtod(buf, NULL) == real) {
             break;
         }
     }
@@ -165,7 +174,7 @@ int32_t whim_gb_json_const(whim_grammar_builder *b, const json_t *value, int32_t
         return whim_gb_json_text(b, json_string_value(value), (int64_t)json_string_length(value));
     case JSON_INTEGER:
     case JSON_REAL:
-        return number_const(b, value);
+        return number_const(b, value, path);
     case JSON_ARRAY:
         return array_const(b, value, depth, path);
     default:

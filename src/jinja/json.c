@@ -106,11 +106,18 @@ whim_jval whim_jinja_from_json(whim_jinja *j, const whim_jcall *c)
     whim_diag why = {{0}};
     json_t *json;
     int64_t left = WHIM_JSON_VALUES;
-    const whim_json_limits limits = {
-        .max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH, .values_left = &left};
+    bool is_changed = false;
+    const whim_json_limits limits = {.max_bytes = INT64_MAX,
+                                     .max_depth = WHIM_JSON_DEPTH,
+                                     .values_left = &left,
+                                     .is_changed = &is_changed};
     whim_jinja_pay(j, str->n / 4);
     if (whim_json_read(&json, str->s, str->n, limits, &why) != WHIM_ERR_OK) {
         whim_jinja_fail(j, "from_json: %s", why.text);
+    }
+    if (is_changed) {
+        json_decref(json);
+        whim_jinja_fail(j, "from_json: an integer is beyond 64 bits, or a number is not finite");
     }
     /* An error on the way must give the document back before it leaves for good. */
     jmp_buf outer;

@@ -296,6 +296,10 @@ bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *g
     if (gen->words != NULL && gen->n_word == 0) {
         return whim_field_refuse(f, "choice", "must not be empty");
     }
+    if (kwargs != NULL && whim_json_largest_real(kwargs) >= WHIM_JSON_ROUNDED) {
+        return whim_field_refuse(f, "chat_template_kwargs",
+                                 "has a number that is not held exactly (2^63 or more, or NaN)");
+    }
     gen->show_special = !skip_special;
     if (whim_field(f, "repetition_detection") != NULL) {
         gen->repetition_detection = detection;

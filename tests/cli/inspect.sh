@@ -59,7 +59,7 @@ assert r['fits'] is False and r['plan']['total'] > 1e12 > r['plan']['available']
 
 # Text files as transformers writes them open everywhere; what run refuses, inspect tells in the same words.
 run_it inspect "$data/llama-f32"
-expect "a model without a tokenizer" 0 out "fits" out "no text, only run --ids: $data/llama-f32: there is no tokenizer.json"
+expect "a model without a tokenizer" 0 out "fits" out "text: cannot be read or written (run --ids still works): $data/llama-f32: there is no tokenizer.json"
 text=$TEST_TMP/text
 cp -r "$data/llama-f32" "$text"
 cat >"$text/tokenizer.json" <<'END'
@@ -79,14 +79,14 @@ why="$text/tokenizer_config.json: \"eos_token\" is an integer, expected a string
 run_it run "$text" --raw -p ab -n 2 -q
 expect "a token that is no text" 1 err "$why"
 run_it inspect "$text"
-expect "inspect says what run says" 0 out "fits" out "no text, only run --ids: $why"
+expect "inspect says what run says" 0 out "fits" out "text: cannot be read or written (run --ids still works): $why"
 rm "$text/tokenizer_config.json"
 echo '{"temperature": Infinity}' >"$text/generation_config.json"
 run_it run "$text" --raw -p ab -n 2 -q
-expect "an infinite temperature" 1 err "generation_config.json: \"temperature\" is NaN, an infinity"
+expect "an infinite temperature" 1 err "generation_config.json: \"temperature\" is NaN, infinite"
 run_it inspect "$text" --json
 expect_python "inspect reads the wishes too" "
-assert '\"temperature\" is NaN, an infinity' in json.loads(text)['text_error']"
+assert '\"temperature\" is NaN, infinite' in json.loads(text)['text_error']"
 
 # Broken files: exit status 1, and the message names the file.
 broken=$TEST_TMP/broken

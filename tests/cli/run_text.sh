@@ -113,4 +113,6 @@ run_it run -p "Hi" --chat-template "$TEST_TMP/kwargs.jinja" --template-kwargs '{
 expect_python "variables for the template" "assert len(json.loads(text)['prompt_ids']) == 2, text"
 run_it run -p "Hi" --template-kwargs '[1]'
 expect "variables must be an object" 1 err "--template-kwargs" err "JSON object"
+run_it run -p "Hi" --template-kwargs '{"n":18446744073709551616}'
+expect "and have numbers that can be held" 1 err "--template-kwargs" err "64 bits"
 finish

@@ -36,7 +36,8 @@ json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault)
     if (err == WHIM_ERR_NO_MEMORY) {
         whim_fault_no_memory(fault);
     } else if (err != WHIM_ERR_OK) {
-        whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL, "the body is %s", why.text);
+        whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL, "the body is %s%s", why.text,
+                       left < 0 ? "; send less at once" : "");
     } else if (!json_is_object(json)) {
         whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL,
                        "the body must be a JSON object, not %s", whim_json_kind(json));

@@ -201,6 +201,9 @@ static void wrong_fields_are_named(void **state)
         {"[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
          "\"arguments\": 5}}]}]",
          "messages[0].tool_calls[0].function.arguments"},
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
+         "\"arguments\": {\"a\": [1.7976931348623155e308]}}}]}]", /* as NaN is held */
+         "messages[0].tool_calls[0].function.arguments"},
     };
     for (size_t i = 0; i <= sizeof rows / sizeof rows[0]; i++) {
         bool none = i == sizeof rows / sizeof rows[0];
@@ -287,7 +290,10 @@ static void arguments_are_read_as_python_does(void **state)
         const char *messages, *text;
     } rows[] = {
         {"[" CALL("{\\\"a\\\": 1, \\\"a\\\": 18446744073709551616}") "]",
-         "\"arguments\": {\"a\": 1.8446744073709552e+19}"},
+         "\"arguments\": {\"a\": 1, \"a\": 18446744073709551616}}"}, /* as it was written */
+        {"[" CALL("{\\\"id\\\": 123456789012345678901234, \\\"x\\\": NaN}") "]",
+         "\"arguments\": {\"id\": 123456789012345678901234, \"x\": NaN}}"},
+        {"[" CALL("{\\\"a\\\": 1, \\\"a\\\": 6.5e23}") "]", "\"arguments\": {\"a\": 6.5e+23}}"},
         {"[" CALL("{\\\"a\\\": 0.2}") "]", "{\"a\": 0.2}"},
         {"[" CALL("{\\\"a\\\": \\\"\\\\ud83e\\\"}") "]", "{\"a\": \"\xEF\xBF\xBD\"}"},
         {"[" CALL("{\\\"a\\\": 1e}") "]", "\"arguments\": {\"a\": 1e}}"}, /* no JSON: a text */

@@ -450,6 +450,7 @@ static void additions_work(void **state)
         whim_rendered_deinit(&out);
     }
     expect_error("{{ '[1'|from_json }}", "line 1 column 9: from_json");
+    expect_error("{{ '[18446744073709551616]'|from_json }}", "beyond 64 bits");
     json_decref(messages);
 }
 

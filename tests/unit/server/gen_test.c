@@ -86,6 +86,7 @@ static void wrong_fields_are_named(void **state)
          "response_format"},
         {"\"reasoning_effort\":\"huge\"", "reasoning_effort"},
         {"\"chat_template_kwargs\":[]", "chat_template_kwargs"},
+        {"\"chat_template_kwargs\":{\"a\":[18446744073709551616]}", "chat_template_kwargs"},
         {"\"functions\":[]", "functions"},
         {"\"function_call\":\"auto\"", "function_call"},
         {"\"audio\":{}", "audio"},

@@ -94,6 +94,8 @@ static void a_real_field_refuses(const char *body)
     json_decref(json);
 }
 
+#define MARK "1.7976931348623155e+308" /* of what no double holds */
+
 static void numbers_too_large_become_doubles(void **state)
 {
     char body[1300], zeros[401];
@@ -103,12 +105,12 @@ static void numbers_too_large_become_doubles(void **state)
     expect("{\"a\":[9223372036854775808,-12345678901234567890123]}",
            "{\"a\":[9.223372036854776e+18,-1.2345678901234568e+22]}");
     expect("{\"a\":[1e999,-1E+999 , 9e308,0.5e-999,1.5e308]}",
-           "{\"a\":[1e+308,-1e+308,1e+308,0.0,1.5e+308]}");
+           "{\"a\":[" MARK ",-" MARK "," MARK ",0.0,1.5e+308]}");
     expect("{\"a\":\"1e999 9223372036854775808\"}", "{\"a\":\"1e999 9223372036854775808\"}");
     memset(zeros, '0', 400);
     zeros[400] = '\0';
     snprintf(body, sizeof body, "{\"a\":[1%s,-1%s.5,0.%s1]}", zeros, zeros, zeros);
-    expect(body, "{\"a\":[1e+308,-1e+308,0.0]}");
+    expect(body, "{\"a\":[" MARK ",-" MARK ",0.0]}");
     an_integer_field_refuses("{\"a\":9223372036854775808}");
     an_integer_field_refuses("{\"a\":1e999}");
     an_integer_field_refuses("{\"a\":NaN}");
@@ -202,6 +204,7 @@ static void bodies_of_many_values_are_refused(void **state)
     }
     at = stpcpy(at, "]}");
     refuse(body, at - body, "more than 2097152 values");
+    refuse(body, at - body, "send less at once");
     at = stpcpy(body, "{\"prompt\":[1");
     for (int i = 0; i < IDS; i++) {
         at = stpcpy(at, ",1");
