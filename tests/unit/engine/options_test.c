@@ -281,6 +281,28 @@ static void check_help(whim_command command, int32_t width)
     whim_str_deinit(&text);
 }
 
+/* What a command's help says of an option that others have too holds there. */
+static void help_tells_of_its_own_command(void **state)
+{
+    static const struct {
+        whim_command command;
+        const char *other;
+    } rows[] = {{WHIM_COMMAND_RUN, "serve cuts"},
+                {WHIM_COMMAND_CHAT, "serve cuts"},
+                {WHIM_COMMAND_CHAT, "of ids"},
+                {WHIM_COMMAND_CHAT, "ignore_eos"},
+                {WHIM_COMMAND_SERVE, "of ids"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_str text = {0};
+        whim_options_help(&text, rows[i].command, 132);
+        if (strstr(whim_str_text(&text), rows[i].other) != NULL) {
+            fail_msg("%s: \"%s\"", whim_command_get(rows[i].command)->name, rows[i].other);
+        }
+        whim_str_deinit(&text);
+    }
+}
+
 static void help_lists_the_options_of_its_command(void **state)
 {
     (void)state;
@@ -333,6 +355,7 @@ int main(void)
         cmocka_unit_test(help_helps_whatever_comes_after),
         cmocka_unit_test(commands_are_found_or_guessed),
         cmocka_unit_test(help_lists_the_options_of_its_command),
+        cmocka_unit_test(help_tells_of_its_own_command),
         cmocka_unit_test(the_table_is_sound),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
