@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 64 };
+enum { DEPTH_MAX = 64, WORD_MAX = 40 };
 
 whim_err whim_json_unexpected(const whim_json_scan *scan, const char *expected)
 {
@@ -113,28 +113,20 @@ whim_err whim_json_scan_string(whim_json_scan *scan, char *out, int64_t *n)
     return whim_json_unexpected(scan, "the end of a string");
 }
 
-whim_err whim_json_scan_int(whim_json_scan *scan, int64_t *out)
+int32_t whim_json_scan_word(whim_json_scan *scan, const char **word)
 {
-    int64_t value = 0;
-    char c = whim_json_peek(scan);
-    if (c < '0' || c > '9') {
-        return whim_json_unexpected(scan, "an integer that is not negative");
-    }
-    for (; scan->at < scan->end; scan->at++) {
-        c = scan->text[scan->at];
-        if (c < '0' || c > '9') {
+    static const char marks[] = "+-.0123456789";
+    (void)whim_json_peek(scan);
+    *word = scan->text + scan->at;
+    int64_t begin = scan->at;
+    for (; scan->at < scan->end && scan->at - begin < WORD_MAX; scan->at++) {
+        char c = scan->text[scan->at];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && (c == '\0' || strchr(marks, c) == NULL)) {
             break;
         }
-        value = 10 * value + (c - '0');
-        if (value >= (int64_t)1 << 53) {
-            return whim_json_unexpected(scan, "an integer below 2^53");
-        }
     }
-    if (scan->at < scan->end && (c == '.' || c == 'e' || c == 'E')) {
-        return whim_json_unexpected(scan, "an integer");
-    }
-    *out = value;
-    return WHIM_ERR_OK;
+    return (int32_t)(scan->at - begin);
 }
 
 /* Past the closing quote of a string whose opening one was taken. */

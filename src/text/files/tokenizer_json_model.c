@@ -36,6 +36,7 @@ typedef struct entry {
     const char *text;
     int32_t n;
     int32_t id;
+    bool is_repeated; /* its text stands before */
 } entry;
 
 typedef struct entries {
@@ -59,6 +60,32 @@ static whim_err add_entry(entries *to, entry one)
     return WHIM_ERR_OK;
 }
 
+static whim_err scan_id(whim_json_scan *scan, const char *text, int32_t *id)
+{
+    const char c = whim_json_peek(scan), *word = c == '"'   ? "a string"
+                                                 : c == '{' ? "an object"
+                                                 : c == '[' ? "an array"
+                                                            : NULL;
+    int64_t value = 0;
+    int32_t n = word != NULL ? (int32_t)strlen(word) : whim_json_scan_word(scan, &word);
+    for (int32_t i = 0; i < n && value >= 0; i++) {
+        bool digit = word[i] >= '0' && word[i] <= '9';
+        value = digit && value < WHIM_VOCAB_MAX ? 10 * value + (word[i] - '0') : -1;
+    }
+    if (n == 0) {
+        return whim_json_unexpected(scan, "an integer");
+    }
+    if (value < 0 || value >= WHIM_VOCAB_MAX) {
+        return whim_fail(
+            scan->diag, WHIM_ERR_CORRUPT,
+            "%s: \"model.vocab\": the id of \"%.80s\" is %.*s, expected an integer from"
+            " 0 to %d",
+            scan->path, text, n, word, WHIM_VOCAB_MAX - 1);
+    }
+    *id = (int32_t)value;
+    return WHIM_ERR_OK;
+}
+
 /* {"text": id, ...} */
 static whim_err scan_vocab(reader *r, whim_json_scan scan, entries *to)
 {
@@ -67,22 +94,45 @@ static whim_err scan_vocab(reader *r, whim_json_scan scan, entries *to)
         return WHIM_ERR_OK;
     }
     do {
-        int64_t n, id;
+        int64_t n;
+        int32_t id = 0;
         char *text = r->text;
         WHIM_TRY(whim_json_scan_string(&scan, text, &n));
         if (!whim_json_take(&scan, ':')) {
             return whim_json_unexpected(&scan, "\":\"");
         }
-        WHIM_TRY(whim_json_scan_int(&scan, &id));
-        if (id >= WHIM_VOCAB_MAX) {
-            return whim_fail(r->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"model.vocab\": the id of \"%.80s\" is %lld, expected 0 to %d",
-                             r->path, text, (long long)id, WHIM_VOCAB_MAX - 1);
-        }
-        WHIM_TRY(add_entry(to, (entry){text, (int32_t)n, (int32_t)id}));
+        WHIM_TRY(scan_id(&scan, text, &id));
+        WHIM_TRY(add_entry(to, (entry){.text = text, .n = (int32_t)n, .id = id}));
         r->text += n + 1;
     } while (whim_json_take(&scan, ','));
     return whim_json_take(&scan, '}') ? WHIM_ERR_OK : whim_json_unexpected(&scan, "\",\" or \"}\"");
+}
+
+/* Of a text that stands twice the last id counts. */
+static whim_err drop_repeated(entries *vocab)
+{
+    whim_arena arena;
+    whim_vocab texts; /* whose ids are places in the list */
+    whim_arena_init(&arena);
+    whim_err err = whim_vocab_init(&texts, &arena, (int32_t)vocab->n);
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < vocab->n; i++) {
+        whim_vocab_set(&texts, (int32_t)i, vocab->list[i].text, vocab->list[i].n, 0);
+    }
+    err = err == WHIM_ERR_OK ? whim_vocab_index(&texts, &arena) : err;
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < vocab->n; i++) {
+        entry *first = &vocab->list[whim_vocab_find(&texts, vocab->list[i].text, vocab->list[i].n)];
+        first->id = vocab->list[i].id;
+        vocab->list[i].is_repeated = first < &vocab->list[i];
+    }
+    whim_arena_reset(&arena);
+    int64_t n = 0;
+    for (int64_t i = 0; i < vocab->n; i++) {
+        if (!vocab->list[i].is_repeated) {
+            vocab->list[n++] = vocab->list[i];
+        }
+    }
+    vocab->n = n;
+    return err;
 }
 
 /* Highest id + 1 of vocabulary and added tokens. */
@@ -263,17 +313,7 @@ static whim_err fill(reader *r, const entries *vocab, const whim_json *added)
     WHIM_TRY(whim_vocab_init(&tok->vocab, &tok->arena, (int32_t)count));
     WHIM_TRY(fill_vocab(r, vocab));
     WHIM_TRY(fill_added(r, added));
-    WHIM_TRY(whim_vocab_index(&tok->vocab, &tok->arena));
-    for (int64_t i = 0; i < vocab->n; i++) {
-        const entry *e = &vocab->list[i];
-        int32_t first = whim_vocab_find(&tok->vocab, e->text, e->n);
-        if (first != e->id && (tok->vocab.tokens[first].flags & WHIM_TOKEN_ADDED) == 0) {
-            return whim_fail(r->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"model.vocab\": \"%.80s\" occurs twice, with ids %d and %d",
-                             r->path, e->text, first, e->id);
-        }
-    }
-    return WHIM_ERR_OK;
+    return whim_vocab_index(&tok->vocab, &tok->arena);
 }
 
 static whim_err check_model(const whim_json_scope *scope, const whim_json *added)
@@ -314,9 +354,8 @@ whim_err whim_tokenizer_json_model(whim_tokenizer *tok, const whim_json *model,
     whim_json_scan scan = {text, cut->vocab, cut->vocab_end, path, "model.vocab", diag};
     entries vocab = {0};
     whim_err err = scan_vocab(&r, scan, &vocab);
-    if (err == WHIM_ERR_OK) {
-        err = fill(&r, &vocab, added);
-    }
+    err = err == WHIM_ERR_OK ? drop_repeated(&vocab) : err;
+    err = err == WHIM_ERR_OK ? fill(&r, &vocab, added) : err;
     whim_free(vocab.list);
     WHIM_TRY(err);
     int64_t n_merge;

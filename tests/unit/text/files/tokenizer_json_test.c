@@ -23,13 +23,17 @@ static const struct {
     const char *needle;
 } bad[] = {
     {"\"a\": 0", "\"a\": 1", "model.vocab"},
-    {"\"b\": 1", "\"a\": 1", "occurs twice"},
-    {"\"a\": 0", "\"a\": 4194304", "model.vocab"},
+    {"\"b\": 1", "\"a\": 1", "the second is not in the vocabulary"},
+    {"\"a\": 0", "\"a\": 4194304",
+     "\"model.vocab\": the id of \"a\" is 4194304, expected an integer from 0 to 4194303"},
     {"\"a\": 0", "\"a\": 4194303", "ids up to"},
-    {"\"a\": 0", "\"a\": 99999999999999999999", "model.vocab"},
-    {"\"a\": 0", "\"a\": -1", "model.vocab"},
-    {"\"a\": 0", "\"a\": 0.5", "model.vocab"},
-    {"\"a\": 0", "\"a\": \"0\"", "model.vocab"},
+    {"\"a\": 0", "\"a\": 99999999999999999999",
+     "the id of \"a\" is 99999999999999999999, expected"},
+    {"\"a\": 0", "\"a\": -1", "the id of \"a\" is -1, expected"},
+    {"\"a\": 0", "\"a\": 0.5", "the id of \"a\" is 0.5, expected"},
+    {"\"a\": 0", "\"a\": null", "the id of \"a\" is null, expected"},
+    {"\"a\": 0", "\"a\": \"0\"", "the id of \"a\" is a string, expected"},
+    {"\"a\": 0", "\"a\": ?", "not valid JSON at byte"},
     {"\"a\": 0", "\"a\\u0000\": 0", "model.vocab"},
     {"\"a\": 0", "\"a\\ud800\": 0", "model.vocab"},
     {"\"a\": 0", "\"a\xFF\": 0", "model.vocab"},
@@ -124,6 +128,8 @@ static void the_last_of_a_key_counts(void **state)
     } cases[] = {
         {"{\"added_tokens\"", "\xEF\xBB\xBF{\"added_tokens\""},
         {"\"vocab\"", "\"vocab\": {\"z\": 0}, \"vocab\": 3, \"vocab\""},
+        {"{\"a\": 0", "{\"ab\": 1, \"a\": 2, \"\\u0061\": 3, \"a\": 0"}, /* others' ids before */
+        {"\"ab\": 2}", "\"ab\": 2, \"ab\": 2}"},
         {"\"merges\"", "\"merges\": [[\"z\", \"z\"]], \"merges\": {}, \"merges\""},
         {"\"model\"",
          "\"model\": {\"vocab\": {\"z\": 0}, \"merges\": []}, \"model\": 7, \"model\""},
