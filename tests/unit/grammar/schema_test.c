@@ -199,7 +199,7 @@ static void what_is_refused_has_its_place(void **state)
 }
 
 /* Refused, with a word of the reason, by a limit of size or of time. */
-static void refused_soon(json_t *schema, const char *word)
+static void refused_by_a_limit(json_t *schema, const char *word)
 {
     whim_diag diag = {{0}};
     assert_non_null(schema);
@@ -212,7 +212,7 @@ static void refused_soon(json_t *schema, const char *word)
     json_decref(schema);
 }
 
-static void large_schemas_end_soon(void **state)
+static void large_schemas_meet_a_limit(void **state)
 {
     (void)state;
     json_t *values = json_array(), *deep = json_pack("{s:s}", "type", "null");
@@ -221,18 +221,18 @@ static void large_schemas_end_soon(void **state)
         snprintf(text, sizeof text, "value number %07d", i);
         json_array_append_new(values, json_string(text));
     }
-    refused_soon(json_pack("{s:o}", "enum", values), "too large");
+    refused_by_a_limit(json_pack("{s:o}", "enum", values), "too large");
     for (int i = 0; i < 200; i++) {
         deep = json_pack("{s:s,s:o}", "type", "array", "items", deep);
     }
-    refused_soon(deep, "nested more than 64");
-    refused_soon(json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)1000000),
-                 "too large");
-    refused_soon(json_pack("{s:{s:I},s:I}", "items", "minLength", (json_int_t)5, "minItems",
-                           (json_int_t)100000000),
-                 "too large");
-    refused_soon(json_pack("{s:s,s:s}", "type", "string", "pattern", "(a|b)*a(a|b){40}"),
-                 "too large");
+    refused_by_a_limit(deep, "nested more than 64");
+    refused_by_a_limit(json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)1000000),
+                       "too large");
+    refused_by_a_limit(json_pack("{s:{s:I},s:I}", "items", "minLength", (json_int_t)5, "minItems",
+                                 (json_int_t)100000000),
+                       "too large");
+    refused_by_a_limit(json_pack("{s:s,s:s}", "type", "string", "pattern", "(a|b)*a(a|b){40}"),
+                       "too large");
     /* Twice the one before, many times: written once each, it is small. */
     json_t *defs = json_object();
     for (int i = 0; i < 60; i++) {
@@ -274,7 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schemas_take_their_texts),
         cmocka_unit_test(what_is_refused_has_its_place),
-        cmocka_unit_test(large_schemas_end_soon),
+        cmocka_unit_test(large_schemas_meet_a_limit),
         cmocka_unit_test(limits_are_the_callers),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
