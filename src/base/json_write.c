@@ -9,18 +9,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Make digits such as 1.25e+07 the next larger of as many digits. False when all are nines. */
+static bool step_up(char *digits)
+{
+    for (char *c = strchr(digits, 'e') - 1; c >= digits; c--) {
+        if (*c >= '0' && *c < '9') {
+            ++*c;
+            return true;
+        }
+        *c = *c == '9' ? '0' : *c;
+    }
+    return false;
+}
+
+/* The shortest digits of a finite number that read back the same, as 1.25e+07, and how many stand behind the point. */
+static int shortest_digits(char out[32], double x)
+{
+    /* 15 digits give back whatever was written with so many; only numbers below DBL_MIN hold fewer. */
+    int precision = fabs(x) < DBL_MIN ? 0 : 14;
+    for (;; precision++) {
+        snprintf(out, 32, "%.*e", precision, x);
+        if (precision == 16 || strtod(out, NULL) == x) {
+            return precision;
+        }
+        /* Below a power of two doubles are twice as dense as above: the nearest digits may be too far down, where
+         * those above are near enough. */
+        if (precision == 15 && step_up(out) && strtod(out, NULL) == x) {
+            return precision;
+        }
+    }
+}
+
 void whim_format_real(char out[WHIM_REAL_ROOM], double x)
 {
     if (!isfinite(x)) {
         strcpy(out, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
         return;
     }
-    /* 15 digits give back whatever was written with so many; only numbers below DBL_MIN hold fewer. */
     char digits[32];
-    int precision = fabs(x) < DBL_MIN ? 0 : 14;
-    do {
-        snprintf(digits, sizeof digits, "%.*e", precision, x);
-    } while (strtod(digits, NULL) != x && ++precision < 17);
+    int precision = shortest_digits(digits, x);
     char *mark = strchr(digits, 'e');
     int exponent = atoi(mark + 1);
     char *end = mark;
@@ -30,7 +57,8 @@ void whim_format_real(char out[WHIM_REAL_ROOM], double x)
     }
     end -= end[-1] == '.';
     if (exponent >= -4 && exponent < 16) {
-        int decimals = precision - exponent;
+        int decimals =
+            precision - exponent; /* the same digits: here powers of two are exact in 16 */
         snprintf(out, WHIM_REAL_ROOM, "%.*f", decimals < 1 ? 1 : decimals, x);
         return;
     }

@@ -221,6 +221,33 @@ static void doubles_read_back_the_same(void **state)
     }
 }
 
+static int n_digit(const char *text)
+{
+    int n = 0, last = 0;
+    for (; *text != '\0' && *text != 'e'; text++) {
+        bool digit = *text >= '0' && *text <= '9';
+        n += digit && (n > 0 || *text != '0');
+        last = digit && *text != '0' ? n : last;
+    }
+    return last;
+}
+
+/* Where the neighbours below are nearer than those above. Python's repr needs 17 digits for 801 of them. */
+static void powers_of_two_are_short(void **state)
+{
+    (void)state;
+    int n_long = 0;
+    char text[WHIM_REAL_ROOM];
+    for (int k = -1074; k < 1024; k++) {
+        whim_format_real(text, ldexp(1, k));
+        assert_true(strtod(text, NULL) == ldexp(1, k));
+        n_long += n_digit(text) == 17;
+    }
+    assert_int_equal(n_long, 801);
+    expect("[7.120236347223045e-307,-5.282945311356653e+269,9007199254740992.0,0.0001220703125]",
+           "[7.120236347223045e-307,-5.282945311356653e+269,9007199254740992.0,0.0001220703125]");
+}
+
 /* --- memory ------------------------------------------------------------------------------------- */
 
 static int64_t n_left;
@@ -265,6 +292,7 @@ int main(void)
         cmocka_unit_test(used_fields_have_a_range),
         cmocka_unit_test(keys_may_have_to_be_unique),
         cmocka_unit_test(a_changed_number_is_noted),
+        cmocka_unit_test(powers_of_two_are_short),
         cmocka_unit_test(large_numbers_are_told_as_they_are),
         cmocka_unit_test(values_are_counted),
         cmocka_unit_test(agrees_with_jansson),
