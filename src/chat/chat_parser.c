@@ -278,14 +278,14 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
 {
     p->fn = fn;
     p->ctx = ctx;
-    if (splits(p)) {
+    if (splits(p) && (!p->cfg.only_calls || whim_reasoning_is_inside(&p->split))) {
         whim_reasoning_flush(&p->split, on_piece, p);
     }
     if (p->in_call && p->sent) { /* what waits is the beginning of a tag, not text */
         if (p->cfg.format.tools != WHIM_TOOLS_HERMES) {
             whim_tag_call_finish(p);
         }
-    } else {
+    } else if (!p->cfg.only_calls) {
         release_raw(p);
         whim_tool_emit(p, WHIM_CHAT_CONTENT, p->tag, p->n_tag);
     }

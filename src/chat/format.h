@@ -47,8 +47,10 @@ typedef void whim_chat_event_fn(void *ctx, const whim_chat_event *event);
 
 typedef struct whim_chat_parser_cfg {
     whim_chat_format format;
-    bool starts_inside;  /* the prompt left <think> open */
-    bool parse_tools;    /* tools were offered; otherwise tags are content */
+    bool starts_inside; /* the prompt left <think> open */
+    bool parse_tools;   /* tools were offered; otherwise tags are content */
+    bool
+        only_calls; /* a grammar lets nothing but calls come: the beginning of a cut one is no content */
     const json_t *tools; /* OpenAI form, for the types of XML parameters; may be NULL; borrowed */
 } whim_chat_parser_cfg;
 

@@ -68,6 +68,7 @@ static whim_err parsers_create(whim_answer *a)
         .format = a->api->chat->format,
         .starts_inside = a->gen->open_think,
         .parse_tools = a->gen->parse_tools,
+        .only_calls = a->gen->parse_tools && a->gen->choice == WHIM_CHOICE_REQUIRED,
         .tools = a->gen->tools,
     };
     for (int32_t i = 0; i < a->n_choice; i++) {

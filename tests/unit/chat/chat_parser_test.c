@@ -190,6 +190,34 @@ static void invoke_rows(void **state)
     check_rows(WHIM_TOOLS_INVOKE, rows, COUNT(rows));
 }
 
+/* Wherever an answer that can hold nothing else is cut, no piece of a call becomes content. */
+static void a_cut_call_is_no_content_where_only_calls_come(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        [WHIM_TOOLS_HERMES] =
+            "<think>a</think>\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": 1}}\n"
+            "</tool_call>\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+        [WHIM_TOOLS_XML] =
+            "<think>a</think>\n<tool_call>\n<function=f>\n<parameter=s>\nx\n</parameter>\n"
+            "</function>\n</tool_call>",
+    };
+    static const whim_tool_form forms[] = {WHIM_TOOLS_HERMES, WHIM_TOOLS_XML};
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        whim_chat_parser_cfg cfg = config(forms[i], false);
+        const char *text = texts[forms[i]];
+        cfg.only_calls = true;
+        for (int64_t n = 0; n <= (int64_t)strlen(text); n++) {
+            chat_log log;
+            assert_true(chat_log_parse(&log, &cfg, text, n, NULL, 0));
+            if (strstr(whim_str_text(&log.text), "c[") != NULL) {
+                fail_msg("%.*s gave %s", (int)n, text, log.text.text);
+            }
+            chat_log_deinit(&log);
+        }
+    }
+}
+
 static void tags_are_text_without_tools(void **state)
 {
     (void)state;
@@ -443,10 +471,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hermes_rows), cmocka_unit_test(xml_rows),
-        cmocka_unit_test(invoke_rows), cmocka_unit_test(tags_are_text_without_tools),
-        cmocka_unit_test(hermes_cuts), cmocka_unit_test(xml_cuts),
-        cmocka_unit_test(invoke_cuts), cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(hermes_rows),
+        cmocka_unit_test(xml_rows),
+        cmocka_unit_test(invoke_rows),
+        cmocka_unit_test(tags_are_text_without_tools),
+        cmocka_unit_test(hermes_cuts),
+        cmocka_unit_test(xml_cuts),
+        cmocka_unit_test(invoke_cuts),
+        cmocka_unit_test(a_cut_call_is_no_content_where_only_calls_come),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
