@@ -203,15 +203,15 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
     int64_t n = s->cfg.max_seqs;
     s->parts = whim_alloc_array(n, (int64_t)sizeof *s->parts);
+    s->asks = whim_alloc_array(s->cfg.max_outs, (int64_t)sizeof *s->asks);
     s->token = whim_alloc_array(n, (int64_t)sizeof *s->token);
     s->made = whim_alloc_array(n, (int64_t)sizeof *s->made);
     s->len = whim_alloc_array(n, (int64_t)sizeof *s->len);
     s->choices = whim_alloc_array(n, (int64_t)sizeof *s->choices);
-    if (s->parts == NULL || s->token == NULL || s->made == NULL || s->len == NULL ||
-        s->choices == NULL) {
+    if (s->parts == NULL || s->asks == NULL || s->token == NULL || s->made == NULL ||
+        s->len == NULL || s->choices == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
-    WHIM_TRY(whim_sampler_create(s->config->n_vocab, &s->sampler));
     WHIM_TRY(whim_service_disk_open(s, diag));
     WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
                                      s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
@@ -244,10 +244,10 @@ static void service_free(whim_service *s)
     whim_sched_destroy(s->sched);
     whim_service_disk_close(s);
     whim_prefix_tree_destroy(s->tree);
-    whim_sampler_destroy(s->sampler);
     whim_str_deinit(&s->piece);
     whim_str_deinit(&s->shown);
     whim_free(s->parts);
+    whim_free(s->asks);
     whim_free(s->token);
     whim_free(s->made);
     whim_free(s->len);

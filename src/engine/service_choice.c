@@ -132,9 +132,10 @@ static bool is_forcing(const whim_choice *c)
            (id / 32 < job->service->n_mask_word && (c->mask[id / 32] >> id % 32 & 1) != 0);
 }
 
-int32_t whim_choice_prepare(whim_choice *c)
+void whim_choice_prepare(whim_choice *c, whim_sample_ask *ask)
 {
     const whim_service *s = c->job->service;
+    const whim_job_cfg *cfg = &c->job->cfg;
     c->masked = false;
     if (c->grammar != NULL) {
         c->masked = whim_grammar_mask(c->grammar, c->mask, s->n_mask_word);
@@ -142,10 +143,33 @@ int32_t whim_choice_prepare(whim_choice *c)
     if (c->mask != NULL) {
         mask_ends(c);
     }
-    if (c->masked) {
-        return 0;
+    c->forcing = is_forcing(c);
+    *ask = (whim_sample_ask){
+        .params = &cfg->params,
+        .prompt = cfg->prompt,
+        .n_prompt = cfg->n_prompt,
+        .output = c->tokens + cfg->n_prompt,
+        .n_output = c->n_made,
+        .choice = c->index,
+        .is_given = c->forcing,
+        .given = c->forcing ? c->job->forced[c->n_forced] : 0,
+        .mask = c->masked ? c->mask : NULL,
+        .n_mask_word = s->n_mask_word,
+    };
+}
+
+void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whim_sample_ask *asks)
+{
+    const whim_job *job = c->job;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t position = at + i + 1;
+        bool told = position >= c->n_prompt_told && position < job->cfg.n_prompt;
+        asks[i] = (whim_sample_ask){
+            .params = told ? &job->prompt_params : NULL,
+            .is_given = true,
+            .given = told ? job->cfg.prompt[position] : 0,
+        };
     }
-    return whim_sample_best_needed(&c->job->cfg.params, s->config->n_vocab);
 }
 
 /* The text that a token completes, as far as it may be shown; true when a stop string has matched. */
@@ -161,14 +185,18 @@ static bool text_push(whim_choice *c, int32_t id)
     return whim_stop_push(&c->stop, whim_str_text(&s->piece), s->piece.len, &s->shown);
 }
 
+static const whim_job_logprob *tops_of(whim_service *s, const whim_sampled *token)
+{
+    for (int32_t i = 0; i < token->n_top; i++) {
+        s->top[i] = (whim_job_logprob){token->top_id[i], token->top_logprob[i]};
+    }
+    return s->top;
+}
+
 static void report(whim_choice *c, const whim_sampled *token, bool is_end)
 {
     whim_service *s = c->job->service;
     bool with = c->job->cfg.params.want_logprob;
-    int32_t n_top = with ? token->n_top : 0;
-    for (int32_t i = 0; i < n_top; i++) {
-        s->top[i] = (whim_job_logprob){token->top_id[i], token->top_logprob[i]};
-    }
     whim_job_push(c->job, &(whim_job_event){
                               .kind = WHIM_JOB_TOKEN,
                               .choice = c->index,
@@ -178,13 +206,13 @@ static void report(whim_choice *c, const whim_sampled *token, bool is_end)
                               .n_text = is_end ? 0 : s->shown.len,
                               .has_logprob = with,
                               .logprob = token->logprob,
-                              .top = s->top,
-                              .n_top = n_top,
+                              .top = tops_of(s, token),
+                              .n_top = with ? token->n_top : 0,
                           });
 }
 
 /* Keep the grammar and the reasoning's end in step with the token. */
-static whim_err walk(whim_choice *c, int32_t id, bool forced, whim_diag *diag)
+static whim_err walk(whim_choice *c, int32_t id, whim_diag *diag)
 {
     const whim_job *job = c->job;
     if (c->grammar != NULL && !whim_grammar_accept(c->grammar, id)) {
@@ -194,35 +222,9 @@ static whim_err walk(whim_choice *c, int32_t id, bool forced, whim_diag *diag)
     if (!c->thought && job->n_forced > 0) {
         /* The tags are one token each in every published vocabulary. */
         const whim_tokenizer *tok = job->service->cfg.tok;
-        c->n_forced += forced;
+        c->n_forced += c->forcing;
         c->thinking = c->thinking || whim_tokenizer_find(tok, "<think>") == id;
         c->thought = whim_tokenizer_find(tok, "</think>") == id || c->n_forced == job->n_forced;
-    }
-    return WHIM_ERR_OK;
-}
-
-static whim_err choose(whim_choice *c, int64_t out, bool forced, whim_sampled *token,
-                       whim_diag *diag)
-{
-    whim_service *s = c->job->service;
-    const whim_job_cfg *cfg = &c->job->cfg;
-    whim_sample_row row = {
-        .logits = whim_runner_logits(s->runner, out),
-        .best = whim_runner_best(s->runner, out),
-        .prompt = cfg->prompt,
-        .n_prompt = cfg->n_prompt,
-        .output = c->tokens + cfg->n_prompt,
-        .n_output = c->n_made,
-        .choice = c->index,
-        .mask = c->masked ? c->mask : NULL,
-        .n_mask_word = s->n_mask_word,
-    };
-    WHIM_TRY(whim_sampler_pick(s->sampler, &cfg->params, &row, token, diag));
-    if (forced) {
-        token->id = c->job->forced[c->n_forced];
-        if (row.logits != NULL && cfg->params.want_logprob) {
-            whim_logprobs_at(row.logits, s->config->n_vocab, &token->id, 1, &token->logprob);
-        }
     }
     return WHIM_ERR_OK;
 }
@@ -249,8 +251,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
-    bool forced = is_forcing(c);
-    WHIM_TRY(choose(c, out, forced, sampled, diag));
+    WHIM_TRY(whim_runner_sampled(job->service->runner, out, sampled, diag));
     *token = sampled->id;
     whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;
@@ -265,7 +266,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         whim_choice_end(c, WHIM_END_EOS);
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(walk(c, sampled->id, forced, diag));
+    WHIM_TRY(walk(c, sampled->id, diag));
     bool stopped = text_push(c, sampled->id);
     if (job->service->piece.failed || job->service->shown.failed) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
@@ -289,8 +290,7 @@ void whim_choice_prompt_rows(whim_choice *c, int64_t out, int64_t at, int64_t n)
 {
     whim_job *job = c->job;
     whim_service *s = job->service;
-    int32_t ids[WHIM_MAX_LOGPROBS];
-    float logprobs[WHIM_MAX_LOGPROBS];
+    whim_sampled *row = &s->sampled;
     if (c->n_prompt_told == 0) {
         whim_job_push(job,
                       &(whim_job_event){.kind = WHIM_JOB_PROMPT_TOKEN, .id = job->cfg.prompt[0]});
@@ -301,25 +301,17 @@ void whim_choice_prompt_rows(whim_choice *c, int64_t out, int64_t at, int64_t n)
         if (position < c->n_prompt_told) {
             continue; /* fed again after a preemption */
         }
-        const float *logits = whim_runner_logits(s->runner, out + i);
-        int32_t id = job->cfg.prompt[position], n_top = 0;
-        float own;
-        whim_logprobs_at(logits, s->config->n_vocab, &id, 1, &own);
-        if (job->cfg.prompt_logprobs > 0) {
-            n_top = whim_logprobs_top(logits, s->config->n_vocab, job->cfg.prompt_logprobs, ids,
-                                      logprobs);
-        }
-        for (int32_t k = 0; k < n_top; k++) {
-            s->top[k] = (whim_job_logprob){ids[k], logprobs[k]};
-        }
+        /* A row that makes no sense is told as it is, NaN; the row that the answer begins with ends the job. */
+        whim_diag ignored;
+        (void)!whim_runner_sampled(s->runner, out + i, row, &ignored);
         whim_job_push(job, &(whim_job_event){
                                .kind = WHIM_JOB_PROMPT_TOKEN,
-                               .id = id,
+                               .id = job->cfg.prompt[position],
                                .position = position,
                                .has_logprob = true,
-                               .logprob = own,
-                               .top = s->top,
-                               .n_top = n_top,
+                               .logprob = row->logprob,
+                               .top = tops_of(s, row),
+                               .n_top = row->n_top,
                            });
         c->n_prompt_told = position + 1;
     }

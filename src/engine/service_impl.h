@@ -30,6 +30,7 @@ typedef struct whim_choice {
     whim_grammar_state *grammar; /* NULL: any text */
     uint32_t *mask;              /* [n_mask_word] what may come next; NULL: never masked */
     bool masked;                 /* the mask says something for the coming token */
+    bool forcing;                /* the coming token is the next of think_end */
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     int64_t n_forced;            /* tokens of think_end that were forced */
     bool thinking;               /* reasoning is open */
@@ -46,7 +47,8 @@ struct whim_job {
     whim_job *next;        /* in the intake, then in the list of active jobs */
     whim_arena arena;      /* copies of what the caller gave, and the choices */
     whim_job_cfg cfg;
-    const int32_t *forced; /* [n_forced] think_end as tokens */
+    whim_sample_params prompt_params; /* of rows that tell log-probabilities of the prompt */
+    const int32_t *forced;            /* [n_forced] think_end as tokens */
     int64_t n_forced;
     whim_choice *choices; /* [cfg.n_choice] */
     int32_t n_ended, n_let_in;
@@ -78,11 +80,11 @@ struct whim_service {
     whim_disk_tier *disk; /* NULL: none */
     void *page;           /* one page on its way to or from the disk */
     int64_t disk_hit_tokens;
-    whim_sampler *sampler;
     whim_job *active; /* newest first */
     int64_t n_mask_word;
     /* of one step: [max_seqs] */
     whim_step_part *parts;
+    whim_sample_ask *asks; /* [max_outs] */
     int32_t *token;
     whim_sched_made *made;
     int64_t *len; /* of the sequences before the step */
@@ -149,10 +151,14 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message);
 WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
 void whim_choice_deinit(whim_choice *choice);
 
-/* Before a step that chooses: find the mask; returns how many of the best logits are enough (0: all). */
-int32_t whim_choice_prepare(whim_choice *choice);
+/* Before a step that chooses: find the mask, and say what is asked for. It is valid until the choice is made. */
+void whim_choice_prepare(whim_choice *choice, whim_sample_ask *ask);
 
-/* After it: choose from row `out` of the step's results, report, and set `ended` when that was the last token. An
+/* The same for the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of position at + i. */
+void whim_choice_prepare_prompt(const whim_choice *choice, int64_t at, int64_t n,
+                                whim_sample_ask *asks);
+
+/* After it: take the token of output `out` of the step, report, and set `ended` when that was the last one. An
  * error means that the logits make no sense, or that the request does not fit the model (job->unfit). */
 WHIM_MUST_CHECK whim_err whim_choice_pick(whim_choice *choice, int64_t out, int32_t *token,
                                           whim_diag *diag);

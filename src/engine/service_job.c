@@ -72,6 +72,9 @@ static whim_err job_fill(whim_job *job, whim_diag *diag)
     if (!copies_make(job)) {
         return WHIM_ERR_NO_MEMORY;
     }
+    whim_sample_params_init(&job->prompt_params);
+    job->prompt_params.want_logprob = true;
+    job->prompt_params.n_logprob = job->cfg.prompt_logprobs;
     WHIM_TRY(forced_make(job, diag));
     job->choices =
         whim_arena_alloc_array(&job->arena, job->cfg.n_choice, (int64_t)sizeof *job->choices);

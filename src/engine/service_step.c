@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 
+#include <string.h>
+
 /* How long a step with prompt tokens should take: streams that wait for their next token feel it. */
 enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 
@@ -83,20 +85,35 @@ static void followers_enter(whim_service *s, whim_job *job)
     }
 }
 
+/* Whether the rows of a choice's prompt are told. */
+static bool tells_prompt(const whim_choice *c)
+{
+    return c->job->cfg.prompt_logprobs >= 0 && c->index == 0;
+}
+
 static void parts_make(whim_service *s, const whim_plan *plan)
 {
+    whim_sample_ask *asks = s->asks;
     for (int64_t i = 0; i < plan->n_item; i++) {
         const whim_plan_item *item = &plan->items[i];
         whim_choice *c = whim_sched_req_user(item->req);
-        int32_t n_best = item->chooses && c->job->cfg.max_tokens >= 0 ? whim_choice_prepare(c) : 1;
+        memset(asks, 0, (size_t)item->n_out * sizeof *asks);
+        if (tells_prompt(c)) {
+            int64_t at = item->seq->len + item->n_tok - item->n_out;
+            whim_choice_prepare_prompt(c, at, item->n_out, asks);
+        }
+        if (item->chooses && c->job->cfg.max_tokens >= 0) {
+            whim_choice_prepare(c, &asks[item->n_out - 1]);
+        }
         admit(s, c);
         s->parts[i] = (whim_step_part){
             .seq = item->seq,
             .tokens = item->tokens,
             .n_tok = item->n_tok,
             .n_out = item->n_out,
-            .n_top = c->job->cfg.prompt_logprobs >= 0 && c->index == 0 ? 0 : n_best,
+            .asks = asks,
         };
+        asks += item->n_out;
         s->token[i] = 0;
         s->made[i] = (whim_sched_made){.tokens = &s->token[i]};
     }
@@ -110,8 +127,7 @@ static void results_take(whim_service *s, const whim_plan *plan)
         const whim_plan_item *item = &plan->items[i];
         whim_choice *c = whim_sched_req_user(item->req);
         whim_diag diag = {""};
-        if (s->parts[i].n_top == 0 && item->n_out > 0 && c->job->cfg.prompt_logprobs >= 0 &&
-            c->index == 0) {
+        if (item->n_out > 0 && tells_prompt(c)) {
             int64_t at = item->seq->len - item->n_out;
             whim_choice_prompt_rows(c, out, at, item->n_out);
         }

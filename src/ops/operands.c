@@ -21,6 +21,8 @@
 #define IS_F64(pointer) IS(pointer, double)
 #define IS_I32(pointer) IS(pointer, int32_t)
 #define IS_Q8(pointer) IS(pointer, whim_q8_block)
+#define IS_WANT(pointer) IS(pointer, whim_sample_want)
+#define IS_TOLD(pointer) IS(pointer, whim_sample_told)
 #define IS_BYTE(pointer) IS(pointer, void)
 
 static whim_operand *add(whim_operand *out, int32_t *n, const char *name, uint32_t use,

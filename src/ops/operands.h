@@ -25,17 +25,20 @@ enum {
     WHIM_USE_SPARE = WHIM_USE_WRITES | WHIM_USE_HIDDEN,
     WHIM_USE_FIXED = WHIM_USE_READS | WHIM_USE_CONSTANT,
     WHIM_USE_MAYBE_FIXED = WHIM_USE_FIXED | WHIM_USE_OPTIONAL,
+    WHIM_USE_MAYBE_IN = WHIM_USE_IN | WHIM_USE_OPTIONAL,
     WHIM_USE_MAYBE_OUT = WHIM_USE_OUT | WHIM_USE_OPTIONAL,
     WHIM_USE_IN_OR_ONE = WHIM_USE_IN | WHIM_USE_ONE_ROW,
 };
 
 /* Elements: X(name, C type). */
-#define WHIM_ELEMS(X)    \
-    X(F32, float)        \
-    X(F64, double)       \
-    X(I32, int32_t)      \
-    X(Q8, whim_q8_block) \
-    X(BYTE, char)        \
+#define WHIM_ELEMS(X)         \
+    X(F32, float)             \
+    X(F64, double)            \
+    X(I32, int32_t)           \
+    X(Q8, whim_q8_block)      \
+    X(WANT, whim_sample_want) \
+    X(TOLD, whim_sample_told) \
+    X(BYTE, char)             \
     X(WEIGHT, char)
 
 typedef enum whim_elem {

@@ -15,6 +15,7 @@
 #include "ops/args/moe_args.h"
 #include "ops/args/rope_args.h"
 #include "ops/args/row_args.h"
+#include "ops/args/sample_args.h"
 
 #define WHIM_PRIM(name) WHIM_OP(name)
 #define WHIM_FUSED(name) WHIM_OP(name)

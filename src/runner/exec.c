@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "runner/graphs.h"
 #include "runner/outputs.h"
+#include "runner/sampling.h"
 
 #include <string.h>
 
@@ -34,12 +35,16 @@ struct whim_exec {
     int32_t *block;
     float *embeds;
     whim_outputs outputs;
+    whim_sampling sampling;
     /* host */
     int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
     flight flights[WHIM_EXEC_FLIGHT];
     int64_t n_submitted, n_collected;
-    whim_exec_tap tap;   /* without functions: nobody listens */
-    whim_step_size last; /* the step submitted last; n_out 0: its results are of no use */
+    whim_exec_tap tap;           /* without functions: nobody listens */
+    whim_step_size last;         /* the step submitted last; n_out 0: its results are of no use */
+    bool last_chose;             /* its results are chosen tokens, else the best */
+    const whim_sample_ask *asks; /* [n_ask] of the next step */
+    int64_t n_ask;
 };
 
 whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg *cfg)
@@ -73,7 +78,8 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
         WHIM_TRY(whim_device_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
         x->embeds = embeds;
     }
-    return whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag);
+    WHIM_TRY(whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag));
+    return whim_sampling_init(&x->sampling, x->config, &x->cfg, x->device, diag);
 }
 
 static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
@@ -144,6 +150,7 @@ void whim_exec_close(whim_exec *x)
     whim_device_free(x->device, x->block, x->plan.batch_bytes);
     whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
     whim_outputs_deinit(&x->outputs);
+    whim_sampling_deinit(&x->sampling);
     whim_free(x->kv_offsets);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_free(x->flights[i].block);
@@ -210,23 +217,27 @@ static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags)
 }
 
 /* What a step needs on the device before its pass, in the order in which it is needed. */
-static whim_err prepare(whim_exec *x, const flight *f)
+static whim_err prepare(whim_exec *x, const flight *f, int32_t set)
 {
     const whim_step_head *head = whim_step_head_of(f->block);
     whim_step_size bucket = whim_step_bucket(f->block);
+    const whim_sampling_out *chosen = &x->sampling.out_device;
     WHIM_TRY(whim_stream_copy_in(x->stream, x->block, f->block,
                                  head->n_word * (int64_t)sizeof(int32_t)));
+    WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
     if ((head->flags & WHIM_STEP_AFTER) != 0) {
         whim_batch batch;
         whim_step_view(x->block, whim_step_max_words(&x->limits), &bucket, &batch);
-        WHIM_TRY(whim_op_result_tokens(x->stream, &(whim_result_tokens_args){
-                                                      .refs = batch.tokens,
-                                                      .results = whim_outputs_ids(&x->outputs),
-                                                      .result_stride = x->last.n_top,
-                                                      .tokens = (int32_t *)batch.tokens,
-                                                      .n_row = head->n_row,
-                                                      .n_result = x->last.n_out,
-                                                  }));
+        WHIM_TRY(whim_op_result_tokens(
+            x->stream,
+            &(whim_result_tokens_args){
+                .refs = batch.tokens,
+                .results = x->last_chose ? chosen->tokens : whim_outputs_ids(&x->outputs),
+                .result_stride = x->last_chose ? 1 : x->last.n_top,
+                .tokens = (int32_t *)batch.tokens,
+                .n_row = head->n_row,
+                .n_result = x->last.n_out,
+            }));
     }
     return whim_op_page_zero(x->stream,
                              &(whim_page_zero_args){
@@ -240,13 +251,19 @@ static whim_err prepare(whim_exec *x, const flight *f)
 static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
 {
     whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
-    WHIM_TRY(prepare(x, f));
+    bool listens = x->tap.collected != NULL;
+    WHIM_TRY(prepare(x, f, set));
     if (embeds_given) {
         WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
                                      work.n_row * x->config->d_model * (int64_t)sizeof(float)));
     }
     WHIM_TRY(run(x, &bucket, whim_step_head_of(f->block)->flags));
-    WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work));
+    whim_out out = {0};
+    whim_outputs_view(&x->outputs, bucket.n_top, &out);
+    /* The pass is over, and its memory free. */
+    WHIM_TRY(
+        whim_sampling_end(&x->sampling, x->stream, &out, x->activations, x->plan.activation_bytes));
+    WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
     return whim_stream_mark(x->stream, &f->ticket);
 }
 
@@ -258,7 +275,7 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
         return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
                          whim_exec_in_flight(x));
     }
-    int64_t n_result = x->last.n_top > 0 ? x->last.n_out : 0;
+    int64_t n_result = x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
     WHIM_TRY(whim_step_check(block, n_word, &x->limits, n_result, diag));
     bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
     if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
@@ -266,11 +283,22 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
                          wanted ? "a step brings embeddings to a model that was opened without"
                                 : "embeddings come with a step that has tokens");
     }
-    return WHIM_ERR_OK;
+    whim_step_size work = whim_step_work(block);
+    if (x->asks != NULL && x->n_ask != work.n_out) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "%lld choices are asked of a step of %lld outputs",
+                         (long long)x->n_ask, (long long)work.n_out);
+    }
+    return whim_sampling_check(&x->sampling, x->asks, x->n_ask, work.n_top, diag);
 }
 
-whim_err whim_exec_submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
-                          whim_diag *diag)
+void whim_exec_ask(whim_exec *x, const whim_sample_ask *asks, int64_t n_ask)
+{
+    x->asks = asks;
+    x->n_ask = n_ask;
+}
+
+static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+                       whim_diag *diag)
 {
     WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
     const whim_step_head *head = whim_step_head_of(block);
@@ -288,11 +316,20 @@ whim_err whim_exec_submit(whim_exec *x, const int32_t *block, int64_t n_word, co
         return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
     }
     x->last = whim_step_work(block);
+    x->last_chose = x->n_ask > 0;
     x->n_submitted++;
     if (x->tap.submitted != NULL) {
         x->tap.submitted(x->tap.ctx, block);
     }
     return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+                          whim_diag *diag)
+{
+    whim_err err = submit(x, block, n_word, embeds, diag);
+    whim_exec_ask(x, NULL, 0);
+    return err;
 }
 
 whim_err whim_exec_begin(whim_exec *x, whim_diag *diag)
@@ -340,6 +377,11 @@ int64_t whim_exec_n_vocab(const whim_exec *x)
 whim_step_size whim_exec_size(const whim_exec *x)
 {
     return whim_outputs_size(&x->outputs, collected(x));
+}
+
+whim_err whim_exec_sampled(const whim_exec *x, int64_t i, whim_sampled *out, whim_diag *diag)
+{
+    return whim_sampling_take(&x->sampling, collected(x), i, out, diag);
 }
 
 const float *whim_exec_logits(const whim_exec *x, int64_t i)

@@ -15,6 +15,7 @@
 #include "layers/batch.h"
 #include "models/model.h"
 #include "runner/step_block.h"
+#include "sample/sampler.h"
 #include "tensor/rank_key.h"
 
 #include <stdbool.h>
@@ -49,7 +50,7 @@ typedef struct whim_exec_plan {
     int64_t slot_bytes;  /* one of them */
     int64_t activation_bytes;
     int64_t batch_bytes;  /* the block: token ids, positions, page lists ... */
-    int64_t output_bytes; /* logits, best tokens and hidden states on the device */
+    int64_t output_bytes; /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;  /* embeddings that replace tokens */
     int64_t host_bytes;   /* the host's copies of block and outputs */
 } whim_exec_plan;
@@ -73,6 +74,11 @@ const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
 WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block, int64_t n_word,
                                           const float *embeds, whim_diag *diag);
 
+/* What is chosen from the outputs of the step that is submitted next: one ask for each of its outputs, the caller's until
+ * submit returns. INVALID is submit's answer to asks that the step cannot serve. Without asks nothing is chosen, and all
+ * outputs are brought to the host; with them only those logits that bring themselves. */
+void whim_exec_ask(whim_exec *exec, const whim_sample_ask *asks, int64_t n_ask);
+
 /* Let the device go on by itself with what was submitted: the caller does something else before it collects. */
 WHIM_MUST_CHECK whim_err whim_exec_begin(whim_exec *exec, whim_diag *diag);
 
@@ -81,9 +87,12 @@ WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
 
 int32_t whim_exec_in_flight(const whim_exec *exec);
 
-/* Results of the step that was collected last, valid until the next submit: logits of output i, or the n_top best of
- * them (then logits are NULL; fewer in a smaller vocabulary), hidden states of row r at capture c where they are fetched. */
+/* Results of the step that was collected last, valid until the next submit: what was chosen from output i (errors are
+ * those of whim_sampled_take), its logits (NULL where they were not brought), or the n_top best of them (then logits are
+ * NULL; fewer in a smaller vocabulary), hidden states of row r at capture c where they are fetched. */
 whim_step_size whim_exec_size(const whim_exec *exec);
+WHIM_MUST_CHECK whim_err whim_exec_sampled(const whim_exec *exec, int64_t i, whim_sampled *out,
+                                           whim_diag *diag);
 const float *whim_exec_logits(const whim_exec *exec, int64_t i);
 whim_ranked whim_exec_best(const whim_exec *exec, int64_t i);
 const float *whim_exec_hidden(const whim_exec *exec, int32_t c, int64_t r);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "ops/recorder.h"
 #include "runner/outputs.h"
+#include "runner/sampling.h"
 
 /* The pass that needs the most, on a stream where nothing runs. */
 static whim_err activations_measure(const whim_config *config, const whim_model_def *def,
@@ -36,7 +37,9 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
         return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
                          whim_err_text(err));
     }
-    plan->activation_bytes = bump.peak;
+    /* The choice of tokens comes after the pass and works in the same memory. */
+    int64_t scratch = whim_sampling_scratch(config);
+    plan->activation_bytes = bump.peak > scratch ? bump.peak : scratch;
     return WHIM_ERR_OK;
 }
 
@@ -61,12 +64,14 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
-    plan->output_bytes = output.logits + output.top + output.hidden;
+    whim_sampling_bytes sampling = whim_sampling_bytes_of(config, cfg);
+    plan->output_bytes = output.logits + output.top + output.hidden + sampling.in + sampling.out;
     plan->embed_bytes =
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
     plan->host_bytes =
         (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
-        (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden);
+        (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
+         cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, cfg, plan, diag);
 }

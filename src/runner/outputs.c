@@ -29,7 +29,9 @@ static whim_err set_alloc(const whim_outputs *o, whim_output_set *set, whim_diag
     set->logits = whim_alloc(o->bytes.logits);
     set->top = whim_alloc(o->bytes.top);
     set->hidden = fetched ? whim_alloc(o->bytes.hidden) : NULL;
-    if (set->logits == NULL || set->top == NULL || (fetched && set->hidden == NULL)) {
+    set->brought = whim_alloc_array(o->cfg->max_outs, sizeof *set->brought);
+    if (set->logits == NULL || set->top == NULL || set->brought == NULL ||
+        (fetched && set->hidden == NULL)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
     }
     return WHIM_ERR_OK;
@@ -57,6 +59,7 @@ void whim_outputs_deinit(whim_outputs *o)
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_free(o->sets[i].logits);
         whim_free(o->sets[i].top);
+        whim_free(o->sets[i].brought);
         whim_free(o->sets[i].hidden);
     }
 }
@@ -89,8 +92,24 @@ void whim_outputs_view(const whim_outputs *o, int64_t n_top, whim_out *out)
     }
 }
 
+/* Rows that follow one another go in one copy. */
+static whim_err logits_fetch(const whim_outputs *o, whim_output_set *host, whim_stream *s,
+                             int64_t n_out, const whim_sample_ask *asks)
+{
+    int64_t n_vocab = o->config->n_vocab;
+    for (int64_t i = 0, end; i < n_out; i = end) {
+        bool brings = asks == NULL || asks[i].brings_logits;
+        for (end = i; end < n_out && (asks == NULL || asks[end].brings_logits) == brings; end++) {
+            host->brought[end] = brings;
+        }
+        WHIM_TRY(whim_stream_copy_out(s, host->logits + i * n_vocab, o->logits + i * n_vocab,
+                                      brings ? (end - i) * n_vocab * (int64_t)sizeof(float) : 0));
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_outputs_fetch(whim_outputs *o, int32_t set, whim_stream *s,
-                            const whim_step_size *work)
+                            const whim_step_size *work, const whim_sample_ask *asks)
 {
     int64_t f32 = sizeof(float), d = o->config->d_model;
     whim_output_set *host = &o->sets[set];
@@ -100,8 +119,7 @@ whim_err whim_outputs_fetch(whim_outputs *o, int32_t set, whim_stream *s,
         WHIM_TRY(whim_stream_copy_out(s, host->top, o->top, bytes));
         WHIM_TRY(whim_stream_copy_out(s, top_ids(o, host->top), top_ids(o, o->top), bytes));
     } else {
-        WHIM_TRY(whim_stream_copy_out(s, host->logits, o->logits,
-                                      work->n_out * o->config->n_vocab * f32));
+        WHIM_TRY(logits_fetch(o, host, s, work->n_out, asks));
     }
     for (int32_t c = 0; c < o->cfg->n_capture && o->cfg->fetch_hidden; c++) {
         WHIM_TRY(whim_stream_copy_out(s, host->hidden + c * o->cfg->max_rows * d,
@@ -118,7 +136,8 @@ whim_step_size whim_outputs_size(const whim_outputs *o, int32_t set)
 const float *whim_outputs_logits(const whim_outputs *o, int32_t set, int64_t i)
 {
     const whim_output_set *host = &o->sets[set];
-    return host->size.n_top > 0 ? NULL : host->logits + i * o->config->n_vocab;
+    bool there = host->size.n_top == 0 && host->brought[i];
+    return there ? host->logits + i * o->config->n_vocab : NULL;
 }
 
 whim_ranked whim_outputs_top(const whim_outputs *o, int32_t set, int64_t i)

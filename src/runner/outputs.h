@@ -17,6 +17,7 @@ whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exe
 /* The host's copy of one step's. */
 typedef struct whim_output_set {
     float *logits, *top, *hidden; /* as on the device */
+    bool *brought;                /* [max_outs]: the logits of this output are there */
     whim_step_size size;          /* of the step that was fetched */
 } whim_output_set;
 
@@ -48,9 +49,11 @@ const int32_t *whim_outputs_ids(const whim_outputs *outputs);
 /* Rows of capture c on the device. */
 float *whim_outputs_capture(const whim_outputs *outputs, int32_t c);
 
-/* Queue the copies to the host's set of a step of the size `work`. */
+/* Queue the copies to the host's set of a step of the size `work`: of logits those that bring themselves by asks[n_out],
+ * all where that is NULL. */
 WHIM_MUST_CHECK whim_err whim_outputs_fetch(whim_outputs *outputs, int32_t set, whim_stream *stream,
-                                            const whim_step_size *work);
+                                            const whim_step_size *work,
+                                            const whim_sample_ask *asks);
 
 whim_step_size whim_outputs_size(const whim_outputs *outputs, int32_t set);
 const float *whim_outputs_logits(const whim_outputs *outputs, int32_t set, int64_t i);

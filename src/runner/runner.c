@@ -5,21 +5,25 @@
 #include "base/alloc.h"
 #include "ops/args/row_args.h"
 #include "runner/graphs.h"
+#include "runner/sampling.h"
 
 struct whim_runner {
     whim_exec *exec;
     whim_exec_cfg cfg;
     int64_t n_vocab;
+    int64_t max_words; /* of a row's lists */
     bool has_states;
     whim_page_pool pool, states;
     int32_t *block;
-    int64_t n_step; /* steps so far, refused ones included */
+    whim_sample_ask *asks; /* [max_outs] of a step */
+    int64_t n_step;        /* steps so far, refused ones included */
 };
 
 static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, whim_diag *diag)
 {
     r->block = whim_alloc(plan->batch_bytes);
-    if (r->block == NULL) {
+    r->asks = whim_alloc_array(r->cfg.max_outs, (int64_t)sizeof *r->asks);
+    if (r->block == NULL || r->asks == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
     }
     if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
@@ -44,6 +48,7 @@ whim_err whim_runner_open(const whim_config *config, const whim_model_def *def, 
     }
     r->cfg = *cfg;
     r->n_vocab = config->n_vocab;
+    r->max_words = whim_sampling_words(config, cfg);
     whim_err err = whim_exec_open(config, def, model, device, cfg, &r->exec, diag);
     if (err == WHIM_ERR_OK) {
         err = host_buffers_open(r, whim_exec_plan_of(r->exec), diag);
@@ -65,6 +70,7 @@ void whim_runner_close(whim_runner *r)
     whim_page_pool_deinit(&r->pool);
     whim_page_pool_deinit(&r->states);
     whim_free(r->block);
+    whim_free(r->asks);
     whim_free(r);
 }
 
@@ -81,18 +87,39 @@ static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_d
     return WHIM_ERR_OK;
 }
 
-/* What the outputs of a step are: logits as soon as one part wants them; otherwise the best one, or as many
+/* What the outputs of a step are: logits as soon as one needs them; otherwise the best one, or as many
  * as there can be, so that the graphs are few. */
-static int64_t step_top(const whim_step_part *parts, int64_t n_part)
+static int64_t step_top(const whim_runner *r, const whim_step_part *parts, int64_t n_part)
 {
     int64_t most = 0;
-    for (int64_t i = 0; i < n_part; i++) {
-        if (parts[i].n_out > 0 && parts[i].n_top == 0) {
-            return 0;
+    for (int64_t p = 0; p < n_part; p++) {
+        for (int64_t i = 0; i < parts[p].n_out; i++) {
+            const whim_sample_ask *ask = parts[p].asks != NULL ? &parts[p].asks[i] : NULL;
+            int64_t n =
+                ask != NULL ? whim_sample_best_needed(ask, (int32_t)r->n_vocab) : parts[p].n_top;
+            if (n == 0) {
+                return 0;
+            }
+            most = n > most ? n : most;
         }
-        most = parts[i].n_out > 0 && parts[i].n_top > most ? parts[i].n_top : most;
     }
     return most > 1 ? WHIM_TOPK_MAX : most;
+}
+
+/* Hand the asks of all parts on. Where some have asks, the outputs of the others bring their logits. */
+static void asks_pass(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                      const whim_step_size *size)
+{
+    const whim_sample_ask none = {.brings_logits = size->n_top == 0};
+    bool any = false;
+    int64_t n = 0;
+    for (int64_t p = 0; p < n_part; p++) {
+        for (int64_t i = 0; i < parts[p].n_out; i++) {
+            r->asks[n++] = parts[p].asks != NULL ? parts[p].asks[i] : none;
+            any = any || parts[p].asks != NULL;
+        }
+    }
+    whim_exec_ask(r->exec, any ? r->asks : NULL, any ? n : 0);
 }
 
 /* Refuse a step that breaks a limit before anything changes. */
@@ -100,7 +127,7 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                            whim_step_size *size, whim_diag *diag)
 {
     int64_t pages = 0;
-    *size = (whim_step_size){.n_seq = n_part, .n_top = step_top(parts, n_part)};
+    *size = (whim_step_size){.n_seq = n_part, .n_top = step_top(r, parts, n_part)};
     for (int64_t i = 0; i < n_part; i++) {
         const whim_step_part *part = &parts[i];
         if (part->n_tok < 1 || part->n_out < 0 || part->n_out > part->n_tok || part->n_top < 0 ||
@@ -127,6 +154,9 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              (long long)part->seq->len, (long long)part->seq->state_at);
         }
         WHIM_TRY(tokens_check(part, r->n_vocab, diag));
+        for (int64_t k = 0; k < part->n_out && part->asks != NULL; k++) {
+            WHIM_TRY(whim_sample_words_check(&part->asks[k], r->max_words, diag));
+        }
         size->n_row += part->n_tok;
         size->n_out += part->n_out;
         pages += whim_sequence_pages_needed(part->seq, part->n_tok);
@@ -161,6 +191,7 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
         whim_graphs_bucket(&bucket, &r->cfg);
     }
     whim_step_fill(parts, n_part, &bucket, 0, r->block);
+    asks_pass(r, parts, n_part, size);
     WHIM_TRY(whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag));
     WHIM_TRY(whim_exec_collect(r->exec, diag));
     for (int64_t i = 0; i < n_part; i++) {
@@ -183,6 +214,11 @@ whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n
 const float *whim_runner_logits(const whim_runner *r, int64_t i)
 {
     return whim_exec_logits(r->exec, i);
+}
+
+whim_err whim_runner_sampled(const whim_runner *r, int64_t i, whim_sampled *out, whim_diag *diag)
+{
+    return whim_exec_sampled(r->exec, i, out, diag);
 }
 
 whim_ranked whim_runner_best(const whim_runner *r, int64_t i)

@@ -30,10 +30,13 @@ void whim_runner_close(whim_runner *runner);
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
-/* Results of the last step, valid until the next: logits of output i (parts in order, rows in order),
- * hidden states of row r at capture c. When the best were enough for all parts that have outputs, the step
- * gave no logits (NULL) but, of each output, at least as many of the best as any part asked for (all there
- * are in a smaller vocabulary); otherwise it gave logits, and best.n is 0. */
+/* Results of the last step, valid until the next: what was chosen from output i (parts in order, rows in order; errors
+ * are those of whim_sampled_take) of a part with asks; of one without, its logits; hidden states of row r at capture c.
+ * When the best were enough for all parts that have outputs, the step gave no logits (NULL) but, of each output, at least
+ * as many of the best as any part asked for (all there are in a smaller vocabulary); otherwise it gave logits, and best.n
+ * is 0. */
+WHIM_MUST_CHECK whim_err whim_runner_sampled(const whim_runner *runner, int64_t i,
+                                             whim_sampled *out, whim_diag *diag);
 const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_vocab], or NULL */
 whim_ranked whim_runner_best(const whim_runner *runner, int64_t i);
 const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */

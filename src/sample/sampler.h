@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a row of logits to a token. All that is random comes from a counter-based generator keyed by
- * (seed, choice, position), so that a token does not depend on what else was in the batch. Order of work:
- * mask, logit bias, penalties, temperature, top-k, top-p, min-p, draw. Temperature 0 is greedy (lowest id of equals).
- * Threads: params are plain data; a sampler belongs to one thread. */
+/* The host's side of the op `sample` (ops/args/sample_args.h): parameters, what a row asks for, what it was told.
+ * Threads: plain data. */
 #ifndef WHIM_SAMPLE_SAMPLER_H
 #define WHIM_SAMPLE_SAMPLER_H
 
 #include "base/err.h"
+#include "ops/args/sample_args.h"
 #include "tensor/rank_key.h"
 
 #include <stdbool.h>
@@ -39,8 +38,6 @@ void whim_sample_params_init(whim_sample_params *params);
 WHIM_MUST_CHECK whim_err whim_sample_params_check(const whim_sample_params *params, int32_t n_vocab,
                                                   whim_diag *diag);
 
-enum { WHIM_MAX_LOGPROBS = 100 };
-
 typedef struct whim_sampled {
     int32_t id;
     float logprob; /* of the raw distribution: log-softmax of the logits as the model gave them */
@@ -49,47 +46,40 @@ typedef struct whim_sampled {
     float top_logprob[WHIM_MAX_LOGPROBS];
 } whim_sampled;
 
-typedef struct whim_sampler whim_sampler;
-
-/* Work space for one vocabulary size; nothing is allocated later. */
-WHIM_MUST_CHECK whim_err whim_sampler_create(int32_t n_vocab, whim_sampler **out);
-void whim_sampler_destroy(whim_sampler *sampler);
-
-/* How many of the best logits of a row decide the token by themselves: 1 when it is the best one, top_k when
- * that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0 when all logits are needed: for
- * a bias, a penalty, log-probabilities, or a draw among all. The token is the same either way. A row with a mask
- * needs all logits whatever this says: the best of all need not be allowed. */
-int32_t whim_sample_best_needed(const whim_sample_params *params, int32_t n_vocab);
-
-/* What a row is drawn from: its logits and its own history. */
-typedef struct whim_sample_row {
-    const float *logits;   /* [n_vocab], or NULL: only the best are known */
-    whim_ranked best;      /* without logits: at least whim_sample_best_needed of them */
-    const int32_t *prompt; /* [n_prompt] */
+/* What one row of logits is for: its parameters and its own history. */
+typedef struct whim_sample_ask {
+    const whim_sample_params *params; /* checked; NULL: nothing is wanted of this row */
+    const int32_t *prompt;            /* [n_prompt] */
     int64_t n_prompt;
     const int32_t *output; /* [n_output] tokens generated so far */
     int64_t n_output;
     int32_t choice; /* index of the choice (n > 1), 0 otherwise */
+    bool
+        is_given; /* nothing is chosen: the token is `given`, and its log-probability may be wanted */
+    int32_t given;
+    bool brings_logits; /* the row itself goes to the host, too */
     /* Bit i: token i may come; ids beyond n_mask_word words may not. NULL: all may. Tokens that may not are out
      * before anything else looks at the logits; log-probabilities stay those of the logits as they came. */
     const uint32_t *mask;
     int64_t n_mask_word;
-} whim_sample_row;
+} whim_sample_ask;
 
-/* CORRUPT when a logit is NaN or +inf, or all are -inf; INVALID when the mask leaves no token. The parameters have
- * been checked. */
-WHIM_MUST_CHECK whim_err whim_sampler_pick(whim_sampler *sampler, const whim_sample_params *params,
-                                           const whim_sample_row *row, whim_sampled *out,
-                                           whim_diag *diag);
+/* How many of the best logits of a row decide the token by themselves: 1 when it is the best one or given, top_k
+ * when that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0 when all logits are needed: for
+ * a bias, a penalty, a mask, log-probabilities, or a draw among all. The token is the same either way. */
+int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab);
 
-/* Log-softmax of the logits at `n` ids: for prompt log-probabilities. The sum is taken in fixed tiles of
- * 1024, so that it has one order. */
-void whim_logprobs_at(const float *logits, int32_t n_vocab, const int32_t *ids, int32_t n,
-                      float *out);
+/* Words that the lists of a row take; INVALID when they are more than `most`; write them from lists[*used] on, and the record that the op takes. */
+int64_t whim_sample_words(const whim_sample_ask *ask);
+WHIM_MUST_CHECK whim_err whim_sample_words_check(const whim_sample_ask *ask, int64_t most,
+                                                 whim_diag *diag);
+void whim_sample_pack(const whim_sample_ask *ask, int32_t *lists, int64_t *used,
+                      whim_sample_want *want);
 
-/* The `k` likeliest tokens of a row (fewer when the vocabulary is smaller), best first, lower id first among
- * equals, with their log-probabilities; returns how many. */
-int32_t whim_logprobs_top(const float *logits, int32_t n_vocab, int32_t k, int32_t *ids,
-                          float *logprobs);
+/* What the op gave for a row, as a token. CORRUPT when a logit is NaN or +inf, or all are -inf; INVALID when the
+ * mask leaves no token. */
+WHIM_MUST_CHECK whim_err whim_sampled_take(whim_sampled *out, int32_t token,
+                                           const whim_sample_told *told, const int32_t *top_ids,
+                                           const float *top_logprobs, whim_diag *diag);
 
 #endif

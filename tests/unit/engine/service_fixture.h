@@ -8,6 +8,7 @@
 #include "engine/service.h"
 #include "support/cmocka.h"
 #include "support/drive.h"
+#include "support/law_sampler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,29 +195,26 @@ static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
 {
     whim_runner *runner = whim_engine_runner(engine);
     whim_sequence *seq;
-    whim_sampler *sampler;
+    law_sampler law = law_sampler_open(config->n_vocab);
     whim_diag diag = {""};
     assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
-    assert_int_equal(whim_sampler_create(config->n_vocab, &sampler), WHIM_ERR_OK);
     for (int64_t at = 0, n; at < cfg->n_prompt; at += n) {
         n = cfg->n_prompt - at < STEP ? cfg->n_prompt - at : STEP;
         feed(seq, cfg->prompt + at, n, at + n == cfg->n_prompt);
     }
     for (int64_t n = 0; n < cfg->max_tokens; n++) {
         whim_sampled token;
-        whim_sample_row row = {.logits = whim_runner_logits(runner, 0),
-                               .prompt = cfg->prompt,
-                               .n_prompt = cfg->n_prompt,
-                               .output = ids,
-                               .n_output = n};
-        assert_int_equal(whim_sampler_pick(sampler, &cfg->params, &row, &token, &diag),
-                         WHIM_ERR_OK);
+        law_row row = {
+            .logits = whim_runner_logits(runner, 0),
+            .ask = {
+                .prompt = cfg->prompt, .n_prompt = cfg->n_prompt, .output = ids, .n_output = n}};
+        assert_int_equal(law_pick(&law, &cfg->params, &row, &token, &diag), WHIM_ERR_OK);
         ids[n] = token.id;
         if (n + 1 < cfg->max_tokens) {
             feed(seq, &ids[n], 1, 1);
         }
     }
-    whim_sampler_destroy(sampler);
+    law_sampler_close(&law);
     whim_runner_sequence_destroy(runner, seq);
     return cfg->max_tokens;
 }

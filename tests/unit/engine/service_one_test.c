@@ -4,6 +4,8 @@
  * needs the pages for itself and so comes before the service. */
 #include "unit/engine/service_fixture.h"
 
+#include "ops/ref/sample_ref.h"
+
 enum { N_PROMPT = 40 };
 
 static int start_one(void **state)
@@ -216,8 +218,8 @@ static void prompt_rows_come_in_chunks(void **state)
         for (int64_t at = 0; at < i; at += STEP) {
             feed(seq, cfg.prompt + at, i - at < STEP ? i - at : STEP, 1);
         }
-        whim_logprobs_at(whim_runner_logits(runner, 0), config->n_vocab, &cfg.prompt[i], 1,
-                         &want[i]);
+        whim_sample_logprobs_at(whim_runner_logits(runner, 0), config->n_vocab, &cfg.prompt[i], 1,
+                                &want[i]);
         whim_runner_sequence_destroy(runner, seq);
     }
     start_one(state);
@@ -242,10 +244,11 @@ static void the_best_alone_give_the_same_ids(void **state)
         cfg.params.temperature = t % 4 == 0 ? 0.0f : 0.9f;
         cfg.params.top_k = t % 3 == 0 ? 1 : 5 + t;
         cfg.params.top_p = t % 2 == 0 ? 1.0f : 0.9f;
-        assert_true(whim_sample_best_needed(&cfg.params, config->n_vocab) > 0);
+        whim_sample_ask ask = {.params = &cfg.params};
+        assert_true(whim_sample_best_needed(&ask, config->n_vocab) > 0);
         read_all(submit(&cfg), &some);
         cfg.params.want_logprob = true;
-        assert_int_equal(whim_sample_best_needed(&cfg.params, config->n_vocab), 0);
+        assert_int_equal(whim_sample_best_needed(&ask, config->n_vocab), 0);
         read_all(submit(&cfg), &all);
         assert_int_equal(some.n[0], N_MADE);
         assert_memory_equal(all.ids[0], some.ids[0], N_MADE * sizeof all.ids[0][0]);

@@ -130,6 +130,85 @@ static void tokens_stay_on_the_device(void **state)
     assert_memory_equal(plain, ahead, sizeof plain);
 }
 
+/* Chosen from all tokens, with log-probabilities: step i is the token of position 9 + i. `ahead`: the step after is on
+ * its way before the token is known. */
+static void make_chosen(const char *backend, bool graphs, bool ahead, whim_sampled *made)
+{
+    static const int32_t next[] = {-2};
+    solo o = {0};
+    whim_diag diag = {""};
+    whim_sample_params p;
+    whim_exec_cfg cfg = tiny_cfg(graphs);
+    cfg.n_flight = ahead ? 2 : 1;
+    solo_open(&o, backend, &cfg);
+    whim_sample_params_init(&p);
+    p.seed = 5;
+    p.n_logprob = 3;
+    whim_sample_ask ask = {.params = &p, .n_prompt = 9};
+    whim_exec_ask(o.exec, &ask, 1);
+    submit(&o, ids, 9, 0);
+    for (int i = 0; i < N_MADE; i++) {
+        ask.n_output = i + 1;
+        if (ahead) {
+            whim_exec_ask(o.exec, &ask, 1);
+            submit(&o, next, 1, 0);
+        }
+        collect(&o);
+        assert_null(whim_exec_logits(o.exec, 0)); /* they were not asked for */
+        assert_int_equal(whim_exec_sampled(o.exec, 0, &made[i], &diag), WHIM_ERR_OK);
+        if (!ahead) {
+            whim_exec_ask(o.exec, &ask, 1);
+            submit(&o, &made[i].id, 1, 0);
+        }
+    }
+    collect(&o);
+    solo_close(&o);
+}
+
+static void chosen_tokens_stay_on_the_device(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    static whim_sampled plain[N_MADE], ahead[N_MADE];
+    make_chosen("cpu", false, false, plain);
+    for (int i = 0; i < 4; i++) {
+        make_chosen(backends[i / 2], i % 2 == 1, true, ahead);
+        for (int t = 0; t < N_MADE; t++) {
+            assert_int_equal(plain[t].id, ahead[t].id);
+            assert_memory_equal(&plain[t].logprob, &ahead[t].logprob, sizeof plain[t].logprob);
+            assert_memory_equal(plain[t].top_id, ahead[t].top_id, 3 * sizeof plain[t].top_id[0]);
+        }
+    }
+}
+
+static void asks_that_a_step_cannot_serve(void **state)
+{
+    (void)state;
+    solo o = {0};
+    whim_diag diag = {""};
+    whim_sample_params p;
+    whim_exec_cfg cfg = tiny_cfg(false);
+    solo_open(&o, "cpu", &cfg);
+    whim_sample_params_init(&p); /* a draw among all */
+    whim_sample_ask asks[2] = {{.params = &p}, {.params = &p}};
+    int32_t *block = block_of(&o, ids, 9, 1, 0);
+    whim_exec_ask(o.exec, asks, 1);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "all logits"));
+    p.top_k = 5;
+    whim_exec_ask(o.exec, asks, 1);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "more of them"));
+    p.top_k = 1;
+    whim_exec_ask(o.exec, asks, 2);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "2 choices"));
+    whim_exec_ask(o.exec, asks, 1);
+    assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_OK);
+    collect(&o);
+    solo_close(&o);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -336,6 +415,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_stay_on_the_device),
+        cmocka_unit_test(chosen_tokens_stay_on_the_device),
+        cmocka_unit_test(asks_that_a_step_cannot_serve),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(embeddings_replace_tokens),
         cmocka_unit_test(captures_stay_on_the_device),

@@ -23,7 +23,6 @@ typedef struct member {
 } member;
 
 static whim_engine *engine;
-static whim_sampler *sampler;
 static int32_t n_vocab;
 
 static int open_engine(void **state)
@@ -42,13 +41,12 @@ static int open_engine(void **state)
         return -1;
     }
     n_vocab = whim_engine_config(engine)->n_vocab;
-    return whim_sampler_create(n_vocab, &sampler) == WHIM_ERR_OK ? 0 : -1;
+    return 0;
 }
 
 static int close_engine(void **state)
 {
     (void)state;
-    whim_sampler_destroy(sampler);
     whim_engine_close(engine);
     return 0;
 }
@@ -69,23 +67,24 @@ static void member_init(member *m, int32_t i, uint64_t seed)
     m->params.frequency_penalty = i == 5 ? 0.7f : 0;
 }
 
-static whim_step_part part_of(member *m)
+static whim_step_part part_of(member *m, whim_sample_ask *ask)
 {
     bool first = m->n_made == 0;
+    *ask = (whim_sample_ask){.params = &m->params,
+                             .prompt = m->prompt,
+                             .n_prompt = m->n_prompt,
+                             .output = m->made,
+                             .n_output = m->n_made};
     return (whim_step_part){m->seq, first ? m->prompt : &m->made[m->n_made - 1],
-                            first ? m->n_prompt : 1, 1};
+                            first ? m->n_prompt : 1, 1, .asks = ask};
 }
 
 static void choose(member *m, int64_t out)
 {
     whim_sampled got;
     whim_diag diag = {""};
-    whim_sample_row row = {.logits = whim_runner_logits(whim_engine_runner(engine), out),
-                           .prompt = m->prompt,
-                           .n_prompt = m->n_prompt,
-                           .output = m->made,
-                           .n_output = m->n_made};
-    assert_int_equal(whim_sampler_pick(sampler, &m->params, &row, &got, &diag), WHIM_ERR_OK);
+    whim_runner *runner = whim_engine_runner(engine);
+    assert_int_equal(whim_runner_sampled(runner, out, &got, &diag), WHIM_ERR_OK);
     m->made[m->n_made++] = got.id;
 }
 
@@ -98,6 +97,7 @@ static void run_together(member *members, int32_t n)
     }
     for (int64_t step = 0;; step++) {
         whim_step_part parts[N_SEQ];
+        whim_sample_ask asks[N_SEQ];
         member *who[N_SEQ];
         int64_t n_part = 0;
         bool waiting = false;
@@ -105,7 +105,8 @@ static void run_together(member *members, int32_t n)
             waiting = waiting || step < 2 * i;
             if (step >= 2 * i && members[i].n_made < N_NEW) {
                 who[n_part] = &members[i];
-                parts[n_part++] = part_of(&members[i]);
+                parts[n_part] = part_of(&members[i], &asks[n_part]);
+                n_part++;
             }
         }
         if (n_part == 0 && !waiting) {

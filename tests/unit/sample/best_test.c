@@ -6,16 +6,18 @@
 
 #include <stdint.h>
 
+#include "support/law_sampler.h"
+
 #include "base/math/rng.h"
 #include "ops/args/row_args.h"
-#include "sample/rank.h"
+#include "tensor/rank.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { N_VOCAB = 300, N_SEED = 400, N_ROW = 8 };
 
-static whim_sampler *sampler;
+static law_sampler sampler;
 static float rows[N_ROW][N_VOCAB];
 
 static int setup(void **state)
@@ -31,14 +33,20 @@ static int setup(void **state)
         rows[5][i] = i % 50 == 3 ? 1.0f : -INFINITY;
         rows[7][i] = i % 3 == 0 ? -1.0f : i % 2 == 0 ? 0.0f : -0.0f;
     }
-    return whim_sampler_create(N_VOCAB, &sampler) == WHIM_ERR_OK ? 0 : -1;
+    sampler = law_sampler_open(N_VOCAB);
+    return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    whim_sampler_destroy(sampler);
+    law_sampler_close(&sampler);
     return 0;
+}
+
+static int32_t needed(const whim_sample_params *p, int32_t n_vocab)
+{
+    return whim_sample_best_needed(&(whim_sample_ask){.params = p}, n_vocab);
 }
 
 typedef struct best_list {
@@ -47,7 +55,7 @@ typedef struct best_list {
 } best_list;
 
 /* A row as a step gives it: the best `n`, and no logits. */
-static whim_sample_row best_row(const float *x, int32_t n, best_list *list)
+static law_row best_row(const float *x, int32_t n, best_list *list)
 {
     uint64_t keys[N_VOCAB];
     for (int32_t i = 0; i < N_VOCAB; i++) {
@@ -58,7 +66,7 @@ static whim_sample_row best_row(const float *x, int32_t n, best_list *list)
         list->ids[i] = whim_rank_id(keys[i]);
         list->values[i] = x[list->ids[i]];
     }
-    return (whim_sample_row){.best = {.values = list->values, .ids = list->ids, .n = n}};
+    return (law_row){.values = list->values, .ids = list->ids, .n_best = n};
 }
 
 static void expect_same(const whim_sample_params *base, int32_t n)
@@ -66,14 +74,14 @@ static void expect_same(const whim_sample_params *base, int32_t n)
     whim_sample_params p = *base;
     for (int r = 0; r < N_ROW; r++) {
         best_list list;
-        whim_sample_row all = {.logits = rows[r]}, best = best_row(rows[r], n, &list);
+        law_row all = {.logits = rows[r]}, best = best_row(rows[r], n, &list);
         for (uint64_t seed = 0; seed < N_SEED; seed++) {
             whim_diag diag;
             whim_sampled a, b;
             p.seed = seed;
-            all.n_prompt = best.n_prompt = (int64_t)seed % 7;
-            assert_int_equal(whim_sampler_pick(sampler, &p, &all, &a, &diag), WHIM_ERR_OK);
-            assert_int_equal(whim_sampler_pick(sampler, &p, &best, &b, &diag), WHIM_ERR_OK);
+            all.ask.n_prompt = best.ask.n_prompt = (int64_t)seed % 7;
+            assert_int_equal(law_pick(&sampler, &p, &all, &a, &diag), WHIM_ERR_OK);
+            assert_int_equal(law_pick(&sampler, &p, &best, &b, &diag), WHIM_ERR_OK);
             assert_int_equal(a.id, b.id);
         }
     }
@@ -93,7 +101,7 @@ static void the_same_token(void **state)
                 p.top_k = ks[k];
                 p.top_p = top_ps[i % 4];
                 p.min_p = i < 4 ? 0.0f : 0.1f;
-                int32_t n = whim_sample_best_needed(&p, N_VOCAB);
+                int32_t n = needed(&p, N_VOCAB);
                 assert_int_equal(n, t == 0 ? 1 : ks[k]);
                 expect_same(&p, n);
                 expect_same(&p, WHIM_TOPK_MAX); /* more than needed change nothing */
@@ -108,15 +116,15 @@ static void all_logits_where_they_count(void **state)
     static const whim_logit_bias bias = {3, 1.0f};
     whim_sample_params p, greedy;
     whim_sample_params_init(&p);
-    assert_int_equal(whim_sample_best_needed(&p, N_VOCAB), 0); /* a draw among all */
+    assert_int_equal(needed(&p, N_VOCAB), 0); /* a draw among all */
     p.top_k = 65;
-    assert_int_equal(whim_sample_best_needed(&p, N_VOCAB), 0);
+    assert_int_equal(needed(&p, N_VOCAB), 0);
     p.top_k = 20;
-    assert_int_equal(whim_sample_best_needed(&p, 20), 0); /* the whole vocabulary */
-    assert_int_equal(whim_sample_best_needed(&p, 21), 20);
+    assert_int_equal(needed(&p, 20), 0); /* the whole vocabulary */
+    assert_int_equal(needed(&p, 21), 20);
     whim_sample_params_init(&greedy);
     greedy.temperature = 0;
-    assert_int_equal(whim_sample_best_needed(&greedy, N_VOCAB), 1);
+    assert_int_equal(needed(&greedy, N_VOCAB), 1);
     for (int i = 0; i < 6; i++) {
         p = greedy;
         p.n_bias = i == 0;
@@ -126,8 +134,17 @@ static void all_logits_where_they_count(void **state)
         p.frequency_penalty = i == 3 ? 0.5f : 0.0f;
         p.want_logprob = i == 4;
         p.n_logprob = i == 5;
-        assert_int_equal(whim_sample_best_needed(&p, N_VOCAB), 0);
+        assert_int_equal(needed(&p, N_VOCAB), 0);
     }
+    static const uint32_t mask = 1;
+    whim_sample_ask ask = {.params = &greedy, .mask = &mask, .n_mask_word = 1};
+    assert_int_equal(whim_sample_best_needed(&ask, N_VOCAB), 0); /* the best need not be allowed */
+    ask.is_given = true; /* nothing is chosen, but broken logits are told */
+    assert_int_equal(whim_sample_best_needed(&ask, N_VOCAB), 1);
+    greedy.want_logprob = true;
+    assert_int_equal(whim_sample_best_needed(&ask, N_VOCAB), 0);
+    ask.params = NULL; /* nothing is wanted */
+    assert_int_equal(whim_sample_best_needed(&ask, N_VOCAB), 1);
 }
 
 static void broken_logits_are_told_alike(void **state)
@@ -150,9 +167,9 @@ static void broken_logits_are_told_alike(void **state)
         best_list list;
         whim_diag a = {{0}}, b = {{0}};
         whim_sampled got;
-        whim_sample_row all = {.logits = x}, best = best_row(x, 3, &list);
-        assert_int_equal(whim_sampler_pick(sampler, &p, &all, &got, &a), WHIM_ERR_CORRUPT);
-        assert_int_equal(whim_sampler_pick(sampler, &p, &best, &got, &b), WHIM_ERR_CORRUPT);
+        law_row all = {.logits = x}, best = best_row(x, 3, &list);
+        assert_int_equal(law_pick(&sampler, &p, &all, &got, &a), WHIM_ERR_CORRUPT);
+        assert_int_equal(law_pick(&sampler, &p, &best, &got, &b), WHIM_ERR_CORRUPT);
         assert_string_equal(a.text, b.text);
     }
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log-probabilities against a log-softmax in double. */
-#include "sample/sampler.h"
+#include "ops/ref/sample_ref.h"
 #include "support/cmocka.h"
 
 #include <stdint.h>
+
+#include "support/law_sampler.h"
 
 #include "base/math/rng.h"
 
@@ -38,7 +40,7 @@ static void log_softmax_is_exact(void **state)
         float *x = malloc((size_t)n * sizeof *x), got[3];
         for (int scale = 1; scale < 100; scale *= 7) {
             make(x, n, (float)scale);
-            whim_logprobs_at(x, n, ids, 3, got);
+            whim_sample_logprobs_at(x, n, ids, 3, got);
             for (int i = 0; i < 3; i++) {
                 double want = exact(x, n, ids[i]);
                 assert_true(fabs((double)got[i] - want) <= 2e-7 + 1e-7 * fabs(want));
@@ -55,16 +57,16 @@ static void alternatives_are_ranked(void **state)
     static const float x[] = {1, 3, 3, -INFINITY, 2, 3};
     int32_t ids[WHIM_MAX_LOGPROBS];
     float lp[WHIM_MAX_LOGPROBS];
-    assert_int_equal(whim_logprobs_top(x, 6, 4, ids, lp), 4);
+    assert_int_equal(whim_sample_logprobs_top(x, 6, 4, ids, lp), 4);
     static const int32_t want[] = {1, 2, 5, 4};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(ids[i], want[i]);
         assert_true(fabs((double)lp[i] - exact(x, 6, want[i])) < 1e-6);
     }
-    assert_int_equal(whim_logprobs_top(x, 6, 50, ids, lp), 6); /* no more than there are */
+    assert_int_equal(whim_sample_logprobs_top(x, 6, 50, ids, lp), 6); /* no more than there are */
     assert_int_equal(ids[5], 3);
     assert_true(isinf(lp[5]));
-    assert_int_equal(whim_logprobs_top(x, 6, 0, ids, lp), 0);
+    assert_int_equal(whim_sample_logprobs_top(x, 6, 0, ids, lp), 0);
 }
 
 /* The raw distribution: temperature and filters do not touch it. */
@@ -72,7 +74,6 @@ static void a_pick_reports_the_raw_distribution(void **state)
 {
     (void)state;
     float x[300];
-    whim_sampler *sampler;
     whim_sample_params p;
     whim_sampled got;
     whim_diag diag;
@@ -81,9 +82,9 @@ static void a_pick_reports_the_raw_distribution(void **state)
     p.temperature = 0.3f;
     p.top_k = 5;
     p.n_logprob = 7;
-    whim_sample_row row = {.logits = x};
-    assert_int_equal(whim_sampler_create(300, &sampler), WHIM_ERR_OK);
-    assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
+    law_row row = {.logits = x};
+    law_sampler sampler = law_sampler_open(300);
+    assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
     assert_int_equal(got.n_top, 7);
     assert_true(fabs((double)got.logprob - exact(x, 300, got.id)) < 1e-6);
     for (int i = 0; i < 7; i++) {
@@ -92,10 +93,10 @@ static void a_pick_reports_the_raw_distribution(void **state)
     }
     p.n_logprob = 0;
     p.want_logprob = true;
-    assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
+    assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
     assert_int_equal(got.n_top, 0);
     assert_true(got.logprob < 0);
-    whim_sampler_destroy(sampler);
+    law_sampler_close(&sampler);
 }
 
 int main(void)

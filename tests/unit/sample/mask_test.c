@@ -3,8 +3,9 @@
 #include <stdint.h>
 
 #include "base/math/rng.h"
-#include "sample/sampler.h"
+#include "ops/ref/sample_ref.h"
 #include "support/cmocka.h"
+#include "support/law_sampler.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 enum { N_VOCAB = 70, N_WORD = 3 };
 
 static float logits[N_VOCAB];
-static whim_sampler *sampler;
+static law_sampler sampler;
 
 static int setup(void **state)
 {
@@ -21,13 +22,14 @@ static int setup(void **state)
         logits[i] = whim_rng_normal_at(3, (uint64_t)i);
     }
     logits[5] = logits[40] = logits[66] = 9.0f; /* the best three are equal */
-    return whim_sampler_create(N_VOCAB, &sampler) == WHIM_ERR_OK ? 0 : -1;
+    sampler = law_sampler_open(N_VOCAB);
+    return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    whim_sampler_destroy(sampler);
+    law_sampler_close(&sampler);
     return 0;
 }
 
@@ -45,17 +47,17 @@ static void greedy_takes_the_best_allowed(void **state)
     whim_sample_params_init(&params);
     params.temperature = 0;
     params.want_logprob = true;
-    whim_sample_row row = {.logits = logits, .mask = mask, .n_mask_word = N_WORD};
-    assert_int_equal(whim_sampler_pick(sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
+    law_row row = {.logits = logits, .ask = {.mask = mask, .n_mask_word = N_WORD}};
+    assert_int_equal(law_pick(&sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
     assert_int_equal(out.id, 5);
     mask[0] &= ~(UINT32_C(1) << 5);
-    assert_int_equal(whim_sampler_pick(sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
+    assert_int_equal(law_pick(&sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
     assert_int_equal(out.id, 40);
     float expected;
-    whim_logprobs_at(logits, N_VOCAB, &out.id, 1, &expected);
+    whim_sample_logprobs_at(logits, N_VOCAB, &out.id, 1, &expected);
     assert_true(out.logprob == expected);
-    row.n_mask_word = 1; /* ids beyond the mask are out */
-    assert_int_equal(whim_sampler_pick(sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
+    row.ask.n_mask_word = 1; /* ids beyond the mask are out */
+    assert_int_equal(law_pick(&sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
     assert_true(out.id < 32 && out.id != 5);
 }
 
@@ -81,8 +83,8 @@ static void draws_stay_inside(void **state)
         params.bias = &bias;
         params.n_bias = i % 2;
         params.presence_penalty = i % 4 == 0 ? 1 : 0;
-        whim_sample_row row = {.logits = logits, .mask = mask, .n_mask_word = N_WORD};
-        assert_int_equal(whim_sampler_pick(sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
+        law_row row = {.logits = logits, .ask = {.mask = mask, .n_mask_word = N_WORD}};
+        assert_int_equal(law_pick(&sampler, &params, &row, &out, NULL), WHIM_ERR_OK);
         assert_true(allowed(mask, out.id));
         assert_int_equal(out.top_id[0], 5); /* of the model, not of the mask */
     }
@@ -104,10 +106,10 @@ static void a_mask_is_minus_infinity(void **state)
         params.seed = i;
         params.temperature = 3;
         params.top_p = i % 2 == 0 ? 0.95f : 1;
-        whim_sample_row masked = {.logits = logits, .mask = mask, .n_mask_word = N_WORD};
-        whim_sample_row plain = {.logits = other};
-        assert_int_equal(whim_sampler_pick(sampler, &params, &masked, &one, NULL), WHIM_ERR_OK);
-        assert_int_equal(whim_sampler_pick(sampler, &params, &plain, &two, NULL), WHIM_ERR_OK);
+        law_row masked = {.logits = logits, .ask = {.mask = mask, .n_mask_word = N_WORD}};
+        law_row plain = {.logits = other};
+        assert_int_equal(law_pick(&sampler, &params, &masked, &one, NULL), WHIM_ERR_OK);
+        assert_int_equal(law_pick(&sampler, &params, &plain, &two, NULL), WHIM_ERR_OK);
         assert_int_equal(one.id, two.id);
     }
 }
@@ -120,8 +122,8 @@ static void an_empty_mask_is_told(void **state)
     whim_diag diag = {{0}};
     uint32_t mask[N_WORD] = {0};
     whim_sample_params_init(&params);
-    whim_sample_row row = {.logits = logits, .mask = mask, .n_mask_word = N_WORD};
-    assert_int_equal(whim_sampler_pick(sampler, &params, &row, &out, &diag), WHIM_ERR_INVALID);
+    law_row row = {.logits = logits, .ask = {.mask = mask, .n_mask_word = N_WORD}};
+    assert_int_equal(law_pick(&sampler, &params, &row, &out, &diag), WHIM_ERR_INVALID);
     assert_true(diag.text[0] != '\0');
 }
 

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "support/law_sampler.h"
+
 #include "base/alloc.h"
 #include "base/math/rng.h"
 
@@ -20,26 +22,29 @@ static const float logits[N_VOCAB] = {0.5f, 2.0f, -1.0f, 2.0f, 0.0f,  -3.0f,
 static const int32_t prompt[] = {1, 1, 5, 9};
 static const int32_t output[] = {3, 3, 3, 6};
 
-static whim_sampler *sampler;
+static law_sampler sampler;
 static whim_diag diag;
 
 static int open_sampler(void **state)
 {
     (void)state;
-    return whim_sampler_create(N_VOCAB, &sampler) == WHIM_ERR_OK ? 0 : -1;
+    sampler = law_sampler_open(N_VOCAB);
+    return 0;
 }
 
 static int close_sampler(void **state)
 {
     (void)state;
-    whim_sampler_destroy(sampler);
+    law_sampler_close(&sampler);
     return 0;
 }
 
-static whim_sample_row row_of(const float *x)
+static law_row row_of(const float *x)
 {
-    return (whim_sample_row){
-        .logits = x, .prompt = prompt, .n_prompt = 4, .output = output, .n_output = 4};
+    return (law_row){
+        .logits = x,
+        .ask = {.prompt = prompt, .n_prompt = 4, .output = output, .n_output = 4},
+    };
 }
 
 /* --- the exact distribution, step by step in double ---------------------------------------------- */
@@ -126,12 +131,12 @@ static void expect_exact(whim_sample_params p)
 {
     int64_t count[N_VOCAB] = {0};
     double chi = 0;
-    whim_sample_row row = row_of(logits);
+    law_row row = row_of(logits);
     whim_sampled got;
     exact_make(&p);
     for (int i = 0; i < N_DRAW; i++) {
         p.seed = (uint64_t)i;
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
         count[got.id]++;
     }
     for (int i = 0; i < N_VOCAB; i++) {
@@ -240,9 +245,9 @@ static void places_are_independent(void **state)
     p.seed = 77;
     exact_make(&p);
     for (int i = 0; i < N_DRAW; i++) {
-        whim_sample_row row = {.logits = logits, .n_prompt = i};
+        law_row row = {.logits = logits, .ask.n_prompt = i};
         whim_sampled got;
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
         count[got.id]++;
     }
     for (int i = 0; i < N_VOCAB; i++) {
@@ -252,10 +257,10 @@ static void places_are_independent(void **state)
     assert_true(chi < 38);
 }
 
-static int32_t pick(const whim_sample_params *p, const whim_sample_row *row)
+static int32_t pick(const whim_sample_params *p, const law_row *row)
 {
     whim_sampled got;
-    assert_int_equal(whim_sampler_pick(sampler, p, row, &got, &diag), WHIM_ERR_OK);
+    assert_int_equal(law_pick(&sampler, p, row, &got, &diag), WHIM_ERR_OK);
     return got.id;
 }
 
@@ -263,10 +268,10 @@ static void seed_choice_and_place_decide_alone(void **state)
 {
     (void)state;
     whim_sample_params p = base();
-    whim_sample_row row = row_of(logits), other = row_of(logits), moved = row_of(logits);
+    law_row row = row_of(logits), other = row_of(logits), moved = row_of(logits);
     int differs_choice = 0, differs_place = 0;
-    other.choice = 1;
-    moved.n_output = 3;
+    other.ask.choice = 1;
+    moved.ask.n_output = 3;
     for (uint64_t seed = 0; seed < 200; seed++) {
         p.seed = seed;
         int32_t first = pick(&p, &row);
@@ -281,7 +286,7 @@ static void greedy_takes_the_lowest_of_equals(void **state)
 {
     (void)state;
     whim_sample_params p = base();
-    whim_sample_row row = row_of(logits);
+    law_row row = row_of(logits);
     p.temperature = 0;
     assert_int_equal(pick(&p, &row), 1); /* 1 and 3 are equal */
     p.presence_penalty = -1;             /* lifts 3 and 6 */
@@ -305,20 +310,20 @@ static void broken_logits_are_refused(void **state)
     whim_sampled got;
     for (int t = 0; t < 2; t++) {
         float x[N_VOCAB];
-        whim_sample_row row = row_of(x);
+        law_row row = row_of(x);
         p.temperature = (float)t;
         memcpy(x, logits, sizeof x);
         x[7] = NAN;
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
         assert_non_null(strstr(diag.text, "logit 7"));
         x[7] = INFINITY;
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
         for (int i = 0; i < N_VOCAB; i++) {
             x[i] = -INFINITY;
         }
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_CORRUPT);
         x[4] = -1000; /* one is enough */
-        assert_int_equal(whim_sampler_pick(sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
+        assert_int_equal(law_pick(&sampler, &p, &row, &got, &diag), WHIM_ERR_OK);
         assert_int_equal(got.id, 4);
     }
 }
@@ -358,11 +363,10 @@ static void a_large_vocabulary(void **state)
     (void)state;
     enum { N = 150000 };
     float *x = malloc(N * sizeof *x);
-    whim_sampler *large;
     whim_sampled got;
     whim_sample_params p = base();
-    whim_sample_row row = {.logits = x};
-    assert_int_equal(whim_sampler_create(N, &large), WHIM_ERR_OK);
+    law_row row = {.logits = x};
+    law_sampler large = law_sampler_open(N);
     double total = 0, above = 0;
     for (int i = 0; i < N; i++) {
         x[i] = whim_rng_normal_at(3, (uint64_t)i);
@@ -374,7 +378,7 @@ static void a_large_vocabulary(void **state)
     whim_alloc_guard_enter();
     for (int i = 0; i < 300; i++) {
         p.seed = (uint64_t)i;
-        assert_int_equal(whim_sampler_pick(large, &p, &row, &got, &diag), WHIM_ERR_OK);
+        assert_int_equal(law_pick(&large, &p, &row, &got, &diag), WHIM_ERR_OK);
         least = x[got.id] < least ? x[got.id] : least;
     }
     whim_alloc_guard_leave();
@@ -384,19 +388,8 @@ static void a_large_vocabulary(void **state)
     }
     assert_true(above < 0.5 * total); /* the least likely that came was still needed to reach p */
     assert_true(above > 0.48 * total);
-    whim_sampler_destroy(large);
+    law_sampler_close(&large);
     free(x);
-}
-
-static void no_memory_is_told(void **state)
-{
-    (void)state;
-    for (int n = 0; n < 6; n++) {
-        whim_sampler *s = NULL;
-        whim_alloc_fail_after(n);
-        assert_int_equal(whim_sampler_create(9, &s), WHIM_ERR_NO_MEMORY);
-        whim_alloc_fail_after(-1);
-    }
 }
 
 int main(void)
@@ -413,7 +406,6 @@ int main(void)
         cmocka_unit_test(broken_logits_are_refused),
         cmocka_unit_test(ranges_are_checked),
         cmocka_unit_test(a_large_vocabulary),
-        cmocka_unit_test(no_memory_is_told),
     };
     return cmocka_run_group_tests(tests, open_sampler, close_sampler);
 }

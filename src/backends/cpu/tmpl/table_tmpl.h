@@ -7,6 +7,8 @@
 #include "backends/cpu/tmpl/moe_topk_tmpl.h"
 #include "backends/cpu/tmpl/peak_tmpl.h"
 #include "backends/cpu/tmpl/topk_tmpl.h"
+
+#include "backends/cpu/tmpl/sample_tmpl.h"
 #include "backends/cpu/tmpl/tp_norm_tmpl.h"
 
 /* One kernel for all products. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log-probabilities of a row of logits as the model gave them. */
 #include "base/math/fmath.h"
-#include "sample/sampler.h"
+#include "ops/ref/sample_ref.h"
 
 enum { TILE = 1024 };
 
@@ -26,8 +26,8 @@ static double log_sum(const float *logits, int32_t n)
     return (double)largest + whim_ln(total);
 }
 
-void whim_logprobs_at(const float *logits, int32_t n_vocab, const int32_t *ids, int32_t n,
-                      float *out)
+void whim_sample_logprobs_at(const float *logits, int32_t n_vocab, const int32_t *ids, int32_t n,
+                             float *out)
 {
     double shift = log_sum(logits, n_vocab);
     for (int32_t i = 0; i < n; i++) {
@@ -35,8 +35,8 @@ void whim_logprobs_at(const float *logits, int32_t n_vocab, const int32_t *ids, 
     }
 }
 
-int32_t whim_logprobs_top(const float *logits, int32_t n_vocab, int32_t k, int32_t *ids,
-                          float *logprobs)
+int32_t whim_sample_logprobs_top(const float *logits, int32_t n_vocab, int32_t k, int32_t *ids,
+                                 float *logprobs)
 {
     int32_t n = 0;
     k = k < n_vocab ? k : n_vocab;
@@ -51,6 +51,6 @@ int32_t whim_logprobs_top(const float *logits, int32_t n_vocab, int32_t k, int32
         }
         ids[at] = i;
     }
-    whim_logprobs_at(logits, n_vocab, ids, n, logprobs);
+    whim_sample_logprobs_at(logits, n_vocab, ids, n, logprobs);
     return n;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, selection and sorting of keys. */
-#include "sample/rank.h"
+#include "tensor/rank.h"
 
 static void swap(uint64_t *a, uint64_t *b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranking by selection, on the keys of tensor/rank_key.h.
  * Threads: stateless. */
-#ifndef WHIM_SAMPLE_RANK_H
-#define WHIM_SAMPLE_RANK_H
+#ifndef WHIM_TENSOR_RANK_H
+#define WHIM_TENSOR_RANK_H
 
 #include "tensor/rank_key.h"
 

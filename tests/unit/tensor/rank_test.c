@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranking: the best k in order, whatever k is, with ties and infinities. */
-#include "sample/rank.h"
 #include "support/cmocka.h"
+#include "tensor/rank.h"
 
 #include <stdint.h>
 
