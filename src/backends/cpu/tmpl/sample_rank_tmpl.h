@@ -5,8 +5,7 @@
 #include "base/math/fmath.h"
 #include "tensor/rank.h"
 
-enum { SAMPLE_BLOCK = 4 * VF > EXP_LANES ? 4 * VF : EXP_LANES };
-_Static_assert(SAMPLE_BLOCK % EXP_LANES == 0, "exponentials come in whole blocks");
+enum { SAMPLE_BLOCK = 64 }; /* tokens that are passed over together */
 
 #define SAMPLE_LEAST_EXPONENT (-28.0f) /* what is less likely has no weight */
 
@@ -198,16 +197,22 @@ static inline float sample_weight(const sample_weigh *w, float logit)
     return x < SAMPLE_LEAST_EXPONENT ? 0.0f : whim_expf(x);
 }
 
-/* Weights of EXP_LANES tokens, 0 for those that are left out. */
-static inline void sample_weigh_lanes(const sample_weigh *w, const float *x, float *out)
+/* Weights of EXP_LANES tokens, 0 for those that are left out. `plain`: the temperature is 1 and none is left out. */
+static inline __attribute__((always_inline)) void sample_lanes(const sample_weigh *w,
+                                                               const float *x, bool plain,
+                                                               vf y[EXP_VECS])
 {
-    vf y[EXP_VECS], largest = vf_set1(w->largest), temperature = vf_set1(w->temperature);
     vu none[EXP_VECS];
-    EACH_VEC y[v] = (vf_load(x + v * VF) - largest) / temperature;
+    EACH_VEC y[v] = vf_load(x + v * VF) - vf_set1(w->largest);
+    if (!plain) {
+        EACH_VEC y[v] = y[v] / vf_set1(w->temperature);
+    }
     EACH_VEC none[v] = (vu)(y[v] < vf_set1(SAMPLE_LEAST_EXPONENT));
-    vf_exp(y);
-    EACH_VEC none[v] |= ~(vu)(y[v] >= vf_set1(w->least));
-    EACH_VEC vf_store(out + v * VF, (vf)((vu)y[v] & ~none[v]));
+    vf_exp_near(y);
+    if (!plain) {
+        EACH_VEC none[v] |= (vu)(y[v] < vf_set1(w->least));
+    }
+    EACH_VEC y[v] = (vf)((vu)y[v] & ~none[v]);
 }
 
 /* Whether one of SAMPLE_BLOCK tokens may have weight. */
@@ -231,7 +236,9 @@ static double sample_sum(const sample_weigh *w, int64_t begin, int64_t end, doub
             continue;
         }
         for (int64_t j = 0; j < SAMPLE_BLOCK; j += EXP_LANES) {
-            sample_weigh_lanes(w, w->x + i + j, weights + j);
+            vf y[EXP_VECS];
+            sample_lanes(w, w->x + i + j, false, y);
+            EACH_VEC vf_store(weights + j + v * VF, y[v]);
         }
         for (int64_t j = 0; j < SAMPLE_BLOCK; j++) {
             sum += (double)weights[j];
@@ -242,6 +249,34 @@ static double sample_sum(const sample_weigh *w, int64_t begin, int64_t end, doub
         sum += weight >= w->least ? (double)weight : 0;
     }
     return sum;
+}
+
+/* About the same, and quicker: a block's weights are added in lanes, up to 8 in each one after the other, so that it
+ * is off by less than 2^-21 of the sum. */
+static inline __attribute__((always_inline)) double sample_about(const sample_weigh *w,
+                                                                 int64_t begin, int64_t end,
+                                                                 bool plain)
+{
+    float lane[EXP_LANES];
+    double sum = 0;
+    int64_t i = begin;
+    for (; i + SAMPLE_BLOCK <= end; i += SAMPLE_BLOCK) {
+        vf all[EXP_VECS];
+        if (!sample_may_weigh(w, w->x + i)) {
+            continue;
+        }
+        EACH_VEC all[v] = vf_zero();
+        for (int64_t j = 0; j < SAMPLE_BLOCK; j += EXP_LANES) {
+            vf y[EXP_VECS];
+            sample_lanes(w, w->x + i + j, plain, y);
+            EACH_VEC all[v] = all[v] + y[v];
+        }
+        EACH_VEC vf_store(lane + v * VF, all[v]);
+        for (int64_t j = 0; j < EXP_LANES; j++) {
+            sum += (double)lane[j];
+        }
+    }
+    return sample_sum(w, i, end, sum);
 }
 
 /* The sum of e^(x - largest), in order. */

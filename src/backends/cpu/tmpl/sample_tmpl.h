@@ -7,40 +7,72 @@
 #include "base/math/rng.h"
 
 enum { SAMPLE_TILES = 256 };
+_Static_assert(SAMPLE_BLOCK <= 8 * EXP_LANES, "sample_about is less exact than it says");
 
-/* No filter by rank: every token of at least `min_p` weight may come, in the order of ids. The running sums of
- * tiles tell where the draw falls: they never fall, and are those of a sum over all. */
-static int32_t sample_by_id(sample_weigh *w, float min_p, double u)
+/* Where a draw by id falls. */
+typedef struct sample_found {
+    int64_t id;           /* -1: nowhere */
+    double before, after; /* the sums without it and with it */
+} sample_found;
+
+/* The first token at which the running sum is above `goal`; ends[] are the sums after each tile. */
+static sample_found sample_find(const sample_weigh *w, const double *ends, int64_t tile,
+                                double goal)
 {
-    double ends[SAMPLE_TILES], sum = 0;
-    int64_t tile = (w->n + SAMPLE_TILES - 1) / SAMPLE_TILES, n_tile = 0, at = 0;
+    int64_t n_tile = (w->n + tile - 1) / tile, t = 0;
+    while (t < n_tile && !(ends[t] > goal)) {
+        t++;
+    }
+    sample_found found = {.id = -1, .after = t > 0 ? ends[t - 1] : 0};
+    for (int64_t i = t * tile; i < w->n && !(found.after > goal); i++) {
+        float weight = sample_weight(w, w->x[i]);
+        found.id = i;
+        found.before = found.after;
+        found.after += weight >= w->least ? (double)weight : 0;
+    }
+    return found;
+}
+
+/* The law's way: sums over all that came before, tile after tile. */
+static int32_t sample_by_id_exact(const sample_weigh *w, int64_t tile, double u)
+{
+    double ends[SAMPLE_TILES] = {0}, sum = 0;
+    for (int64_t t = 0; t * tile < w->n; t++) {
+        int64_t end = (t + 1) * tile < w->n ? (t + 1) * tile : w->n;
+        ends[t] = sum = sample_sum(w, t * tile, end, sum);
+    }
+    sample_found found = sample_find(w, ends, tile, u * sum);
+    if (found.id >= 0 && found.after > u * sum) {
+        return (int32_t)found.id;
+    }
+    int64_t last = w->n - 1; /* rounding: the last that may come at all */
+    while (sample_weight(w, w->x[last]) < w->least || sample_weight(w, w->x[last]) == 0) {
+        last--;
+    }
+    return (int32_t)last;
+}
+
+/* No filter by rank: every token of at least `least` weight may come, in the order of ids. Sums of tiles in lanes are
+ * off the law's by less than 2^-20 of the total, goal and running sum together. Where the draw falls is farther than
+ * twice that from the ends of a token's part of the line, but for one draw in thousands: then it is sure to be the
+ * law's token, and the law's own sums are not needed. */
+static int32_t sample_by_id(const sample_weigh *w, double u)
+{
+    enum { MOST = 1 << 26 }; /* beyond, sums in double are no longer that exact */
+    double ends[SAMPLE_TILES] = {0}, sum = 0;
+    bool plain = w->temperature == 1.0f && w->least == 0.0f;
+    int64_t tile = (w->n + SAMPLE_TILES - 1) / SAMPLE_TILES;
     tile = (tile + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK * SAMPLE_BLOCK;
-    w->least = min_p;
-    for (; at < w->n; at += tile) {
-        sum = sample_sum(w, at, w->n - at < tile ? w->n : at + tile, sum);
-        ends[n_tile++] = sum;
+    for (int64_t t = 0; t * tile < w->n; t++) {
+        int64_t end = (t + 1) * tile < w->n ? (t + 1) * tile : w->n;
+        sum += plain ? sample_about(w, t * tile, end, true) : sample_about(w, t * tile, end, false);
+        ends[t] = sum;
     }
-    double goal = u * sum;
-    for (int64_t t = 0; t < n_tile; t++) {
-        if (ends[t] > goal) {
-            sum = t > 0 ? ends[t - 1] : 0;
-            for (at = t * tile;; at++) {
-                float weight = sample_weight(w, w->x[at]);
-                sum += weight >= min_p ? (double)weight : 0;
-                if (sum > goal) {
-                    return (int32_t)at;
-                }
-            }
-        }
-    }
-    /* Rounding: the last that may come at all. */
-    for (at = w->n - 1; at > 0; at--) {
-        float weight = sample_weight(w, w->x[at]);
-        if (!(weight < min_p) && weight != 0) {
-            break;
-        }
-    }
-    return (int32_t)at;
+    double goal = u * sum, margin = 0x1p-19 * sum;
+    sample_found found = sample_find(w, ends, tile, goal);
+    bool sure = found.id >= 0 && w->n <= MOST && found.after > goal + margin &&
+                (found.before == 0 || found.before < goal - margin);
+    return sure ? (int32_t)found.id : sample_by_id_exact(w, tile, u);
 }
 
 static int32_t sample_choose(const whim_sample_want *p, const int32_t *lists, const float *row,
@@ -56,11 +88,21 @@ static int32_t sample_choose(const whim_sample_want *p, const int32_t *lists, co
     if (p->temperature == 0.0f || p->top_k == 1) {
         return (int32_t)sample_first(x, s->n, largest);
     }
+    bool by_id = p->top_k == 0 && p->top_p >= 1.0f;
+    if (largest ==
+        INFINITY) { /* weights are no numbers: the law comes to the last, or to the best */
+        int64_t id = by_id ? s->n - 1 : sample_first(x, s->n, largest);
+        while (x[id] < largest) {
+            id--;
+        }
+        return (int32_t)id;
+    }
     sample_weigh w = sample_weigh_of(x, s->n, largest, p->temperature);
     double u =
         whim_rng_uniform53_at(whim_rng_key(p->seed, (uint64_t)p->choice), (uint64_t)p->position);
-    if (p->top_k == 0 && p->top_p >= 1.0f) {
-        return sample_by_id(&w, p->min_p, u);
+    if (by_id) {
+        w.least = p->min_p;
+        return sample_by_id(&w, u);
     }
     sample_ranks ranks = {.w = &w, .keys = s->keys, .weights = s->weights};
     return sample_by_rank(&ranks, p, u);
