@@ -102,18 +102,11 @@ static int32_t number_const(whim_grammar_builder *b, const json_t *value, const 
         return whim_gb_text(b, buf);
     }
     double real = json_real_value(value);
-    if (fabs(real) >= WHIM_JSON_ROUNDED) {
-        return whim_gb_fail(b, WHIM_ERR_INVALID,
-                            "%s: a constant is %s; numbers are held exactly up to 2^63, so write "
-                            "it as a string",
+    if (fabs(real) >= WHIM_JSON_BEYOND) {
+        return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: a constant is %s, expected a finite number",
                             path, whim_json_kind(value));
     }
-    for (int32_t digits = 1; digits <= 17; digits++) { /* the shortest that reads back the same */
-        snprintf(buf, sizeof buf, "%.*g", digits, real);
-        if (strtod(buf, NULL) == real) {
-            break;
-        }
-    }
+    whim_format_real(buf, real);
     return whim_gb_text(b, buf);
 }
 

@@ -152,7 +152,7 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"type\":\"number\",\"multipleOf\":0.3}", "multipleOf"},
         {"{\"type\":\"string\",\"pattern\":\"^abc$\",\"maxLength\":2}", "no answer"},
         {"{\"enum\":[]}", "enum"},
-        {"{\"enum\":[1,{\"a\":1e23}]}", "beyond 64 bits"},
+        {"{\"enum\":[1,{\"a\":1.7976931348623155e308}]}", "expected a finite number"},
         {"{\"const\":1.7976931348623155e308}", "too large for a double"},
         {"{\"prefixItems\":[{}],\"allOf\":[{\"unevaluatedItems\":false}]}",
          "schema.allOf[0]: unevaluatedItems"},
