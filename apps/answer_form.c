@@ -10,7 +10,7 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* --- the options ---------------------------------------------------------------------------------- */
+/* --- the options ------------------------------------------------------------------------------ */
 
 static bool file_read(const char *option, const char *path, json_t **out)
 {
@@ -88,7 +88,7 @@ bool answer_form_is_for_program(const answer_form *form)
     return form->schema != NULL || form->regex != NULL || form->tools != NULL;
 }
 
-/* --- grammars ------------------------------------------------------------------------------------- */
+/* --- grammars --------------------------------------------------------------------------------- */
 
 static whim_answer_rule rule_of(const answer_form *form, bool open_think)
 {
@@ -165,7 +165,7 @@ whim_err answer_form_grammar(answer_form *form, bool open_think, whim_grammar **
     return WHIM_ERR_OK;
 }
 
-/* --- calls ---------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 typedef struct calls {
     whim_str *out;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the answers of `run` and `chat` are held to, and what they may call: --json-schema, --grammar-regex and --tools,
- * which mean what response_format, regex and tools mean to a server. Reasoning before an answer stays free.
+/* What the answers of `run` and `chat` are held to, and what they may call: --json-schema,
+ * --grammar-regex and --tools, which mean what response_format, regex and tools mean to a server.
+ * Reasoning before an answer stays free.
  * Threads: the main thread. */
 #ifndef WHIM_APPS_ANSWER_FORM_H
 #define WHIM_APPS_ANSWER_FORM_H
@@ -25,9 +26,9 @@ bool answer_form_read(answer_form *form, const whim_options *options);
 /* Whether answers are for programs, which may repeat themselves for longer. */
 bool answer_form_is_for_program(const answer_form *form);
 
-/* After text_model_sampling, which finds the ids that end an answer. `has_turns`: prompts go through the chat template;
- * `open_think`: the first one leaves reasoning open. What no grammar can be made of is refused here. False after a
- * complaint. */
+/* After text_model_sampling, which finds the ids that end an answer. `has_turns`: prompts go
+ * through the chat template; `open_think`: the first one leaves reasoning open. What no grammar can
+ * be made of is refused here. False after a complaint. */
 bool answer_form_open(answer_form *form, const text_model *tm, bool has_turns, bool open_think);
 void answer_form_close(answer_form *form);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where whimbrel keeps files of its own: the default model, the history of chat. tools/cache-dir finds the same
- * folder before there is a program. A folder in which others can write is never used: they could put a model there. */
+/* Where whimbrel keeps files of its own: the default model, the history of chat. tools/cache-dir
+ * finds the same folder before there is a program. A folder in which others can write is never
+ * used: they could put a model there. */
 #include "base/file.h"
 #include "cmd.h"
 
@@ -42,7 +43,8 @@ static bool add(cache_folder *list, int *n, const char *variable, const char *ta
     return true;
 }
 
-/* The folders that the environment names, best first; one that was named for whimbrel alone is the only one. */
+/* The folders that the environment names, best first; one that was named for whimbrel alone is the
+ * only one. */
 static int candidates(cache_folder *list)
 {
     int n = 0;
@@ -66,8 +68,8 @@ static const char *distrust(const struct stat *st)
     return (st->st_mode & S_IWOTH) != 0 ? "can be written by everybody" : NULL;
 }
 
-/* NULL, or why files cannot be written there; folders that are missing could be made. `blame` becomes the nearest path
- * that exists. */
+/* NULL, or why files cannot be written there; folders that are missing could be made. `blame`
+ * becomes the nearest path that exists. */
 static const char *obstacle(const char *path, char *blame)
 {
     struct stat st;

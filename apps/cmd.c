@@ -54,7 +54,7 @@ bool print_out(whim_str *text)
     return ok;
 }
 
-/* --- the model ---------------------------------------------------------------------------------- */
+/* --- the model -------------------------------------------------------------------------------- */
 
 bool terminal_can_edit(void)
 {
@@ -129,7 +129,7 @@ bool env_is_container(void)
            access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
-/* --- names that lead nowhere -------------------------------------------------------------------- */
+/* --- names that lead nowhere ------------------------------------------------------------------ */
 
 enum { MAX_NEAR = 4 };
 
@@ -260,7 +260,7 @@ whim_engine_cfg engine_cfg(const whim_options *options, const char *model)
     };
 }
 
-/* --- loading ------------------------------------------------------------------------------------ */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 void load_report(void *ctx, int64_t done, int64_t total)
 {
@@ -369,7 +369,7 @@ bool load_engine(whim_engine *engine, loader *load)
     return err == WHIM_ERR_OK;
 }
 
-/* --- the plan ----------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static void append_plan_row(whim_str *out, const char *name, int64_t bytes, const char *detail)
 {
@@ -391,7 +391,7 @@ void append_plan(whim_str *out, const whim_memory_plan *plan)
     append_plan_row(out, "while loading", plan->loading, "more, given back afterwards");
 }
 
-/* --- a terminal ---------------------------------------------------------------------------------- */
+/* --- a terminal ------------------------------------------------------------------------------- */
 
 int64_t terminal_control_length(const char *text, int64_t left)
 {
@@ -402,7 +402,7 @@ int64_t terminal_control_length(const char *text, int64_t left)
     return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 void json_text(whim_str *out, const char *text)
 {

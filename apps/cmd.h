@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands share: their entry points, messages, the default model, loading with a bar, the
- * memory plan, JSON texts. The environment is read in cmd.c, cache.c and hub_env.c and nowhere else in the program.
+ * memory plan, JSON texts. The environment is read in cmd.c, cache.c and hub_env.c and nowhere else
+ * in the program.
  * Threads: the main thread, but for load progress, which loader threads report. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
@@ -36,14 +37,14 @@ bool print_out(whim_str *text);
 
 enum { MODEL_PATH_MAX = 4096 };
 
-/* --- the cache folder (cache.c) ----------------------------------------------------------------- */
+/* --- the cache folder (cache.c) --------------------------------------------------------------- */
 
-/* A file that is in one of the cache folders: WHIMBREL_CACHE or, when that is not set, CACHE_DIRECTORY,
- * $XDG_CACHE_HOME/whimbrel, ~/.cache/whimbrel; false when none has it. */
+/* A file that is in one of the cache folders: WHIMBREL_CACHE or, when that is not set,
+ * CACHE_DIRECTORY, $XDG_CACHE_HOME/whimbrel, ~/.cache/whimbrel; false when none has it. */
 bool cache_find(const char *name, char *buf, int64_t n);
 
-/* Where a new file goes: into the first of them that can be written. False when there is none: `why` says for each
- * what is in the way, and what to do. */
+/* Where a new file goes: into the first of them that can be written. False when there is none:
+ * `why` says for each what is in the way, and what to do. */
 bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);
 
 /* The same, with the folder made. */
@@ -54,36 +55,40 @@ const char *default_model_name(void);
 /* Where it is or would be. */
 bool default_model_path(char *buf, int64_t n, whim_str *why);
 
-/* --- the environment ------------------------------------------------------------------------------ */
+/* --- the environment -------------------------------------------------------------------------- */
 
-/* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM), and whether it is
- * more than a teletype. */
+/* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM), and
+ * whether it is more than a teletype. */
 bool terminal_has_color(void);
 bool terminal_can_edit(void);
 
-/* The service manager: NOTIFY_SOCKET, or NULL; WATCHDOG_USEC if it is meant for this process, else 0; whether this
- * descriptor goes to its journal (JOURNAL_STREAM). */
+/* The service manager: NOTIFY_SOCKET, or NULL; WATCHDOG_USEC if it is meant for this process, else
+ * 0; whether this descriptor goes to its journal (JOURNAL_STREAM). */
 const char *env_notify_socket(void);
 int64_t env_watchdog_ns(void);
 bool env_is_journal(int fd);
 
-/* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when there is none. */
+/* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when
+ * there is none. */
 bool env_credential(const char *name, char *buf, int64_t n);
 
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
 
-/* The address by which an ssh session reached this machine, or NULL; the user's name for it; and whether this is a
- * container. */
+/* The address by which an ssh session reached this machine, or NULL; the user's name for it; and
+ * whether this is a container. */
 const char *env_ssh_server(void);
 const char *env_user(void);
 bool env_is_container(void);
 
-/* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a download; `buf` is
- * for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a complaint when there is none; one about a name that leads nowhere tells the names that are near it. */
+/* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a
+ * download; `buf` is for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a
+ * complaint when there is none; one about a name that leads nowhere tells the names that are near
+ * it. */
 const char *choose_model(const whim_options *options, char *buf);
 
-/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it as a name. */
+/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it
+ * as a name. */
 void complain_no_model(const char *model, const char *as_name);
 
 /* The engine's settings that the options name; the caller adds what its command decides. */
@@ -98,11 +103,12 @@ typedef struct loader {
     int64_t done; /* reports of several threads may overtake each other */
 } loader;
 
-/* Prepare an engine that reports to the loader, unless cfg has somebody else, and print device and memory plan, unless quiet. Complains and gives NULL on
- * failure. */
+/* Prepare an engine that reports to the loader, unless cfg has somebody else, and print device and
+ * memory plan, unless quiet. Complains and gives NULL on failure. */
 whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load);
 
-/* What open_engine gives the engine to report to, for other work on weights; and the end of that. */
+/* What open_engine gives the engine to report to, for other work on weights; and the end of
+ * that. */
 void load_report(void *ctx, int64_t done, int64_t total);
 void load_finish(loader *load, bool ok);
 
@@ -112,12 +118,13 @@ bool load_engine(whim_engine *engine, loader *load);
 /* The plan part by part, one line each. */
 void append_plan(whim_str *out, const whim_memory_plan *plan);
 
-/* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a terminal.
- * C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in UTF-8. */
+/* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a
+ * terminal. C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in
+ * UTF-8. */
 int64_t terminal_control_length(const char *text, int64_t left);
 
-/* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite). The
- * text is NUL-terminated; with a length it may hold NULs too. */
+/* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite).
+ * The text is NUL-terminated; with a length it may hold NULs too. */
 void json_text(whim_str *out, const char *text);
 void json_text_n(whim_str *out, const char *text, int64_t bytes);
 void json_number(whim_str *out, double value);

@@ -55,7 +55,7 @@ typedef struct health {
     char warning[512], failure[512];
 } health;
 
-/* --- looking ------------------------------------------------------------------------------------ */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 /* Which ops have no kernel of their own: those whose slot is the law's, which for fused ops is the
  * composition. Closes the device when it has no stream. */
@@ -154,7 +154,7 @@ static whim_err examine(health *h, const whim_options *options, whim_diag *diag)
     return measure(h, options->seconds, diag);
 }
 
-/* --- text --------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void append_machine(whim_str *out, const health *h)
 {
@@ -323,7 +323,7 @@ static void append_text(whim_str *out, const health *h)
     whim_str_append(out, h->failure[0] == '\0' ? "ready\n" : "not ready\n");
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void json_key_number(whim_str *out, const char *key, double value)
 {

@@ -20,7 +20,7 @@ static bool kind_of(const char *word, whim_quantize_kind *kind)
     return false;
 }
 
-/* --- what is printed ---------------------------------------------------------------------------- */
+/* --- what is printed -------------------------------------------------------------------------- */
 
 static void append_sizes(whim_str *out, int64_t before, int64_t after)
 {
@@ -89,7 +89,7 @@ static void append_json(whim_str *out, const quality *q, const whim_quantize_res
     whim_str_append(out, "}}\n");
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int check_words(const whim_options *o)
 {

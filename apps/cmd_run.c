@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whimbrel run: one prompt, one answer. A text prompt goes through the model's chat template unless --raw;
- * --ids works on token ids alone, without tokenizer. */
+/* whimbrel run: one prompt, one answer. A text prompt goes through the model's chat template unless
+ * --raw; --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
 #include "base/os/term.h"
 #include "run.h"
@@ -12,7 +12,7 @@
 
 enum { IDS_TOKENS = 128, PROMPT_ROWS = 64 };
 
-/* --- the prompt --------------------------------------------------------------------------------- */
+/* --- the prompt ------------------------------------------------------------------------------- */
 
 static bool get_ids(run *r)
 {
@@ -141,7 +141,7 @@ static bool check_length(const run *r)
     return false;
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static void say_params(const run *r)
 {

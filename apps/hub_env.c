@@ -32,7 +32,8 @@ static bool is_true(const char *value)
                              strcasecmp(value, "yes") == 0 || strcasecmp(value, "true") == 0);
 }
 
-/* A path of the environment, "~/" meaning the home folder, with something behind it; false: too long. */
+/* A path of the environment, "~/" meaning the home folder, with something behind it; false: too
+ * long. */
 static bool path_take(char *buf, const char *path, const char *behind)
 {
     const char *home = ENV("HOME");
@@ -41,7 +42,8 @@ static bool path_take(char *buf, const char *path, const char *behind)
                     behind) < MODEL_PATH_MAX;
 }
 
-/* Where models and the token are: HF_HUB_CACHE, HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/... */
+/* Where models and the token are: HF_HUB_CACHE, HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub,
+ * ~/.cache/... */
 static bool places_read(hub_visit *visit)
 {
     const char *cache = ENV("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");

@@ -13,7 +13,8 @@
 
 enum { LOG_EVERY_S = 10 };
 
-/* Writing to a connection that was closed, or past ulimit -f, is to fail and not to end the process. */
+/* Writing to a connection that was closed, or past ulimit -f, is to fail and not to end the
+ * process. */
 static void signals_ignore(bool ignore)
 {
     static struct sigaction old_pipe, old_size;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models by their names on a hub: settings from the environment, messages and a bar on standard error.
+/* Models by their names on a hub: settings from the environment, messages and a bar on standard
+ * error.
  * Threads: the main thread; messages may come from others, one at a time. */
 #ifndef WHIM_APPS_HUB_MODEL_H
 #define WHIM_APPS_HUB_MODEL_H
@@ -10,7 +11,8 @@
 
 enum { HUB_TEXT_MAX = 1024 };
 
-/* Who else hears of a fetch: a server's log, which then has all of it in place of standard error, and its supervisor. */
+/* Who else hears of a fetch: a server's log, which then has all of it in place of standard error,
+ * and its supervisor. */
 typedef struct hub_listener {
     whim_log *log;                             /* or NULL */
     void (*progress)(void *ctx, double share); /* or NULL; any thread */
@@ -36,13 +38,13 @@ typedef struct hub_visit {
 /* Read the environment (hub_env.c); false after a complaint. */
 bool hub_settings_read(hub_visit *visit);
 
-/* Begin and end; between them a broken pipe or a file that may not grow is an error and no signal. False after a
- * complaint. */
+/* Begin and end; between them a broken pipe or a file that may not grow is an error and no signal.
+ * False after a complaint. */
 bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet);
 void hub_visit_close(hub_visit *visit, bool ok);
 
-/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched when the cache has it not; NULL after
- * a complaint. */
+/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched when the cache
+ * has it not; NULL after a complaint. */
 const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
 
 /* What to call a model that was given by name: "ORG/NAME" into `buf`; false when it was a path. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How good a quantised model is: it and the one it was made from read the same text. They run one after the other, so
- * that memory is needed for one; the logits of the first are kept meanwhile. */
+/* How good a quantised model is: it and the one it was made from read the same text. They run one
+ * after the other, so that memory is needed for one; the logits of the first are kept meanwhile. */
 #include "quality.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -21,7 +21,7 @@ static bool no_memory(void)
     return false;
 }
 
-/* --- the text ----------------------------------------------------------------------------------- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 static bool take_ids(quality *q, const int64_t *ids, int64_t n)
 {
@@ -103,7 +103,7 @@ static bool read_text(quality *q, const char *in, const whim_engine *engine)
     return ok;
 }
 
-/* --- one model ---------------------------------------------------------------------------------- */
+/* --- one model -------------------------------------------------------------------------------- */
 
 static whim_engine_cfg model_cfg(const quality *q, const char *model)
 {

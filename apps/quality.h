@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `whimbrel quantize` share: cmd_quantize.c (flow and output) and quality.c (both models on
- * one text). Threads: the main thread. */
+/* What the files of `whimbrel quantize` share: cmd_quantize.c (flow and output) and quality.c (both
+ * models on one text). Threads: the main thread. */
 #ifndef WHIM_APPS_QUALITY_H
 #define WHIM_APPS_QUALITY_H
 
@@ -18,8 +18,8 @@ typedef struct quality {
     char skipped[512]; /* why there is no report, or "" */
 } quality;
 
-/* Read the text as the model's tokens, before anything is written; a model that has no tokenizer or would not fit in
- * memory is a reason to do without, said in `skipped`. False after a complaint. */
+/* Read the text as the model's tokens, before anything is written; a model that has no tokenizer or
+ * would not fit in memory is a reason to do without, said in `skipped`. False after a complaint. */
 bool quality_prepare(quality *q, const whim_options *options, const char *in,
                      const whim_engine *engine);
 

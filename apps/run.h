@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of one `whimbrel run`, shared by its files: cmd_run.c (prompt and flow) and run_output.c (what is
- * printed). Threads: the main thread. */
+/* The state of one `whimbrel run`, shared by its files: cmd_run.c (prompt and flow) and
+ * run_output.c (what is printed). Threads: the main thread. */
 #ifndef WHIM_APPS_RUN_H
 #define WHIM_APPS_RUN_H
 
@@ -31,8 +31,8 @@ typedef struct run {
 /* An ask_event_fn: print what came, or keep it for the JSON object. */
 void run_event(void *ctx, const whim_job_event *event);
 
-/* After the end: the rest of the text output, or the JSON object; then the summary unless quiet. False when
- * standard output fails. */
+/* After the end: the rest of the text output, or the JSON object; then the summary unless quiet.
+ * False when standard output fails. */
 bool run_finish(run *r, const asked *got);
 
 #endif

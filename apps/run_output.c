@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `whimbrel run` prints: text as it comes, lines with log-probabilities, ids, or one JSON object. */
+/* What `whimbrel run` prints: text as it comes, lines with log-probabilities, ids, or one JSON
+ * object. */
 #include "run.h"
 
 #include "text/detokenizer.h"

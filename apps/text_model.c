@@ -104,7 +104,7 @@ void text_model_close(text_model *tm)
     *tm = (text_model){0};
 }
 
-/* --- sampling ----------------------------------------------------------------------------------- */
+/* --- sampling --------------------------------------------------------------------------------- */
 
 static uint64_t fresh_seed(void)
 {
@@ -130,8 +130,9 @@ static bool bias_parse(const char *text, whim_logit_bias *out)
     return end != value && *end == '\0';
 }
 
-/* The default model's file says nothing, and without a penalty it repeats itself in many answers: docs/models.md has the
- * table by which this was chosen. Greedy stays greedy: nobody asked for a penalty there. */
+/* The default model's file says nothing, and without a penalty it repeats itself in many answers:
+ * docs/models.md has the table by which this was chosen. Greedy stays greedy: nobody asked for a
+ * penalty there. */
 #define DEFAULT_MODEL_PENALTY 1.1
 
 static bool is_default_model(const char *path)
@@ -215,7 +216,8 @@ bool detects_repetition(const whim_options *options, bool otherwise)
     return gave ? options->repetition_detection : otherwise;
 }
 
-/* The parameters that are numbers: one line for each, for showing and for setting. `off` is not shown. */
+/* The parameters that are numbers: one line for each, for showing and for setting. `off` is not
+ * shown. */
 typedef struct param_spec {
     const char *name;
     size_t offset;
@@ -305,7 +307,7 @@ bool set_param(whim_sample_params *params, int32_t n_vocab, const char *name, co
     return true;
 }
 
-/* --- prompts ------------------------------------------------------------------------------------ */
+/* --- prompts ---------------------------------------------------------------------------------- */
 
 whim_err text_model_encode_chat(const text_model *tm, const json_t *messages, const json_t *tools,
                                 whim_ids *ids, bool *open_think, whim_diag *diag)

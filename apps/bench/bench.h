@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of `whimbrel bench`: the command (cmd_bench.c), timing steps (bench_measure.c), what is printed
- * (bench_output.c), another program beside it (bench_peer.c).
+/* The parts of `whimbrel bench`: the command (cmd_bench.c), timing steps (bench_measure.c), what is
+ * printed (bench_output.c), another program beside it (bench_peer.c).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_BENCH_BENCH_H
 #define WHIM_APPS_BENCH_BENCH_H
@@ -34,15 +34,16 @@ typedef struct bench_row {
     double peer_prompt, peer_gen; /* best of the peer */
 } bench_row;
 
-/* Tokens that each sequence holds when generating is timed: --depth; without it the prompt's, but with --peer
- * none for one sequence, because that is what the peer times. */
+/* Tokens that each sequence holds when generating is timed: --depth; without it the prompt's, but
+ * with --peer none for one sequence, because that is what the peer times. */
 int64_t bench_depth(const whim_options *options, int64_t batch);
 
 /* Room for the ids and figures, and the ids. */
 WHIM_MUST_CHECK whim_err bench_allocate(bench *b, whim_diag *diag);
 void bench_free(bench *b);
 
-/* The first step of a short prompt, which is timed as the first token, and steps that wake everything up. */
+/* The first step of a short prompt, which is timed as the first token, and steps that wake
+ * everything up. */
 WHIM_MUST_CHECK whim_err bench_first_token(bench *b, int64_t start_ns, whim_diag *diag);
 
 /* Time one round of one row. */
@@ -56,8 +57,8 @@ void bench_append_row(const bench_row *row, whim_str *out);
 void bench_append_json(const bench *b, const bench_row *row, whim_str *out);
 void bench_append_peer(const bench *b, const bench_row *rows, int32_t n_row, whim_str *out);
 
-/* Whether --peer can be done: the model is one GGUF file, and the programs for all batch sizes are there. Tells
- * in diag what is missing. */
+/* Whether --peer can be done: the model is one GGUF file, and the programs for all batch sizes are
+ * there. Tells in diag what is missing. */
 WHIM_MUST_CHECK whim_err bench_peer_check(const bench *b, whim_diag *diag);
 
 /* One round of the peer. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whimbrel bench: how fast prompts are read and tokens are generated, for several batch sizes, what share of
- * the machine that is, and how another program does on the same file. */
+/* whimbrel bench: how fast prompts are read and tokens are generated, for several batch sizes, what
+ * share of the machine that is, and how another program does on the same file. */
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/server.h"
@@ -12,7 +12,7 @@
 
 enum { PEER_ROUNDS = 5 };
 
-/* --- before ------------------------------------------------------------------------------------- */
+/* --- before ----------------------------------------------------------------------------------- */
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -69,7 +69,7 @@ static whim_dtype main_type(const whim_engine *engine)
     return (whim_dtype)best;
 }
 
-/* --- the rows ----------------------------------------------------------------------------------- */
+/* --- the rows --------------------------------------------------------------------------------- */
 
 static whim_err print(whim_str *out, bench *b, whim_diag *diag)
 {
@@ -147,7 +147,7 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
     return err;
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 /* --write-gguf: the dummy weights go to a file. */
 static whim_err write_gguf(const bench *b, loader *load, whim_diag *diag)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing steps of a model. Token ids are random from a fixed seed; nothing is sampled, so the time is that of
- * the model alone. */
+/* Timing steps of a model. Token ids are random from a fixed seed; nothing is sampled, so the time
+ * is that of the model alone. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/math/rng.h"
@@ -17,7 +17,8 @@ int64_t bench_depth(const whim_options *options, int64_t batch)
     return options->peer != NULL && batch == 1 ? 0 : options->prompt_tokens;
 }
 
-/* Ids for the longest sequences of a batch: a prompt, or what lies before the generation, and that. */
+/* Ids for the longest sequences of a batch: a prompt, or what lies before the generation, and
+ * that. */
 static int64_t longest(const bench *b, int64_t batch)
 {
     int64_t depth = bench_depth(b->options, batch), prompt = b->options->prompt_tokens;
@@ -56,8 +57,8 @@ void bench_free(bench *b)
     whim_free(b->prompt_tps);
 }
 
-/* `each` tokens to every sequence, in steps of at most --max-step-tokens rows; a step may end one sequence's
- * and begin the next one's. */
+/* `each` tokens to every sequence, in steps of at most --max-step-tokens rows; a step may end one
+ * sequence's and begin the next one's. */
 static whim_err feed(bench *b, int64_t batch, int64_t each, whim_diag *diag)
 {
     int64_t total = batch * each;
@@ -149,7 +150,8 @@ whim_err bench_first_token(bench *b, int64_t start_ns, whim_diag *diag)
     whim_diag ignored;
     int64_t most = b->options->prompt_tokens;
     int64_t prompt = most < FIRST_PROMPT ? most : FIRST_PROMPT;
-    /* Whoever waits for a first token waits for this too; a model without a tokenizer can be timed all the same. */
+    /* Whoever waits for a first token waits for this too; a model without a tokenizer can be timed
+     * all the same. */
     if (whim_tokenizer_open(b->model, whim_engine_ckpt(b->engine), &tok, &ignored) == WHIM_ERR_OK) {
         whim_tokenizer_close(tok);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another program on the same file with the same threads: one that takes llama-bench's options and prints its
- * JSON for one sequence, and the llama-batched-bench beside it for several at once. */
+/* Another program on the same file with the same threads: one that takes llama-bench's options and
+ * prints its JSON for one sequence, and the llama-batched-bench beside it for several at once. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
@@ -45,7 +45,7 @@ static void batched_path(const char *peer, char *out, size_t size)
     snprintf(out, size, "%.*s%s", (int)(base - peer), peer, batched_name);
 }
 
-/* --- before ------------------------------------------------------------------------------------- */
+/* --- before ----------------------------------------------------------------------------------- */
 
 static whim_err check_program(const char *path, const char *why, whim_diag *diag)
 {
@@ -91,7 +91,7 @@ whim_err bench_peer_check(const bench *b, whim_diag *diag)
                                              diag);
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static void show_life(void *ctx)
 {
@@ -144,7 +144,7 @@ static whim_err run_peer(bench *b, peer_args *a, whim_process *p, whim_diag *dia
     return WHIM_ERR_OK;
 }
 
-/* --- llama-bench -------------------------------------------------------------------------------- */
+/* --- llama-bench ------------------------------------------------------------------------------ */
 
 static const whim_json_limits limits = {MAX_OUTPUT + 64, 16};
 
@@ -238,7 +238,7 @@ static whim_err measure_single(bench *b, int64_t depth, double *prompt_tps, doub
     return run_single(b, 0, o->tokens, depth, &none, gen_tps, diag);
 }
 
-/* --- llama-batched-bench ------------------------------------------------------------------------ */
+/* --- llama-batched-bench ---------------------------------------------------------------------- */
 
 /* A line of JSON for each prompt length, among others; 0 where there is none. */
 static void read_lines(const whim_str *out, int64_t prompt, int64_t depth, double *prompt_tps,
@@ -299,7 +299,7 @@ static whim_err measure_batched(bench *b, int64_t batch, int64_t depth, double *
     return err;
 }
 
-/* --- all ---------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 whim_err bench_peer_measure(bench *b, int64_t batch, int64_t round, whim_diag *diag)
 {

@@ -17,7 +17,7 @@ typedef struct sweep {
     int64_t next; /* number of the next request */
 } sweep;
 
-/* --- options ------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 typedef struct given_option {
     const void *field;
@@ -89,7 +89,7 @@ static int64_t level_requests(const whim_options *o, int64_t clients)
     return o->requests > 0 ? o->requests : n > MIN_REQUESTS ? n : MIN_REQUESTS;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static whim_err run_level(sweep *s, serve_level *level, whim_diag *diag)
 {
@@ -135,7 +135,7 @@ static whim_err run_levels(sweep *s, whim_str *out, whim_diag *diag)
                           : whim_fail(diag, WHIM_ERR_IO, "the results could not be written");
 }
 
-/* --- the plot ------------------------------------------------------------------------------------ */
+/* --- the plot --------------------------------------------------------------------------------- */
 
 /* Before the work, so that a bad path is told at once. */
 static whim_err check_plot(const char *path, whim_diag *diag)
@@ -163,7 +163,7 @@ static whim_err write_plot(const sweep *s, whim_diag *diag)
                           strerror(errno));
 }
 
-/* --- all ----------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static whim_err run_sweep(sweep *s, whim_diag *diag)
 {

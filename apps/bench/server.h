@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `whimbrel bench --serve` share: the server to measure, the load on it, its figures.
- * Threads: the main thread; one epoll loop drives all clients, so that the load costs the server little CPU. */
+/* What the files of `whimbrel bench --serve` share: the server to measure, the load on it, its
+ * figures.
+ * Threads: the main thread; one epoll loop drives all clients, so that the load costs the server
+ * little CPU. */
 #ifndef WHIM_APPS_BENCH_SERVER_H
 #define WHIM_APPS_BENCH_SERVER_H
 
@@ -42,7 +44,8 @@ typedef struct serve_percentiles {
 
 enum { SERVE_MAX_FAILURES = 16 };
 
-/* One row: so many clients at once. Milliseconds; only of requests that were answered to the end. */
+/* One row: so many clients at once. Milliseconds; only of requests that were answered to the
+ * end. */
 typedef struct serve_level {
     int64_t clients, requests, errors;
     double duration_s;
@@ -74,7 +77,8 @@ void serve_get_append(const serve_target *t, const char *path, whim_str *out);
 
 /* --- bench_serve_load.c */
 
-/* `level->requests` requests with `level->clients` at once, numbered from `first`. The caller frees the level. */
+/* `level->requests` requests with `level->clients` at once, numbered from `first`. The caller frees
+ * the level. */
 WHIM_MUST_CHECK whim_err serve_load(const serve_target *t, int64_t first, serve_level *level,
                                     whim_progress *bar, whim_diag *diag);
 
@@ -84,7 +88,8 @@ WHIM_MUST_CHECK whim_err serve_get(const serve_target *t, const char *path, serv
 
 /* --- bench_serve_stats.c */
 
-/* One request ended; `start` is when it began. `words` stand for the prompt's tokens where nobody counted. */
+/* One request ended; `start` is when it began. `words` stand for the prompt's tokens where nobody
+ * counted. */
 void serve_level_add(serve_level *level, const serve_answer *a, int64_t start, int64_t words);
 
 /* Percentiles, once all requests ended. Sorts the samples. */

@@ -50,7 +50,7 @@ void serve_answer_fail(serve_answer *a, serve_fault fault, const char *message)
     a->stage = SERVE_STAGE_COMPLETE;
 }
 
-/* --- events -------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void add_time(serve_answer *a, int64_t now)
 {
@@ -68,7 +68,8 @@ static void add_time(serve_answer *a, int64_t now)
     a->times[a->n_time++] = now;
 }
 
-/* The text of an error as servers write it: {"error": {"message": ...}}, {"error": ...} or {"message": ...}. */
+/* The text of an error as servers write it: {"error": {"message": ...}}, {"error": ...} or
+ * {"message": ...}. */
 static const char *error_text(const whim_json *obj)
 {
     whim_json_scope scope = {obj, where, "", NULL};
@@ -94,9 +95,9 @@ static bool has_text(const whim_json *obj, const char *key, bool *filled)
     return true;
 }
 
-/* A choice brings a token when it brings text. Tokens without text (an end token that is ignored, half a
- * character) come as "", which must be told from the first chunk, which only says that the stream is there, and the last,
- * with a reason. */
+/* A choice brings a token when it brings text. Tokens without text (an end token that is ignored,
+ * half a character) come as "", which must be told from the first chunk, which only says that the
+ * stream is there, and the last, with a reason. */
 static void read_choice(serve_answer *a, const whim_json *choice, int64_t now)
 {
     whim_json_scope scope = {choice, where, "", NULL};
@@ -201,7 +202,7 @@ static void event_line(serve_answer *a, const char *line, int64_t n, int64_t now
     a->has_data = true;
 }
 
-/* --- HTTP ---------------------------------------------------------------------------------------- */
+/* --- HTTP ------------------------------------------------------------------------------------- */
 
 static bool is_header(const char *line, const char *name, const char **value)
 {
@@ -213,7 +214,8 @@ static bool is_header(const char *line, const char *name, const char **value)
     return true;
 }
 
-/* Digits of base 10 or 16 up to the end of the text or one of `ends`; -1 when there are none or too many. */
+/* Digits of base 10 or 16 up to the end of the text or one of `ends`; -1 when there are none or too
+ * many. */
 static int64_t read_number(const char *text, int base, const char *ends)
 {
     int64_t value = 0, n = 0;
@@ -381,9 +383,10 @@ void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t no
     }
 }
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
-/* What a server says with a status that is not 200: its message, or the beginning of whatever it sent. */
+/* What a server says with a status that is not 200: its message, or the beginning of whatever it
+ * sent. */
 static void fail_status(serve_answer *a)
 {
     whim_json *json = NULL;

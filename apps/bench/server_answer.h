@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of an OpenAI-compatible server as its bytes arrive: HTTP/1.1 head, body with chunks, a length or up
- * to the end of the connection, and in it either events (a stream of tokens) or a document. Knows no sockets.
+/* One answer of an OpenAI-compatible server as its bytes arrive: HTTP/1.1 head, body with chunks, a
+ * length or up to the end of the connection, and in it either events (a stream of tokens) or a
+ * document. Knows no sockets.
  * Invariants:
  *  1. Any cut of the bytes into pieces gives the same answer, but for the times.
  *  2. What is kept is bounded; work is linear in the bytes.
@@ -72,7 +73,8 @@ void serve_answer_deinit(serve_answer *a);
 /* Bytes that arrived at `now`. What follows a complete answer is ignored. */
 void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t now);
 
-/* No more bytes come. Afterwards `fault` says how the request ended: of a stream, or of a document (`data`). */
+/* No more bytes come. Afterwards `fault` says how the request ended: of a stream, or of a document
+ * (`data`). */
 void serve_answer_end(serve_answer *a, bool wants_stream);
 
 /* Put a fault in words of our own; the first fault stays. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The load: all clients in one epoll loop over sockets that never block, each with one request at a time and the
- * next one as soon as that ended. */
+/* The load: all clients in one epoll loop over sockets that never block, each with one request at a
+ * time and the next one as soon as that ended. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench/server.h"
@@ -35,7 +35,7 @@ typedef struct load {
     char *buffer; /* [READ_BYTES] */
 } load;
 
-/* --- one request --------------------------------------------------------------------------------- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 static void watch(const load *l, client *c, uint32_t what, int op)
 {
@@ -102,7 +102,7 @@ static void read_some(const load *l, client *c, int64_t now)
     }
 }
 
-/* --- the loop ------------------------------------------------------------------------------------ */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static bool is_over(const client *c)
 {
@@ -188,7 +188,7 @@ static whim_err loop(load *l, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-/* --- all ----------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static whim_err open_load(load *l, int64_t n_client, whim_diag *diag)
 {

@@ -13,7 +13,7 @@ static const struct {
 #undef X
 };
 
-/* --- text ---------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* What a server said must not steer the terminal. */
 static void append_tame(const char *text, whim_str *out)
@@ -120,7 +120,7 @@ void serve_append_notes(const serve_level *levels, int32_t n, whim_str *out)
                                "chunks and prompt tokens by words\n");
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void json_percentiles(whim_str *out, const char *name, const serve_percentiles *p)
 {

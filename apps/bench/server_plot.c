@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows as an SVG drawing: four panels (tokens a second, TTFT, TPOT, ITL) over the number of clients. Colours
- * follow the reader's light or dark setting; a viewer that knows neither shows the light ones. */
+/* The rows as an SVG drawing: four panels (tokens a second, TTFT, TPOT, ITL) over the number of
+ * clients. Colours follow the reader's light or dark setting; a viewer that knows neither shows the
+ * light ones. */
 #include "bench/server.h"
 
 #include <math.h>
@@ -64,7 +65,7 @@ static void append_xml(const char *text, whim_str *out)
     }
 }
 
-/* --- the panels ---------------------------------------------------------------------------------- */
+/* --- the panels ------------------------------------------------------------------------------- */
 
 static panel rates_panel(const serve_level *levels, int32_t n)
 {
@@ -89,7 +90,8 @@ static panel times_panel(const char *title, const serve_level *levels, int32_t n
     return p;
 }
 
-/* The step between ticks, 1, 2 or 5 times a power of ten, and how many it takes to pass the largest value. */
+/* The step between ticks, 1, 2 or 5 times a power of ten, and how many it takes to pass the largest
+ * value. */
 static double tick_step(const panel *p, int32_t n, int32_t *n_tick)
 {
     double most = 0;

@@ -10,7 +10,7 @@
 
 enum { FIRST_SAMPLES = 64 };
 
-/* --- samples ------------------------------------------------------------------------------------- */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 static bool add_sample(serve_samples *s, int64_t ns)
 {
@@ -52,7 +52,7 @@ static serve_percentiles percentiles(serve_samples *s)
     return (serve_percentiles){percentile(s, 0.5), percentile(s, 0.9), percentile(s, 0.99)};
 }
 
-/* --- requests ------------------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void add_failure(serve_level *level, serve_fault fault, int32_t status, const char *message)
 {
@@ -104,7 +104,7 @@ void serve_level_add(serve_level *level, const serve_answer *a, int64_t start, i
     level->cached_tokens += a->cached_tokens;
 }
 
-/* --- the level ----------------------------------------------------------------------------------- */
+/* --- the level -------------------------------------------------------------------------------- */
 
 void serve_level_finish(serve_level *level)
 {

@@ -11,7 +11,8 @@
 #include <strings.h>
 #include <time.h>
 
-/* Short and common, so that nearly every tokenizer has one token for each with the blank before it. */
+/* Short and common, so that nearly every tokenizer has one token for each with the blank before
+ * it. */
 static const char *const words[] = {
     "the",   "of",     "and",   "to",     "in",    "is",     "for",    "that",    "with",
     "as",    "are",    "on",    "by",     "from",  "this",   "or",     "be",      "it",
@@ -31,7 +32,7 @@ static const char *const words[] = {
 };
 enum { N_WORD = sizeof words / sizeof words[0], HTTP_PORT = 80 };
 
-/* --- the URL ------------------------------------------------------------------------------------- */
+/* --- the URL ---------------------------------------------------------------------------------- */
 
 static whim_err bad_url(const char *url, const char *why, whim_diag *diag)
 {
@@ -111,7 +112,7 @@ static whim_err read_url(serve_target *t, const char *url, whim_diag *diag)
                : copy_part(t->base, sizeof t->base, path, n_path, url, "has a path too long", diag);
 }
 
-/* --- requests ------------------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void append_words(uint64_t key, int64_t n, bool first, whim_str *out)
 {
@@ -174,10 +175,10 @@ void serve_get_append(const serve_target *t, const char *path, whim_str *out)
     append_head(t, "GET", path, 0, out);
 }
 
-/* --- opening ------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
-/* The name of the first model that the server lists; a server that lists none gets a name of ours, which those
- * with one model take. */
+/* The name of the first model that the server lists; a server that lists none gets a name of ours,
+ * which those with one model take. */
 static void name_model(serve_target *t, const serve_answer *a)
 {
     whim_json *json = NULL;

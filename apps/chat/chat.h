@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), chat_turn.c (one answer),
- * chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_rows.c (their rows on the
- * screen), chat_view.c (the screen).
+/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), chat_turn.c (one
+ * answer), chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_rows.c
+ * (their rows on the screen), chat_view.c (the screen).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_CHAT_H
 #define WHIM_APPS_CHAT_CHAT_H
@@ -9,7 +9,7 @@
 #include "ask.h"
 #include "chat/conversation.h"
 
-/* --- the screen --------------------------------------------------------------------------------- */
+/* --- the screen ------------------------------------------------------------------------------- */
 
 typedef enum chat_style { CHAT_PLAIN, CHAT_DIM, CHAT_BOLD } chat_style;
 
@@ -41,7 +41,7 @@ void view_error(chat_view *view, const char *fmt, ...) WHIM_PRINTF(2, 3);
 /* While an answer comes, keys are not echoed. */
 void view_quiet_keys(chat_view *view, bool quiet);
 
-/* --- input -------------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 typedef struct chat_input chat_input;
 
@@ -55,7 +55,8 @@ typedef enum chat_line {
 WHIM_MUST_CHECK whim_err input_open(const chat_view *view, chat_input **out);
 void input_close(chat_input *input);
 
-/* One message: a line, or several after a trailing backslash or between lines of """ . `text` is replaced. */
+/* One message: a line, or several after a trailing backslash or between lines of """ . `text` is
+ * replaced. */
 chat_line input_read(chat_input *input, whim_str *text);
 
 /* A line on the screen, as the line editor drew it. */
@@ -64,11 +65,11 @@ typedef struct edited {
     const char *text, *cursor, *end;
 } edited;
 
-/* Rows between the first one of the prompt and the cursor, when it was drawn in `width` columns, every row a line
- * of its own, and the terminal has then broken these lines at `new_width`. */
+/* Rows between the first one of the prompt and the cursor, when it was drawn in `width` columns,
+ * every row a line of its own, and the terminal has then broken these lines at `new_width`. */
 int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
 
-/* --- the chat ----------------------------------------------------------------------------------- */
+/* --- the chat --------------------------------------------------------------------------------- */
 
 typedef struct chat {
     const whim_options *options;
@@ -84,8 +85,8 @@ typedef struct chat {
     bool failed; /* the exit status is not 0 */
 } chat;
 
-/* Answer the conversation, whose last message is the user's, and append the answer. When there is none (it does
- * not fit, the template refuses) that is told and the conversation stays. */
+/* Answer the conversation, whose last message is the user's, and append the answer. When there is
+ * none (it does not fit, the template refuses) that is told and the conversation stays. */
 void chat_answer(chat *c);
 
 /* Do a line that begins with "/". */

@@ -174,8 +174,8 @@ static void do_load(chat *c, const char *rest)
     whim_free(text);
 }
 
-/* Drop the end of the conversation back to and with the last message of `role`; its text, to be freed, or
- * NULL when there is none. */
+/* Drop the end of the conversation back to and with the last message of `role`; its text, to be
+ * freed, or NULL when there is none. */
 static char *take_back(chat *c, const char *role)
 {
     int64_t at = c->conv.n - 1;

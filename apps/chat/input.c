@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines from the user: with libedit on a terminal, plain otherwise. Text that is pasted (the terminal marks it)
- * goes into the line as it is, newlines too, and is sent only by Enter; a long paste stands in the line as a
- * mark and is put back when the line is sent. */
+/* Lines from the user: with libedit on a terminal, plain otherwise. Text that is pasted (the
+ * terminal marks it) goes into the line as it is, newlines too, and is sent only by Enter; a long
+ * paste stands in the line as a mark and is put back when the line is sent. */
 #include "base/alloc.h"
 #include "base/os/term.h"
 #include "chat/chat.h"
@@ -41,7 +41,7 @@ struct chat_input {
     size_t line_cap;
 };
 
-/* --- the size of the terminal ------------------------------------------------------------------ */
+/* --- the size of the terminal ----------------------------------------------------------------- */
 
 static volatile sig_atomic_t resized, continued;
 
@@ -50,7 +50,8 @@ static void on_signal(int sig)
     *(sig == SIGWINCH ? &resized : &continued) = 1;
 }
 
-/* libedit counts rows in the old width: the line is wiped here and drawn as if there had been none. */
+/* libedit counts rows in the old width: the line is wiped here and drawn as if there had been
+ * none. */
 static void redraw(EditLine *edit, chat_input *input)
 {
     int32_t width = whim_os_term_width(STDOUT_FILENO);
@@ -111,7 +112,7 @@ static int read_wide(EditLine *edit, wchar_t *c)
     }
 }
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static char *prompt_of(EditLine *edit)
 {
@@ -163,8 +164,8 @@ static bool ends_with(const whim_str *text, const char *end)
     return text->len >= n && memcmp(text->text + text->len - n, end, (size_t)n) == 0;
 }
 
-/* Some terminals send both halves of CR LF as CR: then every line end is there twice. A text of few lines may
- * as well have blank ones between them. */
+/* Some terminals send both halves of CR LF as CR: then every line end is there twice. A text of few
+ * lines may as well have blank ones between them. */
 static bool ends_are_doubled(const whim_str *text)
 {
     int32_t n = 0;
@@ -259,7 +260,7 @@ static unsigned char key_paste(EditLine *edit, int key)
     return CC_REFRESH;
 }
 
-/* --- opening ------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void bind_keys(EditLine *edit)
 {
@@ -405,7 +406,7 @@ void input_close(chat_input *input)
     whim_free(input);
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void remember(chat_input *input, const char *line)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of a chat. The whole conversation is rendered anew for every turn; the prefix tree has the pages of what was
- * fed before, so that only what is new costs time. */
+/* One answer of a chat. The whole conversation is rendered anew for every turn; the prefix tree has
+ * the pages of what was fed before, so that only what is new costs time. */
 #include "chat/chat.h"
 
 #include "chat/reasoning.h"

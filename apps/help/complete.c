@@ -29,8 +29,8 @@ static void append_words(whim_str *out, const char *metavar)
     }
 }
 
-/* What an option does in a few words: up to its first pause. Quotes, brackets, colons and dollars mean something to
- * shells and are left out. */
+/* What an option does in a few words: up to its first pause. Quotes, brackets, colons and dollars
+ * mean something to shells and are left out. */
 static void append_brief(whim_str *out, const char *help)
 {
     for (const char *c = help; *c != '\0' && *c != ';' && *c != '(' && *c != ':'; c++) {
@@ -43,7 +43,7 @@ static void append_brief(whim_str *out, const char *help)
     }
 }
 
-/* --- bash ------------------------------------------------------------------------------------------- */
+/* --- bash ------------------------------------------------------------------------------------- */
 
 static void bash_options(whim_str *out, int32_t command)
 {
@@ -124,7 +124,7 @@ void help_bash(whim_str *out)
                          "complete -F _whimbrel whimbrel\n");
 }
 
-/* --- zsh -------------------------------------------------------------------------------------------- */
+/* --- zsh -------------------------------------------------------------------------------------- */
 
 static void zsh_option(whim_str *out, const whim_option_spec *spec)
 {
@@ -198,7 +198,7 @@ void help_zsh(whim_str *out)
                          "_whimbrel \"$@\"\n");
 }
 
-/* --- fish ------------------------------------------------------------------------------------------- */
+/* --- fish ------------------------------------------------------------------------------------- */
 
 static void fish_option(whim_str *out, const whim_option_spec *spec)
 {

@@ -13,7 +13,7 @@ typedef struct page_form {
     void (*item)(whim_str *out, const char *name, const char *value, const char *text);
 } page_form;
 
-/* --- the page for man ----------------------------------------------------------------------------- */
+/* --- the page for man ------------------------------------------------------------------------- */
 
 static void man_text(whim_str *out, const char *text)
 {
@@ -64,7 +64,7 @@ static void man_item(whim_str *out, const char *name, const char *value, const c
 
 static const page_form man_form = {man_heading, man_paragraph, man_item};
 
-/* --- the page in docs/ ------------------------------------------------------------------------------ */
+/* --- the page in docs/ ------------------------------------------------------------------------ */
 
 static void md_heading(whim_str *out, int level, const char *text)
 {
@@ -102,7 +102,7 @@ static void md_item(whim_str *out, const char *name, const char *value, const ch
 
 static const page_form md_form = {md_heading, md_paragraph, md_item};
 
-/* --- what both say ---------------------------------------------------------------------------------- */
+/* --- what both say ---------------------------------------------------------------------------- */
 
 static void put_commands(whim_str *out, const page_form *form)
 {

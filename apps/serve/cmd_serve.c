@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- listening ---------------------------------------------------------------------------------- */
+/* --- listening -------------------------------------------------------------------------------- */
 
 static bool is_loopback(const char *host)
 {
@@ -55,7 +55,8 @@ static bool options_are_sound(serve *s)
         }
         if (env_is_container() &&
             !s->log
-                 .is_json) { /* there it is the only way in, and whoever sees the log may have the key */
+                 /* there it is the only way in, and whoever sees the log may have the key */
+                 .is_json) {
             s->key_is_made = keys_make(&s->keys);
         } else {
             complain(
@@ -122,9 +123,10 @@ static void files_raise(void)
     }
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
-/* A step that hangs will not come back, and requests wait behind it: whoever started us should start us again. */
+/* A step that hangs will not come back, and requests wait behind it: whoever started us should
+ * start us again. */
 static void watch(serve *s)
 {
     int64_t now = whim_clock_ns(), beat = whim_service_heartbeat_ns(s->service);
@@ -207,7 +209,8 @@ static void drain(serve *s)
     whim_service_drain(s->service);
 }
 
-/* What it has done; busy is the time of the loop while there was work, of which steps are the model's part. */
+/* What it has done; busy is the time of the loop while there was work, of which steps are the
+ * model's part. */
 static void sum_up(serve *s)
 {
     whim_service_stats stats = whim_service_get_stats(s->service);

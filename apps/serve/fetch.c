@@ -14,7 +14,8 @@
 
 extern char **environ;
 
-/* The child has the terminal's output, an empty input, and signals as usual, so that Ctrl-C ends it too. */
+/* The child has the terminal's output, an empty input, and signals as usual, so that Ctrl-C ends it
+ * too. */
 static int spawn(const char *program, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
@@ -54,7 +55,8 @@ static bool fetch(const char *program)
     return true;
 }
 
-/* A long download shows on /readyz, and a supervisor must not take it for a hang. Loading begins at 0 again. */
+/* A long download shows on /readyz, and a supervisor must not take it for a hang. Loading begins at
+ * 0 again. */
 static void on_fetch(void *ctx, double share)
 {
     serve *s = ctx;

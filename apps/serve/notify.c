@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service manager is told: loading, ready, reloading, stopping, and that the engine still beats. */
+/* What the service manager is told: loading, ready, reloading, stopping, and that the engine still
+ * beats. */
 #include "base/clock.h"
 #include "serve/serve.h"
 
 #include <stdio.h>
 #include <time.h>
 
-/* While the model loads, each report of progress buys more time; without one the manager's limit stands. */
+/* While the model loads, each report of progress buys more time; without one the manager's limit
+ * stands. */
 enum { TELL_EVERY_S = 2, FETCH_EVERY_S = 20, LOADING_S = 60, STOPPING_S = 60 };
 
 void notify_open(serve *s)
@@ -39,8 +41,8 @@ void notify_progress(serve *s, double share)
     whim_os_notify_send(&s->notify.link, text);
 }
 
-/* A download tells its progress to people, not to us, and gives up by itself when nothing comes: until it is over,
- * time is asked for again and again. */
+/* A download tells its progress to people, not to us, and gives up by itself when nothing comes:
+ * until it is over, time is asked for again and again. */
 static void fetch_loop(void *ctx)
 {
     serve *s = ctx;

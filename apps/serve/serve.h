@@ -58,30 +58,33 @@ typedef struct serve {
     char kv_space[160];   /* what pages on disk depend on */
 } serve;
 
-/* --- starting (serve_port.c, serve_fetch.c) ------------------------------------------------------- */
+/* --- starting (serve_port.c, serve_fetch.c) --------------------------------------------------- */
 
 /* Says who has the port, and what to type instead. */
 void complain_port_taken(const char *host, int32_t port);
 
-/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and --fetch is given. NULL
- * after a complaint. The port is bound by then: a long download must not end with "port taken". */
+/* The model's path, in `buf` or elsewhere; the default one is fetched when it is missing and
+ * --fetch is given. NULL after a complaint. The port is bound by then: a long download must not end
+ * with "port taken". */
 const char *serve_model_find(serve *s, char *buf);
 
-/* --- keys (serve_keys.c) ------------------------------------------------------------------------ */
+/* --- keys (serve_keys.c) ---------------------------------------------------------------------- */
 
-/* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is there; false after a complaint. */
+/* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is
+ * there; false after a complaint. */
 bool keys_read(key_list *keys, const whim_options *options);
 
 /* One key out of the system's random bytes; false after a complaint. */
 bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
-/* --- the model (serve_model.c) ------------------------------------------------------------------ */
+/* --- the model (serve_model.c) ---------------------------------------------------------------- */
 
 /* What serve asks of the engine, but for progress: `inspect` plans with it, too. */
 whim_engine_cfg serve_engine_cfg(const whim_options *o, const char *path);
 
-/* Load the model and everything that answers need of it, then tell the server; false after a complaint. */
+/* Load the model and everything that answers need of it, then tell the server; false after a
+ * complaint. */
 bool serve_model_open(serve *s, const char *path);
 /* Say in the log what is served. */
 void serve_model_log(serve *s);
@@ -89,7 +92,7 @@ void serve_model_log(serve *s);
 bool serve_lends_tools(const serve *s);
 void serve_model_close(serve *s);
 
-/* --- the service manager (serve_notify.c) -------------------------------------------------------- */
+/* --- the service manager (serve_notify.c) ----------------------------------------------------- */
 
 /* Without a manager all of these do nothing. */
 void notify_open(serve *s);
@@ -105,10 +108,11 @@ void notify_ready(serve *s);
 void notify_reloading(serve *s); /* ready follows */
 void notify_stopping(serve *s, int64_t n_left);
 
-/* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it is told nothing. */
+/* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it
+ * is told nothing. */
 void notify_alive(serve *s, int64_t quiet_ns);
 
-/* --- for people (serve_ready.c) ----------------------------------------------------------------- */
+/* --- for people (serve_ready.c) --------------------------------------------------------------- */
 
 /* "http://127.0.0.1:8080" */
 void serve_url(const serve *s, whim_str *out);

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* After the second signal the end may take so long: answers are broken off, the cache is saved as far as it goes. */
+/* After the second signal the end may take so long: answers are broken off, the cache is saved as
+ * far as it goes. */
 enum { LAST_SECONDS = 2 };
 
 static struct {

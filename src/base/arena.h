@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bump allocators. A growing arena holds what lives as long as the engine (tables, names, bound
- * tensors); a fixed arena lives in a buffer of the caller and is reset each step. All memory goes at
- * once; there is no free of a single piece.
+ * tensors); a fixed arena lives in a buffer of the caller and is reset each step. All memory goes
+ * at once; there is no free of a single piece.
  * Threads: an arena belongs to one thread at a time. */
 #ifndef WHIM_BASE_ARENA_H
 #define WHIM_BASE_ARENA_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and paths: whole small files, exact reads and writes at an offset, directory listings. Every failure
- * names the path and the reason in the diag.
+/* Files and paths: whole small files, exact reads and writes at an offset, directory listings.
+ * Every failure names the path and the reason in the diag.
  * Threads: stateless; reads at an offset may run on one descriptor from several threads. */
 #ifndef WHIM_BASE_FILE_H
 #define WHIM_BASE_FILE_H
@@ -35,7 +35,8 @@ WHIM_MUST_CHECK whim_err whim_file_read_at(int fd, int64_t offset, int64_t bytes
 WHIM_MUST_CHECK whim_err whim_file_read_all(const char *path, int64_t max_bytes, char **text,
                                             int64_t *bytes, whim_diag *diag);
 
-/* A new file for writing; one that exists already is an error. The caller ends it with whim_file_finish, or closes. */
+/* A new file for writing; one that exists already is an error. The caller ends it with
+ * whim_file_finish, or closes. */
 WHIM_MUST_CHECK whim_err whim_file_create(const char *path, int *fd, whim_diag *diag);
 
 /* All `bytes` at `offset`. */

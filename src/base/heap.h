@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A binary heap of nodes that live inside their owners: smallest (key, order) on top. A node knows its
- * place, so that any of them can be taken out or moved in O(log n).
+/* A binary heap of nodes that live inside their owners: smallest (key, order) on top. A node knows
+ * its place, so that any of them can be taken out or moved in O(log n).
  * Threads: one owner. */
 #ifndef WHIM_BASE_HEAP_H
 #define WHIM_BASE_HEAP_H

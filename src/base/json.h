@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from outside, with limits and messages, and out again. Reading takes what Python's json takes, because
- * published files are written by it: integers of any size, NaN and infinities, a byte order mark, a key twice. The
- * getters check type and range and name the field when they refuse it. A getter whose field is
- * absent or null leaves its output as it was, so that the caller sets the default first.
- * Invariants: 1. strings that getters hand out, and keys, hold no NUL; 2. numbers are finite; 3. everything that a
- * getter hands out is borrowed from the document and lives until whim_json_free.
+/* JSON from outside, with limits and messages, and out again. Reading takes what Python's json
+ * takes, because published files are written by it: integers of any size, NaN and infinities, a
+ * byte order mark, a key twice. The getters check type and range and name the field when they
+ * refuse it. A getter whose field is absent or null leaves its output as it was, so that the caller
+ * sets the default first.
+ * Invariants: 1. strings that getters hand out, and keys, hold no NUL; 2. numbers are finite; 3.
+ * everything that a getter hands out is borrowed from the document and lives until whim_json_free.
  * Threads: a document belongs to its caller. Documents are on the heap of the JSON library. */
 #ifndef WHIM_BASE_JSON_H
 #define WHIM_BASE_JSON_H
@@ -17,15 +18,17 @@
 
 typedef struct json_t whim_json;
 
-/* What stands for NaN, infinities and numbers that no double holds, with the sign of the latter two: a number that is in
- * no field's range, and that nobody writes (the last but one of all doubles). */
+/* What stands for NaN, infinities and numbers that no double holds, with the sign of the latter
+ * two: a number that is in no field's range, and that nobody writes (the last but one of all
+ * doubles). */
 #define WHIM_JSON_BEYOND 0x1.ffffffffffffep+1023
 
-/* Doubles from here on may have been integers beyond 64 bits, of which they hold the first digits only. */
+/* Doubles from here on may have been integers beyond 64 bits, of which they hold the first digits
+ * only. */
 #define WHIM_JSON_ROUNDED 0x1p63
 
-/* What one request may hold. A value takes up to 100 bytes of memory, a list or an object several times that, so it
- * counts as WHIM_JSON_GROUP values. */
+/* What one request may hold. A value takes up to 100 bytes of memory, a list or an object several
+ * times that, so it counts as WHIM_JSON_GROUP values. */
 enum { WHIM_JSON_DEPTH = 128, WHIM_JSON_VALUES = 2 << 20, WHIM_JSON_GROUP = 8 };
 
 typedef struct whim_json_limits {
@@ -37,8 +40,9 @@ typedef struct whim_json_limits {
                              integer beyond 64 bits, NaN, an infinity or what no double holds */
 } whim_json_limits;
 
-/* Read one value of `n` bytes. CORRUPT, or NO_MEMORY; the message has no subject ("not valid JSON at line 1 ..."). Half
- * of a surrogate pair alone is read as U+FFFD, and so is U+0000 in a key. The caller frees. */
+/* Read one value of `n` bytes. CORRUPT, or NO_MEMORY; the message has no subject ("not valid JSON
+ * at line 1 ..."). Half of a surrogate pair alone is read as U+FFFD, and so is U+0000 in a key. The
+ * caller frees. */
 WHIM_MUST_CHECK whim_err whim_json_read(whim_json **out, const char *text, int64_t n,
                                         whim_json_limits limits, whim_diag *diag);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading JSON into the library's values. The reader is ours, because the library's own refuses what Python's json
- * reads, cannot be told limits, and does not say whether a text was bad or memory ran out. */
+/* Reading JSON into the library's values. The reader is ours, because the library's own refuses
+ * what Python's json reads, cannot be told limits, and does not say whether a text was bad or
+ * memory ran out. */
 #include "base/json.h"
 #include "base/str.h"
 
@@ -78,7 +79,7 @@ static bool count(reader *r, int64_t n)
     return true;
 }
 
-/* --- texts -------------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 /* The code of an escape \uXXXX at `at`, or -1. */
 static int32_t code_at(const reader *r, int64_t at)
@@ -111,8 +112,8 @@ static void append_code(whim_str *out, int32_t c)
     }
 }
 
-/* An escape. Half of a pair alone becomes U+FFFD: agents cut texts inside an emoji and would send the same turn for
- * ever. So does U+0000 in a key, because the library's keys end there. */
+/* An escape. Half of a pair alone becomes U+FFFD: agents cut texts inside an emoji and would send
+ * the same turn for ever. So does U+0000 in a key, because the library's keys end there. */
 static bool read_escape(reader *r, bool key)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -196,7 +197,7 @@ static json_t *read_string(reader *r)
     return text == NULL ? NULL : made(r, json_stringn_nocheck(text, (size_t)n));
 }
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static bool skip_digits(reader *r)
 {
@@ -214,8 +215,9 @@ static void note_change(const reader *r)
     }
 }
 
-/* An integer beyond 64 bits becomes a double. What no double holds, and what is no number at all (NaN), becomes one
- * that no field takes: the library has finite doubles only, and it may stand in a field that nobody reads. */
+/* An integer beyond 64 bits becomes a double. What no double holds, and what is no number at all
+ * (NaN), becomes one that no field takes: the library has finite doubles only, and it may stand in
+ * a field that nobody reads. */
 static json_t *beyond(reader *r, bool negative)
 {
     note_change(r);
@@ -266,7 +268,7 @@ static json_t *read_number(reader *r)
     return ok ? number_value(r, begin, whole) : bad(r, "expected a number such as -1.5e3");
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static json_t *read_value(reader *r);
 
@@ -368,7 +370,7 @@ static json_t *read_value(reader *r)
                                                          : "expected a value");
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static whim_err describe(const reader *r, int64_t max_values, whim_diag *diag)
 {

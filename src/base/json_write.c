@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing JSON on one line. The library's own writer gives doubles 17 digits: 0.2 becomes 0.20000000000000001. */
+/* Writing JSON on one line. The library's own writer gives doubles 17 digits: 0.2 becomes
+ * 0.20000000000000001. */
 #include "base/json.h"
 
 #include <float.h>
@@ -22,18 +23,20 @@ static bool step_up(char *digits)
     return false;
 }
 
-/* The shortest digits of a finite number that read back the same, as 1.25e+07, and how many stand behind the point. */
+/* The shortest digits of a finite number that read back the same, as 1.25e+07, and how many stand
+ * behind the point. */
 static int shortest_digits(char out[32], double x)
 {
-    /* 15 digits give back whatever was written with so many; only numbers below DBL_MIN hold fewer. */
+    /* 15 digits give back whatever was written with so many; only numbers below DBL_MIN hold
+     * fewer. */
     int precision = fabs(x) < DBL_MIN ? 0 : 14;
     for (;; precision++) {
         snprintf(out, 32, "%.*e", precision, x);
         if (precision == 16 || strtod(out, NULL) == x) {
             return precision;
         }
-        /* Below a power of two doubles are twice as dense as above: the nearest digits may be too far down, where
-         * those above are near enough. */
+        /* Below a power of two doubles are twice as dense as above: the nearest digits may be too
+         * far down, where those above are near enough. */
         if (precision == 15 && step_up(out) && strtod(out, NULL) == x) {
             return precision;
         }

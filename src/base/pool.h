@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A fixed number of blocks of one size, taken and given back in O(1). All memory is taken at init.
- * Giving back a block twice, or something that is no block, ends the process: it would hand one block
- * to two owners.
+ * Giving back a block twice, or something that is no block, ends the process: it would hand one
+ * block to two owners.
  * Threads: a pool belongs to one thread at a time. */
 #ifndef WHIM_BASE_POOL_H
 #define WHIM_BASE_POOL_H

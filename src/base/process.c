@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a program: spawn, read both of its outputs until they end, wait. All on a thread of its own, which
- * starts with the CPUs of the process and not with those of its creator. */
+/* Running a program: spawn, read both of its outputs until they end, wait. All on a thread of its
+ * own, which starts with the CPUs of the process and not with those of its creator. */
 #include "base/process.h"
 
 #include "base/thread.h"
@@ -117,7 +117,8 @@ static whim_err not_started(const char *program, int error, whim_diag *diag)
                      error == EACCES ? " (is it executable?)" : "");
 }
 
-/* Where a child cannot tell its parent why it did not start (under an emulator), it ends with 127, silently. */
+/* Where a child cannot tell its parent why it did not start (under an emulator), it ends with 127,
+ * silently. */
 static bool silent_127(const whim_process *p)
 {
     return p->exit_code == 127 && p->out.len == 0 && p->err.len == 0;

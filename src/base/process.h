@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another program, run to its end with its output taken. Never through a shell: the arguments arrive as they
- * are. The program gets an empty standard input, default signal handling and every CPU that this process
- * may use, whatever the calling thread is pinned to.
+/* Another program, run to its end with its output taken. Never through a shell: the arguments
+ * arrive as they are. The program gets an empty standard input, default signal handling and every
+ * CPU that this process may use, whatever the calling thread is pinned to.
  * Threads: any; the call blocks. */
 #ifndef WHIM_BASE_PROCESS_H
 #define WHIM_BASE_PROCESS_H
@@ -28,8 +28,9 @@ typedef struct whim_process {
     int32_t signal; /* that ended it, or 0 */
 } whim_process;
 
-/* Run it. A program that cannot be started is NOT_FOUND or IO with a message; one that starts and fails is OK
- * here, and its exit code tells. Free the texts with whim_process_deinit in any case. */
+/* Run it. A program that cannot be started is NOT_FOUND or IO with a message; one that starts and
+ * fails is OK here, and its exit code tells. Free the texts with whim_process_deinit in any
+ * case. */
 WHIM_MUST_CHECK whim_err whim_process_run(whim_process *process, whim_diag *diag);
 void whim_process_deinit(whim_process *process);
 

@@ -67,8 +67,8 @@ typedef struct parallel_worker {
 
 static void parallel_walk(parallel_loop *loop, int32_t worker)
 {
-    /* The flag is read before an item is taken, never after: an item that was handed out always runs,
-     * so all items below a failed one run, and the lowest failure is always found. */
+    /* The flag is read before an item is taken, never after: an item that was handed out always
+     * runs, so all items below a failed one run, and the lowest failure is always found. */
     while (!atomic_load(&loop->failed)) {
         int64_t item = atomic_fetch_add(&loop->next, 1);
         if (item >= loop->n_item) {

@@ -17,8 +17,8 @@ typedef struct whim_thread {
     char name[16]; /* seen in ps and gdb; longer names are cut */
 } whim_thread;
 
-/* Run fn(ctx) on a new thread, which may use every CPU of the process even if its creator is pinned,
- * and which gets no signals (they belong to the threads that apps/ makes). */
+/* Run fn(ctx) on a new thread, which may use every CPU of the process even if its creator is
+ * pinned, and which gets no signals (they belong to the threads that apps/ makes). */
 WHIM_MUST_CHECK whim_err whim_thread_create(whim_thread *thread, const char *name,
                                             void (*fn)(void *ctx), void *ctx, whim_diag *diag);
 
@@ -30,8 +30,8 @@ typedef whim_err (*whim_parallel_fn)(void *ctx, int64_t item, int32_t worker);
 
 /* Call fn for items 0 .. n_item-1 on up to n_thread threads, the caller's among them (worker 0).
  * Items are handed out in order, one at a time. After a failure no new item is begun; the result is
- * the error of the lowest item that failed, whatever the timing. When the system has no thread left,
- * fewer do the work. */
+ * the error of the lowest item that failed, whatever the timing. When the system has no thread
+ * left, fewer do the work. */
 WHIM_MUST_CHECK whim_err whim_parallel_for(int32_t n_thread, int64_t n_item, whim_parallel_fn fn,
                                            void *ctx);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of calls: every tool's call in the spelling of the model's template, arguments by the tool's schema. In the
- * forms with tags a parameter that may be a string is free text up to its end tag; others are JSON by their schema. */
+/* The grammar of calls: every tool's call in the spelling of the model's template, arguments by the
+ * tool's schema. In the forms with tags a parameter that may be a string is free text up to its end
+ * tag; others are JSON by their schema. */
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
 
@@ -13,7 +14,8 @@ static bool is_strict(const json_t *function)
     return json_is_true(json_object_get(function, "strict"));
 }
 
-/* The schema with `type: object`, which the arguments have whether it says so or not; NULL: any object. */
+/* The schema with `type: object`, which the arguments have whether it says so or not; NULL: any
+ * object. */
 static json_t *object_schema(const json_t *function)
 {
     const json_t *given = json_object_get(function, "parameters");
@@ -46,7 +48,7 @@ static whim_grammar_node hermes_call(whim_answer *a, const json_t *function, con
     return whim_answer_seq(a, &parts);
 }
 
-/* --- the forms with tags ------------------------------------------------------------------------ */
+/* --- the forms with tags ---------------------------------------------------------------------- */
 
 static bool is_required(const json_t *schema, const char *key)
 {
@@ -110,7 +112,7 @@ static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
     return whim_answer_seq(a, &parts);
 }
 
-/* --- all tools ---------------------------------------------------------------------------------- */
+/* --- all tools -------------------------------------------------------------------------------- */
 
 static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose from. */
+/* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose
+ * from. */
 #include "base/alloc.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
@@ -116,7 +117,8 @@ static whim_grammar_node body(whim_answer *a)
     return whim_answer_any(a, &choice);
 }
 
-/* Anything up to the end of reasoning, but for what the parser would take as the beginning of a call. */
+/* Anything up to the end of reasoning, but for what the parser would take as the beginning of a
+ * call. */
 static whim_grammar_node thought_part(whim_answer *a)
 {
     const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);

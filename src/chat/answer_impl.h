@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the grammar of an answer: lists of parts, and the part that is the calls (answer_calls.c). */
+/* Inside the grammar of an answer: lists of parts, and the part that is the calls
+ * (answer_calls.c). */
 #ifndef WHIM_CHAT_ANSWER_IMPL_H
 #define WHIM_CHAT_ANSWER_IMPL_H
 
@@ -25,13 +26,16 @@ whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts);
 whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts);
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
 
-/* An argument between tags, up to and with `end` (answer_values.c). `property` is a part of the schema `root`. */
+/* An argument between tags, up to and with `end` (answer_values.c). `property` is a part of the
+ * schema `root`. */
 whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,
                                         const json_t *property, const char *path);
-/* Fails the builder for a schema of arguments whose root says what calls with tags cannot be held to. */
+/* Fails the builder for a schema of arguments whose root says what calls with tags cannot be held
+ * to. */
 void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path);
 
-/* One call, or as many as the rule allows. `strict_only`: arguments follow their schema only where a tool asks for it. */
+/* One call, or as many as the rule allows. `strict_only`: arguments follow their schema only where
+ * a tool asks for it. */
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments between tags: a string stands there as it is, everything else as JSON. What a schema says and this form
- * cannot be held to is refused, so that a forced or strict call is always valid. */
+/* Arguments between tags: a string stands there as it is, everything else as JSON. What a schema
+ * says and this form cannot be held to is refused, so that a forced or strict call is always
+ * valid. */
 #include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser of an answer: reasoning first, then the text around calls. White space next to a call is dropped; text
- * that may begin a tag waits until it is clear. */
+/* The parser of an answer: reasoning first, then the text around calls. White space next to a call
+ * is dropped; text that may begin a tag waits until it is clear. */
 #include "base/alloc.h"
 #include "base/check.h"
 #include "chat/tool_parser.h"
@@ -143,7 +143,8 @@ static void text_byte(whim_chat_parser *p, char c)
     p->after_call = false;
 }
 
-/* The held bytes begin no tag with c behind them: the first becomes text, and the rest is looked at again. */
+/* The held bytes begin no tag with c behind them: the first becomes text, and the rest is looked at
+ * again. */
 static void text_step(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = whim_tool_tags(p->cfg.format.tools);

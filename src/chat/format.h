@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a model writes reasoning and tool calls: found from its template, parsed out of its answer piece by piece,
- * and written as a grammar where calls are forced.
+/* How a model writes reasoning and tool calls: found from its template, parsed out of its answer
+ * piece by piece, and written as a grammar where calls are forced.
  *
- * Invariant: however an answer is cut into pieces, the events joined are those of the one-shot parse, also for
- * unfinished or malformed output (which comes out as content, never lost).
+ * Invariant: however an answer is cut into pieces, the events joined are those of the one-shot
+ * parse, also for unfinished or malformed output (which comes out as content, never lost).
  *  - White space next to a call is dropped. Tags are dropped with their calls.
- *  - A call begins (CALL_BEGIN) when its name is known and its arguments begin. What looked like a call and turns out
- *    malformed before that is content, tags and all.
- *  - A call that breaks after that, or that the answer's end cuts, has no CALL_END; what follows is content.
+ *  - A call begins (CALL_BEGIN) when its name is known and its arguments begin. What looked like a
+ *    call and turns out malformed before that is content, tags and all.
+ *  - A call that breaks after that, or that the answer's end cuts, has no CALL_END; what follows is
+ *    content.
  * Threads: a format is plain data; a parser belongs to one thread at a time. */
 #ifndef WHIM_CHAT_FORMAT_H
 #define WHIM_CHAT_FORMAT_H
@@ -33,7 +34,8 @@ typedef enum whim_chat_event_kind {
     WHIM_CHAT_REASONING,  /* text */
     WHIM_CHAT_CONTENT,    /* text */
     WHIM_CHAT_CALL_BEGIN, /* text: the name */
-    WHIM_CHAT_CALL_ARGS, /* text: a piece of the arguments' JSON; joined so far always a prefix of valid JSON */
+    /* text: a piece of the arguments' JSON; joined so far always a prefix of valid JSON */
+    WHIM_CHAT_CALL_ARGS,
     WHIM_CHAT_CALL_END, /* the call is complete: its arguments are a JSON object */
 } whim_chat_event_kind;
 
@@ -49,8 +51,8 @@ typedef struct whim_chat_parser_cfg {
     whim_chat_format format;
     bool starts_inside; /* the prompt left <think> open */
     bool parse_tools;   /* tools were offered; otherwise tags are content */
-    bool
-        only_calls; /* a grammar lets nothing but calls come: the beginning of a cut one is no content */
+    /* a grammar lets nothing but calls come: the beginning of a cut one is no content */
+    bool only_calls;
     const json_t *tools; /* OpenAI form, for the types of XML parameters; may be NULL; borrowed */
 } whim_chat_parser_cfg;
 
@@ -62,7 +64,8 @@ void whim_chat_parser_push(whim_chat_parser *p, const char *text, int64_t n, whi
                            void *ctx);
 void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *ctx);
 bool whim_chat_parser_in_reasoning(const whim_chat_parser *p);
-/* Whether the text so far ends inside a call that has not begun: in its opening tag, or before its name is known. */
+/* Whether the text so far ends inside a call that has not begun: in its opening tag, or before its
+ * name is known. */
 bool whim_chat_parser_in_opening(const whim_chat_parser *p);
 
 /* What the answer is held to. */
@@ -92,10 +95,12 @@ typedef struct whim_answer_rule {
     const char *tool_schema; /* the schema in a tool, such as "function.parameters" */
 } whim_answer_rule;
 
-/* Whether the rule has a grammar, which takes time to compile; a rule without one allows any text. */
+/* Whether the rule has a grammar, which takes time to compile; a rule without one allows any
+ * text. */
 bool whim_answer_is_held(const whim_answer_rule *rule);
 
-/* The grammar of a rule; *out is NULL when it allows any text. INVALID for what a 400 should say. */
+/* The grammar of a rule; *out is NULL when it allows any text. INVALID for what a 400 should
+ * say. */
 WHIM_MUST_CHECK whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out,
                                              whim_diag *diag);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether bytes, one after the other, still are the beginning of a JSON value. Nothing is stored of the value:
- * only where in its grammar the walk stands.
+/* Whether bytes, one after the other, still are the beginning of a JSON value. Nothing is stored of
+ * the value: only where in its grammar the walk stands.
  * Invariant: after every accepted byte the bytes so far can be continued to valid JSON.
  * Threads: a walk belongs to one thread at a time. */
 #ifndef WHIM_CHAT_JSON_WALK_H

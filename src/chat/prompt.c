@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a prompt: turns, tools, arguments of the template, rendering, the cut behind a turn to be continued. */
+/* The steps of a prompt: turns, tools, arguments of the template, rendering, the cut behind a turn
+ * to be continued. */
 #include "chat/prompt.h"
 
 #include "base/alloc.h"
@@ -29,7 +30,7 @@ static whim_err no_memory(maker *m)
     return whim_fail(m->diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
 }
 
-/* --- arguments of the template ------------------------------------------------------------------ */
+/* --- arguments of the template ---------------------------------------------------------------- */
 
 static whim_err make_kwargs(maker *m)
 {
@@ -57,7 +58,7 @@ static whim_err make_kwargs(maker *m)
     return ok ? WHIM_ERR_OK : no_memory(m);
 }
 
-/* --- rendering ---------------------------------------------------------------------------------- */
+/* --- rendering -------------------------------------------------------------------------------- */
 
 static json_t *turn_message(const whim_turn *turn)
 {
@@ -145,8 +146,8 @@ static bool find_given(const whim_rendered *out, const char *text, int64_t n, in
     return false;
 }
 
-/* Whether a system turn after the first has not been printed: some templates pass over it without a word. They keep
- * the order, so that one walk through the text finds all. */
+/* Whether a system turn after the first has not been printed: some templates pass over it without a
+ * word. They keep the order, so that one walk through the text finds all. */
 static bool lost_system(const maker *m, const whim_rendered *out)
 {
     int64_t span = 0, at = 0;
@@ -167,7 +168,8 @@ static bool lost_system(const maker *m, const whim_rendered *out)
     return false;
 }
 
-/* Render, changing what the template refuses step by step; the error is that of the turns as they were given. */
+/* Render, changing what the template refuses step by step; the error is that of the turns as they
+ * were given. */
 static whim_err render_softening(maker *m, whim_rendered *out)
 {
     whim_diag first = {{0}}, *said = m->diag;
@@ -188,7 +190,7 @@ static whim_err render_softening(maker *m, whim_rendered *out)
     return err;
 }
 
-/* --- a turn that goes on ------------------------------------------------------------------------ */
+/* --- a turn that goes on ---------------------------------------------------------------------- */
 
 static bool has_mark(const maker *m, uint64_t *hash)
 {
@@ -204,8 +206,8 @@ static bool has_mark(const maker *m, uint64_t *hash)
     return there;
 }
 
-/* Put a mark behind the last content that occurs in no turn. Its number comes from the turns themselves, so that
- * nobody can write a row of the next ones. */
+/* Put a mark behind the last content that occurs in no turn. Its number comes from the turns
+ * themselves, so that nobody can write a row of the next ones. */
 static whim_err place_mark(maker *m)
 {
     uint64_t hash = 14695981039346656037u;
@@ -236,7 +238,8 @@ static bool cut_at_mark(const maker *m, whim_rendered *out)
     return found != NULL;
 }
 
-/* The template does not print a last turn of the assistant: open a new one and write its content there. */
+/* The template does not print a last turn of the assistant: open a new one and write its content
+ * there. */
 static whim_err continue_by_hand(maker *m, whim_rendered *out)
 {
     whim_turn *last = &m->turns.v[m->turns.n - 1];
@@ -268,7 +271,7 @@ static whim_err render_turns(maker *m, whim_rendered *out)
     return err;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static whim_err make(maker *m, whim_prompt *out, char *param)
 {

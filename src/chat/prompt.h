@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From messages in the OpenAI form to a prompt: checks and normalises the list (roles, parts, tool calls, system
- * turns), writes tools into the system turn where the template cannot, renders, encodes with special tokens
- * recognised only in what the template wrote.
+/* From messages in the OpenAI form to a prompt: checks and normalises the list (roles, parts, tool
+ * calls, system turns), writes tools into the system turn where the template cannot, renders,
+ * encodes with special tokens recognised only in what the template wrote.
  * Threads: a chat model is read-only after opening and shared; calls may run on any thread. */
 #ifndef WHIM_CHAT_PROMPT_H
 #define WHIM_CHAT_PROMPT_H
@@ -26,8 +26,8 @@ typedef struct whim_prompt_request {
     const json_t *messages; /* array, OpenAI form (section 3 of the wire details) */
     const json_t *tools;    /* array, OpenAI form, or NULL */
     const json_t *kwargs;   /* chat_template_kwargs, or NULL; wins over the model's */
-    int32_t
-        thinking; /* -1: as the template does by itself; 0 off, 1 on (where it has the switch) */
+    /* -1: as the template does by itself; 0 off, 1 on (where it has the switch) */
+    int32_t thinking;
     const char *effort; /* reasoning_effort for the template, or NULL */
     bool new_turn;      /* add_generation_prompt:true even when the last turn is the assistant's */
 } whim_prompt_request;
@@ -38,8 +38,8 @@ typedef struct whim_prompt {
     bool open_think;        /* the prompt leaves reasoning open */
 } whim_prompt;
 
-/* INVALID, or FULL beyond a limit of the template engine: diag says what is wrong, and `param` (128 bytes) names the
- * field, such as "messages[2].content". */
+/* INVALID, or FULL beyond a limit of the template engine: diag says what is wrong, and `param` (128
+ * bytes) names the field, such as "messages[2].content". */
 WHIM_MUST_CHECK whim_err whim_prompt_make(const whim_chat_model *model,
                                           const whim_prompt_request *request, whim_prompt *out,
                                           char *param, whim_diag *diag);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the making of a prompt: the turns of a conversation between the request and the template. */
+/* Inside the making of a prompt: the turns of a conversation between the request and the
+ * template. */
 #ifndef WHIM_CHAT_PROMPT_IMPL_H
 #define WHIM_CHAT_PROMPT_IMPL_H
 
@@ -37,8 +38,8 @@ void whim_prompt_turns_remove(whim_prompt_turns *turns, int64_t i);
 /* Write tools into the system turn, which is made if there is none. */
 WHIM_MUST_CHECK whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, const json_t *tools,
                                                       whim_diag *diag);
-/* Write calls into the content of their turns, in the form's own spelling: all of them, or only where a call's
- * arguments are no object. */
+/* Write calls into the content of their turns, in the form's own spelling: all of them, or only
+ * where a call's arguments are no object. */
 WHIM_MUST_CHECK whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns,
                                                        whim_tool_form form, bool all,
                                                        whim_diag *diag);

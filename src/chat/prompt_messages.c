@@ -47,7 +47,7 @@ void whim_prompt_turns_deinit(whim_prompt_turns *turns)
     *turns = (whim_prompt_turns){0};
 }
 
-/* --- content ------------------------------------------------------------------------------------ */
+/* --- content ---------------------------------------------------------------------------------- */
 
 static whim_err add_text(whim_turn *turn, const json_t *text, const place *at)
 {
@@ -102,10 +102,10 @@ static whim_err read_content(whim_turn *turn, const json_t *message, const place
     return WHIM_ERR_OK;
 }
 
-/* --- calls -------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
-/* The object that a text holds, or NULL: what is no JSON, nests deeper than a request may, or has a number that an
- * object would change, stays text. */
+/* The object that a text holds, or NULL: what is no JSON, nests deeper than a request may, or has a
+ * number that an object would change, stays text. */
 static whim_err parse_object(const json_t *text, const place *at, json_t **out)
 {
     const char *bytes = json_string_value(text);
@@ -193,7 +193,7 @@ static whim_err read_calls(whim_turn *turn, const json_t *message, const place *
     return WHIM_ERR_OK;
 }
 
-/* --- messages ----------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static whim_err read_role(whim_turn *turn, const json_t *message, const place *at)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What templates refuse although it is legal: system turns in the middle, results without their call, the same role twice
- * in a row, system turns at all. A prompt is tried as it is first, then with one of these after the other changed. */
+/* What templates refuse although it is legal: system turns in the middle, results without their
+ * call, the same role twice in a row, system turns at all. A prompt is tried as it is first, then
+ * with one of these after the other changed. */
 #include "chat/prompt_impl.h"
 
 /* System turns from `from` on become the user's, in place. */

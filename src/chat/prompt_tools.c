@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tools, calls and results as text, for templates that cannot print them. The texts are small templates themselves, so
- * that JSON is spelled as the model's own template would, and so that what is written here is trusted and what comes
- * from the request is not. */
+/* Tools, calls and results as text, for templates that cannot print them. The texts are small
+ * templates themselves, so that JSON is spelled as the model's own template would, and so that what
+ * is written here is trusted and what comes from the request is not. */
 #include "chat/prompt_impl.h"
 #include "chat/tool_parser.h"
 
@@ -24,7 +24,8 @@ static const char hermes_source[] =
     "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson "
     "}}{{ '}\n' }}</tool_call>{% endfor %}";
 
-/* The words of a form with tags go before it, as strings of the template: what a template writes is trusted. */
+/* The words of a form with tags go before it, as strings of the template: what a template writes is
+ * trusted. */
 static const char tagged_source[] =
     "{% macro args(call, open, shut) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' "
     "}}{% else %}"

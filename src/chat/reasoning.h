@@ -8,7 +8,8 @@
  *    those before </think>, and those between </think> and the answer.
  *  - Only a <think> before any content opens reasoning (up to 64 bytes of white space may come
  *    first, and are dropped with it), and only once; later tags are content.
- *  - Where calls are looked for, the tag that opens one ends reasoning that was not closed, and is content.
+ *  - Where calls are looked for, the tag that opens one ends reasoning that was not closed, and is
+ *    content.
  *  - When the prompt already opened it (starts_inside), a stray leading <think> is dropped too.
  * Threads: a splitter belongs to one thread at a time. */
 #ifndef WHIM_CHAT_REASONING_H
@@ -35,7 +36,8 @@ typedef struct whim_reasoning {
     char first[64];
 } whim_reasoning;
 
-/* `starts_inside`: the prompt ends with an open <think>. `call_tag`: what opens a call (at most 16 bytes), or NULL. */
+/* `starts_inside`: the prompt ends with an open <think>. `call_tag`: what opens a call (at most 16
+ * bytes), or NULL. */
 void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag);
 
 /* Push the next bytes of the answer. */

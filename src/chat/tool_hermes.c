@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as they were written,
- * byte by byte, as soon as the name is known; arguments in a string are taken out of it. Other keys are passed over. */
+/* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as
+ * they were written, byte by byte, as soon as the name is known; arguments in a string are taken
+ * out of it. Other keys are passed over. */
 #include "chat/tool_parser.h"
 #include "text/utf8.h"
 
@@ -9,7 +10,7 @@
 enum { OTHER, NAME, OBJECT, TEXT, NOTHING }; /* what the value at work is */
 enum { PLAIN, ESCAPE, HEX };
 
-/* --- the inside of a string --------------------------------------------------------------------- */
+/* --- the inside of a string ------------------------------------------------------------------- */
 
 static int put(char *out, uint32_t code)
 {
@@ -66,7 +67,7 @@ static int unescape_step(whim_unescape *u, char c, char out[8])
     return n;
 }
 
-/* --- the call ----------------------------------------------------------------------------------- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 void whim_hermes_start(whim_chat_parser *p)
 {

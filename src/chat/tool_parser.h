@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one through the stage
- * of reasoning, then either through the text around calls (chat_parser.c) or through the parser of the call's form
- * (tool_hermes.c; tool_tags.c for the two forms with tags for every parameter).
+/* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
+ * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
+ * through the parser of the call's form (tool_hermes.c; tool_tags.c for the two forms with tags for
+ * every parameter).
  *
- * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its bytes are kept in
- * `raw`, and come out as content if they turn out not to be a call. */
+ * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
+ * bytes are kept in `raw`, and come out as content if they turn out not to be a call. */
 #ifndef WHIM_CHAT_TOOL_PARSER_H
 #define WHIM_CHAT_TOOL_PARSER_H
 
@@ -72,8 +73,8 @@ void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *
 /* Keep a byte that is not decided; false when there is no room, and then it is not kept. */
 bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n);
 
-/* Which of the tags the held bytes and c begin: its number when it is whole, -1 when it is not whole yet, -2 for
- * none. NULL tags are passed over. In the first two cases c is held. */
+/* Which of the tags the held bytes and c begin: its number when it is whole, -1 when it is not
+ * whole yet, -2 for none. NULL tags are passed over. In the first two cases c is held. */
 int whim_tool_match(whim_chat_parser *p, const char *const *tags, int n, char c);
 
 /* The call begins: its name goes out, and what was kept is forgotten. */
@@ -82,13 +83,14 @@ void whim_tool_send(whim_chat_parser *p, const char *name, int64_t n);
 /* The call is complete. */
 void whim_tool_end(whim_chat_parser *p);
 
-/* This is no call, or no longer one: what was kept is content, and the held bytes and c are text again. */
+/* This is no call, or no longer one: what was kept is content, and the held bytes and c are text
+ * again. */
 void whim_tool_break(whim_chat_parser *p, char c);
 
 /* The call's closing tag came: on with the text. */
 void whim_tool_leave(whim_chat_parser *p);
 
-/* --- the forms: start at the opening tag, or at the one of a function; step takes a byte; finish says that the answer ends. --- */
+/* --- the forms: start at the opening tag, or at the one of a function; step takes a byte; finis */
 void whim_hermes_start(whim_chat_parser *p);
 void whim_hermes_step(whim_chat_parser *p, char c);
 void whim_tag_call_start(whim_chat_parser *p, bool at_function);

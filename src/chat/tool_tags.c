@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function>, or with quoted names.
- * The JSON of the arguments is made here: values by the type that the tool's schema gives them. A string goes out while
- * it comes in; what may be another type waits for its end, or for the byte that shows that it is a string after all.
- * Of a parameter that comes twice the first counts: a key that comes twice in JSON means what its reader likes.
- * A missing </parameter> or </function> is forgiven where the next tag begins a line. */
+/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function>,
+ * or with quoted names. The JSON of the arguments is made here: values by the type that the tool's
+ * schema gives them. A string goes out while it comes in; what may be another type waits for its
+ * end, or for the byte that shows that it is a string after all. Of a parameter that comes twice
+ * the first counts: a key that comes twice in JSON means what its reader likes. A missing
+ * </parameter> or </function> is forgiven where the next tag begins a line. */
 #include "chat/tool_parser.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static void send_escaped(whim_chat_parser *p, const char *bytes, int64_t n)
     }
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static uint32_t type_by_first(char c)
 {
@@ -169,9 +170,10 @@ void whim_tag_call_finish(whim_chat_parser *p)
     }
 }
 
-/* --- names and keys ----------------------------------------------------------------------------- */
+/* --- names and keys --------------------------------------------------------------------------- */
 
-/* A byte of <function=NAME> or of <parameter=KEY>: true when the word is whole, else false; *bad when it is none. */
+/* A byte of <function=NAME> or of <parameter=KEY>: true when the word is whole, else false; *bad
+ * when it is none. */
 static bool word_byte(whim_chat_parser *p, whim_str *word, char c, bool *bad)
 {
     if (c == '>') {
@@ -207,7 +209,8 @@ static void name_byte(whim_chat_parser *p, char c)
     }
 }
 
-/* Whether the call has this key already; if not, it has now. A list that is very long is not made longer. */
+/* Whether the call has this key already; if not, it has now. A list that is very long is not made
+ * longer. */
 static bool key_is_repeated(whim_tag_call *t)
 {
     char line[WHIM_WORD_MAX + 4];
@@ -239,7 +242,7 @@ static void key_byte(whim_chat_parser *p, char c)
     }
 }
 
-/* --- tags --------------------------------------------------------------------------------------- */
+/* --- tags ------------------------------------------------------------------------------------- */
 
 void whim_tag_call_start(whim_chat_parser *p, bool at_function)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seam between the engine and the hardware: backend -> device -> stream.
  *
- * A backend is one kind of hardware; a device is one opened instance with memory and caps; a stream is
- * an ordered queue of copies and ops on it. Queued work runs at any time between the call and the next
- * sync, on any thread; its errors surface at sync. Device memory is only ever touched by ops and copies:
- * a pointer from buf_alloc must not be followed by the host.
+ * A backend is one kind of hardware; a device is one opened instance with memory and caps; a stream
+ * is an ordered queue of copies and ops on it. Queued work runs at any time between the call and
+ * the next sync, on any thread; its errors surface at sync. Device memory is only ever touched by
+ * ops and copies: a pointer from buf_alloc must not be followed by the host.
  *
- * Threads: a device may be shared (pack_weight is called by several loader threads at once); a stream
- * belongs to one thread. */
+ * Threads: a device may be shared (pack_weight is called by several loader threads at once); a
+ * stream belongs to one thread. */
 #ifndef WHIM_DEVICE_DEVICE_H
 #define WHIM_DEVICE_DEVICE_H
 
@@ -28,8 +28,9 @@ typedef struct whim_device_cfg {
     const char *isa;  /* highest instruction level to use, NULL: the best there is */
 } whim_device_cfg;
 
-/* Do about `rounds` short rounds of the fastest multiply-adds that products with weights of a type can be made of, on
- * registers and on the calling thread; returns how many multiply-adds that was. */
+/* Do about `rounds` short rounds of the fastest multiply-adds that products with weights of a type
+ * can be made of, on registers and on the calling thread; returns how many multiply-adds that
+ * was. */
 typedef int64_t whim_peak_macs(whim_dtype dtype, int64_t rounds);
 
 typedef struct whim_device_caps {
@@ -46,8 +47,8 @@ typedef struct whim_device_caps {
     whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 
-/* A slab of a weight matrix [n, k]: rows row0 .. row0 + n_row - 1, as the file stores them, row after
- * row, at `src`. The device writes them in its own layout into the region `dst`, which has
+/* A slab of a weight matrix [n, k]: rows row0 .. row0 + n_row - 1, as the file stores them, row
+ * after row, at `src`. The device writes them in its own layout into the region `dst`, which has
  * weight_bytes(dtype, n, k) bytes. */
 typedef struct whim_pack {
     whim_dtype dtype;
@@ -64,7 +65,8 @@ typedef struct whim_device_vt {
     /* Memory aligned to 64 bytes and zeroed; buf_free gets the same size. */
     whim_err (*buf_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
     void (*buf_free)(whim_device *dev, void *ptr, int64_t bytes);
-    /* The same, but memory is taken only when it is first touched; NULL where a device cannot do that. */
+    /* The same, but memory is taken only when it is first touched; NULL where a device cannot do
+     * that. */
     whim_err (*buf_reserve)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
 
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
@@ -90,16 +92,17 @@ enum { WHIM_STREAM_MARKS = 2 };
 typedef struct whim_stream_vt {
     void (*close)(whim_stream *s);
 
-    /* The host's side (`src` of copy_in, `dst` of copy_out) belongs to the copy until it is done: it stays where it is
-     * and as it is, and `dst` is valid after a wait. */
+    /* The host's side (`src` of copy_in, `dst` of copy_out) belongs to the copy until it is done:
+     * it stays where it is and as it is, and `dst` is valid after a wait. */
     whim_err (*copy_in)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*copy_out)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*sync)(whim_stream *s);
 
-    /* Work in parts: mark gives what was queued since the last mark a number, wait returns when that part and all
-     * before it are done. A part that failed takes those after it along; each tells so at its own wait. Up to
-     * WHIM_STREAM_MARKS may be open; one more waits for the oldest. begin lets the device work by itself on what is
-     * marked, where it would otherwise wait for a caller to wait. */
+    /* Work in parts: mark gives what was queued since the last mark a number, wait returns when
+     * that part and all before it are done. A part that failed takes those after it along; each
+     * tells so at its own wait. Up to WHIM_STREAM_MARKS may be open; one more waits for the oldest.
+     * begin lets the device work by itself on what is marked, where it would otherwise wait for a
+     * caller to wait. */
     whim_err (*mark)(whim_stream *s, int64_t *number);
     whim_err (*wait)(whim_stream *s, int64_t number);
     whim_err (*begin)(whim_stream *s, whim_diag *diag);
@@ -146,7 +149,8 @@ WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64
     return dev->vt->buf_alloc(dev, bytes, out, diag);
 }
 
-/* For a buffer of which little may ever be used: as whim_device_alloc, where the device has nothing lazier. */
+/* For a buffer of which little may ever be used: as whim_device_alloc, where the device has nothing
+ * lazier. */
 WHIM_MUST_CHECK static inline whim_err whim_device_reserve(whim_device *dev, int64_t bytes,
                                                            void **out, whim_diag *diag)
 {

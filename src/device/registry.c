@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backends of this build. The build lists the folders of backends/ in backends.inc; nothing else
- * in the source knows their names. */
+/* The backends of this build. The build lists the folders of backends/ in backends.inc; nothing
+ * else in the source knows their names. */
 #include "device/device.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GGUF file of dummy weights: the header is made in memory, then threads make and write the rows. */
+/* A GGUF file of dummy weights: the header is made in memory, then threads make and write the
+ * rows. */
 #include "engine/dummy_gguf.h"
 
 #include "base/alloc.h"
@@ -36,7 +37,7 @@ typedef struct writer {
     atomic_int failed; /* errno of a write */
 } writer;
 
-/* --- header ------------------------------------------------------------------------------------- */
+/* --- header ----------------------------------------------------------------------------------- */
 
 /* Little-endian, as both families of CPUs that whimbrel runs on are. */
 static void put_u32(whim_str *out, uint32_t value)
@@ -141,7 +142,8 @@ static void put_gdn_layers(whim_str *out, const whim_config *c, const char *arch
     }
 }
 
-/* Gated delta nets; all positions of text are equal, so the sections of the rotary part may be any. */
+/* Gated delta nets; all positions of text are equal, so the sections of the rotary part may be
+ * any. */
 static uint64_t put_gdn(whim_str *out, const whim_config *c, const char *arch)
 {
     const whim_gdn_config *gdn = &c->gdn;
@@ -305,7 +307,7 @@ static whim_err make_header(whim_str *out, writer *w, const char *name, whim_dia
     return err;
 }
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static bool write_at(writer *w, int64_t offset, const char *bytes, int64_t n)
 {

@@ -22,8 +22,8 @@ typedef enum whim_end {
 /* "eos", "stop", "length", "context", "context", "interrupt", "repetition". */
 const char *whim_end_name(whim_end end);
 
-/* The ids that end an answer: those of the configuration and those of the tokenizer (may be NULL), each once.
- * Returns how many of at most `max` there are. */
+/* The ids that end an answer: those of the configuration and those of the tokenizer (may be NULL),
+ * each once. Returns how many of at most `max` there are. */
 int32_t whim_stop_ids(const whim_config *config, const whim_tokenizer *tok, int32_t *out,
                       int32_t max);
 

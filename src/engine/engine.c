@@ -245,8 +245,9 @@ static void plan_make(whim_engine *e, int64_t available)
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
 }
 
-/* States, context, pages, and the plan. What a pass takes beside its pages is known only when it has been measured: where
- * the whole does not fit then, pages are chosen once more from what that leaves. */
+/* States, context, pages, and the plan. What a pass takes beside its pages is known only when it
+ * has been measured: where the whole does not fit then, pages are chosen once more from what that
+ * leaves. */
 static whim_err memory_choose(whim_engine *e, whim_diag *diag)
 {
     int64_t available = whim_os_mem_available();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a model's name to a runner that is ready to step: find the files, choose model and device, plan
- * the memory, refuse what does not fit, load.
+/* From a model's name to a runner that is ready to step: find the files, choose model and device,
+ * plan the memory, refuse what does not fit, load.
  * Threads: one owner. */
 #ifndef WHIM_ENGINE_ENGINE_H
 #define WHIM_ENGINE_ENGINE_H
@@ -35,10 +35,10 @@ typedef struct whim_engine_cfg {
     double ctx_share; /* without ctx: part of what weights leave for one sequence; 0: a quarter */
     int64_t kv_mem;   /* bytes for KV pages; 0: max_seqs * ctx tokens, see memory_fit.h */
     int64_t kv_seqs; /* without kv_mem: pages for so many sequences at their longest; 0: max_seqs */
-    double
-        kv_share; /* and of that at most this part of what weights and states leave; 0: no limit */
-    int64_t
-        n_checkpoint; /* recurrent states kept for reuse, where the model has them; fewer in little memory */
+    /* and of that at most this part of what weights and states leave; 0: no limit */
+    double kv_share;
+    /* recurrent states kept for reuse, where the model has them; fewer in little memory */
+    int64_t n_checkpoint;
     bool kv_as_used; /* take the memory of KV pages when they are first used, not at the start */
     bool kv_disk;    /* full pages go to a disk, and wait for it in memory */
     const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
@@ -88,9 +88,9 @@ const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);
 
-/* Bytes of weights that a step of n_row tokens reads (all matrices but the embedding's gather, head included; of
- * experts as many as rows choose that know nothing of each other), and the multiply-adds of the matrices for one
- * token: for the shares that `bench` prints. */
+/* Bytes of weights that a step of n_row tokens reads (all matrices but the embedding's gather, head
+ * included; of experts as many as rows choose that know nothing of each other), and the
+ * multiply-adds of the matrices for one token: for the shares that `bench` prints. */
 int64_t whim_engine_weight_bytes(const whim_engine *engine, int64_t n_row);
 int64_t whim_engine_token_macs(const whim_engine *engine);
 

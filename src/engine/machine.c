@@ -41,8 +41,8 @@ static whim_err touch_slab(void *ctx, int64_t item, int32_t worker)
     return WHIM_ERR_OK;
 }
 
-/* Several places of the slab at once: one core then has more lines on their way from memory than its
- * prefetcher keeps for a single walk. */
+/* Several places of the slab at once: one core then has more lines on their way from memory than
+ * its prefetcher keeps for a single walk. */
 __attribute__((optimize("O3"))) static whim_err read_slab(void *ctx, int64_t item, int32_t worker)
 {
     (void)worker;
@@ -133,8 +133,8 @@ out:
     return err;
 }
 
-/* Rounds of independent multiply-adds; -O3 keeps the lanes in vector registers. Where the baseline has
- * no fused instruction, a multiplication and an addition stand for it, with the sum inside the
+/* Rounds of independent multiply-adds; -O3 keeps the lanes in vector registers. Where the baseline
+ * has no fused instruction, a multiplication and an addition stand for it, with the sum inside the
  * product: a product of constants would be computed once. */
 __attribute__((optimize("O3"))) static int64_t baseline_macs(whim_dtype dtype, int64_t rounds)
 {

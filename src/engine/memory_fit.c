@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States before pages: a sequence cannot do without its state, and pages make do with what is left. Of pages, those of
- * one sequence at its longest go before those of many at once. */
+/* States before pages: a sequence cannot do without its state, and pages make do with what is left.
+ * Of pages, those of one sequence at its longest go before those of many at once. */
 #include "engine/memory_fit.h"
 
 #include "kv/sequence.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters and histograms: one array of cells that meters.def lays out, and the inline calls that move them. The text of
- * /metrics is server/metrics.
+/* Counters and histograms: one array of cells that meters.def lays out, and the inline calls that
+ * move them. The text of /metrics is server/metrics.
  *
  * Invariants:
  *  1. A call here is one or two relaxed atomic adds: no lock, no allocation, no system call.
- *  2. A histogram's count is the sum of its cells, so count and buckets agree whenever they are read.
+ *  2. A histogram's count is the sum of its cells, so count and buckets agree whenever they are
+ *     read.
  * Threads: any. */
 #ifndef WHIM_ENGINE_METERS_H
 #define WHIM_ENGINE_METERS_H
@@ -38,7 +39,8 @@ extern const int64_t whim_buckets_LATENCY[WHIM_BUCKETS_LATENCY_COUNT];
 extern const int64_t whim_buckets_SHORT[WHIM_BUCKETS_SHORT_COUNT];
 extern const int64_t whim_buckets_POWERS[WHIM_BUCKETS_POWERS_COUNT];
 
-/* Where the cells of each metric begin. A histogram has one for each limit, one for what is above, and its sum. */
+/* Where the cells of each metric begin. A histogram has one for each limit, one for what is above,
+ * and its sum. */
 enum {
 #define METER(id, type, unit, set, name, help) \
     WHIM_CELL_##id, WHIM_CELL_LAST_##id = WHIM_CELL_##id + WHIM_LABEL_##set##_COUNT - 1,
@@ -58,7 +60,7 @@ typedef struct whim_meters {
     atomic_llong cells[WHIM_CELL_COUNT];
 } whim_meters;
 
-/* --- counting ------------------------------------------------------------------------------------ */
+/* --- counting --------------------------------------------------------------------------------- */
 
 static inline void whim_cell_add(atomic_llong *cell, int64_t n)
 {
@@ -76,7 +78,8 @@ static inline void whim_cell_observe(atomic_llong *cells, const int64_t *limits,
     whim_cell_add(&cells[n_limit + 1], value > 0 ? value : 0);
 }
 
-/* whim_meter_add(meters, TOKENS, WHIM_LABEL_TOKENS_CACHED, 3); the label of a metric without any is 0. */
+/* whim_meter_add(meters, TOKENS, WHIM_LABEL_TOKENS_CACHED, 3); the label of a metric without any is
+ * 0. */
 #define whim_meter_add(meters, ID, label, n) \
     whim_cell_add(&(meters)->cells[WHIM_CELL_##ID + (label)], (n))
 
@@ -100,7 +103,7 @@ static inline void whim_cell_observe(atomic_llong *cells, const int64_t *limits,
     }
 #include "engine/meters.def"
 
-/* --- what there is: for the text ------------------------------------------------------------------- */
+/* --- what there is: for the text -------------------------------------------------------------- */
 
 typedef enum whim_meter_type {
     WHIM_METER_COUNTER,

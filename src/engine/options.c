@@ -114,7 +114,7 @@ whim_err whim_command_find(const char *name, whim_command *out, whim_diag *diag)
                      all);
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void *value_at(whim_options *options, const whim_option_spec *spec)
 {
@@ -298,7 +298,7 @@ static void set_defaults(whim_options *options)
     }
 }
 
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 /* What is left to read. */
 typedef struct cursor {

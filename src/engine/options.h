@@ -100,9 +100,9 @@ typedef struct whim_options {
 } whim_options;
 
 /* Parse what follows the command's name. Forms: --name value, --name=value, -x value, -xvalue,
- * --no-name for BOOL; "--" ends the options. The last of several wins, but for STRINGS, which collect. A word that is no option of
- * this command, a bad value and a second operand are INVALID, with a message. Parsing stops at
- * --help, so that it helps whatever else is there. */
+ * --no-name for BOOL; "--" ends the options. The last of several wins, but for STRINGS, which
+ * collect. A word that is no option of this command, a bad value and a second operand are INVALID,
+ * with a message. Parsing stops at --help, so that it helps whatever else is there. */
 WHIM_MUST_CHECK whim_err whim_options_parse(whim_options *options, whim_command command, int argc,
                                             const char *const *argv, whim_diag *diag);
 

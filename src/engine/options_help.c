@@ -45,8 +45,8 @@ static int32_t limit_width(int32_t width)
     return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
 }
 
-/* Append text word by word in the columns indent .. width - 1; the first line is already at `column`.
- * Ends with a newline. */
+/* Append text word by word in the columns indent .. width - 1; the first line is already at
+ * `column`. Ends with a newline. */
 static void append_wrapped(whim_str *out, const char *text, int32_t column, int32_t indent,
                            int32_t width)
 {

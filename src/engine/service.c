@@ -15,7 +15,7 @@ enum {
     IDLE_NS = 100 * 1000 * 1000,
 };
 
-/* --- the loop ----------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static void beat(whim_service *s)
 {
@@ -187,7 +187,7 @@ static void loop(void *ctx)
     jobs_settle(s);
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static bool copy_state(void *ctx, int32_t from, int32_t to)
 {
@@ -257,7 +257,8 @@ static void service_free(whim_service *s)
     whim_free(s);
 }
 
-/* A sequence never has more positions than the pages hold, and the last token of an answer needs none. */
+/* A sequence never has more positions than the pages hold, and the last token of an answer needs
+ * none. */
 static void ctx_choose(whim_service *s)
 {
     int64_t ctx = whim_engine_ctx(s->cfg.engine);
@@ -322,7 +323,7 @@ void whim_service_destroy(whim_service *s)
     service_free(s);
 }
 
-/* --- from other threads ------------------------------------------------------------------------- */
+/* --- from other threads ----------------------------------------------------------------------- */
 
 static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *diag)
 {
@@ -349,8 +350,8 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
     return whim_sample_params_check(&cfg->params, s->config->n_vocab, diag);
 }
 
-/* Queue jobs, which are linked, or refuse them: draining, or too many waiting. Where nothing waits a request of any
- * size comes in, so that an idle server refuses none. */
+/* Queue jobs, which are linked, or refuse them: draining, or too many waiting. Where nothing waits
+ * a request of any size comes in, so that an idle server refuses none. */
 static whim_err intake_put(whim_service *s, whim_job *const *jobs, int32_t n, whim_diag *diag)
 {
     whim_err err = WHIM_ERR_OK;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many requests at once on one engine: a thread that plans, steps, chooses and turns into text, and the calls by
- * which other threads give it work and take the results.
+/* Many requests at once on one engine: a thread that plans, steps, chooses and turns into text, and
+ * the calls by which other threads give it work and take the results.
  *
- * A submitted request is a job with n choices. What happens to it comes as events in its own queue; `wake` is
- * called (on the service's thread, quickly) when a queue that was empty has something.
+ * A submitted request is a job with n choices. What happens to it comes as events in its own queue;
+ * `wake` is called (on the service's thread, quickly) when a queue that was empty has something.
  *
  * Invariants:
- *  1. Every job that submit accepted ends with exactly one WHIM_JOB_DONE or WHIM_JOB_FAILED, the last event.
- *  2. A choice's text, ids and log-probabilities depend on its request alone, not on what else runs.
+ *  1. Every job that submit accepted ends with exactly one WHIM_JOB_DONE or WHIM_JOB_FAILED, the
+ *     last event.
+ *  2. A choice's text, ids and log-probabilities depend on its request alone, not on what else
+ *     runs.
  *  3. Text comes in whole characters, and never a part of a stop string.
  *  4. One bad job never ends the service.
- * Threads: create, drain and destroy from the owner; whim_job_next from the job's one reader; all else from any
- * thread. */
+ * Threads: create, drain and destroy from the owner; whim_job_next from the job's one reader; all
+ * else from any thread. */
 #ifndef WHIM_ENGINE_SERVICE_H
 #define WHIM_ENGINE_SERVICE_H
 
@@ -38,9 +40,9 @@ typedef struct whim_service_cfg {
     const int32_t *stop_ids;         /* ids that end an answer */
     int32_t n_stop_id;
     int64_t max_seqs, max_step_tokens, max_outs; /* as the engine was opened with */
-    int64_t
-        ctx; /* longest prompt with its answer; the last token of one is never fed, so this may be one more than the
-                  * engine's context; 0: that */
+    /* longest prompt with its answer; the last token of one is never fed, so this may be one more
+     * than the engine's context; 0: that */
+    int64_t ctx;
     int64_t max_waiting;      /* requests (choices) waiting; 0: 128 */
     int64_t max_queued_bytes; /* of one job's events; a slower reader is cancelled; 0: 4 MiB */
     const char *kv_dir;       /* disk tier, NULL: none */
@@ -50,7 +52,8 @@ typedef struct whim_service_cfg {
     whim_log *log;
 } whim_service_cfg;
 
-/* Whether a service of this engine may have cfg.kv_dir, which can be asked before its weights are loaded. */
+/* Whether a service of this engine may have cfg.kv_dir, which can be asked before its weights are
+ * loaded. */
 WHIM_MUST_CHECK whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir,
                                                  whim_diag *diag);
 
@@ -66,15 +69,16 @@ int64_t whim_service_ctx(const whim_service *service);
 /* Jobs that have not ended. */
 int64_t whim_service_active(const whim_service *service);
 
-/* End all jobs that are left (WHIM_JOB_FAILED; times.reason "the server is stopping"), stop the thread, save the tree
- * to disk. */
+/* End all jobs that are left (WHIM_JOB_FAILED; times.reason "the server is stopping"), stop the
+ * thread, save the tree to disk. */
 void whim_service_destroy(whim_service *service);
 
-/* Monotonic time of the last sign of life of the loop: before each step, and every 100 ms when idle. */
+/* Monotonic time of the last sign of life of the loop: before each step, and every 100 ms when
+ * idle. */
 int64_t whim_service_heartbeat_ns(const whim_service *service);
 
-/* What the loop is at, for a watchdog's last words: reads plain numbers without locks, so that it works when the loop
- * hangs. */
+/* What the loop is at, for a watchdog's last words: reads plain numbers without locks, so that it
+ * works when the loop hangs. */
 void whim_service_describe(const whim_service *service, whim_str *out);
 
 /* --- jobs ------------------------------------------------------------------------------------- */
@@ -108,17 +112,20 @@ typedef struct whim_job_cfg {
     void *wake_ctx;
 } whim_job_cfg;
 
-/* FULL: the queue is, or the service is draining (diag says which); NO_FIT: the prompt does not fit the context or the
- * KV memory; INVALID: it is empty or has an id outside the vocabulary, or a sampling parameter is out of range. The caller holds one reference on *out and gives
- * it back by release. */
+/* FULL: the queue is, or the service is draining (diag says which); NO_FIT: the prompt does not fit
+ * the context or the KV memory; INVALID: it is empty or has an id outside the vocabulary, or a
+ * sampling parameter is out of range. The caller holds one reference on *out and gives it back by
+ * release. */
 WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfg,
                                              whim_job **out, whim_diag *diag);
 
-/* The n >= 1 prompts of one request, all or none: out[n]. Where nothing waits they are accepted however many they are. */
+/* The n >= 1 prompts of one request, all or none: out[n]. Where nothing waits they are accepted
+ * however many they are. */
 WHIM_MUST_CHECK whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs,
                                                  int32_t n, whim_job **out, whim_diag *diag);
 
-/* Ends within one step; the job's last event still comes. A job that has ended is left alone. `why` is a literal. */
+/* Ends within one step; the job's last event still comes. A job that has ended is left alone. `why`
+ * is a literal. */
 void whim_job_cancel(whim_job *job, const char *why);
 
 /* End one choice here as if it had met a stop (a caller that has seen enough of it). */
@@ -127,7 +134,8 @@ void whim_job_stop_choice(whim_job *job, int32_t choice);
 typedef enum whim_job_event_kind {
     WHIM_JOB_ADMITTED,     /* n_cached is known; before the first step of the job */
     WHIM_JOB_PROMPT_TOKEN, /* prompt log-probabilities, in order; index in `position` */
-    WHIM_JOB_TOKEN, /* a chosen token (end tokens too) with the text that it completes, maybe none */
+    /* a chosen token (end tokens too) with the text that it completes, maybe none */
+    WHIM_JOB_TOKEN,
     WHIM_JOB_CHOICE_END, /* with the rest of the text that was held back */
     WHIM_JOB_DONE,
     WHIM_JOB_FAILED,
@@ -152,22 +160,25 @@ typedef struct whim_job_event {
     int32_t n_top;
     whim_end end; /* CHOICE_END */
     int32_t stop; /* CHOICE_END: index of the stop string, -1: none */
-    whim_err
-        err; /* FAILED; INVALID: the request does not fit the model, and the message is for the client */
+    /* FAILED; INVALID: the request does not fit the model, and the message is for the client */
+    whim_err err;
     const char *message;
     const char
         *detail; /* FAILED: what went wrong, as the log says it, or ""; lives as long as the job */
     int64_t n_cached; /* ADMITTED, DONE */
 } whim_job_event;
 
-/* The next event, or false when there is none now. Pointers live until the next call for this job. One reader. */
+/* The next event, or false when there is none now. Pointers live until the next call for this job.
+ * One reader. */
 bool whim_job_next(whim_job *job, whim_job_event *out);
 
-/* Times and counts (monotonic ns; 0: did not happen). To be asked for after the last event, not before. */
+/* Times and counts (monotonic ns; 0: did not happen). To be asked for after the last event, not
+ * before. */
 typedef struct whim_job_times {
     int64_t submitted, admitted, first_token, ended;
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
-    /* "stop", "length", "repetition", "failed", or why it was cancelled ("deadline", "client gone", ...) */
+    /* "stop", "length", "repetition", "failed", or why it was cancelled ("deadline", "client gone",
+     * ...) */
     const char *reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);
@@ -175,7 +186,7 @@ whim_job_times whim_job_get_times(const whim_job *job);
 /* Give the reference back; a job that has not ended is cancelled. */
 void whim_job_release(whim_job *job);
 
-/* --- what it has done so far: for metrics -------------------------------------------------------- */
+/* --- what it has done so far: for metrics ----------------------------------------------------- */
 
 typedef struct whim_service_stats {
     whim_sched_stats sched;

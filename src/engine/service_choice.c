@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of a job: what may come next, which token it is, what text that makes, and when it is over. */
+/* One answer of a job: what may come next, which token it is, what text that makes, and when it is
+ * over. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/service_impl.h"
 
 #include <string.h>
 
-/* Room for an answer at first; few are as long as the context lets them be, and many choices may be there at once. */
+/* Room for an answer at first; few are as long as the context lets them be, and many choices may be
+ * there at once. */
 enum { FIRST_TOKENS = 32 };
 
 static bool tokens_grow(whim_choice *c, int64_t n)
@@ -119,7 +121,8 @@ static void mask_ends(whim_choice *c)
     }
 }
 
-/* The end of reasoning is due, and may stand here: a grammar lets it in only after a whole character. */
+/* The end of reasoning is due, and may stand here: a grammar lets it in only after a whole
+ * character. */
 static bool is_forcing(const whim_choice *c)
 {
     const whim_job *job = c->job;
@@ -172,7 +175,8 @@ void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whi
     }
 }
 
-/* The text that a token completes, as far as it may be shown; true when a stop string has matched. */
+/* The text that a token completes, as far as it may be shown; true when a stop string has
+ * matched. */
 static bool text_push(whim_choice *c, int32_t id)
 {
     whim_service *s = c->job->service;
@@ -301,7 +305,8 @@ void whim_choice_prompt_rows(whim_choice *c, int64_t out, int64_t at, int64_t n)
         if (position < c->n_prompt_told) {
             continue; /* fed again after a preemption */
         }
-        /* A row that makes no sense is told as it is, NaN; the row that the answer begins with ends the job. */
+        /* A row that makes no sense is told as it is, NaN; the row that the answer begins with ends
+         * the job. */
         whim_diag ignored;
         (void)!whim_runner_sampled(s->runner, out + i, row, &ignored);
         whim_job_push(job, &(whim_job_event){

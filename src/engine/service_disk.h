@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's use of the disk tier: what the tree drops is kept, what a prompt lacks is looked for, and at the end the
- * whole tree is saved. Threads: the service's. */
+/* The service's use of the disk tier: what the tree drops is kept, what a prompt lacks is looked
+ * for, and at the end the whole tree is saved. Threads: the service's. */
 #ifndef WHIM_ENGINE_SERVICE_DISK_H
 #define WHIM_ENGINE_SERVICE_DISK_H
 

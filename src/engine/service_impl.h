@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the service share: a job with its choices and its queue of events, and the service itself.
+/* What the files of the service share: a job with its choices and its queue of events, and the
+ * service itself.
  * Threads: unless a comment says otherwise, fields belong to the service's thread. */
 #ifndef WHIM_ENGINE_SERVICE_IMPL_H
 #define WHIM_ENGINE_SERVICE_IMPL_H
@@ -58,12 +59,13 @@ struct whim_job {
     _Atomic(const char *) cancel; /* any thread: why, or NULL */
     const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
     whim_diag trouble; /* what went wrong, as the log says it */
-    /* The queue: the service writes `pending`, the reader takes it whole and reads it from `reading`. */
+    /* The queue: the service writes `pending`, the reader takes it whole and reads it from
+     * `reading`. */
     pthread_mutex_t lock;
     whim_str pending; /* under lock */
     bool reader_idle; /* under lock: the reader found nothing and waits for `wake` */
-    whim_job_event
-        last; /* under lock: comes after all of `pending`. It needs no memory then, so it always comes */
+    /* under lock: comes after all of `pending`. It needs no memory then, so it always comes */
+    whim_job_event last;
     bool has_last;
     whim_str reading; /* the reader's */
     int64_t read_at;
@@ -112,7 +114,7 @@ struct whim_service {
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };
 
-/* --- counting (service_meters.c): on the service's thread, after the step ------------------------- */
+/* --- counting (service_meters.c): on the service's thread, after the step --------------------- */
 
 void whim_service_count_admitted(whim_service *service, const whim_job *job);
 void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
@@ -123,7 +125,7 @@ void whim_choice_count(whim_choice *choice);
 /* The job is over: its times are complete. */
 void whim_service_count_ended(whim_service *service, const whim_job *job, bool ok);
 
-/* --- jobs (service_job.c) ----------------------------------------------------------------------- */
+/* --- jobs (service_job.c) --------------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg,
                                          whim_job **out, whim_diag *diag);
@@ -137,33 +139,39 @@ const char *whim_job_failure(whim_err err);
 /* Whether the reason is such a one, and not that somebody wanted its end. */
 bool whim_job_is_failure(const char *why);
 
-/* Memory ran out for something that its reader must have: nothing more is put in its queue, and it fails. */
+/* Memory ran out for something that its reader must have: nothing more is put in its queue, and it
+ * fails. */
 void whim_job_lose(whim_job *job);
 
-/* Put an event in the job's queue; texts and tops are copied. Where memory runs out the job is lost. */
+/* Put an event in the job's queue; texts and tops are copied. Where memory runs out the job is
+ * lost. */
 void whim_job_push(whim_job *job, const whim_job_event *event);
 
 /* The last event: DONE, or FAILED with a message; counts it. The service's reference goes. */
 void whim_job_finish(whim_job *job, whim_err err, const char *message);
 
-/* --- choices (service_choice.c) ----------------------------------------------------------------- */
+/* --- choices (service_choice.c) --------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
 void whim_choice_deinit(whim_choice *choice);
 
-/* Before a step that chooses: find the mask, and say what is asked for. It is valid until the choice is made. */
+/* Before a step that chooses: find the mask, and say what is asked for. It is valid until the
+ * choice is made. */
 void whim_choice_prepare(whim_choice *choice, whim_sample_ask *ask);
 
-/* The same for the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of position at + i. */
+/* The same for the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of
+ * position at + i. */
 void whim_choice_prepare_prompt(const whim_choice *choice, int64_t at, int64_t n,
                                 whim_sample_ask *asks);
 
-/* After it: take the token of output `out` of the step, report, and set `ended` when that was the last one. An
- * error means that the logits make no sense, or that the request does not fit the model (job->unfit). */
+/* After it: take the token of output `out` of the step, report, and set `ended` when that was the
+ * last one. An error means that the logits make no sense, or that the request does not fit the
+ * model (job->unfit). */
 WHIM_MUST_CHECK whim_err whim_choice_pick(whim_choice *choice, int64_t out, int32_t *token,
                                           whim_diag *diag);
 
-/* Report log-probabilities of prompt tokens from rows [out, out + n) that begin at position `at`. */
+/* Report log-probabilities of prompt tokens from rows [out, out + n) that begin at position
+ * `at`. */
 void whim_choice_prompt_rows(whim_choice *choice, int64_t out, int64_t at, int64_t n);
 
 /* Say that it is over and what text was held back. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: their copies of what was asked, their life, and the queue of events between the service and a reader. */
+/* Jobs: their copies of what was asked, their life, and the queue of events between the service and
+ * a reader. */
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -152,7 +153,8 @@ void whim_job_lose(whim_job *job)
     whim_job_cancel(job, WHIM_JOB_NO_MEMORY);
 }
 
-/* An event is in the queue whole or not at all; after one that is missing none comes but the last. */
+/* An event is in the queue whole or not at all; after one that is missing none comes but the
+ * last. */
 void whim_job_push(whim_job *job, const whim_job_event *event)
 {
     static const char zeros[8];
@@ -200,7 +202,8 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message)
     job_unref(job);
 }
 
-/* Take over what the service has written, and after all of that the last event; false when there is nothing. */
+/* Take over what the service has written, and after all of that the last event; false when there is
+ * nothing. */
 static bool queue_swap(whim_job *job, bool *is_last)
 {
     pthread_mutex_lock(&job->lock);

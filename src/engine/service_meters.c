@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service counts: once for a step, a token, an admission and an end, in cells that anybody may read. */
+/* What the service counts: once for a step, a token, an admission and an end, in cells that anybody
+ * may read. */
 #include "base/clock.h"
 #include "engine/service_impl.h"
 

@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-/* How long a step with prompt tokens should take: streams that wait for their next token feel it. */
+/* How long a step with prompt tokens should take: streams that wait for their next token feel
+ * it. */
 enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 
-/* How long a request may wait for those of its client (or of one whose priority counts among all) that are one step of
- * priority before it, on a busy machine. */
+/* How long a request may wait for those of its client (or of one whose priority counts among all)
+ * that are one step of priority before it, on a busy machine. */
 #define PATIENCE_NS INT64_C(15000000000)
 
 void whim_service_enter(whim_service *s, whim_choice *c)
@@ -119,7 +120,8 @@ static void parts_make(whim_service *s, const whim_plan *plan)
     }
 }
 
-/* Choose for every item that does. A choice whose logits make no sense ends its job, and only that. */
+/* Choose for every item that does. A choice whose logits make no sense ends its job, and only
+ * that. */
 static void results_take(whim_service *s, const whim_plan *plan)
 {
     int64_t out = 0;
@@ -148,7 +150,8 @@ static void results_take(whim_service *s, const whim_plan *plan)
     }
 }
 
-/* Forget requests that commit took out; let the other choices of a job in when its first has made a token. */
+/* Forget requests that commit took out; let the other choices of a job in when its first has made a
+ * token. */
 static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *const *choices)
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
@@ -162,8 +165,8 @@ static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *cons
     }
 }
 
-/* Keep steps near their goal and patience near its time: what rows of recent steps cost tells how many the next may have,
- * and how many pass meanwhile. */
+/* Keep steps near their goal and patience near its time: what rows of recent steps cost tells how
+ * many the next may have, and how many pass meanwhile. */
 static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
 {
     int64_t per_row = took_ns / plan->n_row;

@@ -5,8 +5,8 @@
 
 #include "engine/service_impl.h"
 
-/* Rows that a step may have at least (--max-step-tokens permitting); steps begin small, until it is known what a row
- * costs. */
+/* Rows that a step may have at least (--max-step-tokens permitting); steps begin small, until it is
+ * known what a row costs. */
 enum {
     WHIM_SERVICE_LEAST_ROWS = 64,
     WHIM_SERVICE_FIRST_AGE = 4096, /* tokens for a step of priority, until steps have been timed */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings with bounds are, for most tokens, like strings without: their masks are copied from those of plain strings,
- * which every vocabulary has, wherever no token is long enough to meet the difference. For that each state that
- * stands inside a string gets the state of the rule for plain strings that the same bytes lead to, and the length of
- * the shortest text that tells the two apart. */
+/* Strings with bounds are, for most tokens, like strings without: their masks are copied from those
+ * of plain strings, which every vocabulary has, wherever no token is long enough to meet the
+ * difference. For that each state that stands inside a string gets the state of the rule for plain
+ * strings that the same bytes lead to, and the length of the shortest text that tells the two
+ * apart. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -56,7 +57,8 @@ static void spread(alike *a)
     }
 }
 
-/* The shortest text that tells the state from its partner, as far as the lengths of the states behind it are known. */
+/* The shortest text that tells the state from its partner, as far as the lengths of the states
+ * behind it are known. */
 static uint16_t length_of(const whim_grammar *g, int32_t state)
 {
     const gstate *s = &g->states[state];
@@ -93,8 +95,8 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
     }
     int32_t body = next_of(g, g->string_begin, '"');
     for (int64_t s = 0; s < g->n_state; s++) {
-        /* All that a schema puts between quotes is JSON, so that the plain string never ends before it; the root, with
-         * expressions of the caller, may hold anything. */
+        /* All that a schema puts between quotes is JSON, so that the plain string never ends before
+         * it; the root, with expressions of the caller, may hold anything. */
         bool first = g->states[s].rule != g->root_rule &&
                      (s == 0 || g->states[s - 1].rule != g->states[s].rule);
         int32_t to = first ? next_of(g, (int32_t)s, '"') : -1;
@@ -106,7 +108,8 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
     for (int64_t i = 0; i < a.n_queue; i++) {
         g->alike[a.queue[i]] = GA_NEVER;
     }
-    /* Lengths only fall; states were met in order, so that going backwards settles most of them at once. */
+    /* Lengths only fall; states were met in order, so that going backwards settles most of them at
+     * once. */
     for (bool more = true; more && !whim_gb_late(b);) {
         more = false;
         for (int64_t i = a.n_queue - 1; i >= 0; i--) {

@@ -101,7 +101,7 @@ bool whim_gb_grow(whim_grammar_builder *b, void **array, int64_t n, int64_t *cap
     return true;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 int32_t whim_gb_node(whim_grammar_builder *b, gnode node)
 {
@@ -277,7 +277,7 @@ int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule)
     return rule < 0 ? -1 : whim_gb_node(b, (gnode){.kind = GN_CALL, .a = rule});
 }
 
-/* --- texts of the caller ------------------------------------------------------------------------ */
+/* --- texts of the caller ---------------------------------------------------------------------- */
 
 static bool keep_mark(whim_grammar_builder *b, const char *text, int64_t n)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of characters: their algebra, their bytes in UTF-8, and how they stand inside JSON strings. */
+/* Sets of characters: their algebra, their bytes in UTF-8, and how they stand inside JSON
+ * strings. */
 #include "grammar/impl.h"
 
 #include "base/str.h"
@@ -67,7 +68,7 @@ int32_t whim_ranges_invert(const grange *ranges, int32_t n, grange *out)
     return kept;
 }
 
-/* --- UTF-8 ---------------------------------------------------------------------------------------- */
+/* --- UTF-8 ------------------------------------------------------------------------------------ */
 
 /* Characters lo to hi, whose encodings have the same length, as chains of byte ranges. */
 static void emit_same_length(gnfa *nfa, int32_t from, int32_t to, int32_t lo, int32_t hi)
@@ -115,9 +116,10 @@ int32_t whim_nfa_emit_chars(gnfa *nfa, const gnode *node, int32_t from)
     return to;
 }
 
-/* --- inside JSON strings --------------------------------------------------------------------------- */
+/* --- inside JSON strings ---------------------------------------------------------------------- */
 
-/* Characters that cannot stand there as they are: those below a space, the quote and the backslash. */
+/* Characters that cannot stand there as they are: those below a space, the quote and the
+ * backslash. */
 static bool needs_escape(int32_t cp)
 {
     return cp < 0x20 || cp == '"' || cp == '\\';

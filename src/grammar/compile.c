@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the tables of the rules to one list of states, without dead ends; the life of a compiled grammar. */
+/* From the tables of the rules to one list of states, without dead ends; the life of a compiled
+ * grammar. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -7,9 +8,10 @@
 
 #include <string.h>
 
-/* --- tables ------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
-/* The tables of the rules that the root needs, and of plain strings. A rule that is not needed has a table without states. */
+/* The tables of the rules that the root needs, and of plain strings. A rule that is not needed has
+ * a table without states. */
 static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
 {
     int32_t *queue = whim_alloc_array(g->n_rule, sizeof *queue);
@@ -48,8 +50,8 @@ static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
     return ok;
 }
 
-/* One list of states for all tables: numbers inside a table become numbers of the list, and a call's rule the
- * first state of its table. */
+/* One list of states for all tables: numbers inside a table become numbers of the list, and a
+ * call's rule the first state of its table. */
 static bool join_tables(whim_grammar_builder *b, whim_grammar *g)
 {
     int64_t n_call = 0, at = 0, call_at = 0;
@@ -96,7 +98,7 @@ static bool join_tables(whim_grammar_builder *b, whim_grammar *g)
     return true;
 }
 
-/* --- dead ends ------------------------------------------------------------------------------------ */
+/* --- dead ends -------------------------------------------------------------------------------- */
 
 /* Moves by bytes that no answer may have. */
 static void drop_bytes(gdfa *t, const bool *bytes)
@@ -130,8 +132,8 @@ static bool goes_on(const whim_grammar *g, const uint8_t *live, int64_t s)
     return false;
 }
 
-/* Remove what leads to states from which the rule cannot end. States are in the order in which they were met, so
- * that going backwards settles most of them at once. */
+/* Remove what leads to states from which the rule cannot end. States are in the order in which they
+ * were met, so that going backwards settles most of them at once. */
 bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g)
 {
     uint8_t *live = whim_alloc_array(g->n_state, 1);
@@ -177,8 +179,8 @@ bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g)
     return !whim_gb_failed(b);
 }
 
-/* Whether a rule can come to itself before it took a byte; `mark`: 0 new, 1 on the way, 2 fine. Rules are many and
- * may form long chains, so that the way is a list, not recursion. */
+/* Whether a rule can come to itself before it took a byte; `mark`: 0 new, 1 on the way, 2 fine.
+ * Rules are many and may form long chains, so that the way is a list, not recursion. */
 static bool finds_itself(const whim_grammar *g, int32_t start, uint8_t *mark, int32_t *way,
                          int32_t *next_call)
 {
@@ -229,7 +231,7 @@ static bool check_calls(whim_grammar_builder *b, const whim_grammar *g)
     return ok;
 }
 
-/* --- life ------------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decimals between bounds: a whole part and digits behind the point, no exponent. A bound is taken as the shortest
- * decimal that reads as it. A decimal up to an inclusive bound reads as a number up to it, since reading is monotone;
- * near an exclusive one 15 digits are the most that always read as different numbers. */
+/* Decimals between bounds: a whole part and digits behind the point, no exponent. A bound is taken
+ * as the shortest decimal that reads as it. A decimal up to an inclusive bound reads as a number up
+ * to it, since reading is monotone; near an exclusive one 15 digits are the most that always read
+ * as different numbers. */
 #include "grammar/impl.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an automaton with free moves to a table: a state of the table is the set of states that the same letters lead
- * to. A call is a letter too. Sets hold only states with edges that are not free, and the end. */
+/* From an automaton with free moves to a table: a state of the table is the set of states that the
+ * same letters lead to. A call is a letter too. Sets hold only states with edges that are not free,
+ * and the end. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -158,7 +159,8 @@ static bool state_add(maker *m)
     return true;
 }
 
-/* The state of the set in `cur`, made when it is new; -1 for the empty set and when the builder failed. */
+/* The state of the set in `cur`, made when it is new; -1 for the empty set and when the builder
+ * failed. */
 static int32_t state_of(maker *m)
 {
     gdfa *d = m->dfa;

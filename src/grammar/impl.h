@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of grammars, for the grammar files of this folder.
  *
- * The way of a grammar: nodes (a tree over bytes, with calls of rules) -> an automaton with free moves for each rule
- * (nfa) -> a table for each rule (dfa), where a call is a letter like a byte -> one list of states for all rules,
- * without dead ends (whim_grammar). Only rules that a schema refers to are called; all else is written out in place.
+ * The way of a grammar: nodes (a tree over bytes, with calls of rules) -> an automaton with free
+ * moves for each rule (nfa) -> a table for each rule (dfa), where a call is a letter like a byte ->
+ * one list of states for all rules, without dead ends (whim_grammar). Only rules that a schema
+ * refers to are called; all else is written out in place.
  * Invariants: no rule takes the empty text; no rule calls itself before it took a byte. */
 #ifndef WHIM_GRAMMAR_IMPL_H
 #define WHIM_GRAMMAR_IMPL_H
@@ -23,11 +24,13 @@ typedef enum gnode_kind {
     GN_ANY_OF, /* kids[a .. a + b) */
     GN_REPEAT, /* kid a, lo to hi times; hi < 0: no limit */
     GN_CALL,   /* rule a */
-    GN_TEXT, /* UTF-8 without the texts that are the GN_BYTES kids[a .. a + b); lo: then one of them */
+    /* UTF-8 without the texts that are the GN_BYTES kids[a .. a + b); lo: then one of them */
+    GN_TEXT,
     GN_BOTH,     /* what a and b both take */
     GN_BUT_NOT,  /* what a takes and b does not */
     GN_MULTIPLE, /* whole numbers that a divides */
-    GN_MEMBERS, /* kids: (key, value, how) for each member of an object; lo: at least one, hi: the comma */
+    /* kids: (key, value, how) for each member of an object; lo: at least one, hi: the comma */
+    GN_MEMBERS,
 } gnode_kind;
 
 enum { GM_OPTIONAL, GM_REQUIRED, GM_REPEATED }; /* how a member may come; a repeated one is last */
@@ -106,22 +109,24 @@ int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list);
 int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *path);
 int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule);
 
-/* --- characters (grammar_chars.c) ---------------------------------------------------------------- */
+/* --- characters (grammar_chars.c) ------------------------------------------------------------- */
 
 enum { GC_MAX = 0x10FFFF };
 
-/* Sort ranges and join neighbours; cut out surrogates. Returns how many are left (room for n + 1). */
+/* Sort ranges and join neighbours; cut out surrogates. Returns how many are left (room for n +
+ * 1). */
 int32_t whim_ranges_clean(grange *ranges, int32_t n);
 /* Everything that is not in the (clean) ranges; room for n + 2. */
 int32_t whim_ranges_invert(const grange *ranges, int32_t n, grange *out);
-/* A character of the ranges as it stands inside a JSON string: itself, or escaped where it must be. */
+/* A character of the ranges as it stands inside a JSON string: itself, or escaped where it must
+ * be. */
 int32_t whim_gb_json_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
 /* Any character inside a JSON string, in any of its spellings. */
 int32_t whim_gb_json_any_char(whim_grammar_builder *b);
 /* A text as a JSON string, quotes included. */
 int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n);
 
-/* --- regular expressions (grammar_regex.c) ------------------------------------------------------- */
+/* --- regular expressions (grammar_regex.c) ---------------------------------------------------- */
 
 typedef struct gregex_mode {
     bool json;   /* characters as they stand inside a JSON string */
@@ -131,7 +136,7 @@ typedef struct gregex_mode {
 int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode mode,
                       const char *path);
 
-/* --- JSON and schemas (grammar_json.c, grammar_schema*.c) ----------------------------------------- */
+/* --- JSON and schemas (grammar_json.c, grammar_schema*.c) ------------------------------------- */
 
 int32_t whim_gb_json_string(whim_grammar_builder *b); /* calls of shared rules */
 int32_t whim_gb_json_number(whim_grammar_builder *b);
@@ -186,11 +191,11 @@ bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *
                           const gplace *place, int64_t *out);
 /* Whether a schema says what a text may be: by length, pattern or a format that is known. */
 bool whim_schema_holds_text(const json_t *s);
-/* Whether the keyword says nothing about what is valid: annotations, and what JSON Schema does not know, which it says
- * is to be ignored. */
+/* Whether the keyword says nothing about what is valid: annotations, and what JSON Schema does not
+ * know, which it says is to be ignored. */
 bool whim_schema_is_note(const char *key);
 
-/* --- automata (grammar_nfa.c, grammar_dfa.c, grammar_product.c) ----------------------------------- */
+/* --- automata (grammar_nfa.c, grammar_dfa.c, grammar_product.c) ------------------------------- */
 
 typedef enum gedge_kind { GE_BYTES, GE_FREE, GE_CALL } gedge_kind;
 
@@ -240,7 +245,7 @@ bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out);
 bool whim_dfa_of_nfa(gnfa *nfa, int32_t start, int32_t end, gdfa *out);
 void whim_dfa_deinit(gdfa *dfa);
 
-/* --- the compiled grammar (grammar_compile.c) ------------------------------------------------------ */
+/* --- the compiled grammar (grammar_compile.c) ------------------------------------------------- */
 
 typedef struct gstate {
     const int32_t *next;     /* [classes of the rule] */

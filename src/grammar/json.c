@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON without a schema: the rules for values, and constants. White space: at most one space behind a colon and a
- * comma, nothing else, so that no model can print blanks to the limit. Numbers have at most 15 digits before and 16
- * behind the point and an exponent of two digits, for the same reason, and because more would not be read back. */
+/* JSON without a schema: the rules for values, and constants. White space: at most one space behind
+ * a colon and a comma, nothing else, so that no model can print blanks to the limit. Numbers have
+ * at most 15 digits before and 16 behind the point and an exponent of two digits, for the same
+ * reason, and because more would not be read back. */
 #include "base/json.h"
 #include "grammar/impl.h"
 
@@ -92,7 +93,7 @@ whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b)
     return whim_gb_call(b, rule);
 }
 
-/* --- constants ------------------------------------------------------------------------------------- */
+/* --- constants -------------------------------------------------------------------------------- */
 
 static int32_t number_const(whim_grammar_builder *b, const json_t *value, const char *path)
 {

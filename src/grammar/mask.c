@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tokens may come next in a state: walks over the tree of tokens, and the masks that are kept. */
+/* Which tokens may come next in a state: walks over the tree of tokens, and the masks that are
+ * kept. */
 #include "grammar/mask.h"
 
 #include "base/alloc.h"
@@ -120,7 +121,8 @@ static const gentry *entry_kept(whim_grammar *g, const whim_grammar_vocab *v, in
     return kept;
 }
 
-/* Keep what `e` holds, which is then empty; the kept entry, or NULL when there is no room for it. */
+/* Keep what `e` holds, which is then empty; the kept entry, or NULL when there is no room for
+ * it. */
 static const gentry *entry_keep(whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
                                 gentry *e)
 {

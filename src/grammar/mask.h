@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vocabularies and walks, for the grammar files of this folder.
  *
- * The tokens form a tree of bytes, kept in the order of a walk that visits a node before its children. A walk stands
- * in a set of places: a state of the grammar, and the list of frames (what goes on when the state's rule ends) that
- * it may be called from. Frames made at the same byte with the same state to go on with are one, so that a set is
- * never larger than the grammar. */
+ * The tokens form a tree of bytes, kept in the order of a walk that visits a node before its
+ * children. A walk stands in a set of places: a state of the grammar, and the list of frames (what
+ * goes on when the state's rule ends) that it may be called from. Frames made at the same byte with
+ * the same state to go on with are one, so that a set is never larger than the grammar. */
 #ifndef WHIM_GRAMMAR_MASK_H
 #define WHIM_GRAMMAR_MASK_H
 
@@ -18,8 +18,8 @@ typedef struct gtrie_node {
     uint8_t height; /* bytes of the longest token below; 255: that many or more */
 } gtrie_node;
 
-/* What may come next in one state, whatever called its rule: the tokens that stay inside the rule or end just with
- * it, and the nodes at which the rule may end while the token goes on. */
+/* What may come next in one state, whatever called its rule: the tokens that stay inside the rule
+ * or end just with it, and the nodes at which the rule may end while the token goes on. */
 typedef struct gentry {
     uint32_t *bits; /* [n_word of the vocabulary] */
     int32_t *pops;  /* nodes */
@@ -98,9 +98,9 @@ bool whim_walk_bytes(gwalk *w, const char *bytes, int64_t n);
 /* The entry of a state: kept ones, or found now into `scratch`. NULL: no memory. */
 const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
                               gentry *scratch);
-/* Set the bits of the tokens below nodes[node] (-1: of all) that fit from level 0; returns the nodes looked at.
- * `pops`: collect nodes where the base ends; may be NULL. `like`: the entry of the plain string that the state of
- * level 0 is like, or NULL. */
+/* Set the bits of the tokens below nodes[node] (-1: of all) that fit from level 0; returns the
+ * nodes looked at. `pops`: collect nodes where the base ends; may be NULL. `like`: the entry of the
+ * plain string that the state of level 0 is like, or NULL. */
 int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
                         gentry *pops, const gentry *like);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From nodes to an automaton with free moves. A part is written between two states; it never adds an edge into the
- * state that it starts from, so that parts can share a start. */
+/* From nodes to an automaton with free moves. A part is written between two states; it never adds
+ * an edge into the state that it starts from, so that parts can share a start. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -100,8 +100,8 @@ static int32_t emit_any_of(gnfa *nfa, const gnode *node, int32_t from)
     return end;
 }
 
-/* Members in order, each with a comma before it but for the first. Two tracks: nothing written yet, and something
- * written; a value is common to both. */
+/* Members in order, each with a comma before it but for the first. Two tracks: nothing written yet,
+ * and something written; a value is common to both. */
 static int32_t emit_members(gnfa *nfa, const gnode *node, int32_t from)
 {
     int32_t none = from, some = whim_nfa_state(nfa), end = whim_nfa_state(nfa);

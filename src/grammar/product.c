@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two parts both take, or one takes and the other does not: their tables walked side by side. Neither part may
- * call rules. */
+/* What two parts both take, or one takes and the other does not: their tables walked side by side.
+ * Neither part may call rules. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"

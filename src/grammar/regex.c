@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions: the parser, and how the tree becomes nodes. ^ and $ are legal where nothing can come before
- * or behind them. In search mode a side without its anchor takes any text. */
+/* Regular expressions: the parser, and how the tree becomes nodes. ^ and $ are legal where nothing
+ * can come before or behind them. In search mode a side without its anchor takes any text. */
 #include "grammar/regex.h"
 
 #include "base/alloc.h"
@@ -41,7 +41,7 @@ int32_t whim_regex_char(rtree *t)
     return cp;
 }
 
-/* --- parsing ------------------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 static int32_t parse_any_of(rtree *t);
 
@@ -218,7 +218,7 @@ int32_t whim_regex_parse(rtree *t)
     return root;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 /* A side of a part: inside the expression, at its end, or at its end with any text beyond. */
 typedef enum edge { EDGE_NONE, EDGE_END, EDGE_OPEN } edge;

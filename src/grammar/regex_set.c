@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sets of characters of regular expressions: classes, escapes and the dot. \d and \w are those of ASCII. No set
- * holds U+0000. */
+/* The sets of characters of regular expressions: classes, escapes and the dot. \d and \w are those
+ * of ASCII. No set holds U+0000. */
 #include "grammar/regex.h"
 
 #include "base/alloc.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON schemas: keywords, references, choices and constants. Objects and arrays are in grammar_schema_object.c,
- * texts in grammar_schema_string.c, numbers in grammar_schema_number.c, merging in grammar_schema_merge.c.
+/* JSON schemas: keywords, references, choices and constants. Objects and arrays are in
+ * grammar_schema_object.c, texts in grammar_schema_string.c, numbers in grammar_schema_number.c,
+ * merging in grammar_schema_merge.c.
  *
- * What is written is always valid, but not every valid value can be written: keys come in the schema's order, keys
- * that the schema does not list come only where additionalProperties is given, a type that is not said is the one
- * that the keywords speak about, and oneOf is taken as anyOf. */
+ * What is written is always valid, but not every valid value can be written: keys come in the
+ * schema's order, keys that the schema does not list come only where additionalProperties is given,
+ * a type that is not said is the one that the keywords speak about, and oneOf is taken as anyOf. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -40,7 +41,7 @@ static int32_t fail_at(whim_grammar_builder *b, const gplace *place, const char 
     return whim_gb_fail(b, WHIM_ERR_INVALID, "%s %s", whim_gplace_text(place, buf), what);
 }
 
-/* --- keywords ------------------------------------------------------------------------------------- */
+/* --- keywords --------------------------------------------------------------------------------- */
 
 static bool in_list(const char *key, const char *const *list)
 {
@@ -142,7 +143,7 @@ bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *
     return true;
 }
 
-/* --- references ------------------------------------------------------------------------------------ */
+/* --- references ------------------------------------------------------------------------------- */
 
 /* One step of a pointer: ~0, ~1 and %XX undone. */
 static void pointer_step(const char **at, char *key, size_t room)
@@ -198,7 +199,7 @@ static int32_t call_of(whim_grammar_builder *b, const json_t *schema, const gpla
     return whim_gb_call(b, rule);
 }
 
-/* --- choices ---------------------------------------------------------------------------------------- */
+/* --- choices ---------------------------------------------------------------------------------- */
 
 static bool fits_type(const json_t *value, const char *type)
 {
@@ -317,7 +318,7 @@ static int32_t schema_all_of(whim_grammar_builder *b, const json_t *s, const gpl
     return all == NULL ? -1 : whim_gb_schema_node(b, all, place, depth + 1);
 }
 
-/* --- types ----------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char *type,
                            const gplace *place, int32_t depth)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One schema for what several schemas allow together: allOf, and keywords beside $ref or anyOf. What cannot be
- * joined keyword by keyword is refused. */
+/* One schema for what several schemas allow together: allOf, and keywords beside $ref or anyOf.
+ * What cannot be joined keyword by keyword is refused. */
 #include "grammar/impl.h"
 
 #include <string.h>
@@ -219,7 +219,8 @@ static bool merge_into(merge *m, const json_t *s, int32_t depth)
             return false;
         }
     }
-    /* Last: while properties are joined, `out` still tells what the schemas before allow besides. */
+    /* Last: while properties are joined, `out` still tells what the schemas before allow
+     * besides. */
     value = json_object_get(s, "additionalProperties");
     return value == NULL || merge_keyword(m, "additionalProperties", value, s);
 }

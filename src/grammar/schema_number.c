@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of numbers: whole numbers between bounds and their multiples, and decimals between bounds. Without a bound
- * whole numbers have at most 15 digits, which every reader takes as they are. */
+/* Schemas of numbers: whole numbers between bounds and their multiples, and decimals between
+ * bounds. Without a bound whole numbers have at most 15 digits, which every reader takes as they
+ * are. */
 #include "grammar/impl.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static int32_t fail_at(whim_grammar_builder *b, const gplace *place, const char 
     return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: %s", whim_gplace_text(place, buf), what);
 }
 
-/* --- whole numbers ---------------------------------------------------------------------------------- */
+/* --- whole numbers ---------------------------------------------------------------------------- */
 
 static int32_t digits(whim_grammar_builder *b, char lo, char hi, int64_t times)
 {
@@ -97,7 +98,7 @@ int32_t whim_gb_int_range(whim_grammar_builder *b, int64_t lo, int64_t hi)
     return negative < 0 ? other : other < 0 ? negative : whim_gb_alt2(b, negative, other);
 }
 
-/* --- bounds ------------------------------------------------------------------------------------------ */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 /* One bound of both kinds; draft 4 has a flag beside the bound. */
 static bool read_bound(whim_grammar_builder *b, const json_t *s, bool low, gbounds *out,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of objects and arrays. Keys come in the order of the schema; keys besides those listed follow them. */
+/* Schemas of objects and arrays. Keys come in the order of the schema; keys besides those listed
+ * follow them. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@ static int32_t fail_key(whim_grammar_builder *b, const gplace *place, const char
     return whim_gb_fail(b, WHIM_ERR_INVALID, "%s %s", whim_gplace_text(&at, buf), what);
 }
 
-/* --- objects --------------------------------------------------------------------------------------- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 typedef struct object {
     whim_grammar_builder *b;
@@ -100,7 +101,8 @@ static int32_t but_not(whim_grammar_builder *b, int32_t key, const glist *others
                               : whim_gb_node(b, (gnode){.kind = GN_BUT_NOT, .a = key, .b = out});
 }
 
-/* Keys by pattern. A key that several patterns match is left out, since it would have to fit several schemas. */
+/* Keys by pattern. A key that several patterns match is left out, since it would have to fit
+ * several schemas. */
 static void add_patterns(object *o, const json_t *patterns, glist *pairs)
 {
     gplace at = {.up = o->place, .key = "patternProperties"};
@@ -281,7 +283,7 @@ int32_t whim_gb_schema_object(whim_grammar_builder *b, const json_t *s, const gp
     return body < 0 ? -1 : whim_gb_seq3(b, whim_gb_text(b, "{"), body, whim_gb_text(b, "}"));
 }
 
-/* --- arrays ---------------------------------------------------------------------------------------- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 /* `lo` to `hi` items, all of one schema. */
 static int32_t equal_items(whim_grammar_builder *b, int32_t item, int64_t lo, int64_t hi)

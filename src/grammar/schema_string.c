@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of strings: lengths, patterns and formats. Where a pattern or format is said, each character has one
- * spelling: itself, or the short escape where it cannot stand as it is. Or as plain text, in which characters stand for
- * themselves and '<' does not come, so that no tag can end it. */
+/* Schemas of strings: lengths, patterns and formats. Where a pattern or format is said, each
+ * character has one spelling: itself, or the short escape where it cannot stand as it is. Or as
+ * plain text, in which characters stand for themselves and '<' does not come, so that no tag can
+ * end it. */
 #include "grammar/impl.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static const struct {
     {"regex", NULL},
 };
 
-/* Where the name stands in the table; -1: it says nothing, as JSON Schema has it of names that are not its own. */
+/* Where the name stands in the table; -1: it says nothing, as JSON Schema has it of names that are
+ * not its own. */
 static int32_t find_format(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer's walk: masks, and taking tokens. Frames live as long as the state: an answer makes a few of them for
- * each value that it writes. */
+/* One answer's walk: masks, and taking tokens. Frames live as long as the state: an answer makes a
+ * few of them for each value that it writes. */
 #include "grammar/mask.h"
 
 #include "base/alloc.h"

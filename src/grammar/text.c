@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Free text without certain marks: the automaton that finds any of the marks, side by side with the one that
- * follows UTF-8. */
+/* Free text without certain marks: the automaton that finds any of the marks, side by side with the
+ * one that follows UTF-8. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"

@@ -86,7 +86,8 @@ static void close_nodes(whim_grammar_vocab *v, const int32_t *open, int32_t n, i
     }
 }
 
-/* Nodes in the order of a walk: behind a token come the bytes that the next one adds. `open` are the nodes above. */
+/* Nodes in the order of a walk: behind a token come the bytes that the next one adds. `open` are
+ * the nodes above. */
 static void fill(whim_grammar_vocab *v, const item *items, int32_t n_item, int32_t *open)
 {
     int32_t n = 0, depth = 0;

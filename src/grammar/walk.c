@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking a grammar byte by byte: sets of places and their closure. What a step makes (frames and lists) lies behind
- * what the level before made, so that going back to a level frees it. */
+/* Walking a grammar byte by byte: sets of places and their closure. What a step makes (frames and
+ * lists) lies behind what the level before made, so that going back to a level frees it. */
 #include "grammar/mask.h"
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ static bool grow(gwalk *w, void **array, int64_t need, int64_t *cap, int64_t siz
     return true;
 }
 
-/* --- lists and frames ------------------------------------------------------------------------------ */
+/* --- lists and frames ------------------------------------------------------------------------- */
 
 static int32_t list_of(gwalk *w, int32_t frame)
 {
@@ -88,9 +88,10 @@ static int32_t frame_of(gwalk *w, int32_t to, int32_t list)
     return frame;
 }
 
-/* --- sets ------------------------------------------------------------------------------------------- */
+/* --- sets ------------------------------------------------------------------------------------- */
 
-/* Add a place to the set being made; one that is there already gets more callers and is looked at again. */
+/* Add a place to the set being made; one that is there already gets more callers and is looked at
+ * again. */
 static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
 {
     for (int32_t i = 0; i < set->n; i++) {
@@ -124,8 +125,8 @@ static void list_return(gwalk *w, glevel *set, int32_t list)
     }
 }
 
-/* What follows without a byte: calls, and the ends of rules. No rule takes the empty text, so that a frame of this
- * step is never returned to in it. */
+/* What follows without a byte: calls, and the ends of rules. No rule takes the empty text, so that
+ * a frame of this step is never returned to in it. */
 static void set_close(gwalk *w, glevel *set)
 {
     const whim_grammar *g = w->g;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body of a request: of a known length, or in chunks. Chunk extensions and trailers are read and dropped. */
+/* The body of a request: of a known length, or in chunks. Chunk extensions and trailers are read
+ * and dropped. */
 #include "http/parse.h"
 
 #include <string.h>

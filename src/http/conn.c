@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection on the I/O thread: reading, sending, deadlines, its end.
  *
- * When the client shuts its side while an answer is due: a program that has gone and one that shuts after its request
- * (`printf ... | nc -N`) look the same. So a stream counts as gone at once, and another answer may still be sent
- * while the request is younger than WHIM_HTTP_HALFWAY_NS; after that the client counts as gone. */
+ * When the client shuts its side while an answer is due: a program that has gone and one that shuts
+ * after its request (`printf ... | nc -N`) look the same. So a stream counts as gone at once, and
+ * another answer may still be sent while the request is younger than WHIM_HTTP_HALFWAY_NS; after
+ * that the client counts as gone. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "http/internal.h"

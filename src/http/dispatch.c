@@ -42,7 +42,8 @@ static void take_request_id(whim_exchange *ex)
     }
 }
 
-/* Behind trusted proxies the client is whom they name. Of several headers the last was written nearest to us. */
+/* Behind trusted proxies the client is whom they name. Of several headers the last was written
+ * nearest to us. */
 static void take_client(const whim_http *http, const whim_conn *conn)
 {
     const whim_http_parser *p = &conn->ex->parser;
@@ -72,8 +73,8 @@ static void fill_request(whim_exchange *ex)
     }
 }
 
-/* The line of the access log, not oftener than now and then: anybody can send what is no request. There is no route: the
- * target may be what is wrong. */
+/* The line of the access log, not oftener than now and then: anybody can send what is no request.
+ * There is no route: the target may be what is wrong. */
 static void log_refusal(whim_http *http, const whim_exchange *ex, int status, const char *message)
 {
     int64_t held_back;
@@ -144,7 +145,8 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     }
     bool keeps_alive = p->version == 11 ? !p->wants_close : p->wants_keep && !p->wants_close;
     ex->keeps_alive = keeps_alive && !has_body; /* an answer before the body ends the connection */
-    /* Counted before the gate looks whether the server drains: what the gate lets in is waited for. */
+    /* Counted before the gate looks whether the server drains: what the gate lets in is waited
+     * for. */
     atomic_fetch_add(&http->n_let_in, 1);
     if (http->cfg.gate != NULL && http->cfg.gate(http->cfg.ctx, ex) != 0) {
         atomic_fetch_sub(&http->n_let_in, 1);

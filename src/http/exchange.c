@@ -155,7 +155,8 @@ int64_t whim_exchange_flush(whim_exchange *ex)
     }
     int64_t left = ex->out.len - ex->out_at;
     if (left > 0) {
-        /* To the front, or a reader that never catches up would grow the buffer; but not each time: it may be large. */
+        /* To the front, or a reader that never catches up would grow the buffer; but not each time:
+         * it may be large. */
         if (ex->out_at >= left) {
             memcpy(ex->out.text, ex->out.text + ex->out_at, (size_t)left);
             ex->out.len = left;
@@ -200,7 +201,8 @@ static struct iovec part(const char *bytes, int64_t n)
     return (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = (size_t)n};
 }
 
-/* The I/O thread is needed when something is queued, done or broken; while a queue lasts it looks by itself. */
+/* The I/O thread is needed when something is queued, done or broken; while a queue lasts it looks
+ * by itself. */
 static void wake_if_needed(whim_exchange *ex, bool had_queue)
 {
     if (ex->is_broken || ex->answer == WHIM_ANSWER_DONE || (ex->out.len > 0 && !had_queue)) {
@@ -278,8 +280,8 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
     pthread_mutex_unlock(&ex->lock);
 }
 
-/* What is unread is too much. An event is no fault of its reader: one of any size may follow one of any size, as the
- * first two of an answer that repeats a long request do. */
+/* What is unread is too much. An event is no fault of its reader: one of any size may follow one of
+ * any size, as the first two of an answer that repeats a long request do. */
 static bool is_behind(whim_exchange *ex, int64_t n)
 {
     ex->n_largest = n > ex->n_largest ? n : ex->n_largest;
@@ -332,7 +334,8 @@ void whim_exchange_stream_abort(whim_exchange *ex)
     if (ex->conn != NULL && ex->answer == WHIM_ANSWER_STREAM) {
         ex->keeps_alive = false;
         ex->answer =
-            WHIM_ANSWER_DONE; /* what was written still goes out; the end of the chunks is missing */
+            /* what was written still goes out; the end of the chunks is missing */
+            WHIM_ANSWER_DONE;
         wake_if_needed(ex, had_queue);
     }
     pthread_mutex_unlock(&ex->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a complete head of a request means: how long the body is, what the target names, what is refused. */
+/* What a complete head of a request means: how long the body is, what the target names, what is
+ * refused. */
 #include "base/alloc.h"
 #include "http/parse.h"
 #include "text/utf8.h"
@@ -118,7 +119,8 @@ bool whim_http_head_finish(whim_http_parser *p)
     return true;
 }
 
-/* Percent-decode in place; false when a code is no code, a control byte, or the result is not UTF-8. */
+/* Percent-decode in place; false when a code is no code, a control byte, or the result is not
+ * UTF-8. */
 static bool decode_path(char *path)
 {
     char *to = path;

@@ -155,7 +155,8 @@ static whim_exchange *pop_work(whim_work *work)
     return ex;
 }
 
-/* The next exchange that waits; NULL when the server stops. was_slow: what this thread worked on before. */
+/* The next exchange that waits; NULL when the server stops. was_slow: what this thread worked on
+ * before. */
 static whim_exchange *take_work(whim_http *http, bool was_slow)
 {
     whim_exchange *ex = NULL;

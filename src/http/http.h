@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1.1 over epoll: one thread moves bytes, a few threads run handlers, streams are written from any thread.
- * It knows connections, limits, deadlines, TLS, JSON error bodies, and when a client has gone; what a route means is
- * the handler's.
+/* HTTP/1.1 over epoll: one thread moves bytes, a few threads run handlers, streams are written from
+ * any thread. It knows connections, limits, deadlines, TLS, JSON error bodies, and when a client
+ * has gone; what a route means is the handler's.
  *
  * Invariants:
  *  1. Every exchange gets exactly one answer: a reply, or a stream that ends.
- *  2. on_close is called exactly once for each exchange, after its last byte went out or its client went away
- *     (noticed at once, also while nothing is written: the socket itself is watched).
- *  3. A client that shuts its side of the connection counts as gone: at once if its answer is a stream; else when the
- *     complete request is one second old, so that a short answer still reaches `printf ... | nc -N`.
- *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a socket.
- *  5. Requests are handled in the order in which they were complete, but slow ones, which may take seconds, have at
- *     most n_handler - 2 of the handler threads (at least 1): those with a body of more than 256 KiB, and those that
- *     their handler puts off.
+ *  2. on_close is called exactly once for each exchange, after its last byte went out or its client
+ *     went away (noticed at once, also while nothing is written: the socket itself is watched).
+ *  3. A client that shuts its side of the connection counts as gone: at once if its answer is a
+ *     stream; else when the complete request is one second old, so that a short answer still
+ *     reaches `printf ... | nc -N`.
+ *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a
+ *     socket.
+ *  5. Requests are handled in the order in which they were complete, but slow ones, which may take
+ *     seconds, have at most n_handler - 2 of the handler threads (at least 1): those with a body of
+ *     more than 256 KiB, and those that their handler puts off.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_HTTP_HTTP_H
 #define WHIM_HTTP_HTTP_H
@@ -57,17 +59,19 @@ typedef struct whim_http_request {
 /* Called on a handler thread; must reply, begin a stream, now or later, or put it off. */
 typedef void whim_http_handler(void *ctx, whim_exchange *ex);
 
-/* Checks that come before the body is read (key, host, origin, route): return 0 to go on, or have replied and return 1.
- * Called on the I/O thread: must be quick. */
+/* Checks that come before the body is read (key, host, origin, route): return 0 to go on, or have
+ * replied and return 1. Called on the I/O thread: must be quick. */
 typedef int whim_http_gate(void *ctx, whim_exchange *ex);
 
-/* Write the error body of a failure that HTTP itself found (400, 408, 413, 414, 415, 431, ...; 503: too much is going
- * on) for this path; the status to answer with, which the path's dialect may have its own of. */
+/* Write the error body of a failure that HTTP itself found (400, 408, 413, 414, 415, 431, ...; 503:
+ * too much is going on) for this path; the status to answer with, which the path's dialect may have
+ * its own of. */
 typedef int whim_http_error_body(void *ctx, const char *path, int status, const char *message,
                                  const char *request_id, whim_str *out);
 
-/* An answer's status is decided, before its first byte goes out; 499: the client left before that. Once for each request
- * whose head came whole or that is answered. Any thread; must be quick, and may only look at the exchange. */
+/* An answer's status is decided, before its first byte goes out; 499: the client left before that.
+ * Once for each request whose head came whole or that is answered. Any thread; must be quick, and
+ * may only look at the exchange. */
 typedef void whim_http_on_status(void *ctx, whim_exchange *ex, int status);
 
 typedef struct whim_http_cfg {
@@ -93,12 +97,13 @@ WHIM_MUST_CHECK whim_err whim_http_open(const whim_http_cfg *cfg, whim_http **ou
 WHIM_MUST_CHECK whim_err whim_http_start(whim_http *http, whim_diag *diag);
 int32_t whim_http_port(const whim_http *http);
 
-/* Answers carry Connection: close, and connections end after the answer they wait for. New connections are still
- * accepted, so that a probe or a client is told what goes on: that is the gate's to say. */
+/* Answers carry Connection: close, and connections end after the answer they wait for. New
+ * connections are still accepted, so that a probe or a client is told what goes on: that is the
+ * gate's to say. */
 void whim_http_drain(whim_http *http);
 
-/* Give memory that large requests have left unused back to the system. Now and then, on a thread that nobody waits
- * for: it may take a while. Whether there was a reason to. */
+/* Give memory that large requests have left unused back to the system. Now and then, on a thread
+ * that nobody waits for: it may take a while. Whether there was a reason to. */
 bool whim_http_tidy(whim_http *http);
 
 /* Certificate and key anew from their files. */
@@ -123,26 +128,29 @@ const whim_http_request *whim_exchange_request(const whim_exchange *ex);
 /* A header's value (name in any case), or NULL. */
 const char *whim_exchange_header(const whim_exchange *ex, const char *name);
 
-/* Add a header of the answer, before reply or stream_begin; a value with a control byte is left out. */
+/* Add a header of the answer, before reply or stream_begin; a value with a control byte is left
+ * out. */
 void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *value);
 
 /* The whole answer. Content-Length, Date, x-request-id and request-id are added. */
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
                          int64_t n);
 
-/* A JSON document; where memory ran out for it the status comes alone, because half a document would be read as one. */
+/* A JSON document; where memory ran out for it the status comes alone, because half a document
+ * would be read as one. */
 static inline void whim_exchange_reply_json(whim_exchange *ex, int status, const whim_str *body)
 {
     whim_exchange_reply(ex, status, "application/json", whim_str_text(body),
                         body->failed ? 0 : body->len);
 }
 
-/* It turned out that this takes long: let it be handled once more, from the beginning, when a place for slow requests
- * is free. Only for a handler whose request is not slow yet; it leaves the exchange alone after that. */
+/* It turned out that this takes long: let it be handled once more, from the beginning, when a place
+ * for slow requests is free. Only for a handler whose request is not slow yet; it leaves the
+ * exchange alone after that. */
 void whim_exchange_put_off(whim_exchange *ex);
 
-/* Status 200 and headers go out now (Cache-Control: no-cache and X-Accel-Buffering: no among them); then pieces, each
- * as one write; then the end. */
+/* Status 200 and headers go out now (Cache-Control: no-cache and X-Accel-Buffering: no among them);
+ * then pieces, each as one write; then the end. */
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type);
 /* False when the client is gone or reads too slowly (then it is being closed): stop the work. */
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n);
@@ -150,16 +158,19 @@ void whim_exchange_stream_end(whim_exchange *ex);
 /* Break the stream off without its proper end; what was written still goes out. */
 void whim_exchange_stream_abort(whim_exchange *ex);
 
-/* fn(ctx, gone) once, see invariant 2; `gone`: the client left before its answer was complete. On the I/O thread; if the
- * exchange is over already, at once. The exchange is freed after it: a caller that still writes must hold a reference. */
+/* fn(ctx, gone) once, see invariant 2; `gone`: the client left before its answer was complete. On
+ * the I/O thread; if the exchange is over already, at once. The exchange is freed after it: a
+ * caller that still writes must hold a reference. */
 void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone), void *ctx);
 whim_exchange *whim_exchange_ref(whim_exchange *ex);
 void whim_exchange_unref(whim_exchange *ex);
 
-/* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the status, it is no refusal. */
+/* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the
+ * status, it is no refusal. */
 typedef struct whim_exchange_notes {
     atomic_int route, reason;
-    /* Of the gate, for who answers: a number for whoever asks, and whether its priority counts among all. */
+    /* Of the gate, for who answers: a number for whoever asks, and whether its priority counts
+     * among all. */
     uint64_t client;
     bool may_pass;
 } whim_exchange_notes;

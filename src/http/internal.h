@@ -2,11 +2,12 @@
 /* What the files of the HTTP layer share. Only they include it.
  *
  * Who owns what:
- *  - The I/O thread owns connections: it alone reads, parses, closes and frees them, and it alone takes an exchange off
- *    its connection.
- *  - An exchange is counted. Its lock guards its answer: whoever writes holds the lock while it looks at `conn`, so that
- *    the socket cannot be closed meanwhile. While the queue is empty a writer sends by itself; what the socket does not
- *    take is queued, and the I/O thread sends it. TLS is always sent by the I/O thread.
+ *  - The I/O thread owns connections: it alone reads, parses, closes and frees them, and it alone
+ *    takes an exchange off its connection.
+ *  - An exchange is counted. Its lock guards its answer: whoever writes holds the lock while it
+ *    looks at `conn`, so that the socket cannot be closed meanwhile. While the queue is empty a
+ *    writer sends by itself; what the socket does not take is queued, and the I/O thread sends it.
+ *    TLS is always sent by the I/O thread.
  *  - Locks: exchange, then wake list or handler queue. Callbacks are called with no lock held. */
 #ifndef WHIM_HTTP_INTERNAL_H
 #define WHIM_HTTP_INTERNAL_H
@@ -30,8 +31,8 @@ enum {
 /* A body above this may take long to work on. */
 #define WHIM_HTTP_LARGE_BODY (INT64_C(256) << 10)
 
-/* After a body above this the allocator is asked to give back what it does not use: parsed it may have taken many times
- * as much, of which the allocator keeps most for each thread. */
+/* After a body above this the allocator is asked to give back what it does not use: parsed it may
+ * have taken many times as much, of which the allocator keeps most for each thread. */
 #define WHIM_HTTP_TIDY_BODY (INT64_C(1) << 20)
 
 /* How old a request may be for a client that has shut its side to count as waiting still. */
@@ -45,7 +46,8 @@ typedef enum whim_answer_state {
     WHIM_ANSWER_DONE,   /* all of it is queued or sent */
 } whim_answer_state;
 
-/* Bytes of all bodies in memory. Counted by itself: an exchange, and its body, may outlive the server. */
+/* Bytes of all bodies in memory. Counted by itself: an exchange, and its body, may outlive the
+ * server. */
 typedef struct whim_bodies {
     atomic_int refs; /* the server's and one of each exchange */
     atomic_llong n_bytes;
@@ -101,7 +103,9 @@ typedef enum whim_conn_state {
     WHIM_CONN_HEAD,
     WHIM_CONN_BODY,
     WHIM_CONN_ANSWER, /* the request is complete; its answer is not */
-    WHIM_CONN_LINGER, /* answered and shut; what the client still sends is dropped, so that no reset eats the answer */
+    /* answered and shut; what the client still sends is dropped, so that no reset eats the
+     * answer */
+    WHIM_CONN_LINGER,
     WHIM_CONN_DEAD, /* closed; freed after the events at hand */
 } whim_conn_state;
 
@@ -169,7 +173,8 @@ void whim_http_unlisten(whim_http *http);
 
 /* The I/O thread. */
 void whim_http_loop(void *http);
-/* Let the I/O thread look at this exchange (NULL: at the flags). Any thread; the exchange's lock may be held. */
+/* Let the I/O thread look at this exchange (NULL: at the flags). Any thread; the exchange's lock
+ * may be held. */
 void whim_http_wake(whim_http *http, whim_exchange *ex);
 
 /* --- http_conn.c: on the I/O thread ----------------------------------------------------------- */
@@ -187,14 +192,17 @@ void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
 
 /* --- http_serve.c: requests on a connection, on the I/O thread -------------------------------- */
 
-/* Parse bytes, begin requests, until the bytes are used up or an answer is waited for; how many were used. */
+/* Parse bytes, begin requests, until the bytes are used up or an answer is waited for; how many
+ * were used. */
 int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int64_t n);
-/* Answer with an error that HTTP found; the connection ends after it, and is in state ANSWER or DEAD now. */
+/* Answer with an error that HTTP found; the connection ends after it, and is in state ANSWER or
+ * DEAD now. */
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
 
 /* --- http.c ----------------------------------------------------------------------------------- */
 
-/* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes back. */
+/* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes
+ * back. */
 void whim_http_hand_over(whim_http *http, whim_exchange *ex);
 
 /* --- http_exchange.c -------------------------------------------------------------------------- */
@@ -202,8 +210,8 @@ void whim_http_hand_over(whim_http *http, whim_exchange *ex);
 whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn);
 /* Drop a reference; NULL does nothing. */
 void whim_bodies_unref(whim_bodies *bodies);
-/* Send of what is queued as much as the socket takes, a megabyte or so at most, under the lock: bytes sent, or -1 when
- * the socket is broken. */
+/* Send of what is queued as much as the socket takes, a megabyte or so at most, under the lock:
+ * bytes sent, or -1 when the socket is broken. */
 int64_t whim_exchange_flush(whim_exchange *ex);
 /* Queue or send bytes that are no part of the answer (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets that listen. Addresses only, no names: who listens where should not depend on a resolver. */
+/* The sockets that listen. Addresses only, no names: who listens where should not depend on a
+ * resolver. */
 #include "http/internal.h"
 
 #include <arpa/inet.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of one HTTP/1.1 request, taken in any pieces. It knows no sockets and no time.
  *
- * Strict, because what two programs read differently is how requests are smuggled: lines end with CR LF, a bare CR or
- * LF, a NUL, a control byte, a folded header, white space around a header's name, two lengths or a length beside
- * Transfer-Encoding are refused.
+ * Strict, because what two programs read differently is how requests are smuggled: lines end with
+ * CR LF, a bare CR or LF, a NUL, a control byte, a folded header, white space around a header's
+ * name, two lengths or a length beside Transfer-Encoding are refused.
  *
  * Invariants:
  *  1. The result (texts, status, bytes used) does not depend on how the bytes are cut into pieces.
@@ -51,7 +51,8 @@ typedef struct whim_http_parser {
     int64_t n_chunk_line; /* bytes of chunk lines in all */
     int64_t length;       /* Content-Length, -1: none */
     bool is_chunked, expects_continue, wants_close, wants_keep;
-    /* A fault. In the HEAD result: the body must not be read; the caller refuses it after its own checks. */
+    /* A fault. In the HEAD result: the body must not be read; the caller refuses it after its own
+     * checks. */
     int32_t status;
     const char *message;
     /* What the target says, from HEAD on. */

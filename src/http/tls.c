@@ -20,7 +20,8 @@ struct whim_tls_conn {
     SSL *ssl;
 };
 
-/* 1.2 is the oldest that clients should still speak. Sessions are resumed by tickets, which cost no memory here. */
+/* 1.2 is the oldest that clients should still speak. Sessions are resumed by tickets, which cost no
+ * memory here. */
 static SSL_CTX *make_ctx(const char *cert, const char *key, whim_diag *diag)
 {
     ERR_clear_error();

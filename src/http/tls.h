@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS over a non-blocking socket, by OpenSSL where it is linked (WHIM_TLS); elsewhere opening refuses by name.
- * Threads: whim_tls_load from any; a whim_tls_conn on the I/O thread only, where SIGPIPE is blocked. */
+/* TLS over a non-blocking socket, by OpenSSL where it is linked (WHIM_TLS); elsewhere opening
+ * refuses by name.
+ * Threads: whim_tls_load from any; a whim_tls_conn on the I/O thread only, where SIGPIPE is
+ * blocked. */
 #ifndef WHIM_HTTP_TLS_H
 #define WHIM_HTTP_TLS_H
 

@@ -19,7 +19,7 @@
 static const char index_name[] = "model.safetensors.index.json";
 static const whim_json_limits index_limits = {.max_bytes = 256 << 20, .max_depth = 8};
 
-/* --- paths -------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 whim_err whim_hub_path(char *buf, whim_diag *diag, const char *fmt, ...)
 {
@@ -83,7 +83,7 @@ bool whim_hub_is_file(const char *path, int64_t bytes)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (bytes < 0 || st.st_size == bytes);
 }
 
-/* --- references --------------------------------------------------------------------------------- */
+/* --- references ------------------------------------------------------------------------------- */
 
 static whim_err ref_path(const whim_hub_repo *repo, char *buf, whim_diag *diag)
 {
@@ -138,7 +138,7 @@ whim_err whim_hub_commit_write(const whim_hub_repo *repo, const char *commit, wh
     return WHIM_ERR_OK;
 }
 
-/* --- links -------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 whim_err whim_hub_link(const whim_hub_repo *repo, const char *commit, const whim_hub_file *file,
                        whim_diag *diag)
@@ -177,7 +177,7 @@ whim_err whim_hub_link(const whim_hub_repo *repo, const char *commit, const whim
     return WHIM_ERR_OK;
 }
 
-/* --- whole models ------------------------------------------------------------------------------- */
+/* --- whole models ----------------------------------------------------------------------------- */
 
 static whim_err shard_find(whim_hub_listing *listing, const whim_json *map, const char *path,
                            const char **name, whim_diag *diag)

@@ -4,8 +4,8 @@
  *                            /snapshots/COMMIT/...  the repository's names, relative links to blobs
  *                            /refs/REV              the commit that a branch or tag led to
  *     CACHE/.locks/models--ORG--NAME/ETAG.lock      held by flock while a blob is fetched
- * A blob that is half there is ETAG.whimbrel.incomplete (see partial.h): their own incomplete files grow from the
- * front, and must not be mistaken for ours.
+ * A blob that is half there is ETAG.whimbrel.incomplete (see partial.h): their own incomplete files
+ * grow from the front, and must not be mistaken for ours.
  * Threads: stateless; several processes may work on one cache. */
 #ifndef WHIM_HUB_CACHE_H
 #define WHIM_HUB_CACHE_H
@@ -53,13 +53,13 @@ bool whim_hub_is_file(const char *path, int64_t bytes);
 WHIM_MUST_CHECK whim_err whim_hub_link(const whim_hub_repo *repo, const char *commit,
                                        const whim_hub_file *file, whim_diag *diag);
 
-/* The first shard that the index in a snapshot lists and `listing` has not, in the listing's arena; NULL: none, or no
- * index. */
+/* The first shard that the index in a snapshot lists and `listing` has not, in the listing's arena;
+ * NULL: none, or no index. */
 WHIM_MUST_CHECK whim_err whim_hub_shard_missing(whim_hub_listing *listing, const char *folder,
                                                 const char **name, whim_diag *diag);
 
-/* The model in the cache: `path` is its folder or GGUF file. NOT_FOUND with what is missing; a model without a
- * tokenizer is missing it only when `whole`. */
+/* The model in the cache: `path` is its folder or GGUF file. NOT_FOUND with what is missing; a
+ * model without a tokenizer is missing it only when `whole`. */
 WHIM_MUST_CHECK whim_err whim_hub_cached(const char *cache, const whim_hub_ref *ref, bool whole,
                                          char path[WHIM_HUB_PATH_MAX], whim_diag *diag);
 

@@ -72,7 +72,8 @@ static bool is_gguf_model(const char *name)
            strcasestr(base, "imatrix") == NULL;
 }
 
-/* "x-00002-of-00003.gguf": length of the stem "x", part and parts; false when it is no such name. */
+/* "x-00002-of-00003.gguf": length of the stem "x", part and parts; false when it is no such
+ * name. */
 static bool split_parse(const char *name, const char *end, int *stem, int *part, int *parts)
 {
     int at = (int)strlen(name) - (int)strlen(end) - (int)strlen("-00001-of-00001");
@@ -143,7 +144,7 @@ whim_err whim_hub_choice_add(whim_hub_choice *choice, whim_hub_listing *listing,
     return WHIM_ERR_OK;
 }
 
-/* --- GGUF --------------------------------------------------------------------------------------- */
+/* --- GGUF ------------------------------------------------------------------------------------- */
 
 static whim_err gguf_take(whim_hub_choice *choice, whim_hub_listing *listing, const char *id,
                           const char *head, whim_diag *diag)
@@ -241,9 +242,10 @@ static whim_err pick_choose(whim_hub_choice *choice, whim_hub_listing *listing, 
     return err != WHIM_ERR_OK ? err : gguf_take(choice, listing, id, head, diag);
 }
 
-/* --- a folder ----------------------------------------------------------------------------------- */
+/* --- a folder --------------------------------------------------------------------------------- */
 
-/* Weights as the loader looks for them: model.safetensors, else the shards of an index, else whatever there is. */
+/* Weights as the loader looks for them: model.safetensors, else the shards of an index, else
+ * whatever there is. */
 static bool is_weight(const whim_hub_listing *listing, const char *name)
 {
     int stem, part, parts;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcurl, loaded when something is to be fetched: it brings some thirty libraries along, which no other command needs.
- * Threads: load from any, once or often; what it gives is for ever. Only for builds with WHIM_HUB. */
+/* libcurl, loaded when something is to be fetched: it brings some thirty libraries along, which no
+ * other command needs.
+ * Threads: load from any, once or often; what it gives is for ever. Only for builds with
+ * WHIM_HUB. */
 #ifndef WHIM_HUB_CURL_LOAD_H
 #define WHIM_HUB_CURL_LOAD_H
 

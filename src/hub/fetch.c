@@ -50,7 +50,8 @@ static int by_etag(const void *a, const void *b)
     return strcmp((*(whim_hub_file *const *)a)->etag, (*(whim_hub_file *const *)b)->etag);
 }
 
-/* A job for each blob that has to come; in one order for all processes, so that no two wait for each other. */
+/* A job for each blob that has to come; in one order for all processes, so that no two wait for
+ * each other. */
 static whim_err blobs_begin(whim_hub_fetch_run *f, whim_hub_file **files, int64_t n_file,
                             whim_diag *diag)
 {

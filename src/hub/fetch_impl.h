@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of a fetch share: fetch.c prepares and ends it, fetch_piece.c does the transfers.
+/* What the two halves of a fetch share: fetch.c prepares and ends it, fetch_piece.c does the
+ * transfers.
  * Threads: fields say which lock they are under; the others do not change while workers run. */
 #ifndef WHIM_HUB_FETCH_IMPL_H
 #define WHIM_HUB_FETCH_IMPL_H
@@ -47,7 +48,8 @@ typedef struct whim_hub_fetch_run {
 /* Tell the user: a few words, then a file's name. */
 void whim_hub_fetch_say(whim_hub_fetch_run *f, const char *what, const char *name);
 
-/* Fetch one piece (an item of whim_parallel_for) and, when it was the last of its blob, check and name that. */
+/* Fetch one piece (an item of whim_parallel_for) and, when it was the last of its blob, check and
+ * name that. */
 whim_err whim_hub_piece_run(void *ctx, int64_t item, int32_t worker);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transfers of a fetch: where bytes land, when they are asked for again, and what is done with a whole blob. */
+/* The transfers of a fetch: where bytes land, when they are asked for again, and what is done with
+ * a whole blob. */
 #include "hub/digest.h"
 #include "hub/fetch_impl.h"
 
@@ -44,7 +45,7 @@ static whim_err fail_once(whim_hub_fetch_run *f, whim_err err, const whim_hub_bl
     return err;
 }
 
-/* --- one transfer ------------------------------------------------------------------------------- */
+/* --- one transfer ----------------------------------------------------------------------------- */
 
 /* Where the bytes of a transfer go. */
 typedef struct landing {
@@ -132,7 +133,8 @@ static void url_remember(whim_hub_blob_job *blob, const char *url)
     pthread_mutex_unlock(&blob->lock);
 }
 
-/* One try for the bytes from .. to of a blob. *done: they are there, or somebody else sees to them. */
+/* One try for the bytes from .. to of a blob. *done: they are there, or somebody else sees to
+ * them. */
 static whim_err span_try(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_blob_job *blob,
                          landing *l, whim_hub_reply *reply, bool *done, whim_diag *diag)
 {
@@ -165,7 +167,8 @@ static whim_err span_try(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_bl
     return whim_hub_refusal(f->cfg, f->repo->ref, blob->file->name, reply, diag);
 }
 
-/* The bytes of a piece, or (piece < 0) of the whole blob, tried until they are there or hope is lost. */
+/* The bytes of a piece, or (piece < 0) of the whole blob, tried until they are there or hope is
+ * lost. */
 static whim_err span_fetch(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_blob_job *blob,
                            int32_t piece, whim_diag *diag)
 {
@@ -194,7 +197,7 @@ static whim_err span_fetch(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_
     }
 }
 
-/* --- one blob ----------------------------------------------------------------------------------- */
+/* --- one blob --------------------------------------------------------------------------------- */
 
 static whim_err blob_check(whim_hub_fetch_run *f, whim_hub_blob_job *blob, bool *right,
                            char hex[WHIM_HUB_ETAG_MAX], whim_diag *diag)
@@ -206,7 +209,8 @@ static whim_err blob_check(whim_hub_fetch_run *f, whim_hub_blob_job *blob, bool 
     return WHIM_ERR_OK;
 }
 
-/* All bytes are there: check, and give the blob its names. Wrong ones are fetched once more, in one go. */
+/* All bytes are there: check, and give the blob its names. Wrong ones are fetched once more, in one
+ * go. */
 static whim_err blob_finish(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_blob_job *blob,
                             whim_diag *diag)
 {

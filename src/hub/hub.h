@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models by name: ORG/NAME[@REV][:PICK] becomes a folder or file in the Hugging Face cache, fetched when it is not there.
- * Invariants: 1. a name appears in a snapshot only when its content is whole and its checksum right; 2. a pull may be
- * ended at any moment, the next goes on where it was; 3. the token is sent to the endpoint alone.
- * Threads: the calls block and use threads of their own; `say` and `progress` are called from them, one at a time. */
+/* Models by name: ORG/NAME[@REV][:PICK] becomes a folder or file in the Hugging Face cache, fetched
+ * when it is not there.
+ * Invariants: 1. a name appears in a snapshot only when its content is whole and its checksum
+ * right; 2. a pull may be ended at any moment, the next goes on where it was; 3. the token is sent
+ * to the endpoint alone.
+ * Threads: the calls block and use threads of their own; `say` and `progress` are called from them,
+ * one at a time. */
 #ifndef WHIM_HUB_HUB_H
 #define WHIM_HUB_HUB_H
 

@@ -52,7 +52,7 @@ whim_hub_file *whim_hub_listing_find(const whim_hub_listing *listing, const char
                                           sizeof *listing->files, by_name);
 }
 
-/* --- from the hub ------------------------------------------------------------------------------- */
+/* --- from the hub ----------------------------------------------------------------------------- */
 
 static bool etag_take(whim_hub_file *file, const char *text)
 {
@@ -148,7 +148,7 @@ whim_err whim_hub_listing_parse(whim_hub_listing *listing, const char *text, int
     return err;
 }
 
-/* --- from disk ---------------------------------------------------------------------------------- */
+/* --- from disk -------------------------------------------------------------------------------- */
 
 static whim_err file_add(whim_hub_listing *listing, const char *name, int64_t bytes)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a repository holds at one commit: the hub's answer about it, or what lies in a snapshot on disk.
- * Invariants: 1. every name is safe (see ref.h) and occurs once; names that are not are counted and forgotten;
+/* What a repository holds at one commit: the hub's answer about it, or what lies in a snapshot on
+ * disk.
+ * Invariants: 1. every name is safe (see ref.h) and occurs once; names that are not are counted and
+ * forgotten;
  * 2. an etag is "" or a checksum, 40 or 64 digits; 3. bytes are -1 (unknown) or fit a file.
  * Threads: a listing belongs to its caller. */
 #ifndef WHIM_HUB_LISTING_H
@@ -18,8 +20,8 @@ enum { WHIM_HUB_ETAG_MAX = 65, WHIM_HUB_FILES_MAX = 200000 };
 typedef struct whim_hub_file {
     const char *name; /* with slashes, below the repository */
     int64_t bytes;    /* -1: not told */
-    char etag
-        [WHIM_HUB_ETAG_MAX]; /* SHA-256 of a large file, git's checksum of another, "": not told */
+    /* SHA-256 of a large file, git's checksum of another, "": not told */
+    char etag[WHIM_HUB_ETAG_MAX];
 } whim_hub_file;
 
 typedef struct whim_hub_listing {
@@ -32,11 +34,13 @@ typedef struct whim_hub_listing {
 
 void whim_hub_listing_deinit(whim_hub_listing *listing);
 
-/* The answer of /api/models/ID/revision/REV?blobs=true; `from` is for messages. Deinit in any case. */
+/* The answer of /api/models/ID/revision/REV?blobs=true; `from` is for messages. Deinit in any
+ * case. */
 WHIM_MUST_CHECK whim_err whim_hub_listing_parse(whim_hub_listing *listing, const char *text,
                                                 int64_t n, const char *from, whim_diag *diag);
 
-/* The files below a folder whose links lead somewhere; NOT_FOUND when there is no folder. Deinit in any case. */
+/* The files below a folder whose links lead somewhere; NOT_FOUND when there is no folder. Deinit in
+ * any case. */
 WHIM_MUST_CHECK whim_err whim_hub_listing_read(whim_hub_listing *listing, const char *folder,
                                                whim_diag *diag);
 

@@ -79,7 +79,7 @@ static int64_t piece_size(const whim_hub_partial *p, int32_t piece)
     return whim_hub_partial_end(p, piece) - whim_hub_partial_start(p, piece);
 }
 
-/* --- opening ------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Whether the file has a table for these pieces; it is read then. */
 static bool table_read(whim_hub_partial *p)
@@ -153,7 +153,7 @@ whim_err whim_hub_partial_open(whim_hub_partial *p, const char *path, int64_t by
     return err;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Lock held. */
 static whim_err table_store(whim_hub_partial *p, int32_t piece, whim_diag *diag)
@@ -220,7 +220,7 @@ int64_t whim_hub_partial_total(whim_hub_partial *p)
     return total;
 }
 
-/* --- ending ------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 void whim_hub_partial_seal(whim_hub_partial *p)
 {
@@ -272,7 +272,8 @@ void whim_hub_partial_close(whim_hub_partial *p)
     *p = (whim_hub_partial){.fd = -1};
 }
 
-/* Whether the file that was locked still has its name: some tools delete theirs when they are done with it. */
+/* Whether the file that was locked still has its name: some tools delete theirs when they are done
+ * with it. */
 static bool has_name(int fd)
 {
     struct stat st;

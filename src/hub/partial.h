@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A blob that is being fetched in pieces, in a file that knows which of its bytes are good. Behind the room for the
- * content stands a table: for each piece, how many bytes from its beginning are there. Content is written before the
- * table says so, so that a process may end at any moment, by any signal, and the next one goes on.
- * After a crash of the machine the table may be wrong: the checksum of the whole decides.
- * Threads: writes from any thread; open, reset and close from one. One process at a time, see whim_hub_lock. */
+/* A blob that is being fetched in pieces, in a file that knows which of its bytes are good. Behind
+ * the room for the content stands a table: for each piece, how many bytes from its beginning are
+ * there. Content is written before the table says so, so that a process may end at any moment, by
+ * any signal, and the next one goes on. After a crash of the machine the table may be wrong: the
+ * checksum of the whole decides.
+ * Threads: writes from any thread; open, reset and close from one. One process at a time, see
+ * whim_hub_lock. */
 #ifndef WHIM_HUB_PARTIAL_H
 #define WHIM_HUB_PARTIAL_H
 
@@ -37,7 +39,8 @@ int64_t whim_hub_partial_end(const whim_hub_partial *partial, int32_t piece);
 int64_t whim_hub_partial_good(whim_hub_partial *partial, int32_t piece);
 int64_t whim_hub_partial_total(whim_hub_partial *partial);
 
-/* Write bytes at an offset of the content; *fresh is how many of them were not there before. Sealed, it takes no more. */
+/* Write bytes at an offset of the content; *fresh is how many of them were not there before.
+ * Sealed, it takes no more. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_write(whim_hub_partial *partial, int64_t offset,
                                                 const char *bytes, int64_t n, int64_t *fresh,
                                                 whim_diag *diag);
@@ -48,19 +51,21 @@ void whim_hub_partial_seal(whim_hub_partial *partial);
 /* Nothing is good any more, and writing begins anew. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_reset(whim_hub_partial *partial, whim_diag *diag);
 
-/* It is sealed and its content right: cut the table off, get the content to the disk and give the file its name. */
+/* It is sealed and its content right: cut the table off, get the content to the disk and give the
+ * file its name. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_publish(whim_hub_partial *partial, const char *path,
                                                   whim_diag *diag);
 
 /* It is sealed and its content wrong: delete it. */
 void whim_hub_partial_discard(whim_hub_partial *partial);
 
-/* Keep what is there for the next time, when it is neither published nor discarded. A closed one is legal. */
+/* Keep what is there for the next time, when it is neither published nor discarded. A closed one is
+ * legal. */
 void whim_hub_partial_close(whim_hub_partial *partial);
 
-/* Hold the lock of a blob, as Hugging Face's own tools do. Waits for other processes, telling `waiting` once (may be
- * NULL); *stop (may be NULL) ends that with IO. The descriptor is the caller's to close, which releases it; -1 where
- * the file system has no locks. */
+/* Hold the lock of a blob, as Hugging Face's own tools do. Waits for other processes, telling
+ * `waiting` once (may be NULL); *stop (may be NULL) ends that with IO. The descriptor is the
+ * caller's to close, which releases it; -1 where the file system has no locks. */
 WHIM_MUST_CHECK whim_err whim_hub_lock(const char *path, int *fd, const atomic_bool *stop,
                                        void (*waiting)(void *ctx), void *ctx, whim_diag *diag);
 

@@ -33,7 +33,7 @@ static void say(const pull *p, whim_str *line)
     whim_str_deinit(line);
 }
 
-/* --- what the hub says -------------------------------------------------------------------------- */
+/* --- what the hub says ------------------------------------------------------------------------ */
 
 static whim_err collect(void *ctx, const whim_hub_reply *reply, const char *bytes, int64_t n,
                         whim_diag *diag)
@@ -121,7 +121,7 @@ static whim_err file_ask(pull *p, whim_hub_file *file)
     return err;
 }
 
-/* --- what is there ------------------------------------------------------------------------------ */
+/* --- what is there ---------------------------------------------------------------------------- */
 
 /* Whether a blob's content is what its name says; it is deleted when not. */
 static whim_err blob_verify(pull *p, const whim_hub_file *file, const char *path, bool *right)
@@ -248,7 +248,7 @@ static whim_err index_fetch(pull *p, const char *folder)
                      p->ref->id);
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static whim_err pull_run(pull *p, char path[WHIM_HUB_PATH_MAX])
 {
@@ -265,7 +265,8 @@ static whim_err pull_run(pull *p, char path[WHIM_HUB_PATH_MAX])
     if (p->choice.entry == NULL) {
         WHIM_TRY(index_fetch(p, folder));
     }
-    /* Last, so that nobody finds half a model under this name. In a cache that cannot be written it stays as it is. */
+    /* Last, so that nobody finds half a model under this name. In a cache that cannot be written it
+     * stays as it is. */
     whim_err err = whim_hub_commit_write(&p->repo, p->listing.commit, p->diag);
     if (err != WHIM_ERR_OK && access(p->repo.root, W_OK) == 0) {
         return err;

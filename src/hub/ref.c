@@ -10,7 +10,8 @@ enum { MAX_PART = 96, MAX_SEGMENT = 255 };
 
 static const char form[] = "write ORG/NAME, ORG/NAME@REVISION, or ORG/NAME:QUANT for one GGUF file";
 
-/* Letters, digits, '-', '_' and '.', with no '-' or '.' at an end and neither "--" nor "..": the hub's own rule. */
+/* Letters, digits, '-', '_' and '.', with no '-' or '.' at an end and neither "--" nor "..": the
+ * hub's own rule. */
 static bool is_word(const char *text, size_t n)
 {
     if (n == 0 || n > MAX_PART || strchr("-.", text[0]) != NULL ||
@@ -76,7 +77,8 @@ bool whim_hub_name_is_safe(const char *name)
     }
 }
 
-/* What git allows as a reference, as far as it matters for a path: safe parts and nothing strange. */
+/* What git allows as a reference, as far as it matters for a path: safe parts and nothing
+ * strange. */
 static bool is_revision(const char *text)
 {
     return whim_hub_name_is_safe(text) && strstr(text, "..") == NULL && text[0] != '-' &&

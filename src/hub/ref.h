@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of models on a hub, ORG/NAME[@REV][:PICK], and names of files in their repositories. What passes here is safe
- * as part of a path and of a URL's path (after percent-encoding).
+/* Names of models on a hub, ORG/NAME[@REV][:PICK], and names of files in their repositories. What
+ * passes here is safe as part of a path and of a URL's path (after percent-encoding).
  * Threads: stateless. */
 #ifndef WHIM_HUB_REF_H
 #define WHIM_HUB_REF_H
@@ -23,8 +23,9 @@ bool whim_hub_ref_looks(const char *text);
 /* INVALID with a message when it is no such name. */
 WHIM_MUST_CHECK whim_err whim_hub_ref_parse(whim_hub_ref *ref, const char *text, whim_diag *diag);
 
-/* Whether a name from a repository leads to a file below the folder that it is put into, on any system: parts
- * with slashes between them, none empty, "." or "..", no backslash, colon or control character. */
+/* Whether a name from a repository leads to a file below the folder that it is put into, on any
+ * system: parts with slashes between them, none empty, "." or "..", no backslash, colon or control
+ * character. */
 bool whim_hub_name_is_safe(const char *name);
 
 /* 40 or 64 lower-case hexadecimal digits: a commit or a checksum of git, a SHA-256. */

@@ -31,7 +31,8 @@ struct whim_hub_conn {
     whim_err sink_err;
 };
 
-/* "scheme://host:port", lower-case, the port always there; false when the text is no such address. */
+/* "scheme://host:port", lower-case, the port always there; false when the text is no such
+ * address. */
 static bool origin_of(const whim_curl *curl, const char *url, char origin[ORIGIN_MAX])
 {
     char *scheme = NULL, *host = NULL, *port = NULL;
@@ -54,7 +55,7 @@ static bool origin_of(const whim_curl *curl, const char *url, char origin[ORIGIN
     return ok;
 }
 
-/* --- a connection ------------------------------------------------------------------------------- */
+/* --- a connection ----------------------------------------------------------------------------- */
 
 whim_err whim_hub_conn_create(const whim_hub_cfg *cfg, const atomic_bool *also_stop,
                               whim_hub_conn **out, whim_diag *diag)
@@ -94,7 +95,7 @@ static bool is_stopped(const whim_hub_conn *conn)
            (conn->also_stop != NULL && atomic_load(conn->also_stop));
 }
 
-/* --- what the library calls --------------------------------------------------------------------- */
+/* --- what the library calls ------------------------------------------------------------------- */
 
 static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total,
                        curl_off_t up_now)
@@ -183,7 +184,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     return conn->sink_err == WHIM_ERR_OK ? n : n + 1;
 }
 
-/* --- one request -------------------------------------------------------------------------------- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 static void set_up(whim_hub_conn *conn, const char *url, struct curl_slist *headers)
 {
@@ -333,7 +334,7 @@ whim_err whim_hub_try(whim_hub_conn *conn, const whim_hub_request *request, whim
     return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: more than %d redirects", conn->origin, MAX_HOPS);
 }
 
-/* --- trying again ------------------------------------------------------------------------------- */
+/* --- trying again ----------------------------------------------------------------------------- */
 
 bool whim_hub_back_off(whim_hub_conn *conn, int32_t n_try, const whim_hub_reply *reply)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One HTTP request after another on one connection to a hub. Redirects are followed here and not by the library, so
- * that these hold: 1. the token goes to the endpoint's own scheme, host and port and to no other; 2. nothing leads from
- * https to http, or to another kind of address.
+/* One HTTP request after another on one connection to a hub. Redirects are followed here and not by
+ * the library, so that these hold: 1. the token goes to the endpoint's own scheme, host and port
+ * and to no other; 2. nothing leads from https to http, or to another kind of address.
  * Threads: a connection belongs to one thread; its configuration may be shared. */
 #ifndef WHIM_HUB_TRANSFER_H
 #define WHIM_HUB_TRANSFER_H
@@ -29,7 +29,8 @@ typedef struct whim_hub_reply {
     bool is_unreached;                    /* there was no answer at all: no name, no connection */
 } whim_hub_reply;
 
-/* Takes a piece of the body of an answer with status 200 or 206; an error ends the transfer and is its result. */
+/* Takes a piece of the body of an answer with status 200 or 206; an error ends the transfer and is
+ * its result. */
 typedef whim_err (*whim_hub_sink)(void *ctx, const whim_hub_reply *reply, const char *bytes,
                                   int64_t n, whim_diag *diag);
 
@@ -49,16 +50,16 @@ WHIM_MUST_CHECK whim_err whim_hub_conn_create(const whim_hub_cfg *cfg, const ato
                                               whim_hub_conn **out, whim_diag *diag);
 void whim_hub_conn_destroy(whim_hub_conn *conn);
 
-/* One try. OK when an answer came whole, whatever its status; else reply->may_retry says what kind of failure it
- * was. */
+/* One try. OK when an answer came whole, whatever its status; else reply->may_retry says what kind
+ * of failure it was. */
 WHIM_MUST_CHECK whim_err whim_hub_try(whim_hub_conn *conn, const whim_hub_request *request,
                                       whim_hub_reply *reply, whim_diag *diag);
 
 /* Whether a status may pass: too many requests, or the server's own troubles. */
 bool whim_hub_status_may_pass(int32_t status);
 
-/* Wait before try number `n_try` (from 1): longer each time, at least what the reply asks for. False when stopped,
- * or when the hub asks for more than WHIM_HUB_WAIT_MAX_S. */
+/* Wait before try number `n_try` (from 1): longer each time, at least what the reply asks for.
+ * False when stopped, or when the hub asks for more than WHIM_HUB_WAIT_MAX_S. */
 bool whim_hub_back_off(whim_hub_conn *conn, int32_t n_try, const whim_hub_reply *reply);
 
 /* Why an answer is a refusal, and what to do. `what` is the file or "" for the model itself. */

@@ -39,7 +39,8 @@ WHIM_MUST_CHECK whim_err whim_rendered_join(whim_rendered *r, const whim_rendere
 /* Keep the first n bytes. */
 void whim_rendered_cut(whim_rendered *r, int64_t n);
 
-/* A string of the messages of which parts were written by the server, which trusts them as the template's own. */
+/* A string of the messages of which parts were written by the server, which trusts them as the
+ * template's own. */
 typedef struct whim_marked_text {
     const json_t *string;
     const whim_rendered *text; /* the same bytes, with their origin */
@@ -58,7 +59,8 @@ typedef struct whim_template_input {
 } whim_template_input;
 
 /* raise_exception(msg) in the template gives WHIM_ERR_INVALID with msg; everything else that is
- * wrong names line and column. Too much work, memory or text is WHIM_ERR_FULL. What `out` held before is replaced. */
+ * wrong names line and column. Too much work, memory or text is WHIM_ERR_FULL. What `out` held
+ * before is replaced. */
 WHIM_MUST_CHECK whim_err whim_template_render(const whim_template *tmpl,
                                               const whim_template_input *input, whim_rendered *out,
                                               whim_diag *diag);

@@ -34,7 +34,8 @@ typedef struct record_head {
 } record_head;
 static_assert(sizeof(record_head) == 40 + 4 * WHIM_KV_PAGE, "the head of a record has no holes");
 
-/* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its length mixed in. */
+/* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its
+ * length mixed in. */
 uint64_t whim_disk_sum(uint64_t seed, const void *bytes, int64_t n)
 {
     const uint64_t odd = UINT64_C(0xa54ff53a5f1d36f1);

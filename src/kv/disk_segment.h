@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file of pages on disk. A head of 64 bytes names format, space and page size; records of equal size follow. A
- * record's head has a checksum of its own, so that an index can be made without reading the pages, and the checksum of
- * its page. Numbers are little-endian. A file is written front to back once and never changed.
+/* One file of pages on disk. A head of 64 bytes names format, space and page size; records of equal
+ * size follow. A record's head has a checksum of its own, so that an index can be made without
+ * reading the pages, and the checksum of its page. Numbers are little-endian. A file is written
+ * front to back once and never changed.
  * Threads: one at a time. */
 #ifndef WHIM_KV_DISK_SEGMENT_H
 #define WHIM_KV_DISK_SEGMENT_H
@@ -19,7 +20,8 @@ typedef struct whim_disk_segment {
     int64_t page_bytes;
 } whim_disk_segment;
 
-/* A 64-bit checksum that is quick on large pieces. Not against forgers: who can write the folder owns the cache. */
+/* A 64-bit checksum that is quick on large pieces. Not against forgers: who can write the folder
+ * owns the cache. */
 uint64_t whim_disk_sum(uint64_t seed, const void *bytes, int64_t n);
 
 /* Bytes of one record, and of a file with n of them. */
@@ -31,8 +33,8 @@ WHIM_MUST_CHECK whim_err whim_disk_segment_create(whim_disk_segment *segment, in
                                                   int32_t number, uint64_t space,
                                                   int64_t page_bytes, whim_diag *diag);
 
-/* Open an old one. CORRUPT: its head is not of this format, space and page size. Half a record at its end is left out;
- * *torn says so. */
+/* Open an old one. CORRUPT: its head is not of this format, space and page size. Half a record at
+ * its end is left out; *torn says so. */
 WHIM_MUST_CHECK whim_err whim_disk_segment_open(whim_disk_segment *segment, int dir_fd,
                                                 int32_t number, uint64_t space, int64_t page_bytes,
                                                 bool *torn, whim_diag *diag);

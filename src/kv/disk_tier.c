@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk tier: index and files under one lock, and a thread that writes what is queued. The lock is never held while
- * something is written. */
+/* The disk tier: index and files under one lock, and a thread that writes what is queued. The lock
+ * is never held while something is written. */
 #include "kv/disk_tier.h"
 
 #include "base/alloc.h"
@@ -54,7 +54,7 @@ struct whim_disk_tier {
     whim_log_limit quiet;
 };
 
-/* --- files -------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Forget the oldest file. */
 static void segment_drop(whim_disk_tier *t)
@@ -140,7 +140,8 @@ static void failed(whim_disk_tier *t, const char *what)
     }
 }
 
-/* The file to write to, with room for one more record within the limit; NULL when there is none. Under the lock. */
+/* The file to write to, with room for one more record within the limit; NULL when there is none.
+ * Under the lock. */
 static whim_disk_segment *segment_for_writing(whim_disk_tier *t)
 {
     int64_t each = whim_disk_record_bytes(t->cfg.page_bytes);
@@ -169,10 +170,10 @@ static whim_disk_segment *segment_for_writing(whim_disk_tier *t)
     return s;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
-/* Write the first of the queue. Called and returns under the lock, which is open while the disk works: only this thread
- * moves segments, so the one that it writes to stays. */
+/* Write the first of the queue. Called and returns under the lock, which is open while the disk
+ * works: only this thread moves segments, so the one that it writes to stays. */
 static void write_first(whim_disk_tier *t)
 {
     waiting *w = t->first;
@@ -218,7 +219,7 @@ static void writer(void *ctx)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static whim_err folder_open(whim_disk_tier *t, char *path, int64_t n, whim_diag *diag)
 {
@@ -323,7 +324,7 @@ void whim_disk_tier_close(whim_disk_tier *t)
     whim_free(t);
 }
 
-/* --- pages -------------------------------------------------------------------------------------- */
+/* --- pages ------------------------------------------------------------------------------------ */
 
 static const waiting *queue_find(const whim_disk_tier *t, const whim_prefix_key *key)
 {
@@ -334,7 +335,8 @@ static const waiting *queue_find(const whim_disk_tier *t, const whim_prefix_key 
     return w;
 }
 
-/* Whether a page lies in a file that will soon be dropped: a page that is still in use is worth a new copy. */
+/* Whether a page lies in a file that will soon be dropped: a page that is still in use is worth a
+ * new copy. */
 static bool is_going(const whim_disk_tier *t, const whim_disk_place *place)
 {
     return t->bytes > t->cfg.max_bytes / 4 * 3 && t->n_segment > 2 &&

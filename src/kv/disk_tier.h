@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* KV pages on disk: what the prefix tree drops is kept in files, and found again by later requests and after a restart.
+/* KV pages on disk: what the prefix tree drops is kept in files, and found again by later requests
+ * and after a restart.
  *
- * A folder holds one sub-folder for each space (a hash of the text that names model, layout, level and numerics); in it
- * lie segment files that are only ever appended to. A record is a page with its key, its tokens and two checksums, of
- * its head and of the page.
+ * A folder holds one sub-folder for each space (a hash of the text that names model, layout, level
+ * and numerics); in it lie segment files that are only ever appended to. A record is a page with
+ * its key, its tokens and two checksums, of its head and of the page.
  *
  * Invariants:
- *  1. A page is given back only when key, tokens, size and checksums are right; anything torn, stale or foreign
- *     is ignored, with one log line for each file.
+ *  1. A page is given back only when key, tokens, size and checksums are right; anything torn,
+ *     stale or foreign is ignored, with one log line for each file.
  *  2. A crash at any moment loses nothing but cache.
- *  3. The files never take more than max_bytes: the oldest segments go first; a page that is put again
- *     while its segment is about to go gets a new copy.
+ *  3. The files never take more than max_bytes: the oldest segments go first; a page that is put
+ *     again while its segment is about to go gets a new copy.
  *  4. put never waits for the disk: what does not fit in the bounded queue is dropped and counted.
  * Threads: all calls from one owner; one thread of its own writes. */
 #ifndef WHIM_KV_DISK_TIER_H
@@ -25,7 +26,8 @@
 
 typedef struct whim_disk_tier whim_disk_tier;
 
-/* Memory for pages that wait to be written, unless a cfg says otherwise; never less than four of them. */
+/* Memory for pages that wait to be written, unless a cfg says otherwise; never less than four of
+ * them. */
 int64_t whim_disk_queue_bytes(int64_t page_bytes);
 
 typedef struct whim_disk_tier_cfg {
@@ -37,15 +39,16 @@ typedef struct whim_disk_tier_cfg {
     whim_log *log;
 } whim_disk_tier_cfg;
 
-/* Reads the index of what is there (headers only, not the pages). Another process that has the space open: INVALID. */
+/* Reads the index of what is there (headers only, not the pages). Another process that has the
+ * space open: INVALID. */
 WHIM_MUST_CHECK whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out,
                                              whim_diag *diag);
 
 /* Writes what is queued, then closes. */
 void whim_disk_tier_close(whim_disk_tier *tier);
 
-/* Keep a page (page_bytes at `page`, copied). A page that is there is not written again, unless its file is about to
- * go. */
+/* Keep a page (page_bytes at `page`, copied). A page that is there is not written again, unless its
+ * file is about to go. */
 void whim_disk_tier_put(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of KV pages: which page ids are free. Accounting only; the memory is the runner's.
- * Invariants: a page is free exactly while nobody has a reference on it; ids are handed out lowest first
- * after a fresh start, last freed first later.
+ * Invariants: a page is free exactly while nobody has a reference on it; ids are handed out lowest
+ * first after a fresh start, last freed first later.
  * Threads: one owner. */
 #ifndef WHIM_KV_PAGE_POOL_H
 #define WHIM_KV_PAGE_POOL_H
@@ -14,8 +14,8 @@ typedef struct whim_page_pool {
     int32_t *free_ids; /* stack; the top is the next to go */
     int32_t *refs;     /* [n_page] 0: free */
     int64_t n_free, n_page;
-    /* Told when a page's references go from one to two or back; whoever keeps pages for later (the prefix
-     * tree) learns so which of them nobody else uses. NULL: nobody listens. */
+    /* Told when a page's references go from one to two or back; whoever keeps pages for later (the
+     * prefix tree) learns so which of them nobody else uses. NULL: nobody listens. */
     void (*on_share)(void *ctx, int32_t page);
     void *share_ctx;
 } whim_page_pool;
@@ -26,10 +26,12 @@ void whim_page_pool_deinit(whim_page_pool *pool);
 /* The next free page, with one reference, or -1. */
 int32_t whim_page_pool_take(whim_page_pool *pool);
 
-/* One more reference on a page that is held; to ask for one that is free is a bug and ends the process. */
+/* One more reference on a page that is held; to ask for one that is free is a bug and ends the
+ * process. */
 void whim_page_pool_ref(whim_page_pool *pool, int32_t page);
 
-/* Drop one reference; the last one frees the page. A page that is not held is a bug and ends the process. */
+/* Drop one reference; the last one frees the page. A page that is not held is a bug and ends the
+ * process. */
 void whim_page_pool_give(whim_page_pool *pool, int32_t page);
 
 #endif

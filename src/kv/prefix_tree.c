@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node lives at the index of its page. Children are found through one hash table over the keys of chains;
- * the lists of children serve only the walk over all nodes.
+/* A node lives at the index of its page. Children are found through one hash table over the keys of
+ * chains; the lists of children serve only the walk over all nodes.
  *
  * Invariants:
- *  1. A node is blocked while its page has another reference, it is pinned, or one of its children is blocked:
- *     those that are not blocked are what eviction could free.
- *  2. The heap holds exactly the nodes that could be freed next: not blocked, no children. Its key is the last
- *     use. */
+ *  1. A node is blocked while its page has another reference, it is pinned, or one of its children
+ *     is blocked: those that are not blocked are what eviction could free.
+ *  2. The heap holds exactly the nodes that could be freed next: not blocked, no children. Its key
+ *     is the last use. */
 #include "kv/prefix_tree.h"
 
 #include "base/alloc.h"
@@ -46,7 +46,7 @@ struct whim_prefix_tree {
     int64_t n_node, n_evictable, n_alone, n_evicted;
 };
 
-/* --- keys ---------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens)
 {
@@ -68,7 +68,7 @@ static whim_prefix_key key_of(const whim_prefix_tree *tree, int32_t parent, cons
     return whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].key, tokens);
 }
 
-/* --- the table ----------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static int32_t find(const whim_prefix_tree *tree, int32_t parent, const whim_prefix_key *key,
                     const int32_t *tokens)
@@ -131,9 +131,10 @@ static int32_t deepest(const whim_prefix_tree *tree, const int32_t *tokens, int6
     return at;
 }
 
-/* --- who could be evicted ------------------------------------------------------------------------ */
+/* --- who could be evicted --------------------------------------------------------------------- */
 
-/* After anything about a node changed: is it blocked, is it next to go? Goes up as far as that changes. */
+/* After anything about a node changed: is it blocked, is it next to go? Goes up as far as that
+ * changes. */
 static void update(whim_prefix_tree *tree, int32_t page)
 {
     while (page != NONE) {
@@ -176,7 +177,7 @@ static void touch(whim_prefix_tree *tree, int32_t page)
     }
 }
 
-/* --- nodes --------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static int32_t *first_child(whim_prefix_tree *tree, int32_t parent)
 {
@@ -242,7 +243,7 @@ static void node_drop(whim_prefix_tree *tree, int32_t page)
     whim_page_pool_give(tree->pool, page);
 }
 
-/* --- the calls ----------------------------------------------------------------------------------- */
+/* --- the calls -------------------------------------------------------------------------------- */
 
 whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_evicted *on_evict, void *ctx,
                                  whim_prefix_tree **out)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The prefix tree: which full pages of keys and values are already there, by the tokens that made them.
- * A node is one page of WHIM_KV_PAGE tokens; its path from the root is all tokens before it, so a page is
- * found only under exactly the tokens that it was computed from (compared, not only hashed).
+/* The prefix tree: which full pages of keys and values are already there, by the tokens that made
+ * them. A node is one page of WHIM_KV_PAGE tokens; its path from the root is all tokens before it,
+ * so a page is found only under exactly the tokens that it was computed from (compared, not only
+ * hashed).
  *
  * Invariants:
  *  1. The tree holds one reference of the pool on every page that it knows.
- *  2. A node is dropped only when it has no children, no pins, and the tree's is the last reference.
+ *  2. A node is dropped only when it has no children, no pins, and the tree's is the last
+ *     reference.
  *  3. Least recently used goes first; a parent is never older than its children.
  *  4. The tree holds one reference on every state slot that a page of it carries.
  * Threads: one owner, the engine's. */
@@ -20,8 +22,8 @@
 
 typedef struct whim_prefix_tree whim_prefix_tree;
 
-/* What the chain of tokens up to and with a page is called outside (the disk tier's key): 128 bits of a
- * hash that is the same on every machine. */
+/* What the chain of tokens up to and with a page is called outside (the disk tier's key): 128 bits
+ * of a hash that is the same on every machine. */
 typedef struct whim_prefix_key {
     uint64_t word[2];
 } whim_prefix_key;
@@ -36,76 +38,81 @@ WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool,
                                                  whim_prefix_tree **out);
 void whim_prefix_tree_destroy(whim_prefix_tree *tree);
 
-/* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / WHIM_KV_PAGE), each with
- * one more reference for the caller; returns how many. Counts as a use. */
+/* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / WHIM_KV_PAGE),
+ * each with one more reference for the caller; returns how many. Counts as a use. */
 int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
                                int32_t *pages);
 
 /* How many pages match would give, without taking them or counting as a use. */
 int64_t whim_prefix_tree_peek(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
-/* Make the first n_page full pages of `tokens` known. Where the tree has a page for the same tokens already,
- * that one stays and `pages[i]` is not taken; otherwise the tree takes a reference on pages[i]. */
+/* Make the first n_page full pages of `tokens` known. Where the tree has a page for the same tokens
+ * already, that one stays and `pages[i]` is not taken; otherwise the tree takes a reference on
+ * pages[i]. */
 void whim_prefix_tree_insert(whim_prefix_tree *tree, const int32_t *tokens, const int32_t *pages,
                              int64_t n_page);
 
-/* As insert; and where the tree has another page for the same tokens, that one with a reference takes the place of
- * pages[i], which is given back. Who holds pages in the tree so holds all that is before them, and nothing lies
- * there that can neither be used nor evicted. */
+/* As insert; and where the tree has another page for the same tokens, that one with a reference
+ * takes the place of pages[i], which is given back. Who holds pages in the tree so holds all that
+ * is before them, and nothing lies there that can neither be used nor evicted. */
 void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32_t *pages,
                             int64_t n_page);
 
 /* Drop least recently used pages until the pool has `n_free` free ones; false when it cannot. */
 bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free);
 
-/* Pages that eviction could free at once, pages that the tree knows, pages that it alone holds, and pages that
- * were evicted since the start. */
+/* Pages that eviction could free at once, pages that the tree knows, pages that it alone holds, and
+ * pages that were evicted since the start. */
 int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_size(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree);
 
-/* Whether the page after the longest known beginning of `tokens` was evicted not long ago: for the reason of a
- * miss. A guess from hashes, never wrong about pages that were never there but for 2^-64. */
+/* Whether the page after the longest known beginning of `tokens` was evicted not long ago: for the
+ * reason of a miss. A guess from hashes, never wrong about pages that were never there but for
+ * 2^-64. */
 bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
-/* Keep the pages of this beginning until unpin; counts nest. Returns the pages pinned. The pin is on the last
- * of them (what is before stays as long as it does): unpin with the same tokens, cut to what was pinned, so
- * that pages which became known later are not taken for it. */
+/* Keep the pages of this beginning until unpin; counts nest. Returns the pages pinned. The pin is
+ * on the last of them (what is before stays as long as it does): unpin with the same tokens, cut to
+ * what was pinned, so that pages which became known later are not taken for it. */
 int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
-/* --- states of recurrent models -------------------------------------------------------------------
- * Such a model can go on only from a place where its state was kept. A page of the tree may carry one: the state
- * after its last token, in a slot of another pool, of which the tree holds a reference. It goes with its page, or
+/* --- states of recurrent models
+ * ------------------------------------------------------------------- Such a model can go on only
+ * from a place where its state was kept. A page of the tree may carry one: the state after its last
+ * token, in a slot of another pool, of which the tree holds a reference. It goes with its page, or
  * before it when slots are wanted. */
 
 /* The pool of the slots, once, before any of the calls below; it outlives the tree. */
 WHIM_MUST_CHECK whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree,
                                                      whim_page_pool *states);
 
-/* Let the last of the first n_page pages of `tokens` carry `slot`. False, and nothing is taken, where the tree does
- * not know the page or it carries one already. */
+/* Let the last of the first n_page pages of `tokens` carry `slot`. False, and nothing is taken,
+ * where the tree does not know the page or it carries one already. */
 bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page,
                                  int32_t slot);
 
-/* Whether the tree knows the first n_page pages of `tokens` and the last of them carries a state. */
+/* Whether the tree knows the first n_page pages of `tokens` and the last of them carries a
+ * state. */
 bool whim_prefix_tree_has_state(const whim_prefix_tree *tree, const int32_t *tokens,
                                 int64_t n_page);
 
-/* As match, but up to the last page that carries a state: *slot is that state's, with one more reference for the
- * caller; -1 where the answer is 0 pages. */
+/* As match, but up to the last page that carries a state: *slot is that state's, with one more
+ * reference for the caller; -1 where the answer is 0 pages. */
 int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
                                      int32_t *pages, int32_t *slot);
 
-/* Drop the states of least recently used pages, never the pages, until `n_free` slots are free; states that
- * somebody else holds stay. False when it cannot. */
+/* Drop the states of least recently used pages, never the pages, until `n_free` slots are free;
+ * states that somebody else holds stay. False when it cannot. */
 bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free);
 
 /* Call fn for every node, parents before children: for saving the tree at shutdown. */
 void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx);
 
-/* The key of the page that ends a chain: parent is the key of the page before, NULL for the first. */
+/* The key of the page that ends a chain: parent is the key of the page before, NULL for the
+ * first. */
 whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens);
 
 #endif

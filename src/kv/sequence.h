@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sequence's place in the KV pool: its pages in order of position, and how many positions are
  * filled. Accounting only.
- * Invariants: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow; a page that others have a
- * reference on is full and stays as it is: a sequence grows only in pages that it alone holds.
+ * Invariants: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow; a page that others
+ * have a reference on is full and stays as it is: a sequence grows only in pages that it alone
+ * holds.
  * Threads: one owner. */
 #ifndef WHIM_KV_SEQUENCE_H
 #define WHIM_KV_SEQUENCE_H
@@ -25,14 +26,14 @@ typedef struct whim_sequence {
     int64_t len;   /* positions filled */
     int64_t step;  /* the runner's number of the last step that it was part of */
     int32_t state; /* its slot of recurrent state, for life; -1: the model has none */
-    int64_t
-        state_at; /* positions that the state is of; a state at 0 is empty whatever the slot holds */
+    /* positions that the state is of; a state at 0 is empty whatever the slot holds */
+    int64_t state_at;
 } whim_sequence;
 
 WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx);
 
-/* Take a slot of recurrent state for the sequence's life; FULL when there is none. `states` may have no slots at
- * all, then the model has no such states. */
+/* Take a slot of recurrent state for the sequence's life; FULL when there is none. `states` may
+ * have no slots at all, then the model has no such states. */
 WHIM_MUST_CHECK whim_err whim_sequence_take_state(whim_sequence *seq, whim_page_pool *states);
 
 /* Give the slot back, before deinit. */
@@ -47,8 +48,9 @@ int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok);
 /* Start an empty sequence with `n` full pages; the sequence takes over one reference on each. */
 void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n);
 
-/* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than max_ctx)
- * change nothing. Growing inside a page that others hold too is a bug and ends the process. */
+/* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than
+ * max_ctx) change nothing. Growing inside a page that others hold too is a bug and ends the
+ * process. */
 WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool,
                                             int64_t n_tok);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped-query attention over paged keys and values, a layer's mixer:
  *     q k v = products of x; q, k = rotate(norm(q, k)); y = out(softmax(q k^T / sqrt(d)) v)
- * with what its row of the table says: heads, norms, rotation, a window, a gate on what attention gives.
+ * with what its row of the table says: heads, norms, rotation, a window, a gate on what attention
+ * gives.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_ATTENTION_H
 #define WHIM_LAYERS_ATTENTION_H

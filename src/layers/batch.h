@@ -2,10 +2,10 @@
 /* All that one forward pass sees. Counts are constants of the call (or of a graph's bucket); what
  * changes between replays of a graph lives in the device arrays, at fixed addresses.
  *
- * Rows are tokens of several sequences, one sequence after the other; prefill and decode mix freely.
- * A bucket may be larger than the work: padding rows have token -1, position 0 and slot -1 and belong
- * to no sequence; padding sequences have no rows, no keys and state slots -1; padding outputs have row -1. No row ever
- * influences another sequence's rows. */
+ * Rows are tokens of several sequences, one sequence after the other; prefill and decode mix
+ * freely. A bucket may be larger than the work: padding rows have token -1, position 0 and slot -1
+ * and belong to no sequence; padding sequences have no rows, no keys and state slots -1; padding
+ * outputs have row -1. No row ever influences another sequence's rows. */
 #ifndef WHIM_LAYERS_BATCH_H
 #define WHIM_LAYERS_BATCH_H
 
@@ -67,8 +67,8 @@ static inline float *whim_bump_rows(whim_bump *bump, int64_t n_row, int64_t n_co
 
 enum { WHIM_MAX_CAPTURE = 16 };
 
-/* The residual stream at a boundary, on request. Boundary b is the input of layer b; boundary n_layer is the output of
- * the last layer, before the final norm. */
+/* The residual stream at a boundary, on request. Boundary b is the input of layer b; boundary
+ * n_layer is the output of the last layer, before the final norm. */
 typedef struct whim_capture {
     int32_t boundary;
     float *rows; /* [n_row, d_model] */

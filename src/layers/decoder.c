@@ -2,8 +2,8 @@
 /* One pass of a decoder, in the order of the data. */
 #include "layers/decoder.h"
 
-/* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may still read what
- * the mixer adds while the MLP makes its own. */
+/* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may
+ * still read what the mixer adds while the MLP makes its own. */
 typedef struct pass {
     const whim_decoder *dec;
     whim_stream *s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pre-norm decoder that Llama and its relatives are:
  *     x = embedding; per layer: x += mixer(norm(x)); x += mlp(norm(x)); logits = head(norm(x))
- * The mixer is attention or a gated delta net, the MLP a SwiGLU or experts; each is a file beside this one. Which layer
- * has what is the table (layers/layer_table.h); a model file makes it.
+ * The mixer is attention or a gated delta net, the MLP a SwiGLU or experts; each is a file beside
+ * this one. Which layer has what is the table (layers/layer_table.h); a model file makes it.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_DECODER_H
 #define WHIM_LAYERS_DECODER_H
@@ -31,8 +31,8 @@ typedef struct whim_decoder {
     whim_decoder_layer *layers;        /* [n_layer] */
 } whim_decoder;
 
-/* Make a decoder in `arena` and declare its tensors under their Hugging Face names. The table's rows are in `arena`,
- * too. */
+/* Make a decoder in `arena` and declare its tensors under their Hugging Face names. The table's
+ * rows are in `arena`, too. */
 WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
                                            const whim_layer_traits *traits,
                                            const whim_layer_table *table, whim_arena *arena,

@@ -245,8 +245,8 @@ static whim_err norm_heads(const whim_gated_delta *g, const whim_config *config,
                                     });
 }
 
-/* The same in the order of tiled columns. Of one token the heads with the same place in their groups are a run, of more
- * each head of all tokens is. */
+/* The same in the order of tiled columns. Of one token the heads with the same place in their
+ * groups are a run, of more each head of all tokens is. */
 static whim_err norm_tiled(const whim_gated_delta *g, const whim_config *config,
                            const whim_gated_delta_pass *p, whim_stream *s, int64_t n_row)
 {

@@ -3,8 +3,8 @@
  *     q k v z b a = products of x; q k v = silu(conv(q k v)); q, k of length 1
  *     S = exp(g) S + k (beta (v - (exp(g) S)^T k))^T; o = S^T q, for each value head
  *     y = out(norm(o) * silu(z))
- * with g = -exp(A_log) softplus(a + dt_bias) and beta = sigmoid(b). A sequence's state is S and the last rows of the
- * convolution's input: a slot holds both for every such layer.
+ * with g = -exp(A_log) softplus(a + dt_bias) and beta = sigmoid(b). A sequence's state is S and the
+ * last rows of the convolution's input: a slot holds both for every such layer.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_GATED_DELTA_H
 #define WHIM_LAYERS_GATED_DELTA_H
@@ -19,8 +19,8 @@
 typedef struct whim_gated_delta {
     whim_weight qkv; /* [2 n_key d_key + n_value d_value, d_model]; grouped: with z, by key head */
     whim_weight z;   /* [n_value d_value, d_model]; unused when grouped */
-    whim_weight b,
-        a; /* [n_value, d_model]; grouped: b is [2 n_value, d_model], with a, by key head */
+    /* [n_value, d_model]; grouped: b is [2 n_value, d_model], with a, by key head */
+    whim_weight b, a;
     const float *conv;    /* [2 n_key d_key + n_value d_value, n_tap] */
     const float *rate;    /* [n_value] -exp(A_log) */
     const float *dt_bias; /* [n_value] */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a model's layers: a row for each, with all in which it may differ from its neighbours. The model's
- * file makes it from the configuration; binding, the pass, the layout of KV pages and of state slots follow it.
+/* The table of a model's layers: a row for each, with all in which it may differ from its
+ * neighbours. The model's file makes it from the configuration; binding, the pass, the layout of KV
+ * pages and of state slots follow it.
  * Threads: plain data. */
 #ifndef WHIM_LAYERS_LAYER_TABLE_H
 #define WHIM_LAYERS_LAYER_TABLE_H
@@ -65,12 +66,13 @@ typedef struct whim_layer_traits {
     bool gdn_grouped;  /* gated delta nets have the fused projections of Qwen3-Next */
 } whim_layer_traits;
 
-/* The table that configuration and traits give; a model whose layers differ in more edits its rows. NO_MEMORY. */
+/* The table that configuration and traits give; a model whose layers differ in more edits its rows.
+ * NO_MEMORY. */
 WHIM_MUST_CHECK whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *config,
                                                const whim_layer_traits *traits, whim_arena *arena);
 
-/* Bytes of a KV page with the keys and values of all layers. `offsets` [n_layer], unless NULL, gets the place of each
- * layer's part in it (0 where a layer has none). */
+/* Bytes of a KV page with the keys and values of all layers. `offsets` [n_layer], unless NULL, gets
+ * the place of each layer's part in it (0 where a layer has none). */
 int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int64_t *offsets);
 
 #endif

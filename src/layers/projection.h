@@ -27,7 +27,8 @@ typedef struct whim_projection_spec {
 void whim_projections_bind(const whim_projection_spec *specs, size_t n_spec, int32_t l,
                            whim_binder *binder);
 
-/* The weights of norm `name` of layer l, or outside of layers when l < 0. At zero: the file has them less one. */
+/* The weights of norm `name` of layer l, or outside of layers when l < 0. At zero: the file has
+ * them less one. */
 void whim_norm_bind(const float **out, int64_t n, bool at_zero, const char *name, int32_t l,
                     whim_binder *binder);
 

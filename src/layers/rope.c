@@ -20,7 +20,8 @@ static double llama3_scale(const whim_rope_config *rope, double freq)
     return (1.0 - smooth) * freq / rope->factor + smooth * freq;
 }
 
-/* YaRN: the (fractional) index of the frequency that turns `turns` times over the original context. */
+/* YaRN: the (fractional) index of the frequency that turns `turns` times over the original
+ * context. */
 static double yarn_index(const whim_rope_config *rope, double turns)
 {
     return rope->rotary_dim * whim_ln(rope->orig_ctx / (turns * 2.0 * PI)) /

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary frequencies of a configuration: default, linear, llama3 and YaRN scaling. Computed once, on the
- * host, in double. */
+/* Rotary frequencies of a configuration: default, linear, llama3 and YaRN scaling. Computed once,
+ * on the host, in double. */
 #ifndef WHIM_LAYERS_ROPE_H
 #define WHIM_LAYERS_ROPE_H
 

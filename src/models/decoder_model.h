@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What models that are the decoder (layers/decoder.h) and nothing else have in common: slots of their
- * whim_model_def. Such a model's file is data.
+/* What models that are the decoder (layers/decoder.h) and nothing else have in common: slots of
+ * their whim_model_def. Such a model's file is data.
  * Threads: as the stream. */
 #ifndef WHIM_MODELS_DECODER_MODEL_H
 #define WHIM_MODELS_DECODER_MODEL_H

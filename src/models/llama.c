@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama (2, 3.x) and models of its layout such as SmolLM2: full rotary positions, optional biases, no norm of
- * queries and keys. GGUF files keep the rows of q and k as adjacent pairs; binding puts them back
- * (whim_config.qk_paired). */
+/* Llama (2, 3.x) and models of its layout such as SmolLM2: full rotary positions, optional biases,
+ * no norm of queries and keys. GGUF files keep the rows of q and k as adjacent pairs; binding puts
+ * them back (whim_config.qk_paired). */
 #include "models/decoder_model.h"
 
 static const whim_arch_defaults defaults = {.n_vocab = 32000,

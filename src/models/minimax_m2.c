@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MiniMax-M2, M2.1, M2.5 and M2.7. What differs from Llama:
- *   attention  q and k are normalised over all their heads together, with a weight for each value, before the heads are
+ *   attention  q and k are normalised over all their heads together, with a weight for each value,
+ *   before the heads are
  *              rotated; only the first rotary_dim dimensions of a head are.
- *   experts    in every layer, no shared one. Scores are sigmoids; those with the largest score + correction bias are
+ *   experts    in every layer, no shared one. Scores are sigmoids; those with the largest score +
+ *   correction bias are
  *              chosen, and weighted by their scores without it, divided by their sum.
- * Published weights are e4m3 codes with a scale for each 128 x 128 of them (weights/quantised/assemble.h). */
+ * Published weights are e4m3 codes with a scale for each 128 x 128 of them
+ * (weights/quantised/assemble.h). */
 #include "models/decoder_model.h"
 
 #include <string.h>
 
-/* --- config.json -------------------------------------------------------------------------------- */
+/* --- config.json ------------------------------------------------------------------------------ */
 
 static const whim_moe_keys experts = {.n_expert = "num_local_experts",
                                       .d_expert = "intermediate_size",
@@ -61,8 +64,9 @@ static whim_err check_attention_list(const whim_json_scope *top)
     return WHIM_ERR_OK;
 }
 
-/* Keys of the publisher's own code that would change results; "routed_scaling_factor" is obeyed. Only their neutral
- * values are known from files. The other families' references have no such keys. */
+/* Keys of the publisher's own code that would change results; "routed_scaling_factor" is obeyed.
+ * Only their neutral values are known from files. The other families' references have no such
+ * keys. */
 static whim_err check_keys(const whim_json_scope *top)
 {
     static const struct {
@@ -114,7 +118,7 @@ static whim_err parse_keys(whim_config *config, const whim_json_scope *top)
                                &config->n_draft_layer);
 }
 
-/* --- the rest ----------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static const whim_gguf_arch gguf[] = {
     {.name = "minimax-m2", .experts = true, .sigmoid = true, .choice_bias = true}, {0}};

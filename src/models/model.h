@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model architecture: one file in this folder that exports one `const whim_model_def
- * whim_model_<file>`; the build lists the folder, there is nothing else to edit. All that is known of an architecture
- * stands there: how its files name it and its tensors, what they leave unsaid, its published sizes, its layers.
- * A model has no I/O, no device names and no way to the outside but its arguments.
+ * whim_model_<file>`; the build lists the folder, there is nothing else to edit. All that is known
+ * of an architecture stands there: how its files name it and its tensors, what they leave unsaid,
+ * its published sizes, its layers. A model has no I/O, no device names and no way to the outside
+ * but its arguments.
  * Threads: a model belongs to the thread of its stream. */
 #ifndef WHIM_MODELS_MODEL_H
 #define WHIM_MODELS_MODEL_H
@@ -30,7 +31,8 @@ struct whim_model_def {
     const whim_tool_words *tools; /* how it writes calls, where no other does so; NULL: as others */
     const whim_pre_alias *pre;    /* ends with an entry without a name; NULL: none */
 
-    /* Refuse what this file cannot do; nothing is allocated yet. NULL: it can do all that the configuration may say. */
+    /* Refuse what this file cannot do; nothing is allocated yet. NULL: it can do all that the
+     * configuration may say. */
     whim_err (*configure)(const whim_config *config, whim_diag *diag);
 
     /* Make the model in `arena` and declare all its tensors. */

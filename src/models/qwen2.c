@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Qwen2, Qwen2.5 and Qwen2.5-Coder: as Llama, but q, k and v always have biases, and o never has one; no key says so.
- * GGUF files do not pair the rows of q and k. */
+/* Qwen2, Qwen2.5 and Qwen2.5-Coder: as Llama, but q, k and v always have biases, and o never has
+ * one; no key says so. GGUF files do not pair the rows of q and k. */
 #include "models/decoder_model.h"
 
 static const whim_arch_defaults defaults = {.n_vocab = 151936,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Qwen3 (dense): as Llama, but each head of the queries and keys is normalised over its d_head values, with a
- * weight of its own, before it is rotated. d_head is a number of the configuration, not d_model / n_head. */
+/* Qwen3 (dense): as Llama, but each head of the queries and keys is normalised over its d_head
+ * values, with a weight of its own, before it is rotated. d_head is a number of the configuration,
+ * not d_model / n_head. */
 #include "models/decoder_model.h"
 
 static const whim_arch_defaults defaults = {.n_vocab = 151936,

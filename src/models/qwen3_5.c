@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Qwen3.5: three layers in four are gated delta nets (layers/gated_delta.h), every fourth attends to everything. There
- * each head of q and k is normalised, the first quarter of it is rotated, and the output is multiplied by the sigmoid
- * of a gate that q_proj holds beside each head. Weights of norms are stored around 0, but for the one inside the gated
- * delta net. Checkpoints are multimodal: the text's tensors lie under model.language_model. */
+/* Qwen3.5: three layers in four are gated delta nets (layers/gated_delta.h), every fourth attends
+ * to everything. There each head of q and k is normalised, the first quarter of it is rotated, and
+ * the output is multiplied by the sigmoid of a gate that q_proj holds beside each head. Weights of
+ * norms are stored around 0, but for the one inside the gated delta net. Checkpoints are
+ * multimodal: the text's tensors lie under model.language_model. */
 #include "models/decoder_model.h"
 
 static const whim_moe_keys experts = {.n_expert = "num_experts",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Qwen3-MoE (30B-A3B, 235B-A22B): as Qwen3, with experts in place of the MLP of most layers. The scores of all experts
- * are a softmax; the top_k largest are chosen and, if norm_topk_prob says so, divided by their sum. Layers of
- * mlp_only_layers, and those that decoder_sparse_step leaves out, keep an MLP. */
+/* Qwen3-MoE (30B-A3B, 235B-A22B): as Qwen3, with experts in place of the MLP of most layers. The
+ * scores of all experts are a softmax; the top_k largest are chosen and, if norm_topk_prob says so,
+ * divided by their sum. Layers of mlp_only_layers, and those that decoder_sparse_step leaves out,
+ * keep an MLP. */
 #include "models/decoder_model.h"
 
 static const whim_moe_keys experts = {.n_expert = "num_experts",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Qwen3-Next: as Qwen3.5 with experts (models/qwen3_5.c), but the projections of its gated delta nets are two, in which
- * the parts of each key head lie together. */
+/* Qwen3-Next: as Qwen3.5 with experts (models/qwen3_5.c), but the projections of its gated delta
+ * nets are two, in which the parts of each key head lie together. */
 #include "models/decoder_model.h"
 
 static const whim_moe_keys experts = {.n_expert = "num_experts",

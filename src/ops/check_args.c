@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Argument checks of all ops, made from operands.def: shapes, strides and types that the host can see. Pointers may be
- * NULL only where nothing would be read or written, or where there may be none. */
+/* Argument checks of all ops, made from operands.def: shapes, strides and types that the host can
+ * see. Pointers may be NULL only where nothing would be read or written, or where there may be
+ * none. */
 #include "ops/operands.h"
 
 /* A [n_row, n_col] matrix of rows `stride` apart. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an op reads and writes, as operands.def has it: the words of its rows, and a list of them for given arguments.
- * Who wants another form of the same rows (checks, access lists) includes operands.def with macros of its own.
+/* What an op reads and writes, as operands.def has it: the words of its rows, and a list of them
+ * for given arguments. Who wants another form of the same rows (checks, access lists) includes
+ * operands.def with macros of its own.
  * Threads: stateless. */
 #ifndef WHIM_OPS_OPERANDS_H
 #define WHIM_OPS_OPERANDS_H
@@ -68,8 +69,8 @@ typedef struct whim_operand {
 
 enum { WHIM_OPERANDS_MAX = 16 };
 
-/* The operands of an op with these arguments, which its check has passed; those that are NULL included. Returns how
- * many. */
+/* The operands of an op with these arguments, which its check has passed; those that are NULL
+ * included. Returns how many. */
 int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OPERANDS_MAX]);
 
 /* Bytes from the operand's pointer to its end; of pages the first only. */

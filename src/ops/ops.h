@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The op table and its callers, all made from ops.def. An op has one signature,
  *     whim_err op(whim_stream *, const whim_<op>_args *)
- * and is called as whim_op_<op>(stream, &(whim_<op>_args){...}). The caller checks the arguments that
- * the host can see; what lives in device memory is the caller's promise.
+ * and is called as whim_op_<op>(stream, &(whim_<op>_args){...}). The caller checks the arguments
+ * that the host can see; what lives in device memory is the caller's promise.
  * Threads: as the stream. */
 #ifndef WHIM_OPS_OPS_H
 #define WHIM_OPS_OPS_H
@@ -60,8 +60,8 @@ WHIM_MUST_CHECK whim_err whim_op_call(whim_stream *s, whim_op op, const void *ar
 int64_t whim_op_args_bytes(whim_op op);
 enum { WHIM_OP_ARGS_MAX = 192 };
 
-/* Fill the holes of a backend's table: fused ops get their compositions; a primitive without a kernel
- * is refused, and diag names all that are missing. */
+/* Fill the holes of a backend's table: fused ops get their compositions; a primitive without a
+ * kernel is refused, and diag names all that are missing. */
 WHIM_MUST_CHECK whim_err whim_ops_fill(whim_ops *table, const char *backend, whim_diag *diag);
 
 /* The law: primitives in plain C, fused ops as compositions of them. */

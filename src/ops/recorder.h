@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream on which nothing runs: every op is checked and counted. A forward pass over it, with made-up
- * addresses, tells before anything is loaded how much memory the pass takes and whether its arguments
- * are legal. */
+/* A stream on which nothing runs: every op is checked and counted. A forward pass over it, with
+ * made-up addresses, tells before anything is loaded how much memory the pass takes and whether its
+ * arguments are legal. */
 #ifndef WHIM_OPS_RECORDER_H
 #define WHIM_OPS_RECORDER_H
 

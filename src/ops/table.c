@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, sizes and tables of the ops, all made from ops.def, and the order in which a backend's table
- * is filled: its kernels, then compositions, then refusal. */
+/* Names, sizes and tables of the ops, all made from ops.def, and the order in which a backend's
+ * table is filled: its kernels, then compositions, then refusal. */
 #include "ops/compose/compose.h"
 #include "ops/ops.h"
 #include "ops/ref/ref.h"

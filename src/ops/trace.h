@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every op of a device's streams as a line of text: name, time, operands with their shapes. Each op is waited for, so
- * that its time is its own; results are those of an untraced run. Graphs must be off: a replay calls no ops.
+/* Every op of a device's streams as a line of text: name, time, operands with their shapes. Each op
+ * is waited for, so that its time is its own; results are those of an untraced run. Graphs must be
+ * off: a replay calls no ops.
  * Threads: those of the streams. */
 #ifndef WHIM_OPS_TRACE_H
 #define WHIM_OPS_TRACE_H
@@ -14,7 +15,8 @@ typedef struct whim_trace {
     const whim_ops *inner; /* what the ops do */
 } whim_trace;
 
-/* Trace all streams that are opened on the device from now on. `trace` has `line` and `ctx`, and outlives the device. */
+/* Trace all streams that are opened on the device from now on. `trace` has `line` and `ctx`, and
+ * outlives the device. */
 void whim_trace_device(whim_trace *trace, whim_device *device);
 
 #endif

@@ -164,7 +164,7 @@ const whim_exec_plan *whim_exec_plan_of(const whim_exec *x)
     return &x->plan;
 }
 
-/* --- a step -------------------------------------------------------------------------------------- */
+/* --- a step ----------------------------------------------------------------------------------- */
 
 static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags)
 {
@@ -362,7 +362,7 @@ int32_t whim_exec_in_flight(const whim_exec *x)
     return (int32_t)(x->n_submitted - x->n_collected);
 }
 
-/* --- results ------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static int32_t collected(const whim_exec *x)
 {
@@ -409,7 +409,7 @@ float *whim_exec_embeds(whim_exec *x)
     return x->embeds;
 }
 
-/* --- states and pages ---------------------------------------------------------------------------- */
+/* --- states and pages ------------------------------------------------------------------------- */
 
 static char *slot_at(const whim_exec *x, int32_t slot)
 {

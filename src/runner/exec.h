@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One bound model on one device, with its pages, states and graphs. It runs blocks (runner/step_block.h) and knows no
- * sequences: who has which page is the business of whoever filled the block. Several execs may share the page numbers of
- * one pool (a model and its draft); each has bytes of its own behind a number.
+/* One bound model on one device, with its pages, states and graphs. It runs blocks
+ * (runner/step_block.h) and knows no sequences: who has which page is the business of whoever
+ * filled the block. Several execs may share the page numbers of one pool (a model and its draft);
+ * each has bytes of its own behind a number.
  *
- * A step is submitted and collected later, in the same order; up to cfg.n_flight are under way, and a later one may take
- * its tokens from the results of the one before, on the device. A step without rows runs the whole pass.
- * No memory is allocated inside a step, with one exception: the first step of a graph's bucket records it.
+ * A step is submitted and collected later, in the same order; up to cfg.n_flight are under way, and
+ * a later one may take its tokens from the results of the one before, on the device. A step without
+ * rows runs the whole pass. No memory is allocated inside a step, with one exception: the first
+ * step of a graph's bucket records it.
  * Threads: one owner, the thread that steps. */
 #ifndef WHIM_RUNNER_EXEC_H
 #define WHIM_RUNNER_EXEC_H
@@ -69,17 +71,20 @@ void whim_exec_close(whim_exec *exec);
 whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg *cfg);
 const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
 
-/* Queue a step; the block is copied. `embeds`: [n_row, d_model] on the host for a block with WHIM_STEP_EMBEDS, or NULL when
- * they lie at whim_exec_embeds already. FULL: n_flight steps are under way; CORRUPT: the block is refused. */
+/* Queue a step; the block is copied. `embeds`: [n_row, d_model] on the host for a block with
+ * WHIM_STEP_EMBEDS, or NULL when they lie at whim_exec_embeds already. FULL: n_flight steps are
+ * under way; CORRUPT: the block is refused. */
 WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block, int64_t n_word,
                                           const float *embeds, whim_diag *diag);
 
-/* What is chosen from the outputs of the step that is submitted next: one ask for each of its outputs, the caller's until
- * submit returns. INVALID is submit's answer to asks that the step cannot serve. Without asks nothing is chosen, and all
- * outputs are brought to the host; with them only those logits that bring themselves. */
+/* What is chosen from the outputs of the step that is submitted next: one ask for each of its
+ * outputs, the caller's until submit returns. INVALID is submit's answer to asks that the step
+ * cannot serve. Without asks nothing is chosen, and all outputs are brought to the host; with them
+ * only those logits that bring themselves. */
 void whim_exec_ask(whim_exec *exec, const whim_sample_ask *asks, int64_t n_ask);
 
-/* Let the device go on by itself with what was submitted: the caller does something else before it collects. */
+/* Let the device go on by itself with what was submitted: the caller does something else before it
+ * collects. */
 WHIM_MUST_CHECK whim_err whim_exec_begin(whim_exec *exec, whim_diag *diag);
 
 /* Wait for the oldest step under way. */
@@ -87,9 +92,10 @@ WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
 
 int32_t whim_exec_in_flight(const whim_exec *exec);
 
-/* Results of the step that was collected last, valid until the next submit: what was chosen from output i (errors are
- * those of whim_sampled_take), its logits (NULL where they were not brought), or the n_top best of them (then logits are
- * NULL; fewer in a smaller vocabulary), hidden states of row r at capture c where they are fetched. */
+/* Results of the step that was collected last, valid until the next submit: what was chosen from
+ * output i (errors are those of whim_sampled_take), its logits (NULL where they were not brought),
+ * or the n_top best of them (then logits are NULL; fewer in a smaller vocabulary), hidden states of
+ * row r at capture c where they are fetched. */
 whim_step_size whim_exec_size(const whim_exec *exec);
 WHIM_MUST_CHECK whim_err whim_exec_sampled(const whim_exec *exec, int64_t i, whim_sampled *out,
                                            whim_diag *diag);
@@ -99,7 +105,8 @@ const float *whim_exec_hidden(const whim_exec *exec, int32_t c, int64_t r);
 
 int64_t whim_exec_n_vocab(const whim_exec *exec);
 
-/* Somebody who is told of all that an exec is asked to do (runner/step_record.h); outside of steps, so it may allocate. */
+/* Somebody who is told of all that an exec is asked to do (runner/step_record.h); outside of steps,
+ * so it may allocate. */
 typedef struct whim_exec_tap {
     void *ctx;
     void (*submitted)(void *ctx, const int32_t *block);
@@ -108,7 +115,8 @@ typedef struct whim_exec_tap {
 } whim_exec_tap;
 void whim_exec_set_tap(whim_exec *exec, const whim_exec_tap *tap);
 
-/* Device memory: rows captured at boundary c [max_rows, d_model], and where embeddings are expected. */
+/* Device memory: rows captured at boundary c [max_rows, d_model], and where embeddings are
+ * expected. */
 float *whim_exec_capture(whim_exec *exec, int32_t c);
 float *whim_exec_embeds(whim_exec *exec);
 

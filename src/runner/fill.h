@@ -17,13 +17,13 @@ typedef struct whim_step_part {
     int32_t n_top; /* 0: logits; 1 .. 64: the n_top best of them are enough; without asks */
     /* The recurrent state is read and stays that of the tokens before: the rows are a trial. */
     bool keeps_state;
-    /* [n_out] what is chosen from each of them on the device, read before the step returns; NULL: logits, or the
-     * best of them, are brought to the host. */
+    /* [n_out] what is chosen from each of them on the device, read before the step returns; NULL:
+     * logits, or the best of them, are brought to the host. */
     const whim_sample_ask *asks;
 } whim_step_part;
 
-/* Write the block of a step, padded to `bucket`; the sequences have grown already. `block` has room for the limits
- * (whim_step_max_words) that the step keeps. */
+/* Write the block of a step, padded to `bucket`; the sequences have grown already. `block` has room
+ * for the limits (whim_step_max_words) that the step keeps. */
 void whim_step_fill(const whim_step_part *parts, int64_t n_part, const whim_step_size *bucket,
                     int32_t flags, int32_t *block);
 

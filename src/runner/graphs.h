@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs by bucket: step sizes are rounded up to powers of two (and to the limits), and the pass of each
- * bucket is recorded once. When the table is full, further buckets run eagerly.
+/* Graphs by bucket: step sizes are rounded up to powers of two (and to the limits), and the pass of
+ * each bucket is recorded once. When the table is full, further buckets run eagerly.
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_GRAPHS_H
 #define WHIM_RUNNER_GRAPHS_H

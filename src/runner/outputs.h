@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step gives back: rows of logits or the best of them, and hidden states; on the device at fixed
- * addresses, and a copy on the host for each step that may be under way.
+/* What a step gives back: rows of logits or the best of them, and hidden states; on the device at
+ * fixed addresses, and a copy on the host for each step that may be under way.
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_OUTPUTS_H
 #define WHIM_RUNNER_OUTPUTS_H
@@ -49,8 +49,8 @@ const int32_t *whim_outputs_ids(const whim_outputs *outputs);
 /* Rows of capture c on the device. */
 float *whim_outputs_capture(const whim_outputs *outputs, int32_t c);
 
-/* Queue the copies to the host's set of a step of the size `work`: of logits those that bring themselves by asks[n_out],
- * all where that is NULL. */
+/* Queue the copies to the host's set of a step of the size `work`: of logits those that bring
+ * themselves by asks[n_out], all where that is NULL. */
 WHIM_MUST_CHECK whim_err whim_outputs_fetch(whim_outputs *outputs, int32_t set, whim_stream *stream,
                                             const whim_step_size *work,
                                             const whim_sample_ask *asks);

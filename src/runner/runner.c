@@ -87,8 +87,8 @@ static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_d
     return WHIM_ERR_OK;
 }
 
-/* What the outputs of a step are: logits as soon as one needs them; otherwise the best one, or as many
- * as there can be, so that the graphs are few. */
+/* What the outputs of a step are: logits as soon as one needs them; otherwise the best one, or as
+ * many as there can be, so that the graphs are few. */
 static int64_t step_top(const whim_runner *r, const whim_step_part *parts, int64_t n_part)
 {
     int64_t most = 0;
@@ -106,7 +106,8 @@ static int64_t step_top(const whim_runner *r, const whim_step_part *parts, int64
     return most > 1 ? WHIM_TOPK_MAX : most;
 }
 
-/* Hand the asks of all parts on. Where some have asks, the outputs of the others bring their logits. */
+/* Hand the asks of all parts on. Where some have asks, the outputs of the others bring their
+ * logits. */
 static void asks_pass(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                       const whim_step_size *size)
 {

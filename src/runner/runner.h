@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequences on an exec: some tokens of some sequences go through the model, results come back. The runner has the pools of
- * pages and states, checks a step, lets its sequences grow, fills the block and hands it to the exec.
+/* Sequences on an exec: some tokens of some sequences go through the model, results come back. The
+ * runner has the pools of pages and states, checks a step, lets its sequences grow, fills the block
+ * and hands it to the exec.
  * Threads: one owner, the thread that steps. */
 #ifndef WHIM_RUNNER_RUNNER_H
 #define WHIM_RUNNER_RUNNER_H
@@ -23,32 +24,33 @@ WHIM_MUST_CHECK whim_err whim_runner_open(const whim_config *config, const whim_
                                           whim_diag *diag);
 void whim_runner_close(whim_runner *runner);
 
-/* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is larger
- * than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary. On success
- * every sequence has grown by its tokens. One whose part keeps its state must be cut back to where that is before it
- * goes on, with other rows or the same. */
+/* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is
+ * larger than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary.
+ * On success every sequence has grown by its tokens. One whose part keeps its state must be cut
+ * back to where that is before it goes on, with other rows or the same. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
-/* Results of the last step, valid until the next: what was chosen from output i (parts in order, rows in order; errors
- * are those of whim_sampled_take) of a part with asks; of one without, its logits; hidden states of row r at capture c.
- * When the best were enough for all parts that have outputs, the step gave no logits (NULL) but, of each output, at least
- * as many of the best as any part asked for (all there are in a smaller vocabulary); otherwise it gave logits, and best.n
- * is 0. */
+/* Results of the last step, valid until the next: what was chosen from output i (parts in order,
+ * rows in order; errors are those of whim_sampled_take) of a part with asks; of one without, its
+ * logits; hidden states of row r at capture c. When the best were enough for all parts that have
+ * outputs, the step gave no logits (NULL) but, of each output, at least as many of the best as any
+ * part asked for (all there are in a smaller vocabulary); otherwise it gave logits, and best.n is
+ * 0. */
 WHIM_MUST_CHECK whim_err whim_runner_sampled(const whim_runner *runner, int64_t i,
                                              whim_sampled *out, whim_diag *diag);
 const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_vocab], or NULL */
 whim_ranked whim_runner_best(const whim_runner *runner, int64_t i);
 const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
 
-/* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its life; FULL when
- * there are no more. */
+/* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its
+ * life; FULL when there are no more. */
 WHIM_MUST_CHECK whim_err whim_runner_sequence_create(whim_runner *runner, whim_sequence **out);
 void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
 
-/* Forget a sequence's positions from `len` (at most its length) on. What is left is as if it had never been
- * longer. A recurrent state cannot go back: there the sequence becomes empty unless its state is of just that place.
- * Returns its length. */
+/* Forget a sequence's positions from `len` (at most its length) on. What is left is as if it had
+ * never been longer. A recurrent state cannot go back: there the sequence becomes empty unless its
+ * state is of just that place. Returns its length. */
 int64_t whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
 
 /* The model's exec, for pages and states by number. */
@@ -57,7 +59,8 @@ whim_exec *whim_runner_exec(whim_runner *runner);
 /* The pool of state slots; it has none for models without such states. */
 whim_page_pool *whim_runner_states(whim_runner *runner);
 
-/* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree); free pages of it. */
+/* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree); free pages of
+ * it. */
 whim_page_pool *whim_runner_pool(whim_runner *runner);
 int64_t whim_runner_free_pages(const whim_runner *runner);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing tokens in a step: what its outputs ask for goes to the device as records and lists, the op `sample` runs
- * after the pass, and what it tells comes back, to a copy on the host for each step that may be under way. Lists that
- * are longer than there is room for go in groups of rows.
+/* Choosing tokens in a step: what its outputs ask for goes to the device as records and lists, the
+ * op `sample` runs after the pass, and what it tells comes back, to a copy on the host for each
+ * step that may be under way. Lists that are longer than there is room for go in groups of rows.
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_SAMPLING_H
 #define WHIM_RUNNER_SAMPLING_H
@@ -55,7 +55,8 @@ WHIM_MUST_CHECK whim_err whim_sampling_init(whim_sampling *sampling, const whim_
                                             whim_diag *diag);
 void whim_sampling_deinit(whim_sampling *sampling);
 
-/* INVALID when a row's lists are longer than any could be, or it needs more of the step than the n_top best. */
+/* INVALID when a row's lists are longer than any could be, or it needs more of the step than the
+ * n_top best. */
 WHIM_MUST_CHECK whim_err whim_sampling_check(const whim_sampling *sampling,
                                              const whim_sample_ask *asks, int64_t n_ask,
                                              int64_t n_top, whim_diag *diag);
@@ -65,7 +66,8 @@ WHIM_MUST_CHECK whim_err whim_sampling_begin(whim_sampling *sampling, int32_t se
                                              whim_stream *stream, const whim_sample_ask *asks,
                                              int64_t n_ask);
 
-/* After it: queue the op and the copies back. `scratch` is of at least whim_sampling_scratch bytes. */
+/* After it: queue the op and the copies back. `scratch` is of at least whim_sampling_scratch
+ * bytes. */
 WHIM_MUST_CHECK whim_err whim_sampling_end(whim_sampling *sampling, whim_stream *stream,
                                            const whim_out *out, void *scratch, int64_t bytes);
 

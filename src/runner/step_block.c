@@ -73,7 +73,7 @@ void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size
     batch->out_rows = base + l.out_rows;
 }
 
-/* --- blocks from outside ------------------------------------------------------------------------- */
+/* --- blocks from outside ---------------------------------------------------------------------- */
 
 typedef struct checked {
     const int32_t *block;
@@ -152,7 +152,8 @@ static whim_err head_check(checked *c, int64_t n_word)
     return WHIM_ERR_OK;
 }
 
-/* Sequence s: its rows follow those of the one before, its keys have pages, its last rows are those of this step. */
+/* Sequence s: its rows follow those of the one before, its keys have pages, its last rows are those
+ * of this step. */
 static whim_err sequence_check(const checked *c, int64_t s)
 {
     const int32_t *b = c->block;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step as a message: one flat block of int32 words that holds all that a pass needs beside the model and what its pages
- * and states hold. It can be copied to a device, sent to another process, kept in a file and run again.
+/* A step as a message: one flat block of int32 words that holds all that a pass needs beside the
+ * model and what its pages and states hold. It can be copied to a device, sent to another process,
+ * kept in a file and run again.
  *
- * A block is a head and its arrays. They are laid out for the bucket (the padded size), so that the arrays of a bucket
- * are at the same place in every block, where a graph expects them. Page lists and fresh pages come last and have the
- * length of their contents: a long context that nobody uses costs nothing.
- * Padding is as layers/batch.h says; a sequence without keys has page_start 0.
+ * A block is a head and its arrays. They are laid out for the bucket (the padded size), so that the
+ * arrays of a bucket are at the same place in every block, where a graph expects them. Page lists
+ * and fresh pages come last and have the length of their contents: a long context that nobody uses
+ * costs nothing. Padding is as layers/batch.h says; a sequence without keys has page_start 0.
  * Threads: stateless. */
 #ifndef WHIM_RUNNER_STEP_BLOCK_H
 #define WHIM_RUNNER_STEP_BLOCK_H
@@ -85,13 +86,14 @@ static inline int64_t whim_step_result_of(int32_t token)
     return token < -1 ? -2 - (int64_t)token : -1;
 }
 
-/* The batch that a forward pass sees, for a block at `base` (device), where there is room for `max_words`. */
+/* The batch that a forward pass sees, for a block at `base` (device), where there is room for
+ * `max_words`. */
 void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size *bucket,
                     whim_batch *batch);
 
-/* Refuse a block that is not whole or leads outside the limits: after this nothing in it can make an op touch what is
- * not its own. `n_word`: how many words there are to read. `n_result`: outputs of the step before that tokens may
- * stand for. The work itself may still be nonsense. */
+/* Refuse a block that is not whole or leads outside the limits: after this nothing in it can make
+ * an op touch what is not its own. `n_word`: how many words there are to read. `n_result`: outputs
+ * of the step before that tokens may stand for. The work itself may still be nonsense. */
 WHIM_MUST_CHECK whim_err whim_step_check(const int32_t *block, int64_t n_word,
                                          const whim_step_limits *limits, int64_t n_result,
                                          whim_diag *diag);

@@ -13,7 +13,7 @@ static const char magic[8] = {'w', 'h', 'i', 'm', 's', 't', 'e', 'p'};
 
 enum { RESULT_WORDS = sizeof(whim_record_result) / sizeof(int32_t) };
 
-/* --- results ------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, const void *src, int64_t n_word)
 {
@@ -62,7 +62,7 @@ int32_t whim_record_best(const whim_exec *exec, int64_t i)
     return whim_rank_id(key);
 }
 
-/* --- the head ------------------------------------------------------------------------------------ */
+/* --- the head --------------------------------------------------------------------------------- */
 
 whim_record_head whim_record_head_of(const whim_config *config, const whim_exec_cfg *cfg)
 {
@@ -98,7 +98,7 @@ whim_step_limits whim_record_limits(const whim_record_head *head)
     };
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 struct whim_recording {
     char *path;
@@ -197,7 +197,7 @@ whim_err whim_recording_end(whim_recording *r, whim_diag *diag)
     return err;
 }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static whim_err refuse(const whim_record_reader *r, const char *what, int64_t value,
                        whim_diag *diag)
@@ -211,7 +211,8 @@ static bool is_text(const char *field, size_t size)
     return memchr(field, '\0', size) != NULL;
 }
 
-/* Limits that a block's words could reach, and that whoever opens an exec of them can add and multiply. */
+/* Limits that a block's words could reach, and that whoever opens an exec of them can add and
+ * multiply. */
 static bool limits_ok(const whim_record_head *h)
 {
     const int64_t limit = 1 << 24;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps in a file, from the first of a process on: what was submitted to an exec, and what came of it. Pages and states begin
- * as zeros, and every token that was chosen stands in the next block, so the file and the model are all that is needed to
- * run the steps again, on any backend.
+/* Steps in a file, from the first of a process on: what was submitted to an exec, and what came of
+ * it. Pages and states begin as zeros, and every token that was chosen stands in the next block, so
+ * the file and the model are all that is needed to run the steps again, on any backend.
  *
- * A file is a head and records of 32-bit words, in the order of the calls. It is outside data to whoever reads it.
+ * A file is a head and records of 32-bit words, in the order of the calls. It is outside data to
+ * whoever reads it.
  * Threads: one owner each. */
 #ifndef WHIM_RUNNER_STEP_RECORD_H
 #define WHIM_RUNNER_STEP_RECORD_H
@@ -43,7 +44,7 @@ int32_t whim_record_best(const whim_exec *exec, int64_t i);
 whim_record_head whim_record_head_of(const whim_config *config, const whim_exec_cfg *cfg);
 whim_step_limits whim_record_limits(const whim_record_head *head);
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct whim_recording whim_recording;
 
@@ -55,7 +56,7 @@ WHIM_MUST_CHECK whim_err whim_recording_start(const char *path, const whim_recor
 /* Close the file; the exec may be gone by then. The first failure of any write is told here. */
 WHIM_MUST_CHECK whim_err whim_recording_end(whim_recording *recording, whim_diag *diag);
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Bytes of a file, all of which are there; aligned to 8. */
 typedef struct whim_record_reader {
@@ -75,8 +76,8 @@ typedef struct whim_record {
 WHIM_MUST_CHECK whim_err whim_record_open(whim_record_reader *reader, const char *name,
                                           const void *bytes, int64_t n_byte, whim_diag *diag);
 
-/* The next record; *more is false at the end. Its length fits its kind, and a block has passed whim_step_check as far as
- * the file can tell. */
+/* The next record; *more is false at the end. Its length fits its kind, and a block has passed
+ * whim_step_check as far as the file can tell. */
 WHIM_MUST_CHECK whim_err whim_record_next(whim_record_reader *reader, whim_record *record,
                                           bool *more, whim_diag *diag);
 

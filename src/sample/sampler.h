@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's side of the op `sample` (ops/args/sample_args.h): parameters, what a row asks for, what it was told.
+/* The host's side of the op `sample` (ops/args/sample_args.h): parameters, what a row asks for,
+ * what it was told.
  * Threads: plain data. */
 #ifndef WHIM_SAMPLE_SAMPLER_H
 #define WHIM_SAMPLE_SAMPLER_H
@@ -54,30 +55,33 @@ typedef struct whim_sample_ask {
     const int32_t *output; /* [n_output] tokens generated so far */
     int64_t n_output;
     int32_t choice; /* index of the choice (n > 1), 0 otherwise */
-    bool
-        is_given; /* nothing is chosen: the token is `given`, and its log-probability may be wanted */
+    /* nothing is chosen: the token is `given`, and its log-probability may be wanted */
+    bool is_given;
     int32_t given;
     bool brings_logits; /* the row itself goes to the host, too */
-    /* Bit i: token i may come; ids beyond n_mask_word words may not. NULL: all may. Tokens that may not are out
-     * before anything else looks at the logits; log-probabilities stay those of the logits as they came. */
+    /* Bit i: token i may come; ids beyond n_mask_word words may not. NULL: all may. Tokens that may
+     * not are out before anything else looks at the logits; log-probabilities stay those of the
+     * logits as they came. */
     const uint32_t *mask;
     int64_t n_mask_word;
 } whim_sample_ask;
 
-/* How many of the best logits of a row decide the token by themselves: 1 when it is the best one or given, top_k
- * when that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0 when all logits are needed: for
- * a bias, a penalty, a mask, log-probabilities, or a draw among all. The token is the same either way. */
+/* How many of the best logits of a row decide the token by themselves: 1 when it is the best one or
+ * given, top_k when that is the first thing to look at the others (and at most WHIM_TOPK_MAX); 0
+ * when all logits are needed: for a bias, a penalty, a mask, log-probabilities, or a draw among
+ * all. The token is the same either way. */
 int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab);
 
-/* Words that the lists of a row take; INVALID when they are more than `most`; write them from lists[*used] on, and the record that the op takes. */
+/* Words that the lists of a row take; INVALID when they are more than `most`; write them from
+ * lists[*used] on, and the record that the op takes. */
 int64_t whim_sample_words(const whim_sample_ask *ask);
 WHIM_MUST_CHECK whim_err whim_sample_words_check(const whim_sample_ask *ask, int64_t most,
                                                  whim_diag *diag);
 void whim_sample_pack(const whim_sample_ask *ask, int32_t *lists, int64_t *used,
                       whim_sample_want *want);
 
-/* What the op gave for a row, as a token. CORRUPT when a logit is NaN or +inf, or all are -inf; INVALID when the
- * mask leaves no token. */
+/* What the op gave for a row, as a token. CORRUPT when a logit is NaN or +inf, or all are -inf;
+ * INVALID when the mask leaves no token. */
 WHIM_MUST_CHECK whim_err whim_sampled_take(whim_sampled *out, int32_t token,
                                            const whim_sample_told *told, const int32_t *top_ids,
                                            const float *top_logprobs, whim_diag *diag);

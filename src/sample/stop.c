@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings. The match that ends first counts, and of those that end together the longest, because that is
- * the one rule that does not depend on how the text was cut into pieces. */
+/* Stop strings. The match that ends first counts, and of those that end together the longest,
+ * because that is the one rule that does not depend on how the text was cut into pieces. */
 #include "sample/stop.h"
 
 #include <string.h>

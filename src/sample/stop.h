@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings that may span tokens: text is let through only as far as it cannot be the beginning of a stop
- * string; at a match the rest is dropped.
+/* Stop strings that may span tokens: text is let through only as far as it cannot be the beginning
+ * of a stop string; at a match the rest is dropped.
  * Threads: one owner. */
 #ifndef WHIM_SAMPLE_STOP_H
 #define WHIM_SAMPLE_STOP_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order inside a client. Its waiting requests are a list by their own rank, and their tags are those that they would
- * have if they had come in that order: who goes before another takes its tag and moves it back by what it costs. So what
- * a client says about its requests moves none of another's. Requests whose priority counts among all have it in their
- * rank and are in no such list. */
+/* The order inside a client. Its waiting requests are a list by their own rank, and their tags are
+ * those that they would have if they had come in that order: who goes before another takes its tag
+ * and moves it back by what it costs. So what a client says about its requests moves none of
+ * another's. Requests whose priority counts among all have it in their rank and are in no such
+ * list. */
 #include "sched/sched_state.h"
 
 #include <stddef.h>
@@ -42,7 +43,8 @@ static void link(whim_sched_req *req)
     *(req->after != NULL ? &req->after->before : &c->last) = req;
 }
 
-/* Those before it in the list that have later tags go first: one that was preempted comes back with an early tag. */
+/* Those before it in the list that have later tags go first: one that was preempted comes back with
+ * an early tag. */
 static place let_pass(whim_sched *s, const whim_sched_req *req)
 {
     place at = place_of(req);
@@ -56,8 +58,9 @@ static place let_pass(whim_sched *s, const whim_sched_req *req)
     return at;
 }
 
-/* It goes before those behind it in the list, from the place that the first of them has. They move back by what it costs;
- * what lay between two tags beside the cost of the first stays there, so that the last ends where it would have. */
+/* It goes before those behind it in the list, from the place that the first of them has. They move
+ * back by what it costs; what lay between two tags beside the cost of the first stays there, so
+ * that the last ends where it would have. */
 static place push_back(whim_sched *s, const whim_sched_req *req, place own)
 {
     place first = place_of(req->after);

@@ -11,12 +11,13 @@
 enum {
     AGE_TOKENS = 1 << 18,
     MAX_AGE = 1 << 20, /* times any priority it fits 64 bits */
-    /* What an answer is expected to take of a client's service when nothing is known about its length. */
+    /* What an answer is expected to take of a client's service when nothing is known about its
+     * length. */
     EXPECTED_ANSWER = 256,
     STATE_EVERY = 4096,
 };
 
-/* --- lifetime ------------------------------------------------------------------------------------ */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 static whim_err seqs_create(whim_sched *s)
 {
@@ -100,7 +101,7 @@ void whim_sched_destroy(whim_sched *s)
     whim_free(s);
 }
 
-/* --- moves --------------------------------------------------------------------------------------- */
+/* --- moves ------------------------------------------------------------------------------------ */
 
 int64_t whim_sched_pages(const whim_sched_req *req)
 {
@@ -207,7 +208,7 @@ void whim_sched_set_age(whim_sched *s, int64_t n_tok)
     s->cfg.age_tokens = n_tok < 1 ? 1 : whim_min64(n_tok, MAX_AGE);
 }
 
-/* --- coming and going ---------------------------------------------------------------------------- */
+/* --- coming and going ------------------------------------------------------------------------- */
 
 static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_diag *diag)
 {
@@ -289,7 +290,7 @@ void whim_sched_remove(whim_sched *s, whim_sched_req *req)
     req_free(s, req);
 }
 
-/* --- after a step -------------------------------------------------------------------------------- */
+/* --- after a step ----------------------------------------------------------------------------- */
 
 /* The counters of a request's first step. */
 static void first_step(whim_sched *s, whim_sched_req *req)
@@ -386,7 +387,7 @@ void whim_sched_abort(whim_sched *s, const whim_plan *plan)
     s->is_open = false;
 }
 
-/* --- looking ------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 whim_sched_req_info whim_sched_req_get(const whim_sched_req *req)
 {

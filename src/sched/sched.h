@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who runs in the next step: (requests, free pages) -> plan; results -> state. No tensors, no model, no text.
+/* Who runs in the next step: (requests, free pages) -> plan; results -> state. No tensors, no
+ * model, no text.
  *
- * A request is a list of tokens that grows. The plan feeds each running request its next tokens: what is left
- * of its known tokens (prompt, or all of them after it was preempted), cut to the step's budget, or the one
- * token that the last step chose. Where the last known token is fed, the step chooses the next one; with proposals for
- * those after it in the same step, it may choose several.
+ * A request is a list of tokens that grows. The plan feeds each running request its next tokens:
+ * what is left of its known tokens (prompt, or all of them after it was preempted), cut to the
+ * step's budget, or the one token that the last step chose. Where the last known token is fed, the
+ * step chooses the next one; with proposals for those after it in the same step, it may choose
+ * several.
  *
  * Invariants:
- *  1. Between plan and commit (or abort) no other call moves a request; plan changes nothing that a failed step
- *     could not take back by whim_sched_abort, but for evictions and preemptions.
- *  2. Pages are counted exactly: a plan never needs more pages than are free after the evictions it made.
- *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks. Proposals come last and take rows and
- *     pages that nobody else has a use for: they evict nothing, preempt nobody and are nobody's service.
- *  4. A request that does not get pages is waited for, or the running request of the largest rank is preempted:
- *     its full pages stay in the tree as long as there is room, its tokens are kept, and it waits again at its old
- *     rank. It resumes to the same text.
- *  5. Order: rank = the client's virtual time, then arrival. Among the waiting requests of one client the smallest
- *     virtual time at arrival + priority * age_tokens goes first: a lower priority number, but not for ever; their ranks
- *     are those that they would have if they had come in that order, so that no other client's service moves. Only where
- *     among_all is set is the priority part of the rank itself. Every request that fits the pool alone ends (no
+ *  1. Between plan and commit (or abort) no other call moves a request; plan changes nothing that a
+ *     failed step could not take back by whim_sched_abort, but for evictions and preemptions.
+ *  2. Pages are counted exactly: a plan never needs more pages than are free after the evictions it
+ *     made.
+ *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks. Proposals
+ *     come last and take rows and pages that nobody else has a use for: they evict nothing, preempt
+ *     nobody and are nobody's service.
+ *  4. A request that does not get pages is waited for, or the running request of the largest rank
+ *     is preempted: its full pages stay in the tree as long as there is room, its tokens are kept,
+ *     and it waits again at its old rank. It resumes to the same text.
+ *  5. Order: rank = the client's virtual time, then arrival. Among the waiting requests of one
+ *     client the smallest virtual time at arrival + priority * age_tokens goes first: a lower
+ *     priority number, but not for ever; their ranks are those that they would have if they had
+ *     come in that order, so that no other client's service moves. Only where among_all is set is
+ *     the priority part of the rank itself. Every request that fits the pool alone ends (no
  *     starvation: waiting ages).
- *  6. A request of a model with recurrent states takes pages from the tree only up to one that carries a state; its own
- *     state is always that of its n_fed tokens. One that is preempted, or whose step failed, starts again from there.
- *  7. Nothing is computed twice at the same time: a request whose prompt a running one is prefilling further
- *     than the tree knows waits for it, unless that one stands still.
+ *  6. A request of a model with recurrent states takes pages from the tree only up to one that
+ *     carries a state; its own state is always that of its n_fed tokens. One that is preempted, or
+ *     whose step failed, starts again from there.
+ *  7. Nothing is computed twice at the same time: a request whose prompt a running one is
+ *     prefilling further than the tree knows waits for it, unless that one stands still.
  * Threads: one owner, the engine's. */
 #ifndef WHIM_SCHED_SCHED_H
 #define WHIM_SCHED_SCHED_H
@@ -45,17 +51,19 @@ typedef struct whim_sched_cfg {
     int64_t max_outs;        /* rows with results in one step */
     int64_t max_ctx;         /* longest sequence */
     int64_t max_waiting;     /* requests waiting for their first step; more are refused with FULL */
-    int64_t
-        age_tokens; /* service that makes up for one step of priority (waiting ages); 0: 262144 */
+    /* service that makes up for one step of priority (waiting ages); 0: 262144 */
+    int64_t age_tokens;
     whim_page_pool *pool;   /* borrowed, as is the tree */
     whim_prefix_tree *tree; /* NULL: no reuse */
-    /* Asked when a request is admitted and the tree's match ended at `n_page` pages: bring more pages of
-     * `tokens` from elsewhere (a disk) into pool pages; give how many, in order, at most `max`. NULL: none. */
+    /* Asked when a request is admitted and the tree's match ended at `n_page` pages: bring more
+     * pages of `tokens` from elsewhere (a disk) into pool pages; give how many, in order, at most
+     * `max`. NULL: none. */
     int64_t (*fetch)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
     void *fetch_ctx;
-    /* Models with recurrent states: their slots (NULL: there are none), and what copies one to another. The tree has
-     * been told of the slots. A state is kept after the last page that a repeated prompt could take over, where a
-     * prompt leaves what the tree knows or what one who waits begins with, and every state_every tokens (0: 4096); prefill is cut to end there. */
+    /* Models with recurrent states: their slots (NULL: there are none), and what copies one to
+     * another. The tree has been told of the slots. A state is kept after the last page that a
+     * repeated prompt could take over, where a prompt leaves what the tree knows or what one who
+     * waits begins with, and every state_every tokens (0: 4096); prefill is cut to end there. */
     whim_page_pool *states;
     int64_t state_every;
     bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */
@@ -66,26 +74,29 @@ WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched
 void whim_sched_destroy(whim_sched *sched);
 
 typedef struct whim_sched_add {
-    int32_t *
-        tokens; /* [n_tok] prompt; the caller's array, which stays and has room for what commit appends */
+    /* [n_tok] prompt; the caller's array, which stays and has room for what commit appends */
+    int32_t *tokens;
     int64_t n_tok;    /* >= 1, < max_ctx */
     int64_t max_tok;  /* prompt and generation together, >= n_tok, <= max_ctx */
     int32_t priority; /* lower goes first among its client's; 0 is usual */
     bool among_all;   /* and among those of all clients */
     uint64_t client;  /* fairness is between these */
-    bool
-        all_rows; /* results of every prompt row are wanted, each once: nothing is taken from the tree */
+    /* results of every prompt row are wanted, each once: nothing is taken from the tree */
+    bool all_rows;
     void *user; /* the caller's */
 } whim_sched_add;
 
-/* FULL: the queue is; NO_FIT: it could not run even alone; INVALID: a number is outside its bounds. */
+/* FULL: the queue is; NO_FIT: it could not run even alone; INVALID: a number is outside its
+ * bounds. */
 WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_add *add,
                                            whim_sched_req **out, whim_diag *diag);
 
-/* The caller's array has moved, with all its tokens: to a larger one. At any time but inside another call. */
+/* The caller's array has moved, with all its tokens: to a larger one. At any time but inside
+ * another call. */
 void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens);
 
-/* Take a request out, whatever its state, between commit and the next plan. Its full pages go to the tree. */
+/* Take a request out, whatever its state, between commit and the next plan. Its full pages go to
+ * the tree. */
 void whim_sched_remove(whim_sched *sched, whim_sched_req *req);
 
 /* One request's part of a step. */
@@ -94,10 +105,10 @@ typedef struct whim_plan_item {
     whim_sequence *seq; /* has exactly the positions before these tokens */
     const int32_t *tokens;
     int64_t n_tok;
-    int64_t
-        n_proposed; /* the last rows are proposals: each is right if the row before it chooses it */
-    int64_t n_out;  /* results of the last n_out rows */
-    bool chooses;   /* the last row's result is the next token */
+    /* the last rows are proposals: each is right if the row before it chooses it */
+    int64_t n_proposed;
+    int64_t n_out;   /* results of the last n_out rows */
+    bool chooses;    /* the last row's result is the next token */
     bool is_prefill; /* for the metrics */
 } whim_plan_item;
 
@@ -109,14 +120,16 @@ typedef struct whim_plan {
     int64_t n_preempted; /* by this plan */
 } whim_plan;
 
-/* Rows of the next plans: at most max_step_tokens, and always enough for every running request's one. */
+/* Rows of the next plans: at most max_step_tokens, and always enough for every running request's
+ * one. */
 void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
 
 /* Service that makes up for one step of priority, for requests that come from now on. */
 void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
 
-/* Tokens that may come after the known ones of a request, for the next plan only. They count for nothing where the request
- * waits or feeds anything but the one token that was chosen last, in models with recurrent states, and beyond max_tok - 1. */
+/* Tokens that may come after the known ones of a request, for the next plan only. They count for
+ * nothing where the request waits or feeds anything but the one token that was chosen last, in
+ * models with recurrent states, and beyond max_tok - 1. */
 void whim_sched_propose(whim_sched *sched, whim_sched_req *req, const int32_t *tokens, int64_t n);
 
 /* An empty plan: nothing to do. */
@@ -127,17 +140,18 @@ typedef struct whim_sched_made {
     const int32_t
         *tokens; /* [n] the proposals that were right, in order, and the token after them */
     int64_t n;   /* 1 .. n_proposed + 1 for an item that chooses and goes on */
-    bool
-        ended; /* the request is over and is taken out (its pointer is dead afterwards); one whose tokens reach max_tok
-                   must be */
+    /* the request is over and is taken out (its pointer is dead afterwards); one whose tokens reach
+     * max_tok must be */
+    bool ended;
 } whim_sched_made;
 
-/* After the step: seq of every item has grown by its tokens (the runner did). What was made is appended to the request's
- * tokens array; rows of proposals that were wrong are cut off its sequence. */
+/* After the step: seq of every item has grown by its tokens (the runner did). What was made is
+ * appended to the request's tokens array; rows of proposals that were wrong are cut off its
+ * sequence. */
 void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sched_made *made);
 
-/* The step failed: as if the plan had not been made, but for evictions, and for requests that it preempted, which
- * stay waiting. Sequences that grew all the same are cut back. */
+/* The step failed: as if the plan had not been made, but for evictions, and for requests that it
+ * preempted, which stay waiting. Sequences that grew all the same are cut back. */
 void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
 
 typedef struct whim_sched_req_info {
@@ -147,9 +161,10 @@ typedef struct whim_sched_req_info {
     int64_t n_cached; /* prompt tokens that the tree (or the disk) had when it was first admitted */
     int64_t n_preempted; /* times */
     bool running;
-    const char *
-        miss; /* why no more of the prompt was found: "new", "evicted", "no state" (kept where known pages end), "rows wanted", "short" (less than a
-                  page), "no cache" (there is no tree), "nothing missed", "not admitted" (yet) */
+    /* why no more of the prompt was found: "new", "evicted", "no state" (kept where known pages
+     * end), "rows wanted", "short" (less than a page), "no cache" (there is no tree), "nothing
+     * missed", "not admitted" (yet) */
+    const char *miss;
 } whim_sched_req_info;
 whim_sched_req_info whim_sched_req_get(const whim_sched_req *req);
 void *whim_sched_req_user(const whim_sched_req *req);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a plan. In this order: a waiting request of higher priority takes the place of running ones; pages are
- * shared out among the running in order of rank, which may preempt the last ones; every running request with one
- * token left gets its row; prefill takes what is left of the budget; then waiting requests are let in; proposals take
- * what nobody has a use for.
+/* Making a plan. In this order: a waiting request of higher priority takes the place of running
+ * ones; pages are shared out among the running in order of rank, which may preempt the last ones;
+ * every running request with one token left gets its row; prefill takes what is left of the budget;
+ * then waiting requests are let in; proposals take what nobody has a use for.
  * Nothing here allocates. */
 #include "base/check.h"
 #include "sched/sched.h"
@@ -42,7 +42,7 @@ static int64_t claims(const whim_sched *s)
     return n;
 }
 
-/* --- items --------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 /* How many rows the next chunk of a request has, and how many results. */
 static int64_t chunk_of(const whim_sched *s, const whim_sched_req *req, const budget *b,
@@ -94,10 +94,10 @@ static void add_item(whim_sched *s, budget *b, whim_sched_req *req)
     };
 }
 
-/* --- pages for the running ----------------------------------------------------------------------- */
+/* --- pages for the running -------------------------------------------------------------------- */
 
-/* In order of rank everyone gets the pages of all its known tokens, at the cost of the last ones. Only who is the
- * last itself has to do with less, and goes on when others have ended. */
+/* In order of rank everyone gets the pages of all its known tokens, at the cost of the last ones.
+ * Only who is the last itself has to do with less, and goes on when others have ended. */
 static void share_pages(whim_sched *s, whim_plan *plan)
 {
     int64_t given = 0;
@@ -112,12 +112,12 @@ static void share_pages(whim_sched *s, whim_plan *plan)
     }
 }
 
-/* --- letting in ---------------------------------------------------------------------------------- */
+/* --- letting in ------------------------------------------------------------------------------- */
 
 typedef enum verdict { FITS, HELD, BLOCKED } verdict;
 
-/* Pages that a request may take over instead of computing them: the last known token is always fed, and so is
- * every row whose result is still wanted. */
+/* Pages that a request may take over instead of computing them: the last known token is always fed,
+ * and so is every row whose result is still wanted. */
 static int64_t reusable(const whim_sched_req *req)
 {
     int64_t n = req->n_tok - 1;
@@ -172,7 +172,8 @@ static int64_t match(whim_sched *s, const whim_sched_req *req, int64_t n_tok)
     return whim_prefix_tree_match_state(s->cfg.tree, req->tokens, n_tok, s->pages, &s->from);
 }
 
-/* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with references. */
+/* Look whether a request can be let in. When it FITS, the first *n_page of s->pages are its, with
+ * references. */
 static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page)
 {
     int64_t max = reusable(req);
@@ -192,8 +193,8 @@ static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page
     return FITS;
 }
 
-/* Bring pages behind the first n_page from elsewhere; how many there are then. They take none that the request
- * would not take anyway. */
+/* Bring pages behind the first n_page from elsewhere; how many there are then. They take none that
+ * the request would not take anyway. */
 static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, int64_t planned)
 {
     int64_t max = reusable(req) - n_page;
@@ -233,7 +234,8 @@ static const char *miss_of(const whim_sched *s, const whim_sched_req *req, int64
     return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE) ? "evicted" : "new";
 }
 
-/* The state that the pages end with becomes the request's own. Where the copy fails it starts from nothing. */
+/* The state that the pages end with becomes the request's own. Where the copy fails it starts from
+ * nothing. */
 static void load_state(whim_sched *s, whim_sched_req *req)
 {
     if (s->from < 0) {
@@ -257,7 +259,8 @@ static int64_t shared(const whim_sched_req *first, const whim_sched_req *then)
     return n / WHIM_KV_PAGE * WHIM_KV_PAGE;
 }
 
-/* Where the prompt leaves what the tree knows, or later where it leaves that of one who waits: a state is kept there. */
+/* Where the prompt leaves what the tree knows, or later where it leaves that of one who waits: a
+ * state is kept there. */
 static int64_t branch_of(const whim_sched *s, const whim_sched_req *req)
 {
     int64_t n = WHIM_KV_PAGE *
@@ -311,7 +314,8 @@ static void hold(whim_sched *s, whim_sched_req *req, int64_t n_page)
     whim_heap_remove(&s->waiting, &req->rank);
 }
 
-/* In order of rank, until one does not fit. Who waits for another's prefill lets the next ones pass. */
+/* In order of rank, until one does not fit. Who waits for another's prefill lets the next ones
+ * pass. */
 static void let_all_in(whim_sched *s, budget *b)
 {
     int64_t n_held = 0, n_page;
@@ -340,8 +344,9 @@ static int32_t weight(const whim_sched_req *req)
     return req->among_all ? req->priority : 0;
 }
 
-/* The running request that makes way for the first of the queue, or NULL. One of another client does only for who counts
- * among all; one of the same client only while that is alone here, because what is computed again costs others time. */
+/* The running request that makes way for the first of the queue, or NULL. One of another client
+ * does only for who counts among all; one of the same client only while that is alone here, because
+ * what is computed again costs others time. */
 static whim_sched_req *who_makes_way(const whim_sched *s, const whim_sched_req *req)
 {
     whim_sched_req *last = s->running[s->n_running - 1], *own = NULL;
@@ -380,7 +385,7 @@ static void make_way(whim_sched *s, whim_plan *plan)
     }
 }
 
-/* --- proposals ----------------------------------------------------------------------------------- */
+/* --- proposals -------------------------------------------------------------------------------- */
 
 /* Rows of a request's proposals, of those that fit the pages at hand. */
 static int64_t proposals_of(const whim_plan_item *item, int64_t n_page)
@@ -393,8 +398,8 @@ static int64_t proposals_of(const whim_plan_item *item, int64_t n_page)
     return whim_min64(req->n_proposed, held * WHIM_KV_PAGE - req->seq->len - 1);
 }
 
-/* Pages that are free, beyond those of all that is known of the running; rows and results of the step's limits, beyond
- * its budget. */
+/* Pages that are free, beyond those of all that is known of the running; rows and results of the
+ * step's limits, beyond its budget. */
 static void add_proposals(whim_sched *s, const budget *b)
 {
     whim_plan *plan = b->plan;

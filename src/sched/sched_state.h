@@ -2,10 +2,10 @@
 /* What the scheduler's own files share: requests, and the moves between waiting and running.
  *
  * Invariants:
- *  1. A request waits (in the heap, no sequence) or runs (in `running`, with a sequence); between plan and commit
- *     nothing else happens to the ones in the plan.
- *  2. `running` is in the order of rank (whim_heap_before), the same as that of the heap: the last one is the
- *     least important, and the first one of all can always go on.
+ *  1. A request waits (in the heap, no sequence) or runs (in `running`, with a sequence); between
+ *     plan and commit nothing else happens to the ones in the plan.
+ *  2. `running` is in the order of rank (whim_heap_before), the same as that of the heap: the last
+ *     one is the least important, and the first one of all can always go on.
  * Threads: the scheduler's. */
 #ifndef WHIM_SCHED_SCHED_STATE_H
 #define WHIM_SCHED_SCHED_STATE_H
@@ -37,8 +37,8 @@ struct whim_sched_req {
     whim_sequence *seq; /* NULL while it waits */
     int64_t plan;       /* number of the plan that let it in */
     int64_t n_room;     /* pages that this plan may take for it */
-    int64_t held_at,
-        n_held; /* plans that it waited for another's pages while the tree had held_at of its own */
+    /* plans that it waited for another's pages while the tree had held_at of its own */
+    int64_t held_at, n_held;
 };
 
 struct whim_sched {
@@ -73,13 +73,16 @@ int64_t whim_sched_pages(const whim_sched_req *req);
 /* Pages that are free or could be by eviction. */
 int64_t whim_sched_room(const whim_sched *sched);
 
-/* Out of the queue into `running`, with a sequence of the given pages, whose references it takes. */
+/* Out of the queue into `running`, with a sequence of the given pages, whose references it
+ * takes. */
 void whim_sched_start(whim_sched *sched, whim_sched_req *req, const int32_t *pages, int64_t n);
 
-/* Out of `running`; the full pages become known to the tree, the sequence is empty and free again. */
+/* Out of `running`; the full pages become known to the tree, the sequence is empty and free
+ * again. */
 void whim_sched_stop(whim_sched *sched, whim_sched_req *req);
 
-/* The next place after `n_fed` where the request's state is to be kept; beyond its known tokens when there is none. */
+/* The next place after `n_fed` where the request's state is to be kept; beyond its known tokens
+ * when there is none. */
 int64_t whim_sched_state_stop(const whim_sched *sched, const whim_sched_req *req, int64_t n_fed);
 
 /* Running requests that are going to compute what a new one begins with keep a state there. */
@@ -88,11 +91,12 @@ void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
 /* Into the queue, where its rank is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);
 
-/* --- the order inside a client (client_order.c) -------------------------------------------------- */
+/* --- the order inside a client (client_order.c) ----------------------------------------------- */
 
 bool whim_sched_own_before(const whim_sched_req *a, const whim_sched_req *b);
 
-/* A request of the heap joins those of its client that wait: their tags follow the client's own order. */
+/* A request of the heap joins those of its client that wait: their tags follow the client's own
+ * order. */
 void whim_sched_order_enter(whim_sched *sched, whim_sched_req *req);
 
 /* It waits no more. Its tag stays what it is. */

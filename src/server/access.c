@@ -154,7 +154,8 @@ bool whim_access_is_open(const char *method, const char *path)
             return true;
         }
     }
-    /* The page's files have one name each, right under the root or in /assets; no route of the API has such an ending. */
+    /* The page's files have one name each, right under the root or in /assets; no route of the API
+     * has such an ending. */
     const char *name = strncmp(path, "/assets/", 8) == 0 ? path + 8 : path + 1;
     const char *dot = strrchr(name, '.');
     for (size_t i = 0;
@@ -258,8 +259,8 @@ static bool same_span(span a, span b)
     return a.n == b.n && strncasecmp(a.at, b.at, a.n) == 0;
 }
 
-/* Whether a page of http(s)://authority is this server's own. The scheme is not compared: a proxy may speak TLS for
- * us. */
+/* Whether a page of http(s)://authority is this server's own. The scheme is not compared: a proxy
+ * may speak TLS for us. */
 static bool is_same_origin(const char *authority, const char *usual_port, const char *host)
 {
     span name, port, own_name, own_port;
@@ -335,7 +336,8 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return h;
 }
 
-/* Fairness is between addresses, and at one address between keys: one key is often shared by many. No key is empty. */
+/* Fairness is between addresses, and at one address between keys: one key is often shared by many.
+ * No key is empty. */
 static void note_client(const whim_access *access, whim_exchange *ex, int32_t key)
 {
     whim_exchange_notes *notes = whim_exchange_get_notes(ex);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask: keys, the Host and Origin of a request, CORS. Meant to be called first in the gate of server/http.
+/* Who may ask: keys, the Host and Origin of a request, CORS. Meant to be called first in the gate
+ * of server/http.
  *
- * Without a key any page in a browser and any name that resolves to this machine could use the server, so a request with
- * an unknown Origin or an unknown Host is refused whether keys are set or not. Order: Host, Origin, OPTIONS, key.
- * Keys are compared in constant time and never written anywhere.
+ * Without a key any page in a browser and any name that resolves to this machine could use the
+ * server, so a request with an unknown Origin or an unknown Host is refused whether keys are set or
+ * not. Order: Host, Origin, OPTIONS, key. Keys are compared in constant time and never written
+ * anywhere.
  * Threads: any; a whim_access does not change. */
 #ifndef WHIM_SERVER_ACCESS_H
 #define WHIM_SERVER_ACCESS_H
@@ -34,11 +36,11 @@ WHIM_MUST_CHECK whim_err whim_access_create(const whim_access_cfg *cfg, whim_acc
                                             whim_diag *diag);
 void whim_access_destroy(whim_access *access);
 
-/* 0: go on (the CORS headers of the answer are added, and the exchange's notes say who it is); 1: replied: 401, 403, or
- * 204 to OPTIONS. */
+/* 0: go on (the CORS headers of the answer are added, and the exchange's notes say who it is); 1:
+ * replied: 401, 403, or 204 to OPTIONS. */
 int whim_access_check(const whim_access *access, whim_exchange *ex);
 
-/* --- its rules (for tests) --------------------------------------------------------------------- */
+/* --- its rules (for tests) -------------------------------------------------------------------- */
 
 /* Health probes and the page's own files: a browser cannot send a key when it opens a page. */
 bool whim_access_is_open(const char *method, const char *path);

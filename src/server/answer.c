@@ -10,7 +10,7 @@
 
 static const int64_t silence_ns = 10 * WHIM_NS_PER_S;
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void tokens_clear(whim_answer_tokens *list)
 {
@@ -108,7 +108,7 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
     return a;
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void whim_answer_cancel(whim_answer *a, const char *why)
 {
@@ -130,8 +130,8 @@ static void fail(whim_answer *a, whim_fault_kind kind, const char *message)
     }
 }
 
-/* An event that memory ran out for is not sent. The stream's end tells why, in the memory that earlier events had; where
- * even that is too little, the connection is broken off. */
+/* An event that memory ran out for is not sent. The stream's end tells why, in the memory that
+ * earlier events had; where even that is too little, the connection is broken off. */
 static void send_nothing(whim_answer *a)
 {
     if (a->run->over) {
@@ -176,7 +176,7 @@ void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
     }
 }
 
-/* --- events -------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
 {
@@ -303,7 +303,8 @@ static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_eve
 {
     bool keep = a->gen->logprobs || a->gen->return_token_ids;
     if (c->closed) {
-        return; /* made before the engine heard of it; counting it would make usage a matter of timing */
+        /* made before the engine heard of it; counting it would make usage a matter of timing */
+        return;
     }
     c->n_made++;
     a->run->n_entry += a->gen->logprobs ? 1 + ev->n_top : 0;
@@ -458,7 +459,7 @@ void whim_answer_end(whim_answer *a)
     }
 }
 
-/* --- for forms ----------------------------------------------------------------------------------- */
+/* --- for forms -------------------------------------------------------------------------------- */
 
 void whim_answer_choice_covered(whim_answer_choice *c)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the answer thread knows about an answer beside what forms see, and the core's calls. The core (answer.c) turns
- * job events into parts and calls of the form, and knows no threads; answers.c has the thread and the queue.
+/* What the answer thread knows about an answer beside what forms see, and the core's calls. The
+ * core (answer.c) turns job events into parts and calls of the form, and knows no threads;
+ * answers.c has the thread and the queue.
  * Threads: the answer thread's, but for `slot` (answers.c says). */
 #ifndef WHIM_SERVER_ANSWER_RUN_H
 #define WHIM_SERVER_ANSWER_RUN_H

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answer thread: takes woken answers from a queue, drains their jobs, and looks every second for streams that were
- * silent too long. No answer keeps it for long: one that has many events waits for another turn, and a large reply is
- * written by a thread for that. Other threads reach an answer only through its slot:
- *  - the engine's thread calls job_woken, the I/O thread exchange_closed; both hold the lock and only queue the answer;
- *  - a slot outlives its answer until the exchange is closed too, and is then used again, never freed before close: a
- *    wake that comes late finds no answer, or wakes another one for nothing. */
+/* The answer thread: takes woken answers from a queue, drains their jobs, and looks every second
+ * for streams that were silent too long. No answer keeps it for long: one that has many events
+ * waits for another turn, and a large reply is written by a thread for that. Other threads reach an
+ * answer only through its slot:
+ *  - the engine's thread calls job_woken, the I/O thread exchange_closed; both hold the lock and
+ *    only queue the answer;
+ *  - a slot outlives its answer until the exchange is closed too, and is then used again, never
+ *    freed before close: a wake that comes late finds no answer, or wakes another one for
+ *    nothing. */
 #include "server/answers.h"
 
 #include "base/alloc.h"
@@ -32,10 +35,10 @@ typedef struct answer_slot {
     struct answer_slot *next; /* in the queue, or among the free ones */
     struct answer_slot *all;  /* every slot ever made */
     bool queued;
-    bool
-        started; /* the answer thread may have it: not the route's, nor the one for large replies */
-    bool open;   /* the exchange has not been closed */
-    bool gone;   /* its client left */
+    /* the answer thread may have it: not the route's, nor the one for large replies */
+    bool started;
+    bool open; /* the exchange has not been closed */
+    bool gone; /* its client left */
 } answer_slot;
 
 struct whim_answers {
@@ -54,7 +57,7 @@ struct whim_answers {
     whim_log *log;
 };
 
-/* --- slots: the lock is held ------------------------------------------------------------------------ */
+/* --- slots: the lock is held ------------------------------------------------------------------ */
 
 static void slot_queue(answer_slot *slot)
 {
@@ -126,7 +129,7 @@ static void exchange_closed(void *ctx, bool gone)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* --- the start, on the route's thread --------------------------------------------------------------- */
+/* --- the start, on the route's thread --------------------------------------------------------- */
 
 /* What the request says, within the server's bound and the context. */
 static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
@@ -138,7 +141,8 @@ static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
     return gen->max_tokens < most ? gen->max_tokens : most;
 }
 
-/* Where the request does not say: in a conversation, but not for who wants tokens after the model's own end. */
+/* Where the request does not say: in a conversation, but not for who wants tokens after the model's
+ * own end. */
 static int64_t max_repeated_of(const whim_api *api, const whim_gen *gen)
 {
     bool is_on = api->repetition_detection && gen->messages != NULL && !gen->ignore_eos;
@@ -257,7 +261,7 @@ bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer
     return ok;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------ */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 /* How it came to its end, for the log. */
 static const char *ending_of(const whim_answer *a)
@@ -358,7 +362,7 @@ static void unlink_active(whim_answers *w, whim_answer *a)
     }
 }
 
-/* --- large replies: a thread for them, one after the other --------------------------------------------- */
+/* --- large replies: a thread for them, one after the other ------------------------------------ */
 
 static void hand_to_large(whim_answers *w, whim_answer *a)
 {
@@ -395,7 +399,7 @@ static void large_loop(void *ctx)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* --- turns --------------------------------------------------------------------------------------------- */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 static void process(whim_answers *w, whim_answer *a, bool gone)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers under way. The answer thread takes the events of the jobs that were woken, runs each choice's text through the chat
- * parser, keeps the answer's parts, and calls the dialect, which writes to the exchange.
+/* Answers under way. The answer thread takes the events of the jobs that were woken, runs each
+ * choice's text through the chat parser, keeps the answer's parts, and calls the dialect, which
+ * writes to the exchange.
  *
  * Invariants:
- *  1. A form's functions are called on one thread at a time, in the order begin, admitted, (event | choice_end)*, with
- *     keep_alive at any time after begin, then finish, or for a stream that fails fail; nothing after the client has
- *     gone but the end of the answer.
+ *  1. A form's functions are called on one thread at a time, in the order begin, admitted, (event |
+ *     choice_end)*, with keep_alive at any time after begin, then finish, or for a stream that
+ *     fails fail; nothing after the client has gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
  *  3. Every answer writes one line of the access log at its end.
- * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer thread, but begin on the
- * route's, and a large answer ends on another one. */
+ * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer
+ * thread, but begin on the route's, and a large answer ends on another one. */
 #ifndef WHIM_SERVER_ANSWERS_H
 #define WHIM_SERVER_ANSWERS_H
 
@@ -50,9 +51,9 @@ typedef struct whim_answer_choice {
     whim_answer_part *parts;
     int32_t n_part, cap_part;
     int32_t n_call;
-    whim_answer_tokens
-        pending; /* kept when gen->logprobs or gen->return_token_ids: tokens since the last
-                                 * whim_answer_choice_covered */
+    /* kept when gen->logprobs or gen->return_token_ids: tokens since the last
+     * whim_answer_choice_covered */
+    whim_answer_tokens pending;
     int64_t n_made, n_reasoning; /* tokens */
     bool closed;                 /* one_call was met: what still comes is not told */
     bool opening_cut;            /* the limit cut a call before it had begun */
@@ -64,7 +65,8 @@ typedef struct whim_answer_choice {
 
 /* The tokens in `pending` are told. */
 void whim_answer_choice_covered(whim_answer_choice *c);
-/* Joined text of all parts of a kind (REASONING or CONTENT), appended; whether there was any part. */
+/* Joined text of all parts of a kind (REASONING or CONTENT), appended; whether there was any
+ * part. */
 bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out);
 /* Whether a call was complete, and whether the last one was cut off. */
 bool whim_answer_choice_has_call(const whim_answer_choice *c);
@@ -78,7 +80,8 @@ typedef struct whim_answer_prompt {
     whim_answer_tokens echo; /* with prompt_logprobs */
 } whim_answer_prompt;
 
-/* How a dialect tells an answer. Streaming or not is gen->stream; without it only finish and fail write. */
+/* How a dialect tells an answer. Streaming or not is gen->stream; without it only finish and fail
+ * write. */
 typedef struct whim_answer_form {
     const char *name;      /* route, for the log */
     const char *id_prefix; /* "chatcmpl-" */
@@ -88,8 +91,8 @@ typedef struct whim_answer_form {
     void (*begin)(whim_answer *a);
     /* n_cached of every prompt is known. Optional. Only for streams. */
     void (*admitted)(whim_answer *a);
-    /* c->parts already holds the event; `part` is the part that it began or continued (its text before the event was
-     * part->text.len - ev->n bytes long). */
+    /* c->parts already holds the event; `part` is the part that it began or continued (its text
+     * before the event was part->text.len - ev->n bytes long). */
     void (*event)(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                   const whim_chat_event *ev);
     void (*choice_end)(whim_answer *a, whim_answer_choice *c); /* only for streams */
@@ -116,7 +119,8 @@ struct whim_answer {
     struct whim_answer_run *run; /* the core's */
 };
 
-/* Write a->out to the stream as one piece and empty it. Nothing is written once the client is gone. */
+/* Write a->out to the stream as one piece and empty it. Nothing is written once the client is
+ * gone. */
 void whim_answer_send(whim_answer *a);
 
 typedef struct whim_usage {
@@ -132,12 +136,12 @@ typedef struct whim_answer_times {
 } whim_answer_times;
 whim_answer_times whim_answer_get_times(const whim_answer *a);
 
-/* Submit the jobs and answer from now on. Takes `gen` in any case. False with the fault set: nothing was written, the
- * route refuses. */
+/* Submit the jobs and answer from now on. Takes `gen` in any case. False with the fault set:
+ * nothing was written, the route refuses. */
 bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
                        whim_gen *gen, whim_fault *fault);
 
-/* --- the thread ---------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag);
 int64_t whim_answers_active(whim_answers *answers);

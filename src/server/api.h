@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the routes share: the server-wide context, a generation request after parsing, and the steps from one to jobs.
- * A route reads its dialect's fields into a whim_gen (messages and tools in the OpenAI form), calls whim_gen_prepare,
- * then whim_answer_start (answers.h), which streams or replies from the answer thread.
- * Threads: a whim_api is read-only once the server is ready; a whim_gen belongs to one thread at a time. */
+/* What the routes share: the server-wide context, a generation request after parsing, and the steps
+ * from one to jobs. A route reads its dialect's fields into a whim_gen (messages and tools in the
+ * OpenAI form), calls whim_gen_prepare, then whim_answer_start (answers.h), which streams or
+ * replies from the answer thread.
+ * Threads: a whim_api is read-only once the server is ready; a whim_gen belongs to one thread at a
+ * time. */
 #ifndef WHIM_SERVER_API_H
 #define WHIM_SERVER_API_H
 
@@ -58,8 +60,8 @@ enum {
     WHIM_MAX_ECHOED = 1 << 20, /* log-probabilities of echoed prompts: 20 MB of reply */
 };
 
-/* A generation request. Made by whim_gen_create with the defaults; the routes set fields; texts are borrowed from `body`
- * or from the json values here, which the request owns. */
+/* A generation request. Made by whim_gen_create with the defaults; the routes set fields; texts are
+ * borrowed from `body` or from the json values here, which the request owns. */
 typedef struct whim_gen {
     json_t *body; /* the parsed request */
     /* what is asked */
@@ -117,32 +119,34 @@ void whim_gen_destroy(whim_gen *gen);
 whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault);
 
 /* Readers of fields that dialects share; false with the fault set. */
-/* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed, logit_bias, ignore_eos,
- * repetition_detection, min_tokens, stop_token_ids, skip_special_tokens, return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
+/* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed,
+ * logit_bias, ignore_eos, repetition_detection, min_tokens, stop_token_ids, skip_special_tokens,
+ * return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen);
 /* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
 bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen);
 /* none, minimal, low, medium, high, xhigh, max: sets thinking and effort unless they are NULL. */
 bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen);
-/* Tools in the OpenAI form: takes a reference. Each must have function.name; `f` names the list for messages. An empty
- * list is none. */
+/* Tools in the OpenAI form: takes a reference. Each must have function.name; `f` names the list for
+ * messages. An empty list is none. */
 bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_gen *gen);
 /* The types of a tool's description and strict, in the object where its dialect has them. */
 bool whim_gen_check_tool(const whim_fields *f);
 /* Whether a tool of that name is in gen->tools. */
 bool whim_gen_has_tool(const whim_gen *gen, const char *name);
 
-/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the fault set, also where
- * the route must be put off for a grammar, which whim_api_refuse does. Messages
- * that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
+/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the
+ * fault set, also where the route must be put off for a grammar, which whim_api_refuse does.
+ * Messages that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
 bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault);
 
 /* Only the prompt, without grammar and without the check of the context: for counting tokens. */
 bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_fault *fault);
 
-/* --- answers that need no job -------------------------------------------------------------------- */
+/* --- answers that need no job ----------------------------------------------------------------- */
 
-/* Reply, and write the request's line of the access log; where the fault says so, put it off instead. */
+/* Reply, and write the request's line of the access log; where the fault says so, put it off
+ * instead. */
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault);
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body);
 

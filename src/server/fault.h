@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals: one list of what can be wrong with a request (fault.def), and the body of each in the two dialects.
+/* Refusals: one list of what can be wrong with a request (fault.def), and the body of each in the
+ * two dialects.
  * Threads: plain data. */
 #ifndef WHIM_SERVER_FAULT_H
 #define WHIM_SERVER_FAULT_H
@@ -31,8 +32,8 @@ typedef struct whim_fault {
     bool is_put_off;         /* no fault: the request waits for a place where it may take long */
 } whim_fault;
 
-/* Fill it and return false, so that a reader says `return whim_fault_set(f, WHIM_FAULT_BAD_REQUEST, "n", "...");`.
- * param may be NULL. */
+/* Fill it and return false, so that a reader says `return whim_fault_set(f, WHIM_FAULT_BAD_REQUEST,
+ * "n", "...");`. param may be NULL. */
 bool whim_fault_set(whim_fault *f, whim_fault_kind kind, const char *param, const char *fmt, ...)
     WHIM_PRINTF(4, 5);
 
@@ -47,7 +48,8 @@ int whim_fault_status(const whim_fault *f, whim_dialect dialect);
 /* As in fault.def: "BAD_REQUEST". */
 const char *whim_fault_name(whim_fault_kind kind);
 
-/* The kind that stands for a status that HTTP itself found: of those that share it, the first in fault.def. */
+/* The kind that stands for a status that HTTP itself found: of those that share it, the first in
+ * fault.def. */
 whim_fault_kind whim_fault_of_status(int status);
 
 /* Append the whole body. */
@@ -60,7 +62,8 @@ void whim_fault_message(const whim_fault *f, whim_dialect dialect, whim_str *out
 /* The dialect of a route's path. */
 whim_dialect whim_dialect_of(const char *path);
 
-/* Answer with the body and the headers that belong to it (Retry-After, x-should-retry, WWW-Authenticate). */
+/* Answer with the body and the headers that belong to it (Retry-After, x-should-retry,
+ * WWW-Authenticate). */
 void whim_fault_reply(whim_exchange *ex, const whim_fault *f, whim_dialect dialect);
 
 #endif

@@ -95,9 +95,10 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
     return gen;
 }
 
-/* --- texts and ids ------------------------------------------------------------------------------- */
+/* --- texts and ids ---------------------------------------------------------------------------- */
 
-/* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where `single`. */
+/* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where
+ * `single`. */
 static bool read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
                        bool single, const char ***out, int32_t *n_out)
 {
@@ -224,7 +225,7 @@ static bool read_bias(const whim_api *api, const whim_fields *f, whim_gen *gen)
     return true;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static float clamp(float x, float least, float most)
 {
@@ -312,7 +313,7 @@ bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *g
     return true;
 }
 
-/* --- reasoning and tools ---------------------------------------------------------------------------- */
+/* --- reasoning and tools ---------------------------------------------------------------------- */
 
 bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From messages to a prompt, and from what the answer must look like to a grammar: the slow part of a request, done
- * on the handler's thread before anything is sent. */
+/* From messages to a prompt, and from what the answer must look like to a grammar: the slow part of
+ * a request, done on the handler's thread before anything is sent. */
 #include "server/api.h"
 
 #include "base/alloc.h"
@@ -45,8 +45,8 @@ static const char *rule_param(const whim_gen *gen)
                                                      : NULL;
 }
 
-/* Whether the answer may begin with reasoning: unless that is off, and the template can turn it off. What the request
- * tells the template itself goes first. */
+/* Whether the answer may begin with reasoning: unless that is off, and the template can turn it
+ * off. What the request tells the template itself goes first. */
 static bool may_think(const whim_api *api, const whim_gen *gen)
 {
     const json_t *told = json_object_get(gen->kwargs, "enable_thinking");

@@ -59,7 +59,7 @@ void whim_grammar_cache_destroy(whim_grammar_cache *cache)
     whim_free(cache);
 }
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* With its length in front, so that no two lists of texts look alike. */
 static void add_text(whim_str *key, const char *text)
@@ -104,7 +104,7 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
            key->len <= MAX_KEY_BYTES;
 }
 
-/* --- entries ------------------------------------------------------------------------------------ */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static bool is_of(const entry *e, const whim_str *key)
 {
@@ -136,8 +136,8 @@ static bool is_failure(const entry *e)
     return e->key.len > 0 && e->grammar == NULL;
 }
 
-/* Where a new entry goes: to its older self, or else to the one that was not used for longest; a failure, which costs its
- * sender nothing, to the oldest failure once there are MAX_FAILURES. */
+/* Where a new entry goes: to its older self, or else to the one that was not used for longest; a
+ * failure, which costs its sender nothing, to the oldest failure once there are MAX_FAILURES. */
 static entry *place_for(whim_grammar_cache *cache, const entry *made)
 {
     int32_t n_failure = 0;

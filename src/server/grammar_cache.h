@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grammars that were compiled lately, by all that made them: agents send the same tools with every request, and a
- * grammar also keeps the masks that it has found. It keeps 16 grammars, each with at most 4 MiB of masks: 64 MiB. What
- * cannot be compiled is kept too, for a minute: finding that out may take as long as the limit allows.
+/* Grammars that were compiled lately, by all that made them: agents send the same tools with every
+ * request, and a grammar also keeps the masks that it has found. It keeps 16 grammars, each with at
+ * most 4 MiB of masks: 64 MiB. What cannot be compiled is kept too, for a minute: finding that out
+ * may take as long as the limit allows.
  * Threads: any. */
 #ifndef WHIM_SERVER_GRAMMAR_CACHE_H
 #define WHIM_SERVER_GRAMMAR_CACHE_H
@@ -12,12 +13,13 @@
 
 typedef struct whim_grammar_cache whim_grammar_cache;
 
-/* NULL without memory; a NULL cache compiles every time. `meters` (borrowed, or NULL) counts times, failures and hits. */
+/* NULL without memory; a NULL cache compiles every time. `meters` (borrowed, or NULL) counts times,
+ * failures and hits. */
 whim_grammar_cache *whim_grammar_cache_create(whim_meters *meters);
 void whim_grammar_cache_destroy(whim_grammar_cache *cache);
 
-/* As whim_answer_grammar; the caller gets a reference of its own. BUSY: it is not known yet, and to compile it was not
- * allowed. */
+/* As whim_answer_grammar; the caller gets a reference of its own. BUSY: it is not known yet, and to
+ * compile it was not allowed. */
 WHIM_MUST_CHECK whim_err whim_grammar_cache_get(whim_grammar_cache *cache,
                                                 const whim_answer_rule *rule, bool may_compile,
                                                 whim_grammar **out, whim_diag *diag);

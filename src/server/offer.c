@@ -24,7 +24,8 @@ static json_t *schema_of(json_t *schema)
     return typed;
 }
 
-/* What stands between a group and the name of a tool in it, for the model: names of functions have no points. */
+/* What stands between a group and the name of a tool in it, for the model: names of functions have
+ * no points. */
 static const char joint[] = "__";
 
 json_t *whim_offer_name(const json_t *group, json_t *name)

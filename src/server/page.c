@@ -33,7 +33,7 @@ const whim_page_file *whim_page_find(const char *path)
     return NULL;
 }
 
-/* --- what the request says ----------------------------------------------------------------------- */
+/* --- what the request says -------------------------------------------------------------------- */
 
 /* The next item of a comma-separated list without the blanks around it; false at its end. */
 static bool next_item(const char **at, const char **item, size_t *n)
@@ -113,7 +113,7 @@ bool whim_page_host_is_loopback(const char *host)
     return false;
 }
 
-/* --- the answer ---------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void add_headers(whim_exchange *ex, const whim_page_file *file)
 {

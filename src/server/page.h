@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of the chat page and of the dashboard. They are gathered at build time (tools/embed-page) and are part of
- * the program; nothing is read from disk. Names under /assets hold a hash of their bytes and never change; the two pages
- * themselves are asked for again each time.
+/* The files of the chat page and of the dashboard. They are gathered at build time
+ * (tools/embed-page) and are part of the program; nothing is read from disk. Names under /assets
+ * hold a hash of their bytes and never change; the two pages themselves are asked for again each
+ * time.
  * Threads: stateless. */
 #ifndef WHIM_SERVER_PAGE_H
 #define WHIM_SERVER_PAGE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes: each reads its exchange on a handler thread and replies or starts an answer. The table is in router.c. */
+/* The routes: each reads its exchange on a handler thread and replies or starts an answer. The
+ * table is in router.c. */
 #ifndef WHIM_SERVER_ROUTES_H
 #define WHIM_SERVER_ROUTES_H
 

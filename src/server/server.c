@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server put together. Health is answered in the gate, on the I/O thread, from what is known there: it never waits
- * for a handler or for the engine. */
+/* The server put together. Health is answered in the gate, on the I/O thread, from what is known
+ * there: it never waits for a handler or for the engine. */
 #include "server/server.h"
 
 #include "base/alloc.h"
@@ -46,7 +46,7 @@ struct whim_server {
 
 static const int64_t stale_default_ns = 60 * WHIM_NS_PER_S;
 
-/* --- health -------------------------------------------------------------------------------------- */
+/* --- health ----------------------------------------------------------------------------------- */
 
 static void reply_health(whim_exchange *ex, int status, const whim_str *body)
 {
@@ -82,7 +82,8 @@ static void reply_livez(whim_server *s, whim_exchange *ex)
     whim_str_deinit(&body);
 }
 
-/* Choices, and pages of keys and values: those that requests hold, those that only the prefix tree keeps, all. */
+/* Choices, and pages of keys and values: those that requests hold, those that only the prefix tree
+ * keeps, all. */
 static void put_load(whim_str *body, whim_service *service)
 {
     whim_sched_stats stats = whim_service_get_stats(service).sched;
@@ -147,7 +148,7 @@ static bool health(whim_server *s, whim_exchange *ex)
     return true;
 }
 
-/* --- the gate and the handler ------------------------------------------------------------------------ */
+/* --- the gate and the handler ----------------------------------------------------------------- */
 
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
@@ -218,7 +219,8 @@ static int gate(void *ctx, whim_exchange *ex)
     return atomic_load(&s->state) == READY || route->early ? 0 : refuse_state(s, ex);
 }
 
-/* What a route works with now, or NULL: it is refused. Whom the gate let in before a drain is still answered. */
+/* What a route works with now, or NULL: it is refused. Whom the gate let in before a drain is still
+ * answered. */
 static const whim_api *api_for(const whim_server *s, const whim_route *route)
 {
     return atomic_load(&s->has_api) ? &s->api : route->early ? &s->early : NULL;
@@ -253,7 +255,7 @@ static int error_body(void *ctx, const char *path, int status, const char *messa
     return whim_fault_status(&fault, whim_dialect_of(path));
 }
 
-/* --- metrics ------------------------------------------------------------------------------------- */
+/* --- metrics ---------------------------------------------------------------------------------- */
 
 static void on_status(void *ctx, whim_exchange *ex, int status)
 {
@@ -284,7 +286,7 @@ whim_meters *whim_server_meters(whim_server *s)
     return &s->meters;
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static whim_err make_access(whim_server *s, const whim_api_key *keys, int32_t n_key,
                             whim_access **out, whim_diag *diag)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server: sockets, the gate (keys, Host, Origin), the routes and the answer thread in one. It listens from the
- * start and says how far loading is; set_ready gives it the model.
+/* The server: sockets, the gate (keys, Host, Origin), the routes and the answer thread in one. It
+ * listens from the start and says how far loading is; set_ready gives it the model.
  *
- * Order of a life: open (binds), start, set_progress*, set_ready, ..., drain, then the owner waits for
- * whim_server_active() == 0 or its limit, calls detach, destroys the service (which ends what is left), then close.
+ * Order of a life: open (binds), start, set_progress*, set_ready, ..., drain, then the owner waits
+ * for whim_server_active() == 0 or its limit, calls detach, destroys the service (which ends what
+ * is left), then close.
  * Threads: the owner's, but for set_progress and active, which any thread may call. */
 #ifndef WHIM_SERVER_SERVER_H
 #define WHIM_SERVER_SERVER_H
@@ -19,8 +20,8 @@
 
 typedef struct whim_server whim_server;
 
-/* Texts are copied, but for allow_hosts, origins, tls_cert, tls_key and commit, which are read again: they stay until
- * close. */
+/* Texts are copied, but for allow_hosts, origins, tls_cert, tls_key and commit, which are read
+ * again: they stay until close. */
 typedef struct whim_server_cfg {
     const char *const *hosts; /* addresses to listen on, as whim_http_cfg */
     int32_t n_host;
@@ -46,8 +47,8 @@ typedef struct whim_server_cfg {
 WHIM_MUST_CHECK whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out,
                                           whim_diag *diag);
 
-/* From now on: /livez 200, /readyz 503 "loading", everything else 503 model_loading, but for /metrics, /version and
- * /openapi.json. */
+/* From now on: /livez 200, /readyz 503 "loading", everything else 503 model_loading, but for
+ * /metrics, /version and /openapi.json. */
 WHIM_MUST_CHECK whim_err whim_server_start(whim_server *server, whim_diag *diag);
 int32_t whim_server_port(const whim_server *server);
 
@@ -57,14 +58,15 @@ whim_meters *whim_server_meters(whim_server *server);
 /* Loading: 0 to 1. */
 void whim_server_set_progress(whim_server *server, double progress);
 
-/* The model is there. `api` is copied but for what it points to, which stays until close; api->answers and
- * api->grammars are set here. */
+/* The model is there. `api` is copied but for what it points to, which stays until close;
+ * api->answers and api->grammars are set here. */
 void whim_server_set_ready(whim_server *server, const whim_api *api);
 
 /* /readyz 503 "draining", new requests 503 + Connection: close, running ones go on. */
 void whim_server_drain(whim_server *server);
 
-/* No route asks the service any more, and none runs: it may be destroyed. Drains if that was not done. */
+/* No route asks the service any more, and none runs: it may be destroyed. Drains if that was not
+ * done. */
 void whim_server_detach(whim_server *server);
 
 /* Requests being read and answers under way. */
@@ -73,12 +75,13 @@ int64_t whim_server_active(whim_server *server);
 /* Now and then, on a thread that nobody waits for: see whim_http_tidy. */
 void whim_server_tidy(whim_server *server);
 
-/* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate cannot be read: that
- * error leaves the new keys in force. */
+/* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate
+ * cannot be read: that error leaves the new keys in force. */
 WHIM_MUST_CHECK whim_err whim_server_reload(whim_server *server, const whim_api_key *keys,
                                             int32_t n_key, whim_diag *diag);
 
-/* After the service was destroyed: waits for the last answers to be written, closes all connections. */
+/* After the service was destroyed: waits for the last answers to be written, closes all
+ * connections. */
 void whim_server_close(whim_server *server);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds a list of messages in the OpenAI form out of the pieces that other dialects send: text, reasoning and calls
- * gather in an open turn until the role changes or the turn is closed.
- * Invariants: 1. texts of one turn are joined with a newline, empty ones left out; 2. a turn that was opened is in the
- * list, also without text; 3. a failed allocation is remembered, and then there is no list.
+/* Builds a list of messages in the OpenAI form out of the pieces that other dialects send: text,
+ * reasoning and calls gather in an open turn until the role changes or the turn is closed.
+ * Invariants: 1. texts of one turn are joined with a newline, empty ones left out; 2. a turn that
+ * was opened is in the list, also without text; 3. a failed allocation is remembered, and then
+ * there is no list.
  * Threads: belongs to one thread at a time. */
 #ifndef WHIM_SERVER_TURNS_H
 #define WHIM_SERVER_TURNS_H
@@ -24,11 +25,13 @@ typedef struct whim_turns {
 
 void whim_turns_deinit(whim_turns *turns);
 
-/* Go on with the open turn if it is of this role, else close it and open one. `role` is a literal. */
+/* Go on with the open turn if it is of this role, else close it and open one. `role` is a
+ * literal. */
 void whim_turns_open(whim_turns *turns, const char *role);
 void whim_turns_close(whim_turns *turns);
 
-/* Another part of a text: on its own line. For turns->text and turns->reasoning of an open turn, and other texts. */
+/* Another part of a text: on its own line. For turns->text and turns->reasoning of an open turn,
+ * and other texts. */
 void whim_turns_join(whim_str *str, const char *text, int64_t n);
 
 /* A call of the open turn; `arguments` is an object or a string. Takes references of its own. */

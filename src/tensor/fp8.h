@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FP8 weights: blocks of 128 along k, one F32 scale d @0 and 128 codes e4m3 @4. A code has a sign, 4 bits
- * of exponent (bias 7) and 3 of mantissa; there is no infinity, 0x7f and 0xff are NaN, the largest value
- * is 448, the smallest 2^-9. A weight is value * d. Inline, because matrix kernels use these at their own
- * instruction-set level. Rows need no alignment.
+/* FP8 weights: blocks of 128 along k, one F32 scale d @0 and 128 codes e4m3 @4. A code has a sign,
+ * 4 bits of exponent (bias 7) and 3 of mantissa; there is no infinity, 0x7f and 0xff are NaN, the
+ * largest value is 448, the smallest 2^-9. A weight is value * d. Inline, because matrix kernels
+ * use these at their own instruction-set level. Rows need no alignment.
  * Threads: stateless. */
 #ifndef WHIM_TENSOR_FP8_H
 #define WHIM_TENSOR_FP8_H
@@ -41,7 +41,8 @@ static inline void whim_fp8_widen(const void *block, float *dst)
     }
 }
 
-/* THE LAW of one block of a dot product: the products of the values in order, then the scale once. */
+/* THE LAW of one block of a dot product: the products of the values in order, then the scale
+ * once. */
 static inline float whim_fp8_dot_step(float acc, const void *block, const float *x)
 {
     const uint8_t *codes = (const uint8_t *)block + WHIM_FP8_CODES_AT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types that keys and values are stored in; all facts come from kv_type.def. A type of its own and
- * not an element type, because the scale of Q8 belongs to a whole vector (one token, one KV head), whose
- * length is the model's. A vector of Q8: int8 q_i and one F32 s, x_i = q_i * s.
+/* The types that keys and values are stored in; all facts come from kv_type.def. A type of its own
+ * and not an element type, because the scale of Q8 belongs to a whole vector (one token, one KV
+ * head), whose length is the model's. A vector of Q8: int8 q_i and one F32 s, x_i = q_i * s.
  * Threads: stateless. */
 #ifndef WHIM_TENSOR_KV_TYPE_H
 #define WHIM_TENSOR_KV_TYPE_H
@@ -27,9 +27,9 @@ bool whim_kv_type_from_name(const char *name, whim_kv_type *out);
 /* Bytes of the stored form of a vector of n elements, scale included. */
 int64_t whim_kv_vector_bytes(whim_kv_type type, int64_t n);
 
-/* THE LAW of storing a vector as Q8: NaN counts as 0 and magnitudes are limited to below 2^127, so that
- * q * s is finite; s = largest magnitude / 127, or 0 where that would be subnormal; q = x * (1 / s)
- * rounded half to even, which needs no clamp, or 0. */
+/* THE LAW of storing a vector as Q8: NaN counts as 0 and magnitudes are limited to below 2^127, so
+ * that q * s is finite; s = largest magnitude / 127, or 0 where that would be subnormal; q = x * (1
+ * / s) rounded half to even, which needs no clamp, or 0. */
 static inline float whim_kv_q8_limit(float x)
 {
     return whim_f32_limit(x, 0x7effffffu);

@@ -10,7 +10,8 @@
 
 enum { LANES = 8 };
 
-/* A reader may hold codes of 8 bits without their sign, and decodes in F16: 255 * 256 is below 65504. */
+/* A reader may hold codes of 8 bits without their sign, and decodes in F16: 255 * 256 is below
+ * 65504. */
 static const float max_scale = 256.0f;
 /* The least scale is the least step of F16. */
 static const float min_scale = 0x1p-24f;
@@ -36,8 +37,9 @@ float whim_encode_int_limit(int32_t bits)
     return max_scale * (float)most_code(bits);
 }
 
-/* BF16 has fewer bits than F16, but for the smallest numbers: those are multiples of the least step, exact in both, and
- * rounded up, because so few steps could miss the largest weight by much. */
+/* BF16 has fewer bits than F16, but for the smallest numbers: those are multiples of the least
+ * step, exact in both, and rounded up, because so few steps could miss the largest weight by
+ * much. */
 static float round_scale(float signed_scale, whim_dtype type)
 {
     float scale = fabsf(signed_scale);
@@ -50,8 +52,8 @@ static float round_scale(float signed_scale, whim_dtype type)
     return copysignf(scale, signed_scale);
 }
 
-/* The code of a weight in steps of its scale. Comparisons are those of integers: with floats the loops below would
- * not vectorise. */
+/* The code of a weight in steps of its scale. Comparisons are those of integers: with floats the
+ * loops below would not vectorise. */
 static inline int32_t nearest(float steps, int32_t most)
 {
     const float magic = 0x1.8p23f; /* as whim_rintf_small */
@@ -60,7 +62,8 @@ static inline int32_t nearest(float steps, int32_t most)
     return code > -most - 1 ? code : -most - 1;
 }
 
-/* What codes of one scale do: their squared error, and the scale that would fit them best, 0 where all are 0. */
+/* What codes of one scale do: their squared error, and the scale that would fit them best, 0 where
+ * all are 0. */
 static float try_scale(const float *w, float scale, int32_t most, float *better)
 {
     float off[LANES] = {0}, product[LANES] = {0}, square[LANES] = {0};
@@ -93,10 +96,12 @@ static float largest(const float *w)
     return most;
 }
 
-/* The largest weight gets code -7 to -8.5, where that is cut; each such scale, and what refitting makes of it. */
+/* The largest weight gets code -7 to -8.5, where that is cut; each such scale, and what refitting
+ * makes of it. */
 static float search_scale(const float *w, int32_t most, whim_dtype type)
 {
-    /* About 30 % less squared error than absmax / 7 for normal weights (quant_encode_test prints it). */
+    /* About 30 % less squared error than absmax / 7 for normal weights (quant_encode_test prints
+     * it). */
     static const float parts[] = {7.0f, 7.5f, 8.0f, 8.5f};
     float extreme = largest(w), best = 0.0f, least = INFINITY;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -26,8 +26,9 @@ static void sift(uint64_t *keys, int32_t at, int32_t n)
     }
 }
 
-/* The smallest of the k best stays on top of a heap; whoever beats it takes its place. A key is compared once,
- * and few beat it, so that the pass is linear for the k that matter and never worse than n log k. */
+/* The smallest of the k best stays on top of a heap; whoever beats it takes its place. A key is
+ * compared once, and few beat it, so that the pass is linear for the k that matter and never worse
+ * than n log k. */
 void whim_rank_top(uint64_t *keys, int32_t n, int32_t k)
 {
     for (int32_t i = k / 2 - 1; i >= 0; i--) {

@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* Bring the k largest of n keys to the front, largest first; the order of the others is any. 0 <= k <= n. */
+/* Bring the k largest of n keys to the front, largest first; the order of the others is any. 0 <= k
+ * <= n. */
 void whim_rank_top(uint64_t *keys, int32_t n, int32_t k);
 
 #endif

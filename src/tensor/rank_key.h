@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank as a number: a value and its index in one 64-bit key. Larger values have larger keys, and of equal
- * values the lower index has the larger one; no two keys of a row are equal, so that its best k in order are
- * one definite list whatever the algorithm. -0 is equal to 0, and a NaN to +inf: broken numbers come first,
- * where everyone sees them. No key is 0.
+/* Rank as a number: a value and its index in one 64-bit key. Larger values have larger keys, and of
+ * equal values the lower index has the larger one; no two keys of a row are equal, so that its best
+ * k in order are one definite list whatever the algorithm. -0 is equal to 0, and a NaN to +inf:
+ * broken numbers come first, where everyone sees them. No key is 0.
  * Threads: stateless. */
 #ifndef WHIM_TENSOR_RANK_KEY_H
 #define WHIM_TENSOR_RANK_KEY_H

@@ -40,8 +40,8 @@ static inline void whim_group_mins(whim_quant_group *g, float m, int mn0, int mn
     g->mn[1] = (int16_t)mn1;
 }
 
-/* Sixteen bytes as two words: shifts, masks and adds of whole words stay inside their bytes by the choice
- * of constants, and values stay in a vector register on every CPU. */
+/* Sixteen bytes as two words: shifts, masks and adds of whole words stay inside their bytes by the
+ * choice of constants, and values stay in a vector register on every CPU. */
 typedef uint64_t whim_u64x2 __attribute__((vector_size(16)));
 
 static inline whim_u64x2 whim_load16(const void *p)
@@ -83,8 +83,8 @@ static inline void whim_bits32_or(const uint8_t *restrict src, int shift, uint8_
     }
 }
 
-/* q[i] |= bit i of the 32 bits at qh, as 16: a byte is copied eight times and each copy keeps its own
- * bit; adding 127 carries any kept bit into the top of its byte. */
+/* q[i] |= bit i of the 32 bits at qh, as 16: a byte is copied eight times and each copy keeps its
+ * own bit; adding 127 carries any kept bit into the top of its byte. */
 static inline void whim_fifth_bits(const uint8_t *restrict qh, int8_t *restrict q)
 {
     for (int i = 0; i < 2; i++) {

@@ -22,7 +22,8 @@ WHIM_MUST_CHECK whim_err whim_regex_translate(const char *pattern, whim_str *out
 WHIM_MUST_CHECK whim_err whim_regex_compile(const char *pattern, whim_regex **out, whim_diag *diag);
 void whim_regex_free(whim_regex *regex);
 
-/* Whether it was compiled to machine code. Where memory may not be executed it is interpreted: slower, same matches. */
+/* Whether it was compiled to machine code. Where memory may not be executed it is interpreted:
+ * slower, same matches. */
 bool whim_regex_has_jit(const whim_regex *regex);
 
 /* The working memory of searches. */

@@ -52,7 +52,8 @@ WHIM_MUST_CHECK whim_err whim_tokenizer_encode(const whim_tokenizer *tok, const 
                                                int64_t n, const whim_encode_opts *opts,
                                                whim_ids *out, whim_diag *diag);
 
-/* Whether its patterns run as machine code; true when it has none. Without, encoding is slower, the ids are the same. */
+/* Whether its patterns run as machine code; true when it has none. Without, encoding is slower, the
+ * ids are the same. */
 bool whim_tokenizer_has_jit(const whim_tokenizer *tok);
 
 int32_t whim_tokenizer_count(const whim_tokenizer *tok); /* ids go from 0 to count - 1 */

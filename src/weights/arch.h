@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must be known of an architecture to read its files. Each file of models/ has one of these, and the readers are
- * handed the list: nothing here or beside it knows an architecture by name.
+/* What must be known of an architecture to read its files. Each file of models/ has one of these,
+ * and the readers are handed the list: nothing here or beside it knows an architecture by name.
  * Threads: plain data. */
 #ifndef WHIM_WEIGHTS_ARCH_H
 #define WHIM_WEIGHTS_ARCH_H
@@ -8,7 +8,8 @@
 #include "base/json.h"
 #include "weights/config.h"
 
-/* How a family of models describes its experts, and what the reference assumes where it does not. */
+/* How a family of models describes its experts, and what the reference assumes where it does
+ * not. */
 typedef struct whim_moe_keys {
     const char *n_expert; /* key of the number of experts */
     const char *d_expert; /* key of an expert's width */
@@ -91,12 +92,14 @@ struct whim_arch {
     const whim_arch_class *classes;
     const whim_gguf_arch *gguf;
     const whim_shape *shapes;
-    /* Parts of names in safetensors that are other than canonical; each is replaced where it occurs. */
+    /* Parts of names in safetensors that are other than canonical; each is replaced where it
+     * occurs. */
     const whim_spelling *safetensors_names;
     /* GGUF names after "blk.N." that only this architecture has, without their ending. */
     const whim_spelling *gguf_names;
     bool qkv_bias; /* q, k and v always have biases; no key says so */
-    /* Keys of config.json that only this architecture has, after all others were read; NULL: none. */
+    /* Keys of config.json that only this architecture has, after all others were read; NULL:
+     * none. */
     whim_err (*parse)(whim_config *config, const whim_json_scope *top);
 };
 

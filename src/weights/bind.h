@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From named tensors in files to packed weights on a device, in three steps:
  *   1. the model declares what it needs (whim_bind_matrix, whim_bind_vector, whim_bind_constant);
- *   2. whim_bind_match finds every declared tensor in the checkpoint and reports all that is missing,
- *      extra or misshapen in one message; afterwards the exact device memory is known;
- *   3. whim_bind_load reads and packs: each loader thread holds one staging buffer of a few MB and never
- *      a second copy of a tensor.
+ *   2. whim_bind_match finds every declared tensor in the checkpoint and reports all that is
+ *      missing, extra or misshapen in one message; afterwards the exact device memory is known;
+ *   3. whim_bind_load reads and packs: each loader thread holds one staging buffer of a few MB and
+ *      never a second copy of a tensor.
  * Between 2 and 3 the destinations hold offsets in place of addresses, good enough for a dry run.
  * Threads: one owner; step 3 starts threads of its own and joins them. */
 #ifndef WHIM_WEIGHTS_BIND_H
@@ -27,17 +27,18 @@ typedef enum whim_vector_form {
     WHIM_VECTOR_NEG_EXP,  /* -exp(w) */
 } whim_vector_form;
 
-/* Where the experts of a layer may be in a file, after "layers.N.mlp.experts": all in one tensor ".gate_proj.weight"
- * of [n_expert, n, k], with others in one (".gate_up_proj" of [n_expert, fused_rows, k]), or one for each
- * (".7.gate_proj.weight"). */
+/* Where the experts of a layer may be in a file, after "layers.N.mlp.experts": all in one tensor
+ * ".gate_proj.weight" of [n_expert, n, k], with others in one (".gate_up_proj" of [n_expert,
+ * fused_rows, k]), or one for each (".7.gate_proj.weight"). */
 typedef struct whim_expert_names {
     const char *leaf;              /* "gate_proj" */
     const char *fused;             /* "gate_up_proj" */
     int64_t fused_row, fused_rows; /* our first row there, and its rows for an expert */
 } whim_expert_names;
 
-/* Heads that lie elsewhere in the file. Of the rows (or columns) from `first` on, head g * n_per + j, of `size` of them,
- * begins at `at` + (g * group_step + j * head_step) * size there. Size 0: the file's order is ours. */
+/* Heads that lie elsewhere in the file. Of the rows (or columns) from `first` on, head g * n_per +
+ * j, of `size` of them, begins at `at` + (g * group_step + j * head_step) * size there. Size 0: the
+ * file's order is ours. */
 typedef struct whim_head_order {
     int64_t first, at;
     int64_t size, n_per, group_step, head_step;
@@ -102,8 +103,8 @@ typedef struct whim_bind_matrix_spec {
     int64_t unpair; /* > 0: d_head; file row 2i + s of a head becomes row s * d_head / 2 + i */
     bool widen;     /* F32 on the device, whatever its type: for what must not be rounded further */
     whim_head_order rows;
-    /* Columns can be put in order where a block of the weight's type spans no two heads; match says in *cols_kept
-     * whether they stay as they are. */
+    /* Columns can be put in order where a block of the weight's type spans no two heads; match says
+     * in *cols_kept whether they stay as they are. */
     whim_head_order cols;
     bool *cols_kept;
 } whim_bind_matrix_spec;
@@ -137,12 +138,13 @@ void whim_bind_experts(whim_binder *binder, const whim_bind_experts_spec *spec, 
 /* Declare bytes that the model computed itself; they are copied now. */
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);
 
-/* Step 2. A checkpoint of format DUMMY supplies every tensor: matrices in `ckpt->config.dtype`, vectors
- * in F32. */
+/* Step 2. A checkpoint of format DUMMY supplies every tensor: matrices in `ckpt->config.dtype`,
+ * vectors in F32. */
 WHIM_MUST_CHECK whim_err whim_bind_match(whim_binder *binder, const whim_ckpt *ckpt,
                                          whim_device *device, whim_diag *diag);
 
-/* Step 3. `on_progress` (may be NULL) is called from loader threads with bytes done of bytes total. */
+/* Step 3. `on_progress` (may be NULL) is called from loader threads with bytes done of bytes
+ * total. */
 typedef void whim_load_progress(void *ctx, int64_t done, int64_t total);
 WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ckpt,
                                         whim_device *device, int32_t n_thread,
@@ -153,7 +155,8 @@ WHIM_MUST_CHECK whim_err whim_bind_load(whim_binder *binder, const whim_ckpt *ck
 int64_t whim_bind_staging_bytes(const whim_binder *binder, const whim_device *device,
                                 int32_t n_thread);
 
-/* Matrices whose codes no block type holds, so that they became plain floats: groups out of order, odd rows. */
+/* Matrices whose codes no block type holds, so that they became plain floats: groups out of order,
+ * odd rows. */
 typedef struct whim_bind_widened {
     int64_t n, bytes, stored; /* in the checkpoint's modules; bytes as floats, and of their codes */
 } whim_bind_widened;
@@ -176,7 +179,8 @@ WHIM_MUST_CHECK whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_para
 /* Bytes of a row in the file. */
 int64_t whim_rows_file_bytes(const whim_param *param);
 
-/* Find every parameter's tensors, or say in `text` what is wrong, and count it (internal to binding). */
+/* Find every parameter's tensors, or say in `text` what is wrong, and count it (internal to
+ * binding). */
 typedef struct whim_bind_report {
     whim_str text;
     int64_t n_problem;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the tensors of parameters and saying all that is wrong with them: step 2 of bind.h. Nothing is read. */
+/* Finding the tensors of parameters and saying all that is wrong with them: step 2 of bind.h.
+ * Nothing is read. */
 #include "base/alloc.h"
 #include "base/check.h"
 #include "ops/args/moe_args.h"
@@ -111,7 +112,7 @@ static const whim_ckpt_tensor *dummy_tensor(finder *f, const whim_param *param)
     return tensor;
 }
 
-/* --- parts -------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 /* Experts that are rows of one tensor. */
 static bool parts_of_stack(finder *f, whim_param *param, const whim_ckpt_tensor *tensor,
@@ -124,8 +125,8 @@ static bool parts_of_stack(finder *f, whim_param *param, const whim_ckpt_tensor 
     return check_supported(f, tensor) && check_shape(f, tensor, 3, shape);
 }
 
-/* Experts that have tensors of their own; all that are missing are named. The first `stem` bytes of the name are
- * "layers.3.mlp.experts". */
+/* Experts that have tensors of their own; all that are missing are named. The first `stem` bytes of
+ * the name are "layers.3.mlp.experts". */
 static bool parts_of_each(finder *f, whim_param *param, int stem)
 {
     const int64_t shape[2] = {param->n, param->k};
@@ -197,7 +198,7 @@ static bool parts_of_one(finder *f, whim_param *param)
     return flat ? check_shape(f, tensor, 1, &param->k) : check_shape(f, tensor, 2, shape);
 }
 
-/* --- types -------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static void check_types(finder *f, whim_param *param)
 {
@@ -252,7 +253,7 @@ static void find_param(finder *f, whim_param *param)
     }
 }
 
-/* --- what is left ------------------------------------------------------------------------------- */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 /* Of the layers after the last one. */
 static bool is_draft(const whim_ckpt *ckpt, const char *name)
@@ -272,8 +273,8 @@ static bool is_ignored(const whim_ckpt *ckpt, const char *name)
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }
 
-/* Layers that draft, of any family, and parts of multimodal checkpoints that generating text does not need: counted, for
- * one line to the user. */
+/* Layers that draft, of any family, and parts of multimodal checkpoints that generating text does
+ * not need: counted, for one line to the user. */
 static bool is_skipped(finder *f, const whim_ckpt_tensor *tensor)
 {
     static const char *const parts[] = {"visual.", "mtp."};

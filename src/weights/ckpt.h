@@ -26,8 +26,8 @@
 
 typedef struct whim_recipe whim_recipe;
 
-/* How a safetensors file stores a tensor, also one that cannot be loaded: the name of its type, "" where nothing is
- * known or it has more dimensions than this holds. */
+/* How a safetensors file stores a tensor, also one that cannot be loaded: the name of its type, ""
+ * where nothing is known or it has more dimensions than this holds. */
 enum { WHIM_CKPT_RAW_DIM = 8 };
 typedef struct whim_ckpt_raw {
     char type[12];
@@ -100,8 +100,8 @@ void whim_ckpt_close(whim_ckpt *ckpt);
 /* By canonical name, or NULL. */
 const whim_ckpt_tensor *whim_ckpt_find(const whim_ckpt *ckpt, const char *name);
 
-/* Read `bytes` at `offset` inside a tensor without a recipe into `dst`; a file that became shorter gives
- * an error, never garbage. */
+/* Read `bytes` at `offset` inside a tensor without a recipe into `dst`; a file that became shorter
+ * gives an error, never garbage. */
 WHIM_MUST_CHECK whim_err whim_ckpt_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
                                         int64_t offset, int64_t bytes, void *dst, whim_diag *diag);
 

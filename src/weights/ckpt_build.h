@@ -28,8 +28,8 @@ void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason);
 /* `name` without "model.language_model.", "language_model.model." or "model.". */
 const char *whim_ckpt_strip_prefix(const char *name);
 
-/* The canonical name of a safetensors tensor: without its prefix, and with the words of most models.
- * Points into `file_name`, or to `out`. */
+/* The canonical name of a safetensors tensor: without its prefix, and with the words of most
+ * models. Points into `file_name`, or to `out`. */
 const char *whim_ckpt_canonical_name(const whim_ckpt *ckpt, const char *file_name,
                                      char out[WHIM_CKPT_NAME_MAX]);
 

@@ -20,7 +20,8 @@ const char *whim_ckpt_strip_prefix(const char *name)
     return name;
 }
 
-/* Write `name` with its first `from` replaced by `to`; false: it has none, or `out` is too small. */
+/* Write `name` with its first `from` replaced by `to`; false: it has none, or `out` is too
+ * small. */
 static bool replace(const char *name, const char *from, const char *to, char *out, size_t size)
 {
     const char *at = strstr(name, from);

@@ -276,7 +276,8 @@ static whim_err parse_text(whim_config *config, const found_arch *found, const w
     return whim_config_check(config, top->path, top->diag);
 }
 
-/* A multimodal checkpoint keeps what is of the text in an object of its own; some fields may also stand above. */
+/* A multimodal checkpoint keeps what is of the text in an object of its own; some fields may also
+ * stand above. */
 static whim_err parse_top(whim_config *config, const whim_arch_list *archs,
                           const whim_json_scope *top)
 {

@@ -5,8 +5,8 @@
 
 #include "weights/arch.h"
 
-/* Fill config->rope from the top level of a config.json; d_head and max_ctx are set already, and so are the
- * theta and the rotary_dim that the architecture has by default. */
+/* Fill config->rope from the top level of a config.json; d_head and max_ctx are set already, and so
+ * are the theta and the rotary_dim that the architecture has by default. */
 WHIM_MUST_CHECK whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top);
 
 /* The kinds of layers that an architecture may have beside full attention. */
@@ -14,8 +14,8 @@ typedef struct whim_layer_kinds {
     bool windows, deltas;
 } whim_layer_kinds;
 
-/* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the architecture has not are
- * refused. */
+/* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the
+ * architecture has not are refused. */
 WHIM_MUST_CHECK whim_err whim_config_parse_layers(whim_config *config,
                                                   const whim_layer_kinds *kinds,
                                                   const whim_json_scope *top);

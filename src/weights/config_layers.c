@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What config.json says about the kind of each layer: full attention, a window, or a gated delta net. */
+/* What config.json says about the kind of each layer: full attention, a window, or a gated delta
+ * net. */
 #include "weights/config_json.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random rows of every weight type. Block types get random codes and one fixed scale per type, so that
- * a weight's standard deviation is about 1 / sqrt(k), as in a freshly initialised network. */
+/* Random rows of every weight type. Block types get random codes and one fixed scale per type, so
+ * that a weight's standard deviation is about 1 / sqrt(k), as in a freshly initialised network. */
 #include "weights/dummy.h"
 
 #include "base/math/fmath.h"
@@ -19,9 +19,9 @@ static uint64_t name_key(const char *name)
     return hash;
 }
 
-/* Where a block keeps its scale and minimum (-1: none), the standard deviation of its codes (with random
- * sub-scales) and the minimum that centres them, both in units of the scale. Scales are halves unless
- * wide, then F32. */
+/* Where a block keeps its scale and minimum (-1: none), the standard deviation of its codes (with
+ * random sub-scales) and the minimum that centres them, both in units of the scale. Scales are
+ * halves unless wide, then F32. */
 typedef struct block_facts {
     int32_t scale_at, min_at;
     float spread, centre;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random weights for timing without files: the same name, row and type always give the same bytes, so
- * any thread may make any row. Values are sized so that activations neither vanish nor explode.
+/* Random weights for timing without files: the same name, row and type always give the same bytes,
+ * so any thread may make any row. Values are sized so that activations neither vanish nor explode.
  * Threads: stateless. */
 #ifndef WHIM_WEIGHTS_DUMMY_H
 #define WHIM_WEIGHTS_DUMMY_H

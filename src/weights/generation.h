@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a model's makers want it sampled: generation_config.json of a directory, or the general.sampling keys of
- * a GGUF file. Where they say nothing at all, whimbrel's own choice holds: temperature 0.8, top_k 40,
- * top_p 0.95, min_p 0.05.
+/* How a model's makers want it sampled: generation_config.json of a directory, or the
+ * general.sampling keys of a GGUF file. Where they say nothing at all, whimbrel's own choice holds:
+ * temperature 0.8, top_k 40, top_p 0.95, min_p 0.05.
  * Threads: plain data. */
 #ifndef WHIM_WEIGHTS_GENERATION_H
 #define WHIM_WEIGHTS_GENERATION_H
@@ -27,8 +27,9 @@ typedef struct whim_generation {
 /* whimbrel's own choice. */
 void whim_generation_init(whim_generation *gen);
 
-/* Read a generation_config.json. A value that the file leaves out, or has as null, is off (temperature 1); a
- * file without any of them leaves our choice. End ids are whim_config_parse_generation's matter. */
+/* Read a generation_config.json. A value that the file leaves out, or has as null, is off
+ * (temperature 1); a file without any of them leaves our choice. End ids are
+ * whim_config_parse_generation's matter. */
 WHIM_MUST_CHECK whim_err whim_generation_parse(whim_generation *gen, const char *text, int64_t n,
                                                const char *path, whim_diag *diag);
 

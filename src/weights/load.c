@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and packing: step 3 of bind.h. Matrices are cut into slabs of whole rows, a few MB each; any
- * loader thread takes the next slab, reads it into its staging buffer and packs it to its place. */
+/* Reading and packing: step 3 of bind.h. Matrices are cut into slabs of whole rows, a few MB each;
+ * any loader thread takes the next slab, reads it into its staging buffer and packs it to its
+ * place. */
 #include "base/alloc.h"
 #include "base/math/fmath.h"
 #include "base/thread.h"
@@ -49,8 +50,8 @@ static int64_t head_granule(int64_t granule, int64_t d_head)
     return rows;
 }
 
-/* Rows in one slab: a multiple of the device's granule (and of a head, where heads are un-paired), at
- * least one such unit. */
+/* Rows in one slab: a multiple of the device's granule (and of a head, where heads are un-paired),
+ * at least one such unit. */
 static int64_t slab_rows(const whim_param *param, const whim_device *device)
 {
     int64_t granule = device->caps.pack_row_granule;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF files with llama3 rope scaling carry its result as a tensor, rope_freqs.weight: numbers that the
- * frequencies are divided by. They are configuration, not weights, and are read with it. */
+/* GGUF files with llama3 rope scaling carry its result as a tensor, rope_freqs.weight: numbers that
+ * the frequencies are divided by. They are configuration, not weights, and are read with it. */
 #ifndef WHIM_WEIGHTS_ROPE_DIVISORS_H
 #define WHIM_WEIGHTS_ROPE_DIVISORS_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times the ops: nanoseconds of a call, bytes and operations per second, and their shares of what the machine
- * reads and of what the level's units do at most (engine/machine.h). Calls are repeated, so what fits a cache
- * is read from there and may be above the memory's share. A figure is the best of a few batches of calls,
- * so that other work on the machine disturbs it little; calls are queued some at a time, as a step does
- * it. Nothing is judged here, and the law is not run: it would take most of the time. */
+/* Times the ops: nanoseconds of a call, bytes and operations per second, and their shares of what
+ * the machine reads and of what the level's units do at most (engine/machine.h). Calls are
+ * repeated, so what fits a cache is read from there and may be above the memory's share. A figure
+ * is the best of a few batches of calls, so that other work on the machine disturbs it little;
+ * calls are queued some at a time, as a step does it. Nothing is judged here, and the law is not
+ * run: it would take most of the time. */
 #include "checkop/harness.h"
 #include "engine/machine.h"
 
@@ -81,7 +82,8 @@ static double peak_of(ceilings *top, whim_dtype dtype)
     return *gflops;
 }
 
-/* The type whose units set the peak: of the weights, where an op has some; one for all block types. */
+/* The type whose units set the peak: of the weights, where an op has some; one for all block
+ * types. */
 static whim_dtype unit_type(const checkop_case *c)
 {
     whim_dtype dtype = c->dtype;

@@ -40,7 +40,7 @@ static bool bench_shape(checkop_case *c, int32_t i, gate_shape *s)
     return i < 2;
 }
 
-/* --- sigmoid_gate -------------------------------------------------------------------------------- */
+/* --- sigmoid_gate ----------------------------------------------------------------------------- */
 
 static void sigmoid_build(checkop_case *c, const gate_shape *s)
 {
@@ -92,7 +92,7 @@ static const char *sigmoid_arguments(int32_t i, void *args)
 const checkop_case_family checkop_sigmoid_gate = {N_HOSTILE,    N_RANDOM,          N_QUICK,
                                                   sigmoid_make, sigmoid_arguments, sigmoid_bench};
 
-/* --- rmsnorm_gated ------------------------------------------------------------------------------- */
+/* --- rmsnorm_gated ---------------------------------------------------------------------------- */
 
 static void gated_build(checkop_case *c, const gate_shape *s, bool in_place)
 {
@@ -158,7 +158,7 @@ static const char *gated_arguments(int32_t i, void *args)
 const checkop_case_family checkop_rmsnorm_gated = {N_HOSTILE,  N_RANDOM,        N_QUICK,
                                                    gated_make, gated_arguments, gated_bench};
 
-/* --- copy_bytes ---------------------------------------------------------------------------------- */
+/* --- copy_bytes ------------------------------------------------------------------------------- */
 
 static void copy_build(checkop_case *c, int64_t bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of the gated delta net. Convolution and recurrence continue what a slot holds, so their rows cannot be run
- * alone; slots of random contents in every call, some sequences fresh, some padding, are what stands for it. */
+/* Cases of the gated delta net. Convolution and recurrence continue what a slot holds, so their
+ * rows cannot be run alone; slots of random contents in every call, some sequences fresh, some
+ * padding, are what stands for it. */
 #include "checkop/harness.h"
 
 #include <string.h>
@@ -63,12 +64,12 @@ static bool bench_shape(checkop_case *c, int32_t i, gdn_shape *s)
     return true;
 }
 
-/* --- whose rows are where ----------------------------------------------------------------------- */
+/* --- whose rows are where --------------------------------------------------------------------- */
 
 enum { P_START, P_SLOTS, P_OUT_SLOTS, P_POSITIONS, P_N_SEQ, P_N_SLOT, P_N_ROW };
 
-/* New slots and positions: three in four sequences go on at some position, the others are fresh; now and then one is
- * padding. */
+/* New slots and positions: three in four sequences go on at some position, the others are fresh;
+ * now and then one is padding. */
 static void tables_fill(checkop_case *c)
 {
     const int32_t *start = checkop_i32(c, (int32_t)c->param[P_START]);
@@ -143,7 +144,7 @@ static whim_state_view states_view(const gdn_tables *t, int64_t elems, int64_t p
                              .n_slot = t->n_slot};
 }
 
-/* --- gdn_conv ------------------------------------------------------------------------------------ */
+/* --- gdn_conv --------------------------------------------------------------------------------- */
 
 static void conv_build(checkop_case *c, const gdn_shape *s)
 {
@@ -235,7 +236,7 @@ static const char *conv_arguments(int32_t i, void *args)
 const checkop_case_family checkop_gdn_conv = {N_HOSTILE, N_RANDOM,       N_QUICK,
                                               conv_make, conv_arguments, conv_bench};
 
-/* --- gdn_scan ------------------------------------------------------------------------------------ */
+/* --- gdn_scan --------------------------------------------------------------------------------- */
 
 static void scan_build(checkop_case *c, const gdn_shape *s)
 {
@@ -337,7 +338,7 @@ static const char *scan_arguments(int32_t i, void *args)
 const checkop_case_family checkop_gdn_scan = {N_HOSTILE, N_RANDOM,       N_QUICK,
                                               scan_make, scan_arguments, scan_bench};
 
-/* --- gdn_split_qkvzba ---------------------------------------------------------------------------- */
+/* --- gdn_split_qkvzba ------------------------------------------------------------------------- */
 
 static void split_build(checkop_case *c, const gdn_shape *s, bool grouped)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of the ops of a mixture of experts. Choices: equal scores, biases that change the choice and must not change
- * the weights. Experts: none of a row, all rows on one, experts without rows, the same expert twice. */
+/* Cases of the ops of a mixture of experts. Choices: equal scores, biases that change the choice
+ * and must not change the weights. Experts: none of a row, all rows on one, experts without rows,
+ * the same expert twice. */
 #include "checkop/harness.h"
 
 #include <math.h>

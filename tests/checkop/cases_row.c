@@ -372,7 +372,7 @@ static const char *gather_arguments(int32_t i, void *args)
 const checkop_case_family checkop_gather_rows = {N_HOSTILE,   N_RANDOM,         N_QUICK,
                                                  gather_make, gather_arguments, gather_bench};
 
-/* --- result_tokens ----------------------------------------------------------------------------- */
+/* --- result_tokens ---------------------------------------------------------------------------- */
 
 static void results_build(checkop_case *c, int64_t n_row, int64_t n_result, int64_t stride)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of sample: rows of random logits that each want something else, from all logits or from the best. */
+/* Cases of sample: rows of random logits that each want something else, from all logits or from the
+ * best. */
 #include "checkop/harness.h"
 #include "support/sample_rows.h"
 
@@ -9,8 +10,8 @@ enum { B_LOGITS, B_WANTS, B_LISTS, B_VALUES, B_IDS };
 
 typedef struct sample_shape {
     int64_t rows, cols, pad, k_best, slots;
-    int64_t
-        plain; /* 1: temperature 1 and nothing else, 2: top_p, 3: log-probabilities; for the bench */
+    /* 1: temperature 1 and nothing else, 2: top_p, 3: log-probabilities; for the bench */
+    int64_t plain;
 } sample_shape;
 
 static const sample_shape hostile[] = {

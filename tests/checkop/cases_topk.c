@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of topk and linear_topk. Equal values are the rule here: in the same block, in different blocks and
- * tiles, as 0 and -0, and as infinities and NaN. */
+/* Cases of topk and linear_topk. Equal values are the rule here: in the same block, in different
+ * blocks and tiles, as 0 and -0, and as infinities and NaN. */
 #include "checkop/harness.h"
 
 #include <math.h>

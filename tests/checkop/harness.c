@@ -242,8 +242,8 @@ static void fill_row(checkop_case *c, checkop_buf *b, uint8_t *row, int64_t r)
     }
 }
 
-/* Where the halves with the scales of a block are; -1: none. MXFP4 has an exponent byte instead, INT8
- * and FP8 have a float at 0. */
+/* Where the halves with the scales of a block are; -1: none. MXFP4 has an exponent byte instead,
+ * INT8 and FP8 have a float at 0. */
 static void scale_fields(whim_dtype dtype, int32_t field[2])
 {
     field[0] = 0;

@@ -165,10 +165,11 @@ void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t 
 #define CHECKOP_BIND(c, call, op, field, buf, row_step) \
     checkop_bind_at(c, call, offsetof(whim_##op##_args, field), buf, row_step)
 
-/* Buffers for all operands of a call that are not bound yet, as operands.def has them. By now the arguments have sizes
- * and strides. Of their pointers only this counts: an optional operand is there unless it is NULL, and operands with the
- * same pointer lie in the same memory. Inputs have contents of kind `fill`, constants everyday ones; ids are the case's
- * to bind. Rows begin `offset` elements after an aligned address. */
+/* Buffers for all operands of a call that are not bound yet, as operands.def has them. By now the
+ * arguments have sizes and strides. Of their pointers only this counts: an optional operand is
+ * there unless it is NULL, and operands with the same pointer lie in the same memory. Inputs have
+ * contents of kind `fill`, constants everyday ones; ids are the case's to bind. Rows begin `offset`
+ * elements after an aligned address. */
 void checkop_operands(checkop_case *c, checkop_call *call, checkop_fill fill, int64_t offset);
 /* The number of the buffer that a field is bound to, -1: none. */
 int32_t checkop_bound(const checkop_call *call, size_t field);

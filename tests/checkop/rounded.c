@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products on levels that round activations to BF16 for a unit that takes no others, and attention over BF16 pages on
- * levels that add it up on such a unit. Sums of products differ from the law's in proportion to sum |w x|, not to the
- * result, so `linear` is judged by that; attention by the largest value that could have been weighed. What is made of
- * them (a chosen id, a program's later values) has no bound and is judged by rows alone and by thread counts only. */
+/* Products on levels that round activations to BF16 for a unit that takes no others, and attention
+ * over BF16 pages on levels that add it up on such a unit. Sums of products differ from the law's
+ * in proportion to sum |w x|, not to the result, so `linear` is judged by that; attention by the
+ * largest value that could have been weighed. What is made of them (a chosen id, a program's later
+ * values) has no bound and is judged by rows alone and by thread counts only. */
 #include "checkop/compare.h"
 
 #include "tensor/quant.h"
@@ -63,8 +64,8 @@ static int rounded_bits(whim_op op)
     return 0;
 }
 
-/* How far y[row][col] may be from the law's; infinite where the row leaves BF16's range. Subnormals count as zero
- * in such units. */
+/* How far y[row][col] may be from the law's; infinite where the row leaves BF16's range. Subnormals
+ * count as zero in such units. */
 static double slack(const checkop_buf *w, const checkop_buf *x, int64_t row, int64_t col)
 {
     enum { PIECE = 128 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's body, as chat and as raw prompts: read into a generation request or refused with a message; what was read
- * is within its limits, and what is written from it is JSON again. */
+/* A request's body, as chat and as raw prompts: read into a generation request or refused with a
+ * message; what was read is within its limits, and what is written from it is JSON again. */
 #include "fuzz_tokenizer.h"
 #include "server/openai/openai.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the cuts, then the text. The
- * events of the pieces must be those of the whole, and arguments begin valid JSON at every event. */
+/* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the
+ * cuts, then the text. The events of the pieces must be those of the whole, and arguments begin
+ * valid JSON at every event. */
 #include <stdint.h>
 
 #include "support/chat_events.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as config.json, then as generation_config.json; and what is said of quantised weights. */
+/* Any bytes as config.json, then as generation_config.json; and what is said of quantised
+ * weights. */
 #include "models/model.h"
 #include "weights/config.h"
 #include "weights/quantised/scheme.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network in the first line, X-Forwarded-For values in the others: nobody who is not trusted is believed. */
+/* A network in the first line, X-Forwarded-For values in the others: nobody who is not trusted is
+ * believed. */
 #include "http/forwarded.h"
 
 #include <stdint.h>

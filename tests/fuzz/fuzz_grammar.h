@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the targets of grammars share: limits, a vocabulary of bytes, and a walk whose choices come from the input. */
+/* What the targets of grammars share: limits, a vocabulary of bytes, and a walk whose choices come
+ * from the input. */
 #ifndef WHIM_TESTS_FUZZ_GRAMMAR_H
 #define WHIM_TESTS_FUZZ_GRAMMAR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as HTTP requests. The first two bytes choose limits and how the rest is cut into pieces; the result must
- * not depend on the cut. */
+/* Any bytes as HTTP requests. The first two bytes choose limits and how the rest is cut into
+ * pieces; the result must not depend on the cut. */
 #include "support/http_summary.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a hub's answer about a repository: a line for the pick, then the JSON. Every name that is kept must be
- * safe, every checksum one, and a choice made of them. */
+/* Any bytes as a hub's answer about a repository: a line for the pick, then the JSON. Every name
+ * that is kept must be safe, every checksum one, and a choice made of them. */
 #include "hub/choose.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as the name of a model and as that of a file. What passes must stay below the folder that it is put into. */
+/* Any text as the name of a model and as that of a file. What passes must stay below the folder
+ * that it is put into. */
 #include "hub/ref.h"
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as JSON. What the library takes, we take, with the same values; what we write, both read back the same. */
+/* Any bytes as JSON. What the library takes, we take, with the same values; what we write, both
+ * read back the same. */
 #include "base/json.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages for a prompt: a byte that picks the template, then JSON ({"messages", "tools", "kwargs"}). Whatever they hold,
- * the answer is a prompt or a refusal that names a field; spans cover the prompt, and what only the request says is
- * never trusted. */
+/* Messages for a prompt: a byte that picks the template, then JSON ({"messages", "tools",
+ * "kwargs"}). Whatever they hold, the answer is a prompt or a refusal that names a field; spans
+ * cover the prompt, and what only the request says is never trusted. */
 #include <stdint.h>
 
 #include "chat/prompt.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A body through the readers of /v1/messages and /v1/responses: what they take is a list of turns that can be rendered,
- * what they refuse has a reason. */
+/* A body through the readers of /v1/messages and /v1/responses: what they take is a list of turns
+ * that can be rendered, what they refuse has a reason. */
 #include "server/anthropic/anthropic.h"
 #include "server/responses/responses.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a safetensors file, and its tensors as those of a quantised checkpoint of every scheme. Input that begins
- * with "{" gets the length of its header put in front, so that changing the JSON does not need a change of the length
- * at the same time. */
+/* Any bytes as a safetensors file, and its tensors as those of a quantised checkpoint of every
+ * scheme. Input that begins with "{" gets the length of its header put in front, so that changing
+ * the JSON does not need a change of the length at the same time. */
 #include "fuzz_file.h"
 #include "weights/ckpt_build.h"
 #include "weights/quantised/assemble.h"

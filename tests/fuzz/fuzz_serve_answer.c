@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a server's answer to `bench --serve`: whole, in single bytes, and in pieces as the first byte says;
- * all three give the same answer. */
+/* Any bytes as a server's answer to `bench --serve`: whole, in single bytes, and in pieces as the
+ * first byte says; all three give the same answer. */
 #include "../../apps/bench/server_answer.c"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of recorded steps; and every block in it, or the bytes themselves as one, on a tiny model: what is
- * accepted must run without leaving its memory (the guard's buffers end where they end). */
+/* Any bytes as a file of recorded steps; and every block in it, or the bytes themselves as one, on
+ * a tiny model: what is accepted must run without leaving its memory (the guard's buffers end where
+ * they end). */
 #include "base/alloc.h"
 #include "fuzz_file.h"
 #include "runner/step_record.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a text for three tokenizers. The first byte chooses the tokenizer, the second how the
- * spans are cut; the rest is the text. */
+/* Any bytes as a text for three tokenizers. The first byte chooses the tokenizer, the second how
+ * the spans are cut; the rest is the text. */
 #include "fuzz_tokenizer.h"
 
 #include "text/byte_level.h"

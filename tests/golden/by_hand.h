@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model opened step by step, with a definition of the test's own: between the steps the test may change what was
- * found, bound or loaded.
+/* A model opened step by step, with a definition of the test's own: between the steps the test may
+ * change what was found, bound or loaded.
  * Threads: one. */
 #ifndef WHIM_TESTS_GOLDEN_BY_HAND_H
 #define WHIM_TESTS_GOLDEN_BY_HAND_H

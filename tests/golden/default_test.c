@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The default model, real weights, against two references on the same file: transformers in plain F32,
- * teacher-forced along its greedy ids, which shows what int8 inputs cost; and a second implementation
- * of this engine's own arithmetic (tools/golden/exact.py), which leaves no room at all. */
+/* The default model, real weights, against two references on the same file: transformers in plain
+ * F32, teacher-forced along its greedy ids, which shows what int8 inputs cost; and a second
+ * implementation of this engine's own arithmetic (tools/golden/exact.py), which leaves no room at
+ * all. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -12,14 +13,14 @@
 
 enum { CTX = 2048, MAX_ROWS = 256 };
 
-/* Against the same arithmetic the bits are the same; what is left is the printing of 7 digits. A step
- * closer than EXACT_MARGIN is undecided (the closest one of kv-f32 has a margin of 3e-4). */
+/* Against the same arithmetic the bits are the same; what is left is the printing of 7 digits. A
+ * step closer than EXACT_MARGIN is undecided (the closest one of kv-f32 has a margin of 3e-4). */
 static const double EXACT_LOGP = 1e-6;
 static const double EXACT_MARGIN = 1e-4;
 static const double EXACT_PERPLEXITY = 1e-9;
 
-/* Against plain F32, with KV in BF16: about one and a half times what was measured. Rounding inputs to int8 makes nearly
- * all of it; attention in another order only moves which steps it hits. */
+/* Against plain F32, with KV in BF16: about one and a half times what was measured. Rounding inputs
+ * to int8 makes nearly all of it; attention in another order only moves which steps it hits. */
 typedef struct plain_limits {
     int64_t other;
     double margin, logp, logp_mean;
@@ -60,7 +61,7 @@ static bool off_add(off *o, const golden_prompt *p, int64_t step, const float *r
     return !other;
 }
 
-/* --- plain F32 ---------------------------------------------------------------------------------- */
+/* --- plain F32 -------------------------------------------------------------------------------- */
 
 static void check_plain(const golden *g, const subject *s, const plain_limits *limits)
 {
@@ -96,7 +97,7 @@ static void check_plain(const golden *g, const subject *s, const plain_limits *l
                 o.sum / (double)o.steps, limits->logp_mean);
 }
 
-/* --- the same arithmetic ------------------------------------------------------------------------ */
+/* --- the same arithmetic ---------------------------------------------------------------------- */
 
 /* A free run along the reference's ids until one differs. */
 static whim_err free_run(const golden_prompt *p, const subject *s, off *o, whim_diag *diag)
@@ -142,7 +143,7 @@ static void check_exact(const golden *g, const subject *s)
                 EXACT_LOGP);
 }
 
-/* --- perplexity --------------------------------------------------------------------------------- */
+/* --- perplexity ------------------------------------------------------------------------------- */
 
 /* Of the text, NaN when it cannot be run. */
 static double perplexity(const golden *text, const subject *s, whim_diag *diag)
@@ -178,7 +179,7 @@ static void check_perplexity(double got, const golden *g, double tolerance, cons
                 fabs(got / g->perplexity - 1), tolerance, diag->text);
 }
 
-/* --- all ---------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 /* Whether the best level adds attention over pages of a type up in an order of its own. */
 static bool own_order(const char *kv_type)
@@ -228,8 +229,8 @@ static void check_kv_type(const golden *plain, const char *model, const char *kv
     golden_free(&exact);
 }
 
-/* What int8 inputs, the cache's type and matrix units cost, on each level of this machine: the settings of a plain
- * run; ids and log-probabilities on the best level. */
+/* What int8 inputs, the cache's type and matrix units cost, on each level of this machine: the
+ * settings of a plain run; ids and log-probabilities on the best level. */
 static void check_levels(const golden *plain, const char *model)
 {
     char levels[128], level[32], what[64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The golden data of one tiny model (tools/golden/README.md has the formats) and comparisons with it.
+/* The golden data of one tiny model (tools/golden/README.md has the formats) and comparisons with
+ * it.
  * Threads: plain data. */
 #ifndef WHIM_TESTS_GOLDEN_GOLDEN_H
 #define WHIM_TESTS_GOLDEN_GOLDEN_H
@@ -54,7 +55,8 @@ static inline int64_t golden_prompt_rows(const golden_prompt *p)
     return p->n_prompt + p->n_greedy - 1;
 }
 
-/* Jobs for the first n_prompt prompts (0: all), with room for their logits in one block (free it). */
+/* Jobs for the first n_prompt prompts (0: all), with room for their logits in one block (free
+ * it). */
 float *golden_jobs(const golden *g, int32_t n_prompt, drive_job *jobs);
 
 /* Differences of log-probabilities. */
@@ -63,7 +65,8 @@ typedef struct golden_error {
     double close; /* share of rows no further off than close_row */
 } golden_error;
 
-/* Logits of the first n_prompt prompts (0: all), one after the other, against rows. NaN: infinitely off. */
+/* Logits of the first n_prompt prompts (0: all), one after the other, against rows. NaN: infinitely
+ * off. */
 golden_error golden_compare(const golden *g, const float *rows, const float *logits,
                             int32_t n_prompt);
 

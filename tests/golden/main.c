@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
- * [--only memory|models|mixed|twins|pitfalls|default] [--backend NAME]; a backend alone for models only. */
+ * [--only memory|models|mixed|twins|pitfalls|default] [--backend NAME]; a backend alone for models
+ * only. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -31,7 +32,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(const golden_options *options);
     } parts[] = {
-        {"memory", golden_memory_test}, /* first: it reads the memory of a process that is still small */
+        /* first: it reads the memory of a process that is still small */
+        {"memory", golden_memory_test},
         {"models", golden_models_test},   {"mixed", golden_mixed_test},
         {"twins", golden_twins_test},     {"pitfalls", golden_pitfalls_test},
         {"default", golden_default_test},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory plan is kept: what the process holds after loading the default model, and after a step that
- * fill the context, is what the plan says. */
+/* The memory plan is kept: what the process holds after loading the default model, and after a step
+ * that fill the context, is what the plan says. */
 #include "base/os/mem.h"
 #include "golden/golden.h"
 #include "support/tally.h"

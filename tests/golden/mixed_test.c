@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model in which no two layers are alike (tools/golden/mixed.py makes it and its golden rows): windows on every
- * other layer, two head sizes, two rotary bases and none, every norm of q and k, a gate, biases here and there, experts
- * in one layer. Its table is written out below, and each entry that is wrong must be noticed. */
+/* A model in which no two layers are alike (tools/golden/mixed.py makes it and its golden rows):
+ * windows on every other layer, two head sizes, two rotary bases and none, every norm of q and k, a
+ * gate, biases here and there, experts in one layer. Its table is written out below, and each entry
+ * that is wrong must be noticed. */
 #include "golden/by_hand.h"
 #include "layers/decoder.h"
 #include "support/tally.h"
@@ -79,8 +80,8 @@ static const int64_t uneven[] = {5, 16, 3, 1, 1, 37, 2, 1, 64, 8};
 static const drive_plan plan_whole = {.n_at_once = 1, .chunks = whole, .n_chunk = 1};
 static const drive_plan plan_uneven = {.n_at_once = 2, .chunks = uneven, .n_chunk = 10};
 
-/* The largest error of the golden rows, with some entry of the bound table changed (or NULL); negative after a
- * failure. */
+/* The largest error of the golden rows, with some entry of the bound table changed (or NULL);
+ * negative after a failure. */
 static double error_of(const golden *g, const by_hand_way *way, const drive_plan *plan,
                        void (*change)(whim_layer_table *table), whim_diag *diag)
 {
@@ -139,7 +140,7 @@ static void check_backend(const golden *g, const char *backend)
     }
 }
 
-/* --- wrong entries ------------------------------------------------------------------------------ */
+/* --- wrong entries ---------------------------------------------------------------------------- */
 
 static void window_none(whim_layer_table *t)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every tiny model, on every backend and instruction level, eagerly and by graphs, against the golden
- * rows: log-probabilities, greedy ids, hidden states, KV types. */
+/* Every tiny model, on every backend and instruction level, eagerly and by graphs, against the
+ * golden rows: log-probabilities, greedy ids, hidden states, KV types. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -115,7 +115,8 @@ static void check_close(const golden *g, const char *name, const char *what, con
                 g->close_row, least);
 }
 
-/* FP8 weights, whose rows some levels round: only golden data of these states close rows and no int8 ones. */
+/* FP8 weights, whose rows some levels round: only golden data of these states close rows and no
+ * int8 ones. */
 static bool is_fp8(const golden *g)
 {
     return g->close_row > 0 && g->rows_q8 == NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mistakes of hybrid models. As in pitfalls_list.c ops with a mistake run on the CPU backend, whose device memory
- * the host may use. */
+/* The mistakes of hybrid models. As in pitfalls_list.c ops with a mistake run on the CPU backend,
+ * whose device memory the host may use. */
 #include "golden/pitfalls.h"
 
 enum { MAX_ROWS = 256, MAX_WIDTH = 512 };
 
 static const float zeros[MAX_WIDTH];
 
-/* --- configuration and bound weights -------------------------------------------------------------- */
+/* --- configuration and bound weights ---------------------------------------------------------- */
 
 static void all_rotated(whim_config *c)
 {
@@ -58,7 +58,7 @@ static void b_a_swapped(whim_decoder *dec)
     }
 }
 
-/* --- ops ------------------------------------------------------------------------------------------ */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 static whim_err copy(whim_stream *s, const float *x, int64_t x_stride, float *y, int64_t y_stride,
                      int64_t n_row, int64_t n_col)
@@ -113,7 +113,8 @@ static whim_err scan_q_k_swapped(whim_stream *s, const whim_gdn_scan_args *args)
     return pitfall_own_ops()->gdn_scan(s, &a);
 }
 
-/* Value head h with key head h % n_key: the values go to where that head is, and the results back. */
+/* Value head h with key head h % n_key: the values go to where that head is, and the results
+ * back. */
 static whim_err scan_heads_tiled(whim_stream *s, const whim_gdn_scan_args *args)
 {
     static float qkv[MAX_ROWS * MAX_WIDTH], out[MAX_ROWS * MAX_WIDTH];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mistakes. Ops with a mistake run on the CPU backend, whose device memory the host may use: they
- * take scratch arrays of their own. */
+/* The mistakes. Ops with a mistake run on the CPU backend, whose device memory the host may use:
+ * they take scratch arrays of their own. */
 #include "golden/pitfalls.h"
 
 #include <math.h>
 
 enum { MAX_ROWS = 256, MAX_HEADS = 16, MAX_WIDTH = 1024 };
 
-/* --- configuration ------------------------------------------------------------------------------ */
+/* --- configuration ---------------------------------------------------------------------------- */
 
 static void theta_default(whim_config *c)
 {
@@ -94,7 +94,7 @@ static void eps_none(whim_config *c)
     c->rms_eps = 1e-30f;
 }
 
-/* --- bound weights ------------------------------------------------------------------------------ */
+/* --- bound weights ---------------------------------------------------------------------------- */
 
 static void head_is_embedding(whim_decoder *dec)
 {
@@ -193,7 +193,7 @@ static float plus_one(float value)
     return 1.0f + value;
 }
 
-/* --- ops ---------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 static whim_err attn_unscaled(whim_stream *s, const whim_attn_paged_args *args)
 {
@@ -371,7 +371,7 @@ OPS_WITH(linear, linear_other_head)
 OPS_WITH(rmsnorm, norm_not_the_last)
 OPS_WITH(add_rmsnorm, add_drops_residual)
 
-/* --- the list ----------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 static const pitfall list[] = {
     {"adjacent pairs rotated, not halves", "llama-f32", .config = pairing_flipped},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mistakes that are easily made with experts, partial rotation and codes with scales. Ops with a mistake take arrays
- * of their own, as in pitfalls_list.c. */
+/* The mistakes that are easily made with experts, partial rotation and codes with scales. Ops with
+ * a mistake take arrays of their own, as in pitfalls_list.c. */
 #include "golden/pitfalls.h"
 #include "weights/quantised/recipe.h"
 
@@ -8,7 +8,7 @@
 
 enum { MAX_ROWS = 256, MAX_TOP = 16 };
 
-/* --- configuration, bound weights --------------------------------------------------------------- */
+/* --- configuration, bound weights ------------------------------------------------------------- */
 
 static void moe_not_renormalised(whim_config *c)
 {
@@ -70,7 +70,7 @@ static void scales_one_off(whim_binder *binder)
     }
 }
 
-/* --- ops ---------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 static whim_err moe_ids_one_off(whim_stream *s, const whim_moe_experts_args *args)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mistakes that are easily made with these models, put in on purpose: each must move the golden
- * rows far out of tolerance, or the golden tests would not notice it. tools/golden/check_pitfalls.py
- * does the same with an implementation of its own; here it is the engine that is made wrong: its
- * configuration, its bound weights, or the arguments of its ops. */
+ * rows far out of tolerance, or the golden tests would not notice it.
+ * tools/golden/check_pitfalls.py does the same with an implementation of its own; here it is the
+ * engine that is made wrong: its configuration, its bound weights, or the arguments of its ops. */
 #include "golden/by_hand.h"
 #include "golden/pitfalls.h"
 
@@ -17,7 +17,7 @@
 
 enum { ENOUGH = 10 /* tolerances that a mistake must move something by */ };
 
-/* --- one model, opened by hand ------------------------------------------------------------------ */
+/* --- one model, opened by hand ---------------------------------------------------------------- */
 
 /* The model of this file: the decoder, and the mistake it is run with. */
 struct whim_model {
@@ -168,7 +168,7 @@ static double error_with(const golden *g, bool twin, const pitfall *p, whim_diag
     return worst;
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void check_pitfall(const char *data, const pitfall *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same F32 weights in a safetensors directory and in a GGUF file (tests/data/twins, names and layout by gguf-py):
- * the same bits. */
+/* The same F32 weights in a safetensors directory and in a GGUF file (tests/data/twins, names and
+ * layout by gguf-py): the same bits. */
 #include "golden/golden.h"
 #include "support/tally.h"
 

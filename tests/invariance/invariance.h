@@ -22,8 +22,8 @@ typedef struct sequence_set {
     drive_job jobs[SET_MAX];
 } sequence_set;
 
-/* Sequence i has lengths[i] ids, of which the last outs[i] rows are wanted and all but the last tails[i]
- * (NULL: none) are its prompt. */
+/* Sequence i has lengths[i] ids, of which the last outs[i] rows are wanted and all but the last
+ * tails[i] (NULL: none) are its prompt. */
 bool set_init(sequence_set *set, int32_t n, int32_t n_probe, const int64_t *lengths,
               const int64_t *outs, const int64_t *tails, int64_t n_vocab);
 void set_free(sequence_set *set);
@@ -34,7 +34,8 @@ typedef struct named_plan {
     drive_plan plan;
 } named_plan;
 
-/* Drive and compare with the expectation (or make it, the first time). False with a text in diag. */
+/* Drive and compare with the expectation (or make it, the first time). False with a text in
+ * diag. */
 bool set_check(sequence_set *set, whim_runner *runner, const named_plan *plan, bool first,
                whim_diag *diag);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 70,000 tokens through a small hybrid model, in one step and in uneven chunks: the same bits. More rows than 16 bits
- * count, and a state that has seen them all. */
+/* 70,000 tokens through a small hybrid model, in one step and in uneven chunks: the same bits. More
+ * rows than 16 bits count, and a state that has seen them all. */
 #include "invariance/invariance.h"
 
 #include "support/tally.h"

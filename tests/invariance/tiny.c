@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiny models: every batch size, chunking, thread count, instruction level and backend, eagerly and
- * by graphs, against one sequence at a time in one piece. */
+/* The tiny models: every batch size, chunking, thread count, instruction level and backend, eagerly
+ * and by graphs, against one sequence at a time in one piece. */
 #include "invariance/invariance.h"
 
 #include "base/os/cpu.h"
@@ -13,8 +13,8 @@
 
 enum { MAX_ROWS = 1024, MAX_MODELS = 64, LONG = 600, MEDIUM = 130, SHORT = 70 };
 
-/* Those whose longest sequence goes beyond a segment of keys: one with F32 and one with BF16 keys. The
- * default model does so anyway. */
+/* Those whose longest sequence goes beyond a segment of keys: one with F32 and one with BF16 keys.
+ * The default model does so anyway. */
 static const char *const long_models[] = {"qwen3-f32", "llama-f16"};
 
 static const int64_t one[] = {1}, sixteen[] = {16}, whole[] = {MAX_ROWS};

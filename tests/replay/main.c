@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay_steps FILE MODEL [--backend NAME] [--isa LEVEL] [--threads N] [--graphs]: run what `whimbrel run --record-steps
- * FILE` wrote once more, and say whether the bits are the same.
+/* replay_steps FILE MODEL [--backend NAME] [--isa LEVEL] [--threads N] [--graphs]: run what
+ * `whimbrel run --record-steps FILE` wrote once more, and say whether the bits are the same.
  * replay_steps --self DATA: the part of `make test`. */
 #include "replay.h"
 

@@ -12,12 +12,12 @@ typedef struct replay_with {
     int32_t graphs; /* whim_graph_use */
 } replay_with;
 
-/* Run the steps of a file on a model. False, with a line that says why, when a file or a model is refused or a bit
- * differs; *n_result counts the results that were the same. */
+/* Run the steps of a file on a model. False, with a line that says why, when a file or a model is
+ * refused or a bit differs; *n_result counts the results that were the same. */
 bool replay_file(const char *path, const char *model, const replay_with *with, int64_t *n_result);
 
-/* Record steps of every model under `data` and run them again: on every exact level, on the guard, and on the best
- * level with other threads. Returns the exit status. */
+/* Record steps of every model under `data` and run them again: on every exact level, on the guard,
+ * and on the best level with other threads. Returns the exit status. */
 int replay_self(const char *data);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler and the prefix tree on random traces, and who goes first: sim_test [--quick] [--seed N]. */
+/* The scheduler and the prefix tree on random traces, and who goes first: sim_test [--quick]
+ * [--seed N]. */
 #include "sim.h"
 
 #include "base/alloc.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world for the scheduler without a model: a fake runner that knows of every slot which tokens its keys and
- * values were made from, a fake disk, and the checks of everything that must hold after each call.
- * The fake model's next token is a hash of all tokens before it, read from the pages, so that one wrong page
- * changes the answer. In some traces it has a recurrent state too, which must be that of just these tokens. */
+/* A world for the scheduler without a model: a fake runner that knows of every slot which tokens
+ * its keys and values were made from, a fake disk, and the checks of everything that must hold
+ * after each call. The fake model's next token is a hash of all tokens before it, read from the
+ * pages, so that one wrong page changes the answer. In some traces it has a recurrent state too,
+ * which must be that of just these tokens. */
 #ifndef WHIM_TESTS_SIM_SIM_H
 #define WHIM_TESTS_SIM_SIM_H
 

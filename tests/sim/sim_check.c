@@ -14,7 +14,8 @@ static void count_tree_page(void *ctx, int32_t page, const whim_prefix_key *key,
     ((int32_t *)ctx)[page]++;
 }
 
-/* Every page has as many references as there are holders, and the free list has exactly the rest. */
+/* Every page has as many references as there are holders, and the free list has exactly the
+ * rest. */
 bool sim_check_pages(sim_world *w)
 {
     int32_t holders[SIM_MAX_PAGES] = {0}, is_free[SIM_MAX_PAGES] = {0};
@@ -133,7 +134,8 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
                         (long long)rows, (long long)outs, (long long)plan->n_item, (long long)pages,
                         (long long)w->pool.n_free);
     }
-    /* Decode before prefill: nobody prefills while a request with one token left that has its page is left out. */
+    /* Decode before prefill: nobody prefills while a request with one token left that has its page
+     * is left out. */
     for (int64_t i = 0; i < w->sched->n_running; i++) {
         const whim_sched_req *req = w->sched->running[i];
         bool planned = false;

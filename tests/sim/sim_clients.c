@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who goes first, between clients and inside one, counted in steps. Clients send requests by a script; a step only lets
- * sequences grow, and a request ends at its max_tok. */
+/* Who goes first, between clients and inside one, counted in steps. Clients send requests by a
+ * script; a step only lets sequences grow, and a request ends at its max_tok. */
 #include "sim.h"
 
 #include "support/tally.h"
@@ -109,7 +109,8 @@ static void town_step(town *t)
     t->served[t->n_step++] = of_b;
 }
 
-/* A keeps eight requests there, B has a long one and sends short ones now and then; what B gets, step by step. */
+/* A keeps eight requests there, B has a long one and sends short ones now and then; what B gets,
+ * step by step. */
 static void rivals(town *t, int64_t n_step, const int32_t *priorities, int n_priority,
                    bool among_all)
 {
@@ -168,7 +169,8 @@ static void a_number_moves_nobody_else(town *plain, town *t)
     town_close(plain);
 }
 
-/* Small requests that are sent first keep no early places for large ones: a large one moves them back by what it costs. */
+/* Small requests that are sent first keep no early places for large ones: a large one moves them
+ * back by what it costs. */
 static void no_places_are_kept(town *t)
 {
     int64_t started[2];
@@ -192,7 +194,8 @@ static void no_places_are_kept(town *t)
                     (long long)second->started);
         town_close(t);
     }
-    /* One large request of A more or less: which of two with nearly the same tag is first may change. */
+    /* One large request of A more or less: which of two with nearly the same tag is first may
+     * change. */
     tally_check(started[1] <= started[0] + 120, "small requests keep no places for large ones",
                 "B's second starts at step %lld, and %lld without", (long long)started[1],
                 (long long)started[0]);
@@ -244,7 +247,8 @@ static void waiting_ages_inside_a_client(town *t, bool among_all)
     town_close(t);
 }
 
-/* Alone a client may let a request take the place of one that runs; beside another it waits for its turn. */
+/* Alone a client may let a request take the place of one that runs; beside another it waits for its
+ * turn. */
 static void places_are_taken_from_oneself(town *t)
 {
     for (int rival = 0; rival < 2; rival++) {

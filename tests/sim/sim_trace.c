@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A random trace: requests come, are cancelled, end; steps fail; pages are pinned; all within a small pool. */
+/* A random trace: requests come, are cancelled, end; steps fail; pages are pinned; all within a
+ * small pool. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -13,7 +14,7 @@ typedef struct pins {
     int64_t n[2]; /* tokens pinned, 0: none */
 } pins;
 
-/* --- jobs ---------------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------- */
 
 /* Pages of only two kinds: the same tokens after others are another page. */
 static void repeat_pages(sim_world *w, sim_job *job, int64_t n)
@@ -25,7 +26,8 @@ static void repeat_pages(sim_world *w, sim_job *job, int64_t n)
     }
 }
 
-/* Prompts share beginnings: some pages of one of a few stems, then tokens of their own, or those of another. */
+/* Prompts share beginnings: some pages of one of a few stems, then tokens of their own, or those of
+ * another. */
 static void job_prompt(sim_world *w, sim_job *job, int64_t max)
 {
     int64_t n = 1 + sim_draw(w, sim_draw(w, 3) == 0 ? max : max / 2 + 1);
@@ -156,7 +158,7 @@ static void change_budget(sim_world *w)
     w->max_rows = w->max_rows < w->cfg.max_step_tokens ? w->max_rows : w->cfg.max_step_tokens;
 }
 
-/* --- steps --------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* Guesses of what comes next, some of them right, of any number. */
 static void propose_some(sim_world *w)
@@ -269,8 +271,8 @@ static bool one_step(sim_world *w, pins *p)
     return sim_check_pages(w);
 }
 
-/* Nobody waits longer than all work of the trace takes one row at a time, thrice over for what is computed again
- * and for steps that fail. */
+/* Nobody waits longer than all work of the trace takes one row at a time, thrice over for what is
+ * computed again and for steps that fail. */
 static bool check_waiting(sim_world *w)
 {
     for (int64_t i = 0; i < w->n_job; i++) {

@@ -148,7 +148,7 @@ bool sim_copy_state(void *ctx, int32_t from, int32_t to)
     return true;
 }
 
-/* --- the disk ------------------------------------------------------------------------------------ */
+/* --- the disk --------------------------------------------------------------------------------- */
 
 static sim_disk_page *disk_find(sim_world *w, const whim_prefix_key *key)
 {

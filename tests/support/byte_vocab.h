@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small vocabulary for tests, as a tokenizer file: every byte (ids 0 to 255), the words asked for, then the special
- * tokens <|end|>, <|other|> and </think>, and <tool_call>, which is added but not special. */
+/* A small vocabulary for tests, as a tokenizer file: every byte (ids 0 to 255), the words asked
+ * for, then the special tokens <|end|>, <|other|> and </think>, and <tool_call>, which is added but
+ * not special. */
 #ifndef WHIM_TESTS_SUPPORT_BYTE_VOCAB_H
 #define WHIM_TESTS_SUPPORT_BYTE_VOCAB_H
 
@@ -9,7 +10,8 @@
 
 #include <string.h>
 
-/* A tokenizer file with the tokens a, b, c and the special <|end|> (id 3), and no others: most texts it cannot write. */
+/* A tokenizer file with the tokens a, b, c and the special <|end|> (id 3), and no others: most
+ * texts it cannot write. */
 #define ABC_VOCAB                                                                                  \
     "{\"added_tokens\":[{\"id\":3,\"content\":\"<|end|>\",\"single_word\":false,\"lstrip\":false," \
     "\"rstrip\":false,\"normalized\":false,\"special\":true}],\"normalizer\":null,"                \

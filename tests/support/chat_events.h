@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers the events of a parser as one text, neighbours of a kind joined, and checks what must hold at every event:
- * arguments so far begin valid JSON (by a second, recursive reader), a complete call is an object, numbers of calls
- * count up. */
+/* Gathers the events of a parser as one text, neighbours of a kind joined, and checks what must
+ * hold at every event: arguments so far begin valid JSON (by a second, recursive reader), a
+ * complete call is an object, numbers of calls count up. */
 #ifndef WHIM_TESTS_CHAT_EVENTS_H
 #define WHIM_TESTS_CHAT_EVENTS_H
 
@@ -119,7 +119,8 @@ static json_look look_value(const char **s, int depth)
             return given == n ? LOOK_WHOLE : LOOK_CUT;
         }
     }
-    /* A number: cut wherever the text ends; else what strtod takes, without the forms that JSON lacks. */
+    /* A number: cut wherever the text ends; else what strtod takes, without the forms that JSON
+     * lacks. */
     size_t n = strspn(*s, "-+.eE0123456789");
     char buf[400];
     if (n == 0 || strchr("+.eE", **s) != NULL) {
@@ -204,7 +205,8 @@ static void chat_log_deinit(chat_log *log)
     whim_str_deinit(&log->args);
 }
 
-/* Parse in pieces that end at cuts[0..n_cut) and at the end; the log is new. False without memory. */
+/* Parse in pieces that end at cuts[0..n_cut) and at the end; the log is new. False without
+ * memory. */
 static bool chat_log_parse(chat_log *log, const whim_chat_parser_cfg *cfg, const char *text,
                            int64_t n, const int64_t *cuts, int64_t n_cut)
 {

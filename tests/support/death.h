@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The signal that ended a child which called fn(ctx); 0 when fn returned; -1 when it did otherwise. */
+/* The signal that ended a child which called fn(ctx); 0 when fn returned; -1 when it did
+ * otherwise. */
 static inline int death_signal(void (*fn)(void *ctx), void *ctx)
 {
     pid_t pid = fork();

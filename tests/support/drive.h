@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driving a runner: several token sequences go through it in chunks of given sizes, some at a time, and
- * the logits of their last rows are collected. What the golden and the invariance tests share.
+/* Driving a runner: several token sequences go through it in chunks of given sizes, some at a time,
+ * and the logits of their last rows are collected. What the golden and the invariance tests share.
  * Threads: as the runner. */
 #ifndef WHIM_TESTS_SUPPORT_DRIVE_H
 #define WHIM_TESTS_SUPPORT_DRIVE_H
@@ -29,8 +29,8 @@ typedef struct drive_plan {
 
 enum { DRIVE_MAX_AT_ONCE = 8 };
 
-/* Run all jobs, in order; a sequence that ends makes room for the next job. The results do not depend
- * on the plan, or the engine is wrong. */
+/* Run all jobs, in order; a sequence that ends makes room for the next job. The results do not
+ * depend on the plan, or the engine is wrong. */
 WHIM_MUST_CHECK whim_err drive_run(whim_runner *runner, int64_t n_vocab, drive_job *jobs,
                                    int32_t n_job, const drive_plan *plan, whim_diag *diag);
 
@@ -43,14 +43,15 @@ bool drive_word(const char *list, int32_t i, char *word, size_t size);
 /* The levels of a backend, by spaces; "" when it has only one, without a name to choose it by. */
 bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *diag);
 
-/* Whether a level rounds activations for BF16 weights: its results are then close to those of other levels, not
- * the same. `isa` NULL: the backend's best. */
+/* Whether a level rounds activations for BF16 weights: its results are then close to those of other
+ * levels, not the same. `isa` NULL: the backend's best. */
 bool drive_rounds(const char *backend, const char *isa);
 
 /* The highest level of a backend that rounds none, in `level`; NULL where levels have no names. */
 const char *drive_exact_level(const char *backend, char *level, size_t size);
 
-/* The default model where `whimbrel` keeps it, or `given` if not NULL; NULL when there is no such file. */
+/* The default model where `whimbrel` keeps it, or `given` if not NULL; NULL when there is no such
+ * file. */
 const char *drive_default_model(const char *given, char *path, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that the HTTP parser makes of some bytes, as a text, so that two ways of cutting them can be compared. */
+/* All that the HTTP parser makes of some bytes, as a text, so that two ways of cutting them can be
+ * compared. */
 #ifndef WHIM_TESTS_SUPPORT_HTTP_SUMMARY_H
 #define WHIM_TESTS_SUPPORT_HTTP_SUMMARY_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One row through the law of `sample`: packed as a step packs it, chosen by ops/ref/, taken as a step takes it. */
+/* One row through the law of `sample`: packed as a step packs it, chosen by ops/ref/, taken as a
+ * step takes it. */
 #ifndef SUPPORT_LAW_SAMPLER_H
 #define SUPPORT_LAW_SAMPLER_H
 

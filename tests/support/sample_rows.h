@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random rows of logits and random wants for the op `sample`: every parameter, ties, infinities and NaN. A row is a
- * function of its key. */
+/* Random rows of logits and random wants for the op `sample`: every parameter, ties, infinities and
+ * NaN. A row is a function of its key. */
 #ifndef SUPPORT_SAMPLE_ROWS_H
 #define SUPPORT_SAMPLE_ROWS_H
 
@@ -141,8 +141,8 @@ static inline void sample_rows_changes(sample_rows_rng *rng, int64_t n_vocab, in
     }
 }
 
-/* A want for a row of n_vocab logits (at least one); its lists go to lists[*used] on. k_best > 0: one for which that
- * many of the best are enough. */
+/* A want for a row of n_vocab logits (at least one); its lists go to lists[*used] on. k_best > 0:
+ * one for which that many of the best are enough. */
 static inline whim_sample_want sample_rows_want(uint64_t key, int64_t n_vocab, int64_t k_best,
                                                 int32_t *lists, int64_t *used)
 {

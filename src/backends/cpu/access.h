@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory an op reads and writes, so that the command list has a barrier exactly where a command
- * touches what an earlier one wrote, or writes what an earlier one touches.
+/* What memory an op reads and writes, so that the command list has a barrier exactly where a
+ * command touches what an earlier one wrote, or writes what an earlier one touches.
  * Threads: stateless. */
 #ifndef WHIM_BACKENDS_CPU_ACCESS_H
 #define WHIM_BACKENDS_CPU_ACCESS_H
@@ -19,8 +19,8 @@ typedef struct whim_access {
 
 enum { WHIM_ACCESS_MAX = 8 };
 
-/* The accesses of an op that another op of a step could conflict with; constant inputs (weights, norms,
- * tables of the batch) are left out. Returns how many. */
+/* The accesses of an op that another op of a step could conflict with; constant inputs (weights,
+ * norms, tables of the batch) are left out. Returns how many. */
 int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCESS_MAX]);
 
 /* The same for the two halves of a product of block types, and the int8 rows between them. */

@@ -85,7 +85,8 @@ void whim_attn_plan_item(const whim_attn_plan *plan, int64_t index, whim_attn_cu
         int64_t per_unit = plan->split ? segments : 1, n = units * per_unit;
         if (index < cursor->item + n) {
             int64_t unit = (index - cursor->item) / per_unit, n_kv = a->kv.n_kv;
-            /* The last rows see the most keys: they come first, so that the end is evenly shared. */
+            /* The last rows see the most keys: they come first, so that the end is evenly
+             * shared. */
             int64_t block = units / n_kv - 1 - unit / n_kv;
             int64_t first = block * plan->unit_pairs, left = seq_pairs(a, cursor->seq) - first;
             *item = (whim_attn_item){

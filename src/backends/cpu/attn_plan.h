@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How attention is cut into items that workers share. A pair is a query row and one of the heads that
- * read a KV head; the pairs of a sequence and KV head, row by row, are cut into units. An item is a unit,
- * or, where there are too few units for the workers, one segment of a unit's keys: then its sums go to
- * memory that all workers share, and whoever finishes the last segment of a unit merges them in order.
- * No bit of a result depends on the cut. Every worker makes the plan for itself from what lies at the
- * arguments' addresses.
+/* How attention is cut into items that workers share. A pair is a query row and one of the heads
+ * that read a KV head; the pairs of a sequence and KV head, row by row, are cut into units. An item
+ * is a unit, or, where there are too few units for the workers, one segment of a unit's keys: then
+ * its sums go to memory that all workers share, and whoever finishes the last segment of a unit
+ * merges them in order. No bit of a result depends on the cut. Every worker makes the plan for
+ * itself from what lies at the arguments' addresses.
  * Threads: stateless. */
 #ifndef WHIM_BACKENDS_CPU_ATTN_PLAN_H
 #define WHIM_BACKENDS_CPU_ATTN_PLAN_H
@@ -42,8 +42,8 @@ typedef struct whim_attn_plan {
 
 typedef struct whim_attn_item {
     int64_t seq, kv_head;
-    int64_t first,
-        n_pair; /* pair i: row i / group of the sequence, head i % group of the KV head */
+    /* pair i: row i / group of the sequence, head i % group of the KV head */
+    int64_t first, n_pair;
     int64_t segment, n_segment; /* 0 of 1: the whole unit */
     int64_t unit;               /* its number among all units */
     int64_t slot;               /* its segment 0 among all segments of all units */
@@ -54,13 +54,15 @@ typedef struct whim_attn_cursor {
     int64_t seq, item, unit, slot; /* the sequence and what comes before its first item */
 } whim_attn_cursor;
 
-/* Floats of one segment's sums of one unit: for every pair the sum over values, the maximum and the sum. */
+/* Floats of one segment's sums of one unit: for every pair the sum over values, the maximum and the
+ * sum. */
 static inline int64_t whim_attn_slot_floats(const whim_attn_plan *plan)
 {
     return plan->unit_pairs * (plan->a->kv.d_head + 2);
 }
 
-/* `max_pairs`: the most that a unit may have; `granule`: a number of pairs that the kernels like. */
+/* `max_pairs`: the most that a unit may have; `granule`: a number of pairs that the kernels
+ * like. */
 void whim_attn_plan_make(whim_attn_plan *plan, const whim_attn_paged_args *a, int64_t max_pairs,
                          int64_t granule, int32_t n_worker);
 

@@ -12,7 +12,8 @@
 /* Names of the levels that this machine can run, lowest first; returns how many. */
 int32_t whim_cpu_levels(const char **names, int32_t max);
 
-/* The levels that the compiler of this build could not make, with blanks between them; "" usually. */
+/* The levels that the compiler of this build could not make, with blanks between them; ""
+ * usually. */
 const char *whim_cpu_levels_left_out(void);
 
 /* The level named, or the best for NULL; NULL when the machine or the build lacks it. */

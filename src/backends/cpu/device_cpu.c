@@ -30,8 +30,8 @@ static whim_err commit_slab(void *ctx, int64_t item, int32_t worker)
     return WHIM_ERR_OK;
 }
 
-/* On a machine with several memory nodes, spread the buffer over those of the workers: any worker may read
- * any part of it, and all nodes together are the fastest. */
+/* On a machine with several memory nodes, spread the buffer over those of the workers: any worker
+ * may read any part of it, and all nodes together are the fastest. */
 static void spread(void *ptr, int64_t bytes)
 {
     const whim_os_topology *t = whim_os_topology_get();
@@ -138,8 +138,8 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
              slow ? " (the lowest: slow, but every CPU has it)" : "");
 }
 
-/* One worker for each core that the quota allows: the second CPU of a core brings no second multiplier and
- * no second path to memory, and makes every barrier dearer. */
+/* One worker for each core that the quota allows: the second CPU of a core brings no second
+ * multiplier and no second path to memory, and makes every barrier dearer. */
 static int32_t default_threads(int32_t usable)
 {
     int32_t n_core = whim_os_topology_get()->n_core;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control word of the floating-point unit: round to nearest, keep subnormals, no traps. A program that
- * links the engine may have set its threads otherwise (flush to zero, say); kernels run under this one word
- * on every thread, and worker 0 gives the caller's back.
+/* The control word of the floating-point unit: round to nearest, keep subnormals, no traps. A
+ * program that links the engine may have set its threads otherwise (flush to zero, say); kernels
+ * run under this one word on every thread, and worker 0 gives the caller's back.
  * Threads: each call is about the calling thread. */
 #ifndef WHIM_BACKENDS_CPU_FLOAT_ENV_H
 #define WHIM_BACKENDS_CPU_FLOAT_ENV_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel is one worker's share of one op. All workers call it with the same arguments; each takes
- * the outputs that its number gives it, so that no sum is ever split between workers. Kernels of all
- * levels give the bits of the law.
+ * the outputs that its number gives it, so that no sum is ever split between workers. Kernels of
+ * all levels give the bits of the law.
  * Threads: a kernel touches its outputs and its worker's scratch only. */
 #ifndef WHIM_BACKENDS_CPU_KERNELS_H
 #define WHIM_BACKENDS_CPU_KERNELS_H
@@ -14,11 +14,11 @@
 
 enum {
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
-    WHIM_CPU_MAX_HEAD_DIM =
-        16384, /* two vectors of this size fit the scratch, with room to spare */
-    WHIM_CPU_OWN_ELEMS =
-        8192, /* elements of rows that a worker makes for itself: as floats, and as int8
-                                * with a row beside an odd one, or as BF16 */
+    /* two vectors of this size fit the scratch, with room to spare */
+    WHIM_CPU_MAX_HEAD_DIM = 16384,
+    /* elements of rows that a worker makes for itself: as floats, and as int8 with a row beside an
+     * odd one, or as BF16 */
+    WHIM_CPU_OWN_ELEMS = 8192,
     WHIM_CPU_OWN_FLOATS = WHIM_CPU_OWN_ELEMS * 4,
     WHIM_CPU_OWN_NARROW = WHIM_CPU_OWN_ELEMS * 3 + 128,
     WHIM_CPU_OWN_BYTES = WHIM_CPU_OWN_FLOATS + WHIM_CPU_OWN_NARROW,
@@ -45,10 +45,11 @@ static inline void whim_cpu_share(const whim_cpu_worker *w, int64_t n, int64_t *
     *end = n * (w->index + 1) / w->count;
 }
 
-/* A command's items shared by who is free. The first half is split evenly and costs nothing; the rest is
- * handed out by ticket, in rounds of one run for each worker, each round half of what is left, so that a
- * worker that fell behind takes fewer runs and the last ones are single items. Few items (one for each
- * worker at most) are dealt without tickets. All workers claim with the same n_item, once in a command:
+/* A command's items shared by who is free. The first half is split evenly and costs nothing; the
+ * rest is handed out by ticket, in rounds of one run for each worker, each round half of what is
+ * left, so that a worker that fell behind takes fewer runs and the last ones are single items. Few
+ * items (one for each worker at most) are dealt without tickets. All workers claim with the same
+ * n_item, once in a command:
  *     whim_cpu_claim c = whim_cpu_claim_open(worker, n_item);
  *     while (whim_cpu_claim_next(&c)) { items c.begin .. c.end - 1 } */
 typedef struct whim_cpu_claim {
@@ -126,8 +127,8 @@ typedef struct whim_cpu_best {
     float value;
 } whim_cpu_best;
 
-/* Few rows of a product, made by every worker for itself from x, because making them again is cheaper than
- * waiting for one worker that makes them for all. */
+/* Few rows of a product, made by every worker for itself from x, because making them again is
+ * cheaper than waiting for one worker that makes them for all. */
 typedef struct whim_cpu_own {
     const float *delta; /* added to x first, or NULL */
     int64_t delta_stride;
@@ -137,8 +138,9 @@ typedef struct whim_cpu_own {
     bool kept; /* the worker has them from the product before */
 } whim_cpu_own;
 
-/* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form, BF16
- * their BF16 form on levels that have one, other float types x. The results go to y, or, where `best` is given, each worker's k_top largest of a row go there. */
+/* `linear` and its fused sisters as their kernel sees them: block types read the rows' int8 form,
+ * BF16 their BF16 form on levels that have one, other float types x. The results go to y, or, where
+ * `best` is given, each worker's k_top largest of a row go there. */
 typedef struct whim_cpu_product_args {
     whim_weight w;
     const void *up; /* a second weight like w: y = silu(x w^T) * (x up^T); or NULL */

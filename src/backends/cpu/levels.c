@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instruction levels: what this build holds and what this machine can run. A level includes all below
- * it; the first missing feature ends the ladder. */
+/* Instruction levels: what this build holds and what this machine can run. A level includes all
+ * below it; the first missing feature ends the ladder. */
 #include "levels.inc"
 #include "backends/cpu/cpu.h"
 

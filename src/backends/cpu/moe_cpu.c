@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* moe_experts as commands. Every command touches the op's scratch, so that there is a barrier between any two. */
+/* moe_experts as commands. Every command touches the op's scratch, so that there is a barrier
+ * between any two. */
 #include "backends/cpu/moe_plan.h"
 #include "backends/cpu/stream.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How moe_experts is cut into work. A pair is a row and one of its experts. Pairs are put in the order of their
- * experts; each has a place there. Places of one expert form segments of at most `chunk` rows, which are
- * multiplied with the expert's tiles together; a segment begins at an even place, because int8 rows may lie in twos.
+/* How moe_experts is cut into work. A pair is a row and one of its experts. Pairs are put in the
+ * order of their experts; each has a place there. Places of one expert form segments of at most
+ * `chunk` rows, which are multiplied with the expert's tiles together; a segment begins at an even
+ * place, because int8 rows may lie in twos.
  *
  * The op's scratch holds the plan, then three regions by place:
- *   wide  [place, d_model]            rows of x as the product takes them; later the results of down
- *   act   [place, d_ff]               silu(gate) * up
- *   side  [place, d_ff]               act as the product takes it; before that the up product, if apart
+ *   wide  [place, d_model]            rows of x as the product takes them; later the results of
+ *   down act   [place, d_ff]               silu(gate) * up
+ *   side  [place, d_ff]               act as the product takes it; before that the up product, if
+ *   apart
  * Threads: the plan is made by one worker; after a barrier it is read-only. */
 #ifndef WHIM_BACKENDS_CPU_MOE_PLAN_H
 #define WHIM_BACKENDS_CPU_MOE_PLAN_H
@@ -55,14 +57,15 @@ whim_moe_regions whim_moe_regions_of(const whim_moe_experts_args *a);
 /* Make the plan. `count`: n_expert numbers of the caller's. */
 void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *count);
 
-/* The segment that unit `unit` of the work on `n_step` steps of tiles for each segment is in: the last that begins
- * at or before it. */
+/* The segment that unit `unit` of the work on `n_step` steps of tiles for each segment is in: the
+ * last that begins at or before it. */
 int64_t whim_moe_segment_at(const whim_moe_regions *space, int64_t n_step, int64_t unit);
 
 /* The same for a block of rows. */
 int64_t whim_moe_segment_of_block(const whim_moe_regions *space, int64_t block);
 
-/* What a step of tiles costs: multiplying `rows` rows, and fetching the tile, which is worth about eight. */
+/* What a step of tiles costs: multiplying `rows` rows, and fetching the tile, which is worth about
+ * eight. */
 static inline int64_t whim_moe_cost(const whim_moe_segment *s)
 {
     return s->rows + 8;

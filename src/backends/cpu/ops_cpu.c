@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU's table of ops: each pushes one command with its level's kernel, except the products, which
- * quantise their activations first when the weights are block-quantised. */
+/* The CPU's table of ops: each pushes one command with its level's kernel, except the products,
+ * which quantise their activations first when the weights are block-quantised. */
 #include "backends/cpu/stream.h"
 #include "ops/compose/compose.h"
 
@@ -34,9 +34,9 @@ static whim_cpu_kernel *narrow_kernel(const whim_cpu_kernels *level, whim_dtype 
                                            : NULL;
 }
 
-/* Few rows: every worker makes them for itself. The limit weighs making them again (0.2 ns for an element's
- * norm, 0.6 for its int8 form on a Neoverse V1) against the barriers that fall away, which are the dearer
- * the more workers there are. */
+/* Few rows: every worker makes them for itself. The limit weighs making them again (0.2 ns for an
+ * element's norm, 0.6 for its int8 form on a Neoverse V1) against the barriers that fall away,
+ * which are the dearer the more workers there are. */
 static bool few(const whim_cpu_stream *s, int64_t n_row, int64_t n_col)
 {
     int64_t count = s->dev->workers.count, limit = 1024 + 256 * count;
@@ -124,7 +124,8 @@ static bool keep(whim_cpu_stream *s, const whim_cpu_product_args *args, const wh
     return same;
 }
 
-/* A product of rows that each worker makes for itself. `norm`: what waits and gives the rows, or NULL. */
+/* A product of rows that each worker makes for itself. `norm`: what waits and gives the rows, or
+ * NULL. */
 static whim_err push_own(whim_cpu_stream *s, const whim_cpu_product_args *p,
                          const whim_add_rmsnorm_args *norm)
 {
@@ -148,8 +149,8 @@ static whim_err push_own(whim_cpu_stream *s, const whim_cpu_product_args *p,
                                                                 sizeof args, accesses, n);
 }
 
-/* Rows of x as int8 or BF16, as `kernel` makes them, in the stream's buffer; nothing to do when they are
- * there already, as for the second and third product of the same activations. */
+/* Rows of x as int8 or BF16, as `kernel` makes them, in the stream's buffer; nothing to do when
+ * they are there already, as for the second and third product of the same activations. */
 static whim_err narrow_rows(whim_cpu_stream *s, whim_cpu_kernel *kernel, const float *x,
                             int64_t x_stride, int64_t n_row, int64_t k)
 {
@@ -169,8 +170,8 @@ static whim_err narrow_rows(whim_cpu_stream *s, whim_cpu_kernel *kernel, const f
     return WHIM_ERR_OK;
 }
 
-/* The most rows whose narrow form fits the stream's buffer; a multiple of 16, because rows may lie in blocks
- * of 16 at most. */
+/* The most rows whose narrow form fits the stream's buffer; a multiple of 16, because rows may lie
+ * in blocks of 16 at most. */
 static int64_t rows_that_fit(const whim_cpu_kernels *level, whim_dtype dtype, int64_t k)
 {
     int64_t bytes = whim_cpu_wants_bf16(dtype) ? whim_cpu_bf16_act_bytes(16, k)
@@ -179,7 +180,8 @@ static int64_t rows_that_fit(const whim_cpu_kernels *level, whim_dtype dtype, in
     return narrow ? (CPU_Q8_BYTES - 64) / bytes * 16 : INT64_MAX;
 }
 
-/* One product, in as many commands as the narrow form of its rows needs. `p` has everything but `act`. */
+/* One product, in as many commands as the narrow form of its rows needs. `p` has everything but
+ * `act`. */
 static whim_err push_product(whim_cpu_stream *s, const whim_cpu_product_args *p)
 {
     const whim_cpu_kernels *level = s->dev->kernels;
@@ -243,8 +245,8 @@ static whim_err op_linear_swiglu(whim_stream *base, const whim_linear_swiglu_arg
                                                  });
 }
 
-/* The workers' finds lie in the op's scratch, which is large enough unless there are hardly any outputs. Many
- * rows would need several products; they, too, take the composition. */
+/* The workers' finds lie in the op's scratch, which is large enough unless there are hardly any
+ * outputs. Many rows would need several products; they, too, take the composition. */
 static whim_err op_linear_topk(whim_stream *base, const whim_linear_topk_args *a)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;

@@ -186,8 +186,8 @@ static float get_scale(whim_dtype type, const void *at, int i)
                                     : whim_bf16_to_f32(((const uint16_t *)at)[i]);
 }
 
-/* Scales and sub-scales of output o's group. d and m came from 16-bit floats (or are kept in F32), so
- * that storing them so loses nothing. */
+/* Scales and sub-scales of output o's group. d and m came from 16-bit floats (or are kept in F32),
+ * so that storing them so loses nothing. */
 static void pack_scales(const whim_cpu_form *form, char *tile, int o, int64_t group,
                         const whim_quant_group *g)
 {

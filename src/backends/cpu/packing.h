@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How weights and quantised activations lie in memory on the CPU.
  *
- * A packed weight is a row of tiles; a tile is 16 outputs with all their k, padded with zeros after the
- * last output. Lanes run along outputs, k is walked in order, and one packing serves every number of rows.
+ * A packed weight is a row of tiles; a tile is 16 outputs with all their k, padded with zeros after
+ * the last output. Lanes run along outputs, k is walked in order, and one packing serves every
+ * number of rows.
  *
- * Float types: [k][16], BF16 for levels with a unit for it as that unit wants it (whim_cpu_bf16_order). FP8: codes in
- * the same order, then [k / 128][16] F32 scales.
+ * Float types: [k][16], BF16 for levels with a unit for it as that unit wants it
+ * (whim_cpu_bf16_order). FP8: codes in the same order, then [k / 128][16] F32 scales.
  *
- * Block types: groups of 32 k in order, `span` of them under one scale; all that a group needs lies together, so
- * that a product reads memory in one stream:
+ * Block types: groups of 32 k in order, `span` of them under one scale; all that a group needs lies
+ * together, so that a product reads memory in one stream:
  *   span    d[16], then m[16] for types with a minimum; then its groups
- *   group   512 codes of `bits` bits in eight blocks of 64 (below); then, for types with integer sub-scales,
+ *   group   512 codes of `bits` bits in eight blocks of 64 (below); then, for types with integer
+ *   sub-scales,
  *           sc[subs][16] int8 and mn[subs][16] uint8
- * A code is the weight's integer plus `offset`, or the index into `table`; 8-bit codes are the signed
- * integer itself. Bits of code block b (0..7) lie in planes of 64-byte blocks one after the other:
+ * A code is the weight's integer plus `offset`, or the index into `table`; 8-bit codes are the
+ * signed integer itself. Bits of code block b (0..7) lie in planes of 64-byte blocks one after the
+ * other:
  *   8 bits: byte block b             4 bits: block b / 2, shifted by 4 (b % 2)
  *   2 bits: block b / 4, by 2 (b % 4)  1 bit: block 0, by b
  * with 3 = 2 + 1, 5 = 4 + 1 and 6 = 4 + 2 bits, the low ones first.
@@ -21,9 +24,10 @@
  *   QUAD  block b = k 4b .. 4b+3: [16 outputs][4]      (dot products of 4, lanes along outputs)
  *   PAIR  block b = outputs 2b, 2b+1: [k / 8][2][8]    (2 x 8 by 8 x 2 matrix products)
  *
- * Activations: rows in blocks of 16 (QUAD; the last has the rows that are left) or two (PAIR; the last is filled
- * up); per block and group 32 int8 a row, as [row][32] or [k / 8][2][8], and one whim_cpu_act_meta a row. For BF16 units with weights in order TWO: BF16 in blocks of 16
- * rows (the last has the rows that are left), [k / 32][row][32], k padded with zeros. */
+ * Activations: rows in blocks of 16 (QUAD; the last has the rows that are left) or two (PAIR; the
+ * last is filled up); per block and group 32 int8 a row, as [row][32] or [k / 8][2][8], and one
+ * whim_cpu_act_meta a row. For BF16 units with weights in order TWO: BF16 in blocks of 16 rows (the
+ * last has the rows that are left), [k / 32][row][32], k padded with zeros. */
 #ifndef WHIM_BACKENDS_CPU_PACKING_H
 #define WHIM_BACKENDS_CPU_PACKING_H
 
@@ -42,8 +46,8 @@ enum {
 
 typedef enum whim_cpu_order { WHIM_CPU_ORDER_QUAD, WHIM_CPU_ORDER_PAIR } whim_cpu_order;
 
-/* BF16 tiles: LANES [k][16]; TWO [k / 2][16][2]; FOUR [k / 4][8][2][4] (pairs of outputs by 4 k). The
- * last two pad k with zeros to a multiple of 32. */
+/* BF16 tiles: LANES [k][16]; TWO [k / 2][16][2]; FOUR [k / 4][8][2][4] (pairs of outputs by 4 k).
+ * The last two pad k with zeros to a multiple of 32. */
 typedef enum whim_cpu_bf16_order {
     WHIM_CPU_BF16_LANES,
     WHIM_CPU_BF16_TWO,
@@ -52,7 +56,8 @@ typedef enum whim_cpu_bf16_order {
 
 typedef enum whim_cpu_table { WHIM_TABLE_NONE, WHIM_TABLE_IQ4, WHIM_TABLE_FP4 } whim_cpu_table;
 
-/* The block types: X(NAME, name, bits, offset, table, type of d, groups per d, sub-scales, has m). */
+/* The block types: X(NAME, name, bits, offset, table, type of d, groups per d, sub-scales, has
+ * m). */
 #define WHIM_CPU_FORMS(X)                          \
     X(Q4_0, q4_0, 4, 8, NONE, F16, 1, 0, false)    \
     X(Q4_1, q4_1, 4, 0, NONE, F16, 1, 0, true)     \
@@ -160,8 +165,8 @@ static inline bool whim_cpu_wants_bf16(whim_dtype dtype)
     return dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8;
 }
 
-/* BF16 rows from `at` on, the beginning of a block; each has `pitch` steps, and what is wanted of it begins at step
- * `first`. */
+/* BF16 rows from `at` on, the beginning of a block; each has `pitch` steps, and what is wanted of
+ * it begins at step `first`. */
 typedef struct whim_cpu_bf16_rows {
     const uint16_t *at;
     int64_t pitch, first;
@@ -173,7 +178,8 @@ static inline int64_t whim_cpu_bf16_steps(int64_t k)
     return (k + 31) / 32;
 }
 
-/* Place of a BF16 row's step, in elements; of n_row rows, whose last block has the rows that are left. */
+/* Place of a BF16 row's step, in elements; of n_row rows, whose last block has the rows that are
+ * left. */
 static inline int64_t whim_cpu_bf16_act_place(int64_t n_row, int64_t k, int64_t row, int64_t step)
 {
     int64_t row0 = row / 16 * 16, block = n_row - row0 < 16 ? n_row - row0 : 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a stream's work in order, and who runs them: the thread that waits for them, or, once begin was called, a thread
- * of the queue's own. Either is worker 0 while it runs a list.
+/* Parts of a stream's work in order, and who runs them: the thread that waits for them, or, once
+ * begin was called, a thread of the queue's own. Either is worker 0 while it runs a list.
  * Threads: one owner records and waits; the queue's own thread runs. */
 #ifndef WHIM_BACKENDS_CPU_QUEUE_H
 #define WHIM_BACKENDS_CPU_QUEUE_H
@@ -48,7 +48,8 @@ whim_cpu_part *whim_cpu_queue_part(whim_cpu_queue *queue);
 /* Whether all that was marked is done. */
 bool whim_cpu_queue_idle(whim_cpu_queue *queue);
 
-/* End the part that is recorded; returns its number, from 1. Waits for the oldest part where there would be too many. */
+/* End the part that is recorded; returns its number, from 1. Waits for the oldest part where there
+ * would be too many. */
 int64_t whim_cpu_queue_close(whim_cpu_queue *queue);
 
 void whim_cpu_queue_wait(whim_cpu_queue *queue, int64_t number);

@@ -25,8 +25,8 @@ static bool needs_barrier(const whim_cpu_stream *s, const whim_access *accesses,
     return s->n_open + n > CPU_OPEN_MAX || touch(accesses, n, s->open, s->n_open);
 }
 
-/* Remember what the command touches, and forget rows that were made from what it overwrites. The first
- * barrier of a list comes for free with its start. */
+/* Remember what the command touches, and forget rows that were made from what it overwrites. The
+ * first barrier of a list comes for free with its start. */
 static bool track(whim_cpu_stream *s, const whim_access *accesses, int32_t n)
 {
     bool barrier = needs_barrier(s, accesses, n) || s->fence;
@@ -186,8 +186,8 @@ static bool is_idle(whim_cpu_stream *s)
            whim_cpu_queue_idle(&s->queue);
 }
 
-/* At once where nothing comes before it, else a command in its place. Access lists leave out what is constant in a step,
- * as a copy's target may be: so there is a barrier on either side. */
+/* At once where nothing comes before it, else a command in its place. Access lists leave out what
+ * is constant in a step, as a copy's target may be: so there is a barrier on either side. */
 static whim_err stream_copy(whim_stream *base, void *dst, const void *src, int64_t bytes)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;

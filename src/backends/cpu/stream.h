@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU's stream: lists of commands that the workers walk, one after the other (queue.h). Recording decides where
- * barriers go.
+/* The CPU's stream: lists of commands that the workers walk, one after the other (queue.h).
+ * Recording decides where barriers go.
  * Threads: one owner. */
 #ifndef WHIM_BACKENDS_CPU_STREAM_H
 #define WHIM_BACKENDS_CPU_STREAM_H
@@ -15,8 +15,8 @@ enum {
     CPU_Q8_BYTES = 16 * 1024 * 1024 /* narrow activations of one product */
 };
 
-/* A norm of few rows that waits: the products that read its result make it for themselves and go ahead; the
- * norm itself runs beside later work, after a barrier that is needed anyway. */
+/* A norm of few rows that waits: the products that read its result make it for themselves and go
+ * ahead; the norm itself runs beside later work, after a barrier that is needed anyway. */
 typedef struct whim_cpu_later {
     whim_cpu_kernel *kernel;
     _Alignas(16) char args[WHIM_OP_ARGS_MAX];
@@ -59,10 +59,12 @@ struct whim_graph {
 /* Make room for two commands: a full list runs, and with it what waits. */
 whim_err whim_cpu_room(whim_cpu_stream *s);
 
-/* Let the norm that waits run before a command with these accesses, if they have memory in common. */
+/* Let the norm that waits run before a command with these accesses, if they have memory in
+ * common. */
 whim_err whim_cpu_settle(whim_cpu_stream *s, const whim_access *accesses, int32_t n_access);
 
-/* Append a command; `accesses` decide about a barrier before it, and whether what waits comes first. */
+/* Append a command; `accesses` decide about a barrier before it, and whether what waits comes
+ * first. */
 whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
                        int64_t args_bytes, const whim_access *accesses, int32_t n_access);
 

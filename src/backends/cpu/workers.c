@@ -9,18 +9,20 @@
 
 #include <stdio.h>
 
-/* How long a wait spins before it sleeps. A virtual machine takes 50 to 400 microseconds to bring 15 sleepers back. Workers
- * that gave up sooner than that were asleep again when the last of them arrived, and so at every barrier. */
+/* How long a wait spins before it sleeps. A virtual machine takes 50 to 400 microseconds to bring
+ * 15 sleepers back. Workers that gave up sooner than that were asleep again when the last of them
+ * arrived, and so at every barrier. */
 enum {
     SPIN_STEP_NS = 1000000, /* at a barrier: work is under way */
     SPIN_LIST_NS = 200000,  /* between lists: perhaps nothing comes */
-    SPIN_CROWDED_NS =
-        20000, /* when workers share CPUs, and who spins may hold up whom it waits for */
+    /* when workers share CPUs, and who spins may hold up whom it waits for */
+    SPIN_CROWDED_NS = 20000,
     SPIN_TURNS_PER_LOOK = 32, /* looks at the word between looks at the clock */
 };
 
-/* Wait until *word is no longer `old`: spin, then sleep. Nothing yields in between: on a busy machine a yield
- * hands the core to a stranger for his whole turn, while a sleeper is back as soon as it is woken. */
+/* Wait until *word is no longer `old`: spin, then sleep. Nothing yields in between: on a busy
+ * machine a yield hands the core to a stranger for his whole turn, while a sleeper is back as soon
+ * as it is woken. */
 static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old, int64_t spin_ns)
 {
     spin_ns = w->crowded ? SPIN_CROWDED_NS : spin_ns;
@@ -33,8 +35,8 @@ static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t ol
             whim_os_cpu_relax();
         }
     } while (whim_clock_ns() - start < spin_ns);
-    /* The sleeper is counted before it looks again and the waker changes the word before it looks at
-     * the count; both in one total order, so one of the two sees the other. */
+    /* The sleeper is counted before it looks again and the waker changes the word before it looks
+     * at the count; both in one total order, so one of the two sees the other. */
     atomic_fetch_add(&w->sleepers, 1);
     while (atomic_load(word) == old) {
         whim_os_futex_wait(word, old, -1);
@@ -65,8 +67,8 @@ static void barrier(whim_cpu_workers *w)
     }
 }
 
-/* The end of a section of n_ticket commands: its tickets go back to zero after the barrier, by the last
- * worker, because the first gets the odd items. */
+/* The end of a section of n_ticket commands: its tickets go back to zero after the barrier, by the
+ * last worker, because the first gets the odd items. */
 static void section_end(whim_cpu_workers *w, whim_cpu_worker *self, int32_t n_ticket)
 {
     barrier(w);

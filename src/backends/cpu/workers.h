@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker threads. The thread that runs a list is worker 0; the others sleep between lists. All
  * workers walk the same list of commands and meet at a barrier where a command says so.
- * Each worker keeps to its own cores (whim_os_topology_slice). Worker 0 is a thread of the caller, perhaps
- * of an application: it keeps to its cores while it runs a list and gets its mask back, and not even that
- * when its owner has confined it elsewhere. (Measured: beside another process that kept one of two CPUs
- * busy, two pinned workers were 1.5 times as fast as two that the system placed, and pinning all but worker 0
- * gained nothing.)
- * A wait spins, for a millisecond at most, then sleeps: short steps stay fast, an idle process burns
- * nothing, and a busy machine gets its cores back.
+ * Each worker keeps to its own cores (whim_os_topology_slice). Worker 0 is a thread of the caller,
+ * perhaps of an application: it keeps to its cores while it runs a list and gets its mask back, and
+ * not even that when its owner has confined it elsewhere. (Measured: beside another process that
+ * kept one of two CPUs busy, two pinned workers were 1.5 times as fast as two that the system
+ * placed, and pinning all but worker 0 gained nothing.)
+ * A wait spins, for a millisecond at most, then sleeps: short steps stay fast, an idle process
+ * burns nothing, and a busy machine gets its cores back.
  * Threads: workers_run from one thread at a time (a lock makes sure). */
 #ifndef WHIM_BACKENDS_CPU_WORKERS_H
 #define WHIM_BACKENDS_CPU_WORKERS_H
@@ -41,13 +41,15 @@ typedef struct whim_cpu_workers {
     const whim_cpu_command *commands;
     int64_t n_command;
     _Atomic uint32_t list; /* number of the list to run; changes to start one */
-    /* Each in a cache line of its own: who arrives must not take away the line that the others look at. */
+    /* Each in a cache line of its own: who arrives must not take away the line that the others look
+     * at. */
     _Alignas(64) _Atomic uint32_t arrived; /* workers at the barrier */
     _Alignas(64) _Atomic uint32_t phase;   /* changes when a barrier opens */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
-    /* One ticket for each command since the last barrier. Sections between barriers use the two rows in
-     * turn, and a row goes back to zero while the other is in use: nobody can be holding one of it. */
+    /* One ticket for each command since the last barrier. Sections between barriers use the two
+     * rows in turn, and a row goes back to zero while the other is in use: nobody can be holding
+     * one of it. */
     whim_cpu_ticket tickets[2][WHIM_CPU_TICKETS];
 } whim_cpu_workers;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard device, private parts. It exists in test builds only and is made to be unforgiving.
  * Invariants:
- *  1. Its memory is inaccessible, to every thread, unless queued work or packing runs; a touch by the
- *     host is a fault. A page that is never accessible follows each buffer, whose end is aligned to 64
- *     bytes, so that running over the end is a fault as well.
- *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as far as the wait asks
- *     or further, as a coin falls. Copies read the host's memory only then.
+ *  1. Its memory is inaccessible, to every thread, unless queued work or packing runs; a touch by
+ *     the host is a fault. A page that is never accessible follows each buffer, whose end is
+ *     aligned to 64 bytes, so that running over the end is a fault as well.
+ *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as
+ *     far as the wait asks or further, as a coin falls. Copies read the host's memory only then.
  *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
- *  4. Pointers in args and copies that are not in its memory, and buffers or streams left at close, end
- *     the process: on real hardware they are faults or leaks that come late and say nothing. */
+ *  4. Pointers in args and copies that are not in its memory, and buffers or streams left at close,
+ *     end the process: on real hardware they are faults or leaks that come late and say nothing. */
 #ifndef WHIM_BACKENDS_GUARD_GUARD_H
 #define WHIM_BACKENDS_GUARD_GUARD_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard's stream: a list of commands, and a worker that runs them when, and only when, the host
- * waits. A wait for one part runs later parts along, or not, as a coin falls: both are what a device may do. The lists
- * live in pages of their own and grow whenever they must: running early to make room would hide a caller who relies
- * on it, and the heap is closed inside a step. */
+ * waits. A wait for one part runs later parts along, or not, as a coin falls: both are what a
+ * device may do. The lists live in pages of their own and grow whenever they must: running early to
+ * make room would hide a caller who relies on it, and the heap is closed inside a step. */
 #include "backends/guard/guard.h"
 
 #include "base/alloc.h"
@@ -45,8 +45,8 @@ typedef struct guard_stream {
     bool capturing;
     byte_list captured;     /* while capturing */
     int64_t n_mark, n_done; /* parts that were marked, and those that have run */
-    int64_t ends
-        [WHIM_STREAM_MARKS]; /* of marked parts, in bytes of cmds; part n at n % WHIM_STREAM_MARKS */
+    /* of marked parts, in bytes of cmds; part n at n % WHIM_STREAM_MARKS */
+    int64_t ends[WHIM_STREAM_MARKS];
     whim_err results[WHIM_STREAM_MARKS]; /* the same of those that have run */
     uint64_t n_coin;                     /* coins thrown */
 

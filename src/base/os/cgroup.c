@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the groups of this process: /proc/self/mountinfo says where a hierarchy is mounted and which
- * part of it, /proc/self/cgroup says where in it the process is. In a container the two may not fit
- * each other; then the mount's own top is the process's group. */
+/* Finding the groups of this process: /proc/self/mountinfo says where a hierarchy is mounted and
+ * which part of it, /proc/self/cgroup says where in it the process is. In a container the two may
+ * not fit each other; then the mount's own top is the process's group. */
 #include "base/os/cgroup.h"
 
 #include "base/os/procfile.h"

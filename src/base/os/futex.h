@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping on a 32-bit word, and the instruction for spinning on one. Between threads of one process.
- * A wait may return for no reason, so the caller looks at the word again, in a loop.
+/* Sleeping on a 32-bit word, and the instruction for spinning on one. Between threads of one
+ * process. A wait may return for no reason, so the caller looks at the word again, in a loop.
  * Threads: any. */
 #ifndef WHIM_BASE_OS_FUTEX_H
 #define WHIM_BASE_OS_FUTEX_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory there is, and whole pages of it straight from the system: for weights and KV, so that
- * what is freed goes back at once.
+/* How much memory there is, and whole pages of it straight from the system: for weights and KV, so
+ * that what is freed goes back at once.
  * Threads: any. */
 #ifndef WHIM_BASE_OS_MEM_H
 #define WHIM_BASE_OS_MEM_H
@@ -18,28 +18,28 @@ int64_t whim_os_mem_available(void);
 /* Anonymous memory of this process that is in RAM now; 0 when unknown. */
 int64_t whim_os_mem_anon_resident(void);
 
-/* Let the allocator of the C library give back what it keeps unused, where it can. Takes time: about a millisecond for
- * each ten megabytes or so. */
+/* Let the allocator of the C library give back what it keeps unused, where it can. Takes time:
+ * about a millisecond for each ten megabytes or so. */
 void whim_os_mem_give_back(void);
 
 /* Bytes of a page. */
 int64_t whim_os_page_bytes(void);
 
-/* Zeroed pages, page-aligned; large blocks are aligned and marked for huge pages. NULL when there is
- * no room or bytes <= 0. Give back with the same size. */
+/* Zeroed pages, page-aligned; large blocks are aligned and marked for huge pages. NULL when there
+ * is no room or bytes <= 0. Give back with the same size. */
 void *whim_os_pages_alloc(int64_t bytes);
 void whim_os_pages_free(void *ptr, int64_t bytes);
 
-/* Put memory behind the pages that hold [ptr, ptr + bytes) now, not when they are first written; ptr is
- * page-aligned, the contents stay. */
+/* Put memory behind the pages that hold [ptr, ptr + bytes) now, not when they are first written;
+ * ptr is page-aligned, the contents stay. */
 void whim_os_pages_commit(void *ptr, int64_t bytes);
 
-/* Spread pages that hold nothing yet over the memory of all nodes in turn, so that reading them is as fast
- * as all nodes together; ptr is page-aligned. False when the system refuses. */
+/* Spread pages that hold nothing yet over the memory of all nodes in turn, so that reading them is
+ * as fast as all nodes together; ptr is page-aligned. False when the system refuses. */
 bool whim_os_pages_interleave(void *ptr, int64_t bytes, const int32_t *nodes, int32_t n_node);
 
-/* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned. False
- * when the system refuses. */
+/* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned.
+ * False when the system refuses. */
 bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible);
 
 #endif

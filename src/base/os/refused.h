@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* The names of those that are refused here, with blanks between them; how many. Tries each without an effect. */
+/* The names of those that are refused here, with blanks between them; how many. Tries each without
+ * an effect. */
 int32_t whim_os_refused(char *buf, int64_t n);
 
 #endif

@@ -16,7 +16,8 @@ static int64_t clock_of(clockid_t id)
     return clock_gettime(id, &t) == 0 ? t.tv_sec * WHIM_NS_PER_S + t.tv_nsec : 0;
 }
 
-/* Field 22 of stat, counted from after the name, which may hold blanks: ticks from boot to the start. */
+/* Field 22 of stat, counted from after the name, which may hold blanks: ticks from boot to the
+ * start. */
 static int64_t start_of(void)
 {
     char text[1024];

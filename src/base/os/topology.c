@@ -43,13 +43,15 @@ static bool finish(whim_os_topology *t, const char *source)
 bool whim_os_topology_hwloc(const whim_os_mask *mask, whim_os_topology *out)
 {
     hwloc_topology_t t;
-    /* Without these files (a chroot without /sys) hwloc writes to standard error, and finds nothing. */
+    /* Without these files (a chroot without /sys) hwloc writes to standard error, and finds
+     * nothing. */
     if (access("/sys/devices/system/cpu/cpu0/topology", F_OK) != 0 ||
         hwloc_topology_init(&t) != 0) {
         return false;
     }
     out->n_cpu = 0;
-    /* The reader that moves this thread over all CPUs to question each is left out: /sys knows enough. */
+    /* The reader that moves this thread over all CPUs to question each is left out: /sys knows
+     * enough. */
     hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     if (hwloc_topology_load(t) == 0) {
         for (hwloc_obj_t pu = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cores and memory nodes behind the CPUs that this process may use, and threads kept on a part of
- * them. hwloc tells where it is linked; the kernel's own files do where it is not (static builds).
+/* The cores and memory nodes behind the CPUs that this process may use, and threads kept on a part
+ * of them. hwloc tells where it is linked; the kernel's own files do where it is not (static
+ * builds).
  * Threads: any. */
 #ifndef WHIM_BASE_OS_TOPOLOGY_H
 #define WHIM_BASE_OS_TOPOLOGY_H
@@ -22,10 +23,10 @@ typedef struct whim_os_topology {
 /* The CPUs of the process's mask, read once. */
 const whim_os_topology *whim_os_topology_get(void);
 
-/* The CPUs cpus[*begin .. *end - 1] that thread `index` of `count` gets: the cores are split into equal
- * runs, so that threads sit on cores of their own, spread over the whole machine, and those with more than
- * one core can leave a busy one. With more threads than cores the CPUs are split, and with more
- * threads than CPUs all get all. */
+/* The CPUs cpus[*begin .. *end - 1] that thread `index` of `count` gets: the cores are split into
+ * equal runs, so that threads sit on cores of their own, spread over the whole machine, and those
+ * with more than one core can leave a busy one. With more threads than cores the CPUs are split,
+ * and with more threads than CPUs all get all. */
 void whim_os_topology_slice(const whim_os_topology *t, int32_t index, int32_t count, int32_t *begin,
                             int32_t *end);
 void whim_os_topology_mask(const whim_os_topology *t, int32_t begin, int32_t end,

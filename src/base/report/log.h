@@ -2,10 +2,10 @@
 /* The log: one event per line, a name and fields, as words or as a JSON object:
  *     time=2026-01-31T12:00:00.000Z level=info event=ready model=m port=8080
  *     {"time":"2026-01-31T12:00:00.000Z","level":"info","event":"ready","model":"m","port":8080}
- * written with one write, so that lines of several threads and processes do not mix. Fields are data: quoting and
- * escaping happen here and nowhere else, so no outside text can forge a line or a field, and what comes out is UTF-8.
- * Nobody waits for a reader of the log: a line that a full pipe does not take is dropped, and the next one that gets
- * through ends with dropped=N.
+ * written with one write, so that lines of several threads and processes do not mix. Fields are
+ * data: quoting and escaping happen here and nowhere else, so no outside text can forge a line or a
+ * field, and what comes out is UTF-8. Nobody waits for a reader of the log: a line that a full pipe
+ * does not take is dropped, and the next one that gets through ends with dropped=N.
  * Threads: any, except init, attach's lifetime and deinit. */
 #ifndef WHIM_BASE_REPORT_LOG_H
 #define WHIM_BASE_REPORT_LOG_H
@@ -49,7 +49,7 @@ bool whim_log_level_parse(const char *name, whim_log_level *out);
 /* While this bar (NULL: none) is on the screen, take it off before each line. */
 void whim_log_attach(whim_log *log, struct whim_progress *bar);
 
-/* --- fields -------------------------------------------------------------------------------------- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 typedef enum whim_log_kind { WHIM_LOG_TEXT, WHIM_LOG_INT, WHIM_LOG_REAL } whim_log_kind;
 
@@ -82,14 +82,15 @@ static inline whim_log_field whim_log_real(const char *key, double value, int di
     return (whim_log_field){.key = key, .kind = WHIM_LOG_REAL, .real = value, .digits = digits};
 }
 
-/* --- events -------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
-/* One event. A NULL log drops it. Lines end at 4 KiB: a text is cut between characters, later fields are left out, and
- * cut=1 says so. */
+/* One event. A NULL log drops it. Lines end at 4 KiB: a text is cut between characters, later
+ * fields are left out, and cut=1 says so. */
 void whim_log_event(whim_log *log, whim_log_level level, const char *event,
                     const whim_log_field *fields);
 
-/* whim_log_info(log, "ready", whim_log_text("model", name), whim_log_int("port", port)); at least one field. */
+/* whim_log_info(log, "ready", whim_log_text("model", name), whim_log_int("port", port)); at least
+ * one field. */
 #define whim_log_at(log, level, event, ...) \
     whim_log_event(log, level, event, (const whim_log_field[]){__VA_ARGS__, {.key = NULL}})
 #define whim_log_error(log, event, ...) whim_log_at(log, WHIM_LOG_ERROR, event, __VA_ARGS__)
@@ -101,8 +102,8 @@ void whim_log_event(whim_log *log, whim_log_level level, const char *event,
 void whim_log_long_text(whim_log *log, whim_log_level level, const char *event, const char *id,
                         const char *text, int64_t n);
 
-/* For events that outsiders can cause at will: at most one each interval. Static or caller's storage,
- * {0} to begin with. */
+/* For events that outsiders can cause at will: at most one each interval. Static or caller's
+ * storage, {0} to begin with. */
 typedef struct whim_log_limit {
     atomic_llong next_ns;
     atomic_llong held_back;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line of the log, rendered into a buffer of the caller. Text that does not fit is cut between characters, what
- * follows is left out; the line is always whole, and in JSON always an object.
+/* One line of the log, rendered into a buffer of the caller. Text that does not fit is cut between
+ * characters, what follows is left out; the line is always whole, and in JSON always an object.
  * Threads: a line belongs to one thread. */
 #ifndef WHIM_BASE_REPORT_LOG_LINE_H
 #define WHIM_BASE_REPORT_LOG_LINE_H

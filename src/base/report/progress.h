@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Showing how far long work has come. Invariants:
- *  1. On a terminal one line is redrawn at most 10 times a second; elsewhere whole lines are written,
- *     the first, the last, and between them at most one each 2 seconds; in quiet mode nothing is.
+ *  1. On a terminal one line is redrawn at most 10 times a second; elsewhere whole lines are
+ *     written, the first, the last, and between them at most one each 2 seconds; in quiet mode
+ *     nothing is.
  *  2. What is on the screen ends with a newline once the work is finished, well or not.
  * Threads: add and hide from any thread; init and finish from one, before and after all others. */
 #ifndef WHIM_BASE_REPORT_PROGRESS_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of attention over paged keys and values. All pointers are device memory.
  *
- * A page holds the keys and values of WHIM_KV_PAGE consecutive positions, aligned to that number, for
- * all layers; position p of a sequence lives in its page p / WHIM_KV_PAGE at place p % WHIM_KV_PAGE. A
- * slot is page * WHIM_KV_PAGE + place. The layout inside a page's layer belongs to the backend:
- * kv_write writes it, kv_read and attn_paged read it, everyone else copies or zeroes whole pages. */
+ * A page holds the keys and values of WHIM_KV_PAGE consecutive positions, aligned to that number,
+ * for all layers; position p of a sequence lives in its page p / WHIM_KV_PAGE at place p %
+ * WHIM_KV_PAGE. A slot is page * WHIM_KV_PAGE + place. The layout inside a page's layer belongs to
+ * the backend: kv_write writes it, kv_read and attn_paged read it, everyone else copies or zeroes
+ * whole pages. */
 #ifndef WHIM_OPS_ARGS_ATTN_ARGS_H
 #define WHIM_OPS_ARGS_ATTN_ARGS_H
 
@@ -33,8 +34,8 @@ static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_kv_
     return 2 * WHIM_KV_PAGE * n_kv * whim_kv_vector_bytes(type, d_head);
 }
 
-/* Store rows of keys and values, rounded to the KV type; out-of-range values saturate to the largest
- * finite ones and NaN becomes 0, so that a masked position can never poison a sum (Q8: see
+/* Store rows of keys and values, rounded to the KV type; out-of-range values saturate to the
+ * largest finite ones and NaN becomes 0, so that a masked position can never poison a sum (Q8: see
  * tensor/kv_type.h). A negative slot is padding and is skipped. Slots of a call are distinct. */
 typedef struct whim_kv_write_args {
     whim_kv_view kv;

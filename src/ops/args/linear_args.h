@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* A packed weight matrix, [n outputs, k inputs], in the layout that the device's pack_weight wrote. */
+/* A packed weight matrix, [n outputs, k inputs], in the layout that the device's pack_weight
+ * wrote. */
 typedef struct whim_weight {
     whim_dtype dtype;
     int64_t n, k;
@@ -25,7 +26,8 @@ typedef struct whim_embed_args {
     int64_t n_row;
 } whim_embed_args;
 
-/* int8 activations: blocks of 32 along k, each with an F32 scale (tensor/unpack.h has the formula). */
+/* int8 activations: blocks of 32 along k, each with an F32 scale (tensor/unpack.h has the
+ * formula). */
 typedef struct whim_quantize_q8_args {
     const float *x; /* [n_row, k], k a multiple of 32 */
     int64_t x_stride;
@@ -33,9 +35,10 @@ typedef struct whim_quantize_q8_args {
     int64_t n_row, k;
 } whim_quantize_q8_args;
 
-/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. FP8: the same inside a
- * block, then acc = fma(sum of the block, d, acc) (whim_fp8_dot_step). Other block types: x is quantised
- * as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes last. */
+/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. FP8: the same inside
+ * a block, then acc = fma(sum of the block, d, acc) (whim_fp8_dot_step). Other block types: x is
+ * quantised as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes
+ * last. */
 typedef struct whim_linear_args {
     whim_weight w;
     const float *x; /* [n_row, k] */
@@ -46,8 +49,8 @@ typedef struct whim_linear_args {
     int64_t n_row;
 } whim_linear_args;
 
-/* y = silu(x gate^T + gate_bias) * (x up^T + up_bias): the first half of an MLP. Products as linear, the
- * rest as swiglu. */
+/* y = silu(x gate^T + gate_bias) * (x up^T + up_bias): the first half of an MLP. Products as
+ * linear, the rest as swiglu. */
 typedef struct whim_linear_swiglu_args {
     whim_weight gate, up; /* both [n, k]; the types may differ */
     const float *x;       /* [n_row, k] */
@@ -60,8 +63,8 @@ typedef struct whim_linear_swiglu_args {
     int64_t n_row;
 } whim_linear_swiglu_args;
 
-/* The k_top largest outputs of each row of x w^T + bias and where they are: linear, then topk. For the head
- * of a model, whose outputs are many and of which few matter. */
+/* The k_top largest outputs of each row of x w^T + bias and where they are: linear, then topk. For
+ * the head of a model, whose outputs are many and of which few matter. */
 typedef struct whim_linear_topk_args {
     whim_weight w;
     const float *x; /* [n_row, k] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of the ops of a mixture of experts. All pointers are device memory; strides are in elements.
- * Rows are independent: the bits of a row never depend on the other rows of the call. */
+/* Arguments of the ops of a mixture of experts. All pointers are device memory; strides are in
+ * elements. Rows are independent: the bits of a row never depend on the other rows of the call. */
 #ifndef WHIM_OPS_ARGS_MOE_ARGS_H
 #define WHIM_OPS_ARGS_MOE_ARGS_H
 
@@ -18,10 +18,10 @@ typedef enum whim_moe_scoring { WHIM_MOE_SOFTMAX, WHIM_MOE_SIGMOID } whim_moe_sc
 
 /* The experts of each row and their weights. A row's scores are
  *   SOFTMAX  e / sum16(e) with e = exp(x - max16(x))      SIGMOID  1 / (1 + exp(-x))
- * (sums and maxima in the lanes of base/math/fmath.h). The k_top experts with the largest score + bias are chosen,
- * largest first and the lower id first among equals, in the order of tensor/rank_key.h. A weight is the score
- * without the bias; if `renormalize`, divided by the sum of the chosen ones, which is taken in their order; then
- * times scale. */
+ * (sums and maxima in the lanes of base/math/fmath.h). The k_top experts with the largest score +
+ * bias are chosen, largest first and the lower id first among equals, in the order of
+ * tensor/rank_key.h. A weight is the score without the bias; if `renormalize`, divided by the sum
+ * of the chosen ones, which is taken in their order; then times scale. */
 typedef struct whim_moe_topk_args {
     const float *logits; /* [n_row, n_expert] */
     int64_t logits_stride;
@@ -43,10 +43,11 @@ static inline int64_t whim_moe_pitch(int64_t n)
 
 /* y[r] = sum over j of weights[r][j] * expert_id(x[r]), id = ids[r][j], with
  *   expert(x) = (silu(x gate^T) * (x up^T)) down^T
- * Products as linear, silu as swiglu; the sum begins at 0 and goes on by fma, j in order. An id outside
- * 0 .. n_expert - 1 adds nothing.
- * A stack of experts is one packed weight: rows e * pitch .. e * pitch + n - 1 are expert e's, and nobody reads
- * those between them. gate and up have n = down.k rows for an expert, down has gate.k. */
+ * Products as linear, silu as swiglu; the sum begins at 0 and goes on by fma, j in order. An id
+ * outside 0 .. n_expert - 1 adds nothing.
+ * A stack of experts is one packed weight: rows e * pitch .. e * pitch + n - 1 are expert e's, and
+ * nobody reads those between them. gate and up have n = down.k rows for an expert, down has
+ * gate.k. */
 typedef struct whim_moe_experts_args {
     whim_weight gate, up; /* [n_expert * pitch(d_ff), d_model] */
     whim_weight down;     /* [n_expert * pitch(d_model), d_ff] */
@@ -60,15 +61,16 @@ typedef struct whim_moe_experts_args {
     int64_t n_row, n_expert, k_top;
 } whim_moe_experts_args;
 
-/* Rows in expert order, with room to fill up every expert's to an even number: where a backend puts them. */
+/* Rows in expert order, with room to fill up every expert's to an even number: where a backend puts
+ * them. */
 static inline int64_t whim_moe_places(int64_t n_row, int64_t n_expert, int64_t k_top)
 {
     int64_t pairs = n_row * k_top;
     return pairs + (pairs < n_expert ? pairs : n_expert) + pairs / 64;
 }
 
-/* Bytes of scratch of moe_experts, enough for every backend: for each place a row of d_model and two of d_ff as
- * F32, and a few numbers. */
+/* Bytes of scratch of moe_experts, enough for every backend: for each place a row of d_model and
+ * two of d_ff as F32, and a few numbers. */
 static inline int64_t whim_moe_scratch_bytes(int64_t n_row, int64_t n_expert, int64_t k_top,
                                              int64_t d_model, int64_t d_ff)
 {
@@ -76,8 +78,8 @@ static inline int64_t whim_moe_scratch_bytes(int64_t n_row, int64_t n_expert, in
     return whim_moe_places(n_row, n_expert, k_top) * ((model + 2 * ff) * 4 + 64) + 1024;
 }
 
-/* x[r] += sigmoid(gate[r]) * y[r], sigmoid(g) = 1 / (1 + exp(-g)): a shared expert joins the others. The
- * product is rounded before the sum. */
+/* x[r] += sigmoid(gate[r]) * y[r], sigmoid(g) = 1 / (1 + exp(-g)): a shared expert joins the
+ * others. The product is rounded before the sum. */
 typedef struct whim_gated_add_args {
     float *x; /* [n_row, n_col], in and out */
     int64_t x_stride;

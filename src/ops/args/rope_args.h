@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* cos and sin of position * freq, angle in double, times scale: made once per step for all layers. */
+/* cos and sin of position * freq, angle in double, times scale: made once per step for all
+ * layers. */
 typedef struct whim_rope_table_args {
     const int32_t *positions; /* [n_row] */
     const double *freqs;      /* [n_freq], n_freq = rotary_dim / 2 */
@@ -15,7 +16,8 @@ typedef struct whim_rope_table_args {
 } whim_rope_table_args;
 
 /* Rotate the first 2 * n_freq dimensions of every head in place, half-split:
- * (a, b) = (x[i], x[i + n_freq]) -> (a cos - b sin, b cos + a sin), each by one product and one fma. */
+ * (a, b) = (x[i], x[i + n_freq]) -> (a cos - b sin, b cos + a sin), each by one product and one
+ * fma. */
 typedef struct whim_rope_args {
     float *x; /* [n_row, n_head, d_head], in and out */
     int64_t x_stride;
@@ -23,8 +25,9 @@ typedef struct whim_rope_args {
     int64_t n_row, n_head, d_head, n_freq;
 } whim_rope_args;
 
-/* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate. With a gate
- * (Qwen3.5) a head of q has 2 d_head columns, q and then its gate, which is only copied. */
+/* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate.
+ * With a gate (Qwen3.5) a head of q has 2 d_head columns, q and then its gate, which is only
+ * copied. */
 typedef struct whim_split_qkv_rmsnorm_rope_args {
     const float
         *qkv; /* [n_row, (n_head + 2 n_kv) d_head]; (2 n_head + 2 n_kv) d_head with a gate */
@@ -41,9 +44,10 @@ typedef struct whim_split_qkv_rmsnorm_rope_args {
     int64_t n_row, n_head, n_kv, d_head, n_freq;
 } whim_split_qkv_rmsnorm_rope_args;
 
-/* The norm over all heads of all ranks, first half: the sums of squares of this rank's q and k, beside each
- * other so that one all-reduce carries both. A head is summed in 16 lanes (base/math/fmath.h), heads are added in
- * order. n_kv may be less than the rank has: a head of k that several ranks hold counts at one of them. */
+/* The norm over all heads of all ranks, first half: the sums of squares of this rank's q and k,
+ * beside each other so that one all-reduce carries both. A head is summed in 16 lanes
+ * (base/math/fmath.h), heads are added in order. n_kv may be less than the rank has: a head of k
+ * that several ranks hold counts at one of them. */
 typedef struct whim_qk_sumsq_args {
     const float *qkv; /* [n_row, q and k and more]: heads of q, then heads of k */
     int64_t qkv_stride;
@@ -66,8 +70,8 @@ typedef struct whim_rmsnorm_sumsq_args {
     int64_t n_row, n_col;
 } whim_rmsnorm_sumsq_args;
 
-/* Second half, from this rank's product [q | k | v] and the sums over all ranks: split, normalise q and k each
- * as one row, rotate. A bias belongs into the product, because the sums must see it. */
+/* Second half, from this rank's product [q | k | v] and the sums over all ranks: split, normalise q
+ * and k each as one row, rotate. A bias belongs into the product, because the sums must see it. */
 typedef struct whim_split_qkv_tp_rmsnorm_rope_args {
     const float *qkv; /* [n_row, (n_head + 2 n_kv) d_head] */
     int64_t qkv_stride;

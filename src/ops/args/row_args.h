@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of the ops that work row by row on F32 matrices. All pointers are device memory; strides
- * are in elements. Unless said otherwise outputs must not overlap inputs, but may be the same matrix
- * where a row is replaced in place (same pointer, same stride). */
+/* Arguments of the ops that work row by row on F32 matrices. All pointers are device memory;
+ * strides are in elements. Unless said otherwise outputs must not overlap inputs, but may be the
+ * same matrix where a row is replaced in place (same pointer, same stride). */
 #ifndef WHIM_OPS_ARGS_ROW_ARGS_H
 #define WHIM_OPS_ARGS_ROW_ARGS_H
 
 #include <stdint.h>
 
-/* y = x / sqrt(mean(x^2) + eps) * w, the sum of squares in 16 lanes (base/math/fmath.h). In place is fine. */
+/* y = x / sqrt(mean(x^2) + eps) * w, the sum of squares in 16 lanes (base/math/fmath.h). In place
+ * is fine. */
 typedef struct whim_rmsnorm_args {
     const float *x; /* [n_row, n_col] */
     int64_t x_stride;
@@ -61,8 +62,8 @@ typedef struct whim_gather_rows_args {
     int64_t n_src, n_row, n_col;
 } whim_gather_rows_args;
 
-/* tokens[i] = results[j * result_stride] where refs[i] is -2 - j for a j of 0 .. n_result-1, else refs[i]: tokens that
- * an earlier pass chose, without a way round by the host. */
+/* tokens[i] = results[j * result_stride] where refs[i] is -2 - j for a j of 0 .. n_result-1, else
+ * refs[i]: tokens that an earlier pass chose, without a way round by the host. */
 typedef struct whim_result_tokens_args {
     const int32_t *refs;    /* [n_row] */
     const int32_t *results; /* [n_result, result_stride] */
@@ -73,9 +74,9 @@ typedef struct whim_result_tokens_args {
 
 enum { WHIM_TOPK_MAX = 64 };
 
-/* The k_top largest of each row, largest first and the lower column first among equals: the order of
- * tensor/rank_key.h, in which -0 equals 0 and NaN ranks as +inf. A row of fewer columns is filled up with
- * value -inf and id -1. */
+/* The k_top largest of each row, largest first and the lower column first among equals: the order
+ * of tensor/rank_key.h, in which -0 equals 0 and NaN ranks as +inf. A row of fewer columns is
+ * filled up with value -inf and id -1. */
 typedef struct whim_topk_args {
     const float *x; /* [n_row, n_col] */
     int64_t x_stride;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of `sample`: from rows of logits to tokens and log-probabilities. What a row wants is a record in
- * device memory; lists of any length (bias, history, mask) lie one after the other in one array of words. All
- * that is random is keyed by (seed, choice, position), so that a token does not depend on what else was in the
- * batch. Order of work: logit bias, penalties, mask, temperature, top-k, top-p, min-p, draw. */
+/* Arguments of `sample`: from rows of logits to tokens and log-probabilities. What a row wants is a
+ * record in device memory; lists of any length (bias, history, mask) lie one after the other in one
+ * array of words. All that is random is keyed by (seed, choice, position), so that a token does not
+ * depend on what else was in the batch. Order of work: logit bias, penalties, mask, temperature,
+ * top-k, top-p, min-p, draw. */
 #ifndef WHIM_OPS_ARGS_SAMPLE_ARGS_H
 #define WHIM_OPS_ARGS_SAMPLE_ARGS_H
 
@@ -39,8 +40,8 @@ typedef struct whim_sample_want {
     int32_t has_logprob;             /* not 0: the token's own log-probability is wanted */
     whim_sample_list bias;           /* pairs of words: id, float; one after the other */
     whim_sample_list prompt, output; /* token ids, for the penalties */
-    whim_sample_list
-        mask; /* bit i of the words: token i may come; ids beyond may not; -1: all may */
+    /* bit i of the words: token i may come; ids beyond may not; -1: all may */
+    whim_sample_list mask;
 } whim_sample_want;
 
 typedef enum whim_sample_state {
@@ -50,7 +51,8 @@ typedef enum whim_sample_state {
     WHIM_SAMPLE_BARRED, /* the mask leaves no token */
 } whim_sample_state;
 
-/* What came of a row. Log-probabilities are of the logits as they are, before bias, penalties and mask. */
+/* What came of a row. Log-probabilities are of the logits as they are, before bias, penalties and
+ * mask. */
 typedef struct whim_sample_told {
     int32_t state; /* whim_sample_state; the token is -1 unless it is SAMPLED */
     int32_t n_top; /* likeliest tokens told; 0 unless SAMPLED */
@@ -59,10 +61,11 @@ typedef struct whim_sample_told {
     float odd_value;
 } whim_sample_told;
 
-/* tokens[r] and told[r] from row r of the logits. Without logits (NULL) from its k_best largest (as topk gives
- * them): enough where a row is greedy, has top_k from 1 to k_best and below n_col, or is GIVEN, and has neither
- * bias, penalty, mask nor log-probabilities. The n_top likeliest tokens of row r are told in the first columns of
- * its tops, likeliest first, the lower id first among equals; the other columns stay as they are. */
+/* tokens[r] and told[r] from row r of the logits. Without logits (NULL) from its k_best largest (as
+ * topk gives them): enough where a row is greedy, has top_k from 1 to k_best and below n_col, or is
+ * GIVEN, and has neither bias, penalty, mask nor log-probabilities. The n_top likeliest tokens of
+ * row r are told in the first columns of its tops, likeliest first, the lower id first among
+ * equals; the other columns stay as they are. */
 typedef struct whim_sample_args {
     const float *logits; /* [n_row, n_col], or NULL */
     int64_t logits_stride;

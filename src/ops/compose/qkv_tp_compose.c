@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split_qkv_tp_rmsnorm_rope as a composition: q and k are normalised on their way out and then rotated, v is
- * copied. */
+/* split_qkv_tp_rmsnorm_rope as a composition: q and k are normalised on their way out and then
+ * rotated, v is copied. */
 #include "ops/compose/compose.h"
 
 typedef struct part {

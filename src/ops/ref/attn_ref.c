@@ -4,10 +4,10 @@
  * Order, for one query row and head, over the keys lo .. hi-1 that the row sees:
  *  1. q' = q * scale, rounded to BF16 when the KV type is BF16.
  *  2. Keys are cut into segments of 512 counted from position 0; a segment without visible keys is
- *     skipped. In a segment: scores s_j = sum over d in order by fma of q' and the stored k, for Q8 of
- *     q' and the integers and then times the key's scale; m = max; p_j = exp(s_j - m); l = sum of p_j in
- *     16 lanes, key j in lane j mod 16; p'_j = p_j, rounded to BF16 for BF16, times the value's scale
- *     for Q8; o = sum over keys in order of fma(p'_j, stored v_j).
+ *     skipped. In a segment: scores s_j = sum over d in order by fma of q' and the stored k, for Q8
+ *     of q' and the integers and then times the key's scale; m = max; p_j = exp(s_j - m); l = sum
+ *     of p_j in 16 lanes, key j in lane j mod 16; p'_j = p_j, rounded to BF16 for BF16, times the
+ *     value's scale for Q8; o = sum over keys in order of fma(p'_j, stored v_j).
  *  3. Segments merge in order: M' = max(M, m), a = exp(M - M'), b = exp(m - M'),
  *     L' = fma(L, a, l * b), O' = fma(O, a, o * b). The result is O / L.
  * The law's page layout: [K|V][place][n_kv][d_head], then for Q8 the scales [K|V][place][n_kv]. */

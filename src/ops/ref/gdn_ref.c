@@ -19,7 +19,8 @@ static float silu(float x)
     return x / (1.0f + whim_expf(-x));
 }
 
-/* Row t of a sequence, where rows before its first one come from the state (zeros at position 0). */
+/* Row t of a sequence, where rows before its first one come from the state (zeros at position
+ * 0). */
 static float conv_input(const whim_gdn_conv_args *a, const float *state, bool fresh, int64_t first,
                         int64_t t, int64_t chan)
 {
@@ -87,8 +88,9 @@ typedef struct scan_part {
     float state[SCAN_COLS][WHIM_GDN_MAX_DIM]; /* by column */
 } scan_part;
 
-/* One token: S *= exp(g); r = S^T k; S += k (beta (v - r))^T; o = S^T q. Sums over the key's dimensions are in order, one
- * accumulator each; the decay and its exponent are computed in double. */
+/* One token: S *= exp(g); r = S^T k; S += k (beta (v - r))^T; o = S^T q. Sums over the key's
+ * dimensions are in order, one accumulator each; the decay and its exponent are computed in
+ * double. */
 static void scan_token(scan_part *p, int64_t row)
 {
     const whim_gdn_scan_args *a = p->a;
@@ -117,7 +119,8 @@ static void scan_token(scan_part *p, int64_t row)
     }
 }
 
-/* All rows of a sequence through a part; the state after them goes to `after`, unless that is NULL. */
+/* All rows of a sequence through a part; the state after them goes to `after`, unless that is
+ * NULL. */
 static void scan_rows(scan_part *p, const float *before, float *after, int64_t first, int64_t end)
 {
     const whim_gdn_scan_args *a = p->a;

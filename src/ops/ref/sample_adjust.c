@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logit bias, penalties and masks: what changes a row's logits before the choice. Ids outside the vocabulary
- * change nothing. */
+/* Logit bias, penalties and masks: what changes a row's logits before the choice. Ids outside the
+ * vocabulary change nothing. */
 #include "ops/ref/sample_ref.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 
 enum { TILE = 1024 };
 
-/* The largest logit plus the logarithm of the sum of e^(logit - largest): exponentials in F32, tile by tile,
- * added in double in the order of ids. */
+/* The largest logit plus the logarithm of the sum of e^(logit - largest): exponentials in F32, tile
+ * by tile, added in double in the order of ids. */
 static double log_sum(const float *logits, int32_t n)
 {
     float e[TILE];

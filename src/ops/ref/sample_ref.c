@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing a token. Weights are e^((logit - largest) / temperature) in F32, and 0 below e^-28, which is a chance of one
- * in 10^12: most tokens need no second look then. Sums of weights are in double, in one order: of ids where every token may be drawn, of rank where filters have cut. Ranks come from 64-bit keys
- * (logit, then id) that are all different, so that no algorithm of selection can change a result. */
+/* Choosing a token. Weights are e^((logit - largest) / temperature) in F32, and 0 below e^-28,
+ * which is a chance of one in 10^12: most tokens need no second look then. Sums of weights are in
+ * double, in one order: of ids where every token may be drawn, of rank where filters have cut.
+ * Ranks come from 64-bit keys (logit, then id) that are all different, so that no algorithm of
+ * selection can change a result. */
 #include "ops/ref/sample_ref.h"
 
 #include "base/math/fmath.h"
@@ -11,7 +13,8 @@
 
 static const float LEAST_EXPONENT = -28.0f;
 
-/* The largest of x, -inf of nothing; NaN or +inf make it +inf. In lanes, so that a compiler can take them together. */
+/* The largest of x, -inf of nothing; NaN or +inf make it +inf. In lanes, so that a compiler can
+ * take them together. */
 static float largest_of(const float *x, int32_t n)
 {
     enum { LANES = 16 };
@@ -58,7 +61,7 @@ static bool logits_broken(const float *logits, int32_t n, whim_sample_told *told
     return is_broken(told, 0, largest);
 }
 
-/* --- the draw ------------------------------------------------------------------------------------ */
+/* --- the draw --------------------------------------------------------------------------------- */
 
 /* The lowest id of the largest. */
 static int32_t argmax(const float *x, int32_t n)
@@ -116,8 +119,8 @@ static int32_t draw_by_rank(const whim_sample_slot *s, int32_t n, double u)
     return last;
 }
 
-/* How many of the best `n` tokens (already ranked: `*n_ranked`, more are ranked when needed) it takes to
- * reach the share `top_p` of `total`. */
+/* How many of the best `n` tokens (already ranked: `*n_ranked`, more are ranked when needed) it
+ * takes to reach the share `top_p` of `total`. */
 static int32_t nucleus(whim_sample_slot *s, int32_t n, int32_t n_ranked, float top_p, double total)
 {
     double sum = 0, goal = (double)top_p * total;
@@ -187,7 +190,8 @@ static float weight_of(float logit, float largest, float temperature)
     return x < LEAST_EXPONENT ? 0.0f : whim_expf(x);
 }
 
-/* Find the tokens that can have weight, and weigh them. The bound is on the safe side of weight_of's. */
+/* Find the tokens that can have weight, and weigh them. The bound is on the safe side of
+ * weight_of's. */
 static void candidates_find(whim_sample_slot *s, const float *logits, float largest,
                             float temperature)
 {
@@ -238,7 +242,7 @@ static int32_t choose_best(whim_sample_slot *s, const whim_sample_want *p, const
     return draw_ranked(s, p, p->top_k, p->top_k, draw_point(p));
 }
 
-/* --- a row ---------------------------------------------------------------------------------------- */
+/* --- a row ------------------------------------------------------------------------------------ */
 
 static int32_t row_sample(const whim_sample_args *a, int64_t r, whim_sample_slot *s,
                           whim_sample_told *told)
@@ -251,7 +255,8 @@ static int32_t row_sample(const whim_sample_args *a, int64_t r, whim_sample_slot
     if (p->kind == WHIM_SAMPLE_NOTHING) {
         return -1;
     }
-    /* The first of the best tells all: NaN ranks as +inf, and of those the lowest id comes first. */
+    /* The first of the best tells all: NaN ranks as +inf, and of those the lowest id comes
+     * first. */
     if (logits != NULL ? logits_broken(logits, s->n_vocab, told)
                        : is_broken(told, ids[0], values[0])) {
         told->logprob = wants_logprob ? NAN : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of /v1/messages: the event stream and the whole message. A part of the choice is a block, with the part's
- * number as its index.
- * Invariants of a stream: 1. (ping)*, message_start, ping, blocks, message_delta, message_stop; 2. at most one block is open, and
- * there is at least one; 3. input_json_delta pieces joined are a prefix of valid JSON. */
+/* Answers of /v1/messages: the event stream and the whole message. A part of the choice is a block,
+ * with the part's number as its index.
+ * Invariants of a stream: 1. (ping)*, message_start, ping, blocks, message_delta, message_stop; 2.
+ * at most one block is open, and there is at least one; 3. input_json_delta pieces joined are a
+ * prefix of valid JSON. */
 #include "server/anthropic/anthropic.h"
 #include "server/body/body.h"
 #include "server/body/peek.h"
@@ -29,8 +30,8 @@ static bool hides_thinking(const whim_answer *a)
     return whim_peek_is(whim_peek(thinking, "display"), "omitted");
 }
 
-/* Clients drop thinking without a signature when they send it back. Ours signs nothing: what comes back is taken as
- * any other text of the conversation. */
+/* Clients drop thinking without a signature when they send it back. Ours signs nothing: what comes
+ * back is taken as any other text of the conversation. */
 static void put_signature(const whim_answer *a, whim_str *out)
 {
     whim_str_append(out, ",\"signature\":\"whim");
@@ -78,7 +79,7 @@ static void put_head(const whim_answer *a, whim_str *out)
     whim_str_append(out, ",\"content\":[");
 }
 
-/* --- blocks ------------------------------------------------------------------------------------ */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* A block as it begins, without its closing brace; `text` and `n` are what it holds already. */
 static void put_block(const whim_answer *a, const whim_answer_part *part, const char *text,
@@ -149,7 +150,7 @@ static void end_block(whim_answer *a, const whim_answer_choice *c)
     s->open = false;
 }
 
-/* --- the form ------------------------------------------------------------------------------------ */
+/* --- the form --------------------------------------------------------------------------------- */
 
 static void keep_alive(whim_answer *a)
 {
@@ -157,7 +158,8 @@ static void keep_alive(whim_answer *a)
     send_event(a);
 }
 
-/* The first event needs the counts of admission; until then the headers and pings are all there is. */
+/* The first event needs the counts of admission; until then the headers and pings are all there
+ * is. */
 static void begin(whim_answer *a)
 {
     (void)a;
@@ -218,7 +220,8 @@ static void choice_end(whim_answer *a, whim_answer_choice *c)
     end_block(a, c);
 }
 
-/* The blocks of a whole message. A call that the limit cut is no object: only a stream can show it. */
+/* The blocks of a whole message. A call that the limit cut is no object: only a stream can show
+ * it. */
 static void put_content(const whim_answer *a, whim_str *out)
 {
     const whim_answer_choice *c = &a->choices[0];

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The turns that the template sees are not those of the body: merged, split, the system's in front. */
+/* The turns that the template sees are not those of the body: merged, split, the system's in
+ * front. */
 static bool blame_messages(whim_fault *fault)
 {
     if (fault->kind == WHIM_FAULT_BAD_VALUE && strncmp(fault->param, "messages", 8) == 0) {

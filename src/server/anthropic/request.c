@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of an Anthropic body beside its turns: tools, the choice among them, thinking, the answer's form. */
+/* The fields of an Anthropic body beside its turns: tools, the choice among them, thinking, the
+ * answer's form. */
 #include "server/anthropic/anthropic.h"
 #include "server/body/peek.h"
 #include "server/offer.h"
@@ -36,7 +37,8 @@ static bool read_choice(const whim_fields *f, whim_gen *gen)
     return whim_field_refuse(&at, "type", "must be \"auto\", \"any\", \"tool\" or \"none\"");
 }
 
-/* Tools that only Anthropic's servers run, or whose schema only its models know, have a type with a date. */
+/* Tools that only Anthropic's servers run, or whose schema only its models know, have a type with a
+ * date. */
 bool whim_anthropic_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out)
 {
     static const whim_offer_form form = {

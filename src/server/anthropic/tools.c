@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tools of an Anthropic body the model is offered: a tool with "defer_loading" waits until the conversation names
- * it, and system turns may take tools away and bring them back. What comes later stands behind the others, so that the
- * prompt's beginning stays the same and is found in the cache. */
+/* Which tools of an Anthropic body the model is offered: a tool with "defer_loading" waits until
+ * the conversation names it, and system turns may take tools away and bring them back. What comes
+ * later stands behind the others, so that the prompt's beginning stays the same and is found in the
+ * cache. */
 #include "server/anthropic/anthropic.h"
 #include "server/body/peek.h"
 #include "server/offer.h"

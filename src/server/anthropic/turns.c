@@ -53,8 +53,8 @@ static bool join_field(const walk *w, const json_t *block, const char *key, whim
     return true;
 }
 
-/* What this model cannot read: refused where the user sent it; inside a tool's result the model is told, because an
- * agent would send the same history with every later turn. */
+/* What this model cannot read: refused where the user sent it; inside a tool's result the model is
+ * told, because an agent would send the same history with every later turn. */
 static bool unreadable(const walk *w, const char *what, bool in_result, whim_str *out)
 {
     if (!in_result) {
@@ -243,8 +243,8 @@ static bool assistant_block(walk *w, const json_t *block)
     return bad(w, ".type", "is \"%s\", which an assistant turn cannot have", type);
 }
 
-/* Claude Code begins its system text with a line whose value changes with every request: with it in the prompt no
- * prefix would ever be found again. */
+/* Claude Code begins its system text with a line whose value changes with every request: with it in
+ * the prompt no prefix would ever be found again. */
 static void join_system(walk *w, const json_t *text)
 {
     static const char billing[] = "x-anthropic-billing-header:";
@@ -268,7 +268,8 @@ static bool system_block(walk *w, const json_t *block)
     return true;
 }
 
-/* Inside the conversation tools may come and go as well; that is no text, and anthropic_tools.c heeds it. */
+/* Inside the conversation tools may come and go as well; that is no text, and anthropic_tools.c
+ * heeds it. */
 static bool system_turn_block(walk *w, const json_t *block)
 {
     const json_t *type = whim_peek(block, "type"), *tool = whim_peek(block, "tool");

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As FastAPI's servers do, whose bodies go through Python's json: duplicate keys, integers of any size, and also NaN and
- * infinities are read; a field that we use refuses them by its range. */
+/* As FastAPI's servers do, whose bodies go through Python's json: duplicate keys, integers of any
+ * size, and also NaN and infinities are read; a field that we use refuses them by its range. */
 json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault)
 {
     static const char mark[] = "\xEF\xBB\xBF";
@@ -47,7 +47,7 @@ json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault)
     return json;
 }
 
-/* --- fields ------------------------------------------------------------------------------------ */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 json_t *whim_field(const whim_fields *f, const char *key)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON on the wire: bodies in, with limits and repair of lone surrogates; fields with type and range checks; texts out.
- * A null field is an absent one; an integral real is an integer; a text that looks like a number is not.
+/* JSON on the wire: bodies in, with limits and repair of lone surrogates; fields with type and
+ * range checks; texts out. A null field is an absent one; an integral real is an integer; a text
+ * that looks like a number is not.
  * Threads: stateless. */
 #ifndef WHIM_SERVER_BODY_BODY_H
 #define WHIM_SERVER_BODY_BODY_H
@@ -26,7 +27,8 @@ typedef struct whim_fields {
 /* The value, or NULL when absent or null. Never refuses. */
 json_t *whim_field(const whim_fields *f, const char *key);
 
-/* Typed readers: false when refused (the fault is set); *out is left alone when absent. Bounds are inclusive. */
+/* Typed readers: false when refused (the fault is set); *out is left alone when absent. Bounds are
+ * inclusive. */
 bool whim_field_int(const whim_fields *f, const char *key, int64_t min, int64_t max, int64_t *out);
 bool whim_field_real(const whim_fields *f, const char *key, double min, double max, float *out);
 bool whim_field_bool(const whim_fields *f, const char *key, bool *out);
@@ -42,7 +44,7 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
 /* An integer, also when written as 100.0. */
 bool whim_value_int(const json_t *value, int64_t *out);
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Append a JSON string with its quotes; the bytes are valid UTF-8 (what is not becomes U+FFFD). */
 void whim_put_text(whim_str *out, const char *text, int64_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking into JSON values of any kind, for readers that decide by what is there; fields with one right type are read by
- * body.h.
+/* Looking into JSON values of any kind, for readers that decide by what is there; fields with one
+ * right type are read by body.h.
  * Threads: stateless. */
 #ifndef WHIM_SERVER_BODY_PEEK_H
 #define WHIM_SERVER_BODY_PEEK_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of requests that no route reads: tools send many, so they are ignored, and told at debug level.
+/* Fields of requests that no route reads: tools send many, so they are ignored, and told at debug
+ * level.
  * Threads: stateless. */
 #ifndef WHIM_SERVER_BODY_UNKNOWN_FIELDS_H
 #define WHIM_SERVER_BODY_UNKNOWN_FIELDS_H

@@ -16,7 +16,7 @@
 
 static_assert((int)WHIM_FAULT_COUNT <= (int)WHIM_LABEL_REASON_COUNT, "every fault is a label");
 
-/* --- looking ----------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static void look_at_service(whim_meters *m, whim_service *service)
 {
@@ -80,7 +80,7 @@ void whim_metrics_look(whim_meters *m, const whim_metrics_now *now)
     look_at_process(m);
 }
 
-/* --- counting ---------------------------------------------------------------------------------------- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 void whim_metrics_count(whim_meters *m, whim_exchange *ex, int status)
 {
@@ -102,7 +102,7 @@ void whim_metrics_count(whim_meters *m, whim_exchange *ex, int status)
     }
 }
 
-/* --- writing ----------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void whim_metrics_put_quoted(whim_str *out, const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /metrics: the cells of engine/meters as text that Prometheus reads (format 0.0.4), and under the names of other
- * servers where somebody asked for those.
+/* /metrics: the cells of engine/meters as text that Prometheus reads (format 0.0.4), and under the
+ * names of other servers where somebody asked for those.
  * Threads: any. */
 #ifndef WHIM_SERVER_METRICS_METRICS_H
 #define WHIM_SERVER_METRICS_METRICS_H
@@ -22,7 +22,8 @@ typedef enum whim_compat {
     WHIM_COMPAT_COUNT,
 } whim_compat;
 
-/* One or several of their names with commas between them; adds bits. INVALID names the word that is none. */
+/* One or several of their names with commas between them; adds bits. INVALID names the word that is
+ * none. */
 WHIM_MUST_CHECK whim_err whim_compat_parse(const char *list, uint32_t *bits, whim_diag *diag);
 
 /* Texts that are labels: the operator's and the build's own. */
@@ -41,13 +42,14 @@ typedef struct whim_metrics_now {
 } whim_metrics_now;
 void whim_metrics_look(whim_meters *meters, const whim_metrics_now *now);
 
-/* An HTTP request has its status: its route (a number of the router's), method, and why it was refused, if it was. */
+/* An HTTP request has its status: its route (a number of the router's), method, and why it was
+ * refused, if it was. */
 void whim_metrics_count(whim_meters *meters, whim_exchange *ex, int status);
 
 /* Everything as text, appended. */
 void whim_metrics_write(const whim_meters *meters, const whim_metrics_info *info, whim_str *out);
 
-/* --- parts of it ----------------------------------------------------------------------------------- */
+/* --- parts of it ------------------------------------------------------------------------------ */
 
 /* A label's value with its quotes. */
 void whim_metrics_put_quoted(whim_str *out, const char *text);
@@ -58,7 +60,8 @@ void whim_metrics_put_head(whim_str *out, const char *name, const char *type, co
 void whim_metrics_put_histogram(whim_str *out, const whim_meters *meters,
                                 const whim_meter_spec *spec, const char *name, const char *labels);
 
-/* The same numbers under other names. Nothing before there is a model: its name is a label of theirs. */
+/* The same numbers under other names. Nothing before there is a model: its name is a label of
+ * theirs. */
 void whim_metrics_put_compat(whim_str *out, const whim_meters *meters,
                              const whim_metrics_info *info);
 

@@ -29,7 +29,7 @@ whim_err whim_compat_parse(const char *list, uint32_t *bits, whim_diag *diag)
     }
 }
 
-/* --- the table --------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 typedef enum term_kind { TERM_ONE, TERM_CELL, TERM_ALL, TERM_SUM, TERM_COUNT } term_kind;
 
@@ -100,7 +100,7 @@ static const row rows[] = {
 #include "server/metrics/metrics_compat.def"
 };
 
-/* --- values ------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static double sum_cells(const whim_meters *m, int32_t from, int32_t n)
 {
@@ -131,7 +131,7 @@ static double value_of(const whim_meters *m, const term *t)
     }
 }
 
-/* --- text -------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void put_number(whim_str *out, double x)
 {

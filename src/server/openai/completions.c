@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /v1/completions: the route, and how its answers are written. A choice's text begins with the prompt where echo is
- * asked for; log-probabilities say where in that text, counted in characters, each token begins. */
+/* /v1/completions: the route, and how its answers are written. A choice's text begins with the
+ * prompt where echo is asked for; log-probabilities say where in that text, counted in characters,
+ * each token begins. */
 #include "server/openai/openai.h"
 
 #include "base/alloc.h"
@@ -25,7 +26,8 @@ typedef struct logprob_lists {
 typedef struct text_state {
     whim_str head;
     choice_text *texts; /* [n_choice] */
-    /* The echo of one prompt, written once for all its choices: with many of them it is nearly all of the answer. */
+    /* The echo of one prompt, written once for all its choices: with many of them it is nearly all
+     * of the answer. */
     logprob_lists echo;
     choice_text after_echo;
     int32_t n_echo; /* that prompt's number + 1; 0: none yet */
@@ -36,7 +38,7 @@ static bool has_echo(const whim_answer *a)
     return json_is_true(json_object_get(a->gen->body, "echo"));
 }
 
-/* --- log-probabilities --------------------------------------------------------------------------- */
+/* --- log-probabilities ------------------------------------------------------------------------ */
 
 static int64_t count_chars(const char *text, int64_t n)
 {
@@ -72,7 +74,8 @@ static bool is_told(const whim_str *out, const told_name *names, int32_t n, told
     return found;
 }
 
-/* {text: logprob} of the alternatives and of the token itself; a text that comes twice is told once. */
+/* {text: logprob} of the alternatives and of the token itself; a text that comes twice is told
+ * once. */
 static void put_top(const whim_answer *a, const whim_answer_token *t, whim_str *out)
 {
     told_name names[WHIM_MAX_TOP + 1];
@@ -153,7 +156,8 @@ static const json_t *prompt_sent(const whim_answer *a, int32_t p)
     return json_is_string(one) && whole ? one : NULL;
 }
 
-/* Characters of a first token that the tokenizer put before the text that was sent: they are not in the echo. */
+/* Characters of a first token that the tokenizer put before the text that was sent: they are not in
+ * the echo. */
 static int64_t hidden_bos(const whim_answer *a, int32_t p)
 {
     const json_t *sent = prompt_sent(a, p);
@@ -207,7 +211,7 @@ static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
     lists_deinit(&l);
 }
 
-/* --- choices ------------------------------------------------------------------------------------- */
+/* --- choices ---------------------------------------------------------------------------------- */
 
 /* The prompt as text: what was sent, or the text of the ids. */
 static void put_prompt_text(const whim_answer *a, int32_t p, whim_str *out)
@@ -264,7 +268,7 @@ static const char *finish_of(const whim_answer_choice *c)
     return c->end == WHIM_END_EOS || c->end == WHIM_END_STOP ? "stop" : "length";
 }
 
-/* --- the form ------------------------------------------------------------------------------------ */
+/* --- the form --------------------------------------------------------------------------------- */
 
 /* Called before the first use of the state. */
 static bool texts_ready(whim_answer *a)
@@ -387,7 +391,7 @@ static const whim_answer_form text_form = {
     .deinit = text_deinit,
 };
 
-/* --- the route ----------------------------------------------------------------------------------- */
+/* --- the route -------------------------------------------------------------------------------- */
 
 void whim_route_completions(const whim_api *api, whim_exchange *ex)
 {

@@ -27,7 +27,8 @@ void whim_openai_put_usage(const whim_answer *a, whim_str *out);
 void whim_openai_put_timings(const whim_answer *a, whim_str *out);
 /* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
 void whim_openai_send_chunk(whim_answer *a);
-/* `,"stop_reason":"repetition"` after a finish_reason (NULL: not yet) of an answer that went in circles, else nothing. */
+/* `,"stop_reason":"repetition"` after a finish_reason (NULL: not yet) of an answer that went in
+ * circles, else nothing. */
 void whim_openai_put_stop_reason(const whim_answer_choice *c, const char *finish, whim_str *out);
 /* `,"token_ids":[..]` of the pending tokens where asked for. */
 void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c);
@@ -36,7 +37,8 @@ void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
 
 /* Forms' functions that both routes use. */
-/* The chunk with the usage, where asked for (head: what every chunk begins with; NULL: without), and [DONE]. */
+/* The chunk with the usage, where asked for (head: what every chunk begins with; NULL: without),
+ * and [DONE]. */
 void whim_openai_finish_stream(whim_answer *a, const whim_str *head);
 void whim_openai_fail(whim_answer *a, const whim_fault *fault);
 void whim_openai_keep_alive(whim_answer *a);

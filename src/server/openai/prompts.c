@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests with raw prompts. Special tokens in their text are recognised, unless the client says no: it is the
- * template's author. */
+/* Requests with raw prompts. Special tokens in their text are recognised, unless the client says
+ * no: it is the template's author. */
 #include "server/openai/prompts.h"
 
 #include "base/alloc.h"
@@ -61,7 +61,7 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
     return true;
 }
 
-/* --- fill in the middle ---------------------------------------------------------------------------- */
+/* --- fill in the middle ----------------------------------------------------------------------- */
 
 typedef struct fim_ids {
     int32_t prefix, suffix, middle;
@@ -125,7 +125,7 @@ static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *
     return ok;
 }
 
-/* --- the field --------------------------------------------------------------------------------------- */
+/* --- the field -------------------------------------------------------------------------------- */
 
 typedef struct prompt_opts {
     bool parse_special, add_special;
@@ -221,7 +221,7 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ge
     return true;
 }
 
-/* --- the request ---------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static bool read_limits(const whim_fields *f, whim_gen *gen, bool echo)
 {

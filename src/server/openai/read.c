@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of OpenAI requests: what the answer must look like, tools, and the chat request as a whole. */
+/* Fields of OpenAI requests: what the answer must look like, tools, and the chat request as a
+ * whole. */
 #include "server/openai/openai.h"
 
 #include "server/body/peek.h"
@@ -73,7 +74,7 @@ bool whim_openai_read_shared(const whim_fields *f, whim_gen *gen)
     return true;
 }
 
-/* --- tools ----------------------------------------------------------------------------------------- */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 static bool read_tool_choice(const whim_fields *f, whim_gen *gen)
 {
@@ -125,7 +126,7 @@ bool whim_openai_read_tools(const whim_fields *f, whim_gen *gen)
     return true;
 }
 
-/* --- chat -------------------------------------------------------------------------------------------- */
+/* --- chat ------------------------------------------------------------------------------------- */
 
 static bool refuse_old(const whim_fields *f)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of /v1/responses: the event stream and the whole response. A part of the choice is an item, with the part's
- * number as its output_index.
- * Invariants of a stream: 1. response.created, response.in_progress, items, then one of response.completed, .incomplete
- * and .failed; 2. sequence_number counts events from 0 without gaps; 3. at most one item is open. */
+/* Answers of /v1/responses: the event stream and the whole response. A part of the choice is an
+ * item, with the part's number as its output_index.
+ * Invariants of a stream: 1. response.created, response.in_progress, items, then one of
+ * response.completed, .incomplete and .failed; 2. sequence_number counts events from 0 without
+ * gaps; 3. at most one item is open. */
 #include "server/body/body.h"
 #include "server/responses/responses.h"
 #include "server/sse.h"
@@ -28,7 +29,7 @@ static void send_event(whim_answer *a)
     whim_answer_send(a);
 }
 
-/* --- events with a response ---------------------------------------------------------------------- */
+/* --- events with a response ------------------------------------------------------------------- */
 
 static void put_response_event(whim_str *out, const char *name, int32_t number,
                                const whim_response *r)
@@ -57,8 +58,8 @@ static void in_progress(whim_answer *a)
     send_response(a, "response.in_progress", &r);
 }
 
-/* An event, since Codex counts those and not comments; without what may be megabytes, since all silent streams get
- * theirs from one thread. */
+/* An event, since Codex counts those and not comments; without what may be megabytes, since all
+ * silent streams get theirs from one thread. */
 static void keep_alive(whim_answer *a)
 {
     whim_response r = response_of(a, "in_progress");
@@ -73,7 +74,7 @@ static void begin(whim_answer *a)
     in_progress(a);
 }
 
-/* --- items ----------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 static whim_chat_event_kind kind_of(const whim_answer_choice *c, int32_t index)
 {
@@ -211,7 +212,7 @@ static void choice_end(whim_answer *a, whim_answer_choice *c)
     end_item(a, c);
 }
 
-/* --- the end ----------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void finish(whim_answer *a)
 {

@@ -164,8 +164,8 @@ static void put_value(const char *key, const json_t *value, const char *otherwis
     }
 }
 
-/* What was asked, as far as it was understood. The instructions are not repeated: they are long, and each event of a
- * stream that holds a response would carry them. */
+/* What was asked, as far as it was understood. The instructions are not repeated: they are long,
+ * and each event of a stream that holds a response would carry them. */
 static void put_request(const whim_gen *gen, bool brief, whim_str *out)
 {
     const json_t *body = gen->body, *text = whim_peek(body, "text");

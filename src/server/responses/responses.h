@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialect of /v1/responses, without stored state: its body as a generation request in the server's own terms
- * (messages and tools in the OpenAI form), and its answers. docs/api-responses.md has every field.
+/* The dialect of /v1/responses, without stored state: its body as a generation request in the
+ * server's own terms (messages and tools in the OpenAI form), and its answers.
+ * docs/api-responses.md has every field.
  * Threads: stateless; the form runs on the answer thread. */
 #ifndef WHIM_SERVER_RESPONSES_RESPONSES_H
 #define WHIM_SERVER_RESPONSES_RESPONSES_H
@@ -12,7 +13,8 @@
 
 #include <stdbool.h>
 
-/* The whole body. The types of tools that cannot be offered are appended to `left_out`. False with the fault set. */
+/* The whole body. The types of tools that cannot be offered are appended to `left_out`. False with
+ * the fault set. */
 bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
                          whim_str *left_out);
 
@@ -23,8 +25,8 @@ extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;
 
-/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full only when a
- * stream says so. */
+/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full
+ * only when a stream says so. */
 void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
                                 whim_str *out);
 
@@ -42,8 +44,8 @@ typedef struct whim_response {
 } whim_response;
 void whim_response_put(const whim_response *r, whim_str *out);
 
-/* One item of the output, which is part `index` of r->c (or an empty message, if there is no such part). `whole`: with
- * its text, else as it begins. */
+/* One item of the output, which is part `index` of r->c (or an empty message, if there is no such
+ * part). `whole`: with its text, else as it begins. */
 void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out);
 void whim_response_put_item_id(const char *response_id, const whim_answer_choice *c, int32_t index,
                                whim_str *out);

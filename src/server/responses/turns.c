@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The items of a Responses input as turns in the OpenAI form. Neighbouring items of the assistant (reasoning, text,
- * calls) are one turn; every other message is a turn of its own. */
+/* The items of a Responses input as turns in the OpenAI form. Neighbouring items of the assistant
+ * (reasoning, text, calls) are one turn; every other message is a turn of its own. */
 #include "server/turns.h"
 #include "server/body/peek.h"
 #include "server/responses/responses.h"
@@ -12,8 +12,9 @@ static void join(whim_str *out, const json_t *text)
     whim_turns_join(out, json_string_value(text), (int64_t)json_string_length(text));
 }
 
-/* The parts of a message or of a tool's result. What is not text is refused where the user sent it; in a result the
- * model is told, because an agent would send the same history with every later turn. */
+/* The parts of a message or of a tool's result. What is not text is refused where the user sent it;
+ * in a result the model is told, because an agent would send the same history with every later
+ * turn. */
 static bool join_parts(const whim_fields *f, const char *key, bool in_result, whim_str *out)
 {
     const json_t *content = whim_field(f, key);
@@ -117,7 +118,8 @@ static bool call_output(whim_turns *turns, const whim_fields *f)
     return ok;
 }
 
-/* The texts of `content`, or where there are none those of `summary`; what is encrypted is another server's. */
+/* The texts of `content`, or where there are none those of `summary`; what is encrypted is another
+ * server's. */
 static bool reasoning(whim_turns *turns, const whim_fields *f)
 {
     static const char *const keys[] = {"content", "summary"};

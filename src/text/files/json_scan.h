@@ -42,7 +42,8 @@ whim_err whim_json_unexpected(const whim_json_scan *scan, const char *expected);
  * text; a NUL is put after it. */
 WHIM_MUST_CHECK whim_err whim_json_scan_string(whim_json_scan *scan, char *out, int64_t *n);
 
-/* A number or another word such as null, as it is written, or the first bytes of a long one: how many they are. */
+/* A number or another word such as null, as it is written, or the first bytes of a long one: how
+ * many they are. */
 int32_t whim_json_scan_word(whim_json_scan *scan, const char **word);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF tensor names to canonical ones and back: those that architectures share, after those of its own
- * (whim_arch.gguf_names). */
+/* GGUF tensor names to canonical ones and back: those that architectures share, after those of its
+ * own (whim_arch.gguf_names). */
 #include "weights/gguf/read.h"
 
 #include <stdio.h>

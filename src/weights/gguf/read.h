@@ -33,7 +33,8 @@ typedef enum whim_gguf_name {
 /* Room for a canonical name made from a known one. */
 enum { WHIM_GGUF_NAME_MAX = 128 };
 
-/* The canonical name of a tensor of such a model in `out`; an unknown name is left to the caller (false). */
+/* The canonical name of a tensor of such a model in `out`; an unknown name is left to the caller
+ * (false). */
 bool whim_gguf_canonical_name(const whim_config *config, const char *name,
                               char out[WHIM_GGUF_NAME_MAX], whim_gguf_name *kind);
 

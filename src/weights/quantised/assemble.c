@@ -147,9 +147,10 @@ static whim_err check_groups(const work *w)
     return refuse(w, &r->scales, what);
 }
 
-/* --- the layouts --------------------------------------------------------------------------------- */
+/* --- the layouts ------------------------------------------------------------------------------ */
 
-/* X.weight as bytes, with X.weight_scale_inv for the tiles of "fp8" or X.weight_scale for all else. */
+/* X.weight as bytes, with X.weight_scale_inv for the tiles of "fp8" or X.weight_scale for all
+ * else. */
 static whim_err read_bytes(work *w)
 {
     whim_recipe *r = &w->recipe;
@@ -267,7 +268,7 @@ static whim_err read_transposed(work *w)
                : refuse_shape(w, &r->zeros, r->n_group, r->n / per);
 }
 
-/* --- one weight ---------------------------------------------------------------------------------- */
+/* --- one weight ------------------------------------------------------------------------------- */
 
 /* The type of its rows: the closest to what is stored that its groups allow. */
 static void choose_type(work *w, const whim_recipe_facts *facts)
@@ -364,7 +365,8 @@ static bool holds_codes(const whim_ckpt_tensor *t, whim_err (*read)(work *))
                                                            strcmp(t->raw.type, "I8") == 0);
 }
 
-/* Scales of activations and of the cache: activations are narrowed by our own rule (DESIGN.md), the cache by --kv-dtype. */
+/* Scales of activations and of the cache: activations are narrowed by our own rule (DESIGN.md), the
+ * cache by --kv-dtype. */
 static bool is_about_activations(const char *name)
 {
     static const char *const suffixes[] = {".input_scale", ".input_zero_point", ".k_scale",
@@ -404,7 +406,8 @@ static whim_ckpt_tensor *expert_of(const whim_ckpt *ckpt, const char *first, int
     return found != NULL ? &ckpt->tensors[found - ckpt->tensors] : NULL;
 }
 
-/* The experts of one matrix of a layer lie in one stack of one type: the least that holds all of them. */
+/* The experts of one matrix of a layer lie in one stack of one type: the least that holds all of
+ * them. */
 static void level_experts(const whim_ckpt *ckpt)
 {
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {

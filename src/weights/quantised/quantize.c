@@ -44,7 +44,7 @@ static bool is_same_place(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* --- before --------------------------------------------------------------------------------------- */
+/* --- before ----------------------------------------------------------------------------------- */
 
 static whim_err check_out(const whim_quantize_cfg *cfg, whim_diag *diag)
 {
@@ -90,7 +90,7 @@ whim_err whim_quantize_check(const whim_ckpt *ckpt, const whim_quantize_cfg *cfg
     return check_out(cfg, diag);
 }
 
-/* --- the folder ----------------------------------------------------------------------------------- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 typedef struct folder {
     const whim_quantize_cfg *cfg;

@@ -2,11 +2,12 @@
 /* Writing a quantised copy of a Hugging Face model folder, in a form that other programs read too:
  *   q8, q4  compressed-tensors, "pack-quantized": symmetric integers in groups of 32 along k;
  *   fp8     e4m3 in tiles of 128 x 128 with "weight_scale_inv".
- * What is quantised: the matrices of the layers, as the model binds them; experts one by one, also those stored in one
- * tensor, which get names of their own. What stays as it is, and is on the list of modules that are not quantised:
- * embeddings, head, norms, routers, gates, convolutions, what text does not need, and matrices that do not divide into
- * whole groups or tiles.
- * Nothing but a few slabs of rows is in memory. Invariant: OUT appears whole, by one rename, or not at all.
+ * What is quantised: the matrices of the layers, as the model binds them; experts one by one, also
+ * those stored in one tensor, which get names of their own. What stays as it is, and is on the list
+ * of modules that are not quantised: embeddings, head, norms, routers, gates, convolutions, what
+ * text does not need, and matrices that do not divide into whole groups or tiles.
+ * Nothing but a few slabs of rows is in memory. Invariant: OUT appears whole, by one rename, or not
+ * at all.
  * Threads: one caller; it starts threads of its own and joins them. */
 #ifndef WHIM_WEIGHTS_QUANTISED_QUANTIZE_H
 #define WHIM_WEIGHTS_QUANTISED_QUANTIZE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the quantiser: quantize_plan.c says what becomes of each tensor, quantize_slabs.c does it,
- * quantize.c owns the folder.
+/* Between the files of the quantiser: quantize_plan.c says what becomes of each tensor,
+ * quantize_slabs.c does it, quantize.c owns the folder.
  * Threads: made by one, then read-only. */
 #ifndef WHIM_WEIGHTS_QUANTISED_QUANTIZE_IMPL_H
 #define WHIM_WEIGHTS_QUANTISED_QUANTIZE_IMPL_H
@@ -44,7 +44,8 @@ WHIM_MUST_CHECK whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const
                                                  whim_diag *diag);
 void whim_quantize_plan_free(whim_quantize_plan *plan);
 
-/* A config.json with what the plan makes of the weights; the caller frees the text with whim_free. */
+/* A config.json with what the plan makes of the weights; the caller frees the text with
+ * whim_free. */
 WHIM_MUST_CHECK whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text,
                                               int64_t n, const char *path, char **out,
                                               whim_diag *diag);

@@ -35,7 +35,7 @@ static bool has_suffix(const char *name, const char *suffix)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* --- which matrices ------------------------------------------------------------------------------- */
+/* --- which matrices --------------------------------------------------------------------------- */
 
 /* Few rows that decide much: gates and decays. Publishers leave them alone too. */
 static bool is_gate(const char *name)
@@ -57,8 +57,9 @@ static bool is_layer_matrix(const whim_param *p)
            whim_dtype_get(p->parts[0].tensor->dtype)->kind == WHIM_DTYPE_KIND_FLOAT;
 }
 
-/* Whole groups and whole tiles: other programs read no others, or join such matrices before they look. Experts are
- * quantised all or none: what are rows of the one are columns of the other, so both must fit. */
+/* Whole groups and whole tiles: other programs read no others, or join such matrices before they
+ * look. Experts are quantised all or none: what are rows of the one are columns of the other, so
+ * both must fit. */
 static bool has_fitting_shape(const whim_param *p, const whim_quantize_format *f)
 {
     return p->k % f->group == 0 && p->n % f->tile == 0 &&
@@ -82,7 +83,7 @@ static const char *module_of(whim_arena *arena, const whim_param *p, int64_t par
     return whim_arena_strndup(arena, name, n < (int)sizeof name ? n : 0);
 }
 
-/* --- units and their entries ---------------------------------------------------------------------- */
+/* --- units and their entries ------------------------------------------------------------------ */
 
 static int by_place(const void *a, const void *b)
 {
@@ -251,7 +252,7 @@ void whim_quantize_plan_free(whim_quantize_plan *plan)
     whim_arena_reset(&plan->arena);
 }
 
-/* --- config.json ---------------------------------------------------------------------------------- */
+/* --- config.json ------------------------------------------------------------------------------ */
 
 /* Add a name, and what it is called where the text model of a multimodal folder is opened alone. */
 static void add_kept(json_t *list, const char *name, int n)
@@ -264,8 +265,8 @@ static void add_kept(json_t *list, const char *name, int n)
     }
 }
 
-/* Modules that others might take for quantised ones: the head, and what has matrices as a weight. Stacks of experts
- * are one module. */
+/* Modules that others might take for quantised ones: the head, and what has matrices as a weight.
+ * Stacks of experts are one module. */
 static json_t *kept_modules(const whim_quantize_plan *plan)
 {
     json_t *list = json_array();
@@ -304,8 +305,9 @@ static json_t *describe(const whim_quantize_plan *plan)
                      kept_modules(plan));
 }
 
-/* The text stays as it is, with one field more: numbers that no double holds, or NaN, would not come through a document.
- * A field of that name can only be null here, and of a key that stands twice the last value counts. */
+/* The text stays as it is, with one field more: numbers that no double holds, or NaN, would not
+ * come through a document. A field of that name can only be null here, and of a key that stands
+ * twice the last value counts. */
 whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text, int64_t n,
                               const char *path, char **out, whim_diag *diag)
 {

@@ -13,7 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What a worker owns for each weight of a slab: as a float, as read, its code, and more than its share of a scale. */
+/* What a worker owns for each weight of a slab: as a float, as read, its code, and more than its
+ * share of a scale. */
 enum { FLOAT_BYTES = 4, STAGE_BYTES = 4, CODE_BYTES = 1, SCALE_BYTES = 1 };
 
 typedef struct job {
@@ -62,7 +63,7 @@ static whim_err refuse(const slab *s, int64_t row, float absmax, float limit)
         absmax <= FLT_MAX ? "--to fp8 has room for it" : "the model is damaged, fetch it again");
 }
 
-/* --- integers ------------------------------------------------------------------------------------- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 /* Codes to words, the first in the lowest bits, with their zero in the middle of the range. */
 static void pack(const int8_t *codes, int64_t n, int32_t bits, uint8_t *dst)
@@ -112,7 +113,7 @@ static whim_err encode_ints(const slab *s)
     return WHIM_ERR_OK;
 }
 
-/* --- e4m3 ----------------------------------------------------------------------------------------- */
+/* --- e4m3 ------------------------------------------------------------------------------------- */
 
 static void encode_tile(const slab *s, int64_t row, int64_t k)
 {
@@ -146,7 +147,7 @@ static whim_err encode_floats(const slab *s)
     return WHIM_ERR_OK;
 }
 
-/* --- slabs ---------------------------------------------------------------------------------------- */
+/* --- slabs ------------------------------------------------------------------------------------ */
 
 static whim_err quantize_slab(const slab *s)
 {

@@ -19,8 +19,8 @@ typedef struct rows {
     int64_t per;    /* codes in a word */
     int64_t word0;  /* the word along n with the first row, where words run along n */
     int64_t n_word; /* how many of them */
-    void *
-        codes; /* BYTES: [n_row][k]; PACKED: [n_row][k / per]; GPTQ: [k / per][n_row]; AWQ: [k][n_word] */
+    /* BYTES: [n_row][k]; PACKED: [n_row][k / per]; GPTQ: [k / per][n_row]; AWQ: [k][n_word] */
+    void *codes;
     float *scales;  /* [n_row][n_group] */
     int16_t *zeros; /* the same, or NULL */
     int32_t *g_idx; /* [k], or NULL */
@@ -62,7 +62,7 @@ static bool runs_along_n(const whim_recipe *r)
     return r->layout == WHIM_RECIPE_GPTQ || r->layout == WHIM_RECIPE_AWQ;
 }
 
-/* --- scales and zero points ---------------------------------------------------------------------- */
+/* --- scales and zero points ------------------------------------------------------------------- */
 
 static whim_err load_scales(rows *w, whim_diag *diag)
 {
@@ -128,7 +128,7 @@ static whim_err load_groups(rows *w, whim_diag *diag)
     return whim_ckpt_read(w->ckpt, &w->r->g_idx, 0, w->r->k * 4, w->g_idx, diag);
 }
 
-/* --- codes --------------------------------------------------------------------------------------- */
+/* --- codes ------------------------------------------------------------------------------------ */
 
 static whim_err load_codes(rows *w, whim_diag *diag)
 {
@@ -191,7 +191,7 @@ static const uint8_t *codes_of(rows *w, int64_t i)
     return w->line;
 }
 
-/* --- blocks -------------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 static int64_t group_of(const rows *w, int64_t k)
 {
@@ -333,7 +333,7 @@ out:
     return err;
 }
 
-/* --- before loading ------------------------------------------------------------------------------ */
+/* --- before loading --------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 16 }; /* values that are looked at in one go */
 

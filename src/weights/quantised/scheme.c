@@ -52,7 +52,8 @@ static void keep(void *ptr, void *arena)
     (void)arena;
 }
 
-/* For Python's re.match: from the beginning, not to the end. All memory is of the arena and goes with it. */
+/* For Python's re.match: from the beginning, not to the end. All memory is of the arena and goes
+ * with it. */
 static whim_err compile(const char *pattern, whim_arena *arena, const whim_json_scope *s,
                         const char *key, void **out)
 {
@@ -324,7 +325,7 @@ out:
     return err;
 }
 
-/* --- the list of modules ------------------------------------------------------------------------- */
+/* --- the list of modules ---------------------------------------------------------------------- */
 
 static bool regex_fits(const pcre2_code *re, const char *name)
 {

@@ -18,7 +18,7 @@ static whim_err no_memory(whim_diag *diag)
     return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the list of tensors");
 }
 
-/* --- layout --------------------------------------------------------------------------------------- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 static int64_t element_bytes(const whim_ckpt_raw *as)
 {
@@ -176,7 +176,7 @@ whim_err whim_safetensors_put(const whim_safetensors_writer *writer, int64_t ent
                               writer->names[e->file], diag);
 }
 
-/* --- the end -------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static whim_err write_index(whim_safetensors_writer *w, whim_diag *diag)
 {

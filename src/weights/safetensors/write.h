@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing the safetensors files of a model: what goes where is settled first, so that the disk space is taken before
- * any work is done, and bytes may then come in any order from any thread. Files are no larger than asked for, unless
- * one tensor is. Inside a file tensors stand by the size of their elements, the largest first, as the format's own
- * library has them, because others map the data and need it aligned.
- * Invariant: the folder has no index, and so no whole model of several files, before whim_safetensors_finish.
+/* Writing the safetensors files of a model: what goes where is settled first, so that the disk
+ * space is taken before any work is done, and bytes may then come in any order from any thread.
+ * Files are no larger than asked for, unless one tensor is. Inside a file tensors stand by the size
+ * of their elements, the largest first, as the format's own library has them, because others map
+ * the data and need it aligned.
+ * Invariant: the folder has no index, and so no whole model of several files, before
+ * whim_safetensors_finish.
  * Threads: write from any thread; the rest from one. */
 #ifndef WHIM_WEIGHTS_SAFETENSORS_WRITE_H
 #define WHIM_WEIGHTS_SAFETENSORS_WRITE_H
@@ -34,8 +36,8 @@ typedef struct whim_safetensors_writer {
     int64_t bytes; /* of all tensors */
 } whim_safetensors_writer;
 
-/* Create the files in a folder, each with its header and at its full size. On failure nothing is open; what was
- * created is the caller's to remove with the folder. */
+/* Create the files in a folder, each with its header and at its full size. On failure nothing is
+ * open; what was created is the caller's to remove with the folder. */
 WHIM_MUST_CHECK whim_err whim_safetensors_begin(whim_safetensors_writer *writer, const char *dir,
                                                 whim_safetensors_entry *entries, int64_t n_entry,
                                                 int64_t max_bytes, whim_diag *diag);

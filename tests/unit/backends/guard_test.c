@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard device keeps its threats: memory out of reach, work only at sync, graphs that replay. */
+/* The guard device keeps its threats: memory out of reach, work only at sync, graphs that
+ * replay. */
 #include "base/alloc.h"
 #include "base/os/mem.h"
 #include "base/thread.h"
@@ -269,7 +270,8 @@ static void test_parts(void **state)
     assert_int_equal(whim_stream_wait(f->s, number[1] + 1), WHIM_ERR_INVALID);
 }
 
-/* A part that fails takes the next one along; each says so once it is waited for. What comes later is not touched. */
+/* A part that fails takes the next one along; each says so once it is waited for. What comes later
+ * is not touched. */
 static void test_parts_fail_together(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing JSON: what Python's json takes, limits, memory that runs out, numbers that read back the same. */
+/* Reading and writing JSON: what Python's json takes, limits, memory that runs out, numbers that
+ * read back the same. */
 #include <stdint.h>
 
 #include "base/alloc.h"
@@ -232,7 +233,8 @@ static int n_digit(const char *text)
     return last;
 }
 
-/* Where the neighbours below are nearer than those above. Python's repr needs 17 digits for 801 of them. */
+/* Where the neighbours below are nearer than those above. Python's repr needs 17 digits for 801 of
+ * them. */
 static void powers_of_two_are_short(void **state)
 {
     (void)state;
@@ -248,7 +250,7 @@ static void powers_of_two_are_short(void **state)
            "[7.120236347223045e-307,-5.282945311356653e+269,9007199254740992.0,0.0001220703125]");
 }
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static int64_t n_left;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/math/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few pinned
- * values, because seeds in requests must keep their meaning between versions. */
+/* base/math/rng.h: moments, independence of neighbouring keys and counters, avalanche, and a few
+ * pinned values, because seeds in requests must keep their meaning between versions. */
 #include <math.h>
 #include <stdint.h>
 

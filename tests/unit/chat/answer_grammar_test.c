@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammars of answers: for each rule, answers that it allows and answers that it does not, and that what a grammar
- * allows is what the parser reads as calls. */
+/* The grammars of answers: for each rule, answers that it allows and answers that it does not, and
+ * that what a grammar allows is what the parser reads as calls. */
 #include "unit/text/text_fixture.h"
 
 #include "chat/format.h"
@@ -176,7 +176,8 @@ static void forced_calls_with_tags(void **state)
              "</minimax:tool_call>"));
 }
 
-/* A tool with one parameter, called by a model that writes tags: what the parameter's schema says holds. */
+/* A tool with one parameter, called by a model that writes tags: what the parameter's schema says
+ * holds. */
 static json_t *tool_of(const char *schema)
 {
     char text[1024];

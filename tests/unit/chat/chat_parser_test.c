@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser of answers: every form row by row, and for generated answers that cuts never matter and that arguments
- * begin valid JSON at every moment. */
+/* The parser of answers: every form row by row, and for generated answers that cuts never matter
+ * and that arguments begin valid JSON at every moment. */
 #include <stdint.h>
 
 #include "base/alloc.h"
@@ -243,7 +243,7 @@ static void tags_are_text_without_tools(void **state)
     chat_log_deinit(&log);
 }
 
-/* --- generated answers -------------------------------------------------------------------------- */
+/* --- generated answers ------------------------------------------------------------------------ */
 
 static uint64_t seed;
 
@@ -426,7 +426,8 @@ static void invoke_cuts(void **state)
     cuts_do_not_matter(WHIM_TOOLS_INVOKE, 1600);
 }
 
-/* Nothing is lost when memory runs out at any point: the bytes are there, whatever they are called. */
+/* Nothing is lost when memory runs out at any point: the bytes are there, whatever they are
+ * called. */
 static void memory_may_run_out(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over JSON against jansson: whole values, what may not come, and that every beginning of a value is taken. */
+/* The walk over JSON against jansson: whole values, what may not come, and that every beginning of
+ * a value is taken. */
 #include <stdint.h>
 
 #include "chat/json_walk.h"

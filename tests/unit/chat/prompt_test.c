@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prompts: what becomes of messages in the templates of several models, what is refused and how it is named, and that
- * nothing of a request ever becomes a special token. Runs in the root of the repository. */
+/* Prompts: what becomes of messages in the templates of several models, what is refused and how it
+ * is named, and that nothing of a request ever becomes a special token. Runs in the root of the
+ * repository. */
 #include "unit/text/text_fixture.h"
 
 #include "chat/prompt.h"
@@ -254,7 +255,8 @@ static void thinking_is_switched(void **state)
     "\"f\", "                                                                                  \
     "\"arguments\": \"" args "\"}}]}"
 
-/* Arguments are JSON inside a text of the body: what they hold is counted too, in all calls together. */
+/* Arguments are JSON inside a text of the body: what they hold is counted too, in all calls
+ * together. */
 static void arguments_of_many_values_are_refused(void **state)
 {
     enum { GROUPS = WHIM_JSON_VALUES / WHIM_JSON_GROUP / 2 };
@@ -283,7 +285,8 @@ static void arguments_of_many_values_are_refused(void **state)
     free(messages);
 }
 
-/* As the servers that read arguments by Python's json: what it takes is an object for the template. */
+/* As the servers that read arguments by Python's json: what it takes is an object for the
+ * template. */
 static void arguments_are_read_as_python_does(void **state)
 {
     static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a model's name to a plan: what is chosen by default, what is refused and with which words. The
- * shapes of published models stand in for files; only a small one is loaded, with dummy weights. */
+/* From a model's name to a plan: what is chosen by default, what is refused and with which words.
+ * The shapes of published models stand in for files; only a small one is loaded, with dummy
+ * weights. */
 #include "engine/engine.h"
 #include "support/cmocka.h"
 
@@ -67,8 +68,8 @@ static void defaults(void **state)
     whim_engine_close(NULL);
 }
 
-/* Steps of many rows leave less and less memory: 8192 tokens as long as the plan fits with them, then what fits. No plan
- * is refused that a shorter context would mend. */
+/* Steps of many rows leave less and less memory: 8192 tokens as long as the plan fits with them,
+ * then what fits. No plan is refused that a shorter context would mend. */
 static void the_context_is_usual_or_what_fits(void **state)
 {
     (void)state;
@@ -225,7 +226,8 @@ static void loading_makes_a_runner(void **state)
     whim_engine_close(engine);
 }
 
-/* Planned is the same; held from the start is all of it, or, for who uses little, what a step has used. */
+/* Planned is the same; held from the start is all of it, or, for who uses little, what a step has
+ * used. */
 static void kv_memory_is_taken_at_once_or_as_used(void **state)
 {
     (void)state;
@@ -280,15 +282,16 @@ static void a_lack_of_memory_is_an_error(void **state)
     assert_true(n > 5);
 }
 
-/* Parameters as published, KV of the layers that have it, a slot of state in F32 for each sequence and checkpoint. */
+/* Parameters as published, KV of the layers that have it, a slot of state in F32 for each sequence
+ * and checkpoint. */
 static void hybrid_shapes(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
         double billions;
-        int64_t kv_per_token,
-            slot; /* slot: recurrent 4 nv dk dv, convolution 4 * 3 * (2 nk dk + nv dv) */
+        /* slot: recurrent 4 nv dk dv, convolution 4 * 3 * (2 nk dk + nv dv) */
+        int64_t kv_per_token, slot;
     } shapes[] = {
         {"shape:qwen3.5-4b", 4.206, 32768, 24 * (4LL * 32 * 128 * 128 + 12LL * 8192)},
         {"shape:qwen3.5-35b-a3b", 34.66, 20480, 30 * (4LL * 32 * 128 * 128 + 12LL * 8192)},

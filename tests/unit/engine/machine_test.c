@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring the machine: figures that a machine of today can have, in about the time that was given. */
+/* Measuring the machine: figures that a machine of today can have, in about the time that was
+ * given. */
 #include "engine/machine.h"
 #include "support/cmocka.h"
 

@@ -41,7 +41,8 @@ static void the_context_is_what_memory_gives(void **state)
 {
     (void)state;
     static const fit_case cases[] = {
-        /* serve, a long model: much memory, then a sequence takes half, then the usual, then all, then the least */
+        /* serve, a long model: much memory, then a sequence takes half, then the usual, then all,
+         * then the least */
         {262144, 0, 0, 8, 0.25, 100000000, 262144, 65536},
         {262144, 0, 0, 8, 0.25, 4000000, 262144, 10000},
         {262144, 0, 0, 8, 0.25, 1000000, 159744, 5000},

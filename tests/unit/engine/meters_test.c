@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of meters keeps the rules of Prometheus, and cells count. With --bench: what one update costs. */
+/* The table of meters keeps the rules of Prometheus, and cells count. With --bench: what one update
+ * costs. */
 #include "engine/meters.h"
 
 #include "base/clock.h"

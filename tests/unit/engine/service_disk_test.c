@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service finds of earlier requests: pages on disk, states of a hybrid in the tree, and no disk for those. */
+/* What the service finds of earlier requests: pages on disk, states of a hybrid in the tree, and no
+ * disk for those. */
 #include "unit/engine/service_fixture.h"
 
 #include <stdlib.h>
 
-/* What a service had in its tree, the next one finds on disk: the same answer, and no prompt to feed. */
+/* What a service had in its tree, the next one finds on disk: the same answer, and no prompt to
+ * feed. */
 static void pages_come_from_the_disk(void **state)
 {
     (void)state;
@@ -30,8 +32,8 @@ static void pages_come_from_the_disk(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* A hybrid goes on from pages where a state was kept: where a prompt before ended, and where two of them part, from
- * the second on. */
+/* A hybrid goes on from pages where a state was kept: where a prompt before ended, and where two of
+ * them part, from the second on. */
 static void states_are_taken_over(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the service share: a tiny model with a pool that is too small for all jobs, jobs by number, and
- * their answers read to the end. Tests run from the root of the repository. */
+/* What the tests of the service share: a tiny model with a pool that is too small for all jobs,
+ * jobs by number, and their answers read to the end. Tests run from the root of the repository. */
 #ifndef WHIM_TESTS_SERVICE_FIXTURE_H
 #define WHIM_TESTS_SERVICE_FIXTURE_H
 
@@ -91,7 +91,7 @@ static inline int stop(void **state)
     return 0;
 }
 
-/* --- asking --------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static inline whim_job_cfg job_cfg(int32_t k, int64_t n_prompt, int64_t max_tokens)
 {

@@ -4,7 +4,8 @@
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"
 
-/* After the budget come just the tokens of the end, from the first to the last, then what the model says. */
+/* After the budget come just the tokens of the end, from the first to the last, then what the model
+ * says. */
 static void reasoning_has_a_budget(void **state)
 {
     answer free_one, held;

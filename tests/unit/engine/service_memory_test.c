@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that runs out under the service, at any place: a job that was accepted still has one last event, and what it
- * told before that is whole. */
+/* Memory that runs out under the service, at any place: a job that was accepted still has one last
+ * event, and what it told before that is whole. */
 #include "base/alloc.h"
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request after the other on a service with one sequence, as `run` and `chat` use it: every kind of end, the same ids
- * whatever the prefix tree has kept, prompt rows in chunks, an interrupt. Answers are held to the plainest loop, which
- * needs the pages for itself and so comes before the service. */
+/* One request after the other on a service with one sequence, as `run` and `chat` use it: every
+ * kind of end, the same ids whatever the prefix tree has kept, prompt rows in chunks, an interrupt.
+ * Answers are held to the plainest loop, which needs the pages for itself and so comes before the
+ * service. */
 #include "unit/engine/service_fixture.h"
 
 #include "ops/ref/sample_ref.h"
@@ -44,8 +45,8 @@ static void length_and_stop_ids_end_it(void **state)
     assert_int_equal(a.n[0], 20);
 }
 
-/* A conversation's turns: the prompt grows, is asked again, shrinks, changes in the middle and at once. Whole pages that
- * are the same are kept. */
+/* A conversation's turns: the prompt grows, is asked again, shrinks, changes in the middle and at
+ * once. Whole pages that are the same are kept. */
 static void reuse_changes_nothing(void **state)
 {
     static const struct {
@@ -151,7 +152,8 @@ static void full_pages_are_told(void **state)
     engine = roomy;
 }
 
-/* Reads on the service's thread, so that the interrupt comes before the step after the third token. */
+/* Reads on the service's thread, so that the interrupt comes before the step after the third
+ * token. */
 typedef struct interrupter {
     answer a;
     atomic_bool over;
@@ -201,8 +203,8 @@ static void an_interrupt_ends_with_what_was_made(void **state)
     assert_memory_equal(a.ids[0], ids, 30 * sizeof *ids);
 }
 
-/* Each row alone, in its own run of a shorter prompt, has the log-probability that the chunks gave; rows are made also of
- * what could be reused. */
+/* Each row alone, in its own run of a shorter prompt, has the log-probability that the chunks gave;
+ * rows are made also of what could be reused. */
 static void prompt_rows_come_in_chunks(void **state)
 {
     enum { N = 45 };

@@ -46,7 +46,8 @@ static void choices_wait_too(void **state)
     assert_false(a.failed);
 }
 
-/* A request's own prompts do not fill the queue for one another; behind others they count, all or none. */
+/* A request's own prompts do not fill the queue for one another; behind others they count, all or
+ * none. */
 static void a_request_comes_in_whole(void **state)
 {
     (void)state;

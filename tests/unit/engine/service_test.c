@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service on tiny checkpoints, one with recurrent states among them: many jobs at once in a pool that is too small
- * for them give the ids that each gives alone; choices, prompt log-probabilities, cancelling, stopping, an end in the
- * middle. */
+/* The service on tiny checkpoints, one with recurrent states among them: many jobs at once in a
+ * pool that is too small for them give the ids that each gives alone; choices, prompt
+ * log-probabilities, cancelling, stopping, an end in the middle. */
 #include "unit/engine/service_fixture.h"
 
 #include <math.h>

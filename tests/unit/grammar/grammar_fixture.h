@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of grammars share: a small vocabulary (every byte, some longer tokens, special ones), grammars from
- * texts, walks byte by byte and at random. */
+/* What the tests of grammars share: a small vocabulary (every byte, some longer tokens, special
+ * ones), grammars from texts, walks byte by byte and at random. */
 #ifndef WHIM_TESTS_UNIT_GRAMMAR_GRAMMAR_FIXTURE_H
 #define WHIM_TESTS_UNIT_GRAMMAR_GRAMMAR_FIXTURE_H
 
@@ -143,8 +143,8 @@ static inline int32_t fixture_pick(const uint32_t *mask, int64_t n_word, uint64_
     return -1;
 }
 
-/* A random answer: random tokens of the masks, and after `patience` of them such as close things. False when the
- * answer did not end; a token of a mask that is not taken fails the test. */
+/* A random answer: random tokens of the masks, and after `patience` of them such as close things.
+ * False when the answer did not end; a token of a mask that is not taken fails the test. */
 static inline bool fixture_walk(whim_grammar_state *s, const whim_tokenizer *tok, int32_t end,
                                 uint64_t key, int64_t patience, whim_str *out)
 {

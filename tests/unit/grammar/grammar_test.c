@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grammars from parts, and the masks: a token is in the mask exactly when it is taken, an end token exactly when the
- * answer may end, and every answer can be finished. */
+/* Grammars from parts, and the masks: a token is in the mask exactly when it is taken, an end token
+ * exactly when the answer may end, and every answer can be finished. */
 #include "unit/grammar/grammar_fixture.h"
 
 /* The mask of the answer so far against taking each token in turn. */
@@ -187,7 +187,8 @@ static void failures_are_told(void **state)
     assert_null(fixture_build(b, -1, &diag));
 }
 
-/* A vocabulary without all bytes: where the grammar wants one that is not there, the state says so. */
+/* A vocabulary without all bytes: where the grammar wants one that is not there, the state says
+ * so. */
 static void a_vocabulary_may_be_too_small(void **state)
 {
     static const int32_t end = 3;
@@ -213,7 +214,8 @@ static void a_vocabulary_may_be_too_small(void **state)
     }
     whim_grammar_state_destroy(s);
     whim_grammar_unref(g);
-    /* Built for the bytes of the vocabulary, it does not lead there; one that leads nowhere else is refused. */
+    /* Built for the bytes of the vocabulary, it does not lead there; one that leads nowhere else is
+     * refused. */
     const whim_grammar_limits limits = {.bytes = whim_grammar_vocab_bytes(vocab)};
     assert_non_null(limits.bytes);
     assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
@@ -236,7 +238,8 @@ static void a_vocabulary_may_be_too_small(void **state)
     whim_tokenizer_close(tok);
 }
 
-/* Every allocation of building and walking may fail: told or taken as dead, never a crash or a leak. */
+/* Every allocation of building and walking may fail: told or taken as dead, never a crash or a
+ * leak. */
 static void no_memory_is_told(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas: texts that are taken and texts that are not, what is refused with its place, and limits. */
+/* Schemas: texts that are taken and texts that are not, what is refused with its place, and
+ * limits. */
 #include "unit/grammar/grammar_fixture.h"
 
 static void schemas_take_their_texts(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small validator of JSON schemas, written apart from the compiler of grammars: does a value fit a schema? It knows
- * the keywords that the tests use; formats are not looked at. */
+/* A small validator of JSON schemas, written apart from the compiler of grammars: does a value fit
+ * a schema? It knows the keywords that the tests use; formats are not looked at. */
 #ifndef WHIM_TESTS_UNIT_GRAMMAR_SCHEMA_VALIDATOR_H
 #define WHIM_TESTS_UNIT_GRAMMAR_SCHEMA_VALIDATOR_H
 

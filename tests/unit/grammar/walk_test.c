@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random answers of many schemas are valid: those of tests/data/chat/schemas.txt and generated ones, with the small
- * vocabulary and with a published one; the judge is a validator of its own. */
+/* Random answers of many schemas are valid: those of tests/data/chat/schemas.txt and generated
+ * ones, with the small vocabulary and with a published one; the judge is a validator of its own. */
 #include "unit/grammar/grammar_fixture.h"
 #include "unit/grammar/schema_validator.h"
 

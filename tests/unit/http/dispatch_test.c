@@ -222,7 +222,8 @@ static void test_large_body(void **state)
     still_works();
 }
 
-/* Many large bodies at once: the one that would take too much memory is refused, the others are served. */
+/* Many large bodies at once: the one that would take too much memory is refused, the others are
+ * served. */
 static void test_large_bodies(void **state)
 {
     (void)state;
@@ -249,7 +250,8 @@ static void test_large_bodies(void **state)
     still_works();
 }
 
-/* A body counts as long as it is in memory, also when its client has left and only the work on it goes on. */
+/* A body counts as long as it is in memory, also when its client has left and only the work on it
+ * goes on. */
 static void test_bodies_of_clients_gone(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchanges under threads: streams from many of them, clients that hang up, a server that closes, and what a thousand
- * idle connections cost. */
+/* Exchanges under threads: streams from many of them, clients that hang up, a server that closes,
+ * and what a thousand idle connections cost. */
 #include "base/os/mem.h"
 #include "base/thread.h"
 #include "unit/http/http_fixture.h"
@@ -104,7 +104,8 @@ static void test_hang_ups(void **state)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
         close(fd);
     }
-    /* Connections are taken in order: once a last one is answered, none of the others waits to be taken. */
+    /* Connections are taken in order: once a last one is answered, none of the others waits to be
+     * taken. */
     int last = dial(&f);
     say(last, "GET /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_true(hear(&f, last, NULL));

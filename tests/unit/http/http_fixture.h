@@ -184,7 +184,8 @@ static inline void say(int fd, const char *text)
     say_n(fd, text, (int64_t)strlen(text));
 }
 
-/* Bytes into f->text until it holds `until` (NULL: until the server closes). False after 5 s or at a reset. */
+/* Bytes into f->text until it holds `until` (NULL: until the server closes). False after 5 s or at
+ * a reset. */
 static inline bool hear(fixture *f, int fd, const char *until)
 {
     f->n_text = 0;

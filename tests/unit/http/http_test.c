@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server over real sockets: replies, streams, keep-alive, pipelining, and what it says about itself. */
+/* The server over real sockets: replies, streams, keep-alive, pipelining, and what it says about
+ * itself. */
 #include "unit/http/http_fixture.h"
 
 #define CLOSE "Host: h\r\nConnection: close\r\n\r\n"
@@ -198,7 +199,8 @@ static void test_stats(void **state)
     close(fd);
 }
 
-/* Until it is closed the server answers, so that its state can be asked for; each answer ends its connection. */
+/* Until it is closed the server answers, so that its state can be asked for; each answer ends its
+ * connection. */
 static void test_drain(void **state)
 {
     (void)state;
@@ -267,7 +269,8 @@ static bool let_in_becomes(const fixture *x, int64_t want)
     return false;
 }
 
-/* So do requests that their handler has put off. Each is handled once more, and counted until that is over. */
+/* So do requests that their handler has put off. Each is handled once more, and counted until that
+ * is over. */
 static void test_put_off_leaves_handlers(void **state)
 {
     (void)state;
@@ -293,7 +296,8 @@ static void test_put_off_leaves_handlers(void **state)
     fixture_close(&g);
 }
 
-/* A request counts as let in from its head on, and no more when its client leaves before the body's end. */
+/* A request counts as let in from its head on, and no more when its client leaves before the body's
+ * end. */
 static void test_let_in(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request parser: what it reads, and that no cut of the bytes changes it. (Refusals: http_serve_test.c.) */
+/* The request parser: what it reads, and that no cut of the bytes changes it. (Refusals:
+ * http_serve_test.c.) */
 #include "support/cmocka.h"
 #include "support/http_summary.h"
 

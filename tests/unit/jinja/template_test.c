@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates against Jinja2's own results (tests/data/chat, by tools/golden/make_template_golden.py), and
- * what Jinja2 cannot tell: where bytes came from, limits, places of errors. Runs in the root of the
- * repository. */
+/* Templates against Jinja2's own results (tests/data/chat, by
+ * tools/golden/make_template_golden.py), and what Jinja2 cannot tell: where bytes came from,
+ * limits, places of errors. Runs in the root of the repository. */
 #include <stdint.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of pages: what was written comes back; every damaged byte is noticed; torn ends are left out. */
+/* Files of pages: what was written comes back; every damaged byte is noticed; torn ends are left
+ * out. */
 #include "kv/disk_segment.h"
 #include "ops/args/attn_args.h"
 #include "support/cmocka.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk tier: pages come back after a restart and after a kill -9 in the middle of writing; the limit holds; other
- * spaces, other processes and foreign files do no harm. */
+/* The disk tier: pages come back after a restart and after a kill -9 in the middle of writing; the
+ * limit holds; other spaces, other processes and foreign files do no harm. */
 #include "kv/disk_tier.h"
 #include "ops/args/attn_args.h"
 #include "support/cmocka.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The prefix tree: pages are found under exactly their tokens, references are kept, the least recently used goes
- * first. */
+/* The prefix tree: pages are found under exactly their tokens, references are kept, the least
+ * recently used goes first. */
 #include "kv/prefix_tree.h"
 #include "support/cmocka.h"
 
@@ -336,15 +336,16 @@ static void states_lie_at_pages(void **state)
     whim_page_pool_deinit(&states);
 }
 
-/* Random chains: what match_state finds is what the plain list says is the deepest page with a state. */
+/* Random chains: what match_state finds is what the plain list says is the deepest page with a
+ * state. */
 static void states_agree_with_a_plain_list(void **state)
 {
     (void)state;
     enum { SLOTS = 5 };
     fixture f;
     whim_page_pool states;
-    int32_t at_chain
-        [SLOTS]; /* which chain each slot is the state of; a chain is its letters after a leading 1 bit */
+    /* which chain each slot is the state of; a chain is its letters after a leading 1 bit */
+    int32_t at_chain[SLOTS];
     open_tree(&f, 24);
     assert_int_equal(whim_page_pool_init(&states, SLOTS), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_set_states(f.tree, &states), WHIM_ERR_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary frequencies against those of transformers 5.22 (ROPE_INIT_FUNCTIONS), which are F32: they agree
- * to a few of F32's last places. */
+/* Rotary frequencies against those of transformers 5.22 (ROPE_INIT_FUNCTIONS), which are F32: they
+ * agree to a few of F32's last places. */
 #include "layers/rope.h"
 #include "support/cmocka.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The law of the gated delta net against double precision over 70,000 tokens, and cut into calls of any length. */
+/* The law of the gated delta net against double precision over 70,000 tokens, and cut into calls of
+ * any length. */
 #include "ops/ops.h"
 
 #include "base/math/fmath.h"

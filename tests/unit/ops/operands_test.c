@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands as lists: shapes, what is optional, where memory ends; and the tracer, which prints them and changes
- * nothing else. */
+/* Operands as lists: shapes, what is optional, where memory ends; and the tracer, which prints them
+ * and changes nothing else. */
 #include "ops/operands.h"
 #include "ops/trace.h"
 #include "support/cmocka.h"

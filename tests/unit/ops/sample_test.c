@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sample` on the CPU against the law: 10,000 rows with every parameter, ties, infinities and NaN, over vocabularies
- * of 1 to 200,000, from all logits and from the best, several rows at once. */
+/* `sample` on the CPU against the law: 10,000 rows with every parameter, ties, infinities and NaN,
+ * over vocabularies of 1 to 200,000, from all logits and from the best, several rows at once. */
 #include "support/cmocka.h"
 
 #include <stdint.h>

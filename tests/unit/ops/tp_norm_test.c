@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm of q and k over all ranks, on the law: ranks that each have some of the heads, with their sums added
- * as an all-reduce would, give what one rank with all heads gives, and what double precision gives. */
+/* The norm of q and k over all ranks, on the law: ranks that each have some of the heads, with
+ * their sums added as an all-reduce would, give what one rank with all heads gives, and what double
+ * precision gives. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

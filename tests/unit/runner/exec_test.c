@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exec: two steps under way, tokens that never see the host, embeddings, steps without rows, several execs on one
- * pool. Everything has the bits of one step at a time. */
+/* The exec: two steps under way, tokens that never see the host, embeddings, steps without rows,
+ * several execs on one pool. Everything has the bits of one step at a time. */
 #include "tiny_runner.h"
 
 #include "base/alloc.h"
@@ -130,8 +130,8 @@ static void tokens_stay_on_the_device(void **state)
     assert_memory_equal(plain, ahead, sizeof plain);
 }
 
-/* Chosen from all tokens, with log-probabilities: step i is the token of position 9 + i. `ahead`: the step after is on
- * its way before the token is known. */
+/* Chosen from all tokens, with log-probabilities: step i is the token of position 9 + i. `ahead`:
+ * the step after is on its way before the token is known. */
 static void make_chosen(const char *backend, bool graphs, bool ahead, whim_sampled *made)
 {
     static const int32_t next[] = {-2};
@@ -374,7 +374,8 @@ static void devices_keep_apart(void **state)
     }
 }
 
-/* Two execs take the same blocks, each with pages of its own behind the numbers: a model and its draft. */
+/* Two execs take the same blocks, each with pages of its own behind the numbers: a model and its
+ * draft. */
 static void execs_share_page_numbers(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that give the best tokens instead of logits: they are the best of those logits, in order, in every
- * mix of parts, as graphs and not, on both backends. */
+/* Steps that give the best tokens instead of logits: they are the best of those logits, in order,
+ * in every mix of parts, as graphs and not, on both backends. */
 #include "tiny_runner.h"
 
 #include "ops/args/row_args.h"

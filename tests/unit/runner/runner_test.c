@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner: limits are kept, refusals change nothing, no allocation inside a step, no trace of what
- * used a page before. That the numbers are right is the golden tests' matter. */
+/* The runner: limits are kept, refusals change nothing, no allocation inside a step, no trace of
+ * what used a page before. That the numbers are right is the golden tests' matter. */
 #include "tiny_runner.h"
 
 #include "backends/cpu/float_env.h"
@@ -318,7 +318,8 @@ static void hidden_states_come_by_row(void **state)
     }
 }
 
-/* Rows on trial leave the recurrent state alone: after a cut the sequence goes on as if they had never been. */
+/* Rows on trial leave the recurrent state alone: after a cut the sequence goes on as if they had
+ * never been. */
 static void a_trial_leaves_no_trace(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step gives: logits to the host where nothing is asked, and where something is, the token that the law of
- * `sample` takes from those logits; in every mix of parts, as graphs and not, on both backends. */
+/* What a step gives: logits to the host where nothing is asked, and where something is, the token
+ * that the law of `sample` takes from those logits; in every mix of parts, as graphs and not, on
+ * both backends. */
 #include "tiny_runner.h"
 
 #include "support/law_sampler.h"
@@ -13,7 +14,8 @@ static int32_t ids[TINY_CTX];
 static const whim_logit_bias bias[] = {{3, 4.0f}, {60, -100.0f}, {3, 0.5f}};
 static const uint32_t mask[] = {0xF0F0F0F0, 0x0FF00FF0};
 
-/* A way to choose: greedy, top_k, all tokens, bias, penalties, mask, log-probabilities, given, nothing. */
+/* A way to choose: greedy, top_k, all tokens, bias, penalties, mask, log-probabilities, given,
+ * nothing. */
 static whim_sample_ask ask_of(int kind, whim_sample_params *p)
 {
     whim_sample_params_init(p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks: where a bucket's arrays are, and that nothing which leads outside the limits is let through. */
+/* Blocks: where a bucket's arrays are, and that nothing which leads outside the limits is let
+ * through. */
 #include "runner/fill.h"
 #include "support/cmocka.h"
 

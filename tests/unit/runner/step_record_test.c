@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recorded steps: what is written is read back and gives the same results again; files that were cut or changed are
- * refused by name; a full disk is told. */
+/* Recorded steps: what is written is read back and gives the same results again; files that were
+ * cut or changed are refused by name; a full disk is told. */
 #include "tiny_runner.h"
 
 #include "base/alloc.h"
@@ -23,7 +23,8 @@ static int fill_ids(void **state)
     return 0;
 }
 
-/* Steps of two sequences, one without rows, logits and best tokens; returns the bytes of the file. */
+/* Steps of two sequences, one without rows, logits and best tokens; returns the bytes of the
+ * file. */
 static char *record_some(tiny_runner *t, const char *path, int64_t *n_byte)
 {
     whim_diag diag = {""};
@@ -129,7 +130,8 @@ static void results_are_told_apart(void **state)
     tiny_close(&t);
 }
 
-/* Read to the end or to the first refusal, which names the file. Returns how many records there were. */
+/* Read to the end or to the first refusal, which names the file. Returns how many records there
+ * were. */
 static int64_t read_all(const char *bytes, int64_t n_byte, bool *refused)
 {
     whim_diag diag = {""};

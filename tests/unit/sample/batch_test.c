@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same seed gives the same tokens, alone or in a batch of 7 whose members come and go, with every way of
- * sampling; and another seed gives others. */
+/* The same seed gives the same tokens, alone or in a batch of 7 whose members come and go, with
+ * every way of sampling; and another seed gives others. */
 #include "sample/sampler.h"
 #include "support/cmocka.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The token chosen from the best logits alone is the token chosen from all of them, for every setting that
- * says so, over many seeds and with ties; broken logits give the same message. */
+/* The token chosen from the best logits alone is the token chosen from all of them, for every
+ * setting that says so, over many seeds and with ties; broken logits give the same message. */
 #include "sample/sampler.h"
 #include "support/cmocka.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masks: a token whose bit is 0 never comes, whatever else is asked for; log-probabilities stay those of the model. */
+/* Masks: a token whose bit is 0 never comes, whatever else is asked for; log-probabilities stay
+ * those of the model. */
 #include <stdint.h>
 
 #include "base/math/rng.h"

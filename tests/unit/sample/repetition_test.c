@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 1,000 made texts: a cycle of every length is found at the token that completes it, and what repeats for a good reason
- * never is. Words, digits and other characters are tokens; most texts are also read with a token for each byte. */
+/* 1,000 made texts: a cycle of every length is found at the token that completes it, and what
+ * repeats for a good reason never is. Words, digits and other characters are tokens; most texts are
+ * also read with a token for each byte. */
 #include "sample/repetition.h"
 #include "support/cmocka.h"
 
@@ -154,7 +155,7 @@ static void near_cycles_are_not(void **state)
     }
 }
 
-/* --- texts that repeat with reason --------------------------------------------------------------- */
+/* --- texts that repeat with reason ------------------------------------------------------------ */
 
 static void code_is_let_be(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing tokens: distributions by chi-square against exact ones computed another way, greedy ties, broken
- * logits, ranges. Seeds are fixed, so that a test that passes always passes. */
+/* Choosing tokens: distributions by chi-square against exact ones computed another way, greedy
+ * ties, broken logits, ranges. Seeds are fixed, so that a test that passes always passes. */
 #include "sample/sampler.h"
 #include "support/cmocka.h"
 
@@ -47,7 +47,7 @@ static law_row row_of(const float *x)
     };
 }
 
-/* --- the exact distribution, step by step in double ---------------------------------------------- */
+/* --- the exact distribution, step by step in double ------------------------------------------- */
 
 static double exact[N_VOCAB];
 
@@ -126,7 +126,8 @@ static void exact_make(const whim_sample_params *p)
     normalize();
 }
 
-/* Draw N_DRAW times and compare. 11 degrees of freedom: chi-square exceeds 38 once in 12,000 trials. */
+/* Draw N_DRAW times and compare. 11 degrees of freedom: chi-square exceeds 38 once in 12,000
+ * trials. */
 static void expect_exact(whim_sample_params p)
 {
     int64_t count[N_VOCAB] = {0};
@@ -356,8 +357,8 @@ static void ranges_are_checked(void **state)
 #undef REFUSED
 }
 
-/* A vocabulary as large as a real one, a nucleus of thousands: the set that is drawn from is the right one, and
- * nothing is allocated. */
+/* A vocabulary as large as a real one, a nucleus of thousands: the set that is drawn from is the
+ * right one, and nothing is allocated. */
 static void a_large_vocabulary(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings: however the text is cut, what is shown is the same; nothing of a stop string is ever shown. */
+/* Stop strings: however the text is cut, what is shown is the same; nothing of a stop string is
+ * ever shown. */
 #include "sample/stop.h"
 #include "support/cmocka.h"
 

@@ -362,8 +362,8 @@ static void more_comes_from_the_disk(void **state)
     tiny_close(&t);
 }
 
-/* Three requests that begin alike: what they share is computed once, whether the others came with the first one or
- * while it was under way; so is a whole prompt. */
+/* Three requests that begin alike: what they share is computed once, whether the others came with
+ * the first one or while it was under way; so is a whole prompt. */
 static void hybrids_share_what_is_underway(void **state)
 {
     (void)state;

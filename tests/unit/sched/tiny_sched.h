@@ -142,7 +142,8 @@ static inline int64_t tiny_rows(const tiny_sched *t, const tiny_job *job)
     return item != NULL ? item->n_tok : 0;
 }
 
-/* Run and commit the last plan; the next token is the number of tokens. `over` ends if it chooses. */
+/* Run and commit the last plan; the next token is the number of tokens. `over` ends if it
+ * chooses. */
 static inline void tiny_commit(tiny_sched *t, const tiny_job *over)
 {
     int32_t token[TINY_JOBS];

@@ -178,8 +178,8 @@ static int access_gate(void *ctx, whim_exchange *ex)
 #define ASK "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
 #define FROM(address) "X-Forwarded-For: " address "\r\n"
 
-/* A client is an address and a key, however that is sent: who shares a key shares no turn. Only the marked key may pass
- * others. */
+/* A client is an address and a key, however that is sent: who shares a key shares no turn. Only the
+ * marked key may pass others. */
 static void test_clients(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core of answers with a form that writes down how it is called: order, parts, keep-alives, failures. */
+/* The core of answers with a form that writes down how it is called: order, parts, keep-alives,
+ * failures. */
 #include "unit/server/server_fixture.h"
 
 #include "server/answer_run.h"
@@ -212,7 +213,8 @@ static const whim_answer_form openai_form = {.name = "t",
                                              .finish = on_finish,
                                              .fail = whim_openai_fail};
 
-/* Stream a short and a long text; `n_alloc` allocations succeed after the short one. `last`: then none does. */
+/* Stream a short and a long text; `n_alloc` allocations succeed after the short one. `last`: then
+ * none does. */
 static const char *stream_without_memory(const whim_answer_form *made, int64_t n_alloc, bool last)
 {
     static char text[40000];

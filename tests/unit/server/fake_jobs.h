@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service whose jobs replay a script. The definitions here stand in place of those of engine/service, so each test
- * program includes this once. */
+/* A service whose jobs replay a script. The definitions here stand in place of those of
+ * engine/service, so each test program includes this once. */
 #ifndef WHIM_TESTS_FAKE_JOBS_H
 #define WHIM_TESTS_FAKE_JOBS_H
 
@@ -12,7 +12,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What every submitted job does; its last event is DONE or FAILED unless `hold` (then the test adds it). */
+/* What every submitted job does; its last event is DONE or FAILED unless `hold` (then the test adds
+ * it). */
 static const whim_job_event *script;
 static int64_t n_script;
 static whim_job_cfg last_cfg; /* of the last submit; its pointers are dead */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of requests: what is taken, what is refused and under which name, defaults, null, numbers in both forms. */
+/* Fields of requests: what is taken, what is refused and under which name, defaults, null, numbers
+ * in both forms. */
 #include "sample/repetition.h"
 #include "unit/server/server_fixture.h"
 

@@ -107,7 +107,8 @@ static void free_text_and_errors(void **state)
     whim_grammar_cache_destroy(NULL);
 }
 
-/* A failure is found again without compiling, with its own message; what it is called in the request is part of it. */
+/* A failure is found again without compiling, with its own message; what it is called in the
+ * request is part of it. */
 static void failures_are_kept(void **state)
 {
     (void)state;

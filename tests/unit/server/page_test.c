@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's files: what the build put together, headers, ETags and encodings. The exchange here keeps what is written
- * to it. */
+/* The page's files: what the build put together, headers, ETags and encodings. The exchange here
+ * keeps what is written to it. */
 #include "server/page.h"
 
 #include "server/api.h"
@@ -127,7 +127,8 @@ static void the_opener_policy_is_for_trusted_origins(void **state)
     assert_false(whim_page_host_is_loopback("127.0.0.1.example.org"));
 }
 
-/* Names of /assets that a text holds must be files, and nothing may come from elsewhere or be inline. */
+/* Names of /assets that a text holds must be files, and nothing may come from elsewhere or be
+ * inline. */
 static void check_text(const whim_page_file *file)
 {
     static const char *const marks[] = {"assets/", "\"./"};

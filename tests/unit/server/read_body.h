@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A body through a dialect's reader, and what comes of it as compact JSON; a route's answer, checked as a stream. */
+/* A body through a dialect's reader, and what comes of it as compact JSON; a route's answer,
+ * checked as a stream. */
 #ifndef WHIM_TESTS_READ_BODY_H
 #define WHIM_TESTS_READ_BODY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes without sockets and without a model: an exchange that keeps what is written to it, and jobs that
- * replay a script (fake_jobs.h). The definitions here stand in place of those of http and chat/prompt, so each test program
- * includes this once. */
+/* Routes without sockets and without a model: an exchange that keeps what is written to it, and
+ * jobs that replay a script (fake_jobs.h). The definitions here stand in place of those of http and
+ * chat/prompt, so each test program includes this once. */
 #ifndef WHIM_TESTS_SERVER_FIXTURE_H
 #define WHIM_TESTS_SERVER_FIXTURE_H
 
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <strings.h>
 
-/* --- exchanges ------------------------------------------------------------------------------------ */
+/* --- exchanges -------------------------------------------------------------------------------- */
 
 struct whim_exchange {
     whim_http_request request;
@@ -121,7 +121,7 @@ int64_t whim_exchange_start_ns(const whim_exchange *ex)
     return 1;
 }
 
-/* --- prompts and grammars ----------------------------------------------------------------------------- */
+/* --- prompts and grammars --------------------------------------------------------------------- */
 
 static whim_answer_rule last_rule; /* what the grammar was asked for */
 static whim_prompt_request last_request;
@@ -173,7 +173,7 @@ void whim_grammar_unref(whim_grammar *g)
     assert_null(g);
 }
 
-/* --- one request ---------------------------------------------------------------------------------------- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 static whim_api api;
 static whim_chat_model chat_model;
@@ -209,7 +209,8 @@ static inline int api_teardown(void **state)
     return 0;
 }
 
-/* Every id made of 24 random characters becomes "ID", every created 0: what is left must be exact. */
+/* Every id made of 24 random characters becomes "ID", every created 0: what is left must be
+ * exact. */
 static inline const char *masked(void)
 {
     static char out[1 << 20];

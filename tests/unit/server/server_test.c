@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server as a whole, over sockets, with scripted jobs: loading, ready, the gate, an answer, health. */
+/* The server as a whole, over sockets, with scripted jobs: loading, ready, the gate, an answer,
+ * health. */
 #include "server/metrics/metrics.h"
 #include "server/server.h"
 

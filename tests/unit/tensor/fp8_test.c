@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor/fp8.h: every code against the format's definition in double, and the law of a block against the
- * C library's fma. */
+/* tensor/fp8.h: every code against the format's definition in double, and the law of a block
+ * against the C library's fma. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor/quant_encode.h: what is representable comes back exactly, the rest within half a step; ties go to even; the
- * search for a scale pays; e4m3 against the format's own list of values. */
+/* tensor/quant_encode.h: what is representable comes back exactly, the rest within half a step;
+ * ties go to even; the search for a scale pays; e4m3 against the format's own list of values. */
 #include "tensor/quant_encode.h"
 
 #include <float.h>
@@ -163,7 +163,7 @@ static void the_search_pays(void **state)
     assert_true(searched < 0.75 * plain);
 }
 
-/* --- e4m3 ----------------------------------------------------------------------------------------- */
+/* --- e4m3 ------------------------------------------------------------------------------------- */
 
 static void every_e4m3_comes_back(void **state)
 {

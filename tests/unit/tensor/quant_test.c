@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor/quant and unpack.h: every type against values read by the gguf package or made here, the integer dot
- * against a double-precision one, the bound that keeps it exact, and the activation quantiser. */
+/* tensor/quant and unpack.h: every type against values read by the gguf package or made here, the
+ * integer dot against a double-precision one, the bound that keeps it exact, and the activation
+ * quantiser. */
 #include <stdint.h>
 #include <stdio.h>
 
@@ -167,7 +168,8 @@ static int64_t worst_bound(whim_dtype dtype)
     return c > a ? c : a;
 }
 
-/* INT8 is no type of GGUF, so its golden values are made here: two blocks with scales that no half has. */
+/* INT8 is no type of GGUF, so its golden values are made here: two blocks with scales that no half
+ * has. */
 static void int8_block_by_block(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor/rank_key.h: keys order as values do, index decides among equals, broken numbers come first. */
+/* tensor/rank_key.h: keys order as values do, index decides among equals, broken numbers come
+ * first. */
 #include <math.h>
 #include <stdint.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens to text: characters in parts, bytes that never become one, special tokens, first spaces. */
+/* Tokens to text: characters in parts, bytes that never become one, special tokens, first
+ * spaces. */
 #include "unit/text/text_fixture.h"
 
 /* Push bytes as byte-level tokens; `want` after each push, joined by '|', then the flush. */

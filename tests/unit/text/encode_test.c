@@ -68,7 +68,8 @@ static void special_tokens_need_trust(void **state)
     whim_tokenizer_close(tok);
 }
 
-/* Trust after normalising: the token shows only there, and a mark of the user's must not make it. */
+/* Trust after normalising: the token shows only there, and a mark of the user's must not make
+ * it. */
 static void trust_survives_normalising(void **state)
 {
     (void)state;

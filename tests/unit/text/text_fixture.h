@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the tokenizers share: opening one from a text, encoding and decoding in one call,
- * the files of tests/data/text/. Tests run from the root of the repository. */
+/* What the tests of the tokenizers share: opening one from a text, encoding and decoding in one
+ * call, the files of tests/data/text/. Tests run from the root of the repository. */
 #ifndef WHIM_TESTS_TEXT_FIXTURE_H
 #define WHIM_TESTS_TEXT_FIXTURE_H
 

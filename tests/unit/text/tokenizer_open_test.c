@@ -30,7 +30,8 @@ static void a_directory_opens(void **state)
                "{\"eos_token\": \"<|eot_id|>\", \"chat_template\": \"old\"}");
     assert_int_equal(open_dir(&tok, &diag), WHIM_ERR_OK);
     assert_string_equal(whim_tokenizer_template(tok, NULL), "old");
-    /* The one that the configuration names comes first; text that is no added token does not count. */
+    /* The one that the configuration names comes first; text that is no added token does not
+     * count. */
     int32_t stop[4];
     assert_int_equal(whim_tokenizer_stop_ids(tok, stop, 4), 2);
     assert_int_equal(stop[0], 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids and texts against those of the `tokenizers` library: the Qwen3 tokenizer, the default model's,
- * and small ones that use every option. */
+/* Ids and texts against those of the `tokenizers` library: the Qwen3 tokenizer, the default
+ * model's, and small ones that use every option. */
 #include "models/model.h"
 #include "unit/text/text_fixture.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Experts and e4m3 codes: every layout of a file gives the same rows on the device, and what does not fit is refused
- * by name before any memory is taken. */
+/* Experts and e4m3 codes: every layout of a file gives the same rows on the device, and what does
+ * not fit is refused by name before any memory is taken. */
 #include "ops/args/moe_args.h"
 #include "tensor/fp8.h"
 #include "weights/bind.h"
@@ -198,7 +198,8 @@ static void experts_that_do_not_fit_are_named(void **state)
     expect_bad(0, 0, "type BF16, but expert 0 has F32: model.layers.0.mlp.experts.2.up_proj");
 }
 
-/* Also of a family without recurrent layers, the layers after the last one are counted for the user's line. */
+/* Also of a family without recurrent layers, the layers after the last one are counted for the
+ * user's line. */
 static void layers_that_draft_are_counted(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void layers_that_draft_are_counted(void **state)
     whim_ckpt_close(&ckpt);
 }
 
-/* --- codes ---------------------------------------------------------------------------------------- */
+/* --- codes ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 130, COLS = 256, BLOCK = 128 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding: every difference between model and file in one message, rows in their places, the same bytes
- * whatever the number of loader threads. */
+/* Binding: every difference between model and file in one message, rows in their places, the same
+ * bytes whatever the number of loader threads. */
 #include "tensor/half.h"
 #include "weights/bind.h"
 
@@ -11,8 +11,8 @@ static const char config[] =
     " \"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 16,"
     " \"intermediate_size\": 16, \"torch_dtype\": \"float32\"}";
 
-/* A matrix "m" [8, 4] F32 whose element (r, c) is 10 r + c, a vector "v" [8] of 0, 1, ... in BF16, and
- * "more" [1], all in one file. */
+/* A matrix "m" [8, 4] F32 whose element (r, c) is 10 r + c, a vector "v" [8] of 0, 1, ... in BF16,
+ * and "more" [1], all in one file. */
 static void write_model(void)
 {
     static const char header[] =
@@ -97,7 +97,8 @@ static void all_differences_in_one_message(void **state)
     whim_ckpt_close(&ckpt);
 }
 
-/* Norms and biases are taken number by number: block types and integers are refused, never read as zeros. */
+/* Norms and biases are taken number by number: block types and integers are refused, never read as
+ * zeros. */
 static void vectors_must_be_floats(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dummy weights: a row is a function of name, type and number alone, and its values are of the size that
- * a network wants. */
+/* Dummy weights: a row is a function of name, type and number alone, and its values are of the size
+ * that a network wants. */
 #include "support/cmocka.h"
 #include "weights/dummy.h"
 

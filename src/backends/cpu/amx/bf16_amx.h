@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of BF16 rows with BF16 tiles: 32 k a step, in order, for every number of rows. Blocks of 32 rows x
- * 32 outputs use all eight tile registers; k is cut so that the weights of a block stay in the first cache
- * for all rows, and the sums wait in memory, unrounded, for the next cut. Included after codes_tmpl.h. */
+/* Products of BF16 rows with BF16 tiles: 32 k a step, in order, for every number of rows. Blocks of
+ * 32 rows x 32 outputs use all eight tile registers; k is cut so that the weights of a block stay
+ * in the first cache for all rows, and the sums wait in memory, unrounded, for the next cut.
+ * Included after codes_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_AMX_BF16_AMX_H
 #define WHIM_BACKENDS_CPU_AMX_BF16_AMX_H
 
@@ -16,8 +17,8 @@ enum {
     BF16_CUT = 8,              /* steps of 32 k */
 };
 
-/* Shapes for blocks of 1 .. 32 rows: 0 and 1 sums of the first 16, 2 and 3 of the others, 4 and 5 the
- * rows, 6 and 7 the weights. Registers of no row have one, and are not used. */
+/* Shapes for blocks of 1 .. 32 rows: 0 and 1 sums of the first 16, 2 and 3 of the others, 4 and 5
+ * the rows, 6 and 7 the weights. Registers of no row have one, and are not used. */
 #define BF16_SHAPE(first, second)                                              \
     {                                                                          \
         .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = { \
@@ -39,9 +40,9 @@ enum {
 static const tile_shapes bf16_shapes[BF16_ROWS] = {BF16_SIXTEEN(BF16_FIRST),
                                                    BF16_SIXTEEN(BF16_SECOND)};
 
-/* One block: w and w2 (NULL: none) two tiles of outputs; a2 the rows after the first 16, whose sums follow those of
- * the first; w2's sums are out_next on. A step of the rows is a_step or a2_step elements on, and the weights' first
- * meets step `first` of the rows. */
+/* One block: w and w2 (NULL: none) two tiles of outputs; a2 the rows after the first 16, whose sums
+ * follow those of the first; w2's sums are out_next on. A step of the rows is a_step or a2_step
+ * elements on, and the weights' first meets step `first` of the rows. */
 typedef struct bf16_block {
     const uint16_t *a, *a2, *w, *w2;
     float *out;
@@ -98,7 +99,8 @@ ALWAYS_INLINE void bf16_steps(const bf16_block *x, int64_t s0, int64_t s1, bool 
     }
 }
 
-/* All rows of x, of `pitch` steps, in blocks of `block` (at most 32); `rows` is a multiple of it. */
+/* All rows of x, of `pitch` steps, in blocks of `block` (at most 32); `rows` is a multiple of
+ * it. */
 static void bf16_blocks(bf16_block x, int64_t pitch, int64_t n_step, int64_t rows, int64_t block)
 {
     tiles_want(&bf16_shapes[block - 1]);
@@ -120,7 +122,8 @@ static void bf16_blocks(bf16_block x, int64_t pitch, int64_t n_step, int64_t row
     }
 }
 
-/* out = all rows with the tile w, out + out_next with w2 unless that is NULL; n_step * 32 inputs. */
+/* out = all rows with the tile w, out + out_next with w2 unless that is NULL; n_step * 32
+ * inputs. */
 static void bf16_product(whim_cpu_bf16_rows a, const uint16_t *w, const uint16_t *w2,
                          int64_t n_step, int64_t rows, float *out, int64_t out_next)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of 16 or 8 int8 rows with an opened tile: its groups are B tiles as they lie (8 rows of 4 k x 16
- * outputs), 32 k of the rows are an A tile. A group's dots go through memory to the vector unit, which scales
- * and adds them in order; the tiles work a few groups ahead. The dots are exact, so these are the
- * bits of quad_rows, which takes other numbers of rows and the types with two sub-scales.
- * Included after quad_tmpl.h. */
+/* Products of 16 or 8 int8 rows with an opened tile: its groups are B tiles as they lie (8 rows of
+ * 4 k x 16 outputs), 32 k of the rows are an A tile. A group's dots go through memory to the vector
+ * unit, which scales and adds them in order; the tiles work a few groups ahead. The dots are exact,
+ * so these are the bits of quad_rows, which takes other numbers of rows and the types with two
+ * sub-scales. Included after quad_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_AMX_ROWS_AMX_H
 #define WHIM_BACKENDS_CPU_AMX_ROWS_AMX_H
 
@@ -35,9 +35,9 @@ ALWAYS_INLINE void int8_scale(const whim_cpu_form form, int rows, const open_til
     }
 }
 
-/* Step g + at of the pipeline: the dots of that group begin in tile c, those of two groups before leave tile
- * c_done, those of three before are scaled. Fine steps, because the processor looks ahead a few hundred
- * instructions only. */
+/* Step g + at of the pipeline: the dots of that group begin in tile c, those of two groups before
+ * leave tile c_done, those of three before are scaled. Fine steps, because the processor looks
+ * ahead a few hundred instructions only. */
 #define INT8_STEP(at, c, a, b, c_done)                                                \
     do {                                                                              \
         if (g + (at) < n_group) {                                                     \

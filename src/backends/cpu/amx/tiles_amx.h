@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tile registers: their shapes and instructions. A worker loads the shapes before its first product of a
- * command and releases the registers after it, so that a switch of threads need not save them.
+/* Tile registers: their shapes and instructions. A worker loads the shapes before its first product
+ * of a command and releases the registers after it, so that a switch of threads need not save them.
  * Threads: the state is the calling thread's. */
 #ifndef WHIM_BACKENDS_CPU_AMX_TILES_AMX_H
 #define WHIM_BACKENDS_CPU_AMX_TILES_AMX_H
@@ -50,7 +50,8 @@ static inline void tiles_release(void)
                      : "r"(at), "r"((int64_t)(stride))      \
                      : "memory")
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
-/* c += a * b: c [rows][16] int32 or F32; a [rows][k]; b [k / 4][16][4] int8, or [k / 2][16][2] BF16. */
+/* c += a * b: c [rows][16] int32 or F32; a [rows][k]; b [k / 4][16][4] int8, or [k / 2][16][2]
+ * BF16. */
 #define TILE_DOT_INT8(c, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 #define TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 

@@ -31,8 +31,8 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
-/* 16 codes e4m3. Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its NaN is set
- * apart. */
+/* 16 codes e4m3. Moved to the place of a half's exponent and mantissa a code is 2^8 too small; its
+ * NaN is set apart. */
 static inline void vf_load_e4m3(const uint8_t *p, vf out[2])
 {
     __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
@@ -135,7 +135,8 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return _mm256_sub_epi8(a, _mm256_set1_epi8((char)b));
 }
-/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this
+ * is inlined. */
 static inline vb vb_place(vb x, int from, int bits, int to)
 {
     vb moved = from > to   ? _mm256_srli_epi16(x, from - to)

@@ -9,7 +9,8 @@
 #define FP8_OPEN bf16_of_e4m3
 #define FP8_OPEN_CODES 32
 
-/* Exponent and mantissa move to their places; the codes below 8, which are subnormal, come from a table. */
+/* Exponent and mantissa move to their places; the codes below 8, which are subnormal, come from a
+ * table. */
 static inline void bf16_of_e4m3(const uint8_t *codes, uint16_t *out)
 {
     static const uint16_t below[32] = {0,      0x3b00, 0x3b80, 0x3bc0,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of BF16 rows with BF16 tiles: two k a step, in order, for every number of rows. Included after
- * codes_tmpl.h. */
+/* Products of BF16 rows with BF16 tiles: two k a step, in order, for every number of rows. Included
+ * after codes_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_AVX512BF16_BF16_AVX512_H
 #define WHIM_BACKENDS_CPU_AVX512BF16_BF16_AVX512_H
 

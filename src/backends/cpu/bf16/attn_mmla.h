@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of attention over BF16 pages by bfmmla, which adds 2 pairs x 4 by 2 keys (or 2 dimensions) x 4 to four sums.
- * A pair is a query row and head; an odd one runs beside itself. Every sum has one accumulator and is walked in order,
- * four a step, so how many pairs go together changes no bit. attn_matrix_tmpl.h uses them, kv_tmpl.h the places.
- * Included after codes_tmpl.h. */
+/* The loops of attention over BF16 pages by bfmmla, which adds 2 pairs x 4 by 2 keys (or 2
+ * dimensions) x 4 to four sums. A pair is a query row and head; an odd one runs beside itself.
+ * Every sum has one accumulator and is walked in order, four a step, so how many pairs go together
+ * changes no bit. attn_matrix_tmpl.h uses them, kv_tmpl.h the places. Included after
+ * codes_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_BF16_ATTN_MMLA_H
 #define WHIM_BACKENDS_CPU_BF16_ATTN_MMLA_H
 
@@ -24,7 +25,8 @@ static inline bool matrix_takes(const whim_kv_view *kv)
     return kv->type == WHIM_KV_BF16 && kv->d_head % MATRIX_DIMS == 0;
 }
 
-/* Where element i of the vector at a place of the page lies: keys [d / 4][32][4], values [32 / 4][d][4]. */
+/* Where element i of the vector at a place of the page lies: keys [d / 4][32][4], values [32 /
+ * 4][d][4]. */
 static inline int64_t matrix_key_place(int64_t place, int64_t i)
 {
     return (i / 4 * WHIM_KV_PAGE + place) * 4 + i % 4;
@@ -93,7 +95,8 @@ ALWAYS_INLINE void matrix_score_block(int twos, const uint16_t *keys, int64_t d,
     }
 }
 
-/* `twos` as above. o[r] += p[r] * values over the fours of keys begin .. end - 1, for 16 dimensions. */
+/* `twos` as above. o[r] += p[r] * values over the fours of keys begin .. end - 1, for 16
+ * dimensions. */
 ALWAYS_INLINE void matrix_value_block(int twos, const uint16_t *values, int64_t d, const float *p,
                                       int64_t p_stride, int64_t n, int64_t begin, int64_t end,
                                       float *const *o, int64_t dim)
@@ -132,7 +135,8 @@ ALWAYS_INLINE void matrix_value_block(int twos, const uint16_t *values, int64_t 
 
 #define MATRIX_FOR_TWOS(n, CALL) (n) > 4 ? CALL(3) : (n) > 2 ? CALL(2) : CALL(1)
 
-/* Scores of n pairs (at most MATRIX_PAIRS) with the places [begin, end) of a page, in blocks of 16. */
+/* Scores of n pairs (at most MATRIX_PAIRS) with the places [begin, end) of a page, in blocks of
+ * 16. */
 static void matrix_scores(const uint16_t *page, int64_t d, const float *q, int64_t n, int64_t begin,
                           int64_t end, float *p, int64_t p_stride)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of BF16 rows with BF16 tiles in order FOUR by bfmmla, which adds 2 outputs x 4 k by 2 rows x 4 k to
- * four sums: four k a step, in order, for every number of rows; one row runs beside itself. Included after
- * codes_tmpl.h. */
+/* Products of BF16 rows with BF16 tiles in order FOUR by bfmmla, which adds 2 outputs x 4 k by 2
+ * rows x 4 k to four sums: four k a step, in order, for every number of rows; one row runs beside
+ * itself. Included after codes_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_BF16_BF16_MMLA_H
 #define WHIM_BACKENDS_CPU_BF16_BF16_MMLA_H
 
@@ -24,7 +24,8 @@ ALWAYS_INLINE void bf16_pair(const uint16_t *a, int r, int r2, bfloat16x8_t out[
     out[1] = vreinterpretq_bf16_u64(vzip2q_u64(first, second));
 }
 
-/* `rows` (a constant: 1, 2 or 4) rows from `a` on, whose steps lie a_step elements apart; out [rows][16]. */
+/* `rows` (a constant: 1, 2 or 4) rows from `a` on, whose steps lie a_step elements apart; out
+ * [rows][16]. */
 ALWAYS_INLINE void bf16_rows(int rows, const uint16_t *a, int64_t a_step, const uint16_t *w,
                              int64_t n_step, float *out)
 {

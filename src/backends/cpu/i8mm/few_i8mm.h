@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Few rows times a tile straight from its packed codes: up to eight rows by eight outputs at once, so that codes
- * and scales are taken apart once for all of the rows. In assembly for the reason that rows4_i8mm.h gives.
+/* Few rows times a tile straight from its packed codes: up to eight rows by eight outputs at once,
+ * so that codes and scales are taken apart once for all of the rows. In assembly for the reason
+ * that rows4_i8mm.h gives.
  *
- * What binds these loops is the number of vector instructions, of whatever kind. So all that a load can do is left
- * to loads: rows are read again for every four outputs, and what a group needs of its rows beside their int8 is
- * laid out in lanes before the first tile (few_lanes).
+ * What binds these loops is the number of vector instructions, of whatever kind. So all that a load
+ * can do is left to loads: rows are read again for every four outputs, and what a group needs of
+ * its rows beside their int8 is laid out in lanes before the first tile (few_lanes).
  *
- * Registers: v0-v7 weights of two pairs of outputs; v8, v9 their d; v10, v11 their m; v12, v13 dots; v14, v15 rows,
- * then scales of rows; v16-v31 sums, by four outputs, then pairs of rows, then pairs of outputs, in the lanes that
- * rows4_i8mm.h describes. */
+ * Registers: v0-v7 weights of two pairs of outputs; v8, v9 their d; v10, v11 their m; v12, v13
+ * dots; v14, v15 rows, then scales of rows; v16-v31 sums, by four outputs, then pairs of rows, then
+ * pairs of outputs, in the lanes that rows4_i8mm.h describes. */
 #ifndef WHIM_BACKENDS_CPU_I8MM_FEW_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_FEW_I8MM_H
 
@@ -20,8 +21,8 @@ enum {
     FEW_MAX_ROWS = 24, /* from here on an opened tile pays */
 };
 
-/* Weights of four outputs (b: the first or second four). Low nibbles go to the top of their bytes, which makes
- * the dots of the first pair 16 times too large: scvtf takes that away exactly. */
+/* Weights of four outputs (b: the first or second four). Low nibbles go to the top of their bytes,
+ * which makes the dots of the first pair 16 times too large: scvtf takes that away exactly. */
 #define FEW_NIBBLES(b)                                                        \
     "ldp q0, q1, [%[w], #64*" #b "]\n\tldp q2, q3, [%[w], #64*" #b "+32]\n\t" \
     "ushr v4.16b, v0.16b, #4\n\tshl v0.16b, v0.16b, #4\n\t"                   \
@@ -97,8 +98,8 @@ enum {
     "uzp1 v12.4s, v" #c0 ".4s, v" #c1 ".4s\n\tuzp2 v13.4s, v" #c0 ".4s, v" #c1 ".4s\n\t" \
     "str q12, [%[out], #128*" #r "+16*" #b "]\n\tstr q13, [%[out], #128*" #r "+64+16*" #b "]\n\t"
 
-/* sc: the first group's d; w: its codes; step: bytes from group to group; q: the first row's int8, q_step: bytes
- * from pair to pair of rows; lanes: what few_lanes made for these rows. */
+/* sc: the first group's d; w: its codes; step: bytes from group to group; q: the first row's int8,
+ * q_step: bytes from pair to pair of rows; lanes: what few_lanes made for these rows. */
 typedef void few_kernel(const char *sc, const char *w, int64_t step, int64_t n_group,
                         const int8_t *q, int64_t q_step, const void *lanes, float *out);
 
@@ -149,8 +150,8 @@ ALWAYS_INLINE bool few_has(const whim_cpu_form form)
     return nibbles || (form.bits == 8 && form.d == WHIM_DTYPE_F16);
 }
 
-/* Vectors of lanes for a pair of rows and a group: s; then t, or what the dots of the first and the second pair
- * of outputs start at. */
+/* Vectors of lanes for a pair of rows and a group: s; then t, or what the dots of the first and the
+ * second pair of outputs start at. */
 ALWAYS_INLINE int few_vectors(const whim_cpu_form form)
 {
     return form.has_min ? 2 : form.bits < 8 ? 3 : 1;
@@ -163,7 +164,8 @@ ALWAYS_INLINE bool few_takes(const whim_cpu_form form, int64_t rows, int64_t k, 
     return few_has(form) && k > 0 && rows <= FEW_MAX_ROWS && lanes <= room;
 }
 
-/* Lay out in lanes what the loops need of the rows, [block of 8 rows][group][pair of rows][vector]. */
+/* Lay out in lanes what the loops need of the rows, [block of 8 rows][group][pair of
+ * rows][vector]. */
 static void few_lanes(const whim_cpu_form *form, int64_t rows, int64_t k,
                       const whim_cpu_act_meta *meta, float *out)
 {

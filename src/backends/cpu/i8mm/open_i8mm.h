@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scales of an opened tile as smmla's lanes want them: for each pair of outputs (d0, d0, d1, d1). Included
- * before codes_tmpl.h. */
+/* Scales of an opened tile as smmla's lanes want them: for each pair of outputs (d0, d0, d1, d1).
+ * Included before codes_tmpl.h. */
 #ifndef WHIM_BACKENDS_CPU_I8MM_OPEN_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_OPEN_I8MM_H
 

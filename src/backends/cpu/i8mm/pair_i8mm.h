@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of int8 rows with tiles in PAIR order by smmla, which multiplies 2 rows x 8 k with 2 outputs x
- * 8 k; lanes are (output 0, row 0), (output 0, row 1), (output 1, row 0), (output 1, row 1). One row runs on
- * sdot with the same packing. Included after codes_tmpl.h; the sums over k follow whim_group_dot_step. */
+/* Products of int8 rows with tiles in PAIR order by smmla, which multiplies 2 rows x 8 k with 2
+ * outputs x 8 k; lanes are (output 0, row 0), (output 0, row 1), (output 1, row 0), (output 1, row
+ * 1). One row runs on sdot with the same packing. Included after codes_tmpl.h; the sums over k
+ * follow whim_group_dot_step. */
 #ifndef WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_PAIR_I8MM_H
 
@@ -16,8 +17,8 @@ typedef struct pair_subs {
     int32x4_t sc[2], mn[2];
 } pair_subs;
 
-/* Dots of one group, 4 vectors of rows by 4 of outputs; the halves apart (`low`, and `high` from start[1]) only
- * where they have scales of their own. */
+/* Dots of one group, 4 vectors of rows by 4 of outputs; the halves apart (`low`, and `high` from
+ * start[1]) only where they have scales of their own. */
 ALWAYS_INLINE void pair_dot(const whim_cpu_form form, const int32x4_t start[2],
                             const int8x16_t a[4], const int8x16_t w[4], int32x4_t *low,
                             int32x4_t *high)
@@ -77,8 +78,9 @@ ALWAYS_INLINE int32x4_t widen_u8(int8x16_t x, int v)
     return vreinterpretq_s32_u32(v % 2 == 0 ? vmovl_u16(vget_low_u16(half)) : vmovl_high_u16(half));
 }
 
-/* Dots of one row with a pair of outputs. The row stands twice in its block, so that a vector of 8 k for two
- * outputs meets the same 8 k twice; lanes are partial sums (output 0 twice, output 1 twice). */
+/* Dots of one row with a pair of outputs. The row stands twice in its block, so that a vector of 8
+ * k for two outputs meets the same 8 k twice; lanes are partial sums (output 0 twice, output 1
+ * twice). */
 ALWAYS_INLINE int32x4_t pair_dot_one(const whim_cpu_form form, const int8x16_t *a,
                                      const uint8_t *codes, int pair, int first, int last)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Four rows times one tile: the loops that prompts and batches spend their time in. In
- * assembly, because they take all 32 registers and the compiler, given the same loop in C, moves sums to the
- * stack and back.
+ * assembly, because they take all 32 registers and the compiler, given the same loop in C, moves
+ * sums to the stack and back.
  *
- * Registers: v0-v3 and v4-v7 one group of the first and of the second pair of rows; v8, v9 their s and v10,
- * v11 their t in the lanes (row 0, row 1, row 0, row 1); v12, v13
- * weights, then scales; v14, v15 integer dots; v16-v31 sums, even ones of the first pair of rows, odd ones of
- * the second, a pair of outputs after the other, in the lanes (output 0 row 0, output 0 row 1, output 1 row 0,
- * output 1 row 1). Scales come in pairs too: (d0, d0, d1, d1). */
+ * Registers: v0-v3 and v4-v7 one group of the first and of the second pair of rows; v8, v9 their s
+ * and v10, v11 their t in the lanes (row 0, row 1, row 0, row 1); v12, v13
+ * weights, then scales; v14, v15 integer dots; v16-v31 sums, even ones of the first pair of rows,
+ * odd ones of the second, a pair of outputs after the other, in the lanes (output 0 row 0, output 0
+ * row 1, output 1 row 0, output 1 row 1). Scales come in pairs too: (d0, d0, d1, d1). */
 #ifndef WHIM_BACKENDS_CPU_I8MM_ROWS4_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_ROWS4_I8MM_H
 
@@ -23,7 +23,8 @@
     "scvtf v15.4s, v15.4s\n\tfmul v12.4s, v12.4s, v9.4s\n\t" \
     "fmla v" #c0 ".4s, v14.4s, v13.4s\n\tfmla v" #c1 ".4s, v15.4s, v12.4s\n\t"
 
-/* The same with one integer sub-scale: float(dot) * sc is exact, and added to 0 so that it is never -0. */
+/* The same with one integer sub-scale: float(dot) * sc is exact, and added to 0 so that it is never
+ * -0. */
 #define ROWS4_SCALE_SUB(c0, c1)                                                  \
     "ldr q12, [%[sc]], #16\n\t"                                                  \
     "scvtf v14.4s, v14.4s\n\tmovi v13.2d, #0\n\tfmla v13.4s, v14.4s, v12.4s\n\t" \
@@ -72,8 +73,8 @@
     SUB_PAIR(22, 23, MIN) \
     SUB_PAIR(24, 25, MIN) SUB_PAIR(26, 27, MIN) SUB_PAIR(28, 29, MIN) SUB_PAIR(30, 31, MIN)
 
-/* The same with one for each half: v10, v11 take the first half's share. The second half's sub-scales lie
- * OPEN_SCALES floats after the first's. */
+/* The same with one for each half: v10, v11 take the first half's share. The second half's
+ * sub-scales lie OPEN_SCALES floats after the first's. */
 #define HALVES_PAIR(c0, c1, MIN)                                                                \
     "movi v14.2d, #0\n\tmovi v15.2d, #0\n\tmovi v10.2d, #0\n\tmovi v11.2d, #0\n\t"              \
     "ldp q12, q13, [%[w]], #32\n\t" ROWS4_DOT(                                                  \

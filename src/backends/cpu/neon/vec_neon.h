@@ -31,8 +31,9 @@ static inline vf vf_load_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-/* 16 codes e4m3 as BF16, which holds each exactly. Bytes are made apart: of the codes below 16 by table, subnormal ones
- * among them, of the others by moving exponent and mantissa to their places. */
+/* 16 codes e4m3 as BF16, which holds each exactly. Bytes are made apart: of the codes below 16 by
+ * table, subnormal ones among them, of the others by moving exponent and mantissa to their
+ * places. */
 static inline uint16x8x2_t bf16_of_e4m3(const uint8_t *codes)
 {
     static const uint8_t high_below[16] = {0,    0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c,
@@ -154,7 +155,8 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return vsubq_u8(a, vdupq_n_u8(b));
 }
-/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this
+ * is inlined. */
 static inline vb vb_place(vb x, int from, int bits, int to)
 {
     vb moved = from != to ? vshlq_u8(x, vdupq_n_s8((int8_t)(to - from))) : x;

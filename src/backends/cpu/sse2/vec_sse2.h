@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors of the x86-64 baseline for the shared kernels (tmpl/). There is no fused multiply-add, so it
- * is done exactly in double: this level is for machines that have nothing else. */
+/* Vectors of the x86-64 baseline for the shared kernels (tmpl/). There is no fused multiply-add, so
+ * it is done exactly in double: this level is for machines that have nothing else. */
 #ifndef WHIM_BACKENDS_CPU_SSE2_VEC_SSE2_H
 #define WHIM_BACKENDS_CPU_SSE2_VEC_SSE2_H
 
@@ -41,7 +41,8 @@ static inline vf vf_of_e4m3(__m128i top)
 {
     __m128i mag = _mm_srli_epi32(_mm_slli_epi32(top, 1), 5),
             sign = _mm_slli_epi32(_mm_srli_epi32(top, 31), 31);
-    /* A subnormal code is put where floats from 2^-6 on are spaced as it is, which is then taken away. */
+    /* A subnormal code is put where floats from 2^-6 on are spaced as it is, which is then taken
+     * away. */
     __m128i below = _mm_cmplt_epi32(mag, _mm_set1_epi32(1 << 23));
     __m128i bits = _mm_add_epi32(mag, _mm_set1_epi32(120 << 23));
     bits = _mm_add_epi32(bits, _mm_and_si128(below, _mm_set1_epi32(1 << 23)));
@@ -174,7 +175,8 @@ static inline vb vb_sub1(vb a, uint8_t b)
 {
     return _mm_sub_epi8(a, _mm_set1_epi8((char)b));
 }
-/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this is inlined. */
+/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this
+ * is inlined. */
 static inline vb vb_place(vb x, int from, int bits, int to)
 {
     vb moved = from > to   ? _mm_srli_epi16(x, from - to)

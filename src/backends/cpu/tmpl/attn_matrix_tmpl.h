@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One segment of attention on a matrix unit, for levels that give matrix_takes, matrix_scores and matrix_values. Pairs
- * go together over all keys that any of them sees; what a pair does not see has a weight of exact zero. That
- * could turn a sum of -0 into +0, so sums of -0 end as +0 always. Included by attn_tmpl.h. */
+/* One segment of attention on a matrix unit, for levels that give matrix_takes, matrix_scores and
+ * matrix_values. Pairs go together over all keys that any of them sees; what a pair does not see
+ * has a weight of exact zero. That could turn a sum of -0 into +0, so sums of -0 end as +0 always.
+ * Included by attn_tmpl.h. */
 
 /* The keys of the segment that any of the n pairs from r on sees; empty: hi <= lo. */
 static void matrix_range(const attn_segment *s, int64_t r, int64_t n, int64_t *lo, int64_t *hi)
@@ -21,7 +22,8 @@ static int64_t lanes_down(int64_t key)
     return key / WHIM_LANES * WHIM_LANES;
 }
 
-/* Zeros from `begin` to `end`, but where softmax left weights of the keys lo .. hi - 1, in whole lanes. */
+/* Zeros from `begin` to `end`, but where softmax left weights of the keys lo .. hi - 1, in whole
+ * lanes. */
 static void matrix_blank(float *p, int64_t lo, int64_t hi, int64_t begin, int64_t end)
 {
     int64_t first = lo < hi ? lanes_down(lo) : end;
@@ -39,7 +41,8 @@ static int64_t matrix_count(const attn_unit *u, int64_t r)
     return u->n_pair - r < MATRIX_PAIRS ? u->n_pair - r : MATRIX_PAIRS;
 }
 
-/* Scores, and after softmax the sums over values, of the page that starts at key `page` of the segment. */
+/* Scores, and after softmax the sums over values, of the page that starts at key `page` of the
+ * segment. */
 static void matrix_page(const attn_unit *u, const attn_segment *s, int64_t page, bool values)
 {
     const whim_kv_view *kv = &u->a->kv;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loops of attention on one KV type: scores of a page's keys and sums over its values, for up to
- * ATTN_PAIRS pairs (a query row and head) at once, so that one load of K or V serves them all. Every sum
- * has one accumulator and is walked in order, as the law wants: how many pairs go together changes no bit.
- * Included once per type by attn_tmpl.h, with TILE_NAME, TILE_ELEM, TILE_VLOAD and TILE_LOAD1 defined. */
+/* The inner loops of attention on one KV type: scores of a page's keys and sums over its values,
+ * for up to ATTN_PAIRS pairs (a query row and head) at once, so that one load of K or V serves them
+ * all. Every sum has one accumulator and is walked in order, as the law wants: how many pairs go
+ * together changes no bit. Included once per type by attn_tmpl.h, with TILE_NAME, TILE_ELEM,
+ * TILE_VLOAD and TILE_LOAD1 defined. */
 #define TILE_JOIN_(a, b) a##_##b
 #define TILE_JOIN(a, b) TILE_JOIN_(a, b)
 #define TILE(function) TILE_JOIN(function, TILE_NAME)
@@ -35,7 +36,8 @@ ALWAYS_INLINE void TILE(score_lanes)(const TILE_ELEM *keys, int64_t d, const flo
     }
 }
 
-/* Scores of n pairs with the places [begin, end) of a page, in whole lanes: begin is a multiple of ATTN_LANES. */
+/* Scores of n pairs with the places [begin, end) of a page, in whole lanes: begin is a multiple of
+ * ATTN_LANES. */
 static void TILE(scores)(const void *page, int64_t d, const float *q, int n, int64_t begin,
                          int64_t end, float *p)
 {

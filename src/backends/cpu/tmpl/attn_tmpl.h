@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention over pages, shared by all levels: included once per level after kv_tmpl.h and exp_tmpl.h. A unit of pairs
- * (attn_plan.h) walks its keys segment by segment and page by page: K and V of a page are loaded, and for
- * many pairs widened, once for all of them. */
+/* Attention over pages, shared by all levels: included once per level after kv_tmpl.h and
+ * exp_tmpl.h. A unit of pairs (attn_plan.h) walks its keys segment by segment and page by page: K
+ * and V of a page are loaded, and for many pairs widened, once for all of them. */
 #include "backends/cpu/attn_plan.h"
 
 enum {
@@ -154,8 +154,8 @@ static void page_scores(const attn_unit *u, const attn_segment *s, char *layer, 
     }
 }
 
-/* Rounded to BF16. A NaN has its payload, if any, in the upper half, since q was rounded already: the
- * addition cannot carry out of it. */
+/* Rounded to BF16. A NaN has its payload, if any, in the upper half, since q was rounded already:
+ * the addition cannot carry out of it. */
 ALWAYS_INLINE vf round_weight(vf x)
 {
     vu u = (vu)x;
@@ -221,8 +221,8 @@ static void values_part(const attn_unit *u, const attn_segment *s, const void *v
     }
 }
 
-/* Sums over the values of a page. Pairs go together over the keys that all of them see, and one by one
- * over what only some see, before and after: a weight of 0 could turn a sum of -0 into +0. */
+/* Sums over the values of a page. Pairs go together over the keys that all of them see, and one by
+ * one over what only some see, before and after: a weight of 0 could turn a sum of -0 into +0. */
 static void page_values(const attn_unit *u, const attn_segment *s, char *layer, int64_t page)
 {
     const whim_kv_view *kv = &u->a->kv;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of BF16 weights times BF16 rows, for levels whose bf16_rows takes a few rows at a time: BF16_ROW_COUNTS
- * lists how many, largest first, 1 last. Included after bf16_rows. */
+/* Tiles of BF16 weights times BF16 rows, for levels whose bf16_rows takes a few rows at a time:
+ * BF16_ROW_COUNTS lists how many, largest first, 1 last. Included after bf16_rows. */
 
 /* out [rows][16] = all rows with one tile; n_step * 32 inputs. */
 static void bf16_tile(whim_cpu_bf16_rows a, const uint16_t *w, int64_t n_step, int64_t rows,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the planes of packed block types (packing.h) with a level's vectors: codes, scales, and a tile
- * opened up to int8 and F32 for many rows. `form` is a constant where these are inlined. */
+/* Reading the planes of packed block types (packing.h) with a level's vectors: codes, scales, and a
+ * tile opened up to int8 and F32 for many rows. `form` is a constant where these are inlined. */
 #include "backends/cpu/packing.h"
 #include "tensor/half.h"
 #include "tensor/unpack.h"
@@ -86,8 +86,8 @@ typedef struct open_tile {
     const float *sc, *mn; /* [n_group][subs][OPEN_SCALES] where the level has OPEN_SUBS */
 } open_tile;
 
-/* A level defines these before, if its inner loop wants other than one float for each output, or sub-scales as
- * floats. */
+/* A level defines these before, if its inner loop wants other than one float for each output, or
+ * sub-scales as floats. */
 #ifndef OPEN_SCALES
 #define OPEN_SCALES WHIM_CPU_TILE
 #define OPEN_SUBS 0
@@ -106,8 +106,8 @@ ALWAYS_INLINE const char *open_tile_subs(const whim_cpu_form form, const open_ti
     return tile->packed + whim_cpu_group_at(&form, tile->g0 + g) + WHIM_CPU_CODE_BYTES(form.bits);
 }
 
-/* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they are, unless
- * vectors are so wide that they would often straddle two lines of the cache there. */
+/* Open groups g0 .. g0+n-1 of a tile in `memory`, n * OPEN_GROUP_BYTES. 8-bit codes stay where they
+ * are, unless vectors are so wide that they would often straddle two lines of the cache there. */
 ALWAYS_INLINE open_tile tile_open(const whim_cpu_form form, const char *tile, int64_t g0, int64_t n,
                                   bool with_values, void *memory)
 {

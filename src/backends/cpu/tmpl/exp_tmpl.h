@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whim_expf of EXP_LANES floats at once, bit for bit, shared by all levels: included once per level after its vec
- * header. The steps are those of base/math/fmath.h; several vectors take each step together, because a loop over
- * whim_expf alone is one long chain of dependent instructions that fills the CPU's queues with waiting. */
+/* whim_expf of EXP_LANES floats at once, bit for bit, shared by all levels: included once per level
+ * after its vec header. The steps are those of base/math/fmath.h; several vectors take each step
+ * together, because a loop over whim_expf alone is one long chain of dependent instructions that
+ * fills the CPU's queues with waiting. */
 #include "base/math/fmath.h"
 
 /* Two vectors fill the CPU; with more, constants and values would not fit the registers. */
@@ -11,7 +12,8 @@ typedef uint32_t vu __attribute__((vector_size(VF * sizeof(float))));
 
 #define EACH_VEC for (int v = 0; v < EXP_VECS; v++)
 
-/* The steps of both: e^r for x = n ln2 + r, without its power of two, and n with what the rounding added to it. */
+/* The steps of both: e^r for x = n ln2 + r, without its power of two, and n with what the rounding
+ * added to it. */
 static inline __attribute__((always_inline)) void vf_exp_parts(vf x[EXP_VECS], vf n[EXP_VECS],
                                                                vu k[EXP_VECS])
 {
@@ -44,7 +46,8 @@ static inline __attribute__((always_inline)) void vf_exp(vf x[EXP_VECS])
     EACH_VEC x[v] = vf_fma(n[v], vf_zero(), x[v]); /* n is a NaN where x was; else + 0 */
 }
 
-/* The same for x from -80 to 0, where the result is far from the ends of the range; anything for others. */
+/* The same for x from -80 to 0, where the result is far from the ends of the range; anything for
+ * others. */
 static inline __attribute__((always_inline)) void vf_exp_near(vf x[EXP_VECS])
 {
     vf n[EXP_VECS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inner loops of products with float weights and F32 rows: lanes along outputs, acc = fma(w, x, acc) over k in
- * order. Included once per level after codes_tmpl.h. */
+/* Inner loops of products with float weights and F32 rows: lanes along outputs, acc = fma(w, x,
+ * acc) over k in order. Included once per level after codes_tmpl.h. */
 #include "tensor/fp8.h"
 
 enum { FLOAT_ROWS = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FP8 weights and F32 rows: the sums of a block of 128 k are made as with float weights and scaled once, as in
- * whim_fp8_dot_step. Few rows take the codes as they lie, many a block that was opened as F32 for all of them.
- * Included by product_tmpl.h. */
+/* FP8 weights and F32 rows: the sums of a block of 128 k are made as with float weights and scaled
+ * once, as in whim_fp8_dot_step. Few rows take the codes as they lie, many a block that was opened
+ * as F32 for all of them. Included by product_tmpl.h. */
 
 enum {
     FP8_CODES = WHIM_FP8_BLOCK * WHIM_CPU_TILE, /* of a block */
@@ -9,7 +9,8 @@ enum {
 };
 _Static_assert((int)FP8_ROOM <= (int)OPEN_BYTES, "a block fits the scratch");
 
-/* out [rows][16] += `rows` (a constant) rows of x times one block, in codes or opened as `type` says. */
+/* out [rows][16] += `rows` (a constant) rows of x times one block, in codes or opened as `type`
+ * says. */
 ALWAYS_INLINE void fp8_block(whim_dtype type, int rows, const void *block, const float *scales,
                              const float *x, int64_t x_stride, float *out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FP8 weights on a BF16 unit: a block of 128 k is opened as BF16, which holds every code exactly, its sums are made by
- * bf16_product and scaled once, as in whim_fp8_dot_step. The same for every number of rows. The level
- * gives FP8_OPEN, which opens FP8_OPEN_CODES codes. Included by product_tmpl.h. */
+/* FP8 weights on a BF16 unit: a block of 128 k is opened as BF16, which holds every code exactly,
+ * its sums are made by bf16_product and scaled once, as in whim_fp8_dot_step. The same for every
+ * number of rows. The level gives FP8_OPEN, which opens FP8_OPEN_CODES codes. Included by
+ * product_tmpl.h. */
 
 enum {
     FP8_CODES = WHIM_FP8_BLOCK * WHIM_CPU_TILE, /* of a block */

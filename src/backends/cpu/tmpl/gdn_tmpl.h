@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gated delta net: convolution and recurrence with their states, and its gates. Shared by all levels, included
- * once per level after row_tmpl.h. Lanes run along channels and along the values of a head, so that every sum has the
- * law's order. */
+/* The gated delta net: convolution and recurrence with their states, and its gates. Shared by all
+ * levels, included once per level after row_tmpl.h. Lanes run along channels and along the values
+ * of a head, so that every sum has the law's order. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 
@@ -46,7 +46,7 @@ static void silu_row(float *x, int64_t n)
     }
 }
 
-/* --- convolution --------------------------------------------------------------------------------- */
+/* --- convolution ------------------------------------------------------------------------------ */
 
 enum {
     CONV_CHAN = 64
@@ -135,12 +135,12 @@ static void gdn_conv_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-/* --- recurrence ---------------------------------------------------------------------------------- */
+/* --- recurrence ------------------------------------------------------------------------------- */
 
 enum {
     SCAN_RUN = 16, /* tokens whose keys, queries and gates are made together */
-    SCAN_PART =
-        64, /* columns of a head that one worker takes: with 128 keys they stay in the first cache */
+    /* columns of a head that one worker takes: with 128 keys they stay in the first cache */
+    SCAN_PART = 64,
     SCAN_VECS = VF < 16 ? 8 : SCAN_PART / VF, /* sums that stay in registers */
     SCAN_COLS = SCAN_VECS * VF,               /* columns of the state that are walked together */
 };
@@ -272,7 +272,8 @@ static void scan_begin(const whim_gdn_scan_args *a, const scan_part *p, const fl
     }
 }
 
-/* A part that goes nowhere is worked on in what a run leaves of the scratch, so many columns at a time. */
+/* A part that goes nowhere is worked on in what a run leaves of the scratch, so many columns at a
+ * time. */
 enum { SCAN_SPARE = (WHIM_CPU_SCRATCH - (int)sizeof(scan_run)) / (int)sizeof(float) };
 _Static_assert((int)SCAN_SPARE >= (int)WHIM_GDN_MAX_DIM, "there is room for a column");
 
@@ -319,7 +320,7 @@ static void gdn_scan_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-/* --- splitting, gates, copies --------------------------------------------------------------------- */
+/* --- splitting, gates, copies ----------------------------------------------------------------- */
 
 static void gdn_split_qkvzba_kernel(const void *args, const whim_cpu_worker *worker)
 {

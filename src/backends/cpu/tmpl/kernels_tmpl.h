@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All kernels of a level and its table, in the order in which they need each other; included by its file after
- * its own loops. */
+/* All kernels of a level and its table, in the order in which they need each other; included by its
+ * file after its own loops. */
 #include "backends/cpu/tmpl/kv_tmpl.h"
 
 #include "backends/cpu/tmpl/attn_tmpl.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The KV pages, shared by all levels: included once per level after its vec header.
  *
- * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_KV_PAGE], so that lanes run along keys when
- * scores are made; values [n_kv][WHIM_KV_PAGE][d_head], so that lanes run along d when they are summed;
- * for Q8 then the scales of the keys [n_kv][WHIM_KV_PAGE] and those of the values. BF16 for a matrix unit: where the
- * level's matrix_key_place and matrix_value_place say. */
+ * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_KV_PAGE], so that lanes run along
+ * keys when scores are made; values [n_kv][WHIM_KV_PAGE][d_head], so that lanes run along d when
+ * they are summed; for Q8 then the scales of the keys [n_kv][WHIM_KV_PAGE] and those of the values.
+ * BF16 for a matrix unit: where the level's matrix_key_place and matrix_value_place say. */
 #include "backends/cpu/kernels.h"
 #include "tensor/half.h"
 

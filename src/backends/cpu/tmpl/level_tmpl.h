@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of a level: WHIM_CPU_LEVEL is defined by its file. LEVEL_TABLE is its table of kernels, which some
- * kernels need to know what they belong to. */
+/* The names of a level: WHIM_CPU_LEVEL is defined by its file. LEVEL_TABLE is its table of kernels,
+ * which some kernels need to know what they belong to. */
 #include "backends/cpu/kernels.h"
 
 #define LEVEL_STRING_(level) #level

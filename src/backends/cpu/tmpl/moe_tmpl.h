@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of moe_experts, shared by all levels: the products are those of product_tmpl.h, on the rows of one
- * expert at a time. moe_plan.h says how the work is cut. Included once per level after product_tmpl.h. */
+/* The commands of moe_experts, shared by all levels: the products are those of product_tmpl.h, on
+ * the rows of one expert at a time. moe_plan.h says how the work is cut. Included once per level
+ * after product_tmpl.h. */
 #include "backends/cpu/moe_plan.h"
 
 /* One of the three products for an expert. */
@@ -62,7 +63,8 @@ static int64_t moe_one_valid(const whim_moe_experts_args *op, int32_t valid[WHIM
     return n;
 }
 
-/* Every worker makes the narrow row for itself and takes a share of the tiles of all its experts. */
+/* Every worker makes the narrow row for itself and takes a share of the tiles of all its
+ * experts. */
 static void moe_one_up_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;

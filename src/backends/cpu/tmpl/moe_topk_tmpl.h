@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of experts, shared by all levels: scores a vector at a time, then the search of topk_offer. Workers
- * split rows. Included once per level after exp_tmpl.h and store_tmpl.h. */
+/* The choice of experts, shared by all levels: scores a vector at a time, then the search of
+ * topk_offer. Workers split rows. Included once per level after exp_tmpl.h and store_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a level's units can do at most: its fastest multiply-add for a kind of weights, on registers only. `bench`
- * measures it on all threads and calls a kernel's share of it its share of the peak. Floats take the
- * level's own vf_fma, int8 and BF16 what the compiler's flags allow (peak_units.h), so that a new level has
- * nothing to do. A level whose best unit for some types is of another form defines PEAK_TILES and peak_tiles,
- * which gives the multiply-adds that it has done, 0 for the other types. */
+/* What a level's units can do at most: its fastest multiply-add for a kind of weights, on registers
+ * only. `bench` measures it on all threads and calls a kernel's share of it its share of the peak.
+ * Floats take the level's own vf_fma, int8 and BF16 what the compiler's flags allow (peak_units.h),
+ * so that a new level has nothing to do. A level whose best unit for some types is of another form
+ * defines PEAK_TILES and peak_tiles, which gives the multiply-adds that it has done, 0 for the
+ * other types. */
 #include "backends/cpu/tmpl/peak_units.h"
 #include "tensor/dtype.h"
 
 #include <string.h>
 
-/* Without the pragmas the sums would live in memory. The operands are small numbers in every type that a level
- * may read them as, so that no sum overflows, and they differ: with zeros, or with one register twice,
- * a Neoverse V1 does half as many fmla and twice as many sdot as with real data. */
+/* Without the pragmas the sums would live in memory. The operands are small numbers in every type
+ * that a level may read them as, so that no sum overflows, and they differ: with zeros, or with one
+ * register twice, a Neoverse V1 does half as many fmla and twice as many sdot as with real data. */
 #define PEAK_LOOP(name, acc_type, op_type, step)                         \
     static void name(int64_t rounds)                                     \
     {                                                                    \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fastest multiply-adds of the instructions that a level is compiled for, for peak_tmpl.h:
- *   PEAK_SUMS                              sums in flight: enough to hide the latency, few enough for registers
- *   PEAK_OPAQUE(x)                         x may have any value from here on, for the compiler; makes no code
- *   pi_acc, pi_op, pi_mac, PI_MACS         int8: one step and its multiply-adds
- *   ph_acc, ph_op, ph_mac, PH_MACS         BF16, only with PEAK_BF16 defined */
+ *   PEAK_SUMS                              sums in flight: enough to hide the latency, few enough
+ *   for registers PEAK_OPAQUE(x)                         x may have any value from here on, for the
+ *   compiler; makes no code pi_acc, pi_op, pi_mac, PI_MACS         int8: one step and its
+ *   multiply-adds ph_acc, ph_op, ph_mac, PH_MACS         BF16, only with PEAK_BF16 defined */
 #include <stdint.h>
 
 #if defined(__aarch64__)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after store_tmpl.h,
- * rows_tmpl.h and the header with its inner loops for int8 rows (quad_tmpl.h or the level's own), which give
+/* `linear`, its fused sisters and `embed`, shared by all levels: included once per level after
+ * store_tmpl.h, rows_tmpl.h and the header with its inner loops for int8 rows (quad_tmpl.h or the
+ * level's own), which give
  *   PRODUCT_ORDER, PRODUCT_ROWS, PRODUCT_TAIL
  *   product_one   one row, straight from the packed codes
  *   product_rows  PRODUCT_ROWS or PRODUCT_TAIL rows, from a tile opened up once for all rows
@@ -9,11 +10,12 @@
  *   PRODUCT_WIDE    few rows go to wide_product (wide_tmpl.h), two tiles of outputs at once
  *   PRODUCT_STEPS  the numbers of rows that product_rows takes, if not the two above
  *   CHUNK_GROUPS   groups of a tile that are opened at once
- *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile to tile
- *   PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two tiles of outputs at once; FP8
+ *   CHUNK_BYTES    int8 rows that one chunk may take, so that they stay in a core's cache from tile
+ *   to tile PRODUCT_BF16   BF16 weights, in PRODUCT_BF16_ORDER, and rows go to bf16_product, two
+ *   tiles of outputs at once; FP8
  *                  weights, opened as BF16, too
- *   PRODUCT_FEW    few_takes, few_lanes and few_product: a loop of its own for few rows of some types
- *   PRODUCT_END    called after a worker's last product of a command
+ *   PRODUCT_FEW    few_takes, few_lanes and few_product: a loop of its own for few rows of some
+ *   types PRODUCT_END    called after a worker's last product of a command
  * The sum over k is in order in all, so all row counts give the same bits. */
 #include "backends/cpu/kernels.h"
 
@@ -228,8 +230,8 @@ static tile_place place_of(const whim_cpu_product_args *a, int64_t row0, int64_t
                         .n = a->w.n - n0 < WHIM_CPU_TILE ? a->w.n - n0 : WHIM_CPU_TILE};
 }
 
-/* The tile of place at[0], and of at[1] if job->second is not NULL, from rows to where the results go: two tiles
- * of gate and up are joined, others are neighbours. */
+/* The tile of place at[0], and of at[1] if job->second is not NULL, from rows to where the results
+ * go: two tiles of gate and up are joined, others are neighbours. */
 static void product_item(const whim_cpu_product_args *a, const tile_place at[2],
                          const product_job *job, whim_cpu_best *best)
 {
@@ -273,7 +275,8 @@ static void product_rows_at(const whim_cpu_product_args *a, const product_source
     }
 }
 
-/* How a product's tiles are dealt: items are steps of `tiles` tiles, one chunk of rows after the other. */
+/* How a product's tiles are dealt: items are steps of `tiles` tiles, one chunk of rows after the
+ * other. */
 typedef struct product_items {
     int64_t n_tile, tiles, n_step;
     int64_t chunk, n_chunk;

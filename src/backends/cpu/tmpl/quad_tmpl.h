@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of int8 rows with tiles in QUAD order: one vector lane per output, dots of 4 along k. Included
- * once per level after codes_tmpl.h. Sums over k follow whim_group_dot_step. */
+/* Products of int8 rows with tiles in QUAD order: one vector lane per output, dots of 4 along k.
+ * Included once per level after codes_tmpl.h. Sums over k follow whim_group_dot_step. */
 
-/* One group for `rows` rows: integer dots of both halves, sub-scales, then the two fma steps. `w` gives
- * vector v of code block b. */
+/* One group for `rows` rows: integer dots of both halves, sub-scales, then the two fma steps. `w`
+ * gives vector v of code block b. */
 typedef struct quad_scales {
     vf d, m;
     vi sc[2], mn[2];
@@ -42,7 +42,8 @@ ALWAYS_INLINE void quad_subs(const whim_cpu_form form, const char *subs, int o, 
     }
 }
 
-/* Dots of the halves of one group for one row; `low` and `high` start at what the codes' offset adds. */
+/* Dots of the halves of one group for one row; `low` and `high` start at what the codes' offset
+ * adds. */
 ALWAYS_INLINE void quad_start(int bias, const whim_cpu_act_meta *a, vi *low, vi *high)
 {
     *low = vi_set1(-bias * a->half[0]);
@@ -135,8 +136,8 @@ ALWAYS_INLINE void quad_vector(const whim_cpu_form form, int rows, const open_ti
     }
 }
 
-/* `rows` (a constant, at most PRODUCT_ROWS) rows from an opened tile; out [rows][16] is added to. q and
- * meta are those of the first row and group; their block has `block` rows. */
+/* `rows` (a constant, at most PRODUCT_ROWS) rows from an opened tile; out [rows][16] is added to. q
+ * and meta are those of the first row and group; their block has `block` rows. */
 ALWAYS_INLINE void product_rows(const whim_cpu_form form, int rows, const open_tile *tile,
                                 int64_t n_group, const int8_t *q, const whim_cpu_act_meta *meta,
                                 int64_t block, float *out)

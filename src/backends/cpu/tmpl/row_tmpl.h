@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row-by-row kernels, shared by all levels: mostly plain loops that the compiler vectorises with the
- * level's flags; fixed lanes and one written order keep the bits of the law. Workers split rows.
- * Included once per level after exp_tmpl.h. */
+/* The row-by-row kernels, shared by all levels: mostly plain loops that the compiler vectorises
+ * with the level's flags; fixed lanes and one written order keep the bits of the law. Workers split
+ * rows. Included once per level after exp_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 

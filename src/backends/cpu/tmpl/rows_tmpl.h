@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows that a product reads: their int8 or BF16 form, made by all workers for all or by each for itself. Included
- * once per level after row_tmpl.h and the header that gives PRODUCT_ORDER. */
+/* The rows that a product reads: their int8 or BF16 form, made by all workers for all or by each
+ * for itself. Included once per level after row_tmpl.h and the header that gives PRODUCT_ORDER. */
 #include "backends/cpu/kernels.h"
 #include "tensor/unpack.h"
 
@@ -10,8 +10,8 @@ enum {
     ACT_ROWS = PRODUCT_ORDER == WHIM_CPU_ORDER_PAIR ? 2 : 16, /* rows of a block of activations */
 };
 
-/* One row's group at its place of a block of rows: rows of a QUAD block lie one after the other, those of a
- * pair 8 and 8. */
+/* One row's group at its place of a block of rows: rows of a QUAD block lie one after the other,
+ * those of a pair 8 and 8. */
 static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_cpu_act_meta *meta)
 {
     if (PRODUCT_ORDER == WHIM_CPU_ORDER_QUAD) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `sample` is made of: looking for the largest, changing logits, weights and their sums, drawing by rank.
- * Included once per level by sample_tmpl.h. */
+/* What `sample` is made of: looking for the largest, changing logits, weights and their sums,
+ * drawing by rank. Included once per level by sample_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 #include "tensor/rank.h"
@@ -9,7 +9,7 @@ enum { SAMPLE_BLOCK = 64 }; /* tokens that are passed over together */
 
 #define SAMPLE_LEAST_EXPONENT (-28.0f) /* what is less likely has no weight */
 
-/* --- one row's part of the op's scratch ------------------------------------------------------------ */
+/* --- one row's part of the op's scratch ------------------------------------------------------- */
 
 typedef struct sample_slot {
     int64_t n;
@@ -30,9 +30,10 @@ static inline sample_slot sample_slot_of(const whim_sample_args *a, int64_t inde
     return s;
 }
 
-/* --- the largest ------------------------------------------------------------------------------------ */
+/* --- the largest ------------------------------------------------------------------------------ */
 
-/* The largest number of x, NaN passed over; -inf of nothing. `whole`: there is neither NaN nor +inf. */
+/* The largest number of x, NaN passed over; -inf of nothing. `whole`: there is neither NaN nor
+ * +inf. */
 static float sample_largest(const float *x, int64_t n, bool *whole)
 {
     enum { VECS = 4 };
@@ -81,7 +82,7 @@ static int64_t sample_first(const float *x, int64_t n, float least)
     return i;
 }
 
-/* --- bias, penalties, mask -------------------------------------------------------------------------- */
+/* --- bias, penalties, mask -------------------------------------------------------------------- */
 
 static void sample_bias(float *x, int64_t n, const int32_t *pairs, int64_t n_pair)
 {
@@ -171,7 +172,7 @@ static const float *sample_adjust(const whim_sample_want *p, const int32_t *list
     return s->logits;
 }
 
-/* --- weights ----------------------------------------------------------------------------------------- */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 typedef struct sample_weigh {
     const float *x; /* [n] */
@@ -197,7 +198,8 @@ static inline float sample_weight(const sample_weigh *w, float logit)
     return x < SAMPLE_LEAST_EXPONENT ? 0.0f : whim_expf(x);
 }
 
-/* Weights of EXP_LANES tokens, 0 for those that are left out. `plain`: the temperature is 1 and none is left out. */
+/* Weights of EXP_LANES tokens, 0 for those that are left out. `plain`: the temperature is 1 and
+ * none is left out. */
 static inline __attribute__((always_inline)) void sample_lanes(const sample_weigh *w,
                                                                const float *x, bool plain,
                                                                vf y[EXP_VECS])
@@ -225,8 +227,8 @@ static inline bool sample_may_weigh(const sample_weigh *w, const float *x)
     return vf_max_lanes(most) >= w->bound;
 }
 
-/* `sum` and the weights of tokens [begin, end) of at least `least`, in the order of ids. Adding 0 changes no sum,
- * so that blocks without weight can be passed over. */
+/* `sum` and the weights of tokens [begin, end) of at least `least`, in the order of ids. Adding 0
+ * changes no sum, so that blocks without weight can be passed over. */
 static double sample_sum(const sample_weigh *w, int64_t begin, int64_t end, double sum)
 {
     float weights[SAMPLE_BLOCK];
@@ -251,8 +253,8 @@ static double sample_sum(const sample_weigh *w, int64_t begin, int64_t end, doub
     return sum;
 }
 
-/* About the same, and quicker: a block's weights are added in lanes, up to 8 in each one after the other, so that it
- * is off by less than 2^-21 of the sum. */
+/* About the same, and quicker: a block's weights are added in lanes, up to 8 in each one after the
+ * other, so that it is off by less than 2^-21 of the sum. */
 static inline __attribute__((always_inline)) double sample_about(const sample_weigh *w,
                                                                  int64_t begin, int64_t end,
                                                                  bool plain)
@@ -300,9 +302,10 @@ static double sample_exp_sum(const float *x, int64_t n, float largest)
     return sum;
 }
 
-/* --- by rank ------------------------------------------------------------------------------------------ */
+/* --- by rank ---------------------------------------------------------------------------------- */
 
-/* Candidates are gathered band by band of likelihood, and those of a band ranked as far as they are asked for. */
+/* Candidates are gathered band by band of likelihood, and those of a band ranked as far as they are
+ * asked for. */
 enum { SAMPLE_BANDS = 4, SAMPLE_FIRST = 256 };
 
 typedef struct sample_ranks {
@@ -337,7 +340,8 @@ static void sample_gather(sample_ranks *s)
     }
 }
 
-/* Rank on until item i is among the ranked; false: there are not so many. `limit`: no more will be asked for. */
+/* Rank on until item i is among the ranked; false: there are not so many. `limit`: no more will be
+ * asked for. */
 static bool sample_reach(sample_ranks *s, int64_t i, int32_t limit)
 {
     while (i >= s->n_ranked) {

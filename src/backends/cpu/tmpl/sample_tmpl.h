@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sample` at every level. Workers take rows. Sums have the law's order, which is one after the other, so that
- * what is saved is elsewhere: exponentials come in vectors, tokens too unlikely to have weight are passed over by
- * blocks, a draw looks again only at the tile in which it falls, and ranking begins with the likeliest. Included once
- * per level after exp_tmpl.h and store_tmpl.h. */
+/* `sample` at every level. Workers take rows. Sums have the law's order, which is one after the
+ * other, so that what is saved is elsewhere: exponentials come in vectors, tokens too unlikely to
+ * have weight are passed over by blocks, a draw looks again only at the tile in which it falls, and
+ * ranking begins with the likeliest. Included once per level after exp_tmpl.h and store_tmpl.h. */
 #include "backends/cpu/tmpl/sample_rank_tmpl.h"
 #include "base/math/rng.h"
 
@@ -52,10 +52,11 @@ static int32_t sample_by_id_exact(const sample_weigh *w, int64_t tile, double u)
     return (int32_t)last;
 }
 
-/* No filter by rank: every token of at least `least` weight may come, in the order of ids. Sums of tiles in lanes are
- * off the law's by less than 2^-20 of the total, goal and running sum together. Where the draw falls is farther than
- * twice that from the ends of a token's part of the line, but for one draw in thousands: then it is sure to be the
- * law's token, and the law's own sums are not needed. */
+/* No filter by rank: every token of at least `least` weight may come, in the order of ids. Sums of
+ * tiles in lanes are off the law's by less than 2^-20 of the total, goal and running sum together.
+ * Where the draw falls is farther than twice that from the ends of a token's part of the line, but
+ * for one draw in thousands: then it is sure to be the law's token, and the law's own sums are not
+ * needed. */
 static int32_t sample_by_id(const sample_weigh *w, double u)
 {
     enum { MOST = 1 << 26 }; /* beyond, sums in double are no longer that exact */

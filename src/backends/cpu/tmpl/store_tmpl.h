@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a tile of a product: stored with its bias, joined with its neighbour by SwiGLU, or searched for
- * the largest. Included once per level before product_tmpl.h. */
+/* What becomes of a tile of a product: stored with its bias, joined with its neighbour by SwiGLU,
+ * or searched for the largest. Included once per level before product_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 #include "tensor/rank_key.h"
@@ -37,8 +37,8 @@ static void tile_swiglu(int64_t rows, float *gate, const float *up)
     swiglu_row(gate, up, gate, rows * WHIM_CPU_TILE);
 }
 
-/* Whether a value is not less than `least`; true for every NaN on either side. An equal value may be one of a
- * lower index, which comes first. */
+/* Whether a value is not less than `least`; true for every NaN on either side. An equal value may
+ * be one of a lower index, which comes first. */
 static inline bool topk_beats(const float *x, int64_t n, float least)
 {
     int32_t beats = 0;
@@ -48,8 +48,8 @@ static inline bool topk_beats(const float *x, int64_t n, float least)
     return beats != 0;
 }
 
-/* best[0 .. k) is in order, a key of 0 stands for none; put `item`, which is larger than the last, where it
- * belongs. */
+/* best[0 .. k) is in order, a key of 0 stands for none; put `item`, which is larger than the last,
+ * where it belongs. */
 static inline void topk_insert(whim_cpu_best *best, int64_t k, whim_cpu_best item)
 {
     int64_t at = k - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The largest of rows: of a matrix, and of what the workers found in their tiles of a product. Workers split
- * rows. Included once per level after store_tmpl.h. */
+/* The largest of rows: of a matrix, and of what the workers found in their tiles of a product.
+ * Workers split rows. Included once per level after store_tmpl.h. */
 #include "backends/cpu/kernels.h"
 
 enum {

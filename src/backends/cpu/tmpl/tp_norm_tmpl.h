@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm of q and k over all ranks: sums of squares, and what is done with the sums. Plain loops that the
- * compiler vectorises with the level's flags; rope_head is row_tmpl.h's. Workers split rows and heads. */
+/* The norm of q and k over all ranks: sums of squares, and what is done with the sums. Plain loops
+ * that the compiler vectorises with the level's flags; rope_head is row_tmpl.h's. Workers split
+ * rows and heads. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
 

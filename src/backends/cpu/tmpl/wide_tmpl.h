@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of a few int8 rows with tiles in QUAD order, straight from the packed codes, where a vector is a whole tile
- * wide: each code is taken apart once for all rows, and two tiles share what is read of the rows. Memory is asked for
- * group by group as the sums go on; asking for many groups at once makes a core wait for them. Included by
- * product_tmpl.h at levels with PRODUCT_WIDE. The bits are those of quad_rows. */
+/* Products of a few int8 rows with tiles in QUAD order, straight from the packed codes, where a
+ * vector is a whole tile wide: each code is taken apart once for all rows, and two tiles share what
+ * is read of the rows. Memory is asked for group by group as the sums go on; asking for many groups
+ * at once makes a core wait for them. Included by product_tmpl.h at levels with PRODUCT_WIDE. The
+ * bits are those of quad_rows. */
 
 /* Most rows that are multiplied so: their sums of two tiles stay in registers. */
 enum { WIDE_ROWS = TILE_VECS == 1 ? PRODUCT_ROWS : 0 };
@@ -15,8 +16,8 @@ typedef struct wide_tiles {
     int64_t skip;  /* from the end of one of these to the next that is walked, in bytes */
 } wide_tiles;
 
-/* What group g of `n` tiles adds to the sums of `rows` rows; n and rows are constants, n is 1 for types with two
- * sub-scales. */
+/* What group g of `n` tiles adds to the sums of `rows` rows; n and rows are constants, n is 1 for
+ * types with two sub-scales. */
 ALWAYS_INLINE void wide_group(const whim_cpu_form form, int rows, int n, const wide_tiles *t,
                               int64_t g, const int8_t *q, const whim_cpu_act_meta *meta,
                               vf acc[2][PRODUCT_ROWS])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memory two commands have in common: a conflict that is missed is a race, one that is made up is a
- * barrier for nothing. */
+/* Which memory two commands have in common: a conflict that is missed is a race, one that is made
+ * up is a barrier for nothing. */
 #include "backends/cpu/access.h"
 #include "ops/operands.h"
 #include "support/cmocka.h"
@@ -10,7 +10,7 @@
 
 #define COUNT(a) ((int32_t)(sizeof(a) / sizeof(a)[0]))
 
-/* --- two ranges ----------------------------------------------------------------------------------- */
+/* --- two ranges ------------------------------------------------------------------------------- */
 
 enum { AT = 0x10000 };
 
@@ -68,8 +68,8 @@ static void ranges_overlap_or_not(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* All matrices of up to 3 x 3 bytes with strides up to 5 against the bytes themselves. An overlap must
- * be seen always; with equal strides, none may be made up where both have the same rows. */
+/* All matrices of up to 3 x 3 bytes with strides up to 5 against the bytes themselves. An overlap
+ * must be seen always; with equal strides, none may be made up where both have the same rows. */
 static void no_overlap_is_missed(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void no_overlap_is_missed(void **state)
     }
 }
 
-/* --- two ops -------------------------------------------------------------------------------------- */
+/* --- two ops ---------------------------------------------------------------------------------- */
 
 enum { ROWS = 4, COLS = 32, LAYER = 2 * WHIM_KV_PAGE * COLS * 4, PAGE = 4 * LAYER };
 
@@ -294,7 +294,8 @@ static void ops_conflict_or_not(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* A product reads the int8 rows that quantising writes, or x, and what its own rows are made from. */
+/* A product reads the int8 rows that quantising writes, or x, and what its own rows are made
+ * from. */
 static void a_product_reads_its_rows(void **state)
 {
     (void)state;

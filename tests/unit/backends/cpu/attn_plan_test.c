@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention cut into items: every pair and segment exactly once, split where it pays and only there, and
- * on any number of workers the bits of the law. */
+/* Attention cut into items: every pair and segment exactly once, split where it pays and only
+ * there, and on any number of workers the bits of the law. */
 #include "backends/cpu/attn_plan.h"
 #include "backends/cpu/cpu.h"
 #include "base/alloc.h"

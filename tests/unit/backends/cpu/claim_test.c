@@ -39,7 +39,8 @@ static void mark(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-/* One command for each number of items, in one list; the barriers that stand in it: every `every`-th. */
+/* One command for each number of items, in one list; the barriers that stand in it: every
+ * `every`-th. */
 static void record(int32_t every, int32_t n_worker)
 {
     unsigned char *hit = hits;

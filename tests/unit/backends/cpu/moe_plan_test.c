@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows grouped by expert: every pair has one place of its own, segments hold the rows of one expert, and the scratch
- * that the op's formula gives is enough. */
+/* Rows grouped by expert: every pair has one place of its own, segments hold the rows of one
+ * expert, and the scratch that the op's formula gives is enough. */
 #include "backends/cpu/moe_plan.h"
 #include "base/alloc.h"
 #include "base/math/rng.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a stream's work: in order, run by whoever waits or by the queue's own thread, with copies and graphs among them. */
+/* Parts of a stream's work: in order, run by whoever waits or by the queue's own thread, with
+ * copies and graphs among them. */
 #include "backends/cpu/stream.h"
 #include "support/cmocka.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What recording makes of a layer: how many barriers, who makes the rows of products, where the norms go.
- * Nothing runs here; that the results stay the same is checkop's business ("chain"). */
+/* What recording makes of a layer: how many barriers, who makes the rows of products, where the
+ * norms go. Nothing runs here; that the results stay the same is checkop's business ("chain"). */
 #include "backends/cpu/stream.h"
 #include "support/cmocka.h"
 
@@ -201,8 +201,8 @@ static void a_norm_waits(void **state)
     fixture_close(&f);
 }
 
-/* What a product may not go ahead with: memory that the norm needs, other rows, or after somebody else asked
- * for the norm's result. */
+/* What a product may not go ahead with: memory that the norm needs, other rows, or after somebody
+ * else asked for the norm's result. */
 static void a_norm_comes_first(void **state)
 {
     (void)state;

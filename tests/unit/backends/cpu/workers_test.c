@@ -11,8 +11,8 @@
 
 enum { MAX_WORKERS = 64, MAX_COMMANDS = 16, LISTS = 4000, FEW_LISTS = 300, CREATIONS = 200 };
 
-/* What the commands of a list work on. Plain memory: a barrier that does not hold is a data race, which the
- * thread sanitizer sees too. */
+/* What the commands of a list work on. Plain memory: a barrier that does not hold is a data race,
+ * which the thread sanitizer sees too. */
 typedef struct board {
     int64_t cell[2][MAX_WORKERS];
     int64_t wrong[MAX_WORKERS];
@@ -105,8 +105,8 @@ static void barriers_hold_without_cpus(void **state)
     whim_cpu_workers_deinit(&w);
 }
 
-/* Without barriers a worker may run ahead, but runs each command once and in order; the end of the list
- * is a barrier: the results of all are there. */
+/* Without barriers a worker may run ahead, but runs each command once and in order; the end of the
+ * list is a barrier: the results of all are there. */
 static void lists_without_barriers(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/math/fmath.h and fmath.c: accuracy against the C library in a wider type, special values, the
- * software fma against the real one bit for bit, and the written order of the lane reductions. */
+/* base/math/fmath.h and fmath.c: accuracy against the C library in a wider type, special values,
+ * the software fma against the real one bit for bit, and the written order of the lane
+ * reductions. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

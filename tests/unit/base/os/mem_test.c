@@ -119,7 +119,8 @@ static void test_protect(void **state)
     assert_false(whim_os_pages_protect((void *)(uintptr_t)1, page, false));
 }
 
-/* One node must be there, whatever its number; here the policy only has to be taken, and the pages to work. */
+/* One node must be there, whatever its number; here the policy only has to be taken, and the pages
+ * to work. */
 static void test_interleave(void **state)
 {
     (void)state;

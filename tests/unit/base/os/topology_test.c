@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cores and nodes: from a made-up /sys, from hwloc's made-up machines, from this machine; slices. */
+/* Cores and nodes: from a made-up /sys, from hwloc's made-up machines, from this machine;
+ * slices. */
 #include "base/os/topology.h"
 #include "support/cmocka.h"
 #include "support/tree.h"
@@ -15,7 +16,8 @@ static whim_os_mask mask_of(int32_t begin, int32_t end)
     return mask;
 }
 
-/* Two nodes, four cores of two CPUs each; siblings are 4 apart, nodes take turns, as on real machines. */
+/* Two nodes, four cores of two CPUs each; siblings are 4 apart, nodes take turns, as on real
+ * machines. */
 static void put_machine(void)
 {
     for (int cpu = 0; cpu < 8; cpu++) {

@@ -181,7 +181,8 @@ static void test_values(void **state)
         {"a\nlevel=x", 9, "\"a\\nlevel=x\"", "\"a\\nlevel=x\"}"},
         {"\r\x1b[2J\x7f", 6, "\"\\x0d\\x1b[2J\\x7f\"", "\"\\u000d\\u001b[2J\\u007f\"}"},
         {"a\0b", 3, "\"a\\x00b\"", "\"a\\u0000b\"}"},
-        /* U+0080 to U+009F are control characters too: a terminal may take U+009B for an escape sequence */
+        /* U+0080 to U+009F are control characters too: a terminal may take U+009B for an escape
+         * sequence */
         {"\xc2\x9b|\xc2\xa0", 5, "\"\\xc2\\x9b|\xc2\xa0\"", "\"\\u009b|\xc2\xa0\"}"},
         {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x90\xa6", 9, "\xc3\xbc\xe2\x82\xac\xf0\x9f\x90\xa6",
          "\"\xc3\xbc\xe2\x82\xac\xf0\x9f\x90\xa6\"}"},

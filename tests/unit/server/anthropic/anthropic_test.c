@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of /v1/messages: what becomes of their turns, tools and other fields, and what is refused. */
+/* Bodies of /v1/messages: what becomes of their turns, tools and other fields, and what is
+ * refused. */
 #include "unit/server/read_body.h"
 
 #include "server/anthropic/anthropic.h"

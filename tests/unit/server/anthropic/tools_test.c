@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tools of a /v1/messages body are offered, and in which order, as the conversation goes on. */
+/* Which tools of a /v1/messages body are offered, and in which order, as the conversation goes
+ * on. */
 #include "unit/server/read_body.h"
 
 #include "server/anthropic/anthropic.h"

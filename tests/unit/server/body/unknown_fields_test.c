@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that no route reads: one line, counted, few names, cut and made plain; nothing above debug level. */
+/* Fields that no route reads: one line, counted, few names, cut and made plain; nothing above debug
+ * level. */
 #include <stdint.h>
 
 #include "server/body/unknown_fields.h"

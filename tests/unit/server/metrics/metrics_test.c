@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of metrics: every line has the form that Prometheus reads, labels are quoted, numbers are exact. */
+/* The text of metrics: every line has the form that Prometheus reads, labels are quoted, numbers
+ * are exact. */
 #include "server/metrics/metrics.h"
 
 #include "base/clock.h"
@@ -54,7 +55,8 @@ static void units_are_exact(void **state)
     expect("whimbrel:heartbeat_age_seconds 0");
 }
 
-/* A dashboard takes another start for a restart, and two readings of the clocks differ by a little. */
+/* A dashboard takes another start for a restart, and two readings of the clocks differ by a
+ * little. */
 static void the_start_is_read_once(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /v1/chat/completions byte by byte: replies, the order of streams, calls, reasoning, log-probabilities, failures. */
+/* /v1/chat/completions byte by byte: replies, the order of streams, calls, reasoning,
+ * log-probabilities, failures. */
 #include "server/grammar_cache.h"
 #include "unit/server/server_fixture.h"
 
@@ -314,7 +315,8 @@ static void a_prompt_that_does_not_fit_is_told_with_numbers(void **state)
     assert_non_null(strstr(got, "\"code\":\"context_length_exceeded\""));
 }
 
-/* A grammar that is not known yet is compiled where that may take long: the request is put off, once. */
+/* A grammar that is not known yet is compiled where that may take long: the request is put off,
+ * once. */
 static void a_new_grammar_puts_the_request_off(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /v1/completions byte by byte: prompts of all kinds, echo with log-probabilities and offsets, choices of several
- * prompts, limits. */
+/* /v1/completions byte by byte: prompts of all kinds, echo with log-probabilities and offsets,
+ * choices of several prompts, limits. */
 #include "sample/repetition.h"
 #include "unit/server/server_fixture.h"
 

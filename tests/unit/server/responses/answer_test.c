@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of /v1/responses byte by byte: streams, whole responses, cut ones, failures. With an argument the program
- * prints them all, for a check against the official client's types. */
+/* Answers of /v1/responses byte by byte: streams, whole responses, cut ones, failures. With an
+ * argument the program prints them all, for a check against the official client's types. */
 #include "unit/server/read_body.h"
 
 #include "server/responses/responses.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of /v1/responses: what becomes of their items, tools and other fields, and what is refused. */
+/* Bodies of /v1/responses: what becomes of their items, tools and other fields, and what is
+ * refused. */
 #include "unit/server/read_body.h"
 
 #include "server/responses/responses.h"

@@ -158,7 +158,8 @@ static gguf_build gpt2_build(const char *pre)
     return b;
 }
 
-/* How each named split cuts: the number of pieces of each probe, as the `tokenizers` library counts. */
+/* How each named split cuts: the number of pieces of each probe, as the `tokenizers` library
+ * counts. */
 static void kind_gpt2_and_its_splits(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json files that are broken or ask for what is not there: refused, with file and field. */
+/* tokenizer.json files that are broken or ask for what is not there: refused, with file and
+ * field. */
 #include "unit/text/text_fixture.h"
 
 /* A good file of three tokens with one text in it replaced. */
@@ -120,7 +121,8 @@ static void good_file_opens(void **state)
     whim_tokenizer_close(tok);
 }
 
-/* As Python's json and Rust's serde read files: a byte order mark, and of a key that stands twice the last value. */
+/* As Python's json and Rust's serde read files: a byte order mark, and of a key that stands twice
+ * the last value. */
 static void the_last_of_a_key_counts(void **state)
 {
     static const struct {

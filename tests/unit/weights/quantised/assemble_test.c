@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised checkpoints: rows stand for the weights that tools/golden/make_quantised.py computed, whichever rows are
- * asked for; what does not fit is refused by name; lists of modules go by whole components. */
+/* Quantised checkpoints: rows stand for the weights that tools/golden/make_quantised.py computed,
+ * whichever rows are asked for; what does not fit is refused by name; lists of modules go by whole
+ * components. */
 #include "unit/weights/fixture.h"
 
 #include "base/file.h"
@@ -12,7 +13,8 @@
 
 static const char root[] = "tests/data/weights/quantised";
 
-/* The greatest error allowed, as a share of the scale's own size: what F16 does to a product of 4 bits and a scale. */
+/* The greatest error allowed, as a share of the scale's own size: what F16 does to a product of 4
+ * bits and a scale. */
 static const struct scheme_case {
     const char *name;
     whim_dtype dtype;
@@ -102,7 +104,7 @@ static void rows_are_what_was_quantised(void **state)
     }
 }
 
-/* --- what is refused ------------------------------------------------------------------------------ */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static const char base_config[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 8,"
@@ -264,9 +266,10 @@ static void the_last_scale_is_checked_too(void **state)
                    "row 10000, group 0 is inf");
 }
 
-/* --- experts -------------------------------------------------------------------------------------- */
+/* --- experts ---------------------------------------------------------------------------------- */
 
-/* Two layers of two experts with two matrices each, GPTQ with 32 columns; `odd` has a zero point of its own. */
+/* Two layers of two experts with two matrices each, GPTQ with 32 columns; `odd` has a zero point of
+ * its own. */
 static void write_experts(const char *odd)
 {
     static char header[8192], part[1024];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A quantised copy of a model: every weight near what it was, everything else the same bytes; and whatever goes wrong,
- * nothing is left. The models are golden ones; tests/cli/quantize.sh has those with experts. */
+/* A quantised copy of a model: every weight near what it was, everything else the same bytes; and
+ * whatever goes wrong, nothing is left. The models are golden ones; tests/cli/quantize.sh has those
+ * with experts. */
 #include "engine/engine.h"
 
 #include "unit/weights/fixture.h"
@@ -62,7 +63,7 @@ static void expect_nothing_left(void)
     assert_int_equal(whim_path_get_type(in_dir("out.part")), WHIM_PATH_NONE);
 }
 
-/* --- what becomes of weights ---------------------------------------------------------------------- */
+/* --- what becomes of weights ------------------------------------------------------------------ */
 
 static float *values_of(const whim_ckpt *ckpt, const whim_ckpt_tensor *t)
 {
@@ -143,8 +144,8 @@ static void weights_stay_near(void **state)
         const char *model;
         whim_quantize_kind kind;
         whim_dtype type;
-        float
-            most; /* half a step and what rounding a scale adds; q4 cuts the largest if that pays */
+        /* half a step and what rounding a scale adds; q4 cuts the largest if that pays */
+        float most;
     } cases[] = {
         {"tests/data/golden/qwen3-bf16", WHIM_QUANTIZE_Q8, WHIM_DTYPE_Q8_0, 0.505f / 127},
         {"tests/data/golden/qwen3-bf16", WHIM_QUANTIZE_Q4, WHIM_DTYPE_Q4_0, 1.2f / 7},
@@ -175,7 +176,7 @@ static void weights_stay_near(void **state)
     }
 }
 
-/* --- what goes wrong ------------------------------------------------------------------------------ */
+/* --- what goes wrong -------------------------------------------------------------------------- */
 
 static whim_quantize_cfg q8_cfg(const char *in)
 {

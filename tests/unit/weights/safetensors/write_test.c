@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the writer makes is what the reader finds: names, shapes of any number of dimensions, bytes; one file or many. */
+/* What the writer makes is what the reader finds: names, shapes of any number of dimensions, bytes;
+ * one file or many. */
 #include "unit/weights/fixture.h"
 
 #include "base/file.h"
