@@ -33,10 +33,9 @@ int main(int argc, char **argv)
         void (*run)(const golden_options *options);
     } parts[] = {
         /* first: it reads the memory of a process that is still small */
-        {"memory", golden_memory_test},
-        {"models", golden_models_test},   {"mixed", golden_mixed_test},
-        {"twins", golden_twins_test},     {"pitfalls", golden_pitfalls_test},
-        {"default", golden_default_test},
+        {"memory", golden_memory_test},     {"models", golden_models_test},
+        {"mixed", golden_mixed_test},       {"twins", golden_twins_test},
+        {"pitfalls", golden_pitfalls_test}, {"default", golden_default_test},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (only == NULL || strcmp(only, parts[i].name) == 0) {
