@@ -55,7 +55,10 @@ def test_hybrids_repeat_themselves(folder):
     tight = Server("hybrid-tight", str(folder), "--max-seqs", "6", "--ctx", str(CTX), "--kv-mem", "300K",
                    "--max-step-tokens", "48")
     try:
-        for _ in range(3):
+        # How the requests meet is the machine's business: rounds go on until somebody had to give way.
+        for done in range(30):
+            if done >= 3 and tight.http.get("/health").json()["preempted_total"] > 0:
+                break
             with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
                 together = list(pool.map(lambda body: ask(tight, body), requests))
             for body, (want, _), (got, _) in zip(requests, alone, together):
