@@ -192,7 +192,9 @@ static whim_err list_run(guard_stream *s, int64_t end)
     if (err != WHIM_ERR_OK) {
         end = s->cmds.used;
     }
-    memmove(s->cmds.data, s->cmds.data + end, (size_t)(s->cmds.used - end));
+    if (end < s->cmds.used) { /* an empty list may have no memory at all */
+        memmove(s->cmds.data, s->cmds.data + end, (size_t)(s->cmds.used - end));
+    }
     s->cmds.used -= end;
     for (int32_t i = 0; i < WHIM_STREAM_MARKS; i++) {
         s->ends[i] -= end;
