@@ -38,6 +38,7 @@ whim_engine_cfg serve_engine_cfg(const whim_options *o, const char *path)
     cfg.kv_share = KV_SHARE;
     cfg.ctx_share = CTX_SHARE;
     cfg.n_checkpoint = CHECKPOINTS;
+    cfg.n_flight = WHIM_EXEC_FLIGHT;
     return cfg;
 }
 
@@ -116,6 +117,7 @@ static bool service_open(serve *s)
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space,
         .meters = whim_server_meters(s->server),
+        .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
         .log = &s->log,
     };
     if (whim_service_create(&cfg, &s->service, &diag) != WHIM_ERR_OK) {

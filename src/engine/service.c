@@ -132,6 +132,7 @@ static void stats_publish(whim_service *s)
         .n_step = atomic_load(&s->n_step),
         .step_ns = s->step_ns,
         .busy_ns = s->busy_ns,
+        .n_ahead = s->n_ahead,
         .n_prompt_tokens = s->n_prompt_tokens,
         .n_cached_tokens = s->n_cached_tokens,
         .n_made_tokens = s->n_made_tokens,
@@ -180,6 +181,7 @@ static void loop(void *ctx)
         stats_publish(s);
         whim_service_count_rate(s);
     }
+    whim_service_land(s);
     intake_enter(s, intake_take(s, false));
     for (whim_job *job = s->active; job != NULL; job = job->next) {
         whim_job_cancel(job, "the server is stopping");
@@ -202,16 +204,24 @@ static bool copy_state(void *ctx, int32_t from, int32_t to)
 static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
     int64_t n = s->cfg.max_seqs;
-    s->parts = whim_alloc_array(n, (int64_t)sizeof *s->parts);
+    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
+        whim_flight *f = &s->flights[i];
+        f->parts = whim_alloc_array(n, (int64_t)sizeof *f->parts);
+        f->choices = whim_alloc_array(n, (int64_t)sizeof *f->choices);
+        f->token = whim_alloc_array(n, (int64_t)sizeof *f->token);
+        f->len = whim_alloc_array(n, (int64_t)sizeof *f->len);
+        if (f->parts == NULL || f->choices == NULL || f->token == NULL || f->len == NULL) {
+            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
+        }
+    }
     s->asks = whim_alloc_array(s->cfg.max_outs, (int64_t)sizeof *s->asks);
     s->token = whim_alloc_array(n, (int64_t)sizeof *s->token);
     s->made = whim_alloc_array(n, (int64_t)sizeof *s->made);
-    s->len = whim_alloc_array(n, (int64_t)sizeof *s->len);
-    s->choices = whim_alloc_array(n, (int64_t)sizeof *s->choices);
-    if (s->parts == NULL || s->asks == NULL || s->token == NULL || s->made == NULL ||
-        s->len == NULL || s->choices == NULL) {
+    s->over = whim_alloc_array(n, (int64_t)sizeof *s->over);
+    if (s->asks == NULL || s->token == NULL || s->made == NULL || s->over == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
+    s->goes_ahead = whim_engine_limits(s->cfg.engine)->n_flight > 1;
     WHIM_TRY(whim_service_disk_open(s, diag));
     WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
                                      s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
@@ -246,12 +256,16 @@ static void service_free(whim_service *s)
     whim_prefix_tree_destroy(s->tree);
     whim_str_deinit(&s->piece);
     whim_str_deinit(&s->shown);
-    whim_free(s->parts);
+    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
+        whim_free(s->flights[i].parts);
+        whim_free(s->flights[i].choices);
+        whim_free(s->flights[i].token);
+        whim_free(s->flights[i].len);
+    }
     whim_free(s->asks);
     whim_free(s->token);
     whim_free(s->made);
-    whim_free(s->len);
-    whim_free(s->choices);
+    whim_free(s->over);
     pthread_cond_destroy(&s->more);
     pthread_mutex_destroy(&s->lock);
     whim_free(s);

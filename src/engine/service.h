@@ -49,6 +49,7 @@ typedef struct whim_service_cfg {
     const char *kv_space;     /* what its pages depend on */
     int64_t kv_dir_bytes;     /* its limit */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
+    int64_t plan_pause_ns;    /* for tests: a pause before every plan */
     whim_log *log;
 } whim_service_cfg;
 
@@ -191,6 +192,7 @@ void whim_job_release(whim_job *job);
 typedef struct whim_service_stats {
     whim_sched_stats sched;
     int64_t n_step, step_ns, busy_ns; /* busy: in steps and around them while there was work */
+    int64_t n_ahead; /* steps that were under way before the one before them was taken */
     int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
     int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
     int64_t page_bytes;

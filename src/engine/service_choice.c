@@ -175,6 +175,36 @@ void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whi
     }
 }
 
+bool whim_choice_may_follow(const whim_choice *c)
+{
+    const whim_job *job = c->job;
+    const whim_sample_params *p = &job->cfg.params;
+    bool counts = p->repetition_penalty != 1.0f || p->presence_penalty != 0.0f ||
+                  p->frequency_penalty != 0.0f;
+    return c->mask == NULL && !counts && (job->n_forced == 0 || c->thought) &&
+           job->cfg.max_tokens >= 0 && job->cfg.prompt_logprobs < 0;
+}
+
+void whim_choice_prepare_next(const whim_choice *c, whim_sample_ask *ask)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    *ask = (whim_sample_ask){
+        .params = &cfg->params,
+        .prompt = cfg->prompt,
+        .n_prompt = cfg->n_prompt,
+        .output = c->tokens + cfg->n_prompt, /* nothing asks for them: the last one is not there */
+        .n_output = c->n_made + 1,
+        .choice = c->index,
+    };
+}
+
+bool whim_choice_is_last(const whim_choice *c)
+{
+    const whim_job_cfg *cfg = &c->job->cfg;
+    return cfg->max_tokens < 0 || c->n_made + 1 == cfg->max_tokens ||
+           cfg->n_prompt + c->n_made + 1 == c->max_tok;
+}
+
 /* The text that a token completes, as far as it may be shown; true when a stop string has
  * matched. */
 static bool text_push(whim_choice *c, int32_t id)

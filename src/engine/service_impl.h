@@ -71,6 +71,17 @@ struct whim_job {
     int64_t read_at;
 };
 
+/* A step under way. */
+typedef struct whim_flight {
+    whim_plan plan; /* an item whose request has left meanwhile has none */
+    /* [max_seqs] for each item */
+    whim_step_part *parts;
+    whim_choice **choices;
+    int32_t *token; /* of a plan ahead: results of the step before */
+    int64_t *len;   /* of the sequences before the step */
+    int64_t begun_ns;
+} whim_flight;
+
 struct whim_service {
     whim_service_cfg cfg;
     whim_runner *runner;
@@ -84,13 +95,14 @@ struct whim_service {
     int64_t disk_hit_tokens;
     whim_job *active; /* newest first */
     int64_t n_mask_word;
+    whim_flight flights[WHIM_EXEC_FLIGHT]; /* steps under way, in turns */
+    int64_t n_begun, n_taken, n_ahead;     /* steps so far: submitted, taken, submitted ahead */
+    bool goes_ahead;                       /* the runner takes a second one */
     /* of one step: [max_seqs] */
-    whim_step_part *parts;
     whim_sample_ask *asks; /* [max_outs] */
     int32_t *token;
     whim_sched_made *made;
-    int64_t *len; /* of the sequences before the step */
-    whim_choice **choices;
+    bool *over;
     whim_str piece, shown;
     whim_sampled sampled;
     whim_job_logprob top[WHIM_MAX_LOGPROBS];
@@ -163,6 +175,13 @@ void whim_choice_prepare(whim_choice *choice, whim_sample_ask *ask);
  * position at + i. */
 void whim_choice_prepare_prompt(const whim_choice *choice, int64_t at, int64_t n,
                                 whim_sample_ask *asks);
+
+/* Whether its next choice asks for nothing that this one decides, so that a step can follow before
+ * its token is known here; what that step is asked for; and whether the token that is being chosen
+ * is the last, whatever it is. */
+bool whim_choice_may_follow(const whim_choice *choice);
+void whim_choice_prepare_next(const whim_choice *choice, whim_sample_ask *ask);
+bool whim_choice_is_last(const whim_choice *choice);
 
 /* After it: take the token of output `out` of the step, report, and set `ended` when that was the
  * last one. An error means that the logits make no sense, or that the request does not fit the

@@ -92,11 +92,11 @@ static bool tells_prompt(const whim_choice *c)
     return c->job->cfg.prompt_logprobs >= 0 && c->index == 0;
 }
 
-static void parts_make(whim_service *s, const whim_plan *plan)
+static void parts_make(whim_service *s, whim_flight *f)
 {
     whim_sample_ask *asks = s->asks;
-    for (int64_t i = 0; i < plan->n_item; i++) {
-        const whim_plan_item *item = &plan->items[i];
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        const whim_plan_item *item = &f->plan.items[i];
         whim_choice *c = whim_sched_req_user(item->req);
         memset(asks, 0, (size_t)item->n_out * sizeof *asks);
         if (tells_prompt(c)) {
@@ -107,7 +107,8 @@ static void parts_make(whim_service *s, const whim_plan *plan)
             whim_choice_prepare(c, &asks[item->n_out - 1]);
         }
         admit(s, c);
-        s->parts[i] = (whim_step_part){
+        f->choices[i] = c;
+        f->parts[i] = (whim_step_part){
             .seq = item->seq,
             .tokens = item->tokens,
             .n_tok = item->n_tok,
@@ -115,25 +116,50 @@ static void parts_make(whim_service *s, const whim_plan *plan)
             .asks = asks,
         };
         asks += item->n_out;
-        s->token[i] = 0;
-        s->made[i] = (whim_sched_made){.tokens = &s->token[i]};
+    }
+}
+
+/* The result of the step before that each item of a plan ahead begins with. Both have their items
+ * in the same order. */
+static void parts_make_ahead(whim_service *s, const whim_flight *before, whim_flight *f)
+{
+    int64_t out = 0, at = 0;
+    for (int64_t i = 0; i < before->plan.n_item && at < f->plan.n_item; i++) {
+        const whim_plan_item *item = &f->plan.items[at];
+        out += before->plan.items[i].n_out;
+        if (before->plan.items[i].req == item->req) {
+            whim_choice_prepare_next(before->choices[i], &s->asks[at]);
+            f->token[at] = whim_step_result_token(out - 1);
+            f->choices[at] = before->choices[i];
+            f->parts[at] = (whim_step_part){.seq = item->seq,
+                                            .tokens = &f->token[at],
+                                            .n_tok = 1,
+                                            .n_out = 1,
+                                            .asks = &s->asks[at]};
+            at++;
+        }
     }
 }
 
 /* Choose for every item that does. A choice whose logits make no sense ends its job, and only
  * that. */
-static void results_take(whim_service *s, const whim_plan *plan)
+static void results_take(whim_service *s, const whim_flight *f)
 {
     int64_t out = 0;
-    for (int64_t i = 0; i < plan->n_item; i++) {
-        const whim_plan_item *item = &plan->items[i];
-        whim_choice *c = whim_sched_req_user(item->req);
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        const whim_plan_item *item = &f->plan.items[i];
+        whim_choice *c = f->choices[i];
         whim_diag diag = {""};
-        if (item->n_out > 0 && tells_prompt(c)) {
-            int64_t at = item->seq->len - item->n_out;
-            whim_choice_prompt_rows(c, out, at, item->n_out);
-        }
+        s->token[i] = 0;
+        s->made[i] = (whim_sched_made){.tokens = &s->token[i]};
         out += item->n_out;
+        if (item->req == NULL) {
+            continue; /* it has ended while the step was under way */
+        }
+        if (item->n_out > 0 && tells_prompt(c)) {
+            int64_t at = f->len[i] + item->n_tok - item->n_out;
+            whim_choice_prompt_rows(c, out - item->n_out, at, item->n_out);
+        }
         s->made[i].n = item->chooses;
         whim_err err =
             item->chooses ? whim_choice_pick(c, out - 1, &s->token[i], &diag) : WHIM_ERR_OK;
@@ -150,16 +176,22 @@ static void results_take(whim_service *s, const whim_plan *plan)
     }
 }
 
-/* Forget requests that commit took out; let the other choices of a job in when its first has made a
- * token. */
-static void jobs_go_on(whim_service *s, const whim_plan *plan, whim_choice *const *choices)
+/* Commit. Forget requests that it took out; let the other choices of a job in when its first has
+ * made a token. */
+static void jobs_go_on(whim_service *s, const whim_flight *f)
 {
-    for (int64_t i = 0; i < plan->n_item; i++) {
-        whim_choice *c = choices[i];
-        if (s->made[i].ended) {
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        if (f->plan.items[i].req == NULL) {
+            f->choices[i] = NULL; /* gone, perhaps with its job */
+        }
+    }
+    whim_sched_commit(s->sched, &f->plan, s->made);
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        whim_choice *c = f->choices[i];
+        if (c != NULL && s->made[i].ended) {
             c->req = NULL; /* commit took it out */
         }
-        if (c->n_made > 0 || c->ended) {
+        if (c != NULL && (c->n_made > 0 || c->ended)) {
             followers_enter(s, c->job);
         }
     }
@@ -180,54 +212,141 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
     }
 }
 
-/* The step failed on the device: its jobs cannot go on, the others can. */
-static void step_failed(whim_service *s, const whim_plan *plan, const int64_t *len,
-                        whim_choice *const *choices, const whim_diag *diag)
+/* --- steps under way
+ * ----------------------------------------------------------------------------- */
+
+static int64_t in_flight(const whim_service *s)
 {
+    return s->n_begun - s->n_taken;
+}
+
+static whim_flight *oldest(whim_service *s)
+{
+    return &s->flights[s->n_taken % WHIM_EXEC_FLIGHT];
+}
+
+/* A step failed on the device: the jobs of all that is under way cannot go on, the others can. */
+static void steps_failed(whim_service *s, const whim_diag *diag)
+{
+    const whim_plan *plan = &oldest(s)->plan;
     whim_log_error(s->cfg.log, "step", whim_log_text("error", diag->text),
                    whim_log_int("items", plan->n_item));
     for (int64_t i = 0; i < plan->n_item; i++) {
-        whim_runner_sequence_cut(s->runner, plan->items[i].seq, len[i]);
+        if (plan->items[i].req != NULL) {
+            plan->items[i].seq->state_at = -1;
+            whim_runner_sequence_cut(s->runner, plan->items[i].seq, oldest(s)->len[i]);
+            oldest(s)->choices[i]->job->trouble = *diag;
+            whim_job_cancel(oldest(s)->choices[i]->job, "failed");
+        }
     }
     whim_sched_abort(s->sched, plan);
-    for (int64_t i = 0; i < plan->n_item; i++) {
-        choices[i]->job->trouble = *diag;
-        whim_job_cancel(choices[i]->job, "failed");
+    while (whim_exec_in_flight(whim_runner_exec(s->runner)) > 0) {
+        whim_diag ignored = {""};
+        whim_err err = whim_runner_collect(s->runner, &ignored);
+        (void)err; /* it went on from what failed */
     }
+    s->n_taken = s->n_begun;
+}
+
+/* Queue the step of a flight whose parts are made. */
+static whim_err submit(whim_service *s, whim_flight *f, whim_diag *diag)
+{
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        f->len[i] = f->parts[i].seq->len;
+    }
+    f->begun_ns = whim_clock_ns();
+    s->n_begun++;
+    return whim_runner_submit(s->runner, f->parts, f->plan.n_item, diag);
+}
+
+/* Put the step after the oldest under way, where nothing in it depends on what is chosen here. */
+static whim_err go_ahead(whim_service *s, whim_diag *diag)
+{
+    const whim_flight *before = oldest(s);
+    whim_flight *f = &s->flights[s->n_begun % WHIM_EXEC_FLIGHT];
+    for (int64_t i = 0; i < before->plan.n_item; i++) {
+        const whim_plan_item *item = &before->plan.items[i];
+        const whim_choice *c = before->choices[i];
+        s->over[i] = item->req != NULL && item->chooses && whim_choice_is_last(c);
+        if (item->req != NULL && !s->over[i] && !whim_choice_may_follow(c)) {
+            return WHIM_ERR_OK;
+        }
+    }
+    whim_sched_plan_ahead(s->sched, &before->plan, s->over, &f->plan);
+    if (f->plan.n_item == 0) {
+        return WHIM_ERR_OK;
+    }
+    parts_make_ahead(s, before, f);
+    WHIM_TRY(submit(s, f, diag));
+    s->n_ahead++;
+    if (whim_exec_begin(whim_runner_exec(s->runner), diag) != WHIM_ERR_OK) {
+        whim_log_error(s->cfg.log, "ahead", whim_log_text("error", diag->text));
+        s->goes_ahead = false; /* what is queued runs when it is waited for */
+    }
+    return WHIM_ERR_OK;
+}
+
+/* Take what came of the oldest step. */
+static void take(whim_service *s)
+{
+    whim_flight *f = oldest(s);
+    whim_diag diag = {""};
+    atomic_store(&s->step_rows, f->plan.n_row);
+    atomic_store(&s->step_items, f->plan.n_item);
+    whim_err err = whim_runner_collect(s->runner, &diag);
+    int64_t before = s->step_end_ns > f->begun_ns ? s->step_end_ns : f->begun_ns;
+    s->step_end_ns = whim_clock_ns();
+    int64_t took = s->step_end_ns - before;
+    atomic_store(&s->step_rows, 0);
+    atomic_fetch_add(&s->n_step, 1);
+    if (err != WHIM_ERR_OK) {
+        steps_failed(s, &diag);
+        return;
+    }
+    whim_service_count_step(s, &f->plan, took);
+    results_take(s, f);
+    s->n_taken++;
+    jobs_go_on(s, f);
+    pace(s, &f->plan, took);
+    s->step_ns += took;
 }
 
 bool whim_service_step(whim_service *s)
 {
-    whim_plan plan;
     whim_diag diag = {""};
-    whim_sched_plan(s->sched, &plan);
-    if (plan.n_item == 0) {
-        return false;
+    whim_err err = WHIM_ERR_OK;
+    if (s->cfg.plan_pause_ns > 0) {
+        whim_clock_sleep_ns(s->cfg.plan_pause_ns);
     }
     int64_t start = whim_clock_ns();
-    parts_make(s, &plan);
-    for (int64_t i = 0; i < plan.n_item; i++) {
-        s->len[i] = plan.items[i].seq->len;
-        s->choices[i] = whim_sched_req_user(plan.items[i].req);
+    if (in_flight(s) == 0) {
+        whim_flight *f = oldest(s);
+        whim_sched_plan(s->sched, &f->plan);
+        if (f->plan.n_item == 0) {
+            return false;
+        }
+        parts_make(s, f);
+        err = submit(s, f, &diag);
     }
-    atomic_store(&s->step_rows, plan.n_row);
-    atomic_store(&s->step_items, plan.n_item);
-    int64_t begun = whim_clock_ns();
-    whim_err err = whim_runner_step(s->runner, s->parts, plan.n_item, &diag);
-    s->step_end_ns = whim_clock_ns();
-    int64_t took = s->step_end_ns - begun;
-    atomic_store(&s->step_rows, 0);
-    atomic_fetch_add(&s->n_step, 1);
+    if (err == WHIM_ERR_OK && s->goes_ahead) {
+        err = go_ahead(s, &diag);
+    }
     if (err != WHIM_ERR_OK) {
-        step_failed(s, &plan, s->len, s->choices, &diag);
-        return true;
+        steps_failed(s, &diag);
+    } else {
+        take(s);
     }
-    whim_service_count_step(s, &plan, took);
-    results_take(s, &plan);
-    whim_sched_commit(s->sched, &plan, s->made);
-    jobs_go_on(s, &plan, s->choices);
-    pace(s, &plan, took);
-    s->step_ns += took;
     s->busy_ns += whim_clock_ns() - start;
     return true;
+}
+
+void whim_service_land(whim_service *s)
+{
+    if (in_flight(s) > 0) {
+        whim_diag diag = {""};
+        whim_err err = whim_runner_collect(s->runner, &diag);
+        (void)err;
+        whim_sched_abort(s->sched, &oldest(s)->plan);
+        s->n_taken++;
+    }
 }

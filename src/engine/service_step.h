@@ -19,7 +19,10 @@ void whim_service_enter(whim_service *s, whim_choice *choice);
 void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
                            const char *message);
 
-/* False when there was nothing to do. */
+/* False when there was nothing to do. A step may be under way afterwards, whose requests go on. */
 bool whim_service_step(whim_service *s);
+
+/* Wait for what is under way and forget it, at the end. */
+void whim_service_land(whim_service *s);
 
 #endif

@@ -275,8 +275,7 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
         return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
                          whim_exec_in_flight(x));
     }
-    int64_t n_result = x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
-    WHIM_TRY(whim_step_check(block, n_word, &x->limits, n_result, diag));
+    WHIM_TRY(whim_step_check(block, n_word, &x->limits, whim_exec_results(x), diag));
     bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
     if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -355,6 +354,11 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
 void whim_exec_set_tap(whim_exec *x, const whim_exec_tap *tap)
 {
     x->tap = *tap;
+}
+
+int64_t whim_exec_results(const whim_exec *x)
+{
+    return x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
 }
 
 int32_t whim_exec_in_flight(const whim_exec *x)

@@ -92,6 +92,9 @@ WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
 
 int32_t whim_exec_in_flight(const whim_exec *exec);
 
+/* Outputs of the step submitted last that tokens of the next may stand for. */
+int64_t whim_exec_results(const whim_exec *exec);
+
 /* Results of the step that was collected last, valid until the next submit: what was chosen from
  * output i (errors are those of whim_sampled_take), its logits (NULL where they were not brought),
  * or the n_top best of them (then logits are NULL; fewer in a smaller vocabulary), hidden states of

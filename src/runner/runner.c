@@ -17,6 +17,7 @@ struct whim_runner {
     int32_t *block;
     whim_sample_ask *asks; /* [max_outs] of a step */
     int64_t n_step;        /* steps so far, refused ones included */
+    int64_t n_result;      /* of the one submitted last, that tokens may stand for */
 };
 
 static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, whim_diag *diag)
@@ -75,10 +76,12 @@ void whim_runner_close(whim_runner *r)
 }
 
 /* An id outside the vocabulary would be taken for padding and give a wrong answer. */
-static whim_err tokens_check(const whim_step_part *part, int64_t n_vocab, whim_diag *diag)
+static whim_err tokens_check(const whim_runner *r, const whim_step_part *part, whim_diag *diag)
 {
+    int64_t n_vocab = r->n_vocab, n_result = r->n_result;
     for (int64_t i = 0; i < part->n_tok; i++) {
-        if (part->tokens[i] < 0 || part->tokens[i] >= n_vocab) {
+        int64_t result = whim_step_result_of(part->tokens[i]);
+        if (result >= 0 ? result >= n_result : part->tokens[i] < 0 || part->tokens[i] >= n_vocab) {
             return whim_fail(diag, WHIM_ERR_INVALID,
                              "token id %d is outside the vocabulary of %lld ids", part->tokens[i],
                              (long long)n_vocab);
@@ -154,7 +157,7 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              "a sequence of %lld tokens has the recurrent state of %lld",
                              (long long)part->seq->len, (long long)part->seq->state_at);
         }
-        WHIM_TRY(tokens_check(part, r->n_vocab, diag));
+        WHIM_TRY(tokens_check(r, part, diag));
         for (int64_t k = 0; k < part->n_out && part->asks != NULL; k++) {
             WHIM_TRY(whim_sample_words_check(&part->asks[k], r->max_words, diag));
         }
@@ -178,13 +181,21 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
     return WHIM_ERR_OK;
 }
 
-static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
-                     const whim_step_size *size, whim_diag *diag)
+/* Whose state the sequences have from now on: that of all their tokens, or, after a failure,
+ * none. */
+static void states_set(const whim_step_part *parts, int64_t n_part, bool known)
 {
     for (int64_t i = 0; i < n_part; i++) {
         if (!parts[i].keeps_state) {
-            parts[i].seq->state_at = -1; /* until the step has succeeded */
+            parts[i].seq->state_at = known ? parts[i].seq->len : -1;
         }
+    }
+}
+
+static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                      const whim_step_size *size, whim_diag *diag)
+{
+    for (int64_t i = 0; i < n_part; i++) {
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
     whim_step_size bucket = *size;
@@ -193,23 +204,37 @@ static whim_err step(whim_runner *r, const whim_step_part *parts, int64_t n_part
     }
     whim_step_fill(parts, n_part, &bucket, 0, r->block);
     asks_pass(r, parts, n_part, size);
-    WHIM_TRY(whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag));
-    WHIM_TRY(whim_exec_collect(r->exec, diag));
-    for (int64_t i = 0; i < n_part; i++) {
-        if (!parts[i].keeps_state) {
-            parts[i].seq->state_at = parts[i].seq->len;
-        }
-    }
-    return WHIM_ERR_OK;
+    return whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag);
+}
+
+whim_err whim_runner_submit(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                            whim_diag *diag)
+{
+    r->n_step++;
+    whim_step_size size;
+    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
+    whim_err err = queue(r, parts, n_part, &size, diag);
+    states_set(parts, n_part, err == WHIM_ERR_OK);
+    r->n_result = err == WHIM_ERR_OK ? whim_exec_results(r->exec) : 0;
+    return err;
+}
+
+whim_err whim_runner_collect(whim_runner *r, whim_diag *diag)
+{
+    whim_err err = whim_exec_collect(r->exec, diag);
+    r->n_result = err == WHIM_ERR_OK ? r->n_result : 0;
+    return err;
 }
 
 whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                           whim_diag *diag)
 {
-    r->n_step++;
-    whim_step_size size;
-    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
-    return step(r, parts, n_part, &size, diag);
+    WHIM_TRY(whim_runner_submit(r, parts, n_part, diag));
+    whim_err err = whim_runner_collect(r, diag);
+    if (err != WHIM_ERR_OK) {
+        states_set(parts, n_part, false);
+    }
+    return err;
 }
 
 const float *whim_runner_logits(const whim_runner *r, int64_t i)

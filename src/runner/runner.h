@@ -31,12 +31,20 @@ void whim_runner_close(whim_runner *runner);
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
-/* Results of the last step, valid until the next: what was chosen from output i (parts in order,
- * rows in order; errors are those of whim_sampled_take) of a part with asks; of one without, its
- * logits; hidden states of row r at capture c. When the best were enough for all parts that have
- * outputs, the step gave no logits (NULL) but, of each output, at least as many of the best as any
- * part asked for (all there are in a smaller vocabulary); otherwise it gave logits, and best.n is
- * 0. */
+/* The same in two halves, so that one step may be under way while the next is made
+ * (whim_exec_cfg.n_flight). A token of the next may be whim_step_result_token(i): what was chosen
+ * from output i of the one before, or the best of it. Sequences have grown after submit; after a
+ * collect that failed nobody knows what they, or those of later steps, hold. */
+WHIM_MUST_CHECK whim_err whim_runner_submit(whim_runner *runner, const whim_step_part *parts,
+                                            int64_t n_part, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *diag);
+
+/* Results of the step that was collected last, valid until the next is submitted: what was chosen
+ * from output i (parts in order, rows in order; errors are those of whim_sampled_take) of a part
+ * with asks; of one without, its logits; hidden states of row r at capture c. When the best were
+ * enough for all parts that have outputs, the step gave no logits (NULL) but, of each output, at
+ * least as many of the best as any part asked for (all there are in a smaller vocabulary);
+ * otherwise it gave logits, and best.n is 0. */
 WHIM_MUST_CHECK whim_err whim_runner_sampled(const whim_runner *runner, int64_t i,
                                              whim_sampled *out, whim_diag *diag);
 const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_vocab], or NULL */

@@ -54,11 +54,13 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
         s->seqs[i].state = -1; /* none to give back where an allocation fails */
     }
     s->free_seqs = whim_alloc_array(s->max_running, sizeof *s->free_seqs);
-    s->items = whim_alloc_array(s->max_running, sizeof *s->items);
+    s->items[0] = whim_alloc_array(s->max_running, sizeof *s->items[0]);
+    s->items[1] = whim_alloc_array(s->max_running, sizeof *s->items[1]);
     s->held = whim_alloc_array(s->max_running, sizeof *s->held);
     s->pages = whim_alloc_array(whim_kv_pages(cfg->max_ctx), sizeof *s->pages);
-    if (s->running == NULL || s->seqs == NULL || s->free_seqs == NULL || s->items == NULL ||
-        s->held == NULL || s->pages == NULL || seqs_create(s) != WHIM_ERR_OK) {
+    if (s->running == NULL || s->seqs == NULL || s->free_seqs == NULL || s->items[0] == NULL ||
+        s->items[1] == NULL || s->held == NULL || s->pages == NULL ||
+        seqs_create(s) != WHIM_ERR_OK) {
         whim_sched_destroy(s);
         return WHIM_ERR_NO_MEMORY;
     }
@@ -78,7 +80,7 @@ void whim_sched_destroy(whim_sched *s)
     if (s == NULL) {
         return;
     }
-    s->is_open = false;
+    s->is_open = s->is_ahead = false;
     while (s->n_running > 0) {
         whim_sched_remove(s, s->running[s->n_running - 1]);
     }
@@ -95,7 +97,8 @@ void whim_sched_destroy(whim_sched *s)
     whim_free(s->running);
     whim_free(s->seqs);
     whim_free(s->free_seqs);
-    whim_free(s->items);
+    whim_free(s->items[0]);
+    whim_free(s->items[1]);
     whim_free(s->held);
     whim_free(s->pages);
     whim_free(s);
@@ -178,6 +181,22 @@ static void keep_state(whim_sched *s, const whim_sched_req *req, int64_t n_befor
         whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, req->n_fed / WHIM_KV_PAGE, slot);
     }
     whim_page_pool_give(states, slot); /* the tree's now, or nobody's */
+}
+
+/* Items of open plans lose their request. */
+static void forget(whim_sched *s, const whim_sched_req *req)
+{
+    for (int p = 0; p < s->is_open + s->is_ahead; p++) {
+        for (int64_t i = 0; i < s->open[p].n_item; i++) {
+            whim_plan_item *item = &s->open[p].items[i];
+            item->req = item->req == req ? NULL : item->req;
+        }
+    }
+}
+
+void whim_sched_plan_init(whim_sched *s, whim_plan *plan)
+{
+    *plan = (whim_plan){.items = s->items[s->n_made++ % 2]};
 }
 
 void whim_sched_stop(whim_sched *s, whim_sched_req *req)
@@ -281,7 +300,7 @@ void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens)
 
 void whim_sched_remove(whim_sched *s, whim_sched_req *req)
 {
-    whim_check(!s->is_open);
+    forget(s, req);
     if (req->seq != NULL) {
         whim_sched_stop(s, req);
     } else {
@@ -325,16 +344,30 @@ static void settle(whim_sched *s, const whim_plan_item *item, const whim_sched_m
     whim_sequence_cut(req->seq, s->cfg.pool, req->seq->len - (item->n_proposed - n_right));
 }
 
+/* Rows of a request in the plan ahead, which its sequence has grown by as well. */
+static int64_t has_more(const whim_sched *s, const whim_sched_req *req)
+{
+    for (int64_t i = 0; s->is_ahead && i < s->open[1].n_item; i++) {
+        if (s->open[1].items[i].req == req) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sched_made *made)
 {
     whim_sched_req *req = item->req;
-    whim_check(req->seq == item->seq && req->seq->len == req->n_fed + item->n_tok);
-    settle(s, item, made);
+    int64_t n_after = has_more(s, req);
+    whim_check(req->seq == item->seq && req->seq->len == req->n_fed + item->n_tok + n_after);
+    if (item->n_proposed > 0) {
+        settle(s, item, made);
+    }
     if (!req->started) {
         first_step(s, req);
     }
     int64_t n_before = req->n_fed;
-    req->n_fed = req->seq->len;
+    req->n_fed = req->seq->len - n_after;
     keep_state(s, req, n_before);
     req->n_most = req->n_fed > req->n_most ? req->n_fed : req->n_most;
     if (req->all_rows && req->n_row < whim_min64(req->n_fed, req->n_prompt)) {
@@ -344,8 +377,7 @@ static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sc
         req->tokens[req->n_tok++] = made->tokens[i];
     }
     if (made->ended) {
-        whim_sched_stop(s, req);
-        req_free(s, req);
+        whim_sched_remove(s, req);
         return;
     }
     /* More rows than fit are a bug of the caller, who has to end it. */
@@ -358,23 +390,31 @@ static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sc
 void whim_sched_commit(whim_sched *s, const whim_plan *plan, const whim_sched_made *made)
 {
     whim_check(s->is_open || plan->n_item == 0);
-    int64_t served = plan->n_row - plan->n_proposed;
+    int64_t served = 0;
     for (int64_t i = 0; i < plan->n_item; i++) {
-        served += made[i].n > 1 ? made[i].n - 1 : 0;
+        const whim_plan_item *item = &plan->items[i];
+        served += item->n_tok - item->n_proposed + (made[i].n > 1 ? made[i].n - 1 : 0);
     }
     if (served > 0) {
         whim_client_served(&s->clients, served);
     }
     for (int64_t i = 0; i < plan->n_item; i++) {
-        commit_item(s, &plan->items[i], &made[i]);
+        if (plan->items[i].req != NULL) {
+            commit_item(s, &plan->items[i], &made[i]);
+        }
     }
-    s->is_open = false;
+    s->is_open = s->is_ahead;
+    s->is_ahead = false;
+    s->open[0] = s->open[1];
 }
 
 void whim_sched_abort(whim_sched *s, const whim_plan *plan)
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         whim_sched_req *req = plan->items[i].req;
+        if (req == NULL) {
+            continue;
+        }
         bool lost = req->seq->len < req->n_fed ||
                     (s->cfg.states != NULL && req->seq->state_at != req->n_fed);
         req->n_fed = whim_min64(req->n_fed, req->seq->len);
@@ -384,7 +424,7 @@ void whim_sched_abort(whim_sched *s, const whim_plan *plan)
             whim_sched_wait(s, req);
         }
     }
-    s->is_open = false;
+    s->is_open = s->is_ahead = false;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

@@ -9,8 +9,9 @@
  * several.
  *
  * Invariants:
- *  1. Between plan and commit (or abort) no other call moves a request; plan changes nothing that a
- *     failed step could not take back by whim_sched_abort, but for evictions and preemptions.
+ *  1. Between plan and commit (or abort) nothing but remove moves a request of the plan; plan
+ *     changes nothing that a failed step could not take back by whim_sched_abort, but for evictions
+ *     and preemptions.
  *  2. Pages are counted exactly: a plan never needs more pages than are free after the evictions it
  *     made.
  *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks. Proposals
@@ -95,8 +96,8 @@ WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_a
  * another call. */
 void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens);
 
-/* Take a request out, whatever its state, between commit and the next plan. Its full pages go to
- * the tree. */
+/* Take a request out, whatever its state. Its full pages go to the tree; in an open plan its item
+ * has no request any more. */
 void whim_sched_remove(whim_sched *sched, whim_sched_req *req);
 
 /* One request's part of a step. */
@@ -127,13 +128,21 @@ void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
 /* Service that makes up for one step of priority, for requests that come from now on. */
 void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
 
-/* Tokens that may come after the known ones of a request, for the next plan only. They count for
- * nothing where the request waits or feeds anything but the one token that was chosen last, in
- * models with recurrent states, and beyond max_tok - 1. */
+/* Tokens that may come after the known ones of a request, for the next plan only; its array has
+ * room for them. They count for nothing where the request waits or feeds anything but the one token
+ * that was chosen last, in models with recurrent states, and beyond max_tok - 1. */
 void whim_sched_propose(whim_sched *sched, whim_sched_req *req, const int32_t *tokens, int64_t n);
 
 /* An empty plan: nothing to do. */
 void whim_sched_plan(whim_sched *sched, whim_plan *plan);
+
+/* Before the commit of a plan of which every item chooses: a plan of one row more for each, with
+ * the token that is being chosen (tokens are NULL: they are not known yet). Items of `over`, which
+ * are sure to end, are left out. Like proposals these rows take no page that somebody needs, and
+ * who waits and could be let in comes first: then it is empty. After the commit of the first plan
+ * this one is open; items whose request has ended by then have no request (NULL). */
+void whim_sched_plan_ahead(whim_sched *sched, const whim_plan *plan, const bool *over,
+                           whim_plan *ahead);
 
 /* What came of an item. */
 typedef struct whim_sched_made {
@@ -150,8 +159,9 @@ typedef struct whim_sched_made {
  * sequence. */
 void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sched_made *made);
 
-/* The step failed: as if the plan had not been made, but for evictions, and for requests that it
- * preempted, which stay waiting. Sequences that grew all the same are cut back. */
+/* The step failed, and one that was planned ahead of its commit with it: as if the plan had not
+ * been made, but for evictions, and for requests that it preempted, which stay waiting. Sequences
+ * that grew all the same are cut back. */
 void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
 
 typedef struct whim_sched_req_info {

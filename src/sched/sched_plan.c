@@ -427,7 +427,7 @@ static void add_proposals(whim_sched *s, const budget *b)
 void whim_sched_plan(whim_sched *s, whim_plan *plan)
 {
     whim_check(!s->is_open);
-    *plan = (whim_plan){.items = s->items};
+    whim_sched_plan_init(s, plan);
     s->n_plan++;
     budget b = {.n_row = s->n_budget, .n_out = s->cfg.max_outs, .plan = plan};
     make_way(s, plan);
@@ -447,4 +447,46 @@ void whim_sched_plan(whim_sched *s, whim_plan *plan)
     }
     add_proposals(s, &b);
     s->is_open = plan->n_item > 0;
+    s->open[0] = *plan;
+}
+
+/* --- a plan ahead
+ * -------------------------------------------------------------------------------- */
+
+/* Whether a commit of the item and one more row are all there is to do for it. */
+static bool may_go_on(const whim_sched *s, const whim_plan_item *item)
+{
+    const whim_sched_req *req = item->req;
+    if (!item->chooses || item->n_proposed > 0) {
+        return false;
+    }
+    /* A state that is to be kept must not have moved on by then. */
+    return s->cfg.states == NULL ||
+           req->n_fed + item->n_tok != whim_sched_state_stop(s, req, req->n_fed);
+}
+
+void whim_sched_plan_ahead(whim_sched *s, const whim_plan *plan, const bool *over, whim_plan *ahead)
+{
+    whim_check(s->is_open && !s->is_ahead);
+    whim_sched_plan_init(s, ahead);
+    int64_t n_page = s->cfg.pool->n_free - claims(s);
+    bool full = s->n_running == s->max_running;
+    bool good = s->waiting.n == 0 || full;
+    int64_t n_live = 0;
+    for (int64_t i = 0; i < plan->n_item && good; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        n_live += item->req != NULL;
+        if (item->req == NULL || over[i]) {
+            continue;
+        }
+        n_page -= whim_sequence_pages_needed(item->seq, 1);
+        good = may_go_on(s, item) && n_page >= 0 && item->req->n_tok + 1 < item->req->max_tok;
+        ahead->items[ahead->n_item++] = (whim_plan_item){
+            .req = item->req, .seq = item->seq, .n_tok = 1, .n_out = 1, .chooses = true};
+    }
+    /* One who runs and is not in the plan wants a plan of its own. */
+    ahead->n_item = good && n_live == s->n_running ? ahead->n_item : 0;
+    ahead->n_row = ahead->n_out = ahead->n_item;
+    s->is_ahead = ahead->n_item > 0;
+    s->open[1] = *ahead;
 }

@@ -53,12 +53,14 @@ struct whim_sched {
     whim_sequence *seqs;       /* [max_running] */
     whim_sequence **free_seqs; /* stack */
     int64_t n_free_seq;
-    whim_plan_item *items; /* [max_running] of the last plan */
+    whim_plan_item *items[2]; /* [max_running] of the last two plans, in turns */
+    int64_t n_made;           /* plans that were put there */
+    whim_plan open[2]; /* the plan that is neither committed nor aborted, and the one ahead of it */
     whim_sched_req **held; /* [max_running] scratch of a plan */
     int32_t *pages;        /* [pages of max_ctx] scratch of an admission */
     int32_t from; /* of the same: the slot of the state at the end of the pages, held; -1: none */
     int64_t n_plan, n_arrival;
-    bool is_open;                         /* a plan is neither committed nor aborted */
+    bool is_open, is_ahead;               /* whether there are such */
     int64_t n_preempted, n_hit, n_prompt; /* since the start */
 };
 
@@ -87,6 +89,9 @@ int64_t whim_sched_state_stop(const whim_sched *sched, const whim_sched_req *req
 
 /* Running requests that are going to compute what a new one begins with keep a state there. */
 void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
+
+/* An empty plan with a place for its items. */
+void whim_sched_plan_init(whim_sched *sched, whim_plan *plan);
 
 /* Into the queue, where its rank is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);

@@ -44,6 +44,12 @@ typedef struct sim_disk_page {
     sim_page page;
 } sim_disk_page;
 
+/* What an item chose: the proposals that were right and the token after them. */
+typedef struct sim_chosen {
+    int32_t tokens[SIM_MAX_PROPOSED + 1];
+    int64_t n;
+} sim_chosen;
+
 typedef struct sim_world {
     uint64_t seed, n_draw;
     whim_sched_cfg cfg;
@@ -63,7 +69,11 @@ typedef struct sim_world {
     int64_t cancel_one_in;
     int64_t max_rows;     /* of the next plan */
     int64_t n_step, work; /* rows of all jobs if each ran alone */
-    bool with_proposals;
+    bool with_proposals, with_ahead;
+    bool is_underway; /* a step that was planned ahead has run, and waits for its commit */
+    whim_plan plan;   /* that one */
+    sim_chosen chosen[64];
+    int64_t n_ahead;
     int64_t n_proposed, n_right;
     int64_t n_cancelled, n_aborted, n_resumed, n_ended, n_cached;
     char failure[256]; /* the first one; empty: none */
@@ -75,12 +85,6 @@ bool sim_fail(sim_world *w, const char *fmt, ...) __attribute__((format(printf, 
 
 uint64_t sim_hash(uint64_t before, int32_t token);
 int32_t sim_next_token(uint64_t made_from);
-
-/* What an item chose: the proposals that were right and the token after them. */
-typedef struct sim_chosen {
-    int32_t tokens[SIM_MAX_PROPOSED + 1];
-    int64_t n;
-} sim_chosen;
 
 /* The step: grow every sequence, read what is before, write what is new, choose. */
 bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen);
@@ -98,6 +102,7 @@ bool sim_copy_state(void *ctx, int32_t from, int32_t to);
 /* Everything about pages; everything about a plan. False: w->failure says what is wrong. */
 bool sim_check_pages(sim_world *w);
 bool sim_check_plan(sim_world *w, const whim_plan *plan);
+bool sim_check_ahead(sim_world *w, const whim_plan *ahead);
 
 /* The order of requests: each client's places in the queue go along its own order. */
 bool sim_check_order(sim_world *w);

@@ -190,3 +190,26 @@ bool sim_check_order(sim_world *w)
     return n == 0 ||
            sim_fail(w, "%lld more wait in the lists of clients than in the queue", (long long)n);
 }
+
+/* One row for each, on pages that are free and that nobody needs; nobody who runs is left out but
+ * those sure to end. */
+bool sim_check_ahead(sim_world *w, const whim_plan *ahead)
+{
+    int64_t pages = 0, claimed = 0;
+    for (int64_t i = 0; i < ahead->n_item; i++) {
+        const whim_plan_item *item = &ahead->items[i];
+        if (item->n_tok != 1 || item->n_out != 1 || !item->chooses || item->is_prefill) {
+            return sim_fail(w, "an item of a plan ahead has %lld rows", (long long)item->n_tok);
+        }
+        pages += whim_sequence_pages_needed(item->seq, 1);
+    }
+    for (int64_t i = 0; i < w->sched->n_running; i++) {
+        const whim_sched_req *req = w->sched->running[i];
+        claimed += whim_sched_pages(req) - req->seq->n_page;
+    }
+    if (pages > 0 && w->pool.n_free - pages < claimed) {
+        return sim_fail(w, "a plan ahead takes %lld of %lld pages, %lld are needed",
+                        (long long)pages, (long long)w->pool.n_free, (long long)claimed);
+    }
+    return true;
+}

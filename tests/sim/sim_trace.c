@@ -199,6 +199,9 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
 {
     for (int64_t i = 0; i < plan->n_item; i++) {
         const whim_plan_item *item = &plan->items[i];
+        if (item->req == NULL) {
+            continue; /* it ended, or was cancelled, while its step was under way */
+        }
         sim_job *job = whim_sched_req_user(item->req);
         whim_sched_req_info info = whim_sched_req_get(item->req);
         if (job->all_rows && job->n_rows < job->n_prompt && item->n_out > 0) {
@@ -228,46 +231,90 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
     return true;
 }
 
-static bool one_step(sim_world *w, pins *p)
+/* A new plan, and its step. False in *more: there is nothing to do, or the step failed. */
+static bool begin(sim_world *w, pins *p, bool *more)
 {
-    whim_plan plan;
-    sim_chosen chosen[64] = {{{0}}};
-    whim_sched_made made[64] = {{0}};
+    *more = false;
     propose_some(w);
     whim_alloc_guard_enter(); /* trips in a test build when a plan allocates */
-    whim_sched_plan(w->sched, &plan);
+    whim_sched_plan(w->sched, &w->plan);
     whim_alloc_guard_leave();
-    if (!sim_check_pages(w) || !sim_check_plan(w, &plan)) {
+    if (!sim_check_pages(w) || !sim_check_plan(w, &w->plan)) {
         return false;
     }
-    if (plan.n_item == 0) {
+    if (w->plan.n_item == 0) {
         return w->n_live == 0 || unpin_all(w, p) ||
                sim_fail(w, "nothing is planned for %lld requests", (long long)w->n_live);
     }
     w->n_step++;
-    int64_t fate = sim_draw(w, 20); /* two ways to fail: before and after the sequences grew */
-    if (fate == 1 && w->with_states && sim_draw(w, 10) > 0) {
-        fate = 2; /* it begins again from its last state then: not too often, or it never ends */
-    }
-    if (fate == 0 || (fate == 1 && !sim_step(w, &plan, chosen))) {
-        whim_sched_abort(w->sched, &plan);
+    *more = sim_draw(w, 20) > 0 && sim_step(w, &w->plan, w->chosen);
+    if (!*more && w->failure[0] == '\0') { /* it failed before the sequences grew */
+        whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
-        return w->failure[0] == '\0' && sim_check_pages(w);
     }
-    if (fate == 1) {
-        for (int64_t i = 0; i < plan.n_item; i++) {
-            sim_forget(w, &plan.items[i], 0);
+    return w->failure[0] == '\0' && sim_check_pages(w);
+}
+
+/* The step after the one that has run, before that one is committed; the device knows the
+ * tokens. */
+static bool go_ahead(sim_world *w, whim_plan *ahead, sim_chosen *chosen)
+{
+    bool over[64] = {false};
+    for (int64_t i = 0; i < w->plan.n_item; i++) {
+        const whim_plan_item *item = &w->plan.items[i];
+        if (item->req != NULL) {
+            sim_job *job = whim_sched_req_user(item->req);
+            over[i] = whim_sched_req_get(item->req).n_tok + 1 >= job->max_tok;
+            if (item->chooses && !over[i] && item->n_proposed == 0) {
+                job->tokens[item->seq->len] = w->chosen[i].tokens[0];
+            }
         }
-        whim_sched_abort(w->sched, &plan);
+    }
+    whim_sched_plan_ahead(w->sched, &w->plan, over, ahead);
+    w->n_ahead += ahead->n_item > 0;
+    w->n_step += ahead->n_item > 0;
+    return sim_check_ahead(w, ahead) && sim_step(w, ahead, chosen) && sim_check_pages(w);
+}
+
+static bool one_step(sim_world *w, pins *p)
+{
+    whim_plan ahead = {0};
+    sim_chosen later[64];
+    whim_sched_made made[64] = {{0}};
+    bool more = w->is_underway;
+    if (!more && (!begin(w, p, &more) || !more)) {
+        return w->failure[0] == '\0';
+    }
+    w->is_underway = false;
+    if (w->with_ahead && sim_draw(w, 4) > 0 && !go_ahead(w, &ahead, later)) {
+        return false;
+    }
+    int64_t fate = sim_draw(w, 20);
+    if (fate == 0 && (!w->with_states || sim_draw(w, 10) == 0)) {
+        /* It failed after the sequences grew; with states it begins again then, so not too
+         * often. */
+        for (int64_t i = 0; i < w->plan.n_item; i++) {
+            if (w->plan.items[i].req != NULL) {
+                sim_forget(w, &w->plan.items[i], 0);
+            }
+        }
+        for (int64_t i = 0; i < ahead.n_item; i++) {
+            ahead.items[i].n_proposed = 1; /* its one row */
+            sim_forget(w, &ahead.items[i], 0);
+        }
+        whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
         return sim_check_pages(w);
     }
-    if (!sim_step(w, &plan, chosen) || !take_results(w, &plan, chosen, made)) {
+    if (!take_results(w, &w->plan, w->chosen, made)) {
         return false;
     }
     whim_alloc_guard_enter();
-    whim_sched_commit(w->sched, &plan, made);
+    whim_sched_commit(w->sched, &w->plan, made);
     whim_alloc_guard_leave();
+    w->is_underway = ahead.n_item > 0;
+    w->plan = ahead;
+    memcpy(w->chosen, later, sizeof later);
     return sim_check_pages(w);
 }
 
@@ -351,6 +398,7 @@ bool sim_trace(sim_world *w, uint64_t seed)
         }
     }
     w->with_proposals = sim_draw(w, 2) == 0;
+    w->with_ahead = sim_draw(w, 2) == 0;
     w->max_rows = w->cfg.max_step_tokens;
     w->cancel_one_in = sim_draw(w, 2) == 0 ? 100 : 10000;
     bool good = whim_sched_create(&w->cfg, &w->sched) == WHIM_ERR_OK && run(w);

@@ -105,7 +105,7 @@ static bool feed(sim_world *w, const whim_plan_item *item, sim_chosen *chosen)
         w->state_of[item->seq->state] = made_from;
     }
     item->seq->state_at = item->seq->len;
-    const int32_t *proposed = item->tokens + item->n_tok - item->n_proposed;
+    const int32_t *proposed = job->tokens + item->seq->len - item->n_proposed;
     chosen->n = 0;
     do {
         chosen->tokens[chosen->n] = next[chosen->n];

@@ -27,6 +27,7 @@ static inline int open_model(const char *model)
     whim_engine_cfg cfg = {.model = model,
                            .n_checkpoint = 3,
                            .n_thread = 2,
+                           .n_flight = 2,
                            .max_step_tokens = STEP,
                            .max_seqs = MAX_SEQS,
                            .max_outs = OUTS,

@@ -214,6 +214,55 @@ static void stop_ids_and_min_tokens(void **state)
     }
 }
 
+/* The next step is under way before a token is known. Some end where nobody could foresee it, some
+ * are cancelled then, and the others have the ids that they have alone. */
+static void steps_go_ahead(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    static int32_t ids[N][MAX_MADE];
+    static answer a;
+    whim_job *jobs[N];
+    whim_job_cfg cfg[N];
+    for (int32_t k = 0; k < N; k++) {
+        cfg[k] = job_cfg(k / 3, 33 + k * 5, 20 + k * 3); /* greedy, and drawn in two ways */
+        assert_int_equal(alone(&cfg[k], ids[k]), 20 + k * 3);
+    }
+    for (int32_t k = 0; k < N; k += 3) {
+        cfg[k].stop_ids = &ids[k][11 + k];
+        cfg[k].n_stop_id = 1;
+    }
+    start(state);
+    for (int32_t k = 0; k < N; k++) {
+        jobs[k] = submit(&cfg[k]);
+    }
+    for (int32_t k = 0; k < N; k++) {
+        if (k % 3 == 2) {
+            whim_job_cancel(jobs[k], "test");
+        }
+        read_all(jobs[k], &a);
+        int64_t n = 0;
+        while (k % 3 == 0 && ids[k][n] != ids[k][11 + k]) {
+            n++;
+        }
+        if (k % 3 != 2) {
+            assert_false(a.failed);
+            assert_int_equal(a.n[0], k % 3 == 0 ? n + 1 : 20 + k * 3);
+        }
+        assert_memory_equal(a.ids[0], ids[k], (size_t)a.n[0] * sizeof(int32_t));
+    }
+    pages_come_back();
+    whim_service_stats stats = whim_service_get_stats(service);
+    assert_true(stats.n_ahead > 20 && stats.n_ahead < stats.n_step);
+    whim_job_cfg counting =
+        job_cfg(2, 40, 20); /* each token changes what the next is chosen from */
+    counting.params.frequency_penalty = 0.5f;
+    read_all(submit(&counting), &a);
+    pages_come_back();
+    assert_int_equal(whim_service_get_stats(service).n_ahead, stats.n_ahead);
+    stop(state);
+}
+
 static void ending_ends_all(void **state)
 {
     whim_job *jobs[6];
@@ -245,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_choice_can_be_stopped, start, stop),
         cmocka_unit_test_setup_teardown(a_circle_ends_a_choice, start, stop),
         cmocka_unit_test_setup_teardown(stop_ids_and_min_tokens, start, stop),
+        cmocka_unit_test(steps_go_ahead),
         cmocka_unit_test(ending_ends_all),
     };
     const struct CMUnitTest hybrid[] = {
@@ -252,6 +302,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(choices_share_a_prompt, start, stop),
         cmocka_unit_test_setup_teardown(prompt_logprobs, start, stop),
         cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
+        cmocka_unit_test(steps_go_ahead),
         cmocka_unit_test(ending_ends_all),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine) +
