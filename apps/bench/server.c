@@ -41,6 +41,7 @@ bool check_serving_options(const whim_options *o)
         {&o->clients, "clients"},
         {&o->requests, "requests"},
         {&o->prefix_tokens, "prefix-tokens"},
+        {&o->server_temp, "temp"},
         {&o->endpoint, "endpoint"},
         {&o->server_model, "model"},
         {&o->server_key, "api-key"},

@@ -137,8 +137,8 @@ static void append_body(const serve_target *t, int64_t number, whim_str *out)
     whim_str_printf(
         out,
         ",\"max_tokens\":%lld,\"ignore_eos\":true,"
-        "\"temperature\":0,\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
-        (long long)t->tokens);
+        "\"temperature\":%g,\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
+        (long long)t->tokens, t->options->server_temp);
 }
 
 static void append_head(const serve_target *t, const char *method, const char *path, int64_t n_body,

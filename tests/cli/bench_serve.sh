@@ -74,7 +74,7 @@ END_PYTHON
 else
     bad "what the server got: bodies, prompts of their own, so many at once" "$(tail -1 <<<"$why")"
 fi
-load plain --endpoint chat --prefix-tokens 30 --api-key secret-1
+load plain --endpoint chat --prefix-tokens 30 --api-key secret-1 --temp 0.7
 expect_python "chat with a shared prefix" "
 r = json.loads(text)
 assert (r['errors'], r['endpoint'], r['gen_tokens'], r['prompt_tokens']) == (0, 'chat', 30, 6 * 55), r
@@ -82,6 +82,7 @@ assert 60 <= r['ttft_ms_p50'] < 5000, r
 calls = [json.loads(line) for line in open('$calls')]
 prompts = [c['body']['messages'][0]['content'].split() for c in calls]
 assert all(p[:30] == prompts[0][:30] for p in prompts) and len({tuple(p[30:]) for p in prompts}) == 6
+assert {c['body']['temperature'] for c in calls} == {0.7}
 assert {c['path'] for c in calls} == {'/v1/chat/completions'} and {c['auth'] for c in calls} == {'Bearer secret-1'}"
 load thinks --endpoint chat
 expect_python "reasoning is generated too" "
