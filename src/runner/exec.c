@@ -311,6 +311,9 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
     whim_err err = queue(x, f, set, embeds != NULL);
     whim_alloc_guard_leave();
     if (err != WHIM_ERR_OK) {
+        /* What is queued of it reads the host's block, which the next step will overwrite. */
+        whim_err ignored = whim_stream_sync(x->stream);
+        (void)ignored;
         x->last = (whim_step_size){0};
         return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
     }

@@ -28,16 +28,22 @@ typedef struct solo {
     whim_sequence seq;
 } solo;
 
-static void solo_open(solo *o, const char *backend, const whim_exec_cfg *cfg)
+/* The model is loaded. */
+static void solo_start(solo *o, const whim_exec_cfg *cfg)
 {
     whim_diag diag = {""};
-    tiny_load(&o->t, backend);
     if (whim_exec_open(&o->t.ckpt.config, o->t.def, o->t.model, o->t.device, cfg, &o->exec,
                        &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
     assert_int_equal(whim_page_pool_init(&o->pool, cfg->n_page), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_init(&o->seq, cfg->max_ctx), WHIM_ERR_OK);
+}
+
+static void solo_open(solo *o, const char *backend, const whim_exec_cfg *cfg)
+{
+    tiny_load(&o->t, backend);
+    solo_start(o, cfg);
 }
 
 static void solo_close(solo *o)
@@ -412,6 +418,63 @@ static void execs_share_page_numbers(void **state)
     solo_close(&a);
 }
 
+/* A stream whose next mark fails, after all of a step was queued. */
+static whim_stream_vt breaking;
+static whim_err (*real_mark)(whim_stream *s, int64_t *number);
+static bool breaks;
+
+static whim_err mark(whim_stream *s, int64_t *number)
+{
+    whim_err err = real_mark(s, number);
+    return breaks ? WHIM_ERR_DEVICE : err;
+}
+
+static void opened(whim_stream_watch *watch, whim_stream *s)
+{
+    (void)watch;
+    real_mark = s->vt->mark;
+    breaking = *s->vt;
+    breaking.mark = mark;
+    s->vt = &breaking;
+}
+
+/* What was queued of a step that failed does not run later, with the words of the next one. */
+static void a_step_that_failed_is_over(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    int32_t plain[N_MADE];
+    make_plain("cpu", plain);
+    for (int i = 0; i < 2; i++) {
+        solo o = {0};
+        whim_diag diag = {""};
+        whim_stream_watch watch = {.opened = opened};
+        whim_exec_cfg cfg = tiny_cfg(false);
+        tiny_load(&o.t, backends[i]);
+        o.t.device->watch = &watch;
+        solo_start(&o, &cfg);
+        submit(&o, ids, 9, 1);
+        collect(&o);
+        whim_sequence first = o.seq; /* set aside */
+        assert_int_equal(whim_sequence_init(&o.seq, cfg.max_ctx), WHIM_ERR_OK);
+        breaks = true;
+        int32_t *block = block_of(&o, ids + 20, 20, 1, 0);
+        assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_DEVICE);
+        breaks = false;
+        whim_sequence_cut(&o.seq, &o.pool, 0);
+        submit(&o, ids, 64, 1); /* its tokens lie where the slots of the other did */
+        collect(&o);
+        whim_sequence_deinit(&o.seq, &o.pool);
+        o.seq = first;
+        for (int k = 0; k + 1 < N_MADE; k++) {
+            submit(&o, &plain[k], 1, 1);
+            collect(&o);
+            assert_int_equal(whim_exec_best(o.exec, 0).ids[0], plain[k + 1]);
+        }
+        solo_close(&o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +487,7 @@ int main(void)
         cmocka_unit_test(a_step_without_rows_is_a_whole_pass),
         cmocka_unit_test(execs_share_page_numbers),
         cmocka_unit_test(devices_keep_apart),
+        cmocka_unit_test(a_step_that_failed_is_over),
     };
     return cmocka_run_group_tests_name("exec", tests, fill_ids, NULL);
 }
