@@ -42,11 +42,8 @@ test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit sim checkop golden-test invariance steps cli first hub-test server-test browser-test check sanitize:
+unit sim checkop golden-test invariance steps cli first hub-test server-test browser-test check sanitize tsan:
 	+@tests/run-tests $@
-
-tsan:
-	+@tests/run-tests tsan
 
 # Half an hour of mixed load on the server; SECONDS=600 for another time, SOAK_FLAGS="--clients 40 --seed 7".
 soak: build
@@ -149,7 +146,7 @@ help:
 	@echo "  make test          everything that must pass before a commit; ends with a count"
 	@echo "  make unit | sim | checkop | golden-test | invariance | steps | cli | first | hub-test | server-test | browser-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
-	@echo "  make tsan          the invariance tests and units with threads, with data-race checks"
+	@echo "  make tsan          the step loop and the server's threads, with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"
 	@echo "  make soak          half an hour of mixed load on the server (SECONDS=1800)"
 	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"

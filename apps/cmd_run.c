@@ -3,6 +3,7 @@
  * --raw; --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
 #include "base/os/term.h"
+#include "ops/trace.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -238,7 +239,7 @@ int cmd_run(const whim_options *options)
     if (r.model != NULL) {
         whim_engine_cfg cfg = engine_cfg(options, r.model);
         cfg.max_outs = rows ? PROMPT_ROWS : 1;
-        cfg.trace = options->trace_ops ? &trace : NULL;
+        cfg.watch = options->trace_ops ? whim_trace_watch(&trace) : NULL;
         cfg.kv_as_used = true; /* most prompts are much shorter than the context */
         cfg.record_steps = options->record_steps;
         engine = open_engine(&cfg, options->quiet, &load);

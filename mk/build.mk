@@ -200,6 +200,11 @@ UNIT := $(UNIT_SRC:%.c=$(B)/%)
 # Those of the folders that know the CPU: what an emulator of another family can say something new about.
 CPU_FOLDERS := base tensor device ops backends layers weights
 UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
+# Those in which threads meet, around the step loop and before it.
+UNIT_THREADS := $(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/runner/exec_test \
+    $(addprefix $(B)/tests/unit/backends/cpu/,queue_test stream_test workers_test claim_test) \
+    $(B)/tests/unit/http/% $(addprefix $(B)/tests/unit/,server/server_test server/answer_test \
+        kv/disk_tier_test base/thread_test),$(UNIT))
 SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
@@ -208,11 +213,12 @@ STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit unit-cpu sim checkop golden invariance steps replay fuzzers bundle FORCE
+.PHONY: program library tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
 unit-cpu: $(UNIT_CPU) $(if $(filter 1,$(STATIC)),bundle)
+unit-threads: $(UNIT_THREADS)
 sim: $(SIM)
 checkop: $(CHECKOP)
 golden: $(GOLDEN)
@@ -221,7 +227,7 @@ steps: $(STEPS)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance steps
-program library unit unit-cpu sim checkop golden invariance steps replay fuzzers tests:
+program library unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------

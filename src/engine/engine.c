@@ -100,8 +100,8 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
     }
     whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
     WHIM_TRY(e->backend->device_open(0, &cfg, &e->device, diag));
-    if (e->cfg.trace != NULL) {
-        whim_trace_device(e->cfg.trace, e->device);
+    if (e->cfg.watch != NULL) {
+        e->device->watch = e->cfg.watch;
         e->cfg.graphs = WHIM_GRAPHS_OFF;
     }
     return WHIM_ERR_OK;

@@ -9,7 +9,6 @@
 #include "device/device.h"
 #include "engine/memory_plan.h"
 #include "models/model.h"
-#include "ops/trace.h"
 #include "runner/runner.h"
 #include "weights/bind.h"
 #include "weights/ckpt.h"
@@ -48,8 +47,9 @@ typedef struct whim_engine_cfg {
     int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
     int32_t n_flight;        /* steps under way at most, 1 or 2; 0: 1 */
     int32_t graphs;          /* whim_graph_use */
-    whim_trace *trace;       /* shows every op, without graphs; NULL: no */
-    int32_t n_capture;       /* hidden states to capture, see whim_out */
+    whim_stream_watch
+        *watch;        /* of the device's streams (ops/trace.h), without graphs; NULL: none */
+    int32_t n_capture; /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
     const char *record_steps; /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;

@@ -60,8 +60,8 @@ static void opened(whim_stream_watch *watch, whim_stream *s)
     s->ops = &trace_ops;
 }
 
-void whim_trace_device(whim_trace *trace, whim_device *device)
+whim_stream_watch *whim_trace_watch(whim_trace *trace)
 {
     trace->watch.opened = opened;
-    device->watch = &trace->watch;
+    return &trace->watch;
 }

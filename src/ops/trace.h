@@ -15,8 +15,8 @@ typedef struct whim_trace {
     const whim_ops *inner; /* what the ops do */
 } whim_trace;
 
-/* Trace all streams that are opened on the device from now on. `trace` has `line` and `ctx`, and
- * outlives the device. */
-void whim_trace_device(whim_trace *trace, whim_device *device);
+/* A device's watch, by which all streams that are opened on it are traced. `trace` has `line` and
+ * `ctx`, and outlives the device. */
+whim_stream_watch *whim_trace_watch(whim_trace *trace);
 
 #endif

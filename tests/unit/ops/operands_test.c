@@ -106,7 +106,7 @@ static void run_two(whim_trace *trace, float got[2 * N])
     }
     assert_int_equal(whim_backend_guard.device_open(0, &(whim_device_cfg){0}, &dev, NULL), 0);
     if (trace != NULL) {
-        whim_trace_device(trace, dev);
+        dev->watch = whim_trace_watch(trace);
     }
     assert_int_equal(whim_stream_open(dev, &s, NULL), 0);
     assert_int_equal(whim_device_alloc(dev, sizeof in + 64 * 4, &mem, NULL), 0);
