@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "hub_model.h"
 
 #include <ctype.h>

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "chat/reasoning.h"
 #include "engine/memory_fit.h"
-#include "text/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>

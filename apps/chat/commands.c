@@ -2,8 +2,8 @@
 /* The lines of a chat that begin with "/". */
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "chat/chat.h"
-#include "text/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>

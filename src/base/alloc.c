@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALLOC_ALIGN = 64 };
+enum { ALLOC_ALIGN = 64, GROW_FIRST = 64 };
 
 static _Thread_local int guard_depth;
 static atomic_llong guard_trips;
@@ -67,6 +67,27 @@ void *whim_realloc(void *old, int64_t old_bytes, int64_t new_bytes)
         whim_free(old);
     }
     return fresh;
+}
+
+bool whim_grow(void *array, int64_t need, int64_t *cap, int64_t size)
+{
+    if (need <= *cap) {
+        return true;
+    }
+    int64_t more = *cap > 0 ? *cap : GROW_FIRST, bytes;
+    while (more < need) {
+        more = more > INT64_MAX / 2 ? need : more * 2;
+    }
+    void *old; /* copied, as the array may point to anything */
+    memcpy(&old, array, sizeof old);
+    void *grown =
+        __builtin_mul_overflow(more, size, &bytes) ? NULL : whim_realloc(old, *cap * size, bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(array, &grown, sizeof grown);
+    *cap = more;
+    return true;
 }
 
 void whim_free(void *ptr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bump allocation in chunks, or in one fixed buffer. */
+/* Bump allocation in chunks. */
 #include "base/arena.h"
 
 #include "base/alloc.h"
@@ -17,11 +17,6 @@ struct whim_arena_chunk {
 void whim_arena_init(whim_arena *arena)
 {
     *arena = (whim_arena){0};
-}
-
-void whim_arena_init_fixed(whim_arena *arena, void *buffer, int64_t bytes)
-{
-    *arena = (whim_arena){.at = buffer, .end = (char *)buffer + bytes, .fixed = buffer};
 }
 
 static int arena_grow(whim_arena *arena, int64_t bytes)
@@ -43,23 +38,15 @@ void *whim_arena_alloc(whim_arena *arena, int64_t bytes)
     if (bytes < 0 || bytes > INT64_MAX - ARENA_ALIGN) {
         return NULL;
     }
-    bytes = bytes == 0 && arena->fixed == NULL ? 1 : bytes; /* NULL is for failure only */
+    bytes = bytes == 0 ? 1 : bytes; /* NULL is for failure only */
     bytes = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    if (arena->end - arena->at < bytes) {
-        if (arena->fixed != NULL || !arena_grow(arena, bytes)) {
-            return NULL;
-        }
+    if (arena->end - arena->at < bytes && !arena_grow(arena, bytes)) {
+        return NULL;
     }
     char *piece = arena->at;
     arena->at += bytes;
     arena->total += bytes;
-    if (arena->total > arena->peak) {
-        arena->peak = arena->total;
-    }
-    if (bytes > 0) {
-        memset(piece, 0, (size_t)bytes);
-    }
-    return piece;
+    return memset(piece, 0, (size_t)bytes);
 }
 
 void *whim_arena_alloc_array(whim_arena *arena, int64_t count, int64_t size)
@@ -88,11 +75,5 @@ void whim_arena_reset(whim_arena *arena)
         whim_free(chunk);
         chunk = next;
     }
-    char *fixed = arena->fixed;
-    arena->chunks = NULL;
-    arena->at = fixed;
-    if (fixed == NULL) {
-        arena->end = NULL;
-    }
-    arena->total = 0;
+    whim_arena_init(arena);
 }

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 whim_err whim_json_parse(whim_json **out, const char *text, int64_t n, whim_json_limits limits,
@@ -84,13 +85,6 @@ const whim_json *whim_json_get(const whim_json_scope *scope, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static whim_err wrong_kind(const whim_json_scope *scope, const char *key, const json_t *value,
-                           const char *expected)
-{
-    return whim_fail(scope->diag, WHIM_ERR_CORRUPT, "%s: \"%s%s\" is %s, expected %s", scope->path,
-                     scope->prefix, key, whim_json_kind(value), expected);
-}
-
 bool whim_json_has(const whim_json_scope *scope, const char *key)
 {
     return whim_json_get(scope, key) != NULL;
@@ -118,17 +112,16 @@ whim_err whim_json_get_int(const whim_json_scope *scope, const char *key, int64_
         return WHIM_ERR_OK;
     }
     int64_t number;
-    if (!whim_json_as_int(value, &number)) {
+    char found[32];
+    bool is_int = whim_json_as_int(value, &number);
+    if (!is_int || number < min || number > max) {
+        if (is_int) {
+            snprintf(found, sizeof found, "%lld", (long long)number);
+        }
         return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
                          "%s: \"%s%s\" is %s, expected an integer between %lld and %lld",
-                         scope->path, scope->prefix, key, whim_json_kind(value), (long long)min,
-                         (long long)max);
-    }
-    if (number < min || number > max) {
-        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"%s%s\" is %lld, expected an integer between %lld and %lld",
-                         scope->path, scope->prefix, key, (long long)number, (long long)min,
-                         (long long)max);
+                         scope->path, scope->prefix, key, is_int ? found : whim_json_kind(value),
+                         (long long)min, (long long)max);
     }
     *out = number;
     return WHIM_ERR_OK;
@@ -143,72 +136,60 @@ whim_err whim_json_get_int32(const whim_json_scope *scope, const char *key, int3
     return WHIM_ERR_OK;
 }
 
+/* The value of a key, if it is there, and of one of the kinds (bits of json_type). */
+static whim_err get_of(const whim_json_scope *scope, const char *key, uint32_t kinds,
+                       const char *expected, const json_t **out)
+{
+    const json_t *value = whim_json_get(scope, key);
+    const char *text;
+    if (value != NULL && ((kinds >> json_typeof(value) & 1) == 0 || whim_json_is_beyond(value) ||
+                          (json_is_string(value) && !whim_json_as_string(value, &text)))) {
+        return whim_fail(scope->diag, WHIM_ERR_CORRUPT, "%s: \"%s%s\" is %s, expected %s",
+                         scope->path, scope->prefix, key, whim_json_kind(value), expected);
+    }
+    *out = value != NULL ? value : *out;
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_json_get_real(const whim_json_scope *scope, const char *key, double min, double max,
                             double *out)
 {
-    const json_t *value = whim_json_get(scope, key);
-    if (value == NULL) {
-        return WHIM_ERR_OK;
-    }
-    if (!json_is_number(value) || whim_json_is_beyond(value)) {
-        return wrong_kind(scope, key, value, "a number");
-    }
+    const json_t *value = NULL;
+    WHIM_TRY(get_of(scope, key, 1u << JSON_INTEGER | 1u << JSON_REAL, "a number", &value));
     double number = json_number_value(value);
-    if (!(number >= min && number <= max)) {
+    if (value != NULL && !(number >= min && number <= max)) {
         return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
                          "%s: \"%s%s\" is %g, expected a number between %g and %g", scope->path,
                          scope->prefix, key, number, min, max);
     }
-    *out = number;
+    *out = value != NULL ? number : *out;
     return WHIM_ERR_OK;
 }
 
 whim_err whim_json_get_bool(const whim_json_scope *scope, const char *key, bool *out)
 {
-    const json_t *value = whim_json_get(scope, key);
-    if (value == NULL) {
-        return WHIM_ERR_OK;
-    }
-    if (!json_is_boolean(value)) {
-        return wrong_kind(scope, key, value, "true or false");
-    }
-    *out = json_is_true(value);
+    const json_t *value = NULL;
+    WHIM_TRY(get_of(scope, key, 1u << JSON_TRUE | 1u << JSON_FALSE, "true or false", &value));
+    *out = value != NULL ? json_is_true(value) : *out;
     return WHIM_ERR_OK;
 }
 
 whim_err whim_json_get_string(const whim_json_scope *scope, const char *key, const char **out)
 {
-    const json_t *value = whim_json_get(scope, key);
-    if (value != NULL && !whim_json_as_string(value, out)) {
-        return wrong_kind(scope, key, value, "a string");
-    }
+    const json_t *value = NULL;
+    WHIM_TRY(get_of(scope, key, 1u << JSON_STRING, "a string", &value));
+    *out = value != NULL ? json_string_value(value) : *out;
     return WHIM_ERR_OK;
 }
 
 whim_err whim_json_get_object(const whim_json_scope *scope, const char *key, const whim_json **out)
 {
-    const json_t *value = whim_json_get(scope, key);
-    if (value == NULL) {
-        return WHIM_ERR_OK;
-    }
-    if (!json_is_object(value)) {
-        return wrong_kind(scope, key, value, "an object");
-    }
-    *out = value;
-    return WHIM_ERR_OK;
+    return get_of(scope, key, 1u << JSON_OBJECT, "an object", out);
 }
 
 whim_err whim_json_get_array(const whim_json_scope *scope, const char *key, const whim_json **out)
 {
-    const json_t *value = whim_json_get(scope, key);
-    if (value == NULL) {
-        return WHIM_ERR_OK;
-    }
-    if (!json_is_array(value)) {
-        return wrong_kind(scope, key, value, "an array");
-    }
-    *out = value;
-    return WHIM_ERR_OK;
+    return get_of(scope, key, 1u << JSON_ARRAY, "an array", out);
 }
 
 int64_t whim_json_size(const whim_json *array)

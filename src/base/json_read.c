@@ -4,6 +4,7 @@
  * memory ran out. */
 #include "base/json.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -46,9 +47,8 @@ static json_t *made(reader *r, json_t *value)
 static char next(reader *r)
 {
     for (; r->at < r->n; r->at++) {
-        char c = r->text[r->at];
-        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
-            return c;
+        if (!whim_is_blank(r->text[r->at])) {
+            return r->text[r->at];
         }
     }
     return '\0';
@@ -98,20 +98,6 @@ static int32_t code_at(const reader *r, int64_t at)
     return code;
 }
 
-static void append_code(whim_str *out, int32_t c)
-{
-    if (c < 0x80) {
-        whim_str_append_char(out, (char)c);
-        return;
-    }
-    int32_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const int32_t heads[] = {0, 0xc0, 0xe0, 0xf0};
-    whim_str_append_char(out, (char)(heads[more] | c >> 6 * more));
-    while (more-- > 0) {
-        whim_str_append_char(out, (char)(0x80 | (c >> 6 * more & 0x3f)));
-    }
-}
-
 /* An escape. Half of a pair alone becomes U+FFFD: agents cut texts inside an emoji and would send
  * the same turn for ever. So does U+0000 in a key, because the library's keys end there. */
 static bool read_escape(reader *r, bool key)
@@ -136,7 +122,9 @@ static bool read_escape(reader *r, bool key)
         r->at += 6;
     }
     bool alone = code >= 0xd800 && code < 0xe000;
-    append_code(&r->scratch, alone || (key && code == 0) ? 0xfffd : code);
+    char bytes[4];
+    int32_t n = whim_utf8_encode(alone || (key && code == 0) ? 0xfffd : code, bytes);
+    whim_str_append_n(&r->scratch, bytes, n);
     return true;
 }
 

@@ -8,35 +8,13 @@
 #include <string.h>
 #include <strings.h>
 
-enum { STR_FIRST = 64 };
-
 /* Make room for n more bytes and a NUL. */
 static bool str_reserve(whim_str *str, int64_t n)
 {
-    if (str->failed) {
-        return false;
-    }
     int64_t need;
-    if (__builtin_add_overflow(str->len, n, &need) || need == INT64_MAX) {
-        str->failed = true;
-        return false;
-    }
-    need++;
-    if (need <= str->cap) {
-        return true;
-    }
-    int64_t cap = str->cap > 0 ? str->cap : STR_FIRST;
-    while (cap < need) {
-        cap = cap > INT64_MAX / 2 ? need : cap * 2;
-    }
-    char *text = whim_realloc(str->text, str->cap, cap);
-    if (text == NULL) {
-        str->failed = true;
-        return false;
-    }
-    str->text = text;
-    str->cap = cap;
-    return true;
+    str->failed = str->failed || __builtin_add_overflow(str->len, n, &need) || need == INT64_MAX ||
+                  !whim_grow(&str->text, need + 1, &str->cap, 1);
+    return !str->failed;
 }
 
 void whim_str_deinit(whim_str *str)
@@ -193,31 +171,4 @@ int whim_hex_value(char c)
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
-}
-
-int32_t whim_utf8_char_length(const char *text, int64_t left)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    uint32_t least, code;
-    int32_t n;
-    if (left < 1) {
-        return 0;
-    } else if (at[0] < 0x80) {
-        return 1;
-    } else if (at[0] >= 0xc2 && at[0] < 0xe0) {
-        n = 2, least = 0x80, code = at[0] & 0x1fu;
-    } else if (at[0] >= 0xe0 && at[0] < 0xf0) {
-        n = 3, least = 0x800, code = at[0] & 0xfu;
-    } else if (at[0] >= 0xf0 && at[0] < 0xf5) {
-        n = 4, least = 0x10000, code = at[0] & 7u;
-    } else {
-        return 0;
-    }
-    for (int32_t i = 1; i < n; i++) {
-        if (i >= left || (at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3fu);
-    }
-    return code >= least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }

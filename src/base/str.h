@@ -44,10 +44,6 @@ void whim_format_bytes(char *buf, int64_t n, int64_t bytes);
  * 1024) or KB, MB, GB, TB (powers of 1000), in any case: "512M", "1.5 GiB", "2GB". */
 WHIM_MUST_CHECK whim_err whim_parse_bytes(const char *text, int64_t *out, whim_diag *diag);
 
-/* Bytes of the UTF-8 character at `text`, of which `left` bytes are there; 0 when it is none, or
- * not whole. */
-int32_t whim_utf8_char_length(const char *text, int64_t left);
-
 /* What a hexadecimal digit stands for, in any case; -1: it is none. */
 int whim_hex_value(char c);
 

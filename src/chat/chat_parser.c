@@ -20,11 +20,6 @@ const whim_tool_words *whim_tool_tags(whim_tool_form form)
     return words;
 }
 
-bool whim_tool_is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 /* --- events ----------------------------------------------------------------------------------- */
 
 static void tell(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n)
@@ -133,7 +128,7 @@ static void enter_call(whim_chat_parser *p, bool at_function)
 /* A byte of text that begins no tag. */
 static void text_byte(whim_chat_parser *p, char c)
 {
-    if (whim_tool_is_space(c)) {
+    if (whim_is_blank(c)) {
         if (p->after_call || whim_tool_hold(p, &c, 1)) {
             return;
         }

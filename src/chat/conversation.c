@@ -32,15 +32,8 @@ static void message_deinit(whim_message *message)
 whim_err whim_conversation_push(whim_conversation *conv, const char *role, const char *content,
                                 const char *reasoning)
 {
-    if (conv->n == conv->cap) {
-        int64_t cap = conv->cap < 8 ? 8 : conv->cap * 2;
-        whim_message *grown = whim_realloc(conv->messages, conv->cap * (int64_t)sizeof *grown,
-                                           cap * (int64_t)sizeof *grown);
-        if (grown == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        conv->messages = grown;
-        conv->cap = cap;
+    if (!whim_grow(&conv->messages, conv->n + 1, &conv->cap, sizeof *conv->messages)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     whim_message message = {.role = copy(role),
                             .content = copy(content),

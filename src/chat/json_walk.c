@@ -2,17 +2,14 @@
 /* JSON's grammar as a machine over bytes; the only memory is one bit for each open level. */
 #include "chat/json_walk.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 enum { PLAIN, ESCAPE, HEX4, HEX3, HEX2, HEX1 };                         /* in a string */
 enum { MINUS, ZERO, WHOLE, POINT, FRACTION, EXP, EXP_SIGN, EXP_DIGIT }; /* in a number */
 
 static const char *const words[] = {"true", "false", "null"};
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
 
 static bool in_object(const whim_json_walk *w)
 {
@@ -180,7 +177,7 @@ bool whim_json_walk_step(whim_json_walk *w, char c)
         *w = after;
         return true;
     }
-    if (is_space(c)) {
+    if (whim_is_blank(c)) {
         return true;
     }
     switch (w->phase) {

@@ -4,6 +4,7 @@
 #include "chat/prompt.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "chat/prompt_impl.h"
 #include "chat/reasoning.h"
 
@@ -123,11 +124,6 @@ static whim_err render(maker *m, whim_rendered *out)
     return err;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 /* Where a text stands in what came from messages, from a place on; moves the place behind it. */
 static bool find_given(const whim_rendered *out, const char *text, int64_t n, int64_t *span,
                        int64_t *at)
@@ -157,9 +153,9 @@ static bool lost_system(const maker *m, const whim_rendered *out)
         if (m->turns.v[i].role != WHIM_ROLE_SYSTEM) {
             continue;
         }
-        for (; n > 0 && is_space(text[n - 1]); n--) {
+        for (; n > 0 && whim_is_blank(text[n - 1]); n--) {
         }
-        for (; n > 0 && is_space(*text); n--, text++) {
+        for (; n > 0 && whim_is_blank(*text); n--, text++) {
         }
         if (n > 0 && !find_given(out, text, n, &span, &at)) {
             return true;

@@ -2,6 +2,8 @@
 /* One state machine over bytes; what it passes on is gathered, so pieces are not single bytes. */
 #include "chat/reasoning.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 enum { START, INSIDE, AFTER, CONTENT };
@@ -71,11 +73,6 @@ static void release_inside(whim_reasoning *split, sink *out)
     split->n_held = 0;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static void step_start(whim_reasoning *split, char c, sink *out)
 {
     bool whole;
@@ -85,7 +82,8 @@ static void step_start(whim_reasoning *split, char c, sink *out)
             split->n_held = split->n_first = 0;
             split->state = INSIDE;
         }
-    } else if (split->n_held == 0 && is_space(c) && split->n_first < (int32_t)sizeof split->first) {
+    } else if (split->n_held == 0 && whim_is_blank(c) &&
+               split->n_first < (int32_t)sizeof split->first) {
         split->first[split->n_first++] = c;
     } else {
         release_start(split, out);
@@ -179,7 +177,7 @@ bool whim_reasoning_is_inside(const whim_reasoning *split)
 bool whim_reasoning_prompt_is_open(const char *prompt, int64_t n)
 {
     const int64_t n_open = (int64_t)sizeof open_tag - 1;
-    while (n > 0 && strchr(" \t\r\n", prompt[n - 1]) != NULL && prompt[n - 1] != '\0') {
+    while (n > 0 && whim_is_blank(prompt[n - 1])) {
         n--;
     }
     return n >= n_open && memcmp(prompt + n - n_open, open_tag, (size_t)n_open) == 0;

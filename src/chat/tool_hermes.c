@@ -2,8 +2,8 @@
 /* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as
  * they were written, byte by byte, as soon as the name is known; arguments in a string are taken
  * out of it. Other keys are passed over. */
+#include "base/utf8.h"
 #include "chat/tool_parser.h"
-#include "text/utf8.h"
 
 #include <string.h>
 
@@ -125,7 +125,7 @@ static bool string_byte(whim_chat_parser *p, char c)
     }
     for (int i = 0; i < n; i++) {
         bool first = h->inner.phase == WHIM_JSON_VALUE && h->inner.depth == 0;
-        if (first && whim_tool_is_space(out[i])) {
+        if (first && whim_is_blank(out[i])) {
             continue;
         }
         if ((first && out[i] != '{') || !whim_json_walk_step(&h->inner, out[i])) {
@@ -185,7 +185,7 @@ static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char 
         return true;
     }
     bool ok = true;
-    if (before->depth == 1 && before->phase == WHIM_JSON_VALUE && !whim_tool_is_space(c)) {
+    if (before->depth == 1 && before->phase == WHIM_JSON_VALUE && !whim_is_blank(c)) {
         int role = role_of(h, c);
         h->role = role < 0 ? OTHER : role;
         h->unescape = (whim_unescape){0};
@@ -209,7 +209,7 @@ void whim_hermes_step(whim_chat_parser *p, char c)
     const whim_json_walk before = h->walk;
     if (h->closed) {
         const char *const tags[] = {whim_tool_tags(WHIM_TOOLS_HERMES)->close};
-        if (p->n_tag == 0 && whim_tool_is_space(c)) {
+        if (p->n_tag == 0 && whim_is_blank(c)) {
             return;
         }
         int match = whim_tool_match(p, tags, 1, c);
@@ -220,7 +220,7 @@ void whim_hermes_step(whim_chat_parser *p, char c)
         }
         return;
     }
-    bool first = before.depth == 0 && !whim_tool_is_space(c);
+    bool first = before.depth == 0 && !whim_is_blank(c);
     if ((first && c != '{') || !whim_json_walk_step(&h->walk, c) || !object_byte(p, &before, c) ||
         (!p->sent && !h->closed && !whim_tool_hold(p, &c, 1))) {
         whim_tool_break(p, c);

@@ -10,6 +10,7 @@
 #define WHIM_CHAT_TOOL_PARSER_H
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "chat/format.h"
 #include "chat/json_walk.h"
 #include "chat/reasoning.h"
@@ -67,7 +68,6 @@ struct whim_chat_parser {
 
 /* --- chat_parser.c --- */
 const whim_tool_words *whim_tool_tags(whim_tool_form form);
-bool whim_tool_is_space(char c);
 void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n);
 
 /* Keep a byte that is not decided; false when there is no room, and then it is not kept. */

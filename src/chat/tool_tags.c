@@ -117,7 +117,7 @@ static void value_byte(whim_chat_parser *p, char c)
     }
     bool word =
         is_python_bool(t, false); /* then the walk stands before the value, and stays there */
-    bool first = t->walk.phase == WHIM_JSON_VALUE && t->walk.depth == 0 && !whim_tool_is_space(c);
+    bool first = t->walk.phase == WHIM_JSON_VALUE && t->walk.depth == 0 && !whim_is_blank(c);
     uint32_t type = type_by_first(c);
     bool fits =
         word || !first || (type != WHIM_TYPE_STRING && (t->types == 0 || (t->types & type) != 0));
@@ -139,10 +139,10 @@ static void value_end(whim_chat_parser *p)
     if (!t->streaming && is_python_bool(t, true)) {
         send_text(p, text[0] == 'T' ? "true" : "false", text[0] == 'T' ? 4 : 5);
     } else if (!t->streaming && whim_json_walk_is_whole(&t->walk)) {
-        while (n > 0 && whim_tool_is_space(text[n - 1])) {
+        while (n > 0 && whim_is_blank(text[n - 1])) {
             n--;
         }
-        while (n > 0 && whim_tool_is_space(*text)) {
+        while (n > 0 && whim_is_blank(*text)) {
             text++;
             n--;
         }
@@ -286,7 +286,7 @@ static void tag_byte(whim_chat_parser *p, char c)
         [TAG_FUNCTION_END] = between ? set->function_end : NULL,
         [TAG_CLOSE] = p->call.state == OPENED ? NULL : set->close,
     };
-    if (p->n_tag == 0 && whim_tool_is_space(c)) {
+    if (p->n_tag == 0 && whim_is_blank(c)) {
         if (p->call.state == OPENED && !whim_tool_hold(p, &c, 1)) {
             whim_tool_break(p, c);
         }

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "grammar/impl.h"
 
 #include "base/str.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "grammar/regex.h"
 
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* What a complete head of a request means: how long the body is, what the target names, what is
  * refused. */
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "http/parse.h"
-#include "text/utf8.h"
 
 #include <string.h>
 #include <strings.h>

@@ -152,15 +152,8 @@ whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n, bo
         return WHIM_ERR_OK;
     }
     bool joins = r->n_span > 0 && r->spans[r->n_span - 1].trusted == trusted;
-    if (!joins && r->n_span == r->cap_span) {
-        int64_t cap = r->cap_span < 16 ? 16 : r->cap_span * 2;
-        whim_text_span *grown = whim_realloc(r->spans, r->cap_span * (int64_t)sizeof *grown,
-                                             cap * (int64_t)sizeof *grown);
-        if (grown == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        r->spans = grown;
-        r->cap_span = cap;
+    if (!joins && !whim_grow(&r->spans, r->n_span + 1, &r->cap_span, sizeof *r->spans)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     int64_t at = r->text.len;
     whim_str_append_n(&r->text, bytes, n);

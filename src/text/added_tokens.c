@@ -2,9 +2,10 @@
 /* The trie of added tokens and the search in it. */
 #include "text/added_tokens.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
 static int32_t find_child(const whim_added_set *set, int32_t node, uint8_t byte)
 {
@@ -70,19 +71,43 @@ static const whim_added_token *longest(const whim_added_iter *iter, int64_t at, 
     return best;
 }
 
+/* Letters, marks, decimal digits, connectors, joiners. */
+static bool is_word(int32_t cp)
+{
+    switch (utf8proc_category(cp)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        /* The joiners, and the letters in circles and squares, which are symbols by category. */
+        return cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) ||
+               (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
+               (cp >= 0x1F170 && cp <= 0x1F189);
+    }
+}
+
 static bool word_before(const whim_added_iter *iter, int64_t at)
 {
     if (at == 0) {
         return false;
     }
     int64_t begin = whim_utf8_before(iter->text, at);
-    return whim_char_is_word(whim_utf8_decode(iter->text + begin, (int32_t)(at - begin)));
+    return is_word(whim_utf8_decode(iter->text + begin, (int32_t)(at - begin)));
 }
 
 static bool word_after(const whim_added_iter *iter, int64_t at)
 {
     return at < iter->n &&
-           whim_char_is_word(whim_utf8_decode(iter->text + at, whim_utf8_len(iter->text[at])));
+           is_word(whim_utf8_decode(iter->text + at, whim_utf8_len(iter->text[at])));
 }
 
 static void swallow_space(const whim_added_iter *iter, whim_added_match *match)

@@ -3,7 +3,7 @@
 #include "text/bpe.h"
 
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The alphabet of byte-level vocabularies. */
 #include "text/byte_level.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* The three runs of bytes that are not printable: 00-20, 7F-A0, AD. */
 int32_t whim_byte_level_char(uint8_t byte)

@@ -2,8 +2,8 @@
 /* Tokens to text. */
 #include "text/detokenizer.h"
 
+#include "base/utf8.h"
 #include "text/tokenizer_impl.h"
-#include "text/utf8.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The steps of a normaliser. */
 #include "text/normalize.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -33,7 +33,7 @@ void whim_normalizer_deinit(whim_normalizer *normalizer)
     normalizer->n_step = 0;
 }
 
-static void copy(const whim_masked_text *in, int64_t begin, int64_t end, whim_masked_text *out)
+void whim_masked_copy(const whim_masked_text *in, int64_t begin, int64_t end, whim_masked_text *out)
 {
     whim_str_append_n(&out->text, whim_str_text(&in->text) + begin, end - begin);
     if (in->has_mask) {
@@ -78,13 +78,13 @@ static whim_err replace(const whim_normal_step *step, const whim_masked_text *in
         if (!found) {
             break;
         }
-        copy(in, at, match.begin, out);
+        whim_masked_copy(in, at, match.begin, out);
         char trusted = in->has_mask && memchr(in->mask.text + match.begin, 0,
                                               (size_t)(match.end - match.begin)) == NULL;
         whim_masked_append(out, step->content, n_content, trusted);
         at = match.end;
     }
-    copy(in, at, in->text.len, out);
+    whim_masked_copy(in, at, in->text.len, out);
     return WHIM_ERR_OK;
 }
 
@@ -124,7 +124,7 @@ static void strip(const whim_normal_step *step, const whim_masked_text *in, whim
         }
         end = at;
     }
-    copy(in, begin, end, out);
+    whim_masked_copy(in, begin, end, out);
 }
 
 static whim_err run_step(const whim_normal_step *step, const whim_masked_text *in,
@@ -133,7 +133,7 @@ static whim_err run_step(const whim_normal_step *step, const whim_masked_text *i
     switch (step->kind) {
     case WHIM_NORMAL_PREPEND:
         whim_masked_append(out, step->content, (int64_t)strlen(step->content), 1);
-        copy(in, 0, in->text.len, out);
+        whim_masked_copy(in, 0, in->text.len, out);
         return WHIM_ERR_OK;
     case WHIM_NORMAL_REPLACE:
         return replace(step, in, out, matcher, diag);

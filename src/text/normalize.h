@@ -56,6 +56,10 @@ WHIM_MUST_CHECK whim_err whim_normalize(const whim_normalizer *normalizer, whim_
 WHIM_MUST_CHECK whim_err whim_unicode_form(whim_normal_kind kind, const whim_masked_text *in,
                                            whim_masked_text *out);
 
+/* Append a part of a text with its trust. */
+void whim_masked_copy(const whim_masked_text *in, int64_t begin, int64_t end,
+                      whim_masked_text *out);
+
 /* Append bytes that all have one trust. */
 void whim_masked_append(whim_masked_text *to, const char *bytes, int64_t n, char trusted);
 

@@ -3,8 +3,8 @@
 #include "text/pretokenize.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
 
 #include <string.h>
 
@@ -25,15 +25,8 @@ void whim_pieces_deinit(whim_pieces *pieces)
 
 static whim_err add_range(whim_pieces *to, int64_t begin, int64_t end)
 {
-    if (to->n == to->cap) {
-        int64_t cap = to->cap > 0 ? 2 * to->cap : 64;
-        whim_match *ranges = whim_realloc(to->ranges, to->cap * (int64_t)sizeof *ranges,
-                                          cap * (int64_t)sizeof *ranges);
-        if (ranges == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        to->ranges = ranges;
-        to->cap = cap;
+    if (!whim_grow(&to->ranges, to->n + 1, &to->cap, sizeof *to->ranges)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     to->ranges[to->n++] = (whim_match){begin, end};
     return WHIM_ERR_OK;

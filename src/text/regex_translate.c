@@ -2,7 +2,7 @@
 /* Rewriting patterns from Oniguruma's reading to PCRE2's. */
 #include "text/regex.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <stdio.h>

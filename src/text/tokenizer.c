@@ -36,14 +36,8 @@ static const char *const stop_texts[] = {
 
 whim_err whim_ids_append(whim_ids *list, int32_t id)
 {
-    if (list->n == list->cap) {
-        int64_t cap = list->cap > 0 ? 2 * list->cap : 64;
-        int32_t *ids = whim_realloc(list->ids, list->cap * 4, cap * 4);
-        if (ids == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        list->ids = ids;
-        list->cap = cap;
+    if (!whim_grow(&list->ids, list->n + 1, &list->cap, sizeof *list->ids)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     list->ids[list->n++] = id;
     return WHIM_ERR_OK;

@@ -5,7 +5,7 @@
 #include "text/normalize.h"
 
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -13,7 +13,7 @@
 typedef struct part {
     int32_t *cps;
     int32_t *spare; /* for sorting */
-    int64_t n, cap;
+    int64_t n, cap, cap_spare;
 } part;
 
 /* Whether nothing before the character can change it or be changed by it. */
@@ -38,26 +38,6 @@ static bool begins_part(int32_t cp)
         /* Half-width voicing marks are letters that decompose to marks. */
         return cp != 0xFF9E && cp != 0xFF9F && !(cp >= 0xFFA0 && cp <= 0xFFDC);
     }
-}
-
-static whim_err reserve(part *p, int64_t n)
-{
-    if (n <= p->cap) {
-        return WHIM_ERR_OK;
-    }
-    int64_t cap = 2 * n + 64;
-    int32_t *cps = whim_realloc(p->cps, p->cap * 4, cap * 4);
-    if (cps == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
-    p->cps = cps;
-    int32_t *spare = whim_realloc(p->spare, p->cap * 4, cap * 4);
-    if (spare == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
-    p->spare = spare;
-    p->cap = cap;
-    return WHIM_ERR_OK;
 }
 
 static int class_of(int32_t cp)
@@ -101,8 +81,11 @@ static whim_err decompose(part *p, const char *text, int64_t at, int64_t end, in
     p->n = 0;
     while (at < end) {
         int32_t len = whim_utf8_len(text[at]);
-        WHIM_TRY(reserve(p, p->n + 32));
         /* No character decomposes to more than 18. */
+        if (!whim_grow(&p->cps, p->n + 32, &p->cap, sizeof *p->cps) ||
+            !whim_grow(&p->spare, p->n + 32, &p->cap_spare, sizeof *p->spare)) {
+            return WHIM_ERR_NO_MEMORY;
+        }
         utf8proc_ssize_t n = utf8proc_decompose_char(
             whim_utf8_decode(text + at, len), p->cps + p->n, 32, (utf8proc_option_t)options, NULL);
         if (n < 0) {
@@ -140,14 +123,6 @@ static int64_t plain_end(const whim_str *text, int64_t at)
     return end == text->len || end == at ? end : end - 1;
 }
 
-static void copy_range(const whim_masked_text *in, int64_t at, int64_t end, whim_masked_text *out)
-{
-    whim_str_append_n(&out->text, in->text.text + at, end - at);
-    if (in->has_mask) {
-        whim_str_append_n(&out->mask, in->mask.text + at, end - at);
-    }
-}
-
 whim_err whim_unicode_form(whim_normal_kind kind, const whim_masked_text *in, whim_masked_text *out)
 {
     bool compose = kind == WHIM_NORMAL_NFC || kind == WHIM_NORMAL_NFKC;
@@ -160,7 +135,7 @@ whim_err whim_unicode_form(whim_normal_kind kind, const whim_masked_text *in, wh
     for (int64_t at = 0; at < text->len && err == WHIM_ERR_OK;) {
         int64_t end = plain_end(text, at);
         if (end > at) {
-            copy_range(in, at, end, out);
+            whim_masked_copy(in, at, end, out);
             at = end;
             continue;
         }

@@ -4,9 +4,9 @@
 #define WHIM_TESTS_FUZZ_TOKENIZER_H
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer_impl.h"
-#include "text/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define WHIM_TESTS_SUPPORT_BYTE_VOCAB_H
 
 #include "base/str.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -206,17 +206,3 @@ void whim_sincos(double x, double *sin_out, double *cos_out)
     *sin_out = quadrant & 2 ? -a : a;
     *cos_out = quadrant == 1 || quadrant == 2 ? -b : b;
 }
-
-double whim_sin(double x)
-{
-    double s, c;
-    whim_sincos(x, &s, &c);
-    return s;
-}
-
-double whim_cos(double x)
-{
-    double s, c;
-    whim_sincos(x, &s, &c);
-    return c;
-}

@@ -211,7 +211,5 @@ double whim_pow(double x, double y);
 
 /* sin and cos together for |x| <= 2^31; NaN for both beyond: no inaccurate angle is ever used. */
 void whim_sincos(double x, double *sin_out, double *cos_out);
-double whim_sin(double x);
-double whim_cos(double x);
 
 #endif

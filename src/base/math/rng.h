@@ -33,12 +33,6 @@ static inline uint64_t whim_rng_at(uint64_t key, uint64_t counter)
     return whim_rng_mix(whim_rng_mix(counter ^ k) + k);
 }
 
-/* Uniform in [0, 1): a multiple of 2^-24, never 1. */
-static inline float whim_rng_uniform_at(uint64_t key, uint64_t counter)
-{
-    return (float)(int32_t)(whim_rng_at(key, counter) >> 40) * 0x1p-24f;
-}
-
 /* Uniform in [0, 1) with 53 bits, for picking from a distribution over a large vocabulary. */
 static inline double whim_rng_uniform53_at(uint64_t key, uint64_t counter)
 {

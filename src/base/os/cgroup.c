@@ -133,7 +133,7 @@ static bool place_number(const group_place *place, const char *name, int64_t *ou
     return place_text(place, name, text) && whim_os_text_number(text, "", out);
 }
 
-static int32_t place_cpus(const group_place *place)
+static int64_t place_cpus(const group_place *place)
 {
     int64_t quota = -1;
     int64_t period = 0;
@@ -151,7 +151,7 @@ static int32_t place_cpus(const group_place *place)
     if (quota <= 0 || period <= 0 || quota / period >= INT32_MAX - 1) {
         return INT32_MAX;
     }
-    return (int32_t)(quota / period + (quota % period != 0));
+    return quota / period + (quota % period != 0);
 }
 
 static int64_t place_mem_left(const group_place *place)
@@ -185,32 +185,28 @@ static bool place_up(group_place *place)
     return true;
 }
 
-int32_t whim_os_cgroup_cpus(const char *root)
+/* The least of what the groups of a controller allow, from the process's own up to the top. */
+static int64_t least_of(const char *root, const char *controller,
+                        int64_t (*allowed)(const group_place *), int64_t endless)
 {
-    int32_t least = INT32_MAX;
+    int64_t least = endless;
     for (int v2 = 0; v2 < 2; v2++) {
         group_place place;
-        bool more = place_find(root, "cpu", v2 != 0, &place);
-        while (more) {
-            int32_t cpus = place_cpus(&place);
-            least = cpus < least ? cpus : least;
-            more = place_up(&place);
+        for (bool more = place_find(root, controller, v2 != 0, &place); more;
+             more = place_up(&place)) {
+            int64_t here = allowed(&place);
+            least = here < least ? here : least;
         }
     }
     return least;
 }
 
+int32_t whim_os_cgroup_cpus(const char *root)
+{
+    return (int32_t)least_of(root, "cpu", place_cpus, INT32_MAX);
+}
+
 int64_t whim_os_cgroup_mem_left(const char *root)
 {
-    int64_t least = INT64_MAX;
-    for (int v2 = 0; v2 < 2; v2++) {
-        group_place place;
-        bool more = place_find(root, "memory", v2 != 0, &place);
-        while (more) {
-            int64_t left = place_mem_left(&place);
-            least = left < least ? left : least;
-            more = place_up(&place);
-        }
-    }
-    return least;
+    return least_of(root, "memory", place_mem_left, INT64_MAX);
 }

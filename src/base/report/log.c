@@ -4,8 +4,7 @@
 
 #include "base/clock.h"
 #include "base/report/log_line.h"
-#include "base/report/progress.h"
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -54,13 +53,6 @@ bool whim_log_level_parse(const char *name, whim_log_level *out)
     return false;
 }
 
-void whim_log_attach(whim_log *log, whim_progress *bar)
-{
-    pthread_mutex_lock(&log->lock);
-    log->bar = bar;
-    pthread_mutex_unlock(&log->lock);
-}
-
 static void format_time(char *buf, size_t n)
 {
     struct timespec now;
@@ -82,9 +74,6 @@ static bool takes_bytes(int fd)
 static void put_line(whim_log *log, const char *line, int64_t n)
 {
     int64_t sent = 0;
-    if (takes_bytes(log->fd)) {
-        whim_progress_hide(log->bar);
-    }
     while (sent < n && takes_bytes(log->fd)) {
         ssize_t wrote = write(log->fd, line + sent, (size_t)(n - sent));
         if (wrote < 0 && errno == EINTR) {

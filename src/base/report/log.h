@@ -6,7 +6,7 @@
  * data: quoting and escaping happen here and nowhere else, so no outside text can forge a line or a
  * field, and what comes out is UTF-8. Nobody waits for a reader of the log: a line that a full pipe
  * does not take is dropped, and the next one that gets through ends with dropped=N.
- * Threads: any, except init, attach's lifetime and deinit. */
+ * Threads: any, except init and deinit. */
 #ifndef WHIM_BASE_REPORT_LOG_H
 #define WHIM_BASE_REPORT_LOG_H
 
@@ -17,8 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-
-struct whim_progress;
 
 typedef enum whim_log_level {
     WHIM_LOG_ERROR,
@@ -34,7 +32,6 @@ typedef struct whim_log {
     bool is_journal;      /* lines begin with "<priority>", which journald takes off */
     pthread_mutex_t lock;
     /* Under the lock. */
-    struct whim_progress *bar;
     int64_t dropped; /* lines since the last one that was written */
     bool is_torn;    /* the last bytes written are no whole line */
 } whim_log;
@@ -45,9 +42,6 @@ void whim_log_deinit(whim_log *log);
 
 /* "error", "warn", "info" or "debug"; false for other words. */
 bool whim_log_level_parse(const char *name, whim_log_level *out);
-
-/* While this bar (NULL: none) is on the screen, take it off before each line. */
-void whim_log_attach(whim_log *log, struct whim_progress *bar);
 
 /* --- fields ----------------------------------------------------------------------------------- */
 

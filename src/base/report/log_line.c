@@ -2,7 +2,7 @@
 /* Fields as words or as JSON. */
 #include "base/report/log_line.h"
 
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Bodies and their fields. */
 #include "server/body/body.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <float.h>
 #include <inttypes.h>

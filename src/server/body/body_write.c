@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing JSON: strings, values, numbers, ids. */
+#include "base/utf8.h"
 #include "server/body/body.h"
-#include "text/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* A small strict JSON scanner. */
 #include "text/files/json_scan.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -19,9 +19,8 @@ whim_err whim_json_unexpected(const whim_json_scan *scan, const char *expected)
 char whim_json_peek(whim_json_scan *scan)
 {
     while (scan->at < scan->end) {
-        char c = scan->text[scan->at];
-        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
-            return c;
+        if (!whim_is_blank(scan->text[scan->at])) {
+            return scan->text[scan->at];
         }
         scan->at++;
     }

@@ -5,7 +5,7 @@
 #include "text/tokenizer_impl.h"
 
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 #include "weights/gguf/gguf.h"
 
 #include <stdlib.h>

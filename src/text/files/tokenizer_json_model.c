@@ -46,15 +46,8 @@ typedef struct entries {
 
 static whim_err add_entry(entries *to, entry one)
 {
-    if (to->n == to->cap) {
-        int64_t cap = to->cap > 0 ? 2 * to->cap : 1024;
-        entry *list =
-            whim_realloc(to->list, to->cap * (int64_t)sizeof *list, cap * (int64_t)sizeof *list);
-        if (list == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        to->list = list;
-        to->cap = cap;
+    if (!whim_grow(&to->list, to->n + 1, &to->cap, sizeof *to->list)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     to->list[to->n++] = one;
     return WHIM_ERR_OK;

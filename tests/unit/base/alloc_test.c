@@ -61,6 +61,29 @@ static void test_resize(void **state)
     whim_free(p);
 }
 
+static void test_grow(void **state)
+{
+    (void)state;
+    int32_t *list = NULL;
+    int64_t cap = 0;
+    for (int32_t i = 0; i < 1000; i++) {
+        assert_true(whim_grow(&list, i + 1, &cap, sizeof *list));
+        assert_true(cap > i && cap < 2 * i + 65);
+        list[i] = i;
+    }
+    for (int32_t i = 0; i < 1000; i++) {
+        assert_int_equal(list[i], i);
+    }
+    int32_t *before = list;
+    whim_alloc_fail_after(0);
+    assert_false(whim_grow(&list, 5000, &cap, sizeof *list));
+    whim_alloc_fail_after(-1);
+    assert_false(whim_grow(&list, INT64_MAX / 2, &cap, sizeof *list));
+    assert_ptr_equal(list, before);
+    assert_int_equal(cap, 1024);
+    whim_free(list);
+}
+
 static void test_countdown(void **state)
 {
     (void)state;
@@ -114,9 +137,9 @@ static void test_guard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alloc),  cmocka_unit_test(test_array),
-        cmocka_unit_test(test_resize), cmocka_unit_test(test_countdown),
-        cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_alloc),     cmocka_unit_test(test_array),
+        cmocka_unit_test(test_resize),    cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_countdown), cmocka_unit_test(test_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing and fixed arenas. */
+/* Arenas. */
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "support/cmocka.h"
@@ -36,30 +36,8 @@ static void test_growing(void **state)
     assert_int_equal(arena.total, 200 * 1024 + 1000000);
     whim_arena_reset(&arena);
     assert_int_equal(arena.total, 0);
-    assert_int_equal(arena.peak, 200 * 1024 + 1000000);
     assert_non_null(whim_arena_alloc(&arena, 1));
     whim_arena_reset(&arena);
-}
-
-static void test_fixed(void **state)
-{
-    (void)state;
-    static _Alignas(64) char buffer[256];
-    whim_arena arena;
-    memset(buffer, 1, sizeof buffer);
-    whim_arena_init_fixed(&arena, buffer, sizeof buffer);
-    char *a = whim_arena_alloc(&arena, 65);
-    char *b = whim_arena_alloc(&arena, 128);
-    assert_ptr_equal(a, buffer);
-    assert_ptr_equal(b, buffer + 128);
-    assert_int_equal(b[127], 0);
-    assert_null(whim_arena_alloc(&arena, 1));
-    assert_int_equal(arena.total, 256);
-    b[0] = 9;
-    whim_arena_reset(&arena);
-    assert_ptr_equal(whim_arena_alloc(&arena, 256), buffer);
-    assert_int_equal(buffer[128], 0);
-    assert_int_equal(arena.peak, 256);
 }
 
 static void test_refusals(void **state)
@@ -85,7 +63,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_growing),
-        cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

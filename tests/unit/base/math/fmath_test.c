@@ -196,6 +196,20 @@ static void double_functions(void **state)
     }
 }
 
+static double sine(double x)
+{
+    double s, c;
+    whim_sincos(x, &s, &c);
+    return s;
+}
+
+static double cosine(double x)
+{
+    double s, c;
+    whim_sincos(x, &s, &c);
+    return c;
+}
+
 static void double_special_values(void **state)
 {
     (void)state;
@@ -211,8 +225,8 @@ static void double_special_values(void **state)
     assert_true(whim_pow(2.0, 1e300) == INFINITY && whim_pow(0.5, 1e300) == 0.0);
     assert_true(whim_pow(2.0, -INFINITY) == 0.0 && whim_pow(INFINITY, 1.0) == INFINITY);
     assert_true(isnan(whim_pow(-2.0, 0.5)) && isnan(whim_pow(NAN, 1.0)));
-    assert_true(isnan(whim_sin(INFINITY)) && isnan(whim_cos(NAN)) && isnan(whim_sin(0x1p32)));
-    assert_true(whim_sin(0.0) == 0.0 && whim_cos(0.0) == 1.0);
+    assert_true(isnan(sine(INFINITY)) && isnan(cosine(NAN)) && isnan(sine(0x1p32)));
+    assert_true(sine(0.0) == 0.0 && cosine(0.0) == 1.0);
 }
 
 static void check_sincos(double x, double *worst)
@@ -221,7 +235,6 @@ static void check_sincos(double x, double *worst)
     whim_sincos(x, &s, &c);
     double d = fmax(ulps64(s, sinl((long double)x)), ulps64(c, cosl((long double)x)));
     *worst = d > *worst ? d : *worst;
-    assert_true(whim_sin(x) == s && whim_cos(x) == c);
 }
 
 static void sincos_accuracy(void **state)

@@ -283,22 +283,6 @@ static void test_limit(void **state)
     assert_int_equal(held, 2);
 }
 
-static void test_bar_makes_room(void **state)
-{
-    (void)state;
-    static fixture f;
-    start(&f, WHIM_LOG_INFO);
-    whim_progress bar;
-    whim_progress_init(
-        &bar, &(whim_progress_cfg){.label = "l", .fd = f.fds[1], .mode = WHIM_PROGRESS_BAR});
-    whim_log_attach(&f.log, &bar);
-    whim_log_info(&f.log, "one", whim_log_int("n", 1));
-    whim_log_attach(&f.log, NULL);
-    whim_progress_finish(&bar, true);
-    finish(&f);
-    assert_true(matches(f.text, "^\rl  0\r    \rtime=[^ ]+ level=info event=one n=1\nl: 0"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,8 +290,7 @@ int main(void)
         cmocka_unit_test(test_json_line),      cmocka_unit_test(test_journal),
         cmocka_unit_test(test_long_line),      cmocka_unit_test(test_long_text),
         cmocka_unit_test(test_levels),         cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_bar_makes_room), cmocka_unit_test(test_stalled_reader),
-        cmocka_unit_test(test_torn_line),
+        cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_torn_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
 #include "unit/text/text_fixture.h"
 #include "unit/weights/gguf/gguf_build.h"
 
+#include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
 
 #define T "tokenizer.ggml."
 

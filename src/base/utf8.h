@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTF-8, one character at a time, and the classes of characters that tokenizer files rely on.
- * Decoding follows the standard: no surrogates, no overlong forms, nothing above U+10FFFF. */
-#ifndef WHIM_TEXT_UTF8_H
-#define WHIM_TEXT_UTF8_H
+/* UTF-8, one character at a time. Decoding follows the standard: no surrogates, no overlong forms,
+ * nothing above U+10FFFF. */
+#ifndef WHIM_BASE_UTF8_H
+#define WHIM_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +16,14 @@ typedef enum whim_utf8_state {
 
 /* Look at the `len` > 0 bytes at `text`; *cp is set for a whole character only. */
 whim_utf8_state whim_utf8_next(const char *text, int64_t len, int32_t *n, int32_t *cp);
+
+/* Bytes of the character at `text`, of which `left` bytes are there; 0 when it is none, or not
+ * whole. */
+static inline int32_t whim_utf8_char_length(const char *text, int64_t left)
+{
+    int32_t n, cp;
+    return left > 0 && whim_utf8_next(text, left, &n, &cp) == WHIM_UTF8_WHOLE ? n : 0;
+}
 
 /* The first byte that is not part of valid UTF-8, or `len` when all of it is. */
 int64_t whim_utf8_valid_prefix(const char *text, int64_t len);
@@ -56,6 +64,11 @@ static inline int64_t whim_utf8_before(const char *text, int64_t end)
 }
 
 bool whim_char_is_space(int32_t cp); /* Unicode White_Space */
-bool whim_char_is_word(int32_t cp);  /* letters, marks, decimal digits, connectors, joiners */
+
+/* Blanks of JSON. */
+static inline bool whim_is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
 
 #endif
