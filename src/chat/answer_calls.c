@@ -2,11 +2,11 @@
 /* The grammar of calls: every tool's call in the spelling of the model's template, arguments by the
  * tool's schema. In the forms with tags a parameter that may be a string is free text up to its end
  * tag; others are JSON by their schema. */
+#include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_strict(const json_t *function)
@@ -33,19 +33,22 @@ static json_t *object_schema(const json_t *function)
 static whim_grammar_node hermes_call(whim_answer *a, const json_t *function, const char *path,
                                      bool loose)
 {
-    whim_answer_parts parts = {0};
     json_t *schema = loose ? NULL : object_schema(function);
-    char *name = json_dumps(json_object_get(function, "name"), JSON_ENCODE_ANY);
-    whim_answer_add(&parts, whim_answer_text(a, "<tool_call>\n{\"name\": "));
-    whim_answer_add(&parts, whim_answer_text(a, name == NULL ? "" : name));
-    whim_answer_add(&parts, whim_answer_text(a, ", \"arguments\": "));
-    whim_answer_add(&parts, schema == NULL ? whim_grammar_json_object(a->b)
-                                           : whim_grammar_schema(a->b, schema, path));
-    whim_answer_add(&parts, whim_answer_text(a, "}\n</tool_call>"));
-    a->failed = a->failed || name == NULL;
-    free(name); /* made by the JSON library */
+    whim_str name = {0};
+    whim_json_write(&name, json_object_get(function, "name"));
+    whim_grammar_node arguments =
+        schema == NULL ? whim_grammar_json_object(a->b) : whim_grammar_schema(a->b, schema, path);
+    whim_grammar_node call = whim_grammar_seq(
+        a->b, WHIM_GRAMMAR_PARTS(whim_answer_text(a, "<tool_call>\n{\"name\": "),
+                                 whim_answer_text(a, whim_str_text(&name)),
+                                 whim_answer_text(a, ", \"arguments\": "), arguments,
+                                 whim_answer_text(a, "}\n</tool_call>")));
+    if (name.failed) {
+        call = whim_gb_fail(a->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+    }
+    whim_str_deinit(&name);
     json_decref(schema);
-    return whim_answer_seq(a, &parts);
+    return call;
 }
 
 /* --- the forms with tags ---------------------------------------------------------------------- */
@@ -62,54 +65,59 @@ static bool is_required(const json_t *schema, const char *key)
     return false;
 }
 
+/* A parameter: its name, and its value with the tag that ends it. */
+static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
+                                   whim_grammar_node name, whim_grammar_node value)
+{
+    return whim_grammar_seq(a->b,
+                            WHIM_GRAMMAR_PARTS(whim_answer_text(a, words->written.key), name,
+                                               whim_answer_text(a, words->written.key_close), value,
+                                               whim_answer_text(a, words->written.after)));
+}
+
 /* Parameters of any name with any text. */
 static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words)
 {
-    whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_answer_text(a, words->written.key));
-    whim_answer_add(&parts, whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools"));
-    whim_answer_add(&parts, whim_answer_text(a, words->written.key_close));
-    whim_answer_add(&parts, whim_grammar_until(a->b, words->written.value_end));
-    whim_answer_add(&parts, whim_answer_text(a, words->written.after));
-    return whim_grammar_repeat(a->b, whim_answer_seq(a, &parts), 0, -1);
+    whim_grammar_node name = whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools");
+    whim_grammar_node value = whim_grammar_until(a->b, words->written.value_end);
+    return whim_grammar_repeat(a->b, parameter(a, words, name, value), 0, -1);
+}
+
+static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words *words,
+                                           const json_t *schema, const char *path)
+{
+    glist all = {0};
+    const char *key;
+    json_t *property;
+    json_object_foreach(json_object_get(schema, "properties"), key, property)
+    {
+        char where[256];
+        snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
+        whim_grammar_node value =
+            whim_answer_tag_value(a, words->written.value_end, schema, property, where);
+        whim_grammar_node one = parameter(a, words, whim_answer_text(a, key), value);
+        whim_glist_add(a->b, &all, is_required(schema, key) ? one : whim_gb_optional(a->b, one));
+    }
+    return whim_glist_seq(a->b, &all);
 }
 
 static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
                                   const json_t *function, const char *path, bool loose)
 {
-    whim_answer_parts parts = {0};
-    const char *name = json_string_value(json_object_get(function, "name")), *key;
+    const char *name = json_string_value(json_object_get(function, "name"));
     const json_t *schema = json_object_get(function, "parameters");
-    const json_t *properties = json_object_get(schema, "properties");
-    json_t *property;
-    whim_answer_add(&parts, whim_answer_text(a, words->written.function));
-    whim_answer_add(&parts, whim_answer_text(a, name));
-    whim_answer_add(&parts, whim_answer_text(a, words->written.function_close));
     if (!loose) {
         whim_answer_check_root(a, schema, path);
     }
-    if (loose || (json_object_size(properties) == 0 &&
-                  !json_is_false(json_object_get(schema, "additionalProperties")))) {
-        whim_answer_add(&parts, loose_parameters(a, words));
-    } else {
-        json_object_foreach((json_t *)properties, key, property)
-        {
-            whim_answer_parts one = {0};
-            char where[256];
-            snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
-            whim_answer_add(&one, whim_answer_text(a, words->written.key));
-            whim_answer_add(&one, whim_answer_text(a, key));
-            whim_answer_add(&one, whim_answer_text(a, words->written.key_close));
-            whim_answer_add(
-                &one, whim_answer_tag_value(a, words->written.value_end, schema, property, where));
-            whim_answer_add(&one, whim_answer_text(a, words->written.after));
-            whim_grammar_node node = whim_answer_seq(a, &one);
-            whim_answer_add(
-                &parts, is_required(schema, key) ? node : whim_grammar_repeat(a->b, node, 0, 1));
-        }
-    }
-    whim_answer_add(&parts, whim_answer_text(a, words->written.function_end));
-    return whim_answer_seq(a, &parts);
+    loose = loose || (json_object_size(json_object_get(schema, "properties")) == 0 &&
+                      !json_is_false(json_object_get(schema, "additionalProperties")));
+    whim_grammar_node parameters =
+        loose ? loose_parameters(a, words) : listed_parameters(a, words, schema, path);
+    return whim_grammar_seq(
+        a->b,
+        WHIM_GRAMMAR_PARTS(whim_answer_text(a, words->written.function), whim_answer_text(a, name),
+                           whim_answer_text(a, words->written.function_close), parameters,
+                           whim_answer_text(a, words->written.function_end)));
 }
 
 /* --- all tools -------------------------------------------------------------------------------- */
@@ -117,7 +125,7 @@ static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
 static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
 {
     const whim_answer_rule *rule = a->rule;
-    whim_answer_parts calls = {0};
+    glist calls = {0};
     for (size_t i = 0; i < json_array_size(rule->tools); i++) {
         const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
         const char *name = json_string_value(json_object_get(function, "name"));
@@ -128,12 +136,13 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
         bool loose = strict_only && !is_strict(function);
         snprintf(path, sizeof path, "tools[%zu].%s",
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
-        whim_answer_add(
-            &calls, rule->format.tools == WHIM_TOOLS_HERMES
-                        ? hermes_call(a, function, path, loose)
-                        : tag_call(a, whim_tool_tags(rule->format.tools), function, path, loose));
+        whim_glist_add(
+            a->b, &calls,
+            rule->format.tools == WHIM_TOOLS_HERMES
+                ? hermes_call(a, function, path, loose)
+                : tag_call(a, whim_tool_tags(rule->format.tools), function, path, loose));
     }
-    return whim_answer_any(a, &calls);
+    return whim_glist_any_of(a->b, &calls);
 }
 
 /* A part, then more of it with something in between. */
@@ -142,12 +151,8 @@ static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const ch
     if (a->rule->one_call || a->rule->tool_name != NULL) {
         return part;
     }
-    whim_answer_parts next = {0}, row = {0};
-    whim_answer_add(&next, whim_answer_text(a, between));
-    whim_answer_add(&next, part);
-    whim_answer_add(&row, part);
-    whim_answer_add(&row, whim_grammar_repeat(a->b, whim_answer_seq(a, &next), 0, -1));
-    return whim_answer_seq(a, &row);
+    whim_grammar_node next = whim_gb_seq2(a->b, whim_answer_text(a, between), part);
+    return whim_gb_seq2(a->b, part, whim_grammar_repeat(a->b, next, 0, -1));
 }
 
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
@@ -158,10 +163,8 @@ whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
     }
     const whim_tool_words *words = whim_tool_tags(a->rule->format.tools);
     bool all = words->written.around_all;
-    whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_answer_text(a, words->written.call));
-    whim_answer_add(&parts, all ? row_of(a, call, "") : call);
-    whim_answer_add(&parts, whim_answer_text(a, words->written.call_end));
-    whim_grammar_node whole = whim_answer_seq(a, &parts);
+    whim_grammar_node whole = whim_gb_seq3(a->b, whim_answer_text(a, words->written.call),
+                                           all ? row_of(a, call, "") : call,
+                                           whim_answer_text(a, words->written.call_end));
     return all ? whole : row_of(a, whole, "\n");
 }

@@ -1,47 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose
  * from. */
-#include "base/alloc.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
 
 #include <string.h>
-
-void whim_answer_add(whim_answer_parts *parts, whim_grammar_node node)
-{
-    if (parts->n == parts->cap) {
-        int64_t cap = parts->cap < 8 ? 8 : parts->cap * 2;
-        whim_grammar_node *grown = whim_realloc(parts->v, parts->cap * (int64_t)sizeof *grown,
-                                                cap * (int64_t)sizeof *grown);
-        if (grown == NULL) {
-            parts->failed = true;
-            return;
-        }
-        parts->v = grown;
-        parts->cap = cap;
-    }
-    parts->v[parts->n++] = node;
-}
-
-static whim_grammar_node join(whim_answer *a, whim_answer_parts *parts, bool choice)
-{
-    whim_grammar_node node = choice ? whim_grammar_any_of(a->b, parts->v, parts->n)
-                                    : whim_grammar_seq(a->b, parts->v, parts->n);
-    a->failed = a->failed || parts->failed;
-    whim_free(parts->v);
-    *parts = (whim_answer_parts){0};
-    return node;
-}
-
-whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts)
-{
-    return join(a, parts, false);
-}
-
-whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts)
-{
-    return join(a, parts, true);
-}
 
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text)
 {
@@ -81,11 +44,11 @@ static whim_grammar_node format_part(whim_answer *a)
     if (rule->regex != NULL) {
         return whim_grammar_regex(a->b, rule->regex, "regex");
     }
-    whim_answer_parts words = {0};
+    glist words = {0};
     for (int32_t i = 0; i < rule->n_word; i++) {
-        whim_answer_add(&words, whim_answer_text(a, rule->words[i]));
+        whim_glist_add(a->b, &words, whim_answer_text(a, rule->words[i]));
     }
-    return whim_answer_any(a, &words);
+    return whim_glist_any_of(a->b, &words);
 }
 
 /* Text as the model likes, then calls if it likes. */
@@ -93,10 +56,8 @@ static whim_grammar_node free_part(whim_answer *a)
 {
     const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
     const char *const marks[] = {tags->open, tags->function};
-    whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2));
-    whim_answer_add(&parts, whim_grammar_repeat(a->b, whim_answer_calls(a, true), 0, 1));
-    return whim_answer_seq(a, &parts);
+    whim_grammar_node said = whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2);
+    return whim_gb_seq2(a->b, said, whim_gb_optional(a->b, whim_answer_calls(a, true)));
 }
 
 static whim_grammar_node body(whim_answer *a)
@@ -108,13 +69,8 @@ static whim_grammar_node body(whim_answer *a)
     if (rule->choice == WHIM_CHOICE_REQUIRED) {
         return whim_answer_calls(a, false);
     }
-    if (!has_format(rule)) {
-        return free_part(a);
-    }
-    whim_answer_parts choice = {0};
-    whim_answer_add(&choice, whim_answer_calls(a, false));
-    whim_answer_add(&choice, format_part(a));
-    return whim_answer_any(a, &choice);
+    return has_format(rule) ? whim_gb_alt2(a->b, whim_answer_calls(a, false), format_part(a))
+                            : free_part(a);
 }
 
 /* Anything up to the end of reasoning, but for what the parser would take as the beginning of a
@@ -123,31 +79,26 @@ static whim_grammar_node thought_part(whim_answer *a)
 {
     const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
     const char *const marks[] = {"</think>", tags->open};
-    whim_answer_parts parts = {0};
     if (!has_tools(a->rule) || tags->thoughts_hold_tags) {
         return whim_grammar_until(a->b, marks[0]);
     }
-    whim_answer_add(&parts, whim_grammar_text_without(a->b, marks, 2));
-    whim_answer_add(&parts, whim_answer_text(a, marks[0]));
-    return whim_answer_seq(a, &parts);
+    return whim_gb_seq2(a->b, whim_grammar_text_without(a->b, marks, 2),
+                        whim_answer_text(a, marks[0]));
 }
 
 /* Reasoning in front: until it ends anything goes, and then a line end or two. */
 static whim_grammar_node whole(whim_answer *a)
 {
-    whim_answer_parts parts = {0}, thought = {0};
-    if (a->rule->starts_inside || a->rule->may_reason) {
-        if (!a->rule->starts_inside) {
-            whim_answer_add(&thought, whim_answer_text(a, "<think>"));
-        }
-        whim_answer_add(&thought, thought_part(a));
-        whim_answer_add(&thought, whim_grammar_repeat(a->b, whim_answer_text(a, "\n"), 0, 2));
-        whim_grammar_node node = whim_answer_seq(a, &thought);
-        whim_answer_add(&parts,
-                        a->rule->starts_inside ? node : whim_grammar_repeat(a->b, node, 0, 1));
+    if (!a->rule->starts_inside && !a->rule->may_reason) {
+        return body(a);
     }
-    whim_answer_add(&parts, body(a));
-    return whim_answer_seq(a, &parts);
+    whim_grammar_node ends = whim_grammar_repeat(a->b, whim_answer_text(a, "\n"), 0, 2);
+    whim_grammar_node thought = whim_gb_seq2(a->b, thought_part(a), ends);
+    if (!a->rule->starts_inside) {
+        thought =
+            whim_gb_optional(a->b, whim_gb_seq2(a->b, whim_answer_text(a, "<think>"), thought));
+    }
+    return whim_gb_seq2(a->b, thought, body(a));
 }
 
 static whim_err check(const whim_answer_rule *rule, whim_diag *diag)
@@ -189,9 +140,7 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
         WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");
     }
-    whim_grammar_node root = whole(&a);
-    whim_err err = a.failed ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar")
-                            : whim_grammar_build(a.b, root, out, diag);
+    whim_err err = whim_grammar_build(a.b, whole(&a), out, diag);
     whim_grammar_builder_destroy(a.b);
     return err;
 }

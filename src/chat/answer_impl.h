@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the grammar of an answer: lists of parts, and the part that is the calls
- * (answer_calls.c). */
+/* Inside the grammar of an answer: the part that is the calls (answer_calls.c), and arguments
+ * (answer_values.c). What goes wrong fails the builder. */
 #ifndef WHIM_CHAT_ANSWER_IMPL_H
 #define WHIM_CHAT_ANSWER_IMPL_H
 
-#include "base/str.h"
 #include "chat/format.h"
-
-/* Parts to be put in a row or to choose from; {0} is empty. Without memory `failed` is set. */
-typedef struct whim_answer_parts {
-    whim_grammar_node *v;
-    int64_t n, cap;
-    bool failed;
-} whim_answer_parts;
+#include "grammar/impl.h"
 
 typedef struct whim_answer {
     const whim_answer_rule *rule;
     whim_grammar_builder *b;
-    bool failed; /* out of memory */
 } whim_answer;
 
-void whim_answer_add(whim_answer_parts *parts, whim_grammar_node node);
-/* The node of the parts, which are freed. */
-whim_grammar_node whim_answer_seq(whim_answer *a, whim_answer_parts *parts);
-whim_grammar_node whim_answer_any(whim_answer *a, whim_answer_parts *parts);
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
 
 /* An argument between tags, up to and with `end` (answer_values.c). `property` is a part of the

@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
-#include "grammar/impl.h"
 
 #include <string.h>
 
@@ -72,20 +71,23 @@ static json_t *property_schema(const json_t *root, const json_t *property)
 }
 
 /* One value that a property is held to, if it has one of the types. */
-static void add_fixed(whim_answer *a, whim_answer_parts *texts, const json_t *value, uint32_t types)
+static void add_fixed(whim_answer *a, glist *texts, const json_t *value, uint32_t types)
 {
     if ((whim_schema_type_of(value) & types) == 0) {
         return;
     }
     if (json_is_string(value)) {
-        whim_answer_add(texts, whim_grammar_literal(a->b, json_string_value(value),
-                                                    (int64_t)json_string_length(value)));
+        whim_glist_add(a->b, texts,
+                       whim_grammar_literal(a->b, json_string_value(value),
+                                            (int64_t)json_string_length(value)));
         return;
     }
     whim_str text = {0};
     whim_json_write(&text, value);
-    a->failed = a->failed || text.failed;
-    whim_answer_add(texts, whim_answer_text(a, whim_str_text(&text)));
+    if (text.failed) {
+        (void)whim_gb_fail(a->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+    }
+    whim_glist_add(a->b, texts, whim_answer_text(a, whim_str_text(&text)));
     whim_str_deinit(&text);
 }
 
@@ -95,7 +97,7 @@ static whim_grammar_node fixed_value(whim_answer *a, const char *end, const json
 {
     const json_t *one = json_object_get(property, "const"),
                  *list = json_object_get(property, "enum");
-    whim_answer_parts parts = {0}, texts = {0};
+    glist texts = {0};
     if (one != NULL) {
         add_fixed(a, &texts, one, types);
     } else {
@@ -106,23 +108,18 @@ static whim_grammar_node fixed_value(whim_answer *a, const char *end, const json
     if (texts.n == 0) {
         (void)whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s allows no value", path);
     }
-    whim_answer_add(&parts, whim_answer_any(a, &texts));
-    whim_answer_add(&parts, whim_answer_text(a, end));
-    return whim_answer_seq(a, &parts);
+    return whim_gb_seq2(a->b, whim_glist_any_of(a->b, &texts), whim_answer_text(a, end));
 }
 
 /* A string that has keywords, or null where it may be that. */
 static whim_grammar_node held_text(whim_answer *a, const char *end, const json_t *property,
                                    uint32_t types, const char *path)
 {
-    whim_answer_parts parts = {0}, texts = {0};
-    whim_answer_add(&texts, whim_grammar_schema_text(a->b, property, path));
+    whim_grammar_node text = whim_grammar_schema_text(a->b, property, path);
     if ((types & WHIM_TYPE_NULL) != 0) {
-        whim_answer_add(&texts, whim_answer_text(a, "null"));
+        text = whim_gb_alt2(a->b, text, whim_answer_text(a, "null"));
     }
-    whim_answer_add(&parts, whim_answer_any(a, &texts));
-    whim_answer_add(&parts, whim_answer_text(a, end));
-    return whim_answer_seq(a, &parts);
+    return whim_gb_seq2(a->b, text, whim_answer_text(a, end));
 }
 
 static const char *const fixing[] = {"const", "enum", NULL};
@@ -132,11 +129,9 @@ static whim_grammar_node json_value(whim_answer *a, const char *end, const json_
                                     const json_t *property, const char *path)
 {
     json_t *schema = property_schema(root, property);
-    whim_answer_parts parts = {0};
-    whim_answer_add(&parts, whim_grammar_schema(a->b, schema, path));
-    whim_answer_add(&parts, whim_answer_text(a, end));
+    whim_grammar_node value = whim_grammar_schema(a->b, schema, path);
     json_decref(schema);
-    return whim_answer_seq(a, &parts);
+    return whim_gb_seq2(a->b, value, whim_answer_text(a, end));
 }
 
 static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,
@@ -149,7 +144,7 @@ static whim_grammar_node chosen_value(whim_answer *a, const char *end, const jso
 {
     const json_t *list = json_object_get(property, list_key);
     bool all = strcmp(list_key, "allOf") == 0 && json_array_size(list) > 1;
-    whim_answer_parts choices = {0};
+    glist choices = {0};
     if (depth == 0 || all || whim_schema_holds_text(property) ||
         any_key(property, fixing) != NULL) {
         return whim_gb_fail(a->b, WHIM_ERR_INVALID,
@@ -159,10 +154,10 @@ static whim_grammar_node chosen_value(whim_answer *a, const char *end, const jso
     for (size_t i = 0; i < json_array_size(list); i++) {
         char where[256];
         snprintf(where, sizeof where, "%.200s.%s[%zu]", path, list_key, i);
-        whim_answer_add(&choices,
-                        value_at(a, end, root, json_array_get(list, i), where, depth - 1));
+        whim_glist_add(a->b, &choices,
+                       value_at(a, end, root, json_array_get(list, i), where, depth - 1));
     }
-    return whim_answer_any(a, &choices);
+    return whim_glist_any_of(a->b, &choices);
 }
 
 static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,

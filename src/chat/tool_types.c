@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which JSON types a parameter may have, as far as its schema says so plainly. */
 #include "chat/tool_parser.h"
+#include "grammar/impl.h"
 
 #include <string.h>
 
@@ -23,45 +24,15 @@ static uint32_t of_word(const char *word)
     return 0;
 }
 
-static uint32_t of_value(const json_t *value)
+uint32_t whim_schema_type_of(const json_t *value)
 {
-    switch (json_typeof(value)) {
-    case JSON_STRING:
-        return WHIM_TYPE_STRING;
-    case JSON_INTEGER:
-    case JSON_REAL:
-        return WHIM_TYPE_NUMBER;
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return WHIM_TYPE_BOOLEAN;
-    case JSON_OBJECT:
-        return WHIM_TYPE_OBJECT;
-    case JSON_ARRAY:
-        return WHIM_TYPE_ARRAY;
-    default:
-        return WHIM_TYPE_NULL;
-    }
-}
-
-/* What "#/$defs/name" and its like point at, or NULL. */
-static const json_t *follow(const json_t *root, const char *ref)
-{
-    const json_t *at = root;
-    if (ref == NULL || ref[0] != '#') {
-        return NULL;
-    }
-    for (ref++; at != NULL && *ref == '/';) {
-        char name[128];
-        size_t n = strcspn(++ref, "/");
-        if (n >= sizeof name) {
-            return NULL;
-        }
-        memcpy(name, ref, n);
-        name[n] = '\0';
-        at = json_object_get(at, name);
-        ref += n;
-    }
-    return at;
+    static const uint32_t types[] = {
+        [JSON_OBJECT] = WHIM_TYPE_OBJECT, [JSON_ARRAY] = WHIM_TYPE_ARRAY,
+        [JSON_STRING] = WHIM_TYPE_STRING, [JSON_INTEGER] = WHIM_TYPE_NUMBER,
+        [JSON_REAL] = WHIM_TYPE_NUMBER,   [JSON_TRUE] = WHIM_TYPE_BOOLEAN,
+        [JSON_FALSE] = WHIM_TYPE_BOOLEAN, [JSON_NULL] = WHIM_TYPE_NULL,
+    };
+    return types[json_typeof(value)];
 }
 
 static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
@@ -77,7 +48,7 @@ static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
     }
     const json_t *ref = json_object_get(schema, "$ref");
     if (ref != NULL) {
-        return of_schema(root, follow(root, json_string_value(ref)), depth - 1);
+        return of_schema(root, whim_schema_pointer(root, json_string_value(ref)), depth - 1);
     }
     for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
         const json_t *list = json_object_get(schema, lists[k]);
@@ -90,9 +61,9 @@ static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
         }
     }
     const json_t *one = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
-    types |= one == NULL ? 0 : of_value(one);
+    types |= one == NULL ? 0 : whim_schema_type_of(one);
     for (size_t i = 0; i < json_array_size(list); i++) {
-        types |= of_value(json_array_get(list, i));
+        types |= whim_schema_type_of(json_array_get(list, i));
     }
     return types;
 }
@@ -100,7 +71,7 @@ static uint32_t of_schema(const json_t *root, const json_t *schema, int depth)
 const json_t *whim_schema_resolve(const json_t *root, const json_t *schema)
 {
     for (int depth = 0; depth < MAX_DEPTH && json_object_get(schema, "$ref") != NULL; depth++) {
-        schema = follow(root, json_string_value(json_object_get(schema, "$ref")));
+        schema = whim_schema_pointer(root, json_string_value(json_object_get(schema, "$ref")));
     }
     return schema;
 }
@@ -120,11 +91,6 @@ const json_t *whim_tool_schema(const json_t *tools, const char *name)
 uint32_t whim_schema_types(const json_t *root, const json_t *schema)
 {
     return of_schema(root, schema, MAX_DEPTH);
-}
-
-uint32_t whim_schema_type_of(const json_t *value)
-{
-    return of_value(value);
 }
 
 uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key)

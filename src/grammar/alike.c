@@ -82,12 +82,11 @@ static uint16_t length_of(const whim_grammar *g, int32_t state)
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
 {
     alike a = {.g = g};
-    g->partner = whim_alloc_array(g->n_state, sizeof *g->partner);
-    g->alike = whim_alloc_array(g->n_state, sizeof *g->alike);
-    a.queue = whim_alloc_array(g->n_state, sizeof *a.queue);
-    if (g->partner == NULL || g->alike == NULL || a.queue == NULL) {
+    g->partner = whim_gb_alloc(b, g->n_state, sizeof *g->partner);
+    g->alike = whim_gb_alloc(b, g->n_state, sizeof *g->alike);
+    a.queue = whim_gb_alloc(b, g->n_state, sizeof *a.queue);
+    if (whim_gb_failed(b)) {
         whim_free(a.queue);
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
         return false;
     }
     for (int64_t s = 0; s < g->n_state; s++) {

@@ -85,20 +85,29 @@ static int32_t too_large(whim_grammar_builder *b)
                         (long long)b->limits.max_nodes);
 }
 
-bool whim_gb_grow(whim_grammar_builder *b, void **array, int64_t n, int64_t *cap, int64_t size)
+static int32_t no_memory(whim_grammar_builder *b)
 {
-    if (n < *cap) {
-        return true;
+    return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+}
+
+bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t n, int64_t *cap, int64_t size)
+{
+    return whim_grow(array, n + 1, cap, size) || no_memory(b) >= 0;
+}
+
+void *whim_gb_alloc(whim_grammar_builder *b, int64_t count, int64_t size)
+{
+    void *ptr = whim_alloc_array(count, size);
+    if (ptr == NULL) {
+        no_memory(b);
     }
-    int64_t more = *cap > 0 ? *cap * 2 : 64;
-    void *grown = whim_realloc(*array, *cap * size, more * size);
-    if (grown == NULL) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-        return false;
-    }
-    *array = grown;
-    *cap = more;
-    return true;
+    return ptr;
+}
+
+static char *copy_text(whim_grammar_builder *b, const char *text, int64_t n)
+{
+    char *copy = whim_gb_alloc(b, n + 1, 1);
+    return copy == NULL ? NULL : memcpy(copy, text, (size_t)n);
 }
 
 /* --- nodes ------------------------------------------------------------------------------------ */
@@ -111,7 +120,7 @@ int32_t whim_gb_node(whim_grammar_builder *b, gnode node)
     if (b->n_node >= b->limits.max_nodes) {
         return too_large(b);
     }
-    if (!whim_gb_grow(b, (void **)&b->nodes, b->n_node, &b->cap_node, sizeof node)) {
+    if (!whim_gb_grow(b, &b->nodes, b->n_node, &b->cap_node, sizeof node)) {
         return -1;
     }
     b->nodes[b->n_node] = node;
@@ -128,7 +137,7 @@ int32_t whim_gb_bytes(whim_grammar_builder *b, const char *bytes, int64_t n)
     }
     int32_t at = (int32_t)b->n_byte;
     for (int64_t i = 0; i < n; i++) {
-        if (!whim_gb_grow(b, (void **)&b->bytes, b->n_byte, &b->cap_byte, 1)) {
+        if (!whim_gb_grow(b, &b->bytes, b->n_byte, &b->cap_byte, 1)) {
             return -1;
         }
         b->bytes[b->n_byte++] = bytes[i];
@@ -153,7 +162,7 @@ static int32_t parent(whim_grammar_builder *b, gnode node, const int32_t *kids, 
         if (kids[i] < 0) {
             return whim_gb_fail(b, WHIM_ERR_INVALID, "a part of the grammar is missing");
         }
-        if (!whim_gb_grow(b, (void **)&b->kids, b->n_kid, &b->cap_kid, sizeof *kids)) {
+        if (!whim_gb_grow(b, &b->kids, b->n_kid, &b->cap_kid, sizeof *kids)) {
             return -1;
         }
         b->kids[b->n_kid++] = kids[i];
@@ -190,7 +199,9 @@ whim_grammar_node whim_grammar_repeat(whim_grammar_builder *b, whim_grammar_node
         return whim_gb_fail(b, WHIM_ERR_INVALID, "a repetition of %lld to %lld times cannot be",
                             (long long)least, (long long)most);
     }
-    return whim_gb_node(b, (gnode){.kind = GN_REPEAT, .a = part, .lo = least, .hi = most});
+    return least == 1 && most == 1
+               ? part
+               : whim_gb_node(b, (gnode){.kind = GN_REPEAT, .a = part, .lo = least, .hi = most});
 }
 
 int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second)
@@ -213,9 +224,27 @@ int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part)
     return whim_grammar_repeat(b, part, 0, 1);
 }
 
+int32_t whim_gb_pair(whim_grammar_builder *b, gnode_kind kind, int32_t one, int32_t two)
+{
+    return one < 0 || two < 0 ? -1 : whim_gb_node(b, (gnode){.kind = kind, .a = one, .b = two});
+}
+
+int32_t whim_gb_never(whim_grammar_builder *b)
+{
+    return whim_gb_node(b, (gnode){.kind = GN_NEVER});
+}
+
+int32_t whim_gb_digits(whim_grammar_builder *b, char lo, char hi, int64_t least, int64_t most)
+{
+    grange range = {lo, hi};
+    return lo > hi ? whim_gb_never(b)
+                   : whim_grammar_repeat(b, whim_gb_chars(b, &range, 1), least,
+                                         most > least ? most : least);
+}
+
 void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part)
 {
-    if (whim_gb_grow(b, (void **)&list->ids, list->n, &list->cap, sizeof *list->ids)) {
+    if (whim_gb_grow(b, &list->ids, list->n, &list->cap, sizeof *list->ids)) {
         list->ids[list->n++] = part;
     }
 }
@@ -241,7 +270,7 @@ int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n)
         return too_large(b);
     }
     for (int32_t i = 0; i <= n; i++) { /* one more: cleaning may split a range */
-        if (!whim_gb_grow(b, (void **)&b->ranges, b->n_range, &b->cap_range, sizeof *ranges)) {
+        if (!whim_gb_grow(b, &b->ranges, b->n_range, &b->cap_range, sizeof *ranges)) {
             return -1;
         }
         b->ranges[b->n_range++] = i < n ? ranges[i] : (grange){0};
@@ -259,15 +288,13 @@ int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *pa
     if (b->n_rule >= b->limits.max_nodes) {
         return too_large(b);
     }
-    if (!whim_gb_grow(b, (void **)&b->rules, b->n_rule, &b->cap_rule, sizeof *b->rules)) {
+    if (!whim_gb_grow(b, &b->rules, b->n_rule, &b->cap_rule, sizeof *b->rules)) {
         return -1;
     }
-    int64_t n = (int64_t)strlen(path);
-    char *copy = whim_alloc(n + 1);
+    char *copy = copy_text(b, path, (int64_t)strlen(path));
     if (copy == NULL) {
-        return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return -1;
     }
-    memcpy(copy, path, (size_t)n);
     b->rules[b->n_rule] = (grule){.node = -1, .schema = schema, .path = copy};
     return (int32_t)b->n_rule++;
 }
@@ -282,17 +309,14 @@ int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule)
 static bool keep_mark(whim_grammar_builder *b, const char *text, int64_t n)
 {
     if (whim_gb_failed(b) ||
-        !whim_gb_grow(b, (void **)&b->marks, b->n_mark, &b->cap_mark, sizeof *b->marks)) {
+        !whim_gb_grow(b, &b->marks, b->n_mark, &b->cap_mark, sizeof *b->marks)) {
         return false;
     }
-    char *copy = whim_alloc(n + 1);
-    if (copy == NULL) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-        return false;
+    char *copy = copy_text(b, text, n);
+    if (copy != NULL) {
+        b->marks[b->n_mark++] = copy;
     }
-    memcpy(copy, text, (size_t)n);
-    b->marks[b->n_mark++] = copy;
-    return true;
+    return copy != NULL;
 }
 
 whim_grammar_node whim_grammar_literal(whim_grammar_builder *b, const char *bytes, int64_t n)
@@ -300,8 +324,11 @@ whim_grammar_node whim_grammar_literal(whim_grammar_builder *b, const char *byte
     return keep_mark(b, bytes, n) ? whim_gb_bytes(b, bytes, n) : -1;
 }
 
+/* What has a mark at its end and none before (`ends`), or none at all: a text less those that go on
+ * behind a mark. */
 static int32_t text_node(whim_grammar_builder *b, const char *const *marks, int32_t n, bool ends)
 {
+    grange all = {0, GC_MAX};
     if (whim_gb_failed(b)) {
         return -1;
     }
@@ -316,7 +343,10 @@ static int32_t text_node(whim_grammar_builder *b, const char *const *marks, int3
         }
         kids[i] = keep_mark(b, marks[i], len) ? whim_gb_bytes(b, marks[i], len) : -1;
     }
-    return parent(b, (gnode){.kind = GN_TEXT, .lo = ends}, kids, n);
+    int32_t one = whim_gb_chars(b, &all, 1), any = whim_grammar_repeat(b, one, 0, -1);
+    int32_t marked = whim_gb_seq2(b, any, whim_grammar_any_of(b, kids, n));
+    return ends ? whim_gb_pair(b, GN_BUT_NOT, marked, whim_gb_seq3(b, marked, one, any))
+                : whim_gb_pair(b, GN_BUT_NOT, any, whim_gb_seq2(b, marked, any));
 }
 
 whim_grammar_node whim_grammar_until(whim_grammar_builder *b, const char *mark)

@@ -14,13 +14,11 @@
  * a table without states. */
 static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
 {
-    int32_t *queue = whim_alloc_array(g->n_rule, sizeof *queue);
-    uint8_t *seen = whim_alloc_array(g->n_rule, 1);
+    int32_t *queue = whim_gb_alloc(b, g->n_rule, sizeof *queue);
+    uint8_t *seen = whim_gb_alloc(b, g->n_rule, 1);
     int64_t n = 0, n_state = 0;
     bool ok = queue != NULL && seen != NULL;
-    if (!ok) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-    } else {
+    if (ok) {
         queue[n++] = g->root_rule;
         queue[n++] = b->string_rule;
         seen[g->root_rule] = seen[b->string_rule] = 1;
@@ -55,15 +53,14 @@ static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
 static bool join_tables(whim_grammar_builder *b, whim_grammar *g)
 {
     int64_t n_call = 0, at = 0, call_at = 0;
-    int32_t *base = whim_alloc_array(g->n_rule, sizeof *base);
+    int32_t *base = whim_gb_alloc(b, g->n_rule, sizeof *base);
     for (int32_t r = 0; r < g->n_rule; r++) {
         n_call += g->tables[r].n_call;
     }
-    g->states = whim_alloc_array(g->n_state, sizeof *g->states);
-    g->calls = whim_alloc_array(n_call, sizeof *g->calls);
-    if (base == NULL || g->states == NULL || g->calls == NULL) {
+    g->states = whim_gb_alloc(b, g->n_state, sizeof *g->states);
+    g->calls = whim_gb_alloc(b, n_call, sizeof *g->calls);
+    if (whim_gb_failed(b)) {
         whim_free(base);
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
         return false;
     }
     for (int32_t r = 0; r < g->n_rule; r++) {
@@ -134,11 +131,10 @@ static bool goes_on(const whim_grammar *g, const uint8_t *live, int64_t s)
 
 /* Remove what leads to states from which the rule cannot end. States are in the order in which they
  * were met, so that going backwards settles most of them at once. */
-bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g)
+static bool clean(whim_grammar_builder *b, whim_grammar *g)
 {
-    uint8_t *live = whim_alloc_array(g->n_state, 1);
+    uint8_t *live = whim_gb_alloc(b, g->n_state, 1);
     if (live == NULL) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
         return false;
     }
     for (int32_t r = 0; r < g->n_rule && b->limits.bytes != NULL; r++) {
@@ -209,26 +205,21 @@ static bool finds_itself(const whim_grammar *g, int32_t start, uint8_t *mark, in
 
 static bool check_calls(whim_grammar_builder *b, const whim_grammar *g)
 {
-    uint8_t *mark = whim_alloc_array(g->n_state, 1);
-    int32_t *way = whim_alloc_array(g->n_rule + 1, sizeof *way);
-    int32_t *next_call = whim_alloc_array(g->n_rule + 1, sizeof *next_call);
-    bool ok = mark != NULL && way != NULL && next_call != NULL;
-    if (!ok) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-    }
-    for (int64_t k = 0; k < g->n_call && ok; k++) {
+    uint8_t *mark = whim_gb_alloc(b, g->n_state, 1);
+    int32_t *way = whim_gb_alloc(b, g->n_rule + 1, sizeof *way);
+    int32_t *next_call = whim_gb_alloc(b, g->n_rule + 1, sizeof *next_call);
+    for (int64_t k = 0; k < g->n_call && !whim_gb_failed(b); k++) {
         int32_t start = g->calls[k].rule;
         if (start >= 0 && mark[start] == 0 && finds_itself(g, start, mark, way, next_call)) {
             whim_gb_fail(b, WHIM_ERR_INVALID,
                          "%s refers to itself with nothing in between: no value can be written",
                          b->rules[g->states[start].rule].path);
-            ok = false;
         }
     }
     whim_free(mark);
     whim_free(way);
     whim_free(next_call);
-    return ok;
+    return !whim_gb_failed(b);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -241,12 +232,8 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
     }
     b->rules[g->root_rule].node = root;
     g->n_rule = (int32_t)b->n_rule;
-    g->tables = whim_alloc_array(g->n_rule, sizeof *g->tables);
-    if (g->tables == NULL) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-        return false;
-    }
-    if (!make_tables(b, g) || !join_tables(b, g) || !whim_grammar_clean(b, g)) {
+    g->tables = whim_gb_alloc(b, g->n_rule, sizeof *g->tables);
+    if (g->tables == NULL || !make_tables(b, g) || !join_tables(b, g) || !clean(b, g)) {
         return false;
     }
     if (g->start < 0) {

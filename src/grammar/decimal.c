@@ -62,37 +62,23 @@ static bool decimal_of(double value, decimal *out)
     return true;
 }
 
-static int32_t digits(whim_grammar_builder *b, char lo, char hi, int64_t least, int64_t most)
-{
-    grange range = {lo, hi};
-    if (lo > hi) {
-        return whim_gb_node(b, (gnode){.kind = GN_NEVER});
-    }
-    return whim_grammar_repeat(b, whim_gb_chars(b, &range, 1), least, most > least ? most : least);
-}
-
-static int32_t never(whim_grammar_builder *b)
-{
-    return whim_gb_node(b, (gnode){.kind = GN_NEVER});
-}
-
 /* Digits behind those of the bound so far that make at least the bound; `left` digits may come. */
 static int32_t digits_from(whim_grammar_builder *b, const char *bound, bool open, int64_t left)
 {
     if (*bound == '\0') {
-        return !open ? digits(b, '0', '9', 0, left)
-               : left < 1
-                   ? never(b)
-                   : whim_gb_seq3(b, digits(b, '0', '0', 0, left - 1), digits(b, '1', '9', 1, 1),
-                                  digits(b, '0', '9', 0, left - 1));
+        return !open      ? whim_gb_digits(b, '0', '9', 0, left)
+               : left < 1 ? whim_gb_never(b)
+                          : whim_gb_seq3(b, whim_gb_digits(b, '0', '0', 0, left - 1),
+                                         whim_gb_digits(b, '1', '9', 1, 1),
+                                         whim_gb_digits(b, '0', '9', 0, left - 1));
     }
     if (left < 1) {
-        return never(b);
+        return whim_gb_never(b);
     }
-    int32_t here =
-        whim_gb_seq2(b, digits(b, *bound, *bound, 1, 1), digits_from(b, bound + 1, open, left - 1));
-    int32_t above =
-        whim_gb_seq2(b, digits(b, (char)(*bound + 1), '9', 1, 1), digits(b, '0', '9', 0, left - 1));
+    int32_t here = whim_gb_seq2(b, whim_gb_digits(b, *bound, *bound, 1, 1),
+                                digits_from(b, bound + 1, open, left - 1));
+    int32_t above = whim_gb_seq2(b, whim_gb_digits(b, (char)(*bound + 1), '9', 1, 1),
+                                 whim_gb_digits(b, '0', '9', 0, left - 1));
     return whim_gb_alt2(b, here, above);
 }
 
@@ -101,16 +87,17 @@ static int32_t digits_to(whim_grammar_builder *b, const char *bound, bool open, 
                          bool first)
 {
     if (*bound == '\0') {
-        return open ? never(b) : digits(b, '0', '0', first, left);
+        return open ? whim_gb_never(b) : whim_gb_digits(b, '0', '0', first, left);
     }
     if (left < 1) {
-        return first ? never(b) : whim_gb_text(b, "");
+        return first ? whim_gb_never(b) : whim_gb_text(b, "");
     }
     int32_t alts[] = {
-        whim_gb_seq2(b, digits(b, *bound, *bound, 1, 1),
+        whim_gb_seq2(b, whim_gb_digits(b, *bound, *bound, 1, 1),
                      digits_to(b, bound + 1, open, left - 1, false)),
-        whim_gb_seq2(b, digits(b, '0', (char)(*bound - 1), 1, 1), digits(b, '0', '9', 0, left - 1)),
-        first ? never(b) : whim_gb_text(b, ""),
+        whim_gb_seq2(b, whim_gb_digits(b, '0', (char)(*bound - 1), 1, 1),
+                     whim_gb_digits(b, '0', '9', 0, left - 1)),
+        first ? whim_gb_never(b) : whim_gb_text(b, ""),
     };
     return whim_grammar_any_of(b, alts, 3);
 }
@@ -118,7 +105,8 @@ static int32_t digits_to(whim_grammar_builder *b, const char *bound, bool open, 
 /* The point and digits behind it, or nothing. */
 static int32_t any_fraction(whim_grammar_builder *b, int64_t most)
 {
-    return whim_gb_optional(b, whim_gb_seq2(b, whim_gb_text(b, "."), digits(b, '0', '9', 1, most)));
+    return whim_gb_optional(
+        b, whim_gb_seq2(b, whim_gb_text(b, "."), whim_gb_digits(b, '0', '9', 1, most)));
 }
 
 static int32_t fraction_from(whim_grammar_builder *b, const decimal *lo, int64_t most)
@@ -148,13 +136,11 @@ static int32_t whole(whim_grammar_builder *b, int64_t value)
 static int32_t positive(whim_grammar_builder *b, const decimal *lo, const decimal *hi, int64_t most)
 {
     if (lo->whole > hi->whole) {
-        return never(b);
+        return whim_gb_never(b);
     }
     if (lo->whole == hi->whole) {
         int32_t from = fraction_from(b, lo, most), to = fraction_to(b, hi, most);
-        int32_t fraction =
-            from < 0 || to < 0 ? -1 : whim_gb_node(b, (gnode){.kind = GN_BOTH, .a = from, .b = to});
-        return whim_gb_seq2(b, whole(b, lo->whole), fraction);
+        return whim_gb_seq2(b, whole(b, lo->whole), whim_gb_pair(b, GN_BOTH, from, to));
     }
     int32_t alts[3], n = 0;
     alts[n++] = whim_gb_seq2(b, whole(b, lo->whole), fraction_from(b, lo, most));

@@ -16,13 +16,7 @@ typedef struct maker {
     gnfa *nfa;
     int32_t end;
     gdfa *dfa;
-    /* Sets of the states so far, one behind the other. */
-    int32_t *sets;
-    int64_t n_set, cap_set;
-    int64_t *set_begin; /* [n_state + 1] */
-    int64_t cap_begin;
-    int32_t *table; /* open addressing: state + 1 */
-    int64_t cap_table;
+    gsets sets; /* of the states so far */
     /* The set being made. */
     int32_t *cur, *todo;
     int64_t n_cur;
@@ -81,109 +75,40 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t set_hash(const int32_t *set, int64_t n)
-{
-    uint64_t h = 0x9E3779B97F4A7C15u;
-    for (int64_t i = 0; i < n; i++) {
-        h = (h ^ (uint64_t)(uint32_t)set[i]) * 0xFF51AFD7ED558CCDu;
-        h ^= h >> 32;
-    }
-    return h;
-}
-
-static bool table_grow(maker *m)
-{
-    int64_t cap = m->cap_table > 0 ? m->cap_table * 2 : 256;
-    int32_t *table = whim_alloc_array(cap, sizeof *table);
-    if (table == NULL) {
-        whim_gb_fail(m->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-        return false;
-    }
-    for (int64_t s = 0; s < m->dfa->n_state; s++) {
-        const int32_t *set = m->sets + m->set_begin[s];
-        int64_t at =
-            (int64_t)(set_hash(set, m->set_begin[s + 1] - m->set_begin[s]) & (uint64_t)(cap - 1));
-        while (table[at] != 0) {
-            at = (at + 1) & (cap - 1);
-        }
-        table[at] = (int32_t)s + 1;
-    }
-    whim_free(m->table);
-    m->table = table;
-    m->cap_table = cap;
-    return true;
-}
-
-static bool too_many(maker *m)
-{
-    whim_gb_fail(m->b, WHIM_ERR_INVALID,
-                 "the grammar is too large: a part of it needs more than %lld states; use smaller "
-                 "bounds, or patterns without overlapping repetitions",
-                 (long long)m->b->limits.max_nodes);
-    return false;
-}
-
-static bool state_add(maker *m)
-{
-    gdfa *d = m->dfa;
-    int64_t old = d->cap_state;
-    if (d->n_state >= m->b->limits.max_nodes || m->n_set + m->n_cur > MAX_SET_INTS ||
-        (d->n_state + 1) * d->n_class > MAX_ENTRIES) {
-        return too_many(m);
-    }
-    int64_t cap = d->cap_state;
-    if (!whim_gb_grow(m->b, (void **)&d->next, d->n_state, &cap,
-                      d->n_class * (int64_t)sizeof *d->next)) {
-        return false;
-    }
-    cap = old;
-    if (!whim_gb_grow(m->b, (void **)&d->accepts, d->n_state, &cap, 1)) {
-        return false;
-    }
-    d->cap_state = cap;
-    if (!whim_gb_grow(m->b, (void **)&m->set_begin, d->n_state + 1, &m->cap_begin,
-                      sizeof *m->set_begin)) {
-        return false;
-    }
-    for (int64_t i = 0; i < m->n_cur; i++) {
-        if (!whim_gb_grow(m->b, (void **)&m->sets, m->n_set, &m->cap_set, sizeof *m->sets)) {
-            return false;
-        }
-        m->sets[m->n_set++] = m->cur[i];
-        d->accepts[d->n_state] |= m->cur[i] == m->end;
-    }
-    for (int32_t c = 0; c < d->n_class; c++) {
-        d->next[d->n_state * d->n_class + c] = -1;
-    }
-    m->set_begin[++d->n_state] = m->n_set;
-    return true;
-}
-
 /* The state of the set in `cur`, made when it is new; -1 for the empty set and when the builder
  * failed. */
 static int32_t state_of(maker *m)
 {
     gdfa *d = m->dfa;
+    int64_t cap = d->cap_state;
     if (m->n_cur == 0) {
         return -1;
     }
     qsort(m->cur, (size_t)m->n_cur, sizeof *m->cur, by_value);
-    if (2 * (d->n_state + 1) >= m->cap_table && !table_grow(m)) {
+    int32_t state = whim_sets_place(m->b, &m->sets, m->cur, m->n_cur);
+    if (state < d->n_state) {
+        return state;
+    }
+    if (d->n_state >= m->b->limits.max_nodes || m->sets.n_int > MAX_SET_INTS ||
+        (d->n_state + 1) * d->n_class > MAX_ENTRIES) {
+        return whim_gb_fail(
+            m->b, WHIM_ERR_INVALID,
+            "the grammar is too large: a part of it needs more than %lld states; use smaller "
+            "bounds, or patterns without overlapping repetitions",
+            (long long)m->b->limits.max_nodes);
+    }
+    if (!whim_gb_grow(m->b, &d->next, state, &cap, d->n_class * (int64_t)sizeof *d->next) ||
+        !whim_gb_grow(m->b, &d->accepts, state, &d->cap_state, 1)) {
         return -1;
     }
-    int64_t at = (int64_t)(set_hash(m->cur, m->n_cur) & (uint64_t)(m->cap_table - 1));
-    for (; m->table[at] != 0; at = (at + 1) & (m->cap_table - 1)) {
-        int64_t s = m->table[at] - 1, n = m->set_begin[s + 1] - m->set_begin[s];
-        if (n == m->n_cur &&
-            memcmp(m->sets + m->set_begin[s], m->cur, (size_t)n * sizeof *m->cur) == 0) {
-            return (int32_t)s;
-        }
+    for (int64_t i = 0; i < m->n_cur; i++) {
+        d->accepts[state] |= m->cur[i] == m->end;
     }
-    if (!state_add(m)) {
-        return -1;
+    for (int32_t c = 0; c < d->n_class; c++) {
+        d->next[state * (int64_t)d->n_class + c] = -1;
     }
-    m->table[at] = (int32_t)d->n_state;
-    return (int32_t)d->n_state - 1;
+    d->n_state++;
+    return state;
 }
 
 static void set_begin(maker *m)
@@ -197,8 +122,8 @@ static bool sort_edges(maker *m, int64_t s, int64_t *begin)
 {
     int64_t count[257] = {0};
     for (int32_t pass = 0; pass < 2; pass++) {
-        for (int64_t i = m->set_begin[s]; i < m->set_begin[s + 1]; i++) {
-            for (int32_t e = m->nfa->first[m->sets[i]]; e >= 0; e = m->nfa->edges[e].next) {
+        for (int64_t i = m->sets.begin[s]; i < m->sets.begin[s + 1]; i++) {
+            for (int32_t e = m->nfa->first[m->sets.ints[i]]; e >= 0; e = m->nfa->edges[e].next) {
                 const gedge *edge = &m->nfa->edges[e];
                 if (edge->kind != GE_BYTES) {
                     continue;
@@ -220,7 +145,7 @@ static bool sort_edges(maker *m, int64_t s, int64_t *begin)
                 count[c] = 0;
             }
             while (m->cap_target < begin[m->dfa->n_class]) {
-                if (!whim_gb_grow(m->b, (void **)&m->targets, m->cap_target, &m->cap_target,
+                if (!whim_gb_grow(m->b, &m->targets, m->cap_target, &m->cap_target,
                                   sizeof *m->targets)) {
                     return false;
                 }
@@ -259,15 +184,14 @@ static void make_calls(maker *m, int64_t s)
 {
     gdfa *d = m->dfa;
     int64_t first = d->n_call;
-    for (int64_t i = m->set_begin[s]; i < m->set_begin[s + 1]; i++) {
-        for (int32_t e = m->nfa->first[m->sets[i]]; e >= 0; e = m->nfa->edges[e].next) {
+    for (int64_t i = m->sets.begin[s]; i < m->sets.begin[s + 1]; i++) {
+        for (int32_t e = m->nfa->first[m->sets.ints[i]]; e >= 0; e = m->nfa->edges[e].next) {
             int32_t rule = m->nfa->edges[e].rule;
             bool old = m->nfa->edges[e].kind != GE_CALL;
             for (int64_t k = first; k < d->n_call && !old; k++) {
                 old = d->calls[k].rule == rule;
             }
-            if (old || !whim_gb_grow(m->b, (void **)&d->calls, d->n_call, &d->cap_call,
-                                     sizeof *d->calls)) {
+            if (old || !whim_gb_grow(m->b, &d->calls, d->n_call, &d->cap_call, sizeof *d->calls)) {
                 continue;
             }
             d->calls[d->n_call++] = (gcall){.rule = rule, .to = -1};
@@ -275,8 +199,8 @@ static void make_calls(maker *m, int64_t s)
     }
     for (int64_t k = first; k < d->n_call; k++) {
         set_begin(m);
-        for (int64_t i = m->set_begin[s]; i < m->set_begin[s + 1]; i++) {
-            for (int32_t e = m->nfa->first[m->sets[i]]; e >= 0; e = m->nfa->edges[e].next) {
+        for (int64_t i = m->sets.begin[s]; i < m->sets.begin[s + 1]; i++) {
+            for (int32_t e = m->nfa->first[m->sets.ints[i]]; e >= 0; e = m->nfa->edges[e].next) {
                 const gedge *edge = &m->nfa->edges[e];
                 if (edge->kind == GE_CALL && edge->rule == d->calls[k].rule) {
                     reach(m, edge->to);
@@ -298,7 +222,7 @@ static void make_all(maker *m, int32_t start)
         if (s % 64 == 0 && whim_gb_late(m->b)) {
             return;
         }
-        if (!whim_gb_grow(m->b, (void **)&d->call_begin, s + 1, &cap, sizeof *d->call_begin)) {
+        if (!whim_gb_grow(m->b, &d->call_begin, s + 1, &cap, sizeof *d->call_begin)) {
             return;
         }
         make_moves(m, s);
@@ -307,40 +231,29 @@ static void make_all(maker *m, int32_t start)
     }
 }
 
-bool whim_dfa_of_nfa(gnfa *nfa, int32_t start, int32_t end, gdfa *out)
+bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out)
 {
+    gnfa nfa = {.b = b, .max_state = 8 * b->limits.max_nodes};
+    maker m = {.b = b, .nfa = &nfa, .dfa = out};
+    int32_t start = whim_nfa_state(&nfa);
     *out = (gdfa){0};
-    maker m = {.b = nfa->b, .nfa = nfa, .end = end, .dfa = out};
-    if (!whim_gb_failed(nfa->b)) {
-        m.cur = whim_alloc_array(nfa->n_state, sizeof *m.cur);
-        m.todo = whim_alloc_array(nfa->n_state, sizeof *m.todo);
-        m.stamp = whim_alloc_array(nfa->n_state, sizeof *m.stamp);
-        if (m.cur == NULL || m.todo == NULL || m.stamp == NULL) {
-            whim_gb_fail(nfa->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-        } else {
-            classes_of(nfa, out);
-            make_all(&m, start);
-        }
+    m.end = whim_nfa_emit(&nfa, node, start);
+    if (!whim_gb_failed(b)) {
+        m.cur = whim_gb_alloc(b, nfa.n_state, sizeof *m.cur);
+        m.todo = whim_gb_alloc(b, nfa.n_state, sizeof *m.todo);
+        m.stamp = whim_gb_alloc(b, nfa.n_state, sizeof *m.stamp);
+    }
+    if (!whim_gb_failed(b)) {
+        classes_of(&nfa, out);
+        make_all(&m, start);
     }
     whim_free(m.cur);
     whim_free(m.todo);
     whim_free(m.stamp);
-    whim_free(m.sets);
-    whim_free(m.set_begin);
-    whim_free(m.table);
     whim_free(m.targets);
-    return !whim_gb_failed(nfa->b);
-}
-
-bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out)
-{
-    gnfa nfa = {.b = b, .max_state = 8 * b->limits.max_nodes};
-    int32_t start = whim_nfa_state(&nfa);
-    int32_t end = whim_nfa_emit(&nfa, node, start);
-    *out = (gdfa){0};
-    bool ok = end >= 0 && whim_dfa_of_nfa(&nfa, start, end, out);
+    whim_sets_deinit(&m.sets);
     whim_nfa_deinit(&nfa);
-    return ok;
+    return !whim_gb_failed(b);
 }
 
 void whim_dfa_deinit(gdfa *dfa)

@@ -17,15 +17,13 @@
 
 typedef enum gnode_kind {
     GN_EMPTY,
-    GN_NEVER,  /* no text at all */
-    GN_BYTES,  /* bytes[a .. a + b) */
-    GN_CHARS,  /* one character of ranges[a .. a + b) */
-    GN_SEQ,    /* kids[a .. a + b) */
-    GN_ANY_OF, /* kids[a .. a + b) */
-    GN_REPEAT, /* kid a, lo to hi times; hi < 0: no limit */
-    GN_CALL,   /* rule a */
-    /* UTF-8 without the texts that are the GN_BYTES kids[a .. a + b); lo: then one of them */
-    GN_TEXT,
+    GN_NEVER,    /* no text at all */
+    GN_BYTES,    /* bytes[a .. a + b) */
+    GN_CHARS,    /* one character of ranges[a .. a + b) */
+    GN_SEQ,      /* kids[a .. a + b) */
+    GN_ANY_OF,   /* kids[a .. a + b) */
+    GN_REPEAT,   /* kid a, lo to hi times; hi < 0: no limit */
+    GN_CALL,     /* rule a */
     GN_BOTH,     /* what a and b both take */
     GN_BUT_NOT,  /* what a takes and b does not */
     GN_MULTIPLE, /* whole numbers that a divides */
@@ -78,7 +76,9 @@ struct whim_grammar_builder {
 };
 
 /* Grow an array to hold one more of `size`; false and the builder failed when memory is out. */
-bool whim_gb_grow(whim_grammar_builder *b, void **array, int64_t n, int64_t *cap, int64_t size);
+bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t n, int64_t *cap, int64_t size);
+/* Zeroed memory; NULL and the builder failed when there is none. */
+void *whim_gb_alloc(whim_grammar_builder *b, int64_t count, int64_t size);
 
 /* Fail the builder; the first message stays. Always -1. */
 int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...) WHIM_PRINTF(3, 4);
@@ -93,6 +93,11 @@ int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second);
 int32_t whim_gb_seq3(whim_grammar_builder *b, int32_t first, int32_t second, int32_t third);
 int32_t whim_gb_alt2(whim_grammar_builder *b, int32_t first, int32_t second);
 int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part);
+/* GN_BOTH or GN_BUT_NOT of two parts; -1 when one of them is. */
+int32_t whim_gb_pair(whim_grammar_builder *b, gnode_kind kind, int32_t one, int32_t two);
+int32_t whim_gb_never(whim_grammar_builder *b);
+/* `least` to `most` digits from lo to hi. */
+int32_t whim_gb_digits(whim_grammar_builder *b, char lo, char hi, int64_t least, int64_t most);
 /* One character of the ranges (any order, overlaps are fine). */
 int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
 int32_t whim_gb_members(whim_grammar_builder *b, const int32_t *triples, int64_t n_member,
@@ -141,8 +146,7 @@ int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode 
 int32_t whim_gb_json_string(whim_grammar_builder *b); /* calls of shared rules */
 int32_t whim_gb_json_number(whim_grammar_builder *b);
 int32_t whim_gb_json_value(whim_grammar_builder *b);
-int32_t whim_gb_json_any_object(whim_grammar_builder *b, int32_t value);
-int32_t whim_gb_json_any_array(whim_grammar_builder *b, int32_t item);
+int32_t whim_gb_quoted(whim_grammar_builder *b, int32_t body);
 int32_t whim_gb_comma(whim_grammar_builder *b); /* with the white space that may follow */
 int32_t whim_gb_colon(whim_grammar_builder *b);
 /* A constant, as it is written. */
@@ -158,6 +162,9 @@ typedef struct gplace {
 } gplace;
 enum { GPLACE_ROOM = 512 };
 const char *whim_gplace_text(const gplace *place, char *buf);
+/* Fail the builder with a message that begins with a key (or NULL) of the place. Always -1. */
+int32_t whim_gb_fail_at(whim_grammar_builder *b, const gplace *place, const char *key,
+                        const char *what);
 
 int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *schema, const gplace *place,
                             int32_t depth);
@@ -184,7 +191,9 @@ int32_t whim_gb_int_range(whim_grammar_builder *b, int64_t lo, int64_t hi);
 /* The schema that both schemas allow, owned by the builder; NULL: failed. */
 const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, const json_t *two,
                                    const gplace *place, int32_t depth);
-/* What a reference points to; NULL: failed. */
+/* What a reference ("#/$defs/Name") points to inside a document, or NULL. */
+const json_t *whim_schema_pointer(const json_t *root, const char *ref);
+/* The same in the builder's document; NULL: failed. */
 const json_t *whim_gb_schema_target(whim_grammar_builder *b, const char *ref, const gplace *place);
 /* A limit such as minItems; false: failed. `*out` keeps its value when the key is absent. */
 bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *key,
@@ -220,7 +229,6 @@ void whim_nfa_edge(gnfa *nfa, int32_t from, gedge_kind kind, uint8_t lo, uint8_t
 void whim_nfa_free_move(gnfa *nfa, int32_t from, int32_t to);
 /* Write a node behind the state `from`; returns the state behind it. */
 int32_t whim_nfa_emit(gnfa *nfa, int32_t node, int32_t from);
-int32_t whim_nfa_emit_text(gnfa *nfa, const gnode *node, int32_t from);
 int32_t whim_nfa_emit_product(gnfa *nfa, const gnode *node, int32_t from);
 int32_t whim_nfa_emit_chars(gnfa *nfa, const gnode *node, int32_t from);
 void whim_nfa_deinit(gnfa *nfa);
@@ -242,8 +250,20 @@ typedef struct gdfa {
 
 /* The table of a node; state 0 is the start. false: failed. */
 bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out);
-bool whim_dfa_of_nfa(gnfa *nfa, int32_t start, int32_t end, gdfa *out);
 void whim_dfa_deinit(gdfa *dfa);
+
+/* Lists of numbers, each kept once and known by its place. */
+typedef struct gsets {
+    int32_t *ints; /* all lists, one behind the other */
+    int64_t n_int, cap_int;
+    int64_t *begin; /* [n + 1] */
+    int64_t n, cap_begin;
+    int32_t *table; /* open addressing: place + 1 */
+    int64_t cap_table;
+} gsets;
+/* The place of a list, which is added when it is new; -1: failed. */
+int32_t whim_sets_place(whim_grammar_builder *b, gsets *s, const int32_t *list, int64_t n);
+void whim_sets_deinit(gsets *s);
 
 /* --- the compiled grammar (grammar_compile.c) ------------------------------------------------- */
 
@@ -283,6 +303,5 @@ struct whim_grammar {
 
 enum { GA_NEVER = 60000 };
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g);
-bool whim_grammar_clean(whim_grammar_builder *b, whim_grammar *g);
 
 #endif

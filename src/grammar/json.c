@@ -21,76 +21,80 @@ int32_t whim_gb_colon(whim_grammar_builder *b)
     return whim_gb_seq2(b, whim_gb_text(b, ":"), whim_gb_optional(b, whim_gb_text(b, " ")));
 }
 
-int32_t whim_gb_json_string(whim_grammar_builder *b)
+int32_t whim_gb_quoted(whim_grammar_builder *b, int32_t body)
 {
-    if (b->string_rule < 0) {
-        b->string_rule = whim_gb_rule(b, NULL, "a string");
-        int32_t body = whim_grammar_repeat(b, whim_gb_json_any_char(b), 0, -1);
-        int32_t node = whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
-        if (b->string_rule >= 0) {
-            b->rules[b->string_rule].node = node;
+    int32_t quote = whim_gb_text(b, "\"");
+    return whim_gb_seq3(b, quote, body, quote);
+}
+
+/* A call of a rule, which is made at the first one. */
+static int32_t shared(whim_grammar_builder *b, int32_t *rule, const char *name,
+                      int32_t (*make)(whim_grammar_builder *b))
+{
+    if (*rule < 0) {
+        *rule = whim_gb_rule(b, NULL, name);
+        int32_t node = *rule < 0 ? -1 : make(b);
+        if (node >= 0) {
+            b->rules[*rule].node = node;
         }
     }
-    return whim_gb_call(b, b->string_rule);
+    return whim_gb_call(b, *rule);
+}
+
+static int32_t make_string(whim_grammar_builder *b)
+{
+    return whim_gb_quoted(b, whim_grammar_repeat(b, whim_gb_json_any_char(b), 0, -1));
+}
+
+int32_t whim_gb_json_string(whim_grammar_builder *b)
+{
+    return shared(b, &b->string_rule, "a string", make_string);
+}
+
+static int32_t make_number(whim_grammar_builder *b)
+{
+    return whim_gb_regex(b, "-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,16})?([eE][+-]?[0-9]{1,2})?",
+                         (gregex_mode){0}, "a number");
 }
 
 int32_t whim_gb_json_number(whim_grammar_builder *b)
 {
-    if (b->number_rule < 0) {
-        b->number_rule = whim_gb_rule(b, NULL, "a number");
-        int32_t node =
-            whim_gb_regex(b, "-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,16})?([eE][+-]?[0-9]{1,2})?",
-                          (gregex_mode){0}, "a number");
-        if (b->number_rule >= 0) {
-            b->rules[b->number_rule].node = node;
-        }
-    }
-    return whim_gb_call(b, b->number_rule);
+    return shared(b, &b->number_rule, "a number", make_number);
 }
 
-int32_t whim_gb_json_any_object(whim_grammar_builder *b, int32_t value)
+static int32_t any_object(whim_grammar_builder *b)
 {
+    int32_t value = whim_gb_json_value(b);
     int32_t key = whim_gb_seq2(b, whim_gb_json_string(b), whim_gb_colon(b));
     int32_t members = whim_gb_members(b, (int32_t[]){key, value, GM_REPEATED}, 1, false);
     return whim_gb_seq3(b, whim_gb_text(b, "{"), members, whim_gb_text(b, "}"));
 }
 
-int32_t whim_gb_json_any_array(whim_grammar_builder *b, int32_t item)
+static int32_t make_value(whim_grammar_builder *b)
 {
-    int32_t empty = whim_gb_text(b, "");
-    int32_t members = whim_gb_members(b, (int32_t[]){empty, item, GM_REPEATED}, 1, false);
-    return whim_gb_seq3(b, whim_gb_text(b, "["), members, whim_gb_text(b, "]"));
+    int32_t item[] = {whim_gb_text(b, ""), whim_gb_json_value(b), GM_REPEATED};
+    int32_t items = whim_gb_members(b, item, 1, false);
+    int32_t alts[] = {
+        whim_gb_json_string(b),
+        whim_gb_json_number(b),
+        whim_gb_text(b, "true"),
+        whim_gb_text(b, "false"),
+        whim_gb_text(b, "null"),
+        any_object(b),
+        whim_gb_seq3(b, whim_gb_text(b, "["), items, whim_gb_text(b, "]")),
+    };
+    return whim_grammar_any_of(b, alts, sizeof alts / sizeof alts[0]);
 }
 
 int32_t whim_gb_json_value(whim_grammar_builder *b)
 {
-    if (b->value_rule < 0) {
-        b->value_rule = whim_gb_rule(b, NULL, "a value");
-        int32_t value = whim_gb_call(b, b->value_rule);
-        int32_t alts[] = {
-            whim_gb_json_string(b),           whim_gb_json_number(b),
-            whim_gb_text(b, "true"),          whim_gb_text(b, "false"),
-            whim_gb_text(b, "null"),          whim_gb_json_any_object(b, value),
-            whim_gb_json_any_array(b, value),
-        };
-        int32_t node = whim_grammar_any_of(b, alts, sizeof alts / sizeof alts[0]);
-        if (b->value_rule >= 0) {
-            b->rules[b->value_rule].node = node;
-        }
-    }
-    return whim_gb_call(b, b->value_rule);
+    return shared(b, &b->value_rule, "a value", make_value);
 }
 
 whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b)
 {
-    int32_t value = whim_gb_json_value(b);
-    int32_t rule = whim_gb_rule(b, NULL, "an object");
-    int32_t node = whim_gb_json_any_object(b, value);
-    if (rule < 0 || node < 0) {
-        return -1;
-    }
-    b->rules[rule].node = node;
-    return whim_gb_call(b, rule);
+    int32_t rule = -1;
+    return shared(b, &rule, "an object", any_object);
 }
 
 /* --- constants -------------------------------------------------------------------------------- */

@@ -10,17 +10,12 @@
 /* A walk over fewer nodes is not worth keeping; and what a grammar may keep in all. */
 enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
 
-static void entry_deinit(gentry *e)
-{
-    whim_free(e->bits);
-    whim_free(e->pops);
-}
-
 void whim_entries_free(gentry **entries, int64_t n)
 {
     for (int64_t i = 0; entries != NULL && i < n; i++) {
         if (entries[i] != NULL) {
-            entry_deinit(entries[i]);
+            whim_free(entries[i]->bits);
+            whim_free(entries[i]->pops);
             whim_free(entries[i]);
         }
     }
@@ -29,18 +24,11 @@ void whim_entries_free(gentry **entries, int64_t n)
 
 static void pop_add(gwalk *w, gentry *pops, int32_t node)
 {
-    if (pops->n_pop == pops->cap_pop) {
-        int64_t cap = pops->cap_pop > 0 ? pops->cap_pop * 2 : 256;
-        void *grown = whim_realloc(pops->pops, pops->cap_pop * (int64_t)sizeof *pops->pops,
-                                   cap * (int64_t)sizeof *pops->pops);
-        if (grown == NULL) {
-            w->failed = true;
-            return;
-        }
-        pops->pops = grown;
-        pops->cap_pop = cap;
+    if (whim_grow(&pops->pops, pops->n_pop + 1, &pops->cap_pop, sizeof *pops->pops)) {
+        pops->pops[pops->n_pop++] = node;
+    } else {
+        w->failed = true;
     }
-    pops->pops[pops->n_pop++] = node;
 }
 
 /* What a plain string's entry says about the tokens below a node. */

@@ -26,6 +26,9 @@ typedef struct gentry {
     int64_t n_pop, cap_pop;
 } gentry;
 
+/* Whether a list holds an id. */
+bool whim_ids_have(const int32_t *list, int32_t n, int32_t id);
+
 void whim_entries_free(gentry **entries, int64_t n);
 
 struct whim_grammar_vocab {

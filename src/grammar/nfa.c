@@ -19,7 +19,7 @@ int32_t whim_nfa_state(gnfa *nfa)
                             "%lld states; use smaller bounds",
                             (long long)nfa->max_state);
     }
-    if (!whim_gb_grow(b, (void **)&nfa->first, nfa->n_state, &nfa->cap_state, sizeof *nfa->first)) {
+    if (!whim_gb_grow(b, &nfa->first, nfa->n_state, &nfa->cap_state, sizeof *nfa->first)) {
         return -1;
     }
     nfa->first[nfa->n_state] = -1;
@@ -30,8 +30,7 @@ void whim_nfa_edge(gnfa *nfa, int32_t from, gedge_kind kind, uint8_t lo, uint8_t
                    int32_t to)
 {
     if (from < 0 || to < 0 ||
-        !whim_gb_grow(nfa->b, (void **)&nfa->edges, nfa->n_edge, &nfa->cap_edge,
-                      sizeof *nfa->edges)) {
+        !whim_gb_grow(nfa->b, &nfa->edges, nfa->n_edge, &nfa->cap_edge, sizeof *nfa->edges)) {
         return;
     }
     nfa->edges[nfa->n_edge] = (gedge){.to = to,
@@ -184,8 +183,6 @@ int32_t whim_nfa_emit(gnfa *nfa, int32_t index, int32_t from)
         to = whim_nfa_state(nfa);
         whim_nfa_edge(nfa, from, GE_CALL, 0, 0, node.a, to);
         return to;
-    case GN_TEXT:
-        return whim_nfa_emit_text(nfa, &node, from);
     case GN_MULTIPLE:
         return emit_multiple(nfa, node.a, from);
     case GN_MEMBERS:

@@ -22,7 +22,7 @@ int32_t whim_rtree_node(rtree *t, rnode node)
     if (t->n_node >= t->b->limits.max_nodes) {
         return whim_rtree_fail(t, "the expression is too long");
     }
-    if (!whim_gb_grow(t->b, (void **)&t->nodes, t->n_node, &t->cap_node, sizeof node)) {
+    if (!whim_gb_grow(t->b, &t->nodes, t->n_node, &t->cap_node, sizeof node)) {
         return -1;
     }
     node.next = -1;

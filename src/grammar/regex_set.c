@@ -16,7 +16,7 @@ bool whim_rtree_range(rtree *t, int32_t lo, int32_t hi)
         whim_rtree_fail(t, "the expression is too long");
         return false;
     }
-    if (!whim_gb_grow(t->b, (void **)&t->ranges, t->n_range, &t->cap_range, sizeof *t->ranges)) {
+    if (!whim_gb_grow(t->b, &t->ranges, t->n_range, &t->cap_range, sizeof *t->ranges)) {
         return false;
     }
     t->ranges[t->n_range++] = (grange){lo, hi};

@@ -35,10 +35,13 @@ const char *whim_gplace_text(const gplace *place, char *buf)
     return buf + at;
 }
 
-static int32_t fail_at(whim_grammar_builder *b, const gplace *place, const char *what)
+int32_t whim_gb_fail_at(whim_grammar_builder *b, const gplace *place, const char *key,
+                        const char *what)
 {
     char buf[GPLACE_ROOM];
-    return whim_gb_fail(b, WHIM_ERR_INVALID, "%s %s", whim_gplace_text(place, buf), what);
+    gplace at = {.up = place, .key = key};
+    return whim_gb_fail(b, WHIM_ERR_INVALID, "%s %s",
+                        whim_gplace_text(key == NULL ? place : &at, buf), what);
 }
 
 /* --- keywords --------------------------------------------------------------------------------- */
@@ -118,8 +121,7 @@ static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gp
             continue;
         }
         if (in_list(key, not_held)) {
-            gplace at = {.up = place, .key = key};
-            return fail_at(b, &at, "is a schema keyword that is not supported");
+            return whim_gb_fail_at(b, place, key, "is a schema keyword that is not supported");
         }
         n++;
     }
@@ -135,9 +137,7 @@ bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *
     }
     double number = json_number_value(value);
     if (!json_is_number(value) || number < 0 || number > 1e9 || number != (double)(int64_t)number) {
-        gplace at = {.up = place, .key = key};
-        fail_at(b, &at, "must be a whole number of at least 0");
-        return false;
+        return whim_gb_fail_at(b, place, key, "must be a whole number of at least 0") >= 0;
     }
     *out = (int64_t)number;
     return true;
@@ -164,17 +164,24 @@ static void pointer_step(const char **at, char *key, size_t room)
     key[n] = '\0';
 }
 
-const json_t *whim_gb_schema_target(whim_grammar_builder *b, const char *ref, const gplace *place)
+const json_t *whim_schema_pointer(const json_t *root, const char *ref)
 {
-    char key[512], buf[GPLACE_ROOM];
+    char key[512];
     const json_t *at =
-        ref != NULL && (strcmp(ref, "#") == 0 || strncmp(ref, "#/", 2) == 0) ? b->schema : NULL;
-    for (const char *p = ref == NULL ? "" : ref + (*ref == '#'); *p == '/' && at != NULL;) {
+        ref != NULL && (strcmp(ref, "#") == 0 || strncmp(ref, "#/", 2) == 0) ? root : NULL;
+    for (const char *p = at == NULL ? "" : ref + 1; *p == '/' && at != NULL;) {
         p++;
         pointer_step(&p, key, sizeof key);
         at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(key, NULL, 10))
                                : json_object_get(at, key);
     }
+    return at;
+}
+
+const json_t *whim_gb_schema_target(whim_grammar_builder *b, const char *ref, const gplace *place)
+{
+    char buf[GPLACE_ROOM];
+    const json_t *at = whim_schema_pointer(b->schema, ref);
     if (at == NULL) {
         whim_gb_fail(b, WHIM_ERR_INVALID,
                      "%s.$ref must point inside the schema (\"#/$defs/Name\"), and \"%s\" does not",
@@ -203,22 +210,13 @@ static int32_t call_of(whim_grammar_builder *b, const json_t *schema, const gpla
 
 static bool fits_type(const json_t *value, const char *type)
 {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return strcmp(type, "object") == 0;
-    case JSON_ARRAY:
-        return strcmp(type, "array") == 0;
-    case JSON_STRING:
-        return strcmp(type, "string") == 0;
-    case JSON_INTEGER:
-        return strcmp(type, "integer") == 0 || strcmp(type, "number") == 0;
-    case JSON_REAL:
-        return strcmp(type, "number") == 0;
-    case JSON_NULL:
-        return strcmp(type, "null") == 0;
-    default:
-        return strcmp(type, "boolean") == 0;
-    }
+    static const char *const names[] = {
+        [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
+        [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
+        [JSON_FALSE] = "boolean",   [JSON_NULL] = "null",
+    };
+    return strcmp(type, names[json_typeof(value)]) == 0 ||
+           (json_is_integer(value) && strcmp(type, "number") == 0);
 }
 
 static bool fits_types(const json_t *s, const json_t *value)
@@ -243,10 +241,10 @@ static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const 
     const char *path = whim_gplace_text(place, buf);
     const json_t *one = json_object_get(s, "const"), *list = json_object_get(s, "enum");
     if (n_keyword != count_of(s, of_all)) {
-        return fail_at(b, place, "has enum or const beside keywords other than type");
+        return whim_gb_fail_at(b, place, NULL, "has enum or const beside keywords other than type");
     }
     if (list != NULL && (!json_is_array(list) || json_array_size(list) == 0)) {
-        return fail_at(b, place, "has an enum that is no list of values");
+        return whim_gb_fail_at(b, place, NULL, "has an enum that is no list of values");
     }
     glist alts = {0};
     bool nullable = json_is_true(json_object_get(s, "nullable"));
@@ -260,7 +258,7 @@ static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const 
         whim_glist_add(b, &alts, whim_gb_text(b, "null"));
     }
     if (alts.n == 0) {
-        fail_at(b, place, "allows no value: type and constants do not fit");
+        whim_gb_fail_at(b, place, NULL, "allows no value: type and constants do not fit");
     }
     return whim_glist_any_of(b, &alts);
 }
@@ -272,7 +270,7 @@ static int32_t schema_any_of(whim_grammar_builder *b, const json_t *s, const cha
     const json_t *list = json_object_get(s, key);
     gplace at = {.up = place, .key = key};
     if (!json_is_array(list) || json_array_size(list) == 0) {
-        return fail_at(b, &at, "must be a list of schemas");
+        return whim_gb_fail_at(b, &at, NULL, "must be a list of schemas");
     }
     json_t *rest = alone ? NULL : json_copy((json_t *)s);
     if (rest != NULL &&
@@ -301,7 +299,7 @@ static int32_t schema_all_of(whim_grammar_builder *b, const json_t *s, const gpl
     const json_t *list = json_object_get(s, "allOf");
     gplace at = {.up = place, .key = "allOf"};
     if (!json_is_array(list) || json_array_size(list) == 0) {
-        return fail_at(b, &at, "must be a list of schemas");
+        return whim_gb_fail_at(b, &at, NULL, "must be a list of schemas");
     }
     json_t *rest = json_copy((json_t *)s);
     if (rest == NULL || json_object_del(rest, "allOf") != 0 ||
@@ -324,7 +322,7 @@ static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char 
                            const gplace *place, int32_t depth)
 {
     if (type == NULL) {
-        return fail_at(b, place, "has a type that is no text");
+        return whim_gb_fail_at(b, place, NULL, "has a type that is no text");
     }
     if (strcmp(type, "object") == 0) {
         return whim_gb_schema_object(b, s, place, depth);
@@ -344,7 +342,7 @@ static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char 
     if (strcmp(type, "null") == 0) {
         return whim_gb_text(b, "null");
     }
-    return fail_at(b, place, "has an unknown type");
+    return whim_gb_fail_at(b, place, NULL, "has an unknown type");
 }
 
 static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gplace *place,
@@ -382,7 +380,7 @@ static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gpla
         whim_glist_add(b, &alts, whim_gb_text(b, "null"));
     }
     if (alts.n == 0) {
-        fail_at(b, place, "has an empty list of types");
+        whim_gb_fail_at(b, place, NULL, "has an empty list of types");
     }
     return whim_glist_any_of(b, &alts);
 }
@@ -396,10 +394,10 @@ int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *s, const gpla
                             whim_gplace_text(place, buf), b->limits.max_depth);
     }
     if (json_is_boolean(s)) {
-        return json_is_true(s) ? whim_gb_json_value(b) : whim_gb_node(b, (gnode){.kind = GN_NEVER});
+        return json_is_true(s) ? whim_gb_json_value(b) : whim_gb_never(b);
     }
     if (!json_is_object(s)) {
-        return fail_at(b, place, "must be a schema: an object, true or false");
+        return whim_gb_fail_at(b, place, NULL, "must be a schema: an object, true or false");
     }
     int32_t n = count_keywords(b, s, place);
     if (n < 0) {

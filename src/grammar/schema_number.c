@@ -20,20 +20,10 @@ static int32_t fail_at(whim_grammar_builder *b, const gplace *place, const char 
 
 /* --- whole numbers ---------------------------------------------------------------------------- */
 
-static int32_t digits(whim_grammar_builder *b, char lo, char hi, int64_t times)
-{
-    grange range = {lo, hi};
-    if (lo > hi) {
-        return whim_gb_node(b, (gnode){.kind = GN_NEVER});
-    }
-    int32_t one = whim_gb_chars(b, &range, 1);
-    return times == 1 ? one : whim_grammar_repeat(b, one, times, times);
-}
-
 /* A digit of lo to hi, then `n` of any kind. */
 static int32_t step(whim_grammar_builder *b, char lo, char hi, int64_t n)
 {
-    return whim_gb_seq2(b, digits(b, lo, hi, 1), digits(b, '0', '9', n));
+    return whim_gb_seq2(b, whim_gb_digits(b, lo, hi, 1, 1), whim_gb_digits(b, '0', '9', n, n));
 }
 
 /* Numbers with as many digits as `text`, at least (or at most) that. */
@@ -43,7 +33,8 @@ static int32_t same_length(whim_grammar_builder *b, const char *text, bool at_le
     if (n == 0) {
         return whim_gb_text(b, "");
     }
-    int32_t here = whim_gb_seq2(b, digits(b, *text, *text, 1), same_length(b, text + 1, at_least));
+    int32_t here =
+        whim_gb_seq2(b, whim_gb_digits(b, *text, *text, 1, 1), same_length(b, text + 1, at_least));
     int32_t beyond =
         at_least ? step(b, (char)(*text + 1), '9', n - 1) : step(b, '0', (char)(*text - 1), n - 1);
     return whim_gb_alt2(b, here, beyond);
@@ -55,12 +46,12 @@ static int32_t between(whim_grammar_builder *b, const char *lo, const char *hi)
         return whim_gb_text(b, "");
     }
     if (*lo == *hi) {
-        return whim_gb_seq2(b, digits(b, *lo, *lo, 1), between(b, lo + 1, hi + 1));
+        return whim_gb_seq2(b, whim_gb_digits(b, *lo, *lo, 1, 1), between(b, lo + 1, hi + 1));
     }
     int32_t alts[] = {
-        whim_gb_seq2(b, digits(b, *lo, *lo, 1), same_length(b, lo + 1, true)),
+        whim_gb_seq2(b, whim_gb_digits(b, *lo, *lo, 1, 1), same_length(b, lo + 1, true)),
         step(b, (char)(*lo + 1), (char)(*hi - 1), (int64_t)strlen(lo) - 1),
-        whim_gb_seq2(b, digits(b, *hi, *hi, 1), same_length(b, hi + 1, false)),
+        whim_gb_seq2(b, whim_gb_digits(b, *hi, *hi, 1, 1), same_length(b, hi + 1, false)),
     };
     return whim_grammar_any_of(b, alts, 3);
 }
@@ -109,8 +100,7 @@ static bool read_bound(whim_grammar_builder *b, const json_t *s, bool low, gboun
     bool flag = json_is_true(strict) && plain != NULL;
     strict = json_is_boolean(strict) ? NULL : strict;
     if ((plain != NULL && !json_is_number(plain)) || (strict != NULL && !json_is_number(strict))) {
-        fail_at(b, place, "bounds must be numbers");
-        return false;
+        return fail_at(b, place, "bounds must be numbers") >= 0;
     }
     bool *has = low ? &out->has_lo : &out->has_hi;
     bool *open = low ? &out->above_lo : &out->below_hi;
@@ -164,7 +154,7 @@ static int32_t integer_node(whim_grammar_builder *b, const json_t *s, const gbou
         return range;
     }
     int32_t multiple = whim_gb_node(b, (gnode){.kind = GN_MULTIPLE, .a = (int32_t)divisor});
-    return multiple < 0 ? -1 : whim_gb_node(b, (gnode){.kind = GN_BOTH, .a = range, .b = multiple});
+    return whim_gb_pair(b, GN_BOTH, range, multiple);
 }
 
 int32_t whim_gb_schema_number(whim_grammar_builder *b, const json_t *s, const char *type,

@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-static int32_t fail_key(whim_grammar_builder *b, const gplace *place, const char *key,
-                        const char *what)
-{
-    char buf[GPLACE_ROOM];
-    gplace at = {.up = place, .key = key};
-    return whim_gb_fail(b, WHIM_ERR_INVALID, "%s %s", whim_gplace_text(&at, buf), what);
-}
-
 /* --- objects ---------------------------------------------------------------------------------- */
 
 typedef struct object {
@@ -53,12 +45,12 @@ static void add_listed(object *o)
     const char *key;
     json_t *value;
     if ((list != NULL && !json_is_array(list)) || required == NULL) {
-        fail_key(o->b, o->place, "required", "must be a list of names");
+        whim_gb_fail_at(o->b, o->place, "required", "must be a list of names");
     }
     for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(o->b); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (name == NULL || json_object_set_new(required, name, json_true()) != 0) {
-            fail_key(o->b, o->place, "required", "must be a list of names");
+            whim_gb_fail_at(o->b, o->place, "required", "must be a list of names");
         }
     }
     json_object_foreach((json_t *)o->properties, key, value)
@@ -75,7 +67,8 @@ static void add_listed(object *o)
         }
         if (json_is_false(json_object_get(o->s, "additionalProperties")) ||
             (o->more == NULL && json_is_false(json_object_get(o->s, "unevaluatedProperties")))) {
-            fail_key(o->b, o->place, "required", "names a key that the schema does not allow");
+            whim_gb_fail_at(o->b, o->place, "required",
+                            "names a key that the schema does not allow");
         } else {
             add_member(o, key, o->more != NULL ? o->more : json_true(), true);
         }
@@ -88,7 +81,7 @@ static int32_t any_key(whim_grammar_builder *b)
 {
     grange all = {1, GC_MAX};
     int32_t body = whim_grammar_repeat(b, whim_gb_json_chars(b, &all, 1), 0, -1);
-    return whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
+    return whim_gb_quoted(b, body);
 }
 
 static int32_t but_not(whim_grammar_builder *b, int32_t key, const glist *others)
@@ -96,9 +89,7 @@ static int32_t but_not(whim_grammar_builder *b, int32_t key, const glist *others
     if (others->n == 0 || whim_gb_failed(b)) {
         return key;
     }
-    int32_t out = whim_grammar_any_of(b, others->ids, others->n);
-    return key < 0 || out < 0 ? -1
-                              : whim_gb_node(b, (gnode){.kind = GN_BUT_NOT, .a = key, .b = out});
+    return whim_gb_pair(b, GN_BUT_NOT, key, whim_grammar_any_of(b, others->ids, others->n));
 }
 
 /* Keys by pattern. A key that several patterns match is left out, since it would have to fit
@@ -115,9 +106,7 @@ static void add_patterns(object *o, const json_t *patterns, glist *pairs)
         gplace each = {.up = &at, .key = pattern};
         int32_t body = whim_gb_regex(o->b, pattern, (gregex_mode){.json = true, .search = true},
                                      whim_gplace_text(&each, buf));
-        whim_glist_add(
-            o->b, &keys,
-            whim_gb_seq3(o->b, whim_gb_text(o->b, "\""), body, whim_gb_text(o->b, "\"")));
+        whim_glist_add(o->b, &keys, whim_gb_quoted(o->b, body));
         if (whim_gb_failed(o->b)) {
             break;
         }
@@ -163,7 +152,7 @@ static int32_t named_key(object *o, const json_t *name)
             at++;
         }
         if (*at == NULL && !whim_schema_is_note(key)) {
-            return fail_key(o->b, &place, key, "is not supported here");
+            return whim_gb_fail_at(o->b, &place, key, "is not supported here");
         }
     }
     if (json_object_get(name, "enum") != NULL || json_object_get(name, "const") != NULL) {
@@ -185,12 +174,12 @@ static int32_t extra_pair(object *o)
     const json_t *name = json_object_get(o->s, "propertyNames");
     glist pairs = {0};
     if (json_is_false(name)) {
-        return fail_key(b, o->place, "propertyNames", "allows no key");
+        return whim_gb_fail_at(b, o->place, "propertyNames", "allows no key");
     }
     if (json_object_size(patterns) > 0) {
         if (o->n_listed > 0) {
-            return fail_key(b, o->place, "patternProperties",
-                            "beside properties are not supported");
+            return whim_gb_fail_at(b, o->place, "patternProperties",
+                                   "beside properties are not supported");
         }
         add_patterns(o, patterns, &pairs);
     }
@@ -203,7 +192,7 @@ static int32_t extra_pair(object *o)
         int32_t value = whim_gb_schema_value(b, o->more, &at, o->depth);
         whim_glist_add(b, &pairs, whim_gb_seq3(b, but_not(b, key, &o->names), o->colon, value));
     } else if (name != NULL && o->more == NULL && !json_is_true(name)) {
-        fail_key(b, o->place, "propertyNames", "is supported for free keys only");
+        whim_gb_fail_at(b, o->place, "propertyNames", "is supported for free keys only");
     }
     if (pairs.n == 0 || whim_gb_failed(b)) {
         whim_free(pairs.ids);
@@ -238,18 +227,19 @@ static int32_t object_body(object *o)
         return -1;
     }
     if ((hi >= 0 && (lo > hi || o->n_required > hi)) || (pair < 0 && lo > o->n_listed)) {
-        return fail_key(b, o->place, "minProperties", "and what else is said allow no object");
+        return whim_gb_fail_at(b, o->place, "minProperties",
+                               "and what else is said allow no object");
     }
     if (lo > 1 && lo > o->n_required) {
-        return fail_key(b, o->place, "minProperties",
-                        "above 1 is supported for required keys only");
+        return whim_gb_fail_at(b, o->place, "minProperties",
+                               "above 1 is supported for required keys only");
     }
     bool some = lo > o->n_required;
     if (hi >= 0 && (pair >= 0 || hi < o->n_listed)) {
         return o->n_listed == 0 && pair >= 0
                    ? counted_pairs(o, pair, lo, hi)
-                   : fail_key(b, o->place, "maxProperties",
-                              "is supported for objects of free keys only");
+                   : whim_gb_fail_at(b, o->place, "maxProperties",
+                                     "is supported for objects of free keys only");
     }
     if (pair >= 0) {
         whim_glist_add(b, &o->triples, whim_gb_text(b, ""));
@@ -269,7 +259,7 @@ int32_t whim_gb_schema_object(whim_grammar_builder *b, const json_t *s, const gp
         o.more = json_object_get(s, "unevaluatedProperties");
     }
     if (o.properties != NULL && !json_is_object(o.properties)) {
-        return fail_key(b, place, "properties", "must be an object");
+        return whim_gb_fail_at(b, place, "properties", "must be an object");
     }
     if (o.more == NULL && json_object_size(o.properties) == 0 &&
         json_object_get(s, "patternProperties") == NULL &&
@@ -304,7 +294,7 @@ static int32_t prefix_items(whim_grammar_builder *b, const json_t *prefix, int32
     int64_t n = (int64_t)json_array_size(prefix);
     int32_t tail = whim_gb_text(b, "");
     if (n > b->limits.max_depth) {
-        return fail_key(b, place, "prefixItems", "are too many");
+        return whim_gb_fail_at(b, place, "prefixItems", "are too many");
     }
     if (rest >= 0 && (hi < 0 || hi > n)) {
         tail = whim_grammar_repeat(b, whim_gb_seq2(b, whim_gb_comma(b), rest), lo > n ? lo - n : 0,
@@ -335,7 +325,7 @@ int32_t whim_gb_schema_array(whim_grammar_builder *b, const json_t *s, const gpl
         items = json_object_get(s, "unevaluatedItems");
     }
     if (prefix != NULL && !json_is_array(prefix)) {
-        return fail_key(b, place, "prefixItems", "must be a list of schemas");
+        return whim_gb_fail_at(b, place, "prefixItems", "must be a list of schemas");
     }
     int64_t lo = 0, hi = -1, n = (int64_t)json_array_size(prefix);
     if (!whim_gb_schema_count(b, s, "minItems", place, &lo) ||
@@ -346,10 +336,11 @@ int32_t whim_gb_schema_array(whim_grammar_builder *b, const json_t *s, const gpl
         hi = hi < 0 || hi > n ? n : hi;
     }
     if (hi >= 0 && lo > hi) {
-        return fail_key(b, place, "minItems", "is more than an array may have");
+        return whim_gb_fail_at(b, place, "minItems", "is more than an array may have");
     }
     if (json_is_true(json_object_get(s, "uniqueItems")) && (hi < 0 || hi > 1)) {
-        return fail_key(b, place, "uniqueItems", "is a schema keyword that is not supported");
+        return whim_gb_fail_at(b, place, "uniqueItems",
+                               "is a schema keyword that is not supported");
     }
     int32_t item = -1;
     if (hi < 0 || hi > n) {

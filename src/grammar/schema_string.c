@@ -94,9 +94,7 @@ static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain
 /* Both parts, where -1 is no part. */
 static int32_t both(whim_grammar_builder *b, int32_t one, int32_t two)
 {
-    return one < 0   ? two
-           : two < 0 ? one
-                     : whim_gb_node(b, (gnode){.kind = GN_BOTH, .a = one, .b = two});
+    return one < 0 ? two : two < 0 ? one : whim_gb_pair(b, GN_BOTH, one, two);
 }
 
 /* A character of a string with a pattern or format (`one_spelling`), or of any. */
@@ -153,8 +151,7 @@ int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gp
     if (whim_gb_failed(b)) {
         return -1;
     }
-    return body < 0 ? whim_gb_json_string(b)
-                    : whim_gb_seq3(b, whim_gb_text(b, "\""), body, whim_gb_text(b, "\""));
+    return body < 0 ? whim_gb_json_string(b) : whim_gb_quoted(b, body);
 }
 
 whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,

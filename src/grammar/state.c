@@ -173,7 +173,7 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
     return true;
 }
 
-static bool in_list(const int32_t *list, int32_t n, int32_t id)
+bool whim_ids_have(const int32_t *list, int32_t n, int32_t id)
 {
     for (int32_t i = 0; i < n; i++) {
         if (list[i] == id) {
@@ -186,13 +186,13 @@ static bool in_list(const int32_t *list, int32_t n, int32_t id)
 bool whim_grammar_accept(whim_grammar_state *s, int32_t id)
 {
     const whim_grammar_vocab *v = s->v;
-    if (in_list(v->ends, v->n_end, id)) {
+    if (whim_ids_have(v->ends, v->n_end, id)) {
         return s->ended;
     }
     int64_t n = 0;
     const char *bytes = id >= 0 && id < v->n_id ? whim_tokenizer_bytes(v->tok, id, &n) : NULL;
     bool special = n > 0 && whim_tokenizer_is_special(v->tok, id);
-    if (n == 0 || (special && !in_list(s->specials, s->n_special, id))) {
+    if (n == 0 || (special && !whim_ids_have(s->specials, s->n_special, id))) {
         return false;
     }
     s->walk.failed = false;

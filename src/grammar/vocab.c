@@ -21,16 +21,6 @@ static int by_bytes(const void *a, const void *b)
     return order != 0 ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->id - y->id;
 }
 
-static bool is_end(const whim_grammar_vocab *v, int32_t id)
-{
-    for (int32_t i = 0; i < v->n_end; i++) {
-        if (v->ends[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void note_bytes(whim_grammar_vocab *v, const char *bytes, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -47,7 +37,7 @@ static int32_t gather(whim_grammar_vocab *v, item *items)
     for (int32_t id = 0; id < v->n_id; id++) {
         int64_t n;
         const char *bytes = whim_tokenizer_bytes(v->tok, id, &n);
-        if (n <= 0 || n > MAX_TOKEN || is_end(v, id)) {
+        if (n <= 0 || n > MAX_TOKEN || whim_ids_have(v->ends, v->n_end, id)) {
             continue;
         }
         v->max_bytes = n > v->max_bytes ? n : v->max_bytes;

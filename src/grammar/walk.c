@@ -7,30 +7,18 @@
 
 #include <string.h>
 
-static bool grow(gwalk *w, void **array, int64_t need, int64_t *cap, int64_t size)
+static bool grow(gwalk *w, void *array, int64_t need, int64_t *cap, int64_t size)
 {
-    int64_t more = *cap > 0 ? *cap : 64;
-    while (more < need) {
-        more *= 2;
-    }
-    if (more == *cap) {
-        return true;
-    }
-    void *grown = whim_realloc(*array, *cap * size, more * size);
-    if (grown == NULL) {
-        w->failed = true;
-        return false;
-    }
-    *array = grown;
-    *cap = more;
-    return true;
+    bool ok = whim_grow(array, need, cap, size);
+    w->failed = w->failed || !ok;
+    return ok;
 }
 
 /* --- lists and frames ------------------------------------------------------------------------- */
 
 static int32_t list_of(gwalk *w, int32_t frame)
 {
-    if (!grow(w, (void **)&w->lists, w->n_list + 2, &w->cap_list, sizeof *w->lists)) {
+    if (!grow(w, &w->lists, w->n_list + 2, &w->cap_list, sizeof *w->lists)) {
         return 0;
     }
     int32_t list = (int32_t)w->n_list;
@@ -46,7 +34,7 @@ static int32_t list_join(gwalk *w, int32_t one, int32_t two)
         return one;
     }
     int64_t need = (int64_t)w->lists[one] + w->lists[two] + 1;
-    if (!grow(w, (void **)&w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
+    if (!grow(w, &w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
         return one;
     }
     const int32_t *a = w->lists + one, *b = w->lists + two;
@@ -79,7 +67,7 @@ static int32_t frame_of(gwalk *w, int32_t to, int32_t list)
             return (int32_t)f;
         }
     }
-    if (!grow(w, (void **)&w->frames, w->n_frame + 1, &w->cap_frame, sizeof *w->frames)) {
+    if (!grow(w, &w->frames, w->n_frame + 1, &w->cap_frame, sizeof *w->frames)) {
         return FRAME_ROOT;
     }
     int32_t frame = (int32_t)w->n_frame;
@@ -105,8 +93,7 @@ static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
             return;
         }
     }
-    if (grow(w, (void **)&w->configs, set->begin + set->n + 1, &w->cap_config,
-             sizeof *w->configs)) {
+    if (grow(w, &w->configs, set->begin + set->n + 1, &w->cap_config, sizeof *w->configs)) {
         w->configs[set->begin + set->n++] = (gconfig){state, list};
     }
 }
@@ -243,7 +230,7 @@ whim_err whim_walk_init(gwalk *w, const whim_grammar *g, int64_t max_bytes)
 {
     *w = (gwalk){.g = g};
     w->levels = whim_alloc_array(max_bytes + 2, sizeof *w->levels);
-    if (w->levels == NULL || !grow(w, (void **)&w->frames, 2, &w->cap_frame, sizeof *w->frames)) {
+    if (w->levels == NULL || !grow(w, &w->frames, 2, &w->cap_frame, sizeof *w->frames)) {
         return WHIM_ERR_NO_MEMORY;
     }
     w->frames[FRAME_ROOT] = (gframe){.to = -1, .self = list_of(w, FRAME_ROOT)};
