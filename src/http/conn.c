@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection on the I/O thread: reading, sending, deadlines, its end.
  *
- * When the client shuts its side while an answer is due: a program that has gone and one that shuts
+ * When the client shuts its side while a reply is due: a program that has gone and one that shuts
  * after its request (`printf ... | nc -N`) look the same. So a stream counts as gone at once, and
- * another answer may still be sent while the request is younger than WHIM_HTTP_HALFWAY_NS; after
+ * another reply may still be sent while the request is younger than WHIM_HTTP_HALFWAY_NS; after
  * that the client counts as gone. */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -157,7 +157,7 @@ static void on_readable(whim_http *http, whim_conn *conn)
             return;
         }
         int64_t used = whim_conn_parse(http, conn, http->scratch, n);
-        if (used < n && conn->state == WHIM_CONN_ANSWER) {
+        if (used < n && conn->state == WHIM_CONN_REPLY) {
             whim_str_append_n(&conn->pending, http->scratch + used, n - used);
             if (conn->pending.failed) {
                 whim_conn_kill(http, conn);
@@ -182,7 +182,7 @@ static void on_linger(whim_http *http, whim_conn *conn)
 
 /* --- answering -------------------------------------------------------------------------------- */
 
-/* The answer is out: on to the next request, or to the end. */
+/* The reply is out: on to the next request, or to the end. */
 static void finish(whim_http *http, whim_conn *conn)
 {
     /* A stream may have begun before the drain did. */
@@ -206,7 +206,7 @@ static void finish(whim_http *http, whim_conn *conn)
     conn->state = WHIM_CONN_LINGER;
     whim_str_deinit(&conn->pending);
     watch(http, conn, EPOLLIN);
-    /* Many clients read the answer only when all of their body is sent. */
+    /* Many clients read the reply only when all of their body is sent. */
     whim_conn_deadline(http, conn, was_read ? LINGER_NS : http->cfg.limits.body_ns);
 }
 
@@ -217,37 +217,37 @@ void whim_conn_progress(whim_http *http, whim_conn *conn)
     bool had_queue = ex->out.len > 0;
     int64_t sent = ex->is_broken ? -1 : whim_exchange_flush(ex);
     bool has_queue = ex->out.len > 0;
-    bool is_done = ex->answer == WHIM_ANSWER_DONE && !has_queue;
+    bool is_done = ex->reply == WHIM_REPLY_DONE && !has_queue;
     pthread_mutex_unlock(&ex->lock);
     if (sent < 0) {
         whim_conn_kill(http, conn);
         return;
     }
-    if (is_done && conn->state == WHIM_CONN_ANSWER) {
+    if (is_done && conn->state == WHIM_CONN_REPLY) {
         finish(http, conn);
         return;
     }
     if (has_queue) {
         watch(http, conn, conn->events | EPOLLOUT);
-        if (conn->state == WHIM_CONN_ANSWER && (sent > 0 || conn->deadline_ns == 0)) {
+        if (conn->state == WHIM_CONN_REPLY && (sent > 0 || conn->deadline_ns == 0)) {
             whim_conn_deadline(http, conn, http->cfg.limits.body_ns); /* for it to read on */
         }
     } else {
         watch(http, conn, conn->events & ~(uint32_t)EPOLLOUT);
-        if (had_queue && conn->state == WHIM_CONN_ANSWER) {
+        if (had_queue && conn->state == WHIM_CONN_REPLY) {
             whim_conn_deadline(http, conn, 0); /* a stream may wait as long as it likes */
         }
     }
 }
 
-/* The client has shut its side while its answer is due. */
+/* The client has shut its side while its reply is due. */
 static void on_halfway(whim_http *http, whim_conn *conn)
 {
     conn->is_halfway = true;
     whim_exchange *ex = conn->ex;
     pthread_mutex_lock(&ex->lock);
     ex->is_halfway = true;
-    bool is_stream = ex->answer == WHIM_ANSWER_STREAM;
+    bool is_stream = ex->reply == WHIM_REPLY_STREAM;
     pthread_mutex_unlock(&ex->lock);
     int64_t left = conn->asked_ns + WHIM_HTTP_HALFWAY_NS - whim_clock_ns();
     if (is_stream || left <= 0) {
@@ -296,7 +296,7 @@ void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events)
     case WHIM_CONN_LINGER:
         on_linger(http, conn);
         break;
-    case WHIM_CONN_ANSWER:
+    case WHIM_CONN_REPLY:
         if ((events & EPOLLRDHUP) != 0) {
             on_halfway(http, conn);
         } else if ((events & EPOLLIN) != 0) {

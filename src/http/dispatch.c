@@ -73,7 +73,7 @@ static void fill_request(whim_exchange *ex)
     }
 }
 
-/* The line of the access log, not oftener than now and then: anybody can send what is no request.
+/* The line of the log, not oftener than now and then: anybody can send what is no request.
  * There is no route: the target may be what is wrong. */
 static void log_refusal(whim_http *http, const whim_exchange *ex, int status, const char *message)
 {
@@ -99,7 +99,7 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
     whim_exchange *ex = conn->ex;
     fill_request(ex);
     ex->keeps_alive = false;
-    conn->state = WHIM_CONN_ANSWER;
+    conn->state = WHIM_CONN_REPLY;
     conn->asked_ns = whim_clock_ns();
     whim_conn_deadline(http, conn, 0);
     atomic_fetch_add(&http->n_refused, 1);
@@ -144,13 +144,13 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
         return;
     }
     bool keeps_alive = p->version == 11 ? !p->wants_close : p->wants_keep && !p->wants_close;
-    ex->keeps_alive = keeps_alive && !has_body; /* an answer before the body ends the connection */
+    ex->keeps_alive = keeps_alive && !has_body; /* a reply before the body ends the connection */
     /* Counted before the gate looks whether the server drains: what the gate lets in is waited
      * for. */
     atomic_fetch_add(&http->n_let_in, 1);
     if (http->cfg.gate != NULL && http->cfg.gate(http->cfg.ctx, ex) != 0) {
         atomic_fetch_sub(&http->n_let_in, 1);
-        conn->state = WHIM_CONN_ANSWER;
+        conn->state = WHIM_CONN_REPLY;
         conn->asked_ns = whim_clock_ns();
         whim_conn_deadline(http, conn, 0);
         return;
@@ -175,7 +175,7 @@ static void on_request(whim_http *http, whim_conn *conn)
     whim_exchange *ex = conn->ex;
     ex->request.body = whim_str_text(&ex->parser.body);
     ex->request.n_body = ex->parser.body.len;
-    conn->state = WHIM_CONN_ANSWER;
+    conn->state = WHIM_CONN_REPLY;
     conn->asked_ns = whim_clock_ns();
     whim_conn_deadline(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
     ex->is_let_in = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request and its answer, as handlers see it: replies, streams, references, the end. */
+/* One request and its reply, as handlers see it: replies, streams, references, the end. */
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -100,7 +100,7 @@ void whim_exchange_detach(whim_exchange *ex)
     if (ex->status == 0 && ex->has_head) {
         tell_status(ex, 499);
     }
-    bool gone = ex->is_broken || ex->answer != WHIM_ANSWER_DONE || ex->out.len > 0;
+    bool gone = ex->is_broken || ex->reply != WHIM_REPLY_DONE || ex->out.len > 0;
     ex->conn = NULL;
     ex->is_over = true;
     ex->was_gone = gone;
@@ -205,7 +205,7 @@ static struct iovec part(const char *bytes, int64_t n)
  * by itself. */
 static void wake_if_needed(whim_exchange *ex, bool had_queue)
 {
-    if (ex->is_broken || ex->answer == WHIM_ANSWER_DONE || (ex->out.len > 0 && !had_queue)) {
+    if (ex->is_broken || ex->reply == WHIM_REPLY_DONE || (ex->out.len > 0 && !had_queue)) {
         whim_http_wake(ex->http, ex);
     }
 }
@@ -220,7 +220,7 @@ void whim_exchange_send_raw(whim_exchange *ex, const char *bytes)
     pthread_mutex_unlock(&ex->lock);
 }
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *value)
 {
@@ -236,12 +236,12 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
                          int64_t n)
 {
     pthread_mutex_lock(&ex->lock);
-    whim_assert(ex->answer == WHIM_ANSWER_NONE);
+    whim_assert(ex->reply == WHIM_REPLY_NONE);
     bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_NONE) {
+    if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
         ex->keeps_alive = ex->keeps_alive && !atomic_load(&ex->http->is_draining);
         whim_str head = {0};
-        whim_answer_head(ex, status, content_type, n, &head);
+        whim_reply_head(ex, status, content_type, n, &head);
         bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
         struct iovec parts[2] = {part(whim_str_text(&head), head.len),
                                  part(has_body ? body : "", has_body ? n : 0)};
@@ -251,7 +251,7 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
         tell_status(ex, status);
         put(ex, parts, has_body ? 2 : 1);
         whim_str_deinit(&head);
-        ex->answer = WHIM_ANSWER_DONE;
+        ex->reply = WHIM_REPLY_DONE;
         wake_if_needed(ex, had_queue);
     }
     pthread_mutex_unlock(&ex->lock);
@@ -260,15 +260,15 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
 {
     pthread_mutex_lock(&ex->lock);
-    whim_assert(ex->answer == WHIM_ANSWER_NONE);
+    whim_assert(ex->reply == WHIM_REPLY_NONE);
     bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_NONE) {
+    if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
         ex->keeps_alive =
             ex->keeps_alive && ex->parser.version == 11 && !atomic_load(&ex->http->is_draining);
         tell_status(ex, 200);
-        ex->answer = WHIM_ANSWER_STREAM;
+        ex->reply = WHIM_REPLY_STREAM;
         whim_str head = {0};
-        whim_answer_head(ex, 200, content_type, -1, &head);
+        whim_reply_head(ex, 200, content_type, -1, &head);
         if (head.failed || ex->headers.failed || ex->is_halfway) {
             ex->is_broken = true;
         }
@@ -281,7 +281,7 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
 }
 
 /* What is unread is too much. An event is no fault of its reader: one of any size may follow one of
- * any size, as the first two of an answer that repeats a long request do. */
+ * any size, as the first two of a reply that repeats a long request do. */
 static bool is_behind(whim_exchange *ex, int64_t n)
 {
     ex->n_largest = n > ex->n_largest ? n : ex->n_largest;
@@ -292,7 +292,7 @@ bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 {
     pthread_mutex_lock(&ex->lock);
     bool had_queue = ex->out.len > 0;
-    bool open = ex->conn != NULL && !ex->is_broken && ex->answer == WHIM_ANSWER_STREAM;
+    bool open = ex->conn != NULL && !ex->is_broken && ex->reply == WHIM_REPLY_STREAM;
     if (open && n > 0 && !ex->request.is_head) {
         if (is_behind(ex, n)) {
             ex->is_broken = true;
@@ -316,12 +316,12 @@ void whim_exchange_stream_end(whim_exchange *ex)
 {
     pthread_mutex_lock(&ex->lock);
     bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_STREAM) {
+    if (ex->conn != NULL && ex->reply == WHIM_REPLY_STREAM) {
         if (ex->parser.version == 11 && !ex->request.is_head) {
             struct iovec one = part("0\r\n\r\n", 5);
             put(ex, &one, 1);
         }
-        ex->answer = WHIM_ANSWER_DONE;
+        ex->reply = WHIM_REPLY_DONE;
         wake_if_needed(ex, had_queue);
     }
     pthread_mutex_unlock(&ex->lock);
@@ -331,11 +331,11 @@ void whim_exchange_stream_abort(whim_exchange *ex)
 {
     pthread_mutex_lock(&ex->lock);
     bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->answer == WHIM_ANSWER_STREAM) {
+    if (ex->conn != NULL && ex->reply == WHIM_REPLY_STREAM) {
         ex->keeps_alive = false;
-        ex->answer =
+        ex->reply =
             /* what was written still goes out; the end of the chunks is missing */
-            WHIM_ANSWER_DONE;
+            WHIM_REPLY_DONE;
         wake_if_needed(ex, had_queue);
     }
     pthread_mutex_unlock(&ex->lock);

@@ -183,7 +183,7 @@ static void run_handler(void *ctx)
         pthread_mutex_lock(&ex->lock);
         bool is_over = ex->is_over;
         pthread_mutex_unlock(&ex->lock);
-        if (!is_over) { /* else nobody waits for the answer any more */
+        if (!is_over) { /* else nobody waits for the reply any more */
             http->cfg.handle(http->cfg.ctx, ex);
         }
         atomic_fetch_sub(&http->n_let_in, 1);

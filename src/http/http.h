@@ -4,11 +4,11 @@
  * has gone; what a route means is the handler's.
  *
  * Invariants:
- *  1. Every exchange gets exactly one answer: a reply, or a stream that ends.
+ *  1. Every exchange gets exactly one reply: a whole one, or a stream that ends.
  *  2. on_close is called exactly once for each exchange, after its last byte went out or its client
  *     went away (noticed at once, also while nothing is written: the socket itself is watched).
- *  3. A client that shuts its side of the connection counts as gone: at once if its answer is a
- *     stream; else when the complete request is one second old, so that a short answer still
+ *  3. A client that shuts its side of the connection counts as gone: at once if its reply is a
+ *     stream; else when the complete request is one second old, so that a short reply still
  *     reaches `printf ... | nc -N`.
  *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a
  *     socket.
@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 typedef struct whim_http whim_http;
-typedef struct whim_exchange whim_exchange; /* one request and its answer */
+typedef struct whim_exchange whim_exchange; /* one request and its reply */
 
 typedef struct whim_http_limits {
     int64_t max_body, max_headers, max_line;  /* 32 MiB, 32 KiB, 8 KiB */
@@ -64,12 +64,12 @@ typedef void whim_http_handler(void *ctx, whim_exchange *ex);
 typedef int whim_http_gate(void *ctx, whim_exchange *ex);
 
 /* Write the error body of a failure that HTTP itself found (400, 408, 413, 414, 415, 431, ...; 503:
- * too much is going on) for this path; the status to answer with, which the path's dialect may have
+ * too much is going on) for this path; the status to reply with, which the path's dialect may have
  * its own of. */
 typedef int whim_http_error_body(void *ctx, const char *path, int status, const char *message,
                                  const char *request_id, whim_str *out);
 
-/* An answer's status is decided, before its first byte goes out; 499: the client left before that.
+/* A reply's status is decided, before its first byte goes out; 499: the client left before that.
  * Once for each request whose head came whole or that is answered. Any thread; must be quick, and
  * may only look at the exchange. */
 typedef void whim_http_on_status(void *ctx, whim_exchange *ex, int status);
@@ -97,7 +97,7 @@ WHIM_MUST_CHECK whim_err whim_http_open(const whim_http_cfg *cfg, whim_http **ou
 WHIM_MUST_CHECK whim_err whim_http_start(whim_http *http, whim_diag *diag);
 int32_t whim_http_port(const whim_http *http);
 
-/* Answers carry Connection: close, and connections end after the answer they wait for. New
+/* Replies carry Connection: close, and connections end after the reply they wait for. New
  * connections are still accepted, so that a probe or a client is told what goes on: that is the
  * gate's to say. */
 void whim_http_drain(whim_http *http);
@@ -128,11 +128,11 @@ const whim_http_request *whim_exchange_request(const whim_exchange *ex);
 /* A header's value (name in any case), or NULL. */
 const char *whim_exchange_header(const whim_exchange *ex, const char *name);
 
-/* Add a header of the answer, before reply or stream_begin; a value with a control byte is left
+/* Add a header of the reply, before reply or stream_begin; a value with a control byte is left
  * out. */
 void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *value);
 
-/* The whole answer. Content-Length, Date, x-request-id and request-id are added. */
+/* The whole reply. Content-Length, Date, x-request-id and request-id are added. */
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
                          int64_t n);
 
@@ -158,7 +158,7 @@ void whim_exchange_stream_end(whim_exchange *ex);
 /* Break the stream off without its proper end; what was written still goes out. */
 void whim_exchange_stream_abort(whim_exchange *ex);
 
-/* fn(ctx, gone) once, see invariant 2; `gone`: the client left before its answer was complete. On
+/* fn(ctx, gone) once, see invariant 2; `gone`: the client left before its reply was complete. On
  * the I/O thread; if the exchange is over already, at once. The exchange is freed after it: a
  * caller that still writes must hold a reference. */
 void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone), void *ctx);
@@ -176,7 +176,7 @@ typedef struct whim_exchange_notes {
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 
-/* For the access log at its end. */
+/* For the log at its end. */
 int whim_exchange_status(const whim_exchange *ex);
 int64_t whim_exchange_start_ns(const whim_exchange *ex);
 

@@ -4,7 +4,7 @@
  * Who owns what:
  *  - The I/O thread owns connections: it alone reads, parses, closes and frees them, and it alone
  *    takes an exchange off its connection.
- *  - An exchange is counted. Its lock guards its answer: whoever writes holds the lock while it
+ *  - An exchange is counted. Its lock guards its reply: whoever writes holds the lock while it
  *    looks at `conn`, so that the socket cannot be closed meanwhile. While the queue is empty a
  *    writer sends by itself; what the socket does not take is queued, and the I/O thread sends it.
  *    TLS is always sent by the I/O thread.
@@ -40,11 +40,11 @@ enum {
 
 typedef struct whim_conn whim_conn;
 
-typedef enum whim_answer_state {
-    WHIM_ANSWER_NONE,   /* nothing said yet */
-    WHIM_ANSWER_STREAM, /* begun */
-    WHIM_ANSWER_DONE,   /* all of it is queued or sent */
-} whim_answer_state;
+typedef enum whim_reply_state {
+    WHIM_REPLY_NONE,   /* nothing said yet */
+    WHIM_REPLY_STREAM, /* begun */
+    WHIM_REPLY_DONE,   /* all of it is queued or sent */
+} whim_reply_state;
 
 /* Bytes of all bodies in memory. Counted by itself: an exchange, and its body, may outlive the
  * server. */
@@ -75,9 +75,9 @@ struct whim_exchange {
     whim_str out;    /* [out_at, len) is not sent yet */
     int64_t out_at;
     int64_t n_largest; /* of the stream's events */
-    whim_answer_state answer;
+    whim_reply_state reply;
     atomic_int status;
-    bool keeps_alive; /* the connection may go on after this answer */
+    bool keeps_alive; /* the connection may go on after this reply */
     bool is_broken;   /* the client is gone or too slow: close its connection */
     bool is_halfway;  /* the client has shut its side */
     void (*on_close)(void *ctx, bool gone);
@@ -102,9 +102,9 @@ typedef enum whim_conn_state {
     WHIM_CONN_IDLE,      /* no byte of a request yet */
     WHIM_CONN_HEAD,
     WHIM_CONN_BODY,
-    WHIM_CONN_ANSWER, /* the request is complete; its answer is not */
+    WHIM_CONN_REPLY, /* the request is complete; its reply is not */
     /* answered and shut; what the client still sends is dropped, so that no reset eats the
-     * answer */
+     * reply */
     WHIM_CONN_LINGER,
     WHIM_CONN_DEAD, /* closed; freed after the events at hand */
 } whim_conn_state;
@@ -164,12 +164,12 @@ struct whim_http {
     atomic_llong n_connections, n_accepted, n_requests, n_in_flight, n_refused, n_let_in;
 };
 
-/* --- http_listen.c ---------------------------------------------------------------------------- */
+/* --- listen.c ---------------------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_http_listen(whim_http *http, whim_diag *diag);
 void whim_http_unlisten(whim_http *http);
 
-/* --- http_loop.c ------------------------------------------------------------------------------ */
+/* --- loop.c ------------------------------------------------------------------------------ */
 
 /* The I/O thread. */
 void whim_http_loop(void *http);
@@ -177,12 +177,12 @@ void whim_http_loop(void *http);
  * may be held. */
 void whim_http_wake(whim_http *http, whim_exchange *ex);
 
-/* --- http_conn.c: on the I/O thread ----------------------------------------------------------- */
+/* --- conn.c: on the I/O thread ----------------------------------------------------------- */
 
 /* Take over an accepted socket; closes it when there is no memory. */
 void whim_conn_open(whim_http *http, int fd, const struct in6_addr *address);
 void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events);
-/* Look at the answer: send, finish, close. */
+/* Look at the reply: send, finish, close. */
 void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
@@ -190,12 +190,12 @@ void whim_conn_kill(whim_http *http, whim_conn *conn);
 /* Deadline in ns from now; 0: none. */
 void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
 
-/* --- http_serve.c: requests on a connection, on the I/O thread -------------------------------- */
+/* --- dispatch.c: requests on a connection, on the I/O thread -------------------------------- */
 
-/* Parse bytes, begin requests, until the bytes are used up or an answer is waited for; how many
+/* Parse bytes, begin requests, until the bytes are used up or a reply is waited for; how many
  * were used. */
 int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int64_t n);
-/* Answer with an error that HTTP found; the connection ends after it, and is in state ANSWER or
+/* Answer with an error that HTTP found; the connection ends after it, and is in state REPLY or
  * DEAD now. */
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
 
@@ -205,7 +205,7 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
  * back. */
 void whim_http_hand_over(whim_http *http, whim_exchange *ex);
 
-/* --- http_exchange.c -------------------------------------------------------------------------- */
+/* --- exchange.c -------------------------------------------------------------------------- */
 
 whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn);
 /* Drop a reference; NULL does nothing. */
@@ -213,16 +213,16 @@ void whim_bodies_unref(whim_bodies *bodies);
 /* Send of what is queued as much as the socket takes, a megabyte or so at most, under the lock:
  * bytes sent, or -1 when the socket is broken. */
 int64_t whim_exchange_flush(whim_exchange *ex);
-/* Queue or send bytes that are no part of the answer (100 Continue). */
+/* Queue or send bytes that are no part of the reply (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);
 /* Off its connection: calls on_close and drops the connection's reference. I/O thread. */
 void whim_exchange_detach(whim_exchange *ex);
 
-/* --- http_answer.c ---------------------------------------------------------------------------- */
+/* --- reply.c ---------------------------------------------------------------------------- */
 
 const char *whim_http_status_text(int status);
-/* The head of an answer; n_body < 0: a stream. */
-void whim_answer_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
-                      whim_str *out);
+/* The head of a reply; n_body < 0: a stream. */
+void whim_reply_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
+                     whim_str *out);
 
 #endif

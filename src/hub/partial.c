@@ -109,7 +109,7 @@ whim_err whim_hub_partial_reset(whim_hub_partial *p, whim_diag *diag)
 {
     table_head head = {.bytes = p->bytes, .piece_bytes = p->piece_bytes};
     memcpy(head.magic, magic, sizeof magic);
-    pthread_rwlock_wrlock(&p->gate);
+    pthread_rwlock_wrlock(&p->seal_lock);
     pthread_mutex_lock(&p->lock);
     p->sealed = false;
     memset(p->good, 0, (size_t)p->n_piece * sizeof *p->good);
@@ -118,7 +118,7 @@ whim_err whim_hub_partial_reset(whim_hub_partial *p, whim_diag *diag)
     whim_err err = ok ? write_at(p->fd, p->bytes, &head, sizeof head, p->path, diag)
                       : write_failed(p->path, errno, diag);
     pthread_mutex_unlock(&p->lock);
-    pthread_rwlock_unlock(&p->gate);
+    pthread_rwlock_unlock(&p->seal_lock);
     return err;
 }
 
@@ -134,7 +134,7 @@ whim_err whim_hub_partial_open(whim_hub_partial *p, const char *path, int64_t by
     p->n_piece = (int32_t)n;
     p->good = whim_alloc_array(n, sizeof *p->good);
     p->stored = whim_alloc_array(n, sizeof *p->stored);
-    pthread_rwlock_init(&p->gate, NULL);
+    pthread_rwlock_init(&p->seal_lock, NULL);
     pthread_mutex_init(&p->lock, NULL);
     if (p->good == NULL || p->stored == NULL) {
         whim_hub_partial_close(p);
@@ -188,7 +188,7 @@ whim_err whim_hub_partial_write(whim_hub_partial *p, int64_t offset, const char 
 {
     whim_err err = WHIM_ERR_OK;
     *fresh = 0;
-    pthread_rwlock_rdlock(&p->gate);
+    pthread_rwlock_rdlock(&p->seal_lock);
     if (n > 0 && !p->sealed) {
         err = write_at(p->fd, offset, bytes, n, p->path, diag);
         if (err == WHIM_ERR_OK) {
@@ -197,7 +197,7 @@ whim_err whim_hub_partial_write(whim_hub_partial *p, int64_t offset, const char 
             pthread_mutex_unlock(&p->lock);
         }
     }
-    pthread_rwlock_unlock(&p->gate);
+    pthread_rwlock_unlock(&p->seal_lock);
     return err;
 }
 
@@ -224,9 +224,9 @@ int64_t whim_hub_partial_total(whim_hub_partial *p)
 
 void whim_hub_partial_seal(whim_hub_partial *p)
 {
-    pthread_rwlock_wrlock(&p->gate);
+    pthread_rwlock_wrlock(&p->seal_lock);
     p->sealed = true;
-    pthread_rwlock_unlock(&p->gate);
+    pthread_rwlock_unlock(&p->seal_lock);
 }
 
 static void file_done(whim_hub_partial *p)
@@ -264,7 +264,7 @@ void whim_hub_partial_close(whim_hub_partial *p)
     }
     whim_file_close(p->fd);
     if (p->path != NULL) {
-        pthread_rwlock_destroy(&p->gate);
+        pthread_rwlock_destroy(&p->seal_lock);
         pthread_mutex_destroy(&p->lock);
     }
     whim_free(p->good);

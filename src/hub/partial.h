@@ -21,7 +21,7 @@ typedef struct whim_hub_partial {
     const char *path; /* borrowed */
     int64_t bytes, piece_bytes;
     int32_t n_piece;
-    pthread_rwlock_t gate; /* held by writers, and taken whole to seal */
+    pthread_rwlock_t seal_lock; /* held by writers, and taken whole to seal */
     bool sealed;
     pthread_mutex_t lock;
     /* Under the lock. */

@@ -43,7 +43,7 @@ void whim_answer_destroy(whim_answer *a)
     for (int32_t i = 0; a->choices != NULL && i < a->n_choice; i++) {
         choice_deinit(&a->choices[i]);
     }
-    for (int32_t i = 0; a->prompts != NULL && a->gen != NULL && i < a->gen->n_prompt; i++) {
+    for (int32_t i = 0; a->prompts != NULL && a->task != NULL && i < a->task->n_prompt; i++) {
         if (a->prompts[i].job != NULL) {
             whim_job_release(a->prompts[i].job);
         }
@@ -55,7 +55,7 @@ void whim_answer_destroy(whim_answer *a)
     whim_free(a->state);
     whim_free(a->run);
     whim_str_deinit(&a->out);
-    whim_gen_destroy(a->gen);
+    whim_task_destroy(a->task);
     if (a->ex != NULL) {
         whim_exchange_unref(a->ex);
     }
@@ -66,10 +66,10 @@ static whim_err parsers_create(whim_answer *a)
 {
     whim_chat_parser_cfg cfg = {
         .format = a->api->chat->format,
-        .starts_inside = a->gen->open_think,
-        .parse_tools = a->gen->parse_tools,
-        .only_calls = a->gen->parse_tools && a->gen->choice == WHIM_CHOICE_REQUIRED,
-        .tools = a->gen->tools,
+        .starts_inside = a->task->open_think,
+        .parse_tools = a->task->parse_tools,
+        .only_calls = a->task->parse_tools && a->task->choice == WHIM_CHOICE_REQUIRED,
+        .tools = a->task->tools,
     };
     for (int32_t i = 0; i < a->n_choice; i++) {
         WHIM_TRY(whim_chat_parser_create(&cfg, &a->choices[i].parser));
@@ -78,7 +78,7 @@ static whim_err parsers_create(whim_answer *a)
 }
 
 whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
-                                const whim_answer_form *form, whim_gen *gen)
+                                const whim_answer_form *form, whim_task *task)
 {
     whim_answer *a = whim_alloc(sizeof *a);
     if (a == NULL) {
@@ -86,16 +86,16 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
     }
     a->api = api;
     a->form = form;
-    a->gen = gen;
-    a->n_choice = gen->n_prompt * gen->n;
+    a->task = task;
+    a->n_choice = task->n_prompt * task->n;
     a->created = (int64_t)time(NULL);
     a->state = whim_alloc(form->state_bytes);
     a->choices = whim_alloc_array(a->n_choice, sizeof *a->choices);
-    a->prompts = whim_alloc_array(gen->n_prompt, sizeof *a->prompts);
+    a->prompts = whim_alloc_array(task->n_prompt, sizeof *a->prompts);
     a->run = whim_alloc(sizeof *a->run);
     if (a->state == NULL || a->choices == NULL || a->prompts == NULL || a->run == NULL ||
-        (gen->messages != NULL && parsers_create(a) != WHIM_ERR_OK)) {
-        a->gen = NULL;
+        (task->messages != NULL && parsers_create(a) != WHIM_ERR_OK)) {
+        a->task = NULL;
         whim_answer_destroy(a);
         return NULL;
     }
@@ -115,7 +115,7 @@ void whim_answer_cancel(whim_answer *a, const char *why)
     if (a->run->why == NULL) {
         a->run->why = why;
     }
-    for (int32_t i = 0; i < a->gen->n_prompt; i++) {
+    for (int32_t i = 0; i < a->task->n_prompt; i++) {
         if (a->prompts[i].job != NULL) {
             whim_job_cancel(a->prompts[i].job, why);
         }
@@ -162,7 +162,7 @@ void whim_answer_send(whim_answer *a)
 void whim_answer_begin(whim_answer *a)
 {
     a->run->last_ns = whim_clock_ns();
-    if (a->gen->stream) {
+    if (a->task->stream) {
         whim_exchange_stream_begin(a->ex, "text/event-stream; charset=utf-8");
         a->form->begin(a);
     }
@@ -171,7 +171,7 @@ void whim_answer_begin(whim_answer *a)
 void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
 {
     whim_answer_run *run = a->run;
-    if (a->gen->stream && !run->mute && !run->over && now_ns - run->last_ns >= silence_ns) {
+    if (a->task->stream && !run->mute && !run->over && now_ns - run->last_ns >= silence_ns) {
         a->form->keep_alive(a);
     }
 }
@@ -280,9 +280,9 @@ static void on_event(void *ctx, const whim_chat_event *ev)
     if (a->form->event != NULL) {
         a->form->event(a, c, part, ev);
     }
-    if (ev->kind == WHIM_CHAT_CALL_END && a->gen->one_call) {
+    if (ev->kind == WHIM_CHAT_CALL_END && a->task->one_call) {
         c->closed = true; /* parallel_tool_calls false: what follows is not told */
-        whim_job_stop_choice(a->prompts[c->index / a->gen->n].job, c->index % a->gen->n);
+        whim_job_stop_choice(a->prompts[c->index / a->task->n].job, c->index % a->task->n);
     }
 }
 
@@ -301,13 +301,13 @@ static void push_text(whim_answer *a, whim_answer_choice *c, const char *text, i
 
 static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_event *ev)
 {
-    bool keep = a->gen->logprobs || a->gen->return_token_ids;
+    bool keep = a->task->logprobs || a->task->return_token_ids;
     if (c->closed) {
         /* made before the engine heard of it; counting it would make usage a matter of timing */
         return;
     }
     c->n_made++;
-    a->run->n_entry += a->gen->logprobs ? 1 + ev->n_top : 0;
+    a->run->n_entry += a->task->logprobs ? 1 + ev->n_top : 0;
     if (c->parser != NULL && !ev->is_end && whim_chat_parser_in_reasoning(c->parser)) {
         c->n_reasoning++;
     }
@@ -329,7 +329,7 @@ static void take_choice_end(whim_answer *a, whim_answer_choice *c, const whim_jo
     c->ended = true;
     c->end = ev->end;
     c->stop = ev->stop;
-    if (a->gen->stream && !a->run->failed) {
+    if (a->task->stream && !a->run->failed) {
         a->form->choice_end(a, c);
     }
 }
@@ -388,17 +388,18 @@ static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
 
 void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
 {
-    whim_answer_choice *c = &a->choices[p * a->gen->n + ev->choice];
+    whim_answer_choice *c = &a->choices[p * a->task->n + ev->choice];
     switch (ev->kind) {
     case WHIM_JOB_ADMITTED:
         a->prompts[p].n_cached = ev->n_cached;
         a->run->n_admitted++;
-        if (a->run->n_admitted == a->gen->n_prompt && a->gen->stream && a->form->admitted != NULL) {
+        if (a->run->n_admitted == a->task->n_prompt && a->task->stream &&
+            a->form->admitted != NULL) {
             a->form->admitted(a);
         }
         break;
     case WHIM_JOB_PROMPT_TOKEN:
-        a->run->n_entry += (int64_t)(1 + ev->n_top) * a->gen->n;
+        a->run->n_entry += (int64_t)(1 + ev->n_top) * a->task->n;
         if (!token_append(&a->prompts[p].echo, ev)) {
             fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         }
@@ -426,7 +427,7 @@ bool whim_answer_is_large(const whim_answer *a)
 {
     /* About ten milliseconds of either; responses repeat much of the request, also in a stream. */
     enum { LARGE_ENTRIES = 8192, LARGE_BODY = 1 << 20 };
-    return (!a->gen->stream && a->run->n_entry > LARGE_ENTRIES) ||
+    return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) ||
            whim_exchange_request(a->ex)->n_body > LARGE_BODY;
 }
 
@@ -440,7 +441,7 @@ void whim_answer_end(whim_answer *a)
     if (run->mute) {
         return;
     }
-    if (a->gen->stream) {
+    if (a->task->stream) {
         if (run->failed) {
             a->form->fail(a, &run->fault);
         }
@@ -478,42 +479,35 @@ bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind k
     return any;
 }
 
-bool whim_answer_choice_has_call(const whim_answer_choice *c)
+whim_finish whim_answer_choice_finish(const whim_answer_choice *c)
 {
+    bool has_call = false, is_cut = c->opening_cut;
     for (int32_t i = 0; i < c->n_part; i++) {
-        if (c->parts[i].kind == WHIM_CHAT_CALL_BEGIN && c->parts[i].complete) {
-            return true;
-        }
+        bool is_call = c->parts[i].kind == WHIM_CHAT_CALL_BEGIN;
+        has_call |= is_call;
+        is_cut |= is_call && !c->parts[i].complete;
     }
-    return false;
+    if (is_cut) {
+        return WHIM_FINISH_LENGTH; /* the only finish under which arguments need not parse */
+    }
+    if (has_call) {
+        return WHIM_FINISH_CALLS;
+    }
+    return c->end == WHIM_END_EOS || c->end == WHIM_END_STOP ? WHIM_FINISH_STOP
+                                                             : WHIM_FINISH_LENGTH;
 }
 
-bool whim_answer_choice_call_cut(const whim_answer_choice *c)
+const char *whim_finish_name(whim_finish finish)
 {
-    for (int32_t i = 0; i < c->n_part; i++) {
-        if (c->parts[i].kind == WHIM_CHAT_CALL_BEGIN && !c->parts[i].complete) {
-            return true;
-        }
-    }
-    return c->opening_cut;
-}
-
-const char *whim_answer_choice_finish(const whim_answer_choice *c)
-{
-    if (whim_answer_choice_call_cut(c)) {
-        return "length"; /* the only finish under which arguments need not parse */
-    }
-    if (whim_answer_choice_has_call(c)) {
-        return "tool_calls";
-    }
-    return c->end == WHIM_END_EOS || c->end == WHIM_END_STOP ? "stop" : "length";
+    static const char *const names[] = {"stop", "length", "tool_calls"};
+    return names[finish];
 }
 
 whim_usage whim_answer_usage(const whim_answer *a)
 {
     whim_usage usage = {0};
-    for (int32_t i = 0; i < a->gen->n_prompt; i++) {
-        usage.n_prompt += a->gen->prompts[i].n;
+    for (int32_t i = 0; i < a->task->n_prompt; i++) {
+        usage.n_prompt += a->task->prompts[i].n;
         usage.n_cached += a->prompts[i].n_cached;
     }
     for (int32_t i = 0; i < a->n_choice; i++) {

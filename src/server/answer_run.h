@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answer thread knows about an answer beside what forms see, and the core's calls. The
  * core (answer.c) turns job events into parts and calls of the form, and knows no threads;
- * answers.c has the thread and the queue.
- * Threads: the answer thread's, but for `slot` (answers.c says). */
+ * answer_thread.c has the thread and the queue.
+ * Threads: the answer thread's, but for `slot` (answer_thread.c says). */
 #ifndef WHIM_SERVER_ANSWER_RUN_H
 #define WHIM_SERVER_ANSWER_RUN_H
 
-#include "server/answers.h"
+#include "server/answer.h"
 
 struct answer_slot;
 
@@ -27,9 +27,9 @@ typedef struct whim_answer_run {
     whim_job_times times; /* sums and first times of the jobs that ended */
 } whim_answer_run;
 
-/* NULL without memory; `gen` is taken and `ex` referenced only on success. */
+/* NULL without memory; `task` is taken and `ex` referenced only on success. */
 whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
-                                const whim_answer_form *form, whim_gen *gen);
+                                const whim_answer_form *form, whim_task *task);
 void whim_answer_destroy(whim_answer *a);
 
 /* Open the stream, if it is one, and write its first events. Before the answer thread has it. */

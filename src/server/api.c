@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that need no job, and the access log. */
+/* Answers that need no job, and the log's line about a request. */
 #include "server/api.h"
 
 #include "base/clock.h"
 
 enum { MAX_FIELDS = 16, MAX_PATH_SHOWN = 160 };
 
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
+void whim_request_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
 {
     const whim_http_request *r = whim_exchange_request(ex);
     whim_log_field fields[MAX_FIELDS];
@@ -32,7 +32,7 @@ void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *f
         return;
     }
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(api->log, ex, whim_fault_status(fault, dialect), NULL);
+    whim_request_log(api->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
 }
 
@@ -44,6 +44,6 @@ void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body
         whim_api_refuse(api, ex, &fault);
         return;
     }
-    whim_access_log(api->log, ex, 200, NULL);
+    whim_request_log(api->log, ex, 200, NULL);
     whim_exchange_reply_json(ex, 200, body);
 }

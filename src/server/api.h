@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the routes share: the server-wide context, a generation request after parsing, and the steps
- * from one to jobs. A route reads its dialect's fields into a whim_gen (messages and tools in the
- * OpenAI form), calls whim_gen_prepare, then whim_answer_start (answers.h), which streams or
+/* What the routes share: the server-wide context, a task, and the steps
+ * from one to jobs. A route reads its dialect's fields into a whim_task (messages and tools in the
+ * OpenAI form), calls whim_task_prepare, then whim_answer_start (answer.h), which streams or
  * replies from the answer thread.
- * Threads: a whim_api is read-only once the server is ready; a whim_gen belongs to one thread at a
+ * Threads: a whim_api is read-only once the server is ready; a whim_task belongs to one thread at a
  * time. */
 #ifndef WHIM_SERVER_API_H
 #define WHIM_SERVER_API_H
@@ -21,10 +21,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct whim_answers whim_answers;
+typedef struct whim_answer_thread whim_answer_thread;
 typedef struct whim_grammar_cache whim_grammar_cache;
 
-/* All borrowed, and outlive the server; but grammars and answers are the server's. */
+/* All borrowed, and outlive the server; but the last ones are the server's. */
 typedef struct whim_api {
     whim_service *service;
     const whim_chat_model *chat;
@@ -43,12 +43,13 @@ typedef struct whim_api {
     int64_t request_ns;          /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
-    whim_grammar_cache *grammars; /* set by the server, as are the answers; NULL: none */
-    whim_answers *answers;        /* set by the server */
-    void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics; set by the server */
-    void *metrics_ctx;
     whim_log *log;
     bool log_content; /* prompts and answers go to the log */
+    /* set by the server */
+    whim_grammar_cache *grammars; /* NULL: none */
+    whim_answer_thread *answer_thread;
+    void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics */
+    void *metrics_ctx;
 } whim_api;
 
 enum {
@@ -60,9 +61,10 @@ enum {
     WHIM_MAX_ECHOED = 1 << 20, /* log-probabilities of echoed prompts: 20 MB of reply */
 };
 
-/* A generation request. Made by whim_gen_create with the defaults; the routes set fields; texts are
+/* What one request asks the model for, in the server's own terms; each of its prompts becomes a
+ * job of the engine. Made by whim_task_create with the defaults; the routes set fields; texts are
  * borrowed from `body` or from the json values here, which the request owns. */
-typedef struct whim_gen {
+typedef struct whim_task {
     json_t *body; /* the parsed request */
     /* what is asked */
     json_t *messages; /* OpenAI form; NULL: raw prompts */
@@ -103,55 +105,56 @@ typedef struct whim_gen {
     bool logprobs; /* of the answer's tokens; the number of alternatives is params.n_logprob */
     bool return_token_ids, return_timings;
     bool may_take_long; /* a grammar may be compiled; else the route is put off for it */
-    /* made by whim_gen_prepare, or by the route for raw prompts */
+    /* made by whim_task_prepare, or by the route for raw prompts */
     whim_ids *prompts; /* [n_prompt] */
     int32_t n_prompt;
     bool open_think;       /* the prompt leaves reasoning open */
     bool parse_tools;      /* tool calls are looked for in the answer */
     whim_grammar *grammar; /* NULL: any text */
-} whim_gen;
+} whim_task;
 
 /* Takes `body` (also on failure). NULL without memory. */
-whim_gen *whim_gen_create(const whim_api *api, json_t *body);
-void whim_gen_destroy(whim_gen *gen);
+whim_task *whim_task_create(const whim_api *api, json_t *body);
+void whim_task_destroy(whim_task *task);
 
 /* Parse the exchange's body and make a request of it; NULL with the fault set. */
-whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault);
+whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_fault *fault);
 
 /* Readers of fields that dialects share; false with the fault set. */
 /* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed,
  * logit_bias, ignore_eos, repetition_detection, min_tokens, stop_token_ids, skip_special_tokens,
  * return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
-bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen);
+bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task);
 /* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
-bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen);
+bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task);
 /* none, minimal, low, medium, high, xhigh, max: sets thinking and effort unless they are NULL. */
-bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen);
+bool whim_task_set_effort(const whim_fields *f, const char *key, const char *effort,
+                          whim_task *task);
 /* Tools in the OpenAI form: takes a reference. Each must have function.name; `f` names the list for
  * messages. An empty list is none. */
-bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_gen *gen);
+bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_task *task);
 /* The types of a tool's description and strict, in the object where its dialect has them. */
-bool whim_gen_check_tool(const whim_fields *f);
-/* Whether a tool of that name is in gen->tools. */
-bool whim_gen_has_tool(const whim_gen *gen, const char *name);
+bool whim_task_check_tool(const whim_fields *f);
+/* Whether a tool of that name is in task->tools. */
+bool whim_task_has_tool(const whim_task *task, const char *name);
 
-/* Messages -> prompt (gen->prompts), checked against the context; rule -> grammar. False with the
+/* Messages -> prompt (task->prompts), checked against the context; rule -> grammar. False with the
  * fault set, also where the route must be put off for a grammar, which whim_api_refuse does.
  * Messages that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
-bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault);
+bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault);
 
 /* Only the prompt, without grammar and without the check of the context: for counting tokens. */
-bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_fault *fault);
+bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, whim_fault *fault);
 
 /* --- answers that need no job ----------------------------------------------------------------- */
 
-/* Reply, and write the request's line of the access log; where the fault says so, put it off
+/* Reply, and write the log's line about the request; where the fault says so, put it off
  * instead. */
 void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *fault);
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body);
 
-/* The request's line of the access log; `more` (NULL: nothing) ends with a field without a key. */
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more);
+/* The log's line about a request; `more` (NULL: nothing) ends with a field without a key. */
+void whim_request_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more);
 
 /* The model's entry of /v1/models, appended. */
 void whim_put_model(const whim_api *api, whim_str *out);

@@ -94,6 +94,6 @@ static const unsigned char document[] = {
 
 void whim_route_openapi(const whim_api *api, whim_exchange *ex)
 {
-    whim_access_log(api->log, ex, 200, NULL);
+    whim_request_log(api->log, ex, 200, NULL);
     whim_exchange_reply(ex, 200, "application/json", (const char *)document, sizeof document);
 }

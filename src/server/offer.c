@@ -47,7 +47,7 @@ static bool add_tool(const whim_fields *f, const char *schema_key, const json_t 
     if (text == NULL || text[0] == '\0') {
         return whim_field_refuse(f, "name", "must be a string that is not empty");
     }
-    if (!whim_gen_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
+    if (!whim_task_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
         return false;
     }
     /* "O*" leaves a missing value out; the order of the keys is that of the prompt. */
@@ -135,7 +135,7 @@ static bool convert(const whim_fields *f, const json_t *list, offer_run *run)
     return ok;
 }
 
-bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen *gen,
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task,
                      whim_str *left_out)
 {
     json_t *list = NULL;
@@ -143,14 +143,14 @@ bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen
         return false;
     }
     offer_run run = {.form = form, .tools = json_array(), .left_out = left_out};
-    gen->tool_schema = form->schema_key;
-    gen->tool_at = whim_alloc_array(WHIM_MAX_TOOLS, sizeof *gen->tool_at);
-    run.tool_at = gen->tool_at;
+    task->tool_schema = form->schema_key;
+    task->tool_at = whim_alloc_array(WHIM_MAX_TOOLS, sizeof *task->tool_at);
+    run.tool_at = task->tool_at;
     bool ok = run.tools != NULL && run.tool_at != NULL
-                  ? convert(f, list, &run) && whim_gen_set_tools(f, "tools", run.tools, gen)
+                  ? convert(f, list, &run) && whim_task_set_tools(f, "tools", run.tools, task)
                   : whim_fault_no_memory(f->fault);
     json_decref(run.tools);
-    gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
+    task->choice = task->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
     return ok;
 }
 
@@ -183,25 +183,25 @@ const char *whim_offer_group_of(const whim_offer_form *form, const json_t *list,
     return NULL;
 }
 
-bool whim_offer_need_call(const whim_fields *f, whim_gen *gen)
+bool whim_offer_need_call(const whim_fields *f, whim_task *task)
 {
-    gen->choice = WHIM_CHOICE_REQUIRED;
-    return gen->tools != NULL ||
+    task->choice = WHIM_CHOICE_REQUIRED;
+    return task->tools != NULL ||
            whim_fault_set(f->fault, WHIM_FAULT_BAD_VALUE, "tool_choice",
                           "\"tool_choice\" asks for a call, but \"tools\" has none that can be "
                           "offered");
 }
 
-bool whim_offer_need_named_call(const whim_fields *f, whim_gen *gen)
+bool whim_offer_need_named_call(const whim_fields *f, whim_task *task)
 {
     const char *name = NULL;
-    if (!whim_offer_need_call(f, gen) || !whim_field_string(f, "name", &name)) {
+    if (!whim_offer_need_call(f, task) || !whim_field_string(f, "name", &name)) {
         return false;
     }
-    if (name == NULL || !whim_gen_has_tool(gen, name)) {
+    if (name == NULL || !whim_task_has_tool(task, name)) {
         return whim_field_refuse(f, "name", "must be the name of one of \"tools\"");
     }
-    gen->tool_name = name;
+    task->tool_name = name;
     return true;
 }
 
@@ -221,42 +221,42 @@ static bool is_allowed(const json_t *list, const json_t *tool)
     return found;
 }
 
-bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_gen *gen)
+bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_task *task)
 {
     json_t *kept = json_array();
     int32_t *kept_at = whim_alloc_array(n, sizeof *kept_at);
     bool ok = kept != NULL && kept_at != NULL;
     for (int32_t i = 0; ok && i < n; i++) {
-        kept_at[i] = gen->tool_at == NULL ? places[i] : gen->tool_at[places[i]];
-        ok = json_array_append(kept, json_array_get(gen->tools, (size_t)places[i])) == 0;
+        kept_at[i] = task->tool_at == NULL ? places[i] : task->tool_at[places[i]];
+        ok = json_array_append(kept, json_array_get(task->tools, (size_t)places[i])) == 0;
     }
     if (!ok) {
         json_decref(kept);
         whim_free(kept_at);
         return whim_fault_no_memory(f->fault);
     }
-    whim_free(gen->tool_at);
-    gen->tool_at = kept_at;
-    json_decref(gen->tools);
-    gen->tools = n == 0 ? NULL : json_incref(kept);
-    gen->choice = n == 0 ? WHIM_CHOICE_NONE : gen->choice;
+    whim_free(task->tool_at);
+    task->tool_at = kept_at;
+    json_decref(task->tools);
+    task->tools = n == 0 ? NULL : json_incref(kept);
+    task->choice = n == 0 ? WHIM_CHOICE_NONE : task->choice;
     json_decref(kept);
     return true;
 }
 
 /* Leave only the tools of the list, whose names are known. */
-static bool keep_allowed(const whim_fields *f, const json_t *list, whim_gen *gen)
+static bool keep_allowed(const whim_fields *f, const json_t *list, whim_task *task)
 {
     int32_t places[WHIM_MAX_TOOLS], n = 0;
-    for (size_t i = 0; i < json_array_size(gen->tools); i++) {
-        if (is_allowed(list, json_array_get(gen->tools, i))) {
+    for (size_t i = 0; i < json_array_size(task->tools); i++) {
+        if (is_allowed(list, json_array_get(task->tools, i))) {
             places[n++] = (int32_t)i;
         }
     }
-    return whim_offer_keep(f, places, n, gen);
+    return whim_offer_keep(f, places, n, task);
 }
 
-bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)
+bool whim_offer_read_allowed(const whim_fields *f, whim_task *task)
 {
     const json_t *mode = whim_field(f, "mode"), *list = whim_field(f, "tools");
     size_t n = json_array_size(list);
@@ -269,14 +269,14 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen)
     }
     for (size_t i = 0; i < n; i++) {
         const char *name = allowed_name(json_array_get(list, i));
-        if (name == NULL || !whim_gen_has_tool(gen, name)) {
+        if (name == NULL || !whim_task_has_tool(task, name)) {
             return whim_field_refuse(f, "tools",
                                      "must name tools of \"tools\"; entry %zu names \"%.100s\"", i,
                                      name == NULL ? "" : name);
         }
     }
-    gen->choice = required ? WHIM_CHOICE_REQUIRED : WHIM_CHOICE_AUTO;
-    return keep_allowed(f, list, gen);
+    task->choice = required ? WHIM_CHOICE_REQUIRED : WHIM_CHOICE_AUTO;
+    return keep_allowed(f, list, task);
 }
 
 void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out)

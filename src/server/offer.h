@@ -18,10 +18,10 @@ typedef struct whim_offer_form {
     const char *group; /* the type of a tool that holds others in its "tools"; NULL: none does */
 } whim_offer_form;
 
-/* `tools` into gen->tools, and the default of gen->choice. A tool without a schema takes an object
- * without members, and a schema without a type is that of an object. The types of tools that cannot
- * be offered are appended to `left_out`. False with the fault set. */
-bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_gen *gen,
+/* `tools` into task->tools, and the default of task->choice. A tool without a schema takes an
+ * object without members, and a schema without a type is that of an object. The types of tools that
+ * cannot be offered are appended to `left_out`. False with the fault set. */
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task,
                      whim_str *left_out);
 
 /* What the model knows a tool of this group by (NULL: of none): a new reference, NULL without
@@ -35,16 +35,16 @@ const char *whim_offer_group_of(const whim_offer_form *form, const json_t *list,
 
 /* A call is asked for: there must be a tool, and for the second `name` must be one. `f` is of
  * "tool_choice." */
-bool whim_offer_need_call(const whim_fields *f, whim_gen *gen);
-bool whim_offer_need_named_call(const whim_fields *f, whim_gen *gen);
+bool whim_offer_need_call(const whim_fields *f, whim_task *task);
+bool whim_offer_need_named_call(const whim_fields *f, whim_task *task);
 
 /* Only some of the tools are offered: `mode` is auto or required, `tools` names them, each
  * {"name":..} or {"function":{"name":..}}. `f` is of the object that has these two. */
-bool whim_offer_read_allowed(const whim_fields *f, whim_gen *gen);
+bool whim_offer_read_allowed(const whim_fields *f, whim_task *task);
 
-/* Only these of gen->tools are offered, in this order: `places` [n] are indices of gen->tools, each
- * at most once; without any there are no tools. */
-bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_gen *gen);
+/* Only these of task->tools are offered, in this order: `places` [n] are indices of task->tools,
+ * each at most once; without any there are no tools. */
+bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_task *task);
 
 /* The log line about `left_out`, if it is not empty. */
 void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out);

@@ -135,7 +135,7 @@ static void add_headers(whim_exchange *ex, const whim_page_file *file)
 static void log_page(const whim_api *api, whim_exchange *ex, const whim_page_file *file, int status)
 {
     if (!file->fixed) {
-        whim_access_log(api->log, ex, status, NULL);
+        whim_request_log(api->log, ex, status, NULL);
     }
 }
 
@@ -163,7 +163,7 @@ void whim_route_page(const whim_api *api, whim_exchange *ex)
         char to[128];
         snprintf(to, sizeof to, "..%.100s", r->path);
         whim_exchange_add_header(ex, "Location", to);
-        whim_access_log(api->log, ex, 308, NULL);
+        whim_request_log(api->log, ex, 308, NULL);
         whim_exchange_reply(ex, 308, NULL, NULL, 0);
         return;
     }

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "server/access.h"
-#include "server/answers.h"
+#include "server/answer.h"
+#include "server/gate.h"
 #include "server/grammar_cache.h"
 #include "server/metrics/metrics.h"
 #include "server/router.h"
@@ -25,7 +25,7 @@ typedef enum server_state {
 
 struct whim_server {
     whim_http *http;
-    whim_answers *answers;
+    whim_answer_thread *answer_thread;
     whim_grammar_cache *grammars;
     whim_log *log;
     whim_api early; /* what is known while the model loads */
@@ -36,8 +36,8 @@ struct whim_server {
     atomic_int progress;   /* in thousandths */
     int64_t stale_ns, start_ns;
     whim_meters meters;
-    pthread_rwlock_t lock; /* of access, which a reload replaces, of service and is_loaded */
-    whim_access *access;
+    pthread_rwlock_t lock; /* of gate, which a reload replaces, of service and is_loaded */
+    whim_gate *gate;
     whim_service *service; /* NULL: not there yet, or no more */
     bool is_loaded;        /* api is written */
     /* after open only origins, allow_hosts and tls_cert are looked at: the owner keeps them */
@@ -112,7 +112,7 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
             "\"requests_total\":%lld,\"answers_active\":%lld,",
             WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
             (long long)http.n_connections, (long long)http.n_requests,
-            (long long)whim_answers_active(s->answers));
+            (long long)whim_answer_thread_active(s->answer_thread));
         pthread_rwlock_rdlock(&s->lock);
         whim_str_printf(&body,
                         "\"heartbeat_age_s\":%.1f,\"model\":", (double)heartbeat_age(s) / 1e9);
@@ -153,7 +153,7 @@ static bool health(whim_server *s, whim_exchange *ex)
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
     whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_access_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
+    whim_request_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
     whim_fault_reply(ex, fault, dialect);
     return 1;
 }
@@ -181,7 +181,7 @@ static int refuse_state(whim_server *s, whim_exchange *ex)
     return refuse(s, ex, &fault);
 }
 
-/* OPTIONS tells what its path takes; the answer itself is given by the access rules. */
+/* OPTIONS tells what its path takes; the answer itself is given by the gate's rules. */
 static void tell_methods(whim_exchange *ex)
 {
     const whim_http_request *r = whim_exchange_request(ex);
@@ -196,17 +196,17 @@ static void tell_methods(whim_exchange *ex)
     }
 }
 
-static int gate(void *ctx, whim_exchange *ex)
+static int pass_gate(void *ctx, whim_exchange *ex)
 {
     whim_server *s = ctx;
     whim_fault fault;
     whim_exchange_get_notes(ex)->route = whim_router_number(whim_exchange_request(ex)->path);
     tell_methods(ex);
     pthread_rwlock_rdlock(&s->lock);
-    int replied = whim_access_check(s->access, ex);
+    int replied = whim_gate_check(s->gate, ex);
     pthread_rwlock_unlock(&s->lock);
     if (replied) {
-        whim_access_log(s->log, ex, whim_exchange_status(ex), NULL);
+        whim_request_log(s->log, ex, whim_exchange_status(ex), NULL);
         return 1;
     }
     if (health(s, ex)) {
@@ -244,7 +244,7 @@ static void handle(void *ctx, whim_exchange *ex)
     atomic_fetch_sub(&s->n_handling, 1);
 }
 
-/* What HTTP and the access rules refuse by themselves. */
+/* What HTTP and the gate's rules refuse by themselves. */
 static int error_body(void *ctx, const char *path, int status, const char *message,
                       const char *request_id, whim_str *out)
 {
@@ -288,10 +288,10 @@ whim_meters *whim_server_meters(whim_server *s)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-static whim_err make_access(whim_server *s, const whim_api_key *keys, int32_t n_key,
-                            whim_access **out, whim_diag *diag)
+static whim_err make_gate(whim_server *s, const whim_api_key *keys, int32_t n_key, whim_gate **out,
+                          whim_diag *diag)
 {
-    whim_access_cfg cfg = {
+    whim_gate_cfg cfg = {
         .keys = keys,
         .n_key = n_key,
         .hosts = s->cfg.allow_hosts,
@@ -301,7 +301,7 @@ static whim_err make_access(whim_server *s, const whim_api_key *keys, int32_t n_
         .error_body = error_body,
         .ctx = s,
     };
-    return whim_access_create(&cfg, out, diag);
+    return whim_gate_create(&cfg, out, diag);
 }
 
 whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_diag *diag)
@@ -331,15 +331,15 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
         .n_handler = cfg->n_handler,
         .proxies = cfg->proxies,
         .n_proxy = cfg->n_proxy,
-        .gate = gate,
+        .gate = pass_gate,
         .handle = handle,
         .error_body = error_body,
         .on_status = on_status,
         .ctx = s,
         .log = cfg->log,
     };
-    WHIM_TRY_OUT(make_access(s, cfg->keys, cfg->n_key, &s->access, diag));
-    WHIM_TRY_OUT(whim_answers_open(cfg->log, &s->answers, diag));
+    WHIM_TRY_OUT(make_gate(s, cfg->keys, cfg->n_key, &s->gate, diag));
+    WHIM_TRY_OUT(whim_answer_thread_open(cfg->log, &s->answer_thread, diag));
     s->grammars = whim_grammar_cache_create(&s->meters);
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
@@ -368,7 +368,7 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
 {
     int loading = LOADING;
     s->api = *api;
-    s->api.answers = s->answers;
+    s->api.answer_thread = s->answer_thread;
     s->api.grammars = s->grammars;
     s->api.put_metrics = put_metrics;
     s->api.metrics_ctx = s;
@@ -402,7 +402,7 @@ int64_t whim_server_active(whim_server *s)
 {
     /* In this order: a request is counted there before it leaves here. */
     int64_t let_in = whim_http_get_stats(s->http).n_let_in;
-    return let_in + whim_answers_active(s->answers);
+    return let_in + whim_answer_thread_active(s->answer_thread);
 }
 
 void whim_server_tidy(whim_server *s)
@@ -413,20 +413,20 @@ void whim_server_tidy(whim_server *s)
 whim_err whim_server_reload(whim_server *s, const whim_api_key *keys, int32_t n_key,
                             whim_diag *diag)
 {
-    whim_access *access = NULL;
-    WHIM_TRY(make_access(s, keys, n_key, &access, diag));
+    whim_gate *fresh = NULL;
+    WHIM_TRY(make_gate(s, keys, n_key, &fresh, diag));
     pthread_rwlock_wrlock(&s->lock);
-    whim_access *old = s->access;
-    s->access = access;
+    whim_gate *old = s->gate;
+    s->gate = fresh;
     pthread_rwlock_unlock(&s->lock);
-    whim_access_destroy(old);
+    whim_gate_destroy(old);
     return s->cfg.tls_cert == NULL ? WHIM_ERR_OK : whim_http_reload_tls(s->http, diag);
 }
 
 /* Let the last bytes go out: at most two seconds. */
 static void wait_for_last_bytes(whim_server *s)
 {
-    for (int i = 0; i < 200 && (whim_answers_active(s->answers) > 0 ||
+    for (int i = 0; i < 200 && (whim_answer_thread_active(s->answer_thread) > 0 ||
                                 whim_http_get_stats(s->http).n_in_flight > 0);
          i++) {
         whim_clock_sleep_ns(10 * WHIM_NS_PER_MS);
@@ -442,9 +442,9 @@ void whim_server_close(whim_server *s)
         wait_for_last_bytes(s);
         whim_http_close(s->http);
     }
-    whim_answers_close(s->answers);
+    whim_answer_thread_close(s->answer_thread);
     whim_grammar_cache_destroy(s->grammars);
-    whim_access_destroy(s->access);
+    whim_gate_destroy(s->gate);
     pthread_rwlock_destroy(&s->lock);
     whim_free(s);
 }

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/report/log.h"
 #include "http/http.h"
-#include "server/access.h"
 #include "server/api.h"
+#include "server/gate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ whim_meters *whim_server_meters(whim_server *server);
 void whim_server_set_progress(whim_server *server, double progress);
 
 /* The model is there. `api` is copied but for what it points to, which stays until close;
- * api->answers and api->grammars are set here. */
+ * api->answer_thread and api->grammars are set here. */
 void whim_server_set_ready(whim_server *server, const whim_api *api);
 
 /* /readyz 503 "draining", new requests 503 + Connection: close, running ones go on. */

@@ -18,9 +18,9 @@ static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, con
 }
 
 /* The ids of `prompt` or of `messages`. */
-static bool read_ids(const whim_api *api, whim_gen *gen, whim_ids *out, whim_fault *fault)
+static bool read_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_fault *fault)
 {
-    whim_fields f = {gen->body, "", fault};
+    whim_fields f = {task->body, "", fault};
     const json_t *prompt = whim_field(&f, "prompt");
     bool parse_special = true, add_special = true;
     if ((prompt == NULL) == (whim_field(&f, "messages") == NULL)) {
@@ -36,10 +36,10 @@ static bool read_ids(const whim_api *api, whim_gen *gen, whim_ids *out, whim_fau
                whim_openai_encode(api, &f, "prompt", prompt, parse_special, add_special, out);
     }
     whim_prompt rendered;
-    if (!whim_openai_read_chat(api, gen, fault)) {
+    if (!whim_openai_read_chat(api, task, fault)) {
         return false;
     }
-    bool ok = whim_gen_render(api, gen, &rendered, fault);
+    bool ok = whim_task_render(api, task, &rendered, fault);
     if (ok) {
         *out = rendered.ids;
         rendered.ids = (whim_ids){0};
@@ -54,10 +54,10 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
     whim_ids ids = {0};
     whim_str body = {0};
     bool strs = false;
-    whim_gen *gen = whim_gen_open(api, ex, &fault);
-    bool ok = gen != NULL &&
-              whim_field_bool(&(whim_fields){gen->body, "", &fault}, "return_token_strs", &strs) &&
-              read_ids(api, gen, &ids, &fault);
+    whim_task *task = whim_task_open(api, ex, &fault);
+    bool ok = task != NULL &&
+              whim_field_bool(&(whim_fields){task->body, "", &fault}, "return_token_strs", &strs) &&
+              read_ids(api, task, &ids, &fault);
     if (ok) {
         whim_str_append(&body, "{\"tokens\":");
         whim_openai_put_ids(&body, ids.ids, ids.n);
@@ -72,7 +72,7 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_str_deinit(&body);
     whim_ids_deinit(&ids);
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
 }
 
 static bool detokenize(const whim_api *api, const whim_fields *f, whim_str *text)
@@ -152,14 +152,14 @@ void whim_route_template(const whim_api *api, whim_exchange *ex)
     whim_fault fault = {0};
     whim_str body = {0};
     whim_prompt prompt = {0};
-    whim_gen *gen = whim_gen_open(api, ex, &fault);
-    bool ok = gen != NULL && whim_openai_read_chat(api, gen, &fault) &&
-              whim_gen_render(api, gen, &prompt, &fault);
+    whim_task *task = whim_task_open(api, ex, &fault);
+    bool ok = task != NULL && whim_openai_read_chat(api, task, &fault) &&
+              whim_task_render(api, task, &prompt, &fault);
     if (ok) {
         put_prompt(&prompt.rendered.text, &body);
     }
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_prompt_deinit(&prompt);
     whim_str_deinit(&body);
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
 }

@@ -25,16 +25,16 @@ typedef struct whim_generation {
 } whim_generation;
 
 /* whimbrel's own choice. */
-void whim_generation_init(whim_generation *gen);
+void whim_generation_init(whim_generation *out);
 
 /* Read a generation_config.json. A value that the file leaves out, or has as null, is off
  * (temperature 1); a file without any of them leaves our choice. End ids are
  * whim_config_parse_generation's matter. */
-WHIM_MUST_CHECK whim_err whim_generation_parse(whim_generation *gen, const char *text, int64_t n,
+WHIM_MUST_CHECK whim_err whim_generation_parse(whim_generation *out, const char *text, int64_t n,
                                                const char *path, whim_diag *diag);
 
 /* What the model at `model_path`, opened as `ckpt`, says. */
-WHIM_MUST_CHECK whim_err whim_generation_open(whim_generation *gen, const char *model_path,
+WHIM_MUST_CHECK whim_err whim_generation_open(whim_generation *out, const char *model_path,
                                               const whim_ckpt *ckpt, whim_diag *diag);
 
 /* "generation_config.json", "the GGUF file", "whimbrel": who says so. */

@@ -28,18 +28,18 @@ static const whim_api *open_api(void)
     return &api;
 }
 
-static void check(const whim_api *api, const whim_gen *gen)
+static void check(const whim_api *api, const whim_task *task)
 {
     whim_diag diag;
-    FUZZ_CHECK(whim_sample_params_check(&gen->params, api->n_vocab, &diag) == WHIM_ERR_OK);
-    FUZZ_CHECK(gen->n >= 1 && gen->n <= WHIM_MAX_CHOICES && gen->n_stop <= WHIM_MAX_STOPS);
-    FUZZ_CHECK(gen->max_tokens >= -1 && gen->min_tokens >= 0);
-    FUZZ_CHECK((int64_t)gen->n * (gen->n_prompt == 0 ? 1 : gen->n_prompt) <= WHIM_MAX_CHOICES);
-    FUZZ_CHECK(gen->choice == WHIM_CHOICE_NONE || gen->tools != NULL);
-    for (int32_t i = 0; i < gen->n_prompt; i++) {
-        FUZZ_CHECK(gen->prompts[i].n >= 1 && gen->prompts[i].n < api->ctx);
-        for (int64_t k = 0; k < gen->prompts[i].n; k++) {
-            FUZZ_CHECK(gen->prompts[i].ids[k] >= 0 && gen->prompts[i].ids[k] < api->n_vocab);
+    FUZZ_CHECK(whim_sample_params_check(&task->params, api->n_vocab, &diag) == WHIM_ERR_OK);
+    FUZZ_CHECK(task->n >= 1 && task->n <= WHIM_MAX_CHOICES && task->n_stop <= WHIM_MAX_STOPS);
+    FUZZ_CHECK(task->max_tokens >= -1 && task->min_tokens >= 0);
+    FUZZ_CHECK((int64_t)task->n * (task->n_prompt == 0 ? 1 : task->n_prompt) <= WHIM_MAX_CHOICES);
+    FUZZ_CHECK(task->choice == WHIM_CHOICE_NONE || task->tools != NULL);
+    for (int32_t i = 0; i < task->n_prompt; i++) {
+        FUZZ_CHECK(task->prompts[i].n >= 1 && task->prompts[i].n < api->ctx);
+        for (int64_t k = 0; k < task->prompts[i].n; k++) {
+            FUZZ_CHECK(task->prompts[i].ids[k] >= 0 && task->prompts[i].ids[k] < api->n_vocab);
         }
     }
 }
@@ -71,15 +71,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         FUZZ_CHECK(json_equal(again, body));
         json_decref(again);
         whim_str_deinit(&out);
-        whim_gen *gen = whim_gen_create(api, body);
-        FUZZ_CHECK(gen != NULL);
-        if (as_chat ? whim_openai_read_chat(api, gen, &fault)
-                    : whim_openai_read_completion(api, gen, &fault)) {
-            check(api, gen);
+        whim_task *task = whim_task_create(api, body);
+        FUZZ_CHECK(task != NULL);
+        if (as_chat ? whim_openai_read_chat(api, task, &fault)
+                    : whim_openai_read_completion(api, task, &fault)) {
+            check(api, task);
         } else {
             check_fault(&fault);
         }
-        whim_gen_destroy(gen);
+        whim_task_destroy(task);
     }
     return 0;
 }

@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
         abort();    \
     }
 
-typedef bool read_fn(const whim_api *api, const whim_fields *f, whim_gen *gen, whim_str *left_out);
+typedef bool read_fn(const whim_api *api, const whim_fields *f, whim_task *task,
+                     whim_str *left_out);
 
 static void check_turn(const json_t *turn)
 {
@@ -30,17 +31,17 @@ static void check_turn(const json_t *turn)
     CHECK(calls == NULL || (json_array_size(calls) > 0 && strcmp(role, "assistant") == 0));
 }
 
-static void check_taken(const whim_gen *gen)
+static void check_taken(const whim_task *task)
 {
-    CHECK(json_is_array(gen->messages));
-    for (size_t i = 0; i < json_array_size(gen->messages); i++) {
-        check_turn(json_array_get(gen->messages, i));
+    CHECK(json_is_array(task->messages));
+    for (size_t i = 0; i < json_array_size(task->messages); i++) {
+        check_turn(json_array_get(task->messages, i));
     }
-    CHECK(gen->tools == NULL || json_array_size(gen->tools) <= WHIM_MAX_TOOLS);
-    CHECK(gen->choice != WHIM_CHOICE_REQUIRED || gen->tools != NULL);
-    CHECK(gen->tool_name == NULL || whim_gen_has_tool(gen, gen->tool_name));
-    CHECK(gen->schema == NULL || json_is_object(gen->schema));
-    CHECK(gen->thinking >= -1 && gen->thinking <= 1 && gen->think_budget >= 0);
+    CHECK(task->tools == NULL || json_array_size(task->tools) <= WHIM_MAX_TOOLS);
+    CHECK(task->choice != WHIM_CHOICE_REQUIRED || task->tools != NULL);
+    CHECK(task->tool_name == NULL || whim_task_has_tool(task, task->tool_name));
+    CHECK(task->schema == NULL || json_is_object(task->schema));
+    CHECK(task->thinking >= -1 && task->thinking <= 1 && task->think_budget >= 0);
 }
 
 static void read_as(read_fn *fn, const uint8_t *data, size_t n)
@@ -53,16 +54,16 @@ static void read_as(read_fn *fn, const uint8_t *data, size_t n)
     text[n] = '\0';
     json_t *body = whim_body_parse(text, (int64_t)n, &fault);
     free(text);
-    whim_gen *gen = body == NULL ? NULL : whim_gen_create(&api, body);
-    if (gen != NULL) {
-        whim_fields f = {.obj = gen->body, .prefix = "", .fault = &fault};
-        if (fn(&api, &f, gen, &left_out)) {
-            check_taken(gen);
+    whim_task *task = body == NULL ? NULL : whim_task_create(&api, body);
+    if (task != NULL) {
+        whim_fields f = {.obj = task->body, .prefix = "", .fault = &fault};
+        if (fn(&api, &f, task, &left_out)) {
+            check_taken(task);
         } else {
             CHECK(fault.message[0] != '\0' && fault.kind == WHIM_FAULT_BAD_VALUE);
         }
     }
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
     whim_str_deinit(&left_out);
 }
 

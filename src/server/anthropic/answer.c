@@ -26,7 +26,7 @@ static void send_event(whim_answer *a)
 /* Thinking with display "omitted": the client wants the block and its signature, not the text. */
 static bool hides_thinking(const whim_answer *a)
 {
-    const json_t *thinking = whim_peek(a->gen->body, "thinking");
+    const json_t *thinking = whim_peek(a->task->body, "thinking");
     return whim_peek_is(whim_peek(thinking, "display"), "omitted");
 }
 
@@ -56,15 +56,16 @@ static void put_usage(whim_str *out, whim_usage usage, int64_t n_made)
 static void put_stop(const whim_answer *a, whim_str *out)
 {
     const whim_answer_choice *c = &a->choices[0];
-    const char *finish = whim_answer_choice_finish(c), *reason = "end_turn", *sequence = NULL;
-    if (strcmp(finish, "tool_calls") == 0) {
+    whim_finish finish = whim_answer_choice_finish(c);
+    const char *reason = "end_turn", *sequence = NULL;
+    if (finish == WHIM_FINISH_CALLS) {
         reason = "tool_use";
-    } else if (strcmp(finish, "length") == 0) {
+    } else if (finish == WHIM_FINISH_LENGTH) {
         bool full = c->end == WHIM_END_CONTEXT || c->end == WHIM_END_KV;
         reason = full ? "model_context_window_exceeded" : "max_tokens";
     } else if (c->stop >= 0) {
         reason = "stop_sequence";
-        sequence = a->gen->stops[c->stop];
+        sequence = a->task->stops[c->stop];
     }
     whim_str_printf(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
     whim_put_cstr(out, sequence);
@@ -182,7 +183,7 @@ static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                   const whim_chat_event *ev)
 {
     const anthropic_state *s = a->state;
-    if (!a->gen->stream) {
+    if (!a->task->stream) {
         return;
     }
     if (part - c->parts >= s->n_block) {
@@ -247,7 +248,7 @@ static void put_content(const whim_answer *a, whim_str *out)
 static void finish(whim_answer *a)
 {
     whim_usage usage = whim_answer_usage(a);
-    if (!a->gen->stream) {
+    if (!a->task->stream) {
         put_head(a, &a->out);
         put_content(a, &a->out);
         whim_str_append(&a->out, "],");

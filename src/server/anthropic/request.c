@@ -5,7 +5,7 @@
 #include "server/body/peek.h"
 #include "server/offer.h"
 
-static bool read_choice(const whim_fields *f, whim_gen *gen)
+static bool read_choice(const whim_fields *f, whim_task *task)
 {
     json_t *choice = NULL;
     bool alone = false;
@@ -19,38 +19,38 @@ static bool read_choice(const whim_fields *f, whim_gen *gen)
     if (!whim_field_bool(&at, "disable_parallel_tool_use", &alone)) {
         return false;
     }
-    gen->one_call = alone;
+    task->one_call = alone;
     const json_t *type = whim_field(&at, "type");
     if (whim_peek_is(type, "auto")) {
         return true;
     }
     if (whim_peek_is(type, "none")) {
-        gen->choice = WHIM_CHOICE_NONE;
+        task->choice = WHIM_CHOICE_NONE;
         return true;
     }
     if (whim_peek_is(type, "any")) {
-        return whim_offer_need_call(&at, gen);
+        return whim_offer_need_call(&at, task);
     }
     if (whim_peek_is(type, "tool")) {
-        return whim_offer_need_named_call(&at, gen);
+        return whim_offer_need_named_call(&at, task);
     }
     return whim_field_refuse(&at, "type", "must be \"auto\", \"any\", \"tool\" or \"none\"");
 }
 
 /* Tools that only Anthropic's servers run, or whose schema only its models know, have a type with a
  * date. */
-bool whim_anthropic_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out)
+bool whim_anthropic_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out)
 {
     static const whim_offer_form form = {
         .type = "custom", .type_optional = true, .schema_key = "input_schema"};
-    return whim_offer_read(f, &form, gen, left_out) && whim_anthropic_offer(f, gen) &&
-           read_choice(f, gen);
+    return whim_offer_read(f, &form, task, left_out) && whim_anthropic_offer(f, task) &&
+           read_choice(f, task);
 }
 
-static bool read_thinking(const whim_fields *f, whim_gen *gen)
+static bool read_thinking(const whim_fields *f, whim_task *task)
 {
     json_t *thinking = NULL;
-    gen->thinking = 0; /* older code takes content[0] for the text */
+    task->thinking = 0; /* older code takes content[0] for the text */
     if (!whim_field_object(f, "thinking", &thinking)) {
         return false;
     }
@@ -64,16 +64,16 @@ static bool read_thinking(const whim_fields *f, whim_gen *gen)
         return whim_field_refuse(
             &at, "type", "must be \"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
     }
-    gen->thinking = 1;
+    task->thinking = 1;
     const char *display = NULL; /* the answer looks at it again */
     return whim_field_string(&at, "display", &display) &&
            (!whim_peek_is(type, "enabled") ||
-            whim_field_int(&at, "budget_tokens", 1, INT32_MAX, &gen->think_budget));
+            whim_field_int(&at, "budget_tokens", 1, INT32_MAX, &task->think_budget));
 }
 
 /* `output_format` at the top is the older name of output_config.format. */
 static bool read_format(const whim_fields *f, const char *key, const char *format_at,
-                        const char *schema_at, whim_gen *gen)
+                        const char *schema_at, whim_task *task)
 {
     json_t *format = NULL;
     if (!whim_field_object(f, key, &format)) {
@@ -86,13 +86,13 @@ static bool read_format(const whim_fields *f, const char *key, const char *forma
     if (!whim_peek_is(whim_peek(format, "type"), "json_schema") || !json_is_object(schema)) {
         return whim_field_refuse(f, key, "must be {\"type\": \"json_schema\", \"schema\": {..}}");
     }
-    gen->schema = schema;
-    gen->format_at = format_at;
-    gen->schema_at = schema_at;
+    task->schema = schema;
+    task->format_at = format_at;
+    task->schema_at = schema_at;
     return true;
 }
 
-bool whim_anthropic_read_style(const whim_fields *f, whim_gen *gen)
+bool whim_anthropic_read_style(const whim_fields *f, whim_task *task)
 {
     json_t *config = NULL;
     const char *effort = NULL;
@@ -101,19 +101,19 @@ bool whim_anthropic_read_style(const whim_fields *f, whim_gen *gen)
     }
     whim_fields at = {.obj = config, .prefix = "output_config.", .fault = f->fault};
     if (!whim_field_string(&at, "effort", &effort) ||
-        (effort != NULL && !whim_gen_set_effort(&at, "effort", effort, gen))) {
+        (effort != NULL && !whim_task_set_effort(&at, "effort", effort, task))) {
         return false;
     }
     /* After the effort: whether to think at all is said by `thinking` alone. */
-    return read_thinking(f, gen) &&
-           read_format(f, "output_format", "output_format", "output_format.schema", gen) &&
-           read_format(&at, "format", "output_config.format", "output_config.format.schema", gen);
+    return read_thinking(f, task) &&
+           read_format(f, "output_format", "output_format", "output_format.schema", task) &&
+           read_format(&at, "format", "output_config.format", "output_config.format.schema", task);
 }
 
-bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
+bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *task,
                          whim_str *left_out)
 {
-    return whim_gen_read_common(api, f, gen) && whim_gen_read_stops(f, "stop_sequences", gen) &&
-           whim_anthropic_read_turns(f, gen) && whim_anthropic_read_tools(f, gen, left_out) &&
-           whim_anthropic_read_style(f, gen);
+    return whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop_sequences", task) &&
+           whim_anthropic_read_turns(f, task) && whim_anthropic_read_tools(f, task, left_out) &&
+           whim_anthropic_read_style(f, task);
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 typedef struct shelf {
-    json_t *at;                    /* name -> place in gen->tools */
+    json_t *at;                    /* name -> place in task->tools */
     int64_t order[WHIM_MAX_TOOLS]; /* [n] when it was put there; -1: not there */
     int64_t next;
 } shelf;
@@ -56,14 +56,14 @@ static void heed_messages(shelf *s, const json_t *messages)
 }
 
 /* All tools at first, but for those that wait. */
-static bool fill(const whim_fields *f, const whim_gen *gen, shelf *s)
+static bool fill(const whim_fields *f, const whim_task *task, shelf *s)
 {
     const json_t *list = whim_field(f, "tools");
-    s->next = (int64_t)json_array_size(gen->tools);
+    s->next = (int64_t)json_array_size(task->tools);
     for (int64_t i = 0; i < s->next; i++) {
         char prefix[32];
-        snprintf(prefix, sizeof prefix, "tools[%d].", gen->tool_at[i]);
-        const json_t *tool = json_array_get(list, (size_t)gen->tool_at[i]);
+        snprintf(prefix, sizeof prefix, "tools[%d].", task->tool_at[i]);
+        const json_t *tool = json_array_get(list, (size_t)task->tool_at[i]);
         whim_fields at = {.obj = tool, .prefix = prefix, .fault = f->fault};
         bool waits = false;
         if (!whim_field_bool(&at, "defer_loading", &waits)) {
@@ -78,7 +78,7 @@ static bool fill(const whim_fields *f, const whim_gen *gen, shelf *s)
     return true;
 }
 
-/* Places in gen->tools by the time they were put there; returns how many. */
+/* Places in task->tools by the time they were put there; returns how many. */
 static int32_t in_order(const shelf *s, int32_t n, int32_t *places)
 {
     int32_t n_place = 0;
@@ -95,19 +95,19 @@ static int32_t in_order(const shelf *s, int32_t n, int32_t *places)
     return n_place;
 }
 
-bool whim_anthropic_offer(const whim_fields *f, whim_gen *gen)
+bool whim_anthropic_offer(const whim_fields *f, whim_task *task)
 {
     shelf s = {.at = json_object()};
     if (s.at == NULL) {
         return whim_fault_no_memory(f->fault);
     }
-    bool ok = fill(f, gen, &s);
+    bool ok = fill(f, task, &s);
     if (ok) {
         heed_messages(&s, whim_field(f, "messages"));
         set_offered(&s, whim_peek(whim_field(f, "tool_choice"), "name"), true);
         int32_t places[WHIM_MAX_TOOLS];
-        int32_t n = in_order(&s, (int32_t)json_array_size(gen->tools), places);
-        ok = whim_offer_keep(f, places, n, gen);
+        int32_t n = in_order(&s, (int32_t)json_array_size(task->tools), places);
+        ok = whim_offer_keep(f, places, n, task);
     }
     json_decref(s.at);
     return ok;

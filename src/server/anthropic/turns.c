@@ -349,7 +349,7 @@ static bool system_field(walk *w, const json_t *value)
     return true;
 }
 
-bool whim_anthropic_read_turns(const whim_fields *f, whim_gen *gen)
+bool whim_anthropic_read_turns(const whim_fields *f, whim_task *task)
 {
     walk w = {.list = "system", .message = -1, .block = -1, .inner = -1, .fault = f->fault};
     bool ok = system_field(&w, whim_field(f, "system"));
@@ -363,8 +363,8 @@ bool whim_anthropic_read_turns(const whim_fields *f, whim_gen *gen)
         }
     }
     if (ok) {
-        gen->messages = whim_turns_take(&w.turns);
-        ok = gen->messages != NULL || whim_fault_no_memory(f->fault);
+        task->messages = whim_turns_take(&w.turns);
+        ok = task->messages != NULL || whim_fault_no_memory(f->fault);
     }
     whim_turns_deinit(&w.turns);
     return ok;

@@ -97,7 +97,7 @@ void whim_metrics_count(whim_meters *m, whim_exchange *ex, int status)
     if (reason > 0) {
         whim_meter_add(m, REJECTED, reason - 1, 1);
     } else if (reason == 0 && status >= 400) {
-        /* HTTP's own, or the access rules' */
+        /* HTTP's own, or the gate's */
         whim_meter_add(m, REJECTED, whim_fault_of_status(status), 1);
     }
 }

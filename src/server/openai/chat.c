@@ -15,14 +15,11 @@ static void open_delta(whim_answer *a, const whim_answer_choice *c)
     whim_str_printf(&a->out, "{\"index\":%d,\"delta\":{", c->index);
 }
 
-static void close_delta(whim_answer *a, whim_answer_choice *c, const char *finish)
+static void close_delta(whim_answer *a, whim_answer_choice *c)
 {
     whim_str_append(&a->out, "},\"logprobs\":");
     whim_openai_put_chat_logprobs(a, c);
-    whim_str_append(&a->out, ",\"finish_reason\":");
-    whim_put_cstr(&a->out, finish);
-    whim_openai_put_stop_reason(c, finish, &a->out);
-    whim_openai_put_token_ids(a, c);
+    whim_openai_put_end(a, c, c->ended);
     whim_str_append_char(&a->out, '}');
     whim_answer_choice_covered(c);
     whim_openai_send_chunk(a);
@@ -37,7 +34,7 @@ static void chat_begin(whim_answer *a)
     for (int32_t i = 0; i < a->n_choice; i++) {
         open_delta(a, &a->choices[i]);
         whim_str_append(&a->out, "\"role\":\"assistant\",\"content\":\"\"");
-        close_delta(a, &a->choices[i], NULL);
+        close_delta(a, &a->choices[i]);
     }
 }
 
@@ -53,7 +50,7 @@ static void put_reasoning(whim_str *out, const char *text, int64_t n)
 static void chat_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                        const whim_chat_event *ev)
 {
-    if (!a->gen->stream || ev->kind == WHIM_CHAT_CALL_END) {
+    if (!a->task->stream || ev->kind == WHIM_CHAT_CALL_END) {
         return;
     }
     open_delta(a, c);
@@ -80,13 +77,13 @@ static void chat_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *
         whim_str_append(&a->out, "\"content\":");
         whim_put_text(&a->out, ev->text, ev->n);
     }
-    close_delta(a, c, NULL);
+    close_delta(a, c);
 }
 
 static void chat_choice_end(whim_answer *a, whim_answer_choice *c)
 {
     open_delta(a, c);
-    close_delta(a, c, whim_answer_choice_finish(c));
+    close_delta(a, c);
 }
 
 static void put_calls(whim_answer *a, const whim_answer_choice *c)
@@ -131,9 +128,7 @@ static void put_choice(whim_answer *a, const whim_answer_choice *c)
     put_calls(a, c);
     whim_str_append(&a->out, "},\"logprobs\":");
     whim_openai_put_chat_logprobs(a, c);
-    whim_str_printf(&a->out, ",\"finish_reason\":\"%s\"", whim_answer_choice_finish(c));
-    whim_openai_put_stop_reason(c, whim_answer_choice_finish(c), &a->out);
-    whim_openai_put_token_ids(a, c);
+    whim_openai_put_end(a, c, true);
     whim_str_append_char(&a->out, '}');
 }
 
@@ -149,9 +144,9 @@ static void chat_reply(whim_answer *a)
     whim_str_append(&a->out, "],\"usage\":");
     whim_openai_put_usage(a, &a->out);
     whim_openai_put_timings(a, &a->out);
-    if (a->gen->return_token_ids) {
+    if (a->task->return_token_ids) {
         whim_str_append(&a->out, ",\"prompt_token_ids\":");
-        whim_openai_put_ids(&a->out, a->gen->prompts[0].ids, a->gen->prompts[0].n);
+        whim_openai_put_ids(&a->out, a->task->prompts[0].ids, a->task->prompts[0].n);
     }
     whim_str_append_char(&a->out, '}');
 }
@@ -159,7 +154,7 @@ static void chat_reply(whim_answer *a)
 static void chat_finish(whim_answer *a)
 {
     const chat_state *s = a->state;
-    if (!a->gen->stream) {
+    if (!a->task->stream) {
         chat_reply(a);
         return;
     }
@@ -189,13 +184,13 @@ static const whim_answer_form chat_form = {
 void whim_route_chat(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};
-    whim_gen *gen = whim_gen_open(api, ex, &fault);
-    bool ok = gen != NULL && whim_openai_read_chat(api, gen, &fault) &&
-              whim_gen_prepare(api, gen, &fault);
+    whim_task *task = whim_task_open(api, ex, &fault);
+    bool ok = task != NULL && whim_openai_read_chat(api, task, &fault) &&
+              whim_task_prepare(api, task, &fault);
     if (ok) {
-        ok = whim_answer_start(api, ex, &chat_form, gen, &fault);
+        ok = whim_answer_start(api, ex, &chat_form, task, &fault);
     } else {
-        whim_gen_destroy(gen);
+        whim_task_destroy(task);
     }
     if (!ok) {
         whim_api_refuse(api, ex, &fault);

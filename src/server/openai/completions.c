@@ -35,7 +35,7 @@ typedef struct text_state {
 
 static bool has_echo(const whim_answer *a)
 {
-    return json_is_true(json_object_get(a->gen->body, "echo"));
+    return json_is_true(json_object_get(a->task->body, "echo"));
 }
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
@@ -149,10 +149,10 @@ static void put_list(whim_answer *a, const char *name, whim_str *list)
 /* The prompt that was sent as text, or NULL. */
 static const json_t *prompt_sent(const whim_answer *a, int32_t p)
 {
-    const json_t *prompt = json_object_get(a->gen->body, "prompt");
+    const json_t *prompt = json_object_get(a->task->body, "prompt");
     const json_t *one = json_is_string(prompt) ? prompt : json_array_get(prompt, (size_t)p);
     /* With a suffix the prompt holds more than what was sent; null and "" are none. */
-    bool whole = json_string_length(json_object_get(a->gen->body, "suffix")) == 0;
+    bool whole = json_string_length(json_object_get(a->task->body, "suffix")) == 0;
     return json_is_string(one) && whole ? one : NULL;
 }
 
@@ -162,9 +162,9 @@ static int64_t hidden_bos(const whim_answer *a, int32_t p)
 {
     const json_t *sent = prompt_sent(a, p);
     int64_t n = 0;
-    const char *bytes = whim_tokenizer_bytes(a->api->tok, a->gen->prompts[p].ids[0], &n);
+    const char *bytes = whim_tokenizer_bytes(a->api->tok, a->task->prompts[p].ids[0], &n);
     bool hidden = sent != NULL &&
-                  whim_tokenizer_is_special(a->api->tok, a->gen->prompts[p].ids[0]) &&
+                  whim_tokenizer_is_special(a->api->tok, a->task->prompts[p].ids[0]) &&
                   strncmp(json_string_value(sent), bytes, (size_t)n) != 0;
     return hidden ? count_chars(bytes, n) : 0;
 }
@@ -178,7 +178,7 @@ static void lists_echo(whim_answer *a, int32_t p, choice_text *text, logprob_lis
         s->after_echo = *text;
         s->after_echo.offset = -hidden_bos(a, p);
         lists_add(a, &s->after_echo, &a->prompts[p].echo, &s->echo);
-        s->after_echo.detok.show_special = a->gen->show_special;
+        s->after_echo.detok.show_special = a->task->show_special;
         s->n_echo = p + 1;
     }
     text->detok = s->after_echo.detok;
@@ -196,10 +196,10 @@ static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
     choice_text *text = &s->texts[c->index];
     logprob_lists l = {{0}};
     if (with_echo) {
-        lists_echo(a, c->index / a->gen->n, text, &l);
+        lists_echo(a, c->index / a->task->n, text, &l);
     }
     lists_add(a, text, &c->pending, &l);
-    if (!a->gen->logprobs || l.n == 0) {
+    if (!a->task->logprobs || l.n == 0) {
         whim_str_append(&a->out, "null");
     } else {
         put_list(a, "{\"tokens\":[", &l.tokens);
@@ -223,49 +223,41 @@ static void put_prompt_text(const whim_answer *a, int32_t p, whim_str *out)
     }
     whim_detokenizer d;
     whim_detokenizer_init(&d, a->api->tok, true);
-    for (int64_t i = 0; i < a->gen->prompts[p].n; i++) {
-        whim_detokenizer_push(&d, a->gen->prompts[p].ids[i], out);
+    for (int64_t i = 0; i < a->task->prompts[p].n; i++) {
+        whim_detokenizer_push(&d, a->task->prompts[p].ids[i], out);
     }
     whim_detokenizer_flush(&d, out);
 }
 
 /* `{"index":..,"text":..,"logprobs":..,"finish_reason":..}` of a text or of a piece of it. */
 static void put_choice(whim_answer *a, whim_answer_choice *c, const whim_str *text, bool with_echo,
-                       const char *finish)
+                       bool finishes)
 {
     whim_str_printf(&a->out, "{\"index\":%d,\"text\":", c->index);
     whim_put_text(&a->out, whim_str_text(text), text->len);
     whim_str_append(&a->out, ",\"logprobs\":");
     put_logprobs(a, c, with_echo);
-    whim_str_append(&a->out, ",\"finish_reason\":");
-    whim_put_cstr(&a->out, finish);
-    whim_openai_put_stop_reason(c, finish, &a->out);
-    whim_openai_put_token_ids(a, c);
+    whim_openai_put_end(a, c, finishes);
     a->out.failed |= text->failed;
 }
 
 static void send_piece(whim_answer *a, whim_answer_choice *c, const char *text, int64_t n,
-                       const char *finish)
+                       bool finishes)
 {
     text_state *s = a->state;
     bool echo = has_echo(a) && !s->texts[c->index].echoed;
     whim_str piece = {0};
     if (echo) {
         s->texts[c->index].echoed = true;
-        put_prompt_text(a, c->index / a->gen->n, &piece);
+        put_prompt_text(a, c->index / a->task->n, &piece);
     }
     whim_str_append_n(&piece, text, n);
     whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
-    put_choice(a, c, &piece, echo, finish);
+    put_choice(a, c, &piece, echo, finishes);
     whim_str_append_char(&a->out, '}');
     whim_str_deinit(&piece);
     whim_answer_choice_covered(c);
     whim_openai_send_chunk(a);
-}
-
-static const char *finish_of(const whim_answer_choice *c)
-{
-    return c->end == WHIM_END_EOS || c->end == WHIM_END_STOP ? "stop" : "length";
 }
 
 /* --- the form --------------------------------------------------------------------------------- */
@@ -278,7 +270,7 @@ static bool texts_ready(whim_answer *a)
         s->texts = whim_alloc_array(a->n_choice, sizeof *s->texts);
         for (int32_t i = 0; s->texts != NULL && i < a->n_choice; i++) {
             whim_detokenizer_init(&s->texts[i].detok, a->api->tok,
-                                  has_echo(a) || a->gen->show_special);
+                                  has_echo(a) || a->task->show_special);
         }
     }
     a->out.failed |= s->texts == NULL;
@@ -307,8 +299,8 @@ static void text_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *
                        const whim_chat_event *ev)
 {
     (void)part;
-    if (a->gen->stream && texts_ready(a)) {
-        send_piece(a, c, ev->text, ev->n, NULL);
+    if (a->task->stream && texts_ready(a)) {
+        send_piece(a, c, ev->text, ev->n, false);
     }
 }
 
@@ -319,24 +311,25 @@ static void text_choice_end(whim_answer *a, whim_answer_choice *c)
         return;
     }
     if (has_echo(a) && !s->texts[c->index].echoed) {
-        send_piece(a, c, "", 0, NULL); /* nothing came after the prompt, and a finish has no text */
+        /* nothing came after the prompt, and a finish has no text */
+        send_piece(a, c, "", 0, false);
     }
-    send_piece(a, c, "", 0, finish_of(c));
+    send_piece(a, c, "", 0, true);
 }
 
 static void put_whole(whim_answer *a, whim_answer_choice *c)
 {
-    int32_t p = c->index / a->gen->n;
+    int32_t p = c->index / a->task->n;
     whim_str text = {0};
     if (has_echo(a)) {
         put_prompt_text(a, p, &text);
     }
     whim_answer_choice_text(c, WHIM_CHAT_CONTENT, &text);
-    put_choice(a, c, &text, has_echo(a), finish_of(c));
+    put_choice(a, c, &text, has_echo(a), true);
     whim_str_deinit(&text);
-    if (a->gen->return_token_ids) {
+    if (a->task->return_token_ids) {
         whim_str_append(&a->out, ",\"prompt_token_ids\":");
-        whim_openai_put_ids(&a->out, a->gen->prompts[p].ids, a->gen->prompts[p].n);
+        whim_openai_put_ids(&a->out, a->task->prompts[p].ids, a->task->prompts[p].n);
     }
     whim_str_append_char(&a->out, '}');
 }
@@ -362,7 +355,7 @@ static void text_reply(whim_answer *a)
 static void text_finish(whim_answer *a)
 {
     const text_state *s = a->state;
-    if (!a->gen->stream) {
+    if (!a->task->stream) {
         text_reply(a);
         return;
     }
@@ -396,13 +389,13 @@ static const whim_answer_form text_form = {
 void whim_route_completions(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};
-    whim_gen *gen = whim_gen_open(api, ex, &fault);
-    bool ok = gen != NULL && whim_openai_read_completion(api, gen, &fault) &&
-              whim_gen_prepare(api, gen, &fault);
+    whim_task *task = whim_task_open(api, ex, &fault);
+    bool ok = task != NULL && whim_openai_read_completion(api, task, &fault) &&
+              whim_task_prepare(api, task, &fault);
     if (ok) {
-        ok = whim_answer_start(api, ex, &text_form, gen, &fault);
+        ok = whim_answer_start(api, ex, &text_form, task, &fault);
     } else {
-        whim_gen_destroy(gen);
+        whim_task_destroy(task);
     }
     if (!ok) {
         whim_api_refuse(api, ex, &fault);

@@ -4,20 +4,20 @@
 #ifndef WHIM_SERVER_OPENAI_OPENAI_H
 #define WHIM_SERVER_OPENAI_OPENAI_H
 
-#include "server/answers.h"
+#include "server/answer.h"
 #include "server/api.h"
 
 /* n, stop, stream_options, response_format. */
-bool whim_openai_read_shared(const whim_fields *f, whim_gen *gen);
+bool whim_openai_read_shared(const whim_fields *f, whim_task *task);
 
 /* tools, tool_choice, parallel_tool_calls. */
-bool whim_openai_read_tools(const whim_fields *f, whim_gen *gen);
+bool whim_openai_read_tools(const whim_fields *f, whim_task *task);
 
 /* A whole chat request, all but the prompt: also what /tokenize and /apply-template take. */
-bool whim_openai_read_chat(const whim_api *api, whim_gen *gen, whim_fault *fault);
+bool whim_openai_read_chat(const whim_api *api, whim_task *task, whim_fault *fault);
 
 /* A whole request of /v1/completions, prompts as ids included. */
-bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault *fault);
+bool whim_openai_read_completion(const whim_api *api, whim_task *task, whim_fault *fault);
 
 /* `"id":..,"object":..,"created":..,"model":..,"system_fingerprint":..` */
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);
@@ -27,11 +27,10 @@ void whim_openai_put_usage(const whim_answer *a, whim_str *out);
 void whim_openai_put_timings(const whim_answer *a, whim_str *out);
 /* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
 void whim_openai_send_chunk(whim_answer *a);
-/* `,"stop_reason":"repetition"` after a finish_reason (NULL: not yet) of an answer that went in
- * circles, else nothing. */
-void whim_openai_put_stop_reason(const whim_answer_choice *c, const char *finish, whim_str *out);
-/* `,"token_ids":[..]` of the pending tokens where asked for. */
-void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c);
+/* The end of a choice or of a piece of it: `,"finish_reason":..` (null unless it `finishes`), a
+ * stop_reason of an answer that went in circles, and where asked for the ids of the pending
+ * tokens. */
+void whim_openai_put_end(whim_answer *a, const whim_answer_choice *c, bool finishes);
 void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
 /* logprobs of a chat choice: the pending tokens, or null. */
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);

@@ -184,7 +184,7 @@ static bool read_options(const whim_fields *f, prompt_opts *opts)
     return true;
 }
 
-bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_gen *gen)
+bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     prompt_opts opts;
     const json_t *value = whim_field(f, "prompt");
@@ -196,16 +196,16 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ge
     if (value == NULL) {
         return whim_field_refuse(f, "prompt", "is missing");
     }
-    if (n * gen->n > WHIM_MAX_CHOICES) {
+    if (n * task->n > WHIM_MAX_CHOICES) {
         return whim_field_refuse(f, "prompt",
                                  "has %" PRId64 " prompts, and n is %d: at most %d answers can be "
                                  "asked for at once",
-                                 n, gen->n, WHIM_MAX_CHOICES);
+                                 n, task->n, WHIM_MAX_CHOICES);
     }
     bool many = n > 1 || (json_is_array(value) && !json_is_number(json_array_get(value, 0)) &&
                           json_array_size(value) > 0);
-    gen->prompts = whim_alloc_array(n, sizeof *gen->prompts);
-    if (gen->prompts == NULL) {
+    task->prompts = whim_alloc_array(n, sizeof *task->prompts);
+    if (task->prompts == NULL) {
         return whim_fault_no_memory(f->fault);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -213,8 +213,8 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ge
         if (many) {
             snprintf(key, sizeof key, "prompt[%" PRId64 "]", i);
         }
-        gen->n_prompt++;
-        if (!read_one(api, f, key, one, &opts, &gen->prompts[i])) {
+        task->n_prompt++;
+        if (!read_one(api, f, key, one, &opts, &task->prompts[i])) {
             return false;
         }
     }
@@ -223,9 +223,9 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ge
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static bool read_limits(const whim_fields *f, whim_gen *gen, bool echo)
+static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
 {
-    int64_t max_tokens = 16, best_of = gen->n, top = -1;
+    int64_t max_tokens = 16, best_of = task->n, top = -1;
     if (!whim_field_int(f, "max_tokens", 0, INT64_MAX, &max_tokens) ||
         !whim_field_int(f, "best_of", 1, WHIM_MAX_CHOICES, &best_of) ||
         !whim_field_int(f, "logprobs", 0, WHIM_MAX_TOP, &top)) {
@@ -234,22 +234,22 @@ static bool read_limits(const whim_fields *f, whim_gen *gen, bool echo)
     if (max_tokens == 0 && !echo) {
         return whim_field_refuse(f, "max_tokens", "may be 0 only with echo");
     }
-    if (best_of != gen->n) {
+    if (best_of != task->n) {
         return whim_field_refuse(f, "best_of", "must be left out or equal to n");
     }
-    gen->max_tokens = max_tokens == 0 ? -1 : max_tokens;
-    gen->logprobs = top >= 0;
-    gen->params.n_logprob = top > 0 ? (int32_t)top : 0;
-    gen->prompt_logprobs = echo ? (int32_t)top : -1;
+    task->max_tokens = max_tokens == 0 ? -1 : max_tokens;
+    task->logprobs = top >= 0;
+    task->params.n_logprob = top > 0 ? (int32_t)top : 0;
+    task->prompt_logprobs = echo ? (int32_t)top : -1;
     return true;
 }
 
 /* Each answer repeats the log-probabilities of its prompt: few bytes can ask for gigabytes. */
-static bool check_echo(const whim_fields *f, const whim_gen *gen)
+static bool check_echo(const whim_fields *f, const whim_task *task)
 {
     int64_t n = 0;
-    for (int32_t p = 0; p < gen->n_prompt; p++) {
-        n += gen->prompts[p].n * gen->n * (1 + gen->prompt_logprobs);
+    for (int32_t p = 0; p < task->n_prompt; p++) {
+        n += task->prompts[p].n * task->n * (1 + task->prompt_logprobs);
     }
     return n <= WHIM_MAX_ECHOED ||
            whim_field_refuse(f, "logprobs",
@@ -258,11 +258,11 @@ static bool check_echo(const whim_fields *f, const whim_gen *gen)
                              n, WHIM_MAX_ECHOED);
 }
 
-bool whim_openai_read_completion(const whim_api *api, whim_gen *gen, whim_fault *fault)
+bool whim_openai_read_completion(const whim_api *api, whim_task *task, whim_fault *fault)
 {
-    whim_fields f = {gen->body, "", fault};
+    whim_fields f = {task->body, "", fault};
     bool echo = false;
-    return whim_gen_read_common(api, &f, gen) && whim_openai_read_shared(&f, gen) &&
-           whim_field_bool(&f, "echo", &echo) && read_limits(&f, gen, echo) &&
-           whim_openai_read_prompts(api, &f, gen) && check_echo(&f, gen);
+    return whim_task_read_common(api, &f, task) && whim_openai_read_shared(&f, task) &&
+           whim_field_bool(&f, "echo", &echo) && read_limits(&f, task, echo) &&
+           whim_openai_read_prompts(api, &f, task) && check_echo(&f, task);
 }

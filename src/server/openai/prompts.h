@@ -7,8 +7,8 @@
 #include "server/api.h"
 
 /* Read prompt (a text, texts, ids, lists of ids), suffix, parse_special and add_special_tokens into
- * gen->prompts. */
-bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_gen *gen);
+ * task->prompts. */
+bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task);
 
 /* Text to ids: BOS by the tokenizer's rule, never twice. `key` is for messages. */
 bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,

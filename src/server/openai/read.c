@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-static bool read_response_format(const whim_fields *f, whim_gen *gen)
+static bool read_response_format(const whim_fields *f, whim_task *task)
 {
     json_t *format = NULL, *schema = NULL;
     if (!whim_field_object(f, "response_format", &format) || format == NULL) {
@@ -19,7 +19,7 @@ static bool read_response_format(const whim_fields *f, whim_gen *gen)
         return true;
     }
     if (whim_peek_is(type, "json_object")) {
-        gen->json_object = true;
+        task->json_object = true;
         return true;
     }
     whim_fields in = {format, "response_format.", f->fault};
@@ -42,11 +42,11 @@ static bool read_response_format(const whim_fields *f, whim_gen *gen)
     if (root == NULL) {
         return whim_field_refuse(&inner, "schema", "is missing");
     }
-    gen->schema = root;
+    task->schema = root;
     return true;
 }
 
-static bool read_stream_options(const whim_fields *f, whim_gen *gen)
+static bool read_stream_options(const whim_fields *f, whim_task *task)
 {
     json_t *options = NULL;
     bool include = false, continuous = false;
@@ -58,34 +58,35 @@ static bool read_stream_options(const whim_fields *f, whim_gen *gen)
         !whim_field_bool(&in, "continuous_usage_stats", &continuous)) {
         return false;
     }
-    gen->include_usage = gen->stream && include;
-    gen->continuous_usage = gen->stream && include && continuous;
+    task->include_usage = task->stream && include;
+    task->continuous_usage = task->stream && include && continuous;
     return true;
 }
 
-bool whim_openai_read_shared(const whim_fields *f, whim_gen *gen)
+bool whim_openai_read_shared(const whim_fields *f, whim_task *task)
 {
     int64_t n = 1;
-    if (!whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) || !whim_gen_read_stops(f, "stop", gen) ||
-        !read_stream_options(f, gen) || !read_response_format(f, gen)) {
+    if (!whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_task_read_stops(f, "stop", task) || !read_stream_options(f, task) ||
+        !read_response_format(f, task)) {
         return false;
     }
-    gen->n = (int32_t)n;
+    task->n = (int32_t)n;
     return true;
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */
 
-static bool read_tool_choice(const whim_fields *f, whim_gen *gen)
+static bool read_tool_choice(const whim_fields *f, whim_task *task)
 {
     const json_t *choice = whim_field(f, "tool_choice");
     const char *name = whim_peek_function_name(choice);
-    gen->choice = gen->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
+    task->choice = task->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
     if (choice == NULL || whim_peek_is(choice, "auto")) {
         return true;
     }
     if (whim_peek_is(choice, "none")) {
-        gen->choice = WHIM_CHOICE_NONE;
+        task->choice = WHIM_CHOICE_NONE;
         return true;
     }
     bool required = whim_peek_is(choice, "required");
@@ -96,33 +97,33 @@ static bool read_tool_choice(const whim_fields *f, whim_gen *gen)
                                  "must be none, auto, required, a function with a name, or "
                                  "allowed_tools");
     }
-    if (gen->tools == NULL) {
+    if (task->tools == NULL) {
         return whim_field_refuse(f, "tool_choice", "asks for a tool, but there are no tools");
     }
     if (allowed) {
         whim_fields in = {whim_peek(choice, "allowed_tools"), "tool_choice.allowed_tools.",
                           f->fault};
-        return whim_offer_read_allowed(&in, gen);
+        return whim_offer_read_allowed(&in, task);
     }
-    if (named && !whim_gen_has_tool(gen, name)) {
+    if (named && !whim_task_has_tool(task, name)) {
         return whim_field_refuse(f, "tool_choice",
                                  "names the tool \"%.100s\", which is not in tools", name);
     }
-    gen->choice = WHIM_CHOICE_REQUIRED;
-    gen->tool_name = name;
+    task->choice = WHIM_CHOICE_REQUIRED;
+    task->tool_name = name;
     return true;
 }
 
-bool whim_openai_read_tools(const whim_fields *f, whim_gen *gen)
+bool whim_openai_read_tools(const whim_fields *f, whim_task *task)
 {
     json_t *tools = NULL;
     bool parallel = true;
     if (!whim_field_array(f, "tools", &tools) ||
-        (tools != NULL && !whim_gen_set_tools(f, "tools", tools, gen)) ||
-        !read_tool_choice(f, gen) || !whim_field_bool(f, "parallel_tool_calls", &parallel)) {
+        (tools != NULL && !whim_task_set_tools(f, "tools", tools, task)) ||
+        !read_tool_choice(f, task) || !whim_field_bool(f, "parallel_tool_calls", &parallel)) {
         return false;
     }
-    gen->one_call = !parallel;
+    task->one_call = !parallel;
     return true;
 }
 
@@ -157,7 +158,7 @@ static bool refuse_old(const whim_fields *f)
     return true;
 }
 
-static bool read_limit(const whim_fields *f, whim_gen *gen)
+static bool read_limit(const whim_fields *f, whim_task *task)
 {
     static const char *const keys[] = {"max_completion_tokens", "max_tokens"};
     for (int i = 0; i < 2; i++) {
@@ -171,26 +172,26 @@ static bool read_limit(const whim_fields *f, whim_gen *gen)
                                      "limit)",
                                      limit);
         }
-        gen->max_tokens = gen->max_tokens == 0 ? limit : gen->max_tokens;
+        task->max_tokens = task->max_tokens == 0 ? limit : task->max_tokens;
     }
     return true;
 }
 
-static bool read_logprobs(const whim_fields *f, whim_gen *gen)
+static bool read_logprobs(const whim_fields *f, whim_task *task)
 {
     int64_t top = 0;
-    if (!whim_field_bool(f, "logprobs", &gen->logprobs) ||
+    if (!whim_field_bool(f, "logprobs", &task->logprobs) ||
         !whim_field_int(f, "top_logprobs", 0, WHIM_MAX_TOP, &top)) {
         return false;
     }
-    if (whim_field(f, "top_logprobs") != NULL && !gen->logprobs) {
+    if (whim_field(f, "top_logprobs") != NULL && !task->logprobs) {
         return whim_field_refuse(f, "top_logprobs", "needs \"logprobs\": true");
     }
-    gen->params.n_logprob = (int32_t)top;
+    task->params.n_logprob = (int32_t)top;
     return true;
 }
 
-static bool read_turns(const whim_fields *f, whim_gen *gen)
+static bool read_turns(const whim_fields *f, whim_task *task)
 {
     json_t *messages = NULL;
     bool add_prompt = false, go_on = false;
@@ -199,7 +200,7 @@ static bool read_turns(const whim_fields *f, whim_gen *gen)
         !whim_field_bool(f, "add_generation_prompt", &add_prompt) ||
         !whim_field_bool(f, "continue_final_message", &go_on) ||
         !whim_field_string(f, "reasoning_effort", &effort) ||
-        !whim_gen_set_effort(f, "reasoning_effort", effort, gen)) {
+        !whim_task_set_effort(f, "reasoning_effort", effort, task)) {
         return false;
     }
     if (messages == NULL || json_array_size(messages) == 0) {
@@ -209,15 +210,15 @@ static bool read_turns(const whim_fields *f, whim_gen *gen)
         return whim_field_refuse(f, "continue_final_message",
                                  "and add_generation_prompt cannot both be true");
     }
-    gen->messages = json_incref(messages);
-    gen->new_turn = add_prompt;
+    task->messages = json_incref(messages);
+    task->new_turn = add_prompt;
     return true;
 }
 
-bool whim_openai_read_chat(const whim_api *api, whim_gen *gen, whim_fault *fault)
+bool whim_openai_read_chat(const whim_api *api, whim_task *task, whim_fault *fault)
 {
-    whim_fields f = {gen->body, "", fault};
-    return refuse_old(&f) && whim_gen_read_common(api, &f, gen) &&
-           whim_openai_read_shared(&f, gen) && read_limit(&f, gen) && read_logprobs(&f, gen) &&
-           read_turns(&f, gen) && whim_openai_read_tools(&f, gen);
+    whim_fields f = {task->body, "", fault};
+    return refuse_old(&f) && whim_task_read_common(api, &f, task) &&
+           whim_openai_read_shared(&f, task) && read_limit(&f, task) && read_logprobs(&f, task) &&
+           read_turns(&f, task) && whim_openai_read_tools(&f, task);
 }

@@ -28,7 +28,7 @@ void whim_openai_put_usage(const whim_answer *a, whim_str *out)
 
 void whim_openai_put_timings(const whim_answer *a, whim_str *out)
 {
-    if (!a->gen->return_timings) {
+    if (!a->task->return_timings) {
         return;
     }
     whim_answer_times t = whim_answer_get_times(a);
@@ -43,10 +43,10 @@ void whim_openai_put_timings(const whim_answer *a, whim_str *out)
 void whim_openai_send_chunk(whim_answer *a)
 {
     whim_str_append_char(&a->out, ']');
-    if (a->gen->continuous_usage) {
+    if (a->task->continuous_usage) {
         whim_str_append(&a->out, ",\"usage\":");
         whim_openai_put_usage(a, &a->out);
-    } else if (a->gen->include_usage) {
+    } else if (a->task->include_usage) {
         whim_str_append(&a->out, ",\"usage\":null");
     }
     whim_str_append(&a->out, "}\n\n");
@@ -62,17 +62,18 @@ void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n)
     whim_str_append_char(out, ']');
 }
 
-void whim_openai_put_stop_reason(const whim_answer_choice *c, const char *finish, whim_str *out)
-{
-    if (c->end == WHIM_END_REPETITION && finish != NULL && strcmp(finish, "length") == 0) {
-        whim_str_append(out, ",\"stop_reason\":\"repetition\"");
-    }
-}
-
-void whim_openai_put_token_ids(whim_answer *a, const whim_answer_choice *c)
+void whim_openai_put_end(whim_answer *a, const whim_answer_choice *c, bool finishes)
 {
     whim_str *out = &a->out;
-    if (!a->gen->return_token_ids) {
+    if (!finishes) {
+        whim_str_append(out, ",\"finish_reason\":null");
+    } else {
+        whim_finish finish = whim_answer_choice_finish(c);
+        bool in_circles = finish == WHIM_FINISH_LENGTH && c->end == WHIM_END_REPETITION;
+        whim_str_printf(out, ",\"finish_reason\":\"%s\"%s", whim_finish_name(finish),
+                        in_circles ? ",\"stop_reason\":\"repetition\"" : "");
+    }
+    if (!a->task->return_token_ids) {
         return;
     }
     whim_str_append(out, ",\"token_ids\":[");
@@ -109,7 +110,7 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
 {
     whim_str *out = &a->out;
     int64_t told = 0;
-    for (int64_t i = 0; a->gen->logprobs && i < c->pending.n; i++) {
+    for (int64_t i = 0; a->task->logprobs && i < c->pending.n; i++) {
         const whim_answer_token *t = &c->pending.tokens[i];
         if (t->is_end) {
             continue;
@@ -129,7 +130,7 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
 
 void whim_openai_finish_stream(whim_answer *a, const whim_str *head)
 {
-    if (a->gen->include_usage && head != NULL) {
+    if (a->task->include_usage && head != NULL) {
         whim_str_append_n(&a->out, whim_str_text(head), head->len);
         whim_str_append(&a->out, "],\"usage\":");
         whim_openai_put_usage(a, &a->out);

@@ -8,7 +8,7 @@
 #include "server/responses/responses.h"
 #include "server/sse.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <time.h>
 
 typedef struct responses_state {
@@ -31,47 +31,44 @@ static void send_event(whim_answer *a)
 
 /* --- events with a response ------------------------------------------------------------------- */
 
-static void put_response_event(whim_str *out, const char *name, int32_t number,
-                               const whim_response *r)
+/* The first event is "response.created", every other has the name of the response's status. */
+static void put_response_event(whim_str *out, int32_t number, const whim_response *r)
 {
+    char name[32];
+    snprintf(name, sizeof name, "response.%s",
+             number == 0 ? "created" : whim_response_status_name(r->status));
     begin_event(out, name, number);
     whim_str_append(out, ",\"response\":");
     whim_response_put(r, out);
 }
 
-static void send_response(whim_answer *a, const char *name, const whim_response *r)
+static void send_response(whim_answer *a, const whim_response *r)
 {
     responses_state *s = a->state;
-    put_response_event(&a->out, name, s->n_event++, r);
+    put_response_event(&a->out, s->n_event++, r);
     send_event(a);
 }
 
-static whim_response response_of(const whim_answer *a, const char *status)
+static whim_response response_of(const whim_answer *a, whim_response_status status)
 {
     return (whim_response){
-        .api = a->api, .gen = a->gen, .id = a->id, .created = a->created, .status = status};
-}
-
-static void in_progress(whim_answer *a)
-{
-    whim_response r = response_of(a, "in_progress");
-    send_response(a, "response.in_progress", &r);
+        .api = a->api, .task = a->task, .id = a->id, .created = a->created, .status = status};
 }
 
 /* An event, since Codex counts those and not comments; without what may be megabytes, since all
  * silent streams get theirs from one thread. */
 static void keep_alive(whim_answer *a)
 {
-    whim_response r = response_of(a, "in_progress");
+    whim_response r = response_of(a, WHIM_RESPONSE_IN_PROGRESS);
     r.brief = true;
-    send_response(a, "response.in_progress", &r);
+    send_response(a, &r);
 }
 
 static void begin(whim_answer *a)
 {
-    whim_response r = response_of(a, "in_progress");
-    send_response(a, "response.created", &r);
-    in_progress(a);
+    whim_response r = response_of(a, WHIM_RESPONSE_IN_PROGRESS);
+    send_response(a, &r); /* created */
+    send_response(a, &r);
 }
 
 /* --- items ------------------------------------------------------------------------------------ */
@@ -114,7 +111,7 @@ static void send_item(whim_answer *a, const whim_answer_choice *c, const char *n
     responses_state *s = a->state;
     begin_event(&a->out, name, s->n_event++);
     whim_str_printf(&a->out, ",\"output_index\":%d,\"item\":", s->n_item - 1);
-    whim_response r = {.gen = a->gen, .id = a->id, .c = c};
+    whim_response r = {.task = a->task, .id = a->id, .c = c};
     whim_response_put_item(&r, s->n_item - 1, whole, &a->out);
     send_event(a);
 }
@@ -176,7 +173,7 @@ static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
 {
     static const char arguments[] = "response.function_call_arguments.delta";
     const responses_state *s = a->state;
-    if (!a->gen->stream) {
+    if (!a->task->stream) {
         return;
     }
     if (part - c->parts >= s->n_item) {
@@ -217,13 +214,13 @@ static void choice_end(whim_answer *a, whim_answer_choice *c)
 static void finish(whim_answer *a)
 {
     const whim_answer_choice *c = &a->choices[0];
-    bool cut = strcmp(whim_answer_choice_finish(c), "length") == 0;
+    bool cut = whim_answer_choice_finish(c) == WHIM_FINISH_LENGTH;
     whim_usage usage = whim_answer_usage(a);
-    whim_response r = response_of(a, cut ? "incomplete" : "completed");
+    whim_response r = response_of(a, cut ? WHIM_RESPONSE_INCOMPLETE : WHIM_RESPONSE_COMPLETED);
     r.c = c;
     r.usage = &usage;
-    if (a->gen->stream) {
-        send_response(a, cut ? "response.incomplete" : "response.completed", &r);
+    if (a->task->stream) {
+        send_response(a, &r);
     } else {
         whim_response_put(&r, &a->out);
     }
@@ -231,31 +228,30 @@ static void finish(whim_answer *a)
 
 static void fail(whim_answer *a, const whim_fault *fault)
 {
-    whim_response r = response_of(a, "failed");
+    whim_response r = response_of(a, WHIM_RESPONSE_FAILED);
     r.c = a->choices[0].n_part > 0 ? &a->choices[0] : NULL;
     r.fault = fault;
     responses_state *s = a->state;
-    put_response_event(&a->out, "response.failed", s->n_event, &r);
+    put_response_event(&a->out, s->n_event, &r);
     if (a->out.failed) { /* without the text so far there may be room for the error */
         whim_str_clear(&a->out);
         r.c = NULL;
-        put_response_event(&a->out, "response.failed", s->n_event, &r);
+        put_response_event(&a->out, s->n_event, &r);
     }
     send_event(a);
 }
 
-void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
+void whim_responses_put_failure(const whim_api *api, const whim_task *task, const whim_fault *fault,
                                 whim_str *out)
 {
     char id[48];
     whim_make_id(id, whim_responses_form.id_prefix);
-    whim_response r = {
-        .api = api, .gen = gen, .id = id, .created = (int64_t)time(NULL), .status = "in_progress"};
-    put_response_event(out, "response.created", 0, &r);
+    whim_response r = {.api = api, .task = task, .id = id, .created = (int64_t)time(NULL)};
+    put_response_event(out, 0, &r);
     whim_sse_end(out);
-    r.status = "failed";
+    r.status = WHIM_RESPONSE_FAILED;
     r.fault = fault;
-    put_response_event(out, "response.failed", 1, &r);
+    put_response_event(out, 1, &r);
     whim_sse_end(out);
 }
 

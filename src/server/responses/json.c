@@ -29,19 +29,25 @@ void whim_response_put_item_id(const char *response_id, const whim_answer_choice
     }
 }
 
+const char *whim_response_status_name(whim_response_status status)
+{
+    static const char *const names[] = {"in_progress", "completed", "incomplete", "failed"};
+    return names[status];
+}
+
 /* A part that another one follows came to its end; the last one as the choice did. */
-static const char *item_status(const whim_answer_choice *c, int32_t index, bool whole)
+static whim_response_status item_status(const whim_answer_choice *c, int32_t index, bool whole)
 {
     const whim_answer_part *part = part_at(c, index);
     if (!whole) {
-        return "in_progress";
+        return WHIM_RESPONSE_IN_PROGRESS;
     }
     if (part != NULL && part->complete) {
-        return "completed";
+        return WHIM_RESPONSE_COMPLETED;
     }
     bool cut = kind_of(part) == WHIM_CHAT_CALL_BEGIN || !c->ended ||
-               strcmp(whim_answer_choice_finish(c), "length") == 0;
-    return cut ? "incomplete" : "completed";
+               whim_answer_choice_finish(c) == WHIM_FINISH_LENGTH;
+    return cut ? WHIM_RESPONSE_INCOMPLETE : WHIM_RESPONSE_COMPLETED;
 }
 
 static void put_call(const json_t *tools, const whim_answer_part *part, bool whole, whim_str *out)
@@ -76,9 +82,9 @@ void whim_response_put_item(const whim_response *r, int32_t index, bool whole, w
                     types[kind == WHIM_CHAT_REASONING    ? 0
                           : kind == WHIM_CHAT_CALL_BEGIN ? 2
                                                          : 1],
-                    item_status(r->c, index, whole));
+                    whim_response_status_name(item_status(r->c, index, whole)));
     if (kind == WHIM_CHAT_CALL_BEGIN) {
-        put_call(whim_peek(r->gen->body, "tools"), part, whole, out);
+        put_call(whim_peek(r->task->body, "tools"), part, whole, out);
         whim_str_append_char(out, '}');
         return;
     }
@@ -166,44 +172,44 @@ static void put_value(const char *key, const json_t *value, const char *otherwis
 
 /* What was asked, as far as it was understood. The instructions are not repeated: they are long,
  * and each event of a stream that holds a response would carry them. */
-static void put_request(const whim_gen *gen, bool brief, whim_str *out)
+static void put_request(const whim_task *task, bool brief, whim_str *out)
 {
-    const json_t *body = gen->body, *text = whim_peek(body, "text");
+    const json_t *body = task->body, *text = whim_peek(body, "text");
     whim_str_append(out, ",\"background\":false,\"instructions\":null,\"max_output_tokens\":");
-    if (gen->max_tokens > 0) {
-        whim_str_printf(out, "%" PRId64, gen->max_tokens);
+    if (task->max_tokens > 0) {
+        whim_str_printf(out, "%" PRId64, task->max_tokens);
     } else {
         whim_str_append(out, "null");
     }
     put_value("metadata", brief ? NULL : whim_peek(body, "metadata"), "{}", out);
     whim_str_printf(out, ",\"parallel_tool_calls\":%s,\"previous_response_id\":null",
-                    gen->one_call ? "false" : "true");
+                    task->one_call ? "false" : "true");
     whim_str_append(out, ",\"reasoning\":{\"effort\":");
-    whim_put_cstr(out, gen->effort);
+    whim_put_cstr(out, task->effort);
     whim_str_append(out, ",\"summary\":null},\"temperature\":");
-    whim_put_real(out, gen->params.temperature);
+    whim_put_real(out, task->params.temperature);
     put_value("text\":{\"format", whim_peek(text, "format"), "{\"type\":\"text\"}", out);
     whim_str_append_char(out, '}');
     put_value("tool_choice", whim_peek(body, "tool_choice"), "\"auto\"", out);
     put_tools(brief ? NULL : whim_peek(body, "tools"), out);
     whim_str_append(out, ",\"top_p\":");
-    whim_put_real(out, gen->params.top_p);
+    whim_put_real(out, task->params.top_p);
     whim_str_append(out, ",\"truncation\":\"disabled\"");
 }
 
 void whim_response_put(const whim_response *r, whim_str *out)
 {
-    bool cut = strcmp(r->status, "incomplete") == 0;
+    bool cut = r->status == WHIM_RESPONSE_INCOMPLETE;
     whim_str_printf(out,
                     "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%" PRId64
                     ",\"status\":\"%s\",\"model\":",
-                    r->id, r->created, r->status);
+                    r->id, r->created, whim_response_status_name(r->status));
     whim_put_cstr(out, r->api->model);
     put_error(r->fault, out);
     whim_str_append(out, cut ? ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"}"
                              : ",\"incomplete_details\":null");
     put_output(r, out);
-    put_request(r->gen, r->brief, out);
+    put_request(r->task, r->brief, out);
     put_usage(r->usage, out);
     whim_str_append_char(out, '}');
 }

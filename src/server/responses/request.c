@@ -4,55 +4,55 @@
 #include "server/offer.h"
 #include "server/responses/responses.h"
 
-static bool read_choice_object(const whim_fields *f, whim_gen *gen)
+static bool read_choice_object(const whim_fields *f, whim_task *task)
 {
     const json_t *type = whim_field(f, "type");
     if (whim_peek_is(type, "allowed_tools")) {
-        return whim_offer_read_allowed(f, gen);
+        return whim_offer_read_allowed(f, task);
     }
     if (whim_peek_is(type, "function")) {
-        return whim_offer_need_named_call(f, gen);
+        return whim_offer_need_named_call(f, task);
     }
     return whim_field_refuse(f, "type", "must be \"function\" or \"allowed_tools\"");
 }
 
-static bool read_choice(const whim_fields *f, whim_gen *gen)
+static bool read_choice(const whim_fields *f, whim_task *task)
 {
     const json_t *choice = whim_field(f, "tool_choice");
     if (choice == NULL || whim_peek_is(choice, "auto")) {
         return true;
     }
     if (whim_peek_is(choice, "none")) {
-        gen->choice = WHIM_CHOICE_NONE;
+        task->choice = WHIM_CHOICE_NONE;
         return true;
     }
     if (whim_peek_is(choice, "required")) {
-        return whim_offer_need_call(f, gen);
+        return whim_offer_need_call(f, task);
     }
     if (!json_is_object(choice)) {
         return whim_field_refuse(f, "tool_choice",
                                  "must be \"none\", \"auto\", \"required\" or an object");
     }
     whim_fields at = {.obj = choice, .prefix = "tool_choice.", .fault = f->fault};
-    return read_choice_object(&at, gen);
+    return read_choice_object(&at, task);
 }
 
 const whim_offer_form whim_responses_tools = {
     .type = "function", .schema_key = "parameters", .group = "namespace"};
 
-bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out)
+bool whim_responses_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out)
 {
     bool parallel = true;
     if (!whim_field_bool(f, "parallel_tool_calls", &parallel) ||
-        !whim_offer_read(f, &whim_responses_tools, gen, left_out)) {
+        !whim_offer_read(f, &whim_responses_tools, task, left_out)) {
         return false;
     }
-    gen->one_call = !parallel;
-    return read_choice(f, gen);
+    task->one_call = !parallel;
+    return read_choice(f, task);
 }
 
 /* text.format; the schema is flat here, not inside "json_schema". */
-static bool read_text(const whim_fields *f, whim_gen *gen)
+static bool read_text(const whim_fields *f, whim_task *task)
 {
     json_t *text = NULL, *format = NULL, *schema = NULL;
     if (!whim_field_object(f, "text", &text)) {
@@ -67,10 +67,10 @@ static bool read_text(const whim_fields *f, whim_gen *gen)
         return true;
     }
     whim_fields in = {.obj = format, .prefix = "text.format.", .fault = f->fault};
-    gen->format_at = "text.format";
-    gen->schema_at = "text.format.schema";
+    task->format_at = "text.format";
+    task->schema_at = "text.format.schema";
     if (whim_peek_is(type, "json_object")) {
-        gen->json_object = true;
+        task->json_object = true;
         return true;
     }
     if (!whim_peek_is(type, "json_schema")) {
@@ -83,11 +83,11 @@ static bool read_text(const whim_fields *f, whim_gen *gen)
     if (schema == NULL) {
         return whim_field_refuse(&in, "schema", "is required");
     }
-    gen->schema = schema;
+    task->schema = schema;
     return true;
 }
 
-static bool read_reasoning(const whim_fields *f, whim_gen *gen)
+static bool read_reasoning(const whim_fields *f, whim_task *task)
 {
     json_t *reasoning = NULL;
     const char *effort = NULL;
@@ -96,7 +96,7 @@ static bool read_reasoning(const whim_fields *f, whim_gen *gen)
     }
     whim_fields at = {.obj = reasoning, .prefix = "reasoning.", .fault = f->fault};
     return whim_field_string(&at, "effort", &effort) &&
-           whim_gen_set_effort(&at, "effort", effort, gen);
+           whim_task_set_effort(&at, "effort", effort, task);
 }
 
 /* What needs a store, which we do not have. */
@@ -136,12 +136,12 @@ static bool check_metadata(const whim_fields *f)
     return true;
 }
 
-bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
+bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task,
                          whim_str *left_out)
 {
-    return refuse_state(f) && check_metadata(f) && whim_gen_read_common(api, f, gen) &&
-           whim_gen_read_stops(f, "stop", gen) &&
-           whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &gen->max_tokens) &&
-           whim_responses_read_turns(f, gen) && whim_responses_read_tools(f, gen, left_out) &&
-           read_text(f, gen) && read_reasoning(f, gen);
+    return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
+           whim_task_read_stops(f, "stop", task) &&
+           whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->max_tokens) &&
+           whim_responses_read_turns(f, task) && whim_responses_read_tools(f, task, left_out) &&
+           read_text(f, task) && read_reasoning(f, task);
 }

@@ -17,11 +17,11 @@ static bool blame(whim_fault *fault)
     return false;
 }
 
-static bool read_body(const whim_api *api, whim_exchange *ex, whim_gen *gen, whim_fault *fault)
+static bool read_body(const whim_api *api, whim_exchange *ex, whim_task *task, whim_fault *fault)
 {
-    whim_fields f = {.obj = gen->body, .prefix = "", .fault = fault};
+    whim_fields f = {.obj = task->body, .prefix = "", .fault = fault};
     whim_str left_out = {0};
-    bool ok = whim_responses_read(api, &f, gen, &left_out);
+    bool ok = whim_responses_read(api, &f, task, &left_out);
     if (ok) {
         whim_offer_log(api, ex, &left_out);
     }
@@ -29,15 +29,15 @@ static bool read_body(const whim_api *api, whim_exchange *ex, whim_gen *gen, whi
     return ok;
 }
 
-static void stream_failure(const whim_api *api, whim_exchange *ex, const whim_gen *gen,
+static void stream_failure(const whim_api *api, whim_exchange *ex, const whim_task *task,
                            const whim_fault *fault)
 {
     whim_str out = {0};
-    whim_responses_put_failure(api, gen, fault, &out);
+    whim_responses_put_failure(api, task, fault, &out);
     whim_exchange_stream_begin(ex, "text/event-stream; charset=utf-8");
     whim_exchange_write(ex, whim_str_text(&out), out.len);
-    whim_access_log(api->log, ex, 200,
-                    (const whim_log_field[]){whim_log_text("reason", "context"), {.key = NULL}});
+    whim_request_log(api->log, ex, 200,
+                     (const whim_log_field[]){whim_log_text("reason", "context"), {.key = NULL}});
     whim_exchange_stream_end(ex); /* the exchange may be gone after it */
     whim_str_deinit(&out);
 }
@@ -45,18 +45,18 @@ static void stream_failure(const whim_api *api, whim_exchange *ex, const whim_ge
 void whim_route_responses(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};
-    whim_gen *gen = whim_gen_open(api, ex, &fault);
-    bool ok = gen != NULL && read_body(api, ex, gen, &fault) &&
-              (whim_gen_prepare(api, gen, &fault) || blame(&fault));
-    if (!ok && gen != NULL && gen->stream && fault.kind == WHIM_FAULT_CONTEXT) {
-        stream_failure(api, ex, gen, &fault);
-        whim_gen_destroy(gen);
+    whim_task *task = whim_task_open(api, ex, &fault);
+    bool ok = task != NULL && read_body(api, ex, task, &fault) &&
+              (whim_task_prepare(api, task, &fault) || blame(&fault));
+    if (!ok && task != NULL && task->stream && fault.kind == WHIM_FAULT_CONTEXT) {
+        stream_failure(api, ex, task, &fault);
+        whim_task_destroy(task);
         return;
     }
     if (!ok) {
-        whim_gen_destroy(gen);
+        whim_task_destroy(task);
     } else {
-        ok = whim_answer_start(api, ex, &whim_responses_form, gen, &fault);
+        ok = whim_answer_start(api, ex, &whim_responses_form, task, &fault);
     }
     if (!ok) {
         whim_api_refuse(api, ex, &fault);

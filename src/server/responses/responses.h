@@ -7,7 +7,7 @@
 #define WHIM_SERVER_RESPONSES_RESPONSES_H
 
 #include "base/str.h"
-#include "server/answers.h"
+#include "server/answer.h"
 #include "server/api.h"
 #include "server/offer.h"
 
@@ -15,31 +15,40 @@
 
 /* The whole body. The types of tools that cannot be offered are appended to `left_out`. False with
  * the fault set. */
-bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_gen *gen,
+bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task,
                          whim_str *left_out);
 
-/* Its parts: `instructions` and `input` as gen->messages; tools and the choice among them. */
-bool whim_responses_read_turns(const whim_fields *f, whim_gen *gen);
-bool whim_responses_read_tools(const whim_fields *f, whim_gen *gen, whim_str *left_out);
+/* Its parts: `instructions` and `input` as task->messages; tools and the choice among them. */
+bool whim_responses_read_turns(const whim_fields *f, whim_task *task);
+bool whim_responses_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out);
 extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;
 
 /* A stream that fails before it has an answer: its events, appended. Codex takes a context for full
  * only when a stream says so. */
-void whim_responses_put_failure(const whim_api *api, const whim_gen *gen, const whim_fault *fault,
+void whim_responses_put_failure(const whim_api *api, const whim_task *task, const whim_fault *fault,
                                 whim_str *out);
 
-/* A response object: what of it is known. For responses_answer.c. */
+typedef enum whim_response_status {
+    WHIM_RESPONSE_IN_PROGRESS,
+    WHIM_RESPONSE_COMPLETED,
+    WHIM_RESPONSE_INCOMPLETE,
+    WHIM_RESPONSE_FAILED,
+} whim_response_status;
+/* "in_progress", ... */
+const char *whim_response_status_name(whim_response_status status);
+
+/* A response object: what of it is known. For answer.c. */
 typedef struct whim_response {
     const whim_api *api;
-    const whim_gen *gen;
+    const whim_task *task;
     const char *id;
     int64_t created;
-    const char *status;          /* "in_progress", "completed", "incomplete", "failed" */
+    whim_response_status status;
     const whim_answer_choice *c; /* its parts are the output; NULL: none yet */
     const whim_usage *usage;     /* NULL: null */
-    const whim_fault *fault;     /* "failed" */
+    const whim_fault *fault;     /* FAILED */
     bool brief;                  /* without the request's tools and metadata */
 } whim_response;
 void whim_response_put(const whim_response *r, whim_str *out);

@@ -193,7 +193,7 @@ static bool items(whim_turns *turns, const whim_fields *f, const json_t *input)
     return ok;
 }
 
-bool whim_responses_read_turns(const whim_fields *f, whim_gen *gen)
+bool whim_responses_read_turns(const whim_fields *f, whim_task *task)
 {
     whim_turns turns = {0};
     const json_t *instructions = whim_field(f, "instructions");
@@ -206,8 +206,8 @@ bool whim_responses_read_turns(const whim_fields *f, whim_gen *gen)
     }
     bool ok = items(&turns, f, whim_field(f, "input"));
     if (ok) {
-        gen->messages = whim_turns_take(&turns);
-        ok = gen->messages != NULL || whim_fault_no_memory(f->fault);
+        task->messages = whim_turns_take(&turns);
+        ok = task->messages != NULL || whim_fault_no_memory(f->fault);
     }
     whim_turns_deinit(&turns);
     return ok;

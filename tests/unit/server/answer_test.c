@@ -30,7 +30,7 @@ static void on_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *pa
 static void on_choice_end(whim_answer *a, whim_answer_choice *c)
 {
     (void)a;
-    whim_str_printf(&calls, "end%d:%s ", c->index, whim_answer_choice_finish(c));
+    whim_str_printf(&calls, "end%d:%s ", c->index, whim_finish_name(whim_answer_choice_finish(c)));
 }
 static void on_finish(whim_answer *a)
 {
@@ -62,18 +62,18 @@ static const whim_answer_form form = {.name = "t",
 /* A stream of `n_prompt` prompts; its jobs are open. */
 static whim_answer *make_with(const whim_answer_form *made, int32_t n_prompt, bool chat)
 {
-    whim_gen *gen = whim_gen_create(&api, json_object());
-    assert_non_null(gen);
-    gen->stream = true;
-    gen->messages = chat ? json_array() : NULL;
-    gen->parse_tools = chat;
-    gen->prompts = whim_alloc_array(n_prompt, sizeof *gen->prompts);
-    assert_non_null(gen->prompts);
-    gen->n_prompt = n_prompt;
+    whim_task *task = whim_task_create(&api, json_object());
+    assert_non_null(task);
+    task->stream = true;
+    task->messages = chat ? json_array() : NULL;
+    task->parse_tools = chat;
+    task->prompts = whim_alloc_array(n_prompt, sizeof *task->prompts);
+    assert_non_null(task->prompts);
+    task->n_prompt = n_prompt;
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
     exchange = (whim_exchange){.request = {.request_id = "r"}, .write_limit = -1};
-    whim_answer *a = whim_answer_create(&api, &exchange, made, gen);
+    whim_answer *a = whim_answer_create(&api, &exchange, made, task);
     assert_non_null(a);
     for (int32_t p = 0; p < n_prompt; p++) {
         a->prompts[p].job = whim_alloc(sizeof(whim_job));
@@ -139,7 +139,8 @@ static void parts_are_kept_as_they_came(void **state)
     assert_string_equal(whim_str_text(&c->parts[2].name), "f");
     assert_string_equal(whim_str_text(&c->parts[2].text), "{}");
     assert_int_equal(strlen(c->parts[2].id), 24);
-    assert_true(c->parts[0].complete && c->parts[2].complete && !whim_answer_choice_call_cut(c));
+    assert_true(c->parts[0].complete && c->parts[2].complete);
+    assert_int_equal(whim_answer_choice_finish(c), WHIM_FINISH_CALLS);
     assert_non_null(strstr(whim_str_text(&calls), "end0:tool_calls "));
     whim_answer_destroy(a);
 }

@@ -43,7 +43,7 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
     ex->body = body;
     ex->n_body = n;
 }
-void whim_access_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
+void whim_request_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more)
 {
     (void)log, (void)ex, (void)status, (void)more;
 }

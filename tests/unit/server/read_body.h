@@ -8,35 +8,35 @@
 
 #include "server/answer_run.h"
 
-typedef bool read_body_fn(const whim_api *server, const whim_fields *f, whim_gen *gen,
+typedef bool read_body_fn(const whim_api *server, const whim_fields *f, whim_task *task,
                           whim_str *left_out);
 
 static whim_fault read_fault;
 
 /* NULL when the body is refused; then read_fault says why. */
-static inline whim_gen *read_body(read_body_fn *fn, const char *body, whim_str *left_out)
+static inline whim_task *read_body(read_body_fn *fn, const char *body, whim_str *left_out)
 {
     read_fault = (whim_fault){0};
     json_t *json = whim_body_parse(body, (int64_t)strlen(body), &read_fault);
     assert_non_null(json);
-    whim_gen *gen = whim_gen_create(&api, json);
-    whim_fields f = {.obj = gen->body, .prefix = "", .fault = &read_fault};
-    if (!fn(&api, &f, gen, left_out)) {
-        whim_gen_destroy(gen);
+    whim_task *task = whim_task_create(&api, json);
+    whim_fields f = {.obj = task->body, .prefix = "", .fault = &read_fault};
+    if (!fn(&api, &f, task, left_out)) {
+        whim_task_destroy(task);
         return NULL;
     }
-    return gen;
+    return task;
 }
 
-static inline whim_gen *read_good(read_body_fn *fn, const char *body)
+static inline whim_task *read_good(read_body_fn *fn, const char *body)
 {
     whim_str left_out = {0};
-    whim_gen *gen = read_body(fn, body, &left_out);
-    if (gen == NULL) {
+    whim_task *task = read_body(fn, body, &left_out);
+    if (task == NULL) {
         fail_msg("%s: %s", body, read_fault.message);
     }
     whim_str_deinit(&left_out);
-    return gen;
+    return task;
 }
 
 static inline void assert_json(const json_t *value, const char *want)
@@ -49,9 +49,9 @@ static inline void assert_json(const json_t *value, const char *want)
 
 static inline void assert_messages(read_body_fn *fn, const char *body, const char *want)
 {
-    whim_gen *gen = read_good(fn, body);
-    assert_json(gen->messages, want);
-    whim_gen_destroy(gen);
+    whim_task *task = read_good(fn, body);
+    assert_json(task->messages, want);
+    whim_task_destroy(task);
 }
 
 /* A 400 about this field; `why` is a part of its text. */
@@ -59,9 +59,9 @@ static inline void assert_refused(read_body_fn *fn, const char *body, const char
                                   const char *why)
 {
     whim_str left_out = {0};
-    whim_gen *gen = read_body(fn, body, &left_out);
+    whim_task *task = read_body(fn, body, &left_out);
     whim_str_deinit(&left_out);
-    if (gen != NULL) {
+    if (task != NULL) {
         fail_msg("taken: %s", body);
     }
     assert_string_equal(read_fault.param, param);
@@ -108,12 +108,12 @@ static inline const char *answer_of(whim_route_fn *route, const char *path, cons
 }
 
 /* The first events of a stream and what its core says after 11 s of silence. */
-static inline const char *silence_of(const whim_answer_form *form, whim_gen *gen)
+static inline const char *silence_of(const whim_answer_form *form, whim_task *task)
 {
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
     exchange = (whim_exchange){.write_limit = -1};
-    whim_answer *a = whim_answer_create(&api, &exchange, form, gen);
+    whim_answer *a = whim_answer_create(&api, &exchange, form, task);
     assert_non_null(a);
     whim_answer_begin(a);
     whim_answer_keep_alive(a, a->run->last_ns + INT64_C(9000000000));

@@ -5,7 +5,7 @@
 #ifndef WHIM_TESTS_SERVER_FIXTURE_H
 #define WHIM_TESTS_SERVER_FIXTURE_H
 
-#include "server/answers.h"
+#include "server/answer.h"
 #include "server/api.h"
 #include "server/routes.h"
 #include "unit/server/fake_jobs.h"
@@ -196,13 +196,13 @@ static inline int api_setup(void **state)
     whim_sample_params_init(&api.sampling);
     chat_model.format =
         (whim_chat_format){.tools = WHIM_TOOLS_HERMES, .reasons = true, .thinking_switch = true};
-    return whim_answers_open(NULL, &api.answers, &diag);
+    return whim_answer_thread_open(NULL, &api.answer_thread, &diag);
 }
 
 static inline int api_teardown(void **state)
 {
     (void)state;
-    whim_answers_close(api.answers);
+    whim_answer_thread_close(api.answer_thread);
     whim_tokenizer_close((whim_tokenizer *)(uintptr_t)api.tok);
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
@@ -279,7 +279,7 @@ static inline const char *call_limited(whim_route_fn *route, const char *path, c
         pthread_cond_wait(&fake_ended, &fake_lock);
     }
     pthread_mutex_unlock(&fake_lock);
-    while (whim_answers_active(api.answers) > 0) {
+    while (whim_answer_thread_active(api.answer_thread) > 0) {
         sched_yield();
     }
     return masked();

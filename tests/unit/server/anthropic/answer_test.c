@@ -196,8 +196,8 @@ static void fails_in_the_stream(void **state)
 static void keeps_a_silent_stream_alive(void **state)
 {
     (void)state;
-    whim_gen *gen = read_good(whim_anthropic_read, ASK ",\"stream\":true}");
-    assert_string_equal(silence_of(&whim_anthropic_form, gen), PING);
+    whim_task *task = read_good(whim_anthropic_read, ASK ",\"stream\":true}");
+    assert_string_equal(silence_of(&whim_anthropic_form, task), PING);
 }
 
 static void refuses(const char *body, int status, const char *type, const char *message)

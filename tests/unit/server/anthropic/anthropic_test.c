@@ -154,22 +154,22 @@ static void takes_tools(void **state)
 {
     (void)state;
     whim_str left_out = {0};
-    whim_gen *gen = read_body(whim_anthropic_read, "{" USER_HI "," TOOLS "}", &left_out);
-    assert_json(gen->tools,
+    whim_task *task = read_body(whim_anthropic_read, "{" USER_HI "," TOOLS "}", &left_out);
+    assert_json(task->tools,
                 "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F\","
                 "\"parameters\":{\"type\":\"object\",\"properties\":{}}}},"
                 "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"parameters\":{\"type\":"
                 "\"object\"},\"strict\":true}}]");
     assert_string_equal(whim_str_text(&left_out), "web_search_20250305");
-    assert_int_equal(gen->choice, WHIM_CHOICE_AUTO);
-    assert_false(gen->one_call);
-    whim_gen_destroy(gen);
+    assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
+    assert_false(task->one_call);
+    whim_task_destroy(task);
     whim_str_deinit(&left_out);
-    gen = read_good(whim_anthropic_read,
-                    "{" USER_HI ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}");
-    assert_null(gen->tools);
-    assert_int_equal(gen->choice, WHIM_CHOICE_NONE);
-    whim_gen_destroy(gen);
+    task = read_good(whim_anthropic_read,
+                     "{" USER_HI ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}");
+    assert_null(task->tools);
+    assert_int_equal(task->choice, WHIM_CHOICE_NONE);
+    whim_task_destroy(task);
     refused("{" USER_HI ",\"tools\":{}}", "tools", "array");
     refused("{" USER_HI ",\"tools\":[1]}", "tools[0].name", "not empty");
     refused("{" USER_HI ",\"tools\":[{\"name\":\"f\",\"input_schema\":[]}]}",
@@ -181,15 +181,15 @@ static void choice(const char *field, whim_tool_choice want, const char *name, b
 {
     char body[1024];
     snprintf(body, sizeof body, "{%s,%s,\"tool_choice\":%s}", USER_HI, TOOLS, field);
-    whim_gen *gen = read_good(whim_anthropic_read, body);
-    assert_int_equal(gen->choice, want);
-    assert_int_equal(gen->one_call, one_call);
+    whim_task *task = read_good(whim_anthropic_read, body);
+    assert_int_equal(task->choice, want);
+    assert_int_equal(task->one_call, one_call);
     if (name == NULL) {
-        assert_null(gen->tool_name);
+        assert_null(task->tool_name);
     } else {
-        assert_string_equal(gen->tool_name, name);
+        assert_string_equal(task->tool_name, name);
     }
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
 }
 
 static void takes_a_choice(void **state)
@@ -212,11 +212,11 @@ static void thinking(const char *fields, int32_t want, int64_t budget, const cha
 {
     char body[512];
     snprintf(body, sizeof body, "{%s%s}", USER_HI, fields);
-    whim_gen *gen = read_good(whim_anthropic_read, body);
-    assert_int_equal(gen->thinking, want);
-    assert_int_equal(gen->think_budget, budget);
-    assert_string_equal(gen->effort == NULL ? "" : gen->effort, effort);
-    whim_gen_destroy(gen);
+    whim_task *task = read_good(whim_anthropic_read, body);
+    assert_int_equal(task->thinking, want);
+    assert_int_equal(task->think_budget, budget);
+    assert_string_equal(task->effort == NULL ? "" : task->effort, effort);
+    whim_task_destroy(task);
 }
 
 static void takes_thinking_and_effort(void **state)
@@ -243,13 +243,13 @@ static void takes_a_schema(void **state)
 {
     (void)state;
 #define FORMAT "{\"type\":\"json_schema\",\"schema\":{\"type\":\"object\"}}"
-    whim_gen *gen =
+    whim_task *task =
         read_good(whim_anthropic_read, "{" USER_HI ",\"output_config\":{\"format\":" FORMAT "}}");
-    assert_json(gen->schema, "{\"type\":\"object\"}");
-    whim_gen_destroy(gen);
-    gen = read_good(whim_anthropic_read, "{" USER_HI ",\"output_format\":" FORMAT "}");
-    assert_json(gen->schema, "{\"type\":\"object\"}");
-    whim_gen_destroy(gen);
+    assert_json(task->schema, "{\"type\":\"object\"}");
+    whim_task_destroy(task);
+    task = read_good(whim_anthropic_read, "{" USER_HI ",\"output_format\":" FORMAT "}");
+    assert_json(task->schema, "{\"type\":\"object\"}");
+    whim_task_destroy(task);
     refused("{" USER_HI ",\"output_config\":{\"format\":{\"type\":\"text\"}}}",
             "output_config.format", "json_schema");
 }
@@ -257,16 +257,16 @@ static void takes_a_schema(void **state)
 static void takes_sampling_and_stops(void **state)
 {
     (void)state;
-    whim_gen *gen = read_good(whim_anthropic_read,
-                              "{" USER_HI ",\"model\":\"any\",\"metadata\":{\"user_id\":1},"
-                              "\"temperature\":0,\"top_k\":3,\"stream\":true,"
-                              "\"stop_sequences\":[\"a\",\"b\"],\"service_tier\":\"auto\"}");
-    assert_true(gen->stream);
-    assert_true(gen->params.temperature == 0.0f);
-    assert_int_equal(gen->params.top_k, 3);
-    assert_int_equal(gen->n_stop, 2);
-    assert_string_equal(gen->stops[1], "b");
-    whim_gen_destroy(gen);
+    whim_task *task = read_good(whim_anthropic_read,
+                                "{" USER_HI ",\"model\":\"any\",\"metadata\":{\"user_id\":1},"
+                                "\"temperature\":0,\"top_k\":3,\"stream\":true,"
+                                "\"stop_sequences\":[\"a\",\"b\"],\"service_tier\":\"auto\"}");
+    assert_true(task->stream);
+    assert_true(task->params.temperature == 0.0f);
+    assert_int_equal(task->params.top_k, 3);
+    assert_int_equal(task->n_stop, 2);
+    assert_string_equal(task->stops[1], "b");
+    whim_task_destroy(task);
     refused("{" USER_HI ",\"stop_sequences\":[\"\"]}", "stop_sequences", "1 to");
     refused("{" USER_HI ",\"stream\":\"yes\"}", "stream", "true or false");
 }

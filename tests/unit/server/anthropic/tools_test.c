@@ -20,17 +20,17 @@
 /* The names in the order of the prompt, and where each stands in the request. */
 static void offers(const char *body, const char *want)
 {
-    whim_gen *gen = read_good(whim_anthropic_read, body);
+    whim_task *task = read_good(whim_anthropic_read, body);
     whim_str names = {0};
-    for (size_t i = 0; i < json_array_size(gen->tools); i++) {
-        const json_t *function = json_object_get(json_array_get(gen->tools, i), "function");
+    for (size_t i = 0; i < json_array_size(task->tools); i++) {
+        const json_t *function = json_object_get(json_array_get(task->tools, i), "function");
         whim_str_printf(&names, "%s%s%d", i > 0 ? " " : "",
-                        json_string_value(json_object_get(function, "name")), gen->tool_at[i]);
+                        json_string_value(json_object_get(function, "name")), task->tool_at[i]);
     }
     assert_string_equal(whim_str_text(&names), want);
-    assert_int_equal(gen->choice == WHIM_CHOICE_NONE, want[0] == '\0');
+    assert_int_equal(task->choice == WHIM_CHOICE_NONE, want[0] == '\0');
     whim_str_deinit(&names);
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
 }
 
 static void refused(const char *body, const char *param, const char *why)

@@ -341,7 +341,7 @@ static void endless_events_keep_nobody_waiting(void **state)
     n_script = N_OF(endless);
     atomic_store(&repeated, endless);
     whim_route_completions(&api, &first);
-    assert_int_equal(whim_answers_active(api.answers), 1);
+    assert_int_equal(whim_answer_thread_active(api.answer_thread), 1);
     whim_str_deinit(&exchange.body);
     whim_str_deinit(&exchange.headers);
     /* Not by call, which waits for all answers to be over. */
@@ -357,7 +357,7 @@ static void endless_events_keep_nobody_waiting(void **state)
     assert_non_null(strstr(whim_str_text(&exchange.body), "\"text\":\"b\""));
     assert_false(first.ended);
     atomic_store(&repeated, NULL);
-    while (whim_answers_active(api.answers) > 0) {
+    while (whim_answer_thread_active(api.answer_thread) > 0) {
         sched_yield();
     }
     whim_str_deinit(&first.body);

@@ -207,8 +207,8 @@ static void fails_in_the_stream(void **state)
 static void keeps_a_silent_stream_alive(void **state)
 {
     (void)state;
-    whim_gen *gen = read_good(whim_responses_read, ASK ",\"stream\":true}");
-    assert_string_equal(silence_of(&whim_responses_form, gen),
+    whim_task *task = read_good(whim_responses_read, ASK ",\"stream\":true}");
+    assert_string_equal(silence_of(&whim_responses_form, task),
                         BEGIN LIFE("in_progress", "2", BRIEF));
 }
 

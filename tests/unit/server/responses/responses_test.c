@@ -93,16 +93,16 @@ static void takes_tools(void **state)
 {
     (void)state;
     whim_str left_out = {0};
-    whim_gen *gen = read_body(whim_responses_read, "{" HI "," TOOLS "}", &left_out);
-    assert_json(gen->tools,
+    whim_task *task = read_body(whim_responses_read, "{" HI "," TOOLS "}", &left_out);
+    assert_json(task->tools,
                 "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":"
                 "\"object\"},\"strict\":false}},"
                 "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"description\":\"G\","
                 "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
     assert_string_equal(whim_str_text(&left_out),
                         "web_search,custom,?"); /* what is no plain word is not logged */
-    assert_int_equal(gen->choice, WHIM_CHOICE_AUTO);
-    whim_gen_destroy(gen);
+    assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
+    whim_task_destroy(task);
     whim_str_deinit(&left_out);
     refused("{" HI ",\"tools\":[{\"name\":\"f\"}]}", "tools[0].type", "string");
     refused("{" HI ",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name", "not empty");
@@ -118,12 +118,12 @@ static void takes_tools_in_namespaces(void **state)
 {
     (void)state;
     whim_str left_out = {0};
-    whim_gen *gen = read_body(whim_responses_read, "{" HI "," GROUPS "}", &left_out);
-    assert_json(gen->tools, "[{\"type\":\"function\",\"function\":{\"name\":\"mcp__s__f\","
-                            "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
-    assert_int_equal(gen->tool_at[0], 1);
+    whim_task *task = read_body(whim_responses_read, "{" HI "," GROUPS "}", &left_out);
+    assert_json(task->tools, "[{\"type\":\"function\",\"function\":{\"name\":\"mcp__s__f\","
+                             "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
+    assert_int_equal(task->tool_at[0], 1);
     assert_string_equal(whim_str_text(&left_out), "web_search,custom");
-    whim_gen_destroy(gen);
+    whim_task_destroy(task);
     whim_str_deinit(&left_out);
     messages("{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\","
              "\"namespace\":\"mcp__s\",\"arguments\":\"{}\"}]}",
@@ -161,9 +161,9 @@ static void counts_the_tools_of_namespaces(void **state)
             refused(body.text, "tools", "at most 512");
             break;
         }
-        whim_gen *gen = read_good(whim_responses_read, body.text);
-        assert_int_equal(json_array_size(gen->tools), 300);
-        whim_gen_destroy(gen);
+        whim_task *task = read_good(whim_responses_read, body.text);
+        assert_int_equal(json_array_size(task->tools), 300);
+        whim_task_destroy(task);
     }
     whim_str_deinit(&body);
 }
@@ -173,12 +173,12 @@ static void choice(const char *field, whim_tool_choice want, const char *name, s
     char body[1024];
     snprintf(body, sizeof body, "{%s,%s,\"parallel_tool_calls\":false,\"tool_choice\":%s}", HI,
              TOOLS, field);
-    whim_gen *gen = read_good(whim_responses_read, body);
-    assert_int_equal(gen->choice, want);
-    assert_true(gen->one_call);
-    assert_string_equal(gen->tool_name == NULL ? "" : gen->tool_name, name);
-    assert_int_equal(json_array_size(gen->tools), n_tool);
-    whim_gen_destroy(gen);
+    whim_task *task = read_good(whim_responses_read, body);
+    assert_int_equal(task->choice, want);
+    assert_true(task->one_call);
+    assert_string_equal(task->tool_name == NULL ? "" : task->tool_name, name);
+    assert_int_equal(json_array_size(task->tools), n_tool);
+    whim_task_destroy(task);
 }
 
 static void takes_a_choice(void **state)
@@ -212,7 +212,7 @@ static void takes_a_choice(void **state)
 static void takes_the_other_fields(void **state)
 {
     (void)state;
-    whim_gen *gen = read_good(
+    whim_task *task = read_good(
         whim_responses_read,
         "{" HI
         ",\"max_output_tokens\":7,\"store\":true,\"include\":[\"reasoning.encrypted_content\"]"
@@ -220,17 +220,17 @@ static void takes_the_other_fields(void **state)
         "\"text\":{\"verbosity\":\"low\",\"format\":{\"type\":\"json_schema\",\"name\":\"n\","
         "\"schema\":{\"type\":\"object\"},\"strict\":true}},\"background\":false,"
         "\"previous_response_id\":null}");
-    assert_int_equal(gen->max_tokens, 7);
-    assert_int_equal(gen->thinking, 1);
-    assert_string_equal(gen->effort, "high");
-    assert_json(gen->schema, "{\"type\":\"object\"}");
-    whim_gen_destroy(gen);
-    gen =
+    assert_int_equal(task->max_tokens, 7);
+    assert_int_equal(task->thinking, 1);
+    assert_string_equal(task->effort, "high");
+    assert_json(task->schema, "{\"type\":\"object\"}");
+    whim_task_destroy(task);
+    task =
         read_good(whim_responses_read, "{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}");
-    assert_true(gen->json_object);
-    assert_int_equal(gen->thinking, -1);
-    assert_int_equal(gen->max_tokens, 0);
-    whim_gen_destroy(gen);
+    assert_true(task->json_object);
+    assert_int_equal(task->thinking, -1);
+    assert_int_equal(task->max_tokens, 0);
+    whim_task_destroy(task);
     refused("{" HI ",\"max_output_tokens\":0}", "max_output_tokens", "from 1");
     refused("{" HI ",\"text\":{\"format\":{\"type\":\"json_schema\"}}}", "text.format.schema",
             "required");

@@ -8,7 +8,7 @@
  *  - a slot outlives its answer until the exchange is closed too, and is then used again, never
  *    freed before close: a wake that comes late finds no answer, or wakes another one for
  *    nothing. */
-#include "server/answers.h"
+#include "server/answer.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -30,7 +30,7 @@ enum { STATUS_CLIENT_GONE = 499 };
 #define TURN_NS (10 * WHIM_NS_PER_MS)
 
 typedef struct answer_slot {
-    whim_answers *owner;
+    whim_answer_thread *owner;
     whim_answer *answer;      /* NULL: over */
     struct answer_slot *next; /* in the queue, or among the free ones */
     struct answer_slot *all;  /* every slot ever made */
@@ -41,7 +41,7 @@ typedef struct answer_slot {
     bool gone; /* its client left */
 } answer_slot;
 
-struct whim_answers {
+struct whim_answer_thread {
     pthread_mutex_t lock; /* all below, but for the active list */
     pthread_cond_t wake;
     answer_slot *first, *last; /* queue of woken answers */
@@ -61,7 +61,7 @@ struct whim_answers {
 
 static void slot_queue(answer_slot *slot)
 {
-    whim_answers *w = slot->owner;
+    whim_answer_thread *w = slot->owner;
     if (slot->queued || !slot->started || slot->answer == NULL) {
         return;
     }
@@ -84,7 +84,7 @@ static void slot_drop_if_unused(answer_slot *slot)
     }
 }
 
-static answer_slot *slot_take(whim_answers *w, whim_answer *a)
+static answer_slot *slot_take(whim_answer_thread *w, whim_answer *a)
 {
     answer_slot *slot;
     pthread_mutex_lock(&w->lock);
@@ -118,7 +118,7 @@ static void job_woken(void *ctx, whim_job *job)
 static void exchange_closed(void *ctx, bool gone)
 {
     answer_slot *slot = ctx;
-    whim_answers *w = slot->owner;
+    whim_answer_thread *w = slot->owner;
     pthread_mutex_lock(&w->lock);
     slot->open = false;
     if (gone) {
@@ -132,51 +132,51 @@ static void exchange_closed(void *ctx, bool gone)
 /* --- the start, on the route's thread --------------------------------------------------------- */
 
 /* What the request says, within the server's bound and the context. */
-static int64_t max_tokens_of(const whim_api *api, const whim_gen *gen)
+static int64_t max_tokens_of(const whim_api *api, const whim_task *task)
 {
     int64_t most = api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx;
-    if (gen->max_tokens == 0) {
+    if (task->max_tokens == 0) {
         return api->max_tokens > 0 ? most : 0;
     }
-    return gen->max_tokens < most ? gen->max_tokens : most;
+    return task->max_tokens < most ? task->max_tokens : most;
 }
 
 /* Where the request does not say: in a conversation, but not for who wants tokens after the model's
  * own end. */
-static int64_t max_repeated_of(const whim_api *api, const whim_gen *gen)
+static int64_t max_repeated_of(const whim_api *api, const whim_task *task)
 {
-    bool is_on = api->repetition_detection && gen->messages != NULL && !gen->ignore_eos;
-    if (gen->repetition_detection >= 0) {
-        is_on = gen->repetition_detection != 0;
+    bool is_on = api->repetition_detection && task->messages != NULL && !task->ignore_eos;
+    if (task->repetition_detection >= 0) {
+        is_on = task->repetition_detection != 0;
     }
     return is_on ? WHIM_REPETITION_LIMIT : 0;
 }
 
 static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
 {
-    const whim_gen *gen = a->gen;
+    const whim_task *task = a->task;
     const whim_http_request *request = whim_exchange_request(a->ex);
     const whim_exchange_notes *notes = whim_exchange_get_notes(a->ex);
     whim_job_cfg cfg = {
-        .prompt = gen->prompts[p].ids,
-        .n_prompt = gen->prompts[p].n,
-        .n_choice = gen->n,
-        .params = gen->params,
-        .stops = gen->stops,
-        .n_stop = gen->n_stop,
-        .stop_ids = gen->stop_ids,
-        .n_stop_id = gen->n_stop_id,
-        .max_tokens = max_tokens_of(a->api, gen),
-        .max_repeated = max_repeated_of(a->api, gen),
-        .min_tokens = gen->min_tokens,
-        .ignore_eos = gen->ignore_eos,
-        .show_special = gen->show_special,
-        .prompt_logprobs = gen->prompt_logprobs,
-        .think_open = gen->open_think,
-        .think_budget = gen->think_budget,
+        .prompt = task->prompts[p].ids,
+        .n_prompt = task->prompts[p].n,
+        .n_choice = task->n,
+        .params = task->params,
+        .stops = task->stops,
+        .n_stop = task->n_stop,
+        .stop_ids = task->stop_ids,
+        .n_stop_id = task->n_stop_id,
+        .max_tokens = max_tokens_of(a->api, task),
+        .max_repeated = max_repeated_of(a->api, task),
+        .min_tokens = task->min_tokens,
+        .ignore_eos = task->ignore_eos,
+        .show_special = task->show_special,
+        .prompt_logprobs = task->prompt_logprobs,
+        .think_open = task->open_think,
+        .think_budget = task->think_budget,
         .think_end = "</think>",
-        .grammar = gen->grammar,
-        .priority = gen->priority,
+        .grammar = task->grammar,
+        .priority = task->priority,
         .priority_among_all = notes->may_pass,
         .client = notes->client,
         .received_ns = whim_exchange_start_ns(a->ex),
@@ -184,7 +184,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .wake = job_woken,
         .wake_ctx = a->run->slot,
     };
-    cfg.params.want_logprob = gen->logprobs;
+    cfg.params.want_logprob = task->logprobs;
     snprintf(cfg.id, sizeof cfg.id, "%s", request->request_id);
     return cfg;
 }
@@ -213,7 +213,7 @@ static bool refuse_submit(whim_fault *fault, whim_err err, const whim_diag *diag
 static bool submit(whim_answer *a, whim_fault *fault)
 {
     whim_diag diag = {{0}};
-    int32_t n = a->gen->n_prompt;
+    int32_t n = a->task->n_prompt;
     whim_job_cfg *cfgs = whim_alloc_array(n, sizeof *cfgs);
     whim_job **jobs = whim_alloc_array(n, sizeof *jobs);
     whim_err err = WHIM_ERR_NO_MEMORY;
@@ -233,14 +233,14 @@ static bool submit(whim_answer *a, whim_fault *fault)
 }
 
 bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
-                       whim_gen *gen, whim_fault *fault)
+                       whim_task *task, whim_fault *fault)
 {
-    whim_answers *w = api->answers;
-    whim_answer *a = whim_answer_create(api, ex, form, gen);
+    whim_answer_thread *w = api->answer_thread;
+    whim_answer *a = whim_answer_create(api, ex, form, task);
     answer_slot *slot = a == NULL ? NULL : slot_take(w, a);
     if (slot == NULL) {
         if (a == NULL) {
-            whim_gen_destroy(gen);
+            whim_task_destroy(task);
         }
         whim_answer_destroy(a);
         return whim_fault_no_memory(fault);
@@ -274,7 +274,7 @@ static const char *ending_of(const whim_answer *a)
         return run->why;
     }
     if (a->n_choice == 1 && a->choices[0].end != WHIM_END_REPETITION) {
-        return whim_answer_choice_finish(&a->choices[0]);
+        return whim_finish_name(whim_answer_choice_finish(&a->choices[0]));
     }
     return run->times.reason != NULL ? run->times.reason : "stop";
 }
@@ -285,7 +285,7 @@ static void log_answer(whim_answer *a)
     const whim_job_times *t = &run->times;
     whim_answer_times times = whim_answer_get_times(a);
     char seed[24];
-    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->gen->params.seed);
+    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->task->params.seed);
     const whim_log_field more[] = {
         whim_log_int("prompt", t->n_prompt),
         whim_log_int("cached", t->n_cached),
@@ -296,11 +296,11 @@ static void log_answer(whim_answer *a)
         whim_log_text("reason", ending_of(a)),
         {.key = NULL},
     };
-    int status = a->gen->stream ? 200 /* it is out already */
-                 : run->failed  ? whim_fault_status(&run->fault, a->form->dialect)
-                 : run->mute    ? STATUS_CLIENT_GONE
-                                : 200;
-    whim_access_log(a->api->log, a->ex, status, more);
+    int status = a->task->stream ? 200 /* it is out already */
+                 : run->failed   ? whim_fault_status(&run->fault, a->form->dialect)
+                 : run->mute     ? STATUS_CLIENT_GONE
+                                 : 200;
+    whim_request_log(a->api->log, a->ex, status, more);
 }
 
 /* Only where the owner asked for it: what the model said, part by part. */
@@ -317,7 +317,7 @@ static void log_content(const whim_answer *a)
     }
 }
 
-static void answer_over(whim_answers *w, whim_answer *a)
+static void answer_over(whim_answer_thread *w, whim_answer *a)
 {
     answer_slot *slot = a->run->slot;
     whim_answer_end(a);
@@ -341,7 +341,7 @@ static bool drain_jobs(whim_answer *a)
 {
     whim_job_event ev;
     int64_t until = whim_clock_ns() + TURN_NS;
-    for (int32_t p = 0; p < a->gen->n_prompt; p++) {
+    for (int32_t p = 0; p < a->task->n_prompt; p++) {
         while (a->prompts[p].job != NULL && whim_job_next(a->prompts[p].job, &ev)) {
             whim_answer_take(a, p, &ev);
             if (whim_clock_ns() > until) {
@@ -352,7 +352,7 @@ static bool drain_jobs(whim_answer *a)
     return true;
 }
 
-static void unlink_active(whim_answers *w, whim_answer *a)
+static void unlink_active(whim_answer_thread *w, whim_answer *a)
 {
     for (whim_answer **at = &w->active; *at != NULL; at = &(*at)->run->next) {
         if (*at == a) {
@@ -364,7 +364,7 @@ static void unlink_active(whim_answers *w, whim_answer *a)
 
 /* --- large replies: a thread for them, one after the other ------------------------------------ */
 
-static void hand_to_large(whim_answers *w, whim_answer *a)
+static void hand_to_large(whim_answer_thread *w, whim_answer *a)
 {
     a->run->next = NULL;
     pthread_mutex_lock(&w->lock);
@@ -381,7 +381,7 @@ static void hand_to_large(whim_answers *w, whim_answer *a)
 
 static void large_loop(void *ctx)
 {
-    whim_answers *w = ctx;
+    whim_answer_thread *w = ctx;
     pthread_mutex_lock(&w->lock);
     while (!w->no_more_large) {
         whim_answer *a = w->large_first;
@@ -401,7 +401,7 @@ static void large_loop(void *ctx)
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-static void process(whim_answers *w, whim_answer *a, bool gone)
+static void process(whim_answer_thread *w, whim_answer *a, bool gone)
 {
     whim_answer_run *run = a->run;
     if (!run->listed) {
@@ -427,7 +427,7 @@ static void process(whim_answers *w, whim_answer *a, bool gone)
     }
 }
 
-static void keep_alive_all(whim_answers *w)
+static void keep_alive_all(whim_answer_thread *w)
 {
     int64_t now = whim_clock_ns();
     for (whim_answer *a = w->active; a != NULL; a = a->run->next) {
@@ -436,7 +436,7 @@ static void keep_alive_all(whim_answers *w)
 }
 
 /* Wait for a woken answer, a second at most. The lock is held. */
-static void wait_a_second(whim_answers *w)
+static void wait_a_second(whim_answer_thread *w)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -446,7 +446,7 @@ static void wait_a_second(whim_answers *w)
 
 static void answer_loop(void *ctx)
 {
-    whim_answers *w = ctx;
+    whim_answer_thread *w = ctx;
     int64_t next_look = whim_clock_ns() + WHIM_NS_PER_S;
     pthread_mutex_lock(&w->lock);
     while (!w->closing || w->n_active > 0) {
@@ -476,7 +476,7 @@ static void answer_loop(void *ctx)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void stop_large(whim_answers *w)
+static void stop_large(whim_answer_thread *w)
 {
     pthread_mutex_lock(&w->lock);
     w->no_more_large = true;
@@ -485,10 +485,10 @@ static void stop_large(whim_answers *w)
     whim_thread_join(&w->large_thread);
 }
 
-whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
+whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out, whim_diag *diag)
 {
     pthread_condattr_t attr;
-    whim_answers *w = whim_alloc(sizeof *w);
+    whim_answer_thread *w = whim_alloc(sizeof *w);
     if (w == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the answer thread");
     }
@@ -515,12 +515,12 @@ whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag)
     return err;
 }
 
-int64_t whim_answers_active(whim_answers *w)
+int64_t whim_answer_thread_active(whim_answer_thread *w)
 {
     return atomic_load(&w->n_active);
 }
 
-void whim_answers_close(whim_answers *w)
+void whim_answer_thread_close(whim_answer_thread *w)
 {
     if (w == NULL) {
         return;

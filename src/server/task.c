@@ -18,55 +18,55 @@ enum { MAX_PRIORITY = 4 };
 /* How long a request may wait to have a grammar compiled. */
 #define MAX_PUT_OFF_NS (30 * WHIM_NS_PER_S)
 
-whim_gen *whim_gen_create(const whim_api *api, json_t *body)
+whim_task *whim_task_create(const whim_api *api, json_t *body)
 {
-    whim_gen *gen = whim_alloc(sizeof *gen);
+    whim_task *task = whim_alloc(sizeof *task);
     uint64_t seed = 0;
-    if (gen == NULL) {
+    if (task == NULL) {
         json_decref(body);
         return NULL;
     }
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
-        seed ^= (uint64_t)(uintptr_t)gen; /* a signal came: still different each time */
+        seed ^= (uint64_t)(uintptr_t)task; /* a signal came: still different each time */
     }
-    gen->body = body;
-    gen->thinking = -1;
-    gen->params = api->sampling;
-    gen->params.bias = NULL;
-    gen->params.n_bias = 0;
-    gen->params.seed = seed;
-    gen->n = 1;
-    gen->repetition_detection = -1;
-    gen->prompt_logprobs = -1;
-    gen->format_at = "response_format";
-    gen->schema_at = "response_format.json_schema.schema";
-    gen->tool_schema = "function.parameters";
-    return gen;
+    task->body = body;
+    task->thinking = -1;
+    task->params = api->sampling;
+    task->params.bias = NULL;
+    task->params.n_bias = 0;
+    task->params.seed = seed;
+    task->n = 1;
+    task->repetition_detection = -1;
+    task->prompt_logprobs = -1;
+    task->format_at = "response_format";
+    task->schema_at = "response_format.json_schema.schema";
+    task->tool_schema = "function.parameters";
+    return task;
 }
 
-void whim_gen_destroy(whim_gen *gen)
+void whim_task_destroy(whim_task *task)
 {
-    if (gen == NULL) {
+    if (task == NULL) {
         return;
     }
-    for (int32_t i = 0; i < gen->n_prompt; i++) {
-        whim_ids_deinit(&gen->prompts[i]);
+    for (int32_t i = 0; i < task->n_prompt; i++) {
+        whim_ids_deinit(&task->prompts[i]);
     }
-    whim_free(gen->prompts);
-    whim_free((void *)(uintptr_t)gen->params.bias);
-    whim_free(gen->stops);
-    whim_free(gen->stop_ids);
-    whim_free(gen->words);
-    whim_free(gen->tool_at);
-    whim_grammar_unref(gen->grammar);
-    json_decref(gen->messages);
-    json_decref(gen->tools);
-    json_decref(gen->kwargs);
-    json_decref(gen->body);
-    whim_free(gen);
+    whim_free(task->prompts);
+    whim_free((void *)(uintptr_t)task->params.bias);
+    whim_free(task->stops);
+    whim_free(task->stop_ids);
+    whim_free(task->words);
+    whim_free(task->tool_at);
+    whim_grammar_unref(task->grammar);
+    json_decref(task->messages);
+    json_decref(task->tools);
+    json_decref(task->kwargs);
+    json_decref(task->body);
+    whim_free(task);
 }
 
-whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *fault)
+whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_fault *fault)
 {
     const whim_http_request *request = whim_exchange_request(ex);
     bool is_again = request->put_off_ns != 0;
@@ -86,13 +86,13 @@ whim_gen *whim_gen_open(const whim_api *api, whim_exchange *ex, whim_fault *faul
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
                            request->body, request->n_body);
     }
-    whim_gen *gen = whim_gen_create(api, body);
-    if (gen == NULL) {
+    whim_task *task = whim_task_create(api, body);
+    if (task == NULL) {
         whim_fault_no_memory(fault);
     } else {
-        gen->may_take_long = request->is_slow;
+        task->may_take_long = request->is_slow;
     }
-    return gen;
+    return task;
 }
 
 /* --- texts and ids ---------------------------------------------------------------------------- */
@@ -141,12 +141,13 @@ static bool read_texts(const whim_fields *f, const char *key, int64_t most, size
     return true;
 }
 
-bool whim_gen_read_stops(const whim_fields *f, const char *key, whim_gen *gen)
+bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task)
 {
-    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &gen->stops, &gen->n_stop);
+    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->stops,
+                      &task->n_stop);
 }
 
-static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_gen *gen)
+static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     json_t *list = NULL;
     if (!whim_field_array(f, "stop_token_ids", &list) || list == NULL) {
@@ -157,8 +158,8 @@ static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_gen *g
         return whim_field_refuse(f, "stop_token_ids", "has %" PRId64 " ids; at most %d are allowed",
                                  n, WHIM_MAX_STOPS);
     }
-    gen->stop_ids = whim_alloc_array(n, sizeof *gen->stop_ids);
-    if (gen->stop_ids == NULL) {
+    task->stop_ids = whim_alloc_array(n, sizeof *task->stop_ids);
+    if (task->stop_ids == NULL) {
         return whim_fault_no_memory(f->fault);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -168,7 +169,7 @@ static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_gen *g
                                      "must hold token ids from 0 to %d; entry %" PRId64 " is not",
                                      api->n_vocab - 1, i);
         }
-        gen->stop_ids[gen->n_stop_id++] = (int32_t)id;
+        task->stop_ids[task->n_stop_id++] = (int32_t)id;
     }
     return true;
 }
@@ -188,7 +189,7 @@ static bool parse_id(const char *text, int32_t n_vocab, int32_t *out)
     return n > 0 && id < n_vocab;
 }
 
-static bool read_bias(const whim_api *api, const whim_fields *f, whim_gen *gen)
+static bool read_bias(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     json_t *map = NULL, *value;
     const char *key;
@@ -205,10 +206,10 @@ static bool read_bias(const whim_api *api, const whim_fields *f, whim_gen *gen)
     if (bias == NULL) {
         return whim_fault_no_memory(f->fault);
     }
-    gen->params.bias = bias;
+    task->params.bias = bias;
     json_object_foreach(map, key, value)
     {
-        whim_logit_bias *b = &bias[gen->params.n_bias++];
+        whim_logit_bias *b = &bias[task->params.n_bias++];
         if (!parse_id(key, api->n_vocab, &b->id)) {
             return whim_field_refuse(f, "logit_bias",
                                      "must have token ids from 0 to %d as its keys, not \"%.40s\"",
@@ -232,9 +233,9 @@ static float clamp(float x, float least, float most)
     return x < least ? least : x > most ? most : x;
 }
 
-static bool read_sampling(const whim_api *api, const whim_fields *f, whim_gen *gen)
+static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_sample_params *p = &gen->params;
+    whim_sample_params *p = &task->params;
     int64_t top_k = p->top_k, seed = 0;
     if (!whim_field_real(f, "temperature", 0, FLT_MAX, &p->temperature) ||
         !whim_field_real(f, "top_p", 0, 1, &p->top_p) ||
@@ -255,7 +256,7 @@ static bool read_sampling(const whim_api *api, const whim_fields *f, whim_gen *g
     p->temperature = clamp(p->temperature, 0, 100);
     p->repetition_penalty = clamp(p->repetition_penalty, 0.01f, 100);
     if (whim_field(f, "seed") != NULL) {
-        gen->has_seed = true;
+        task->has_seed = true;
         p->seed = (uint64_t)seed;
     }
     return true;
@@ -275,47 +276,48 @@ static bool read_model(const whim_api *api, const whim_fields *f)
     return true;
 }
 
-bool whim_gen_read_common(const whim_api *api, const whim_fields *f, whim_gen *gen)
+bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     bool skip_special = true, detection = false;
     int64_t priority = 0;
     json_t *kwargs = NULL;
-    if (!read_model(api, f) || !whim_field_bool(f, "stream", &gen->stream) ||
-        !read_sampling(api, f, gen) || !read_bias(api, f, gen) || !read_stop_ids(api, f, gen) ||
-        !whim_field_bool(f, "ignore_eos", &gen->ignore_eos) ||
+    if (!read_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
+        !read_sampling(api, f, task) || !read_bias(api, f, task) || !read_stop_ids(api, f, task) ||
+        !whim_field_bool(f, "ignore_eos", &task->ignore_eos) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
-        !whim_field_int(f, "min_tokens", 0, INT32_MAX, &gen->min_tokens) ||
+        !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
-        !whim_field_bool(f, "return_token_ids", &gen->return_token_ids) ||
-        !whim_field_bool(f, "return_timings", &gen->return_timings) ||
-        !whim_field_string(f, "regex", &gen->regex) ||
-        !read_texts(f, "choice", 100000, 64 * 1024, false, &gen->words, &gen->n_word) ||
+        !whim_field_bool(f, "return_token_ids", &task->return_token_ids) ||
+        !whim_field_bool(f, "return_timings", &task->return_timings) ||
+        !whim_field_string(f, "regex", &task->regex) ||
+        !read_texts(f, "choice", 100000, 64 * 1024, false, &task->words, &task->n_word) ||
         !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||
         !whim_field_object(f, "chat_template_kwargs", &kwargs)) {
         return false;
     }
-    if (gen->words != NULL && gen->n_word == 0) {
+    if (task->words != NULL && task->n_word == 0) {
         return whim_field_refuse(f, "choice", "must not be empty");
     }
     if (kwargs != NULL && whim_json_largest_real(kwargs) >= WHIM_JSON_ROUNDED) {
         return whim_field_refuse(f, "chat_template_kwargs",
                                  "has a number that is not held exactly (2^63 or more, or NaN)");
     }
-    gen->show_special = !skip_special;
+    task->show_special = !skip_special;
     if (whim_field(f, "repetition_detection") != NULL) {
-        gen->repetition_detection = detection;
+        task->repetition_detection = detection;
     }
     /* A step of priority outweighs a long wait, so a client may not take many of them. */
-    gen->priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
-                    : priority > MAX_PRIORITY ? MAX_PRIORITY
-                                              : (int32_t)priority;
-    gen->kwargs = json_incref(kwargs);
+    task->priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
+                     : priority > MAX_PRIORITY ? MAX_PRIORITY
+                                               : (int32_t)priority;
+    task->kwargs = json_incref(kwargs);
     return true;
 }
 
 /* --- reasoning and tools ---------------------------------------------------------------------- */
 
-bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effort, whim_gen *gen)
+bool whim_task_set_effort(const whim_fields *f, const char *key, const char *effort,
+                          whim_task *task)
 {
     static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
     if (effort == NULL) {
@@ -323,8 +325,8 @@ bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effo
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(effort, words[i]) == 0) {
-            gen->thinking = i >= 2;
-            gen->effort = effort;
+            task->thinking = i >= 2;
+            task->effort = effort;
             return true;
         }
     }
@@ -332,7 +334,7 @@ bool whim_gen_set_effort(const whim_fields *f, const char *key, const char *effo
         f, key, "is \"%.40s\"; it must be none, minimal, low, medium, high, xhigh or max", effort);
 }
 
-bool whim_gen_check_tool(const whim_fields *f)
+bool whim_task_check_tool(const whim_fields *f)
 {
     const json_t *description = whim_field(f, "description"), *strict = whim_field(f, "strict");
     if (description != NULL && !json_is_string(description)) {
@@ -342,7 +344,7 @@ bool whim_gen_check_tool(const whim_fields *f)
            whim_field_refuse(f, "strict", "must be true or false");
 }
 
-bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_gen *gen)
+bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_task *task)
 {
     size_t n = json_array_size(tools);
     char where[64], inside[80];
@@ -372,19 +374,19 @@ bool whim_gen_set_tools(const whim_fields *f, const char *key, json_t *tools, wh
             return whim_field_refuse(f, where, "must have an object as function.parameters, not %s",
                                      whim_json_kind(parameters));
         }
-        if (!whim_gen_check_tool(&in)) {
+        if (!whim_task_check_tool(&in)) {
             return false;
         }
     }
-    gen->tools = n == 0 ? NULL : json_incref(tools);
+    task->tools = n == 0 ? NULL : json_incref(tools);
     return true;
 }
 
-bool whim_gen_has_tool(const whim_gen *gen, const char *name)
+bool whim_task_has_tool(const whim_task *task, const char *name)
 {
     size_t i;
     const json_t *tool;
-    json_array_foreach(gen->tools, i, tool)
+    json_array_foreach(task->tools, i, tool)
     {
         if (strcmp(whim_peek_function_name(tool), name) == 0) {
             return true;

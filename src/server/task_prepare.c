@@ -18,17 +18,17 @@ static bool fault_of(whim_fault *fault, whim_err err, const char *param, const w
     return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param, "%.1000s", diag->text);
 }
 
-bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_fault *fault)
+bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, whim_fault *fault)
 {
     char param[128] = "messages";
     whim_diag diag = {{0}};
     whim_prompt_request request = {
-        .messages = gen->messages,
-        .tools = gen->choice == WHIM_CHOICE_NONE ? NULL : gen->tools,
-        .kwargs = gen->kwargs,
-        .thinking = gen->thinking,
-        .effort = gen->effort,
-        .new_turn = gen->new_turn,
+        .messages = task->messages,
+        .tools = task->choice == WHIM_CHOICE_NONE ? NULL : task->tools,
+        .kwargs = task->kwargs,
+        .thinking = task->thinking,
+        .effort = task->effort,
+        .new_turn = task->new_turn,
     };
     *out = (whim_prompt){0};
     whim_err err = whim_prompt_make(api->chat, &request, out, param, &diag);
@@ -36,24 +36,24 @@ bool whim_gen_render(const whim_api *api, whim_gen *gen, whim_prompt *out, whim_
 }
 
 /* The field that asked for a grammar, for the message about it. */
-static const char *rule_param(const whim_gen *gen)
+static const char *rule_param(const whim_task *task)
 {
-    return gen->regex != NULL                        ? "regex"
-           : gen->n_word > 0                         ? "choice"
-           : gen->schema != NULL || gen->json_object ? gen->format_at
-           : gen->tools != NULL                      ? "tools"
-                                                     : NULL;
+    return task->regex != NULL                         ? "regex"
+           : task->n_word > 0                          ? "choice"
+           : task->schema != NULL || task->json_object ? task->format_at
+           : task->tools != NULL                       ? "tools"
+                                                       : NULL;
 }
 
 /* Whether the answer may begin with reasoning: unless that is off, and the template can turn it
  * off. What the request tells the template itself goes first. */
-static bool may_think(const whim_api *api, const whim_gen *gen)
+static bool may_think(const whim_api *api, const whim_task *task)
 {
-    const json_t *told = json_object_get(gen->kwargs, "enable_thinking");
+    const json_t *told = json_object_get(task->kwargs, "enable_thinking");
     if (json_is_boolean(told)) {
         return json_is_true(told);
     }
-    return gen->thinking != 0 || !api->chat->format.thinking_switch;
+    return task->thinking != 0 || !api->chat->format.thinking_switch;
 }
 
 static bool is_too_large(const json_t *schema)
@@ -63,7 +63,7 @@ static bool is_too_large(const json_t *schema)
 }
 
 /* The size of every schema that the grammar is built of. */
-static bool check_sizes(const whim_answer_rule *rule, const whim_gen *gen, whim_fault *fault)
+static bool check_sizes(const whim_answer_rule *rule, const whim_task *task, whim_fault *fault)
 {
     bool all = rule->choice == WHIM_CHOICE_REQUIRED || rule->schema != NULL || rule->json_object ||
                rule->regex != NULL || rule->n_word > 0;
@@ -82,50 +82,52 @@ static bool check_sizes(const whim_answer_rule *rule, const whim_gen *gen, whim_
         }
     }
     return !is_too_large(rule->schema) ||
-           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, gen->format_at,
+           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, task->format_at,
                           "\"%s\" is larger than %d bytes", rule->schema_at, MAX_SCHEMA_BYTES);
 }
 
-static bool make_grammar(const whim_api *api, whim_gen *gen, whim_fault *fault)
+static bool make_grammar(const whim_api *api, whim_task *task, whim_fault *fault)
 {
-    bool tools = gen->choice != WHIM_CHOICE_NONE && gen->tools != NULL;
+    bool tools = task->choice != WHIM_CHOICE_NONE && task->tools != NULL;
     whim_diag diag = {{0}};
     whim_answer_rule rule = {
         .format = api->chat->format,
-        .starts_inside = gen->open_think,
-        .may_reason = gen->messages != NULL && api->chat->format.reasons && !gen->open_think &&
-                      may_think(api, gen),
-        .tools = tools ? gen->tools : NULL,
-        .choice = tools ? gen->choice : WHIM_CHOICE_NONE,
-        .tool_name = gen->tool_name,
-        .one_call = gen->one_call,
-        .schema = gen->schema,
-        .json_object = gen->json_object,
-        .regex = gen->regex,
-        .words = gen->words,
-        .n_word = gen->n_word,
+        .starts_inside = task->open_think,
+        .may_reason = task->messages != NULL && api->chat->format.reasons && !task->open_think &&
+                      may_think(api, task),
+        .tools = tools ? task->tools : NULL,
+        .choice = tools ? task->choice : WHIM_CHOICE_NONE,
+        .tool_name = task->tool_name,
+        .one_call = task->one_call,
+        .schema = task->schema,
+        .json_object = task->json_object,
+        .regex = task->regex,
+        .words = task->words,
+        .n_word = task->n_word,
         .bytes = api->bytes,
-        .schema_at = gen->schema_at,
-        .tool_at = gen->tool_at,
-        .tool_schema = gen->tool_schema,
+        .schema_at = task->schema_at,
+        .tool_at = task->tool_at,
+        .tool_schema = task->tool_schema,
     };
-    if ((gen->schema != NULL || gen->json_object) + (gen->regex != NULL) + (gen->n_word > 0) > 1) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(gen),
-                              "only one of %s, regex and choice may be given", gen->format_at);
+    if ((task->schema != NULL || task->json_object) + (task->regex != NULL) + (task->n_word > 0) >
+        1) {
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(task),
+                              "only one of %s, regex and choice may be given", task->format_at);
     }
-    if (!check_sizes(&rule, gen, fault)) {
+    if (!check_sizes(&rule, task, fault)) {
         return false;
     }
     whim_err err =
-        whim_grammar_cache_get(api->grammars, &rule, gen->may_take_long, &gen->grammar, &diag);
+        whim_grammar_cache_get(api->grammars, &rule, task->may_take_long, &task->grammar, &diag);
     if (err == WHIM_ERR_BUSY) {
         *fault = (whim_fault){.is_put_off = true};
         return false;
     }
-    return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(gen), &diag);
+    return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(task), &diag);
 }
 
-static bool take_prompt(const whim_api *api, whim_gen *gen, whim_prompt *prompt, whim_fault *fault)
+static bool take_prompt(const whim_api *api, whim_task *task, whim_prompt *prompt,
+                        whim_fault *fault)
 {
     if (prompt->ids.n == 0) {
         return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, "messages", "the prompt is empty");
@@ -133,28 +135,28 @@ static bool take_prompt(const whim_api *api, whim_gen *gen, whim_prompt *prompt,
     if (prompt->ids.n >= api->ctx) {
         return whim_fault_context(fault, prompt->ids.n, api->ctx);
     }
-    gen->prompts = whim_alloc(sizeof *gen->prompts);
-    if (gen->prompts == NULL) {
+    task->prompts = whim_alloc(sizeof *task->prompts);
+    if (task->prompts == NULL) {
         return whim_fault_no_memory(fault);
     }
-    gen->n_prompt = 1;
-    gen->prompts[0] = prompt->ids;
+    task->n_prompt = 1;
+    task->prompts[0] = prompt->ids;
     prompt->ids = (whim_ids){0};
-    gen->open_think = prompt->open_think;
-    gen->parse_tools = gen->tools != NULL && gen->choice != WHIM_CHOICE_NONE;
+    task->open_think = prompt->open_think;
+    task->parse_tools = task->tools != NULL && task->choice != WHIM_CHOICE_NONE;
     return true;
 }
 
-bool whim_gen_prepare(const whim_api *api, whim_gen *gen, whim_fault *fault)
+bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault)
 {
-    if (gen->messages != NULL) {
+    if (task->messages != NULL) {
         whim_prompt prompt;
         bool ok =
-            whim_gen_render(api, gen, &prompt, fault) && take_prompt(api, gen, &prompt, fault);
+            whim_task_render(api, task, &prompt, fault) && take_prompt(api, task, &prompt, fault);
         whim_prompt_deinit(&prompt);
         if (!ok) {
             return false;
         }
     }
-    return make_grammar(api, gen, fault);
+    return make_grammar(api, task, fault);
 }

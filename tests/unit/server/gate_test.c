@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may ask: the rules one by one, and over a socket. */
-#include "server/access.h"
+#include "server/gate.h"
 #include "unit/http/http_fixture.h"
 
-static whim_access *make(int32_t n_key)
+static whim_gate *make(int32_t n_key)
 {
     static const whim_api_key keys[] = {{"sk-one", false}, {"sk-two-longer", true}};
     static const char *const hosts[] = {"llm.example"};
     static const char *const origins[] = {"https://page.example"};
-    whim_access_cfg cfg = {.keys = keys,
-                           .n_key = n_key,
-                           .hosts = hosts,
-                           .n_host = 1,
-                           .origins = origins,
-                           .n_origin = 1,
-                           .error_body = fixture_error};
-    whim_access *access = NULL;
+    whim_gate_cfg cfg = {.keys = keys,
+                         .n_key = n_key,
+                         .hosts = hosts,
+                         .n_host = 1,
+                         .origins = origins,
+                         .n_origin = 1,
+                         .error_body = fixture_error};
+    whim_gate *gate = NULL;
     whim_diag diag = {{0}};
-    assert_int_equal(whim_access_create(&cfg, &access, &diag), WHIM_ERR_OK);
-    return access;
+    assert_int_equal(whim_gate_create(&cfg, &gate, &diag), WHIM_ERR_OK);
+    return gate;
 }
 
 static void test_keys(void **state)
 {
     (void)state;
     int32_t key;
-    whim_access *a = make(2);
+    whim_gate *a = make(2);
     static const struct {
         const char *authorization, *x_api_key;
         bool ok;
@@ -40,22 +40,22 @@ static void test_keys(void **state)
         {NULL, "sk-two-longerX", false},  {"Bearersk-one", NULL, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(whim_access_key_matches(a, rows[i].authorization, rows[i].x_api_key, &key),
+        assert_int_equal(whim_gate_key_matches(a, rows[i].authorization, rows[i].x_api_key, &key),
                          rows[i].ok);
         assert_int_equal(key, rows[i].ok ? (i == 2 ? 1 : 0) : -1);
     }
-    whim_access_destroy(a);
+    whim_gate_destroy(a);
     a = make(0);
-    assert_true(whim_access_key_matches(a, NULL, NULL, &key));
-    assert_true(whim_access_key_matches(a, "Bearer any", NULL, &key));
+    assert_true(whim_gate_key_matches(a, NULL, NULL, &key));
+    assert_true(whim_gate_key_matches(a, "Bearer any", NULL, &key));
     assert_int_equal(key, -1);
-    whim_access_destroy(a);
+    whim_gate_destroy(a);
     static const char *const bad[] = {"", "kz q", "kz\n", "\xc3\xa9"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         whim_api_key one = {.text = bad[i]};
-        whim_access_cfg cfg = {.keys = &one, .n_key = 1};
+        whim_gate_cfg cfg = {.keys = &one, .n_key = 1};
         whim_diag diag = {{0}};
-        assert_int_equal(whim_access_create(&cfg, &a, &diag), WHIM_ERR_INVALID);
+        assert_int_equal(whim_gate_create(&cfg, &a, &diag), WHIM_ERR_INVALID);
         assert_null(bad[i][0] == '\0' ? NULL : strstr(diag.text, bad[i]));
     }
 }
@@ -77,19 +77,19 @@ static void test_open_paths(void **state)
                                          "*",
                                          ""};
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
-        assert_true(whim_access_is_open("GET", open[i]));
-        assert_false(whim_access_is_open("POST", open[i]));
+        assert_true(whim_gate_is_open("GET", open[i]));
+        assert_false(whim_gate_is_open("POST", open[i]));
     }
     for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++) {
-        assert_false(whim_access_is_open("GET", closed[i]));
-        assert_true(whim_access_is_open("OPTIONS", closed[i]));
+        assert_false(whim_gate_is_open("GET", closed[i]));
+        assert_true(whim_gate_is_open("OPTIONS", closed[i]));
     }
 }
 
 static void test_hosts(void **state)
 {
     (void)state;
-    whim_access *a = make(0);
+    whim_gate *a = make(0);
     char machine[300] = "";
     assert_int_equal(gethostname(machine, sizeof machine - 1), 0);
     const char *const good[] = {"127.0.0.1",
@@ -112,18 +112,18 @@ static void test_hosts(void **state)
         "127.0.0.1.nip.io", "localhost:123456", "[::1]x",        ":80",
         "127.0.0.1@evil",   "xllm.example",     "[llm.example]", "[]"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_true(whim_access_host_allowed(a, good[i]));
+        assert_true(whim_gate_host_allowed(a, good[i]));
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(whim_access_host_allowed(a, bad[i]));
+        assert_false(whim_gate_host_allowed(a, bad[i]));
     }
-    whim_access_destroy(a);
+    whim_gate_destroy(a);
 }
 
 static void test_origins(void **state)
 {
     (void)state;
-    whim_access *a = make(0);
+    whim_gate *a = make(0);
     static const struct {
         const char *origin, *host;
         bool ok;
@@ -153,20 +153,20 @@ static void test_origins(void **state)
         {"http://", "h", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(whim_access_origin_allowed(a, rows[i].origin, rows[i].host), rows[i].ok);
+        assert_int_equal(whim_gate_origin_allowed(a, rows[i].origin, rows[i].host), rows[i].ok);
     }
-    whim_access_destroy(a);
+    whim_gate_destroy(a);
 }
 
 /* --- over a socket ---------------------------------------------------------------------------- */
 
-static whim_access *gate_access;
+static whim_gate *the_gate;
 static whim_exchange_notes noted;
 
-static int access_gate(void *ctx, whim_exchange *ex)
+static int pass_gate(void *ctx, whim_exchange *ex)
 {
     (void)ctx;
-    int replied = whim_access_check(gate_access, ex);
+    int replied = whim_gate_check(the_gate, ex);
     noted.client = whim_exchange_get_notes(ex)->client;
     noted.may_pass = whim_exchange_get_notes(ex)->may_pass;
     return replied;
@@ -197,8 +197,8 @@ static void test_clients(void **state)
     assert_int_equal(whim_network_parse("127.0.0.1", &proxy, NULL), WHIM_ERR_OK);
     for (int32_t with_keys = 0; with_keys < 2; with_keys++) {
         uint64_t client[N];
-        gate_access = make(with_keys ? 2 : 0);
-        fixture_open(&f, &(whim_http_cfg){.gate = access_gate, .proxies = &proxy, .n_proxy = 1});
+        the_gate = make(with_keys ? 2 : 0);
+        fixture_open(&f, &(whim_http_cfg){.gate = pass_gate, .proxies = &proxy, .n_proxy = 1});
         for (int i = 0; i < N; i++) {
             assert_int_equal(status_of(ask(&f, asks[i])), 200);
             client[i] = noted.client;
@@ -208,7 +208,7 @@ static void test_clients(void **state)
             }
         }
         fixture_close(&f);
-        whim_access_destroy(gate_access);
+        whim_gate_destroy(the_gate);
     }
 }
 
@@ -216,8 +216,8 @@ static void test_gate(void **state)
 {
     (void)state;
     static fixture f;
-    gate_access = make(2);
-    fixture_open(&f, &(whim_http_cfg){.gate = access_gate});
+    the_gate = make(2);
+    fixture_open(&f, &(whim_http_cfg){.gate = pass_gate});
     const char *a = ask(&f, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n" END);
     assert_int_equal(status_of(a), 401);
     assert_true(has(a, "\r\nWWW-Authenticate: Bearer\r\n") && has(a, "\"status\":401"));
@@ -253,7 +253,7 @@ static void test_gate(void **state)
             "OPTIONS /v1/x HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n" END);
     assert_int_equal(status_of(a), 403);
     fixture_close(&f);
-    whim_access_destroy(gate_access);
+    whim_gate_destroy(the_gate);
 }
 
 int main(void)

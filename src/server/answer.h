@@ -8,11 +8,11 @@
  *     choice_end)*, with keep_alive at any time after begin, then finish, or for a stream that
  *     fails fail; nothing after the client has gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
- *  3. Every answer writes one line of the access log at its end.
- * Threads: whim_answer_start and whim_answers_active from any thread; the rest on the answer
+ *  3. Every answer writes one line of the log at its end.
+ * Threads: whim_answer_start and whim_answer_thread_active from any thread; the rest on the answer
  * thread, but begin on the route's, and a large answer ends on another one. */
-#ifndef WHIM_SERVER_ANSWERS_H
-#define WHIM_SERVER_ANSWERS_H
+#ifndef WHIM_SERVER_ANSWER_H
+#define WHIM_SERVER_ANSWER_H
 
 #include "base/str.h"
 #include "server/api.h"
@@ -51,7 +51,7 @@ typedef struct whim_answer_choice {
     whim_answer_part *parts;
     int32_t n_part, cap_part;
     int32_t n_call;
-    /* kept when gen->logprobs or gen->return_token_ids: tokens since the last
+    /* kept when task->logprobs or task->return_token_ids: tokens since the last
      * whim_answer_choice_covered */
     whim_answer_tokens pending;
     int64_t n_made, n_reasoning; /* tokens */
@@ -68,11 +68,10 @@ void whim_answer_choice_covered(whim_answer_choice *c);
 /* Joined text of all parts of a kind (REASONING or CONTENT), appended; whether there was any
  * part. */
 bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out);
-/* Whether a call was complete, and whether the last one was cut off. */
-bool whim_answer_choice_has_call(const whim_answer_choice *c);
-bool whim_answer_choice_call_cut(const whim_answer_choice *c);
-/* "stop", "length" or "tool_calls". */
-const char *whim_answer_choice_finish(const whim_answer_choice *c);
+/* How a choice came to its end, and the word for it: "stop", "length" or "tool_calls". */
+typedef enum whim_finish { WHIM_FINISH_STOP, WHIM_FINISH_LENGTH, WHIM_FINISH_CALLS } whim_finish;
+whim_finish whim_answer_choice_finish(const whim_answer_choice *c);
+const char *whim_finish_name(whim_finish finish);
 
 typedef struct whim_answer_prompt {
     whim_job *job; /* NULL after its end */
@@ -80,7 +79,7 @@ typedef struct whim_answer_prompt {
     whim_answer_tokens echo; /* with prompt_logprobs */
 } whim_answer_prompt;
 
-/* How a dialect tells an answer. Streaming or not is gen->stream; without it only finish and fail
+/* How a dialect tells an answer. Streaming or not is task->stream; without it only finish and fail
  * write. */
 typedef struct whim_answer_form {
     const char *name;      /* route, for the log */
@@ -108,13 +107,13 @@ struct whim_answer {
     const whim_api *api;
     const whim_answer_form *form;
     whim_exchange *ex;
-    whim_gen *gen;
+    whim_task *task;
     void *state;
     char id[48];                 /* id_prefix + 24 random characters */
     int64_t created;             /* seconds since 1970 */
     whim_answer_choice *choices; /* [n_choice] index = prompt * n + j */
     int32_t n_choice;
-    whim_answer_prompt *prompts; /* [gen->n_prompt] */
+    whim_answer_prompt *prompts; /* [task->n_prompt] */
     whim_str out;                /* scratch of the form: append, then whim_answer_send */
     struct whim_answer_run *run; /* the core's */
 };
@@ -136,16 +135,17 @@ typedef struct whim_answer_times {
 } whim_answer_times;
 whim_answer_times whim_answer_get_times(const whim_answer *a);
 
-/* Submit the jobs and answer from now on. Takes `gen` in any case. False with the fault set:
+/* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:
  * nothing was written, the route refuses. */
 bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
-                       whim_gen *gen, whim_fault *fault);
+                       whim_task *task, whim_fault *fault);
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-WHIM_MUST_CHECK whim_err whim_answers_open(whim_log *log, whim_answers **out, whim_diag *diag);
-int64_t whim_answers_active(whim_answers *answers);
+WHIM_MUST_CHECK whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out,
+                                                 whim_diag *diag);
+int64_t whim_answer_thread_active(whim_answer_thread *answer_thread);
 /* After the jobs' service has ended all of them and every exchange is closed. */
-void whim_answers_close(whim_answers *answers);
+void whim_answer_thread_close(whim_answer_thread *answer_thread);
 
 #endif

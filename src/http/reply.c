@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of an answer. */
+/* The head of a reply. */
 #include "http/internal.h"
 
 #include <string.h>
@@ -61,8 +61,8 @@ static void append_date(whim_str *out)
                     tm.tm_sec);
 }
 
-void whim_answer_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
-                      whim_str *out)
+void whim_reply_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
+                     whim_str *out)
 {
     bool is_old = ex->parser.version == 10;
     whim_str_printf(out, "HTTP/1.1 %d %s\r\n", status, whim_http_status_text(status));

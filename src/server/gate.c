@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, Host, Origin and CORS. */
-#include "server/access.h"
+#include "server/gate.h"
 
 #include "base/alloc.h"
 
@@ -14,7 +14,7 @@ typedef struct texts {
     int32_t n;
 } texts;
 
-struct whim_access {
+struct whim_gate {
     texts keys, hosts, origins;
     bool *priority;    /* [keys.n] */
     char machine[256]; /* its host name, "" when unknown */
@@ -53,19 +53,19 @@ static bool texts_copy(texts *t, const char *const *from, int32_t n)
     return ok;
 }
 
-static bool keys_copy(whim_access *access, const whim_api_key *from, int32_t n)
+static bool keys_copy(whim_gate *gate, const whim_api_key *from, int32_t n)
 {
-    access->keys.at = whim_alloc_array(n, sizeof *access->keys.at);
-    access->priority = whim_alloc_array(n, sizeof *access->priority);
-    bool ok = access->keys.at != NULL && access->priority != NULL;
+    gate->keys.at = whim_alloc_array(n, sizeof *gate->keys.at);
+    gate->priority = whim_alloc_array(n, sizeof *gate->priority);
+    bool ok = gate->keys.at != NULL && gate->priority != NULL;
     for (int32_t i = 0; ok && i < n; i++) {
-        access->priority[i] = from[i].priority;
-        ok = text_add(&access->keys, from[i].text);
+        gate->priority[i] = from[i].priority;
+        ok = text_add(&gate->keys, from[i].text);
     }
     return ok;
 }
 
-whim_err whim_access_create(const whim_access_cfg *cfg, whim_access **out, whim_diag *diag)
+whim_err whim_gate_create(const whim_gate_cfg *cfg, whim_gate **out, whim_diag *diag)
 {
     *out = NULL;
     for (int32_t i = 0; i < cfg->n_key; i++) {
@@ -80,30 +80,30 @@ whim_err whim_access_create(const whim_access_cfg *cfg, whim_access **out, whim_
                 "letters, digits and signs");
         }
     }
-    whim_access *access = whim_alloc(sizeof *access);
-    if (access == NULL || !keys_copy(access, cfg->keys, cfg->n_key) ||
-        !texts_copy(&access->hosts, cfg->hosts, cfg->n_host) ||
-        !texts_copy(&access->origins, cfg->origins, cfg->n_origin)) {
-        whim_access_destroy(access);
+    whim_gate *gate = whim_alloc(sizeof *gate);
+    if (gate == NULL || !keys_copy(gate, cfg->keys, cfg->n_key) ||
+        !texts_copy(&gate->hosts, cfg->hosts, cfg->n_host) ||
+        !texts_copy(&gate->origins, cfg->origins, cfg->n_origin)) {
+        whim_gate_destroy(gate);
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the access rules");
     }
-    if (gethostname(access->machine, sizeof access->machine - 1) != 0) {
-        access->machine[0] = '\0';
+    if (gethostname(gate->machine, sizeof gate->machine - 1) != 0) {
+        gate->machine[0] = '\0';
     }
-    access->error_body = cfg->error_body;
-    access->ctx = cfg->ctx;
-    *out = access;
+    gate->error_body = cfg->error_body;
+    gate->ctx = cfg->ctx;
+    *out = gate;
     return WHIM_ERR_OK;
 }
 
-void whim_access_destroy(whim_access *access)
+void whim_gate_destroy(whim_gate *gate)
 {
-    if (access != NULL) {
-        texts_deinit(&access->keys);
-        texts_deinit(&access->hosts);
-        texts_deinit(&access->origins);
-        whim_free(access->priority);
-        whim_free(access);
+    if (gate != NULL) {
+        texts_deinit(&gate->keys);
+        texts_deinit(&gate->hosts);
+        texts_deinit(&gate->origins);
+        whim_free(gate->priority);
+        whim_free(gate);
     }
 }
 
@@ -121,24 +121,24 @@ static bool same_secret(const char *sent, const char *key)
     return differ == 0;
 }
 
-bool whim_access_key_matches(const whim_access *access, const char *authorization,
-                             const char *x_api_key, int32_t *key)
+bool whim_gate_key_matches(const whim_gate *gate, const char *authorization, const char *x_api_key,
+                           int32_t *key)
 {
     const char *bearer = NULL;
     if (authorization != NULL && strncasecmp(authorization, "Bearer ", 7) == 0) {
         bearer = authorization + 7 + strspn(authorization + 7, " ");
     }
     *key = -1;
-    for (int32_t i = 0; i < access->keys.n; i++) {
-        const char *text = access->keys.at[i];
+    for (int32_t i = 0; i < gate->keys.n; i++) {
+        const char *text = gate->keys.at[i];
         bool is_bearer = bearer != NULL && same_secret(bearer, text);
         bool is_header = x_api_key != NULL && same_secret(x_api_key, text);
         *key = is_bearer | is_header ? i : *key;
     }
-    return access->keys.n == 0 || *key >= 0;
+    return gate->keys.n == 0 || *key >= 0;
 }
 
-bool whim_access_is_open(const char *method, const char *path)
+bool whim_gate_is_open(const char *method, const char *path)
 {
     static const char *const paths[] = {"/livez", "/readyz",    "/health",
                                         "/",      "/dashboard", "/favicon.ico"};
@@ -221,7 +221,7 @@ static bool is_address(span name)
     return inet_pton(is_v6 ? AF_INET6 : AF_INET, text, &address) == 1;
 }
 
-bool whim_access_host_allowed(const whim_access *access, const char *host)
+bool whim_gate_host_allowed(const whim_gate *gate, const char *host)
 {
     static const char *const known[] = {"localhost", "host.docker.internal",
                                         "host.containers.internal"};
@@ -236,7 +236,7 @@ bool whim_access_host_allowed(const whim_access *access, const char *host)
         name.n--; /* a name may be written with the root's dot */
     }
     if (ends_with(name, ".localhost") ||
-        (access->machine[0] != '\0' && span_is(name, access->machine))) {
+        (gate->machine[0] != '\0' && span_is(name, gate->machine))) {
         return true;
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -244,8 +244,8 @@ bool whim_access_host_allowed(const whim_access *access, const char *host)
             return true;
         }
     }
-    for (int32_t i = 0; i < access->hosts.n; i++) {
-        if (strcmp(access->hosts.at[i], "*") == 0 || span_is(name, access->hosts.at[i])) {
+    for (int32_t i = 0; i < gate->hosts.n; i++) {
+        if (strcmp(gate->hosts.at[i], "*") == 0 || span_is(name, gate->hosts.at[i])) {
             return true;
         }
     }
@@ -272,12 +272,11 @@ static bool is_same_origin(const char *authority, const char *usual_port, const 
     return same_span(port.n == 0 ? usual : port, own_port.n == 0 ? usual : own_port);
 }
 
-bool whim_access_origin_allowed(const whim_access *access, const char *origin, const char *host)
+bool whim_gate_origin_allowed(const whim_gate *gate, const char *origin, const char *host)
 {
     static const char *const apps[] = {"app://", "tauri://", "vscode-webview://"};
-    for (int32_t i = 0; i < access->origins.n; i++) {
-        if (strcmp(access->origins.at[i], "*") == 0 ||
-            strcasecmp(access->origins.at[i], origin) == 0) {
+    for (int32_t i = 0; i < gate->origins.n; i++) {
+        if (strcmp(gate->origins.at[i], "*") == 0 || strcasecmp(gate->origins.at[i], origin) == 0) {
             return true;
         }
     }
@@ -301,11 +300,11 @@ bool whim_access_origin_allowed(const whim_access *access, const char *origin, c
 
 /* --- the check -------------------------------------------------------------------------------- */
 
-static int refuse(const whim_access *access, whim_exchange *ex, int status, const char *message)
+static int refuse(const whim_gate *gate, whim_exchange *ex, int status, const char *message)
 {
     const whim_http_request *r = whim_exchange_request(ex);
     whim_str body = {0};
-    status = access->error_body(access->ctx, r->path, status, message, r->request_id, &body);
+    status = gate->error_body(gate->ctx, r->path, status, message, r->request_id, &body);
     whim_exchange_reply_json(ex, status, &body);
     whim_str_deinit(&body);
     return 1;
@@ -338,28 +337,28 @@ static uint64_t hash_text(uint64_t h, const char *text)
 
 /* Fairness is between addresses, and at one address between keys: one key is often shared by many.
  * No key is empty. */
-static void note_client(const whim_access *access, whim_exchange *ex, int32_t key)
+static void note_client(const whim_gate *gate, whim_exchange *ex, int32_t key)
 {
     whim_exchange_notes *notes = whim_exchange_get_notes(ex);
     uint64_t h = hash_text(UINT64_C(14695981039346656037), whim_exchange_request(ex)->client);
-    notes->client = hash_text(h, key >= 0 ? access->keys.at[key] : "");
-    notes->may_pass = key >= 0 && access->priority[key];
+    notes->client = hash_text(h, key >= 0 ? gate->keys.at[key] : "");
+    notes->may_pass = key >= 0 && gate->priority[key];
 }
 
-int whim_access_check(const whim_access *access, whim_exchange *ex)
+int whim_gate_check(const whim_gate *gate, whim_exchange *ex)
 {
     const whim_http_request *r = whim_exchange_request(ex);
     const char *host = whim_exchange_header(ex, "host");
     const char *origin = whim_exchange_header(ex, "origin");
-    if (host != NULL && !whim_access_host_allowed(access, host)) {
+    if (host != NULL && !whim_gate_host_allowed(gate, host)) {
         return refuse(
-            access, ex, 403,
+            gate, ex, 403,
             "this server does not answer to that host name; allow it with --allow-host NAME");
     }
     if (origin != NULL) {
-        if (!whim_access_origin_allowed(access, origin, host)) {
+        if (!whim_gate_origin_allowed(gate, origin, host)) {
             return refuse(
-                access, ex, 403,
+                gate, ex, 403,
                 "pages of this origin may not use the server; allow it with --cors-origin ORIGIN");
         }
         whim_exchange_add_header(ex, "Access-Control-Allow-Origin", origin);
@@ -371,13 +370,13 @@ int whim_access_check(const whim_access *access, whim_exchange *ex)
         return answer_options(ex, origin);
     }
     int32_t key;
-    if (!whim_access_key_matches(access, whim_exchange_header(ex, "authorization"),
-                                 whim_exchange_header(ex, "x-api-key"), &key) &&
-        !whim_access_is_open(r->method, r->path)) {
+    if (!whim_gate_key_matches(gate, whim_exchange_header(ex, "authorization"),
+                               whim_exchange_header(ex, "x-api-key"), &key) &&
+        !whim_gate_is_open(r->method, r->path)) {
         whim_exchange_add_header(ex, "WWW-Authenticate", "Bearer");
-        return refuse(access, ex, 401,
+        return refuse(gate, ex, 401,
                       "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
     }
-    note_client(access, ex, key);
+    note_client(gate, ex, key);
     return 0;
 }
