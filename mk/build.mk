@@ -264,8 +264,10 @@ $(B)/gen/levels.inc: FORCE
 $(B)/gen/commit.inc: FORCE
 	$(call keep,'#define WHIM_COMMIT "$(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)"')
 # The API's description, as the bytes of an array.
-$(B)/gen/openapi.inc: src/server/openapi.json
+$(B)/gen/openapi.json: src/server/openapi.txt tools/openapi.awk
 	@mkdir -p $(@D)
+	@awk -f tools/openapi.awk $< > $@
+$(B)/gen/openapi.inc: $(B)/gen/openapi.json
 	@od -An -v -tu1 $< | sed 's/  *\([0-9][0-9]*\)/\1,/g' > $@
 # The text that quantize compares models on, likewise.
 $(B)/gen/report_text.inc: tools/golden/waders.txt

@@ -87,7 +87,7 @@ void whim_route_version(const whim_api *api, whim_exchange *ex)
     whim_str_deinit(&body);
 }
 
-/* src/server/openapi.json, as bytes. */
+/* What tools/openapi.awk makes of openapi.txt, as bytes. */
 static const unsigned char document[] = {
 #include "openapi.inc"
 };
