@@ -79,10 +79,13 @@ typedef struct whim_answer_prompt {
     whim_answer_tokens echo; /* with prompt_logprobs */
 } whim_answer_prompt;
 
-/* How a dialect tells an answer. Streaming or not is task->stream; without it only finish and fail
- * write. */
+/* A route that generates: how its dialect asks and how it tells an answer. Streaming or not is
+ * task->stream; without it only finish and fail write. */
 typedef struct whim_answer_form {
-    const char *name;      /* route, for the log */
+    whim_task_reader *read;
+    /* The task cannot be prepared: whether that was told here. Optional. */
+    bool (*refuse)(const whim_api *api, whim_exchange *ex, const whim_task *task,
+                   const whim_fault *fault);
     const char *id_prefix; /* "chatcmpl-" */
     whim_dialect dialect;
     int64_t state_bytes; /* of answer->state, zeroed */
@@ -134,6 +137,9 @@ typedef struct whim_answer_times {
     double decode_ms;      /* from the first token to the last */
 } whim_answer_times;
 whim_answer_times whim_answer_get_times(const whim_answer *a);
+
+/* The route: read the task, prepare it, and start its answer, or refuse. */
+void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer_form *form);
 
 /* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:
  * nothing was written, the route refuses. */

@@ -261,6 +261,23 @@ bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer
     return ok;
 }
 
+void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer_form *form)
+{
+    whim_fault fault = {0};
+    whim_task *task = whim_task_open(api, ex, form->read, &fault);
+    if (task != NULL && !whim_task_prepare(api, task, &fault)) {
+        bool is_told = form->refuse != NULL && form->refuse(api, ex, task, &fault);
+        whim_task_destroy(task);
+        if (is_told) {
+            return;
+        }
+        task = NULL;
+    }
+    if (task == NULL || !whim_answer_start(api, ex, form, task, &fault)) {
+        whim_api_refuse(api, ex, &fault);
+    }
+}
+
 /* --- the thread ------------------------------------------------------------------------------- */
 
 /* How it came to its end, for the log. */

@@ -84,7 +84,9 @@ typedef struct whim_task {
     int32_t n_word;
     /* how the client calls these fields, for messages; literals */
     const char *format_at, *schema_at, *tool_schema;
-    int32_t *tool_at; /* [n tools] where each stands in the request's list; NULL: as in `tools` */
+    const char *messages_at; /* of all that is wrong with messages; NULL: "messages[i]..." */
+    int32_t *tool_at;  /* [n tools] where each stands in the request's list; NULL: as in `tools` */
+    whim_str left_out; /* types of tools that cannot be offered, with commas between them */
     /* how it is sampled and ended */
     whim_sample_params params; /* its bias is owned */
     bool has_seed;
@@ -117,8 +119,12 @@ typedef struct whim_task {
 whim_task *whim_task_create(const whim_api *api, json_t *body);
 void whim_task_destroy(whim_task *task);
 
-/* Parse the exchange's body and make a request of it; NULL with the fault set. */
-whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_fault *fault);
+/* How a dialect reads a body into a task; false with the fault set. */
+typedef bool whim_task_reader(const whim_api *api, const whim_fields *f, whim_task *task);
+
+/* The exchange's body as a task, read by the dialect; NULL with the fault set. */
+whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_reader *read,
+                          whim_fault *fault);
 
 /* Readers of fields that dialects share; false with the fault set. */
 /* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed,
@@ -139,8 +145,7 @@ bool whim_task_check_tool(const whim_fields *f);
 bool whim_task_has_tool(const whim_task *task, const char *name);
 
 /* Messages -> prompt (task->prompts), checked against the context; rule -> grammar. False with the
- * fault set, also where the route must be put off for a grammar, which whim_api_refuse does.
- * Messages that fail name `messages[i]...`; a dialect with other names rewrites fault->param. */
+ * fault set, also where the route must be put off for a grammar, which whim_api_refuse does. */
 bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault);
 
 /* Only the prompt, without grammar and without the check of the context: for counting tokens. */

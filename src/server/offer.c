@@ -135,14 +135,13 @@ static bool convert(const whim_fields *f, const json_t *list, offer_run *run)
     return ok;
 }
 
-bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task,
-                     whim_str *left_out)
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task)
 {
     json_t *list = NULL;
     if (!read_list(f, &list)) {
         return false;
     }
-    offer_run run = {.form = form, .tools = json_array(), .left_out = left_out};
+    offer_run run = {.form = form, .tools = json_array(), .left_out = &task->left_out};
     task->tool_schema = form->schema_key;
     task->tool_at = whim_alloc_array(WHIM_MAX_TOOLS, sizeof *task->tool_at);
     run.tool_at = task->tool_at;
@@ -277,13 +276,4 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_task *task)
     }
     task->choice = required ? WHIM_CHOICE_REQUIRED : WHIM_CHOICE_AUTO;
     return keep_allowed(f, list, task);
-}
-
-void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out)
-{
-    if (left_out->len > 0 && whim_exchange_request(ex)->put_off_ns == 0) {
-        whim_log_info(api->log, "tools_left_out",
-                      whim_log_text("id", whim_exchange_request(ex)->request_id),
-                      whim_log_text("types", left_out->text));
-    }
 }

@@ -20,9 +20,8 @@ typedef struct whim_offer_form {
 
 /* `tools` into task->tools, and the default of task->choice. A tool without a schema takes an
  * object without members, and a schema without a type is that of an object. The types of tools that
- * cannot be offered are appended to `left_out`. False with the fault set. */
-bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task,
-                     whim_str *left_out);
+ * cannot be offered go to task->left_out. False with the fault set. */
+bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_task *task);
 
 /* What the model knows a tool of this group by (NULL: of none): a new reference, NULL without
  * memory. */
@@ -45,8 +44,5 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_task *task);
 /* Only these of task->tools are offered, in this order: `places` [n] are indices of task->tools,
  * each at most once; without any there are no tools. */
 bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_task *task);
-
-/* The log line about `left_out`, if it is not empty. */
-void whim_offer_log(const whim_api *api, const whim_exchange *ex, const whim_str *left_out);
 
 #endif

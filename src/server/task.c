@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A generation request: its life, and the fields that all dialects share. */
+/* A task: its life, and the fields that all dialects share. */
 #include "server/api.h"
 
 #include "base/alloc.h"
@@ -58,6 +58,7 @@ void whim_task_destroy(whim_task *task)
     whim_free(task->stop_ids);
     whim_free(task->words);
     whim_free(task->tool_at);
+    whim_str_deinit(&task->left_out);
     whim_grammar_unref(task->grammar);
     json_decref(task->messages);
     json_decref(task->tools);
@@ -66,11 +67,33 @@ void whim_task_destroy(whim_task *task)
     whim_free(task);
 }
 
-whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_fault *fault)
+static bool log_and_read(const whim_api *api, const whim_http_request *request,
+                         whim_task_reader *read, whim_task *task, whim_fault *fault)
+{
+    bool is_again = request->put_off_ns != 0;
+    if (!is_again) {
+        whim_unknown_fields_log(api->log, task->body, request->request_id);
+    }
+    if (api->log_content && !is_again) {
+        whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
+                           request->body, request->n_body);
+    }
+    task->may_take_long = request->is_slow;
+    if (!read(api, &(whim_fields){.obj = task->body, .prefix = "", .fault = fault}, task)) {
+        return false;
+    }
+    if (task->left_out.len > 0 && !is_again) {
+        whim_log_info(api->log, "tools_left_out", whim_log_text("id", request->request_id),
+                      whim_log_text("types", task->left_out.text));
+    }
+    return true;
+}
+
+whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_reader *read,
+                          whim_fault *fault)
 {
     const whim_http_request *request = whim_exchange_request(ex);
-    bool is_again = request->put_off_ns != 0;
-    if (is_again && whim_clock_ns() - request->put_off_ns > MAX_PUT_OFF_NS) {
+    if (request->put_off_ns != 0 && whim_clock_ns() - request->put_off_ns > MAX_PUT_OFF_NS) {
         whim_fault_set(fault, WHIM_FAULT_OVERLOADED, NULL,
                        "too many schemas and patterns wait to be compiled; try again later");
         return NULL;
@@ -79,18 +102,12 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_fault *fa
     if (body == NULL) {
         return NULL;
     }
-    if (!is_again) {
-        whim_unknown_fields_log(api->log, body, request->request_id);
-    }
-    if (api->log_content && !is_again) {
-        whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
-                           request->body, request->n_body);
-    }
     whim_task *task = whim_task_create(api, body);
     if (task == NULL) {
         whim_fault_no_memory(fault);
-    } else {
-        task->may_take_long = request->is_slow;
+    } else if (!log_and_read(api, request, read, task, fault)) {
+        whim_task_destroy(task);
+        task = NULL;
     }
     return task;
 }

@@ -7,6 +7,7 @@
 #include "server/grammar_cache.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_SCHEMA_BYTES = 1 << 20 };
 
@@ -32,7 +33,8 @@ bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, wh
     };
     *out = (whim_prompt){0};
     whim_err err = whim_prompt_make(api->chat, &request, out, param, &diag);
-    return err == WHIM_ERR_OK || fault_of(fault, err, param, &diag);
+    bool renamed = task->messages_at != NULL && strncmp(param, "messages", 8) == 0;
+    return err == WHIM_ERR_OK || fault_of(fault, err, renamed ? task->messages_at : param, &diag);
 }
 
 /* The field that asked for a grammar, for the message about it. */
@@ -130,7 +132,9 @@ static bool take_prompt(const whim_api *api, whim_task *task, whim_prompt *promp
                         whim_fault *fault)
 {
     if (prompt->ids.n == 0) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, "messages", "the prompt is empty");
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE,
+                              task->messages_at != NULL ? task->messages_at : "messages",
+                              "the prompt is empty");
     }
     if (prompt->ids.n >= api->ctx) {
         return whim_fault_context(fault, prompt->ids.n, api->ctx);

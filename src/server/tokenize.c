@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /tokenize, /detokenize, /apply-template: what the other routes do to texts, to look at. */
+#include "server/body/peek.h"
 #include "server/openai/openai.h"
-#include "server/openai/prompts.h"
 #include "server/routes.h"
 #include "text/detokenizer.h"
 
@@ -17,28 +17,33 @@ static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, con
     }
 }
 
-/* The ids of `prompt` or of `messages`. */
-static bool read_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_fault *fault)
+static bool read_tokenize(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_fields f = {task->body, "", fault};
-    const json_t *prompt = whim_field(&f, "prompt");
-    bool parse_special = true, add_special = true;
-    if ((prompt == NULL) == (whim_field(&f, "messages") == NULL)) {
-        return whim_field_refuse(&f, "prompt", "or \"messages\" must be given, and not both");
+    bool has_prompt = whim_field(f, "prompt") != NULL, strs = false;
+    if (!whim_field_bool(f, "return_token_strs", &strs)) {
+        return false;
     }
-    if (prompt != NULL) {
-        const char *text = NULL;
+    if (has_prompt == (whim_field(f, "messages") != NULL)) {
+        return whim_field_refuse(f, "prompt", "or \"messages\" must be given, and not both");
+    }
+    return has_prompt || whim_openai_read_chat(api, f, task);
+}
+
+/* The ids of `prompt` or of `messages`. */
+static bool make_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_fault *fault)
+{
+    if (task->messages == NULL) {
+        whim_fields f = {task->body, "", fault};
+        const json_t *prompt = whim_field(&f, "prompt");
+        bool parse_special = true, add_special = true;
         if (!json_is_string(prompt)) {
-            return whim_field_string(&f, "prompt", &text);
+            return whim_field_string(&f, "prompt", &(const char *){NULL});
         }
         return whim_field_bool(&f, "parse_special", &parse_special) &&
                whim_field_bool(&f, "add_special_tokens", &add_special) &&
                whim_openai_encode(api, &f, "prompt", prompt, parse_special, add_special, out);
     }
     whim_prompt rendered;
-    if (!whim_openai_read_chat(api, task, fault)) {
-        return false;
-    }
     bool ok = whim_task_render(api, task, &rendered, fault);
     if (ok) {
         *out = rendered.ids;
@@ -53,21 +58,20 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
     whim_fault fault = {0};
     whim_ids ids = {0};
     whim_str body = {0};
-    bool strs = false;
-    whim_task *task = whim_task_open(api, ex, &fault);
-    bool ok = task != NULL &&
-              whim_field_bool(&(whim_fields){task->body, "", &fault}, "return_token_strs", &strs) &&
-              read_ids(api, task, &ids, &fault);
+    whim_task *task = whim_task_open(api, ex, read_tokenize, &fault);
+    bool ok = task != NULL && make_ids(api, task, &ids, &fault);
     if (ok) {
+        bool strs = json_is_true(whim_peek(task->body, "return_token_strs"));
         whim_str_append(&body, "{\"tokens\":");
         whim_openai_put_ids(&body, ids.ids, ids.n);
         whim_str_printf(&body, ",\"count\":%" PRId64 ",\"max_model_len\":%" PRId64, ids.n,
                         api->ctx);
+        whim_str_append(&body, strs ? ",\"token_strs\":[" : "");
         for (int64_t i = 0; strs && i < ids.n; i++) {
-            whim_str_append(&body, i == 0 ? ",\"token_strs\":[" : ",");
+            whim_str_append(&body, i == 0 ? "" : ",");
             whim_openai_put_token(api, ids.ids[i], &body);
         }
-        whim_str_append(&body, strs ? (ids.n > 0 ? "]}" : ",\"token_strs\":[]}") : "}");
+        whim_str_append(&body, strs ? "]}" : "}");
     }
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_str_deinit(&body);
@@ -152,9 +156,8 @@ void whim_route_template(const whim_api *api, whim_exchange *ex)
     whim_fault fault = {0};
     whim_str body = {0};
     whim_prompt prompt = {0};
-    whim_task *task = whim_task_open(api, ex, &fault);
-    bool ok = task != NULL && whim_openai_read_chat(api, task, &fault) &&
-              whim_task_render(api, task, &prompt, &fault);
+    whim_task *task = whim_task_open(api, ex, whim_openai_read_chat, &fault);
+    bool ok = task != NULL && whim_task_render(api, task, &prompt, &fault);
     if (ok) {
         put_prompt(&prompt.rendered.text, &body);
     }

@@ -73,8 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         whim_str_deinit(&out);
         whim_task *task = whim_task_create(api, body);
         FUZZ_CHECK(task != NULL);
-        if (as_chat ? whim_openai_read_chat(api, task, &fault)
-                    : whim_openai_read_completion(api, task, &fault)) {
+        whim_fields f = {.obj = body, .prefix = "", .fault = &fault};
+        if (as_chat ? whim_openai_read_chat(api, &f, task)
+                    : whim_openai_read_completion(api, &f, task)) {
             check(api, task);
         } else {
             check_fault(&fault);

@@ -14,9 +14,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
         abort();    \
     }
 
-typedef bool read_fn(const whim_api *api, const whim_fields *f, whim_task *task,
-                     whim_str *left_out);
-
 static void check_turn(const json_t *turn)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
@@ -44,11 +41,10 @@ static void check_taken(const whim_task *task)
     CHECK(task->thinking >= -1 && task->thinking <= 1 && task->think_budget >= 0);
 }
 
-static void read_as(read_fn *fn, const uint8_t *data, size_t n)
+static void read_as(whim_task_reader *fn, const uint8_t *data, size_t n)
 {
     static const whim_api api = {.model = "tiny", .n_vocab = 100, .ctx = 1000};
     whim_fault fault = {0};
-    whim_str left_out = {0};
     char *text = malloc(n + 1); /* a body has a NUL after it */
     memcpy(text, data, n);
     text[n] = '\0';
@@ -57,14 +53,13 @@ static void read_as(read_fn *fn, const uint8_t *data, size_t n)
     whim_task *task = body == NULL ? NULL : whim_task_create(&api, body);
     if (task != NULL) {
         whim_fields f = {.obj = task->body, .prefix = "", .fault = &fault};
-        if (fn(&api, &f, task, &left_out)) {
+        if (fn(&api, &f, task)) {
             check_taken(task);
         } else {
             CHECK(fault.message[0] != '\0' && fault.kind == WHIM_FAULT_BAD_VALUE);
         }
     }
     whim_task_destroy(task);
-    whim_str_deinit(&left_out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -277,7 +277,7 @@ static void fail(whim_answer *a, const whim_fault *fault)
 }
 
 const whim_answer_form whim_anthropic_form = {
-    .name = "/v1/messages",
+    .read = whim_anthropic_read_whole,
     .id_prefix = "msg_",
     .dialect = WHIM_DIALECT_ANTHROPIC,
     .state_bytes = sizeof(anthropic_state),

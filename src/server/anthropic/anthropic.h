@@ -5,24 +5,18 @@
 #ifndef WHIM_SERVER_ANTHROPIC_ANTHROPIC_H
 #define WHIM_SERVER_ANTHROPIC_ANTHROPIC_H
 
-#include "base/str.h"
 #include "server/answer.h"
 #include "server/api.h"
 
 #include <stdbool.h>
 
-/* Everything but `max_tokens`, which count_tokens does not have. The types of tools that cannot be
- * offered are appended to `left_out`. False with the fault set. */
-bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *task,
-                         whim_str *left_out);
+/* Everything but `max_tokens`, which count_tokens does not have; and with it. */
+whim_task_reader whim_anthropic_read, whim_anthropic_read_whole;
 
-/* Its parts: `system` and `messages` as task->messages; tools, the choice among them, thinking and
- * the answer's form. */
+/* `system` and `messages` as task->messages. */
 bool whim_anthropic_read_turns(const whim_fields *f, whim_task *task);
-bool whim_anthropic_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out);
-bool whim_anthropic_read_style(const whim_fields *f, whim_task *task);
 
-/* Of task->tools only those that the conversation has come to: see anthropic_tools.c. After the
+/* Of task->tools only those that the conversation has come to: see tools.c. After the
  * turns are read. */
 bool whim_anthropic_offer(const whim_fields *f, whim_task *task);
 

@@ -39,12 +39,11 @@ static bool read_choice(const whim_fields *f, whim_task *task)
 
 /* Tools that only Anthropic's servers run, or whose schema only its models know, have a type with a
  * date. */
-bool whim_anthropic_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out)
+static bool read_tools(const whim_fields *f, whim_task *task)
 {
     static const whim_offer_form form = {
         .type = "custom", .type_optional = true, .schema_key = "input_schema"};
-    return whim_offer_read(f, &form, task, left_out) && whim_anthropic_offer(f, task) &&
-           read_choice(f, task);
+    return whim_offer_read(f, &form, task) && whim_anthropic_offer(f, task) && read_choice(f, task);
 }
 
 static bool read_thinking(const whim_fields *f, whim_task *task)
@@ -92,7 +91,7 @@ static bool read_format(const whim_fields *f, const char *key, const char *forma
     return true;
 }
 
-bool whim_anthropic_read_style(const whim_fields *f, whim_task *task)
+static bool read_style(const whim_fields *f, whim_task *task)
 {
     json_t *config = NULL;
     const char *effort = NULL;
@@ -110,10 +109,22 @@ bool whim_anthropic_read_style(const whim_fields *f, whim_task *task)
            read_format(&at, "format", "output_config.format", "output_config.format.schema", task);
 }
 
-bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *task,
-                         whim_str *left_out)
+bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *task)
 {
+    /* The turns that the template sees are not those of the body: merged, split, the system's in
+     * front. */
+    task->messages_at = "messages";
     return whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop_sequences", task) &&
-           whim_anthropic_read_turns(f, task) && whim_anthropic_read_tools(f, task, left_out) &&
-           whim_anthropic_read_style(f, task);
+           whim_anthropic_read_turns(f, task) && read_tools(f, task) && read_style(f, task);
+}
+
+/* max_tokens is required; 0 fills the cache and generates nothing. */
+bool whim_anthropic_read_whole(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    int64_t n = -1;
+    if (!whim_anthropic_read(api, f, task) || !whim_field_int(f, "max_tokens", 0, INT32_MAX, &n)) {
+        return false;
+    }
+    task->max_tokens = n == 0 ? -1 : n;
+    return n >= 0 || whim_field_refuse(f, "max_tokens", "is required");
 }

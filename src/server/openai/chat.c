@@ -168,7 +168,7 @@ static void chat_deinit(whim_answer *a)
 }
 
 static const whim_answer_form chat_form = {
-    .name = "/v1/chat/completions",
+    .read = whim_openai_read_chat,
     .id_prefix = "chatcmpl-",
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(chat_state),
@@ -183,16 +183,5 @@ static const whim_answer_form chat_form = {
 
 void whim_route_chat(const whim_api *api, whim_exchange *ex)
 {
-    whim_fault fault = {0};
-    whim_task *task = whim_task_open(api, ex, &fault);
-    bool ok = task != NULL && whim_openai_read_chat(api, task, &fault) &&
-              whim_task_prepare(api, task, &fault);
-    if (ok) {
-        ok = whim_answer_start(api, ex, &chat_form, task, &fault);
-    } else {
-        whim_task_destroy(task);
-    }
-    if (!ok) {
-        whim_api_refuse(api, ex, &fault);
-    }
+    whim_answer_route(api, ex, &chat_form);
 }

@@ -371,7 +371,7 @@ static void text_deinit(whim_answer *a)
 }
 
 static const whim_answer_form text_form = {
-    .name = "/v1/completions",
+    .read = whim_openai_read_completion,
     .id_prefix = "cmpl-",
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(text_state),
@@ -384,20 +384,7 @@ static const whim_answer_form text_form = {
     .deinit = text_deinit,
 };
 
-/* --- the route -------------------------------------------------------------------------------- */
-
 void whim_route_completions(const whim_api *api, whim_exchange *ex)
 {
-    whim_fault fault = {0};
-    whim_task *task = whim_task_open(api, ex, &fault);
-    bool ok = task != NULL && whim_openai_read_completion(api, task, &fault) &&
-              whim_task_prepare(api, task, &fault);
-    if (ok) {
-        ok = whim_answer_start(api, ex, &text_form, task, &fault);
-    } else {
-        whim_task_destroy(task);
-    }
-    if (!ok) {
-        whim_api_refuse(api, ex, &fault);
-    }
+    whim_answer_route(api, ex, &text_form);
 }

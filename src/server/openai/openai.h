@@ -10,14 +10,19 @@
 /* n, stop, stream_options, response_format. */
 bool whim_openai_read_shared(const whim_fields *f, whim_task *task);
 
-/* tools, tool_choice, parallel_tool_calls. */
-bool whim_openai_read_tools(const whim_fields *f, whim_task *task);
-
 /* A whole chat request, all but the prompt: also what /tokenize and /apply-template take. */
-bool whim_openai_read_chat(const whim_api *api, whim_task *task, whim_fault *fault);
+whim_task_reader whim_openai_read_chat;
 
 /* A whole request of /v1/completions, prompts as ids included. */
-bool whim_openai_read_completion(const whim_api *api, whim_task *task, whim_fault *fault);
+whim_task_reader whim_openai_read_completion;
+
+/* Text to ids: BOS by the tokenizer's rule, never twice. `key` is for messages. */
+bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,
+                        const json_t *text, bool parse_special, bool add_special, whim_ids *out);
+
+/* A list of ids. */
+bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char *key,
+                          const json_t *list, whim_ids *out);
 
 /* `"id":..,"object":..,"created":..,"model":..,"system_fingerprint":..` */
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests with raw prompts. Special tokens in their text are recognised, unless the client says
  * no: it is the template's author. */
-#include "server/openai/prompts.h"
+#include "server/openai/openai.h"
 
 #include "base/alloc.h"
-#include "server/openai/openai.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,7 +183,8 @@ static bool read_options(const whim_fields *f, prompt_opts *opts)
     return true;
 }
 
-bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
+/* prompt (a text, texts, ids, lists of ids), suffix, parse_special and add_special_tokens. */
+static bool read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     prompt_opts opts;
     const json_t *value = whim_field(f, "prompt");
@@ -258,11 +258,10 @@ static bool check_echo(const whim_fields *f, const whim_task *task)
                              n, WHIM_MAX_ECHOED);
 }
 
-bool whim_openai_read_completion(const whim_api *api, whim_task *task, whim_fault *fault)
+bool whim_openai_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_fields f = {task->body, "", fault};
     bool echo = false;
-    return whim_task_read_common(api, &f, task) && whim_openai_read_shared(&f, task) &&
-           whim_field_bool(&f, "echo", &echo) && read_limits(&f, task, echo) &&
-           whim_openai_read_prompts(api, &f, task) && check_echo(&f, task);
+    return whim_task_read_common(api, f, task) && whim_openai_read_shared(f, task) &&
+           whim_field_bool(f, "echo", &echo) && read_limits(f, task, echo) &&
+           read_prompts(api, f, task) && check_echo(f, task);
 }

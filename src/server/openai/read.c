@@ -114,7 +114,7 @@ static bool read_tool_choice(const whim_fields *f, whim_task *task)
     return true;
 }
 
-bool whim_openai_read_tools(const whim_fields *f, whim_task *task)
+static bool read_tools(const whim_fields *f, whim_task *task)
 {
     json_t *tools = NULL;
     bool parallel = true;
@@ -215,10 +215,9 @@ static bool read_turns(const whim_fields *f, whim_task *task)
     return true;
 }
 
-bool whim_openai_read_chat(const whim_api *api, whim_task *task, whim_fault *fault)
+bool whim_openai_read_chat(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_fields f = {task->body, "", fault};
-    return refuse_old(&f) && whim_task_read_common(api, &f, task) &&
-           whim_openai_read_shared(&f, task) && read_limit(&f, task) && read_logprobs(&f, task) &&
-           read_turns(&f, task) && whim_openai_read_tools(&f, task);
+    return refuse_old(f) && whim_task_read_common(api, f, task) &&
+           whim_openai_read_shared(f, task) && read_limit(f, task) && read_logprobs(f, task) &&
+           read_turns(f, task) && read_tools(f, task);
 }

@@ -6,6 +6,7 @@
  * gaps; 3. at most one item is open. */
 #include "server/body/body.h"
 #include "server/responses/responses.h"
+#include "server/routes.h"
 #include "server/sse.h"
 
 #include <stdio.h>
@@ -241,22 +242,35 @@ static void fail(whim_answer *a, const whim_fault *fault)
     send_event(a);
 }
 
-void whim_responses_put_failure(const whim_api *api, const whim_task *task, const whim_fault *fault,
-                                whim_str *out)
+/* Codex takes a context for full only when a stream says so. */
+static bool refuse(const whim_api *api, whim_exchange *ex, const whim_task *task,
+                   const whim_fault *fault)
 {
     char id[48];
+    whim_str out = {0};
+    if (!task->stream || fault->kind != WHIM_FAULT_CONTEXT) {
+        return false;
+    }
     whim_make_id(id, whim_responses_form.id_prefix);
     whim_response r = {.api = api, .task = task, .id = id, .created = (int64_t)time(NULL)};
-    put_response_event(out, 0, &r);
-    whim_sse_end(out);
+    put_response_event(&out, 0, &r);
+    whim_sse_end(&out);
     r.status = WHIM_RESPONSE_FAILED;
     r.fault = fault;
-    put_response_event(out, 1, &r);
-    whim_sse_end(out);
+    put_response_event(&out, 1, &r);
+    whim_sse_end(&out);
+    whim_exchange_stream_begin(ex, "text/event-stream; charset=utf-8");
+    whim_exchange_write(ex, whim_str_text(&out), out.len);
+    whim_request_log(api->log, ex, 200,
+                     (const whim_log_field[]){whim_log_text("reason", "context"), {.key = NULL}});
+    whim_exchange_stream_end(ex); /* the exchange may be gone after it */
+    whim_str_deinit(&out);
+    return true;
 }
 
 const whim_answer_form whim_responses_form = {
-    .name = "/v1/responses",
+    .read = whim_responses_read,
+    .refuse = refuse,
     .id_prefix = "resp_",
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(responses_state),
@@ -267,3 +281,8 @@ const whim_answer_form whim_responses_form = {
     .fail = fail,
     .keep_alive = keep_alive,
 };
+
+void whim_route_responses(const whim_api *api, whim_exchange *ex)
+{
+    whim_answer_route(api, ex, &whim_responses_form);
+}

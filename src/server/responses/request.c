@@ -40,11 +40,11 @@ static bool read_choice(const whim_fields *f, whim_task *task)
 const whim_offer_form whim_responses_tools = {
     .type = "function", .schema_key = "parameters", .group = "namespace"};
 
-bool whim_responses_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out)
+static bool read_tools(const whim_fields *f, whim_task *task)
 {
     bool parallel = true;
     if (!whim_field_bool(f, "parallel_tool_calls", &parallel) ||
-        !whim_offer_read(f, &whim_responses_tools, task, left_out)) {
+        !whim_offer_read(f, &whim_responses_tools, task)) {
         return false;
     }
     task->one_call = !parallel;
@@ -136,12 +136,12 @@ static bool check_metadata(const whim_fields *f)
     return true;
 }
 
-bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task,
-                         whim_str *left_out)
+bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task)
 {
+    task->messages_at = "input";
     return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
            whim_task_read_stops(f, "stop", task) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->max_tokens) &&
-           whim_responses_read_turns(f, task) && whim_responses_read_tools(f, task, left_out) &&
-           read_text(f, task) && read_reasoning(f, task);
+           whim_responses_read_turns(f, task) && read_tools(f, task) && read_text(f, task) &&
+           read_reasoning(f, task);
 }

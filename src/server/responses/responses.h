@@ -6,29 +6,19 @@
 #ifndef WHIM_SERVER_RESPONSES_RESPONSES_H
 #define WHIM_SERVER_RESPONSES_RESPONSES_H
 
-#include "base/str.h"
 #include "server/answer.h"
 #include "server/api.h"
 #include "server/offer.h"
 
 #include <stdbool.h>
 
-/* The whole body. The types of tools that cannot be offered are appended to `left_out`. False with
- * the fault set. */
-bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task,
-                         whim_str *left_out);
+whim_task_reader whim_responses_read;
 
-/* Its parts: `instructions` and `input` as task->messages; tools and the choice among them. */
+/* `instructions` and `input` as task->messages. */
 bool whim_responses_read_turns(const whim_fields *f, whim_task *task);
-bool whim_responses_read_tools(const whim_fields *f, whim_task *task, whim_str *left_out);
 extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;
-
-/* A stream that fails before it has an answer: its events, appended. Codex takes a context for full
- * only when a stream says so. */
-void whim_responses_put_failure(const whim_api *api, const whim_task *task, const whim_fault *fault,
-                                whim_str *out);
 
 typedef enum whim_response_status {
     WHIM_RESPONSE_IN_PROGRESS,

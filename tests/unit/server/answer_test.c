@@ -49,8 +49,7 @@ static void on_keep_alive(whim_answer *a)
     whim_str_append(&calls, "alive ");
 }
 
-static const whim_answer_form form = {.name = "t",
-                                      .id_prefix = "t-",
+static const whim_answer_form form = {.id_prefix = "t-",
                                       .begin = on_begin,
                                       .admitted = on_admitted,
                                       .event = on_event,
@@ -206,8 +205,7 @@ static void write_end(whim_answer *a, whim_answer_choice *c)
     whim_str_append(&a->out, "an end");
     whim_answer_send(a);
 }
-static const whim_answer_form openai_form = {.name = "t",
-                                             .id_prefix = "t-",
+static const whim_answer_form openai_form = {.id_prefix = "t-",
                                              .begin = whim_openai_keep_alive,
                                              .event = write_text,
                                              .choice_end = write_end,

@@ -8,34 +8,29 @@
 
 #include "server/answer_run.h"
 
-typedef bool read_body_fn(const whim_api *server, const whim_fields *f, whim_task *task,
-                          whim_str *left_out);
-
 static whim_fault read_fault;
 
 /* NULL when the body is refused; then read_fault says why. */
-static inline whim_task *read_body(read_body_fn *fn, const char *body, whim_str *left_out)
+static inline whim_task *read_body(whim_task_reader *fn, const char *body)
 {
     read_fault = (whim_fault){0};
     json_t *json = whim_body_parse(body, (int64_t)strlen(body), &read_fault);
     assert_non_null(json);
     whim_task *task = whim_task_create(&api, json);
     whim_fields f = {.obj = task->body, .prefix = "", .fault = &read_fault};
-    if (!fn(&api, &f, task, left_out)) {
+    if (!fn(&api, &f, task)) {
         whim_task_destroy(task);
         return NULL;
     }
     return task;
 }
 
-static inline whim_task *read_good(read_body_fn *fn, const char *body)
+static inline whim_task *read_good(whim_task_reader *fn, const char *body)
 {
-    whim_str left_out = {0};
-    whim_task *task = read_body(fn, body, &left_out);
+    whim_task *task = read_body(fn, body);
     if (task == NULL) {
         fail_msg("%s: %s", body, read_fault.message);
     }
-    whim_str_deinit(&left_out);
     return task;
 }
 
@@ -47,7 +42,7 @@ static inline void assert_json(const json_t *value, const char *want)
     whim_str_deinit(&text);
 }
 
-static inline void assert_messages(read_body_fn *fn, const char *body, const char *want)
+static inline void assert_messages(whim_task_reader *fn, const char *body, const char *want)
 {
     whim_task *task = read_good(fn, body);
     assert_json(task->messages, want);
@@ -55,12 +50,10 @@ static inline void assert_messages(read_body_fn *fn, const char *body, const cha
 }
 
 /* A 400 about this field; `why` is a part of its text. */
-static inline void assert_refused(read_body_fn *fn, const char *body, const char *param,
+static inline void assert_refused(whim_task_reader *fn, const char *body, const char *param,
                                   const char *why)
 {
-    whim_str left_out = {0};
-    whim_task *task = read_body(fn, body, &left_out);
-    whim_str_deinit(&left_out);
+    whim_task *task = read_body(fn, body);
     if (task != NULL) {
         fail_msg("taken: %s", body);
     }

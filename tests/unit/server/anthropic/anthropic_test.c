@@ -153,18 +153,16 @@ static void refuses_wrong_turns(void **state)
 static void takes_tools(void **state)
 {
     (void)state;
-    whim_str left_out = {0};
-    whim_task *task = read_body(whim_anthropic_read, "{" USER_HI "," TOOLS "}", &left_out);
+    whim_task *task = read_body(whim_anthropic_read, "{" USER_HI "," TOOLS "}");
     assert_json(task->tools,
                 "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F\","
                 "\"parameters\":{\"type\":\"object\",\"properties\":{}}}},"
                 "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"parameters\":{\"type\":"
                 "\"object\"},\"strict\":true}}]");
-    assert_string_equal(whim_str_text(&left_out), "web_search_20250305");
+    assert_string_equal(whim_str_text(&task->left_out), "web_search_20250305");
     assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
     assert_false(task->one_call);
     whim_task_destroy(task);
-    whim_str_deinit(&left_out);
     task = read_good(whim_anthropic_read,
                      "{" USER_HI ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}");
     assert_null(task->tools);

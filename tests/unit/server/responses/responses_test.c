@@ -92,18 +92,16 @@ static void joins_the_assistants_items(void **state)
 static void takes_tools(void **state)
 {
     (void)state;
-    whim_str left_out = {0};
-    whim_task *task = read_body(whim_responses_read, "{" HI "," TOOLS "}", &left_out);
+    whim_task *task = read_body(whim_responses_read, "{" HI "," TOOLS "}");
     assert_json(task->tools,
                 "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":"
                 "\"object\"},\"strict\":false}},"
                 "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"description\":\"G\","
                 "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
-    assert_string_equal(whim_str_text(&left_out),
+    assert_string_equal(whim_str_text(&task->left_out),
                         "web_search,custom,?"); /* what is no plain word is not logged */
     assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
     whim_task_destroy(task);
-    whim_str_deinit(&left_out);
     refused("{" HI ",\"tools\":[{\"name\":\"f\"}]}", "tools[0].type", "string");
     refused("{" HI ",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name", "not empty");
 }
@@ -117,14 +115,12 @@ static void takes_tools(void **state)
 static void takes_tools_in_namespaces(void **state)
 {
     (void)state;
-    whim_str left_out = {0};
-    whim_task *task = read_body(whim_responses_read, "{" HI "," GROUPS "}", &left_out);
+    whim_task *task = read_body(whim_responses_read, "{" HI "," GROUPS "}");
     assert_json(task->tools, "[{\"type\":\"function\",\"function\":{\"name\":\"mcp__s__f\","
                              "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
     assert_int_equal(task->tool_at[0], 1);
-    assert_string_equal(whim_str_text(&left_out), "web_search,custom");
+    assert_string_equal(whim_str_text(&task->left_out), "web_search,custom");
     whim_task_destroy(task);
-    whim_str_deinit(&left_out);
     messages("{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\","
              "\"namespace\":\"mcp__s\",\"arguments\":\"{}\"}]}",
              "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
