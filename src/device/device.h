@@ -74,6 +74,14 @@ typedef struct whim_device_vt {
     whim_err (*pack_weight)(whim_device *dev, const whim_pack *pack);
 
     whim_err (*stream_open)(whim_device *dev, whim_stream **out, whim_diag *diag);
+
+    /* Asked in the dry run of a model with its own ops (whim_op of ops/ops.h, checked arguments).
+     * Does the device run this one itself? If not, a fused op runs as its composition, and a model
+     * that needs a primitive is refused. */
+    bool (*op_accepts)(whim_device *dev, int32_t op, const void *args);
+    /* And what workspace does it take then, in bytes: no less for more rows, since the largest pass
+     * is asked about. */
+    int64_t (*op_workspace)(whim_device *dev, int32_t op, const void *args);
 } whim_device_vt;
 
 /* Told of every stream that is opened (ops/trace.h). */
@@ -115,10 +123,18 @@ typedef struct whim_stream_vt {
     void (*graph_free)(whim_stream *s, whim_graph *graph);
 } whim_stream_vt;
 
+/* Device memory that ops take while they are queued and that the next may have again: work runs in
+ * order. The dry run tells how much; no caller passes any. */
+typedef struct whim_workspace {
+    char *base; /* aligned to 64; freed with the stream */
+    int64_t bytes, used, peak;
+} whim_workspace;
+
 struct whim_stream {
     const whim_stream_vt *vt;
     const struct whim_ops *ops; /* every slot filled */
     whim_device *device;
+    whim_workspace workspace;
 };
 
 typedef struct whim_backend {
@@ -186,11 +202,41 @@ WHIM_MUST_CHECK static inline whim_err whim_stream_open(whim_device *dev, whim_s
     return WHIM_ERR_OK;
 }
 
+/* Give the stream its workspace, before its first op. */
+WHIM_MUST_CHECK static inline whim_err whim_stream_reserve(whim_stream *s, int64_t bytes,
+                                                           whim_diag *diag)
+{
+    void *base;
+    int64_t rounded = (bytes + 63) / 64 * 64;
+    WHIM_TRY(whim_device_alloc(s->device, rounded, &base, diag));
+    s->workspace = (whim_workspace){.base = base, .bytes = rounded};
+    return WHIM_ERR_OK;
+}
+
 static inline void whim_stream_close(whim_stream *s)
 {
     if (s != NULL) {
+        whim_workspace w = s->workspace;
+        whim_device *dev = s->device;
         s->vt->close(s);
+        whim_device_free(dev, w.base, w.bytes);
     }
+}
+
+/* Take some of it, aligned to 64, until the op that asks is queued (whim_op_<name>). NO_MEMORY: the
+ * op was not in the dry run, or took less there. */
+WHIM_MUST_CHECK static inline whim_err whim_workspace_take(whim_stream *s, int64_t bytes,
+                                                           void **out)
+{
+    whim_workspace *w = &s->workspace;
+    int64_t rounded = (bytes + 63) / 64 * 64;
+    if (bytes < 0 || rounded > w->bytes - w->used) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    *out = w->base + w->used;
+    w->used += rounded;
+    w->peak = w->used > w->peak ? w->used : w->peak;
+    return WHIM_ERR_OK;
 }
 
 WHIM_MUST_CHECK static inline whim_err whim_stream_copy_in(whim_stream *s, void *dst,

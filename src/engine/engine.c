@@ -237,8 +237,8 @@ static void plan_make(whim_engine *e, int64_t available)
     whim_memory_plan_add(
         plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
         "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs, (long long)c->max_outs);
-    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes, "worker threads: %d",
-                         caps->n_thread);
+    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes + r->workspace_bytes,
+                         "worker threads: %d", caps->n_thread);
     whim_memory_plan_add(plan, "tables",
                          whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
                          "names and metadata");
@@ -254,7 +254,7 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));
-        WHIM_TRY(whim_exec_measure(&e->ckpt.config, e->def, e->model, &e->runner_cfg,
+        WHIM_TRY(whim_exec_measure(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
                                    &e->runner_plan, diag));
         plan_make(e, available);
         needed = e->plan.total + e->plan.loading;

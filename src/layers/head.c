@@ -79,7 +79,6 @@ whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const 
                                       .x_stride = d,
                                       .values = out->top_values,
                                       .ids = out->top_ids,
-                                      .scratch = out->logits,
                                       .n_row = n_out,
                                       .k_top = out->n_top,
                                   });

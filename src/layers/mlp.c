@@ -24,7 +24,6 @@ void whim_mlp_pass_init(whim_mlp_pass *p, const whim_layer_table *table, int64_t
         widest = wider ? row->d_ff : widest;
     }
     p->act = whim_bump_rows(bump, n_row, widest);
-    p->scratch = whim_bump_rows(bump, n_row, widest);
 }
 
 whim_err whim_mlp_forward(const whim_mlp *mlp, const whim_mlp_pass *p, whim_stream *s,
@@ -39,7 +38,6 @@ whim_err whim_mlp_forward(const whim_mlp *mlp, const whim_mlp_pass *p, whim_stre
                                           .up_bias = mlp->up.bias,
                                           .y = p->act,
                                           .y_stride = mlp->gate.w.n,
-                                          .scratch = p->scratch,
                                           .n_row = n_row,
                                       }));
     return whim_project(s, &mlp->down, p->act, n_row, y, mlp->down.w.n);

@@ -15,8 +15,7 @@ typedef struct whim_mlp {
 
 /* Buffers of a pass, wide enough for every layer and reused by each. */
 typedef struct whim_mlp_pass {
-    float *act;     /* [n_row, d_ff] silu(gate) * up */
-    float *scratch; /* [n_row, d_ff] */
+    float *act; /* [n_row, d_ff] silu(gate) * up */
 } whim_mlp_pass;
 
 /* Declare the tensors of layer l. */

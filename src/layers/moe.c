@@ -54,12 +54,9 @@ whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, int64_
     s.logits = whim_bump_rows(bump, n_row, m->n_expert);
     s.weights = whim_bump_rows(bump, n_row, m->top_k);
     s.ids = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.ids);
-    s.scratch = whim_bump_take(
-        bump, whim_moe_scratch_bytes(n_row, m->n_expert, m->top_k, c->d_model, m->d_expert));
     if (m->d_shared > 0) {
         s.shared_gate = whim_bump_rows(bump, n_row, 1);
         s.shared_act = whim_bump_rows(bump, n_row, m->d_shared);
-        s.shared_tmp = whim_bump_rows(bump, n_row, m->d_shared);
         s.shared_out = whim_bump_rows(bump, n_row, c->d_model);
     }
     return s;
@@ -78,7 +75,6 @@ static whim_err add_shared(const whim_moe *moe, whim_stream *s, const float *x, 
                                           .x_stride = d,
                                           .y = space->shared_act,
                                           .y_stride = ff,
-                                          .scratch = space->shared_tmp,
                                           .n_row = n_row,
                                       }));
     WHIM_TRY(whim_product(s, &moe->shared_down, space->shared_act, n_row, space->shared_out));
@@ -123,7 +119,6 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                                         .weights = space->weights,
                                         .y = y,
                                         .y_stride = d,
-                                        .scratch = space->scratch,
                                         .n_row = n_row,
                                         .n_expert = config->n_expert,
                                         .k_top = config->top_k,

@@ -27,11 +27,10 @@ typedef struct whim_moe_space {
     float *logits;  /* [n_row, n_expert] */
     float *weights; /* [n_row, top_k] */
     int32_t *ids;   /* [n_row, top_k] */
-    void *scratch;  /* of moe_experts */
     /* with a shared expert */
-    float *shared_gate;             /* [n_row] */
-    float *shared_act, *shared_tmp; /* [n_row, d_shared] */
-    float *shared_out;              /* [n_row, d_model] */
+    float *shared_gate; /* [n_row] */
+    float *shared_act;  /* [n_row, d_shared] */
+    float *shared_out;  /* [n_row, d_model] */
 } whim_moe_space;
 
 /* Declare the tensors of layer l under "layers.<l>.mlp". */

@@ -93,6 +93,7 @@ static bool states_ok(const whim_state_view *view, int64_t elems)
 #define WHIM_WEIGHT(field) WHIM_RULE(weight_ok(&a->field))
 #define WHIM_PAGES(use, field, lead, bytes, stride) WHIM_RULE(a->field != NULL || (bytes) == 0)
 #define WHIM_SLOTS(elems)
+#define WHIM_SPACE(bytes)
 #define WHIM_END(op)    \
     return WHIM_ERR_OK; \
     }

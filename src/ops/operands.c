@@ -12,6 +12,7 @@
 #define WHIM_WEIGHT(field) +1
 #define WHIM_PAGES(use, field, lead, bytes, stride) +1
 #define WHIM_SLOTS(elems) +1
+#define WHIM_SPACE(bytes)
 #define WHIM_END(op) <= WHIM_OPERANDS_MAX, "raise WHIM_OPERANDS_MAX");
 #include "ops/operands.def"
 
@@ -77,6 +78,7 @@ static void shape(whim_operand *o, int64_t elem_bytes, int64_t rows, int64_t col
     o->elem = WHIM_ELEM_F32;              \
     o->lead = a->state.offset;            \
     shape(o, WHIM_ELEM_BYTES_F32, a->state.n_slot, elems, a->state.slot_stride / 4);
+#define WHIM_SPACE(bytes)
 #define WHIM_END(op) \
     return n;        \
     }
@@ -95,13 +97,45 @@ int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OP
     }
 }
 
+#define WHIM_OPERANDS(op)                                \
+    static int64_t space_##op(const whim_##op##_args *a) \
+    {                                                    \
+        int64_t space = 0;
+#define WHIM_RULE(condition)
+#define WHIM_LET(name, value) \
+    int64_t name = value;     \
+    (void)name;
+#define WHIM_MATRIX(use, field, elem, by_row, rows, cols, stride)
+#define WHIM_WEIGHT(field)
+#define WHIM_PAGES(use, field, lead, bytes, stride)
+#define WHIM_SLOTS(elems)
+#define WHIM_SPACE(bytes) space = bytes;
+#define WHIM_END(op) \
+    (void)a;         \
+    return space;    \
+    }
+#include "ops/operands.def"
+
+int64_t whim_law_workspace(whim_op op, const void *args)
+{
+    switch (op) {
+#define WHIM_OP(name)    \
+    case WHIM_OP_##name: \
+        return space_##name(args);
+#include "ops/ops.def"
+#undef WHIM_OP
+    default:
+        return 0;
+    }
+}
+
 int64_t whim_operand_extent(const whim_operand *o)
 {
     int64_t rows = o->rows < 0 ? 1 : o->rows;
     return rows == 0 || o->row_bytes == 0 ? 0 : o->lead + (rows - 1) * o->stride + o->row_bytes;
 }
 
-void whim_operand_text(const whim_operand *o, char *buf, size_t size)
+static int operand_text(const whim_operand *o, char *buf, size_t size)
 {
     static const char *const names[] = {
 #define X(name, type) #name,
@@ -110,12 +144,18 @@ void whim_operand_text(const whim_operand *o, char *buf, size_t size)
     };
     const char *type =
         o->elem == WHIM_ELEM_WEIGHT ? whim_dtype_get(o->dtype)->name : names[o->elem];
-    if (o->data == NULL) {
-        snprintf(buf, size, "%s=none", o->name);
-    } else if (o->rows < 0) {
-        snprintf(buf, size, "%s=%s[*,%lld]", o->name, type, (long long)o->cols);
-    } else {
-        snprintf(buf, size, "%s=%s[%lld,%lld]", o->name, type, (long long)o->rows,
-                 (long long)o->cols);
+    return o->data == NULL ? snprintf(buf, size, " %s=none", o->name)
+           : o->rows < 0 ? snprintf(buf, size, " %s=%s[*,%lld]", o->name, type, (long long)o->cols)
+                         : snprintf(buf, size, " %s=%s[%lld,%lld]", o->name, type,
+                                    (long long)o->rows, (long long)o->cols);
+}
+
+void whim_op_text(whim_op op, const void *args, char *buf, size_t size)
+{
+    whim_operand operands[WHIM_OPERANDS_MAX];
+    int32_t n = whim_operand_list(op, args, operands);
+    int used = snprintf(buf, size, "%s", whim_op_name(op));
+    for (int32_t i = 0; i < n && used < (int)size; i++) {
+        used += operand_text(&operands[i], buf + used, size - (size_t)used);
     }
 }

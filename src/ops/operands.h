@@ -15,7 +15,6 @@ enum {
     WHIM_USE_CONSTANT = 4, /* no op of a pass writes it: weights, norms, tables of the batch */
     WHIM_USE_OPTIONAL = 8, /* NULL: there is none */
     WHIM_USE_ONE_ROW = 16, /* a stride of 0: the same row for all */
-    WHIM_USE_HIDDEN = 32,  /* anything may be in it afterwards */
 };
 
 /* The words of operands.def. */
@@ -23,7 +22,6 @@ enum {
     WHIM_USE_IN = WHIM_USE_READS,
     WHIM_USE_OUT = WHIM_USE_WRITES,
     WHIM_USE_INOUT = WHIM_USE_READS | WHIM_USE_WRITES,
-    WHIM_USE_SPARE = WHIM_USE_WRITES | WHIM_USE_HIDDEN,
     WHIM_USE_FIXED = WHIM_USE_READS | WHIM_USE_CONSTANT,
     WHIM_USE_MAYBE_FIXED = WHIM_USE_FIXED | WHIM_USE_OPTIONAL,
     WHIM_USE_MAYBE_IN = WHIM_USE_IN | WHIM_USE_OPTIONAL,
@@ -76,7 +74,7 @@ int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OP
 /* Bytes from the operand's pointer to its end; of pages the first only. */
 int64_t whim_operand_extent(const whim_operand *operand);
 
-/* For people: "x=F32[4,576]". */
-void whim_operand_text(const whim_operand *operand, char *buf, size_t size);
+/* For people: "linear w=Q4_1[576,576] x=F32[4,576] bias=none y=F32[4,576]". */
+void whim_op_text(whim_op op, const void *args, char *buf, size_t size);
 
 #endif

@@ -38,13 +38,17 @@ typedef struct whim_ops {
 #include "ops/ops.def"
 #undef WHIM_OP
 
-/* The callers: check, then the stream's own implementation. */
+/* The callers: check, then the stream's own implementation. What that takes of the workspace is
+ * given back. */
 #define WHIM_OP(name)                                                                     \
     WHIM_MUST_CHECK static inline whim_err whim_op_##name(whim_stream *s,                 \
                                                           const whim_##name##_args *args) \
     {                                                                                     \
         WHIM_TRY(whim_##name##_check(args));                                              \
-        return s->ops->name(s, args);                                                     \
+        int64_t used = s->workspace.used;                                                 \
+        whim_err err = s->ops->name(s, args);                                             \
+        s->workspace.used = used;                                                         \
+        return err;                                                                       \
     }
 #include "ops/ops.def"
 #undef WHIM_OP
@@ -60,14 +64,22 @@ WHIM_MUST_CHECK whim_err whim_op_call(whim_stream *s, whim_op op, const void *ar
 int64_t whim_op_args_bytes(whim_op op);
 enum { WHIM_OP_ARGS_MAX = 192 };
 
-/* Fill the holes of a backend's table: fused ops get their compositions; a primitive without a
- * kernel is refused, and diag names all that are missing. */
-WHIM_MUST_CHECK whim_err whim_ops_fill(whim_ops *table, const char *backend, whim_diag *diag);
+/* Fill the holes of a backend's table: fused ops get their compositions, primitives a refusal
+ * (UNSUPPORTED). */
+void whim_ops_fill(whim_ops *table);
+
+/* Whether a filled table has an implementation of its own for an op. */
+bool whim_ops_has(const whim_ops *table, whim_op op);
 
 /* The law: primitives in plain C, fused ops as compositions of them. */
 const whim_ops *whim_ops_law(void);
 
-/* A stream that runs every op at once on the law's table, on host memory. */
+/* Bytes of workspace that an op takes on the law's table; of a fused op that is what its
+ * composition takes on any. */
+int64_t whim_law_workspace(whim_op op, const void *args);
+
+/* A stream that runs every op at once on the law's table, on host memory. Its workspace is the
+ * caller's to set. */
 void whim_law_stream_init(whim_stream *s);
 
 #endif

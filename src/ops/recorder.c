@@ -1,23 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The op table of the recorder. */
+/* The op table of the recorder: it asks the device, and runs compositions on itself. */
 #include "ops/recorder.h"
 
-#define WHIM_OP(name)                                                             \
-    static whim_err record_##name(whim_stream *s, const whim_##name##_args *args) \
-    {                                                                             \
-        (void)args;                                                               \
-        ((whim_recorder *)s)->n_op[WHIM_OP_##name]++;                             \
-        return WHIM_ERR_OK;                                                       \
-    }
-#include "ops/ops.def"
-#undef WHIM_OP
+#include "ops/compose/compose.h"
+#include "ops/operands.h"
 
-void whim_recorder_init(whim_recorder *recorder)
+#include <stdio.h>
+
+static whim_err ask_workspace(whim_stream *s, whim_op op, const void *args)
+{
+    void *space;
+    return whim_workspace_take(s, s->device->vt->op_workspace(s->device, op, args), &space);
+}
+
+static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
+{
+    whim_op_text(op, args, r->refused, sizeof r->refused);
+    return WHIM_ERR_UNSUPPORTED;
+}
+
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+#define RECORD(name, otherwise)                                                      \
+    static whim_err record_##name(whim_stream *s, const whim_##name##_args *args)    \
+    {                                                                                \
+        whim_recorder *r = (whim_recorder *)s;                                       \
+        int64_t n_op = r->n_op;                                                      \
+        bool accepts = s->device->vt->op_accepts(s->device, WHIM_OP_##name, args);   \
+        whim_err err = accepts ? ask_workspace(s, WHIM_OP_##name, args) : otherwise; \
+        r->n_op = n_op + 1;                                                          \
+        return err;                                                                  \
+    }
+#define WHIM_PRIM(name) RECORD(name, refuse(r, WHIM_OP_##name, args))
+#define WHIM_FUSED(name) RECORD(name, whim_compose_##name(s, args))
+#include "ops/ops.def"
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+#define WHIM_PRIM(name) WHIM_OP(name)
+#define WHIM_FUSED(name) WHIM_OP(name)
+
+void whim_recorder_init(whim_recorder *recorder, whim_device *device)
 {
     static const whim_ops ops = {
 #define WHIM_OP(name) .name = record_##name,
 #include "ops/ops.def"
 #undef WHIM_OP
     };
-    *recorder = (whim_recorder){.base = {.ops = &ops}};
+    *recorder = (whim_recorder){.base = {.ops = &ops, .device = device}};
+    recorder->base.workspace = (whim_workspace){.base = (char *)64, .bytes = INT64_MAX / 2};
 }

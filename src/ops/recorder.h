@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream on which nothing runs: every op is checked and counted. A forward pass over it, with
- * made-up addresses, tells before anything is loaded how much memory the pass takes and whether its
- * arguments are legal. */
+/* A stream on which nothing runs. A forward pass over it, with made-up addresses, tells before
+ * anything is loaded whether the arguments of its ops are legal, whether a device has them all, and
+ * how much workspace they take. */
 #ifndef WHIM_OPS_RECORDER_H
 #define WHIM_OPS_RECORDER_H
 
 #include "ops/ops.h"
 
 typedef struct whim_recorder {
-    whim_stream base;
-    int64_t n_op[WHIM_OP_COUNT]; /* calls of each op */
+    whim_stream base;  /* workspace.peak: what a stream must have */
+    int64_t n_op;      /* calls; what a composition is made of belongs to it */
+    char refused[512]; /* the op that the device lacks, with its operands; "" while there is none */
 } whim_recorder;
 
-void whim_recorder_init(whim_recorder *recorder);
+void whim_recorder_init(whim_recorder *recorder, whim_device *device);
 
 #endif

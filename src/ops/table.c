@@ -6,8 +6,6 @@
 #include "ops/ref/ref.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 
 #define WHIM_OP(name) \
     static_assert(sizeof(whim_##name##_args) <= WHIM_OP_ARGS_MAX, "raise WHIM_OP_ARGS_MAX");
@@ -79,29 +77,47 @@ void whim_law_stream_init(whim_stream *s)
     *s = (whim_stream){.ops = whim_ops_law()};
 }
 
-static void missing_add(char *list, size_t size, const char *name)
-{
-    size_t at = strlen(list);
-    snprintf(list + at, size - at, "%s%s", at > 0 ? ", " : "", name);
-}
-
-whim_err whim_ops_fill(whim_ops *table, const char *backend, whim_diag *diag)
-{
-    char missing[512] = "";
-#define WHIM_PRIM(name)                              \
-    if (table->name == NULL) {                       \
-        missing_add(missing, sizeof missing, #name); \
-    }
-#define WHIM_FUSED(name)                   \
-    if (table->name == NULL) {             \
-        table->name = whim_compose_##name; \
+#define WHIM_FUSED(name)
+#define WHIM_PRIM(name)                                                        \
+    static whim_err refuse_##name(whim_stream *s, const whim_##name##_args *a) \
+    {                                                                          \
+        (void)s;                                                               \
+        (void)a;                                                               \
+        return WHIM_ERR_UNSUPPORTED;                                           \
     }
 #include "ops/ops.def"
 #undef WHIM_PRIM
 #undef WHIM_FUSED
-    if (missing[0] != '\0') {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "backend %s has no kernel for: %s", backend,
-                         missing);
+
+void whim_ops_fill(whim_ops *table)
+{
+    static const whim_ops rest = {
+#define WHIM_PRIM(name) .name = refuse_##name,
+#define WHIM_FUSED(name) .name = whim_compose_##name,
+#include "ops/ops.def"
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+    };
+#define WHIM_PRIM(name) table->name = table->name != NULL ? table->name : rest.name;
+#define WHIM_FUSED(name) WHIM_PRIM(name)
+#include "ops/ops.def"
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+}
+
+bool whim_ops_has(const whim_ops *table, whim_op op)
+{
+    switch (op) {
+#define WHIM_PRIM(name)  \
+    case WHIM_OP_##name: \
+        return table->name != refuse_##name;
+#define WHIM_FUSED(name) \
+    case WHIM_OP_##name: \
+        return table->name != whim_compose_##name;
+#include "ops/ops.def"
+#undef WHIM_PRIM
+#undef WHIM_FUSED
+    default:
+        return false;
     }
-    return WHIM_ERR_OK;
 }

@@ -6,19 +6,12 @@
 #include "ops/operands.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void say(const whim_trace *trace, whim_op op, const void *args, int64_t ns)
 {
     char line[1024];
-    whim_operand operands[WHIM_OPERANDS_MAX];
-    int32_t n = whim_operand_list(op, args, operands);
-    snprintf(line, sizeof line, "%-26s %10.1f us ", whim_op_name(op), 1e-3 * (double)ns);
-    for (int32_t i = 0; i < n; i++) {
-        size_t used = strlen(line);
-        line[used++] = ' ';
-        whim_operand_text(&operands[i], line + used, sizeof line - used);
-    }
+    int used = snprintf(line, sizeof line, "%10.1f us  ", 1e-3 * (double)ns);
+    whim_op_text(op, args, line + used, sizeof line - (size_t)used);
     trace->line(trace->ctx, line);
 }
 

@@ -115,9 +115,12 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
     x->device = device;
     x->cfg = *cfg;
     x->limits = whim_exec_limits(config, cfg);
-    whim_err err = whim_exec_measure(config, def, model, cfg, &x->plan, diag);
+    whim_err err = whim_exec_measure(config, def, model, device, cfg, &x->plan, diag);
     if (err == WHIM_ERR_OK) {
         err = whim_stream_open(device, &x->stream, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = whim_stream_reserve(x->stream, x->plan.workspace_bytes, diag);
     }
     if (err == WHIM_ERR_OK) {
         err = device_buffers_open(x, diag);
@@ -261,8 +264,7 @@ static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
     whim_out out = {0};
     whim_outputs_view(&x->outputs, bucket.n_top, &out);
     /* The pass is over, and its memory free. */
-    WHIM_TRY(
-        whim_sampling_end(&x->sampling, x->stream, &out, x->activations, x->plan.activation_bytes));
+    WHIM_TRY(whim_sampling_end(&x->sampling, x->stream, &out));
     WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
     return whim_stream_mark(x->stream, &f->ticket);
 }

@@ -51,15 +51,18 @@ typedef struct whim_exec_plan {
     int64_t state_bytes; /* all slots of recurrent state */
     int64_t slot_bytes;  /* one of them */
     int64_t activation_bytes;
-    int64_t batch_bytes;  /* the block: token ids, positions, page lists ... */
-    int64_t output_bytes; /* logits, best tokens, hidden states and choices on the device */
-    int64_t embed_bytes;  /* embeddings that replace tokens */
-    int64_t host_bytes;   /* the host's copies of block and outputs */
+    int64_t workspace_bytes; /* of the device's ops */
+    int64_t batch_bytes;     /* the block: token ids, positions, page lists ... */
+    int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
+    int64_t embed_bytes;     /* embeddings that replace tokens */
+    int64_t host_bytes;      /* the host's copies of block and outputs */
 } whim_exec_plan;
 
+/* UNSUPPORTED when the device lacks an op of the model; diag names it. */
 WHIM_MUST_CHECK whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
-                                           whim_model *model, const whim_exec_cfg *cfg,
-                                           whim_exec_plan *plan, whim_diag *diag);
+                                           whim_model *model, whim_device *device,
+                                           const whim_exec_cfg *cfg, whim_exec_plan *plan,
+                                           whim_diag *diag);
 
 /* The model and the device must outlive the exec. */
 WHIM_MUST_CHECK whim_err whim_exec_open(const whim_config *config, const whim_model_def *def,

@@ -5,15 +5,75 @@
 #include "runner/outputs.h"
 #include "runner/sampling.h"
 
+/* The choice of tokens from all logits; words of lists are only read. */
+static whim_err record_sample(whim_stream *s, const whim_batch *batch, const whim_out *out,
+                              int64_t n_vocab)
+{
+    void *any = out->logits;
+    return whim_op_sample(s, &(whim_sample_args){
+                                 .logits = any,
+                                 .logits_stride = n_vocab,
+                                 .wants = any,
+                                 .tokens = any,
+                                 .told = any,
+                                 .top_ids = any,
+                                 .top_logprobs = any,
+                                 .n_row = batch->n_out,
+                                 .n_col = n_vocab,
+                             });
+}
+
+/* What an exec itself queues beside its passes. */
+static whim_err record_own(whim_stream *s, const whim_batch *batch, const whim_exec_cfg *cfg)
+{
+    WHIM_TRY(whim_op_page_zero(s, &(whim_page_zero_args){
+                                      .pages = batch->kv.pages,
+                                      .page_bytes = batch->kv.page_stride,
+                                      .ids = batch->slots,
+                                      .n_id = 1,
+                                  }));
+    if (cfg->n_flight > 1) {
+        WHIM_TRY(whim_op_result_tokens(s, &(whim_result_tokens_args){
+                                              .refs = batch->tokens,
+                                              .results = batch->tokens,
+                                              .result_stride = 1,
+                                              .tokens = (int32_t *)batch->tokens,
+                                              .n_row = batch->n_row,
+                                              .n_result = batch->n_out,
+                                          }));
+    }
+    if (batch->state.slot_stride == 0) {
+        return WHIM_ERR_OK;
+    }
+    return whim_op_copy_bytes(s, &(whim_copy_bytes_args){
+                                     .dst = batch->state.slots,
+                                     .src = batch->state.slots,
+                                     .bytes = batch->state.slot_stride,
+                                 });
+}
+
+/* Everything that a step may queue, passes with all logits and with the best of them. */
+static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model *model,
+                           const whim_exec_cfg *cfg, const whim_batch *batch, whim_out *out,
+                           int64_t n_vocab)
+{
+    WHIM_TRY(def->forward(model, s, batch, out));
+    out->scratch->used = 0;
+    out->n_top = WHIM_TOPK_MAX;
+    WHIM_TRY(def->forward(model, s, batch, out));
+    WHIM_TRY(record_sample(s, batch, out, n_vocab));
+    return record_own(s, batch, cfg);
+}
+
 /* The pass that needs the most, on a stream where nothing runs. */
 static whim_err activations_measure(const whim_config *config, const whim_model_def *def,
-                                    whim_model *model, const whim_exec_cfg *cfg,
-                                    whim_exec_plan *plan, whim_diag *diag)
+                                    whim_model *model, whim_device *device,
+                                    const whim_exec_cfg *cfg, whim_exec_plan *plan, whim_diag *diag)
 {
     int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
     whim_layer_table_place(def->layers(model), cfg->kv_type, kv_offsets);
     whim_recorder recorder;
-    whim_recorder_init(&recorder);
+    whim_recorder_init(&recorder, device);
     whim_bump bump = whim_bump_measure();
     whim_batch batch = {
         .kv = {.pages = bump.base, .page_stride = plan->page_bytes, .type = cfg->kv_type},
@@ -27,24 +87,30 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     whim_out out = {
         .scratch = &bump,
         .logits = (float *)bump.base,
+        .top_values = (float *)bump.base,
+        .top_ids = (int32_t *)bump.base,
         .n_capture = cfg->n_capture,
     };
     for (int32_t i = 0; i < cfg->n_capture; i++) {
         out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base};
     }
-    whim_err err = def->forward(model, &recorder.base, &batch, &out);
+    whim_err err = record_all(&recorder.base, def, model, cfg, &batch, &out, config->n_vocab);
+    if (recorder.refused[0] != '\0') {
+        return whim_fail(diag, err, "%s models need an op that this device lacks: %s",
+                         def->arch.name, recorder.refused);
+    }
     if (err != WHIM_ERR_OK) {
         return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
                          whim_err_text(err));
     }
-    /* The choice of tokens comes after the pass and works in the same memory. */
-    int64_t scratch = whim_sampling_scratch(config);
-    plan->activation_bytes = bump.peak > scratch ? bump.peak : scratch;
+    plan->activation_bytes = bump.peak;
+    plan->workspace_bytes = recorder.base.workspace.peak;
     return WHIM_ERR_OK;
 }
 
 whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def, whim_model *model,
-                           const whim_exec_cfg *cfg, whim_exec_plan *plan, whim_diag *diag)
+                           whim_device *device, const whim_exec_cfg *cfg, whim_exec_plan *plan,
+                           whim_diag *diag)
 {
     plan->page_bytes = whim_layer_table_place(def->layers(model), cfg->kv_type, NULL);
     plan->slot_bytes = def->layers(model)->slot_bytes;
@@ -73,5 +139,5 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
         (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
         (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
          cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
-    return activations_measure(config, def, model, cfg, plan, diag);
+    return activations_measure(config, def, model, device, cfg, plan, diag);
 }

@@ -43,11 +43,6 @@ whim_sampling_bytes whim_sampling_bytes_of(const whim_config *config, const whim
     };
 }
 
-int64_t whim_sampling_scratch(const whim_config *config)
-{
-    return whim_sample_slot_bytes(config->n_vocab);
-}
-
 static whim_err host_alloc(whim_sampling *s, int32_t n_flight, whim_diag *diag)
 {
     for (int32_t i = 0; i < n_flight; i++) {
@@ -140,8 +135,7 @@ whim_err whim_sampling_begin(whim_sampling *s, int32_t set, whim_stream *stream,
 }
 
 /* The op over the rows that were sent. */
-static whim_err rows_run(whim_sampling *s, whim_stream *stream, const whim_out *from, void *scratch,
-                         int64_t bytes)
+static whim_err rows_run(whim_sampling *s, whim_stream *stream, const whim_out *from)
 {
     const whim_sampling_out *to = &s->out_device;
     int64_t r = s->n_run, top = r * WHIM_MAX_LOGPROBS;
@@ -160,8 +154,6 @@ static whim_err rows_run(whim_sampling *s, whim_stream *stream, const whim_out *
                               .told = to->told + r,
                               .top_ids = to->top_ids + top,
                               .top_logprobs = to->top_logprobs + top,
-                              .scratch = scratch,
-                              .n_slot = bytes / whim_sample_slot_bytes(s->n_vocab),
                               .n_row = s->n_run - r,
                               .n_col = s->n_vocab,
                           });
@@ -176,17 +168,16 @@ static whim_err results_fetch(whim_sampling *s, whim_stream *stream)
     return whim_stream_copy_out(stream, to->top_ids, from->top_ids, s->tops ? tops : 0);
 }
 
-whim_err whim_sampling_end(whim_sampling *s, whim_stream *stream, const whim_out *out,
-                           void *scratch, int64_t bytes)
+whim_err whim_sampling_end(whim_sampling *s, whim_stream *stream, const whim_out *out)
 {
     if (s->n_ask == 0) {
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(rows_run(s, stream, out, scratch, bytes));
+    WHIM_TRY(rows_run(s, stream, out));
     while (s->n_packed < s->n_ask) {
         WHIM_TRY(whim_stream_sync(stream)); /* the lists on the host are the copy's until then */
         WHIM_TRY(rows_send(s, stream));
-        WHIM_TRY(rows_run(s, stream, out, scratch, bytes));
+        WHIM_TRY(rows_run(s, stream, out));
     }
     return results_fetch(s, stream);
 }

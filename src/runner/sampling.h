@@ -46,9 +46,6 @@ int64_t whim_sampling_words(const whim_config *config, const whim_exec_cfg *cfg)
 
 whim_sampling_bytes whim_sampling_bytes_of(const whim_config *config, const whim_exec_cfg *cfg);
 
-/* Bytes of scratch without which no row can be sampled. */
-int64_t whim_sampling_scratch(const whim_config *config);
-
 /* Deinit is right after a failure too. */
 WHIM_MUST_CHECK whim_err whim_sampling_init(whim_sampling *sampling, const whim_config *config,
                                             const whim_exec_cfg *cfg, whim_device *device,
@@ -66,10 +63,9 @@ WHIM_MUST_CHECK whim_err whim_sampling_begin(whim_sampling *sampling, int32_t se
                                              whim_stream *stream, const whim_sample_ask *asks,
                                              int64_t n_ask);
 
-/* After it: queue the op and the copies back. `scratch` is of at least whim_sampling_scratch
- * bytes. */
+/* After it: queue the op and the copies back. */
 WHIM_MUST_CHECK whim_err whim_sampling_end(whim_sampling *sampling, whim_stream *stream,
-                                           const whim_out *out, void *scratch, int64_t bytes);
+                                           const whim_out *out);
 
 WHIM_MUST_CHECK whim_err whim_sampling_take(const whim_sampling *sampling, int32_t set, int64_t i,
                                             whim_sampled *out, whim_diag *diag);

@@ -113,6 +113,7 @@ static bool op_bench(checkop_run *run, whim_op op, int32_t i, ceilings *top)
     if (!checkop_family(op)->bench(&c, i)) {
         return false;
     }
+    checkop_space_add(&c);
     checkop_fill_case(&c);
     double seconds = 0.0;
     if (checkop_case_upload(&c, run)) {

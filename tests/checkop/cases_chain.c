@@ -8,7 +8,7 @@ enum { N_MATRIX = 5, COLS = 128, MAX_ROWS = 40, N_WEIGHT = 3, PROGRAM = 40 };
 
 typedef struct program {
     checkop_case *c;
-    int32_t matrix[N_MATRIX], weight[N_WEIGHT], norm, scratch;
+    int32_t matrix[N_MATRIX], weight[N_WEIGHT], norm;
     int64_t rows;
 } program;
 
@@ -62,7 +62,7 @@ static void add_linear(program *p, view x, int64_t n_row)
     }
 }
 
-/* Gate and up of the same rows; all such calls share one scratch. */
+/* Gate and up of the same rows; what such calls take of the workspace is the same memory. */
 static void add_linear_swiglu(program *p, view x, int64_t n_row)
 {
     view y = view_other(p, x, n_row, 64);
@@ -76,7 +76,6 @@ static void add_linear_swiglu(program *p, view x, int64_t n_row)
     a->x_stride = a->y_stride = COLS;
     CHECKOP_BIND(p->c, call, linear_swiglu, gate.data, p->weight[gate], 0);
     CHECKOP_BIND(p->c, call, linear_swiglu, up.data, p->weight[up], 0);
-    CHECKOP_BIND(p->c, call, linear_swiglu, scratch, p->scratch, 0);
     BIND_VIEW(p, call, linear_swiglu, x, x);
     BIND_VIEW(p, call, linear_swiglu, y, y);
 }
@@ -172,7 +171,6 @@ static void chain_make(checkop_case *c, int32_t index)
         p.weight[i] = checkop_weight(c, weights[i], types[i], 64, 64);
     }
     p.norm = checkop_matrix(c, "norm", CHECKOP_IN, CHECKOP_SANE, 1, 64, 64, 0);
-    p.scratch = checkop_matrix(c, "scratch", CHECKOP_SPARE, CHECKOP_JUNK, p.rows, 64, 64, 0);
     int32_t rows = checkop_ids(c, "rows", MAX_ROWS, -1, (int32_t)p.rows);
     while (c->n_call < PROGRAM) {
         int64_t n_row = checkop_chance(&c->rng, 2) ? p.rows : checkop_range(&c->rng, 1, p.rows);

@@ -222,7 +222,6 @@ static const char *swiglu_arguments(int32_t i, void *args)
                                    .x_stride = 32,
                                    .y = p,
                                    .y_stride = 4,
-                                   .scratch = p,
                                    .n_row = 2};
     switch (i) {
     case 0:
@@ -240,10 +239,8 @@ static const char *swiglu_arguments(int32_t i, void *args)
     case 6:
         return a->up.data = NULL, "up.data = NULL";
     case 7:
-        return a->scratch = NULL, "scratch = NULL";
-    case 8:
         return a->y_stride = 3, "y_stride < n";
-    case 9:
+    case 8:
         return a->x_stride = 31, "x_stride < k";
     default:
         return NULL;

@@ -328,7 +328,6 @@ static const char *experts_arguments(int32_t i, void *args)
                                  .weights = p,
                                  .y = p,
                                  .y_stride = 8,
-                                 .scratch = p,
                                  .n_row = 2,
                                  .n_expert = 2,
                                  .k_top = 1};
@@ -348,16 +347,12 @@ static const char *experts_arguments(int32_t i, void *args)
     case 6:
         return a->k_top = 0, "k_top = 0";
     case 7:
-        return a->scratch = NULL, "scratch = NULL";
-    case 8:
-        return a->scratch = (char *)p + 4, "scratch not aligned";
-    case 9:
         return a->x_stride = 7, "x_stride < d_model";
-    case 10:
+    case 8:
         return a->ids = NULL, "ids = NULL";
-    case 11:
+    case 9:
         return a->down.dtype = WHIM_DTYPE_I32, "an integer type as weight";
-    case 12:
+    case 10:
         return a->up.k = 7, "up takes other rows";
     default:
         return NULL;

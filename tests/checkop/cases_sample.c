@@ -9,21 +9,21 @@
 enum { B_LOGITS, B_WANTS, B_LISTS, B_VALUES, B_IDS };
 
 typedef struct sample_shape {
-    int64_t rows, cols, pad, k_best, slots;
+    int64_t rows, cols, pad, k_best;
     /* 1: temperature 1 and nothing else, 2: top_p, 3: log-probabilities; for the bench */
     int64_t plain;
 } sample_shape;
 
 static const sample_shape hostile[] = {
-    {0, 64, 0, 0, 1},     {1, 1, 0, 0, 1},
-    {3, 1, 2, 5, 1},      {40, 17, 5, 0, 2},
-    {33, 63, 0, 64, 2},   {9, 64, 0, 0, 3},
-    {9, 65, 1, 0, 1},     {25, 130, 0, 20, 4},
-    {7, 1023, 0, 0, 2},   {7, 1024, 3, 0, 2},
-    {7, 1025, 0, 0, 2},   {11, 4099, 1, 0, 2},
-    {5, 33000, 0, 0, 3},  {3, CHECKOP_MANY, 0, 0, 2},
-    {6, 49152, 0, 64, 2}, {CHECKOP_MANY, 3, 1, 0, 2},
-    {4, 151936, 0, 0, 2},
+    {0, 64, 0, 0},     {1, 1, 0, 0},
+    {3, 1, 2, 5},      {40, 17, 5, 0},
+    {33, 63, 0, 64},   {9, 64, 0, 0},
+    {9, 65, 1, 0},     {25, 130, 0, 20},
+    {7, 1023, 0, 0},   {7, 1024, 3, 0},
+    {7, 1025, 0, 0},   {11, 4099, 1, 0},
+    {5, 33000, 0, 0},  {3, CHECKOP_MANY, 0, 0},
+    {6, 49152, 0, 64}, {CHECKOP_MANY, 3, 1, 0},
+    {4, 151936, 0, 0},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
 
@@ -94,7 +94,6 @@ static void sample_build(checkop_case *c, const sample_shape *s)
     a->logits_stride = s->cols + s->pad;
     a->k_best = s->k_best;
     a->n_word = words;
-    a->n_slot = s->slots;
     a->n_row = s->rows;
     a->n_col = s->cols;
     if (s->k_best == 0) {
@@ -125,10 +124,9 @@ static void sample_make(checkop_case *c, int32_t index)
         s.cols = checkop_pick(rng, 64, 300, checkop_range(rng, 1, 70), checkop_range(rng, 1, 3000));
         s.pad = checkop_chance(rng, 2) ? 0 : checkop_range(rng, 1, 20);
         s.k_best = checkop_chance(rng, 3) ? checkop_range(rng, 1, WHIM_TOPK_MAX) : 0;
-        s.slots = checkop_range(rng, 1, 5);
     }
-    checkop_say(c, "rows=%lld cols=%lld pad=%lld k_best=%lld slots=%lld", (long long)s.rows,
-                (long long)s.cols, (long long)s.pad, (long long)s.k_best, (long long)s.slots);
+    checkop_say(c, "rows=%lld cols=%lld pad=%lld k_best=%lld", (long long)s.rows, (long long)s.cols,
+                (long long)s.pad, (long long)s.k_best);
     sample_build(c, &s);
 }
 
@@ -138,7 +136,7 @@ static bool sample_bench(checkop_case *c, int32_t i)
     if (i >= 6) {
         return false;
     }
-    sample_shape s = {.rows = i % 2 == 0 ? 1 : 32, .cols = 49152, .slots = 8, .plain = 1 + i / 2};
+    sample_shape s = {.rows = i % 2 == 0 ? 1 : 32, .cols = 49152, .plain = 1 + i / 2};
     checkop_say(c, "%s of %lld x %lld", names[i / 2], (long long)s.rows, (long long)s.cols);
     sample_build(c, &s);
     return true;
@@ -156,8 +154,6 @@ static const char *sample_arguments(int32_t i, void *args)
                             .told = p,
                             .top_ids = p,
                             .top_logprobs = p,
-                            .scratch = p,
-                            .n_slot = 1,
                             .n_row = 2,
                             .n_col = 4};
     switch (i) {
@@ -182,14 +178,10 @@ static const char *sample_arguments(int32_t i, void *args)
     case 9:
         return a->top_logprobs = NULL, "top_logprobs = NULL";
     case 10:
-        return a->n_slot = 0, "no slot";
-    case 11:
-        return a->scratch = NULL, "scratch = NULL";
-    case 12:
         return a->n_word = -1, "n_word < 0";
-    case 13:
+    case 11:
         return a->lists = NULL, a->n_word = 3, "lists = NULL";
-    case 14:
+    case 12:
         return a->n_row = 0, a->n_col = INT64_C(1) << 31, "more columns than ids";
     default:
         return NULL;

@@ -257,7 +257,6 @@ static const char *linear_topk_arguments(int32_t i, void *args)
                                  .x_stride = 32,
                                  .values = p,
                                  .ids = p,
-                                 .scratch = p,
                                  .n_row = 2,
                                  .k_top = 3};
     switch (i) {
@@ -274,10 +273,8 @@ static const char *linear_topk_arguments(int32_t i, void *args)
     case 5:
         return a->k_top = 65, "k_top > 64";
     case 6:
-        return a->scratch = NULL, "scratch = NULL";
-    case 7:
         return a->ids = NULL, "ids = NULL";
-    case 8:
+    case 7:
         return a->w.dtype = WHIM_DTYPE_I32, "an integer type as weight";
     default:
         return NULL;

@@ -168,6 +168,17 @@ checkop_call *checkop_call_add(checkop_case *c, whim_op op)
     return call;
 }
 
+void checkop_space_add(checkop_case *c)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < c->n_call; i++) {
+        int64_t bytes = whim_law_workspace(c->call[i].op, c->call[i].args.bytes);
+        most = bytes > most ? bytes : most;
+    }
+    most = (most + 63) / 64 * 64;
+    checkop_bytes(c, "workspace", CHECKOP_SPARE, CHECKOP_JUNK, 1, most, most, 0);
+}
+
 void checkop_bind_at(checkop_case *c, checkop_call *call, size_t field, int32_t buf,
                      int64_t row_step)
 {
@@ -359,5 +370,6 @@ void checkop_case_init(checkop_case *c, int32_t group, uint64_t seed, int32_t in
     checkop_rand(&c->rng);
     c->dtype = WHIM_DTYPE_F32;
     checkop_family(group)->make(c, index);
+    checkop_space_add(c);
     checkop_fill_case(c);
 }

@@ -46,8 +46,8 @@ typedef enum checkop_role {
     CHECKOP_IN,
     CHECKOP_OUT,
     CHECKOP_INOUT,
-    CHECKOP_PAGES,  /* layout known to the backend only: no look inside, zero at start */
-    CHECKOP_SPARE,  /* scratch of the op: no look inside, anything at start */
+    CHECKOP_PAGES, /* layout known to the backend only: no look inside, zero at start */
+    CHECKOP_SPARE, /* workspace, as much as each side asks for: no look inside, anything at start */
     CHECKOP_WEIGHT, /* packed by the device; the law gets the rows as a file has them */
 } checkop_role;
 
@@ -181,6 +181,9 @@ void checkop_subject(checkop_case *c, const checkop_call *call, size_t n_row_fie
 #define CHECKOP_SUBJECT(c, call, op, rows) \
     checkop_subject(c, call, offsetof(whim_##op##_args, n_row), rows)
 void checkop_say(checkop_case *c, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* The workspace of the calls, when there will be no more of them. */
+void checkop_space_add(checkop_case *c);
 
 /* Write new contents into every buffer that has a fill. */
 void checkop_fill_case(checkop_case *c);

@@ -7,9 +7,7 @@
 static checkop_role role_of(const whim_operand *o)
 {
     static const checkop_role roles[] = {CHECKOP_IN, CHECKOP_IN, CHECKOP_OUT, CHECKOP_INOUT};
-    return o->elem == WHIM_ELEM_WEIGHT       ? CHECKOP_WEIGHT
-           : (o->use & WHIM_USE_HIDDEN) != 0 ? CHECKOP_SPARE
-                                             : roles[o->use & WHIM_USE_INOUT];
+    return o->elem == WHIM_ELEM_WEIGHT ? CHECKOP_WEIGHT : roles[o->use & WHIM_USE_INOUT];
 }
 
 /* Ids have no contents that would do for every op: the case binds what is read of them. */
@@ -44,8 +42,7 @@ static int32_t buf_of(checkop_case *c, const whim_operand *o, checkop_fill fill,
                      .cols = o->cols,
                      .row_bytes = o->row_bytes,
                      .stride_bytes = o->stride};
-    bool aligned = b.role == CHECKOP_WEIGHT || b.role == CHECKOP_SPARE;
-    return checkop_buf_add(c, b, aligned ? 0 : (o->by_row ? offset : 1) * steps[o->elem]);
+    return checkop_buf_add(c, b, (o->by_row ? offset : 1) * steps[o->elem]);
 }
 
 int32_t checkop_bound(const checkop_call *call, size_t field)

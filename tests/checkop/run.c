@@ -6,6 +6,7 @@
 #include "support/drive.h"
 
 #include "base/check.h"
+#include "ops/recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,6 @@ static whim_err weight_upload(checkop_case *c, checkop_run *run, int32_t side, c
 {
     whim_stream *s = run->side[side].stream;
     uint8_t *image = b->dev_init[side];
-    memset(image, 0x5a, (size_t)b->dev_bytes[side]);
     WHIM_TRY(whim_stream_copy_in(s, b->dev[side], image, b->dev_bytes[side]));
     WHIM_TRY(whim_stream_sync(s));
     WHIM_TRY(pack_slabs(c, run, side, b));
@@ -103,21 +103,50 @@ static whim_err weight_upload(checkop_case *c, checkop_run *run, int32_t side, c
     return WHIM_ERR_OK;
 }
 
+/* The workspace that a device wants for the calls, -1: it lacks one of them. Their buffers are
+ * there already. */
+static int64_t space_bytes(checkop_case *c, checkop_run *run, int32_t side)
+{
+    whim_recorder recorder;
+    whim_recorder_init(&recorder, run->side[side].dev);
+    for (int32_t i = 0; i < c->n_call; i++) {
+        checkop_call call;
+        checkop_resolve(c, &c->call[i], side, call.args.bytes);
+        if (checkop_invoke(&recorder.base, c->call[i].op, call.args.bytes) != WHIM_ERR_OK) {
+            c->skip = whim_op_name(c->call[i].op);
+            return -1;
+        }
+    }
+    return recorder.base.workspace.peak;
+}
+
+/* Bytes of a buffer whose size or layout is the device's; -1: it has no kernel. */
+static int64_t own_bytes(checkop_case *c, checkop_run *run, int32_t side, const checkop_buf *b)
+{
+    if (b->role == CHECKOP_SPARE) {
+        return space_bytes(c, run, side);
+    }
+    int64_t packed = whim_device_weight_bytes(run->side[side].dev, b->dtype, b->rows, b->cols);
+    c->skip = packed < 0 ? whim_dtype_get(b->dtype)->name : NULL;
+    return packed;
+}
+
 static bool buf_upload(checkop_case *c, checkop_run *run, int32_t side, checkop_buf *b)
 {
     whim_device *dev = run->side[side].dev;
     int64_t bytes = b->bytes;
     b->dev_head[side] = b->head;
     b->dev_init[side] = b->init;
-    if (b->role == CHECKOP_WEIGHT) {
-        int64_t packed = whim_device_weight_bytes(dev, b->dtype, b->rows, b->cols);
-        if (packed < 0) {
-            c->skip = whim_dtype_get(b->dtype)->name;
+    if (b->role == CHECKOP_WEIGHT || b->role == CHECKOP_SPARE) {
+        int64_t own = own_bytes(c, run, side, b);
+        if (own < 0) {
             return false;
         }
-        bytes = packed + 2 * CHECKOP_PAD;
+        bytes = own + 2 * CHECKOP_PAD;
+        b->dev_head[side] = CHECKOP_PAD;
         b->dev_init[side] = malloc((size_t)bytes);
         whim_check(b->dev_init[side] != NULL);
+        memset(b->dev_init[side], 0x5a, (size_t)bytes);
     }
     b->dev_bytes[side] = bytes;
     whim_diag diag = {{0}};
@@ -127,6 +156,10 @@ static bool buf_upload(checkop_case *c, checkop_run *run, int32_t side, checkop_
     }
     if (err != WHIM_ERR_OK) {
         return run_failed(c, run, b->name, err);
+    }
+    if (b->role == CHECKOP_SPARE) {
+        run->side[side].stream->workspace = (whim_workspace){
+            .base = (char *)b->dev[side] + CHECKOP_PAD, .bytes = bytes - 2 * CHECKOP_PAD};
     }
     return true;
 }
@@ -153,6 +186,7 @@ void checkop_case_free(checkop_case *c, checkop_run *run)
     for (int32_t i = 0; i < c->n_buf; i++) {
         checkop_buf *b = &c->buf[i];
         for (int32_t side = 0; side < run->n_side; side++) {
+            run->side[side].stream->workspace = (whim_workspace){0};
             whim_device_free(run->side[side].dev, b->dev[side], b->dev_bytes[side]);
             if (b->dev_init[side] != b->init) {
                 free(b->dev_init[side]);
@@ -170,7 +204,11 @@ void checkop_case_free(checkop_case *c, checkop_run *run)
 static bool law_run(checkop_case *c, checkop_run *run)
 {
     for (int32_t i = 0; i < c->n_buf; i++) {
-        memcpy(c->buf[i].law, c->buf[i].init, (size_t)c->buf[i].bytes);
+        checkop_buf *b = &c->buf[i];
+        memcpy(b->law, b->init, (size_t)b->bytes);
+        if (b->role == CHECKOP_SPARE) {
+            run->law.workspace = (whim_workspace){(char *)b->law + b->head, b->row_bytes, 0, 0};
+        }
     }
     for (int32_t i = 0; i < c->n_call; i++) {
         checkop_call call;

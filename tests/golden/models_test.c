@@ -279,6 +279,33 @@ static void check_backend(const golden *g, const char *backend, int32_t n_prompt
     }
 }
 
+/* A device with no more ops than a Llama needs runs one, and refuses other models by the name of
+ * the first that it lacks. */
+static void check_first_ops(const golden *g, const char *first_missing, int32_t n_prompt)
+{
+    variant v = {.backend = "guard", .isa = "llama"};
+    if (first_missing == NULL) {
+        check_variant(g, &v, n_prompt);
+        return;
+    }
+    char name[192];
+    whim_diag diag = {{0}};
+    snprintf(name, sizeof name, "%s/guard-llama is refused by name", g->name);
+    whim_engine *engine = variant_open(g, &v, &diag);
+    tally_check(engine == NULL && strstr(diag.text, first_missing) != NULL, name, "%s", diag.text);
+    whim_engine_close(engine);
+}
+
+static const struct {
+    const char *model, *first_missing;
+} first_ops[] = {
+    {"llama-f32", NULL}, {"qwen35-f32", "lacks: gdn_conv "}, {"qwen3moe-f32", "lacks: moe_topk "}};
+
+static bool wanted(const golden_options *options, const char *backend)
+{
+    return options->backend == NULL || strcmp(options->backend, backend) == 0;
+}
+
 void golden_models_test(const golden_options *options)
 {
     static char names[MAX_MODELS][64];
@@ -296,8 +323,13 @@ void golden_models_test(const golden_options *options)
         int32_t few = g.n_prompt < QUICK_PROMPTS ? g.n_prompt : QUICK_PROMPTS;
         for (int32_t b = 0; b < whim_backend_count(); b++) {
             const char *backend = whim_backend_at(b)->name;
-            if (options->backend == NULL || strcmp(options->backend, backend) == 0) {
+            if (wanted(options, backend)) {
                 check_backend(&g, backend, options->quick ? few : g.n_prompt);
+            }
+        }
+        for (size_t j = 0; j < sizeof first_ops / sizeof first_ops[0]; j++) {
+            if (strcmp(names[i], first_ops[j].model) == 0 && wanted(options, "guard")) {
+                check_first_ops(&g, first_ops[j].first_missing, few);
             }
         }
         golden_free(&g);

@@ -71,7 +71,7 @@ static whim_err wrong_forward(whim_model *model, whim_stream *s, const whim_batc
 {
     running = model;
     model->own = s->ops;
-    if (model->mistake != NULL && model->mistake->ops != NULL && s->device != NULL) {
+    if (model->mistake != NULL && model->mistake->ops != NULL && s->vt != NULL) {
         model->ops = *s->ops;
         model->mistake->ops(&model->ops);
         s->ops = &model->ops;

@@ -20,7 +20,7 @@ typedef struct law_row {
 
 typedef struct law_sampler {
     int32_t n_vocab;
-    void *scratch;
+    void *space;    /* of the op, for one row */
     int32_t *lists; /* [n_word] */
     int64_t n_word;
 } law_sampler;
@@ -28,15 +28,15 @@ typedef struct law_sampler {
 static inline law_sampler law_sampler_open(int32_t n_vocab)
 {
     law_sampler s = {.n_vocab = n_vocab, .n_word = 4 * (int64_t)n_vocab + 1024};
-    s.scratch = malloc((size_t)whim_sample_slot_bytes(n_vocab));
+    s.space = malloc((size_t)whim_sample_slot_bytes(n_vocab));
     s.lists = malloc((size_t)s.n_word * sizeof *s.lists);
-    whim_check(s.scratch != NULL && s.lists != NULL);
+    whim_check(s.space != NULL && s.lists != NULL);
     return s;
 }
 
 static inline void law_sampler_close(law_sampler *s)
 {
-    free(s->scratch);
+    free(s->space);
     free(s->lists);
 }
 
@@ -57,6 +57,7 @@ static inline whim_err law_pick(const law_sampler *s, const whim_sample_params *
     whim_sample_pack(&ask, s->lists, &used, &want);
     whim_check(used == whim_sample_words(&ask));
     whim_law_stream_init(&law);
+    law.workspace = (whim_workspace){s->space, whim_sample_slot_bytes(s->n_vocab), 0, 0};
     whim_sample_args args = {
         .logits = row->logits,
         .logits_stride = s->n_vocab,
@@ -70,8 +71,6 @@ static inline whim_err law_pick(const law_sampler *s, const whim_sample_params *
         .told = &told,
         .top_ids = top_ids,
         .top_logprobs = top_logprobs,
-        .scratch = s->scratch,
-        .n_slot = 1,
         .n_row = 1,
         .n_col = s->n_vocab,
     };

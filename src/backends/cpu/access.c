@@ -16,11 +16,6 @@ static whim_access floats(const float *at, int64_t n_row, int64_t n_col, int64_t
     return matrix(at, n_row, n_col, stride, sizeof(float), write);
 }
 
-static whim_access span(const void *at, int64_t bytes, bool write)
-{
-    return (whim_access){(uintptr_t)at, bytes, bytes, 1, write};
-}
-
 #define WHIM_OPERANDS(op)                                                   \
     static int32_t access_##op(const whim_##op##_args *a, whim_access *out) \
     {                                                                       \
@@ -39,12 +34,13 @@ static whim_access span(const void *at, int64_t bytes, bool write)
 #define WHIM_WEIGHT(field)
 /* How many pages there are is not known here and need not be: they conflict as a whole. */
 #define WHIM_PAGES(use, field, lead, bytes, stride) \
-    out[n++] = span((const char *)a->field + (lead), bytes, WRITES(use));
+    out[n++] = whim_access_span((const char *)a->field + (lead), bytes, WRITES(use));
 /* Whose slots they are is known on the device only. */
 #define WHIM_SLOTS(elems)                                                               \
     out[n++] =                                                                          \
         floats((const float *)((uintptr_t)a->state.slots + (uintptr_t)a->state.offset), \
                a->state.n_slot, elems, a->state.slot_stride / (int64_t)sizeof(float), true);
+#define WHIM_SPACE(bytes)
 #define WHIM_END(op) \
     return n;        \
     }
@@ -67,19 +63,19 @@ int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCE
 int32_t whim_access_quantize(const whim_cpu_quantize_args *a, whim_access out[WHIM_ACCESS_MAX])
 {
     out[0] = floats(a->x, a->n_row, a->k, a->x_stride, false);
-    out[1] = span(a->act, 1, true);
+    out[1] = whim_access_span(a->act, 1, true);
     return 2;
 }
 
 static whim_access best_span(const whim_cpu_best *best, int64_t n, bool write)
 {
-    return span(best, n * (int64_t)sizeof *best, write);
+    return whim_access_span(best, n * (int64_t)sizeof *best, write);
 }
 
 int32_t whim_access_product(const whim_cpu_product_args *a, int64_t n_worker,
                             whim_access out[WHIM_ACCESS_MAX])
 {
-    out[0] = a->act != NULL ? span(a->act, 1, false)
+    out[0] = a->act != NULL ? whim_access_span(a->act, 1, false)
                             : floats(a->x, a->n_row, a->w.k, a->x_stride, false);
     out[1] = a->best != NULL ? best_span(a->best, n_worker * a->n_row * a->k_top, true)
                              : floats(a->y, a->n_row, a->w.n, a->y_stride, true);

@@ -19,6 +19,11 @@ typedef struct whim_access {
 
 enum { WHIM_ACCESS_MAX = 8 };
 
+static inline whim_access whim_access_span(const void *at, int64_t bytes, bool write)
+{
+    return (whim_access){(uintptr_t)at, bytes, bytes, 1, write};
+}
+
 /* The accesses of an op that another op of a step could conflict with; constant inputs (weights,
  * norms, tables of the batch) are left out. Returns how many. */
 int32_t whim_access_list(whim_op op, const void *args, whim_access out[WHIM_ACCESS_MAX]);

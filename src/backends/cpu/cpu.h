@@ -34,5 +34,7 @@ whim_err whim_cpu_pack_weight(whim_device *dev, const whim_pack *pack);
 whim_err whim_cpu_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
 int64_t whim_cpu_stream_bytes(void); /* memory of one stream */
 void whim_cpu_ops_init(whim_ops *ops);
+bool whim_cpu_op_accepts(whim_device *dev, int32_t op, const void *args);
+int64_t whim_cpu_op_workspace(whim_device *dev, int32_t op, const void *args);
 
 #endif

@@ -102,6 +102,8 @@ static const whim_device_vt device_vt = {
     .weight_bytes = whim_cpu_weight_bytes,
     .pack_weight = whim_cpu_pack_weight,
     .stream_open = whim_cpu_stream_open,
+    .op_accepts = whim_cpu_op_accepts,
+    .op_workspace = whim_cpu_op_workspace,
 };
 
 static void levels_text(char *buf, size_t size)
@@ -176,10 +178,8 @@ static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_
     dev->base.vt = &device_vt;
     dev->kernels = kernels;
     whim_cpu_ops_init(&dev->ops);
-    whim_err err = whim_ops_fill(&dev->ops, "cpu", diag);
-    if (err == WHIM_ERR_OK) {
-        err = whim_cpu_workers_init(&dev->workers, n_thread, diag);
-    }
+    whim_ops_fill(&dev->ops);
+    whim_err err = whim_cpu_workers_init(&dev->workers, n_thread, diag);
     if (err != WHIM_ERR_OK) {
         whim_free(dev);
         return err;

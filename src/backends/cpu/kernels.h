@@ -164,6 +164,13 @@ typedef struct whim_cpu_merge_args {
     int64_t n_row, k_top;
 } whim_cpu_merge_args;
 
+/* `sample` as its kernel sees it: workers beyond the slots have nothing to do. */
+typedef struct whim_cpu_sample_args {
+    whim_sample_args op;
+    void *space;    /* n_slot times whim_sample_slot_bytes(n_col) */
+    int64_t n_slot; /* how many rows can be worked on at once */
+} whim_cpu_sample_args;
+
 /* The commands of moe_experts (moe_cpu.c). One row needs no more than the two of ONE. */
 typedef enum whim_cpu_moe_step {
     WHIM_CPU_MOE_ONE_UP,   /* one row's experts: silu(gate) * up */

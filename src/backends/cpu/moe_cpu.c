@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* moe_experts as commands. Every command touches the op's scratch, so that there is a barrier
+/* moe_experts as commands. Every command touches the op's workspace, so that there is a barrier
  * between any two. */
 #include "backends/cpu/moe_plan.h"
 #include "backends/cpu/stream.h"
@@ -12,6 +12,7 @@ static whim_err push(whim_cpu_stream *s, whim_cpu_moe_step step, const whim_cpu_
 {
     whim_access accesses[WHIM_ACCESS_MAX];
     int32_t n = whim_access_list(WHIM_OP_moe_experts, &args->op, accesses);
+    accesses[n++] = whim_access_span(args->space, whim_cpu_moe_space_bytes(&args->op), true);
     return whim_cpu_push(s, s->dev->kernels->moe[step], args, sizeof *args, accesses, n);
 }
 
@@ -46,6 +47,7 @@ whim_err whim_cpu_op_moe_experts(whim_stream *base, const whim_moe_experts_args 
         return WHIM_ERR_OK;
     }
     whim_cpu_moe_args args = {.op = *a, .apart = a->gate.dtype != a->up.dtype};
+    WHIM_TRY(whim_workspace_take(base, whim_cpu_moe_space_bytes(a), &args.space));
     if (a->n_row == 1 && !args.apart && one_fits(a)) {
         WHIM_TRY(push(s, WHIM_CPU_MOE_ONE_UP, &args));
         return push(s, WHIM_CPU_MOE_ONE_DOWN, &args);

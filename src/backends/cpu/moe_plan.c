@@ -20,10 +20,22 @@ static int64_t segments_max(const whim_moe_experts_args *a)
     return (pairs < a->n_expert ? pairs : a->n_expert) + pairs / 64;
 }
 
-whim_moe_regions whim_moe_regions_of(const whim_moe_experts_args *a)
+int64_t whim_moe_places(const whim_moe_experts_args *a)
 {
-    char *at = a->scratch;
-    int64_t pairs = a->n_row * a->k_top, places = whim_moe_places(a->n_row, a->n_expert, a->k_top);
+    return a->n_row * a->k_top + segments_max(a);
+}
+
+int64_t whim_cpu_moe_space_bytes(const whim_moe_experts_args *a)
+{
+    int64_t model = (a->gate.k + 31) / 32 * 32, ff = (a->down.k + 31) / 32 * 32;
+    return whim_moe_places(a) * ((model + 2 * ff) * 4 + 64) + 1024;
+}
+
+whim_moe_regions whim_moe_regions_of(const whim_cpu_moe_args *m)
+{
+    const whim_moe_experts_args *a = &m->op;
+    char *at = m->space;
+    int64_t pairs = a->n_row * a->k_top, places = whim_moe_places(a);
     int64_t model = (a->gate.k + 31) / 32 * 32, ff = (a->down.k + 31) / 32 * 32;
     whim_moe_regions s;
     s.plan = take(&at, sizeof *s.plan);
@@ -54,9 +66,10 @@ static void expert_segments(whim_moe_plan *plan, whim_moe_segment *segments, int
     }
 }
 
-void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *count)
+void whim_moe_plan_make(const whim_cpu_moe_args *m, int64_t chunk, int32_t *count)
 {
-    whim_moe_regions s = whim_moe_regions_of(a);
+    const whim_moe_experts_args *a = &m->op;
+    whim_moe_regions s = whim_moe_regions_of(m);
     int64_t pairs = a->n_row * a->k_top;
     *s.plan = (whim_moe_plan){0};
     memset(count, 0, (size_t)a->n_expert * sizeof *count);

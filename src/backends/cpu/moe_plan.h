@@ -4,7 +4,7 @@
  * `chunk` rows, which are multiplied with the expert's tiles together; a segment begins at an even
  * place, because int8 rows may lie in twos.
  *
- * The op's scratch holds the plan, then three regions by place:
+ * The op's workspace holds the plan, then three regions by place:
  *   wide  [place, d_model]            rows of x as the product takes them; later the results of
  *   down act   [place, d_ff]               silu(gate) * up
  *   side  [place, d_ff]               act as the product takes it; before that the up product, if
@@ -32,6 +32,7 @@ typedef struct whim_moe_plan {
 /* What a command of moe_experts gets. */
 typedef struct whim_cpu_moe_args {
     whim_moe_experts_args op;
+    void *space; /* whim_cpu_moe_space_bytes */
     /* of PRODUCT and NARROW */
     uint8_t of;      /* whim_moe_of: which product */
     bool apart;      /* gate and up one after the other, because their types differ */
@@ -43,7 +44,7 @@ typedef struct whim_cpu_moe_args {
 
 typedef enum whim_moe_of { WHIM_MOE_GATE, WHIM_MOE_UP, WHIM_MOE_DOWN } whim_moe_of;
 
-/* Where everything is in the scratch. */
+/* Where everything is in the workspace. */
 typedef struct whim_moe_regions {
     whim_moe_plan *plan;
     whim_moe_segment *segments;
@@ -52,10 +53,16 @@ typedef struct whim_moe_regions {
     float *wide, *act, *side;
 } whim_moe_regions;
 
-whim_moe_regions whim_moe_regions_of(const whim_moe_experts_args *a);
+whim_moe_regions whim_moe_regions_of(const whim_cpu_moe_args *m);
+
+/* Places of pairs at most, with room to fill up every expert's to an even number. */
+int64_t whim_moe_places(const whim_moe_experts_args *a);
+
+/* Bytes of workspace for all of them. */
+int64_t whim_cpu_moe_space_bytes(const whim_moe_experts_args *a);
 
 /* Make the plan. `count`: n_expert numbers of the caller's. */
-void whim_moe_plan_make(const whim_moe_experts_args *a, int64_t chunk, int32_t *count);
+void whim_moe_plan_make(const whim_cpu_moe_args *m, int64_t chunk, int32_t *count);
 
 /* The segment that unit `unit` of the work on `n_step` steps of tiles for each segment is in: the
  * last that begins at or before it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's table of ops: each pushes one command with its level's kernel, except the products,
  * which quantise their activations first when the weights are block-quantised. */
+#include "backends/cpu/moe_plan.h"
 #include "backends/cpu/stream.h"
 #include "ops/compose/compose.h"
 
@@ -9,6 +10,10 @@
 static_assert(sizeof(whim_cpu_product_args) <= WHIM_OP_ARGS_MAX, "command too small");
 static_assert(sizeof(whim_cpu_quantize_args) <= WHIM_OP_ARGS_MAX, "command too small");
 static_assert(sizeof(whim_cpu_attn_args) <= WHIM_OP_ARGS_MAX, "command too small");
+static_assert(sizeof(whim_cpu_sample_args) <= WHIM_OP_ARGS_MAX, "command too small");
+
+/* Workspace of `sample`: on many cores not every one has a large vocabulary of its own. */
+#define SAMPLE_BYTES (INT64_C(64) << 20)
 
 static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel, const void *args)
 {
@@ -194,7 +199,7 @@ static whim_err push_product(whim_cpu_stream *s, const whim_cpu_product_args *p)
         return push_own(s, p, NULL);
     }
     int64_t chunk = rows_that_fit(level, p->w.dtype, p->w.k);
-    if (chunk == 0 && p->n_row > 0) {
+    if (chunk == 0 && p->n_row > 0) { /* not accepted either */
         return WHIM_ERR_UNSUPPORTED;
     }
     for (int64_t row = 0, n_row; row < p->n_row; row += n_row) {
@@ -229,7 +234,7 @@ static whim_err op_linear(whim_stream *base, const whim_linear_args *a)
 
 static whim_err op_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a)
 {
-    if (a->gate.dtype != a->up.dtype) {
+    if (!whim_cpu_op_accepts(base->device, WHIM_OP_linear_swiglu, a)) {
         return whim_compose_linear_swiglu(base, a);
     }
     return push_product((whim_cpu_stream *)base, &(whim_cpu_product_args){
@@ -245,44 +250,105 @@ static whim_err op_linear_swiglu(whim_stream *base, const whim_linear_swiglu_arg
                                                  });
 }
 
-/* The workers' finds lie in the op's scratch, which is large enough unless there are hardly any
- * outputs. Many rows would need several products; they, too, take the composition. */
+/* The workers' finds lie in the workspace. As many rows at a time as one product takes. */
 static whim_err op_linear_topk(whim_stream *base, const whim_linear_topk_args *a)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
-    int64_t finds = s->dev->workers.count * a->k_top * (int64_t)sizeof(whim_cpu_best);
-    bool aligned = (uintptr_t)a->scratch % _Alignof(whim_cpu_best) == 0;
-    if (finds > a->w.n * (int64_t)sizeof(float) || !aligned ||
-        a->n_row > rows_that_fit(s->dev->kernels, a->w.dtype, a->w.k)) {
-        return whim_compose_linear_topk(base, a);
+    int64_t chunk = rows_that_fit(s->dev->kernels, a->w.dtype, a->w.k);
+    void *best;
+    WHIM_TRY(whim_workspace_take(base, whim_cpu_op_workspace(base->device, WHIM_OP_linear_topk, a),
+                                 &best));
+    for (int64_t row = 0, n_row; row < a->n_row && chunk > 0; row += n_row) {
+        n_row = a->n_row - row < chunk ? a->n_row - row : chunk;
+        WHIM_TRY(push_product(s, &(whim_cpu_product_args){
+                                     .w = a->w,
+                                     .x = a->x + row * a->x_stride,
+                                     .x_stride = a->x_stride,
+                                     .bias = a->bias,
+                                     .n_row = n_row,
+                                     .best = best,
+                                     .k_top = a->k_top,
+                                 }));
+        whim_cpu_merge_args merge = {best, a->values + row * a->k_top, a->ids + row * a->k_top,
+                                     n_row, a->k_top};
+        whim_access accesses[WHIM_ACCESS_MAX];
+        int32_t n = whim_access_merge(&merge, s->dev->workers.count, accesses);
+        WHIM_TRY(whim_cpu_push(s, s->dev->kernels->merge_best, &merge, sizeof merge, accesses, n));
     }
-    whim_cpu_best *best = (whim_cpu_best *)a->scratch;
-    WHIM_TRY(push_product(s, &(whim_cpu_product_args){
-                                 .w = a->w,
-                                 .x = a->x,
-                                 .x_stride = a->x_stride,
-                                 .bias = a->bias,
-                                 .n_row = a->n_row,
-                                 .best = best,
-                                 .k_top = a->k_top,
-                             }));
-    whim_cpu_merge_args merge = {best, a->values, a->ids, a->n_row, a->k_top};
-    whim_access accesses[WHIM_ACCESS_MAX];
-    int32_t n = whim_access_merge(&merge, s->dev->workers.count, accesses);
-    return whim_cpu_push(s, s->dev->kernels->merge_best, &merge, sizeof merge, accesses, n);
+    return chunk > 0 ? WHIM_ERR_OK : WHIM_ERR_UNSUPPORTED;
 }
 
 static whim_err op_attn_paged(whim_stream *base, const whim_attn_paged_args *a)
 {
-    if (a->kv.d_head > WHIM_CPU_MAX_HEAD_DIM) {
+    if (!whim_cpu_op_accepts(base->device, WHIM_OP_attn_paged, a)) {
         return WHIM_ERR_UNSUPPORTED;
     }
     whim_cpu_stream *s = (whim_cpu_stream *)base;
     whim_cpu_attn_args args = {.op = *a, .shared = s->attn};
     whim_access accesses[WHIM_ACCESS_MAX];
     int32_t n = whim_access_list(WHIM_OP_attn_paged, a, accesses);
-    accesses[n++] = (whim_access){(uintptr_t)s->attn, sizeof *s->attn, sizeof *s->attn, 1, true};
+    accesses[n++] = whim_access_span(s->attn, sizeof *s->attn, true);
     return whim_cpu_push(s, s->dev->kernels->attn_paged, &args, sizeof args, accesses, n);
+}
+
+static int64_t sample_slots(const whim_cpu_device *dev, const whim_sample_args *a)
+{
+    int64_t each = whim_sample_slot_bytes(a->n_col);
+    int64_t most = each > SAMPLE_BYTES / 2 || each == 0 ? 1 : SAMPLE_BYTES / each;
+    most = dev->workers.count < most ? dev->workers.count : most;
+    return a->n_row < most ? a->n_row : most;
+}
+
+static whim_err op_sample(whim_stream *base, const whim_sample_args *a)
+{
+    whim_cpu_stream *s = (whim_cpu_stream *)base;
+    whim_cpu_sample_args args = {.op = *a, .n_slot = sample_slots(s->dev, a)};
+    int64_t bytes = args.n_slot * whim_sample_slot_bytes(a->n_col);
+    WHIM_TRY(whim_workspace_take(base, bytes, &args.space));
+    whim_access accesses[WHIM_ACCESS_MAX];
+    int32_t n = whim_access_list(WHIM_OP_sample, a, accesses);
+    accesses[n++] = whim_access_span(args.space, bytes, true);
+    return whim_cpu_push(s, s->dev->kernels->sample, &args, sizeof args, accesses, n);
+}
+
+static bool product_accepts(const whim_cpu_device *dev, const whim_weight *w)
+{
+    return rows_that_fit(dev->kernels, w->dtype, w->k) > 0;
+}
+
+bool whim_cpu_op_accepts(whim_device *base, int32_t op, const void *args)
+{
+    const whim_cpu_device *dev = (const whim_cpu_device *)base;
+    switch (op) {
+    case WHIM_OP_linear:
+        return product_accepts(dev, &((const whim_linear_args *)args)->w);
+    case WHIM_OP_linear_swiglu: {
+        const whim_linear_swiglu_args *a = args;
+        return a->gate.dtype == a->up.dtype && product_accepts(dev, &a->gate);
+    }
+    case WHIM_OP_linear_topk:
+        return product_accepts(dev, &((const whim_linear_topk_args *)args)->w);
+    case WHIM_OP_attn_paged:
+        return ((const whim_attn_paged_args *)args)->kv.d_head <= WHIM_CPU_MAX_HEAD_DIM;
+    default:
+        return whim_ops_has(&dev->ops, (whim_op)op);
+    }
+}
+
+int64_t whim_cpu_op_workspace(whim_device *base, int32_t op, const void *args)
+{
+    const whim_cpu_device *dev = (const whim_cpu_device *)base;
+    if (op == WHIM_OP_linear_topk) {
+        const whim_linear_topk_args *a = args;
+        int64_t most = rows_that_fit(dev->kernels, a->w.dtype, a->w.k);
+        most = a->n_row < most ? a->n_row : most;
+        return dev->workers.count * most * a->k_top * (int64_t)sizeof(whim_cpu_best);
+    }
+    if (op == WHIM_OP_sample) {
+        const whim_sample_args *a = args;
+        return sample_slots(dev, a) * whim_sample_slot_bytes(a->n_col);
+    }
+    return op == WHIM_OP_moe_experts ? whim_cpu_moe_space_bytes(args) : 0;
 }
 
 void whim_cpu_ops_init(whim_ops *ops)
@@ -299,4 +365,5 @@ void whim_cpu_ops_init(whim_ops *ops)
     ops->linear_swiglu = op_linear_swiglu;
     ops->linear_topk = op_linear_topk;
     ops->moe_experts = whim_cpu_op_moe_experts;
+    ops->sample = op_sample;
 }

@@ -150,6 +150,18 @@ static void guard_close(whim_device *base)
     whim_free(dev);
 }
 
+static bool guard_op_accepts(whim_device *base, int32_t op, const void *args)
+{
+    (void)args;
+    return whim_ops_has(&((guard_device *)base)->ops, (whim_op)op);
+}
+
+static int64_t guard_op_workspace(whim_device *base, int32_t op, const void *args)
+{
+    (void)base;
+    return whim_law_workspace((whim_op)op, args);
+}
+
 static const whim_device_vt guard_device_vt = {
     .close = guard_close,
     .buf_alloc = guard_buf_alloc,
@@ -157,6 +169,8 @@ static const whim_device_vt guard_device_vt = {
     .weight_bytes = guard_weight_bytes,
     .pack_weight = guard_pack_weight,
     .stream_open = whim_guard_stream_open,
+    .op_accepts = guard_op_accepts,
+    .op_workspace = guard_op_workspace,
 };
 
 /* Two, each with memory of its own: what is given to the wrong one is refused like the host's. */
@@ -174,10 +188,12 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
         return whim_fail(diag, WHIM_ERR_NOT_FOUND, "guard devices have the numbers 0 to %d; not %d",
                          N_DEVICE - 1, (int)index);
     }
-    if (cfg->isa != NULL && strcmp(cfg->isa, "law") != 0) {
+    const char *level = cfg->isa != NULL ? cfg->isa : "law";
+    bool llama_only = strcmp(level, "llama") == 0;
+    if (!llama_only && strcmp(level, "law") != 0) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "the guard device has the instruction level \"law\" only, not \"%s\"",
-                         cfg->isa);
+                         "the guard device has the levels \"law\" and \"llama\", not \"%s\"",
+                         level);
     }
     guard_device *dev = whim_alloc(sizeof *dev);
     if (dev == NULL) {
@@ -186,18 +202,14 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
     dev->base.vt = &guard_device_vt;
     dev->base.caps = (whim_device_caps){
         .summary = "guard: the law, run late, on memory that the host cannot touch",
-        .isa = "law",
         .n_thread = 1,
         .pack_row_granule = 1,
         .graph_capture = true,
     };
     pthread_mutex_init(&dev->lock, NULL);
-    whim_guard_ops_init(&dev->ops);
-    whim_err err = whim_ops_fill(&dev->ops, "guard", diag);
-    if (err != WHIM_ERR_OK) {
-        guard_close(&dev->base);
-        return err;
-    }
+    snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s", level);
+    whim_guard_ops_init(&dev->ops, llama_only);
+    whim_ops_fill(&dev->ops);
     *out = &dev->base;
     return WHIM_ERR_OK;
 }

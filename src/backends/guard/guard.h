@@ -7,7 +7,9 @@
  *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as
  *     far as the wait asks or further, as a coin falls. Copies read the host's memory only then.
  *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
- *  4. Pointers in args and copies that are not in its memory, and buffers or streams left at close,
+ *  4. Level "llama" has no more primitives than a Llama needs: other models are refused by the name
+ *     of the first.
+ *  5. Pointers in args and copies that are not in its memory, and buffers or streams left at close,
  *     end the process: on real hardware they are faults or leaks that come late and say nothing. */
 #ifndef WHIM_BACKENDS_GUARD_GUARD_H
 #define WHIM_BACKENDS_GUARD_GUARD_H
@@ -33,8 +35,8 @@ bool whim_guard_owns(guard_device *dev, const void *ptr, int64_t bytes);
 /* Make all memory accessible, or inaccessible again. Lock held. */
 void whim_guard_open_memory(guard_device *dev, bool accessible);
 
-/* The slots of all primitives. */
-void whim_guard_ops_init(whim_ops *ops);
+/* The slots of all primitives, or of those that a Llama needs: what a new backend begins with. */
+void whim_guard_ops_init(whim_ops *ops, bool llama_only);
 
 whim_err whim_guard_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
 

@@ -31,6 +31,7 @@ typedef struct guard_cmd {
     void *dst;
     const void *src;
     int64_t bytes;
+    whim_workspace workspace; /* CMD_OP */
     _Alignas(16) char args[WHIM_OP_ARGS_MAX];
 } guard_cmd;
 
@@ -111,6 +112,11 @@ static whim_err record_op(whim_stream *base, whim_op op, const void *args)
         }
     }
     guard_cmd cmd = {.kind = CMD_OP, .op = op};
+    void *space;
+    cmd.workspace.bytes = whim_law_workspace(op, args);
+    WHIM_TRY(whim_workspace_take(base, cmd.workspace.bytes, &space));
+    cmd.workspace.base = space;
+    cmd.workspace.bytes = (cmd.workspace.bytes + 63) / 64 * 64;
     memcpy(cmd.args, args, (size_t)whim_op_args_bytes(op));
     return list_append(s->capturing ? &s->captured : &s->cmds, &cmd, sizeof cmd);
 }
@@ -127,8 +133,27 @@ static whim_err record_op(whim_stream *base, whim_op op, const void *args)
 #include "ops/ops.def"
 #undef WHIM_PRIM
 
-void whim_guard_ops_init(whim_ops *ops)
+void whim_guard_ops_init(whim_ops *ops, bool llama_only)
 {
+    if (llama_only) {
+        *ops = (whim_ops){
+            .embed = record_embed,
+            .linear = record_linear,
+            .rmsnorm = record_rmsnorm,
+            .add = record_add,
+            .swiglu = record_swiglu,
+            .gather_rows = record_gather_rows,
+            .topk = record_topk,
+            .rope_table = record_rope_table,
+            .rope = record_rope,
+            .kv_write = record_kv_write,
+            .page_zero = record_page_zero,
+            .attn_paged = record_attn_paged,
+            .sample = record_sample,
+            .result_tokens = record_result_tokens,
+        };
+        return;
+    }
     *ops = (whim_ops){
 #define WHIM_PRIM(name) .name = record_##name,
 #include "ops/ops.def"
@@ -144,6 +169,7 @@ static whim_err cmds_run(guard_stream *s)
         const guard_cmd *cmd = (const guard_cmd *)(s->cmds.data + at);
         switch (cmd->kind) {
         case CMD_OP:
+            law.workspace = cmd->workspace;
             WHIM_TRY(whim_op_call(&law, cmd->op, cmd->args));
             break;
         case CMD_COPY:

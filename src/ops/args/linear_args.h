@@ -59,7 +59,6 @@ typedef struct whim_linear_swiglu_args {
     const float *up_bias;   /* [n], or NULL */
     float *y;               /* [n_row, n]; must not overlap x */
     int64_t y_stride;
-    float *scratch; /* [n_row, n], dense, overlaps nothing; anything may be in it afterwards */
     int64_t n_row;
 } whim_linear_swiglu_args;
 
@@ -72,7 +71,6 @@ typedef struct whim_linear_topk_args {
     const float *bias; /* [n], or NULL */
     float *values;     /* [n_row, k_top], dense */
     int32_t *ids;      /* [n_row, k_top], dense */
-    float *scratch;    /* [n_row, n], dense, overlaps nothing; anything may be in it afterwards */
     int64_t n_row;
     int64_t k_top; /* 1 .. WHIM_TOPK_MAX */
 } whim_linear_topk_args;

@@ -57,26 +57,8 @@ typedef struct whim_moe_experts_args {
     const float *weights; /* [n_row, k_top], dense */
     float *y;             /* [n_row, d_model]; must not overlap x */
     int64_t y_stride;
-    void *scratch; /* whim_moe_scratch_bytes, aligned to 64; anything may be in it afterwards */
     int64_t n_row, n_expert, k_top;
 } whim_moe_experts_args;
-
-/* Rows in expert order, with room to fill up every expert's to an even number: where a backend puts
- * them. */
-static inline int64_t whim_moe_places(int64_t n_row, int64_t n_expert, int64_t k_top)
-{
-    int64_t pairs = n_row * k_top;
-    return pairs + (pairs < n_expert ? pairs : n_expert) + pairs / 64;
-}
-
-/* Bytes of scratch of moe_experts, enough for every backend: for each place a row of d_model and
- * two of d_ff as F32, and a few numbers. */
-static inline int64_t whim_moe_scratch_bytes(int64_t n_row, int64_t n_expert, int64_t k_top,
-                                             int64_t d_model, int64_t d_ff)
-{
-    int64_t model = (d_model + 31) / 32 * 32, ff = (d_ff + 31) / 32 * 32;
-    return whim_moe_places(n_row, n_expert, k_top) * ((model + 2 * ff) * 4 + 64) + 1024;
-}
 
 /* x[r] += sigmoid(gate[r]) * y[r], sigmoid(g) = 1 / (1 + exp(-g)): a shared expert joins the
  * others. The product is rounded before the sum. */

@@ -79,12 +79,10 @@ typedef struct whim_sample_args {
     whim_sample_told *told; /* [n_row] */
     int32_t *top_ids;       /* [n_row, WHIM_MAX_LOGPROBS] */
     float *top_logprobs;    /* [n_row, WHIM_MAX_LOGPROBS] */
-    void *scratch;          /* n_slot times whim_sample_slot_bytes(n_col), aligned to 8 */
-    int64_t n_slot;         /* 1 or more: how many rows can be worked on at once */
     int64_t n_row, n_col;
 } whim_sample_args;
 
-/* Scratch for one row: per token a key, two floats, two ints and a byte. */
+/* Workspace for one row: per token a key, two floats, two ints and a byte. */
 static inline int64_t whim_sample_slot_bytes(int64_t n_col)
 {
     return (n_col * 25 + 63) / 64 * 64;

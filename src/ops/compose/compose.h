@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fused ops written with other ops on the same stream. On the law's table a composition is the
  * fused op's law; on a backend without a kernel for it, it is what runs. A composition has no
- * memory but the op's own outputs and the scratch that its arguments name. */
+ * memory but the op's own outputs and what it takes of the workspace, which WHIM_SPACE of
+ * operands.def names. */
 #ifndef WHIM_OPS_COMPOSE_COMPOSE_H
 #define WHIM_OPS_COMPOSE_COMPOSE_H
 

@@ -5,6 +5,8 @@
 whim_err whim_compose_linear_swiglu(whim_stream *s, const whim_linear_swiglu_args *a)
 {
     int64_t n = a->gate.n;
+    void *up;
+    WHIM_TRY(whim_workspace_take(s, whim_law_workspace(WHIM_OP_linear_swiglu, a), &up));
     WHIM_TRY(whim_op_linear(s, &(whim_linear_args){
                                    .w = a->gate,
                                    .x = a->x,
@@ -19,14 +21,14 @@ whim_err whim_compose_linear_swiglu(whim_stream *s, const whim_linear_swiglu_arg
                                    .x = a->x,
                                    .x_stride = a->x_stride,
                                    .bias = a->up_bias,
-                                   .y = a->scratch,
+                                   .y = up,
                                    .y_stride = n,
                                    .n_row = a->n_row,
                                }));
     return whim_op_swiglu(s, &(whim_swiglu_args){
                                  .gate = a->y,
                                  .gate_stride = a->y_stride,
-                                 .up = a->scratch,
+                                 .up = up,
                                  .up_stride = n,
                                  .y = a->y,
                                  .y_stride = a->y_stride,
@@ -37,17 +39,19 @@ whim_err whim_compose_linear_swiglu(whim_stream *s, const whim_linear_swiglu_arg
 
 whim_err whim_compose_linear_topk(whim_stream *s, const whim_linear_topk_args *a)
 {
+    void *all;
+    WHIM_TRY(whim_workspace_take(s, whim_law_workspace(WHIM_OP_linear_topk, a), &all));
     WHIM_TRY(whim_op_linear(s, &(whim_linear_args){
                                    .w = a->w,
                                    .x = a->x,
                                    .x_stride = a->x_stride,
                                    .bias = a->bias,
-                                   .y = a->scratch,
+                                   .y = all,
                                    .y_stride = a->w.n,
                                    .n_row = a->n_row,
                                }));
     return whim_op_topk(s, &(whim_topk_args){
-                               .x = a->scratch,
+                               .x = all,
                                .x_stride = a->w.n,
                                .values = a->values,
                                .ids = a->ids,

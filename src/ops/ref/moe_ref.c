@@ -106,7 +106,9 @@ static whim_err expert_row(whim_stream *s, const whim_moe_experts_args *a, int64
 whim_err whim_ref_moe_experts(whim_stream *s, const whim_moe_experts_args *a)
 {
     int64_t d = a->gate.k, ff = a->down.k;
-    float *act = a->scratch, *up = act + ff, *out = up + ff;
+    void *space;
+    WHIM_TRY(whim_workspace_take(s, whim_law_workspace(WHIM_OP_moe_experts, a), &space));
+    float *act = space, *up = act + ff, *out = up + ff;
     for (int64_t r = 0; r < a->n_row; r++) {
         float *y = a->y + r * a->y_stride;
         for (int64_t i = 0; i < d; i++) {

@@ -282,9 +282,10 @@ static int32_t row_sample(const whim_sample_args *a, int64_t r, whim_sample_slot
 
 whim_err whim_ref_sample(whim_stream *stream, const whim_sample_args *a)
 {
-    (void)stream;
     int64_t n = a->n_col;
-    whim_sample_slot s = {.n_vocab = (int32_t)n, .keys = a->scratch};
+    void *space;
+    WHIM_TRY(whim_workspace_take(stream, whim_law_workspace(WHIM_OP_sample, a), &space));
+    whim_sample_slot s = {.n_vocab = (int32_t)n, .keys = space};
     s.logits = (float *)(s.keys + n);
     s.weights = s.logits + n;
     s.cands = (int32_t *)(s.weights + n);

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* A slot of the op's scratch, [n_vocab] each. */
+/* A slot of the op's workspace, [n_vocab] each. */
 typedef struct whim_sample_slot {
     int32_t n_vocab;
     uint64_t *keys; /* for ranking */

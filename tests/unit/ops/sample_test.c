@@ -15,7 +15,7 @@ enum { N_ROW = 1000 };
 enum { N_ROW = 10000 };
 #endif
 
-enum { MOST_VOCAB = 200000, AT_ONCE = 8, SLOTS = 3 };
+enum { MOST_VOCAB = 200000, AT_ONCE = 8 };
 
 /* One side's copy of everything that the op reads and writes. */
 typedef struct side {
@@ -24,7 +24,6 @@ typedef struct side {
     int32_t *ids, *lists, *tokens, *top_ids;
     whim_sample_want *wants;
     whim_sample_told *told;
-    void *scratch;
 } side;
 
 static int64_t side_lay(side *s, char *base)
@@ -45,7 +44,6 @@ static int64_t side_lay(side *s, char *base)
     LAY(logits, AT_ONCE * (int64_t)MOST_VOCAB);
 #undef LAY
     s->base = base;
-    s->scratch = base + at;
     return at;
 }
 
@@ -65,8 +63,6 @@ static whim_sample_args args_of(const side *s, int64_t n_row, int64_t n_vocab, i
         .told = s->told,
         .top_ids = s->top_ids,
         .top_logprobs = s->top_logprobs,
-        .scratch = s->scratch,
-        .n_slot = SLOTS,
         .n_row = n_row,
         .n_col = n_vocab,
     };
@@ -154,13 +150,15 @@ static void the_kernel_is_the_law(void **state)
     side sizes;
     whim_diag diag = {{0}};
     void *on_device;
-    int64_t bytes = side_lay(&sizes, (char *)64) + SLOTS * whim_sample_slot_bytes(MOST_VOCAB);
+    int64_t bytes = side_lay(&sizes, (char *)64), slot = whim_sample_slot_bytes(MOST_VOCAB);
     side_lay(&b.law, calloc(1, (size_t)bytes));
     side_lay(&b.cpu, calloc(1, (size_t)bytes));
     whim_law_stream_init(&b.law_stream);
+    b.law_stream.workspace = (whim_workspace){malloc((size_t)slot), slot, 0, 0};
     const whim_backend *cpu = whim_backend_find("cpu");
     assert_int_equal(cpu->device_open(0, &(whim_device_cfg){0}, &b.device, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_stream_open(b.device, &b.stream, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_reserve(b.stream, AT_ONCE * slot, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_device_alloc(b.device, bytes, &on_device, &diag), WHIM_ERR_OK);
     side_lay(&b.on_device, on_device);
     uint64_t key = 0;
@@ -174,6 +172,7 @@ static void the_kernel_is_the_law(void **state)
     whim_device_free(b.device, on_device, bytes);
     whim_stream_close(b.stream);
     whim_device_close(b.device);
+    free(b.law_stream.workspace.base);
     free(b.law.base);
     free(b.cpu.base);
 }

@@ -285,10 +285,11 @@ static void captures_stay_on_the_device(void **state)
     cfg.boundary[1] = fetched.boundary[1] = 2;
     fetched.fetch_hidden = true;
     solo_open(&o, "guard", &cfg);
-    assert_int_equal(whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, &cfg, &without, &diag),
-                     WHIM_ERR_OK);
     assert_int_equal(
-        whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, &fetched, &with, &diag),
+        whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, o.t.device, &cfg, &without, &diag),
+        WHIM_ERR_OK);
+    assert_int_equal(
+        whim_exec_measure(&o.t.ckpt.config, o.t.def, o.t.model, o.t.device, &fetched, &with, &diag),
         WHIM_ERR_OK);
     assert_int_equal(with.output_bytes, without.output_bytes);
     assert_true(with.host_bytes >= without.host_bytes + 2 * 64 * TINY_WIDTH * 4);
@@ -311,13 +312,9 @@ static int64_t ops_of(const tiny_runner *t, int64_t n_row)
                         .kv_offsets = offsets};
     whim_out out = {.scratch = &bump, .logits = (float *)(void *)memory};
     whim_step_view((const int32_t *)(const void *)memory, 4096, &size, &batch);
-    whim_recorder_init(&recorder);
+    whim_recorder_init(&recorder, t->device);
     assert_int_equal(t->def->forward(t->model, &recorder.base, &batch, &out), WHIM_ERR_OK);
-    int64_t n = 0;
-    for (int op = 0; op < WHIM_OP_COUNT; op++) {
-        n += recorder.n_op[op];
-    }
-    return n;
+    return recorder.n_op;
 }
 
 /* An idle rank enters every collective of a pass. */

@@ -408,20 +408,23 @@ static void the_plan_is_measured(void **state)
     whim_exec_plan plan, wide;
     whim_diag diag = {{0}};
     tiny_load(&t, "cpu");
-    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &plan, &diag),
-                     WHIM_ERR_OK);
+    assert_int_equal(
+        whim_exec_measure(&t.ckpt.config, t.def, t.model, t.device, &cfg, &plan, &diag),
+        WHIM_ERR_OK);
     /* 2 layers, keys and values, 32 positions, 2 heads of 8 floats. */
     assert_int_equal(plan.page_bytes, 2 * 2 * P * 2 * 8 * 4);
     assert_int_equal(plan.kv_bytes, 8 * plan.page_bytes);
     assert_true(plan.output_bytes >= 8 * TINY_VOCAB * 4);
     cfg.max_rows *= 2;
-    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
-                     WHIM_ERR_OK);
+    assert_int_equal(
+        whim_exec_measure(&t.ckpt.config, t.def, t.model, t.device, &cfg, &wide, &diag),
+        WHIM_ERR_OK);
     assert_true(wide.activation_bytes > plan.activation_bytes * 3 / 2);
     assert_true(wide.activation_bytes <= plan.activation_bytes * 2);
     cfg.n_page = INT64_C(1) << 40;
-    assert_int_equal(whim_exec_measure(&t.ckpt.config, t.def, t.model, &cfg, &wide, &diag),
-                     WHIM_ERR_INVALID);
+    assert_int_equal(
+        whim_exec_measure(&t.ckpt.config, t.def, t.model, t.device, &cfg, &wide, &diag),
+        WHIM_ERR_INVALID);
     tiny_close(&t);
 }
 

@@ -69,7 +69,7 @@ static void moe_one_up_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_regions space = whim_moe_regions_of(op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     int32_t valid[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
     char *memory = (char *)worker->scratch + MOE_ONE_AT;
@@ -122,7 +122,7 @@ static void moe_one_down_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_regions space = whim_moe_regions_of(op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     int32_t valid[WHIM_TOPK_MAX];
     product_source from[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
@@ -156,7 +156,7 @@ static void moe_plan_kernel(const void *args, const whim_cpu_worker *worker)
         int64_t rows = chunk_rows(&p);
         chunk = rows < chunk ? rows : chunk;
     }
-    whim_moe_plan_make(&m->op, chunk, worker->scratch);
+    whim_moe_plan_make(m, chunk, worker->scratch);
 }
 
 /* Rows from `place` on as a product takes them. */
@@ -168,7 +168,7 @@ static product_source moe_source(const whim_moe_experts_args *op, whim_moe_of of
     float *plain = of == WHIM_MOE_DOWN ? space->act : space->wide;
     product_source from = {.x = plain + place * w->k, .x_stride = w->k};
     if (whim_cpu_form_of(w->dtype) != NULL) {
-        int64_t places = whim_moe_places(op->n_row, op->n_expert, op->k_top);
+        int64_t places = whim_moe_places(op);
         whim_cpu_act act = whim_cpu_act_at(PRODUCT_ORDER, memory, places + places % 2, w->k);
         from.act.q = act.q + place * w->k;
         from.act.meta = act.meta + place * (w->k / WHIM_GROUP);
@@ -212,7 +212,7 @@ static void moe_narrow_rows(const whim_moe_experts_args *op, whim_moe_of of,
 static void moe_narrow_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_regions space = whim_moe_regions_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     whim_cpu_claim claim = whim_cpu_claim_open(worker, space.plan->n_block);
     while (whim_cpu_claim_next(&claim)) {
         int64_t s = whim_moe_segment_of_block(&space, claim.begin);
@@ -251,7 +251,7 @@ static void moe_product_steps(const whim_cpu_moe_args *m, const whim_moe_regions
 static void moe_product_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_regions space = whim_moe_regions_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     bool joined = m->of == WHIM_MOE_GATE && !m->apart;
     whim_cpu_product_args any = moe_product(&m->op, (whim_moe_of)m->of, joined, 0, 1);
     int64_t n_step = product_items_of(&any).n_step;
@@ -278,7 +278,7 @@ static void moe_product_kernel(const void *args, const whim_cpu_worker *worker)
 static void moe_swiglu_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
-    whim_moe_regions space = whim_moe_regions_of(&m->op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     int64_t ff = m->op.down.k;
     whim_cpu_claim claim = whim_cpu_claim_open(worker, space.plan->n_segment);
     while (whim_cpu_claim_next(&claim)) {
@@ -294,7 +294,7 @@ static void moe_sum_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
-    whim_moe_regions space = whim_moe_regions_of(op);
+    whim_moe_regions space = whim_moe_regions_of(m);
     enum { PIECE = 512 };
     int64_t d = op->gate.k, pieces = (d + PIECE - 1) / PIECE, begin, end;
     whim_cpu_share(worker, op->n_row * pieces, &begin, &end);

@@ -9,7 +9,7 @@ enum { SAMPLE_BLOCK = 64 }; /* tokens that are passed over together */
 
 #define SAMPLE_LEAST_EXPONENT (-28.0f) /* what is less likely has no weight */
 
-/* --- one row's part of the op's scratch ------------------------------------------------------- */
+/* --- one row's part of the workspace ---------------------------------------------------------- */
 
 typedef struct sample_slot {
     int64_t n;
@@ -19,11 +19,11 @@ typedef struct sample_slot {
     int32_t *counts; /* of tokens in the output */
 } sample_slot;
 
-static inline sample_slot sample_slot_of(const whim_sample_args *a, int64_t index)
+static inline sample_slot sample_slot_of(const whim_cpu_sample_args *m, int64_t index)
 {
-    int64_t n = a->n_col;
+    int64_t n = m->op.n_col;
     sample_slot s = {.n = n};
-    s.keys = (uint64_t *)((char *)a->scratch + index * whim_sample_slot_bytes(n));
+    s.keys = (uint64_t *)((char *)m->space + index * whim_sample_slot_bytes(n));
     s.weights = (float *)(s.keys + n);
     s.logits = s.weights + n;
     s.counts = (int32_t *)(s.logits + n);

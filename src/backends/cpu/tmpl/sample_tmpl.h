@@ -204,13 +204,14 @@ static int32_t sample_row_best(const whim_sample_args *a, int64_t r, sample_slot
 
 static void sample_kernel(const void *args, const whim_cpu_worker *worker)
 {
-    const whim_sample_args *a = args;
+    const whim_cpu_sample_args *m = args;
+    const whim_sample_args *a = &m->op;
     whim_cpu_worker w = *worker;
-    w.count = w.count < a->n_slot ? w.count : (int32_t)a->n_slot;
+    w.count = w.count < m->n_slot ? w.count : (int32_t)m->n_slot;
     if (w.index >= w.count) {
         return; /* there is no slot for it */
     }
-    sample_slot slot = sample_slot_of(a, w.index);
+    sample_slot slot = sample_slot_of(m, w.index);
     whim_cpu_claim c = whim_cpu_claim_open(&w, a->n_row);
     while (whim_cpu_claim_next(&c)) {
         for (int64_t r = c.begin; r < c.end; r++) {

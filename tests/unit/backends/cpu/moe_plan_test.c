@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows grouped by expert: every pair has one place of its own, segments hold the rows of one
- * expert, and the scratch that the op's formula gives is enough. */
+ * expert, and the workspace that the op's formula gives is enough. */
 #include "backends/cpu/moe_plan.h"
 #include "base/alloc.h"
 #include "base/math/rng.h"
@@ -32,26 +32,25 @@ static void check_segments(const whim_moe_regions *s, int64_t chunk, const int32
 static void check_plan(int64_t n_row, int64_t n_expert, int64_t k_top, int64_t n_used)
 {
     enum { D = 40, FF = 24 };
-    int64_t bytes = whim_moe_scratch_bytes(n_row, n_expert, k_top, D, FF);
-    int64_t places = whim_moe_places(n_row, n_expert, k_top);
-    char *scratch = whim_alloc_array(bytes + TAIL, 1);
     int32_t *ids = whim_alloc_array(n_row * k_top, sizeof *ids);
+    whim_cpu_moe_args m = {.op = {.gate = {.k = D},
+                                  .down = {.k = FF},
+                                  .ids = ids,
+                                  .n_row = n_row,
+                                  .n_expert = n_expert,
+                                  .k_top = k_top}};
+    int64_t bytes = whim_cpu_moe_space_bytes(&m.op), places = whim_moe_places(&m.op);
+    char *space = whim_alloc_array(bytes + TAIL, 1);
     int32_t *count = whim_alloc_array(n_expert, sizeof *count);
     int32_t *owner = whim_alloc_array(places, sizeof *owner);
-    memset(scratch, CANARY, (size_t)(bytes + TAIL));
+    memset(space, CANARY, (size_t)(bytes + TAIL));
     memset(owner, 0xff, (size_t)places * sizeof *owner);
     for (int64_t i = 0; i < n_row * k_top; i++) {
         ids[i] = (int32_t)(whim_rng_at(7, (uint64_t)i) % (uint64_t)n_used);
     }
-    whim_moe_experts_args a = {.gate = {.k = D},
-                               .down = {.k = FF},
-                               .ids = ids,
-                               .scratch = scratch,
-                               .n_row = n_row,
-                               .n_expert = n_expert,
-                               .k_top = k_top};
-    whim_moe_plan_make(&a, 64, count);
-    whim_moe_regions s = whim_moe_regions_of(&a);
+    m.space = space;
+    whim_moe_plan_make(&m, 64, count);
+    whim_moe_regions s = whim_moe_regions_of(&m);
     for (int64_t i = 0; i < n_row * k_top; i++) {
         if (ids[i] >= n_expert) {
             assert_int_equal(s.place[i], -1);
@@ -64,9 +63,9 @@ static void check_plan(int64_t n_row, int64_t n_expert, int64_t k_top, int64_t n
     check_segments(&s, 64, owner);
     memset(s.side, 0, (size_t)(places * 32) * sizeof *s.side); /* the last region, at its largest */
     for (int i = 0; i < TAIL; i++) {
-        assert_int_equal(scratch[bytes + i], CANARY);
+        assert_int_equal(space[bytes + i], CANARY);
     }
-    whim_free(scratch);
+    whim_free(space);
     whim_free(ids);
     whim_free(count);
     whim_free(owner);

@@ -131,7 +131,6 @@ static void layer(fixture *f, whim_dtype dtype, int64_t n_row)
                                               .x_stride = D,
                                               .y = act,
                                               .y_stride = FF,
-                                              .scratch = scratch,
                                               .n_row = n_row,
                                           }));
     linear(f, dtype, D, FF, act, mlp_delta, D, n_row);
