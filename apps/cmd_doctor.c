@@ -293,12 +293,8 @@ static void append_text(whim_str *out, const health *h)
             continue;
         }
         const whim_device_caps *caps = &f->device->caps;
-        bool lacks = caps->levels_left_out[0] != '\0';
-        whim_str_printf(out, ": %s\n  levels       %s; used: %s%s%s%s\n", caps->summary,
-                        caps->levels, caps->isa,
-                        lacks ? "; left out, because the compiler of this build cannot make them: "
-                              : "",
-                        caps->levels_left_out, lacks ? " (a newer gcc can)" : "");
+        whim_str_printf(out, ": %s\n  levels       %s; used: %s%s%s\n", caps->summary, caps->levels,
+                        caps->isa, caps->note[0] != '\0' ? "; " : "", caps->note);
         whim_str_printf(out, "  workers      %d, on CPU ", caps->n_thread);
         append_workers(out, caps->n_thread);
         whim_str_append_char(out, '\n');

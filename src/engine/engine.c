@@ -134,6 +134,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
                          "a context of %lld tokens was asked for, but the model was made for %lld",
                          (long long)e->cfg.ctx, (long long)c->max_ctx);
     }
+    r->page_len = e->device->caps.page_len;
     r->max_seqs = or_default(e->cfg.max_seqs, 1);
     r->max_rows = or_default(e->cfg.max_step_tokens, DEFAULT_STEP_TOKENS);
     r->max_rows = r->max_rows > r->max_seqs ? r->max_rows : r->max_seqs;
@@ -176,7 +177,9 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
     whim_exec_cfg *r = &e->runner_cfg;
     whim_page_fit fit = {
-        .page_bytes = whim_layer_table_place(e->def->layers(e->model), r->kv_type, NULL),
+        .page_bytes =
+            whim_layer_table_place(e->def->layers(e->model), r->kv_type, r->page_len, NULL),
+        .page_len = r->page_len,
         .model_ctx = e->ckpt.config.max_ctx,
         .asked_ctx = e->cfg.ctx,
         .asked_bytes = e->cfg.kv_mem,
@@ -221,7 +224,7 @@ static void plan_make(whim_engine *e, int64_t available)
     *plan = (whim_memory_plan){.available = available};
     plan_weights(e, plan);
     whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
-                         (long long)(c->n_page * WHIM_KV_PAGE), whim_kv_type_name(c->kv_type));
+                         (long long)(c->n_page * c->page_len), whim_kv_type_name(c->kv_type));
     if (r->state_bytes > 0) {
         whim_memory_plan_add(plan, "recurrent states", r->state_bytes,
                              "%lld sequences, %lld checkpoints of %lld bytes",
@@ -229,7 +232,8 @@ static void plan_make(whim_engine *e, int64_t available)
                              (long long)r->slot_bytes);
     }
     if (e->cfg.kv_disk) {
-        whim_memory_plan_add(plan, "pages for the disk", whim_disk_queue_bytes(r->page_bytes),
+        whim_memory_plan_add(plan, "pages for the disk",
+                             whim_disk_queue_bytes(r->page_bytes, c->page_len),
                              "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",

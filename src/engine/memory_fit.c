@@ -42,18 +42,19 @@ void whim_page_fit_choose(whim_page_fit *fit, int64_t left)
         return;
     }
     left = most(left, 0);
-    int64_t one = whim_kv_pages(fit->ctx);
+    int64_t one = whim_kv_pages(fit->ctx, fit->page_len);
     if (!is_asked) {
         int64_t given = (int64_t)((double)left * fit->one_share) / fit->page_bytes;
-        given = most(given, least(left / fit->page_bytes, whim_kv_pages(WHIM_FIT_USUAL_CTX)));
-        one = least(one, most(given, whim_kv_pages(WHIM_FIT_LEAST_CTX)));
+        given = most(
+            given, least(left / fit->page_bytes, whim_kv_pages(WHIM_FIT_USUAL_CTX, fit->page_len)));
+        one = least(one, most(given, whim_kv_pages(WHIM_FIT_LEAST_CTX, fit->page_len)));
     }
-    fit->n_page = fit->n_seq * whim_kv_pages(fit->ctx);
+    fit->n_page = fit->n_seq * whim_kv_pages(fit->ctx, fit->page_len);
     if (fit->share > 0 || !is_asked) {
         int64_t shared = (int64_t)((double)left * fit->share) / fit->page_bytes;
         fit->n_page = least(fit->n_page, most(shared, one));
     }
-    int64_t room = fit->n_page * WHIM_KV_PAGE;
+    int64_t room = fit->n_page * fit->page_len;
     if (!is_asked && room < fit->ctx) {
         fit->ctx = most(room / WHIM_FIT_ROUND_CTX, 1) * WHIM_FIT_ROUND_CTX;
     }

@@ -25,6 +25,7 @@ enum { WHIM_FIT_LEAST_CTX = 2048, WHIM_FIT_USUAL_CTX = 8192, WHIM_FIT_ROUND_CTX 
 
 typedef struct whim_page_fit {
     int64_t page_bytes;
+    int32_t page_len;    /* tokens of a page */
     int64_t model_ctx;   /* the longest that the model was made for */
     int64_t asked_ctx;   /* 0: as long as memory gives */
     int64_t asked_bytes; /* of pages; 0: nobody asked */

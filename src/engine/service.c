@@ -276,7 +276,8 @@ static void service_free(whim_service *s)
 static void ctx_choose(whim_service *s)
 {
     int64_t ctx = whim_engine_ctx(s->cfg.engine);
-    int64_t room = whim_engine_limits(s->cfg.engine)->n_page * WHIM_KV_PAGE;
+    const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
+    int64_t room = limits->n_page * limits->page_len;
     s->has_few_pages = room < ctx;
     ctx = s->has_few_pages ? room : ctx;
     s->ctx = s->cfg.ctx == 0 ? ctx : s->cfg.ctx < ctx + 1 ? s->cfg.ctx : ctx + 1;

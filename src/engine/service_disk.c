@@ -33,6 +33,7 @@ whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
         .dir = s->cfg.kv_dir,
         .space = s->cfg.kv_space,
         .page_bytes = bytes,
+        .page_len = whim_engine_limits(s->cfg.engine)->page_len,
         .max_bytes = s->cfg.kv_dir_bytes,
         .log = s->cfg.log,
     };
@@ -79,15 +80,16 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
     whim_service *s = ctx;
     whim_page_pool *pool = whim_runner_pool(s->runner);
     whim_prefix_key key;
+    int32_t len = pool->page_len;
     int64_t n = 0;
     for (int64_t i = 0; i < n_page; i++) {
-        key = whim_prefix_key_next(i == 0 ? NULL : &key, tokens + i * WHIM_KV_PAGE);
+        key = whim_prefix_key_next(i == 0 ? NULL : &key, tokens + i * len, len);
     }
     int64_t until = whim_clock_ns() + FETCH_NS;
     while (n < max && whim_clock_ns() < until) {
         atomic_store(&s->heartbeat_ns, whim_clock_ns());
-        const int32_t *own = tokens + (n_page + n) * WHIM_KV_PAGE;
-        key = whim_prefix_key_next(n_page + n == 0 ? NULL : &key, own);
+        const int32_t *own = tokens + (n_page + n) * len;
+        key = whim_prefix_key_next(n_page + n == 0 ? NULL : &key, own, len);
         if (!whim_disk_tier_get(s->disk, &key, own, s->page)) {
             break;
         }
@@ -101,6 +103,6 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
         }
         pages[n++] = page;
     }
-    s->disk_hit_tokens += n * WHIM_KV_PAGE;
+    s->disk_hit_tokens += n * len;
     return n;
 }

@@ -26,13 +26,19 @@ typedef struct file_head {
 } file_head;
 static_assert(sizeof(file_head) == 64, "the head of a file");
 
-typedef struct record_head {
+/* The head of a record: front, the page's tokens, back. */
+typedef struct record_front {
     uint64_t magic;
     whim_prefix_key key;
-    int32_t tokens[WHIM_KV_PAGE];
+} record_front;
+
+typedef struct record_back {
     uint64_t page_sum, head_sum;
-} record_head;
-static_assert(sizeof(record_head) == 40 + 4 * WHIM_KV_PAGE, "the head of a record has no holes");
+} record_back;
+
+enum { TOKENS_AT = sizeof(record_front), MAX_HEAD = 40 + 4 * WHIM_PAGE_LEN_MAX };
+static_assert(sizeof(record_front) + sizeof(record_back) == 40,
+              "the head of a record has no holes");
 
 /* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its
  * length mixed in. */
@@ -62,19 +68,25 @@ static uint64_t file_sum(const file_head *head)
     return whim_disk_sum(1, head, (int64_t)offsetof(file_head, sum));
 }
 
-static uint64_t record_sum(const record_head *head)
+static int64_t head_bytes(int32_t page_len)
 {
-    return whim_disk_sum(2, head, (int64_t)offsetof(record_head, head_sum));
+    return 40 + 4 * (int64_t)page_len;
 }
 
-int64_t whim_disk_record_bytes(int64_t page_bytes)
+/* Of a whole head, but for this sum at its end. */
+static uint64_t record_sum(const whim_disk_segment *s, const char *head)
 {
-    return (int64_t)sizeof(record_head) + page_bytes;
+    return whim_disk_sum(2, head, head_bytes(s->page_len) - (int64_t)sizeof(uint64_t));
+}
+
+int64_t whim_disk_record_bytes(int64_t page_bytes, int32_t page_len)
+{
+    return head_bytes(page_len) + page_bytes;
 }
 
 static int64_t record_at(const whim_disk_segment *s, int32_t record)
 {
-    return (int64_t)sizeof(file_head) + record * whim_disk_record_bytes(s->page_bytes);
+    return (int64_t)sizeof(file_head) + record * whim_disk_record_bytes(s->page_bytes, s->page_len);
 }
 
 int64_t whim_disk_segment_bytes(const whim_disk_segment *s)
@@ -132,13 +144,13 @@ static bool write_all(int fd, const void *src, int64_t n, int64_t offset)
 }
 
 whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
-                                  int64_t page_bytes, whim_diag *diag)
+                                  int64_t page_bytes, int32_t page_len, whim_diag *diag)
 {
     char name[32];
     file_head head = {.magic = FILE_MAGIC, .space = space, .page_bytes = page_bytes};
     head.sum = file_sum(&head);
     whim_disk_segment_name(number, name, sizeof name);
-    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes};
+    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes, .page_len = page_len};
     s->fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->fd < 0 || !write_all(s->fd, &head, (int64_t)sizeof head, 0)) {
         whim_err err = whim_fail(diag, WHIM_ERR_IO, "%s: %s", name, strerror(errno));
@@ -152,13 +164,13 @@ whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t numb
 }
 
 whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
-                                int64_t page_bytes, bool *torn, whim_diag *diag)
+                                int64_t page_bytes, int32_t page_len, bool *torn, whim_diag *diag)
 {
     char name[32];
     struct stat st;
     file_head head;
     whim_disk_segment_name(number, name, sizeof name);
-    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes};
+    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes, .page_len = page_len};
     s->fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (s->fd < 0 || fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         whim_disk_segment_close(s);
@@ -170,7 +182,7 @@ whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number
         return whim_fail(diag, WHIM_ERR_CORRUPT, "%s is not a file of pages of this model", name);
     }
     int64_t body = st.st_size - (int64_t)sizeof head;
-    int64_t each = whim_disk_record_bytes(page_bytes);
+    int64_t each = whim_disk_record_bytes(page_bytes, page_len);
     s->n_record = (int32_t)(body / each < INT32_MAX ? body / each : INT32_MAX);
     *torn = body % each != 0;
     return WHIM_ERR_OK;
@@ -187,14 +199,19 @@ void whim_disk_segment_close(whim_disk_segment *s)
 whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
                                const int32_t *tokens, const void *page)
 {
-    record_head head = {.magic = RECORD_MAGIC, .key = *key};
-    int64_t at = record_at(s, s->n_record);
-    memcpy(head.tokens, tokens, sizeof head.tokens);
-    head.page_sum = whim_disk_sum(3, page, s->page_bytes);
-    head.head_sum = record_sum(&head);
+    char head[MAX_HEAD];
+    record_front front = {.magic = RECORD_MAGIC, .key = *key};
+    record_back back = {.page_sum = whim_disk_sum(3, page, s->page_bytes)};
+    int64_t at = record_at(s, s->n_record), n_head = head_bytes(s->page_len);
+    char *end = head + n_head - sizeof back;
+    memcpy(head, &front, sizeof front);
+    memcpy(head + TOKENS_AT, tokens, (size_t)s->page_len * sizeof *tokens);
+    memcpy(end, &back, sizeof back);
+    back.head_sum = record_sum(s, head);
+    memcpy(end, &back, sizeof back);
     /* The head goes last: a torn record has none. */
-    if (!write_all(s->fd, page, s->page_bytes, at + (int64_t)sizeof head) ||
-        !write_all(s->fd, &head, (int64_t)sizeof head, at)) {
+    if (!write_all(s->fd, page, s->page_bytes, at + n_head) ||
+        !write_all(s->fd, head, n_head, at)) {
         (void)!ftruncate(s->fd,
                          at); /* if that fails too, the torn end is left out at the next start */
         return WHIM_ERR_IO;
@@ -203,31 +220,41 @@ whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
     return WHIM_ERR_OK;
 }
 
-static bool head_read(const whim_disk_segment *s, int32_t record, record_head *head)
+static bool head_read(const whim_disk_segment *s, int32_t record, char head[MAX_HEAD],
+                      record_front *front, record_back *back)
 {
-    return record >= 0 && record < s->n_record &&
-           read_all(s->fd, head, (int64_t)sizeof *head, record_at(s, record)) &&
-           head->magic == RECORD_MAGIC && head->head_sum == record_sum(head);
+    int64_t n_head = head_bytes(s->page_len);
+    if (record < 0 || record >= s->n_record ||
+        !read_all(s->fd, head, n_head, record_at(s, record))) {
+        return false;
+    }
+    memcpy(front, head, sizeof *front);
+    memcpy(back, head + n_head - sizeof *back, sizeof *back);
+    return front->magic == RECORD_MAGIC && back->head_sum == record_sum(s, head);
 }
 
 bool whim_disk_segment_key(const whim_disk_segment *s, int32_t record, whim_prefix_key *key)
 {
-    record_head head;
-    if (!head_read(s, record, &head)) {
+    char head[MAX_HEAD];
+    record_front front;
+    record_back back;
+    if (!head_read(s, record, head, &front, &back)) {
         return false;
     }
-    *key = head.key;
+    *key = front.key;
     return true;
 }
 
 bool whim_disk_segment_read(const whim_disk_segment *s, int32_t record, const whim_prefix_key *key,
                             const int32_t *tokens, void *page)
 {
-    record_head head;
-    if (!head_read(s, record, &head) || memcmp(&head.key, key, sizeof *key) != 0 ||
-        memcmp(head.tokens, tokens, sizeof head.tokens) != 0) {
+    char head[MAX_HEAD];
+    record_front front;
+    record_back back;
+    if (!head_read(s, record, head, &front, &back) || memcmp(&front.key, key, sizeof *key) != 0 ||
+        memcmp(head + TOKENS_AT, tokens, (size_t)s->page_len * sizeof *tokens) != 0) {
         return false;
     }
-    return read_all(s->fd, page, s->page_bytes, record_at(s, record) + (int64_t)sizeof head) &&
-           whim_disk_sum(3, page, s->page_bytes) == head.page_sum;
+    return read_all(s->fd, page, s->page_bytes, record_at(s, record) + head_bytes(s->page_len)) &&
+           whim_disk_sum(3, page, s->page_bytes) == back.page_sum;
 }

@@ -18,6 +18,7 @@ typedef struct whim_disk_segment {
     int32_t number;
     int32_t n_record;
     int64_t page_bytes;
+    int32_t page_len;
 } whim_disk_segment;
 
 /* A 64-bit checksum that is quick on large pieces. Not against forgers: who can write the folder
@@ -25,19 +26,20 @@ typedef struct whim_disk_segment {
 uint64_t whim_disk_sum(uint64_t seed, const void *bytes, int64_t n);
 
 /* Bytes of one record, and of a file with n of them. */
-int64_t whim_disk_record_bytes(int64_t page_bytes);
+int64_t whim_disk_record_bytes(int64_t page_bytes, int32_t page_len);
 int64_t whim_disk_segment_bytes(const whim_disk_segment *segment);
 
 /* A new file; it must not be there. */
 WHIM_MUST_CHECK whim_err whim_disk_segment_create(whim_disk_segment *segment, int dir_fd,
                                                   int32_t number, uint64_t space,
-                                                  int64_t page_bytes, whim_diag *diag);
+                                                  int64_t page_bytes, int32_t page_len,
+                                                  whim_diag *diag);
 
 /* Open an old one. CORRUPT: its head is not of this format, space and page size. Half a record at
  * its end is left out; *torn says so. */
 WHIM_MUST_CHECK whim_err whim_disk_segment_open(whim_disk_segment *segment, int dir_fd,
                                                 int32_t number, uint64_t space, int64_t page_bytes,
-                                                bool *torn, whim_diag *diag);
+                                                int32_t page_len, bool *torn, whim_diag *diag);
 void whim_disk_segment_close(whim_disk_segment *segment);
 
 /* The file's name: "pages-00000012.kv"; and the number of such a name, or -1. */

@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "kv/disk_index.h"
 #include "kv/disk_segment.h"
-#include "ops/args/attn_args.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +28,8 @@ enum { N_SEGMENT = 8, MAX_SEGMENTS = 64 };
 typedef struct waiting {
     struct waiting *next;
     whim_prefix_key key;
-    int32_t tokens[WHIM_KV_PAGE];
-    char page[];
+    const char *page;
+    int32_t tokens[]; /* and the page behind them */
 } waiting;
 
 struct whim_disk_tier {
@@ -53,6 +52,16 @@ struct whim_disk_tier {
     whim_disk_tier_stats stats;
     whim_log_limit quiet;
 };
+
+static int64_t record_bytes(const whim_disk_tier *t)
+{
+    return whim_disk_record_bytes(t->cfg.page_bytes, t->cfg.page_len);
+}
+
+static int64_t tokens_bytes(const whim_disk_tier *t)
+{
+    return t->cfg.page_len * (int64_t)sizeof(int32_t);
+}
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -91,8 +100,8 @@ static void segment_adopt(whim_disk_tier *t, int32_t number)
     if (t->n_segment == MAX_SEGMENTS - 1) {
         segment_drop(t);
     }
-    if (whim_disk_segment_open(&s, t->dir_fd, number, t->space, t->cfg.page_bytes, &torn, &diag) !=
-        WHIM_ERR_OK) {
+    if (whim_disk_segment_open(&s, t->dir_fd, number, t->space, t->cfg.page_bytes, t->cfg.page_len,
+                               &torn, &diag) != WHIM_ERR_OK) {
         whim_log_warn(t->cfg.log, "kv_dir", whim_log_text("ignored", diag.text));
         return;
     }
@@ -144,7 +153,7 @@ static void failed(whim_disk_tier *t, const char *what)
  * Under the lock. */
 static whim_disk_segment *segment_for_writing(whim_disk_tier *t)
 {
-    int64_t each = whim_disk_record_bytes(t->cfg.page_bytes);
+    int64_t each = record_bytes(t);
     whim_diag diag = {""};
     whim_disk_segment *last = t->n_segment > 0 ? &t->segments[t->n_segment - 1] : NULL;
     bool fresh = last == NULL || !t->last_is_ours || last->n_record >= t->segment_records;
@@ -159,8 +168,8 @@ static whim_disk_segment *segment_for_writing(whim_disk_tier *t)
     }
     int32_t number = t->next_number++;
     whim_disk_segment *s = &t->segments[t->n_segment];
-    if (whim_disk_segment_create(s, t->dir_fd, number, t->space, t->cfg.page_bytes, &diag) !=
-        WHIM_ERR_OK) {
+    if (whim_disk_segment_create(s, t->dir_fd, number, t->space, t->cfg.page_bytes, t->cfg.page_len,
+                                 &diag) != WHIM_ERR_OK) {
         failed(t, diag.text);
         return NULL;
     }
@@ -189,7 +198,7 @@ static void write_first(whim_disk_tier *t)
         } else {
             whim_disk_place place = {
                 .key = w->key, .segment = s->number, .record = copy.n_record - 1};
-            t->bytes += whim_disk_record_bytes(t->cfg.page_bytes);
+            t->bytes += record_bytes(t);
             s->n_record = copy.n_record;
             t->stats.n_put++;
             if (whim_disk_index_put(&t->index, &place) != WHIM_ERR_OK) {
@@ -199,7 +208,7 @@ static void write_first(whim_disk_tier *t)
     }
     t->first = w->next;
     t->last = t->first == NULL ? NULL : t->last;
-    t->queued -= whim_disk_record_bytes(t->cfg.page_bytes);
+    t->queued -= record_bytes(t);
     whim_free(w);
 }
 
@@ -250,7 +259,7 @@ static whim_err folder_open(whim_disk_tier *t, char *path, int64_t n, whim_diag 
 static whim_err tier_fill(whim_disk_tier *t, whim_diag *diag)
 {
     char path[4096];
-    if (2 * whim_disk_record_bytes(t->cfg.page_bytes) > t->cfg.max_bytes) {
+    if (2 * record_bytes(t) > t->cfg.max_bytes) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "--kv-dir-size %lld is too small for pages of %lld bytes",
                          (long long)t->cfg.max_bytes, (long long)t->cfg.page_bytes);
@@ -265,15 +274,15 @@ static whim_err tier_fill(whim_disk_tier *t, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-static int64_t queue_at_least(int64_t bytes, int64_t page_bytes)
+static int64_t queue_at_least(int64_t bytes, int64_t page_bytes, int32_t page_len)
 {
-    int64_t least = 4 * whim_disk_record_bytes(page_bytes);
+    int64_t least = 4 * whim_disk_record_bytes(page_bytes, page_len);
     return bytes > least ? bytes : least;
 }
 
-int64_t whim_disk_queue_bytes(int64_t page_bytes)
+int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len)
 {
-    return queue_at_least(DEFAULT_QUEUE, page_bytes);
+    return queue_at_least(DEFAULT_QUEUE, page_bytes, page_len);
 }
 
 whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out, whim_diag *diag)
@@ -284,12 +293,11 @@ whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out
     }
     t->cfg = *cfg;
     t->cfg.max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : DEFAULT_BYTES;
-    t->cfg.queue_bytes =
-        cfg->queue_bytes > 0 ? cfg->queue_bytes : whim_disk_queue_bytes(cfg->page_bytes);
-    int64_t records = t->cfg.max_bytes / N_SEGMENT / whim_disk_record_bytes(cfg->page_bytes);
+    t->cfg.queue_bytes = queue_at_least(cfg->queue_bytes > 0 ? cfg->queue_bytes : DEFAULT_QUEUE,
+                                        cfg->page_bytes, cfg->page_len);
+    int64_t records = t->cfg.max_bytes / N_SEGMENT / record_bytes(t);
     t->segment_records = records < 1 ? 1 : records > INT32_MAX ? INT32_MAX : (int32_t)records;
     t->dir_fd = t->lock_fd = -1;
-    t->cfg.queue_bytes = queue_at_least(t->cfg.queue_bytes, cfg->page_bytes);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->more, NULL);
     whim_err err = tier_fill(t, diag);
@@ -346,7 +354,7 @@ static bool is_going(const whim_disk_tier *t, const whim_disk_place *place)
 void whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page)
 {
-    int64_t each = whim_disk_record_bytes(t->cfg.page_bytes);
+    int64_t each = record_bytes(t);
     pthread_mutex_lock(&t->lock);
     const whim_disk_place *place = whim_disk_index_find(&t->index, key);
     bool known = (place != NULL && !is_going(t, place)) || queue_find(t, key) != NULL;
@@ -356,13 +364,13 @@ void whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int
     if (known || !room) {
         return;
     }
-    waiting *w = whim_alloc((int64_t)sizeof *w + t->cfg.page_bytes);
+    waiting *w = whim_alloc((int64_t)sizeof *w + tokens_bytes(t) + t->cfg.page_bytes);
     if (w == NULL) {
         return;
     }
     w->key = *key;
-    memcpy(w->tokens, tokens, sizeof w->tokens);
-    memcpy(w->page, page, (size_t)t->cfg.page_bytes);
+    memcpy(w->tokens, tokens, (size_t)tokens_bytes(t));
+    w->page = memcpy(w->tokens + t->cfg.page_len, page, (size_t)t->cfg.page_bytes);
     pthread_mutex_lock(&t->lock);
     if (t->last != NULL) {
         t->last->next = w;
@@ -392,7 +400,7 @@ bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int
     const waiting *w = queue_find(t, key);
     const whim_disk_place *place = whim_disk_index_find(&t->index, key);
     if (w != NULL) {
-        got = memcmp(w->tokens, tokens, sizeof w->tokens) == 0;
+        got = memcmp(w->tokens, tokens, (size_t)tokens_bytes(t)) == 0;
         if (got) {
             memcpy(page, w->page, (size_t)t->cfg.page_bytes);
         }

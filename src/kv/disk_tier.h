@@ -28,12 +28,13 @@ typedef struct whim_disk_tier whim_disk_tier;
 
 /* Memory for pages that wait to be written, unless a cfg says otherwise; never less than four of
  * them. */
-int64_t whim_disk_queue_bytes(int64_t page_bytes);
+int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len);
 
 typedef struct whim_disk_tier_cfg {
     const char *dir;   /* made when it is not there, for this user only */
     const char *space; /* what the pages depend on, as text; other spaces' files are left alone */
     int64_t page_bytes;
+    int32_t page_len;    /* tokens of a page */
     int64_t max_bytes;   /* of this space; 0: 8 GiB */
     int64_t queue_bytes; /* pages waiting to be written; 0: 64 MiB */
     whim_log *log;

@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page)
+whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page, int32_t page_len)
 {
-    *pool = (whim_page_pool){0};
+    *pool = (whim_page_pool){.page_len = page_len};
     pool->free_ids = whim_alloc_array(n_page, sizeof *pool->free_ids);
     pool->refs = whim_alloc_array(n_page, sizeof *pool->refs);
     if (pool->free_ids == NULL || pool->refs == NULL) {

@@ -14,13 +14,15 @@ typedef struct whim_page_pool {
     int32_t *free_ids; /* stack; the top is the next to go */
     int32_t *refs;     /* [n_page] 0: free */
     int64_t n_free, n_page;
+    int32_t page_len; /* positions in a page; 1 for slots of another kind */
     /* Told when a page's references go from one to two or back; whoever keeps pages for later (the
      * prefix tree) learns so which of them nobody else uses. NULL: nobody listens. */
     void (*on_share)(void *ctx, int32_t page);
     void *share_ctx;
 } whim_page_pool;
 
-WHIM_MUST_CHECK whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page);
+WHIM_MUST_CHECK whim_err whim_page_pool_init(whim_page_pool *pool, int64_t n_page,
+                                             int32_t page_len);
 void whim_page_pool_deinit(whim_page_pool *pool);
 
 /* The next free page, with one reference, or -1. */

@@ -13,7 +13,6 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/math/rng.h"
-#include "ops/args/attn_args.h"
 
 #include <string.h>
 
@@ -27,7 +26,6 @@ typedef struct node {
     int32_t n_pin;
     int32_t state; /* a slot of tree->states, NONE: none */
     bool used, blocked;
-    int32_t tokens[WHIM_KV_PAGE];
 } node;
 
 struct whim_prefix_tree {
@@ -37,8 +35,10 @@ struct whim_prefix_tree {
     whim_page_pool *states; /* NULL: the model has none */
     int32_t *carrier;       /* [n_page of states] the page that carries each slot, NONE: none */
     node *nodes;            /* [n_page of the pool] */
-    int32_t *table;         /* [mask + 1] pages by key, NONE where empty; linear probing */
-    uint64_t *lost;         /* [mask + 1] first words of keys that were evicted */
+    int32_t *tokens;        /* [n_page of the pool, page_len] */
+    int32_t page_len;
+    int32_t *table; /* [mask + 1] pages by key, NONE where empty; linear probing */
+    uint64_t *lost; /* [mask + 1] first words of keys that were evicted */
     uint64_t mask;
     whim_heap lru;
     int32_t first; /* of the nodes without a parent */
@@ -48,14 +48,15 @@ struct whim_prefix_tree {
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens)
+whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens,
+                                     int32_t page_len)
 {
     uint64_t a = UINT64_C(0x3c6ef372fe94f82b), b = UINT64_C(0xbb67ae8584caa73b);
     if (parent != NULL) {
         a = parent->word[0];
         b = parent->word[1];
     }
-    for (int32_t i = 0; i < WHIM_KV_PAGE; i += 2) {
+    for (int32_t i = 0; i < page_len; i += 2) {
         uint64_t pair = (uint64_t)(uint32_t)tokens[i] << 32 | (uint32_t)tokens[i + 1];
         a = whim_rng_mix((a ^ pair) + b);
         b = whim_rng_mix(b + pair + (a << 23 | a >> 41));
@@ -65,10 +66,21 @@ whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_
 
 static whim_prefix_key key_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
 {
-    return whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].key, tokens);
+    return whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].key, tokens,
+                                tree->page_len);
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
+
+static int32_t *tokens_of(const whim_prefix_tree *tree, int32_t page)
+{
+    return tree->tokens + (int64_t)page * tree->page_len;
+}
+
+static size_t tokens_bytes(const whim_prefix_tree *tree)
+{
+    return (size_t)tree->page_len * sizeof *tree->tokens;
+}
 
 static int32_t find(const whim_prefix_tree *tree, int32_t parent, const whim_prefix_key *key,
                     const int32_t *tokens)
@@ -76,7 +88,8 @@ static int32_t find(const whim_prefix_tree *tree, int32_t parent, const whim_pre
     for (uint64_t i = key->word[0] & tree->mask; tree->table[i] != NONE; i = (i + 1) & tree->mask) {
         const node *n = &tree->nodes[tree->table[i]];
         if (n->key.word[0] == key->word[0] && n->key.word[1] == key->word[1] &&
-            n->parent == parent && memcmp(n->tokens, tokens, sizeof n->tokens) == 0) {
+            n->parent == parent &&
+            memcmp(tokens_of(tree, tree->table[i]), tokens, tokens_bytes(tree)) == 0) {
             return tree->table[i];
         }
     }
@@ -121,8 +134,8 @@ static int32_t deepest(const whim_prefix_tree *tree, const int32_t *tokens, int6
                        int64_t *n_page)
 {
     int32_t at = NONE;
-    for (*n_page = 0; *n_page < n_tok / WHIM_KV_PAGE; ++*n_page) {
-        int32_t child = child_of(tree, at, tokens + *n_page * WHIM_KV_PAGE);
+    for (*n_page = 0; *n_page < n_tok / tree->page_len; ++*n_page) {
+        int32_t child = child_of(tree, at, tokens + *n_page * tree->page_len);
         if (child == NONE) {
             break;
         }
@@ -198,7 +211,7 @@ static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
                 .before = NONE,
                 .state = NONE};
     n->lru.key = tree->tick;
-    memcpy(n->tokens, tokens, sizeof n->tokens);
+    memcpy(tokens_of(tree, page), tokens, tokens_bytes(tree));
     if (*first != NONE) {
         tree->nodes[*first].before = page;
     }
@@ -258,10 +271,12 @@ whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_evicted *on_e
     }
     *tree = (whim_prefix_tree){.pool = pool, .on_evict = on_evict, .ctx = ctx, .first = NONE};
     tree->mask = (uint64_t)slots - 1;
+    tree->page_len = pool->page_len;
     tree->nodes = whim_alloc_array(pool->n_page, sizeof *tree->nodes);
+    tree->tokens = whim_alloc_array(pool->n_page, (int64_t)tokens_bytes(tree));
     tree->table = whim_alloc_array(slots, sizeof *tree->table);
     tree->lost = whim_alloc_array(slots, sizeof *tree->lost);
-    if (tree->nodes == NULL || tree->table == NULL || tree->lost == NULL ||
+    if (tree->nodes == NULL || tree->tokens == NULL || tree->table == NULL || tree->lost == NULL ||
         whim_heap_reserve(&tree->lru, pool->n_page) != WHIM_ERR_OK) {
         whim_prefix_tree_destroy(tree);
         return WHIM_ERR_NO_MEMORY;
@@ -294,6 +309,7 @@ void whim_prefix_tree_destroy(whim_prefix_tree *tree)
     }
     whim_heap_deinit(&tree->lru);
     whim_free(tree->nodes);
+    whim_free(tree->tokens);
     whim_free(tree->table);
     whim_free(tree->lost);
     whim_free(tree->carrier);
@@ -306,8 +322,8 @@ int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, in
     int32_t at = NONE;
     int64_t n = 0;
     tree->tick++;
-    for (; n < n_tok / WHIM_KV_PAGE; n++) {
-        int32_t child = child_of(tree, at, tokens + n * WHIM_KV_PAGE);
+    for (; n < n_tok / tree->page_len; n++) {
+        int32_t child = child_of(tree, at, tokens + n * tree->page_len);
         if (child == NONE) {
             break;
         }
@@ -345,7 +361,7 @@ void whim_prefix_tree_insert(whim_prefix_tree *tree, const int32_t *tokens, cons
     int32_t at = NONE;
     tree->tick++;
     for (int64_t i = 0; i < n_page; i++) {
-        at = insert_one(tree, at, tokens + i * WHIM_KV_PAGE, pages[i]);
+        at = insert_one(tree, at, tokens + i * tree->page_len, pages[i]);
     }
 }
 
@@ -355,7 +371,7 @@ void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32
     int32_t at = NONE;
     tree->tick++;
     for (int64_t i = 0; i < n_page; i++) {
-        at = insert_one(tree, at, tokens + i * WHIM_KV_PAGE, pages[i]);
+        at = insert_one(tree, at, tokens + i * tree->page_len, pages[i]);
         if (at != pages[i]) {
             whim_page_pool_ref(tree->pool, at);
             whim_page_pool_give(tree->pool, pages[i]);
@@ -373,7 +389,7 @@ bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free)
         }
         int32_t page = (int32_t)(n - tree->nodes);
         if (tree->on_evict != NULL) {
-            tree->on_evict(tree->ctx, page, &n->key, n->tokens);
+            tree->on_evict(tree->ctx, page, &n->key, tokens_of(tree, page));
         }
         tree->lost[n->key.word[0] & tree->mask] = n->key.word[0];
         tree->n_evicted++;
@@ -406,10 +422,10 @@ bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, 
 {
     int64_t n;
     int32_t at = deepest(tree, tokens, n_tok, &n);
-    if (n == n_tok / WHIM_KV_PAGE) {
+    if (n == n_tok / tree->page_len) {
         return false;
     }
-    whim_prefix_key key = key_of(tree, at, tokens + n * WHIM_KV_PAGE);
+    whim_prefix_key key = key_of(tree, at, tokens + n * tree->page_len);
     return tree->lost[key.word[0] & tree->mask] == key.word[0];
 }
 
@@ -455,7 +471,7 @@ bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, 
                                  int32_t slot)
 {
     int64_t n;
-    int32_t at = deepest(tree, tokens, n_page * WHIM_KV_PAGE, &n);
+    int32_t at = deepest(tree, tokens, n_page * tree->page_len, &n);
     if (n_page == 0 || n < n_page || tree->nodes[at].state != NONE) {
         return false;
     }
@@ -469,7 +485,7 @@ bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, 
 bool whim_prefix_tree_has_state(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page)
 {
     int64_t n;
-    int32_t at = deepest(tree, tokens, n_page * WHIM_KV_PAGE, &n);
+    int32_t at = deepest(tree, tokens, n_page * tree->page_len, &n);
     return n_page > 0 && n == n_page && tree->nodes[at].state != NONE;
 }
 
@@ -485,7 +501,7 @@ int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *toke
     if (at != NONE) {
         whim_page_pool_ref(tree->states, *slot);
     }
-    return whim_prefix_tree_match(tree, tokens, n * WHIM_KV_PAGE, pages);
+    return whim_prefix_tree_match(tree, tokens, n * tree->page_len, pages);
 }
 
 bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free)
@@ -511,7 +527,7 @@ void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn
 {
     for (int32_t at = tree->first; at != NONE;) {
         const node *n = &tree->nodes[at];
-        fn(ctx, at, &n->key, n->tokens);
+        fn(ctx, at, &n->key, tokens_of(tree, at));
         int32_t next = n->child;
         for (; next == NONE && at != NONE; at = tree->nodes[at].parent) {
             next = tree->nodes[at].next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The prefix tree: which full pages of keys and values are already there, by the tokens that made
- * them. A node is one page of WHIM_KV_PAGE tokens; its path from the root is all tokens before it,
- * so a page is found only under exactly the tokens that it was computed from (compared, not only
+ * them. A node is one page of page_len tokens; its path from the root is all tokens before it, so a
+ * page is found only under exactly the tokens that it was computed from (compared, not only
  * hashed).
  *
  * Invariants:
@@ -30,7 +30,7 @@ typedef struct whim_prefix_key {
 
 /* Called for a page that is about to leave the tree, while its contents are still there. */
 typedef void whim_prefix_evicted(void *ctx, int32_t page, const whim_prefix_key *key,
-                                 const int32_t *tokens /* [WHIM_KV_PAGE] */);
+                                 const int32_t *tokens /* [page_len] */);
 
 /* At most one node per page of the pool: all memory is taken here. `on_evict` may be NULL. */
 WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool,
@@ -38,7 +38,7 @@ WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool,
                                                  whim_prefix_tree **out);
 void whim_prefix_tree_destroy(whim_prefix_tree *tree);
 
-/* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / WHIM_KV_PAGE),
+/* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / page_len),
  * each with one more reference for the caller; returns how many. Counts as a use. */
 int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok,
                                int32_t *pages);
@@ -111,8 +111,9 @@ bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free);
 /* Call fn for every node, parents before children: for saving the tree at shutdown. */
 void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx);
 
-/* The key of the page that ends a chain: parent is the key of the page before, NULL for the
- * first. */
-whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens);
+/* The key of the page of page_len tokens (an even number) that ends a chain: parent is the key of
+ * the page before, NULL for the first. */
+whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens,
+                                     int32_t page_len);
 
 #endif

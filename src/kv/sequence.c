@@ -7,9 +7,10 @@
 
 #include <stddef.h>
 
-whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx)
+whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx, int32_t page_len)
 {
-    *seq = (whim_sequence){.max_page = whim_kv_pages(max_ctx), .state = -1};
+    *seq = (whim_sequence){
+        .max_page = whim_kv_pages(max_ctx, page_len), .page_len = page_len, .state = -1};
     seq->pages = whim_alloc_array(seq->max_page, sizeof *seq->pages);
     return seq->pages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
@@ -40,7 +41,7 @@ void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool)
 
 int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok)
 {
-    return whim_kv_pages(seq->len + n_tok) - seq->n_page;
+    return whim_kv_pages(seq->len + n_tok, seq->page_len) - seq->n_page;
 }
 
 void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n)
@@ -50,7 +51,7 @@ void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n)
         seq->pages[i] = pages[i];
     }
     seq->n_page = n;
-    seq->len = n * WHIM_KV_PAGE;
+    seq->len = n * seq->page_len;
 }
 
 whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_tok)
@@ -62,7 +63,7 @@ whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_
     if (needed > pool->n_free) {
         return WHIM_ERR_FULL;
     }
-    if (n_tok > 0 && seq->len % WHIM_KV_PAGE != 0) {
+    if (n_tok > 0 && seq->len % seq->page_len != 0) {
         whim_check(pool->refs[seq->pages[seq->n_page - 1]] == 1);
     }
     for (int64_t i = 0; i < needed; i++) {
@@ -75,7 +76,7 @@ whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool, int64_t n_
 void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len)
 {
     whim_check(len >= 0 && len <= seq->len);
-    while (seq->n_page > whim_kv_pages(len)) {
+    while (seq->n_page > whim_kv_pages(len, seq->page_len)) {
         whim_page_pool_give(pool, seq->pages[--seq->n_page]);
     }
     seq->len = len;
@@ -84,5 +85,6 @@ void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len)
 int32_t whim_sequence_slot(const whim_sequence *seq, int64_t position)
 {
     whim_assert(position >= 0 && position < seq->len);
-    return seq->pages[position / WHIM_KV_PAGE] * WHIM_KV_PAGE + (int32_t)(position % WHIM_KV_PAGE);
+    int32_t len = seq->page_len;
+    return seq->pages[position / len] * len + (int32_t)(position % len);
 }

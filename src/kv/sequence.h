@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sequence's place in the KV pool: its pages in order of position, and how many positions are
  * filled. Accounting only.
- * Invariants: n_page == ceil(len / WHIM_KV_PAGE) outside whim_sequence_grow; a page that others
- * have a reference on is full and stays as it is: a sequence grows only in pages that it alone
- * holds.
+ * Invariants: n_page == ceil(len / page_len) outside whim_sequence_grow; a page that others have a
+ * reference on is full and stays as it is: a sequence grows only in pages that it alone holds.
  * Threads: one owner. */
 #ifndef WHIM_KV_SEQUENCE_H
 #define WHIM_KV_SEQUENCE_H
 
 #include "base/err.h"
 #include "kv/page_pool.h"
-#include "ops/args/attn_args.h"
 
 #include <stdint.h>
 
 /* Pages that so many positions take. */
-static inline int64_t whim_kv_pages(int64_t n_tok)
+static inline int64_t whim_kv_pages(int64_t n_tok, int32_t page_len)
 {
-    return (n_tok + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE;
+    return (n_tok + page_len - 1) / page_len;
 }
 
 typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
     int64_t n_page, max_page;
+    int32_t page_len;
     int64_t len;   /* positions filled */
     int64_t step;  /* the runner's number of the last step that it was part of */
     int32_t state; /* its slot of recurrent state, for life; -1: the model has none */
@@ -30,7 +29,7 @@ typedef struct whim_sequence {
     int64_t state_at;
 } whim_sequence;
 
-WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx);
+WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx, int32_t page_len);
 
 /* Take a slot of recurrent state for the sequence's life; FULL when there is none. `states` may
  * have no slots at all, then the model has no such states. */
@@ -57,7 +56,7 @@ WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *
 /* Forget the positions from `len` on and give their pages back. */
 void whim_sequence_cut(whim_sequence *seq, whim_page_pool *pool, int64_t len);
 
-/* The slot (page * WHIM_KV_PAGE + place) of a filled position. */
+/* The slot (page * page_len + place) of a filled position. */
 int32_t whim_sequence_slot(const whim_sequence *seq, int64_t position);
 
 #endif

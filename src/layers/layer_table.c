@@ -44,7 +44,8 @@ whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *c,
     return WHIM_ERR_OK;
 }
 
-int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int64_t *offsets)
+int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int32_t page_len,
+                               int64_t *offsets)
 {
     int64_t used = 0;
     for (int32_t l = 0; l < table->n_layer; l++) {
@@ -53,7 +54,7 @@ int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type,
         if (offsets != NULL) {
             offsets[l] = keeps ? used : 0;
         }
-        used += keeps ? whim_kv_layer_bytes(row->n_kv, row->d_head, type) : 0;
+        used += keeps ? whim_kv_layer_bytes(row->n_kv, row->d_head, type, page_len) : 0;
     }
     return used;
 }

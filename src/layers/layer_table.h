@@ -73,6 +73,7 @@ WHIM_MUST_CHECK whim_err whim_layer_table_make(whim_layer_table *table, const wh
 
 /* Bytes of a KV page with the keys and values of all layers. `offsets` [n_layer], unless NULL, gets
  * the place of each layer's part in it (0 where a layer has none). */
-int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int64_t *offsets);
+int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int32_t page_len,
+                               int64_t *offsets);
 
 #endif

@@ -38,10 +38,11 @@ static bool weight_ok(const whim_weight *w)
 static bool kv_ok(const whim_kv_view *kv)
 {
     bool type_ok = kv->type >= 0 && kv->type < WHIM_KV_TYPE_COUNT;
-    return type_ok && kv->n_kv > 0 && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
+    bool page_ok = kv->page_len >= 2 && kv->page_len <= WHIM_PAGE_LEN_MAX && kv->page_len % 2 == 0;
+    return type_ok && page_ok && kv->n_kv > 0 && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
            kv->layer_offset >= 0 &&
            kv->page_stride - kv->layer_offset >=
-               whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->type);
+               whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->type, kv->page_len);
 }
 
 /* The k_top largest of n_col columns. */

@@ -55,6 +55,7 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
         .max_outs = cfg->max_outs,
         .max_ctx = cfg->max_ctx,
         .n_page = cfg->n_page,
+        .page_len = cfg->page_len,
         .n_state = cfg->n_state,
         .n_vocab = config->n_vocab,
     };
@@ -89,7 +90,7 @@ static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
     if (x->kv_offsets == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the layout of a page");
     }
-    whim_layer_table_place(layers, x->cfg.kv_type, x->kv_offsets);
+    whim_layer_table_place(layers, x->cfg.kv_type, x->cfg.page_len, x->kv_offsets);
     for (int32_t i = 0; i < n_flight(x); i++) {
         flight *f = &x->flights[i];
         f->block = whim_alloc(x->plan.batch_bytes);
@@ -172,7 +173,10 @@ const whim_exec_plan *whim_exec_plan_of(const whim_exec *x)
 static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags)
 {
     whim_batch batch = {
-        .kv = {.pages = x->kv, .page_stride = x->plan.page_bytes, .type = x->cfg.kv_type},
+        .kv = {.pages = x->kv,
+               .page_stride = x->plan.page_bytes,
+               .type = x->cfg.kv_type,
+               .page_len = x->cfg.page_len},
         .kv_offsets = x->kv_offsets,
         .state = {.slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state},
         .embeds = (flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,

@@ -33,6 +33,7 @@ typedef struct whim_exec_cfg {
     int64_t max_outs; /* rows with logits in one step */
     int64_t max_ctx;  /* longest sequence */
     int64_t n_page;   /* KV pages that blocks may name */
+    int32_t page_len; /* positions in a page: the device's */
     int64_t n_state;  /* slots of recurrent state; 0 for models that have none */
     whim_kv_type kv_type;
     bool kv_as_used; /* memory of pages is taken when they are first used, where the device can */

@@ -45,7 +45,8 @@ static void fill_sequence(filling *f, const whim_step_part *part)
 static void fill_fresh(filling *f, const whim_step_part *part)
 {
     int32_t *fresh = f->block + f->at.pages + f->head->n_page;
-    for (int64_t i = whim_kv_pages(part->seq->len - part->n_tok); i < part->seq->n_page; i++) {
+    for (int64_t i = whim_kv_pages(part->seq->len - part->n_tok, part->seq->page_len);
+         i < part->seq->n_page; i++) {
         fresh[f->head->n_fresh++] = part->seq->pages[i];
     }
 }

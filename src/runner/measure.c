@@ -71,12 +71,15 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
                                     const whim_exec_cfg *cfg, whim_exec_plan *plan, whim_diag *diag)
 {
     int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
-    whim_layer_table_place(def->layers(model), cfg->kv_type, kv_offsets);
+    whim_layer_table_place(def->layers(model), cfg->kv_type, cfg->page_len, kv_offsets);
     whim_recorder recorder;
     whim_recorder_init(&recorder, device);
     whim_bump bump = whim_bump_measure();
     whim_batch batch = {
-        .kv = {.pages = bump.base, .page_stride = plan->page_bytes, .type = cfg->kv_type},
+        .kv = {.pages = bump.base,
+               .page_stride = plan->page_bytes,
+               .type = cfg->kv_type,
+               .page_len = cfg->page_len},
         .kv_offsets = kv_offsets,
         .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
     };
@@ -112,7 +115,8 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
                            whim_device *device, const whim_exec_cfg *cfg, whim_exec_plan *plan,
                            whim_diag *diag)
 {
-    plan->page_bytes = whim_layer_table_place(def->layers(model), cfg->kv_type, NULL);
+    plan->page_bytes =
+        whim_layer_table_place(def->layers(model), cfg->kv_type, cfg->page_len, NULL);
     plan->slot_bytes = def->layers(model)->slot_bytes;
     if (plan->slot_bytes > 0 &&
         (cfg->n_state < cfg->max_seqs || cfg->n_state > INT32_MAX ||
@@ -121,7 +125,7 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
                          "%lld slots of recurrent state do not go with %lld sequences",
                          (long long)cfg->n_state, (long long)cfg->max_seqs);
     }
-    if (cfg->n_page > INT32_MAX / WHIM_KV_PAGE ||
+    if (cfg->n_page > INT32_MAX / cfg->page_len ||
         __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%lld KV pages are more than can be numbered; lower --kv-mem",

@@ -27,12 +27,12 @@ static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, wh
     if (r->block == NULL || r->asks == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
     }
-    if (whim_page_pool_init(&r->pool, r->cfg.n_page) != WHIM_ERR_OK) {
+    if (whim_page_pool_init(&r->pool, r->cfg.n_page, r->cfg.page_len) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
                          (long long)r->cfg.n_page);
     }
     r->has_states = plan->slot_bytes > 0;
-    if (whim_page_pool_init(&r->states, r->has_states ? r->cfg.n_state : 0) != WHIM_ERR_OK) {
+    if (whim_page_pool_init(&r->states, r->has_states ? r->cfg.n_state : 0, 1) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld states",
                          (long long)r->cfg.n_state);
     }
@@ -263,7 +263,7 @@ whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
     if (seq == NULL) {
         return WHIM_ERR_NO_MEMORY;
     }
-    whim_err err = whim_sequence_init(seq, r->cfg.max_ctx);
+    whim_err err = whim_sequence_init(seq, r->cfg.max_ctx, r->cfg.page_len);
     if (err == WHIM_ERR_OK) {
         err = whim_sequence_take_state(seq, &r->states);
     }

@@ -25,14 +25,14 @@ whim_step_layout whim_step_layout_of(const whim_step_size *bucket)
 /* Pages that a step can take from the pool. */
 static int64_t max_fresh(const whim_step_limits *limits)
 {
-    return limits->max_rows / WHIM_KV_PAGE + limits->max_seqs;
+    return limits->max_rows / limits->page_len + limits->max_seqs;
 }
 
 int64_t whim_step_max_words(const whim_step_limits *limits)
 {
     whim_step_size all = {limits->max_rows, limits->max_seqs, limits->max_outs, 0};
-    return whim_step_layout_of(&all).pages + limits->max_seqs * whim_kv_pages(limits->max_ctx) +
-           max_fresh(limits);
+    return whim_step_layout_of(&all).pages +
+           limits->max_seqs * whim_kv_pages(limits->max_ctx, limits->page_len) + max_fresh(limits);
 }
 
 whim_step_size whim_step_work(const int32_t *block)
@@ -133,7 +133,7 @@ static whim_err head_check(checked *c, int64_t n_word)
     if (!within(h->n_top, 0, WHIM_TOPK_MAX)) {
         return refuse(c, "best outputs", 0, h->n_top, 0, WHIM_TOPK_MAX);
     }
-    int64_t most = l->max_seqs * whim_kv_pages(l->max_ctx);
+    int64_t most = l->max_seqs * whim_kv_pages(l->max_ctx, l->page_len);
     if (!within(h->n_page, 0, most)) {
         return refuse(c, "pages", 0, h->n_page, 0, most);
     }
@@ -165,7 +165,7 @@ static whim_err sequence_check(const checked *c, int64_t s)
     if (!within(len, end - first, c->limits->max_ctx)) {
         return refuse(c, "a length", s, len, end - first, c->limits->max_ctx);
     }
-    int64_t room = c->head->n_page - whim_kv_pages(len);
+    int64_t room = c->head->n_page - whim_kv_pages(len, c->limits->page_len);
     if (!within(start, 0, len > 0 ? room : 0)) {
         return refuse(c, "a page list", s, start, 0, len > 0 ? room : 0);
     }
@@ -201,7 +201,7 @@ whim_err whim_step_check(const int32_t *block, int64_t n_word, const whim_step_l
     WHIM_TRY(tokens_check(&c));
     WHIM_TRY(words_check(&c, "a position", c.at.positions, h->bucket_row, 0, limits->max_ctx - 1));
     WHIM_TRY(words_check(&c, "a slot", c.at.slots, h->bucket_row, -1,
-                         limits->n_page * WHIM_KV_PAGE - 1));
+                         limits->n_page * limits->page_len - 1));
     WHIM_TRY(words_check(&c, "the first row", c.at.q_start, 1, 0, 0));
     for (int64_t s = 0; s < h->bucket_seq; s++) {
         WHIM_TRY(sequence_check(&c, s));

@@ -56,6 +56,7 @@ typedef struct whim_step_layout {
 typedef struct whim_step_limits {
     int64_t max_rows, max_seqs, max_outs, max_ctx;
     int64_t n_page, n_state, n_vocab;
+    int32_t page_len;
 } whim_step_limits;
 
 whim_step_layout whim_step_layout_of(const whim_step_size *bucket);

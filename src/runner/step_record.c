@@ -68,7 +68,7 @@ whim_record_head whim_record_head_of(const whim_config *config, const whim_exec_
 {
     whim_record_head head = {
         .version = WHIM_RECORD_VERSION,
-        .page_tokens = WHIM_KV_PAGE,
+        .page_tokens = cfg->page_len,
         .kv_type = (int32_t)cfg->kv_type,
         .n_layer = config->n_layer,
         .d_model = config->d_model,
@@ -93,6 +93,7 @@ whim_step_limits whim_record_limits(const whim_record_head *head)
         .max_outs = head->max_outs,
         .max_ctx = head->max_ctx,
         .n_page = head->n_page,
+        .page_len = head->page_tokens,
         .n_state = head->n_state,
         .n_vocab = head->n_vocab,
     };
@@ -246,8 +247,8 @@ whim_err whim_record_open(whim_record_reader *r, const char *name, const void *b
     if (h->kv_type < 0 || h->kv_type >= WHIM_KV_TYPE_COUNT) {
         return refuse(r, "there is no such KV type", h->kv_type, diag);
     }
-    if (h->page_tokens != WHIM_KV_PAGE) {
-        return refuse(r, "pages have another size", h->page_tokens, diag);
+    if (h->page_tokens < 2 || h->page_tokens > WHIM_PAGE_LEN_MAX || h->page_tokens % 2 != 0) {
+        return refuse(r, "no device has pages of this length", h->page_tokens, diag);
     }
     if (!limits_ok(h)) {
         return refuse(r, "the limits in the head make no sense", h->max_rows, diag);

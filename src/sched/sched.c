@@ -22,7 +22,7 @@ enum {
 static whim_err seqs_create(whim_sched *s)
 {
     for (int64_t i = 0; i < s->max_running; i++) {
-        WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx));
+        WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx, page_len(s)));
         if (s->cfg.states != NULL) {
             WHIM_TRY(whim_sequence_take_state(&s->seqs[i], s->cfg.states));
         }
@@ -44,7 +44,7 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
     s->n_budget = cfg->max_step_tokens;
     s->from = -1;
     int64_t every = cfg->state_every > 0 ? cfg->state_every : STATE_EVERY;
-    s->cfg.state_every = whim_kv_pages(every) * WHIM_KV_PAGE;
+    s->cfg.state_every = whim_kv_pages(every, page_len(s)) * page_len(s);
     s->cfg.age_tokens = cfg->age_tokens > 0 ? whim_min64(cfg->age_tokens, MAX_AGE) : AGE_TOKENS;
     /* Every running request can then have its row in every step. */
     s->max_running = whim_min64(cfg->max_seqs, whim_min64(cfg->max_step_tokens, cfg->max_outs));
@@ -57,7 +57,7 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
     s->items[0] = whim_alloc_array(s->max_running, sizeof *s->items[0]);
     s->items[1] = whim_alloc_array(s->max_running, sizeof *s->items[1]);
     s->held = whim_alloc_array(s->max_running, sizeof *s->held);
-    s->pages = whim_alloc_array(whim_kv_pages(cfg->max_ctx), sizeof *s->pages);
+    s->pages = whim_alloc_array(whim_kv_pages(cfg->max_ctx, page_len(s)), sizeof *s->pages);
     if (s->running == NULL || s->seqs == NULL || s->free_seqs == NULL || s->items[0] == NULL ||
         s->items[1] == NULL || s->held == NULL || s->pages == NULL ||
         seqs_create(s) != WHIM_ERR_OK) {
@@ -106,9 +106,9 @@ void whim_sched_destroy(whim_sched *s)
 
 /* --- moves ------------------------------------------------------------------------------------ */
 
-int64_t whim_sched_pages(const whim_sched_req *req)
+int64_t whim_sched_pages(const whim_sched *s, const whim_sched_req *req)
 {
-    return whim_kv_pages(req->n_tok);
+    return whim_kv_pages(req->n_tok, page_len(s));
 }
 
 int64_t whim_sched_room(const whim_sched *s)
@@ -150,14 +150,13 @@ void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, 
 static void remember(whim_sched *s, const whim_sched_req *req)
 {
     if (s->cfg.tree != NULL) {
-        whim_prefix_tree_merge(s->cfg.tree, req->tokens, req->seq->pages,
-                               req->n_fed / WHIM_KV_PAGE);
+        whim_prefix_tree_merge(s->cfg.tree, req->tokens, req->seq->pages, req->n_fed / page_len(s));
     }
 }
 
 int64_t whim_sched_state_stop(const whim_sched *s, const whim_sched_req *req, int64_t n_fed)
 {
-    const int64_t places[] = {(req->n_prompt - 1) / WHIM_KV_PAGE * WHIM_KV_PAGE, req->n_branch};
+    const int64_t places[] = {(req->n_prompt - 1) / page_len(s) * page_len(s), req->n_branch};
     int64_t next = (n_fed / s->cfg.state_every + 1) * s->cfg.state_every;
     for (int i = 0; i < 2; i++) {
         next = places[i] > n_fed ? whim_min64(next, places[i]) : next;
@@ -171,14 +170,14 @@ static void keep_state(whim_sched *s, const whim_sched_req *req, int64_t n_befor
     whim_page_pool *states = s->cfg.states;
     if (states == NULL || s->cfg.tree == NULL ||
         req->n_fed != whim_sched_state_stop(s, req, n_before) ||
-        whim_prefix_tree_has_state(s->cfg.tree, req->tokens, req->n_fed / WHIM_KV_PAGE) ||
+        whim_prefix_tree_has_state(s->cfg.tree, req->tokens, req->n_fed / page_len(s)) ||
         !whim_prefix_tree_evict_states(s->cfg.tree, 1)) {
         return;
     }
     remember(s, req);
     int32_t slot = whim_page_pool_take(states);
     if (s->cfg.copy_state(s->cfg.copy_ctx, req->seq->state, slot)) {
-        whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, req->n_fed / WHIM_KV_PAGE, slot);
+        whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, req->n_fed / page_len(s), slot);
     }
     whim_page_pool_give(states, slot); /* the tree's now, or nobody's */
 }
@@ -239,11 +238,11 @@ static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_d
     }
     /* The last token that is chosen is never fed. */
     int64_t n_fed = add->max_tok - 1 > add->n_tok ? add->max_tok - 1 : add->n_tok;
-    if (whim_kv_pages(n_fed) > s->cfg.pool->n_page) {
+    if (whim_kv_pages(n_fed, page_len(s)) > s->cfg.pool->n_page) {
         return whim_fail(diag, WHIM_ERR_NO_FIT,
                          "%lld tokens need %lld KV pages of %d tokens, there are %lld",
-                         (long long)n_fed, (long long)whim_kv_pages(n_fed), WHIM_KV_PAGE,
-                         (long long)s->cfg.pool->n_page);
+                         (long long)n_fed, (long long)whim_kv_pages(n_fed, page_len(s)),
+                         page_len(s), (long long)s->cfg.pool->n_page);
     }
     if (s->n_new >= s->cfg.max_waiting) {
         return whim_fail(diag, WHIM_ERR_FULL, "%lld requests are waiting, the limit is %lld",

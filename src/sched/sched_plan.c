@@ -37,7 +37,7 @@ static int64_t claims(const whim_sched *s)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < s->n_running; i++) {
-        n += whim_sched_pages(s->running[i]) - s->running[i]->seq->n_page;
+        n += whim_sched_pages(s, s->running[i]) - s->running[i]->seq->n_page;
     }
     return n;
 }
@@ -49,7 +49,7 @@ static int64_t chunk_of(const whim_sched *s, const whim_sched_req *req, const bu
                         int64_t *n_out)
 {
     int64_t left = req->n_tok - req->n_fed;
-    int64_t room = (req->seq->n_page + req->n_room) * WHIM_KV_PAGE - req->n_fed;
+    int64_t room = (req->seq->n_page + req->n_room) * page_len(s) - req->n_fed;
     int64_t n = whim_min64(whim_min64(left, room), b->n_row);
     if (s->cfg.states != NULL) {
         n = whim_min64(n, whim_sched_state_stop(s, req, req->n_fed) - req->n_fed);
@@ -103,7 +103,7 @@ static void share_pages(whim_sched *s, whim_plan *plan)
     int64_t given = 0;
     for (int64_t i = 0; i < s->n_running; i++) {
         whim_sched_req *req = s->running[i];
-        int64_t need = whim_sched_pages(req) - req->seq->n_page;
+        int64_t need = whim_sched_pages(s, req) - req->seq->n_page;
         while (whim_sched_room(s) < given + need && i < s->n_running - 1) {
             preempt(s, plan, s->running[s->n_running - 1]);
         }
@@ -118,10 +118,10 @@ typedef enum verdict { FITS, HELD, BLOCKED } verdict;
 
 /* Pages that a request may take over instead of computing them: the last known token is always fed,
  * and so is every row whose result is still wanted. */
-static int64_t reusable(const whim_sched_req *req)
+static int64_t reusable(const whim_sched *s, const whim_sched_req *req)
 {
     int64_t n = req->n_tok - 1;
-    return (req->all_rows ? whim_min64(n, req->n_row) : n) / WHIM_KV_PAGE;
+    return (req->all_rows ? whim_min64(n, req->n_row) : n) / page_len(s);
 }
 
 /* Whether there is room for states besides those of the running. */
@@ -133,7 +133,7 @@ static bool keeps_states(const whim_sched *s)
 /* Whether a running request is about to compute the next page that this one needs. */
 static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t n_known)
 {
-    int64_t n = (n_known + 1) * WHIM_KV_PAGE;
+    int64_t n = (n_known + 1) * page_len(s);
     if (s->cfg.states != NULL && !keeps_states(s)) {
         return false; /* it will keep nothing to go on from */
     }
@@ -141,7 +141,7 @@ static bool is_underway(const whim_sched *s, const whim_sched_req *req, int64_t 
         const whim_sched_req *other = s->running[i];
         if (s->cfg.states != NULL) {
             n = whim_sched_state_stop(s, other, other->n_fed);
-            n = n <= reusable(req) * WHIM_KV_PAGE ? n : INT64_MAX;
+            n = n <= reusable(s, req) * page_len(s) ? n : INT64_MAX;
         }
         if (other->n_tok >= n && other->n_fed < n &&
             memcmp(other->tokens, req->tokens, (size_t)n * sizeof *req->tokens) == 0) {
@@ -176,17 +176,17 @@ static int64_t match(whim_sched *s, const whim_sched_req *req, int64_t n_tok)
  * references. */
 static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page)
 {
-    int64_t max = reusable(req);
+    int64_t max = reusable(s, req);
     *n_page = 0;
     if (s->cfg.tree != NULL) {
-        *n_page = match(s, req, max * WHIM_KV_PAGE);
+        *n_page = match(s, req, max * page_len(s));
         bool may_hold = *n_page > req->held_at || req->n_held < MAX_HELD;
         if (*n_page < max && may_hold && is_underway(s, req, *n_page)) {
             give_pages(s, *n_page);
             return HELD;
         }
     }
-    if (whim_sched_pages(req) - *n_page > whim_sched_room(s) - claims(s)) {
+    if (whim_sched_pages(s, req) - *n_page > whim_sched_room(s) - claims(s)) {
         give_pages(s, *n_page);
         return BLOCKED;
     }
@@ -197,7 +197,7 @@ static verdict examine(whim_sched *s, const whim_sched_req *req, int64_t *n_page
  * the request would not take anyway. */
 static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, int64_t planned)
 {
-    int64_t max = reusable(req) - n_page;
+    int64_t max = reusable(s, req) - n_page;
     if (s->cfg.fetch == NULL || max <= 0) {
         return n_page;
     }
@@ -221,17 +221,17 @@ static const char *miss_of(const whim_sched *s, const whim_sched_req *req, int64
     if (s->cfg.tree == NULL) {
         return "no cache";
     }
-    int64_t max = reusable(req);
+    int64_t max = reusable(s, req);
     if (max == 0) {
         return "short";
     }
     if (n_page == max) {
         return "nothing missed";
     }
-    if (n_page * WHIM_KV_PAGE < req->n_branch) {
+    if (n_page * page_len(s) < req->n_branch) {
         return "no state";
     }
-    return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * WHIM_KV_PAGE) ? "evicted" : "new";
+    return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * page_len(s)) ? "evicted" : "new";
 }
 
 /* The state that the pages end with becomes the request's own. Where the copy fails it starts from
@@ -250,24 +250,24 @@ static void load_state(whim_sched *s, whim_sched_req *req)
 }
 
 /* Tokens of whole pages that `first` computes and `then` could take over. */
-static int64_t shared(const whim_sched_req *first, const whim_sched_req *then)
+static int64_t shared(const whim_sched *s, const whim_sched_req *first, const whim_sched_req *then)
 {
-    int64_t max = whim_min64(reusable(then) * WHIM_KV_PAGE, first->n_tok), n = 0;
+    int64_t max = whim_min64(reusable(s, then) * page_len(s), first->n_tok), n = 0;
     while (n < max && first->tokens[n] == then->tokens[n]) {
         n++;
     }
-    return n / WHIM_KV_PAGE * WHIM_KV_PAGE;
+    return n / page_len(s) * page_len(s);
 }
 
 /* Where the prompt leaves what the tree knows, or later where it leaves that of one who waits: a
  * state is kept there. */
 static int64_t branch_of(const whim_sched *s, const whim_sched_req *req)
 {
-    int64_t n = WHIM_KV_PAGE *
-                whim_prefix_tree_peek(s->cfg.tree, req->tokens, reusable(req) * WHIM_KV_PAGE);
+    int64_t n = page_len(s) *
+                whim_prefix_tree_peek(s->cfg.tree, req->tokens, reusable(s, req) * page_len(s));
     for (int64_t i = 0; i < s->waiting.n && i < MAX_LOOK; i++) {
         const whim_sched_req *other = (const whim_sched_req *)s->waiting.nodes[i];
-        int64_t more = other != req ? shared(req, other) : 0;
+        int64_t more = other != req ? shared(s, req, other) : 0;
         n = more > n ? more : n;
     }
     return n;
@@ -277,7 +277,7 @@ void whim_sched_branch(whim_sched *s, const whim_sched_req *req)
 {
     for (int64_t i = 0; i < s->n_running && keeps_states(s) && !s->is_open; i++) {
         whim_sched_req *other = s->running[i];
-        int64_t n = other->n_branch <= other->n_fed ? shared(other, req) : 0;
+        int64_t n = other->n_branch <= other->n_fed ? shared(s, other, req) : 0;
         other->n_branch = n > other->n_fed ? n : other->n_branch;
     }
 }
@@ -292,15 +292,15 @@ static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page
     }
     int64_t n = s->cfg.states != NULL ? n_page : fetch(s, req, n_page, b->n_page);
     if (!req->started) {
-        req->n_cached = n * WHIM_KV_PAGE;
-        req->miss = n == reusable(req) && n > n_page ? "nothing missed" : req->miss;
+        req->n_cached = n * page_len(s);
+        req->miss = n == reusable(s, req) && n > n_page ? "nothing missed" : req->miss;
     }
     whim_sched_start(s, req, s->pages, n);
     load_state(s, req);
     whim_client_reached(&s->clients, req->tag);
     req->plan = s->n_plan;
     req->n_held = 0;
-    req->n_room = whim_sched_pages(req) - n;
+    req->n_room = whim_sched_pages(s, req) - n;
     add_item(s, b, req);
 }
 
@@ -395,7 +395,7 @@ static int64_t proposals_of(const whim_plan_item *item, int64_t n_page)
         return 0;
     }
     int64_t held = req->seq->n_page + whim_sequence_pages_needed(req->seq, 1) + n_page;
-    return whim_min64(req->n_proposed, held * WHIM_KV_PAGE - req->seq->len - 1);
+    return whim_min64(req->n_proposed, held * req->seq->page_len - req->seq->len - 1);
 }
 
 /* Pages that are free, beyond those of all that is known of the running; rows and results of the

@@ -69,8 +69,14 @@ static inline int64_t whim_min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Positions in a page. */
+static inline int32_t page_len(const whim_sched *s)
+{
+    return s->cfg.pool->page_len;
+}
+
 /* Pages that the known tokens of a request take. */
-int64_t whim_sched_pages(const whim_sched_req *req);
+int64_t whim_sched_pages(const whim_sched *s, const whim_sched_req *req);
 
 /* Pages that are free or could be by eviction. */
 int64_t whim_sched_room(const whim_sched *sched);

@@ -110,6 +110,7 @@ static bool op_bench(checkop_run *run, whim_op op, int32_t i, ceilings *top)
     memset(&c, 0, sizeof c);
     c.rng.state = run->seed;
     c.dtype = WHIM_DTYPE_F32;
+    c.page_len = run->side[0].dev->caps.page_len;
     if (!checkop_family(op)->bench(&c, i)) {
         return false;
     }

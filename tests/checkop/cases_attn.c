@@ -65,7 +65,7 @@ static const attn_shape hostile[] = {
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
 
-static attn_shape shape_random(checkop_rng *rng)
+static attn_shape shape_random(checkop_rng *rng, int32_t page_len)
 {
     attn_shape s = {0};
     s.kv.type = (whim_kv_type)checkop_range(rng, 0, WHIM_KV_TYPE_COUNT - 1);
@@ -77,7 +77,7 @@ static attn_shape shape_random(checkop_rng *rng)
     s.n_seq = checkop_range(rng, 1, 4);
     s.rows = checkop_pick(rng, 1, 1, 2, checkop_range(rng, 1, 12));
     s.max_len = checkop_pick(rng, 32, 512, checkop_range(rng, 1, 100), checkop_range(rng, 1, 600));
-    s.kv.n_page = (s.max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + checkop_range(rng, 0, 5);
+    s.kv.n_page = (s.max_len + page_len - 1) / page_len + checkop_range(rng, 0, 5);
     s.causal = !checkop_chance(rng, 4);
     s.window = checkop_chance(rng, 3) ? (int32_t)checkop_range(rng, 1, s.max_len + 5) : 0;
     return s;
@@ -102,7 +102,7 @@ static void tables_fill(checkop_case *c)
         int64_t step = checkop_chance(&c->rng, 2) ? 1 : n_page - 1;
         int64_t first = checkop_range(&c->rng, 0, n_page - 1);
         for (int64_t p = 0; p < max_pages; p++) {
-            bool needed = p * WHIM_KV_PAGE < kv_len[s];
+            bool needed = p * c->page_len < kv_len[s];
             table[page_start[s] + p] = needed ? (int32_t)((first + p * step) % n_page) : -1;
         }
         bool free = checkop_chance(&c->rng, 4); /* else the last rows of the sequence */
@@ -152,7 +152,7 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
     checkop_fill fill = s->wild ? CHECKOP_WILD : CHECKOP_SANE;
     int32_t pages = kv_fill_all(c, &s->kv, fill);
     int32_t *start, *one, *page_start, *ignored;
-    int64_t max_pages = (s->max_len + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE + 1;
+    int64_t max_pages = (s->max_len + c->page_len - 1) / c->page_len + 1;
     c->param[P_START] = checkop_given(c, "q_start", s->n_seq + 1, &start);
     int64_t n_row = rows_split(c, s, start, all);
     c->param[P_ALONE] = checkop_given(c, "q_start of one", 2, &one);
@@ -193,12 +193,12 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
 
 static void attn_make(checkop_case *c, int32_t index)
 {
-    attn_shape s = index < N_HOSTILE ? hostile[index] : shape_random(&c->rng);
+    attn_shape s = index < N_HOSTILE ? hostile[index] : shape_random(&c->rng, c->page_len);
     kv_say(c, &s.kv);
     checkop_say(c, " n_seq=%lld rows<=%lld ratio=%lld max_len=%lld %s window=%d%s",
                 (long long)s.n_seq, (long long)s.rows, (long long)s.ratio, (long long)s.max_len,
                 s.causal ? "causal" : "non-causal", s.window, s.wild ? " wild" : "");
-    whim_check(s.kv.n_page * WHIM_KV_PAGE >= s.max_len);
+    whim_check(s.kv.n_page * c->page_len >= s.max_len);
     attn_build(c, &s, false);
 }
 
@@ -222,7 +222,7 @@ static bool attn_bench(checkop_case *c, int32_t i)
     int64_t rows = bench_shapes[i % N_BENCH].rows, len = bench_shapes[i % N_BENCH].len;
     int64_t n_seq = bench_shapes[i % N_BENCH].n_seq;
     attn_shape s = {.kv = {types[i / N_BENCH], bench_shapes[i % N_BENCH].n_kv,
-                           bench_shapes[i % N_BENCH].d_head, n_seq * len / WHIM_KV_PAGE, 1, 0},
+                           bench_shapes[i % N_BENCH].d_head, n_seq * len / c->page_len, 1, 0},
                     .n_seq = n_seq,
                     .rows = rows,
                     .ratio = bench_shapes[i % N_BENCH].ratio,
@@ -238,8 +238,8 @@ static bool attn_bench(checkop_case *c, int32_t i)
     int32_t *table = checkop_i32(c, (int32_t)c->param[P_TABLE]);
     for (int64_t j = 0; j < n_seq; j++) {
         kv_len[j] = (int32_t)len;
-        for (int64_t p = 0; p < len / WHIM_KV_PAGE; p++) {
-            table[j * c->param[P_MAX_PAGES] + p] = (int32_t)(j * len / WHIM_KV_PAGE + p);
+        for (int64_t p = 0; p < len / c->page_len; p++) {
+            table[j * c->param[P_MAX_PAGES] + p] = (int32_t)(j * len / c->page_len + p);
         }
     }
     double pairs = 0.0;

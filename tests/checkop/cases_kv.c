@@ -13,25 +13,26 @@ void kv_say(checkop_case *c, const kv_shape *s)
                 (long long)s->n_page, (long long)s->layer, (long long)s->layers);
 }
 
-static int64_t layer_bytes(const kv_shape *s)
+static int64_t layer_bytes(const checkop_case *c, const kv_shape *s)
 {
-    return whim_kv_layer_bytes(s->n_kv, s->d_head, s->type);
+    return whim_kv_layer_bytes(s->n_kv, s->d_head, s->type, c->page_len);
 }
 
 int32_t kv_pool(checkop_case *c, const kv_shape *s)
 {
-    return checkop_bytes(c, "pages", CHECKOP_PAGES, CHECKOP_ZERO, s->n_page, layer_bytes(s),
-                         s->layers * layer_bytes(s), s->layer * layer_bytes(s));
+    return checkop_bytes(c, "pages", CHECKOP_PAGES, CHECKOP_ZERO, s->n_page, layer_bytes(c, s),
+                         s->layers * layer_bytes(c, s), s->layer * layer_bytes(c, s));
 }
 
 void kv_view_bind(checkop_case *c, checkop_call *call, size_t field, int32_t pages,
                   const kv_shape *s)
 {
-    whim_kv_view view = {.page_stride = s->layers * layer_bytes(s),
-                         .layer_offset = s->layer * layer_bytes(s),
+    whim_kv_view view = {.page_stride = s->layers * layer_bytes(c, s),
+                         .layer_offset = s->layer * layer_bytes(c, s),
                          .n_kv = s->n_kv,
                          .d_head = s->d_head,
-                         .type = s->type};
+                         .type = s->type,
+                         .page_len = c->page_len};
     memcpy(call->args.bytes + field, &view, sizeof view);
     checkop_bind_at(c, call, field + offsetof(whim_kv_view, pages), pages, 0);
     call->bind[call->n_bind - 1].offset = -view.layer_offset;
@@ -42,8 +43,9 @@ whim_kv_view kv_view_valid(void)
     return (whim_kv_view){.pages = checkop_somewhere,
                           .n_kv = 2,
                           .d_head = 8,
-                          .page_stride = whim_kv_layer_bytes(2, 8, WHIM_KV_F32),
-                          .type = WHIM_KV_F32};
+                          .page_stride = whim_kv_layer_bytes(2, 8, WHIM_KV_F32, 32),
+                          .type = WHIM_KV_F32,
+                          .page_len = 32};
 }
 
 static checkop_call *write_call(checkop_case *c, const kv_shape *s, int32_t pages, int32_t slots,
@@ -70,8 +72,8 @@ static checkop_call *read_call(checkop_case *c, const kv_shape *s, int32_t pages
 static int32_t every_slot(checkop_case *c, const kv_shape *s)
 {
     int32_t *list;
-    int32_t slots = checkop_given(c, "all slots", s->n_page * WHIM_KV_PAGE, &list);
-    for (int64_t i = 0; i < s->n_page * WHIM_KV_PAGE; i++) {
+    int32_t slots = checkop_given(c, "all slots", s->n_page * c->page_len, &list);
+    for (int64_t i = 0; i < s->n_page * c->page_len; i++) {
         list[i] = (int32_t)i;
     }
     return slots;
@@ -119,7 +121,7 @@ static store_shape shape_make(checkop_case *c, int32_t index)
         s.kv.n_page = checkop_range(&c->rng, 1, 6);
         s.kv.layers = checkop_range(&c->rng, 1, 3);
         s.kv.layer = checkop_range(&c->rng, 0, s.kv.layers - 1);
-        s.rows = checkop_range(&c->rng, 1, s.kv.n_page * WHIM_KV_PAGE);
+        s.rows = checkop_range(&c->rng, 1, s.kv.n_page * c->page_len);
         s.fill = checkop_chance(&c->rng, 3) ? CHECKOP_ANY : CHECKOP_SANE;
     }
     kv_say(c, &s.kv);
@@ -223,7 +225,7 @@ const checkop_case_family checkop_kv_write = {N_HOSTILE,     N_RANDOM,          
 static void kv_read_build(checkop_case *c, const store_shape *s)
 {
     int32_t pages = kv_fill_all(c, &s->kv, s->fill);
-    int32_t last = (int32_t)(s->kv.n_page * WHIM_KV_PAGE) - 1;
+    int32_t last = (int32_t)(s->kv.n_page * c->page_len) - 1;
     int32_t slots = checkop_ids(c, "slots", s->rows, -3, last);
     CHECKOP_SUBJECT(c, read_call(c, &s->kv, pages, slots), kv_read, s->rows);
 }

@@ -164,7 +164,7 @@ static void group_case(const group *g, checkop_run *run, progress *p, checkop_ca
 {
     run->index = p->index;
     alarm(CASE_SECONDS);
-    checkop_case_init(c, g->op, run->seed, p->index);
+    checkop_case_init(c, run, g->op, p->index);
     memcpy(p->text, c->text, sizeof p->text);
     bool ready = checkop_case_upload(c, run);
     if (c->skip != NULL) {
@@ -273,6 +273,14 @@ static void group_report(const group *g, totals *t)
     munmap(p, sizeof *p);
 }
 
+/* Whether a level differs from the one before in this op. */
+static bool is_other(const group *g)
+{
+    bool paged =
+        g->op == WHIM_OP_kv_write || g->op == WHIM_OP_kv_read || g->op == WHIM_OP_attn_paged;
+    return paged || g->isa == NULL || strncmp(g->isa, "page", 4) != 0;
+}
+
 static int level_run(const options *o, const whim_backend *backend, const char *isa, totals *t)
 {
     if (o->bench) {
@@ -282,7 +290,7 @@ static int level_run(const options *o, const whim_backend *backend, const char *
     snprintf(g.place, sizeof g.place, "%s%s%s", backend->name, isa != NULL ? "/" : "",
              isa != NULL ? isa : "");
     for (g.op = 0; g.op < CHECKOP_GROUPS; g.op++) {
-        if (o->op != NULL && strcmp(o->op, checkop_name(g.op)) != 0) {
+        if ((o->op != NULL && strcmp(o->op, checkop_name(g.op)) != 0) || !is_other(&g)) {
             continue;
         }
         if (o->list) {
@@ -294,14 +302,17 @@ static int level_run(const options *o, const whim_backend *backend, const char *
     return 0;
 }
 
-/* The levels of a backend; one without levels has the level NULL. */
+/* The levels of a backend; one without levels has the level NULL. The guard's differ in the length
+ * of pages. */
 static int32_t levels_of(const whim_backend *backend, const char **names)
 {
     if (strcmp(backend->name, "cpu") == 0) {
         return whim_cpu_levels(names, MAX_LEVELS);
     }
     names[0] = NULL;
-    return 1;
+    names[1] = "page64";
+    names[2] = "page128";
+    return strcmp(backend->name, "guard") == 0 ? 3 : 1;
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds cases: the generator, buffers with their canaries and contents, calls and their pointers.
- * Invariant: a case depends on (seed, op, index) only, so that the same number names the same case
- * on every backend and level. */
+ * Invariant: a case depends on (seed, op, index) and the length of the device's pages only, so that
+ * the same number names the same case on every backend and level. */
 #include "checkop/harness.h"
 
 #include "base/check.h"
@@ -361,14 +361,15 @@ void checkop_fill_case(checkop_case *c)
     }
 }
 
-void checkop_case_init(checkop_case *c, int32_t group, uint64_t seed, int32_t index)
+void checkop_case_init(checkop_case *c, const checkop_run *run, int32_t group, int32_t index)
 {
     memset(c, 0, sizeof *c);
-    c->rng.state = seed * UINT64_C(0xd1342543de82ef95) +
+    c->rng.state = run->seed * UINT64_C(0xd1342543de82ef95) +
                    (uint64_t)group * UINT64_C(0x2545f4914f6cdd1d) +
                    (uint64_t)index * UINT64_C(0x632be59bd9b4e019);
     checkop_rand(&c->rng);
     c->dtype = WHIM_DTYPE_F32;
+    c->page_len = run->side[0].dev->caps.page_len;
     checkop_family(group)->make(c, index);
     checkop_space_add(c);
     checkop_fill_case(c);

@@ -104,6 +104,7 @@ typedef struct checkop_case checkop_case;
 struct checkop_case {
     char text[240]; /* parameters, for people */
     checkop_rng rng;
+    int32_t page_len; /* of the device under test */
     whim_dtype dtype; /* for the tolerance */
     checkop_buf buf[CHECKOP_MAX_BUF];
     int32_t n_buf;
@@ -212,7 +213,7 @@ whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const c
 void checkop_run_close(checkop_run *run);
 
 /* Make case `index` of a group; allocate and fill it. */
-void checkop_case_init(checkop_case *c, int32_t group, uint64_t seed, int32_t index);
+void checkop_case_init(checkop_case *c, const checkop_run *run, int32_t group, int32_t index);
 /* Device memory and packed weights; false when the device cannot run it (c->skip) or failed. */
 bool checkop_case_upload(checkop_case *c, checkop_run *run);
 void checkop_case_free(checkop_case *c, checkop_run *run);

@@ -43,6 +43,7 @@ static whim_exec *tiny_exec(void)
                          .max_outs = 8,
                          .max_ctx = 160,
                          .n_page = 8,
+                         .page_len = 32,
                          .kv_type = WHIM_KV_F32};
     ckpt.config = tiny;
     whim_arena_init(&ckpt.arena);

@@ -184,16 +184,7 @@ static void check_perplexity(double got, const golden *g, double tolerance, cons
 /* Whether the best level adds attention over pages of a type up in an order of its own. */
 static bool own_order(const char *kv_type)
 {
-    whim_device *device = NULL;
-    whim_device_cfg cfg = {.n_thread = 1};
-    whim_diag diag = {{0}};
-    if (strcmp(kv_type, "bf16") != 0 ||
-        whim_backend_at(0)->device_open(0, &cfg, &device, &diag) != WHIM_ERR_OK) {
-        return false;
-    }
-    bool own = device->caps.attn_matrix;
-    whim_device_close(device);
-    return own;
+    return strcmp(kv_type, "bf16") == 0 && drive_attn_matrix(whim_backend_at(0)->name, NULL);
 }
 
 /* One KV type against the same arithmetic, on the best level that gives the law's bits. */
@@ -255,7 +246,8 @@ static void check_levels(const golden *plain, const char *model)
         check_perplexity(perplexity(plain, &s, &diag), plain, PLAIN_PERPLEXITY, what, &diag);
         if (!drive_word(levels, i + 1, level, sizeof level)) {
             check_plain(plain, &s,
-                        whim_engine_caps(engine)->attn_matrix ? &MATRIX_LIMITS : &LAW_LIMITS);
+                        drive_attn_matrix(whim_engine_backend(engine), NULL) ? &MATRIX_LIMITS
+                                                                             : &LAW_LIMITS);
         }
         whim_engine_close(engine);
     }

@@ -222,11 +222,11 @@ static void check_places(void)
     rows[1].mixer = WHIM_MIXER_GATED_DELTA; /* keeps nothing there */
     const whim_layer_table table = {.n_layer = N_LAYER, .rows = rows};
     int64_t at[N_LAYER];
-    int64_t bytes = whim_layer_table_place(&table, WHIM_KV_F32, at);
-    const int64_t unit = 2 * WHIM_KV_PAGE * (int64_t)sizeof(float);
+    int64_t bytes = whim_layer_table_place(&table, WHIM_KV_F32, 32, at);
+    const int64_t unit = 2 * 32 * (int64_t)sizeof(float);
     bool good = at[0] == 0 && at[1] == 0 && at[2] == unit * 2 * 16 && at[3] == unit * 5 * 16 &&
                 bytes == unit * (5 * 16 + 2 * 32) &&
-                whim_layer_table_place(&table, WHIM_KV_BF16, NULL) == bytes / 2;
+                whim_layer_table_place(&table, WHIM_KV_BF16, 32, NULL) == bytes / 2;
     tally_check(good, "mixed layers have their places in a page", "%lld %lld %lld of %lld",
                 (long long)at[0], (long long)at[2], (long long)at[3], (long long)bytes);
 }

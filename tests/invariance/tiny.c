@@ -145,6 +145,11 @@ static void check_model(tiny *t, bool all_backends)
     for (int32_t b = 0; b < (all_backends ? whim_backend_count() : 1); b++) {
         check_backend(t, whim_backend_at(b)->name);
     }
+    bool is_short = strcmp(t->name, "llama-f32") == 0 || strcmp(t->name, "qwen35-f32") == 0;
+    if (all_backends && is_short && whim_backend_find("guard") != NULL) {
+        check_engine(t, "guard", "page64", 1, false); /* how long pages are changes no bit */
+        check_engine(t, "guard", "page128", 1, true);
+    }
     set_free(&t->set);
 }
 

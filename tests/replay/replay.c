@@ -51,6 +51,12 @@ static whim_engine *open_like(const whim_record_head *head, const char *model,
         return NULL;
     }
     bool same = same_model(head, whim_engine_config(engine));
+    int32_t page_len = whim_engine_limits(engine)->page_len;
+    if (same && page_len != head->page_tokens) {
+        printf("the record has pages of %d positions, this device has pages of %d\n",
+               head->page_tokens, page_len);
+        same = false;
+    }
     cfg.kv_mem = head->n_page * whim_engine_runner_plan(engine)->page_bytes;
     whim_engine_close(engine);
     engine = same ? drive_open(&cfg, &diag) : NULL;

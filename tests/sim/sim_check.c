@@ -142,7 +142,7 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
         for (int64_t k = 0; k < plan->n_item; k++) {
             planned |= plan->items[k].req == req;
         }
-        claimed += whim_sched_pages(req) - req->seq->n_page;
+        claimed += whim_sched_pages(w->sched, req) - req->seq->n_page;
         decode_left_out |= !planned && req->n_tok - req->n_fed == 1 &&
                            whim_sequence_pages_needed(req->seq, 1) == 0;
     }
@@ -205,7 +205,7 @@ bool sim_check_ahead(sim_world *w, const whim_plan *ahead)
     }
     for (int64_t i = 0; i < w->sched->n_running; i++) {
         const whim_sched_req *req = w->sched->running[i];
-        claimed += whim_sched_pages(req) - req->seq->n_page;
+        claimed += whim_sched_pages(w->sched, req) - req->seq->n_page;
     }
     if (pages > 0 && w->pool.n_free - pages < claimed) {
         return sim_fail(w, "a plan ahead takes %lld of %lld pages, %lld are needed",

@@ -38,7 +38,7 @@ static void town_open(town *t, int64_t max_seqs)
                           .max_waiting = MAX_REQ,
                           .age_tokens = AGE,
                           .pool = &t->pool};
-    bool ok = whim_page_pool_init(&t->pool, PAGES) == WHIM_ERR_OK &&
+    bool ok = whim_page_pool_init(&t->pool, PAGES, SIM_PAGE) == WHIM_ERR_OK &&
               whim_sched_create(&cfg, &t->sched) == WHIM_ERR_OK;
     if (!ok) {
         tally_check(false, "a town of clients", "no memory");

@@ -368,7 +368,7 @@ bool sim_trace(sim_world *w, uint64_t seed)
     memset(w, 0, sizeof *w);
     w->seed = seed;
     int64_t n_page = 1 + sim_draw(w, sim_draw(w, 2) == 0 ? 8 : SIM_MAX_PAGES);
-    if (whim_page_pool_init(&w->pool, n_page) != WHIM_ERR_OK ||
+    if (whim_page_pool_init(&w->pool, n_page, SIM_PAGE) != WHIM_ERR_OK ||
         (sim_draw(w, 8) > 0 &&
          whim_prefix_tree_create(&w->pool, sim_evicted, w, &w->tree) != WHIM_ERR_OK)) {
         return sim_fail(w, "no memory");
@@ -392,7 +392,7 @@ bool sim_trace(sim_world *w, uint64_t seed)
         w->cfg.state_every = 1 + sim_draw(w, 200);
         w->cfg.copy_state = sim_copy_state;
         w->cfg.copy_ctx = w;
-        if (whim_page_pool_init(&w->states, n_state) != WHIM_ERR_OK ||
+        if (whim_page_pool_init(&w->states, n_state, 1) != WHIM_ERR_OK ||
             whim_prefix_tree_set_states(w->tree, &w->states) != WHIM_ERR_OK) {
             return sim_fail(w, "no memory");
         }

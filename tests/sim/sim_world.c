@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert((int)SIM_PAGE == (int)WHIM_KV_PAGE, "pages of the simulation are those of the pool");
-
 int64_t sim_draw(sim_world *w, int64_t n)
 {
     return (int64_t)(whim_rng_at(w->seed, w->n_draw++) % (uint64_t)n);
@@ -178,7 +176,7 @@ int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
     whim_prefix_key key, parent;
     int64_t n = 0;
     for (int64_t i = 0; i < n_page + max; i++) {
-        key = whim_prefix_key_next(i > 0 ? &parent : NULL, tokens + i * SIM_PAGE);
+        key = whim_prefix_key_next(i > 0 ? &parent : NULL, tokens + i * SIM_PAGE, SIM_PAGE);
         parent = key;
         if (i < n_page) {
             continue;

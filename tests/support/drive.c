@@ -153,6 +153,12 @@ bool drive_rounds(const char *backend, const char *isa)
     return level != NULL && level->round_act != NULL;
 }
 
+bool drive_attn_matrix(const char *backend, const char *isa)
+{
+    const whim_cpu_kernels *level = strcmp(backend, "cpu") == 0 ? whim_cpu_level_find(isa) : NULL;
+    return level != NULL && level->attn_matrix;
+}
+
 const char *drive_exact_level(const char *backend, char *level, size_t size)
 {
     char levels[128], word[32];

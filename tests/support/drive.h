@@ -47,6 +47,9 @@ bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *dia
  * levels, not the same. `isa` NULL: the backend's best. */
 bool drive_rounds(const char *backend, const char *isa);
 
+/* Whether it adds attention over BF16 pages up as a matrix unit does. */
+bool drive_attn_matrix(const char *backend, const char *isa);
+
 /* The highest level of a backend that rounds none, in `level`; NULL where levels have no names. */
 const char *drive_exact_level(const char *backend, char *level, size_t size);
 

@@ -123,16 +123,22 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     char model[64];
     whim_os_cpu_model(model, sizeof model);
     caps->n_thread = n_thread;
+    caps->page_len = WHIM_CPU_PAGE;
     caps->pack_row_granule = WHIM_CPU_TILE;
     caps->workspace_bytes =
         whim_cpu_stream_bytes() + (int64_t)n_thread * (WHIM_CPU_SCRATCH + WHIM_CPU_OWN_BYTES);
     caps->rounds_bf16 = dev->kernels->round_act != NULL;
-    caps->attn_matrix = dev->kernels->attn_matrix;
     caps->graph_capture = false; /* padding rows cost more than recording a pass */
     caps->peak_macs = dev->kernels->peak_macs;
     snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);
     levels_text(caps->levels, sizeof caps->levels);
-    snprintf(caps->levels_left_out, sizeof caps->levels_left_out, "%s", whim_cpu_levels_left_out());
+    const char *left_out = whim_cpu_levels_left_out();
+    if (left_out[0] != '\0') {
+        snprintf(
+            caps->note, sizeof caps->note,
+            "left out, because the compiler of this build cannot make them: %s (a newer gcc can)",
+            left_out);
+    }
     const char *lowest;
     bool slow = whim_cpu_levels(&lowest, 1) == 1 && strcmp(lowest, caps->isa) == 0;
     snprintf(caps->summary, sizeof caps->summary, "%s, %d thread%s, level %s%s", model, n_thread,

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 enum {
+    WHIM_CPU_PAGE = 32,            /* positions in a page of keys and values */
     WHIM_CPU_SCRATCH = 256 * 1024, /* bytes of scratch of each worker */
     /* two vectors of this size fit the scratch, with room to spare */
     WHIM_CPU_MAX_HEAD_DIM = 16384,

@@ -328,8 +328,14 @@ bool whim_cpu_op_accepts(whim_device *base, int32_t op, const void *args)
     }
     case WHIM_OP_linear_topk:
         return product_accepts(dev, &((const whim_linear_topk_args *)args)->w);
-    case WHIM_OP_attn_paged:
-        return ((const whim_attn_paged_args *)args)->kv.d_head <= WHIM_CPU_MAX_HEAD_DIM;
+    case WHIM_OP_attn_paged: {
+        const whim_kv_view *kv = &((const whim_attn_paged_args *)args)->kv;
+        return kv->d_head <= WHIM_CPU_MAX_HEAD_DIM && kv->page_len == WHIM_CPU_PAGE;
+    }
+    case WHIM_OP_kv_write:
+        return ((const whim_kv_write_args *)args)->kv.page_len == WHIM_CPU_PAGE;
+    case WHIM_OP_kv_read:
+        return ((const whim_kv_read_args *)args)->kv.page_len == WHIM_CPU_PAGE;
     default:
         return whim_ops_has(&dev->ops, (whim_op)op);
     }

@@ -181,6 +181,25 @@ static int32_t guard_device_count(void)
     return N_DEVICE;
 }
 
+/* What a backend may differ in. Only the first is what one gets unasked. */
+typedef struct guard_level {
+    const char *name;
+    int32_t page_len;
+    bool llama_only;
+} guard_level;
+
+static const guard_level *level_find(const char *name)
+{
+    static const guard_level levels[] = {
+        {"law", 32, false}, {"llama", 32, true}, {"page64", 64, false}, {"page128", 128, false}};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (name == NULL || strcmp(name, levels[i].name) == 0) {
+            return &levels[i];
+        }
+    }
+    return NULL;
+}
+
 static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
                                   whim_diag *diag)
 {
@@ -188,12 +207,11 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
         return whim_fail(diag, WHIM_ERR_NOT_FOUND, "guard devices have the numbers 0 to %d; not %d",
                          N_DEVICE - 1, (int)index);
     }
-    const char *level = cfg->isa != NULL ? cfg->isa : "law";
-    bool llama_only = strcmp(level, "llama") == 0;
-    if (!llama_only && strcmp(level, "law") != 0) {
+    const guard_level *level = level_find(cfg->isa);
+    if (level == NULL) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "the guard device has the levels \"law\" and \"llama\", not \"%s\"",
-                         level);
+                         "the guard device has the levels law, llama, page64 and page128, not %s",
+                         cfg->isa);
     }
     guard_device *dev = whim_alloc(sizeof *dev);
     if (dev == NULL) {
@@ -203,12 +221,13 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
     dev->base.caps = (whim_device_caps){
         .summary = "guard: the law, run late, on memory that the host cannot touch",
         .n_thread = 1,
+        .page_len = level->page_len,
         .pack_row_granule = 1,
         .graph_capture = true,
     };
     pthread_mutex_init(&dev->lock, NULL);
-    snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s", level);
-    whim_guard_ops_init(&dev->ops, llama_only);
+    snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s", level->name);
+    whim_guard_ops_init(&dev->ops, level->llama_only);
     whim_ops_fill(&dev->ops);
     *out = &dev->base;
     return WHIM_ERR_OK;

@@ -8,7 +8,7 @@
  *     far as the wait asks or further, as a coin falls. Copies read the host's memory only then.
  *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
  *  4. Level "llama" has no more primitives than a Llama needs: other models are refused by the name
- *     of the first.
+ *     of the first. Levels "page64" and "page128" have longer pages.
  *  5. Pointers in args and copies that are not in its memory, and buffers or streams left at close,
  *     end the process: on real hardware they are faults or leaks that come late and say nothing. */
 #ifndef WHIM_BACKENDS_GUARD_GUARD_H

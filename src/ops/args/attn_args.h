@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of attention over paged keys and values. All pointers are device memory.
  *
- * A page holds the keys and values of WHIM_KV_PAGE consecutive positions, aligned to that number,
- * for all layers; position p of a sequence lives in its page p / WHIM_KV_PAGE at place p %
- * WHIM_KV_PAGE. A slot is page * WHIM_KV_PAGE + place. The layout inside a page's layer belongs to
- * the backend: kv_write writes it, kv_read and attn_paged read it, everyone else copies or zeroes
- * whole pages. */
+ * A page holds the keys and values of page_len consecutive positions, aligned to that number, for
+ * all layers; position p of a sequence lives in its page p / page_len at place p % page_len. A
+ * slot is page * page_len + place. How long a page is the device says (caps.page_len), and no
+ * result depends on it. The layout inside a page's layer belongs to the backend: kv_write writes
+ * it, kv_read and attn_paged read it, everyone else copies or zeroes whole pages. */
 #ifndef WHIM_OPS_ARGS_ATTN_ARGS_H
 #define WHIM_OPS_ARGS_ATTN_ARGS_H
 
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 enum {
-    WHIM_KV_PAGE = 32,     /* positions in a page */
-    WHIM_KV_SEGMENT = 512, /* keys that attention reduces at once, counted from position 0 */
+    WHIM_PAGE_LEN_MAX = 512, /* positions in a page: an even number, at most this */
+    WHIM_KV_SEGMENT = 512,   /* keys that attention reduces at once, counted from position 0 */
 };
 
 /* One layer's keys and values inside the page pool. */
@@ -26,12 +26,14 @@ typedef struct whim_kv_view {
     int64_t layer_offset; /* bytes from a page's start to this layer's part */
     int64_t n_kv, d_head;
     whim_kv_type type;
+    int32_t page_len;
 } whim_kv_view;
 
 /* Bytes of one layer's part of a page: keys and values, scales included. */
-static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_kv_type type)
+static inline int64_t whim_kv_layer_bytes(int64_t n_kv, int64_t d_head, whim_kv_type type,
+                                          int32_t page_len)
 {
-    return 2 * WHIM_KV_PAGE * n_kv * whim_kv_vector_bytes(type, d_head);
+    return 2 * page_len * n_kv * whim_kv_vector_bytes(type, d_head);
 }
 
 /* Store rows of keys and values, rounded to the KV type; out-of-range values saturate to the

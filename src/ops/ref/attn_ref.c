@@ -22,7 +22,7 @@ enum { KEYS, VALUES };
 /* Number of a stored vector inside its page. */
 static int64_t vector_index(const whim_kv_view *kv, int which, int64_t place, int64_t head)
 {
-    return (which * WHIM_KV_PAGE + place) * kv->n_kv + head;
+    return (which * kv->page_len + place) * kv->n_kv + head;
 }
 
 static char *page_at(const whim_kv_view *kv, int64_t page)
@@ -32,7 +32,7 @@ static char *page_at(const whim_kv_view *kv, int64_t page)
 
 static float *scale_at(const whim_kv_view *kv, int64_t page, int64_t vector)
 {
-    return (float *)(page_at(kv, page) + 2 * WHIM_KV_PAGE * kv->n_kv * kv->d_head) + vector;
+    return (float *)(page_at(kv, page) + 2 * kv->page_len * kv->n_kv * kv->d_head) + vector;
 }
 
 static void kv_store(const whim_kv_view *kv, int64_t page, int64_t vector, const float *x)
@@ -86,7 +86,7 @@ whim_err whim_ref_kv_write(whim_stream *s, const whim_kv_write_args *a)
         if (a->slots[r] < 0) {
             continue;
         }
-        int64_t page = a->slots[r] / WHIM_KV_PAGE, place = a->slots[r] % WHIM_KV_PAGE;
+        int64_t page = a->slots[r] / a->kv.page_len, place = a->slots[r] % a->kv.page_len;
         for (int64_t h = 0; h < a->kv.n_kv; h++) {
             int64_t at = (r * a->kv.n_kv + h) * a->kv.d_head;
             kv_store(&a->kv, page, vector_index(&a->kv, KEYS, place, h), a->k + at);
@@ -98,8 +98,8 @@ whim_err whim_ref_kv_write(whim_stream *s, const whim_kv_write_args *a)
 
 static void kv_read_vector(const whim_kv_view *kv, int64_t slot, int which, int64_t head, float *x)
 {
-    int64_t page = slot / WHIM_KV_PAGE;
-    int64_t vector = vector_index(kv, which, slot % WHIM_KV_PAGE, head);
+    int64_t page = slot / kv->page_len;
+    int64_t vector = vector_index(kv, which, slot % kv->page_len, head);
     for (int64_t i = 0; i < kv->d_head; i++) {
         x[i] = slot < 0 ? 0.0f : kv_scaled(kv, page, vector, kv_load(kv, page, vector, i));
     }
@@ -148,8 +148,8 @@ static float round_like_kv(const whim_kv_view *kv, float x)
 static float attn_score(const attn_row *row, int64_t key)
 {
     const whim_kv_view *kv = &row->a->kv;
-    int64_t page = row->pages[key / WHIM_KV_PAGE];
-    int64_t vector = vector_index(kv, KEYS, key % WHIM_KV_PAGE, row->head);
+    int64_t page = row->pages[key / kv->page_len];
+    int64_t vector = vector_index(kv, KEYS, key % kv->page_len, row->head);
     float acc = 0.0f;
     for (int64_t i = 0; i < kv->d_head; i++) {
         float q = round_like_kv(kv, row->q[i] * row->a->scale);
@@ -163,8 +163,8 @@ static float attn_values(const attn_row *row, const float *p, int64_t first, int
     const whim_kv_view *kv = &row->a->kv;
     float acc = 0.0f;
     for (int64_t j = 0; j < n; j++) {
-        int64_t page = row->pages[(first + j) / WHIM_KV_PAGE];
-        int64_t vector = vector_index(kv, VALUES, (first + j) % WHIM_KV_PAGE, row->head);
+        int64_t page = row->pages[(first + j) / kv->page_len];
+        int64_t vector = vector_index(kv, VALUES, (first + j) % kv->page_len, row->head);
         float weight = kv_scaled(kv, page, vector, round_like_kv(kv, p[j]));
         acc = whim_fmaf(weight, kv_load(kv, page, vector, i), acc);
     }

@@ -108,9 +108,9 @@ static void limits_are_taken(void **state)
     assert_string_equal(plan->parts[1].name, "KV pages");
     assert_int_equal(plan->parts[1].bytes, 3 * 128 * position); /* whole pages for each sequence */
     whim_engine_close(engine);
-    cfg.kv_mem = 5 * WHIM_KV_PAGE * position + 17;
+    cfg.kv_mem = 5 * 32 * position + 17;
     engine = prepare(&cfg);
-    assert_int_equal(whim_engine_plan(engine)->parts[1].bytes, 5 * WHIM_KV_PAGE * position);
+    assert_int_equal(whim_engine_plan(engine)->parts[1].bytes, 5 * 32 * position);
     whim_engine_close(engine);
 }
 
@@ -309,7 +309,7 @@ static void hybrid_shapes(void **state)
         const whim_exec_plan *plan = whim_engine_runner_plan(engine);
         double n = (double)whim_engine_parameters(engine) / 1e9;
         assert_true(fabs(n / shapes[i].billions - 1) < 0.001);
-        assert_int_equal(plan->page_bytes, shapes[i].kv_per_token * WHIM_KV_PAGE);
+        assert_int_equal(plan->page_bytes, shapes[i].kv_per_token * 32);
         assert_int_equal(plan->slot_bytes, shapes[i].slot);
         assert_int_equal(plan->state_bytes, 3 * shapes[i].slot);
         whim_engine_close(engine);

@@ -71,6 +71,7 @@ static void the_context_is_what_memory_gives(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const fit_case *c = &cases[i];
         whim_page_fit fit = {.page_bytes = 100,
+                             .page_len = 32,
                              .model_ctx = c->model_ctx,
                              .asked_ctx = c->asked_ctx,
                              .asked_bytes = c->asked_bytes,

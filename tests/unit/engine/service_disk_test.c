@@ -92,6 +92,18 @@ static void states_refuse_a_disk_early(void **state)
     }
 }
 
+static int open_page64(void **state)
+{
+    (void)state;
+    return open_model_on("tests/data/golden/llama-bf16", "guard", "page64");
+}
+
+static int open_page128(void **state)
+{
+    (void)state;
+    return open_model_on("tests/data/golden/llama-bf16", "guard", "page128");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +114,11 @@ int main(void)
         cmocka_unit_test_teardown(states_are_taken_over, stop),
         cmocka_unit_test(no_disk_for_states),
     };
+    const struct CMUnitTest longer_pages[] = {
+        cmocka_unit_test(pages_come_from_the_disk),
+    };
     return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(longer_pages, open_page64, close_engine) +
+           cmocka_run_group_tests(longer_pages, open_page128, close_engine) +
            cmocka_run_group_tests(hybrid, open_hybrid, close_engine);
 }

@@ -21,10 +21,12 @@ static whim_service *service;
 static int32_t words[4][CTX];
 static whim_meters meters;
 
-static inline int open_model(const char *model)
+static inline int open_model_on(const char *model, const char *backend, const char *level)
 {
     whim_diag diag = {""};
     whim_engine_cfg cfg = {.model = model,
+                           .backend = backend,
+                           .isa = level,
                            .n_checkpoint = 3,
                            .n_thread = 2,
                            .n_flight = 2,
@@ -45,6 +47,11 @@ static inline int open_model(const char *model)
         }
     }
     return 0;
+}
+
+static inline int open_model(const char *model)
+{
+    return open_model_on(model, NULL, NULL);
 }
 
 static inline int open_engine(void **state)

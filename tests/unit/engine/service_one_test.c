@@ -140,11 +140,11 @@ static void full_pages_are_told(void **state)
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);
     start_one(state);
-    whim_job_cfg ask = job_cfg(0, 2 * WHIM_KV_PAGE - 3, 0);
+    whim_job_cfg ask = job_cfg(0, 2 * 32 - 3, 0);
     read_all(submit(&ask), &a);
     assert_int_equal(a.end[0], WHIM_END_KV);
     assert_int_equal(a.n[0], 4);
-    ask.n_prompt = 2 * WHIM_KV_PAGE + 1;
+    ask.n_prompt = 2 * 32 + 1;
     assert_int_equal(whim_service_submit(service, &ask, &job, &diag), WHIM_ERR_NO_FIT);
     assert_non_null(strstr(diag.text, "--kv-mem"));
     stop(state);

@@ -2,7 +2,6 @@
 /* Files of pages: what was written comes back; every damaged byte is noticed; torn ends are left
  * out. */
 #include "kv/disk_segment.h"
-#include "ops/args/attn_args.h"
 #include "support/cmocka.h"
 
 #include <fcntl.h>
@@ -11,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 257, SPACE = 77 };
+enum { PAGE = 257, PAGE_LEN = 32, SPACE = 77 };
 
 static char folder[] = "/tmp/whim_segment_XXXXXX";
 static int dir_fd;
@@ -39,7 +38,7 @@ static int remove_folder(void **state)
 static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
 {
     *key = (whim_prefix_key){{(uint64_t)i * 3, (uint64_t)i}};
-    for (int32_t k = 0; k < WHIM_KV_PAGE; k++) {
+    for (int32_t k = 0; k < PAGE_LEN; k++) {
         tokens[k] = i * 100 + k;
     }
     memset(page, i + 1, PAGE);
@@ -50,15 +49,17 @@ static void write_three(int32_t number)
     whim_disk_segment s;
     whim_diag diag = {""};
     whim_prefix_key key;
-    int32_t tokens[WHIM_KV_PAGE];
+    int32_t tokens[PAGE_LEN];
     char page[PAGE];
-    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, PAGE_LEN, &diag),
+                     WHIM_ERR_OK);
     for (int32_t i = 0; i < 3; i++) {
         fill(i, &key, tokens, page);
         assert_int_equal(whim_disk_segment_add(&s, &key, tokens, page), WHIM_ERR_OK);
     }
     whim_disk_segment_close(&s);
-    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, &diag), WHIM_ERR_IO);
+    assert_int_equal(whim_disk_segment_create(&s, dir_fd, number, SPACE, PAGE, PAGE_LEN, &diag),
+                     WHIM_ERR_IO);
 }
 
 /* How many of three records come back whole, or -1 when the file is refused. */
@@ -68,12 +69,13 @@ static int32_t good_records(int32_t number, bool *torn)
     whim_diag diag = {""};
     int32_t n = 0;
     *torn = false;
-    if (whim_disk_segment_open(&s, dir_fd, number, SPACE, PAGE, torn, &diag) != WHIM_ERR_OK) {
+    if (whim_disk_segment_open(&s, dir_fd, number, SPACE, PAGE, PAGE_LEN, torn, &diag) !=
+        WHIM_ERR_OK) {
         return -1;
     }
     for (int32_t i = 0; i < 3; i++) {
         whim_prefix_key key, found;
-        int32_t tokens[WHIM_KV_PAGE];
+        int32_t tokens[PAGE_LEN];
         char page[PAGE], got[PAGE];
         fill(i, &key, tokens, page);
         bool whole = whim_disk_segment_key(&s, i, &found) &&
@@ -97,11 +99,12 @@ static void what_was_written_comes_back(void **state)
     write_three(0);
     assert_int_equal(good_records(0, &torn), 3);
     assert_false(torn);
-    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE + 1, PAGE, &torn, &diag),
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE + 1, PAGE, PAGE_LEN, &torn, &diag),
                      WHIM_ERR_CORRUPT);
-    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE, PAGE + 1, &torn, &diag),
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 0, SPACE, PAGE + 1, PAGE_LEN, &torn, &diag),
                      WHIM_ERR_CORRUPT);
-    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 3, SPACE, PAGE, &torn, &diag), WHIM_ERR_IO);
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 3, SPACE, PAGE, PAGE_LEN, &torn, &diag),
+                     WHIM_ERR_IO);
 }
 
 static void every_byte_counts(void **state)
@@ -134,7 +137,7 @@ static void torn_ends_are_left_out(void **state)
     write_three(2);
     whim_disk_segment_name(2, name, sizeof name);
     int fd = openat(dir_fd, name, O_RDWR);
-    int64_t each = whim_disk_record_bytes(PAGE);
+    int64_t each = whim_disk_record_bytes(PAGE, PAGE_LEN);
     for (int64_t size = 64 + 3 * each - 1; size >= 0; size--) {
         assert_int_equal(ftruncate(fd, size), 0);
         assert_int_equal(good_records(2, &torn), size < 64 ? -1 : (size - 64) / each);
@@ -153,9 +156,40 @@ static void names(void **state)
     assert_int_equal(whim_disk_segment_number("lock"), -1);
 }
 
+/* A file knows how many tokens its pages have by the size of its records: other lengths are other
+ * records. */
+static void longer_pages(void **state)
+{
+    (void)state;
+    enum { LEN = 128 };
+    whim_disk_segment s;
+    whim_prefix_key key = {{1, 2}};
+    int32_t tokens[LEN] = {3, 4};
+    char page[PAGE] = {5}, got[PAGE];
+    bool torn = true;
+    tokens[LEN - 1] = 6;
+    assert_int_equal(whim_disk_segment_create(&s, dir_fd, 3, SPACE, PAGE, LEN, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_disk_segment_add(&s, &key, tokens, page), WHIM_ERR_OK);
+    assert_int_equal(whim_disk_segment_add(&s, &key, tokens, page), WHIM_ERR_OK);
+    assert_int_equal(whim_disk_segment_bytes(&s), 64 + 2 * (40 + 4 * LEN + PAGE));
+    whim_disk_segment_close(&s);
+    assert_int_equal(whim_disk_segment_open(&s, dir_fd, 3, SPACE, PAGE, LEN, &torn, NULL),
+                     WHIM_ERR_OK);
+    assert_true(!torn && s.n_record == 2);
+    assert_true(whim_disk_segment_read(&s, 1, &key, tokens, got));
+    assert_memory_equal(got, page, PAGE);
+    tokens[LEN - 1]++; /* the last of them is looked at, too */
+    assert_false(whim_disk_segment_read(&s, 1, &key, tokens, got));
+    whim_disk_segment_close(&s);
+    char name[32];
+    whim_disk_segment_name(3, name, sizeof name);
+    assert_int_equal(unlinkat(dir_fd, name, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(longer_pages),
         cmocka_unit_test(what_was_written_comes_back),
         cmocka_unit_test(every_byte_counts),
         cmocka_unit_test(torn_ends_are_left_out),

@@ -2,7 +2,6 @@
 /* The disk tier: pages come back after a restart and after a kill -9 in the middle of writing; the
  * limit holds; other spaces, other processes and foreign files do no harm. */
 #include "kv/disk_tier.h"
-#include "ops/args/attn_args.h"
 #include "support/cmocka.h"
 
 #include <ftw.h>
@@ -13,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
+enum { PAGE_LEN = 32, PAGE = 4096 };
 
 static char folder[64];
 
@@ -40,8 +39,11 @@ static whim_disk_tier *open_tier(const char *space, int64_t max_bytes)
 {
     whim_disk_tier *tier;
     whim_diag diag = {""};
-    whim_disk_tier_cfg cfg = {
-        .dir = folder, .space = space, .page_bytes = PAGE, .max_bytes = max_bytes};
+    whim_disk_tier_cfg cfg = {.dir = folder,
+                              .space = space,
+                              .page_bytes = PAGE,
+                              .page_len = PAGE_LEN,
+                              .max_bytes = max_bytes};
     if (whim_disk_tier_open(&cfg, &tier, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
@@ -51,7 +53,7 @@ static whim_disk_tier *open_tier(const char *space, int64_t max_bytes)
 static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
 {
     *key = (whim_prefix_key){{(uint64_t)i * 7919, (uint64_t)i}};
-    for (int32_t k = 0; k < WHIM_KV_PAGE; k++) {
+    for (int32_t k = 0; k < PAGE_LEN; k++) {
         tokens[k] = i + k;
     }
     for (int32_t k = 0; k < PAGE; k++) {
@@ -62,7 +64,7 @@ static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
 static void put(whim_disk_tier *tier, int32_t i)
 {
     whim_prefix_key key;
-    int32_t tokens[WHIM_KV_PAGE];
+    int32_t tokens[PAGE_LEN];
     char page[PAGE];
     fill(i, &key, tokens, page);
     whim_disk_tier_put(tier, &key, tokens, page);
@@ -71,7 +73,7 @@ static void put(whim_disk_tier *tier, int32_t i)
 static bool get(whim_disk_tier *tier, int32_t i)
 {
     whim_prefix_key key;
-    int32_t tokens[WHIM_KV_PAGE];
+    int32_t tokens[PAGE_LEN];
     char page[PAGE], got[PAGE];
     fill(i, &key, tokens, page);
     bool there = whim_disk_tier_get(tier, &key, tokens, got);
@@ -112,7 +114,8 @@ static void one_process_at_a_time(void **state)
     (void)state;
     whim_disk_tier *tier = open_tier("a", 0), *second;
     whim_diag diag = {""};
-    whim_disk_tier_cfg cfg = {.dir = folder, .space = "a", .page_bytes = PAGE};
+    whim_disk_tier_cfg cfg = {
+        .dir = folder, .space = "a", .page_bytes = PAGE, .page_len = PAGE_LEN};
     assert_int_equal(whim_disk_tier_open(&cfg, &second, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "in use"));
     whim_disk_tier_close(tier);

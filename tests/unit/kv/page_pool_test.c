@@ -12,7 +12,7 @@ static void pages_are_handed_out_once(void **state)
 {
     (void)state;
     whim_page_pool pool;
-    assert_int_equal(whim_page_pool_init(&pool, 5), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 5, 1), WHIM_ERR_OK);
     assert_int_equal(pool.n_free, 5);
     for (int32_t i = 0; i < 5; i++) {
         assert_int_equal(whim_page_pool_take(&pool), i); /* lowest first */
@@ -33,7 +33,7 @@ static void an_empty_pool_is_legal(void **state)
 {
     (void)state;
     whim_page_pool pool;
-    assert_int_equal(whim_page_pool_init(&pool, 0), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 0, 1), WHIM_ERR_OK);
     assert_int_equal(whim_page_pool_take(&pool), -1);
     whim_page_pool_deinit(&pool);
 }
@@ -50,7 +50,7 @@ static void the_last_reference_frees(void **state)
     (void)state;
     whim_page_pool pool;
     int32_t note[2] = {0, -1}; /* calls, last page */
-    assert_int_equal(whim_page_pool_init(&pool, 3), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 3, 1), WHIM_ERR_OK);
     pool.on_share = note_share;
     pool.share_ctx = note;
     assert_int_equal(whim_page_pool_take(&pool), 0);
@@ -77,7 +77,7 @@ static void the_last_reference_frees(void **state)
 static void ref_page(void *ctx)
 {
     whim_page_pool pool;
-    if (whim_page_pool_init(&pool, 4) == WHIM_ERR_OK && whim_page_pool_take(&pool) == 0) {
+    if (whim_page_pool_init(&pool, 4, 1) == WHIM_ERR_OK && whim_page_pool_take(&pool) == 0) {
         whim_page_pool_ref(&pool, *(int32_t *)ctx);
     }
     whim_page_pool_deinit(&pool);
@@ -86,7 +86,7 @@ static void ref_page(void *ctx)
 static void give_page(void *ctx)
 {
     whim_page_pool pool;
-    if (whim_page_pool_init(&pool, 4) == WHIM_ERR_OK && whim_page_pool_take(&pool) == 0) {
+    if (whim_page_pool_init(&pool, 4, 1) == WHIM_ERR_OK && whim_page_pool_take(&pool) == 0) {
         whim_page_pool_give(&pool, *(int32_t *)ctx);
     }
     whim_page_pool_deinit(&pool);
@@ -110,7 +110,7 @@ static void no_memory_is_an_error(void **state)
     whim_page_pool pool;
     for (int64_t n = 0; n < 2; n++) {
         whim_alloc_fail_after(n);
-        assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_NO_MEMORY);
+        assert_int_equal(whim_page_pool_init(&pool, 8, 1), WHIM_ERR_NO_MEMORY);
         whim_alloc_fail_after(-1);
     }
 }

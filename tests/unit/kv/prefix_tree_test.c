@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { P = WHIM_KV_PAGE, MAX = 16, DEEP = 6 };
+enum { P = 32, MAX = 16, DEEP = 6 };
 
 typedef struct fixture {
     whim_page_pool pool;
@@ -31,7 +31,7 @@ static void note_evicted(void *ctx, int32_t page, const whim_prefix_key *key, co
 static void open_tree(fixture *f, int64_t n_page)
 {
     *f = (fixture){.n_evicted = 0};
-    assert_int_equal(whim_page_pool_init(&f->pool, n_page), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&f->pool, n_page, P), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_create(&f->pool, note_evicted, f, &f->tree), WHIM_ERR_OK);
 }
 
@@ -229,11 +229,11 @@ static void parents_come_before_children(void **state)
     assert_true(at['a'] < at['b'] && at['b'] < at['c'] && at['b'] < at['d'] && at['a'] < at['e']);
     assert_true(at['a'] > 0 && at['f'] > 0);
     chain(tokens, "ab"); /* keys are those of the chain, whoever computes them */
-    whim_prefix_key a = whim_prefix_key_next(NULL, tokens);
-    whim_prefix_key b = whim_prefix_key_next(&a, tokens + P);
+    whim_prefix_key a = whim_prefix_key_next(NULL, tokens, P);
+    whim_prefix_key b = whim_prefix_key_next(&a, tokens + P, P);
     assert_memory_equal(&s.keys[at['b'] - 1], &b, sizeof b);
     tokens[5]++;
-    whim_prefix_key other = whim_prefix_key_next(NULL, tokens);
+    whim_prefix_key other = whim_prefix_key_next(NULL, tokens, P);
     assert_true(other.word[0] != a.word[0] && other.word[1] != a.word[1]);
     close_tree(&f);
 }
@@ -246,8 +246,8 @@ static void keys_are_the_same_everywhere(void **state)
     for (int32_t i = 0; i < P; i++) {
         tokens[i] = i * i - 3;
     }
-    whim_prefix_key a = whim_prefix_key_next(NULL, tokens);
-    whim_prefix_key b = whim_prefix_key_next(&a, tokens);
+    whim_prefix_key a = whim_prefix_key_next(NULL, tokens, P);
+    whim_prefix_key b = whim_prefix_key_next(&a, tokens, P);
     assert_int_equal(a.word[0], UINT64_C(0x9df98fa436a2697a));
     assert_int_equal(a.word[1], UINT64_C(0xb399541c8ed96f94));
     assert_int_equal(b.word[0], UINT64_C(0xce5af3ec784ea5ac));
@@ -295,7 +295,7 @@ static void states_lie_at_pages(void **state)
     whim_page_pool states;
     int32_t pages[MAX], got[MAX], tokens[MAX * P], slot;
     open_tree(&f, 8);
-    assert_int_equal(whim_page_pool_init(&states, 2), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&states, 2, 1), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_set_states(f.tree, &states), WHIM_ERR_OK);
     put(&f, "abcd", pages);
     chain(tokens, "abcd");
@@ -347,7 +347,7 @@ static void states_agree_with_a_plain_list(void **state)
     /* which chain each slot is the state of; a chain is its letters after a leading 1 bit */
     int32_t at_chain[SLOTS];
     open_tree(&f, 24);
-    assert_int_equal(whim_page_pool_init(&states, SLOTS), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&states, SLOTS, 1), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_set_states(f.tree, &states), WHIM_ERR_OK);
     for (uint64_t t = 0; t < 3000; t++) {
         char path[DEEP + 1] = {0};
@@ -410,7 +410,7 @@ static void no_memory_is_an_error(void **state)
     (void)state;
     whim_page_pool pool;
     whim_prefix_tree *tree = NULL;
-    assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 8, P), WHIM_ERR_OK);
     for (int64_t n = 0; n < 5; n++) {
         whim_alloc_fail_after(n);
         assert_int_equal(whim_prefix_tree_create(&pool, NULL, NULL, &tree), WHIM_ERR_NO_MEMORY);

@@ -9,15 +9,15 @@
 
 #include <stdint.h>
 
-enum { P = WHIM_KV_PAGE };
+enum { P = 32 };
 
 static void pages_follow_positions(void **state)
 {
     (void)state;
     whim_page_pool pool;
     whim_sequence seq;
-    assert_int_equal(whim_page_pool_init(&pool, 10), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&seq, 5 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 10, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&seq, 5 * P, P), WHIM_ERR_OK);
     assert_int_equal(seq.max_page, 5);
     static const struct {
         int64_t add, needed, len, pages;
@@ -44,8 +44,8 @@ static void refusals_change_nothing(void **state)
     (void)state;
     whim_page_pool pool;
     whim_sequence seq;
-    assert_int_equal(whim_page_pool_init(&pool, 2), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&seq, 4 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 2, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&seq, 4 * P, P), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&seq, &pool, P + 1), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&seq, &pool, P), WHIM_ERR_FULL);
     assert_int_equal(whim_sequence_grow(&seq, &pool, 3 * P), WHIM_ERR_INVALID);
@@ -63,9 +63,9 @@ static void cutting_gives_pages_back(void **state)
     (void)state;
     whim_page_pool pool;
     whim_sequence a, b;
-    assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&a, 8 * P), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&b, 8 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 8, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&a, 8 * P, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&b, 8 * P, P), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&a, &pool, 3 * P), WHIM_ERR_OK);
     whim_sequence_cut(&a, &pool, P + 1);
     assert_int_equal(a.n_page, 2);
@@ -89,9 +89,9 @@ static void slots_are_page_and_place(void **state)
     (void)state;
     whim_page_pool pool;
     whim_sequence a, b;
-    assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&a, 8 * P), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&b, 8 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 8, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&a, 8 * P, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&b, 8 * P, P), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&a, &pool, 2), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&b, &pool, P), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&a, &pool, P), WHIM_ERR_OK);
@@ -109,9 +109,9 @@ static void shared_pages_stay_with_their_other_holders(void **state)
     (void)state;
     whim_page_pool pool;
     whim_sequence a, b;
-    assert_int_equal(whim_page_pool_init(&pool, 6), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&a, 6 * P), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&b, 6 * P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 6, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&a, 6 * P, P), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&b, 6 * P, P), WHIM_ERR_OK);
     assert_int_equal(whim_sequence_grow(&a, &pool, 2 * P + 1), WHIM_ERR_OK);
     whim_page_pool_ref(&pool, a.pages[0]);
     whim_page_pool_ref(&pool, a.pages[1]);
@@ -136,8 +136,8 @@ static void grow_in_shared(void *ctx)
 {
     whim_page_pool pool;
     whim_sequence seq;
-    if (whim_page_pool_init(&pool, 4) == WHIM_ERR_OK &&
-        whim_sequence_init(&seq, 4 * P) == WHIM_ERR_OK &&
+    if (whim_page_pool_init(&pool, 4, P) == WHIM_ERR_OK &&
+        whim_sequence_init(&seq, 4 * P, P) == WHIM_ERR_OK &&
         whim_sequence_grow(&seq, &pool, 2 * P) == WHIM_ERR_OK) {
         whim_page_pool_ref(&pool, seq.pages[1]);
         whim_sequence_cut(&seq, &pool, *(int64_t *)ctx);
@@ -162,8 +162,8 @@ static void cut_too_far(void *ctx)
 {
     whim_page_pool pool;
     whim_sequence seq;
-    if (whim_page_pool_init(&pool, 2) == WHIM_ERR_OK &&
-        whim_sequence_init(&seq, P) == WHIM_ERR_OK &&
+    if (whim_page_pool_init(&pool, 2, P) == WHIM_ERR_OK &&
+        whim_sequence_init(&seq, P, P) == WHIM_ERR_OK &&
         whim_sequence_grow(&seq, &pool, 3) == WHIM_ERR_OK) {
         whim_sequence_cut(&seq, &pool, *(int64_t *)ctx);
         whim_sequence_deinit(&seq, &pool);
@@ -185,7 +185,7 @@ static void no_memory_is_an_error(void **state)
     (void)state;
     whim_sequence seq;
     whim_alloc_fail_after(0);
-    assert_int_equal(whim_sequence_init(&seq, 100), WHIM_ERR_NO_MEMORY);
+    assert_int_equal(whim_sequence_init(&seq, 100, P), WHIM_ERR_NO_MEMORY);
     whim_alloc_fail_after(-1);
 }
 

@@ -36,8 +36,8 @@ static void solo_start(solo *o, const whim_exec_cfg *cfg)
                        &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
-    assert_int_equal(whim_page_pool_init(&o->pool, cfg->n_page), WHIM_ERR_OK);
-    assert_int_equal(whim_sequence_init(&o->seq, cfg->max_ctx), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&o->pool, cfg->n_page, cfg->page_len), WHIM_ERR_OK);
+    assert_int_equal(whim_sequence_init(&o->seq, cfg->max_ctx, cfg->page_len), WHIM_ERR_OK);
 }
 
 static void solo_open(solo *o, const char *backend, const whim_exec_cfg *cfg)
@@ -307,9 +307,10 @@ static int64_t ops_of(const tiny_runner *t, int64_t n_row)
     whim_recorder recorder;
     whim_step_size size = {n_row, n_row, n_row, 0};
     int64_t offsets[WHIM_CONFIG_MAX_LAYER];
-    int64_t bytes = whim_layer_table_place(t->def->layers(t->model), WHIM_KV_F32, offsets);
-    whim_batch batch = {.kv = {.pages = memory, .page_stride = bytes, .type = WHIM_KV_F32},
-                        .kv_offsets = offsets};
+    int64_t bytes = whim_layer_table_place(t->def->layers(t->model), WHIM_KV_F32, 32, offsets);
+    whim_batch batch = {
+        .kv = {.pages = memory, .page_stride = bytes, .type = WHIM_KV_F32, .page_len = 32},
+        .kv_offsets = offsets};
     whim_out out = {.scratch = &bump, .logits = (float *)(void *)memory};
     whim_step_view((const int32_t *)(const void *)memory, 4096, &size, &batch);
     whim_recorder_init(&recorder, t->device);
@@ -453,7 +454,7 @@ static void a_step_that_failed_is_over(void **state)
         submit(&o, ids, 9, 1);
         collect(&o);
         whim_sequence first = o.seq; /* set aside */
-        assert_int_equal(whim_sequence_init(&o.seq, cfg.max_ctx), WHIM_ERR_OK);
+        assert_int_equal(whim_sequence_init(&o.seq, cfg.max_ctx, o.pool.page_len), WHIM_ERR_OK);
         breaks = true;
         int32_t *block = block_of(&o, ids + 20, 20, 1, 0);
         assert_int_equal(whim_exec_submit(o.exec, block, N_WORD, NULL, &diag), WHIM_ERR_DEVICE);

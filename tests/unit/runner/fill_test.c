@@ -6,12 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { P = WHIM_KV_PAGE, N_BLOCK = 4096 };
+enum { P = 32, N_BLOCK = 4096 };
 
 static const whim_step_limits limits = {.max_rows = 200,
                                         .max_seqs = 4,
                                         .max_outs = 6,
                                         .max_ctx = 3 * P + 1,
+                                        .page_len = P,
                                         .n_page = 20,
                                         .n_state = 9,
                                         .n_vocab = 2000};
@@ -53,8 +54,10 @@ static void a_step_of_two_sequences(void **state)
     (void)state;
     /* a: 30 positions were there, 4 more cross into page 7; b: new, 3 positions on page 5. */
     int32_t a_pages[] = {2, 7, 0, 0}, b_pages[] = {5, 0, 0, 0};
-    whim_sequence a = {.pages = a_pages, .n_page = 2, .max_page = 4, .len = 34, .state = -1};
-    whim_sequence b = {.pages = b_pages, .n_page = 1, .max_page = 4, .len = 3, .state = 8};
+    whim_sequence a = {
+        .pages = a_pages, .n_page = 2, .max_page = 4, .page_len = P, .len = 34, .state = -1};
+    whim_sequence b = {
+        .pages = b_pages, .n_page = 1, .max_page = 4, .page_len = P, .len = 3, .state = 8};
     whim_step_part parts[] = {{&a, tokens, 4, 2}, {&b, tokens + 50, 3, 1}};
     whim_step_size bucket = {8, 4, 4, 1};
     whim_step_layout l = whim_step_layout_of(&bucket);
@@ -97,7 +100,7 @@ static void pages_are_fresh_once(void **state)
 {
     (void)state;
     int32_t pages[] = {3, 1, 4, 2};
-    whim_sequence seq = {.pages = pages, .max_page = 4, .state = -1};
+    whim_sequence seq = {.pages = pages, .max_page = 4, .page_len = P, .state = -1};
     static const struct {
         int64_t len, n_tok, n_fresh;
         int32_t first;
@@ -126,8 +129,12 @@ static void a_long_context_costs_nothing(void **state)
 {
     (void)state;
     int32_t pages[] = {3};
-    whim_sequence seq = {
-        .pages = pages, .n_page = 1, .max_page = INT64_C(1) << 20, .len = 5, .state = -1};
+    whim_sequence seq = {.pages = pages,
+                         .n_page = 1,
+                         .max_page = INT64_C(1) << 20,
+                         .page_len = P,
+                         .len = 5,
+                         .state = -1};
     whim_step_part part = {&seq, tokens, 1, 1};
     whim_step_size bucket = {1, 1, 1, 0};
     whim_step_fill(&part, 1, &bucket, 0, block);
@@ -139,7 +146,8 @@ static void tokens_that_are_not_known_yet(void **state)
 {
     (void)state;
     int32_t pages[] = {3}, later[] = {whim_step_result_token(2), 7};
-    whim_sequence seq = {.pages = pages, .n_page = 1, .max_page = 4, .len = 9, .state = -1};
+    whim_sequence seq = {
+        .pages = pages, .n_page = 1, .max_page = 4, .page_len = P, .len = 9, .state = -1};
     whim_step_part part = {&seq, later, 2, 1};
     whim_step_size bucket = {2, 1, 1, 1};
     whim_diag diag = {""};

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { P = WHIM_KV_PAGE };
+enum { P = 32 };
 
 static int32_t ids[256];
 

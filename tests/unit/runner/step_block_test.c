@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { P = WHIM_KV_PAGE, N_BLOCK = 1024 };
+enum { P = 32, N_BLOCK = 1024 };
 
 static const whim_step_limits limits = {.max_rows = 64,
                                         .max_seqs = 4,
                                         .max_outs = 8,
                                         .max_ctx = 2 * P,
+                                        .page_len = P,
                                         .n_page = 10,
                                         .n_state = 3,
                                         .n_vocab = 100};
@@ -24,8 +25,10 @@ static int fill_one(void **state)
     (void)state;
     int32_t a_pages[] = {2, 7}, b_pages[] = {5};
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7};
-    whim_sequence a = {.pages = a_pages, .n_page = 2, .max_page = 2, .len = 34, .state = 1};
-    whim_sequence b = {.pages = b_pages, .n_page = 1, .max_page = 2, .len = 3, .state = 2};
+    whim_sequence a = {
+        .pages = a_pages, .n_page = 2, .max_page = 2, .page_len = P, .len = 34, .state = 1};
+    whim_sequence b = {
+        .pages = b_pages, .n_page = 1, .max_page = 2, .page_len = P, .len = 3, .state = 2};
     whim_step_part parts[] = {{&a, tokens, 4, 2}, {&b, tokens + 4, 3, 1}};
     memset(block, 0, sizeof block);
     whim_step_fill(parts, 2, &bucket, 0, block);

@@ -48,6 +48,7 @@ static inline whim_exec_cfg tiny_cfg(bool graphs)
         .max_outs = 8,
         .max_ctx = TINY_CTX,
         .n_page = 8,
+        .page_len = 32,
         .kv_type = WHIM_KV_F32,
         .graphs = graphs,
     };

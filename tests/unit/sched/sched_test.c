@@ -138,8 +138,8 @@ static void no_memory_is_an_error(void **state)
     whim_page_pool pool, states;
     whim_sched *sched;
     whim_sched_cfg cfg = tiny_cfg();
-    assert_int_equal(whim_page_pool_init(&pool, 8), WHIM_ERR_OK);
-    assert_int_equal(whim_page_pool_init(&states, cfg.max_seqs + 2), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&pool, 8, P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&states, cfg.max_seqs + 2, 1), WHIM_ERR_OK);
     cfg.pool = &pool;
     cfg.states = &states;
     cfg.copy_state = tiny_copy_state;

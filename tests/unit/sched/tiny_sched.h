@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { P = WHIM_KV_PAGE, TINY_CTX = 20 * P, TINY_JOBS = 64 };
+enum { P = 32, TINY_CTX = 20 * P, TINY_JOBS = 64 };
 
 typedef struct tiny_job {
     whim_sched_req *req;
@@ -37,7 +37,7 @@ static inline whim_sched_cfg tiny_cfg(void)
 static inline void tiny_open(tiny_sched *t, int64_t n_page, bool with_tree, whim_sched_cfg cfg)
 {
     *t = (tiny_sched){.n_job = 0};
-    assert_int_equal(whim_page_pool_init(&t->pool, n_page), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&t->pool, n_page, P), WHIM_ERR_OK);
     if (with_tree) {
         assert_int_equal(whim_prefix_tree_create(&t->pool, NULL, NULL, &t->tree), WHIM_ERR_OK);
     }
@@ -58,8 +58,8 @@ static inline void tiny_open_hybrid(tiny_sched *t, int64_t n_page, int64_t n_sta
                                     whim_sched_cfg cfg)
 {
     *t = (tiny_sched){.n_job = 0};
-    assert_int_equal(whim_page_pool_init(&t->pool, n_page), WHIM_ERR_OK);
-    assert_int_equal(whim_page_pool_init(&t->states, n_state), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&t->pool, n_page, P), WHIM_ERR_OK);
+    assert_int_equal(whim_page_pool_init(&t->states, n_state, 1), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_create(&t->pool, NULL, NULL, &t->tree), WHIM_ERR_OK);
     assert_int_equal(whim_prefix_tree_set_states(t->tree, &t->states), WHIM_ERR_OK);
     cfg.pool = &t->pool;

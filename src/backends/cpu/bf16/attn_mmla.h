@@ -29,7 +29,7 @@ static inline bool matrix_takes(const whim_kv_view *kv)
  * 4][d][4]. */
 static inline int64_t matrix_key_place(int64_t place, int64_t i)
 {
-    return (i / 4 * WHIM_KV_PAGE + place) * 4 + i % 4;
+    return (i / 4 * WHIM_CPU_PAGE + place) * 4 + i % 4;
 }
 static inline int64_t matrix_value_place(int64_t d, int64_t place, int64_t i)
 {
@@ -74,7 +74,7 @@ ALWAYS_INLINE void matrix_score_block(int twos, const uint16_t *keys, int64_t d,
             acc[b][t] = vdupq_n_f32(0.0f);
         }
     }
-    for (int64_t i = 0; i < d; i += 4, keys += 4 * WHIM_KV_PAGE) {
+    for (int64_t i = 0; i < d; i += 4, keys += 4 * WHIM_CPU_PAGE) {
         bfloat16x8_t x[MATRIX_TWOS];
         for (int b = 0; b < twos; b++) {
             x[b] = matrix_two(first[b] + i, second[b] + i);

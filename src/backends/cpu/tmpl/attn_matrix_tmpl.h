@@ -47,12 +47,12 @@ static void matrix_page(const attn_unit *u, const attn_segment *s, int64_t page,
 {
     const whim_kv_view *kv = &u->a->kv;
     const uint16_t *layer =
-        (const uint16_t *)page_layer(kv, u->pages[(s->base + page) / WHIM_KV_PAGE]);
+        (const uint16_t *)page_layer(kv, u->pages[(s->base + page) / WHIM_CPU_PAGE]);
     for (int64_t r = 0; r < u->n_pair; r += MATRIX_PAIRS) {
         int64_t n = matrix_count(u, r), lo, hi;
         matrix_range(s, r, n, &lo, &hi);
-        int64_t begin = clip(lanes_down(lo) - page, 0, WHIM_KV_PAGE);
-        int64_t end = clip(lanes_down(hi + WHIM_LANES - 1) - page, 0, WHIM_KV_PAGE);
+        int64_t begin = clip(lanes_down(lo) - page, 0, WHIM_CPU_PAGE);
+        int64_t end = clip(lanes_down(hi + WHIM_LANES - 1) - page, 0, WHIM_CPU_PAGE);
         float *p = u->p + r * SCORE_STRIDE + page;
         if (values) {
             matrix_values(layer + values_index(kv, u->kv_head), kv->d_head, p, SCORE_STRIDE, n,
@@ -83,12 +83,12 @@ static void matrix_weights(const attn_unit *u, attn_segment *s)
 /* Maximum, sum and o of every pair that sees a key of the segment. */
 static void matrix_segment(const attn_unit *u, attn_segment *s)
 {
-    int64_t first = s->first / WHIM_KV_PAGE * WHIM_KV_PAGE;
-    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
+    int64_t first = s->first / WHIM_CPU_PAGE * WHIM_CPU_PAGE;
+    for (int64_t page = first; page < s->last; page += WHIM_CPU_PAGE) {
         matrix_page(u, s, page, false);
     }
     matrix_weights(u, s);
-    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
+    for (int64_t page = first; page < s->last; page += WHIM_CPU_PAGE) {
         matrix_page(u, s, page, true);
     }
     for (int64_t r = 0; r < u->n_pair; r++) {

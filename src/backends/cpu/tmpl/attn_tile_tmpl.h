@@ -21,7 +21,7 @@ ALWAYS_INLINE void TILE(score_lanes)(const TILE_ELEM *keys, int64_t d, const flo
     for (int64_t i = 0; i < d; i++) {
         vf k[ATTN_VECS];
         for (int v = 0; v < ATTN_VECS; v++) {
-            k[v] = TILE_VLOAD(keys + i * WHIM_KV_PAGE + v * VF);
+            k[v] = TILE_VLOAD(keys + i * WHIM_CPU_PAGE + v * VF);
         }
         for (int r = 0; r < n; r++) {
             for (int v = 0; v < ATTN_VECS; v++) {

@@ -89,7 +89,7 @@ typedef struct attn_unit {
     float *q;    /* [n_pair][d_head] scaled, rounded like the KV type */
     float *p;    /* [n_pair][SCORE_STRIDE] */
     float *seg;  /* [n_pair][d_head] sums of one segment */
-    float *tile; /* [WHIM_KV_PAGE * d_head] a widened page */
+    float *tile; /* [WHIM_CPU_PAGE * d_head] a widened page */
     float *out[WHIM_ATTN_UNIT_MAX];
     int64_t lo[WHIM_ATTN_UNIT_MAX], hi[WHIM_ATTN_UNIT_MAX]; /* keys that a pair sees */
 } attn_unit;
@@ -117,7 +117,7 @@ static const void *page_tile(const attn_unit *u, const char *layer, int64_t inde
     if (u->tiles == u->stored) {
         return at;
     }
-    u->stored->widen(at, WHIM_KV_PAGE * u->a->kv.d_head, u->tile);
+    u->stored->widen(at, WHIM_CPU_PAGE * u->a->kv.d_head, u->tile);
     return u->tile;
 }
 
@@ -126,7 +126,7 @@ static void scale_keys(const attn_unit *u, int64_t page, const float *scales)
 {
     for (int64_t r = 0; r < u->n_pair; r++) {
         float *p = u->p + r * SCORE_STRIDE + page;
-        for (int64_t j = 0; j < WHIM_KV_PAGE; j++) {
+        for (int64_t j = 0; j < WHIM_CPU_PAGE; j++) {
             p[j] *= scales[j];
         }
     }
@@ -144,8 +144,8 @@ static void page_scores(const attn_unit *u, const attn_segment *s, char *layer, 
             lo = s->lo[i] < s->hi[i] && s->lo[i] < lo ? s->lo[i] : lo;
             hi = s->hi[i] > hi ? s->hi[i] : hi;
         }
-        lo = clip(lo - page, 0, WHIM_KV_PAGE) / ATTN_LANES * ATTN_LANES;
-        hi = clip(hi - page, 0, WHIM_KV_PAGE);
+        lo = clip(lo - page, 0, WHIM_CPU_PAGE) / ATTN_LANES * ATTN_LANES;
+        hi = clip(hi - page, 0, WHIM_CPU_PAGE);
         u->tiles->scores(keys, kv->d_head, u->q + r * kv->d_head, (int)n, lo, hi,
                          u->p + r * SCORE_STRIDE + page);
     }
@@ -214,7 +214,7 @@ static void softmax(float *p, int64_t lo, int64_t hi, bool bf16, float *max_out,
 static void values_part(const attn_unit *u, const attn_segment *s, const void *values, int64_t page,
                         int64_t r, int64_t n, int64_t lo, int64_t hi)
 {
-    int64_t begin = clip(lo - page, 0, WHIM_KV_PAGE), end = clip(hi - page, 0, WHIM_KV_PAGE);
+    int64_t begin = clip(lo - page, 0, WHIM_CPU_PAGE), end = clip(hi - page, 0, WHIM_CPU_PAGE);
     if (begin < end) {
         u->tiles->values(values, u->a->kv.d_head, u->p + r * SCORE_STRIDE + page, (int)n, begin,
                          end, s->o + r);
@@ -284,10 +284,10 @@ static void segment_run(const attn_unit *u, attn_segment *s)
         matrix_segment(u, s);
         return;
     }
-    const int32_t *pages = u->pages + s->base / WHIM_KV_PAGE;
-    int64_t first = s->first / WHIM_KV_PAGE * WHIM_KV_PAGE;
-    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
-        page_scores(u, s, page_layer(kv, pages[page / WHIM_KV_PAGE]), page);
+    const int32_t *pages = u->pages + s->base / WHIM_CPU_PAGE;
+    int64_t first = s->first / WHIM_CPU_PAGE * WHIM_CPU_PAGE;
+    for (int64_t page = first; page < s->last; page += WHIM_CPU_PAGE) {
+        page_scores(u, s, page_layer(kv, pages[page / WHIM_CPU_PAGE]), page);
     }
     for (int64_t r = 0; r < u->n_pair; r++) {
         if (s->lo[r] < s->hi[r]) {
@@ -296,8 +296,8 @@ static void segment_run(const attn_unit *u, attn_segment *s)
             memset(s->o[r], 0, (size_t)kv->d_head * sizeof(float));
         }
     }
-    for (int64_t page = first; page < s->last; page += WHIM_KV_PAGE) {
-        page_values(u, s, page_layer(kv, pages[page / WHIM_KV_PAGE]), page);
+    for (int64_t page = first; page < s->last; page += WHIM_CPU_PAGE) {
+        page_values(u, s, page_layer(kv, pages[page / WHIM_CPU_PAGE]), page);
     }
 }
 
@@ -313,7 +313,7 @@ static int64_t unit_granule(const whim_kv_view *kv)
 static int64_t unit_pairs_max(const whim_kv_view *kv)
 {
     int64_t room = WHIM_CPU_SCRATCH / (int64_t)sizeof(float), each = 2 * kv->d_head + SCORE_STRIDE;
-    int64_t beside_tile = (room - WHIM_KV_PAGE * kv->d_head) / each, granule = unit_granule(kv);
+    int64_t beside_tile = (room - WHIM_CPU_PAGE * kv->d_head) / each, granule = unit_granule(kv);
     bool widen = beside_tile >= WIDEN_PAIRS && !matrix_takes(kv);
     int64_t n = widen ? beside_tile : room / each;
     n = n < WHIM_ATTN_UNIT_MAX ? n : WHIM_ATTN_UNIT_MAX;
@@ -328,7 +328,7 @@ static void unit_scratch(attn_unit *u, float *scratch)
     u->q = u->p + u->n_pair * SCORE_STRIDE;
     u->seg = u->q + u->n_pair * d;
     u->tile = u->seg + u->n_pair * d;
-    bool fits = u->tile - scratch + WHIM_KV_PAGE * d <= room;
+    bool fits = u->tile - scratch + WHIM_CPU_PAGE * d <= room;
     u->stored = &attn_tile_kinds[kv->type];
     u->tiles = fits && u->n_pair >= WIDEN_PAIRS ? &attn_tile_kinds[WHIM_KV_F32] : u->stored;
 }

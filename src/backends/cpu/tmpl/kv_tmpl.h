@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The KV pages, shared by all levels: included once per level after its vec header.
  *
- * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_KV_PAGE], so that lanes run along
- * keys when scores are made; values [n_kv][WHIM_KV_PAGE][d_head], so that lanes run along d when
- * they are summed; for Q8 then the scales of the keys [n_kv][WHIM_KV_PAGE] and those of the values.
- * BF16 for a matrix unit: where the level's matrix_key_place and matrix_value_place say. */
+ * Page layout on the CPU, per layer: keys [n_kv][d_head][WHIM_CPU_PAGE], so that lanes run along
+ * keys when scores are made; values [n_kv][WHIM_CPU_PAGE][d_head], so that lanes run along d when
+ * they are summed; for Q8 then the scales of the keys [n_kv][WHIM_CPU_PAGE] and those of the
+ * values. BF16 for a matrix unit: where the level's matrix_key_place and matrix_value_place say. */
 #include "backends/cpu/kernels.h"
 #include "tensor/half.h"
 
@@ -18,18 +18,18 @@ static inline char *page_layer(const whim_kv_view *kv, int64_t page)
 /* Index of the first key element of a head in its page's layer, and of its first value element. */
 static inline int64_t keys_index(const whim_kv_view *kv, int64_t head)
 {
-    return head * kv->d_head * WHIM_KV_PAGE;
+    return head * kv->d_head * WHIM_CPU_PAGE;
 }
 static inline int64_t values_index(const whim_kv_view *kv, int64_t head)
 {
-    return (kv->n_kv + head) * kv->d_head * WHIM_KV_PAGE;
+    return (kv->n_kv + head) * kv->d_head * WHIM_CPU_PAGE;
 }
 
-/* Q8: the scales of a head's keys, and of its values n_kv * WHIM_KV_PAGE further on. */
+/* Q8: the scales of a head's keys, and of its values n_kv * WHIM_CPU_PAGE further on. */
 static inline float *key_scales(const whim_kv_view *kv, void *layer, int64_t head)
 {
-    return (float *)((char *)layer + 2 * kv->n_kv * kv->d_head * WHIM_KV_PAGE) +
-           head * WHIM_KV_PAGE;
+    return (float *)((char *)layer + 2 * kv->n_kv * kv->d_head * WHIM_CPU_PAGE) +
+           head * WHIM_CPU_PAGE;
 }
 static inline float *value_scales(const whim_kv_view *kv, void *layer, int64_t head)
 {
@@ -58,7 +58,7 @@ enum { STORE_STEP = 64 };
     {                                                                                          \
         int64_t d = kv->d_head;                                                                \
         elem *values = (elem *)layer + values_index(kv, head) + place * d;                     \
-        store_##name(k, d, (elem *)layer + keys_index(kv, head) + place, WHIM_KV_PAGE);        \
+        store_##name(k, d, (elem *)layer + keys_index(kv, head) + place, WHIM_CPU_PAGE);       \
         for (int64_t i = 0; i < d; i++) {                                                      \
             values[i] = narrow(v[i]);                                                          \
         }                                                                                      \
@@ -70,7 +70,7 @@ enum { STORE_STEP = 64 };
         const elem *keys = (const elem *)layer + keys_index(kv, head) + place;                 \
         const elem *values = (const elem *)layer + values_index(kv, head) + place * d;         \
         for (int64_t i = 0; i < d; i++) {                                                      \
-            k[i] = widen(keys[i * WHIM_KV_PAGE]);                                              \
+            k[i] = widen(keys[i * WHIM_CPU_PAGE]);                                             \
             v[i] = widen(values[i]);                                                           \
         }                                                                                      \
     }
@@ -94,7 +94,7 @@ static void write_q8(const whim_kv_view *kv, void *layer, int64_t head, int64_t 
         int64_t step = d - i < STORE_STEP ? d - i : STORE_STEP;
         whim_kv_q8_round(k + i, step, scale, part);
         for (int64_t j = 0; j < step; j++) {
-            keys[(i + j) * WHIM_KV_PAGE] = part[j];
+            keys[(i + j) * WHIM_CPU_PAGE] = part[j];
         }
     }
     scale = whim_kv_q8_scale(v, d);
@@ -111,7 +111,7 @@ static void read_q8(const whim_kv_view *kv, void *layer, int64_t head, int64_t p
     float k_scale = key_scales(kv, layer, head)[place];
     float v_scale = value_scales(kv, layer, head)[place];
     for (int64_t i = 0; i < d; i++) {
-        k[i] = (float)keys[i * WHIM_KV_PAGE] * k_scale;
+        k[i] = (float)keys[i * WHIM_CPU_PAGE] * k_scale;
         v[i] = (float)values[i] * v_scale;
     }
 }
@@ -184,7 +184,7 @@ static void kv_write_kernel(const void *args, const whim_cpu_worker *worker)
     for (int64_t i = begin; i < end; i++) {
         int64_t slot = a->slots[i / kv->n_kv];
         if (slot >= 0) {
-            io->write(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv, slot % WHIM_KV_PAGE,
+            io->write(kv, page_layer(kv, slot / WHIM_CPU_PAGE), i % kv->n_kv, slot % WHIM_CPU_PAGE,
                       a->k + i * kv->d_head, a->v + i * kv->d_head);
         }
     }
@@ -201,8 +201,8 @@ static void kv_read_kernel(const void *args, const whim_cpu_worker *worker)
         int64_t slot = a->slots[i / kv->n_kv];
         float *k = a->k + i * kv->d_head, *v = a->v + i * kv->d_head;
         if (slot >= 0) {
-            io->read(kv, page_layer(kv, slot / WHIM_KV_PAGE), i % kv->n_kv, slot % WHIM_KV_PAGE, k,
-                     v);
+            io->read(kv, page_layer(kv, slot / WHIM_CPU_PAGE), i % kv->n_kv, slot % WHIM_CPU_PAGE,
+                     k, v);
         } else {
             memset(k, 0, (size_t)kv->d_head * sizeof *k);
             memset(v, 0, (size_t)kv->d_head * sizeof *v);

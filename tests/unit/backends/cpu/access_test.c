@@ -102,7 +102,7 @@ static void no_overlap_is_missed(void **state)
 
 /* --- two ops ---------------------------------------------------------------------------------- */
 
-enum { ROWS = 4, COLS = 32, LAYER = 2 * WHIM_KV_PAGE * COLS * 4, PAGE = 4 * LAYER };
+enum { ROWS = 4, COLS = 32, LAYER = 2 * WHIM_CPU_PAGE * COLS * 4, PAGE = 4 * LAYER };
 
 /* Matrices to point into; never followed. */
 static float mem_a[ROWS * 3 * COLS], mem_b[ROWS * COLS], mem_c[ROWS * COLS], mem_d[ROWS * COLS];
@@ -112,7 +112,7 @@ static whim_q8_block mem_q8[ROWS * COLS / 32];
 #define VIEW(layer)                                                                        \
     {                                                                                      \
         .pages = mem_pages, .page_stride = PAGE, .layer_offset = (layer)*LAYER, .n_kv = 1, \
-        .d_head = COLS, .type = WHIM_KV_F32                                                \
+        .d_head = COLS, .type = WHIM_KV_F32, .page_len = WHIM_CPU_PAGE                     \
     }
 #define LINEAR(X, Y, STRIDE)                                                              \
     {                                                                                     \

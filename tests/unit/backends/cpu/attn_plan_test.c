@@ -116,7 +116,7 @@ enum {
     D = 20,
     KV = 2,
     LEN = 1700,
-    PAGES = (LEN + WHIM_KV_PAGE - 1) / WHIM_KV_PAGE
+    PAGES = (LEN + WHIM_CPU_PAGE - 1) / WHIM_CPU_PAGE
 };
 
 typedef struct subject {
@@ -138,19 +138,20 @@ static float *floats(int64_t n)
 static void subject_make(subject *s, whim_kv_type type)
 {
     *s = (subject){.start = {0, 1, ROWS}, .len = {LEN, LEN - 700}};
-    int64_t bytes = whim_kv_layer_bytes(KV, D, type);
-    s->kv = (whim_kv_view){.page_stride = bytes, .n_kv = KV, .d_head = D, .type = type};
-    s->k = floats(PAGES * WHIM_KV_PAGE * KV * D);
-    s->v = floats(PAGES * WHIM_KV_PAGE * KV * D);
+    int64_t bytes = whim_kv_layer_bytes(KV, D, type, WHIM_CPU_PAGE);
+    s->kv = (whim_kv_view){
+        .page_stride = bytes, .n_kv = KV, .d_head = D, .type = type, .page_len = WHIM_CPU_PAGE};
+    s->k = floats(PAGES * WHIM_CPU_PAGE * KV * D);
+    s->v = floats(PAGES * WHIM_CPU_PAGE * KV * D);
     s->q = floats(ROWS * HEADS * D);
     s->out = floats(ROWS * HEADS * D);
     s->kv.pages = whim_alloc_array(PAGES, bytes);
-    s->slots = whim_alloc_array(PAGES * WHIM_KV_PAGE, sizeof *s->slots);
+    s->slots = whim_alloc_array(PAGES * WHIM_CPU_PAGE, sizeof *s->slots);
     assert_non_null(s->kv.pages);
     assert_non_null(s->slots);
-    for (int32_t i = 0; i < PAGES * WHIM_KV_PAGE; i++) {
+    for (int32_t i = 0; i < PAGES * WHIM_CPU_PAGE; i++) {
         s->slots[i] = i;
-        s->table[i / WHIM_KV_PAGE] = PAGES - 1 - i / WHIM_KV_PAGE;
+        s->table[i / WHIM_CPU_PAGE] = PAGES - 1 - i / WHIM_CPU_PAGE;
     }
     for (int32_t i = 0; i < ROWS; i++) {
         s->positions[i] = i == 0 ? LEN - 1 : LEN - 700 - ROWS + i;
@@ -194,7 +195,7 @@ static whim_attn_paged_args attn_args(const subject *s, int32_t window)
 static whim_kv_write_args write_args(const subject *s)
 {
     return (whim_kv_write_args){
-        .kv = s->kv, .k = s->k, .v = s->v, .slots = s->slots, .n_row = PAGES * WHIM_KV_PAGE};
+        .kv = s->kv, .k = s->k, .v = s->v, .slots = s->slots, .n_row = PAGES * WHIM_CPU_PAGE};
 }
 
 static void law_run(const subject *s, int32_t window, float *out)

@@ -87,8 +87,12 @@ static void add_norm(fixture *f, int64_t n_row)
 /* The ops of src/layers/decoder.c. */
 static void layer(fixture *f, whim_dtype dtype, int64_t n_row)
 {
-    whim_kv_view kv = {
-        .pages = pages, .page_stride = 1 << 20, .type = WHIM_KV_BF16, .n_kv = KV, .d_head = D_HEAD};
+    whim_kv_view kv = {.pages = pages,
+                       .page_stride = 1 << 20,
+                       .type = WHIM_KV_BF16,
+                       .n_kv = KV,
+                       .d_head = D_HEAD,
+                       .page_len = WHIM_CPU_PAGE};
     add_norm_of(f, mlp_delta, n_row);
     linear(f, dtype, HEADS * D_HEAD, D, normed, qkv, WIDTH, n_row);
     linear(f, dtype, D_HEAD, D, normed, qkv + HEADS * D_HEAD, WIDTH, n_row);
