@@ -222,16 +222,6 @@ static int64_t packed_bytes(const finding *f, whim_dtype dtype, int64_t side)
 enum { SIDE = 1024 }; /* a multiple of every block size */
 
 /* What a product with weights of a type makes of its activations. */
-static const char *activations_of(const finding *f, whim_dtype dtype)
-{
-    if (whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT) {
-        return "int8";
-    }
-    return (dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8) && f->device->caps.rounds_bf16
-               ? "BF16"
-               : "F32";
-}
-
 static void append_weights(whim_str *out, const finding *f)
 {
     for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
@@ -247,7 +237,7 @@ static void append_weights(whim_str *out, const finding *f)
         double file_bits = 8.0 * info->block_bytes / info->block_elems;
         whim_str_printf(
             out, "    %-8s level %s, %s activations, %.2f bits a weight (%.2f in the file)\n",
-            info->name, f->device->caps.isa, activations_of(f, (whim_dtype)t),
+            info->name, f->device->caps.isa, whim_act_name(f->device->caps.acts[t]),
             8.0 * (double)packed / ((double)SIDE * SIDE), file_bits);
     }
 }

@@ -12,6 +12,7 @@
 #define WHIM_DEVICE_DEVICE_H
 
 #include "base/err.h"
+#include "tensor/act.h"
 #include "tensor/dtype.h"
 
 #include <stdbool.h>
@@ -34,16 +35,17 @@ typedef struct whim_device_cfg {
 typedef int64_t whim_peak_macs(whim_dtype dtype, int64_t rounds);
 
 typedef struct whim_device_caps {
-    char summary[160];         /* for people: "Neoverse-V1, 2 threads, level dotprod" */
-    char isa[32];              /* level in use */
-    char levels[128];          /* levels that could be used, lowest first, by spaces */
-    char note[256];            /* what people should know of the build or machine, "" usually */
-    int32_t n_thread;          /* workers, 1 for devices that have none */
-    int32_t page_len;          /* positions in a page of keys and values */
-    int64_t pack_row_granule;  /* slabs given to pack_weight start at a multiple of this row */
-    int64_t workspace_bytes;   /* what the device and one stream take for themselves */
-    bool graph_capture;        /* capture and replay pay off here */
-    bool rounds_bf16;          /* products with BF16 weights round their activations to BF16 */
+    char summary[160];        /* for people: "Neoverse-V1, 2 threads, level dotprod" */
+    char isa[32];             /* level in use */
+    char levels[128];         /* levels that could be used, lowest first, by spaces */
+    char note[256];           /* what people should know of the build or machine, "" usually */
+    int32_t n_thread;         /* workers, 1 for devices that have none */
+    int32_t page_len;         /* positions in a page of keys and values */
+    int64_t pack_row_granule; /* slabs given to pack_weight start at a multiple of this row */
+    int64_t workspace_bytes;  /* what the device and one stream take for themselves */
+    bool graph_capture;       /* capture and replay pay off here */
+    whim_act acts[WHIM_DTYPE_COUNT]; /* what products with weights of a type work on */
+    bool narrows; /* the device makes that from rows of F32 itself, and takes no others */
     whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 

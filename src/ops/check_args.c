@@ -18,6 +18,14 @@ static inline bool matrix_ok(uint32_t use, const void *data, int64_t n_row, int6
     return n_row == 0 || n_col == 0 || (there && wide);
 }
 
+/* The same of a storage type: whole blocks. */
+static bool acts_ok(uint32_t use, const void *data, whim_act type, int64_t n_row, int64_t n_col,
+                    int64_t stride)
+{
+    return type >= 0 && type < WHIM_ACT_COUNT && n_col % whim_act_block(type) == 0 &&
+           stride % whim_act_block(type) == 0 && matrix_ok(use, data, n_row, n_col, stride);
+}
+
 /* Head counts and dimensions small enough that no product of them overflows. */
 static bool dims_ok(int64_t n_head, int64_t d_head)
 {
@@ -91,6 +99,8 @@ static bool states_ok(const whim_state_view *view, int64_t elems)
 #define WHIM_LET(name, value) int64_t name = value;
 #define WHIM_MATRIX(use, field, elem, by_row, rows, cols, stride) \
     WHIM_RULE(matrix_ok(WHIM_USE_##use, a->field, rows, cols, stride))
+#define WHIM_ACTS(use, field, type, cols, stride) \
+    WHIM_RULE(acts_ok(WHIM_USE_##use, a->field, type, a->n_row, cols, stride))
 #define WHIM_WEIGHT(field) WHIM_RULE(weight_ok(&a->field))
 #define WHIM_PAGES(use, field, lead, bytes, stride) WHIM_RULE(a->field != NULL || (bytes) == 0)
 #define WHIM_SLOTS(elems)

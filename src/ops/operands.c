@@ -9,6 +9,7 @@
 #define WHIM_RULE(condition)
 #define WHIM_LET(name, value)
 #define WHIM_MATRIX(use, field, elem, by_row, rows, cols, stride) +1
+#define WHIM_ACTS(use, field, type, cols, stride) +1
 #define WHIM_WEIGHT(field) +1
 #define WHIM_PAGES(use, field, lead, bytes, stride) +1
 #define WHIM_SLOTS(elems) +1
@@ -21,7 +22,6 @@
 #define IS_F32(pointer) IS(pointer, float)
 #define IS_F64(pointer) IS(pointer, double)
 #define IS_I32(pointer) IS(pointer, int32_t)
-#define IS_Q8(pointer) IS(pointer, whim_q8_block)
 #define IS_WANT(pointer) IS(pointer, whim_sample_want)
 #define IS_TOLD(pointer) IS(pointer, whim_sample_told)
 #define IS_BYTE(pointer) IS(pointer, void)
@@ -61,6 +61,15 @@ static void shape(whim_operand *o, int64_t elem_bytes, int64_t rows, int64_t col
     o->elem = WHIM_ELEM_##type;                                     \
     o->by_row = is_by_row;                                          \
     shape(o, WHIM_ELEM_BYTES_##type, rows, cols, stride);
+#define WHIM_ACTS(use, name, type, n_col, n_stride)                   \
+    o = ADD(use, #name, name);                                        \
+    o->elem = (type) == WHIM_ACT_F32 ? WHIM_ELEM_F32 : WHIM_ELEM_ACT; \
+    o->act = type;                                                    \
+    o->by_row = true;                                                 \
+    o->rows = a->n_row;                                               \
+    o->cols = n_col;                                                  \
+    o->row_bytes = whim_act_bytes(type, n_col);                       \
+    o->stride = whim_act_bytes(type, n_stride);
 #define WHIM_WEIGHT(name)             \
     o = ADD(FIXED, #name, name.data); \
     o->elem = WHIM_ELEM_WEIGHT;       \
@@ -106,6 +115,7 @@ int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OP
     int64_t name = value;     \
     (void)name;
 #define WHIM_MATRIX(use, field, elem, by_row, rows, cols, stride)
+#define WHIM_ACTS(use, field, type, cols, stride)
 #define WHIM_WEIGHT(field)
 #define WHIM_PAGES(use, field, lead, bytes, stride)
 #define WHIM_SLOTS(elems)
@@ -142,8 +152,9 @@ static int operand_text(const whim_operand *o, char *buf, size_t size)
         WHIM_ELEMS(X)
 #undef X
     };
-    const char *type =
-        o->elem == WHIM_ELEM_WEIGHT ? whim_dtype_get(o->dtype)->name : names[o->elem];
+    const char *type = o->elem == WHIM_ELEM_WEIGHT ? whim_dtype_get(o->dtype)->name
+                       : o->elem == WHIM_ELEM_ACT  ? whim_act_name(o->act)
+                                                   : names[o->elem];
     return o->data == NULL ? snprintf(buf, size, " %s=none", o->name)
            : o->rows < 0 ? snprintf(buf, size, " %s=%s[*,%lld]", o->name, type, (long long)o->cols)
                          : snprintf(buf, size, " %s=%s[%lld,%lld]", o->name, type,

@@ -34,10 +34,10 @@ enum {
     X(F32, float)             \
     X(F64, double)            \
     X(I32, int32_t)           \
-    X(Q8, whim_q8_block)      \
     X(WANT, whim_sample_want) \
     X(TOLD, whim_sample_told) \
     X(BYTE, char)             \
+    X(ACT, char)              \
     X(WEIGHT, char)
 
 typedef enum whim_elem {
@@ -57,6 +57,7 @@ typedef struct whim_operand {
     uint32_t use;     /* WHIM_USE_ */
     whim_elem elem;
     whim_dtype dtype;          /* of a WEIGHT */
+    whim_act act;              /* of an ACT, which is never F32 */
     int64_t field;             /* where its pointer is in the argument struct, in bytes */
     const void *data;          /* that pointer */
     int64_t lead;              /* bytes from there to row 0 */

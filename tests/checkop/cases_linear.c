@@ -108,9 +108,49 @@ static void linear_build(checkop_case *c, const linear_shape *s)
     c->traffic = weight_bytes(s) + 4.0 * (double)(s->rows * (s->n + s->k));
 }
 
+/* Rows that a first call stores as `act`. */
+static void linear_acts_build(checkop_case *c, const linear_shape *s, whim_act act)
+{
+    int64_t stride = s->k + (s->pad > 0 ? whim_act_block(act) : 0);
+    checkop_call *store = checkop_call_add(c, WHIM_OP_narrow);
+    whim_narrow_args *n = (void *)store->args.bytes;
+    *n = (whim_narrow_args){.x_stride = s->k + s->pad,
+                            .y_type = act,
+                            .y_stride = stride,
+                            .n_row = s->rows,
+                            .n_col = s->k};
+    checkop_operands(c, store, s->fill, s->offset);
+    int32_t rows = checkop_bound(store, offsetof(whim_narrow_args, y));
+    checkop_call *call = checkop_call_add(c, WHIM_OP_linear);
+    whim_linear_args *a = (void *)call->args.bytes;
+    a->w = (whim_weight){.dtype = s->dtype, .n = s->n, .k = s->k};
+    a->x_type = act;
+    a->x_stride = stride;
+    a->bias = s->bias ? checkop_somewhere : NULL;
+    a->y_stride = y_stride(s);
+    a->n_row = s->rows;
+    CHECKOP_BIND(c, call, linear, x, rows, c->buf[rows].stride_bytes);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, linear, s->rows);
+    c->buf[rows].by_row = false; /* the first call writes all of them */
+}
+
+/* After the fixed shapes of F32 rows some of every pair of types. */
+enum { N_ACTS = (WHIM_ACT_COUNT - 1) * N_TYPE };
+
 static void linear_make(checkop_case *c, int32_t index)
 {
-    linear_shape s = shape_make(c, index);
+    int32_t pair = index - N_FIXED;
+    bool stored = pair >= 0 && pair < N_ACTS;
+    linear_shape s = shape_make(c, stored ? N_FIXED + pair % N_TYPE : index);
+    if (stored) {
+        whim_act act = (whim_act)(1 + pair / N_TYPE);
+        s.k = (s.k + 255) / 256 * 256; /* whole blocks of every type */
+        s.dtype = c->dtype = weight_types[pair % N_TYPE];
+        checkop_say(c, " k=%lld of %s", (long long)s.k, whim_act_name(act));
+        linear_acts_build(c, &s, act);
+        return;
+    }
     linear_build(c, &s);
 }
 
@@ -169,13 +209,19 @@ static const char *linear_arguments(int32_t i, void *args)
         return a->w.data = NULL, "w.data = NULL";
     case 11:
         return a->y = NULL, "y = NULL";
+    case 12:
+        return a->x_type = WHIM_ACT_COUNT, "no such storage type";
+    case 13:
+        return a->x_type = WHIM_ACT_FP8, "k is no whole block of FP8";
+    case 14:
+        return a->x_type = WHIM_ACT_Q8, a->x_stride = 48, "x_stride is no whole block of int8";
     default:
         return NULL;
     }
 }
 
-const checkop_case_family checkop_linear = {N_FIXED,     20 * N_TYPE,      2 * N_TYPE,
-                                            linear_make, linear_arguments, linear_bench};
+const checkop_case_family checkop_linear = {N_FIXED + N_ACTS, 20 * N_TYPE,      2 * N_TYPE,
+                                            linear_make,      linear_arguments, linear_bench};
 
 /* --- linear_swiglu ---------------------------------------------------------------------------- */
 
@@ -317,9 +363,9 @@ static const char *embed_arguments(int32_t i, void *args)
 const checkop_case_family checkop_embed = {N_FIXED,    5 * N_TYPE,      N_TYPE,
                                            embed_make, embed_arguments, embed_bench};
 
-/* --- quantize_q8 ------------------------------------------------------------------------------ */
+/* --- narrow ----------------------------------------------------------------------------------- */
 
-static const linear_shape q8_hostile[] = {
+static const linear_shape narrow_hostile[] = {
     {0, 0, 0, 64, 0, 0, false, CHECKOP_SANE},
     {0, 1, 0, 32, 0, 0, false, CHECKOP_SANE},
     {0, 3, 0, 96, 5, 1, false, CHECKOP_SANE},
@@ -330,69 +376,93 @@ static const linear_shape q8_hostile[] = {
     {0, 9, 0, 64, 0, 0, false, CHECKOP_ZERO},
     {0, CHECKOP_MANY, 0, 32, 1, 1, false, CHECKOP_SANE},
 };
-enum { N_Q8_HOSTILE = sizeof q8_hostile / sizeof q8_hostile[0] };
+enum {
+    N_SHAPE = sizeof narrow_hostile / sizeof narrow_hostile[0],
+    N_NARROW = N_SHAPE * WHIM_ACT_COUNT
+};
 
-static void quantize_build(checkop_case *c, const linear_shape *s)
+static void narrow_build(checkop_case *c, const linear_shape *s, whim_act act)
 {
-    checkop_call *call = checkop_call_add(c, WHIM_OP_quantize_q8);
-    whim_quantize_q8_args *a = (void *)call->args.bytes;
+    checkop_call *call = checkop_call_add(c, WHIM_OP_narrow);
+    whim_narrow_args *a = (void *)call->args.bytes;
     a->x_stride = s->k + s->pad;
+    a->y_type = act;
+    a->y_stride = s->k + (s->pad > 0 ? whim_act_block(act) : 0);
     a->n_row = s->rows;
-    a->k = s->k;
+    a->n_col = s->k;
     checkop_operands(c, call, s->fill, s->offset);
-    CHECKOP_SUBJECT(c, call, quantize_q8, s->rows);
+    CHECKOP_SUBJECT(c, call, narrow, s->rows);
     c->flops = 3.0 * (double)(s->rows * s->k);
-    c->traffic = (double)(s->rows * (4 * s->k + s->k / 32 * (int64_t)sizeof(whim_q8_block)));
+    c->traffic = (double)(s->rows * (4 * s->k + whim_act_bytes(act, s->k)));
 }
 
-static void quantize_make(checkop_case *c, int32_t index)
+/* Every shape as int8 first, which all backends have. */
+static void narrow_make(checkop_case *c, int32_t index)
 {
-    linear_shape s = index < N_Q8_HOSTILE ? q8_hostile[index] : (linear_shape){0};
-    if (index >= N_Q8_HOSTILE) {
+    bool fixed = index < N_NARROW;
+    linear_shape s = fixed ? narrow_hostile[index % N_SHAPE] : (linear_shape){0};
+    whim_act act = fixed ? (whim_act)((WHIM_ACT_Q8 + index / N_SHAPE) % WHIM_ACT_COUNT)
+                         : (whim_act)checkop_pick(&c->rng, WHIM_ACT_Q8, WHIM_ACT_Q8, WHIM_ACT_BF16,
+                                                  WHIM_ACT_FP8);
+    if (!fixed) {
         s.rows = checkop_range(&c->rng, 1, 40);
         s.k = 32 * checkop_range(&c->rng, 1, 30);
         s.pad = checkop_range(&c->rng, 0, 7);
         s.offset = checkop_range(&c->rng, 0, 7);
         s.fill = checkop_chance(&c->rng, 3) ? CHECKOP_ANY : CHECKOP_SANE;
     }
-    checkop_say(c, "rows=%lld k=%lld pad=%lld offset=%lld fill=%d", (long long)s.rows,
-                (long long)s.k, (long long)s.pad, (long long)s.offset, (int)s.fill);
-    quantize_build(c, &s);
+    s.k = (s.k + whim_act_block(act) - 1) / whim_act_block(act) * whim_act_block(act);
+    checkop_say(c, "%s rows=%lld k=%lld pad=%lld offset=%lld fill=%d", whim_act_name(act),
+                (long long)s.rows, (long long)s.k, (long long)s.pad, (long long)s.offset,
+                (int)s.fill);
+    narrow_build(c, &s, act);
 }
 
-static bool quantize_bench(checkop_case *c, int32_t i)
+static bool narrow_bench(checkop_case *c, int32_t i)
 {
     if (i >= 2) {
         return false;
     }
     linear_shape s = {.rows = i == 0 ? 1 : 64, .k = 4096, .fill = CHECKOP_SANE};
-    checkop_say(c, "%lld x %lld", (long long)s.rows, (long long)s.k);
-    quantize_build(c, &s);
+    checkop_say(c, "%lld x %lld to int8", (long long)s.rows, (long long)s.k);
+    narrow_build(c, &s, WHIM_ACT_Q8);
     return true;
 }
 
-static const char *quantize_arguments(int32_t i, void *args)
+static const char *narrow_arguments(int32_t i, void *args)
 {
-    whim_quantize_q8_args *a = args;
+    whim_narrow_args *a = args;
     void *p = checkop_somewhere;
-    *a = (whim_quantize_q8_args){.x = p, .x_stride = 64, .y = p, .n_row = 2, .k = 64};
+    *a = (whim_narrow_args){.x = p,
+                            .x_stride = 64,
+                            .y_type = WHIM_ACT_Q8,
+                            .y = p,
+                            .y_stride = 64,
+                            .n_row = 2,
+                            .n_col = 64};
     switch (i) {
     case 0:
         return "valid";
     case 1:
         return a->n_row = -1, "n_row < 0";
     case 2:
-        return a->k = 48, "k is not a multiple of 32";
+        return a->n_col = 48, "n_col is not a multiple of 32";
     case 3:
-        return a->k = -32, "k < 0";
+        return a->n_col = -32, "n_col < 0";
     case 4:
-        return a->x_stride = 63, "x_stride < k";
+        return a->x_stride = 63, "x_stride < n_col";
     case 5:
         return a->y = NULL, "y = NULL";
+    case 6:
+        return a->y_stride = 80, "y_stride is not a multiple of 32";
+    case 7:
+        return a->y_stride = 32, "y_stride < n_col";
+    case 8:
+        return a->y_type = WHIM_ACT_COUNT, "no such storage type";
     default:
         return NULL;
     }
 }
 
-const checkop_case_family checkop_quantize_q8 = {
-    N_Q8_HOSTILE, 150, 12, quantize_make, quantize_arguments, quantize_bench};
+const checkop_case_family checkop_narrow = {N_NARROW,         150,         12, narrow_make,
+                                            narrow_arguments, narrow_bench};

@@ -31,6 +31,9 @@ static whim_access floats(const float *at, int64_t n_row, int64_t n_col, int64_t
         out[n++] =                                                                                 \
             matrix(a->field, one ? 1 : (rows), cols, stride, WHIM_ELEM_BYTES_##elem, WRITES(use)); \
     }
+#define WHIM_ACTS(use, field, type, cols, stride)                             \
+    out[n++] = (whim_access){(uintptr_t)a->field, whim_act_bytes(type, cols), \
+                             whim_act_bytes(type, stride), a->n_row, WRITES(use)};
 #define WHIM_WEIGHT(field)
 /* How many pages there are is not known here and need not be: they conflict as a whole. */
 #define WHIM_PAGES(use, field, lead, bytes, stride) \

@@ -127,7 +127,13 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     caps->pack_row_granule = WHIM_CPU_TILE;
     caps->workspace_bytes =
         whim_cpu_stream_bytes() + (int64_t)n_thread * (WHIM_CPU_SCRATCH + WHIM_CPU_OWN_BYTES);
-    caps->rounds_bf16 = dev->kernels->round_act != NULL;
+    caps->narrows = true;
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        bool rounds = dev->kernels->round_act != NULL && whim_cpu_wants_bf16((whim_dtype)t);
+        caps->acts[t] = whim_cpu_form_of((whim_dtype)t) != NULL ? WHIM_ACT_Q8
+                        : rounds                                ? WHIM_ACT_BF16
+                                                                : WHIM_ACT_F32;
+    }
     caps->graph_capture = false; /* padding rows cost more than recording a pass */
     caps->peak_macs = dev->kernels->peak_macs;
     snprintf(caps->isa, sizeof caps->isa, "%s", dev->kernels->level);

@@ -221,6 +221,9 @@ static whim_err push_product(whim_cpu_stream *s, const whim_cpu_product_args *p)
 
 static whim_err op_linear(whim_stream *base, const whim_linear_args *a)
 {
+    if (a->x_type != WHIM_ACT_F32) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
     return push_product((whim_cpu_stream *)base, &(whim_cpu_product_args){
                                                      .w = a->w,
                                                      .x = a->x,
@@ -311,6 +314,12 @@ static whim_err op_sample(whim_stream *base, const whim_sample_args *a)
     return whim_cpu_push(s, s->dev->kernels->sample, &args, sizeof args, accesses, n);
 }
 
+static whim_err op_narrow(whim_stream *base, const whim_narrow_args *a)
+{
+    return whim_cpu_op_accepts(base->device, WHIM_OP_narrow, a) ? plain_narrow(base, a)
+                                                                : WHIM_ERR_UNSUPPORTED;
+}
+
 static bool product_accepts(const whim_cpu_device *dev, const whim_weight *w)
 {
     return rows_that_fit(dev->kernels, w->dtype, w->k) > 0;
@@ -320,8 +329,12 @@ bool whim_cpu_op_accepts(whim_device *base, int32_t op, const void *args)
 {
     const whim_cpu_device *dev = (const whim_cpu_device *)base;
     switch (op) {
-    case WHIM_OP_linear:
-        return product_accepts(dev, &((const whim_linear_args *)args)->w);
+    case WHIM_OP_linear: {
+        const whim_linear_args *a = args;
+        return a->x_type == WHIM_ACT_F32 && product_accepts(dev, &a->w);
+    }
+    case WHIM_OP_narrow:
+        return ((const whim_narrow_args *)args)->y_type == WHIM_ACT_Q8;
     case WHIM_OP_linear_swiglu: {
         const whim_linear_swiglu_args *a = args;
         return a->gate.dtype == a->up.dtype && product_accepts(dev, &a->gate);
@@ -365,6 +378,7 @@ void whim_cpu_ops_init(whim_ops *ops)
 #undef WHIM_OP
     };
     ops->linear = op_linear;
+    ops->narrow = op_narrow;
     ops->rmsnorm = op_rmsnorm;
     ops->add_rmsnorm = op_add_rmsnorm;
     ops->attn_paged = op_attn_paged;

@@ -4,6 +4,7 @@
 #ifndef WHIM_OPS_ARGS_LINEAR_ARGS_H
 #define WHIM_OPS_ARGS_LINEAR_ARGS_H
 
+#include "tensor/act.h"
 #include "tensor/dtype.h"
 #include "tensor/quant.h"
 
@@ -26,23 +27,32 @@ typedef struct whim_embed_args {
     int64_t n_row;
 } whim_embed_args;
 
-/* int8 activations: blocks of 32 along k, each with an F32 scale (tensor/unpack.h has the
- * formula). */
-typedef struct whim_quantize_q8_args {
-    const float *x; /* [n_row, k], k a multiple of 32 */
+/* Rows stored as another type (tensor/act.h has the rules). */
+typedef struct whim_narrow_args {
+    const float *x; /* [n_row, n_col] */
     int64_t x_stride;
-    whim_q8_block *y; /* [n_row, k / 32] */
-    int64_t n_row, k;
-} whim_quantize_q8_args;
+    whim_act y_type;
+    void *y; /* [n_row, n_col] of y_type; both and the stride are whole blocks */
+    int64_t y_stride;
+    int64_t n_row, n_col;
+} whim_narrow_args;
 
-/* y = x w^T + bias. Float types: acc = fma(w, x, acc) in F32 over k in order. FP8: the same inside
- * a block, then acc = fma(sum of the block, d, acc) (whim_fp8_dot_step). Other block types: x is
- * quantised as quantize_q8 does, then block by block as whim_group_dot_step. The bias comes
- * last. */
+/* y = x w^T + bias. With rows of F32:
+ *   float types  acc = fma(w, x, acc) in F32 over k in order
+ *   FP8          the same inside a block from 0, then acc = fma(sum of the block, d, acc)
+ *   (whim_fp8_dot_step) block types  x is stored as Q8 first, then group by group as
+ *   whim_group_dot_step
+ * Rows that are stored as another type are loaded (whim_act_load) and then as those of F32, but
+ * where scales can stay outside of the sum:
+ *   Q8 with block types  group by group as whim_group_dot_step: the bits of F32 rows
+ *   FP8 with FP8         acc = fma(sum over the block of the products of the codes' values, d of w
+ *   * d of x, acc)
+ * The bias comes last. */
 typedef struct whim_linear_args {
     whim_weight w;
-    const float *x; /* [n_row, k] */
+    const void *x; /* [n_row, k] of x_type; whole blocks, as is the stride */
     int64_t x_stride;
+    whim_act x_type;
     const float *bias; /* [n], or NULL */
     float *y;          /* [n_row, n]; must not overlap x */
     int64_t y_stride;

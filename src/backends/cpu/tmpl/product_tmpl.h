@@ -372,12 +372,15 @@ static void embed_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-static void quantize_q8_kernel(const void *args, const whim_cpu_worker *worker)
+/* To int8 only: nothing here asks for other types, since products narrow their rows themselves. */
+static void narrow_kernel(const void *args, const whim_cpu_worker *worker)
 {
-    const whim_quantize_q8_args *a = args;
-    int64_t n_block = a->k / WHIM_GROUP, begin, end;
+    const whim_narrow_args *a = args;
+    int64_t n_block = a->n_col / WHIM_GROUP, begin, end;
     whim_cpu_share(worker, a->n_row * n_block, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        whim_q8_quantize32(a->x + i / n_block * a->x_stride + i % n_block * WHIM_GROUP, &a->y[i]);
+        int64_t r = i / n_block, b = i % n_block;
+        whim_q8_quantize32(a->x + r * a->x_stride + b * WHIM_GROUP,
+                           (whim_q8_block *)a->y + r * a->y_stride / WHIM_GROUP + b);
     }
 }

@@ -190,8 +190,13 @@ static const whim_split_qkv_rmsnorm_rope_args split = {.qkv = mem_a,
                                                        .n_kv = 1,
                                                        .d_head = COLS,
                                                        .n_freq = COLS / 2};
-static const whim_quantize_q8_args quantize_c = {
-    .x = mem_c, .x_stride = COLS, .y = mem_q8, .n_row = ROWS, .k = COLS};
+static const whim_narrow_args quantize_c = {.x = mem_c,
+                                            .x_stride = COLS,
+                                            .y_type = WHIM_ACT_Q8,
+                                            .y = mem_q8,
+                                            .y_stride = COLS,
+                                            .n_row = ROWS,
+                                            .n_col = COLS};
 static const whim_kv_write_args write_0 = {.kv = VIEW(0), .k = mem_c, .v = mem_c, .n_row = 1};
 static const whim_kv_write_args write_1 = {.kv = VIEW(1), .k = mem_c, .v = mem_c, .n_row = 1};
 static const whim_kv_read_args read_0 = {.kv = VIEW(0), .k = mem_d, .v = mem_d + COLS, .n_row = 1};
@@ -247,8 +252,8 @@ static const op_case op_cases[] = {
     {"a split writes k", OP(split_qkv_rmsnorm_rope, split), OP(embed, embed_row_0), true},
     {"a split writes v", OP(split_qkv_rmsnorm_rope, split), OP(embed, embed_row_1), true},
     {"a split reads its table", OP(rope_table, table_d), OP(split_qkv_rmsnorm_rope, split), true},
-    {"quantising what was written", OP(linear, b_to_c), OP(quantize_q8, quantize_c), true},
-    {"quantising what is read", OP(linear, c_to_b), OP(quantize_q8, quantize_c), false},
+    {"quantising what was written", OP(linear, b_to_c), OP(narrow, quantize_c), true},
+    {"quantising what is read", OP(linear, c_to_b), OP(narrow, quantize_c), false},
     {"keys and values of one layer", OP(kv_write, write_0), OP(attn_paged, attend_0), true},
     {"keys and values of two layers", OP(kv_write, write_0), OP(attn_paged, attend_1), false},
     {"writing to two layers", OP(kv_write, write_0), OP(kv_write, write_1), false},
