@@ -30,6 +30,12 @@ typedef struct whim_jtok {
 
 #define WHIM_JOP2(a, b) ((a)*256 + (b))
 
+/* Tokens that carry a value (lex_value.c). Each call looks at s[*at], and either reads one such
+ * token, moves *at behind it and returns true, or leaves everything alone and returns false. */
+bool whim_jlex_number(whim_jinja *j, const char *s, int64_t n, int64_t *at, whim_jval *v);
+bool whim_jlex_name(whim_jinja *j, const char *s, int64_t n, int64_t *at, whim_jval *v);
+bool whim_jlex_string(whim_jinja *j, const char *s, int64_t n, int64_t *at, whim_jval *v);
+
 /* The tokens of a source, the last is EOF. */
 whim_jtok *whim_jinja_lex(whim_jinja *j, const char *source, int64_t n);
 
@@ -95,7 +101,7 @@ typedef struct whim_jparser {
 
 enum { WHIM_JUSE_VARARGS = 1, WHIM_JUSE_KWARGS = 2, WHIM_JUSE_CALLER = 4 };
 
-/* --- jinja_parse.c --- */
+/* --- parse.c --- */
 whim_jnode *whim_jparse_new(whim_jparser *p, whim_jnode_kind kind);
 bool whim_jparse_is_op(const whim_jparser *p, int op);
 bool whim_jparse_is_name(const whim_jparser *p, const char *name);
@@ -113,12 +119,12 @@ whim_jnode *whim_jparse_primary(whim_jparser *p);
 void whim_jparse_enter(whim_jparser *p); /* one level deeper; leave with depth-- */
 void whim_jparse_append(whim_jnode ***tail, whim_jnode *node); /* tail: a list's last link */
 
-/* --- jinja_parse_expr.c --- */
+/* --- parse_expr.c --- */
 whim_jnode *whim_jparse_expr(whim_jparser *p, bool with_cond);
 /* One expression or a tuple without brackets; it ends before the name `end` (or NULL). */
 whim_jnode *whim_jparse_tuple(whim_jparser *p, bool with_cond, const char *end, bool bracketed);
 
-/* --- jinja_parse_stmt.c --- */
+/* --- parse_stmt.c --- */
 whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens);
 
 #endif

@@ -14,6 +14,19 @@ const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *n
     return NULL;
 }
 
+const whim_jentry *whim_jfilter_find(const whim_jstr *name)
+{
+    const whim_jentry *entry = whim_jentry_find(whim_jfilters_text, name);
+    return entry != NULL ? entry : whim_jentry_find(whim_jfilters_list, name);
+}
+
+whim_jval whim_jval_func(whim_jinja *j, const whim_jentry *entry, whim_jval self)
+{
+    whim_jfunc *func = whim_jinja_alloc(j, sizeof *func);
+    *func = (whim_jfunc){.entry = entry, .self = self};
+    return (whim_jval){.kind = WHIM_J_FUNC, .func = func};
+}
+
 /* The place of a name in a list of parameters, or -1. */
 static int param_place(const char *params, const whim_jstr *name)
 {
@@ -41,7 +54,7 @@ static int param_count(const char *params)
 whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
                             const whim_jargs *args)
 {
-    whim_jcall call = {.self = self, .raw = args};
+    whim_jcall call = {.self = self, .raw = args, .mode = entry->mode};
     if (entry->params == NULL) {
         return entry->fn(j, &call);
     }
@@ -58,7 +71,7 @@ whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval s
         int place = param_place(entry->params, name);
         if (place < 0 || call.a[place].kind != WHIM_J_MISSING) {
             whim_jinja_fail(j, "%s has no argument %.*s, or it is given twice", entry->name,
-                            (int)(name->n > 60 ? 60 : name->n), name->s);
+                            WHIM_JSHOWN(name));
         }
         call.a[place] = args->named.vals[i];
     }
@@ -74,11 +87,9 @@ whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval s
 whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self,
                             const whim_jargs *args)
 {
-    const whim_jentry *entry = whim_jentry_find(whim_jfilters_text, name);
-    entry = entry != NULL ? entry : whim_jentry_find(whim_jfilters_list, name);
+    const whim_jentry *entry = whim_jfilter_find(name);
     if (entry == NULL) {
-        whim_jinja_fail(j, "there is no filter \"%.*s\"", (int)(name->n > 60 ? 60 : name->n),
-                        name->s);
+        whim_jinja_fail(j, "there is no filter \"%.*s\"", WHIM_JSHOWN(name));
     }
     return whim_jinja_invoke(j, entry, self, args);
 }
@@ -87,8 +98,7 @@ bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const
 {
     const whim_jentry *entry = whim_jentry_find(whim_jtests, name);
     if (entry == NULL) {
-        whim_jinja_fail(j, "there is no test \"%.*s\"", (int)(name->n > 60 ? 60 : name->n),
-                        name->s);
+        whim_jinja_fail(j, "there is no test \"%.*s\"", WHIM_JSHOWN(name));
     }
     return whim_jval_truth(whim_jinja_invoke(j, entry, self, args));
 }
@@ -116,8 +126,7 @@ whim_jval whim_jinja_call(whim_jinja *j, whim_jval callee, const whim_jargs *arg
         }
         return whim_jinja_recurse(j, callee.loop, args->pos.v[0]);
     case WHIM_J_UNDEF:
-        whim_jinja_fail(j, "\"%.*s\" is undefined and cannot be called",
-                        (int)(callee.str->n > 60 ? 60 : callee.str->n), callee.str->s);
+        whim_jinja_fail(j, "\"%.*s\" is undefined and cannot be called", WHIM_JSHOWN(callee.str));
     default:
         whim_jinja_fail(j, "a %s cannot be called", whim_jval_type(callee));
     }
@@ -140,4 +149,19 @@ const whim_jstr *whim_jarg_str(whim_jinja *j, whim_jval v, const char *what)
         whim_jinja_fail(j, "%s must be a string, not a %s", what, whim_jval_type(v));
     }
     return v.str;
+}
+
+bool whim_jarg_given(whim_jval v)
+{
+    return v.kind != WHIM_J_MISSING && v.kind != WHIM_J_NONE;
+}
+
+whim_jval whim_jarg_or(whim_jval v, whim_jval missing)
+{
+    return v.kind == WHIM_J_MISSING ? missing : v;
+}
+
+const whim_jstr *whim_jarg_opt_str(whim_jinja *j, whim_jval v, const char *what)
+{
+    return whim_jarg_given(v) ? whim_jarg_str(j, v, what) : NULL;
 }

@@ -11,12 +11,8 @@ static whim_jval eval_name(whim_jinja *j, const whim_jscope *scope, const whim_j
         }
     }
     const whim_jentry *entry = whim_jentry_find(whim_jglobals, name);
-    if (entry == NULL) {
-        return whim_jval_undef(j, name->s, name->n);
-    }
-    whim_jfunc *func = whim_jinja_alloc(j, sizeof *func);
-    *func = (whim_jfunc){.entry = entry, .self = {.kind = WHIM_J_NONE}};
-    return (whim_jval){.kind = WHIM_J_FUNC, .func = func};
+    return entry == NULL ? whim_jval_undef(j, name->s, name->n)
+                         : whim_jval_func(j, entry, whim_jval_none(false));
 }
 
 static whim_jval eval_list(whim_jinja *j, whim_jscope *scope, const whim_jnode *node)
@@ -68,10 +64,7 @@ static whim_jval eval_compare(whim_jinja *j, whim_jscope *scope, const whim_jnod
 static void spread(whim_jinja *j, int op, whim_jval v, whim_jargs *args)
 {
     if (op == 1) {
-        const whim_jlist *items = whim_jval_iterate(j, v);
-        for (int64_t i = 0; i < items->n; i++) {
-            whim_jlist_push(j, &args->pos, items->v[i]);
-        }
+        whim_jlist_extend(j, &args->pos, whim_jval_iterate(j, v));
         return;
     }
     if (v.kind != WHIM_J_DICT) {
@@ -79,8 +72,8 @@ static void spread(whim_jinja *j, int op, whim_jval v, whim_jargs *args)
     }
     for (int64_t i = 0; i < v.dict->n; i++) {
         (void)whim_jarg_str(j, v.dict->keys[i], "the name of an argument");
-        whim_jdict_set(j, &args->named, v.dict->keys[i], v.dict->vals[i]);
     }
+    whim_jdict_update(j, &args->named, v.dict);
 }
 
 void whim_jinja_eval_args(whim_jinja *j, whim_jscope *scope, const whim_jnode *list,

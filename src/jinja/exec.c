@@ -147,12 +147,7 @@ whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_j
         whim_jscope_set(j, scope, &caller_name,
                         caller != NULL ? *caller : whim_jval_undef(j, "caller", 6));
         if (caller != NULL) {
-            int64_t at = caller - rest.dict->vals;
-            for (int64_t i = at; i + 1 < rest.dict->n; i++) {
-                rest.dict->keys[i] = rest.dict->keys[i + 1];
-                rest.dict->vals[i] = rest.dict->vals[i + 1];
-            }
-            rest.dict->n--;
+            whim_jdict_remove(j, rest.dict, caller - rest.dict->vals);
         }
     }
     if ((node->op & WHIM_JUSE_VARARGS) != 0) {
@@ -166,7 +161,7 @@ whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_j
     } else if (rest.dict->n > 0) {
         const whim_jstr *name = rest.dict->keys[0].str;
         whim_jinja_fail(j, "the macro %.*s has no argument %.*s", (int)node->v.str->n,
-                        node->v.str->s, (int)(name->n > 60 ? 60 : name->n), name->s);
+                        node->v.str->s, WHIM_JSHOWN(name));
     }
     whim_jbuf buf = {0};
     (void)exec_body(j, scope, node->body, &buf);

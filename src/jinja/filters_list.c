@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters on lists and dicts. */
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 
 #include <string.h>
 
-static whim_jval new_list(whim_jinja *j, whim_jlist_kind kind, const whim_jlist *items)
+static whim_jval new_list(whim_jinja *j, const whim_jlist *items)
 {
-    whim_jval out = whim_jval_list(j, kind);
+    whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
     whim_jinja_pay(j, items->n / 8);
-    for (int64_t i = 0; i < items->n; i++) {
-        whim_jlist_push(j, out.list, items->v[i]);
-    }
-    return out;
-}
-
-static whim_jval pair(whim_jinja *j, whim_jval a, whim_jval b)
-{
-    whim_jval out = whim_jval_list(j, WHIM_JL_TUPLE);
-    whim_jlist_push(j, out.list, a);
-    whim_jlist_push(j, out.list, b);
+    whim_jlist_extend(j, out.list, items);
     return out;
 }
 
@@ -27,19 +17,23 @@ static whim_jval fold_case(whim_jinja *j, whim_jval v, bool sensitive)
     return v.kind == WHIM_J_STR && !sensitive ? whim_jstr_case(j, v.str, 'l') : v;
 }
 
+static whim_jval item_key(whim_jinja *j, whim_jval item, whim_jval attribute, bool sensitive)
+{
+    return fold_case(j, whim_jinja_path(j, item, attribute, NULL), sensitive);
+}
+
 /* What an item is sorted by: one attribute, or several with commas between them. */
 static whim_jval sort_key(whim_jinja *j, whim_jval item, whim_jval attribute, bool sensitive)
 {
     if (attribute.kind != WHIM_J_STR ||
         memchr(attribute.str->s, ',', (size_t)attribute.str->n) == NULL) {
-        return fold_case(j, whim_jinja_path(j, item, attribute, NULL), sensitive);
+        return item_key(j, item, attribute, sensitive);
     }
     const whim_jstr comma = {.s = ",", .n = 1};
     const whim_jlist *names = whim_jlib_split(j, attribute.str, &comma, -1, false).list;
     whim_jval key = whim_jval_list(j, WHIM_JL_LIST);
     for (int64_t i = 0; i < names->n; i++) {
-        whim_jlist_push(j, key.list,
-                        fold_case(j, whim_jinja_path(j, item, names->v[i], NULL), sensitive));
+        whim_jlist_push(j, key.list, item_key(j, item, names->v[i], sensitive));
     }
     return key;
 }
@@ -47,7 +41,7 @@ static whim_jval sort_key(whim_jinja *j, whim_jval item, whim_jval attribute, bo
 static whim_jval sorted(whim_jinja *j, whim_jval of, whim_jval attribute, bool sensitive,
                         bool reverse, whim_jval **keys_out)
 {
-    whim_jval out = new_list(j, WHIM_JL_LIST, whim_jval_iterate(j, of));
+    whim_jval out = new_list(j, whim_jval_iterate(j, of));
     whim_jval *keys = whim_jinja_alloc_array(j, out.list->n, sizeof *keys);
     for (int64_t i = 0; i < out.list->n; i++) {
         keys[i] = sort_key(j, out.list->v[i], attribute, sensitive);
@@ -69,16 +63,16 @@ static whim_jval filter_dictsort(whim_jinja *j, const whim_jcall *c)
     if (c->self.kind != WHIM_J_DICT) {
         whim_jinja_fail(j, "dictsort wants a dict, not a %s", whim_jval_type(c->self));
     }
-    bool by_value = c->a[1].kind == WHIM_J_STR && whim_jstr_is(c->a[1].str, "value");
-    if (!by_value && c->a[1].kind != WHIM_J_MISSING &&
-        !(c->a[1].kind == WHIM_J_STR && whim_jstr_is(c->a[1].str, "key"))) {
+    whim_jval by = whim_jarg_or(c->a[1], whim_jval_str(j, "key", 3, true));
+    bool by_value = by.kind == WHIM_J_STR && whim_jstr_is(by.str, "value");
+    if (!by_value && (by.kind != WHIM_J_STR || !whim_jstr_is(by.str, "key"))) {
         whim_jinja_fail(j, "dictsort sorts by 'key' or 'value'");
     }
     const whim_jdict *dict = c->self.dict;
     whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
     whim_jval *keys = whim_jinja_alloc_array(j, dict->n, sizeof *keys);
     for (int64_t i = 0; i < dict->n; i++) {
-        whim_jlist_push(j, out.list, pair(j, dict->keys[i], dict->vals[i]));
+        whim_jlist_push(j, out.list, whim_jval_pair(j, dict->keys[i], dict->vals[i]));
         keys[i] = fold_case(j, by_value ? dict->vals[i] : dict->keys[i], whim_jval_truth(c->a[0]));
     }
     whim_jlib_sort(j, out.list->v, keys, out.list->n, whim_jval_truth(c->a[2]));
@@ -96,7 +90,7 @@ static whim_jval filter_groupby(whim_jinja *j, const whim_jcall *c)
             whim_jlist_push(j, group.list, items.list->v[i++]);
         } while (i < items.list->n && whim_jval_equal(j, keys[i], keys[first]));
         whim_jval name = whim_jinja_path(j, items.list->v[first], c->a[0], NULL);
-        whim_jlist_push(j, out.list, pair(j, name, group));
+        whim_jlist_push(j, out.list, whim_jval_pair(j, name, group));
     }
     return out;
 }
@@ -106,8 +100,7 @@ static whim_jval filter_unique(whim_jinja *j, const whim_jcall *c)
     const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM), seen = whim_jval_dict(j, WHIM_J_DICT);
     for (int64_t i = 0; i < items->n; i++) {
-        whim_jval key =
-            fold_case(j, whim_jinja_path(j, items->v[i], c->a[1], NULL), whim_jval_truth(c->a[0]));
+        whim_jval key = item_key(j, items->v[i], c->a[1], whim_jval_truth(c->a[0]));
         if (whim_jdict_find(j, seen.dict, key) < 0) {
             whim_jdict_set(j, seen.dict, key, whim_jval_none(true));
             whim_jlist_push(j, out.list, items->v[i]);
@@ -116,15 +109,15 @@ static whim_jval filter_unique(whim_jinja *j, const whim_jcall *c)
     return out;
 }
 
-static whim_jval extreme(whim_jinja *j, const whim_jcall *c, int op)
+/* min and max, by the comparison that a better one stands. */
+static whim_jval filter_extreme(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval best = whim_jval_undef(j, "item", 4), best_key = best;
     for (int64_t i = 0; i < items->n; i++) {
         whim_jinja_pay(j, 1);
-        whim_jval key =
-            fold_case(j, whim_jinja_path(j, items->v[i], c->a[1], NULL), whim_jval_truth(c->a[0]));
-        if (i == 0 || whim_jinja_compare(j, op, key, best_key)) {
+        whim_jval key = item_key(j, items->v[i], c->a[1], whim_jval_truth(c->a[0]));
+        if (i == 0 || whim_jinja_compare(j, c->mode, key, best_key)) {
             best = items->v[i];
             best_key = key;
         }
@@ -132,20 +125,10 @@ static whim_jval extreme(whim_jinja *j, const whim_jcall *c, int op)
     return best;
 }
 
-static whim_jval filter_min(whim_jinja *j, const whim_jcall *c)
-{
-    return extreme(j, c, '<');
-}
-
-static whim_jval filter_max(whim_jinja *j, const whim_jcall *c)
-{
-    return extreme(j, c, '>');
-}
-
 static whim_jval filter_sum(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jlist *items = whim_jval_iterate(j, c->self);
-    whim_jval sum = c->a[1].kind == WHIM_J_MISSING ? whim_jval_int(0, true) : c->a[1];
+    whim_jval sum = whim_jarg_or(c->a[1], whim_jval_int(0, true));
     if (sum.kind == WHIM_J_STR) {
         whim_jinja_fail(j, "sum adds numbers; texts are joined with join");
     }
@@ -170,7 +153,7 @@ static whim_jval filter_last(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval filter_list(whim_jinja *j, const whim_jcall *c)
 {
-    return new_list(j, WHIM_JL_LIST, whim_jval_iterate(j, c->self));
+    return new_list(j, whim_jval_iterate(j, c->self));
 }
 
 static whim_jval filter_items(whim_jinja *j, const whim_jcall *c)
@@ -183,7 +166,8 @@ static whim_jval filter_items(whim_jinja *j, const whim_jcall *c)
         whim_jinja_fail(j, "items wants a dict, not a %s", whim_jval_type(c->self));
     }
     for (int64_t i = 0; i < c->self.dict->n; i++) {
-        whim_jlist_push(j, out.list, pair(j, c->self.dict->keys[i], c->self.dict->vals[i]));
+        whim_jlist_push(j, out.list,
+                        whim_jval_pair(j, c->self.dict->keys[i], c->self.dict->vals[i]));
     }
     return out;
 }
@@ -205,8 +189,8 @@ static whim_jval filter_reverse(whim_jinja *j, const whim_jcall *c)
 static whim_jval filter_join(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jlist *items = whim_jval_iterate(j, c->self);
-    whim_jval sep = c->a[0].kind == WHIM_J_MISSING ? whim_jval_str(j, "", 0, true) : c->a[0];
-    if (c->a[1].kind != WHIM_J_MISSING && c->a[1].kind != WHIM_J_NONE) {
+    whim_jval sep = whim_jarg_or(c->a[0], whim_jval_str(j, "", 0, true));
+    if (whim_jarg_given(c->a[1])) {
         whim_jval picked = whim_jval_list(j, WHIM_JL_LIST);
         for (int64_t i = 0; i < items->n; i++) {
             whim_jlist_push(j, picked.list, whim_jinja_path(j, items->v[i], c->a[1], NULL));
@@ -252,9 +236,12 @@ static whim_jval filter_map(whim_jinja *j, const whim_jcall *c)
     return out;
 }
 
-/* select, reject and their attr forms: keep the items whose test (or truth) is `want`. */
-static whim_jval choose(whim_jinja *j, const whim_jcall *c, bool by_attribute, bool want)
+/* select, reject and their attr forms: keep the items whose test (or truth) is as wanted. */
+enum { WANT = 1, BY_ATTRIBUTE = 2 };
+
+static whim_jval filter_choose(whim_jinja *j, const whim_jcall *c)
 {
+    bool by_attribute = (c->mode & BY_ATTRIBUTE) != 0, want = (c->mode & WANT) != 0;
     const whim_jargs *raw = c->raw;
     int64_t skip = by_attribute + 1;
     const whim_jlist *items = whim_jval_iterate(j, c->self);
@@ -279,26 +266,6 @@ static whim_jval choose(whim_jinja *j, const whim_jcall *c, bool by_attribute, b
     return out;
 }
 
-static whim_jval filter_select(whim_jinja *j, const whim_jcall *c)
-{
-    return choose(j, c, false, true);
-}
-
-static whim_jval filter_reject(whim_jinja *j, const whim_jcall *c)
-{
-    return choose(j, c, false, false);
-}
-
-static whim_jval filter_selectattr(whim_jinja *j, const whim_jcall *c)
-{
-    return choose(j, c, true, true);
-}
-
-static whim_jval filter_rejectattr(whim_jinja *j, const whim_jcall *c)
-{
-    return choose(j, c, true, false);
-}
-
 static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
 {
     int64_t size = whim_jarg_int(j, c->a[0], 1, "the size of a batch");
@@ -311,8 +278,7 @@ static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
         }
         whim_jlist_push(j, row.list, items->v[i]);
     }
-    while (row.list->n > 0 && row.list->n < size && c->a[1].kind != WHIM_J_MISSING &&
-           c->a[1].kind != WHIM_J_NONE) {
+    while (row.list->n > 0 && row.list->n < size && whim_jarg_given(c->a[1])) {
         whim_jinja_pay(j, 1);
         whim_jlist_push(j, row.list, c->a[1]);
     }
@@ -323,24 +289,24 @@ static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
 }
 
 const whim_jentry whim_jfilters_list[] = {
-    {"batch", "linecount fill_with", 1, filter_batch},
-    {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},
-    {"first", "", 0, filter_first},
-    {"groupby", "attribute default case_sensitive", 1, filter_groupby},
-    {"items", "", 0, filter_items},
-    {"join", "d attribute", 0, filter_join},
-    {"last", "", 0, filter_last},
-    {"list", "", 0, filter_list},
-    {"map", NULL, 0, filter_map},
-    {"max", "case_sensitive attribute", 0, filter_max},
-    {"min", "case_sensitive attribute", 0, filter_min},
-    {"reject", NULL, 0, filter_reject},
-    {"rejectattr", NULL, 0, filter_rejectattr},
-    {"reverse", "", 0, filter_reverse},
-    {"select", NULL, 0, filter_select},
-    {"selectattr", NULL, 0, filter_selectattr},
-    {"sort", "reverse case_sensitive attribute", 0, filter_sort},
-    {"sum", "attribute start", 0, filter_sum},
-    {"unique", "case_sensitive attribute", 0, filter_unique},
-    {NULL, NULL, 0, NULL},
+    {"batch", "linecount fill_with", 1, filter_batch, 0},
+    {"dictsort", "case_sensitive by reverse", 0, filter_dictsort, 0},
+    {"first", "", 0, filter_first, 0},
+    {"groupby", "attribute default case_sensitive", 1, filter_groupby, 0},
+    {"items", "", 0, filter_items, 0},
+    {"join", "d attribute", 0, filter_join, 0},
+    {"last", "", 0, filter_last, 0},
+    {"list", "", 0, filter_list, 0},
+    {"map", NULL, 0, filter_map, 0},
+    {"max", "case_sensitive attribute", 0, filter_extreme, '>'},
+    {"min", "case_sensitive attribute", 0, filter_extreme, '<'},
+    {"reject", NULL, 0, filter_choose, 0},
+    {"rejectattr", NULL, 0, filter_choose, BY_ATTRIBUTE},
+    {"reverse", "", 0, filter_reverse, 0},
+    {"select", NULL, 0, filter_choose, WANT},
+    {"selectattr", NULL, 0, filter_choose, BY_ATTRIBUTE | WANT},
+    {"sort", "reverse case_sensitive attribute", 0, filter_sort, 0},
+    {"sum", "attribute start", 0, filter_sum, 0},
+    {"unique", "case_sensitive attribute", 0, filter_unique, 0},
+    {NULL, NULL, 0, NULL, 0},
 };

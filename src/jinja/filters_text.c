@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters on texts and numbers. */
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,24 +31,9 @@ static whim_jval filter_attr(whim_jinja *j, const whim_jcall *c)
     return whim_jinja_attr(j, c->self, name);
 }
 
-static whim_jval filter_capitalize(whim_jinja *j, const whim_jcall *c)
+static whim_jval filter_case(whim_jinja *j, const whim_jcall *c)
 {
-    return whim_jstr_case(j, text_of(j, c), 'c');
-}
-
-static whim_jval filter_lower(whim_jinja *j, const whim_jcall *c)
-{
-    return whim_jstr_case(j, text_of(j, c), 'l');
-}
-
-static whim_jval filter_upper(whim_jinja *j, const whim_jcall *c)
-{
-    return whim_jstr_case(j, text_of(j, c), 'u');
-}
-
-static whim_jval filter_title(whim_jinja *j, const whim_jcall *c)
-{
-    return whim_jstr_case(j, text_of(j, c), 'T');
+    return whim_jstr_case(j, text_of(j, c), c->mode);
 }
 
 static whim_jval filter_center(whim_jinja *j, const whim_jcall *c)
@@ -63,7 +48,7 @@ static whim_jval filter_default(whim_jinja *j, const whim_jcall *c)
     if (!replaced) {
         return c->self;
     }
-    return c->a[0].kind == WHIM_J_MISSING ? whim_jval_str(j, "", 0, true) : c->a[0];
+    return whim_jarg_or(c->a[0], whim_jval_str(j, "", 0, true));
 }
 
 static whim_jval filter_escape(whim_jinja *j, const whim_jcall *c)
@@ -101,7 +86,7 @@ static whim_jval filter_float(whim_jinja *j, const whim_jcall *c)
     if (c->self.kind == WHIM_J_STR && whim_jlib_parse_float(c->self.str, &f)) {
         return whim_jval_float(f, whim_jval_trusted(c->self));
     }
-    return c->a[0].kind == WHIM_J_MISSING ? whim_jval_float(0, true) : c->a[0];
+    return whim_jarg_or(c->a[0], whim_jval_float(0, true));
 }
 
 static whim_jval filter_int(whim_jinja *j, const whim_jcall *c)
@@ -129,7 +114,7 @@ static whim_jval filter_int(whim_jinja *j, const whim_jcall *c)
         }
         return whim_jval_int((int64_t)f, trusted);
     }
-    return c->a[0].kind == WHIM_J_MISSING ? whim_jval_int(0, true) : c->a[0];
+    return whim_jarg_or(c->a[0], whim_jval_int(0, true));
 }
 
 static whim_jval filter_format(whim_jinja *j, const whim_jcall *c)
@@ -144,9 +129,7 @@ static whim_jval filter_format(whim_jinja *j, const whim_jcall *c)
         return whim_jinja_percent(j, format, dict);
     }
     whim_jval tuple = whim_jval_list(j, WHIM_JL_TUPLE);
-    for (int64_t i = 0; i < c->raw->pos.n; i++) {
-        whim_jlist_push(j, tuple.list, c->raw->pos.v[i]);
-    }
+    whim_jlist_extend(j, tuple.list, &c->raw->pos);
     return whim_jinja_percent(j, format, tuple);
 }
 
@@ -231,8 +214,7 @@ static whim_jval filter_safe(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval filter_trim(whim_jinja *j, const whim_jcall *c)
 {
-    bool plain = c->a[0].kind == WHIM_J_MISSING || c->a[0].kind == WHIM_J_NONE;
-    const whim_jstr *set = plain ? NULL : whim_jarg_str(j, c->a[0], "what trim strips");
+    const whim_jstr *set = whim_jarg_opt_str(j, c->a[0], "what trim strips");
     return whim_jstr_strip(j, text_of(j, c), set, true, true);
 }
 
@@ -241,7 +223,7 @@ static whim_jval filter_truncate(whim_jinja *j, const whim_jcall *c)
     const whim_jstr *str = whim_jarg_str(j, c->self, "what truncate works on");
     int64_t length = whim_jarg_int(j, c->a[0], 255, "the length");
     int64_t leeway = whim_jarg_int(j, c->a[3], 5, "the leeway");
-    whim_jval end = c->a[2].kind == WHIM_J_MISSING ? whim_jval_str(j, "...", 3, true) : c->a[2];
+    whim_jval end = whim_jarg_or(c->a[2], whim_jval_str(j, "...", 3, true));
     int64_t keep = length - whim_jstr_chars(whim_jarg_str(j, end, "the end"));
     if (keep < 0 || leeway < 0) {
         whim_jinja_fail(j, "truncate wants a length of at least that of its end mark");
@@ -275,31 +257,31 @@ static whim_jval filter_wordcount(whim_jinja *j, const whim_jcall *c)
 }
 
 const whim_jentry whim_jfilters_text[] = {
-    {"abs", "", 0, filter_abs},
-    {"attr", "name", 1, filter_attr},
-    {"capitalize", "", 0, filter_capitalize},
-    {"center", "width", 0, filter_center},
-    {"count", "", 0, filter_length},
-    {"d", "default_value boolean", 0, filter_default},
-    {"default", "default_value boolean", 0, filter_default},
-    {"e", "", 0, filter_escape},
-    {"escape", "", 0, filter_escape},
-    {"float", "default", 0, filter_float},
-    {"format", NULL, 0, filter_format},
-    {"from_json", "", 0, whim_jinja_from_json},
-    {"indent", "width first blank", 0, filter_indent},
-    {"int", "default base", 0, filter_int},
-    {"length", "", 0, filter_length},
-    {"lower", "", 0, filter_lower},
-    {"replace", "old new count", 2, filter_replace},
-    {"round", "precision method", 0, filter_round},
-    {"safe", "", 0, filter_safe},
-    {"string", "", 0, filter_safe},
-    {"title", "", 0, filter_title},
-    {"tojson", "ensure_ascii indent separators sort_keys", 0, whim_jinja_tojson},
-    {"trim", "chars", 0, filter_trim},
-    {"truncate", "length killwords end leeway", 0, filter_truncate},
-    {"upper", "", 0, filter_upper},
-    {"wordcount", "", 0, filter_wordcount},
-    {NULL, NULL, 0, NULL},
+    {"abs", "", 0, filter_abs, 0},
+    {"attr", "name", 1, filter_attr, 0},
+    {"capitalize", "", 0, filter_case, 'c'},
+    {"center", "width", 0, filter_center, 0},
+    {"count", "", 0, filter_length, 0},
+    {"d", "default_value boolean", 0, filter_default, 0},
+    {"default", "default_value boolean", 0, filter_default, 0},
+    {"e", "", 0, filter_escape, 0},
+    {"escape", "", 0, filter_escape, 0},
+    {"float", "default", 0, filter_float, 0},
+    {"format", NULL, 0, filter_format, 0},
+    {"from_json", "", 0, whim_jinja_from_json, 0},
+    {"indent", "width first blank", 0, filter_indent, 0},
+    {"int", "default base", 0, filter_int, 0},
+    {"length", "", 0, filter_length, 0},
+    {"lower", "", 0, filter_case, 'l'},
+    {"replace", "old new count", 2, filter_replace, 0},
+    {"round", "precision method", 0, filter_round, 0},
+    {"safe", "", 0, filter_safe, 0},
+    {"string", "", 0, filter_safe, 0},
+    {"title", "", 0, filter_case, 'T'},
+    {"tojson", "ensure_ascii indent separators sort_keys", 0, whim_jinja_tojson, 0},
+    {"trim", "chars", 0, filter_trim, 0},
+    {"truncate", "length killwords end leeway", 0, filter_truncate, 0},
+    {"upper", "", 0, filter_case, 'u'},
+    {"wordcount", "", 0, filter_wordcount, 0},
+    {NULL, NULL, 0, NULL, 0},
 };

@@ -2,7 +2,7 @@
 /* "..." % args and "...".format(...), as far as templates use them: texts and numbers with width,
  * precision, alignment, sign and zeros. The format's own bytes keep their trust, and so do those of
  * the arguments. */
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -269,8 +269,7 @@ static spec parse_spec(whim_jinja *j, const whim_jstr *str)
     }
     s.type = at < str->n ? str->s[at++] : '\0';
     if (at < str->n || (s.type != '\0' && strchr("sdxXofFeEgG%", s.type) == NULL)) {
-        whim_jinja_fail(j, "the format \"%.*s\" is not known", (int)(str->n > 60 ? 60 : str->n),
-                        str->s);
+        whim_jinja_fail(j, "the format \"%.*s\" is not known", WHIM_JSHOWN(str));
     }
     return s;
 }
@@ -281,7 +280,7 @@ static void put_with_spec(whim_jinja *j, whim_jbuf *buf, const whim_jstr *text, 
     bool is_float = v.kind == WHIM_J_FLOAT, number = whim_jval_is_number(v);
     if (text->n > 0 && v.kind != WHIM_J_STR && !number) {
         whim_jinja_fail(j, "a %s cannot be formatted with \"%.*s\"", whim_jval_type(v),
-                        (int)(text->n > 60 ? 60 : text->n), text->s);
+                        WHIM_JSHOWN(text));
     }
     if (s.type == '%') {
         whim_jinja_fail(j, "the format %% is not supported");
@@ -315,8 +314,7 @@ static whim_jval field_value(whim_jinja *j, const whim_jstr *field, const whim_j
     place = end == 0 ? (*next)++ : place;
     const whim_jval *named = number ? NULL : whim_jdict_get(j, &args->named, name.s, name.n);
     if (number ? place < 0 || place >= args->pos.n : named == NULL) {
-        whim_jinja_fail(j, "format has no argument for {%.*s}",
-                        (int)(field->n > 60 ? 60 : field->n), field->s);
+        whim_jinja_fail(j, "format has no argument for {%.*s}", WHIM_JSHOWN(field));
     }
     whim_jval v = number ? args->pos.v[place] : *named;
     while (end < field->n) {

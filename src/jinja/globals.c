@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that every template can call. */
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 
-#include <stdio.h>
+#include <locale.h>
 #include <string.h>
 #include <time.h>
 
@@ -42,19 +42,16 @@ static whim_jval global_range(whim_jinja *j, const whim_jcall *c)
 }
 
 /* dict() and namespace(): a dict or pairs, and named values. */
-static whim_jval make_dict(whim_jinja *j, const whim_jcall *c, whim_jkind kind)
+static whim_jval global_dict(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jargs *args = c->raw;
-    whim_jval out = whim_jval_dict(j, kind);
+    whim_jval out = whim_jval_dict(j, (whim_jkind)c->mode);
     if (args->pos.n > 1) {
         whim_jinja_fail(j, "a dict is made of at most one argument and named values");
     }
     if (args->pos.n == 1 && args->pos.v[0].kind == WHIM_J_DICT) {
-        const whim_jdict *from = args->pos.v[0].dict;
-        whim_jinja_pay(j, from->n);
-        for (int64_t i = 0; i < from->n; i++) {
-            whim_jdict_set(j, out.dict, from->keys[i], from->vals[i]);
-        }
+        whim_jinja_pay(j, args->pos.v[0].dict->n);
+        whim_jdict_update(j, out.dict, args->pos.v[0].dict);
     } else if (args->pos.n == 1) {
         const whim_jlist *pairs = whim_jval_iterate(j, args->pos.v[0]);
         for (int64_t i = 0; i < pairs->n; i++) {
@@ -66,20 +63,8 @@ static whim_jval make_dict(whim_jinja *j, const whim_jcall *c, whim_jkind kind)
             whim_jdict_set(j, out.dict, pair->v[0], pair->v[1]);
         }
     }
-    for (int64_t i = 0; i < args->named.n; i++) {
-        whim_jdict_set(j, out.dict, args->named.keys[i], args->named.vals[i]);
-    }
+    whim_jdict_update(j, out.dict, &args->named);
     return out;
-}
-
-static whim_jval global_dict(whim_jinja *j, const whim_jcall *c)
-{
-    return make_dict(j, c, WHIM_J_DICT);
-}
-
-static whim_jval global_namespace(whim_jinja *j, const whim_jcall *c)
-{
-    return make_dict(j, c, WHIM_J_NAMESPACE);
 }
 
 static whim_jval global_cycler(whim_jinja *j, const whim_jcall *c)
@@ -96,66 +81,30 @@ static whim_jval global_cycler(whim_jinja *j, const whim_jcall *c)
 static whim_jval global_joiner(whim_jinja *j, const whim_jcall *c)
 {
     whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
-    whim_jlist_push(j, out.list,
-                    c->a[0].kind == WHIM_J_MISSING ? whim_jval_str(j, ", ", 2, true) : c->a[0]);
+    whim_jlist_push(j, out.list, whim_jarg_or(c->a[0], whim_jval_str(j, ", ", 2, true)));
     out.kind = WHIM_J_JOINER;
     return out;
 }
 
-/* One directive of strftime. Names are English whatever the program's locale is. */
-static void put_time(whim_jbuf *buf, whim_jinja *j, const struct tm *tm, const char *directive,
+/* One directive of strftime. Names are English whatever the program's locale is. Seconds are whole,
+ * and there is no zone, as in Python's datetime.now(). */
+static void put_time(whim_jinja *j, whim_jbuf *buf, const struct tm *tm, const char *directive,
                      bool trusted)
 {
-    static const char *const days[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                       "Thursday", "Friday", "Saturday"};
-    static const char *const months[] = {"January",   "February", "March",    "April",
-                                         "May",       "June",     "July",     "August",
-                                         "September", "October",  "November", "December"};
-    char out[80] = "";
-    char kind = directive[strlen(directive) - 1];
-    switch (kind) {
-    case 'A':
-    case 'a':
-        snprintf(out, sizeof out, "%.*s", kind == 'a' ? 3 : 20, days[tm->tm_wday]);
-        break;
-    case 'B':
-    case 'b':
-    case 'h':
-        snprintf(out, sizeof out, "%.*s", kind == 'B' ? 20 : 3, months[tm->tm_mon]);
-        break;
-    case 'p':
-        strcpy(out, tm->tm_hour < 12 ? "AM" : "PM");
-        break;
-    case 'c':
-        snprintf(out, sizeof out, "%.3s %.3s %2d %02d:%02d:%02d %d", days[tm->tm_wday],
-                 months[tm->tm_mon], tm->tm_mday, tm->tm_hour, tm->tm_min, tm->tm_sec,
-                 tm->tm_year + 1900);
-        break;
-    case 'x':
-    case 'X':
-    case 'f':
-        if (kind == 'f') {
-            strcpy(out, "000000");
-        } else {
-            const int parts[2][3] = {{tm->tm_mon + 1, tm->tm_mday, tm->tm_year % 100},
-                                     {tm->tm_hour, tm->tm_min, tm->tm_sec}};
-            const int *p = parts[kind == 'X'];
-            snprintf(out, sizeof out, kind == 'x' ? "%02d/%02d/%02d" : "%02d:%02d:%02d", p[0], p[1],
-                     p[2]);
-        }
-        break;
-    case 'z':
-    case 'Z':
-        break; /* a time without a zone, as Python's datetime.now() */
-    default: {
+    char out[80] = "", kind = directive[strlen(directive) - 1];
+    locale_t english = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (kind == 'f') {
+        strcpy(out, "000000");
+    } else if (kind != 'z' && kind != 'Z' && english != (locale_t)0) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        if (strftime(out, sizeof out, directive, tm) == 0) {
+        if (strftime_l(out, sizeof out, directive, tm, english) == 0) {
             out[0] = '\0';
         }
 #pragma GCC diagnostic pop
-        break;
     }
+    if (english != (locale_t)0) {
+        freelocale(english);
     }
     whim_jbuf_add(j, buf, out, (int64_t)strlen(out), trusted);
 }
@@ -178,7 +127,7 @@ static whim_jval global_strftime_now(whim_jinja *j, const whim_jcall *c)
         whim_jinja_pay(j, 1);
         if (known) {
             char directive[4] = {'%', format->s[at + 1], flag ? format->s[kind] : '\0', '\0'};
-            put_time(&buf, j, &tm, directive, trusted);
+            put_time(j, &buf, &tm, directive, trusted);
             at = kind + 1;
         } else {
             whim_jbuf_add(j, &buf, format->s + at, 1, trusted);
@@ -189,12 +138,12 @@ static whim_jval global_strftime_now(whim_jinja *j, const whim_jcall *c)
 }
 
 const whim_jentry whim_jglobals[] = {
-    {"raise_exception", "message", 1, global_raise},
-    {"strftime_now", "format", 1, global_strftime_now},
-    {"namespace", NULL, 0, global_namespace},
-    {"range", "start stop step", 1, global_range},
-    {"dict", NULL, 0, global_dict},
-    {"cycler", NULL, 0, global_cycler},
-    {"joiner", "sep", 0, global_joiner},
-    {NULL, NULL, 0, NULL},
+    {"raise_exception", "message", 1, global_raise, 0},
+    {"strftime_now", "format", 1, global_strftime_now, 0},
+    {"namespace", NULL, 0, global_dict, WHIM_J_NAMESPACE},
+    {"range", "start stop step", 1, global_range, 0},
+    {"dict", NULL, 0, global_dict, WHIM_J_DICT},
+    {"cycler", NULL, 0, global_cycler, 0},
+    {"joiner", "sep", 0, global_joiner, 0},
+    {NULL, NULL, 0, NULL, 0},
 };

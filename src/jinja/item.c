@@ -8,36 +8,18 @@
 _Noreturn static void fail_undefined(whim_jinja *j, whim_jval v)
 {
     whim_jinja_fail(j, "\"%.*s\" is undefined, so nothing can be looked up in it",
-                    (int)(v.str->n > 60 ? 60 : v.str->n), v.str->s);
-}
-
-static whim_jval bound(whim_jinja *j, const whim_jentry *entry, whim_jval self)
-{
-    whim_jfunc *func = whim_jinja_alloc(j, sizeof *func);
-    *func = (whim_jfunc){.entry = entry, .self = self};
-    return (whim_jval){.kind = WHIM_J_FUNC, .func = func};
+                    WHIM_JSHOWN(v.str));
 }
 
 static const whim_jentry *find_method(whim_jval of, const whim_jstr *name)
 {
-    const whim_jentry *entry = NULL;
-    switch (of.kind) {
-    case WHIM_J_STR:
-        entry = whim_jentry_find(whim_jmethods_str, name);
-        return entry != NULL ? entry : whim_jentry_find(whim_jmethods_str_more, name);
-    case WHIM_J_LIST:
-        return of.list->kind == WHIM_JL_LIST || of.list->kind == WHIM_JL_TUPLE
-                   ? whim_jentry_find(whim_jmethods_list, name)
-                   : NULL;
-    case WHIM_J_DICT:
-        return whim_jentry_find(whim_jmethods_dict, name);
-    case WHIM_J_LOOP:
-        return whim_jentry_find(whim_jmethods_loop, name);
-    case WHIM_J_CYCLER:
-        return whim_jentry_find(whim_jmethods_cycler, name);
-    default:
-        return NULL;
-    }
+    static const whim_jentry *const tables[] = {
+        [WHIM_J_STR] = whim_jmethods_str,       [WHIM_J_LIST] = whim_jmethods_list,
+        [WHIM_J_DICT] = whim_jmethods_dict,     [WHIM_J_LOOP] = whim_jmethods_loop,
+        [WHIM_J_CYCLER] = whim_jmethods_cycler, [WHIM_J_JOINER] = NULL,
+    };
+    bool view = of.kind == WHIM_J_LIST && of.list->kind > WHIM_JL_TUPLE;
+    return view || tables[of.kind] == NULL ? NULL : whim_jentry_find(tables[of.kind], name);
 }
 
 static whim_jval loop_attr(whim_jinja *j, const whim_jloop *loop, const whim_jstr *name)
@@ -79,7 +61,7 @@ whim_jval whim_jinja_attr(whim_jinja *j, whim_jval of, const whim_jstr *name)
     }
     const whim_jentry *entry = find_method(of, name);
     if (entry != NULL) {
-        return bound(j, entry, of);
+        return whim_jval_func(j, entry, of);
     }
     if (of.kind == WHIM_J_DICT || of.kind == WHIM_J_NAMESPACE) {
         const whim_jval *v = whim_jdict_get(j, of.dict, name->s, name->n);
@@ -133,7 +115,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
 /* A bound of a slice, as Python adjusts it. */
 static int64_t slice_bound(whim_jinja *j, whim_jval v, int64_t n, int64_t step, int64_t missing)
 {
-    if (v.kind == WHIM_J_MISSING || v.kind == WHIM_J_NONE) {
+    if (!whim_jarg_given(v)) {
         return missing;
     }
     int64_t i = whim_jarg_int(j, v, 0, "a bound of a slice");
@@ -187,9 +169,7 @@ whim_jval whim_jinja_slice(whim_jinja *j, whim_jval of, whim_jval from, whim_jva
 whim_jval whim_jinja_path(whim_jinja *j, whim_jval of, whim_jval path, const whim_jval *missing)
 {
     if (path.kind != WHIM_J_STR) {
-        return path.kind == WHIM_J_NONE || path.kind == WHIM_J_MISSING
-                   ? of
-                   : whim_jinja_item(j, of, path);
+        return whim_jarg_given(path) ? whim_jinja_item(j, of, path) : of;
     }
     const whim_jstr *str = path.str;
     for (int64_t from = 0; from <= str->n;) {

@@ -2,7 +2,7 @@
 /* JSON in and out. What comes in is untrusted, and so is everything tojson writes. The text is that
  * of Python's json.dumps. */
 #include "base/json.h"
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 #include "jinja/template.h"
 
 #include <math.h>
@@ -285,7 +285,7 @@ static void set_separators(writer *w, whim_jval pair)
     static const whim_jstr colon = {.s = ": ", .n = 2};
     w->comma = w->indent == NULL ? &comma_space : &comma;
     w->colon = &colon;
-    if (pair.kind != WHIM_J_MISSING && pair.kind != WHIM_J_NONE) {
+    if (whim_jarg_given(pair)) {
         const whim_jlist *two = whim_jval_iterate(w->j, pair);
         if (two->n != 2) {
             whim_jinja_fail(w->j, "tojson wants two separators");
@@ -300,7 +300,7 @@ whim_jval whim_jinja_tojson(whim_jinja *j, const whim_jcall *c)
     writer w = {.j = j, .ascii = whim_jval_truth(c->a[0]), .sorted = whim_jval_truth(c->a[3])};
     if (c->a[1].kind == WHIM_J_STR) {
         w.indent = c->a[1].str;
-    } else if (c->a[1].kind != WHIM_J_MISSING && c->a[1].kind != WHIM_J_NONE) {
+    } else if (whim_jarg_given(c->a[1])) {
         int64_t width = whim_jarg_int(j, c->a[1], 0, "the indent");
         w.indent =
             whim_jinja_binary(j, '*', whim_jval_str(j, " ", 1, true), whim_jval_int(width, true))

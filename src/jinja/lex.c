@@ -5,8 +5,6 @@
  *  - `-` at a tag strips all white space on that side, `+` keeps it. */
 #include "jinja/ast.h"
 
-#include "jinja/lex_value.h"
-
 #include <string.h>
 
 typedef struct lexer {
@@ -39,13 +37,8 @@ static whim_jpos pos_of(lexer *lx, int64_t at)
 static whim_jtok *add_tok(lexer *lx, whim_jtok_kind kind, int64_t at)
 {
     if (lx->n_tok == lx->cap_tok) {
-        int64_t cap = lx->cap_tok < 64 ? 64 : lx->cap_tok * 2;
-        whim_jtok *grown = whim_jinja_alloc_array(lx->j, cap, sizeof *grown);
-        if (lx->n_tok > 0) {
-            memcpy(grown, lx->toks, (size_t)lx->n_tok * sizeof *grown);
-        }
-        lx->toks = grown;
-        lx->cap_tok = cap;
+        lx->cap_tok = lx->cap_tok < 64 ? 64 : lx->cap_tok * 2;
+        lx->toks = whim_jinja_grow(lx->j, lx->toks, lx->n_tok, lx->cap_tok, sizeof *lx->toks);
     }
     whim_jtok *tok = &lx->toks[lx->n_tok++];
     *tok = (whim_jtok){.kind = kind, .pos = pos_of(lx, at)};

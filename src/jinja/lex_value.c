@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, names and strings in the source of a template. */
-#include "jinja/lex_value.h"
+#include "base/str.h"
+#include "jinja/ast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,9 +96,8 @@ bool whim_jlex_number(whim_jinja *j, const char *s, int64_t n, int64_t *at, whim
     }
     int64_t value = 0;
     for (int i = 0; i < len; i++) {
-        int digit = is_digit(text[i]) ? text[i] - '0' : (text[i] | 0x20) - 'a' + 10;
         if (__builtin_mul_overflow(value, base, &value) ||
-            __builtin_add_overflow(value, digit, &value)) {
+            __builtin_add_overflow(value, whim_hex_value(text[i]), &value)) {
             whim_jinja_fail(j, "the number %s does not fit into 64 bits", text);
         }
     }
@@ -140,13 +140,12 @@ static int64_t hex(whim_jinja *j, const char *s, int64_t n, int64_t at, int coun
 {
     int64_t value = 0;
     for (int i = 0; i < count; i++) {
-        char c = at + i < n ? s[at + i] : '\0';
-        char low = (char)(c | 0x20);
-        if (!is_digit(c) && !(low >= 'a' && low <= 'f')) {
+        int digit = at + i < n ? whim_hex_value(s[at + i]) : -1;
+        if (digit < 0) {
             whim_jinja_fail(j, "an escape in a string lacks digits: expected %d hexadecimal ones",
                             count);
         }
-        value = value * 16 + (is_digit(c) ? c - '0' : low - 'a' + 10);
+        value = value * 16 + digit;
     }
     return value;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What filters and methods share. */
-#include "jinja/lib.h"
+#include "jinja/eval.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,61 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods of strings that take a string apart or put one together. */
-#include "jinja/lib.h"
+/* Methods of strings. */
+#include "jinja/eval.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
-/* The part of the text that start and end (arguments from `first`) leave. */
-static const whim_jstr *part_of(whim_jinja *j, const whim_jcall *c, int first)
+static whim_jval str_case(whim_jinja *j, const whim_jcall *c)
 {
-    whim_jval from = c->a[first], to = c->a[first + 1];
-    if (from.kind == WHIM_J_MISSING && to.kind == WHIM_J_MISSING) {
-        return c->self.str;
-    }
-    return whim_jinja_slice(j, c->self, from, to, whim_jval_int(1, true)).str;
+    return whim_jstr_case(j, c->self.str, c->mode);
 }
 
-static bool edge_is(whim_jinja *j, const whim_jstr *str, whim_jval edge, bool at_end)
+/* Whether all characters are letters ('a'), decimal digits ('d'), either ('n') or white space
+ * ('s'). */
+static whim_jval str_all_are(whim_jinja *j, const whim_jcall *c)
 {
-    if (edge.kind == WHIM_J_LIST && edge.list->kind == WHIM_JL_TUPLE) {
-        for (int64_t i = 0; i < edge.list->n; i++) {
-            const whim_jstr *one = whim_jarg_str(j, edge.list->v[i], "an item of the tuple");
-            if (edge_is(j, str, (whim_jval){.kind = WHIM_J_STR, .str = one}, at_end)) {
-                return true;
-            }
-        }
-        return false;
+    const whim_jstr *str = c->self.str;
+    bool all = str->n > 0;
+    (void)j;
+    for (int64_t at = 0; at < str->n && all;) {
+        int32_t ch = whim_jutf8_next(str->s, str->n, &at);
+        utf8proc_category_t cat = utf8proc_category(ch < 0 ? 0 : ch);
+        bool letter = cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO;
+        all = c->mode == 's'
+                  ? whim_jchar_is_space(ch)
+                  : (letter && c->mode != 'd') || (cat == UTF8PROC_CATEGORY_ND && c->mode != 'a');
     }
-    const whim_jstr *word = whim_jarg_str(j, edge, "what a string starts or ends with");
+    return whim_jval_bool(all, false);
+}
+
+static whim_jval str_has_case(whim_jinja *j, const whim_jcall *c)
+{
+    (void)j;
+    return whim_jval_bool(whim_jstr_has_case(c->self.str, c->mode == 'u'), false);
+}
+
+static whim_jval str_pad(whim_jinja *j, const whim_jcall *c)
+{
+    int32_t fill = ' ';
+    if (c->a[1].kind != WHIM_J_MISSING) {
+        const whim_jstr *str = whim_jarg_str(j, c->a[1], "the fill character");
+        int64_t at = 0;
+        fill = str->n == 0 ? ' ' : whim_jutf8_next(str->s, str->n, &at);
+        if (at != str->n || str->n == 0) {
+            whim_jinja_fail(j, "the fill must be one character");
+        }
+    }
+    int64_t width = whim_jarg_int(j, c->a[0], 0, "the width");
+    return whim_jlib_pad(j, c->self.str, width, fill, (char)c->mode);
+}
+
+static whim_jval str_zfill(whim_jinja *j, const whim_jcall *c)
+{
+    const whim_jstr *str = c->self.str;
+    int64_t sign = str->n > 0 && (str->s[0] == '-' || str->s[0] == '+');
+    int64_t width = whim_jarg_int(j, c->a[0], 0, "the width");
+    whim_jval digits =
+        whim_jlib_pad(j, whim_jval_slice(j, str, sign, str->n).str, width - sign, '0', '>');
+    return whim_jinja_binary(j, '+', whim_jval_slice(j, str, 0, sign), digits);
+}
+
+/* The part of the text that start and end (arguments 1 and 2) leave. */
+static const whim_jstr *part_of(whim_jinja *j, const whim_jcall *c)
+{
+    if (c->a[1].kind == WHIM_J_MISSING && c->a[2].kind == WHIM_J_MISSING) {
+        return c->self.str;
+    }
+    return whim_jinja_slice(j, c->self, c->a[1], c->a[2], whim_jval_int(1, true)).str;
+}
+
+static bool edge_is(const whim_jstr *str, const whim_jstr *word, bool at_end)
+{
     return word->n <= str->n &&
            memcmp(str->s + (at_end ? str->n - word->n : 0), word->s, (size_t)word->n) == 0;
 }
 
-static whim_jval str_startswith(whim_jinja *j, const whim_jcall *c)
+/* startswith, and endswith ('e'). */
+static whim_jval str_edge(whim_jinja *j, const whim_jcall *c)
 {
-    return whim_jval_bool(edge_is(j, part_of(j, c, 1), c->a[0], false), false);
+    const whim_jstr *str = part_of(j, c);
+    whim_jval edge = c->a[0];
+    if (edge.kind != WHIM_J_LIST || edge.list->kind != WHIM_JL_TUPLE) {
+        const whim_jstr *word = whim_jarg_str(j, edge, "what a string starts or ends with");
+        return whim_jval_bool(edge_is(str, word, c->mode == 'e'), false);
+    }
+    bool found = false;
+    for (int64_t i = 0; i < edge.list->n && !found; i++) {
+        const whim_jstr *word = whim_jarg_str(j, edge.list->v[i], "an item of the tuple");
+        found = edge_is(str, word, c->mode == 'e');
+    }
+    return whim_jval_bool(found, false);
 }
 
-static whim_jval str_endswith(whim_jinja *j, const whim_jcall *c)
-{
-    return whim_jval_bool(edge_is(j, part_of(j, c, 1), c->a[0], true), false);
-}
-
-static whim_jval split(whim_jinja *j, const whim_jcall *c, bool from_right)
-{
-    bool plain = c->a[0].kind == WHIM_J_MISSING || c->a[0].kind == WHIM_J_NONE;
-    const whim_jstr *sep = plain ? NULL : whim_jarg_str(j, c->a[0], "the separator");
-    return whim_jlib_split(j, c->self.str, sep, whim_jarg_int(j, c->a[1], -1, "maxsplit"),
-                           from_right);
-}
-
+/* From the right: 'r'. */
 static whim_jval str_split(whim_jinja *j, const whim_jcall *c)
 {
-    return split(j, c, false);
-}
-
-static whim_jval str_rsplit(whim_jinja *j, const whim_jcall *c)
-{
-    return split(j, c, true);
+    const whim_jstr *sep = whim_jarg_opt_str(j, c->a[0], "the separator");
+    int64_t max = whim_jarg_int(j, c->a[1], -1, "maxsplit");
+    return whim_jlib_split(j, c->self.str, sep, max, c->mode == 'r');
 }
 
 static whim_jval str_splitlines(whim_jinja *j, const whim_jcall *c)
@@ -63,8 +104,9 @@ static whim_jval str_splitlines(whim_jinja *j, const whim_jcall *c)
     return whim_jlib_splitlines(j, c->self.str, whim_jval_truth(c->a[0]));
 }
 
-static whim_jval partition(whim_jinja *j, const whim_jcall *c, bool from_right)
+static whim_jval str_partition(whim_jinja *j, const whim_jcall *c)
 {
+    bool from_right = c->mode == 'r';
     const whim_jstr *sep = whim_jarg_str(j, c->a[0], "the separator");
     const whim_jlist *parts = whim_jlib_split(j, c->self.str, sep, 1, from_right).list;
     whim_jval out = whim_jval_list(j, WHIM_JL_TUPLE), empty = whim_jval_str(j, "", 0, true);
@@ -75,36 +117,11 @@ static whim_jval partition(whim_jinja *j, const whim_jcall *c, bool from_right)
     return out;
 }
 
-static whim_jval str_partition(whim_jinja *j, const whim_jcall *c)
-{
-    return partition(j, c, false);
-}
-
-static whim_jval str_rpartition(whim_jinja *j, const whim_jcall *c)
-{
-    return partition(j, c, true);
-}
-
-static whim_jval strip(whim_jinja *j, const whim_jcall *c, bool left, bool right)
-{
-    bool plain = c->a[0].kind == WHIM_J_MISSING || c->a[0].kind == WHIM_J_NONE;
-    const whim_jstr *set = plain ? NULL : whim_jarg_str(j, c->a[0], "what is stripped");
-    return whim_jstr_strip(j, c->self.str, set, left, right);
-}
-
+/* On the left, on the right, or both: 'l', 'r', 'b'. */
 static whim_jval str_strip(whim_jinja *j, const whim_jcall *c)
 {
-    return strip(j, c, true, true);
-}
-
-static whim_jval str_lstrip(whim_jinja *j, const whim_jcall *c)
-{
-    return strip(j, c, true, false);
-}
-
-static whim_jval str_rstrip(whim_jinja *j, const whim_jcall *c)
-{
-    return strip(j, c, false, true);
+    const whim_jstr *set = whim_jarg_opt_str(j, c->a[0], "what is stripped");
+    return whim_jstr_strip(j, c->self.str, set, c->mode != 'r', c->mode != 'l');
 }
 
 static whim_jval str_replace(whim_jinja *j, const whim_jcall *c)
@@ -114,16 +131,15 @@ static whim_jval str_replace(whim_jinja *j, const whim_jcall *c)
                              whim_jarg_int(j, c->a[2], -1, "the count"));
 }
 
-static whim_jval str_removeprefix(whim_jinja *j, const whim_jcall *c)
+/* removeprefix, and removesuffix ('e'). */
+static whim_jval str_remove(whim_jinja *j, const whim_jcall *c)
 {
-    const whim_jstr *str = c->self.str, *word = whim_jarg_str(j, c->a[0], "the prefix");
-    return edge_is(j, str, c->a[0], false) ? whim_jval_slice(j, str, word->n, str->n) : c->self;
-}
-
-static whim_jval str_removesuffix(whim_jinja *j, const whim_jcall *c)
-{
-    const whim_jstr *str = c->self.str, *word = whim_jarg_str(j, c->a[0], "the suffix");
-    return edge_is(j, str, c->a[0], true) ? whim_jval_slice(j, str, 0, str->n - word->n) : c->self;
+    bool at_end = c->mode == 'e';
+    const whim_jstr *str = c->self.str;
+    const whim_jstr *word = whim_jarg_str(j, c->a[0], at_end ? "the suffix" : "the prefix");
+    return !edge_is(str, word, at_end) ? c->self
+           : at_end                    ? whim_jval_slice(j, str, 0, str->n - word->n)
+                                       : whim_jval_slice(j, str, word->n, str->n);
 }
 
 static whim_jval str_join(whim_jinja *j, const whim_jcall *c)
@@ -140,57 +156,30 @@ static whim_jval str_format(whim_jinja *j, const whim_jcall *c)
     return whim_jinja_braces(j, c->self.str, c->raw);
 }
 
-/* The character where the needle is first or last, or -1. */
-static int64_t find(whim_jinja *j, const whim_jcall *c, bool last)
-{
-    const whim_jstr *needle = whim_jarg_str(j, c->a[0], "what is looked for");
-    const whim_jstr *str = part_of(j, c, 1);
-    int64_t at = whim_jstr_find(str, needle, 0), found = at;
-    whim_jinja_pay(j, str->n / 64);
-    while (last && at >= 0) {
-        found = at;
-        at = whim_jstr_find(str, needle, at + 1);
-    }
-    if (found < 0) {
-        return -1;
-    }
-    const whim_jstr before = {.s = c->self.str->s, .n = str->s + found - c->self.str->s};
-    return whim_jstr_chars(&before);
-}
+/* The character where the needle is first, or last (LAST), or -1 unless it must be there (MUST). */
+enum { LAST = 1, MUST = 2 };
 
 static whim_jval str_find(whim_jinja *j, const whim_jcall *c)
 {
-    return whim_jval_int(find(j, c, false), false);
-}
-
-static whim_jval str_rfind(whim_jinja *j, const whim_jcall *c)
-{
-    return whim_jval_int(find(j, c, true), false);
-}
-
-static whim_jval must_find(whim_jinja *j, const whim_jcall *c, bool last)
-{
-    int64_t at = find(j, c, last);
-    if (at < 0) {
+    const whim_jstr *needle = whim_jarg_str(j, c->a[0], "what is looked for");
+    const whim_jstr *str = part_of(j, c);
+    int64_t at = whim_jstr_find(str, needle, 0), found = at;
+    whim_jinja_pay(j, str->n / 64);
+    while ((c->mode & LAST) != 0 && at >= 0) {
+        found = at;
+        at = whim_jstr_find(str, needle, at + 1);
+    }
+    if (found < 0 && (c->mode & MUST) != 0) {
         whim_jinja_fail(j, "the text that index looks for is not there");
     }
-    return whim_jval_int(at, false);
-}
-
-static whim_jval str_index(whim_jinja *j, const whim_jcall *c)
-{
-    return must_find(j, c, false);
-}
-
-static whim_jval str_rindex(whim_jinja *j, const whim_jcall *c)
-{
-    return must_find(j, c, true);
+    const whim_jstr before = {.s = c->self.str->s, .n = str->s + found - c->self.str->s};
+    return whim_jval_int(found < 0 ? -1 : whim_jstr_chars(&before), false);
 }
 
 static whim_jval str_count(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jstr *needle = whim_jarg_str(j, c->a[0], "what is counted");
-    const whim_jstr *str = part_of(j, c, 1);
+    const whim_jstr *str = part_of(j, c);
     if (needle->n == 0) {
         return whim_jval_int(whim_jstr_chars(str) + 1, false);
     }
@@ -203,25 +192,43 @@ static whim_jval str_count(whim_jinja *j, const whim_jcall *c)
 }
 
 const whim_jentry whim_jmethods_str[] = {
-    {"startswith", "prefix start end", 1, str_startswith},
-    {"endswith", "suffix start end", 1, str_endswith},
-    {"split", "sep maxsplit", 0, str_split},
-    {"rsplit", "sep maxsplit", 0, str_rsplit},
-    {"splitlines", "keepends", 0, str_splitlines},
-    {"partition", "sep", 1, str_partition},
-    {"rpartition", "sep", 1, str_rpartition},
-    {"strip", "chars", 0, str_strip},
-    {"lstrip", "chars", 0, str_lstrip},
-    {"rstrip", "chars", 0, str_rstrip},
-    {"replace", "old new count", 2, str_replace},
-    {"removeprefix", "prefix", 1, str_removeprefix},
-    {"removesuffix", "suffix", 1, str_removesuffix},
-    {"join", "iterable", 1, str_join},
-    {"format", NULL, 0, str_format},
-    {"find", "sub start end", 1, str_find},
-    {"rfind", "sub start end", 1, str_rfind},
-    {"index", "sub start end", 1, str_index},
-    {"rindex", "sub start end", 1, str_rindex},
-    {"count", "sub start end", 1, str_count},
-    {NULL, NULL, 0, NULL},
+    {"startswith", "prefix start end", 1, str_edge, 'b'},
+    {"endswith", "suffix start end", 1, str_edge, 'e'},
+    {"split", "sep maxsplit", 0, str_split, 'l'},
+    {"rsplit", "sep maxsplit", 0, str_split, 'r'},
+    {"splitlines", "keepends", 0, str_splitlines, 0},
+    {"partition", "sep", 1, str_partition, 'l'},
+    {"rpartition", "sep", 1, str_partition, 'r'},
+    {"strip", "chars", 0, str_strip, 'b'},
+    {"lstrip", "chars", 0, str_strip, 'l'},
+    {"rstrip", "chars", 0, str_strip, 'r'},
+    {"replace", "old new count", 2, str_replace, 0},
+    {"removeprefix", "prefix", 1, str_remove, 'b'},
+    {"removesuffix", "suffix", 1, str_remove, 'e'},
+    {"join", "iterable", 1, str_join, 0},
+    {"format", NULL, 0, str_format, 0},
+    {"find", "sub start end", 1, str_find, 0},
+    {"rfind", "sub start end", 1, str_find, LAST},
+    {"index", "sub start end", 1, str_find, MUST},
+    {"rindex", "sub start end", 1, str_find, MUST | LAST},
+    {"count", "sub start end", 1, str_count, 0},
+    {"upper", "", 0, str_case, 'u'},
+    {"lower", "", 0, str_case, 'l'},
+    {"casefold", "", 0, str_case, 'l'},
+    {"capitalize", "", 0, str_case, 'c'},
+    {"title", "", 0, str_case, 't'},
+    {"swapcase", "", 0, str_case, 's'},
+    {"isalpha", "", 0, str_all_are, 'a'},
+    {"isdigit", "", 0, str_all_are, 'd'},
+    {"isdecimal", "", 0, str_all_are, 'd'},
+    {"isnumeric", "", 0, str_all_are, 'd'},
+    {"isalnum", "", 0, str_all_are, 'n'},
+    {"isspace", "", 0, str_all_are, 's'},
+    {"isupper", "", 0, str_has_case, 'u'},
+    {"islower", "", 0, str_has_case, 'l'},
+    {"ljust", "width fillchar", 1, str_pad, '<'},
+    {"rjust", "width fillchar", 1, str_pad, '>'},
+    {"center", "width fillchar", 1, str_pad, 'c'},
+    {"zfill", "width", 1, str_zfill, 0},
+    {NULL, NULL, 0, NULL, 0},
 };

@@ -6,13 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-bool whim_jval_as_number(whim_jval v, int64_t *i, double *f)
-{
-    *i = v.kind == WHIM_J_INT ? v.i : v.kind == WHIM_J_BOOL ? (int64_t)v.b : 0;
-    *f = v.kind == WHIM_J_FLOAT ? v.f : (double)*i;
-    return v.kind != WHIM_J_FLOAT;
-}
-
 static int64_t floor_div(int64_t a, int64_t b)
 {
     int64_t q = a / b;
@@ -135,9 +128,7 @@ static whim_jval repeat(whim_jinja *j, whim_jval what, int64_t times)
     whim_jval out = whim_jval_list(j, what.list->kind);
     for (int64_t i = 0; i < times && what.list->n > 0; i++) {
         whim_jinja_pay(j, what.list->n);
-        for (int64_t k = 0; k < what.list->n; k++) {
-            whim_jlist_push(j, out.list, what.list->v[k]);
-        }
+        whim_jlist_extend(j, out.list, what.list);
     }
     return out;
 }
@@ -154,13 +145,9 @@ static whim_jval join_two(whim_jinja *j, whim_jval a, whim_jval b)
         return whim_jbuf_take(j, &buf);
     }
     whim_jval out = whim_jval_list(j, a.list->kind);
-    const whim_jlist *parts[] = {a.list, b.list};
-    for (int p = 0; p < 2; p++) {
-        whim_jinja_pay(j, parts[p]->n);
-        for (int64_t i = 0; i < parts[p]->n; i++) {
-            whim_jlist_push(j, out.list, parts[p]->v[i]);
-        }
-    }
+    whim_jinja_pay(j, a.list->n + b.list->n);
+    whim_jlist_extend(j, out.list, a.list);
+    whim_jlist_extend(j, out.list, b.list);
     return out;
 }
 
@@ -209,7 +196,7 @@ whim_jval whim_jinja_binary(whim_jinja *j, int op, whim_jval a, whim_jval b)
     whim_jval undef = a.kind == WHIM_J_UNDEF ? a : b;
     if (undef.kind == WHIM_J_UNDEF) {
         whim_jinja_fail(j, "\"%.*s\" is undefined, so \"%s\" has no meaning",
-                        (int)(undef.str->n > 60 ? 60 : undef.str->n), undef.str->s, name);
+                        WHIM_JSHOWN(undef.str), name);
     }
     whim_jinja_fail(j, "\"%s\" has no meaning between a %s and a %s", name, whim_jval_type(a),
                     whim_jval_type(b));

@@ -22,56 +22,42 @@ static whim_jnode *parse_unary(whim_jparser *p, bool with_filters)
     return node;
 }
 
-static whim_jnode *binary(whim_jparser *p, whim_jnode_kind kind, whim_jnode *left)
-{
-    whim_jnode *node = whim_jparse_new(p, kind);
-    node->op = p->tok->op;
-    node->a = left;
-    p->tok++;
-    return node;
-}
+/* The operators that join two operands, a level each, from the loosest. */
+enum { LEVEL_OR, LEVEL_AND, LEVEL_COMPARE, LEVEL_SUM, LEVEL_CONCAT, LEVEL_PRODUCT, LEVEL_POWER };
 
-static whim_jnode *parse_pow(whim_jparser *p)
-{
-    whim_jnode *node = parse_unary(p, true);
-    while (whim_jparse_is_op(p, WHIM_JOP2('*', '*'))) {
-        node = binary(p, WHIM_JN_BINARY, node);
-        node->b = parse_unary(p, true);
-    }
-    return node;
-}
+static const struct {
+    whim_jnode_kind kind;
+    const char *word; /* or */
+    int ops[4];
+} levels[] = {
+    [LEVEL_OR] = {WHIM_JN_OR, "or", {0}},
+    [LEVEL_AND] = {WHIM_JN_AND, "and", {0}},
+    [LEVEL_SUM] = {WHIM_JN_BINARY, NULL, {'+', '-'}},
+    [LEVEL_PRODUCT] = {WHIM_JN_BINARY, NULL, {'*', '/', '%', WHIM_JOP2('/', '/')}},
+    [LEVEL_POWER] = {WHIM_JN_BINARY, NULL, {WHIM_JOP2('*', '*')}},
+};
 
-static whim_jnode *parse_product(whim_jparser *p)
+static whim_jnode *parse_level(whim_jparser *p, int level);
+
+static bool joins_at(const whim_jparser *p, int level)
 {
-    whim_jnode *node = parse_pow(p);
-    while (whim_jparse_is_op(p, '*') || whim_jparse_is_op(p, '/') || whim_jparse_is_op(p, '%') ||
-           whim_jparse_is_op(p, WHIM_JOP2('/', '/'))) {
-        node = binary(p, WHIM_JN_BINARY, node);
-        node->b = parse_pow(p);
+    bool joins = levels[level].word != NULL && whim_jparse_is_name(p, levels[level].word);
+    for (int i = 0; i < 4 && levels[level].ops[i] != 0; i++) {
+        joins |= whim_jparse_is_op(p, levels[level].ops[i]);
     }
-    return node;
+    return joins;
 }
 
 static whim_jnode *parse_concat(whim_jparser *p)
 {
-    whim_jnode *first = parse_product(p);
+    whim_jnode *first = parse_level(p, LEVEL_PRODUCT);
     if (!whim_jparse_is_op(p, '~')) {
         return first;
     }
     whim_jnode *node = whim_jparse_new(p, WHIM_JN_CONCAT), **tail = &node->list;
     whim_jparse_append(&tail, first);
     while (whim_jparse_skip_op(p, '~')) {
-        whim_jparse_append(&tail, parse_product(p));
-    }
-    return node;
-}
-
-static whim_jnode *parse_sum(whim_jparser *p)
-{
-    whim_jnode *node = parse_concat(p);
-    while (whim_jparse_is_op(p, '+') || whim_jparse_is_op(p, '-')) {
-        node = binary(p, WHIM_JN_BINARY, node);
-        node->b = parse_concat(p);
+        whim_jparse_append(&tail, parse_level(p, LEVEL_PRODUCT));
     }
     return node;
 }
@@ -103,7 +89,7 @@ static int skip_comparison(whim_jparser *p)
 
 static whim_jnode *parse_compare(whim_jparser *p)
 {
-    whim_jnode *first = parse_sum(p), *node = NULL, **tail = NULL;
+    whim_jnode *first = parse_level(p, LEVEL_SUM), *node = NULL, **tail = NULL;
     for (;;) {
         whim_jnode *operand = whim_jparse_new(p, WHIM_JN_OPERAND);
         operand->op = skip_comparison(p);
@@ -116,7 +102,7 @@ static whim_jnode *parse_compare(whim_jparser *p)
             node->a = first;
             tail = &node->list;
         }
-        operand->a = parse_sum(p);
+        operand->a = parse_level(p, LEVEL_SUM);
         whim_jparse_append(&tail, operand);
     }
 }
@@ -135,35 +121,38 @@ static whim_jnode *parse_not(whim_jparser *p)
     return node;
 }
 
-static whim_jnode *parse_and(whim_jparser *p)
+static whim_jnode *parse_level(whim_jparser *p, int level)
 {
-    whim_jnode *node = parse_not(p);
-    while (whim_jparse_is_name(p, "and")) {
-        node = binary(p, WHIM_JN_AND, node);
-        node->b = parse_not(p);
+    switch (level) {
+    case LEVEL_COMPARE:
+        return parse_not(p);
+    case LEVEL_CONCAT:
+        return parse_concat(p);
+    case LEVEL_POWER + 1:
+        return parse_unary(p, true);
+    default:
+        break;
     }
-    return node;
-}
-
-static whim_jnode *parse_or(whim_jparser *p)
-{
-    whim_jnode *node = parse_and(p);
-    while (whim_jparse_is_name(p, "or")) {
-        node = binary(p, WHIM_JN_OR, node);
-        node->b = parse_and(p);
+    whim_jnode *left = parse_level(p, level + 1);
+    while (joins_at(p, level)) {
+        whim_jnode *node = whim_jparse_new(p, levels[level].kind);
+        node->op = (p->tok++)->op;
+        node->a = left;
+        node->b = parse_level(p, level + 1);
+        left = node;
     }
-    return node;
+    return left;
 }
 
 whim_jnode *whim_jparse_expr(whim_jparser *p, bool with_cond)
 {
     whim_jparse_enter(p);
-    whim_jnode *node = parse_or(p);
+    whim_jnode *node = parse_level(p, LEVEL_OR);
     while (with_cond && whim_jparse_is_name(p, "if")) {
         whim_jnode *cond = whim_jparse_new(p, WHIM_JN_COND);
         p->tok++;
         cond->b = node;
-        cond->a = parse_or(p);
+        cond->a = parse_level(p, LEVEL_OR);
         cond->c = whim_jparse_skip_name(p, "else") ? whim_jparse_expr(p, true) : NULL;
         node = cond;
     }

@@ -31,6 +31,16 @@ static whim_jnode *parse_until(whim_jparser *p, const char *end)
     return body;
 }
 
+/* The part behind `else`, or the end of the block that has none. */
+static void parse_else(whim_jparser *p, whim_jnode *node, const char *end)
+{
+    if (whim_jparse_skip_name(p, "else")) {
+        node->other = parse_until(p, end);
+    } else {
+        p->tok++;
+    }
+}
+
 /* What may be assigned to: a name, a tuple of them, or (with_ns) name.name. */
 static whim_jnode *parse_target(whim_jparser *p, bool with_ns, const char *end)
 {
@@ -91,11 +101,7 @@ static whim_jnode *parse_for(whim_jparser *p, whim_jnode *node)
     p->loops++;
     node->body = parse_block(p, ends);
     p->loops--;
-    if (whim_jparse_skip_name(p, "else")) {
-        node->other = parse_until(p, "endfor");
-    } else {
-        p->tok++;
-    }
+    parse_else(p, node, "endfor");
     return node;
 }
 
@@ -114,11 +120,7 @@ static whim_jnode *parse_if(whim_jparser *p, whim_jnode *node)
         node->other = whim_jparse_new(p, WHIM_JN_IF);
         node = node->other;
     }
-    if (whim_jparse_skip_name(p, "else")) {
-        node->other = parse_until(p, "endif");
-    } else {
-        p->tok++;
-    }
+    parse_else(p, node, "endif");
     return first;
 }
 
@@ -160,7 +162,7 @@ static whim_jnode *parse_params(whim_jparser *p)
     return list;
 }
 
-/* The rest of a macro or call block: parameters and a body that sees no outer loop. */
+/* A body that sees no outer loop. */
 static void parse_macro_rest(whim_jparser *p, whim_jnode *node, const char *end)
 {
     int32_t loops = p->loops;
@@ -220,38 +222,51 @@ static whim_jnode *parse_with(whim_jparser *p, whim_jnode *node)
     return node;
 }
 
+static whim_jnode *parse_filter_block(whim_jparser *p, whim_jnode *node)
+{
+    node->kind = WHIM_JN_FILTER_BLOCK;
+    node->a = whim_jparse_filters(p, NULL, true);
+    node->body = parse_until(p, "endfilter");
+    return node;
+}
+
+static whim_jnode *parse_generation(whim_jparser *p, whim_jnode *node)
+{
+    parse_macro_rest(p, node, "endgeneration");
+    return node;
+}
+
 static whim_jnode *parse_statement(whim_jparser *p)
 {
+    static const struct {
+        const char *word;
+        whim_jnode *(*parse)(whim_jparser *p, whim_jnode *node);
+    } statements[] = {
+        {"for", parse_for},
+        {"if", parse_if},
+        {"set", parse_set},
+        {"macro", parse_macro},
+        {"call", parse_call_block},
+        {"with", parse_with},
+        {"filter", parse_filter_block},
+        {"generation", parse_generation},
+    };
     whim_jnode *node = whim_jparse_new(p, WHIM_JN_SCOPE);
-    if (whim_jparse_skip_name(p, "for")) {
-        return parse_for(p, node);
-    } else if (whim_jparse_skip_name(p, "if")) {
-        return parse_if(p, node);
-    } else if (whim_jparse_skip_name(p, "set")) {
-        return parse_set(p, node);
-    } else if (whim_jparse_skip_name(p, "macro")) {
-        return parse_macro(p, node);
-    } else if (whim_jparse_skip_name(p, "call")) {
-        return parse_call_block(p, node);
-    } else if (whim_jparse_skip_name(p, "with")) {
-        return parse_with(p, node);
-    } else if (whim_jparse_skip_name(p, "filter")) {
-        node->kind = WHIM_JN_FILTER_BLOCK;
-        node->a = whim_jparse_filters(p, NULL, true);
-        node->body = parse_until(p, "endfilter");
-        return node;
-    } else if (whim_jparse_skip_name(p, "generation")) {
-        parse_macro_rest(p, node, "endgeneration");
-        return node;
-    } else if (whim_jparse_is_name(p, "break") || whim_jparse_is_name(p, "continue")) {
-        if (p->loops == 0) {
-            whim_jparse_fail(p, "break and continue only inside a loop");
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+        if (whim_jparse_skip_name(p, statements[i].word)) {
+            return statements[i].parse(p, node);
         }
-        node->kind = whim_jparse_is_name(p, "break") ? WHIM_JN_BREAK : WHIM_JN_CONTINUE;
-        p->tok++;
-        return node;
     }
-    whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
+    bool leaves = whim_jparse_is_name(p, "break");
+    if (!leaves && !whim_jparse_is_name(p, "continue")) {
+        whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
+    }
+    if (p->loops == 0) {
+        whim_jparse_fail(p, "break and continue only inside a loop");
+    }
+    node->kind = leaves ? WHIM_JN_BREAK : WHIM_JN_CONTINUE;
+    p->tok++;
+    return node;
 }
 
 static bool at_end_of_body(const whim_jparser *p, const char *const *ends)

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { BLOCK = 16 * 1024, ALIGN = 16 };
 
@@ -66,6 +67,12 @@ void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size)
         bytes = INT64_MAX / 2;
     }
     return whim_jinja_alloc(j, bytes);
+}
+
+void *whim_jinja_grow(whim_jinja *j, const void *old, int64_t n, int64_t cap, int64_t size)
+{
+    void *grown = whim_jinja_alloc_array(j, cap, size);
+    return n == 0 ? grown : memcpy(grown, old, (size_t)(n * size));
 }
 
 void whim_jinja_pay(whim_jinja *j, int64_t steps)

@@ -123,8 +123,8 @@ static void set_context(whim_jinja *j, whim_jscope *scope, const whim_template_i
     set_token(j, scope, "eos_token", input->eos_token);
     if (input->kwargs != NULL) {
         whim_jval kwargs = whim_jval_from_json(j, input->kwargs);
-        for (int64_t i = 0; kwargs.kind == WHIM_J_DICT && i < kwargs.dict->n; i++) {
-            whim_jdict_set(j, &scope->vars, kwargs.dict->keys[i], kwargs.dict->vals[i]);
+        if (kwargs.kind == WHIM_J_DICT) {
+            whim_jdict_update(j, &scope->vars, kwargs.dict);
         }
     }
 }

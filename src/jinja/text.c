@@ -2,15 +2,15 @@
 /* Texts with the trust of every byte: building, searching, stripping, changing case. */
 #include "jinja/value.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 #include <utf8proc.h>
 
 int32_t whim_jutf8_next(const char *s, int64_t n, int64_t *at)
 {
-    utf8proc_int32_t c;
-    utf8proc_ssize_t used =
-        utf8proc_iterate((const utf8proc_uint8_t *)s + *at, (utf8proc_ssize_t)(n - *at), &c);
-    if (used <= 0) {
+    int32_t used, c;
+    if (whim_utf8_next(s + *at, n - *at, &used, &c) != WHIM_UTF8_WHOLE) {
         c = (int32_t)(uint8_t)s[*at] - 256;
         used = 1;
     }
@@ -24,14 +24,12 @@ int whim_jutf8_put(char out[4], int32_t codepoint)
         out[0] = (char)(codepoint + 256);
         return 1;
     }
-    return (int)utf8proc_encode_char(codepoint, (utf8proc_uint8_t *)out);
+    return whim_utf8_encode(codepoint, out);
 }
 
 bool whim_jchar_is_space(int32_t c)
 {
-    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
+    return whim_char_is_space(c) || (c >= 28 && c < 32);
 }
 
 static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
@@ -45,14 +43,8 @@ static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
     }
     int64_t cap = buf->cap < 32 ? 64 : buf->cap * 2;
     cap = cap < buf->n + more ? buf->n + more : cap;
-    char *s = whim_jinja_alloc(j, cap);
-    uint8_t *mask = whim_jinja_alloc(j, cap);
-    if (buf->n > 0) {
-        memcpy(s, buf->s, (size_t)buf->n);
-        memcpy(mask, buf->mask, (size_t)buf->n);
-    }
-    buf->s = s;
-    buf->mask = mask;
+    buf->s = whim_jinja_grow(j, buf->s, buf->n, cap, 1);
+    buf->mask = whim_jinja_grow(j, buf->mask, buf->n, cap, 1);
     buf->cap = cap;
 }
 
@@ -181,6 +173,21 @@ whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *
     }
     whim_jinja_pay(j, (str->n - (to - from)) * cost / 64);
     return whim_jval_slice(j, str, from, to);
+}
+
+bool whim_jstr_has_case(const whim_jstr *str, bool upper)
+{
+    bool any = false;
+    for (int64_t at = 0; at < str->n;) {
+        int32_t c = whim_jutf8_next(str->s, str->n, &at);
+        bool is_upper = c >= 0 && utf8proc_tolower(c) != c;
+        bool is_lower = c >= 0 && utf8proc_toupper(c) != c;
+        if (upper ? is_lower : is_upper) {
+            return false;
+        }
+        any |= is_upper || is_lower;
+    }
+    return any;
 }
 
 static bool is_cased(int32_t c)

@@ -63,22 +63,28 @@ whim_jval whim_jval_dict(whim_jinja *j, whim_jkind kind)
     return (whim_jval){.kind = (uint8_t)kind, .dict = dict};
 }
 
-static void grow(whim_jinja *j, whim_jval **v, int64_t n, int64_t cap)
-{
-    whim_jval *grown = whim_jinja_alloc_array(j, cap, sizeof *grown);
-    if (n > 0) {
-        memcpy(grown, *v, (size_t)n * sizeof *grown);
-    }
-    *v = grown;
-}
-
 void whim_jlist_push(whim_jinja *j, whim_jlist *list, whim_jval v)
 {
     if (list->n == list->cap) {
         list->cap = list->cap < 4 ? 4 : list->cap * 2;
-        grow(j, &list->v, list->n, list->cap);
+        list->v = whim_jinja_grow(j, list->v, list->n, list->cap, sizeof *list->v);
     }
     list->v[list->n++] = v;
+}
+
+void whim_jlist_extend(whim_jinja *j, whim_jlist *list, const whim_jlist *items)
+{
+    for (int64_t i = 0; i < items->n; i++) {
+        whim_jlist_push(j, list, items->v[i]);
+    }
+}
+
+whim_jval whim_jval_pair(whim_jinja *j, whim_jval a, whim_jval b)
+{
+    whim_jval out = whim_jval_list(j, WHIM_JL_TUPLE);
+    whim_jlist_push(j, out.list, a);
+    whim_jlist_push(j, out.list, b);
+    return out;
 }
 
 int64_t whim_jdict_find(whim_jinja *j, const whim_jdict *dict, whim_jval key)
@@ -111,11 +117,29 @@ void whim_jdict_set(whim_jinja *j, whim_jdict *dict, whim_jval key, whim_jval v)
     }
     if (dict->n == dict->cap) {
         dict->cap = dict->cap < 4 ? 4 : dict->cap * 2;
-        grow(j, &dict->keys, dict->n, dict->cap);
-        grow(j, &dict->vals, dict->n, dict->cap);
+        dict->keys = whim_jinja_grow(j, dict->keys, dict->n, dict->cap, sizeof *dict->keys);
+        dict->vals = whim_jinja_grow(j, dict->vals, dict->n, dict->cap, sizeof *dict->vals);
     }
     dict->keys[dict->n] = key;
     dict->vals[dict->n++] = v;
+}
+
+void whim_jdict_update(whim_jinja *j, whim_jdict *dict, const whim_jdict *from)
+{
+    for (int64_t i = 0; i < from->n; i++) {
+        whim_jdict_set(j, dict, from->keys[i], from->vals[i]);
+    }
+}
+
+void whim_jdict_remove(whim_jinja *j, whim_jdict *dict, int64_t at)
+{
+    const whim_jdict old = *dict;
+    *dict = (whim_jdict){0};
+    for (int64_t i = 0; i < old.n; i++) {
+        if (i != at) {
+            whim_jdict_set(j, dict, old.keys[i], old.vals[i]);
+        }
+    }
 }
 
 const char *whim_jval_type(whim_jval v)
@@ -180,25 +204,21 @@ bool whim_jval_trusted(whim_jval v)
     }
 }
 
-static double as_double(whim_jval v)
+bool whim_jval_as_number(whim_jval v, int64_t *i, double *f)
 {
-    return v.kind == WHIM_J_FLOAT ? v.f : v.kind == WHIM_J_INT ? (double)v.i : (double)v.b;
-}
-
-static int64_t as_int(whim_jval v)
-{
-    return v.kind == WHIM_J_INT ? v.i : (int64_t)v.b;
+    *i = v.kind == WHIM_J_INT ? v.i : v.kind == WHIM_J_BOOL ? (int64_t)v.b : 0;
+    *f = v.kind == WHIM_J_FLOAT ? v.f : (double)*i;
+    return v.kind != WHIM_J_FLOAT;
 }
 
 /* <0, 0, >0, or 2 when one is not a number. */
 static int number_order(whim_jval a, whim_jval b)
 {
-    if (a.kind == WHIM_J_FLOAT || b.kind == WHIM_J_FLOAT) {
-        double x = as_double(a), y = as_double(b);
-        return isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
-    }
-    int64_t x = as_int(a), y = as_int(b);
-    return (x > y) - (x < y);
+    int64_t i, k;
+    double x, y;
+    bool ints = whim_jval_as_number(a, &i, &x);
+    ints &= whim_jval_as_number(b, &k, &y);
+    return ints ? (i > k) - (i < k) : isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
 }
 
 static bool is_sequence(whim_jval v)

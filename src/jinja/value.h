@@ -127,17 +127,20 @@ typedef struct whim_jbuf {
     int64_t n, cap;
 } whim_jbuf;
 
-/* --- state (jinja_state.c) --- */
+/* --- state.c --- */
 _Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
 /* Beyond a limit (FULL): other turns would not help, so nobody tries them. */
 _Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
 void *whim_jinja_alloc(whim_jinja *j, int64_t bytes);
 void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size);
+/* The array with room for `cap`, of which n are taken. */
+void *whim_jinja_grow(whim_jinja *j, const void *old, int64_t n, int64_t cap, int64_t size);
 void whim_jinja_pay(whim_jinja *j, int64_t steps);
 void whim_jinja_enter(whim_jinja *j); /* one level deeper; leave with depth-- */
 
-/* --- values (jinja_value.c) --- */
+/* --- value.c --- */
 whim_jval whim_jval_undef(whim_jinja *j, const char *name, int64_t n);
+whim_jval whim_jval_pair(whim_jinja *j, whim_jval a, whim_jval b); /* a tuple */
 whim_jval whim_jval_none(bool trusted);
 whim_jval whim_jval_bool(bool b, bool trusted);
 whim_jval whim_jval_int(int64_t i, bool trusted);
@@ -149,14 +152,19 @@ whim_jval whim_jval_list(whim_jinja *j, whim_jlist_kind kind);
 whim_jval whim_jval_dict(whim_jinja *j, whim_jkind kind);
 
 void whim_jlist_push(whim_jinja *j, whim_jlist *list, whim_jval v);
+void whim_jlist_extend(whim_jinja *j, whim_jlist *list, const whim_jlist *items);
 int64_t whim_jdict_find(whim_jinja *j, const whim_jdict *dict, whim_jval key); /* or -1 */
 const whim_jval *whim_jdict_get(whim_jinja *j, const whim_jdict *dict, const char *key, int64_t n);
 void whim_jdict_set(whim_jinja *j, whim_jdict *dict, whim_jval key, whim_jval v);
+void whim_jdict_update(whim_jinja *j, whim_jdict *dict, const whim_jdict *from);
+/* Whoever goes through the dict now keeps what was there. */
+void whim_jdict_remove(whim_jinja *j, whim_jdict *dict, int64_t at);
 
 const char *whim_jval_type(whim_jval v); /* Python's word for it, for messages */
 bool whim_jval_truth(whim_jval v);
-bool whim_jval_is_number(whim_jval v); /* a bool is one too */
-bool whim_jval_trusted(whim_jval v);   /* the whole of a scalar or string; containers never */
+bool whim_jval_is_number(whim_jval v);                        /* a bool is one too */
+bool whim_jval_as_number(whim_jval v, int64_t *i, double *f); /* true: it is an integer */
+bool whim_jval_trusted(whim_jval v); /* the whole of a scalar or string; containers never */
 bool whim_jval_equal(whim_jinja *j, whim_jval a, whim_jval b);
 int whim_jval_order(whim_jinja *j, whim_jval a, whim_jval b); /* <0, 0, >0; fails across types */
 bool whim_jval_contains(whim_jinja *j, whim_jval box, whim_jval item);
@@ -165,7 +173,7 @@ int64_t whim_jval_length(whim_jinja *j, whim_jval v);
 whim_jlist *whim_jval_iterate(whim_jinja *j, whim_jval v);
 bool whim_jval_is_iterable(whim_jval v);
 
-/* --- texts (jinja_text.c) --- */
+/* --- text.c, print.c --- */
 void whim_jbuf_add(whim_jinja *j, whim_jbuf *buf, const char *s, int64_t n, bool trusted);
 void whim_jbuf_add_str(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str);
 void whim_jbuf_add_char(whim_jinja *j, whim_jbuf *buf, int32_t codepoint, bool trusted);
@@ -177,13 +185,18 @@ bool whim_jstr_trust(const whim_jstr *str, int64_t from, int64_t to);
 bool whim_jstr_is(const whim_jstr *str, const char *word);
 int64_t whim_jstr_find(const whim_jstr *hay, const whim_jstr *needle,
                        int64_t from); /* byte or -1 */
+/* Whether all letters are of one case, and there is one. */
+bool whim_jstr_has_case(const whim_jstr *str, bool upper);
 int64_t whim_jstr_chars(const whim_jstr *str);
 int64_t whim_jstr_offset(const whim_jstr *str, int64_t chars); /* byte of a character */
 whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *set, bool left,
                           bool right);                                   /* set NULL: white space */
 whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode); /* 'l' 'u' 'c' 't' 's' */
 
-/* --- characters (jinja_text.c) --- */
+/* A string for "%.*s" in a message. */
+#define WHIM_JSHOWN(str) (int)((str)->n > 60 ? 60 : (str)->n), (str)->s
+
+/* --- characters (text.c) --- */
 int32_t whim_jutf8_next(const char *s, int64_t n, int64_t *at); /* a bad byte gives itself, -256 */
 int whim_jutf8_put(char out[4], int32_t codepoint);
 bool whim_jchar_is_space(int32_t c);
