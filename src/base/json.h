@@ -54,6 +54,9 @@ WHIM_MUST_CHECK whim_err whim_json_parse(whim_json **out, const char *text, int6
 /* Append a value on one line without spaces. Numbers read back the same. */
 void whim_json_write(whim_str *out, const whim_json *value);
 
+/* A byte of valid UTF-8 as it stands between the quotes of a string; returns its length. */
+int whim_json_escape(char c, char out[8]);
+
 /* Append valid UTF-8 as it stands between the quotes of a string. */
 void whim_json_write_escaped(whim_str *out, const char *text, int64_t n);
 

@@ -69,44 +69,28 @@ void whim_format_real(char out[WHIM_REAL_ROOM], double x)
              exponent < 0 ? '-' : '+', abs(exponent));
 }
 
-static bool is_plain(char c)
+int whim_json_escape(char c, char out[8])
 {
-    return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
-}
-
-static void write_escaped(whim_str *out, char c)
-{
-    switch (c) {
-    case '"':
-    case '\\':
-        whim_str_append_char(out, '\\');
-        whim_str_append_char(out, c);
-        break;
-    case '\n':
-        whim_str_append(out, "\\n");
-        break;
-    case '\r':
-        whim_str_append(out, "\\r");
-        break;
-    case '\t':
-        whim_str_append(out, "\\t");
-        break;
-    default:
-        whim_str_printf(out, "\\u%04x", (unsigned)(unsigned char)c);
+    static const char values[] = "\"\\\n\r\t", names[] = "\"\\nrt";
+    const char *known = c != '\0' ? strchr(values, c) : NULL;
+    if (known != NULL) {
+        return snprintf(out, 8, "\\%c", names[known - values]);
     }
+    out[0] = c;
+    return (unsigned char)c >= 0x20 ? 1 : snprintf(out, 8, "\\u%04x", (unsigned char)c);
 }
 
 void whim_json_write_escaped(whim_str *out, const char *text, int64_t n)
 {
-    int64_t i = 0;
-    while (i < n) {
-        int64_t start = i;
-        while (i < n && is_plain(text[i])) {
+    for (int64_t i = 0, plain; i < n; i++) {
+        for (plain = i;
+             i < n && (unsigned char)text[i] >= 0x20 && text[i] != '"' && text[i] != '\\';) {
             i++;
         }
-        whim_str_append_n(out, text + start, i - start);
+        whim_str_append_n(out, text + plain, i - plain);
         if (i < n) {
-            write_escaped(out, text[i++]);
+            char escape[8];
+            whim_str_append_n(out, escape, whim_json_escape(text[i], escape));
         }
     }
 }

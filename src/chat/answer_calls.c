@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_strict(const json_t *function)
-{
-    return json_is_true(json_object_get(function, "strict"));
-}
-
 /* The schema with `type: object`, which the arguments have whether it says so or not; NULL: any
  * object. */
 static json_t *object_schema(const json_t *function)
@@ -133,7 +128,7 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
         if (name == NULL || (rule->tool_name != NULL && strcmp(name, rule->tool_name) != 0)) {
             continue;
         }
-        bool loose = strict_only && !is_strict(function);
+        bool loose = strict_only && !json_is_true(json_object_get(function, "strict"));
         snprintf(path, sizeof path, "tools[%zu].%s",
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
         whim_glist_add(

@@ -110,16 +110,11 @@ static whim_err check(const whim_answer_rule *rule, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "tool_choice asks for a call, but there are no tools");
     }
-    bool found = rule->tool_name == NULL;
-    for (size_t i = 0; !found && i < json_array_size(rule->tools); i++) {
-        const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
-        const char *name = json_string_value(json_object_get(function, "name"));
-        found = name != NULL && strcmp(name, rule->tool_name) == 0;
+    if (rule->tool_name == NULL || whim_tool_function(rule->tools, rule->tool_name) != NULL) {
+        return WHIM_ERR_OK;
     }
-    return found ? WHIM_ERR_OK
-                 : whim_fail(diag, WHIM_ERR_INVALID,
-                             "tool_choice names \"%.80s\", which is not one of the tools",
-                             rule->tool_name);
+    return whim_fail(diag, WHIM_ERR_INVALID,
+                     "tool_choice names \"%.80s\", which is not one of the tools", rule->tool_name);
 }
 
 bool whim_answer_is_held(const whim_answer_rule *rule)

@@ -2,6 +2,7 @@
 /* JSON's grammar as a machine over bytes; the only memory is one bit for each open level. */
 #include "chat/json_walk.h"
 
+#include "base/str.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -77,7 +78,7 @@ static bool start_value(whim_json_walk *w, char c)
 
 static bool step_string(whim_json_walk *w, char c)
 {
-    bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    bool hex = whim_hex_value(c) >= 0;
     switch (w->detail) {
     case PLAIN:
         if (c == '"') {

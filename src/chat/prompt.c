@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PARAM_BYTES = 128, MARK_BYTES = 48 };
+enum { MARK_BYTES = 48 };
 
 typedef struct maker {
     const whim_chat_model *model;
@@ -25,11 +25,6 @@ typedef struct maker {
     int level; /* of softening */
     whim_diag *diag;
 } maker;
-
-static whim_err no_memory(maker *m)
-{
-    return whim_fail(m->diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
-}
 
 /* --- arguments of the template ---------------------------------------------------------------- */
 
@@ -56,7 +51,7 @@ static whim_err make_kwargs(maker *m)
     if (r->kwargs != NULL) {
         ok = ok && json_object_update(m->kwargs, (json_t *)r->kwargs) == 0;
     }
-    return ok ? WHIM_ERR_OK : no_memory(m);
+    return ok ? WHIM_ERR_OK : whim_prompt_no_memory(m->diag);
 }
 
 /* --- rendering -------------------------------------------------------------------------------- */
@@ -117,7 +112,7 @@ static whim_err render(maker *m, whim_rendered *out)
     };
     json_t *messages = marked == NULL ? NULL : make_messages(m, marked, &input.n_marked);
     input.messages = messages;
-    whim_err err = messages == NULL ? no_memory(m)
+    whim_err err = messages == NULL ? whim_prompt_no_memory(m->diag)
                                     : whim_template_render(m->model->tmpl, &input, out, m->diag);
     json_decref(messages);
     whim_free(marked);
@@ -213,10 +208,7 @@ static whim_err place_mark(maker *m)
         snprintf(m->mark, sizeof m->mark, "\xee\x83\xb1%llu\xee\x83\xb2", (unsigned long long)hash);
     } while (has_mark(m, &hash));
     whim_turn *last = &m->turns.v[m->turns.n - 1];
-    return whim_rendered_append(&last->content, m->mark, (int64_t)strlen(m->mark), false) ==
-                   WHIM_ERR_OK
-               ? WHIM_ERR_OK
-               : no_memory(m);
+    return whim_rendered_append(&last->content, m->mark, (int64_t)strlen(m->mark), false, m->diag);
 }
 
 /* Cut the text at the last place of the mark; false when it is not there. */
@@ -246,9 +238,9 @@ static whim_err continue_by_hand(maker *m, whim_rendered *out)
     whim_rendered_cut(&content, content.text.len - (int64_t)strlen(m->mark));
     m->continued = false;
     err = render_softening(m, out);
-    if (err == WHIM_ERR_OK && whim_rendered_append(out, whim_str_text(&content.text),
-                                                   content.text.len, false) != WHIM_ERR_OK) {
-        err = no_memory(m);
+    if (err == WHIM_ERR_OK) {
+        err = whim_rendered_append(out, whim_str_text(&content.text), content.text.len, false,
+                                   m->diag);
     }
     whim_rendered_deinit(&content);
     return err;
@@ -277,7 +269,7 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
     const whim_turn *last = &m->turns.v[m->turns.n - 1];
     m->continued =
         last->role == WHIM_ROLE_ASSISTANT && last->calls == NULL && !m->request->new_turn;
-    snprintf(param, PARAM_BYTES, "messages");
+    snprintf(param, WHIM_PARAM_BYTES, "messages");
     WHIM_TRY(whim_prompt_turns_write_calls(&m->turns, model->format.tools, !native, m->diag));
     if (!native) {
         WHIM_TRY(whim_prompt_turns_write_results(&m->turns, 0, m->turns.n, m->diag));
@@ -303,7 +295,7 @@ whim_err whim_prompt_make(const whim_chat_model *model, const whim_prompt_reques
     *out = (whim_prompt){0};
     param[0] = '\0';
     if (model->tmpl == NULL) {
-        snprintf(param, PARAM_BYTES, "messages");
+        snprintf(param, WHIM_PARAM_BYTES, "messages");
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "the model has no chat template; use /v1/completions with a prompt");
     }

@@ -6,6 +6,13 @@
 
 #include "chat/prompt.h"
 
+enum { WHIM_PARAM_BYTES = 128 }; /* of the name of a field */
+
+static inline whim_err whim_prompt_no_memory(whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
+}
+
 typedef enum whim_role {
     WHIM_ROLE_SYSTEM,
     WHIM_ROLE_USER,

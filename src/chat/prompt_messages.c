@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PARAM_BYTES = 128 };
-
 /* Where a message stands, for errors. */
 typedef struct place {
     int64_t i;
@@ -17,14 +15,9 @@ typedef struct place {
     whim_diag *diag;
 } place;
 
-#define REFUSE(at, field, ...)                                                          \
-    (snprintf((at)->param, PARAM_BYTES, "messages[%lld]%s", (long long)(at)->i, field), \
+#define REFUSE(at, field, ...)                                                               \
+    (snprintf((at)->param, WHIM_PARAM_BYTES, "messages[%lld]%s", (long long)(at)->i, field), \
      whim_fail((at)->diag, WHIM_ERR_INVALID, __VA_ARGS__))
-
-static whim_err no_memory(whim_diag *diag)
-{
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
-}
 
 static void turn_deinit(whim_turn *turn)
 {
@@ -51,9 +44,8 @@ void whim_prompt_turns_deinit(whim_prompt_turns *turns)
 
 static whim_err add_text(whim_turn *turn, const json_t *text, const place *at)
 {
-    whim_err err = whim_rendered_append(&turn->content, json_string_value(text),
-                                        (int64_t)json_string_length(text), false);
-    return err == WHIM_ERR_OK ? err : no_memory(at->diag);
+    return whim_rendered_append(&turn->content, json_string_value(text),
+                                (int64_t)json_string_length(text), false, at->diag);
 }
 
 static whim_err add_part(whim_turn *turn, const json_t *part, size_t k, const place *at)
@@ -73,8 +65,7 @@ static whim_err add_part(whim_turn *turn, const json_t *part, size_t k, const pl
     }
     if (turn->role == WHIM_ROLE_TOOL) { /* agents read pictures; refusing would repeat for ever */
         static const char note[] = "[image left out: this model reads text only]";
-        whim_err err = whim_rendered_append(&turn->content, note, sizeof note - 1, false);
-        return err == WHIM_ERR_OK ? err : no_memory(at->diag);
+        return whim_rendered_append(&turn->content, note, sizeof note - 1, false, at->diag);
     }
     return REFUSE(at, field, "a part of type \"%.40s\" cannot be read: this model reads text only",
                   type);
@@ -94,9 +85,7 @@ static whim_err read_content(whim_turn *turn, const json_t *message, const place
                       whim_json_kind(content));
     }
     for (size_t k = 0; k < json_array_size(content); k++) {
-        if (k > 0 && whim_rendered_append(&turn->content, "\n", 1, false) != WHIM_ERR_OK) {
-            return no_memory(at->diag);
-        }
+        WHIM_TRY(whim_rendered_append(&turn->content, "\n", k > 0, false, at->diag));
         WHIM_TRY(add_part(turn, json_array_get(content, k), k, at));
     }
     return WHIM_ERR_OK;
@@ -117,11 +106,11 @@ static whim_err parse_object(const json_t *text, const place *at, json_t **out)
                                      .is_changed = &is_changed};
     if (strspn(bytes, " \t\r\n") == n) {
         *out = json_object(); /* no arguments at all */
-        return *out != NULL ? WHIM_ERR_OK : no_memory(at->diag);
+        return *out != NULL ? WHIM_ERR_OK : whim_prompt_no_memory(at->diag);
     }
     whim_err err = whim_json_read(out, bytes, (int64_t)n, limits, NULL);
     if (err == WHIM_ERR_NO_MEMORY) {
-        return no_memory(at->diag);
+        return whim_prompt_no_memory(at->diag);
     }
     if (!json_is_object(*out) || is_changed) {
         json_decref(*out);
@@ -171,8 +160,9 @@ static whim_err read_call(whim_turn *turn, const json_t *call, size_t k, const p
     }
     json_t *out = json_pack("{s:O*, s:s, s:{s:O, s:o}}", "id", json_is_string(id) ? id : NULL,
                             "type", "function", "function", "name", name, "arguments", arguments);
-    return out != NULL && json_array_append_new(turn->calls, out) == 0 ? WHIM_ERR_OK
-                                                                       : no_memory(at->diag);
+    return out != NULL && json_array_append_new(turn->calls, out) == 0
+               ? WHIM_ERR_OK
+               : whim_prompt_no_memory(at->diag);
 }
 
 static whim_err read_calls(whim_turn *turn, const json_t *message, const place *at)
@@ -259,10 +249,8 @@ static whim_err join_system(whim_prompt_turns *turns, whim_diag *diag)
     whim_turn *first = &turns->v[0];
     const whim_rendered *more = &turns->v[1].content;
     const char *gap = first->content.text.len > 0 && more->text.len > 0 ? "\n\n" : "";
-    if (whim_rendered_append(&first->content, gap, (int64_t)strlen(gap), false) != WHIM_ERR_OK ||
-        whim_rendered_join(&first->content, more) != WHIM_ERR_OK) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(whim_rendered_append(&first->content, gap, (int64_t)strlen(gap), false, diag));
+    WHIM_TRY(whim_rendered_join(&first->content, more, diag));
     whim_prompt_turns_remove(turns, 1);
     return WHIM_ERR_OK;
 }
@@ -271,7 +259,7 @@ whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const json_t *messages
                                 whim_diag *diag)
 {
     if (!json_is_array(messages) || json_array_size(messages) == 0) {
-        snprintf(param, PARAM_BYTES, "messages");
+        snprintf(param, WHIM_PARAM_BYTES, "messages");
         return whim_fail(diag, WHIM_ERR_INVALID, "messages is %s, expected a list of at least one",
                          json_is_array(messages) ? "empty" : whim_json_kind(messages));
     }
@@ -279,7 +267,7 @@ whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const json_t *messages
     turns->cap = (int64_t)json_array_size(messages) + 1; /* one more for a system turn */
     turns->v = whim_alloc_array(turns->cap, sizeof *turns->v);
     if (turns->v == NULL) {
-        return no_memory(diag);
+        return whim_prompt_no_memory(diag);
     }
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const place at = {.i = (int64_t)i, .values_left = &left, .param = param, .diag = diag};

@@ -40,14 +40,14 @@ static whim_err join_neighbours(whim_prompt_turns *turns, whim_diag *diag)
             turns->v[kept++] = *b;
             continue;
         }
-        err = whim_rendered_append(&a->content, "\n\n", 2, false);
+        err = whim_rendered_append(&a->content, "\n\n", 2, false, diag);
         if (err == WHIM_ERR_OK) {
-            err = whim_rendered_join(&a->content, &b->content);
+            err = whim_rendered_join(&a->content, &b->content, diag);
         }
         whim_rendered_deinit(&b->content);
     }
     turns->n = kept;
-    return err == WHIM_ERR_OK ? err : whim_fail(diag, err, "out of memory for a prompt");
+    return err;
 }
 
 whim_err whim_prompt_turns_soften(whim_prompt_turns *turns, int level, whim_diag *diag)

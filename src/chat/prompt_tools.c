@@ -39,19 +39,14 @@ static const char tagged_source[] =
     "{{ args(c.function, key, shut) }}{{ function_end }}"
     "{{ call_end if loop.last or not all }}{% endfor %}";
 
-static whim_err no_memory(whim_diag *diag)
-{
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
-}
-
 /* Append what a source gives. */
 static whim_err add(whim_rendered *to, const whim_template *tmpl, const whim_template_input *input,
                     whim_diag *diag)
 {
     whim_rendered text = {0};
     whim_err err = whim_template_render(tmpl, input, &text, diag);
-    if (err == WHIM_ERR_OK && whim_rendered_join(to, &text) != WHIM_ERR_OK) {
-        err = no_memory(diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_rendered_join(to, &text, diag);
     }
     whim_rendered_deinit(&text);
     return err;
@@ -72,9 +67,7 @@ whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, const json_t *to
         turns->v[0] = (whim_turn){.role = WHIM_ROLE_SYSTEM};
     }
     whim_rendered *content = &turns->v[0].content;
-    if (content->text.len > 0 && whim_rendered_append(content, "\n\n", 2, true) != WHIM_ERR_OK) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(whim_rendered_append(content, "\n\n", content->text.len > 0 ? 2 : 0, true, diag));
     WHIM_TRY(compile(tools_source, "the list of tools", &tmpl, diag));
     whim_err err = add(content, tmpl, &input, diag);
     whim_template_destroy(tmpl);
@@ -98,8 +91,8 @@ static whim_err calls_compile(whim_tool_form form, whim_template **out, whim_dia
                     w->written.function, w->written.function_close, w->written.function_end,
                     w->written.key, w->written.key_close, w->written.value_end, w->written.after,
                     tagged_source);
-    whim_err err =
-        source.failed ? no_memory(diag) : compile(whim_str_text(&source), name, out, diag);
+    whim_err err = source.failed ? whim_prompt_no_memory(diag)
+                                 : compile(whim_str_text(&source), name, out, diag);
     whim_str_deinit(&source);
     return err;
 }
@@ -120,7 +113,8 @@ whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form 
         json_t *kwargs =
             json_pack("{s:O, s:b}", "calls", turn->calls, "gap", turn->content.text.len > 0);
         const whim_template_input input = {.kwargs = kwargs};
-        err = kwargs == NULL ? no_memory(diag) : add(&turn->content, tmpl, &input, diag);
+        err =
+            kwargs == NULL ? whim_prompt_no_memory(diag) : add(&turn->content, tmpl, &input, diag);
         json_decref(kwargs);
         json_decref(turn->calls);
         turn->calls = NULL;
@@ -129,21 +123,13 @@ whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form 
     return err;
 }
 
-/* Content of a tool turn between its tags. */
-static whim_err wrap_result(whim_turn *turn, whim_diag *diag)
+/* Append the content of a tool turn between its tags. */
+static whim_err add_result(whim_rendered *to, const whim_rendered *content, whim_diag *diag)
 {
     static const char open[] = "<tool_response>\n", close[] = "\n</tool_response>";
-    whim_rendered text = {0};
-    whim_err err = WHIM_ERR_OK;
-    if (whim_rendered_append(&text, open, sizeof open - 1, true) != WHIM_ERR_OK ||
-        whim_rendered_join(&text, &turn->content) != WHIM_ERR_OK ||
-        whim_rendered_append(&text, close, sizeof close - 1, true) != WHIM_ERR_OK) {
-        err = no_memory(diag);
-    }
-    whim_rendered_deinit(&turn->content);
-    turn->content = text;
-    turn->role = WHIM_ROLE_USER;
-    return err;
+    WHIM_TRY(whim_rendered_append(to, open, sizeof open - 1, true, diag));
+    WHIM_TRY(whim_rendered_join(to, content, diag));
+    return whim_rendered_append(to, close, sizeof close - 1, true, diag);
 }
 
 whim_err whim_prompt_turns_write_results(whim_prompt_turns *turns, int64_t from, int64_t to,
@@ -153,23 +139,20 @@ whim_err whim_prompt_turns_write_results(whim_prompt_turns *turns, int64_t from,
     whim_err err = WHIM_ERR_OK;
     bool joins = false; /* the turn before was a result too */
     for (int64_t i = from; i < turns->n; i++) {
-        whim_turn *turn = &turns->v[i];
-        bool result = i < to && turn->role == WHIM_ROLE_TOOL && err == WHIM_ERR_OK;
-        if (result) {
-            err = wrap_result(turn, diag);
+        whim_turn turn = turns->v[i];
+        bool result = i < to && turn.role == WHIM_ROLE_TOOL && err == WHIM_ERR_OK;
+        if (!result || !joins) {
+            turns->v[kept++] = turn;
         }
-        if (result && joins && err == WHIM_ERR_OK) {
-            whim_rendered *before = &turns->v[kept - 1].content;
-            if (whim_rendered_append(before, "\n", 1, true) != WHIM_ERR_OK ||
-                whim_rendered_join(before, &turn->content) != WHIM_ERR_OK) {
-                err = no_memory(diag);
-            }
-            whim_rendered_deinit(&turn->content);
-            continue;
+        if (result) {
+            whim_rendered given = turn.content, *text = &turns->v[kept - 1].content;
+            *text = joins ? *text : (whim_rendered){0};
+            err = whim_rendered_append(text, "\n", joins, true, diag);
+            err = err == WHIM_ERR_OK ? add_result(text, &given, diag) : err;
+            turns->v[kept - 1].role = WHIM_ROLE_USER;
+            whim_rendered_deinit(&given);
         }
         joins = result;
-        whim_turn moved = *turn;
-        turns->v[kept++] = moved;
     }
     turns->n = kept;
     return err;

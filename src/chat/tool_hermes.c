@@ -12,11 +12,6 @@ enum { PLAIN, ESCAPE, HEX };
 
 /* --- the inside of a string ------------------------------------------------------------------- */
 
-static int put(char *out, uint32_t code)
-{
-    return whim_utf8_encode((int32_t)code, out);
-}
-
 /* A half of a pair that stays alone becomes U+FFFD. */
 static int take_code(whim_unescape *u, uint32_t code, char *out)
 {
@@ -24,19 +19,20 @@ static int take_code(whim_unescape *u, uint32_t code, char *out)
     if (u->high != 0 && code >= 0xdc00 && code < 0xe000) {
         code = 0x10000 + ((u->high - 0xd800) << 10) + (code - 0xdc00);
     } else if (u->high != 0) {
-        n = put(out, 0xfffd);
+        n = whim_utf8_encode(0xfffd, out);
     }
     u->high = 0;
     if (code >= 0xd800 && code < 0xdc00) {
         u->high = code;
         return n;
     }
-    return n + put(out + n, code >= 0xdc00 && code < 0xe000 ? 0xfffd : code);
+    code = code >= 0xdc00 && code < 0xe000 ? 0xfffd : code;
+    return n + whim_utf8_encode((int32_t)code, out + n);
 }
 
 static int end_pair(whim_unescape *u, char *out)
 {
-    int n = u->high != 0 ? put(out, 0xfffd) : 0;
+    int n = u->high != 0 ? whim_utf8_encode(0xfffd, out) : 0;
     u->high = 0;
     return n;
 }
@@ -46,8 +42,7 @@ static int unescape_step(whim_unescape *u, char c, char out[8])
 {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
     if (u->state >= HEX) {
-        uint32_t digit = c <= '9' ? (uint32_t)(c - '0') : (uint32_t)((c | 32) - 'a' + 10);
-        u->code = u->code * 16 + digit;
+        u->code = u->code * 16 + (uint32_t)whim_hex_value(c);
         u->state = u->state == HEX + 3 ? PLAIN : u->state + 1;
         return u->state == PLAIN ? take_code(u, u->code, out) : 0;
     }

@@ -108,8 +108,8 @@ enum {
 };
 /* The JSON types that a tool's parameter may have, 0 when nothing says so. */
 uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key);
-/* The schema of a tool's arguments, or NULL. */
-const json_t *whim_tool_schema(const json_t *tools, const char *name);
+/* The function of a name among the tools, or NULL. */
+const json_t *whim_tool_function(const json_t *tools, const char *name);
 
 /* The same for any part of the schema `root`, and for a value. */
 uint32_t whim_schema_types(const json_t *root, const json_t *schema);

@@ -5,6 +5,7 @@
  * end, or for the byte that shows that it is a string after all. Of a parameter that comes twice
  * the first counts: a key that comes twice in JSON means what its reader likes. A missing
  * </parameter> or </function> is forgiven where the next tag begins a line. */
+#include "base/json.h"
 #include "chat/tool_parser.h"
 
 #include <stdio.h>
@@ -32,19 +33,8 @@ static void send_text(whim_chat_parser *p, const char *text, int64_t n)
 static void send_escaped(whim_chat_parser *p, const char *bytes, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)bytes[i];
         char escape[8];
-        if (c == '"' || c == '\\') {
-            send_text(p, "\\", 1);
-            send_text(p, bytes + i, 1);
-        } else if (c == '\n' || c == '\t' || c == '\r') {
-            send_text(p, c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r", 2);
-        } else if (c < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-            send_text(p, escape, 6);
-        } else {
-            send_text(p, bytes + i, 1);
-        }
+        send_text(p, escape, whim_json_escape(bytes[i], escape));
     }
 }
 

@@ -76,13 +76,13 @@ const json_t *whim_schema_resolve(const json_t *root, const json_t *schema)
     return schema;
 }
 
-const json_t *whim_tool_schema(const json_t *tools, const char *name)
+const json_t *whim_tool_function(const json_t *tools, const char *name)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *function = json_object_get(json_array_get(tools, i), "function");
         const char *its = json_string_value(json_object_get(function, "name"));
         if (its != NULL && strcmp(its, name) == 0) {
-            return json_object_get(function, "parameters");
+            return function;
         }
     }
     return NULL;
@@ -95,6 +95,6 @@ uint32_t whim_schema_types(const json_t *root, const json_t *schema)
 
 uint32_t whim_tool_types(const json_t *tools, const char *name, const char *key)
 {
-    const json_t *schema = whim_tool_schema(tools, name);
+    const json_t *schema = json_object_get(whim_tool_function(tools, name), "parameters");
     return whim_schema_types(schema, json_object_get(json_object_get(schema, "properties"), key));
 }

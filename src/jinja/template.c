@@ -146,19 +146,18 @@ static whim_err render_into(whim_jinja *j, const whim_template *tmpl,
     return WHIM_ERR_OK;
 }
 
-whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n, bool trusted)
+whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n, bool trusted,
+                              whim_diag *diag)
 {
     if (n == 0) {
         return WHIM_ERR_OK;
     }
     bool joins = r->n_span > 0 && r->spans[r->n_span - 1].trusted == trusted;
-    if (!joins && !whim_grow(&r->spans, r->n_span + 1, &r->cap_span, sizeof *r->spans)) {
-        return WHIM_ERR_NO_MEMORY;
-    }
+    bool room = joins || whim_grow(&r->spans, r->n_span + 1, &r->cap_span, sizeof *r->spans);
     int64_t at = r->text.len;
-    whim_str_append_n(&r->text, bytes, n);
-    if (r->text.failed) {
-        return WHIM_ERR_NO_MEMORY;
+    whim_str_append_n(&r->text, bytes, room ? n : 0);
+    if (!room || r->text.failed) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
     }
     if (!joins) {
         r->spans[r->n_span++] = (whim_text_span){.begin = at, .trusted = trusted};
@@ -167,12 +166,12 @@ whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n, bo
     return WHIM_ERR_OK;
 }
 
-whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more)
+whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more, whim_diag *diag)
 {
     for (int64_t i = 0; i < more->n_span; i++) {
         const whim_text_span *span = &more->spans[i];
         WHIM_TRY(whim_rendered_append(r, more->text.text + span->begin, span->end - span->begin,
-                                      span->trusted));
+                                      span->trusted, diag));
     }
     return WHIM_ERR_OK;
 }
@@ -201,9 +200,7 @@ static whim_err copy_out(whim_rendered *r, const whim_jstr *text, whim_diag *dia
         const uint8_t *end =
             text->mask == NULL ? NULL : memchr(text->mask + at, !trusted, (size_t)(text->n - at));
         int64_t to = end == NULL ? text->n : end - text->mask;
-        if (whim_rendered_append(r, text->s + at, to - at, trusted) != WHIM_ERR_OK) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a prompt");
-        }
+        WHIM_TRY(whim_rendered_append(r, text->s + at, to - at, trusted, diag));
         at = to;
     }
     return WHIM_ERR_OK;

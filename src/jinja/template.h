@@ -33,9 +33,10 @@ void whim_rendered_deinit(whim_rendered *r);
 
 /* Append bytes of one origin; only NO_MEMORY can go wrong. */
 WHIM_MUST_CHECK whim_err whim_rendered_append(whim_rendered *r, const char *bytes, int64_t n,
-                                              bool trusted);
+                                              bool trusted, whim_diag *diag);
 /* Append another text with its origins. */
-WHIM_MUST_CHECK whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more);
+WHIM_MUST_CHECK whim_err whim_rendered_join(whim_rendered *r, const whim_rendered *more,
+                                            whim_diag *diag);
 /* Keep the first n bytes. */
 void whim_rendered_cut(whim_rendered *r, int64_t n);
 

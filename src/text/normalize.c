@@ -45,18 +45,9 @@ void whim_masked_copy(const whim_masked_text *in, int64_t begin, int64_t end, wh
 static whim_err next_match(const whim_normal_step *step, const whim_str *text, int64_t from,
                            whim_matcher *matcher, bool *found, whim_match *match, whim_diag *diag)
 {
-    if (step->regex == NULL) {
-        size_t n = strlen(step->pattern);
-        const char *at = memmem(text->text + from, (size_t)(text->len - from), step->pattern, n);
-        *found = at != NULL && n > 0;
-        if (*found) {
-            *match = (whim_match){at - text->text, at - text->text + (int64_t)n};
-        }
-        return WHIM_ERR_OK;
-    }
     while (from <= text->len) {
-        WHIM_TRY(
-            whim_regex_find(step->regex, matcher, text->text, text->len, from, found, match, diag));
+        WHIM_TRY(whim_pattern_find(step->regex, step->pattern, matcher, text->text, text->len, from,
+                                   found, match, diag));
         if (!*found || match->end > match->begin || match->begin >= text->len) {
             break;
         }

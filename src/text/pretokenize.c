@@ -72,22 +72,6 @@ static whim_err join_range(joiner *j, int64_t begin, int64_t end, bool matched)
     return begin < end ? add_range(out, begin, end) : WHIM_ERR_OK;
 }
 
-/* The next match of a SPLIT step at or after `from`. */
-static whim_err find(const whim_pre_step *step, const char *text, int64_t n, int64_t from,
-                     whim_matcher *matcher, bool *found, whim_match *match, whim_diag *diag)
-{
-    if (step->regex != NULL) {
-        return whim_regex_find(step->regex, matcher, text, n, from, found, match, diag);
-    }
-    size_t len = strlen(step->content);
-    const char *at = memmem(text + from, (size_t)(n - from), step->content, len);
-    *found = at != NULL && len > 0;
-    if (*found) {
-        *match = (whim_match){at - text, at - text + (int64_t)len};
-    }
-    return WHIM_ERR_OK;
-}
-
 static whim_err split_piece(const whim_pre_step *step, const char *text, whim_match piece,
                             whim_matcher *matcher, whim_pieces *out, whim_diag *diag)
 {
@@ -99,7 +83,8 @@ static whim_err split_piece(const whim_pre_step *step, const char *text, whim_ma
     while (from <= n) {
         bool found;
         whim_match m;
-        WHIM_TRY(find(step, base, n, from, matcher, &found, &m, diag));
+        WHIM_TRY(whim_pattern_find(step->regex, step->content, matcher, base, n, from, &found, &m,
+                                   diag));
         if (!found) {
             break;
         }

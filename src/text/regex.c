@@ -172,3 +172,19 @@ whim_err whim_regex_find(const whim_regex *regex, whim_matcher *matcher, const c
     }
     return WHIM_ERR_OK;
 }
+
+whim_err whim_pattern_find(const whim_regex *regex, const char *literal, whim_matcher *matcher,
+                           const char *text, int64_t n, int64_t from, bool *found,
+                           whim_match *match, whim_diag *diag)
+{
+    if (regex != NULL) {
+        return whim_regex_find(regex, matcher, text, n, from, found, match, diag);
+    }
+    size_t len = strlen(literal);
+    const char *at = memmem(text + from, (size_t)(n - from), literal, len);
+    *found = at != NULL && len > 0;
+    if (*found) {
+        *match = (whim_match){at - text, at - text + (int64_t)len};
+    }
+    return WHIM_ERR_OK;
+}

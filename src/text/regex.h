@@ -39,4 +39,10 @@ WHIM_MUST_CHECK whim_err whim_regex_find(const whim_regex *regex, whim_matcher *
                                          const char *text, int64_t n, int64_t from, bool *found,
                                          whim_match *match, whim_diag *diag);
 
+/* The same for a pattern that is a regular expression or, where that is NULL, a literal text. */
+WHIM_MUST_CHECK whim_err whim_pattern_find(const whim_regex *regex, const char *literal,
+                                           whim_matcher *matcher, const char *text, int64_t n,
+                                           int64_t from, bool *found, whim_match *match,
+                                           whim_diag *diag);
+
 #endif

@@ -39,6 +39,8 @@ struct whim_tokenizer {
     whim_added_set raw;        /* added tokens looked for in the text as it is */
     whim_added_set normalized; /* and in the normalised text */
     whim_affix prefix, suffix;
+    whim_decoder decoder;
+    bool byte_tokens;      /* <0xXX> prints as a byte */
     bool drop_first_space; /* the decoder drops one space at the start */
     whim_named_template templates[WHIM_TEMPLATE_MAX];
     int32_t n_template;
@@ -51,17 +53,16 @@ struct whim_tokenizer {
 WHIM_MUST_CHECK whim_err whim_tokenizer_from_json(whim_tokenizer *tok, const char *text, int64_t n,
                                                   const char *path, whim_diag *diag);
 
-/* Its parts (tokenizer_json_*.c); a value may be NULL. The large parts are read from the text. */
-WHIM_MUST_CHECK whim_err whim_tokenizer_json_normalizer(whim_tokenizer *tok, const whim_json *value,
-                                                        const char *path, whim_diag *diag);
-WHIM_MUST_CHECK whim_err whim_tokenizer_json_pre(whim_tokenizer *tok, const whim_json *value,
-                                                 const char *path, whim_diag *diag);
+/* Its parts (tokenizer_json_*.c); the large ones are read from the text. */
 WHIM_MUST_CHECK whim_err whim_tokenizer_json_model(whim_tokenizer *tok, const whim_json *model,
                                                    const whim_json *added, const char *text,
                                                    const whim_json_cut *cut, const char *path,
                                                    whim_diag *diag);
-WHIM_MUST_CHECK whim_err whim_tokenizer_json_post(whim_tokenizer *tok, const whim_json *value,
-                                                  const char *path, whim_diag *diag);
+
+/* What reads one component (normaliser, pre-tokeniser, post-processor, decoder) of a type. */
+typedef whim_err whim_component_fn(whim_tokenizer *tok, const whim_json_scope *scope,
+                                   const char *type);
+whim_component_fn whim_tokenizer_json_normalizer, whim_tokenizer_json_pre;
 
 /* Build `raw` and `normalized` from the array "added_tokens", whose ids are in the vocabulary. */
 WHIM_MUST_CHECK whim_err whim_tokenizer_json_added(whim_tokenizer *tok, const whim_json *added,

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json: the top level, the post-processor and the decoder. */
+/* tokenizer.json: the top level, its components, the post-processor and the decoder. */
 #include "text/tokenizer_impl.h"
 
 #include <string.h>
+
+#define SPACE_MARK "\xE2\x96\x81"
+
+enum { DEPTH_MAX = 4 }; /* of sequences in sequences */
 
 static const whim_json_limits limits = {.max_bytes = 64 << 20, .max_depth = 32};
 
@@ -97,104 +101,105 @@ static whim_err read_template(whim_tokenizer *tok, const whim_json_scope *scope)
     return WHIM_ERR_OK;
 }
 
-static whim_err read_post(whim_tokenizer *tok, const whim_json *value, const char *path,
-                          int32_t depth, whim_diag *diag)
+static whim_err read_post(whim_tokenizer *tok, const whim_json_scope *scope, const char *type)
 {
-    whim_json_scope scope = {value, path, "post_processor.", diag};
-    const char *type = NULL;
-    WHIM_TRY(whim_json_require(&scope, "type"));
-    WHIM_TRY(whim_json_get_string(&scope, "type", &type));
     if (strcmp(type, "ByteLevel") == 0) {
         return WHIM_ERR_OK; /* it only moves offsets */
     }
     if (strcmp(type, "TemplateProcessing") == 0) {
-        return read_template(tok, &scope);
+        return read_template(tok, scope);
     }
-    if (strcmp(type, "Sequence") == 0 && depth < 4) {
-        const whim_json *list = NULL;
-        WHIM_TRY(whim_json_require(&scope, "processors"));
-        WHIM_TRY(whim_json_get_array(&scope, "processors", &list));
-        for (int64_t i = 0; i < whim_json_size(list); i++) {
-            WHIM_TRY(read_post(tok, whim_json_at(list, i), path, depth + 1, diag));
-        }
-        return WHIM_ERR_OK;
-    }
-    return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+    return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
                      "%s: \"post_processor.type\" is \"%s\", expected ByteLevel,"
                      " TemplateProcessing or Sequence",
-                     path, type);
+                     scope->path, type);
 }
 
-whim_err whim_tokenizer_json_post(whim_tokenizer *tok, const whim_json *value, const char *path,
-                                  whim_diag *diag)
+static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope)
 {
-    return value != NULL ? read_post(tok, value, path, 0, diag) : WHIM_ERR_OK;
-}
-
-typedef struct decoding {
-    whim_decoder how;
-    bool byte_tokens;
-    bool drop_first_space;
-} decoding;
-
-static whim_err read_metaspace(const whim_json_scope *scope, decoding *d)
-{
-    const char *scheme = "always", *mark = "\xE2\x96\x81";
+    const char *scheme = "always", *mark = SPACE_MARK;
     bool prefix = true;
     WHIM_TRY(whim_json_get_string(scope, "prepend_scheme", &scheme));
     WHIM_TRY(whim_json_get_bool(scope, "add_prefix_space", &prefix));
     WHIM_TRY(whim_json_get_string(scope, "replacement", &mark));
-    d->how = WHIM_DECODER_SPACE_MARK;
-    d->drop_first_space = prefix && strcmp(scheme, "never") != 0;
+    tok->decoder = WHIM_DECODER_SPACE_MARK;
+    tok->drop_first_space = prefix && strcmp(scheme, "never") != 0;
     return WHIM_ERR_OK;
 }
 
-static whim_err read_decoder(const whim_json *value, const char *path, int32_t depth, decoding *d,
-                             whim_diag *diag)
+static whim_err read_replace(whim_tokenizer *tok, const whim_json_scope *scope)
 {
-    whim_json_scope scope = {value, path, "decoder.", diag};
-    const char *type = NULL;
-    WHIM_TRY(whim_json_require(&scope, "type"));
-    WHIM_TRY(whim_json_get_string(&scope, "type", &type));
+    const whim_json *pattern = NULL;
+    const char *from = "", *to = "";
+    tok->decoder = WHIM_DECODER_SPACE_MARK;
+    WHIM_TRY(whim_json_get_object(scope, "pattern", &pattern));
+    WHIM_TRY(whim_json_get_string(scope, "content", &to));
+    whim_json_scope inner = {pattern, scope->path, "decoder.pattern.", scope->diag};
+    WHIM_TRY(whim_json_get_string(&inner, "String", &from));
+    if (strcmp(from, SPACE_MARK) != 0 || strcmp(to, " ") != 0) {
+        return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"decoder\": Replace of \"%s\" by \"%s\", expected U+2581 by a"
+                         " space",
+                         scope->path, from, to);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err read_decoder(whim_tokenizer *tok, const whim_json_scope *scope, const char *type)
+{
     if (strcmp(type, "ByteLevel") == 0) {
-        d->how = WHIM_DECODER_BYTE_LEVEL;
+        tok->decoder = WHIM_DECODER_BYTE_LEVEL;
     } else if (strcmp(type, "ByteFallback") == 0) {
-        d->byte_tokens = true;
+        tok->byte_tokens = true;
     } else if (strcmp(type, "Metaspace") == 0) {
-        return read_metaspace(&scope, d);
+        return read_metaspace(tok, scope);
     } else if (strcmp(type, "Replace") == 0) {
-        d->how = WHIM_DECODER_SPACE_MARK;
-        const whim_json *pattern = NULL;
-        const char *from = "", *to = "";
-        WHIM_TRY(whim_json_get_object(&scope, "pattern", &pattern));
-        WHIM_TRY(whim_json_get_string(&scope, "content", &to));
-        whim_json_scope inner = {pattern, path, "decoder.pattern.", diag};
-        if (pattern != NULL) {
-            WHIM_TRY(whim_json_get_string(&inner, "String", &from));
-        }
-        if (strcmp(from, "\xE2\x96\x81") != 0 || strcmp(to, " ") != 0) {
-            return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                             "%s: \"decoder\": Replace of \"%s\" by \"%s\", expected U+2581 by a"
-                             " space",
-                             path, from, to);
-        }
+        return read_replace(tok, scope);
     } else if (strcmp(type, "Strip") == 0) {
         int64_t start = 0, stop = 0;
-        WHIM_TRY(whim_json_get_int(&scope, "start", 0, 1, &start));
-        WHIM_TRY(whim_json_get_int(&scope, "stop", 0, 0, &stop));
-        d->drop_first_space = start == 1;
-    } else if (strcmp(type, "Sequence") == 0 && depth < 4) {
-        const whim_json *list = NULL;
-        WHIM_TRY(whim_json_require(&scope, "decoders"));
-        WHIM_TRY(whim_json_get_array(&scope, "decoders", &list));
-        for (int64_t i = 0; i < whim_json_size(list); i++) {
-            WHIM_TRY(read_decoder(whim_json_at(list, i), path, depth + 1, d, diag));
-        }
+        WHIM_TRY(whim_json_get_int(scope, "start", 0, 1, &start));
+        WHIM_TRY(whim_json_get_int(scope, "stop", 0, 0, &stop));
+        tok->drop_first_space = start == 1;
     } else if (strcmp(type, "Fuse") != 0) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+        return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"decoder.type\" is \"%s\", expected ByteLevel, Metaspace, Replace,"
                          " ByteFallback, Fuse, Strip or Sequence",
-                         path, type);
+                         scope->path, type);
+    }
+    return WHIM_ERR_OK;
+}
+
+/* The components: where they stand, what their sequences are called, who reads them. */
+static const struct component {
+    const char *key, *prefix, *list;
+    whim_component_fn *read;
+} components[] = {
+    {"normalizer", "normalizer.", "normalizers", whim_tokenizer_json_normalizer},
+    {"pre_tokenizer", "pre_tokenizer.", "pretokenizers", whim_tokenizer_json_pre},
+    {"post_processor", "post_processor.", "processors", read_post},
+    {"decoder", "decoder.", "decoders", read_decoder},
+};
+
+static whim_err read_component(whim_tokenizer *tok, const struct component *c,
+                               const whim_json *value, int32_t depth, const whim_json_scope *top)
+{
+    whim_json_scope scope = {value, top->path, c->prefix, top->diag};
+    const char *type = NULL;
+    const whim_json *list = NULL;
+    if (!whim_json_is_object(value)) {
+        return whim_fail(scope.diag, WHIM_ERR_CORRUPT,
+                         "%s: a part of \"%s\" is %s, expected an object", scope.path, c->key,
+                         whim_json_kind(value));
+    }
+    WHIM_TRY(whim_json_require(&scope, "type"));
+    WHIM_TRY(whim_json_get_string(&scope, "type", &type));
+    if (strcmp(type, "Sequence") != 0 || depth == DEPTH_MAX) {
+        return c->read(tok, &scope, type);
+    }
+    WHIM_TRY(whim_json_require(&scope, c->list));
+    WHIM_TRY(whim_json_get_array(&scope, c->list, &list));
+    for (int64_t i = 0; i < whim_json_size(list); i++) {
+        WHIM_TRY(read_component(tok, c, whim_json_at(list, i), depth + 1, top));
     }
     return WHIM_ERR_OK;
 }
@@ -208,22 +213,14 @@ static whim_err read_all(whim_tokenizer *tok, const whim_json *json, const char 
     WHIM_TRY(whim_json_get_object(&top, "model", &model));
     WHIM_TRY(whim_json_get_array(&top, "added_tokens", &added));
     WHIM_TRY(whim_tokenizer_json_model(tok, model, added, text, cut, path, diag));
-    WHIM_TRY(whim_json_get_object(&top, "normalizer", &value));
-    WHIM_TRY(whim_tokenizer_json_normalizer(tok, value, path, diag));
-    value = NULL;
-    WHIM_TRY(whim_json_get_object(&top, "pre_tokenizer", &value));
-    WHIM_TRY(whim_tokenizer_json_pre(tok, value, path, diag));
-    value = NULL;
-    WHIM_TRY(whim_json_get_object(&top, "post_processor", &value));
-    WHIM_TRY(whim_tokenizer_json_post(tok, value, path, diag));
-    value = NULL;
-    WHIM_TRY(whim_json_get_object(&top, "decoder", &value));
-    decoding d = {.how = WHIM_DECODER_RAW};
-    if (value != NULL) {
-        WHIM_TRY(read_decoder(value, path, 0, &d, diag));
+    for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
+        value = NULL;
+        WHIM_TRY(whim_json_get_object(&top, components[i].key, &value));
+        if (value != NULL) {
+            WHIM_TRY(read_component(tok, &components[i], value, 0, &top));
+        }
     }
-    tok->drop_first_space = d.drop_first_space;
-    WHIM_TRY(whim_vocab_decode(&tok->vocab, &tok->arena, d.how, d.byte_tokens));
+    WHIM_TRY(whim_vocab_decode(&tok->vocab, &tok->arena, tok->decoder, tok->byte_tokens));
     /* Without a pre-tokeniser the whole text is one piece: where that is safe, cut it at spaces. */
     tok->bpe.cut_at_marks = tok->pre.n_step == 0 && !tok->bpe.ignore_merges &&
                             whim_tokenizer_find(tok, "\xE2\x96\x81") >= 0 &&

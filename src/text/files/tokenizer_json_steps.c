@@ -7,21 +7,6 @@
 
 #define SPACE_MARK "\xE2\x96\x81"
 
-enum { DEPTH_MAX = 4 };
-
-/* The type of a component, which must be an object. */
-static whim_err read_type(const whim_json_scope *scope, const char *what, const char **type)
-{
-    if (!whim_json_is_object(scope->obj)) {
-        return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
-                         "%s: a part of \"%s\" is %s, expected an"
-                         " object",
-                         scope->path, what, whim_json_kind(scope->obj));
-    }
-    WHIM_TRY(whim_json_require(scope, "type"));
-    return whim_json_get_string(scope, "type", type);
-}
-
 /* {"Regex": "..."} or {"String": "..."}; a bare string is a String. */
 static whim_err read_pattern(const whim_json_scope *scope, whim_regex **regex, const char **literal)
 {
@@ -52,9 +37,11 @@ static whim_err read_pattern(const whim_json_scope *scope, whim_regex **regex, c
     return WHIM_ERR_OK;
 }
 
-static const char *keep(whim_tokenizer *tok, const char *text)
+/* A copy that lives as long as the tokenizer. */
+static whim_err keep(whim_tokenizer *tok, const char *text, const char **out)
 {
-    return whim_arena_strndup(&tok->arena, text, (int64_t)strlen(text));
+    *out = whim_arena_strndup(&tok->arena, text, (int64_t)strlen(text));
+    return *out != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
 
 static whim_err read_replace(whim_tokenizer *tok, const whim_json_scope *scope,
@@ -64,17 +51,22 @@ static whim_err read_replace(whim_tokenizer *tok, const whim_json_scope *scope,
     step->kind = WHIM_NORMAL_REPLACE;
     WHIM_TRY(whim_json_require(scope, "content"));
     WHIM_TRY(whim_json_get_string(scope, "content", &content));
-    step->content = keep(tok, content);
+    WHIM_TRY(keep(tok, content, &step->content));
     WHIM_TRY(read_pattern(scope, &step->regex, &literal));
-    step->pattern = literal != NULL ? keep(tok, literal) : NULL;
-    return step->content != NULL && (literal == NULL || step->pattern != NULL) ? WHIM_ERR_OK
-                                                                               : WHIM_ERR_NO_MEMORY;
+    return literal != NULL ? keep(tok, literal, &step->pattern) : WHIM_ERR_OK;
 }
 
-static whim_err read_normal_step(whim_tokenizer *tok, const whim_json_scope *scope,
-                                 const char *type, whim_normal_step *step)
+whim_err whim_tokenizer_json_normalizer(whim_tokenizer *tok, const whim_json_scope *scope,
+                                        const char *type)
 {
     static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    if (tok->normalizer.n_step == WHIM_NORMAL_STEPS) {
+        return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"normalizer\" has more than %d steps", scope->path,
+                         WHIM_NORMAL_STEPS);
+    }
+    /* The step counts at once, so that what it compiled is freed with the rest. */
+    whim_normal_step *step = &tok->normalizer.steps[tok->normalizer.n_step++];
     for (int i = 0; i < 4; i++) {
         if (strcmp(type, forms[i]) == 0) {
             step->kind = (whim_normal_kind)i;
@@ -85,8 +77,7 @@ static whim_err read_normal_step(whim_tokenizer *tok, const whim_json_scope *sco
         const char *content = "";
         step->kind = WHIM_NORMAL_PREPEND;
         WHIM_TRY(whim_json_get_string(scope, "prepend", &content));
-        step->content = keep(tok, content);
-        return step->content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+        return keep(tok, content, &step->content);
     }
     if (strcmp(type, "Replace") == 0) {
         return read_replace(tok, scope, step);
@@ -105,36 +96,6 @@ static whim_err read_normal_step(whim_tokenizer *tok, const whim_json_scope *sco
                      "%s: \"normalizer.type\" is \"%s\", expected NFC, NFD, NFKC, NFKD, Prepend,"
                      " Replace, Lowercase, Strip or Sequence",
                      scope->path, type);
-}
-
-static whim_err read_normalizer(whim_tokenizer *tok, const whim_json *value, const char *path,
-                                int32_t depth, whim_diag *diag)
-{
-    whim_json_scope scope = {value, path, "normalizer.", diag};
-    const char *type = NULL;
-    WHIM_TRY(read_type(&scope, "normalizer", &type));
-    if (strcmp(type, "Sequence") == 0 && depth < DEPTH_MAX) {
-        const whim_json *list = NULL;
-        WHIM_TRY(whim_json_require(&scope, "normalizers"));
-        WHIM_TRY(whim_json_get_array(&scope, "normalizers", &list));
-        for (int64_t i = 0; i < whim_json_size(list); i++) {
-            WHIM_TRY(read_normalizer(tok, whim_json_at(list, i), path, depth + 1, diag));
-        }
-        return WHIM_ERR_OK;
-    }
-    if (tok->normalizer.n_step == WHIM_NORMAL_STEPS) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "%s: \"normalizer\" has more than %d steps",
-                         path, WHIM_NORMAL_STEPS);
-    }
-    /* The step counts at once, so that what it compiled is freed with the rest. */
-    whim_normal_step *step = &tok->normalizer.steps[tok->normalizer.n_step++];
-    return read_normal_step(tok, &scope, type, step);
-}
-
-whim_err whim_tokenizer_json_normalizer(whim_tokenizer *tok, const whim_json *value,
-                                        const char *path, whim_diag *diag)
-{
-    return value != NULL ? read_normalizer(tok, value, path, 0, diag) : WHIM_ERR_OK;
 }
 
 static whim_err read_behavior(const whim_json_scope *scope, whim_split_behavior *out)
@@ -163,8 +124,7 @@ static whim_err read_split(whim_tokenizer *tok, const whim_json_scope *scope)
     WHIM_TRY(whim_json_get_bool(scope, "invert", &step.invert));
     WHIM_TRY(read_pattern(scope, &step.regex, &literal));
     if (literal != NULL) {
-        step.content = keep(tok, literal);
-        WHIM_TRY(step.content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY);
+        WHIM_TRY(keep(tok, literal, &step.content));
     }
     whim_err err = whim_pre_add(&tok->pre, step, scope->diag);
     if (err != WHIM_ERR_OK) {
@@ -207,8 +167,8 @@ static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope
                          "%s: \"%sprepend_scheme\" is \"%s\", expected always, first or never",
                          scope->path, scope->prefix, scheme);
     }
-    const char *content = keep(tok, mark);
-    WHIM_TRY(content != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY);
+    const char *content;
+    WHIM_TRY(keep(tok, mark, &content));
     whim_pre_step step = {.kind = WHIM_PRE_REPLACE, .content = content};
     WHIM_TRY(whim_pre_add(&tok->pre, step, scope->diag));
     if (strcmp(scheme, "never") != 0) {
@@ -223,7 +183,8 @@ static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope
     return WHIM_ERR_OK;
 }
 
-static whim_err read_pre_step(whim_tokenizer *tok, const whim_json_scope *scope, const char *type)
+whim_err whim_tokenizer_json_pre(whim_tokenizer *tok, const whim_json_scope *scope,
+                                 const char *type)
 {
     whim_pretokenizer *pre = &tok->pre;
     if (strcmp(type, "Split") == 0) {
@@ -256,28 +217,4 @@ static whim_err read_pre_step(whim_tokenizer *tok, const whim_json_scope *scope,
                      "%s: \"pre_tokenizer.type\" is \"%s\", expected Split, ByteLevel, Metaspace,"
                      " Digits, Punctuation, Whitespace, WhitespaceSplit or Sequence",
                      scope->path, type);
-}
-
-static whim_err read_pre(whim_tokenizer *tok, const whim_json *value, const char *path,
-                         int32_t depth, whim_diag *diag)
-{
-    whim_json_scope scope = {value, path, "pre_tokenizer.", diag};
-    const char *type = NULL;
-    WHIM_TRY(read_type(&scope, "pre_tokenizer", &type));
-    if (strcmp(type, "Sequence") != 0 || depth == DEPTH_MAX) {
-        return read_pre_step(tok, &scope, type);
-    }
-    const whim_json *list = NULL;
-    WHIM_TRY(whim_json_require(&scope, "pretokenizers"));
-    WHIM_TRY(whim_json_get_array(&scope, "pretokenizers", &list));
-    for (int64_t i = 0; i < whim_json_size(list); i++) {
-        WHIM_TRY(read_pre(tok, whim_json_at(list, i), path, depth + 1, diag));
-    }
-    return WHIM_ERR_OK;
-}
-
-whim_err whim_tokenizer_json_pre(whim_tokenizer *tok, const whim_json *value, const char *path,
-                                 whim_diag *diag)
-{
-    return value != NULL ? read_pre(tok, value, path, 0, diag) : WHIM_ERR_OK;
 }
