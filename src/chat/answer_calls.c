@@ -74,8 +74,7 @@ static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
 static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words)
 {
     whim_grammar_node name = whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools");
-    whim_grammar_node value = whim_grammar_until(a->b, words->written.value_end);
-    return whim_grammar_repeat(a->b, parameter(a, words, name, value), 0, -1);
+    return whim_grammar_repeat(a->b, parameter(a, words, name, a->free_value), 0, -1);
 }
 
 static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words *words,
@@ -152,11 +151,13 @@ static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const ch
 
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
 {
+    const whim_tool_words *words = whim_tool_tags(a->rule->format.tools);
+    bool tagged = a->rule->format.tools != WHIM_TOOLS_HERMES;
+    a->free_value = tagged ? whim_grammar_until(a->b, words->written.value_end) : -1;
     whim_grammar_node call = one_of_the_tools(a, strict_only);
-    if (a->rule->format.tools == WHIM_TOOLS_HERMES) {
+    if (!tagged) {
         return row_of(a, call, "\n");
     }
-    const whim_tool_words *words = whim_tool_tags(a->rule->format.tools);
     bool all = words->written.around_all;
     whim_grammar_node whole = whim_gb_seq3(a->b, whim_answer_text(a, words->written.call),
                                            all ? row_of(a, call, "") : call,

@@ -10,6 +10,7 @@
 typedef struct whim_answer {
     const whim_answer_rule *rule;
     whim_grammar_builder *b;
+    whim_grammar_node free_value; /* of a parameter: any text and the tag that ends it */
 } whim_answer;
 
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);

@@ -177,7 +177,7 @@ static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t 
     return list != NULL ? chosen_value(a, end, root, property, list, path, depth)
            : any_key(property, fixing) != NULL ? fixed_value(a, end, property, types, path)
            : whim_schema_holds_text(property)  ? held_text(a, end, property, types, path)
-                                               : whim_grammar_until(a->b, end);
+                                               : a->free_value;
 }
 
 whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,

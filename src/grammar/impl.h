@@ -51,6 +51,22 @@ typedef struct grule {
     char *path;         /* for messages */
 } grule;
 
+typedef struct gmove {
+    int32_t from, to;
+    uint8_t lo, hi; /* bytes */
+} gmove;
+
+/* The automaton of a GN_BOTH or GN_BUT_NOT. */
+typedef struct gproduct {
+    int32_t a, b; /* the parts */
+    bool negate;
+    int32_t n_state; /* the first is the start */
+    bool *accepts;
+    gmove *moves;
+    int64_t n_move, cap_move;
+} gproduct;
+void whim_product_deinit(gproduct *p);
+
 struct whim_grammar_builder {
     whim_grammar_limits limits;
     int64_t deadline;
@@ -73,6 +89,7 @@ struct whim_grammar_builder {
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
     int64_t n_mark, cap_mark;
     int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
+    gproduct product; /* made last: the same part is often written many times in a row */
 };
 
 /* Grow an array to hold one more of `size`; false and the builder failed when memory is out. */

@@ -1,79 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What two parts both take, or one takes and the other does not: their tables walked side by side.
- * Neither part may call rules. */
+ * Neither part may call rules. Pairs of states from which no text is taken are left out: behind the
+ * part they would go on beside all that follows. */
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
 
-typedef struct product {
-    gnfa *nfa;
+typedef struct maker {
+    whim_grammar_builder *b;
     gdfa one, two;
-    bool negate;     /* the second must not take the text */
-    gsets pairs;     /* a state of each; -1 of the second when that has died */
-    int32_t *states; /* of the automaton, for each pair */
-    int64_t n_state, cap_state;
-} product;
+    gsets pairs; /* a state of each; -1 of the second when that has died */
+    gproduct *out;
+} maker;
 
-/* The state of a pair, made when it is new. */
-static int32_t state_of(product *p, int32_t one, int32_t two)
+static bool accepts(const maker *m, int64_t pair)
 {
-    whim_grammar_builder *b = p->nfa->b;
-    int32_t pair = whim_sets_place(b, &p->pairs, (int32_t[]){one, two}, 2);
-    if (pair < p->n_state) {
-        return pair < 0 ? -1 : p->states[pair];
-    }
-    if (!whim_gb_grow(b, &p->states, p->n_state, &p->cap_state, sizeof *p->states)) {
-        return -1;
-    }
-    return p->states[p->n_state++] = whim_nfa_state(p->nfa);
+    int32_t one = m->pairs.ints[2 * pair], two = m->pairs.ints[2 * pair + 1];
+    bool second = two >= 0 && m->two.accepts[two];
+    return m->one.accepts[one] && second != m->out->negate;
 }
 
-static void emit_pair(product *p, int64_t index, int32_t end)
+static int32_t next_of(const gdfa *d, int32_t state, int32_t byte)
 {
-    int32_t one = p->pairs.ints[2 * index], two = p->pairs.ints[2 * index + 1];
-    int32_t from = p->states[index];
-    bool second = two >= 0 && p->two.accepts[two];
-    if (p->one.accepts[one] && second != p->negate) {
-        whim_nfa_free_move(p->nfa, from, end);
-    }
-    for (int32_t c = 0, run_to = -1, run = 0; c <= 256; c++) {
-        int32_t to = -1;
-        if (c < 256) {
-            int32_t next = p->one.next[one * (int64_t)p->one.n_class + p->one.class_of[c]];
-            int32_t other =
-                two < 0 ? -1 : p->two.next[two * (int64_t)p->two.n_class + p->two.class_of[c]];
-            to = next < 0 || (other < 0 && !p->negate) ? -1 : state_of(p, next, other);
+    return state < 0 ? -1 : d->next[state * (int64_t)d->n_class + d->class_of[byte]];
+}
+
+static void find_moves(maker *m, int32_t from)
+{
+    gproduct *out = m->out;
+    int32_t one = m->pairs.ints[2 * from], two = m->pairs.ints[2 * from + 1];
+    for (int32_t c = 0, to = -1; c < 256 && !whim_gb_failed(m->b); c++) {
+        const uint8_t *class = m->one.class_of + c, *other_class = m->two.class_of + c;
+        int32_t before = to;
+        if (c == 0 || class[0] != class[-1] || other_class[0] != other_class[-1]) {
+            int32_t next = next_of(&m->one, one, c), other = next_of(&m->two, two, c);
+            to = next < 0 || (other < 0 && !out->negate)
+                     ? -1
+                     : whim_sets_place(m->b, &m->pairs, (int32_t[]){next, other}, 2);
         }
-        if (to != run_to) {
-            if (run_to >= 0) {
-                whim_nfa_edge(p->nfa, from, GE_BYTES, (uint8_t)run, (uint8_t)(c - 1), 0, run_to);
+        if (to >= 0 && to == before) {
+            out->moves[out->n_move - 1].hi = (uint8_t)c;
+        } else if (to >= 0 && whim_gb_grow(m->b, &out->moves, out->n_move, &out->cap_move,
+                                           sizeof *out->moves)) {
+            out->moves[out->n_move++] = (gmove){from, to, (uint8_t)c, (uint8_t)c};
+        }
+    }
+}
+
+/* Drop the pairs from which no text is taken, and number the others. Pairs are in the order in
+ * which they were met, so that going backwards settles most of them at once. */
+static void drop_dead(maker *m)
+{
+    gproduct *out = m->out;
+    int64_t n = m->pairs.n, kept = 0;
+    int32_t *number = whim_gb_alloc(m->b, n, sizeof *number);
+    out->accepts = whim_gb_alloc(m->b, n, sizeof *out->accepts);
+    if (whim_gb_failed(m->b)) {
+        whim_free(number);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        number[i] = accepts(m, i) ? 0 : -1;
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (int64_t i = out->n_move - 1; i >= 0; i--) {
+            if (number[out->moves[i].from] < 0 && number[out->moves[i].to] >= 0) {
+                number[out->moves[i].from] = 0;
+                more = true;
             }
-            run_to = to;
-            run = c;
         }
     }
+    for (int64_t i = 0; i < n; i++) {
+        if (number[i] >= 0) {
+            out->accepts[out->n_state] = accepts(m, i);
+            number[i] = out->n_state++;
+        }
+    }
+    for (int64_t i = 0; i < out->n_move; i++) {
+        gmove move = out->moves[i];
+        move.from = number[move.from];
+        move.to = number[move.to];
+        if (move.from >= 0 && move.to >= 0) {
+            out->moves[kept++] = move;
+        }
+    }
+    out->n_move = kept;
+    whim_free(number);
+}
+
+static void make(whim_grammar_builder *b, const gnode *node, gproduct *out)
+{
+    maker m = {.b = b, .out = out};
+    bool ok = whim_dfa_of_node(b, node->a, &m.one) && whim_dfa_of_node(b, node->b, &m.two);
+    if (ok && m.one.n_call + m.two.n_call > 0) {
+        whim_gb_fail(b, WHIM_ERR_INVALID, "the names of free keys are not simple enough");
+    } else if (ok && m.one.n_state > 0 && (m.two.n_state > 0 || out->negate)) {
+        (void)whim_sets_place(b, &m.pairs, (int32_t[]){0, m.two.n_state > 0 ? 0 : -1}, 2);
+        for (int64_t i = 0; i < m.pairs.n && !whim_gb_failed(b); i++) {
+            find_moves(&m, (int32_t)i);
+            if (i % 1024 == 0 && !whim_gb_late(b) && m.pairs.n > 8 * b->limits.max_nodes) {
+                whim_gb_fail(b, WHIM_ERR_INVALID,
+                             "the grammar is too large: two of its parts together need more than "
+                             "%lld states; use smaller bounds",
+                             (long long)(8 * b->limits.max_nodes));
+            }
+        }
+        drop_dead(&m);
+    }
+    whim_dfa_deinit(&m.one);
+    whim_dfa_deinit(&m.two);
+    whim_sets_deinit(&m.pairs);
+}
+
+void whim_product_deinit(gproduct *p)
+{
+    whim_free(p->moves);
+    whim_free(p->accepts);
+    *p = (gproduct){0};
 }
 
 int32_t whim_nfa_emit_product(gnfa *nfa, const gnode *node, int32_t from)
 {
-    product p = {.nfa = nfa, .negate = node->kind == GN_BUT_NOT};
-    int32_t end = -1;
-    bool ok =
-        whim_dfa_of_node(nfa->b, node->a, &p.one) && whim_dfa_of_node(nfa->b, node->b, &p.two);
-    if (ok && p.one.n_call + p.two.n_call > 0) {
-        whim_gb_fail(nfa->b, WHIM_ERR_INVALID, "the names of free keys are not simple enough");
-    } else if (ok) {
-        end = whim_nfa_state(nfa);
-        if (p.one.n_state > 0 && (p.two.n_state > 0 || p.negate)) {
-            whim_nfa_free_move(nfa, from, state_of(&p, 0, p.two.n_state > 0 ? 0 : -1));
-        }
-        for (int64_t i = 0; i < p.n_state && !whim_gb_failed(nfa->b); i++) {
-            emit_pair(&p, i, end);
-        }
+    whim_grammar_builder *b = nfa->b;
+    bool negate = node->kind == GN_BUT_NOT;
+    gproduct *p = &b->product;
+    if (p->n_state == 0 || p->a != node->a || p->b != node->b || p->negate != negate) {
+        gproduct made = {.a = node->a, .b = node->b, .negate = negate};
+        make(b, node, &made); /* which may make others on its way */
+        whim_product_deinit(p);
+        *p = made;
     }
-    whim_dfa_deinit(&p.one);
-    whim_dfa_deinit(&p.two);
-    whim_sets_deinit(&p.pairs);
-    whim_free(p.states);
-    return whim_gb_failed(nfa->b) ? -1 : end;
+    int32_t first = (int32_t)nfa->n_state;
+    for (int32_t i = 0; i < p->n_state; i++) {
+        (void)whim_nfa_state(nfa);
+    }
+    int32_t end = whim_nfa_state(nfa);
+    whim_nfa_free_move(nfa, p->n_state > 0 ? from : -1, first);
+    for (int32_t i = 0; i < p->n_state && end >= 0; i++) {
+        whim_nfa_free_move(nfa, p->accepts[i] ? first + i : -1, end);
+    }
+    for (int64_t i = 0; i < p->n_move && end >= 0; i++) {
+        const gmove *m = &p->moves[i];
+        whim_nfa_edge(nfa, first + m->from, GE_BYTES, m->lo, m->hi, 0, first + m->to);
+    }
+    return end;
 }

@@ -335,12 +335,42 @@ static void what_has_no_grammar(void **state)
     json_decref(odd);
 }
 
+/* As many texts up to their tags as agents have parameters: no text goes on behind its tag. */
+static void many_texts_between_tags(void **state)
+{
+    const bench *b = *state;
+    json_t *tools = json_array();
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        json_t *properties = json_object();
+        for (char key = 'a'; key < 'i'; key++) {
+            json_object_set_new(properties, (char[]){key, '\0'},
+                                json_pack("{s:s}", "type", "string"));
+        }
+        snprintf(name, sizeof name, "tool_%d", i);
+        json_array_append_new(tools, json_pack("{s:{s:s, s:{s:o}}}", "function", "name", name,
+                                               "parameters", "properties", properties));
+    }
+    const whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_XML},
+                                   .tools = tools,
+                                   .choice = WHIM_CHOICE_REQUIRED,
+                                   .tool_schema = "function.parameters"};
+    assert_true(allows(b, &rule,
+                       "<tool_call>\n<function=tool_39>\n<parameter=h>\n</p>\n</parameter>\n"
+                       "</function>\n</tool_call>"));
+    assert_false(allows(b, &rule,
+                        "<tool_call>\n<function=tool_39>\n<parameter=h>\nx\n</parameter>\ny"
+                        "</function>\n</tool_call>"));
+    json_decref(tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forced_hermes_calls),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),
+        cmocka_unit_test(many_texts_between_tags),
         cmocka_unit_test(what_tags_cannot_hold_is_refused),
         cmocka_unit_test(strict_tools_and_formats),
         cmocka_unit_test(what_has_no_grammar),
