@@ -11,6 +11,7 @@
 #ifndef WHIM_DEVICE_DEVICE_H
 #define WHIM_DEVICE_DEVICE_H
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "tensor/act.h"
 #include "tensor/dtype.h"
@@ -71,6 +72,11 @@ typedef struct whim_device_vt {
      * that. */
     whim_err (*buf_reserve)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
 
+    /* Memory of the host, zeroed, that copies reach without a detour (pinned); host_free gets the
+     * same size. NULL, both, where any memory is as good. */
+    whim_err (*host_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
+    void (*host_free)(whim_device *dev, void *ptr, int64_t bytes);
+
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
     int64_t (*weight_bytes)(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
     whim_err (*pack_weight)(whim_device *dev, const whim_pack *pack);
@@ -97,7 +103,10 @@ struct whim_device {
     whim_stream_watch *watch; /* or NULL */
 };
 
-enum { WHIM_STREAM_MARKS = 2 };
+/* A place in a stream's work, behind all that was queued before it; counted from 1. */
+typedef int64_t whim_event;
+
+enum { WHIM_STREAM_EVENTS = 2 };
 
 typedef struct whim_stream_vt {
     void (*close)(whim_stream *s);
@@ -108,13 +117,12 @@ typedef struct whim_stream_vt {
     whim_err (*copy_out)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*sync)(whim_stream *s);
 
-    /* Work in parts: mark gives what was queued since the last mark a number, wait returns when
-     * that part and all before it are done. A part that failed takes those after it along; each
-     * tells so at its own wait. Up to WHIM_STREAM_MARKS may be open; one more waits for the oldest.
-     * begin lets the device work by itself on what is marked, where it would otherwise wait for a
-     * caller to wait. */
-    whim_err (*mark)(whim_stream *s, int64_t *number);
-    whim_err (*wait)(whim_stream *s, int64_t number);
+    /* Work in parts: record ends one with an event, wait returns when that part and all before it
+     * are done. A part that failed takes those after it along; each tells so at its own wait. Up to
+     * WHIM_STREAM_EVENTS may be open; one more waits for the oldest. begin lets the device work by
+     * itself on what has an event behind it, where it would otherwise wait for a caller to wait. */
+    whim_err (*record)(whim_stream *s, whim_event *event);
+    whim_err (*wait)(whim_stream *s, whim_event event);
     whim_err (*begin)(whim_stream *s, whim_diag *diag);
 
     /* Between begin and end, ops are recorded instead of run; copies and syncs are refused. A graph
@@ -180,6 +188,28 @@ static inline void whim_device_free(whim_device *dev, void *ptr, int64_t bytes)
 {
     if (ptr != NULL) {
         dev->vt->buf_free(dev, ptr, bytes);
+    }
+}
+
+/* For what every step copies. */
+WHIM_MUST_CHECK static inline whim_err whim_device_host_alloc(whim_device *dev, int64_t bytes,
+                                                              void **out, whim_diag *diag)
+{
+    if (dev->vt->host_alloc != NULL) {
+        return dev->vt->host_alloc(dev, bytes, out, diag);
+    }
+    *out = whim_alloc(bytes);
+    return *out != NULL ? WHIM_ERR_OK
+                        : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %lld bytes of a step",
+                                    (long long)bytes);
+}
+
+static inline void whim_device_host_free(whim_device *dev, void *ptr, int64_t bytes)
+{
+    if (ptr != NULL && dev->vt->host_free != NULL) {
+        dev->vt->host_free(dev, ptr, bytes);
+    } else {
+        whim_free(ptr);
     }
 }
 
@@ -258,14 +288,14 @@ WHIM_MUST_CHECK static inline whim_err whim_stream_sync(whim_stream *s)
     return s->vt->sync(s);
 }
 
-WHIM_MUST_CHECK static inline whim_err whim_stream_mark(whim_stream *s, int64_t *number)
+WHIM_MUST_CHECK static inline whim_err whim_stream_record(whim_stream *s, whim_event *event)
 {
-    return s->vt->mark(s, number);
+    return s->vt->record(s, event);
 }
 
-WHIM_MUST_CHECK static inline whim_err whim_stream_wait(whim_stream *s, int64_t number)
+WHIM_MUST_CHECK static inline whim_err whim_stream_wait(whim_stream *s, whim_event event)
 {
-    return s->vt->wait(s, number);
+    return s->vt->wait(s, event);
 }
 
 WHIM_MUST_CHECK static inline whim_err whim_stream_begin(whim_stream *s, whim_diag *diag)

@@ -13,9 +13,9 @@
 
 /* A step under way. */
 typedef struct flight {
-    int32_t *block; /* the host's copy */
+    int32_t *block; /* the host's copy, pinned */
     float *embeds;  /* the same */
-    int64_t ticket;
+    whim_event done;
 } flight;
 
 struct whim_exec {
@@ -92,12 +92,11 @@ static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
     }
     whim_layer_table_place(layers, x->cfg.kv_type, x->cfg.page_len, x->kv_offsets);
     for (int32_t i = 0; i < n_flight(x); i++) {
-        flight *f = &x->flights[i];
-        f->block = whim_alloc(x->plan.batch_bytes);
-        f->embeds = x->cfg.embeds ? whim_alloc(x->plan.embed_bytes) : NULL;
-        if (f->block == NULL || (f->embeds == NULL && x->cfg.embeds)) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
-        }
+        void *block, *embeds;
+        WHIM_TRY(whim_device_host_alloc(x->device, x->plan.batch_bytes, &block, diag));
+        x->flights[i].block = block;
+        WHIM_TRY(whim_device_host_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
+        x->flights[i].embeds = embeds;
     }
     return WHIM_ERR_OK;
 }
@@ -157,8 +156,8 @@ void whim_exec_close(whim_exec *x)
     whim_sampling_deinit(&x->sampling);
     whim_free(x->kv_offsets);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
-        whim_free(x->flights[i].block);
-        whim_free(x->flights[i].embeds);
+        whim_device_host_free(x->device, x->flights[i].block, x->plan.batch_bytes);
+        whim_device_host_free(x->device, x->flights[i].embeds, x->plan.embed_bytes);
     }
     whim_free(x);
 }
@@ -270,7 +269,7 @@ static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
     /* The pass is over, and its memory free. */
     WHIM_TRY(whim_sampling_end(&x->sampling, x->stream, &out));
     WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
-    return whim_stream_mark(x->stream, &f->ticket);
+    return whim_stream_record(x->stream, &f->done);
 }
 
 /* Refuse before anything changes. */
@@ -349,7 +348,7 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
 {
     whim_check(whim_exec_in_flight(x) > 0);
     int32_t set = (int32_t)(x->n_collected++ % n_flight(x));
-    whim_err err = whim_stream_wait(x->stream, x->flights[set].ticket);
+    whim_err err = whim_stream_wait(x->stream, x->flights[set].done);
     if (err != WHIM_ERR_OK) {
         x->last = (whim_step_size){0};
         return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));

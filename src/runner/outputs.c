@@ -15,26 +15,28 @@ whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exe
     };
 }
 
-static whim_err device_alloc(const whim_outputs *o, int64_t bytes, float **out, whim_diag *diag)
+typedef whim_err alloc_fn(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
+
+static whim_err floats_alloc(const whim_outputs *o, alloc_fn *alloc, int64_t bytes, float **out,
+                             whim_diag *diag)
 {
     void *p;
-    WHIM_TRY(whim_device_alloc(o->device, bytes, &p, diag));
+    WHIM_TRY(alloc(o->device, bytes, &p, diag));
     *out = p;
     return WHIM_ERR_OK;
 }
 
 static whim_err set_alloc(const whim_outputs *o, whim_output_set *set, whim_diag *diag)
 {
-    bool fetched = o->cfg->fetch_hidden;
-    set->logits = whim_alloc(o->bytes.logits);
-    set->top = whim_alloc(o->bytes.top);
-    set->hidden = fetched ? whim_alloc(o->bytes.hidden) : NULL;
-    set->brought = whim_alloc_array(o->cfg->max_outs, sizeof *set->brought);
-    if (set->logits == NULL || set->top == NULL || set->brought == NULL ||
-        (fetched && set->hidden == NULL)) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
+    WHIM_TRY(floats_alloc(o, whim_device_host_alloc, o->bytes.logits, &set->logits, diag));
+    WHIM_TRY(floats_alloc(o, whim_device_host_alloc, o->bytes.top, &set->top, diag));
+    if (o->cfg->fetch_hidden) {
+        WHIM_TRY(floats_alloc(o, whim_device_host_alloc, o->bytes.hidden, &set->hidden, diag));
     }
-    return WHIM_ERR_OK;
+    set->brought = whim_alloc_array(o->cfg->max_outs, sizeof *set->brought);
+    return set->brought != NULL
+               ? WHIM_ERR_OK
+               : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
 }
 
 whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whim_exec_cfg *cfg,
@@ -42,9 +44,9 @@ whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whi
 {
     *o = (whim_outputs){.device = device, .config = config, .cfg = cfg};
     o->bytes = whim_output_bytes_of(config, cfg);
-    WHIM_TRY(device_alloc(o, o->bytes.logits, &o->logits, diag));
-    WHIM_TRY(device_alloc(o, o->bytes.top, &o->top, diag));
-    WHIM_TRY(device_alloc(o, o->bytes.hidden, &o->hidden, diag));
+    WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.logits, &o->logits, diag));
+    WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.top, &o->top, diag));
+    WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.hidden, &o->hidden, diag));
     for (int32_t i = 0; i < (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1); i++) {
         WHIM_TRY(set_alloc(o, &o->sets[i], diag));
     }
@@ -57,10 +59,10 @@ void whim_outputs_deinit(whim_outputs *o)
     whim_device_free(o->device, o->top, o->bytes.top);
     whim_device_free(o->device, o->hidden, o->bytes.hidden);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
-        whim_free(o->sets[i].logits);
-        whim_free(o->sets[i].top);
+        whim_device_host_free(o->device, o->sets[i].logits, o->bytes.logits);
+        whim_device_host_free(o->device, o->sets[i].top, o->bytes.top);
+        whim_device_host_free(o->device, o->sets[i].hidden, o->bytes.hidden);
         whim_free(o->sets[i].brought);
-        whim_free(o->sets[i].hidden);
     }
 }
 

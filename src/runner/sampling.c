@@ -46,13 +46,10 @@ whim_sampling_bytes whim_sampling_bytes_of(const whim_config *config, const whim
 static whim_err host_alloc(whim_sampling *s, int32_t n_flight, whim_diag *diag)
 {
     for (int32_t i = 0; i < n_flight; i++) {
-        char *in = whim_alloc(s->bytes.in), *out = whim_alloc(s->bytes.out);
-        s->in_host[i].wants = (void *)in;
-        s->out_host[i].tokens = (void *)out;
-        if (in == NULL || out == NULL) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the choices of a step");
-        }
+        void *in, *out;
+        WHIM_TRY(whim_device_host_alloc(s->device, s->bytes.in, &in, diag));
         in_lay(&s->in_host[i], in, s->max_outs, s->n_word);
+        WHIM_TRY(whim_device_host_alloc(s->device, s->bytes.out, &out, diag));
         out_lay(&s->out_host[i], out, s->max_outs);
     }
     return WHIM_ERR_OK;
@@ -79,8 +76,8 @@ void whim_sampling_deinit(whim_sampling *s)
     whim_device_free(s->device, s->in_device.wants, s->bytes.in);
     whim_device_free(s->device, s->out_device.tokens, s->bytes.out);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
-        whim_free(s->in_host[i].wants);
-        whim_free(s->out_host[i].tokens);
+        whim_device_host_free(s->device, s->in_host[i].wants, s->bytes.in);
+        whim_device_host_free(s->device, s->out_host[i].tokens, s->bytes.out);
     }
 }
 

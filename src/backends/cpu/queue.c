@@ -84,27 +84,27 @@ bool whim_cpu_queue_idle(whim_cpu_queue *q)
     return idle;
 }
 
-void whim_cpu_queue_wait(whim_cpu_queue *q, int64_t number)
+void whim_cpu_queue_wait(whim_cpu_queue *q, whim_event event)
 {
-    whim_check(number <= q->n_closed);
+    whim_check(event <= q->n_closed);
     pthread_mutex_lock(&q->lock);
-    while (q->n_done < number && q->n_done < q->n_begun) {
+    while (q->n_done < event && q->n_done < q->n_begun) {
         pthread_cond_wait(&q->changed, &q->lock);
     }
-    while (q->n_done < number) { /* the queue's thread was not told of these */
+    while (q->n_done < event) { /* the queue's thread was not told of these */
         run_next(q);
     }
     pthread_mutex_unlock(&q->lock);
 }
 
-int64_t whim_cpu_queue_close(whim_cpu_queue *q)
+whim_event whim_cpu_queue_close(whim_cpu_queue *q)
 {
-    int64_t number = q->n_closed + 1;
-    if (number > WHIM_STREAM_MARKS) {
-        whim_cpu_queue_wait(q, number - WHIM_STREAM_MARKS);
+    whim_event event = q->n_closed + 1;
+    if (event > WHIM_STREAM_EVENTS) {
+        whim_cpu_queue_wait(q, event - WHIM_STREAM_EVENTS);
     }
-    q->n_closed = number;
-    return number;
+    q->n_closed = event;
+    return event;
 }
 
 whim_err whim_cpu_queue_begin(whim_cpu_queue *q, whim_diag *diag)

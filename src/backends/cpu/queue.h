@@ -11,7 +11,7 @@
 enum {
     CPU_LIST_MAX = 4096, /* commands of one part that are not those of graphs */
     CPU_RUNS_MAX = 16,   /* runs of commands of one part: own ones, graphs, own ones ... */
-    CPU_PARTS = WHIM_STREAM_MARKS + 1, /* those that are marked, and the one that is recorded */
+    CPU_PARTS = WHIM_STREAM_EVENTS + 1, /* those that are closed, and the one that is recorded */
 };
 
 /* Commands that lie together. A run begins when the one before it has ended. */
@@ -29,7 +29,7 @@ typedef struct whim_cpu_part {
 typedef struct whim_cpu_queue {
     whim_cpu_workers *workers;
     whim_cpu_part parts[CPU_PARTS]; /* part n is at n % CPU_PARTS */
-    int64_t n_closed; /* the owner's: parts that were marked; the next one is recorded */
+    int64_t n_closed; /* the owner's: parts that have an event; the next one is recorded */
     bool has_thread;
     whim_thread thread;
     pthread_mutex_t lock; /* for what follows */
@@ -45,14 +45,14 @@ void whim_cpu_queue_deinit(whim_cpu_queue *queue);
 /* The part that is recorded. */
 whim_cpu_part *whim_cpu_queue_part(whim_cpu_queue *queue);
 
-/* Whether all that was marked is done. */
+/* Whether all that has an event is done. */
 bool whim_cpu_queue_idle(whim_cpu_queue *queue);
 
-/* End the part that is recorded; returns its number, from 1. Waits for the oldest part where there
+/* End the part that is recorded; returns its event. Waits for the oldest part where there
  * would be too many. */
-int64_t whim_cpu_queue_close(whim_cpu_queue *queue);
+whim_event whim_cpu_queue_close(whim_cpu_queue *queue);
 
-void whim_cpu_queue_wait(whim_cpu_queue *queue, int64_t number);
+void whim_cpu_queue_wait(whim_cpu_queue *queue, whim_event event);
 
 /* Run closed parts from now on without being waited for. */
 WHIM_MUST_CHECK whim_err whim_cpu_queue_begin(whim_cpu_queue *queue, whim_diag *diag);

@@ -119,11 +119,11 @@ static void run_close(whim_cpu_stream *s)
     list_forget(s);
 }
 
-static whim_err part_close(whim_cpu_stream *s, int64_t *number)
+static whim_err part_close(whim_cpu_stream *s, whim_event *event)
 {
     WHIM_TRY(emit_later(s));
     run_close(s);
-    *number = whim_cpu_queue_close(&s->queue);
+    *event = whim_cpu_queue_close(&s->queue);
     s->list = whim_cpu_queue_part(&s->queue)->list;
     s->n_list = s->n_run = 0;
     return WHIM_ERR_OK;
@@ -131,9 +131,9 @@ static whim_err part_close(whim_cpu_stream *s, int64_t *number)
 
 static whim_err flush(whim_cpu_stream *s)
 {
-    int64_t number;
-    WHIM_TRY(part_close(s, &number));
-    whim_cpu_queue_wait(&s->queue, number);
+    whim_event event;
+    WHIM_TRY(part_close(s, &event));
+    whim_cpu_queue_wait(&s->queue, event);
     return WHIM_ERR_OK;
 }
 
@@ -220,19 +220,19 @@ static whim_err stream_sync(whim_stream *base)
     return flush(s);
 }
 
-static whim_err stream_mark(whim_stream *base, int64_t *number)
+static whim_err stream_record(whim_stream *base, whim_event *event)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
-    return s->capture != NULL ? WHIM_ERR_INVALID : part_close(s, number);
+    return s->capture != NULL ? WHIM_ERR_INVALID : part_close(s, event);
 }
 
-static whim_err stream_wait(whim_stream *base, int64_t number)
+static whim_err stream_wait(whim_stream *base, whim_event event)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
-    if (s->capture != NULL || number > s->queue.n_closed) {
+    if (s->capture != NULL || event > s->queue.n_closed) {
         return WHIM_ERR_INVALID;
     }
-    whim_cpu_queue_wait(&s->queue, number);
+    whim_cpu_queue_wait(&s->queue, event);
     return WHIM_ERR_OK;
 }
 
@@ -305,7 +305,7 @@ static const whim_stream_vt stream_vt = {
     .copy_in = stream_copy,
     .copy_out = stream_copy,
     .sync = stream_sync,
-    .mark = stream_mark,
+    .record = stream_record,
     .wait = stream_wait,
     .begin = stream_begin,
     .capture_begin = stream_capture_begin,

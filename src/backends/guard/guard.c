@@ -17,6 +17,10 @@ struct guard_buf {
     int64_t page_bytes; /* without that one */
     char *data;         /* what the caller has; ends where the last page begins */
     int64_t bytes;
+    bool is_host;
+    whim_os_rights rights;     /* while nothing runs */
+    const whim_stream *holder; /* of a pinned buffer: whose copies it belongs to, or NULL */
+    whim_event until;
 };
 
 static int64_t round_up(int64_t n, int64_t unit)
@@ -24,20 +28,20 @@ static int64_t round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-static void buf_protect(guard_buf *buf, bool accessible)
+static void buf_protect(guard_buf *buf, whim_os_rights rights)
 {
-    whim_check(buf->page_bytes == 0 ||
-               whim_os_pages_protect(buf->pages, buf->page_bytes, accessible));
+    whim_check(buf->page_bytes == 0 || whim_os_pages_protect(buf->pages, buf->page_bytes, rights));
 }
 
-/* The buffer that holds [ptr, ptr + bytes), or NULL. Lock held. */
-static guard_buf *buf_find(guard_device *dev, const void *ptr, int64_t bytes)
+/* The buffer of that kind that holds [ptr, ptr + bytes), or NULL. Lock held. */
+static guard_buf *buf_find(guard_device *dev, const void *ptr, int64_t bytes, bool is_host)
 {
     uintptr_t at = (uintptr_t)ptr;
     for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
         uintptr_t start = (uintptr_t)buf->data;
         uintptr_t end = start + (uintptr_t)buf->bytes;
-        if (at >= start && at <= end && bytes >= 0 && (uintptr_t)bytes <= end - at) {
+        if (buf->is_host == is_host && at >= start && at <= end && bytes >= 0 &&
+            (uintptr_t)bytes <= end - at) {
             return buf;
         }
     }
@@ -47,21 +51,51 @@ static guard_buf *buf_find(guard_device *dev, const void *ptr, int64_t bytes)
 bool whim_guard_owns(guard_device *dev, const void *ptr, int64_t bytes)
 {
     pthread_mutex_lock(&dev->lock);
-    bool found = buf_find(dev, ptr, bytes) != NULL;
+    bool found = buf_find(dev, ptr, bytes, false) != NULL;
     pthread_mutex_unlock(&dev->lock);
     return found;
+}
+
+bool whim_guard_hold(guard_device *dev, const whim_stream *s, const void *ptr, int64_t bytes,
+                     whim_event event, bool is_written)
+{
+    pthread_mutex_lock(&dev->lock);
+    guard_buf *buf = buf_find(dev, ptr, bytes, true);
+    if (buf != NULL) {
+        whim_check((buf->holder == NULL || buf->holder == s) && "pinned memory of two streams");
+        buf->holder = s;
+        buf->until = event;
+        buf->rights = is_written || buf->rights == WHIM_OS_CLOSED ? WHIM_OS_CLOSED : WHIM_OS_READ;
+        buf_protect(buf, buf->rights);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return buf != NULL;
+}
+
+void whim_guard_release(guard_device *dev, const whim_stream *s, whim_event event)
+{
+    pthread_mutex_lock(&dev->lock);
+    for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
+        if (buf->holder == s && buf->until <= event) {
+            buf->holder = NULL;
+            buf->rights = WHIM_OS_OPEN;
+            buf_protect(buf, buf->rights);
+        }
+    }
+    pthread_mutex_unlock(&dev->lock);
 }
 
 void whim_guard_open_memory(guard_device *dev, bool accessible)
 {
     for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
-        buf_protect(buf, accessible);
+        if (buf->rights != WHIM_OS_OPEN) {
+            buf_protect(buf, accessible ? WHIM_OS_OPEN : buf->rights);
+        }
     }
 }
 
-static whim_err guard_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+static whim_err alloc(guard_device *dev, bool is_host, int64_t bytes, void **out, whim_diag *diag)
 {
-    guard_device *dev = (guard_device *)base;
     int64_t page = whim_os_page_bytes();
     if (bytes < 0 || bytes > INT64_MAX / 4) {
         return whim_fail(diag, WHIM_ERR_INVALID, "a buffer of %lld bytes was asked for",
@@ -72,6 +106,8 @@ static whim_err guard_buf_alloc(whim_device *base, int64_t bytes, void **out, wh
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a buffer's record");
     }
     buf->bytes = bytes;
+    buf->is_host = is_host;
+    buf->rights = is_host ? WHIM_OS_OPEN : WHIM_OS_CLOSED;
     buf->page_bytes = round_up(bytes, page);
     buf->pages = whim_os_pages_alloc(buf->page_bytes + page);
     if (buf->pages == NULL) {
@@ -80,13 +116,24 @@ static whim_err guard_buf_alloc(whim_device *base, int64_t bytes, void **out, wh
                          (long long)bytes);
     }
     buf->data = buf->pages + buf->page_bytes - round_up(bytes, BUF_ALIGN);
-    whim_check(whim_os_pages_protect(buf->pages, buf->page_bytes + page, false));
+    whim_check(whim_os_pages_protect(buf->pages, buf->page_bytes + page, WHIM_OS_CLOSED));
+    buf_protect(buf, buf->rights);
     pthread_mutex_lock(&dev->lock);
     buf->next = dev->bufs;
     dev->bufs = buf;
     pthread_mutex_unlock(&dev->lock);
     *out = buf->data;
     return WHIM_ERR_OK;
+}
+
+static whim_err guard_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+{
+    return alloc((guard_device *)base, false, bytes, out, diag);
+}
+
+static whim_err guard_host_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+{
+    return alloc((guard_device *)base, true, bytes, out, diag);
 }
 
 static void guard_buf_free(whim_device *base, void *ptr, int64_t bytes)
@@ -129,14 +176,14 @@ static whim_err guard_pack_weight(whim_device *base, const whim_pack *pack)
     }
     int64_t row_bytes = whim_dtype_row_bytes(pack->dtype, pack->k);
     pthread_mutex_lock(&dev->lock);
-    guard_buf *buf = buf_find(dev, pack->dst, bytes);
+    guard_buf *buf = buf_find(dev, pack->dst, bytes, false);
     whim_check(buf != NULL && "packed into what is not device memory");
-    buf_protect(buf, true);
+    buf_protect(buf, WHIM_OS_OPEN);
     if (pack->n_row * row_bytes > 0) {
         memcpy((char *)pack->dst + pack->row0 * row_bytes, pack->src,
                (size_t)(pack->n_row * row_bytes));
     }
-    buf_protect(buf, false);
+    buf_protect(buf, buf->rights);
     pthread_mutex_unlock(&dev->lock);
     return WHIM_ERR_OK;
 }
@@ -166,6 +213,8 @@ static const whim_device_vt guard_device_vt = {
     .close = guard_close,
     .buf_alloc = guard_buf_alloc,
     .buf_free = guard_buf_free,
+    .host_alloc = guard_host_alloc,
+    .host_free = guard_buf_free,
     .weight_bytes = guard_weight_bytes,
     .pack_weight = guard_pack_weight,
     .stream_open = whim_guard_stream_open,

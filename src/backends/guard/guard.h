@@ -6,6 +6,8 @@
  *     aligned to 64 bytes, so that running over the end is a fault as well.
  *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as
  *     far as the wait asks or further, as a coin falls. Copies read the host's memory only then.
+ *     From a copy on until its event is waited for, a write to its pinned memory is a fault, and so
+ *     is a read where the copy writes: whoever does not wait is caught, though all may have run.
  *  3. It has no kernel for a fused op: compositions are proved on a device that runs later.
  *  4. Level "llama" has no more primitives than a Llama needs: other models are refused by the name
  *     of the first. Levels "page64" and "page128" have longer pages.
@@ -31,6 +33,13 @@ typedef struct guard_device {
 
 /* Is [ptr, ptr + bytes) in one buffer? An empty range may be at a buffer's end. Takes the lock. */
 bool whim_guard_owns(guard_device *dev, const void *ptr, int64_t bytes);
+
+/* The pinned buffer that holds [ptr, ptr + bytes) belongs to a copy of stream `s` until `event`;
+ * false if there is none. Takes the lock, as does release. */
+bool whim_guard_hold(guard_device *dev, const whim_stream *s, const void *ptr, int64_t bytes,
+                     whim_event event, bool is_written);
+/* The host has waited for that event of `s`, and those before it. */
+void whim_guard_release(guard_device *dev, const whim_stream *s, whim_event event);
 
 /* Make all memory accessible, or inaccessible again. Lock held. */
 void whim_guard_open_memory(guard_device *dev, bool accessible);

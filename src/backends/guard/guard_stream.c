@@ -44,12 +44,12 @@ typedef struct guard_stream {
     byte_list cmds; /* what waits */
     int64_t number; /* of the stream: its coins fall in another order */
     bool capturing;
-    byte_list captured;     /* while capturing */
-    int64_t n_mark, n_done; /* parts that were marked, and those that have run */
-    /* of marked parts, in bytes of cmds; part n at n % WHIM_STREAM_MARKS */
-    int64_t ends[WHIM_STREAM_MARKS];
-    whim_err results[WHIM_STREAM_MARKS]; /* the same of those that have run */
-    uint64_t n_coin;                     /* coins thrown */
+    byte_list captured;      /* while capturing */
+    int64_t n_event, n_done; /* parts that have an event, and those that have run */
+    /* of those with one, in bytes of cmds; part n at n % WHIM_STREAM_EVENTS */
+    int64_t ends[WHIM_STREAM_EVENTS];
+    whim_err results[WHIM_STREAM_EVENTS]; /* the same of those that have run */
+    uint64_t n_coin;                      /* coins thrown */
 
     whim_thread worker;
     pthread_mutex_t lock; /* for what follows */
@@ -222,11 +222,11 @@ static whim_err list_run(guard_stream *s, int64_t end)
         memmove(s->cmds.data, s->cmds.data + end, (size_t)(s->cmds.used - end));
     }
     s->cmds.used -= end;
-    for (int32_t i = 0; i < WHIM_STREAM_MARKS; i++) {
+    for (int32_t i = 0; i < WHIM_STREAM_EVENTS; i++) {
         s->ends[i] -= end;
     }
-    for (; s->n_done < s->n_mark && s->ends[s->n_done % WHIM_STREAM_MARKS] <= 0; s->n_done++) {
-        s->results[s->n_done % WHIM_STREAM_MARKS] = err;
+    for (; s->n_done < s->n_event && s->ends[s->n_done % WHIM_STREAM_EVENTS] <= 0; s->n_done++) {
+        s->results[s->n_done % WHIM_STREAM_EVENTS] = err;
     }
     return err;
 }
@@ -234,34 +234,47 @@ static whim_err list_run(guard_stream *s, int64_t end)
 static whim_err guard_sync(whim_stream *base)
 {
     guard_stream *s = (guard_stream *)base;
-    return s->capturing ? WHIM_ERR_INVALID : list_run(s, s->cmds.used);
-}
-
-static whim_err guard_wait(whim_stream *base, int64_t number)
-{
-    guard_stream *s = (guard_stream *)base;
-    if (s->capturing || number > s->n_mark || number <= s->n_mark - WHIM_STREAM_MARKS) {
+    if (s->capturing) {
         return WHIM_ERR_INVALID;
     }
-    int64_t part = (number - 1) % WHIM_STREAM_MARKS;
-    if (s->n_done < number) {
+    whim_err err = list_run(s, s->cmds.used);
+    whim_guard_release((guard_device *)base->device, base, s->n_event + 1);
+    return err;
+}
+
+/* Run the part that ends with an open event, or more. */
+static whim_err part_run(guard_stream *s, whim_event event)
+{
+    int64_t part = (event - 1) % WHIM_STREAM_EVENTS;
+    if (s->n_done < event) {
         bool more = whim_rng_at((uint64_t)s->number, s->n_coin++) % 2 == 0;
         (void)list_run(s, more ? s->cmds.used : s->ends[part]);
     }
     return s->results[part];
 }
 
-static whim_err guard_mark(whim_stream *base, int64_t *number)
+static whim_err guard_wait(whim_stream *base, whim_event event)
+{
+    guard_stream *s = (guard_stream *)base;
+    if (s->capturing || event > s->n_event || event <= s->n_event - WHIM_STREAM_EVENTS) {
+        return WHIM_ERR_INVALID;
+    }
+    whim_err err = part_run(s, event);
+    whim_guard_release((guard_device *)base->device, base, event);
+    return err;
+}
+
+static whim_err guard_record(whim_stream *base, whim_event *event)
 {
     guard_stream *s = (guard_stream *)base;
     if (s->capturing) {
         return WHIM_ERR_INVALID;
     }
-    if (s->n_mark - s->n_done == WHIM_STREAM_MARKS) {
-        (void)guard_wait(base, s->n_done + 1); /* its result is told to whoever waits for it */
+    if (s->n_event - s->n_done == WHIM_STREAM_EVENTS) {
+        (void)part_run(s, s->n_done + 1); /* its result is told to whoever waits for it */
     }
-    s->ends[s->n_mark % WHIM_STREAM_MARKS] = s->cmds.used;
-    *number = ++s->n_mark;
+    s->ends[s->n_event % WHIM_STREAM_EVENTS] = s->cmds.used;
+    *event = ++s->n_event;
     return WHIM_ERR_OK;
 }
 
@@ -283,6 +296,7 @@ static whim_err guard_copy_in(whim_stream *base, void *dst, const void *src, int
         return WHIM_ERR_OK;
     }
     require_device(s, dst, bytes, "copy_in");
+    whim_guard_hold((guard_device *)base->device, base, src, bytes, s->n_event + 1, false);
     guard_cmd cmd = {.kind = CMD_COPY, .dst = dst, .src = src, .bytes = bytes};
     return list_append(&s->cmds, &cmd, sizeof cmd);
 }
@@ -297,7 +311,9 @@ static whim_err guard_copy_out(whim_stream *base, void *dst, const void *src, in
         return WHIM_ERR_OK;
     }
     require_device(s, src, bytes, "copy_out");
-    memset(dst, EARLY_READ, (size_t)bytes); /* who looks before sync sees nonsense */
+    if (!whim_guard_hold((guard_device *)base->device, base, dst, bytes, s->n_event + 1, true)) {
+        memset(dst, EARLY_READ, (size_t)bytes); /* who looks before a wait sees nonsense */
+    }
     guard_cmd cmd = {.kind = CMD_COPY, .dst = dst, .src = src, .bytes = bytes};
     return list_append(&s->cmds, &cmd, sizeof cmd);
 }
@@ -362,6 +378,7 @@ static void guard_stream_close(whim_stream *base)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     whim_thread_join(&s->worker);
+    whim_guard_release(dev, base, INT64_MAX);
     pthread_mutex_lock(&dev->lock);
     dev->n_stream--;
     pthread_mutex_unlock(&dev->lock);
@@ -377,7 +394,7 @@ static const whim_stream_vt guard_stream_vt = {
     .copy_in = guard_copy_in,
     .copy_out = guard_copy_out,
     .sync = guard_sync,
-    .mark = guard_mark,
+    .record = guard_record,
     .wait = guard_wait,
     .begin = guard_begin,
     .capture_begin = guard_capture_begin,

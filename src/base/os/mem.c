@@ -154,8 +154,8 @@ bool whim_os_pages_interleave(void *ptr, int64_t bytes, const int32_t *nodes, in
 #endif
 }
 
-bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible)
+bool whim_os_pages_protect(void *ptr, int64_t bytes, whim_os_rights rights)
 {
-    int rights = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-    return mprotect(ptr, (size_t)round_up(bytes, whim_os_page_bytes()), rights) == 0;
+    static const int flags[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+    return mprotect(ptr, (size_t)round_up(bytes, whim_os_page_bytes()), flags[rights]) == 0;
 }

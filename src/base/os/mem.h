@@ -38,8 +38,10 @@ void whim_os_pages_commit(void *ptr, int64_t bytes);
  * as fast as all nodes together; ptr is page-aligned. False when the system refuses. */
 bool whim_os_pages_interleave(void *ptr, int64_t bytes, const int32_t *nodes, int32_t n_node);
 
-/* Allow or forbid every access to the pages that hold [ptr, ptr + bytes); ptr is page-aligned.
- * False when the system refuses. */
-bool whim_os_pages_protect(void *ptr, int64_t bytes, bool accessible);
+typedef enum whim_os_rights { WHIM_OS_CLOSED, WHIM_OS_READ, WHIM_OS_OPEN } whim_os_rights;
+
+/* What may be done with the pages that hold [ptr, ptr + bytes): nothing, reading, everything; ptr
+ * is page-aligned. False when the system refuses. */
+bool whim_os_pages_protect(void *ptr, int64_t bytes, whim_os_rights rights);
 
 #endif

@@ -247,7 +247,7 @@ static void test_parts(void **state)
 {
     fixture *f = *state;
     float *x = floats(f, 2), *y = floats(f, 2), got[2][2];
-    int64_t number[2];
+    whim_event event[2];
     int n_early = 0;
     copy_in(f, y, (float[]){1, 2}, 8);
     assert_int_equal(whim_stream_begin(f->s, NULL), WHIM_ERR_OK);
@@ -255,19 +255,19 @@ static void test_parts(void **state)
         for (int part = 0; part < 2; part++) {
             assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
             assert_int_equal(whim_stream_copy_out(f->s, got[part], x, 8), WHIM_ERR_OK);
-            assert_int_equal(whim_stream_mark(f->s, &number[part]), WHIM_ERR_OK);
+            assert_int_equal(whim_stream_record(f->s, &event[part]), WHIM_ERR_OK);
         }
         unsigned char nonsense[8];
         memset(nonsense, 0xa5, sizeof nonsense);
         assert_memory_equal(got[0], nonsense, 8);
-        assert_int_equal(whim_stream_wait(f->s, number[0]), WHIM_ERR_OK);
+        assert_int_equal(whim_stream_wait(f->s, event[0]), WHIM_ERR_OK);
         assert_float_equal(got[0][0], 2 * round + 1, 0);
         n_early += memcmp(got[1], nonsense, 8) != 0;
-        assert_int_equal(whim_stream_wait(f->s, number[1]), WHIM_ERR_OK);
+        assert_int_equal(whim_stream_wait(f->s, event[1]), WHIM_ERR_OK);
         assert_float_equal(got[1][0], 2 * round + 2, 0);
     }
     assert_true(n_early > 0 && n_early < 40);
-    assert_int_equal(whim_stream_wait(f->s, number[1] + 1), WHIM_ERR_INVALID);
+    assert_int_equal(whim_stream_wait(f->s, event[1] + 1), WHIM_ERR_INVALID);
 }
 
 /* A part that fails takes the next one along; each says so once it is waited for. What comes later
@@ -276,16 +276,51 @@ static void test_parts_fail_together(void **state)
 {
     fixture *f = *state;
     float *x = floats(f, 2), *y = floats(f, 2);
-    int64_t number[2];
+    whim_event event[2];
     copy_in(f, y, (float[]){1, 2}, 8);
     whim_add_args bad = {.x = x, .x_stride = 2, .y = y, .y_stride = 2, .n_row = -1, .n_col = 2};
     assert_int_equal(f->s->ops->add(f->s, &bad), WHIM_ERR_OK);
-    assert_int_equal(whim_stream_mark(f->s, &number[0]), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_record(f->s, &event[0]), WHIM_ERR_OK);
     assert_int_equal(add_to(f, x, y, 2), WHIM_ERR_OK);
-    assert_int_equal(whim_stream_mark(f->s, &number[1]), WHIM_ERR_OK);
-    assert_int_equal(whim_stream_wait(f->s, number[0]), WHIM_ERR_INVALID);
-    assert_int_equal(whim_stream_wait(f->s, number[1]), WHIM_ERR_INVALID);
+    assert_int_equal(whim_stream_record(f->s, &event[1]), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_wait(f->s, event[0]), WHIM_ERR_INVALID);
+    assert_int_equal(whim_stream_wait(f->s, event[1]), WHIM_ERR_INVALID);
     expect(f, x, 0, 0);
+}
+
+/* Pinned memory is the copy's until its event is waited for, whether it has run or not; what it
+ * reads may be read. */
+static void test_pinned_memory_is_waited_for(void **state)
+{
+    fixture *f = *state;
+    float *x = floats(f, 2), *pinned[3];
+    whim_event event[2];
+    for (int i = 0; i < 3; i++) {
+        void *p;
+        assert_int_equal(whim_device_host_alloc(f->dev, 8, &p, NULL), WHIM_ERR_OK);
+        pinned[i] = p;
+    }
+    for (int round = 0; round < 20; round++) {
+        pinned[0][0] = (float)round;
+        copy_in(f, x, pinned[0], 8);
+        for (int part = 0; part < 2; part++) {
+            assert_int_equal(whim_stream_copy_out(f->s, pinned[1 + part], x, 8), WHIM_ERR_OK);
+            assert_int_equal(whim_stream_record(f->s, &event[part]), WHIM_ERR_OK);
+        }
+        assert_float_equal(pinned[0][0], round, 0);
+        assert_int_equal(death_signal(host_writes, pinned[0]), SIGSEGV);
+        assert_int_equal(death_signal(host_reads, pinned[1]), SIGSEGV);
+        assert_int_equal(whim_stream_wait(f->s, event[0]), WHIM_ERR_OK);
+        assert_float_equal(pinned[1][0], round, 0);
+        pinned[0][0] = -1;
+        assert_int_equal(death_signal(host_reads, pinned[2]), SIGSEGV);
+        assert_int_equal(round % 2 == 0 ? whim_stream_wait(f->s, event[1]) : whim_stream_sync(f->s),
+                         WHIM_ERR_OK);
+        assert_float_equal(pinned[2][0], round, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        whim_device_host_free(f->dev, pinned[i], 8);
+    }
 }
 
 static void test_errors_surface_at_sync(void **state)
@@ -527,6 +562,7 @@ int main(void)
         TEST(test_errors_surface_at_sync),
         TEST(test_parts),
         TEST(test_parts_fail_together),
+        TEST(test_pinned_memory_is_waited_for),
         cmocka_unit_test(test_over_run_faults),
         cmocka_unit_test(
             test_over_run_by_contents_faults), /* its child makes threads: no others here */

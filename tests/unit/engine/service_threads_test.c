@@ -16,8 +16,8 @@ static atomic_int n_whole, n_cut, n_failed, n_wrong, n_woken, n_asking;
 /* --- a device that fails ---------------------------------------------------------------------- */
 
 static whim_stream_vt failing;
-static whim_err (*real_mark)(whim_stream *s, int64_t *number);
-static whim_err (*real_wait)(whim_stream *s, int64_t number);
+static whim_err (*real_record)(whim_stream *s, whim_event *event);
+static whim_err (*real_wait)(whim_stream *s, whim_event event);
 static atomic_int n_call;
 static atomic_bool may_fail;
 
@@ -26,25 +26,25 @@ static bool fails(void)
     return atomic_load(&may_fail) && atomic_fetch_add(&n_call, 1) % FAILS_ONE_IN == 60;
 }
 
-static whim_err mark(whim_stream *s, int64_t *number)
+static whim_err record_or_fail(whim_stream *s, whim_event *event)
 {
-    whim_err err = real_mark(s, number);
+    whim_err err = real_record(s, event);
     return fails() ? WHIM_ERR_DEVICE : err;
 }
 
-static whim_err wait_for(whim_stream *s, int64_t number)
+static whim_err wait_for(whim_stream *s, whim_event event)
 {
-    whim_err err = real_wait(s, number);
+    whim_err err = real_wait(s, event);
     return fails() ? WHIM_ERR_DEVICE : err;
 }
 
 static void opened(whim_stream_watch *watch, whim_stream *s)
 {
     (void)watch;
-    real_mark = s->vt->mark;
+    real_record = s->vt->record;
     real_wait = s->vt->wait;
     failing = *s->vt;
-    failing.mark = mark;
+    failing.record = record_or_fail;
     failing.wait = wait_for;
     s->vt = &failing;
 }

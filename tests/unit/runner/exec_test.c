@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "ops/recorder.h"
 #include "runner/fill.h"
+#include "support/death.h"
 
 enum { N_WORD = 4096, N_MADE = 24 };
 
@@ -274,6 +275,29 @@ static void embeddings_replace_tokens(void **state)
     }
 }
 
+static void host_reads(void *ctx)
+{
+    (void)*(volatile const float *)ctx;
+}
+
+/* They lie in pinned memory, which the guard closes until the step's event is waited for. */
+static void results_are_waited_for(void **state)
+{
+    (void)state;
+    solo o = {0};
+    whim_exec_cfg cfg = tiny_cfg(false);
+    solo_open(&o, "guard", &cfg);
+    for (int n_top = 0; n_top < 2; n_top++) {
+        submit(&o, ids, 5, n_top);
+        const float *at =
+            n_top == 0 ? whim_exec_logits(o.exec, 0) : whim_exec_best(o.exec, 0).values;
+        assert_int_equal(death_signal(host_reads, (void *)at), SIGSEGV);
+        collect(&o);
+        assert_int_equal(death_signal(host_reads, (void *)at), 0);
+    }
+    solo_close(&o);
+}
+
 static void captures_stay_on_the_device(void **state)
 {
     (void)state;
@@ -416,23 +440,23 @@ static void execs_share_page_numbers(void **state)
     solo_close(&a);
 }
 
-/* A stream whose next mark fails, after all of a step was queued. */
+/* A stream whose next event fails, after all of a step was queued. */
 static whim_stream_vt breaking;
-static whim_err (*real_mark)(whim_stream *s, int64_t *number);
+static whim_err (*real_record)(whim_stream *s, whim_event *event);
 static bool breaks;
 
-static whim_err mark(whim_stream *s, int64_t *number)
+static whim_err record_or_fail(whim_stream *s, whim_event *event)
 {
-    whim_err err = real_mark(s, number);
+    whim_err err = real_record(s, event);
     return breaks ? WHIM_ERR_DEVICE : err;
 }
 
 static void opened(whim_stream_watch *watch, whim_stream *s)
 {
     (void)watch;
-    real_mark = s->vt->mark;
+    real_record = s->vt->record;
     breaking = *s->vt;
-    breaking.mark = mark;
+    breaking.record = record_or_fail;
     s->vt = &breaking;
 }
 
@@ -481,6 +505,7 @@ int main(void)
         cmocka_unit_test(asks_that_a_step_cannot_serve),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(embeddings_replace_tokens),
+        cmocka_unit_test(results_are_waited_for),
         cmocka_unit_test(captures_stay_on_the_device),
         cmocka_unit_test(a_step_without_rows_is_a_whole_pass),
         cmocka_unit_test(execs_share_page_numbers),

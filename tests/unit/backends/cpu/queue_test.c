@@ -54,12 +54,12 @@ static void copy_in(fixture *f, const float *src)
     assert_int_equal(whim_stream_copy_in(f->s, f->y, src, N * 4), WHIM_ERR_OK);
 }
 
-static int64_t fetch_and_mark(fixture *f, float *dst)
+static whim_event fetch_and_record(fixture *f, float *dst)
 {
-    int64_t number;
+    whim_event event;
     assert_int_equal(whim_stream_copy_out(f->s, dst, f->x, N * 4), WHIM_ERR_OK);
-    assert_int_equal(whim_stream_mark(f->s, &number), WHIM_ERR_OK);
-    return number;
+    assert_int_equal(whim_stream_record(f->s, &event), WHIM_ERR_OK);
+    return event;
 }
 
 static void expect_all(const float *got, float value)
@@ -81,7 +81,7 @@ static void parts_in_order(int32_t n_thread, bool begin)
 {
     fixture f;
     float src[2][N], got[2][N], sum[2] = {0};
-    int64_t number[2];
+    whim_event event[2];
     whim_graph *graph = NULL;
     whim_diag diag = {""};
     fixture_open(&f, n_thread);
@@ -96,14 +96,14 @@ static void parts_in_order(int32_t n_thread, bool begin)
             add(&f);
             assert_int_equal(f.s->vt->replay(f.s, graph), WHIM_ERR_OK);
             add(&f);
-            number[at] = fetch_and_mark(&f, got[at]);
+            event[at] = fetch_and_record(&f, got[at]);
             sum[at] = sum[1 - at] + 3 * (float)i;
             if (begin) {
                 assert_int_equal(whim_stream_begin(f.s, &diag), WHIM_ERR_OK);
             }
         }
         if (i > 0) {
-            assert_int_equal(whim_stream_wait(f.s, number[1 - at]), WHIM_ERR_OK);
+            assert_int_equal(whim_stream_wait(f.s, event[1 - at]), WHIM_ERR_OK);
             expect_all(got[1 - at], sum[1 - at]);
         }
     }
@@ -130,7 +130,7 @@ static void begun_parts_run_by_themselves(void **state)
     fill(src, 5);
     copy_in(&f, src);
     add(&f);
-    (void)fetch_and_mark(&f, got);
+    (void)fetch_and_record(&f, got);
     assert_int_equal(whim_stream_begin(f.s, &diag), WHIM_ERR_OK);
     while (!whim_cpu_queue_idle(&((whim_cpu_stream *)f.s)->queue)) {
         atomic_thread_fence(memory_order_seq_cst);
@@ -139,19 +139,19 @@ static void begun_parts_run_by_themselves(void **state)
     fixture_close(&f);
 }
 
-/* A third mark waits for the first; nothing is lost. */
-static void more_marks_than_there_are_places(void **state)
+/* A third event waits for the first; nothing is lost. */
+static void more_events_than_there_are_places(void **state)
 {
     (void)state;
     fixture f;
     float src[N], got[6][N];
-    int64_t last = 0;
+    whim_event last = 0;
     fixture_open(&f, 1);
     fill(src, 1);
     copy_in(&f, src);
     for (int i = 0; i < 6; i++) {
         add(&f);
-        last = fetch_and_mark(&f, got[i]);
+        last = fetch_and_record(&f, got[i]);
     }
     expect_all(got[3], 4); /* those before the last two are done */
     assert_int_equal(whim_stream_wait(f.s, last), WHIM_ERR_OK);
@@ -165,7 +165,7 @@ static void more_marks_than_there_are_places(void **state)
     for (int i = 0; i < 3 * CPU_RUNS_MAX; i++) {
         assert_int_equal(f.s->vt->replay(f.s, graph), WHIM_ERR_OK);
     }
-    assert_int_equal(whim_stream_wait(f.s, fetch_and_mark(&f, got[0])), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_wait(f.s, fetch_and_record(&f, got[0])), WHIM_ERR_OK);
     expect_all(got[0], 6 + 3 * CPU_RUNS_MAX);
     f.s->vt->graph_free(f.s, graph);
     fixture_close(&f);
@@ -176,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_do_not_depend_on_who_runs),
         cmocka_unit_test(begun_parts_run_by_themselves),
-        cmocka_unit_test(more_marks_than_there_are_places),
+        cmocka_unit_test(more_events_than_there_are_places),
     };
     return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
 }

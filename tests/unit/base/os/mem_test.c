@@ -108,15 +108,15 @@ static void test_protect(void **state)
     char *p = whim_os_pages_alloc(2 * page);
     assert_non_null(p);
     p[0] = 7;
-    assert_true(whim_os_pages_protect(p, page, false));
+    assert_true(whim_os_pages_protect(p, page, WHIM_OS_CLOSED));
     assert_int_equal(death_signal(touch, p), SIGSEGV);
     assert_int_equal(death_signal(touch, p + page - 1), SIGSEGV);
     assert_int_equal(death_signal(touch, p + page), 0);
-    assert_true(whim_os_pages_protect(p, page, true));
+    assert_true(whim_os_pages_protect(p, page, WHIM_OS_OPEN));
     assert_int_equal(death_signal(touch, p), 0);
     assert_int_equal(p[0], 7);
     whim_os_pages_free(p, 2 * page);
-    assert_false(whim_os_pages_protect((void *)(uintptr_t)1, page, false));
+    assert_false(whim_os_pages_protect((void *)(uintptr_t)1, page, WHIM_OS_CLOSED));
 }
 
 /* One node must be there, whatever its number; here the policy only has to be taken, and the pages
