@@ -78,10 +78,18 @@ static void hear(whim_job *job, int32_t k)
     whim_job_release(job);
 }
 
+/* All that the test is about has been there; on a busy machine that takes longer. */
+static bool everything_happened(void)
+{
+    whim_service_stats stats = whim_service_get_stats(service);
+    return stats.n_ahead > 0 && stats.sched.n_preempted > 0 && stats.n_failed > 0 &&
+           stats.n_cancelled > 0 && atomic_load(&n_whole) > 0 && atomic_load(&n_cut) > 0;
+}
+
 static void ask(void *ctx)
 {
     int32_t self = (int32_t)(intptr_t)ctx;
-    for (int32_t turn = 0; turn < TURNS; turn++) {
+    for (int32_t turn = 0; turn < TURNS || (turn < 50 * TURNS && !everything_happened()); turn++) {
         whim_job *jobs[AT_ONCE] = {NULL};
         for (int32_t i = 0; i < AT_ONCE; i++) {
             whim_diag diag = {""};
@@ -145,7 +153,7 @@ static int open_failing(const char *model)
                            .watch = &watch};
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);
-    cfg.kv_mem = whim_engine_runner_plan(engine)->page_bytes * 12;
+    cfg.kv_mem = whim_engine_runner_plan(engine)->page_bytes * 8;
     whim_engine_close(engine);
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);
@@ -187,6 +195,7 @@ static void threads_meet(void **state)
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     atomic_store(&n_asking, ASKERS);
     atomic_store(&n_whole, 0);
+    atomic_store(&n_cut, 0);
     atomic_store(&may_fail, true);
     assert_int_equal(whim_thread_create(&looker, "look", look, &sum, &diag), WHIM_ERR_OK);
     for (intptr_t i = 0; i < ASKERS; i++) {
@@ -198,12 +207,10 @@ static void threads_meet(void **state)
     whim_thread_join(&looker);
     atomic_store(&may_fail, false);
     pages_come_back();
-    whim_service_stats stats = whim_service_get_stats(service);
+    bool happened = everything_happened();
     stop(state);
     assert_int_equal(atomic_load(&n_wrong), 0);
-    assert_true(atomic_load(&n_whole) > ASKERS * TURNS && atomic_load(&n_woken) > 0);
-    assert_true(atomic_load(&n_failed) > 0 && stats.n_failed > 0 && stats.n_cancelled > 0);
-    assert_true(stats.n_ahead > 0 && stats.sched.n_preempted > 0 && sum > 0);
+    assert_true(happened && atomic_load(&n_woken) > 0 && sum > 0);
 }
 
 int main(void)
