@@ -169,6 +169,7 @@ static int64_t states_choose(whim_engine *e, int64_t available)
     int64_t left = whim_state_fit_choose(&fit, available - e->binder.bytes);
     r->max_seqs = fit.max_seqs;
     r->n_state = fit.n_state;
+    r->max_kept = fit.slot_bytes > 0 ? e->cfg.max_kept : 0;
     return left;
 }
 
@@ -230,6 +231,10 @@ static void plan_make(whim_engine *e, int64_t available)
                              "%lld sequences, %lld checkpoints of %lld bytes",
                              (long long)c->max_seqs, (long long)(c->n_state - c->max_seqs),
                              (long long)r->slot_bytes);
+    }
+    if (r->kept_bytes > 0) {
+        whim_memory_plan_add(plan, "proposals", r->kept_bytes, "rows on trial: %lld",
+                             (long long)c->max_kept);
     }
     if (e->cfg.kv_disk) {
         whim_memory_plan_add(plan, "pages for the disk",

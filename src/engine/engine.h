@@ -38,6 +38,8 @@ typedef struct whim_engine_cfg {
     double kv_share;
     /* recurrent states kept for reuse, where the model has them; fewer in little memory */
     int64_t n_checkpoint;
+    /* rows of a step with proposals, where the model has such states; 0: there are none */
+    int64_t max_kept;
     bool kv_as_used; /* take the memory of KV pages when they are first used, not at the start */
     bool kv_disk;    /* full pages go to a disk, and wait for it in memory */
     const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */

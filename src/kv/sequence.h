@@ -27,6 +27,8 @@ typedef struct whim_sequence {
     int32_t state; /* its slot of recurrent state, for life; -1: the model has none */
     /* positions that the state is of; a state at 0 is empty whatever the slot holds */
     int64_t state_at;
+    /* The rows that it had on trial: in which step of the runner's, from which row on, how many. */
+    int64_t trial, trial_row, n_trial;
 } whim_sequence;
 
 WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx, int32_t page_len);

@@ -34,6 +34,8 @@ typedef struct whim_batch {
     const int32_t *state_slots; /* [n_seq]: recurrent states, as ops/args/gdn_args.h */
     const int32_t *state_outs;  /* [n_seq]: where they go after the rows */
     whim_state_view state;      /* whole slots; layers find their part */
+    void *kept;       /* where recurrent layers keep what they made of the rows, or NULL: nowhere */
+    int64_t max_kept; /* rows that it has room for */
 } whim_batch;
 
 /* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a

@@ -147,3 +147,17 @@ whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whi
     WHIM_TRY(capture(&p, n_layer, out));
     return whim_head_forward(&dec->head, dec->config.rms_eps, s, batch, p.x, out);
 }
+
+whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
+                              whim_bump *scratch)
+{
+    whim_gated_delta_pass gdn;
+    whim_gated_delta_pass_init(&gdn, &dec->config.gdn, dec->gdn_grouped, batch->n_row, scratch);
+    for (int32_t l = 0; l < dec->table.n_layer; l++) {
+        if (dec->table.rows[l].mixer == WHIM_MIXER_GATED_DELTA) {
+            WHIM_TRY(whim_gated_delta_advance(dec->layers[l].delta, &dec->config.gdn,
+                                              dec->table.rows[l].state_at, &gdn, s, batch));
+        }
+    }
+    return WHIM_ERR_OK;
+}

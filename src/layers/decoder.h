@@ -39,6 +39,10 @@ WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
                                            whim_binder *binder, whim_decoder **out,
                                            whim_diag *diag);
 
+/* Queue the part of a pass by which recurrent states go on, of rows that one before has kept. */
+WHIM_MUST_CHECK whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s,
+                                              const whim_batch *batch, whim_bump *scratch);
+
 /* Queue one pass. */
 WHIM_MUST_CHECK whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s,
                                               const whim_batch *batch, whim_out *out);

@@ -32,6 +32,12 @@ int64_t whim_gated_delta_state_bytes(const whim_gdn_config *c)
     return whim_aligned(bytes);
 }
 
+int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *c, int64_t n_row)
+{
+    int64_t row = n_row * (int64_t)sizeof(float);
+    return whim_aligned(row * conv_width(c)) + 2 * whim_aligned(row * c->n_value);
+}
+
 typedef struct matrix_spec {
     whim_weight *out;
     int64_t n, k;
@@ -142,6 +148,23 @@ void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config 
     p->a = whim_bump_rows(bump, n_row, c->n_value);
 }
 
+/* The pass, with what a state is made from in the layer's part of the kept rows, where there are
+ * such. All layers have parts of one size, of a slot and of kept rows. */
+static whim_gated_delta_pass pass_of(const whim_gated_delta_pass *p, const whim_gdn_config *c,
+                                     int64_t state_at, const whim_batch *batch)
+{
+    whim_gated_delta_pass own = *p;
+    if (batch->kept != NULL) {
+        int64_t layer = state_at / whim_gated_delta_state_bytes(c), n = batch->max_kept;
+        int64_t bytes = whim_gated_delta_kept_bytes(c, n);
+        whim_bump part = {.base = (char *)batch->kept + layer * bytes, .size = bytes};
+        own.qkv = whim_bump_rows(&part, n, conv_width(c));
+        own.b = whim_bump_rows(&part, n, c->n_value);
+        own.a = whim_bump_rows(&part, n, c->n_value);
+    }
+    return own;
+}
+
 /* q k v, z, b and a of the rows. */
 static whim_err project(const whim_gated_delta *g, const whim_gdn_config *c, bool grouped,
                         const whim_gated_delta_pass *p, whim_stream *s, const float *x,
@@ -174,13 +197,13 @@ static whim_err project(const whim_gated_delta *g, const whim_gdn_config *c, boo
 }
 
 /* conv = silu(conv(qkv)), o = the delta rule; both go on from the sequences' slots. */
-static whim_err recur(const whim_gated_delta *g, const whim_gdn_config *c,
-                      const whim_gated_delta_pass *p, whim_stream *s, const whim_batch *batch,
-                      whim_state_view state)
+static whim_err recur(const whim_gated_delta *g, const whim_gdn_config *c, int64_t state_at,
+                      const whim_gated_delta_pass *p, whim_stream *s, const whim_batch *batch)
 {
     int64_t width = conv_width(c);
-    whim_state_view conv_state = state;
-    conv_state.offset += scan_bytes(c);
+    whim_state_view state = batch->state, conv_state = batch->state;
+    state.offset += state_at;
+    conv_state.offset += state_at + scan_bytes(c);
     WHIM_TRY(whim_op_gdn_conv(s, &(whim_gdn_conv_args){
                                      .x = p->qkv,
                                      .x_stride = width,
@@ -262,16 +285,23 @@ static whim_err norm_tiled(const whim_gated_delta *g, const whim_config *config,
 }
 
 whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *config,
-                                  bool grouped, int64_t state_at, const whim_gated_delta_pass *p,
+                                  bool grouped, int64_t state_at, const whim_gated_delta_pass *pass,
                                   whim_stream *s, const whim_batch *batch, const float *x, float *y)
 {
     const whim_gdn_config *c = &config->gdn;
-    whim_state_view state = batch->state;
-    state.offset += state_at;
+    const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch), *p = &own;
     WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
-    WHIM_TRY(recur(g, c, p, s, batch, state));
+    WHIM_TRY(recur(g, c, state_at, p, s, batch));
     const head_run all = {0, 1, 0, 1, batch->n_row * c->n_value};
     WHIM_TRY(g->out_tiled ? norm_tiled(g, config, p, s, batch->n_row)
                           : norm_heads(g, config, p, s, all));
     return whim_product(s, &g->out, p->y, batch->n_row, y);
+}
+
+whim_err whim_gated_delta_advance(const whim_gated_delta *g, const whim_gdn_config *c,
+                                  int64_t state_at, const whim_gated_delta_pass *pass,
+                                  whim_stream *s, const whim_batch *batch)
+{
+    const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch);
+    return recur(g, c, state_at, &own, s, batch);
 }

@@ -40,6 +40,9 @@ typedef struct whim_gated_delta_pass {
 /* Bytes of one layer's part of a state slot. */
 int64_t whim_gated_delta_state_bytes(const whim_gdn_config *gdn);
 
+/* Bytes of what one layer keeps of `n_row` rows: all that their state is made from. */
+int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *gdn, int64_t n_row);
+
 /* Declare the tensors of layer l. Grouped: Qwen3-Next's layout. */
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
                            whim_binder *binder);
@@ -53,5 +56,11 @@ WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,
                                                   int64_t state_at, const whim_gated_delta_pass *p,
                                                   whim_stream *s, const whim_batch *batch,
                                                   const float *x, float *y);
+
+/* The states alone go on by rows that a pass before has kept. */
+WHIM_MUST_CHECK whim_err whim_gated_delta_advance(const whim_gated_delta *g,
+                                                  const whim_gdn_config *gdn, int64_t state_at,
+                                                  const whim_gated_delta_pass *p, whim_stream *s,
+                                                  const whim_batch *batch);
 
 #endif

@@ -44,6 +44,16 @@ whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *c,
     return WHIM_ERR_OK;
 }
 
+int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, const whim_config *c,
+                                    int64_t n_row)
+{
+    int64_t n = 0;
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        n += table->rows[l].mixer == WHIM_MIXER_GATED_DELTA;
+    }
+    return n > 0 ? n * whim_gated_delta_kept_bytes(&c->gdn, n_row) : 0;
+}
+
 int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int32_t page_len,
                                int64_t *offsets)
 {

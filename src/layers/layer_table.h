@@ -71,6 +71,10 @@ typedef struct whim_layer_traits {
 WHIM_MUST_CHECK whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *config,
                                                const whim_layer_traits *traits, whim_arena *arena);
 
+/* Bytes of what the recurrent layers keep of `n_row` rows (whim_batch.kept). */
+int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, const whim_config *config,
+                                    int64_t n_row);
+
 /* Bytes of a KV page with the keys and values of all layers. `offsets` [n_layer], unless NULL, gets
  * the place of each layer's part in it (0 where a layer has none). */
 int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int32_t page_len,

@@ -42,3 +42,9 @@ whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s, const whi
 {
     return whim_decoder_forward(model->decoder, s, batch, out);
 }
+
+whim_err whim_decoder_model_advance(whim_model *model, whim_stream *s, const whim_batch *batch,
+                                    whim_bump *scratch)
+{
+    return whim_decoder_advance(model->decoder, s, batch, scratch);
+}

@@ -10,7 +10,7 @@
 
 #define WHIM_DECODER_MODEL                                                \
     .bind = whim_decoder_model_bind, .layers = whim_decoder_model_layers, \
-    .forward = whim_decoder_model_forward
+    .forward = whim_decoder_model_forward, .advance = whim_decoder_model_advance
 
 /* For `configure`: refuses rotary positions over a part of a head. */
 WHIM_MUST_CHECK whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *diag);
@@ -24,5 +24,8 @@ const whim_layer_table *whim_decoder_model_layers(const whim_model *model);
 
 WHIM_MUST_CHECK whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s,
                                                     const whim_batch *batch, whim_out *out);
+
+WHIM_MUST_CHECK whim_err whim_decoder_model_advance(whim_model *model, whim_stream *s,
+                                                    const whim_batch *batch, whim_bump *scratch);
 
 #endif

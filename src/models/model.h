@@ -44,6 +44,11 @@ struct whim_model_def {
 
     /* Queue one pass. A batch with no rows queues all ops of one: others may wait for them. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
+
+    /* Queue what is left of one when only recurrent states are to go on, by rows that a pass before
+     * has kept (batch->kept). Models without such states need none. */
+    whim_err (*advance)(whim_model *model, whim_stream *s, const whim_batch *batch,
+                        whim_bump *scratch);
 };
 
 /* The architecture's definition by its name; NOT_FOUND lists the known ones in diag. */

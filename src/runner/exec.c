@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "ops/ops.h"
 #include "runner/graphs.h"
+#include "runner/kept.h"
 #include "runner/outputs.h"
 #include "runner/sampling.h"
 
@@ -36,6 +37,7 @@ struct whim_exec {
     float *embeds;
     whim_outputs outputs;
     whim_sampling sampling;
+    whim_kept kept;
     /* host */
     int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
     flight flights[WHIM_EXEC_FLIGHT];
@@ -58,6 +60,7 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
         .page_len = cfg->page_len,
         .n_state = cfg->n_state,
         .n_vocab = config->n_vocab,
+        .max_kept = cfg->max_kept,
     };
 }
 
@@ -80,6 +83,8 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
         x->embeds = embeds;
     }
     WHIM_TRY(whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag));
+    whim_kept_bytes kept = whim_kept_bytes_of(x->def->layers(x->model), x->config, &x->cfg);
+    WHIM_TRY(whim_kept_init(&x->kept, &kept, &x->cfg, x->device, diag));
     return whim_sampling_init(&x->sampling, x->config, &x->cfg, x->device, diag);
 }
 
@@ -154,6 +159,7 @@ void whim_exec_close(whim_exec *x)
     whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
     whim_outputs_deinit(&x->outputs);
     whim_sampling_deinit(&x->sampling);
+    whim_kept_deinit(&x->kept);
     whim_free(x->kv_offsets);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_device_host_free(x->device, x->flights[i].block, x->plan.batch_bytes);
@@ -169,6 +175,12 @@ const whim_exec_plan *whim_exec_plan_of(const whim_exec *x)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+static whim_state_view states_of(const whim_exec *x)
+{
+    return (whim_state_view){
+        .slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state};
+}
+
 static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags)
 {
     whim_batch batch = {
@@ -177,8 +189,10 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
                .type = x->cfg.kv_type,
                .page_len = x->cfg.page_len},
         .kv_offsets = x->kv_offsets,
-        .state = {.slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state},
+        .state = states_of(x),
         .embeds = (flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,
+        .kept = (flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
+        .max_kept = x->kept.max_rows,
     };
     whim_step_view(x->block, whim_step_max_words(&x->limits), bucket, &batch);
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
@@ -211,8 +225,7 @@ static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size
 /* Run the pass of a bucket: eagerly, or by the graph that was recorded when it was first seen. */
 static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags)
 {
-    bool embeds = (flags & WHIM_STEP_EMBEDS) != 0;
-    whim_graph_slot *slot = x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, embeds) : NULL;
+    whim_graph_slot *slot = x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, flags) : NULL;
     if (slot == NULL) {
         return forward(x, bucket, flags);
     }
@@ -325,6 +338,9 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
     x->last = whim_step_work(block);
     x->last_chose = x->n_ask > 0;
     x->n_submitted++;
+    if ((head->flags & WHIM_STEP_KEEP) != 0) {
+        x->kept.n_row = head->n_row;
+    }
     if (x->tap.submitted != NULL) {
         x->tap.submitted(x->tap.ctx, block);
     }
@@ -440,6 +456,37 @@ whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
         x->tap.state_copied(x->tap.ctx, from, to);
     }
     return whim_stream_sync(x->stream);
+}
+
+static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
+{
+    whim_batch batch = {.state = states_of(x)};
+    whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
+    if (x->n_collected <= x->kept.n_step) { /* the arrays of the last call may still be read */
+        WHIM_TRY(whim_stream_sync(x->stream));
+    }
+    x->kept.n_step = x->n_submitted;
+    WHIM_TRY(whim_kept_take(&x->kept, x->stream, takes, n, &batch));
+    return x->def->advance(x->model, x->stream, &batch, &bump);
+}
+
+whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n, whim_diag *diag)
+{
+    int64_t n_kept = x->kept.rows != NULL ? x->kept.n_row : 0;
+    WHIM_TRY(whim_step_takes_check(takes, n, &x->limits, n_kept, diag));
+    if (n == 0) {
+        return WHIM_ERR_OK;
+    }
+    whim_alloc_guard_enter();
+    whim_err err = advance(x, takes, n);
+    whim_alloc_guard_leave();
+    if (err != WHIM_ERR_OK) {
+        return whim_fail(diag, err, "states could not go on: %s", whim_err_text(err));
+    }
+    if (x->tap.advanced != NULL) {
+        x->tap.advanced(x->tap.ctx, takes, n);
+    }
+    return WHIM_ERR_OK;
 }
 
 static char *page_at(const whim_exec *x, int32_t page)

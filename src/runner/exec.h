@@ -35,6 +35,7 @@ typedef struct whim_exec_cfg {
     int64_t n_page;   /* KV pages that blocks may name */
     int32_t page_len; /* positions in a page: the device's */
     int64_t n_state;  /* slots of recurrent state; 0 for models that have none */
+    int64_t max_kept; /* rows of a step that can be on trial and taken later, with such a model */
     whim_kv_type kv_type;
     bool kv_as_used; /* memory of pages is taken when they are first used, where the device can */
     bool graphs;
@@ -51,12 +52,13 @@ typedef struct whim_exec_plan {
     int64_t page_bytes;
     int64_t state_bytes; /* all slots of recurrent state */
     int64_t slot_bytes;  /* one of them */
+    int64_t kept_bytes;  /* rows on trial, and which of them are taken */
     int64_t activation_bytes;
     int64_t workspace_bytes; /* of the device's ops */
     int64_t batch_bytes;     /* the block: token ids, positions, page lists ... */
     int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;     /* embeddings that replace tokens */
-    int64_t host_bytes;      /* the host's copies of block and outputs */
+    int64_t host_bytes;      /* the host's copies of all that travels */
 } whim_exec_plan;
 
 /* UNSUPPORTED when the device lacks an op of the model; diag names it. */
@@ -119,6 +121,7 @@ typedef struct whim_exec_tap {
     void (*submitted)(void *ctx, const int32_t *block);
     void (*collected)(void *ctx, const whim_exec *exec);
     void (*state_copied)(void *ctx, int32_t from, int32_t to);
+    void (*advanced)(void *ctx, const whim_step_take *takes, int64_t n);
 } whim_exec_tap;
 void whim_exec_set_tap(whim_exec *exec, const whim_exec_tap *tap);
 
@@ -129,6 +132,12 @@ float *whim_exec_embeds(whim_exec *exec);
 
 /* Copy a slot of recurrent state to another; the next step sees it. */
 WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int32_t to);
+
+/* Let recurrent states go on by rows that were on trial in the last step with WHIM_STEP_KEEP: bit
+ * for bit what a step of these rows would leave. It is queued behind that step, which may still be
+ * under way. CORRUPT as whim_step_takes_check. */
+WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, const whim_step_take *takes, int64_t n,
+                                           whim_diag *diag);
 
 /* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere. */
 WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);

@@ -11,26 +11,28 @@ static int64_t round_up(int64_t n, int64_t limit)
     return n == 0 ? 0 : p < limit ? p : limit;
 }
 
-void whim_graphs_bucket(whim_step_size *size, const whim_exec_cfg *cfg)
+void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg *cfg)
 {
-    size->n_row = round_up(size->n_row, cfg->max_rows);
+    bool keeps = (flags & WHIM_STEP_KEEP) != 0;
+    size->n_row = round_up(size->n_row, keeps ? cfg->max_kept : cfg->max_rows);
     size->n_seq = round_up(size->n_seq, cfg->max_seqs);
     size->n_out = round_up(size->n_out, cfg->max_outs);
 }
 
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, bool embeds)
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags)
 {
+    flags &= WHIM_GRAPH_FLAGS;
     for (int32_t i = 0; i < graphs->n; i++) {
         const whim_step_size *b = &graphs->slots[i].bucket;
         if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out &&
-            b->n_top == bucket->n_top && graphs->slots[i].embeds == embeds) {
+            b->n_top == bucket->n_top && graphs->slots[i].flags == flags) {
             return &graphs->slots[i];
         }
     }
     if (graphs->n == WHIM_GRAPHS_MAX) {
         return NULL;
     }
-    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket, .embeds = embeds};
+    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket, .flags = flags};
     return &graphs->slots[graphs->n++];
 }
 

@@ -8,11 +8,11 @@
 #include "device/device.h"
 #include "runner/exec.h"
 
-enum { WHIM_GRAPHS_MAX = 64 };
+enum { WHIM_GRAPHS_MAX = 64, WHIM_GRAPH_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_KEEP };
 
 typedef struct whim_graph_slot {
     whim_step_size bucket;
-    bool embeds;       /* the pass takes embeddings */
+    int32_t flags;     /* those of the step that the pass depends on: WHIM_GRAPH_FLAGS */
     whim_graph *graph; /* NULL until captured */
 } whim_graph_slot;
 
@@ -21,11 +21,11 @@ typedef struct whim_graphs {
     int32_t n;
 } whim_graphs;
 
-/* Round a step's size up to its bucket. */
-void whim_graphs_bucket(whim_step_size *size, const whim_exec_cfg *cfg);
+/* Round the size of a step with these flags up to its bucket. */
+void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg *cfg);
 
 /* The slot of a bucket, new if need be; NULL when the table is full. */
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, bool embeds);
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags);
 
 void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream);
 

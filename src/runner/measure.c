@@ -2,6 +2,7 @@
 /* The memory of an exec, found by a dry run of its largest pass. */
 #include "base/alloc.h"
 #include "ops/recorder.h"
+#include "runner/kept.h"
 #include "runner/outputs.h"
 #include "runner/sampling.h"
 
@@ -52,6 +53,22 @@ static whim_err record_own(whim_stream *s, const whim_batch *batch, const whim_e
                                  });
 }
 
+/* States that go on by as many rows as can be kept. */
+static whim_err record_advance(whim_stream *s, const whim_model_def *def, whim_model *model,
+                               const whim_exec_cfg *cfg, const whim_batch *batch,
+                               const whim_out *out)
+{
+    if (batch->state.slot_stride == 0 || cfg->max_kept == 0) {
+        return WHIM_ERR_OK;
+    }
+    whim_batch taken = *batch;
+    taken.kept = out->logits;
+    taken.max_kept = taken.n_row = cfg->max_kept;
+    taken.n_seq = 2 * cfg->max_seqs; /* with what lies between them */
+    out->scratch->used = 0;
+    return def->advance(model, s, &taken, out->scratch);
+}
+
 /* Everything that a step may queue, passes with all logits and with the best of them. */
 static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model *model,
                            const whim_exec_cfg *cfg, const whim_batch *batch, whim_out *out,
@@ -62,6 +79,7 @@ static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model
     out->n_top = WHIM_TOPK_MAX;
     WHIM_TRY(def->forward(model, s, batch, out));
     WHIM_TRY(record_sample(s, batch, out, n_vocab));
+    WHIM_TRY(record_advance(s, def, model, cfg, batch, out));
     return record_own(s, batch, cfg);
 }
 
@@ -125,6 +143,13 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
                          "%lld slots of recurrent state do not go with %lld sequences",
                          (long long)cfg->n_state, (long long)cfg->max_seqs);
     }
+    whim_kept_bytes kept = whim_kept_bytes_of(def->layers(model), config, cfg);
+    plan->kept_bytes = kept.rows + kept.arrays;
+    if (cfg->max_kept < 0 || cfg->max_kept > cfg->max_rows) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%lld rows on trial do not go with steps of %lld rows",
+                         (long long)cfg->max_kept, (long long)cfg->max_rows);
+    }
     if (cfg->n_page > INT32_MAX / cfg->page_len ||
         __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -140,8 +165,9 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
     plan->host_bytes =
+        kept.arrays +
         (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
-        (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
-         cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
+            (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
+             cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);
 }

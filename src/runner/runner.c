@@ -18,13 +18,16 @@ struct whim_runner {
     whim_sample_ask *asks; /* [max_outs] of a step */
     int64_t n_step;        /* steps so far, refused ones included */
     int64_t n_result;      /* of the one submitted last, that tokens may stand for */
+    int64_t n_trial;       /* number of the last step that kept rows on trial */
+    whim_step_take *takes; /* [max_seqs] */
 };
 
 static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, whim_diag *diag)
 {
     r->block = whim_alloc(plan->batch_bytes);
     r->asks = whim_alloc_array(r->cfg.max_outs, (int64_t)sizeof *r->asks);
-    if (r->block == NULL || r->asks == NULL) {
+    r->takes = whim_alloc_array(r->cfg.max_seqs, (int64_t)sizeof *r->takes);
+    if (r->block == NULL || r->asks == NULL || r->takes == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
     }
     if (whim_page_pool_init(&r->pool, r->cfg.n_page, r->cfg.page_len) != WHIM_ERR_OK) {
@@ -72,6 +75,7 @@ void whim_runner_close(whim_runner *r)
     whim_page_pool_deinit(&r->states);
     whim_free(r->block);
     whim_free(r->asks);
+    whim_free(r->takes);
     whim_free(r);
 }
 
@@ -126,6 +130,16 @@ static void asks_pass(whim_runner *r, const whim_step_part *parts, int64_t n_par
     whim_exec_ask(r->exec, any ? r->asks : NULL, any ? n : 0);
 }
 
+/* Whether rows of a step are kept, because a part is on trial. */
+static bool keeps_rows(const whim_runner *r, const whim_step_part *parts, int64_t n_part)
+{
+    bool any = false;
+    for (int64_t i = 0; i < n_part; i++) {
+        any = any || parts[i].keeps_state;
+    }
+    return any && r->has_states && r->cfg.max_kept > 0;
+}
+
 /* Refuse a step that breaks a limit before anything changes. */
 static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
                            whim_step_size *size, whim_diag *diag)
@@ -174,6 +188,11 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                          (long long)r->cfg.max_rows, (long long)r->cfg.max_seqs,
                          (long long)r->cfg.max_outs);
     }
+    if (keeps_rows(r, parts, n_part) && size->n_row > r->cfg.max_kept) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a step with rows on trial has %lld rows, %lld can be kept",
+                         (long long)size->n_row, (long long)r->cfg.max_kept);
+    }
     if (pages > r->pool.n_free) {
         return whim_fail(diag, WHIM_ERR_FULL, "a step needs %lld KV pages, %lld are free",
                          (long long)pages, (long long)r->pool.n_free);
@@ -192,17 +211,34 @@ static void states_set(const whim_step_part *parts, int64_t n_part, bool known)
     }
 }
 
+/* Note who has rows of this step on trial. */
+static void trials_set(whim_runner *r, const whim_step_part *parts, int64_t n_part)
+{
+    int64_t row = 0;
+    for (int64_t i = 0; i < n_part; i++) {
+        whim_sequence *seq = parts[i].seq;
+        seq->trial = r->n_step;
+        seq->trial_row = row;
+        seq->n_trial = parts[i].keeps_state ? parts[i].n_tok : 0;
+        row += parts[i].n_tok;
+    }
+}
+
 static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                       const whim_step_size *size, whim_diag *diag)
 {
+    bool keeps = keeps_rows(r, parts, n_part);
+    int32_t flags = keeps ? WHIM_STEP_KEEP : 0;
     for (int64_t i = 0; i < n_part; i++) {
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
     whim_step_size bucket = *size;
     if (r->cfg.graphs) {
-        whim_graphs_bucket(&bucket, &r->cfg);
+        whim_graphs_bucket(&bucket, flags, &r->cfg);
     }
-    whim_step_fill(parts, n_part, &bucket, 0, r->block);
+    whim_step_fill(parts, n_part, &bucket, flags, r->block);
+    trials_set(r, parts, n_part);
+    r->n_trial = keeps ? r->n_step : r->n_trial;
     asks_pass(r, parts, n_part, size);
     return whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag);
 }
@@ -235,6 +271,33 @@ whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n
         states_set(parts, n_part, false);
     }
     return err;
+}
+
+whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n, whim_diag *diag)
+{
+    if (n > r->cfg.max_seqs) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "rows of %lld sequences are taken of %lld",
+                         (long long)n, (long long)r->cfg.max_seqs);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const whim_sequence *seq = taken[i].seq;
+        int64_t n_row = taken[i].n_row;
+        bool kept = r->n_trial > 0 && seq->trial == r->n_trial;
+        if (!kept || n_row < 1 || n_row > seq->n_trial) {
+            return whim_fail(diag, WHIM_ERR_INVALID, "%lld rows are taken, %lld are on trial",
+                             (long long)n_row, (long long)(kept ? seq->n_trial : 0));
+        }
+        r->takes[i] = (whim_step_take){.slot = seq->state,
+                                       .position = (int32_t)seq->state_at,
+                                       .row = (int32_t)seq->trial_row,
+                                       .n_row = (int32_t)n_row};
+    }
+    WHIM_TRY(whim_exec_advance(r->exec, r->takes, n, diag));
+    for (int64_t i = 0; i < n; i++) {
+        taken[i].seq->state_at += taken[i].n_row;
+        taken[i].seq->n_trial = 0;
+    }
+    return WHIM_ERR_OK;
 }
 
 const float *whim_runner_logits(const whim_runner *r, int64_t i)

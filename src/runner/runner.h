@@ -27,7 +27,8 @@ void whim_runner_close(whim_runner *runner);
 /* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is
  * larger than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary.
  * On success every sequence has grown by its tokens. One whose part keeps its state must be cut
- * back to where that is before it goes on, with other rows or the same. */
+ * back to where that is before it goes on, with other rows or the same; or after
+ * whim_runner_advance. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
@@ -38,6 +39,17 @@ WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_p
 WHIM_MUST_CHECK whim_err whim_runner_submit(whim_runner *runner, const whim_step_part *parts,
                                             int64_t n_part, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *diag);
+
+/* Of the rows that a sequence had on trial (keeps_state) in the last step with such parts, the
+ * first n_row are right: its recurrent state goes on by them, as if they had been fed for good.
+ * Those of a step are taken by one call, in the order of its parts, before the next with rows on
+ * trial. INVALID when there are no such rows, or none were kept (whim_exec_cfg.max_kept). */
+typedef struct whim_taken {
+    whim_sequence *seq;
+    int64_t n_row;
+} whim_taken;
+WHIM_MUST_CHECK whim_err whim_runner_advance(whim_runner *runner, const whim_taken *taken,
+                                             int64_t n, whim_diag *diag);
 
 /* Results of the step that was collected last, valid until the next is submitted: what was chosen
  * from output i (parts in order, rows in order; errors are those of whim_sampled_take) of a part

@@ -143,6 +143,9 @@ static whim_err head_check(checked *c, int64_t n_word)
     if ((h->flags & ~WHIM_STEP_FLAGS) != 0) {
         return refuse(c, "flags", 0, h->flags, 0, WHIM_STEP_FLAGS);
     }
+    if ((h->flags & WHIM_STEP_KEEP) != 0 && h->bucket_row > l->max_kept) {
+        return refuse(c, "rows to keep", 0, h->bucket_row, 0, l->max_kept);
+    }
     whim_step_size bucket = whim_step_bucket(c->block);
     c->at = whim_step_layout_of(&bucket);
     int64_t words = c->at.pages + h->n_page + h->n_fresh;
@@ -209,4 +212,24 @@ whim_err whim_step_check(const int32_t *block, int64_t n_word, const whim_step_l
     WHIM_TRY(words_check(&c, "a state", c.at.states, 2 * h->bucket_seq, -1, limits->n_state - 1));
     WHIM_TRY(words_check(&c, "an output's row", c.at.out_rows, h->bucket_out, -1, h->n_row - 1));
     return words_check(&c, "a page", c.at.pages, h->n_page + h->n_fresh, 0, limits->n_page - 1);
+}
+
+whim_err whim_step_takes_check(const whim_step_take *takes, int64_t n,
+                               const whim_step_limits *limits, int64_t n_kept, whim_diag *diag)
+{
+    int64_t end = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const whim_step_take *t = &takes[i];
+        if (n > limits->max_seqs || !within(t->slot, 0, limits->n_state - 1) ||
+            !within(t->row, end, n_kept - 1) || !within(t->n_row, 1, n_kept - t->row) ||
+            !within(t->position, 0, limits->max_ctx - t->n_row)) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "piece %lld of %lld takes rows %d + %d of %lld that were kept, for "
+                             "state %d of %lld at position %d",
+                             (long long)i, (long long)n, t->row, t->n_row, (long long)n_kept,
+                             t->slot, (long long)limits->n_state, t->position);
+        }
+        end = (int64_t)t->row + t->n_row;
+    }
+    return WHIM_ERR_OK;
 }

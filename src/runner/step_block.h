@@ -29,7 +29,8 @@ enum {
     WHIM_STEP_HIDDEN = 1, /* captured rows are wanted on the host */
     WHIM_STEP_EMBEDS = 2, /* rows are given as embeddings; tokens say only which rows are padding */
     WHIM_STEP_AFTER = 4,  /* some tokens are results of the step before (whim_step_result_token) */
-    WHIM_STEP_FLAGS = 7,
+    WHIM_STEP_KEEP = 8,   /* recurrent layers keep what whim_step_take needs of the rows */
+    WHIM_STEP_FLAGS = 15,
 };
 
 typedef struct whim_step_head {
@@ -57,7 +58,17 @@ typedef struct whim_step_limits {
     int64_t max_rows, max_seqs, max_outs, max_ctx;
     int64_t n_page, n_state, n_vocab;
     int32_t page_len;
+    int64_t max_kept; /* rows of a step with WHIM_STEP_KEEP */
 } whim_step_limits;
+
+/* Rows of the last step with WHIM_STEP_KEEP that are taken, after they were on trial: the state in
+ * `slot`, which is of `position` tokens, goes on by n_row rows from `row` on. An array of these is
+ * a message like a block. */
+typedef struct whim_step_take {
+    int32_t slot, position, row, n_row;
+} whim_step_take;
+
+enum { WHIM_TAKE_WORDS = sizeof(whim_step_take) / sizeof(int32_t) };
 
 whim_step_layout whim_step_layout_of(const whim_step_size *bucket);
 
@@ -98,5 +109,11 @@ void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size
 WHIM_MUST_CHECK whim_err whim_step_check(const int32_t *block, int64_t n_word,
                                          const whim_step_limits *limits, int64_t n_result,
                                          whim_diag *diag);
+
+/* The same of rows that are taken: at most one piece for each sequence, in the order of rows, of
+ * the first n_kept. */
+WHIM_MUST_CHECK whim_err whim_step_takes_check(const whim_step_take *takes, int64_t n,
+                                               const whim_step_limits *limits, int64_t n_kept,
+                                               whim_diag *diag);
 
 #endif

@@ -79,6 +79,7 @@ whim_record_head whim_record_head_of(const whim_config *config, const whim_exec_
         .max_ctx = cfg->max_ctx,
         .n_page = cfg->n_page,
         .n_state = cfg->n_state,
+        .max_kept = cfg->max_kept,
     };
     memcpy(head.magic, magic, sizeof magic);
     snprintf(head.arch, sizeof head.arch, "%s", config->arch->name);
@@ -96,6 +97,7 @@ whim_step_limits whim_record_limits(const whim_record_head *head)
         .page_len = head->page_tokens,
         .n_state = head->n_state,
         .n_vocab = head->n_vocab,
+        .max_kept = head->max_kept,
     };
 }
 
@@ -145,6 +147,11 @@ static void on_state_copy(void *ctx, int32_t from, int32_t to)
     put_record(ctx, WHIM_RECORD_STATE, words, 2, NULL, 0);
 }
 
+static void on_advance(void *ctx, const whim_step_take *takes, int64_t n)
+{
+    put_record(ctx, WHIM_RECORD_ADVANCE, takes, n * WHIM_TAKE_WORDS, NULL, 0);
+}
+
 static void recording_free(whim_recording *r)
 {
     if (r->file != NULL) {
@@ -180,7 +187,8 @@ whim_err whim_recording_start(const char *path, const whim_record_head *head, wh
     whim_exec_set_tap(exec, &(whim_exec_tap){.ctx = r,
                                              .submitted = on_submit,
                                              .collected = on_collect,
-                                             .state_copied = on_state_copy});
+                                             .state_copied = on_state_copy,
+                                             .advanced = on_advance});
     *out = r;
     return WHIM_ERR_OK;
 }
@@ -223,8 +231,9 @@ static bool limits_ok(const whim_record_head *h)
             return false;
         }
     }
-    return h->n_state >= 0 && h->n_state <= limit && h->n_vocab >= 1 && h->d_model >= 1 &&
-           h->n_layer >= 1 && h->max_seqs * h->max_ctx <= INT32_MAX;
+    return h->n_state >= 0 && h->n_state <= limit && h->max_kept >= 0 &&
+           h->max_kept <= h->max_rows && h->n_vocab >= 1 && h->d_model >= 1 && h->n_layer >= 1 &&
+           h->max_seqs * h->max_ctx <= INT32_MAX;
 }
 
 whim_err whim_record_open(whim_record_reader *r, const char *name, const void *bytes,
@@ -237,7 +246,7 @@ whim_err whim_record_open(whim_record_reader *r, const char *name, const void *b
     }
     memcpy(h, bytes, sizeof *h);
     if (h->version != WHIM_RECORD_VERSION) {
-        return refuse(r, "steps of another version; this program writes and reads 1", h->version,
+        return refuse(r, "steps of another version; this program writes and reads 2", h->version,
                       diag);
     }
     if (!is_text(h->model, sizeof h->model) || !is_text(h->arch, sizeof h->arch) ||
@@ -274,6 +283,17 @@ static whim_err record_check(const whim_record_reader *r, const whim_record *rec
             record->n_word != RESULT_WORDS + w[0]) {
             return refuse(r, "results do not have the length of their outputs", record->n_word,
                           diag);
+        }
+    } else if (record->kind == WHIM_RECORD_ADVANCE) {
+        const whim_step_take *takes = (const whim_step_take *)(const void *)w;
+        whim_diag why = {""};
+        if (record->n_word % WHIM_TAKE_WORDS != 0) {
+            return refuse(r, "rows are taken in pieces of 4 words", record->n_word, diag);
+        }
+        if (whim_step_takes_check(takes, record->n_word / WHIM_TAKE_WORDS, &limits, limits.max_kept,
+                                  &why) != WHIM_ERR_OK) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: at byte %lld: %s", r->name,
+                             (long long)r->at, why.text);
         }
     } else if (record->n_word != 2 || w[0] < 0 || w[0] >= limits.n_state || w[1] < 0 ||
                w[1] >= limits.n_state) {

@@ -11,12 +11,13 @@
 
 #include "runner/exec.h"
 
-enum { WHIM_RECORD_VERSION = 1 };
+enum { WHIM_RECORD_VERSION = 2 };
 
 typedef enum whim_record_kind {
     WHIM_RECORD_STEP = 1, /* a block was submitted */
     WHIM_RECORD_RESULT,   /* the oldest step was collected: whim_record_result */
     WHIM_RECORD_STATE,    /* a state was copied: from, to */
+    WHIM_RECORD_ADVANCE,  /* states went on by rows on trial: whim_step_take each */
     WHIM_RECORD_KINDS,
 } whim_record_kind;
 
@@ -28,7 +29,7 @@ typedef struct whim_record_head {
     char backend[16], isa[32]; /* for people */
     int32_t kv_type, n_layer;  /* whim_kv_type */
     int32_t d_model, n_vocab;  /* compared, as is n_layer */
-    int64_t max_rows, max_seqs, max_outs, max_ctx, n_page, n_state;
+    int64_t max_rows, max_seqs, max_outs, max_ctx, n_page, n_state, max_kept;
 } whim_record_head;
 
 /* The bits of a step's results, and the best token of each output. */

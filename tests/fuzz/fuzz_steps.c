@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static const whim_config tiny = {
+static whim_config tiny = {
     .n_layer = 2,
     .d_model = 32,
     .n_head = 4,
@@ -21,6 +21,7 @@ static const whim_config tiny = {
     .rms_eps = 1e-5f,
     .rope = {.rotary_dim = 8, .theta = 10000.0},
     .dtype = WHIM_DTYPE_F32,
+    .gdn = {.n_key = 2, .n_value = 4, .d_key = 8, .d_value = 8, .n_tap = 4},
 };
 
 /* Opened once, for the life of the process. */
@@ -44,12 +45,15 @@ static whim_exec *tiny_exec(void)
                          .max_ctx = 160,
                          .n_page = 8,
                          .page_len = 32,
+                         .n_state = 3,
+                         .max_kept = 16,
                          .kv_type = WHIM_KV_F32};
+    whim_config_set_gdn(&tiny, 0);
     ckpt.config = tiny;
     whim_arena_init(&ckpt.arena);
     whim_arena_init(&arena);
     whim_binder_init(&binder);
-    FUZZ_CHECK(whim_model_find("llama", &def, &diag) == WHIM_ERR_OK);
+    FUZZ_CHECK(whim_model_find("qwen3_5", &def, &diag) == WHIM_ERR_OK);
     ckpt.config.arch = &def->arch;
     FUZZ_CHECK(whim_backend_find("guard")->device_open(0, &device_cfg, &device, &diag) ==
                WHIM_ERR_OK);
@@ -70,6 +74,15 @@ static void try_block(const int32_t *words, int64_t n_word)
     }
 }
 
+static void try_takes(const int32_t *words, int64_t n_word)
+{
+    whim_diag diag = {""};
+    if (whim_exec_advance(tiny_exec(), (const whim_step_take *)(const void *)words,
+                          n_word / WHIM_TAKE_WORDS, &diag) != WHIM_ERR_OK) {
+        FUZZ_CHECK(diag.text[0] != '\0');
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static const char name[] = "steps";
@@ -85,6 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         err = whim_record_next(&reader, &record, &more, &diag);
         if (err == WHIM_ERR_OK && more && record.kind == WHIM_RECORD_STEP) {
             try_block(record.words, record.n_word);
+        } else if (err == WHIM_ERR_OK && more && record.kind == WHIM_RECORD_ADVANCE) {
+            try_takes(record.words, record.n_word);
         }
     }
     FUZZ_CHECK(err == WHIM_ERR_OK || strstr(diag.text, name) != NULL);

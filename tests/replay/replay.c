@@ -42,6 +42,7 @@ static whim_engine *open_like(const whim_record_head *head, const char *model,
         .max_seqs = head->max_seqs,
         .n_checkpoint = head->n_state > head->max_seqs ? head->n_state - head->max_seqs : 0,
         .max_step_tokens = head->max_rows,
+        .max_kept = head->max_kept,
         .max_outs = head->max_outs,
         .n_flight = WHIM_EXEC_FLIGHT,
         .graphs = with->graphs,
@@ -101,6 +102,9 @@ static bool replay_all(whim_record_reader *reader, whim_exec *exec, int64_t *n_r
             err = whim_exec_submit(exec, record.words, record.n_word, NULL, &diag);
         } else if (err == WHIM_ERR_OK && record.kind == WHIM_RECORD_STATE) {
             err = whim_exec_state_copy(exec, record.words[0], record.words[1]);
+        } else if (err == WHIM_ERR_OK && record.kind == WHIM_RECORD_ADVANCE) {
+            err = whim_exec_advance(exec, (const whim_step_take *)(const void *)record.words,
+                                    record.n_word / WHIM_TAKE_WORDS, &diag);
         } else if (err == WHIM_ERR_OK && whim_exec_in_flight(exec) == 0) {
             err = whim_fail(&diag, WHIM_ERR_CORRUPT, "%s: results of no step", reader->name);
         } else if (err == WHIM_ERR_OK) {

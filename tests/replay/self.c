@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_JOB = 4, N_TOK = 45, N_MADE = 6, MAX_VOCAB = 4096 };
+enum { N_JOB = 4, N_TOK = 45, N_MADE = 6, MAX_VOCAB = 4096, MAX_KEPT = 4 };
 
 static int64_t n_passed, n_failed;
 
@@ -55,6 +55,33 @@ static whim_err drive_some(whim_engine *engine, whim_diag *diag)
     return err;
 }
 
+/* Rows on trial, of which two are taken; models without recurrent states only cut the others off. */
+static whim_err drive_trial(whim_engine *engine, whim_diag *diag)
+{
+    whim_runner *runner = whim_engine_runner(engine);
+    int32_t tokens[12], n_vocab = whim_engine_config(engine)->n_vocab;
+    whim_sequence *seq;
+    for (int64_t i = 0; i < 12; i++) {
+        tokens[i] = token_at(i + 500, n_vocab);
+    }
+    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+    bool has_states = seq->state >= 0;
+    whim_step_part parts[] = {{seq, tokens, 5, 1, 1},
+                              {seq, tokens + 5, MAX_KEPT, MAX_KEPT, 1, .keeps_state = has_states},
+                              {seq, tokens + 7, 3, 1, 1}};
+    whim_err err = whim_runner_step(runner, &parts[0], 1, diag);
+    err = err == WHIM_ERR_OK ? whim_runner_step(runner, &parts[1], 1, diag) : err;
+    if (err == WHIM_ERR_OK && has_states) {
+        err = whim_runner_advance(runner, &(whim_taken){seq, 2}, 1, diag);
+    }
+    if (err == WHIM_ERR_OK && whim_runner_sequence_cut(runner, seq, 7) != 7) {
+        err = whim_fail(diag, WHIM_ERR_INVALID, "the state did not go on");
+    }
+    err = err == WHIM_ERR_OK ? whim_runner_step(runner, &parts[2], 1, diag) : err;
+    whim_runner_sequence_destroy(runner, seq);
+    return err;
+}
+
 static bool record(const char *model, const char *isa, int32_t n_thread, const char *path)
 {
     whim_diag diag = {""};
@@ -67,10 +94,12 @@ static bool record(const char *model, const char *isa, int32_t n_thread, const c
         .ctx = 64,
         .max_step_tokens = 64,
         .max_outs = 8,
+        .max_kept = MAX_KEPT,
         .record_steps = path,
     };
     whim_engine *engine = drive_open(&cfg, &diag);
     whim_err err = engine != NULL ? drive_some(engine, &diag) : WHIM_ERR_INVALID;
+    err = err == WHIM_ERR_OK ? drive_trial(engine, &diag) : err;
     if (err == WHIM_ERR_OK) {
         err = whim_engine_end_record(engine, &diag);
     }

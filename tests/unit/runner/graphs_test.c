@@ -8,7 +8,7 @@
 static void sizes_round_up_to_buckets(void **state)
 {
     (void)state;
-    whim_exec_cfg cfg = {.max_rows = 100, .max_seqs = 7, .max_outs = 48};
+    whim_exec_cfg cfg = {.max_rows = 100, .max_seqs = 7, .max_outs = 48, .max_kept = 5};
     static const struct {
         whim_step_size size, bucket;
     } cases[] = {
@@ -18,11 +18,14 @@ static void sizes_round_up_to_buckets(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         whim_step_size size = cases[i].size;
-        whim_graphs_bucket(&size, &cfg);
+        whim_graphs_bucket(&size, 0, &cfg);
         assert_int_equal(size.n_row, cases[i].bucket.n_row);
         assert_int_equal(size.n_seq, cases[i].bucket.n_seq);
         assert_int_equal(size.n_out, cases[i].bucket.n_out);
     }
+    whim_step_size kept = {5, 1, 1}; /* there is room for no more */
+    whim_graphs_bucket(&kept, WHIM_STEP_KEEP, &cfg);
+    assert_int_equal(kept.n_row, 5);
 }
 
 static void buckets_have_one_slot_each(void **state)
@@ -30,14 +33,16 @@ static void buckets_have_one_slot_each(void **state)
     (void)state;
     static whim_graphs graphs;
     whim_step_size a = {4, 1, 1}, b = {4, 2, 1}, c = {4, 1, 0};
-    whim_graph_slot *slot = whim_graphs_find(&graphs, &a, false);
+    whim_graph_slot *slot = whim_graphs_find(&graphs, &a, 0);
     assert_non_null(slot);
     assert_null(slot->graph);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &b, false), slot);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &c, false), slot);
-    assert_ptr_equal(whim_graphs_find(&graphs, &a, false), slot);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, true), slot); /* of embeddings */
-    assert_int_equal(graphs.n, 4);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &b, 0), slot);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &c, 0), slot);
+    assert_ptr_equal(whim_graphs_find(&graphs, &a, 0), slot);
+    assert_ptr_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_AFTER), slot); /* before the pass */
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_EMBEDS), slot);
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_KEEP), slot);
+    assert_int_equal(graphs.n, 5);
 }
 
 static int n_freed;
@@ -58,16 +63,16 @@ static void a_full_table_refuses_new_buckets_only(void **state)
     whim_stream stream = {.vt = &vt};
     for (int64_t i = 0; i < WHIM_GRAPHS_MAX; i++) {
         whim_step_size size = {i + 1, 1, 1};
-        whim_graph_slot *slot = whim_graphs_find(&graphs, &size, false);
+        whim_graph_slot *slot = whim_graphs_find(&graphs, &size, 0);
         assert_non_null(slot);
         slot->graph = i % 2 == 0 ? (whim_graph *)&some_graph : NULL;
     }
     whim_step_size known = {5, 1, 1}, unknown = {1, 2, 1};
-    assert_null(whim_graphs_find(&graphs, &unknown, false));
-    assert_non_null(whim_graphs_find(&graphs, &known, false));
+    assert_null(whim_graphs_find(&graphs, &unknown, 0));
+    assert_non_null(whim_graphs_find(&graphs, &known, 0));
     whim_graphs_clear(&graphs, &stream);
     assert_int_equal(n_freed, WHIM_GRAPHS_MAX / 2); /* those that were captured */
-    assert_non_null(whim_graphs_find(&graphs, &unknown, false));
+    assert_non_null(whim_graphs_find(&graphs, &unknown, 0));
 }
 
 int main(void)

@@ -16,7 +16,8 @@ static const whim_step_limits limits = {.max_rows = 64,
                                         .page_len = P,
                                         .n_page = 10,
                                         .n_state = 3,
-                                        .n_vocab = 100};
+                                        .n_vocab = 100,
+                                        .max_kept = 7};
 static const whim_step_size bucket = {8, 4, 4, 1};
 static int32_t block[N_BLOCK];
 
@@ -133,6 +134,56 @@ static void arrays_that_lead_outside(void **state)
     }
 }
 
+static void rows_that_cannot_be_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        whim_step_take takes[2];
+        int64_t n, n_kept;
+        bool good;
+    } cases[] = {
+        {{{0, 5, 0, 2}, {2, 0, 2, 5}}, 2, 7, true},
+        {{{0, 2 * P - 3, 4, 3}}, 1, 7, true},
+        {{{0}}, 0, 0, true},
+        {{{0, 5, 0, 2}, {2, 0, 1, 5}}, 2, 7, false}, /* a row twice */
+        {{{0, 5, 3, 2}, {2, 0, 0, 2}}, 2, 7, false}, /* out of order */
+        {{{0, 5, 0, 3}}, 1, 2, false},
+        {{{0, 5, 0, 0}}, 1, 7, false},
+        {{{0, 5, -1, 2}}, 1, 7, false},
+        {{{0, 5, INT32_MAX, INT32_MAX}}, 1, 7, false},
+        {{{3, 5, 0, 2}}, 1, 7, false},
+        {{{-1, 5, 0, 2}}, 1, 7, false},
+        {{{0, -1, 0, 2}}, 1, 7, false},
+        {{{0, 2 * P - 1, 0, 2}}, 1, 7, false},
+        {{{0, 5, 0, 1}}, 1, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_diag diag = {""};
+        whim_err err =
+            whim_step_takes_check(cases[i].takes, cases[i].n, &limits, cases[i].n_kept, &diag);
+        if ((err == WHIM_ERR_OK) != cases[i].good || (err != WHIM_ERR_OK && diag.text[0] == '\0')) {
+            fail_msg("case %zu: %s", i, diag.text);
+        }
+    }
+    whim_step_take many[5] = {{0, 0, 0, 1}, {0, 0, 1, 1}, {0, 0, 2, 1}, {0, 0, 3, 1}, {0, 0, 4, 1}};
+    whim_diag diag = {""};
+    assert_int_equal(whim_step_takes_check(many, 4, &limits, 7, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_step_takes_check(many, 5, &limits, 7, &diag), WHIM_ERR_CORRUPT);
+}
+
+/* A bucket of 8 rows, of which 7 could be kept. */
+static void rows_that_cannot_be_kept(void **state)
+{
+    (void)state;
+    whim_step_head *head = (whim_step_head *)(void *)block;
+    expect_refused(&head->flags - block, WHIM_STEP_KEEP);
+    whim_step_limits more = limits;
+    whim_diag diag = {""};
+    more.max_kept = 8;
+    head->flags = WHIM_STEP_KEEP;
+    assert_int_equal(whim_step_check(block, head->n_word, &more, 0, &diag), WHIM_ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +191,8 @@ int main(void)
         cmocka_unit_test_setup(the_view_points_into_the_block, fill_one),
         cmocka_unit_test_setup(heads_that_lie, fill_one),
         cmocka_unit_test_setup(arrays_that_lead_outside, fill_one),
+        cmocka_unit_test(rows_that_cannot_be_taken),
+        cmocka_unit_test_setup(rows_that_cannot_be_kept, fill_one),
     };
     return cmocka_run_group_tests_name("step_block", tests, NULL, NULL);
 }

@@ -204,6 +204,48 @@ static void changed_files_do_no_harm(void **state)
     tiny_close(&t);
 }
 
+/* Pieces of kept rows are records, too, and refused like blocks. */
+static void taken_rows_are_recorded(void **state)
+{
+    (void)state;
+    tiny_runner t;
+    whim_diag diag = {""};
+    whim_exec_cfg cfg = tiny_cfg(false);
+    char path[] = "/tmp/whim-record-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    cfg.n_state = cfg.max_seqs;
+    cfg.max_kept = 8;
+    tiny_load_arch(&t, "cpu", "qwen3_5");
+    assert_int_equal(tiny_try(&t, &cfg, &diag), WHIM_ERR_OK);
+    whim_recording *recording;
+    whim_record_head head = whim_record_head_of(&t.ckpt.config, &cfg);
+    assert_int_equal(
+        whim_recording_start(path, &head, whim_runner_exec(t.runner), &recording, &diag),
+        WHIM_ERR_OK);
+    whim_sequence *seq = tiny_sequence(&t);
+    whim_step_part trial = {seq, ids, 5, 1, .keeps_state = true};
+    assert_int_equal(whim_runner_step(t.runner, &trial, 1, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_runner_advance(t.runner, &(whim_taken){seq, 3}, 1, &diag), WHIM_ERR_OK);
+    whim_runner_sequence_destroy(t.runner, seq);
+    assert_int_equal(whim_recording_end(recording, &diag), WHIM_ERR_OK);
+    tiny_close(&t);
+    char *bytes;
+    int64_t n_byte;
+    bool refused;
+    assert_int_equal(whim_file_read_all(path, MAX_FILE, &bytes, &n_byte, &diag), WHIM_ERR_OK);
+    unlink(path);
+    assert_int_equal(read_all(bytes, n_byte, &refused), 3);
+    assert_false(refused);
+    whim_step_take *take = (whim_step_take *)(void *)(bytes + n_byte - sizeof *take);
+    assert_true(take->n_row == 3 && take->position == 0 && take->row == 0);
+    take->n_row = 9; /* more than can be kept */
+    assert_int_equal(read_all(bytes, n_byte, &refused), 2);
+    assert_true(refused);
+    whim_free(bytes);
+}
+
 static void a_full_disk_is_told(void **state)
 {
     (void)state;
@@ -231,9 +273,9 @@ static void a_full_disk_is_told(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_run_again),       cmocka_unit_test(results_are_told_apart),
-        cmocka_unit_test(cut_files_are_refused), cmocka_unit_test(changed_files_do_no_harm),
-        cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(steps_run_again),         cmocka_unit_test(results_are_told_apart),
+        cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(changed_files_do_no_harm),
+        cmocka_unit_test(taken_rows_are_recorded), cmocka_unit_test(a_full_disk_is_told),
     };
     if (argc == 2) { /* a first file for the fuzzer's corpus */
         tiny_runner t;
