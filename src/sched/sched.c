@@ -321,9 +321,6 @@ static void first_step(whim_sched *s, whim_sched_req *req)
 void whim_sched_propose(whim_sched *s, whim_sched_req *req, const int32_t *tokens, int64_t n)
 {
     whim_check(!s->is_open && n >= 0);
-    if (s->cfg.states != NULL) {
-        return;
-    }
     int64_t room = req->max_tok - req->n_tok - 1; /* one more is chosen after them */
     req->n_proposed = whim_min64(n, room > 0 ? room : 0);
     for (int64_t i = 0; i < req->n_proposed; i++) {
@@ -341,6 +338,7 @@ static void settle(whim_sched *s, const whim_plan_item *item, const whim_sched_m
         whim_check(made->tokens[i] == req->tokens[req->n_tok + i]);
     }
     whim_sequence_cut(req->seq, s->cfg.pool, req->seq->len - (item->n_proposed - n_right));
+    whim_check(s->cfg.states == NULL || req->seq->state_at == req->seq->len);
 }
 
 /* Rows of a request in the plan ahead, which its sequence has grown by as well. */

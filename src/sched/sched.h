@@ -67,6 +67,8 @@ typedef struct whim_sched_cfg {
      * waits begins with, and every state_every tokens (0: 4096); prefill is cut to end there. */
     whim_page_pool *states;
     int64_t state_every;
+    int64_t max_kept; /* rows of a step with proposals, so that states can go on by those that are
+                         right; 0: there are no proposals */
     bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */
     void *copy_ctx;
 } whim_sched_cfg;
@@ -130,7 +132,8 @@ void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
 
 /* Tokens that may come after the known ones of a request, for the next plan only; its array has
  * room for them. They count for nothing where the request waits or feeds anything but the one token
- * that was chosen last, in models with recurrent states, and beyond max_tok - 1. */
+ * that was chosen last, beyond a place where its recurrent state is kept, and from max_tok - 1
+ * on. */
 void whim_sched_propose(whim_sched *sched, whim_sched_req *req, const int32_t *tokens, int64_t n);
 
 /* An empty plan: nothing to do. */
@@ -156,7 +159,7 @@ typedef struct whim_sched_made {
 
 /* After the step: seq of every item has grown by its tokens (the runner did). What was made is
  * appended to the request's tokens array; rows of proposals that were wrong are cut off its
- * sequence. */
+ * sequence. Where there were any, its recurrent state is that of the rows that were right. */
 void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sched_made *made);
 
 /* The step failed, and one that was planned ahead of its commit with it: as if the plan had not

@@ -388,26 +388,32 @@ static void make_way(whim_sched *s, whim_plan *plan)
 /* --- proposals -------------------------------------------------------------------------------- */
 
 /* Rows of a request's proposals, of those that fit the pages at hand. */
-static int64_t proposals_of(const whim_plan_item *item, int64_t n_page)
+static int64_t proposals_of(const whim_sched *s, const whim_plan_item *item, int64_t n_page)
 {
     const whim_sched_req *req = item->req;
     if (!item->chooses || item->is_prefill) {
         return 0;
     }
     int64_t held = req->seq->n_page + whim_sequence_pages_needed(req->seq, 1) + n_page;
-    return whim_min64(req->n_proposed, held * req->seq->page_len - req->seq->len - 1);
+    int64_t room = held * req->seq->page_len - req->seq->len - 1;
+    if (s->cfg.states != NULL) {
+        room = whim_min64(room, whim_sched_state_stop(s, req, req->n_fed) - req->n_fed - 1);
+    }
+    return whim_min64(req->n_proposed, room);
 }
 
 /* Pages that are free, beyond those of all that is known of the running; rows and results of the
- * step's limits, beyond its budget. */
+ * step's limits, beyond its budget. With states all rows of such a step are kept. */
 static void add_proposals(whim_sched *s, const budget *b)
 {
     whim_plan *plan = b->plan;
-    int64_t n_page = s->cfg.pool->n_free - claims(s), n_row = s->cfg.max_step_tokens - plan->n_row;
-    int64_t n_out = b->n_out;
+    int64_t most = s->cfg.max_step_tokens;
+    int64_t max_row = s->cfg.states != NULL ? whim_min64(s->cfg.max_kept, most) : most;
+    int64_t n_page = s->cfg.pool->n_free - claims(s), n_out = b->n_out;
+    int64_t n_row = max_row > plan->n_row ? max_row - plan->n_row : 0;
     for (int64_t i = 0; i < plan->n_item && n_page >= 0; i++) {
         whim_plan_item *item = &plan->items[i];
-        int64_t n = whim_min64(proposals_of(item, n_page), whim_min64(n_row, n_out));
+        int64_t n = whim_min64(proposals_of(s, item, n_page), whim_min64(n_row, n_out));
         n_page -=
             whim_sequence_pages_needed(item->seq, 1 + n) - whim_sequence_pages_needed(item->seq, 1);
         n_row -= n;

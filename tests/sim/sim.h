@@ -63,6 +63,7 @@ typedef struct sim_world {
     whim_page_pool states;             /* slots of recurrent state */
     uint64_t state_of[SIM_MAX_STATES]; /* hash of all tokens that a slot's state is of */
     int64_t n_kept, n_loaded;          /* states kept and gone on from */
+    int64_t n_taken;                   /* rows of proposals that states went on by */
     sim_job jobs[SIM_MAX_JOBS];
     int64_t n_job, n_live;
     int64_t n_pinned; /* pins that are set */
@@ -91,6 +92,9 @@ bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen);
 
 /* The rows of proposals that were not right (`n_right` were) are of no meaning any more. */
 void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right);
+
+/* The recurrent state goes on by the rows of those that were right, which were on trial. */
+void sim_advance(sim_world *w, const whim_plan_item *item, int64_t n_right);
 
 /* The disk's sides. */
 void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens);

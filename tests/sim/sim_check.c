@@ -104,7 +104,7 @@ static bool check_item(sim_world *w, const whim_plan *plan, int64_t i)
     }
     if (item->n_proposed > 0 &&
         (item->is_prefill || !item->chooses || item->n_tok != 1 + item->n_proposed ||
-         w->with_states || end + item->n_proposed >= job->max_tok)) {
+         end + item->n_proposed >= job->max_tok)) {
         return sim_fail(w, "%lld proposals stand in a place that has none",
                         (long long)item->n_proposed);
     }
@@ -133,6 +133,10 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
         return sim_fail(w, "a plan of %lld rows, %lld results, %lld items, %lld pages of %lld free",
                         (long long)rows, (long long)outs, (long long)plan->n_item, (long long)pages,
                         (long long)w->pool.n_free);
+    }
+    if (w->with_states && proposed > 0 && rows > w->cfg.max_kept) {
+        return sim_fail(w, "a plan with proposals has %lld rows, %lld can be kept", (long long)rows,
+                        (long long)w->cfg.max_kept);
     }
     /* Decode before prefill: nobody prefills while a request with one token left that has its page
      * is left out. */

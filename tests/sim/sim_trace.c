@@ -216,6 +216,7 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
         }
         w->n_proposed += item->n_proposed;
         w->n_right += made[i].n - 1;
+        sim_advance(w, item, made[i].n - 1);
         sim_forget(w, item, made[i].n - 1);
         if (made[i].ended) {
             if (job->all_rows && job->n_rows != job->n_prompt) {
@@ -390,6 +391,7 @@ bool sim_trace(sim_world *w, uint64_t seed)
         w->with_states = true;
         w->cfg.states = &w->states;
         w->cfg.state_every = 1 + sim_draw(w, 200);
+        w->cfg.max_kept = sim_draw(w, 4) == 0 ? 0 : 1 + sim_draw(w, 24);
         w->cfg.copy_state = sim_copy_state;
         w->cfg.copy_ctx = w;
         if (whim_page_pool_init(&w->states, n_state, 1) != WHIM_ERR_OK ||

@@ -48,7 +48,9 @@ static bool grow(sim_world *w, const whim_plan_item *item)
         return sim_fail(w, "a sequence of %lld tokens has the state of %lld",
                         (long long)item->seq->len, (long long)item->seq->state_at);
     }
-    item->seq->state_at = -1;
+    if (item->n_proposed == 0) { /* a trial leaves the state as it is */
+        item->seq->state_at = -1;
+    }
     if (whim_sequence_grow(item->seq, &w->pool, item->n_tok) != WHIM_ERR_OK) {
         return sim_fail(w, "a planned sequence could not grow by %lld", (long long)item->n_tok);
     }
@@ -99,16 +101,28 @@ static bool feed(sim_world *w, const whim_plan_item *item, sim_chosen *chosen)
             next[n_next++] = sim_next_token(made_from);
         }
     }
-    if (w->with_states) {
-        w->state_of[item->seq->state] = made_from;
+    if (item->n_proposed == 0) {
+        item->seq->state_at = item->seq->len;
+        if (w->with_states) {
+            w->state_of[item->seq->state] = made_from;
+        }
     }
-    item->seq->state_at = item->seq->len;
     const int32_t *proposed = job->tokens + item->seq->len - item->n_proposed;
     chosen->n = 0;
     do {
         chosen->tokens[chosen->n] = next[chosen->n];
     } while (chosen->n++ < item->n_proposed && next[chosen->n - 1] == proposed[chosen->n - 1]);
     return true;
+}
+
+void sim_advance(sim_world *w, const whim_plan_item *item, int64_t n_right)
+{
+    int64_t len = item->seq->len - item->n_proposed + n_right;
+    if (w->with_states && item->n_proposed > 0) {
+        w->state_of[item->seq->state] = *slot_of(w, item->seq, len - 1);
+        item->seq->state_at = len;
+        w->n_taken += n_right;
+    }
 }
 
 bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen)

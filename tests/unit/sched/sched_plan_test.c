@@ -476,6 +476,33 @@ static void proposals_evict_and_preempt_nobody(void **state)
     }
 }
 
+/* Of a model with states the whole step is kept, and none goes beyond a place where a state is. */
+static void proposals_of_hybrids(void **state)
+{
+    (void)state;
+    static const int32_t guess[] = {500, 501, 502, 503, 504, 505};
+    static const struct {
+        int64_t n_tok, max_kept, n_proposed;
+    } cases[] = {{5, 0, 0}, {5, 1, 0}, {5, 4, 3}, {5, 64, 6}, {2 * P - 4, 64, 3}, {2 * P, 64, 6}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tiny_sched t;
+        whim_sched_cfg cfg = tiny_cfg();
+        cfg.max_kept = cases[i].max_kept;
+        cfg.state_every = 2 * P;
+        tiny_open_hybrid(&t, 8, 8, cfg);
+        tiny_job *a = tiny_add(&t, (whim_sched_add){.n_tok = cases[i].n_tok, .max_tok = 5 * P});
+        for (int k = 0; whim_sched_req_get(a->req).n_tok == cases[i].n_tok; k++) {
+            assert_true(k < 10);
+            tiny_step(&t, NULL);
+        }
+        whim_sched_propose(t.sched, a->req, guess, 6);
+        tiny_plan(&t);
+        assert_int_equal(tiny_item(&t, a)->n_proposed, cases[i].n_proposed);
+        tiny_commit(&t, NULL);
+        tiny_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +522,7 @@ int main(void)
         cmocka_unit_test(more_comes_from_the_disk),
         cmocka_unit_test(proposals_take_what_is_left),
         cmocka_unit_test(proposals_evict_and_preempt_nobody),
+        cmocka_unit_test(proposals_of_hybrids),
     };
     return cmocka_run_group_tests_name("sched_plan", tests, NULL, NULL);
 }

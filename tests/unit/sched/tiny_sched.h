@@ -152,7 +152,7 @@ static inline void tiny_commit(tiny_sched *t, const tiny_job *over)
         const whim_plan_item *item = &t->plan.items[i];
         tiny_job *job = whim_sched_req_user(item->req);
         assert_int_equal(whim_sequence_grow(item->seq, &t->pool, item->n_tok), WHIM_ERR_OK);
-        item->seq->state_at = item->seq->len;
+        item->seq->state_at = item->seq->len - item->n_proposed; /* which are all wrong */
         token[i] = (int32_t)item->seq->len;
         made[i] = (whim_sched_made){&token[i], item->chooses, job == over && item->chooses};
         if (made[i].ended) {
