@@ -38,12 +38,6 @@ static int64_t take_data(whim_http_parser *p, const char *bytes, int64_t n)
     return take;
 }
 
-static int32_t bad(whim_http_parser *p, const char *message)
-{
-    whim_http_parser_fail(p, 400, message);
-    return WHIM_HTTP_S_BAD;
-}
-
 /* Chunks of one byte with long extensions would make work without data. */
 static bool chunk_overhead(whim_http_parser *p)
 {
@@ -56,27 +50,26 @@ static bool chunk_overhead(whim_http_parser *p)
 static int32_t size_byte(whim_http_parser *p, unsigned char c)
 {
     if (chunk_overhead(p)) {
-        return bad(p, "the chunk lines of the body are too long");
+        return whim_http_parser_fail(p, 400, "the chunk lines of the body are too long");
     }
     if (p->state == WHIM_HTTP_S_CHUNK_SIZE) {
         int digit = whim_hex_value((char)c);
         if (digit >= 0) {
             p->n_left = p->n_left * 16 + digit;
             if (p->n_left > p->limits.max_body - p->body.len) {
-                whim_http_parser_fail(p, 413, "the request body is too large");
-                return WHIM_HTTP_S_BAD;
+                return whim_http_parser_fail(p, 413, "the request body is too large");
             }
             return WHIM_HTTP_S_CHUNK_SIZE;
         }
         if (p->n_taken == 1 || (c != ';' && c != '\r')) {
-            return bad(p, "a chunk of the body has no valid size");
+            return whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");
         }
     }
     if (c == '\r') {
         return WHIM_HTTP_S_CHUNK_LF;
     }
-    if ((c < 0x20 && c != '\t') || c == 0x7F) {
-        return bad(p, "a chunk of the body has no valid size");
+    if (whim_http_is_control(c)) {
+        return whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");
     }
     return WHIM_HTTP_S_CHUNK_EXT;
 }
@@ -85,15 +78,14 @@ static int32_t size_byte(whim_http_parser *p, unsigned char c)
 static int32_t trailer_byte(whim_http_parser *p, unsigned char c)
 {
     if (++p->n_taken > p->limits.max_headers) {
-        whim_http_parser_fail(p, 431, "the trailers of the body are too large");
-        return WHIM_HTTP_S_BAD;
+        return whim_http_parser_fail(p, 431, "the trailers of the body are too large");
     }
     if (c == '\r') {
         return p->state == WHIM_HTTP_S_TRAILER_START ? WHIM_HTTP_S_FINAL_LF
                                                      : WHIM_HTTP_S_TRAILER_LF;
     }
-    if ((c < 0x20 && c != '\t') || c == 0x7F) {
-        return bad(p, "a trailer of the body holds a control byte");
+    if (whim_http_is_control(c)) {
+        return whim_http_parser_fail(p, 400, "a trailer of the body holds a control byte");
     }
     return WHIM_HTTP_S_TRAILER;
 }
@@ -108,12 +100,13 @@ static int32_t chunk_byte(whim_http_parser *p, unsigned char c)
     case WHIM_HTTP_S_TRAILER:
         return trailer_byte(p, c);
     case WHIM_HTTP_S_CHUNK_END_CR:
-        return c == '\r' ? WHIM_HTTP_S_CHUNK_END_LF : bad(p, "a chunk is longer than its size");
+        return c == '\r' ? WHIM_HTTP_S_CHUNK_END_LF
+                         : whim_http_parser_fail(p, 400, "a chunk is longer than its size");
     default:
         break;
     }
     if (c != '\n') {
-        return bad(p, "a line of the body ends with CR alone");
+        return whim_http_parser_fail(p, 400, "a line of the body ends with CR alone");
     }
     switch (p->state) {
     case WHIM_HTTP_S_CHUNK_LF:

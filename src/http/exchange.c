@@ -169,30 +169,32 @@ int64_t whim_exchange_flush(whim_exchange *ex)
     return total;
 }
 
-/* Send the parts as one write if nothing is queued, and queue what the socket does not take. */
+/* As much of the parts as the socket takes now; -1: it is broken. */
+static int64_t send_now(const whim_exchange *ex, struct iovec *parts, int n_part)
+{
+    struct msghdr msg = {.msg_iov = parts, .msg_iovlen = (size_t)n_part};
+    int64_t sent = sendmsg(ex->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
+}
+
+/* Send the parts as one write if nothing is queued, and queue what the socket does not take. The
+ * I/O thread is needed when something is queued or broken; while a queue lasts it looks by
+ * itself. */
 static void put(whim_exchange *ex, struct iovec *parts, int n_part)
 {
-    if (ex->is_broken) {
-        return;
-    }
-    int64_t sent = 0;
-    if (ex->out.len == 0 && ex->conn->tls == NULL) {
-        struct msghdr msg = {.msg_iov = parts, .msg_iovlen = (size_t)n_part};
-        sent = sendmsg(ex->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-            ex->is_broken = true;
-            return;
-        }
-        sent = sent < 0 ? 0 : sent;
-    }
-    for (int i = 0; i < n_part; i++) {
+    bool had_queue = ex->out.len > 0;
+    int64_t sent = ex->is_broken                        ? -1
+                   : had_queue || ex->conn->tls != NULL ? 0
+                                                        : send_now(ex, parts, n_part);
+    for (int i = 0; i < n_part && sent >= 0; i++) {
         int64_t n = (int64_t)parts[i].iov_len;
         int64_t skip = sent < n ? sent : n;
         whim_str_append_n(&ex->out, (const char *)parts[i].iov_base + skip, n - skip);
         sent -= skip;
     }
-    if (ex->out.failed) {
-        ex->is_broken = true;
+    ex->is_broken = sent < 0 || ex->out.failed;
+    if (ex->is_broken || (ex->out.len > 0 && !had_queue)) {
+        whim_http_wake(ex->http, ex);
     }
 }
 
@@ -201,22 +203,17 @@ static struct iovec part(const char *bytes, int64_t n)
     return (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = (size_t)n};
 }
 
-/* The I/O thread is needed when something is queued, done or broken; while a queue lasts it looks
- * by itself. */
-static void wake_if_needed(whim_exchange *ex, bool had_queue)
+static void done(whim_exchange *ex)
 {
-    if (ex->is_broken || ex->reply == WHIM_REPLY_DONE || (ex->out.len > 0 && !had_queue)) {
-        whim_http_wake(ex->http, ex);
-    }
+    ex->reply = WHIM_REPLY_DONE;
+    whim_http_wake(ex->http, ex);
 }
 
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes)
 {
-    pthread_mutex_lock(&ex->lock);
-    bool had_queue = ex->out.len > 0;
     struct iovec one = part(bytes, (int64_t)strlen(bytes));
+    pthread_mutex_lock(&ex->lock);
     put(ex, &one, 1);
-    wake_if_needed(ex, had_queue);
     pthread_mutex_unlock(&ex->lock);
 }
 
@@ -232,52 +229,41 @@ void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *v
     whim_str_printf(&ex->headers, "%s: %s\r\n", name, value);
 }
 
+/* The head and, unless it is a stream (n < 0), the body. */
+static void begin(whim_exchange *ex, int status, const char *content_type, const char *body,
+                  int64_t n)
+{
+    bool is_stream = n < 0;
+    bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
+    whim_str head = {0};
+    pthread_mutex_lock(&ex->lock);
+    whim_assert(ex->reply == WHIM_REPLY_NONE);
+    if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
+        ex->keeps_alive = ex->keeps_alive && !atomic_load(&ex->http->is_draining) &&
+                          (!is_stream || ex->parser.version == 11);
+        tell_status(ex, status);
+        ex->reply = WHIM_REPLY_STREAM;
+        whim_reply_head(ex, status, content_type, n, &head);
+        ex->is_broken |= head.failed || ex->headers.failed || (is_stream && ex->is_halfway);
+        struct iovec parts[2] = {part(whim_str_text(&head), head.len), part(body, n)};
+        put(ex, parts, has_body ? 2 : 1);
+        if (!is_stream) {
+            done(ex);
+        }
+    }
+    pthread_mutex_unlock(&ex->lock);
+    whim_str_deinit(&head);
+}
+
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
                          int64_t n)
 {
-    pthread_mutex_lock(&ex->lock);
-    whim_assert(ex->reply == WHIM_REPLY_NONE);
-    bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
-        ex->keeps_alive = ex->keeps_alive && !atomic_load(&ex->http->is_draining);
-        whim_str head = {0};
-        whim_reply_head(ex, status, content_type, n, &head);
-        bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
-        struct iovec parts[2] = {part(whim_str_text(&head), head.len),
-                                 part(has_body ? body : "", has_body ? n : 0)};
-        if (head.failed || ex->headers.failed) {
-            ex->is_broken = true;
-        }
-        tell_status(ex, status);
-        put(ex, parts, has_body ? 2 : 1);
-        whim_str_deinit(&head);
-        ex->reply = WHIM_REPLY_DONE;
-        wake_if_needed(ex, had_queue);
-    }
-    pthread_mutex_unlock(&ex->lock);
+    begin(ex, status, content_type, body, n);
 }
 
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
 {
-    pthread_mutex_lock(&ex->lock);
-    whim_assert(ex->reply == WHIM_REPLY_NONE);
-    bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
-        ex->keeps_alive =
-            ex->keeps_alive && ex->parser.version == 11 && !atomic_load(&ex->http->is_draining);
-        tell_status(ex, 200);
-        ex->reply = WHIM_REPLY_STREAM;
-        whim_str head = {0};
-        whim_reply_head(ex, 200, content_type, -1, &head);
-        if (head.failed || ex->headers.failed || ex->is_halfway) {
-            ex->is_broken = true;
-        }
-        struct iovec one = part(whim_str_text(&head), head.len);
-        put(ex, &one, 1);
-        whim_str_deinit(&head);
-        wake_if_needed(ex, had_queue);
-    }
-    pthread_mutex_unlock(&ex->lock);
+    begin(ex, 200, content_type, NULL, -1);
 }
 
 /* What is unread is too much. An event is no fault of its reader: one of any size may follow one of
@@ -291,54 +277,42 @@ static bool is_behind(whim_exchange *ex, int64_t n)
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 {
     pthread_mutex_lock(&ex->lock);
-    bool had_queue = ex->out.len > 0;
     bool open = ex->conn != NULL && !ex->is_broken && ex->reply == WHIM_REPLY_STREAM;
     if (open && n > 0 && !ex->request.is_head) {
-        if (is_behind(ex, n)) {
-            ex->is_broken = true;
-        } else if (ex->parser.version == 10) {
-            struct iovec one = part(bytes, n);
-            put(ex, &one, 1);
-        } else {
-            char size[24];
-            int n_size = snprintf(size, sizeof size, "%llx\r\n", (unsigned long long)n);
-            struct iovec parts[3] = {part(size, n_size), part(bytes, n), part("\r\n", 2)};
-            put(ex, parts, 3);
-        }
-        wake_if_needed(ex, had_queue);
+        char size[24];
+        int n_size = snprintf(size, sizeof size, "%llx\r\n", (unsigned long long)n);
+        struct iovec parts[3] = {part(size, n_size), part(bytes, n), part("\r\n", 2)};
+        bool is_old = ex->parser.version == 10; /* without chunks */
+        ex->is_broken = is_behind(ex, n);
+        put(ex, is_old ? &parts[1] : parts, is_old ? 1 : 3);
         open = !ex->is_broken;
     }
     pthread_mutex_unlock(&ex->lock);
     return open;
 }
 
-void whim_exchange_stream_end(whim_exchange *ex)
+static void end_stream(whim_exchange *ex, bool is_whole)
 {
     pthread_mutex_lock(&ex->lock);
-    bool had_queue = ex->out.len > 0;
     if (ex->conn != NULL && ex->reply == WHIM_REPLY_STREAM) {
-        if (ex->parser.version == 11 && !ex->request.is_head) {
-            struct iovec one = part("0\r\n\r\n", 5);
-            put(ex, &one, 1);
+        struct iovec last = part("0\r\n\r\n", 5);
+        ex->keeps_alive = ex->keeps_alive && is_whole;
+        if (is_whole && ex->parser.version == 11 && !ex->request.is_head) {
+            put(ex, &last, 1);
         }
-        ex->reply = WHIM_REPLY_DONE;
-        wake_if_needed(ex, had_queue);
+        done(ex);
     }
     pthread_mutex_unlock(&ex->lock);
 }
 
+void whim_exchange_stream_end(whim_exchange *ex)
+{
+    end_stream(ex, true);
+}
+
 void whim_exchange_stream_abort(whim_exchange *ex)
 {
-    pthread_mutex_lock(&ex->lock);
-    bool had_queue = ex->out.len > 0;
-    if (ex->conn != NULL && ex->reply == WHIM_REPLY_STREAM) {
-        ex->keeps_alive = false;
-        ex->reply =
-            /* what was written still goes out; the end of the chunks is missing */
-            WHIM_REPLY_DONE;
-        wake_if_needed(ex, had_queue);
-    }
-    pthread_mutex_unlock(&ex->lock);
+    end_stream(ex, false); /* what was written still goes out; the end of the chunks is missing */
 }
 
 /* --- what handlers ask ------------------------------------------------------------------------ */

@@ -93,32 +93,6 @@ static bool check_single(whim_http_parser *p)
     return true;
 }
 
-bool whim_http_head_finish(whim_http_parser *p)
-{
-    if (!whim_http_target_parse(p, whim_http_parser_method(p), p->head.text + p->target) ||
-        !check_single(p) || !take_lengths(p)) {
-        return false;
-    }
-    if (p->version == 11 && whim_http_parser_header(p, "host") == NULL) {
-        return fail(p, 400, "there is no Host header");
-    }
-    const char *encoding = whim_http_parser_header(p, "content-encoding");
-    if (encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0) {
-        refuse_body(p, 415, "a body with a Content-Encoding is not read; send it as it is");
-    }
-    const char *expect = whim_http_parser_header(p, "expect");
-    p->expects_continue =
-        p->version == 11 && expect != NULL && strcasecmp(expect, "100-continue") == 0;
-    for (int32_t i = 0; i < p->n_field; i++) {
-        if (strcmp(p->head.text + p->fields[i].name, "connection") == 0) {
-            const char *list = p->head.text + p->fields[i].value;
-            p->wants_close |= whim_http_list_has(list, "close");
-            p->wants_keep |= whim_http_list_has(list, "keep-alive");
-        }
-    }
-    return true;
-}
-
 /* Percent-decode in place; false when a code is no code, a control byte, or the result is not
  * UTF-8. */
 static bool decode_path(char *path)
@@ -160,7 +134,8 @@ static char *copy(const char *text, size_t n)
     return out;
 }
 
-bool whim_http_target_parse(whim_http_parser *p, const char *method, const char *target)
+/* Split and decode the target; false with a fault noted. */
+static bool target_parse(whim_http_parser *p, const char *method, const char *target)
 {
     bool is_star = strcmp(target, "*") == 0 && strcmp(method, "OPTIONS") == 0;
     if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
@@ -190,6 +165,32 @@ bool whim_http_target_parse(whim_http_parser *p, const char *method, const char 
     if (!decode_path(p->path)) {
         p->path[0] = '\0';
         return fail(p, 400, "the path holds a bad percent code");
+    }
+    return true;
+}
+
+bool whim_http_head_finish(whim_http_parser *p)
+{
+    if (!target_parse(p, whim_http_parser_method(p), p->head.text + p->target) ||
+        !check_single(p) || !take_lengths(p)) {
+        return false;
+    }
+    if (p->version == 11 && whim_http_parser_header(p, "host") == NULL) {
+        return fail(p, 400, "there is no Host header");
+    }
+    const char *encoding = whim_http_parser_header(p, "content-encoding");
+    if (encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0) {
+        refuse_body(p, 415, "a body with a Content-Encoding is not read; send it as it is");
+    }
+    const char *expect = whim_http_parser_header(p, "expect");
+    p->expects_continue =
+        p->version == 11 && expect != NULL && strcasecmp(expect, "100-continue") == 0;
+    for (int32_t i = 0; i < p->n_field; i++) {
+        if (strcmp(p->head.text + p->fields[i].name, "connection") == 0) {
+            const char *list = p->head.text + p->fields[i].value;
+            p->wants_close |= whim_http_list_has(list, "close");
+            p->wants_keep |= whim_http_list_has(list, "keep-alive");
+        }
     }
     return true;
 }

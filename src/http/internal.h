@@ -220,7 +220,6 @@ void whim_exchange_detach(whim_exchange *ex);
 
 /* --- reply.c ---------------------------------------------------------------------------- */
 
-const char *whim_http_status_text(int status);
 /* The head of a reply; n_body < 0: a stream. */
 void whim_reply_head(const whim_exchange *ex, int status, const char *content_type, int64_t n_body,
                      whim_str *out);

@@ -23,12 +23,12 @@ void whim_http_parser_deinit(whim_http_parser *p)
     *p = (whim_http_parser){.state = WHIM_HTTP_S_BAD};
 }
 
-whim_http_parsed whim_http_parser_fail(whim_http_parser *p, int status, const char *message)
+int32_t whim_http_parser_fail(whim_http_parser *p, int status, const char *message)
 {
-    p->state = WHIM_HTTP_S_BAD;
     p->status = status;
     p->message = message;
-    return WHIM_HTTP_BAD;
+    p->state = WHIM_HTTP_S_BAD;
+    return p->state;
 }
 
 bool whim_http_parser_begun(const whim_http_parser *p)
@@ -76,11 +76,6 @@ static bool is_token(unsigned char c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-static bool is_control(unsigned char c)
-{
-    return (c < 0x20 && c != '\t') || c == 0x7F;
-}
-
 static void put(whim_http_parser *p, char c)
 {
     whim_str_append_char(&p->head, c);
@@ -97,8 +92,7 @@ static int32_t line_byte(whim_http_parser *p, unsigned char c)
             return WHIM_HTTP_S_TARGET;
         }
         if (!is_token(c) || p->head.len >= 32) {
-            whim_http_parser_fail(p, 400, "the request does not begin with a method");
-            return WHIM_HTTP_S_BAD;
+            return whim_http_parser_fail(p, 400, "the request does not begin with a method");
         }
         put(p, (char)c);
         return WHIM_HTTP_S_METHOD;
@@ -109,8 +103,8 @@ static int32_t line_byte(whim_http_parser *p, unsigned char c)
             return WHIM_HTTP_S_VERSION;
         }
         if (c <= ' ' || c >= 0x7F) {
-            whim_http_parser_fail(p, 400, "the request line has no valid target and version");
-            return WHIM_HTTP_S_BAD;
+            return whim_http_parser_fail(p, 400,
+                                         "the request line has no valid target and version");
         }
         put(p, (char)c);
         return WHIM_HTTP_S_TARGET;
@@ -122,8 +116,8 @@ static int32_t line_byte(whim_http_parser *p, unsigned char c)
     int64_t at = p->n_left++;
     bool is_digit = c >= '0' && c <= '9';
     if (at == 8 ? c != '\r' : form[at] == '0' ? !is_digit : c != (unsigned char)form[at]) {
-        whim_http_parser_fail(p, 400, "the request line does not end with a version of HTTP");
-        return WHIM_HTTP_S_BAD;
+        return whim_http_parser_fail(p, 400,
+                                     "the request line does not end with a version of HTTP");
     }
     if (at == 5) {
         p->version = (c - '0') * 10;
@@ -131,8 +125,7 @@ static int32_t line_byte(whim_http_parser *p, unsigned char c)
         p->version += c > '0' ? 1 : 0; /* a later 1.x is spoken to as 1.1 */
     } else if (at == 8) {
         if (p->version != 10 && p->version != 11) {
-            whim_http_parser_fail(p, 505, "this server speaks HTTP/1.1");
-            return WHIM_HTTP_S_BAD;
+            return whim_http_parser_fail(p, 505, "this server speaks HTTP/1.1");
         }
         return WHIM_HTTP_S_LINE_LF;
     }
@@ -145,16 +138,9 @@ static bool field_begin(whim_http_parser *p)
         whim_http_parser_fail(p, 431, "too many headers");
         return false;
     }
-    if (p->n_field == p->cap_field) {
-        int32_t cap = p->cap_field == 0 ? 16 : 2 * p->cap_field;
-        void *grown = whim_realloc(p->fields, p->cap_field * (int64_t)sizeof *p->fields,
-                                   cap * (int64_t)sizeof *p->fields);
-        if (grown == NULL) {
-            whim_http_parser_fail(p, 503, "out of memory");
-            return false;
-        }
-        p->fields = grown;
-        p->cap_field = cap;
+    if (!whim_grow(&p->fields, p->n_field + 1, &p->cap_field, sizeof *p->fields)) {
+        whim_http_parser_fail(p, 503, "out of memory");
+        return false;
     }
     p->fields[p->n_field].name = p->head.len;
     return true;
@@ -168,8 +154,7 @@ static int32_t name_byte(whim_http_parser *p, unsigned char c)
             return WHIM_HTTP_S_END_LF;
         }
         if (c == ' ' || c == '\t') {
-            whim_http_parser_fail(p, 400, "a header is folded over two lines");
-            return WHIM_HTTP_S_BAD;
+            return whim_http_parser_fail(p, 400, "a header is folded over two lines");
         }
         if (!field_begin(p)) {
             return WHIM_HTTP_S_BAD;
@@ -182,8 +167,7 @@ static int32_t name_byte(whim_http_parser *p, unsigned char c)
         return WHIM_HTTP_S_VALUE_START;
     }
     if (!is_token(c)) {
-        whim_http_parser_fail(p, 400, "a header has no valid name");
-        return WHIM_HTTP_S_BAD;
+        return whim_http_parser_fail(p, 400, "a header has no valid name");
     }
     put(p, (char)(c >= 'A' && c <= 'Z' ? c + 32 : c));
     return WHIM_HTTP_S_NAME;
@@ -194,8 +178,7 @@ static int32_t value_byte(whim_http_parser *p, unsigned char c)
 {
     if (p->state == WHIM_HTTP_S_VALUE_LF) {
         if (c != '\n') {
-            whim_http_parser_fail(p, 400, "a line ends with CR alone");
-            return WHIM_HTTP_S_BAD;
+            return whim_http_parser_fail(p, 400, "a line ends with CR alone");
         }
         return WHIM_HTTP_S_NAME_START;
     }
@@ -205,10 +188,9 @@ static int32_t value_byte(whim_http_parser *p, unsigned char c)
         p->n_field++;
         return WHIM_HTTP_S_VALUE_LF;
     }
-    if (is_control(c)) {
-        whim_http_parser_fail(p, 400,
-                              "a header holds a control byte, or a line ends with LF alone");
-        return WHIM_HTTP_S_BAD;
+    if (whim_http_is_control(c)) {
+        return whim_http_parser_fail(p, 400,
+                                     "a header holds a control byte, or a line ends with LF alone");
     }
     bool is_blank = c == ' ' || c == '\t';
     if (is_blank && p->state == WHIM_HTTP_S_VALUE_START) {
@@ -228,8 +210,7 @@ static int32_t break_byte(whim_http_parser *p, unsigned char c)
         return WHIM_HTTP_S_START_LF;
     }
     if (c != '\n') {
-        whim_http_parser_fail(p, 400, "a line ends with CR alone");
-        return WHIM_HTTP_S_BAD;
+        return whim_http_parser_fail(p, 400, "a line ends with CR alone");
     }
     if (p->state == WHIM_HTTP_S_START_LF) {
         return WHIM_HTTP_S_START;
@@ -245,12 +226,8 @@ static int32_t head_byte(whim_http_parser *p, unsigned char c)
 {
     bool in_line = p->state <= WHIM_HTTP_S_LINE_LF;
     if (++p->n_taken > (in_line ? p->limits.max_line : p->limits.max_headers)) {
-        if (in_line) {
-            whim_http_parser_fail(p, 414, "the request line is too long");
-        } else {
-            whim_http_parser_fail(p, 431, "the headers are too large");
-        }
-        return WHIM_HTTP_S_BAD;
+        return in_line ? whim_http_parser_fail(p, 414, "the request line is too long")
+                       : whim_http_parser_fail(p, 431, "the headers are too large");
     }
     switch (p->state) {
     case WHIM_HTTP_S_START:
@@ -286,7 +263,7 @@ whim_http_parsed whim_http_parser_feed(whim_http_parser *p, const char *bytes, i
         p->state = head_byte(p, (unsigned char)bytes[i]);
         *used = i + 1;
         if (p->head.failed) {
-            return whim_http_parser_fail(p, 503, "out of memory");
+            whim_http_parser_fail(p, 503, "out of memory");
         }
         if (p->state == WHIM_HTTP_S_BAD) {
             return WHIM_HTTP_BAD;

@@ -41,7 +41,8 @@ typedef struct whim_http_parser {
     whim_str head;
     int64_t target;
     whim_http_field *fields;
-    int32_t n_field, cap_field;
+    int32_t n_field;
+    int64_t cap_field;
     int32_t version; /* 10 or 11 */
     int64_t n_taken; /* bytes of the line, the headers, the chunk line: whatever is being limited */
     int64_t n_value; /* length of the header value without the blanks at its end */
@@ -77,16 +78,18 @@ const char *whim_http_parser_header(const whim_http_parser *p, const char *name)
 /* Whether a comma-separated list holds the word, in any case. */
 bool whim_http_list_has(const char *list, const char *word);
 
+static inline bool whim_http_is_control(unsigned char c)
+{
+    return (c < 0x20 && c != '\t') || c == 0x7F;
+}
+
 /* --- its parts -------------------------------------------------------------------------------- */
 
-/* Note a fault. */
-whim_http_parsed whim_http_parser_fail(whim_http_parser *p, int status, const char *message);
+/* Note a fault, and give the state for it. */
+int32_t whim_http_parser_fail(whim_http_parser *p, int status, const char *message);
 
 /* What the complete head means: lengths, target, what is refused; false when a fault was noted. */
 bool whim_http_head_finish(whim_http_parser *p);
-
-/* Split and decode the target; false with a fault noted. */
-bool whim_http_target_parse(whim_http_parser *p, const char *method, const char *target);
 
 /* The body from the state that head_finish chose. */
 void whim_http_body_init(whim_http_parser *p);

@@ -5,20 +5,15 @@
 #include <string.h>
 #include <time.h>
 
-const char *whim_http_status_text(int status)
+static const char *status_text(int status)
 {
     static const struct {
         int status;
         const char *text;
     } texts[] = {
         {200, "OK"},
-        {201, "Created"},
-        {202, "Accepted"},
         {204, "No Content"},
-        {301, "Moved Permanently"},
-        {302, "Found"},
         {304, "Not Modified"},
-        {307, "Temporary Redirect"},
         {308, "Permanent Redirect"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
@@ -26,17 +21,14 @@ const char *whim_http_status_text(int status)
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {408, "Request Timeout"},
-        {409, "Conflict"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
         {415, "Unsupported Media Type"},
-        {422, "Unprocessable Content"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
         {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},
         {505, "HTTP Version Not Supported"},
         {529, "Overloaded"},
     };
@@ -65,7 +57,7 @@ void whim_reply_head(const whim_exchange *ex, int status, const char *content_ty
                      whim_str *out)
 {
     bool is_old = ex->parser.version == 10;
-    whim_str_printf(out, "HTTP/1.1 %d %s\r\n", status, whim_http_status_text(status));
+    whim_str_printf(out, "HTTP/1.1 %d %s\r\n", status, status_text(status));
     append_date(out);
     if (content_type != NULL && content_type[0] != '\0') {
         whim_str_printf(out, "Content-Type: %s\r\n", content_type);
