@@ -185,15 +185,8 @@ static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
                                .has_logprob = ev->has_logprob,
                                .logprob = ev->logprob,
                                .n_top = ev->n_top};
-    if (list->n == list->cap) {
-        int64_t cap = list->cap == 0 ? 16 : list->cap * 2;
-        int64_t size = sizeof *list->tokens;
-        void *grown = whim_realloc(list->tokens, list->cap * size, cap * size);
-        if (grown == NULL) {
-            return false;
-        }
-        list->tokens = grown;
-        list->cap = cap;
+    if (!whim_grow(&list->tokens, list->n + 1, &list->cap, sizeof *list->tokens)) {
+        return false;
     }
     if (ev->n_top > 0) {
         token.top = whim_alloc_array(ev->n_top, sizeof *token.top);
@@ -208,15 +201,8 @@ static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
 
 static whim_answer_part *part_append(whim_answer_choice *c, whim_chat_event_kind kind)
 {
-    if (c->n_part == c->cap_part) {
-        int32_t cap = c->cap_part == 0 ? 4 : c->cap_part * 2;
-        int64_t size = sizeof *c->parts;
-        void *grown = whim_realloc(c->parts, c->cap_part * size, cap * size);
-        if (grown == NULL) {
-            return NULL;
-        }
-        c->parts = grown;
-        c->cap_part = cap;
+    if (!whim_grow(&c->parts, c->n_part + 1, &c->cap_part, sizeof *c->parts)) {
+        return NULL;
     }
     if (c->n_part > 0 && c->parts[c->n_part - 1].kind != WHIM_CHAT_CALL_BEGIN) {
         c->parts[c->n_part - 1].complete = true;

@@ -49,7 +49,8 @@ typedef struct whim_answer_part {
 typedef struct whim_answer_choice {
     int32_t index;
     whim_answer_part *parts;
-    int32_t n_part, cap_part;
+    int32_t n_part;
+    int64_t cap_part;
     int32_t n_call;
     /* kept when task->logprobs or task->return_token_ids: tokens since the last
      * whim_answer_choice_covered */

@@ -161,7 +161,4 @@ void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body
 /* The log's line about a request; `more` (NULL: nothing) ends with a field without a key. */
 void whim_request_log(whim_log *log, whim_exchange *ex, int status, const whim_log_field *more);
 
-/* The model's entry of /v1/models, appended. */
-void whim_put_model(const whim_api *api, whim_str *out);
-
 #endif

@@ -99,24 +99,13 @@ void whim_fault_body(const whim_fault *f, whim_dialect dialect, const char *requ
     whim_str message = {0};
     whim_fault_message(f, dialect, &message);
     if (dialect == WHIM_DIALECT_ANTHROPIC) {
-        whim_str_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
-                        row->anthropic_type);
-        whim_put_text(out, whim_str_text(&message), message.len);
-        whim_str_append(out, "},\"request_id\":");
-        whim_put_cstr(out, request_id);
-        whim_str_append_char(out, '}');
+        whim_put_form(out, "{'type':'error','error':{'type':%q,'message':%t},'request_id':%q}",
+                      row->anthropic_type, &message, request_id);
     } else {
-        whim_str_append(out, "{\"error\":{\"message\":");
-        whim_put_text(out, whim_str_text(&message), message.len);
-        whim_str_printf(out, ",\"type\":\"%s\",\"param\":", row->type);
-        whim_put_cstr(out, f->param[0] == '\0' ? NULL : f->param);
-        whim_str_append(out, ",\"code\":");
-        whim_put_cstr(out, row->code);
-        whim_str_append(out, "},\"request_id\":");
-        whim_put_cstr(out, request_id);
-        whim_str_append_char(out, '}');
+        whim_put_form(
+            out, "{'error':{'message':%t,'type':%q,'param':%q,'code':%q},'request_id':%q}",
+            &message, row->type, f->param[0] == '\0' ? NULL : f->param, row->code, request_id);
     }
-    out->failed |= message.failed;
     whim_str_deinit(&message);
 }
 

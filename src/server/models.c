@@ -3,40 +3,27 @@
 #include "server/api.h"
 #include "server/routes.h"
 
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
-void whim_put_model(const whim_api *api, whim_str *out)
+/* The model's entry of /v1/models, appended. */
+static void put_model(const whim_api *api, whim_str *out)
 {
     char at[32] = "";
     time_t created = (time_t)api->created;
     struct tm utc;
+    bool is_bounded = api->max_tokens > 0 && api->max_tokens < api->ctx;
     if (gmtime_r(&created, &utc) != NULL) {
         strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", &utc);
     }
-    whim_str_append(out, "{\"id\":");
-    whim_put_cstr(out, api->model);
-    whim_str_printf(
-        out, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"whimbrel\",\"root\":",
-        api->created);
-    whim_put_cstr(out, api->model);
-    whim_str_printf(out,
-                    ",\"parent\":null,\"max_model_len\":%" PRId64 ",\"context_length\":%" PRId64
-                    ",\"type\":\"model\",\"display_name\":",
-                    api->ctx, api->ctx);
-    whim_put_cstr(out, api->model);
-    whim_str_printf(out,
-                    ",\"created_at\":\"%s\",\"lifecycle\":\"active\",\"max_input_tokens\":%" PRId64
-                    ",\"max_tokens\":%" PRId64 ",\"whimbrel\":",
-                    at, api->ctx,
-                    api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx);
-    if (api->about == NULL) {
-        whim_str_append(out, "{}");
-    } else {
-        whim_put_json(out, api->about);
-    }
-    whim_str_append_char(out, '}');
+    whim_put_form(out,
+                  "{'id':%q,'object':'model','created':%l,'owned_by':'whimbrel','root':%q,"
+                  "'parent':null,'max_model_len':%l,'context_length':%l,'type':'model',"
+                  "'display_name':%q,'created_at':%q,'lifecycle':'active','max_input_tokens':%l,"
+                  "'max_tokens':%l,'whimbrel':",
+                  api->model, api->created, api->model, api->ctx, api->ctx, api->model, at,
+                  api->ctx, is_bounded ? api->max_tokens : api->ctx);
+    whim_put_form(out, api->about == NULL ? "{}}" : "%j}", api->about);
 }
 
 /* What follows "/models/" in the path, or NULL for the list. */
@@ -58,16 +45,11 @@ void whim_route_models(const whim_api *api, whim_exchange *ex)
         whim_api_refuse(api, ex, &fault);
         return;
     }
-    if (id != NULL) {
-        whim_put_model(api, &body);
-    } else {
-        whim_str_append(&body, "{\"object\":\"list\",\"data\":[");
-        whim_put_model(api, &body);
-        whim_str_append(&body, "],\"has_more\":false,\"first_id\":");
-        whim_put_cstr(&body, api->model);
-        whim_str_append(&body, ",\"last_id\":");
-        whim_put_cstr(&body, api->model);
-        whim_str_append_char(&body, '}');
+    whim_str_append(&body, id != NULL ? "" : "{\"object\":\"list\",\"data\":[");
+    put_model(api, &body);
+    if (id == NULL) {
+        whim_put_form(&body, "],'has_more':false,'first_id':%q,'last_id':%q}", api->model,
+                      api->model);
     }
     whim_api_reply(api, ex, &body);
     whim_str_deinit(&body);
@@ -76,13 +58,8 @@ void whim_route_models(const whim_api *api, whim_exchange *ex)
 void whim_route_version(const whim_api *api, whim_exchange *ex)
 {
     whim_str body = {0};
-    whim_str_append(&body, "{\"version\":");
-    whim_put_cstr(&body, api->version);
-    whim_str_append(&body, ",\"commit\":");
-    whim_put_cstr(&body, api->commit);
-    whim_str_append(&body, ",\"isa\":");
-    whim_put_cstr(&body, api->isa);
-    whim_str_append_char(&body, '}');
+    whim_put_form(&body, "{'version':%q,'commit':%q,'isa':%q}", api->version, api->commit,
+                  api->isa);
     whim_api_reply(api, ex, &body);
     whim_str_deinit(&body);
 }

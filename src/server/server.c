@@ -87,12 +87,11 @@ static void reply_livez(whim_server *s, whim_exchange *ex)
 static void put_load(whim_str *body, whim_service *service)
 {
     whim_sched_stats stats = whim_service_get_stats(service).sched;
-    whim_str_printf(body,
-                    ",\"running\":%lld,\"waiting\":%lld,\"kv_pages_used\":%lld,"
-                    "\"kv_pages_cached\":%lld,\"kv_pages_total\":%lld,\"preempted_total\":%lld",
-                    (long long)stats.n_running, (long long)stats.n_waiting,
-                    (long long)stats.pages_used, (long long)stats.pages_cached,
-                    (long long)stats.pages_total, (long long)stats.n_preempted);
+    whim_put_form(body,
+                  ",'running':%l,'waiting':%l,'kv_pages_used':%l,'kv_pages_cached':%l,"
+                  "'kv_pages_total':%l,'preempted_total':%l",
+                  stats.n_running, stats.n_waiting, stats.pages_used, stats.pages_cached,
+                  stats.pages_total, stats.n_preempted);
 }
 
 static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
@@ -106,17 +105,15 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     }
     if (details) {
         whim_http_stats http = whim_http_get_stats(s->http);
-        whim_str_printf(
-            &body,
-            ",\"server\":\"whimbrel\",\"version\":\"%s\",\"uptime_s\":%lld,\"connections\":%lld,"
-            "\"requests_total\":%lld,\"answers_active\":%lld,",
-            WHIM_VERSION, (long long)((whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S),
-            (long long)http.n_connections, (long long)http.n_requests,
-            (long long)whim_answer_thread_active(s->answer_thread));
+        whim_put_form(&body,
+                      ",'server':'whimbrel','version':%q,'uptime_s':%l,'connections':%l,"
+                      "'requests_total':%l,'answers_active':%l,",
+                      WHIM_VERSION, (whim_clock_ns() - s->start_ns) / WHIM_NS_PER_S,
+                      http.n_connections, http.n_requests,
+                      whim_answer_thread_active(s->answer_thread));
         pthread_rwlock_rdlock(&s->lock);
-        whim_str_printf(&body,
-                        "\"heartbeat_age_s\":%.1f,\"model\":", (double)heartbeat_age(s) / 1e9);
-        whim_put_cstr(&body, s->service == NULL ? NULL : s->api.model);
+        whim_str_printf(&body, "\"heartbeat_age_s\":%.1f", (double)heartbeat_age(s) / 1e9);
+        whim_put_form(&body, ",'model':%q", s->service == NULL ? NULL : s->api.model);
         if (s->service != NULL) {
             put_load(&body, s->service);
         }
@@ -152,9 +149,7 @@ static bool health(whim_server *s, whim_exchange *ex)
 
 static int refuse(whim_server *s, whim_exchange *ex, const whim_fault *fault)
 {
-    whim_dialect dialect = whim_dialect_of(whim_exchange_request(ex)->path);
-    whim_request_log(s->log, ex, whim_fault_status(fault, dialect), NULL);
-    whim_fault_reply(ex, fault, dialect);
+    whim_api_refuse(&s->early, ex, fault);
     return 1;
 }
 

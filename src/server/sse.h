@@ -4,16 +4,12 @@
 #ifndef WHIM_SERVER_SSE_H
 #define WHIM_SERVER_SSE_H
 
-#include "base/str.h"
+#include "server/body/body.h"
 
 /* Up to and with the type; members follow, each begun with a comma. */
 static inline void whim_sse_begin(whim_str *out, const char *name)
 {
-    whim_str_append(out, "event: ");
-    whim_str_append(out, name);
-    whim_str_append(out, "\ndata: {\"type\":\"");
-    whim_str_append(out, name);
-    whim_str_append_char(out, '"');
+    whim_put_form(out, "event: %s\ndata: {'type':%q", name, name);
 }
 
 static inline void whim_sse_end(whim_str *out)

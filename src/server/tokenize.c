@@ -5,8 +5,6 @@
 #include "server/routes.h"
 #include "text/detokenizer.h"
 
-#include <inttypes.h>
-
 static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, const whim_str *body,
                             const whim_fault *fault)
 {
@@ -64,9 +62,10 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
         bool strs = json_is_true(whim_peek(task->body, "return_token_strs"));
         whim_str_append(&body, "{\"tokens\":");
         whim_openai_put_ids(&body, ids.ids, ids.n);
-        whim_str_printf(&body, ",\"count\":%" PRId64 ",\"max_model_len\":%" PRId64, ids.n,
-                        api->ctx);
-        whim_str_append(&body, strs ? ",\"token_strs\":[" : "");
+        whim_put_form(&body,
+                      strs ? ",'count':%l,'max_model_len':%l,'token_strs':["
+                           : ",'count':%l,'max_model_len':%l",
+                      ids.n, api->ctx);
         for (int64_t i = 0; strs && i < ids.n; i++) {
             whim_str_append(&body, i == 0 ? "" : ",");
             whim_openai_put_token(api, ids.ids[i], &body);
@@ -104,15 +103,6 @@ static bool detokenize(const whim_api *api, const whim_fields *f, whim_str *text
     return ok;
 }
 
-/* {"prompt": text} */
-static void put_prompt(const whim_str *text, whim_str *body)
-{
-    whim_str_append(body, "{\"prompt\":");
-    whim_put_text(body, whim_str_text(text), text->len);
-    whim_str_append_char(body, '}');
-    body->failed |= text->failed;
-}
-
 void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};
@@ -121,7 +111,7 @@ void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
     json_t *json = whim_body_parse(request->body, request->n_body, &fault);
     bool ok = json != NULL && detokenize(api, &(whim_fields){json, "", &fault}, &text);
     if (ok) {
-        put_prompt(&text, &body);
+        whim_put_form(&body, "{'prompt':%t}", &text);
     }
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_str_deinit(&text);
@@ -129,24 +119,17 @@ void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
     json_decref(json);
 }
 
-/* The text of a special token, or null. */
-static void put_special(const char *key, const char *text, whim_str *body)
+static const char *or_null(const char *text)
 {
-    whim_str_append(body, key);
-    if (text[0] != '\0') {
-        whim_put_cstr(body, text);
-    } else {
-        whim_str_append(body, "null");
-    }
+    return text[0] != '\0' ? text : NULL;
 }
 
 /* With it a client can use /tokenize and /detokenize as its tokenizer; lm-eval does. */
 void whim_route_tokenizer(const whim_api *api, whim_exchange *ex)
 {
     whim_str body = {0};
-    put_special("{\"bos_token\":", whim_tokenizer_bos(api->tok), &body);
-    put_special(",\"eos_token\":", whim_tokenizer_eos(api->tok), &body);
-    whim_str_append_char(&body, '}');
+    whim_put_form(&body, "{'bos_token':%q,'eos_token':%q}", or_null(whim_tokenizer_bos(api->tok)),
+                  or_null(whim_tokenizer_eos(api->tok)));
     whim_api_reply(api, ex, &body);
     whim_str_deinit(&body);
 }
@@ -159,7 +142,7 @@ void whim_route_template(const whim_api *api, whim_exchange *ex)
     whim_task *task = whim_task_open(api, ex, whim_openai_read_chat, &fault);
     bool ok = task != NULL && whim_task_render(api, task, &prompt, &fault);
     if (ok) {
-        put_prompt(&prompt.rendered.text, &body);
+        whim_put_form(&body, "{'prompt':%t}", &prompt.rendered.text);
     }
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_prompt_deinit(&prompt);

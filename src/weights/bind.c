@@ -25,21 +25,13 @@ void whim_binder_deinit(whim_binder *binder)
     *binder = (whim_binder){0};
 }
 
-/* A new parameter at the end of the list; after a failed allocation a dummy that match reports. */
+/* A new parameter at the end of the list; NULL: match reports that memory ran out. */
 static whim_param *param_new(whim_binder *binder)
 {
-    if (binder->n_param == binder->cap_param) {
-        int64_t cap = binder->cap_param > 0 ? binder->cap_param * 2 : 64;
-        int64_t size = (int64_t)sizeof *binder->params;
-        whim_param *grown = whim_realloc(binder->params, binder->n_param * size, cap * size);
-        if (grown == NULL) {
-            binder->failed = true;
-            return NULL;
-        }
-        binder->params = grown;
-        binder->cap_param = cap;
-    }
-    return &binder->params[binder->n_param];
+    bool ok =
+        whim_grow(&binder->params, binder->n_param + 1, &binder->cap_param, sizeof *binder->params);
+    binder->failed |= !ok;
+    return ok ? &binder->params[binder->n_param] : NULL;
 }
 
 static void param_add(whim_binder *binder, const whim_param *param, const char *fmt, va_list ap)

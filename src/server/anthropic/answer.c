@@ -9,7 +9,6 @@
 #include "server/body/peek.h"
 #include "server/sse.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct anthropic_state {
@@ -34,22 +33,20 @@ static bool hides_thinking(const whim_answer *a)
  * back is taken as any other text of the conversation. */
 static void put_signature(const whim_answer *a, whim_str *out)
 {
-    whim_str_append(out, ",\"signature\":\"whim");
-    whim_str_append(out, a->id + strlen(a->form->id_prefix));
-    whim_str_append_char(out, '"');
+    whim_put_form(out, ",'signature':'whim%s'", a->id + strlen(a->form->id_prefix));
 }
 
 static void put_usage(whim_str *out, whim_usage usage, int64_t n_made)
 {
-    whim_str_printf(out,
-                    ",\"usage\":{\"input_tokens\":%" PRId64 ",\"cache_creation_input_tokens\":0"
-                    ",\"cache_read_input_tokens\":%" PRId64 ",\"output_tokens\":%" PRId64,
-                    usage.n_prompt - usage.n_cached, usage.n_cached, n_made);
-    if (n_made > 0 && usage.n_reasoning > 0) {
-        whim_str_printf(out, ",\"output_tokens_details\":{\"thinking_tokens\":%" PRId64 "}",
-                        usage.n_reasoning);
-    }
-    whim_str_append_char(out, '}');
+    whim_put_form(out,
+                  ",'usage':{'input_tokens':%l,'cache_creation_input_tokens':0,"
+                  "'cache_read_input_tokens':%l,'output_tokens':%l",
+                  usage.n_prompt - usage.n_cached, usage.n_cached, n_made);
+    whim_put_form(out,
+                  n_made > 0 && usage.n_reasoning > 0
+                      ? ",'output_tokens_details':{'thinking_tokens':%l}}"
+                      : "}",
+                  usage.n_reasoning);
 }
 
 /* "stop_reason" and "stop_sequence". */
@@ -67,17 +64,14 @@ static void put_stop(const whim_answer *a, whim_str *out)
         reason = "stop_sequence";
         sequence = a->task->stops[c->stop];
     }
-    whim_str_printf(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
-    whim_put_cstr(out, sequence);
+    whim_put_form(out, "'stop_reason':%q,'stop_sequence':%q", reason, sequence);
 }
 
 /* A message up to its content. */
 static void put_head(const whim_answer *a, whim_str *out)
 {
-    whim_str_printf(out,
-                    "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", a->id);
-    whim_put_cstr(out, a->api->model);
-    whim_str_append(out, ",\"content\":[");
+    whim_put_form(out, "{'id':%q,'type':'message','role':'assistant','model':%q,'content':[", a->id,
+                  a->api->model);
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -87,29 +81,25 @@ static void put_block(const whim_answer *a, const whim_answer_part *part, const 
                       int64_t n, whim_str *out)
 {
     if (part != NULL && part->kind == WHIM_CHAT_CALL_BEGIN) {
-        whim_str_printf(out, "{\"type\":\"tool_use\",\"id\":\"toolu_%s\",\"name\":", part->id);
-        whim_put_text(out, whim_str_text(&part->name), part->name.len);
-        whim_str_append(out, ",\"input\":");
+        whim_put_form(out, "{'type':'tool_use','id':'toolu_%s','name':%t,'input':", part->id,
+                      &part->name);
         whim_str_append_n(out, n > 0 ? text : "{}", n > 0 ? n : 2);
     } else if (part != NULL && part->kind == WHIM_CHAT_REASONING) {
-        whim_str_append(out, "{\"type\":\"thinking\",\"thinking\":");
-        whim_put_text(out, text, hides_thinking(a) ? 0 : n);
+        whim_put_form(out, "{'type':'thinking','thinking':%n", text,
+                      hides_thinking(a) ? INT64_C(0) : n);
     } else {
-        whim_str_append(out, "{\"type\":\"text\",\"text\":");
-        whim_put_text(out, text, n);
+        whim_put_form(out, "{'type':'text','text':%n", text, n);
     }
 }
 
 static void begin_block(whim_answer *a, const whim_answer_part *part)
 {
     anthropic_state *s = a->state;
+    bool thinks = part != NULL && part->kind == WHIM_CHAT_REASONING;
     whim_sse_begin(&a->out, "content_block_start");
-    whim_str_printf(&a->out, ",\"index\":%d,\"content_block\":", s->n_block);
+    whim_put_form(&a->out, ",'index':%d,'content_block':", s->n_block);
     put_block(a, part, "", 0, &a->out);
-    if (part != NULL && part->kind == WHIM_CHAT_REASONING) {
-        whim_str_append(&a->out, ",\"signature\":\"\"");
-    }
-    whim_str_append_char(&a->out, '}');
+    whim_put_form(&a->out, thinks ? ",'signature':''}" : "}");
     send_event(a);
     s->n_block++;
     s->open = true;
@@ -120,16 +110,14 @@ static void begin_delta(whim_answer *a, const char *type)
 {
     const anthropic_state *s = a->state;
     whim_sse_begin(&a->out, "content_block_delta");
-    whim_str_printf(&a->out, ",\"index\":%d,\"delta\":{\"type\":\"%s\"", s->n_block - 1, type);
+    whim_put_form(&a->out, ",'index':%d,'delta':{'type':%q", s->n_block - 1, type);
 }
 
 static void send_delta(whim_answer *a, const char *type, const char *key, const char *text,
                        int64_t n)
 {
     begin_delta(a, type);
-    whim_str_printf(&a->out, ",\"%s\":", key);
-    whim_put_text(&a->out, text, n);
-    whim_str_append_char(&a->out, '}');
+    whim_put_form(&a->out, ",%q:%n}", key, text, n);
     send_event(a);
 }
 
@@ -146,7 +134,7 @@ static void end_block(whim_answer *a, const whim_answer_choice *c)
         send_event(a);
     }
     whim_sse_begin(&a->out, "content_block_stop");
-    whim_str_printf(&a->out, ",\"index\":%d", s->n_block - 1);
+    whim_put_form(&a->out, ",'index':%d", s->n_block - 1);
     send_event(a);
     s->open = false;
 }

@@ -4,8 +4,6 @@
 
 #include "server/routes.h"
 
-#include <inttypes.h>
-
 void whim_route_messages(const whim_api *api, whim_exchange *ex)
 {
     whim_answer_route(api, ex, &whim_anthropic_form);
@@ -18,7 +16,7 @@ void whim_route_count_tokens(const whim_api *api, whim_exchange *ex)
     whim_task *task = whim_task_open(api, ex, whim_anthropic_read, &fault);
     if (task != NULL && whim_task_render(api, task, &prompt, &fault)) {
         whim_str body = {0};
-        whim_str_printf(&body, "{\"input_tokens\":%" PRId64 "}", prompt.ids.n);
+        whim_put_form(&body, "{'input_tokens':%l}", prompt.ids.n);
         whim_api_reply(api, ex, &body);
         whim_str_deinit(&body);
     } else {

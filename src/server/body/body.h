@@ -54,6 +54,12 @@ void whim_put_json(whim_str *out, const json_t *value);
 /* Append a number that round-trips a float. */
 void whim_put_real(whim_str *out, double value);
 
+/* JSON by a form, in which ' stands for a quote:
+ *   %s  text as it is           %q  a text quoted, NULL: null     %n  the same with its length
+ *   %d  an int32_t              %l  an int64_t                    %r  a real, as whim_put_real
+ *   %t  a whim_str quoted       %j  a JSON value, NULL: null */
+void whim_put_form(whim_str *out, const char *form, ...);
+
 /* `prefix` and 24 random letters and digits into out[48]. */
 void whim_make_id(char *out, const char *prefix);
 

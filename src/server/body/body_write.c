@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing JSON: strings, values, numbers, ids. */
+#include "base/check.h"
 #include "base/utf8.h"
 #include "server/body/body.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -57,6 +60,62 @@ void whim_put_real(whim_str *out, double value)
         int n = snprintf(text, sizeof text, "%.9g", value); /* once: answers may hold a million */
         whim_str_append_n(out, text, n);
     }
+}
+
+static void put_one(whim_str *out, char what, va_list *ap)
+{
+    const char *text;
+    const whim_str *str;
+    switch (what) {
+    case 's':
+        whim_str_append(out, va_arg(*ap, const char *));
+        break;
+    case 'q':
+        whim_put_cstr(out, va_arg(*ap, const char *));
+        break;
+    case 'n':
+        text = va_arg(*ap, const char *);
+        whim_put_text(out, text, va_arg(*ap, int64_t));
+        break;
+    case 'd':
+        whim_str_printf(out, "%d", va_arg(*ap, int32_t));
+        break;
+    case 'l':
+        whim_str_printf(out, "%" PRId64, va_arg(*ap, int64_t));
+        break;
+    case 'r':
+        whim_put_real(out, va_arg(*ap, double));
+        break;
+    case 't':
+        str = va_arg(*ap, const whim_str *);
+        whim_put_text(out, whim_str_text(str), str->len);
+        out->failed |= str->failed;
+        break;
+    case 'j':
+        whim_put_json(out, va_arg(*ap, const json_t *));
+        break;
+    default:
+        whim_assert(false);
+    }
+}
+
+void whim_put_form(whim_str *out, const char *form, ...)
+{
+    va_list ap;
+    va_start(ap, form);
+    for (const char *at = form; *at != '\0'; at++) {
+        size_t plain = strcspn(at, "'%");
+        whim_str_append_n(out, at, (int64_t)plain);
+        at += plain;
+        if (*at == '\'') {
+            whim_str_append_char(out, '"');
+        } else if (*at == '%') {
+            put_one(out, *++at, &ap);
+        } else {
+            break;
+        }
+    }
+    va_end(ap);
 }
 
 void whim_make_id(char *out, const char *prefix)

@@ -4,84 +4,35 @@
 
 #include "base/str.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
 
-/* What any of the dialects reads at the top of a body, in order. */
-static const char *const known[] = {"add_generation_prompt",
-                                    "add_special_tokens",
-                                    "audio",
-                                    "background",
-                                    "best_of",
-                                    "chat_template_kwargs",
-                                    "choice",
-                                    "continue_final_message",
-                                    "conversation",
-                                    "echo",
-                                    "frequency_penalty",
-                                    "function_call",
-                                    "functions",
-                                    "ignore_eos",
-                                    "input",
-                                    "instructions",
-                                    "logit_bias",
-                                    "logprobs",
-                                    "max_completion_tokens",
-                                    "max_output_tokens",
-                                    "max_tokens",
-                                    "messages",
-                                    "metadata",
-                                    "min_p",
-                                    "min_tokens",
-                                    "modalities",
-                                    "model",
-                                    "n",
-                                    "output_config",
-                                    "output_format",
-                                    "parallel_tool_calls",
-                                    "parse_special",
-                                    "presence_penalty",
-                                    "previous_response_id",
-                                    "priority",
-                                    "prompt",
-                                    "reasoning",
-                                    "reasoning_effort",
-                                    "regex",
-                                    "repetition_detection",
-                                    "repetition_penalty",
-                                    "response_format",
-                                    "return_timings",
-                                    "return_token_ids",
-                                    "return_token_strs",
-                                    "seed",
-                                    "skip_special_tokens",
-                                    "stop",
-                                    "stop_sequences",
-                                    "stop_token_ids",
-                                    "stream",
-                                    "stream_options",
-                                    "suffix",
-                                    "system",
-                                    "temperature",
-                                    "text",
-                                    "thinking",
-                                    "tool_choice",
-                                    "tools",
-                                    "top_k",
-                                    "top_logprobs",
-                                    "top_p",
-                                    "web_search_options"};
-
-static int compare(const void *key, const void *entry)
-{
-    return strcmp(key, *(const char *const *)entry);
-}
+/* What any of the dialects reads at the top of a body, each with a blank before and behind it. */
+static const char known[] =
+    " add_generation_prompt add_special_tokens audio background best_of "
+    "chat_template_kwargs choice continue_final_message conversation echo "
+    "frequency_penalty function_call functions ignore_eos input instructions logit_bias "
+    "logprobs max_completion_tokens max_output_tokens max_tokens messages metadata min_p "
+    "min_tokens modalities model n output_config output_format parallel_tool_calls "
+    "parse_special presence_penalty previous_response_id priority prompt reasoning "
+    "reasoning_effort regex repetition_detection repetition_penalty response_format "
+    "return_timings return_token_ids return_token_strs seed skip_special_tokens stop "
+    "stop_sequences stop_token_ids stream stream_options suffix system temperature text "
+    "thinking tool_choice tools top_k top_logprobs top_p web_search_options ";
 
 static bool is_known(const char *name)
 {
-    return bsearch(name, known, sizeof known / sizeof known[0], sizeof known[0], compare) != NULL;
+    size_t n = strlen(name);
+    bool found = false;
+    for (const char *at = known; n > 0 && strchr(name, ' ') == NULL && !found; at++) {
+        at = strstr(at, name);
+        if (at == NULL) {
+            break;
+        }
+        found = at[-1] == ' ' && at[n] == ' ';
+    }
+    return found;
 }
 
 /* Names come from outside: only plain characters reach the log. */

@@ -12,7 +12,7 @@ static void open_delta(whim_answer *a, const whim_answer_choice *c)
 {
     const chat_state *s = a->state;
     whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
-    whim_str_printf(&a->out, "{\"index\":%d,\"delta\":{", c->index);
+    whim_put_form(&a->out, "{'index':%d,'delta':{", c->index);
 }
 
 static void close_delta(whim_answer *a, whim_answer_choice *c)
@@ -41,10 +41,7 @@ static void chat_begin(whim_answer *a)
 /* Reasoning goes out under the two names that clients look for. */
 static void put_reasoning(whim_str *out, const char *text, int64_t n)
 {
-    whim_str_append(out, "\"reasoning_content\":");
-    whim_put_text(out, text, n);
-    whim_str_append(out, ",\"reasoning\":");
-    whim_put_text(out, text, n);
+    whim_put_form(out, "'reasoning_content':%n,'reasoning':%n", text, n, text, n);
 }
 
 static void chat_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
@@ -60,22 +57,17 @@ static void chat_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *
         break;
     case WHIM_CHAT_CALL_BEGIN:
         /* Id, type and name once: the client's helper joins repeated strings. */
-        whim_str_printf(&a->out,
-                        "\"tool_calls\":[{\"index\":%d,\"id\":\"call_%s\",\"type\":\"function\","
-                        "\"function\":{\"name\":",
-                        c->n_call - 1, part->id);
-        whim_put_text(&a->out, ev->text, ev->n);
-        whim_str_append(&a->out, ",\"arguments\":\"\"}}]");
+        whim_put_form(&a->out,
+                      "'tool_calls':[{'index':%d,'id':'call_%s','type':'function',"
+                      "'function':{'name':%n,'arguments':''}}]",
+                      c->n_call - 1, part->id, ev->text, ev->n);
         break;
     case WHIM_CHAT_CALL_ARGS:
-        whim_str_printf(
-            &a->out, "\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":", c->n_call - 1);
-        whim_put_text(&a->out, ev->text, ev->n);
-        whim_str_append(&a->out, "}}]");
+        whim_put_form(&a->out, "'tool_calls':[{'index':%d,'function':{'arguments':%n}}]",
+                      c->n_call - 1, ev->text, ev->n);
         break;
     default:
-        whim_str_append(&a->out, "\"content\":");
-        whim_put_text(&a->out, ev->text, ev->n);
+        whim_put_form(&a->out, "'content':%n", ev->text, ev->n);
     }
     close_delta(a, c);
 }
@@ -95,12 +87,9 @@ static void put_calls(whim_answer *a, const whim_answer_choice *c)
             continue;
         }
         whim_str_append(&a->out, n++ == 0 ? ",\"tool_calls\":[" : ",");
-        whim_str_printf(
-            &a->out, "{\"id\":\"call_%s\",\"type\":\"function\",\"function\":{\"name\":", part->id);
-        whim_put_text(&a->out, whim_str_text(&part->name), part->name.len);
-        whim_str_append(&a->out, ",\"arguments\":");
-        whim_put_text(&a->out, whim_str_text(&part->text), part->text.len);
-        whim_str_append(&a->out, "}}");
+        whim_put_form(&a->out,
+                      "{'id':'call_%s','type':'function','function':{'name':%t,'arguments':%t}}",
+                      part->id, &part->name, &part->text);
     }
     whim_str_append(&a->out, n > 0 ? "]" : "");
 }
@@ -109,15 +98,9 @@ static void put_choice(whim_answer *a, const whim_answer_choice *c)
 {
     whim_str text = {0};
     bool any = whim_answer_choice_text(c, WHIM_CHAT_CONTENT, &text);
-    whim_str_printf(&a->out,
-                    "{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", c->index);
-    if (!any && c->n_call > 0) {
-        whim_str_append(&a->out, "null");
-    } else {
-        whim_put_text(&a->out, whim_str_text(&text), text.len);
-    }
-    whim_str_append(&a->out, ",\"refusal\":null");
-    a->out.failed |= text.failed;
+    whim_put_form(&a->out, "{'index':%d,'message':{'role':'assistant','content':", c->index);
+    whim_put_form(&a->out, !any && c->n_call > 0 ? "null,'refusal':null" : "%t,'refusal':null",
+                  &text);
     whim_str_clear(&text);
     if (whim_answer_choice_text(c, WHIM_CHAT_REASONING, &text)) {
         whim_str_append_char(&a->out, ',');

@@ -233,12 +233,9 @@ static void put_prompt_text(const whim_answer *a, int32_t p, whim_str *out)
 static void put_choice(whim_answer *a, whim_answer_choice *c, const whim_str *text, bool with_echo,
                        bool finishes)
 {
-    whim_str_printf(&a->out, "{\"index\":%d,\"text\":", c->index);
-    whim_put_text(&a->out, whim_str_text(text), text->len);
-    whim_str_append(&a->out, ",\"logprobs\":");
+    whim_put_form(&a->out, "{'index':%d,'text':%t,'logprobs':", c->index, text);
     put_logprobs(a, c, with_echo);
     whim_openai_put_end(a, c, finishes);
-    a->out.failed |= text->failed;
 }
 
 static void send_piece(whim_answer *a, whim_answer_choice *c, const char *text, int64_t n,
@@ -289,8 +286,7 @@ static void text_begin(whim_answer *a)
     }
     for (int32_t i = 0; i < a->n_choice; i++) {
         whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
-        whim_str_printf(&a->out,
-                        "{\"index\":%d,\"text\":\"\",\"logprobs\":null,\"finish_reason\":null}", i);
+        whim_put_form(&a->out, "{'index':%d,'text':'','logprobs':null,'finish_reason':null}", i);
         whim_openai_send_chunk(a);
     }
 }

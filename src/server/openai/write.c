@@ -2,28 +2,22 @@
 /* Pieces of OpenAI answers: heads, usage, log-probabilities, the ends of streams. */
 #include "server/openai/openai.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out)
 {
-    whim_str_printf(out,
-                    "\"id\":\"%s\",\"object\":\"%s\",\"created\":%" PRId64 ",\"model\":", a->id,
-                    object, a->created);
-    whim_put_cstr(out, a->api->model);
-    whim_str_append(out, ",\"system_fingerprint\":");
-    whim_put_cstr(out, a->api->fingerprint);
+    whim_put_form(out, "'id':%q,'object':%q,'created':%l,'model':%q,'system_fingerprint':%q", a->id,
+                  object, a->created, a->api->model, a->api->fingerprint);
 }
 
 void whim_openai_put_usage(const whim_answer *a, whim_str *out)
 {
     whim_usage u = whim_answer_usage(a);
-    whim_str_printf(out,
-                    "{\"prompt_tokens\":%" PRId64 ",\"completion_tokens\":%" PRId64
-                    ",\"total_tokens\":%" PRId64
-                    ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64
-                    "},\"completion_tokens_details\":{\"reasoning_tokens\":%" PRId64 "}}",
-                    u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
+    whim_put_form(out,
+                  "{'prompt_tokens':%l,'completion_tokens':%l,'total_tokens':%l,"
+                  "'prompt_tokens_details':{'cached_tokens':%l},"
+                  "'completion_tokens_details':{'reasoning_tokens':%l}}",
+                  u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
 }
 
 void whim_openai_put_timings(const whim_answer *a, whim_str *out)
@@ -95,11 +89,7 @@ static void put_entry(const whim_api *api, int32_t id, float logprob, whim_str *
 {
     int64_t n = 0;
     const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
-    whim_str_append(out, "\"token\":");
-    whim_put_text(out, bytes, n);
-    whim_str_append(out, ",\"logprob\":");
-    whim_put_real(out, (double)logprob);
-    whim_str_append(out, ",\"bytes\":[");
+    whim_put_form(out, "'token':%n,'logprob':%r,'bytes':[", bytes, n, (double)logprob);
     for (int64_t i = 0; i < n; i++) {
         whim_str_printf(out, "%s%u", i == 0 ? "" : ",", (unsigned)(uint8_t)bytes[i]);
     }

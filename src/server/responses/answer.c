@@ -21,7 +21,7 @@ typedef struct responses_state {
 static void begin_event(whim_str *out, const char *name, int32_t number)
 {
     whim_sse_begin(out, name);
-    whim_str_printf(out, ",\"sequence_number\":%d", number);
+    whim_put_form(out, ",'sequence_number':%d", number);
 }
 
 static void send_event(whim_answer *a)
@@ -87,10 +87,11 @@ static void begin_item_event(whim_answer *a, const whim_answer_choice *c, const 
     begin_event(&a->out, name, s->n_event++);
     whim_str_append(&a->out, ",\"item_id\":");
     whim_response_put_item_id(a->id, c, index, &a->out);
-    whim_str_printf(&a->out, ",\"output_index\":%d", index);
-    if (kind_of(c, index) != WHIM_CHAT_CALL_BEGIN) {
-        whim_str_append(&a->out, ",\"content_index\":0");
-    }
+    whim_put_form(&a->out,
+                  kind_of(c, index) == WHIM_CHAT_CALL_BEGIN
+                      ? ",'output_index':%d"
+                      : ",'output_index':%d,'content_index':0",
+                  index);
 }
 
 /* `key` is "delta", "text" or "arguments". */
@@ -99,11 +100,8 @@ static void send_text(whim_answer *a, const whim_answer_choice *c, const char *n
 {
     const responses_state *s = a->state;
     begin_item_event(a, c, name);
-    if (kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT) {
-        whim_str_append(&a->out, ",\"logprobs\":[]");
-    }
-    whim_str_printf(&a->out, ",\"%s\":", key);
-    whim_put_text(&a->out, text, n);
+    bool is_content = kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT;
+    whim_put_form(&a->out, is_content ? ",'logprobs':[],%q:%n" : ",%q:%n", key, text, n);
     send_event(a);
 }
 
@@ -111,7 +109,7 @@ static void send_item(whim_answer *a, const whim_answer_choice *c, const char *n
 {
     responses_state *s = a->state;
     begin_event(&a->out, name, s->n_event++);
-    whim_str_printf(&a->out, ",\"output_index\":%d,\"item\":", s->n_item - 1);
+    whim_put_form(&a->out, ",'output_index':%d,'item':", s->n_item - 1);
     whim_response r = {.task = a->task, .id = a->id, .c = c};
     whim_response_put_item(&r, s->n_item - 1, whole, &a->out);
     send_event(a);
@@ -121,10 +119,9 @@ static void send_part(whim_answer *a, const whim_answer_choice *c, const char *n
                       const char *text, int64_t n)
 {
     begin_item_event(a, c, name);
-    whim_str_append(&a->out, ",\"part\":{\"type\":\"output_text\",\"annotations\":[],"
-                             "\"logprobs\":[],\"text\":");
-    whim_put_text(&a->out, text, n);
-    whim_str_append_char(&a->out, '}');
+    whim_put_form(&a->out,
+                  ",'part':{'type':'output_text','annotations':[],'logprobs':[],'text':%n}", text,
+                  n);
     send_event(a);
 }
 
