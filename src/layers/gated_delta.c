@@ -38,13 +38,11 @@ int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *c, int64_t n_row)
     return whim_aligned(row * conv_width(c)) + 2 * whim_aligned(row * c->n_value);
 }
 
-typedef struct matrix_spec {
-    whim_weight *out;
-    int64_t n, k;
+/* After "layers.N.linear_attn."; lists end with one without a name. */
+typedef struct named_param {
     const char *name;
-    whim_head_order rows, cols;
-    bool *cols_kept;
-} matrix_spec;
+    whim_param param;
+} named_param;
 
 /* Value heads of `size` rows from row `first` on, as the file has them. */
 static whim_head_order value_order(const whim_gdn_config *c, int64_t first, int64_t size)
@@ -69,17 +67,10 @@ static whim_head_order ba_order(const whim_gdn_config *c, int64_t part)
                              .n_file = 2 * c->n_value};
 }
 
-static void bind_matrices(const matrix_spec *m, int32_t l, whim_binder *binder)
+static void bind_list(const named_param *list, int32_t l, whim_binder *binder)
 {
-    for (; m->out != NULL; m++) {
-        whim_bind_matrix(binder,
-                         &(whim_bind_matrix_spec){.out = m->out,
-                                                  .n = m->n,
-                                                  .k = m->k,
-                                                  .rows = m->rows,
-                                                  .cols = m->cols,
-                                                  .cols_kept = m->cols_kept},
-                         "layers.%d.linear_attn.%s.weight", l, m->name);
+    for (; list->name != NULL; list++) {
+        whim_bind(binder, &list->param, "layers.%d.linear_attn.%s", l, list->name);
     }
 }
 
@@ -90,19 +81,22 @@ static void bind_products(whim_gated_delta *g, const whim_config *config, bool g
     int64_t d = config->d_model, v = value_width(c), n = c->n_value, wide = conv_width(c);
     whim_head_order b = c->apart ? ba_order(c, 0) : value_order(c, 0, 1);
     whim_head_order a = c->apart ? ba_order(c, 1) : value_order(c, 0, 1);
-    const matrix_spec plain[] = {
-        {&g->qkv, wide, d, "in_proj_qkv", .rows = value_order(c, 2 * key_width(c), c->d_value)},
-        {&g->z, v, d, "in_proj_z", .rows = value_order(c, 0, c->d_value)},
-        {&g->b, n, d, c->apart ? "in_proj_ba" : "in_proj_b", .rows = b},
-        {&g->a, n, d, c->apart ? "in_proj_ba" : "in_proj_a", .rows = a},
+    whim_head_order heads = value_order(c, 0, c->d_value);
+    whim_head_order behind = value_order(c, 2 * key_width(c), c->d_value);
+    const named_param plain[] = {
+        {"in_proj_qkv.weight", {&g->qkv, .n = wide, .k = d, .rows = behind}},
+        {"in_proj_z.weight", {&g->z, .n = v, .k = d, .rows = heads}},
+        {c->apart ? "in_proj_ba.weight" : "in_proj_b.weight", {&g->b, .n = n, .k = d, .rows = b}},
+        {c->apart ? "in_proj_ba.weight" : "in_proj_a.weight", {&g->a, .n = n, .k = d, .rows = a}},
         {0}};
-    const matrix_spec fused[] = {
-        {&g->qkv, wide + v, d, "in_proj_qkvz"}, {&g->b, 2 * n, d, "in_proj_ba"}, {0}};
-    const matrix_spec out[] = {{&g->out, d, v, "out_proj", .cols = value_order(c, 0, c->d_value),
-                                .cols_kept = c->tiled ? &g->out_tiled : NULL},
-                               {0}};
-    bind_matrices(grouped ? fused : plain, l, binder);
-    bind_matrices(out, l, binder);
+    const named_param fused[] = {{"in_proj_qkvz.weight", {&g->qkv, .n = wide + v, .k = d}},
+                                 {"in_proj_ba.weight", {&g->b, .n = 2 * n, .k = d}},
+                                 {0}};
+    bool *out_kept = c->tiled ? &g->out_tiled : NULL;
+    const named_param out[] = {
+        {"out_proj.weight", {&g->out, .n = d, .k = v, .cols = heads, .cols_kept = out_kept}}, {0}};
+    bind_list(grouped ? fused : plain, l, binder);
+    bind_list(out, l, binder);
 }
 
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
@@ -110,27 +104,17 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
 {
     const whim_gdn_config *c = &config->gdn;
     int64_t n = c->n_value;
-    const struct {
-        whim_bind_vector_spec spec;
-        const char *name;
-    } vectors[] = {
-        {{.out = &g->conv,
-          .n = conv_width(c),
-          .k = c->n_tap,
-          .rows = value_order(c, 2 * key_width(c), c->d_value)},
-         "conv1d.weight"},
-        {{.out = &g->rate,
-          .n = n,
-          .form = c->folded ? WHIM_VECTOR_PLAIN : WHIM_VECTOR_NEG_EXP,
-          .rows = value_order(c, 0, 1)},
-         "A_log"},
-        {{.out = &g->dt_bias, .n = n, .rows = value_order(c, 0, 1)}, "dt_bias"},
-        {{.out = &g->norm, .n = c->d_value}, "norm.weight"},
-    };
+    whim_head_order heads = value_order(c, 0, 1);
+    whim_head_order behind = value_order(c, 2 * key_width(c), c->d_value);
+    whim_vector_form rate = c->folded ? WHIM_VECTOR_PLAIN : WHIM_VECTOR_NEG_EXP;
+    const named_param vectors[] = {
+        {"conv1d.weight", {.values = &g->conv, .n = conv_width(c), .k = c->n_tap, .rows = behind}},
+        {"A_log", {.values = &g->rate, .n = n, .form = rate, .rows = heads}},
+        {"dt_bias", {.values = &g->dt_bias, .n = n, .rows = heads}},
+        {"norm.weight", {.values = &g->norm, .n = c->d_value}},
+        {0}};
     bind_products(g, config, grouped, l, binder);
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
-        whim_bind_values(binder, &vectors[i].spec, "layers.%d.linear_attn.%s", l, vectors[i].name);
-    }
+    bind_list(vectors, l, binder);
 }
 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,

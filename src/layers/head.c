@@ -4,10 +4,8 @@
 
 void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder)
 {
-    whim_bind_matrix(
-        binder,
-        &(whim_bind_matrix_spec){.out = &h->embed, .n = config->n_vocab, .k = config->d_model},
-        "embed_tokens.weight");
+    whim_param embed = {.weight = &h->embed, .n = config->n_vocab, .k = config->d_model};
+    whim_bind(binder, &embed, "embed_tokens.weight");
 }
 
 void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, whim_binder *binder)
@@ -15,10 +13,8 @@ void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, 
     h->tied = config->tied_head;
     whim_norm_bind(&h->norm, config->d_model, at_zero, "norm", -1, binder);
     if (!h->tied) {
-        whim_bind_matrix(
-            binder,
-            &(whim_bind_matrix_spec){.out = &h->head, .n = config->n_vocab, .k = config->d_model},
-            "lm_head.weight");
+        whim_param head = {.weight = &h->head, .n = config->n_vocab, .k = config->d_model};
+        whim_bind(binder, &head, "lm_head.weight");
     }
 }
 

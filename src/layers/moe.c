@@ -9,19 +9,28 @@ static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_bin
 {
     const whim_moe_config *m = &c->moe;
     int64_t d = c->d_model, ff = m->d_expert, n = m->n_expert;
-    const whim_bind_experts_spec experts[] = {
-        {&moe->gate, n, ff, d, {"gate_proj", "gate_up_proj", 0, 2 * ff}},
-        {&moe->up, n, ff, d, {"up_proj", "gate_up_proj", ff, 2 * ff}},
-        {&moe->down, n, d, ff, {"down_proj", "down_proj", 0, d}},
+    const struct {
+        whim_weight *out;
+        int64_t n, k;
+        whim_expert_names names;
+    } experts[] = {
+        {&moe->gate, ff, d, {"gate_proj", "gate_up_proj", 0, 2 * ff}},
+        {&moe->up, ff, d, {"up_proj", "gate_up_proj", ff, 2 * ff}},
+        {&moe->down, d, ff, {"down_proj", "down_proj", 0, d}},
     };
-    whim_bind_matrix(binder,
-                     &(whim_bind_matrix_spec){.out = &moe->router, .n = n, .k = d, .widen = true},
-                     "layers.%d.mlp.gate.weight", l);
+    whim_param router = {.weight = &moe->router, .n = n, .k = d, .widen = true};
+    whim_bind(binder, &router, "layers.%d.mlp.gate.weight", l);
     if (m->choice_bias) {
-        whim_bind_vector(binder, &moe->bias, n, 0, "layers.%d.mlp.e_score_correction_bias", l);
+        whim_param bias = {.values = &moe->bias, .n = n};
+        whim_bind(binder, &bias, "layers.%d.mlp.e_score_correction_bias", l);
     }
     for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
-        whim_bind_experts(binder, &experts[i], "layers.%d.mlp.experts", l);
+        whim_param stack = {.weight = experts[i].out,
+                            .n = experts[i].n,
+                            .k = experts[i].k,
+                            .n_expert = n,
+                            .experts = experts[i].names};
+        whim_bind(binder, &stack, "layers.%d.mlp.experts", l);
     }
 }
 
@@ -40,10 +49,8 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *
     };
     bind_routed(moe, c, l, binder);
     for (size_t i = 0; i < sizeof shared / sizeof shared[0] && ff > 0; i++) {
-        whim_bind_matrix(
-            binder,
-            &(whim_bind_matrix_spec){.out = shared[i].out, .n = shared[i].n, .k = shared[i].k},
-            "layers.%d.mlp.%s.weight", l, shared[i].name);
+        whim_param w = {.weight = shared[i].out, .n = shared[i].n, .k = shared[i].k};
+        whim_bind(binder, &w, "layers.%d.mlp.%s.weight", l, shared[i].name);
     }
 }
 

@@ -7,17 +7,11 @@ void whim_projections_bind(const whim_projection_spec *specs, size_t n_spec, int
 {
     for (size_t i = 0; i < n_spec; i++) {
         const whim_projection_spec *p = &specs[i];
-        whim_bind_matrix(binder,
-                         &(whim_bind_matrix_spec){
-                             .out = &p->out->w,
-                             .n = p->n,
-                             .k = p->k,
-                             .unpair = p->unpair,
-                         },
-                         "layers.%d.%s.weight", l, p->name);
+        whim_param w = {.weight = &p->out->w, .n = p->n, .k = p->k, .unpair = p->unpair};
+        whim_bind(binder, &w, "layers.%d.%s.weight", l, p->name);
         if (p->bias) {
-            whim_bind_vector(binder, &p->out->bias, p->n, p->unpair, "layers.%d.%s.bias", l,
-                             p->name);
+            whim_param bias = {.values = &p->out->bias, .n = p->n, .unpair = p->unpair};
+            whim_bind(binder, &bias, "layers.%d.%s.bias", l, p->name);
         }
     }
 }
@@ -25,11 +19,11 @@ void whim_projections_bind(const whim_projection_spec *specs, size_t n_spec, int
 void whim_norm_bind(const float **out, int64_t n, bool at_zero, const char *name, int32_t l,
                     whim_binder *binder)
 {
-    whim_bind_vector_spec spec = {
-        .out = out, .n = n, .form = at_zero ? WHIM_VECTOR_PLUS_ONE : WHIM_VECTOR_PLAIN};
+    whim_param norm = {
+        .values = out, .n = n, .form = at_zero ? WHIM_VECTOR_PLUS_ONE : WHIM_VECTOR_PLAIN};
     if (l < 0) {
-        whim_bind_values(binder, &spec, "%s.weight", name);
+        whim_bind(binder, &norm, "%s.weight", name);
     } else {
-        whim_bind_values(binder, &spec, "layers.%d.%s.weight", l, name);
+        whim_bind(binder, &norm, "layers.%d.%s.weight", l, name);
     }
 }

@@ -19,7 +19,7 @@ typedef struct whim_projection {
 typedef struct whim_projection_spec {
     whim_projection *out;
     int64_t n, k;
-    int64_t unpair; /* as whim_bind_matrix_spec */
+    int64_t unpair; /* as of whim_param */
     bool bias;
     const char *name; /* "self_attn.q_proj" */
 } whim_projection_spec;

@@ -34,10 +34,13 @@ static whim_param *param_new(whim_binder *binder)
     return ok ? &binder->params[binder->n_param] : NULL;
 }
 
-static void param_add(whim_binder *binder, const whim_param *param, const char *fmt, va_list ap)
+void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ...)
 {
     char name[256];
+    va_list ap;
+    va_start(ap, fmt);
     int n = vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
     if (param->n_expert > 0 && n >= 0 && n < (int)sizeof name) {
         snprintf(name + n, sizeof name - (size_t)n, ".%s.weight", param->experts.leaf);
     }
@@ -48,38 +51,10 @@ static void param_add(whim_binder *binder, const whim_param *param, const char *
         return;
     }
     *slot = *param;
+    slot->vector = param->values != NULL;
+    slot->k = slot->vector && param->k == 0 ? 1 : param->k;
     slot->name = copy;
     binder->n_param++;
-}
-
-void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, const char *fmt, ...)
-{
-    whim_param param = {.n = spec->n,
-                        .k = spec->k,
-                        .unpair = spec->unpair,
-                        .widen = spec->widen,
-                        .rows = spec->rows,
-                        .cols = spec->cols,
-                        .cols_kept = spec->cols_kept,
-                        .weight = spec->out};
-    va_list ap;
-    va_start(ap, fmt);
-    param_add(binder, &param, fmt, ap);
-    va_end(ap);
-}
-
-void whim_bind_experts(whim_binder *binder, const whim_bind_experts_spec *spec, const char *fmt,
-                       ...)
-{
-    whim_param param = {.n = spec->n,
-                        .k = spec->k,
-                        .n_expert = spec->n_expert,
-                        .experts = spec->names,
-                        .weight = spec->out};
-    va_list ap;
-    va_start(ap, fmt);
-    param_add(binder, &param, fmt, ap);
-    va_end(ap);
 }
 
 int64_t whim_param_pitch(const whim_param *param)
@@ -90,30 +65,6 @@ int64_t whim_param_pitch(const whim_param *param)
 int64_t whim_param_rows(const whim_param *param)
 {
     return param->n_expert > 0 ? param->n_expert * whim_param_pitch(param) : param->n;
-}
-
-void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t unpair,
-                      const char *fmt, ...)
-{
-    whim_param param = {.n = n, .k = 1, .vector = true, .unpair = unpair, .values = out};
-    va_list ap;
-    va_start(ap, fmt);
-    param_add(binder, &param, fmt, ap);
-    va_end(ap);
-}
-
-void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, const char *fmt, ...)
-{
-    whim_param param = {.n = spec->n,
-                        .k = spec->k > 0 ? spec->k : 1,
-                        .vector = true,
-                        .form = spec->form,
-                        .rows = spec->rows,
-                        .values = spec->out};
-    va_list ap;
-    va_start(ap, fmt);
-    param_add(binder, &param, fmt, ap);
-    va_end(ap);
 }
 
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes)

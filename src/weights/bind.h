@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From named tensors in files to packed weights on a device, in three steps:
- *   1. the model declares what it needs (whim_bind_matrix, whim_bind_vector, whim_bind_constant);
+ *   1. the model declares what it needs (whim_bind, whim_bind_constant);
  *   2. whim_bind_match finds every declared tensor in the checkpoint and reports all that is
  *      missing, extra or misshapen in one message; afterwards the exact device memory is known;
  *   3. whim_bind_load reads and packs: each loader thread holds one staging buffer of a few MB and
@@ -57,18 +57,26 @@ typedef struct whim_param_part {
 
 /* One declared tensor, a stack of them, or one constant that the model computed. */
 typedef struct whim_param {
-    const char *name; /* canonical name, see ckpt.h */
-    int64_t n, k;     /* [n, k]; a vector has k = 1 and shape [n] */
-    bool vector;      /* becomes F32 on the device, whatever its type, in the file's order */
+    whim_weight *weight;  /* where it goes, which must outlive the load: a matrix, */
+    const float **values; /* or a few values, stored as [n], [n, k] or [n, 1, k] */
+    int64_t n, k;         /* k 0 of values: 1 */
     whim_vector_form form;
-    bool widen;     /* so does this matrix */
-    int64_t unpair; /* rows of a head if the file holds them as adjacent pairs, else 0 */
-    whim_head_order rows, cols;
-    bool *cols_kept;  /* told whether the columns stay as in the file */
-    int64_t n_expert; /* a stack of so many matrices, see ops/args/moe_args.h; else 0 */
+    /* F32 on the device, whatever its type: for matrices that must not be rounded further; values
+     * always are */
+    bool widen;
+    /* rows of a head if the file holds them as adjacent pairs, else 0: file row 2i + s of a head
+     * becomes row s * unpair / 2 + i */
+    int64_t unpair;
+    whim_head_order rows;
+    /* Columns can be put in order where a block of the weight's type spans no two heads; match says
+     * in *cols_kept whether they stay as they are. */
+    whim_head_order cols;
+    bool *cols_kept;
+    int64_t n_expert; /* a stack [n_expert * pitch(n), k], see ops/args/moe_args.h; else 0 */
     whim_expert_names experts;
-    whim_weight *weight;
-    const float **values;
+    /* filled when it is declared */
+    const char *name; /* canonical name, see ckpt.h */
+    bool vector;      /* it has values */
     const void *constant;
     const void **constant_out;
     /* filled by match */
@@ -97,43 +105,10 @@ typedef struct whim_binder {
 void whim_binder_init(whim_binder *binder);
 void whim_binder_deinit(whim_binder *binder);
 
-typedef struct whim_bind_matrix_spec {
-    whim_weight *out; /* must outlive the load */
-    int64_t n, k;
-    int64_t unpair; /* > 0: d_head; file row 2i + s of a head becomes row s * d_head / 2 + i */
-    bool widen;     /* F32 on the device, whatever its type: for what must not be rounded further */
-    whim_head_order rows;
-    /* Columns can be put in order where a block of the weight's type spans no two heads; match says
-     * in *cols_kept whether they stay as they are. */
-    whim_head_order cols;
-    bool *cols_kept;
-} whim_bind_matrix_spec;
-
-/* Declare a tensor; printf-style name. */
-void whim_bind_matrix(whim_binder *binder, const whim_bind_matrix_spec *spec, const char *fmt, ...)
+/* Declare a tensor by what of `param` is not filled; printf-style name, of experts what comes
+ * before the dots: "layers.3.mlp.experts". */
+void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ...)
     WHIM_PRINTF(3, 4);
-void whim_bind_vector(whim_binder *binder, const float **out, int64_t n, int64_t unpair,
-                      const char *fmt, ...) WHIM_PRINTF(5, 6);
-
-/* The same for a few columns, stored as [n, k] or [n, 1, k], and with a form. */
-typedef struct whim_bind_vector_spec {
-    const float **out;
-    int64_t n, k; /* k 0: [n] */
-    whim_vector_form form;
-    whim_head_order rows;
-} whim_bind_vector_spec;
-void whim_bind_values(whim_binder *binder, const whim_bind_vector_spec *spec, const char *fmt, ...)
-    WHIM_PRINTF(3, 4);
-
-typedef struct whim_bind_experts_spec {
-    whim_weight *out; /* [n_expert * pitch(n), k] */
-    int64_t n_expert, n, k;
-    whim_expert_names names;
-} whim_bind_experts_spec;
-
-/* Declare a layer's experts; the name is what comes before the dots: "layers.3.mlp.experts". */
-void whim_bind_experts(whim_binder *binder, const whim_bind_experts_spec *spec, const char *fmt,
-                       ...) WHIM_PRINTF(3, 4);
 
 /* Declare bytes that the model computed itself; they are copied now. */
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);

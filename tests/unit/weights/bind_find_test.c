@@ -98,10 +98,12 @@ static whim_err bind(int64_t n, int64_t k, whim_weight *w, void *out, int64_t si
     whim_device *device = device_open();
     whim_binder_init(&binder);
     if (n > 0) {
-        whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = w, .n = n, .k = k}, "w.weight");
+        whim_bind(&binder, &(whim_param){.weight = w, .n = n, .k = k}, "w.weight");
     } else {
-        whim_bind_experts(&binder, &(whim_bind_experts_spec){w, N_EXPERT, N, K, second_half},
-                          "layers.%d.mlp.experts", 0);
+        whim_bind(&binder,
+                  &(whim_param){
+                      .weight = w, .n_expert = N_EXPERT, .n = N, .k = K, .experts = second_half},
+                  "layers.%d.mlp.experts", 0);
     }
     whim_err err = whim_bind_match(&binder, &ckpt, device, diag);
     if (err == WHIM_ERR_OK) {
@@ -216,7 +218,7 @@ static void layers_that_draft_are_counted(void **state)
     ckpt.config.n_draft_layer = 1;
     whim_device *device = device_open();
     whim_binder_init(&binder);
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w, .n = N, .k = K}, "w.weight");
+    whim_bind(&binder, &(whim_param){.weight = &w, .n = N, .k = K}, "w.weight");
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_OK);
     assert_true(binder.n_skipped[0] == 0 && binder.n_skipped[1] == 1);
     assert_int_equal(binder.skipped_bytes[1], sizeof rows);

@@ -80,10 +80,9 @@ static void all_differences_in_one_message(void **state)
     expect_opens(&ckpt, test_dir);
     whim_device *device = device_open();
     whim_binder_init(&binder);
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 5}, "m");
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w, .n = 3, .k = 2}, "layers.%d.w",
-                     7);
-    whim_bind_vector(&binder, &v, 9, 0, "v");
+    whim_bind(&binder, &(whim_param){.weight = &m, .n = 8, .k = 5}, "m");
+    whim_bind(&binder, &(whim_param){.weight = &w, .n = 3, .k = 2}, "layers.%d.w", 7);
+    whim_bind(&binder, &(whim_param){.values = &v, .n = 9}, "v");
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
     static const char *const texts[] = {"llama model of 1 layers", "missing layers.7.w",
                                         "wrong shape model.m: [8, 4], expected [8, 5]",
@@ -114,7 +113,7 @@ static void vectors_must_be_floats(void **state)
         tensor->dtype = types[i];
         whim_device *device = device_open();
         whim_binder_init(&binder);
-        whim_bind_vector(&binder, &v, 8, 0, "v");
+        whim_bind(&binder, &(whim_param){.values = &v, .n = 8}, "v");
         assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
         assert_non_null(strstr(diag.text, whim_dtype_get(types[i])->name));
         assert_non_null(strstr(diag.text, "expected F32, F16 or BF16: model.v"));
@@ -136,8 +135,7 @@ static void many_differences_are_counted(void **state)
     whim_device *device = device_open();
     whim_binder_init(&binder);
     for (int i = 0; i < 300; i++) {
-        whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w[i], .n = 3, .k = 2}, "w.%d",
-                         i);
+        whim_bind(&binder, &(whim_param){.weight = &w[i], .n = 3, .k = 2}, "w.%d", i);
     }
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_CORRUPT);
     expect_text(&diag, "many", "missing w.0");
@@ -165,10 +163,9 @@ static void pairs_are_undone(void **state)
         expect_opens(&ckpt, test_dir);
         whim_device *device = device_open();
         whim_binder_init(&binder);
-        whim_bind_matrix(
-            &binder, &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 4, .unpair = unpair}, "m");
-        whim_bind_vector(&binder, &v, 8, unpair, "v");
-        whim_bind_vector(&binder, &more, 1, 0, "more");
+        whim_bind(&binder, &(whim_param){.weight = &m, .n = 8, .k = 4, .unpair = unpair}, "m");
+        whim_bind(&binder, &(whim_param){.values = &v, .n = 8, .unpair = unpair}, "v");
+        whim_bind(&binder, &(whim_param){.values = &more, .n = 1}, "more");
         whim_bind_constant(&binder, &constant, numbers, sizeof numbers);
         load(&binder, &ckpt, device, 1);
         assert_true(m.n == 8 && m.k == 4 && m.dtype == WHIM_DTYPE_F32);
@@ -199,9 +196,9 @@ static uint8_t *dummy_bytes(int32_t n_thread, whim_dtype dtype, int64_t *n)
     const float *v;
     whim_device *device = device_open();
     whim_binder_init(&binder);
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w[0], .n = 9000, .k = 1024}, "a");
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &w[1], .n = 33, .k = 256}, "b");
-    whim_bind_vector(&binder, &v, 100, 0, "v");
+    whim_bind(&binder, &(whim_param){.weight = &w[0], .n = 9000, .k = 1024}, "a");
+    whim_bind(&binder, &(whim_param){.weight = &w[1], .n = 33, .k = 256}, "b");
+    whim_bind(&binder, &(whim_param){.values = &v, .n = 100}, "v");
     load(&binder, &ckpt, device, n_thread);
     assert_true(whim_bind_staging_bytes(&binder, device, 4) <= 4 * (INT64_C(5) << 20));
     *n = binder.bytes;
@@ -241,9 +238,9 @@ static void a_lost_file_is_an_error(void **state)
     assert_int_equal(truncate(in_dir("model.safetensors"), 300), 0);
     whim_device *device = device_open();
     whim_binder_init(&binder);
-    whim_bind_matrix(&binder, &(whim_bind_matrix_spec){.out = &m, .n = 8, .k = 4}, "m");
-    whim_bind_vector(&binder, &v, 8, 0, "v");
-    whim_bind_vector(&binder, &more, 1, 0, "more");
+    whim_bind(&binder, &(whim_param){.weight = &m, .n = 8, .k = 4}, "m");
+    whim_bind(&binder, &(whim_param){.values = &v, .n = 8}, "v");
+    whim_bind(&binder, &(whim_param){.values = &more, .n = 1}, "more");
     assert_int_equal(whim_bind_match(&binder, &ckpt, device, &diag), WHIM_ERR_OK);
     assert_int_not_equal(whim_bind_load(&binder, &ckpt, device, 2, NULL, NULL, &diag), WHIM_ERR_OK);
     expect_text(&diag, "lost file", "model.safetensors");
