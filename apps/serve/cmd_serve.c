@@ -77,7 +77,7 @@ static bool server_open(serve *s)
     static const char *const own[] = {"127.0.0.1", "::1"};
     const whim_options *o = s->options;
     whim_diag diag = {""};
-    whim_server_cfg cfg = {
+    whim_http_cfg http = {
         .hosts = o->host.n > 0 ? o->host.v : own,
         .n_host = o->host.n > 0 ? o->host.n : 2,
         .port = (int32_t)o->port,
@@ -90,6 +90,12 @@ static bool server_open(serve *s)
                    .body_ns = (int64_t)(o->body_time * (double)WHIM_NS_PER_S),
                    .idle_ns = (int64_t)(o->idle_time * (double)WHIM_NS_PER_S),
                    .max_connections = (int32_t)o->max_connections},
+        .proxies = s->proxies,
+        .n_proxy = o->trusted_proxy.n,
+        .log = &s->log,
+    };
+    whim_server_cfg cfg = {
+        .http = http,
         .keys = s->keys.v,
         .n_key = s->keys.n,
         .origins = o->cors_origin.v,
@@ -98,15 +104,12 @@ static bool server_open(serve *s)
         .n_allow_host = o->allow_host.n,
         .commit = WHIM_COMMIT,
         .compat = s->compat,
-        .proxies = s->proxies,
-        .n_proxy = o->trusted_proxy.n,
         .stale_ns = (int64_t)(o->step_limit / 2 * (double)WHIM_NS_PER_S), /* told before the end */
-        .log = &s->log,
     };
     whim_err err = whim_server_open(&cfg, &s->server, &diag);
     err = err == WHIM_ERR_OK ? whim_server_start(s->server, &diag) : err;
     if (err == WHIM_ERR_BUSY) {
-        complain_port_taken(cfg.hosts[0], cfg.port);
+        complain_port_taken(http.hosts[0], http.port);
     } else if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
     }

@@ -181,6 +181,12 @@ char *whim_path_join(whim_arena *arena, const char *dir, const char *name)
     return path;
 }
 
+bool whim_path_has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n > m && strcmp(path + n - m, suffix) == 0;
+}
+
 const char *whim_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

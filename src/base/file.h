@@ -56,6 +56,9 @@ whim_err whim_file_write_failed(const char *path, int error, whim_diag *diag);
 /* "dir/name" in the arena, or NULL without memory. */
 char *whim_path_join(whim_arena *arena, const char *dir, const char *name);
 
+/* Whether a name ends so, with something before it. */
+bool whim_path_has_suffix(const char *path, const char *suffix);
+
 /* The part after the last slash. */
 const char *whim_path_base(const char *path);
 

@@ -51,22 +51,27 @@ const char *whim_http_parser_header(const whim_http_parser *p, const char *name)
     return NULL;
 }
 
+bool whim_http_list_next(const char **at, const char **item, size_t *n)
+{
+    *at += strspn(*at, ", \t");
+    *item = *at;
+    *n = strcspn(*at, ",");
+    *at += *n;
+    while (*n > 0 && ((*item)[*n - 1] == ' ' || (*item)[*n - 1] == '\t')) {
+        (*n)--;
+    }
+    return *n > 0;
+}
+
 bool whim_http_list_has(const char *list, const char *word)
 {
-    size_t n_word = strlen(word);
-    while (*list != '\0') {
-        list += strspn(list, ", \t");
-        size_t n = strcspn(list, ",");
-        size_t n_trim = n;
-        while (n_trim > 0 && (list[n_trim - 1] == ' ' || list[n_trim - 1] == '\t')) {
-            n_trim--;
-        }
-        if (n_trim == n_word && strncasecmp(list, word, n_word) == 0) {
-            return true;
-        }
-        list += n;
+    const char *item;
+    size_t n, n_word = strlen(word);
+    bool found = false;
+    while (!found && whim_http_list_next(&list, &item, &n)) {
+        found = n == n_word && strncasecmp(item, word, n) == 0;
     }
-    return false;
+    return found;
 }
 
 /* Characters of methods and header names. */

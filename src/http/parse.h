@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { WHIM_HTTP_HEADERS_MAX = 128 };
@@ -75,7 +76,10 @@ const char *whim_http_parser_method(const whim_http_parser *p);
 /* The first value of a header, name in any case, or NULL. */
 const char *whim_http_parser_header(const whim_http_parser *p, const char *name);
 
-/* Whether a comma-separated list holds the word, in any case. */
+/* The next item of a comma-separated list without the blanks around it; false at its end. */
+bool whim_http_list_next(const char **at, const char **item, size_t *n);
+
+/* Whether such a list holds the word, in any case. */
 bool whim_http_list_has(const char *list, const char *word);
 
 static inline bool whim_http_is_control(unsigned char c)

@@ -3,6 +3,7 @@
 #include "server/gate.h"
 
 #include "base/alloc.h"
+#include "base/arena.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -10,13 +11,15 @@
 #include <unistd.h>
 
 typedef struct texts {
-    char **at;
+    const char **at;
     int32_t n;
 } texts;
 
 struct whim_gate {
-    texts keys, hosts, origins;
-    bool *priority;    /* [keys.n] */
+    whim_arena arena; /* of all texts */
+    whim_api_key *keys;
+    int32_t n_key;
+    texts hosts, origins;
     char machine[256]; /* its host name, "" when unknown */
     whim_http_error_body *error_body;
     void *ctx;
@@ -24,43 +27,26 @@ struct whim_gate {
 
 /* --- lifetime --------------------------------------------------------------------------------- */
 
-static void texts_deinit(texts *t)
+static bool texts_copy(whim_arena *arena, texts *to, const char *const *from, int32_t n)
 {
-    for (int32_t i = 0; i < t->n; i++) {
-        whim_free(t->at[i]);
-    }
-    whim_free(t->at);
-}
-
-static bool text_add(texts *t, const char *from)
-{
-    size_t bytes = strlen(from) + 1;
-    char *text = whim_alloc((int64_t)bytes);
-    if (text != NULL) {
-        memcpy(text, from, bytes);
-        t->at[t->n++] = text;
-    }
-    return text != NULL;
-}
-
-static bool texts_copy(texts *t, const char *const *from, int32_t n)
-{
-    t->at = whim_alloc_array(n, sizeof *t->at);
-    bool ok = t->at != NULL;
-    for (int32_t i = 0; ok && i < n; i++) {
-        ok = text_add(t, from[i]);
+    to->at = whim_arena_alloc_array(arena, n, sizeof *to->at);
+    bool ok = to->at != NULL;
+    for (; ok && to->n < n; to->n++) {
+        to->at[to->n] = whim_arena_strndup(arena, from[to->n], (int64_t)strlen(from[to->n]));
+        ok = to->at[to->n] != NULL;
     }
     return ok;
 }
 
 static bool keys_copy(whim_gate *gate, const whim_api_key *from, int32_t n)
 {
-    gate->keys.at = whim_alloc_array(n, sizeof *gate->keys.at);
-    gate->priority = whim_alloc_array(n, sizeof *gate->priority);
-    bool ok = gate->keys.at != NULL && gate->priority != NULL;
-    for (int32_t i = 0; ok && i < n; i++) {
-        gate->priority[i] = from[i].priority;
-        ok = text_add(&gate->keys, from[i].text);
+    gate->keys = whim_arena_alloc_array(&gate->arena, n, sizeof *gate->keys);
+    bool ok = gate->keys != NULL;
+    for (; ok && gate->n_key < n; gate->n_key++) {
+        whim_api_key *key = &gate->keys[gate->n_key];
+        *key = from[gate->n_key];
+        key->text = whim_arena_strndup(&gate->arena, key->text, (int64_t)strlen(key->text));
+        ok = key->text != NULL;
     }
     return ok;
 }
@@ -81,9 +67,12 @@ whim_err whim_gate_create(const whim_gate_cfg *cfg, whim_gate **out, whim_diag *
         }
     }
     whim_gate *gate = whim_alloc(sizeof *gate);
+    if (gate != NULL) {
+        whim_arena_init(&gate->arena);
+    }
     if (gate == NULL || !keys_copy(gate, cfg->keys, cfg->n_key) ||
-        !texts_copy(&gate->hosts, cfg->hosts, cfg->n_host) ||
-        !texts_copy(&gate->origins, cfg->origins, cfg->n_origin)) {
+        !texts_copy(&gate->arena, &gate->hosts, cfg->hosts, cfg->n_host) ||
+        !texts_copy(&gate->arena, &gate->origins, cfg->origins, cfg->n_origin)) {
         whim_gate_destroy(gate);
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the access rules");
     }
@@ -99,10 +88,7 @@ whim_err whim_gate_create(const whim_gate_cfg *cfg, whim_gate **out, whim_diag *
 void whim_gate_destroy(whim_gate *gate)
 {
     if (gate != NULL) {
-        texts_deinit(&gate->keys);
-        texts_deinit(&gate->hosts);
-        texts_deinit(&gate->origins);
-        whim_free(gate->priority);
+        whim_arena_reset(&gate->arena);
         whim_free(gate);
     }
 }
@@ -129,13 +115,13 @@ bool whim_gate_key_matches(const whim_gate *gate, const char *authorization, con
         bearer = authorization + 7 + strspn(authorization + 7, " ");
     }
     *key = -1;
-    for (int32_t i = 0; i < gate->keys.n; i++) {
-        const char *text = gate->keys.at[i];
+    for (int32_t i = 0; i < gate->n_key; i++) {
+        const char *text = gate->keys[i].text;
         bool is_bearer = bearer != NULL && same_secret(bearer, text);
         bool is_header = x_api_key != NULL && same_secret(x_api_key, text);
         *key = is_bearer | is_header ? i : *key;
     }
-    return gate->keys.n == 0 || *key >= 0;
+    return gate->n_key == 0 || *key >= 0;
 }
 
 bool whim_gate_is_open(const char *method, const char *path)
@@ -341,8 +327,8 @@ static void note_client(const whim_gate *gate, whim_exchange *ex, int32_t key)
 {
     whim_exchange_notes *notes = whim_exchange_get_notes(ex);
     uint64_t h = hash_text(UINT64_C(14695981039346656037), whim_exchange_request(ex)->client);
-    notes->client = hash_text(h, key >= 0 ? gate->keys.at[key] : "");
-    notes->may_pass = key >= 0 && gate->priority[key];
+    notes->client = hash_text(h, key >= 0 ? gate->keys[key].text : "");
+    notes->may_pass = key >= 0 && gate->keys[key].priority;
 }
 
 int whim_gate_check(const whim_gate *gate, whim_exchange *ex)

@@ -2,6 +2,7 @@
 /* The pages' routes: headers, ETags, and which of the two encodings goes out. */
 #include "server/page.h"
 
+#include "http/parse.h"
 #include "server/api.h"
 #include "server/routes.h"
 
@@ -35,19 +36,6 @@ const whim_page_file *whim_page_find(const char *path)
 
 /* --- what the request says -------------------------------------------------------------------- */
 
-/* The next item of a comma-separated list without the blanks around it; false at its end. */
-static bool next_item(const char **at, const char **item, size_t *n)
-{
-    *at += strspn(*at, ", \t");
-    *item = *at;
-    *n = strcspn(*at, ",");
-    *at += *n;
-    while (*n > 0 && ((*item)[*n - 1] == ' ' || (*item)[*n - 1] == '\t')) {
-        (*n)--;
-    }
-    return *n > 0;
-}
-
 /* Whether the parameters after an encoding's name refuse it: a weight of zero. */
 static bool refuses(const char *item, size_t n)
 {
@@ -72,7 +60,7 @@ bool whim_page_takes_gzip(const char *accept)
     const char *item;
     size_t n;
     bool any = false;
-    while (accept != NULL && next_item(&accept, &item, &n)) {
+    while (accept != NULL && whim_http_list_next(&accept, &item, &n)) {
         size_t name = strcspn(item, ";, \t");
         if (name == 4 && strncasecmp(item, "gzip", 4) == 0) {
             return !refuses(item, n);
@@ -86,7 +74,7 @@ bool whim_page_etag_matches(const char *list, const char *etag)
 {
     const char *item;
     size_t n, want = strlen(etag);
-    while (list != NULL && next_item(&list, &item, &n)) {
+    while (list != NULL && whim_http_list_next(&list, &item, &n)) {
         if (n == 1 && item[0] == '*') {
             return true;
         }

@@ -40,8 +40,7 @@ struct whim_server {
     whim_gate *gate;
     whim_service *service; /* NULL: not there yet, or no more */
     bool is_loaded;        /* api is written */
-    /* after open only origins, allow_hosts and tls_cert are looked at: the owner keeps them */
-    whim_server_cfg cfg;
+    whim_server_cfg cfg;   /* without the keys after open */
 };
 
 static const int64_t stale_default_ns = 60 * WHIM_NS_PER_S;
@@ -307,34 +306,23 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the server");
     }
     s->cfg = *cfg;
-    s->log = cfg->log;
+    s->log = cfg->http.log;
     s->start_ns = whim_clock_ns();
     s->early = (whim_api){.version = WHIM_VERSION,
                           .commit = cfg->commit,
-                          .log = cfg->log,
+                          .log = cfg->http.log,
                           .put_metrics = put_metrics,
                           .metrics_ctx = s};
     s->stale_ns = cfg->stale_ns == 0 ? stale_default_ns : cfg->stale_ns;
     pthread_rwlock_init(&s->lock, NULL);
-    whim_http_cfg http = {
-        .hosts = cfg->hosts,
-        .n_host = cfg->n_host,
-        .port = cfg->port,
-        .tls_cert = cfg->tls_cert,
-        .tls_key = cfg->tls_key,
-        .limits = cfg->limits,
-        .n_handler = cfg->n_handler,
-        .proxies = cfg->proxies,
-        .n_proxy = cfg->n_proxy,
-        .gate = pass_gate,
-        .handle = handle,
-        .error_body = error_body,
-        .on_status = on_status,
-        .ctx = s,
-        .log = cfg->log,
-    };
+    whim_http_cfg http = cfg->http;
+    http.gate = pass_gate;
+    http.handle = handle;
+    http.error_body = error_body;
+    http.on_status = on_status;
+    http.ctx = s;
     WHIM_TRY_OUT(make_gate(s, cfg->keys, cfg->n_key, &s->gate, diag));
-    WHIM_TRY_OUT(whim_answer_thread_open(cfg->log, &s->answer_thread, diag));
+    WHIM_TRY_OUT(whim_answer_thread_open(cfg->http.log, &s->answer_thread, diag));
     s->grammars = whim_grammar_cache_create(&s->meters);
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
@@ -415,7 +403,7 @@ whim_err whim_server_reload(whim_server *s, const whim_api_key *keys, int32_t n_
     s->gate = fresh;
     pthread_rwlock_unlock(&s->lock);
     whim_gate_destroy(old);
-    return s->cfg.tls_cert == NULL ? WHIM_ERR_OK : whim_http_reload_tls(s->http, diag);
+    return s->cfg.http.tls_cert == NULL ? WHIM_ERR_OK : whim_http_reload_tls(s->http, diag);
 }
 
 /* Let the last bytes go out: at most two seconds. */

@@ -20,15 +20,9 @@
 
 typedef struct whim_server whim_server;
 
-/* Texts are copied, but for allow_hosts, origins, tls_cert, tls_key and commit, which are read
- * again: they stay until close. */
+/* All but the keys stays until close. */
 typedef struct whim_server_cfg {
-    const char *const *hosts; /* addresses to listen on, as whim_http_cfg */
-    int32_t n_host;
-    int32_t port; /* 0: any free one */
-    const char *tls_cert, *tls_key;
-    whim_http_limits limits;  /* 0 fields: the defaults of http.h */
-    int32_t n_handler;        /* 0: 4 */
+    whim_http_cfg http;       /* its calls, and what they are given, are the server's */
     const whim_api_key *keys; /* none: every key is accepted */
     int32_t n_key;
     const char *const *origins; /* --cors-origin, beside the defaults */
@@ -38,9 +32,6 @@ typedef struct whim_server_cfg {
     int64_t stale_ns;   /* /livez is 503 when the step loop was silent for longer; 0: 60 s */
     const char *commit; /* of the program; NULL: unknown */
     uint32_t compat;    /* whose names /metrics tells beside ours: see metrics.h */
-    const whim_network *proxies; /* --trusted-proxy; these stay until close, too */
-    int32_t n_proxy;
-    whim_log *log;
 } whim_server_cfg;
 
 /* Binds, so that a taken port is told before a model loads. */

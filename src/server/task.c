@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "server/body/peek.h"
-#include "server/body/unknown_fields.h"
 
 #include <float.h>
 #include <inttypes.h>

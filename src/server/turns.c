@@ -67,6 +67,11 @@ void whim_turns_join(whim_str *str, const char *text, int64_t n)
     whim_str_append_n(str, text, n);
 }
 
+void whim_turns_join_json(whim_str *str, const json_t *text)
+{
+    whim_turns_join(str, json_string_value(text), (int64_t)json_string_length(text));
+}
+
 void whim_turns_call(whim_turns *turns, json_t *id, json_t *name, json_t *arguments)
 {
     if (turns->calls == NULL) {

@@ -33,6 +33,7 @@ void whim_turns_close(whim_turns *turns);
 /* Another part of a text: on its own line. For turns->text and turns->reasoning of an open turn,
  * and other texts. */
 void whim_turns_join(whim_str *str, const char *text, int64_t n);
+void whim_turns_join_json(whim_str *str, const json_t *text);
 
 /* A call of the open turn; `arguments` is an object or a string. Takes references of its own. */
 void whim_turns_call(whim_turns *turns, json_t *id, json_t *name, json_t *arguments);

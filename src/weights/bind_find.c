@@ -8,7 +8,6 @@
 #include "tensor/quant.h"
 #include "weights/bind.h"
 #include "weights/ckpt_build.h"
-#include "weights/rope_divisors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,22 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "weights/ckpt_build.h"
 #include "weights/gguf/gguf.h"
-#include "weights/quantised/assemble.h"
 #include "weights/quantised/recipe.h"
-#include "weights/rope_divisors.h"
 #include "weights/safetensors/safetensors.h"
 
 #include <string.h>
 
 enum { CONFIG_MAX = 16 << 20 };
-
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name);
-    size_t m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
 
 static whim_err no_memory(const char *path, whim_diag *diag)
 {
@@ -74,7 +66,7 @@ static int64_t count_suffix(char *const *names, int64_t n, const char *suffix, c
 {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (has_suffix(names[i], suffix)) {
+        if (whim_path_has_suffix(names[i], suffix)) {
             *first = count == 0 ? names[i] : *first;
             count++;
         }
@@ -153,7 +145,7 @@ static whim_err open_path(whim_ckpt *ckpt, const char *path, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID, "%s: neither a directory nor a regular file",
                          path);
     }
-    if (has_suffix(path, ".safetensors") || has_suffix(path, ".json")) {
+    if (whim_path_has_suffix(path, ".safetensors") || whim_path_has_suffix(path, ".json")) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%s: a single file of a model; give the directory that holds it and "
                          "config.json",

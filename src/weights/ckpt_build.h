@@ -25,6 +25,18 @@ WHIM_MUST_CHECK whim_err whim_ckpt_finish(whim_ckpt *ckpt, whim_diag *diag);
 /* Turn a tensor into an unsupported one (invariant 4 of ckpt.h), for the reason given. */
 void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason);
 
+/* From the tensors of a quantised safetensors checkpoint to weights as models bind them: "X.weight"
+ * in one of our types, with a recipe (quantised/recipe.h), in place of X.weight and
+ * X.weight_scale_inv, X.qweight, X.scales and so on. After all tensors are known. Checks shapes and
+ * scales; what does not fit is refused with its name. */
+WHIM_MUST_CHECK whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag);
+
+/* GGUF files with llama3 rope scaling carry its result as a tensor: numbers that the frequencies
+ * are divided by. They are configuration, not weights: set config.rope.divisors where the tensor
+ * exists; wrong type, shape or values are refused. */
+#define WHIM_ROPE_DIVISORS_NAME "rope_freqs.weight"
+WHIM_MUST_CHECK whim_err whim_rope_divisors_read(whim_ckpt *ckpt, whim_diag *diag);
+
 /* `name` without "model.language_model.", "language_model.model." or "model.". */
 const char *whim_ckpt_strip_prefix(const char *name);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading rope_freqs.weight. */
-#include "weights/rope_divisors.h"
+#include "weights/ckpt_build.h"
 
 #include <math.h>
 #include <stddef.h>

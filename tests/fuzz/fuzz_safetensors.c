@@ -4,7 +4,6 @@
  * the JSON does not need a change of the length at the same time. */
 #include "fuzz_file.h"
 #include "weights/ckpt_build.h"
-#include "weights/quantised/assemble.h"
 #include "weights/quantised/recipe.h"
 #include "weights/safetensors/safetensors.h"
 

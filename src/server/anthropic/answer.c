@@ -7,7 +7,6 @@
 #include "server/anthropic/anthropic.h"
 #include "server/body/body.h"
 #include "server/body/peek.h"
-#include "server/sse.h"
 
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fields of an Anthropic body beside its turns: tools, the choice among them, thinking, the
- * answer's form. */
+ * answer's form; and the routes that read them. */
 #include "server/anthropic/anthropic.h"
 #include "server/body/peek.h"
 #include "server/offer.h"
+#include "server/routes.h"
 
 static bool read_choice(const whim_fields *f, whim_task *task)
 {
@@ -127,4 +128,28 @@ bool whim_anthropic_read_whole(const whim_api *api, const whim_fields *f, whim_t
     }
     task->max_tokens = n == 0 ? -1 : n;
     return n >= 0 || whim_field_refuse(f, "max_tokens", "is required");
+}
+
+/* --- the routes ------------------------------------------------------------------------------- */
+
+void whim_route_messages(const whim_api *api, whim_exchange *ex)
+{
+    whim_answer_route(api, ex, &whim_anthropic_form);
+}
+
+void whim_route_count_tokens(const whim_api *api, whim_exchange *ex)
+{
+    whim_fault fault = {0};
+    whim_prompt prompt = {.open_think = false};
+    whim_task *task = whim_task_open(api, ex, whim_anthropic_read, &fault);
+    if (task != NULL && whim_task_render(api, task, &prompt, &fault)) {
+        whim_str body = {0};
+        whim_put_form(&body, "{'input_tokens':%l}", prompt.ids.n);
+        whim_api_reply(api, ex, &body);
+        whim_str_deinit(&body);
+    } else {
+        whim_api_refuse(api, ex, &fault);
+    }
+    whim_prompt_deinit(&prompt);
+    whim_task_destroy(task);
 }

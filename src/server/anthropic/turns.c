@@ -35,11 +35,6 @@ static bool bad(const walk *w, const char *field, const char *fmt, ...)
     return whim_field_refuse(&(whim_fields){.prefix = at, .fault = w->fault}, field, "%s", why);
 }
 
-static void join(whim_str *out, const json_t *text)
-{
-    whim_turns_join(out, json_string_value(text), (int64_t)json_string_length(text));
-}
-
 /* A required string of a block, joined to `out`. */
 static bool join_field(const walk *w, const json_t *block, const char *key, whim_str *out)
 {
@@ -49,7 +44,7 @@ static bool join_field(const walk *w, const json_t *block, const char *key, whim
         snprintf(field, sizeof field, ".%s", key);
         return bad(w, field, "must be a string");
     }
-    join(out, text);
+    whim_turns_join_json(out, text);
     return true;
 }
 
@@ -101,7 +96,7 @@ static bool leaf(const walk *w, const json_t *block, bool in_result, whim_str *o
 static bool leaves(const walk *w, const json_t *content, bool in_result, whim_str *out)
 {
     if (json_is_string(content)) {
-        join(out, content);
+        whim_turns_join_json(out, content);
         return true;
     }
     if (!json_is_array(content)) {
@@ -310,7 +305,7 @@ static bool turn(walk *w, const char *role, block_fn *fn, const json_t *content)
     if (fn == system_turn_block) {
         join_system(w, content);
     } else {
-        join(&w->turns.text, content);
+        whim_turns_join_json(&w->turns.text, content);
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #define WHIM_SERVER_BODY_BODY_H
 
 #include "base/json.h"
+#include "base/report/log.h"
 #include "base/str.h"
 #include "server/fault.h"
 
@@ -44,6 +45,10 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
 /* An integer, also when written as 100.0. */
 bool whim_value_int(const json_t *value, int64_t *out);
 
+/* One line at debug level if the body has fields that no route reads, which tools send many of: how
+ * many, and the first 8 names, each cut to 64 bytes. */
+void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *request_id);
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* Append a JSON string with its quotes; the bytes are valid UTF-8 (what is not becomes U+FFFD). */
@@ -59,6 +64,17 @@ void whim_put_real(whim_str *out, double value);
  *   %d  an int32_t              %l  an int64_t                    %r  a real, as whim_put_real
  *   %t  a whim_str quoted       %j  a JSON value, NULL: null */
 void whim_put_form(whim_str *out, const char *form, ...);
+
+/* A named server-sent event whose data is an object with the same name as its "type": up to and
+ * with the type; members follow, each begun with a comma, then the end. */
+static inline void whim_sse_begin(whim_str *out, const char *name)
+{
+    whim_put_form(out, "event: %s\ndata: {'type':%q", name, name);
+}
+static inline void whim_sse_end(whim_str *out)
+{
+    whim_str_append(out, "}\n\n");
+}
 
 /* `prefix` and 24 random letters and digits into out[48]. */
 void whim_make_id(char *out, const char *prefix);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names that we know, and the log line about the others. */
-#include "server/body/unknown_fields.h"
+#include "server/body/body.h"
 
 #include "base/str.h"
 

@@ -7,7 +7,6 @@
 #include "server/body/body.h"
 #include "server/responses/responses.h"
 #include "server/routes.h"
-#include "server/sse.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -7,11 +7,6 @@
 
 #include <stdio.h>
 
-static void join(whim_str *out, const json_t *text)
-{
-    whim_turns_join(out, json_string_value(text), (int64_t)json_string_length(text));
-}
-
 /* The parts of a message or of a tool's result. What is not text is refused where the user sent it;
  * in a result the model is told, because an agent would send the same history with every later
  * turn. */
@@ -19,7 +14,7 @@ static bool join_parts(const whim_fields *f, const char *key, bool in_result, wh
 {
     const json_t *content = whim_field(f, key);
     if (json_is_string(content)) {
-        join(out, content);
+        whim_turns_join_json(out, content);
         return true;
     }
     if (!json_is_array(content)) {
@@ -38,7 +33,7 @@ static bool join_parts(const whim_fields *f, const char *key, bool in_result, wh
             if (!json_is_string(text)) {
                 return whim_field_refuse(f, where, "must have a string as its text");
             }
-            join(out, text);
+            whim_turns_join_json(out, text);
         } else if (in_result) {
             static const char told[] = "[image left out: this model reads text only]";
             whim_turns_join(out, told, sizeof told - 1);
@@ -135,7 +130,7 @@ static bool reasoning(whim_turns *turns, const whim_fields *f)
             if (!json_is_string(text)) {
                 return whim_field_refuse(f, keys[k], "must be a list of parts with a \"text\"");
             }
-            join(&turns->reasoning, text);
+            whim_turns_join_json(&turns->reasoning, text);
             any = true;
         }
     }
@@ -177,7 +172,7 @@ static bool items(whim_turns *turns, const whim_fields *f, const json_t *input)
 {
     if (json_is_string(input)) {
         whim_turns_open(turns, "user");
-        join(&turns->text, input);
+        whim_turns_join_json(&turns->text, input);
         return true;
     }
     if (json_array_size(input) == 0) {
@@ -202,7 +197,7 @@ bool whim_responses_read_turns(const whim_fields *f, whim_task *task)
     }
     if (json_string_length(instructions) > 0) {
         whim_turns_open(&turns, "system");
-        join(&turns.text, instructions);
+        whim_turns_join_json(&turns.text, instructions);
     }
     bool ok = items(&turns, f, whim_field(f, "input"));
     if (ok) {

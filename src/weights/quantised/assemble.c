@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the parts of each quantised weight, and the type that its rows get. */
-#include "weights/quantised/assemble.h"
-
+#include "base/file.h"
 #include "weights/ckpt_build.h"
 #include "weights/quantised/recipe.h"
 
@@ -23,9 +22,8 @@ typedef struct work {
 /* `name` without a suffix, in the arena; NULL where it does not end so, or without memory. */
 static char *without(whim_arena *arena, const char *name, const char *suffix)
 {
-    size_t n = strlen(name), m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0
-               ? whim_arena_strndup(arena, name, (int64_t)(n - m))
+    return whim_path_has_suffix(name, suffix)
+               ? whim_arena_strndup(arena, name, (int64_t)(strlen(name) - strlen(suffix)))
                : NULL;
 }
 
@@ -371,10 +369,8 @@ static bool is_about_activations(const char *name)
 {
     static const char *const suffixes[] = {".input_scale", ".input_zero_point", ".k_scale",
                                            ".v_scale", ".output_scale"};
-    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        size_t m = strlen(suffixes[i]);
-        if (n > m && strcmp(name + n - m, suffixes[i]) == 0) {
+        if (whim_path_has_suffix(name, suffixes[i])) {
             return true;
         }
     }

@@ -16,22 +16,17 @@
 
 enum { SIDE_FILE_MAX = 256 << 20, CONFIG_MAX = 16 << 20 };
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 /* Files that belong to a model beside its weights: tokenizer, template, settings, licence. */
 static bool is_side_file(const char *name)
 {
     static const char *const suffixes[] = {".json", ".jinja", ".txt", ".model", ".md", ".py"};
     if (name[0] == '.' || strcmp(name, "config.json") == 0 ||
-        has_suffix(name, ".safetensors.index.json") || has_suffix(name, ".bin.index.json")) {
+        whim_path_has_suffix(name, ".safetensors.index.json") ||
+        whim_path_has_suffix(name, ".bin.index.json")) {
         return false;
     }
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        if (has_suffix(name, suffixes[i])) {
+        if (whim_path_has_suffix(name, suffixes[i])) {
             return true;
         }
     }

@@ -2,6 +2,7 @@
 /* What becomes of each tensor of a model that is quantised, and what config.json says of it. */
 #include "weights/quantised/quantize_impl.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "tensor/fp8.h"
 #include "tensor/quant.h"
@@ -29,12 +30,6 @@ static whim_err no_memory(whim_diag *diag)
     return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the list of tensors");
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 /* --- which matrices --------------------------------------------------------------------------- */
 
 /* Few rows that decide much: gates and decays. Publishers leave them alone too. */
@@ -43,7 +38,7 @@ static bool is_gate(const char *name)
     static const char *const leaves[] = {".shared_expert_gate.weight", ".in_proj_a.weight",
                                          ".in_proj_b.weight", ".in_proj_ba.weight"};
     for (size_t i = 0; i < sizeof leaves / sizeof leaves[0]; i++) {
-        if (has_suffix(name, leaves[i])) {
+        if (whim_path_has_suffix(name, leaves[i])) {
             return true;
         }
     }
@@ -274,13 +269,13 @@ static json_t *kept_modules(const whim_quantize_plan *plan)
     for (int64_t i = 0; i < plan->n_unit; i++) {
         const whim_ckpt_tensor *t = plan->units[i].tensor;
         const char *stack = strstr(t->file_name, ".experts.");
-        if (plan->units[i].n > 0 || has_suffix(t->file_name, "embed_tokens.weight") ||
+        if (plan->units[i].n > 0 || whim_path_has_suffix(t->file_name, "embed_tokens.weight") ||
             strcmp(t->file_name, "lm_head.weight") == 0) {
             continue;
         }
         if (t->raw.n_dim == 3 && stack != NULL) {
             add_kept(list, t->file_name, (int)(stack - t->file_name) + 8);
-        } else if (t->raw.n_dim == 2 && has_suffix(t->file_name, ".weight")) {
+        } else if (t->raw.n_dim == 2 && whim_path_has_suffix(t->file_name, ".weight")) {
             add_kept(list, t->file_name, (int)(strlen(t->file_name) - strlen(".weight")));
         }
     }

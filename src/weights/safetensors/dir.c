@@ -12,13 +12,6 @@ static const char single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 static const whim_json_limits index_limits = {.max_bytes = 256 << 20, .max_depth = 8};
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name);
-    size_t m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 static bool list_has(char *const *names, int64_t n, const char *name)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -137,7 +130,7 @@ whim_err whim_safetensors_open(whim_ckpt *ckpt, const char *dir, char *const *na
         return open_sharded(ckpt, dir, diag);
     } else {
         for (int64_t i = 0; i < n_name; i++) {
-            if (!has_suffix(names[i], ".safetensors")) {
+            if (!whim_path_has_suffix(names[i], ".safetensors")) {
                 continue;
             }
             if (name != NULL) {

@@ -267,9 +267,9 @@ static void a_server_that_drains_says_so(void **state)
 static int setup(void **state)
 {
     static const char *const hosts[] = {"127.0.0.1"};
-    whim_server_cfg cfg = {.hosts = hosts,
-                           .n_host = 1,
-                           .limits = {.max_connections = 8, .kept_for_health = 4},
+    whim_server_cfg cfg = {.http = {.hosts = hosts,
+                                    .n_host = 1,
+                                    .limits = {.max_connections = 8, .kept_for_health = 4}},
                            .compat = 1 << WHIM_COMPAT_VLLM};
     whim_diag diag = {{0}};
     (void)state;

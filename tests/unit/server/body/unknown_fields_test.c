@@ -3,7 +3,7 @@
  * level. */
 #include <stdint.h>
 
-#include "server/body/unknown_fields.h"
+#include "server/body/body.h"
 #include "support/cmocka.h"
 
 #include <stdio.h>
