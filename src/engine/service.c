@@ -56,11 +56,16 @@ static void stop_choices(whim_service *s, whim_job *job)
 {
     for (int32_t i = 0; i < job->cfg.n_choice; i++) {
         whim_choice *c = &job->choices[i];
-        if (!c->ended && c->req != NULL && atomic_load(&c->enough)) {
+        if (!c->ended && atomic_load(&c->enough)) {
             whim_choice_end(c, WHIM_END_STOP);
-            whim_sched_remove(s->sched, c->req);
-            c->req = NULL;
+            if (c->req != NULL) {
+                whim_sched_remove(s->sched, c->req);
+                c->req = NULL;
+            }
         }
+    }
+    if (job->choices[0].ended) { /* before its prompt was in the tree: nobody waits for that now */
+        whim_service_followers_enter(s, job);
     }
 }
 

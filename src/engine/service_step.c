@@ -74,15 +74,16 @@ static void admit(whim_service *s, whim_choice *c)
                    whim_log_text("miss", info.miss != NULL ? info.miss : "none"));
 }
 
-/* The other choices begin when the first has its prompt in the tree: they find it there. */
-static void followers_enter(whim_service *s, whim_job *job)
+void whim_service_followers_enter(whim_service *s, whim_job *job)
 {
     if (job->followed) {
         return;
     }
     job->followed = true;
     for (int32_t i = 1; i < job->cfg.n_choice; i++) {
-        whim_service_enter(s, &job->choices[i]);
+        if (!job->choices[i].ended) {
+            whim_service_enter(s, &job->choices[i]);
+        }
     }
 }
 
@@ -192,7 +193,7 @@ static void jobs_go_on(whim_service *s, const whim_flight *f)
             c->req = NULL; /* commit took it out */
         }
         if (c != NULL && (c->n_made > 0 || c->ended)) {
-            followers_enter(s, c->job);
+            whim_service_followers_enter(s, c->job);
         }
     }
 }

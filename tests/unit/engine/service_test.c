@@ -164,6 +164,32 @@ static void a_choice_can_be_stopped(void **state)
     assert_true(a.n[0] < 59);
 }
 
+/* The others begin when the first has its prompt in the tree, or is out of the way: none waits for
+ * ever. */
+static void choices_can_be_stopped_before_they_begin(void **state)
+{
+    (void)state;
+    static answer whole, a;
+    whim_job_cfg cfg = job_cfg(1, 60, 20);
+    cfg.n_choice = 3;
+    read_all(submit(&cfg), &whole);
+    for (int32_t n_stopped = 1; n_stopped <= 3; n_stopped += 2) {
+        whim_job *job = submit(&cfg);
+        for (int32_t i = 0; i < n_stopped; i++) {
+            whim_job_stop_choice(job, i);
+        }
+        read_all(job, &a);
+        assert_false(a.failed);
+        for (int32_t i = 0; i < n_stopped; i++) {
+            assert_int_equal(a.end[i], WHIM_END_STOP);
+        }
+        for (int32_t i = n_stopped; i < 3; i++) {
+            assert_int_equal(a.end[i], WHIM_END_LENGTH);
+            assert_memory_equal(a.ids[i], whole.ids[i], 20 * sizeof(int32_t));
+        }
+    }
+}
+
 static void a_circle_ends_a_choice(void **state)
 {
     (void)state;
@@ -292,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_prompts, start, stop),
         cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
         cmocka_unit_test_setup_teardown(a_choice_can_be_stopped, start, stop),
+        cmocka_unit_test_setup_teardown(choices_can_be_stopped_before_they_begin, start, stop),
         cmocka_unit_test_setup_teardown(a_circle_ends_a_choice, start, stop),
         cmocka_unit_test_setup_teardown(stop_ids_and_min_tokens, start, stop),
         cmocka_unit_test(steps_go_ahead),
