@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One prompt after the other through a service. */
+/* One request after the other. */
 #include "ask.h"
-
-#include "base/clock.h"
 
 #include <semaphore.h>
 #include <signal.h>
+#include <stdio.h>
 
 volatile sig_atomic_t interrupted;
 static volatile sig_atomic_t second_ends;
@@ -30,108 +29,71 @@ void catch_interrupt(bool twice_ends)
     sigaction(SIGINT, &action, NULL);
 }
 
-whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engine *engine)
-{
-    whim_diag diag = {""};
-    whim_service *service = NULL;
-    const whim_exec_cfg *limits = whim_engine_limits(engine);
-    whim_service_cfg cfg = {
-        .engine = engine,
-        .tok = tm->tok,
-        .vocab = form->vocab,
-        .stop_ids = tm->stop_ids,
-        .n_stop_id = tm->n_stop_id,
-        .max_seqs = limits->max_seqs,
-        .max_step_tokens = limits->max_rows,
-        .max_outs = limits->max_outs,
-        .ctx = whim_engine_ctx(engine) + 1, /* the last token needs no place */
-        .max_queued_bytes = INT64_MAX,      /* a pager may be slow */
-    };
-    if (whim_service_create(&cfg, &service, &diag) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text);
-        return NULL;
-    }
-    return service;
-}
-
-whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
-                     bool open_think)
-{
-    return (whim_job_cfg){
-        .prompt = prompt->ids,
-        .n_prompt = prompt->n,
-        .n_choice = 1,
-        .params = tm->params,
-        .stops = options->stop.v,
-        .n_stop = options->stop.n,
-        .max_tokens = options->max_tokens,
-        .prompt_logprobs = -1,
-        .think_open = open_think,
-        .think_budget = options->think_budget,
-        .think_end = "</think>",
-    };
-}
-
-static void on_wake(void *ctx, whim_job *job)
+void ask_wake(void *ctx)
 {
     (void)ctx;
-    (void)job;
     sem_post(&news);
 }
 
-/* False after the last event. */
-static bool take(const whim_job_event *event, asked *out, whim_err *err, whim_diag *diag)
+whimbrel_request_options ask_options(const whim_options *o, const sampling *s, const form *f)
+{
+    return (whimbrel_request_options){
+        .size = sizeof(whimbrel_request_options),
+        .sampling = &s->v,
+        .logprobs = o->logprobs > 0,
+        .top_logprobs = (int32_t)o->logprobs,
+        .stops = o->stop.v,
+        .n_stop = o->stop.n,
+        .max_tokens = o->max_tokens,
+        .ignore_end = o->ignore_eos,
+        .think_budget = o->think_budget,
+        .regex = f->regex,
+        .schema_json = f->schema,
+        .tools_json = f->tools,
+        .must_call = f->must_call,
+    };
+}
+
+static void take(const whimbrel_event *event, asked *out, whimbrel_error *error)
 {
     switch (event->kind) {
-    case WHIM_JOB_TOKEN:
-        out->n_id++;
-        return true;
-    case WHIM_JOB_CHOICE_END: /* a stop without a string is ours */
-        out->end = event->end == WHIM_END_STOP && event->stop < 0 ? WHIM_END_INTERRUPT : event->end;
+    case WHIMBREL_EVENT_END:
+        out->end = event->end;
         out->stop = event->stop;
-        return true;
-    case WHIM_JOB_FAILED:
-        *err = whim_fail(diag, event->err, "%s",
-                         event->detail[0] != '\0' ? event->detail : event->message);
-        return false;
-    case WHIM_JOB_DONE:
-        return false;
+        break;
+    case WHIMBREL_EVENT_DONE:
+        out->n_id = event->usage.n_made;
+        out->n_context = out->n_id > 0 ? event->usage.n_prompt + out->n_id - 1 : 0;
+        out->prompt_s = event->usage.prompt_s;
+        out->gen_s = event->usage.made_s;
+        break;
+    case WHIMBREL_EVENT_FAILED:
+        *error = (whimbrel_error){.status = event->status};
+        snprintf(error->text, sizeof error->text, "%s", event->text);
+        break;
     default:
-        return true;
+        break;
     }
 }
 
-static double seconds(int64_t from, int64_t to)
+whimbrel_status ask(whimbrel_request *request, ask_event_fn *fn, void *ctx, asked *out,
+                    whimbrel_error *error)
 {
-    return (double)(to - from) / (double)WHIM_NS_PER_S;
-}
-
-whim_err ask(whim_service *service, const whim_job_cfg *cfg, ask_event_fn *fn, void *ctx,
-             asked *out, whim_diag *diag)
-{
-    whim_job_cfg with_wake = *cfg;
-    whim_job *job;
-    whim_job_event event;
-    whim_err err = WHIM_ERR_OK;
     *out = (asked){.stop = -1};
-    with_wake.wake = on_wake;
-    WHIM_TRY(whim_service_submit(service, &with_wake, &job, diag));
-    for (bool more = true; more;) {
+    whimbrel_status status = whimbrel_start(request, error);
+    for (bool more = status == WHIMBREL_OK; more;) {
         if (interrupted) {
-            whim_job_stop_choice(job, 0);
+            whimbrel_cancel(request);
         }
-        if (whim_job_next(job, &event)) {
-            fn(ctx, &event);
-            more = take(&event, out, &err, diag);
-        } else {
+        const whimbrel_event *event = whimbrel_next(request);
+        if (event == NULL) {
             sem_wait(&news); /* a signal ends it, too */
+            continue;
         }
+        fn(ctx, event);
+        take(event, out, error);
+        status = event->kind == WHIMBREL_EVENT_FAILED ? event->status : status;
+        more = event->kind != WHIMBREL_EVENT_DONE && event->kind != WHIMBREL_EVENT_FAILED;
     }
-    whim_job_times times = whim_job_get_times(job);
-    int64_t begun = times.first_token > 0 ? times.first_token : times.ended;
-    out->prompt_s = seconds(times.submitted, begun);
-    out->gen_s = seconds(begun, times.ended);
-    out->n_context = out->n_id > 0 ? cfg->n_prompt + out->n_id - 1 : 0;
-    whim_job_release(job);
-    return err;
+    return status;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One prompt after the other through a service with one sequence: what `run` and `chat` share. A
- * prompt that begins like the tokens before finds their pages in the prefix tree.
+/* One request after the other, as `run` and `chat` make them, and Ctrl-C. A prompt that begins like
+ * the tokens before finds their pages in the prefix tree.
  * Threads: the main thread. */
 #ifndef WHIM_APPS_ASK_H
 #define WHIM_APPS_ASK_H
 
-#include "answer_form.h"
-#include "engine/service.h"
-#include "text_model.h"
+#include "form.h"
+#include "model.h"
+#include "sampling.h"
 
 #include <signal.h>
 
@@ -17,27 +17,26 @@
 extern volatile sig_atomic_t interrupted;
 void catch_interrupt(bool twice_ends);
 
-/* A service of a loaded engine; `form` must outlive it. NULL after a complaint. */
-whim_service *ask_open(const text_model *tm, const answer_form *form, whim_engine *engine);
+/* For whimbrel_model_options.wake of models that are asked. */
+void ask_wake(void *ctx);
 
-/* What model and command line say of a request for these ids, which must outlive its submission.
- * `open_think`: they leave reasoning open. */
-whim_job_cfg ask_cfg(const text_model *tm, const whim_options *options, const whim_ids *prompt,
-                     bool open_think);
+/* What the command line says of a request; the prompt is the caller's. */
+whimbrel_request_options ask_options(const whim_options *options, const sampling *sampling,
+                                     const form *form);
 
 /* How an answer came out. */
 typedef struct asked {
-    whim_end end;
+    whimbrel_end end;
     int32_t stop;      /* index of the stop string, -1 otherwise */
     int64_t n_id;      /* tokens made, an end token too */
     int64_t n_context; /* positions that the sequence took */
     double prompt_s, gen_s;
 } asked;
 
-/* Submit and hand every event to `fn` until the last. NO_FIT when the prompt does not fit the
- * context or the KV memory; after an error `out` says nothing. */
-typedef void ask_event_fn(void *ctx, const whim_job_event *event);
-WHIM_MUST_CHECK whim_err ask(whim_service *service, const whim_job_cfg *cfg, ask_event_fn *fn,
-                             void *ctx, asked *out, whim_diag *diag);
+/* Start a request and hand every event to `fn` until the last. NO_FIT when the prompt does not fit
+ * the context or the KV memory; after an error `out` says nothing. */
+typedef void ask_event_fn(void *ctx, const whimbrel_event *event);
+whimbrel_status ask(whimbrel_request *request, ask_event_fn *fn, void *ctx, asked *out,
+                    whimbrel_error *error);
 
 #endif

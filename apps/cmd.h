@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands share: their entry points, messages, the default model, loading with a bar, the
- * memory plan, JSON texts. The environment is read in cmd.c, cache.c and hub_env.c and nowhere else
+/* What the commands share: their entry points, messages, the default model, JSON texts. The
+ * environment is read in cmd.c, cache.c and hub_env.c and nowhere else
  * in the program.
- * Threads: the main thread, but for load progress, which loader threads report. */
+ * Threads: the main thread. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
 
 #include "base/err.h"
 #include "base/report/log.h"
-#include "base/report/progress.h"
 #include "base/str.h"
-#include "engine/engine.h"
-#include "engine/memory_plan.h"
 #include "engine/options.h"
+#include "library/library.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -91,33 +88,6 @@ const char *choose_model(const whim_options *options, char *buf);
  * as a name. */
 void complain_no_model(const char *model, const char *as_name);
 
-/* The engine's settings that the options name; the caller adds what its command decides. */
-whim_engine_cfg engine_cfg(const whim_options *options, const char *model);
-
-/* Loading shown as a bar on standard error. Caller's storage from open_engine to load_engine. */
-typedef struct loader {
-    pthread_mutex_t lock;
-    whim_progress bar; /* begins with the first report, because only that tells the total */
-    const char *label;
-    bool quiet, begun;
-    int64_t done; /* reports of several threads may overtake each other */
-} loader;
-
-/* Prepare an engine that reports to the loader, unless cfg has somebody else, and print device and
- * memory plan, unless quiet. Complains and gives NULL on failure. */
-whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load);
-
-/* What open_engine gives the engine to report to, for other work on weights; and the end of
- * that. */
-void load_report(void *ctx, int64_t done, int64_t total);
-void load_finish(loader *load, bool ok);
-
-/* Load its weights; complains and gives false on failure. */
-bool load_engine(whim_engine *engine, loader *load);
-
-/* The plan part by part, one line each. */
-void append_plan(whim_str *out, const whim_memory_plan *plan);
-
 /* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a
  * terminal. C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in
  * UTF-8. */
@@ -128,6 +98,5 @@ int64_t terminal_control_length(const char *text, int64_t left);
 void json_text(whim_str *out, const char *text);
 void json_text_n(whim_str *out, const char *text, int64_t bytes);
 void json_number(whim_str *out, double value);
-void json_plan(whim_str *out, const whim_memory_plan *plan);
 
 #endif

@@ -2,9 +2,7 @@
 /* whimbrel inspect: what a model is, what its files hold, what memory it would take. Nothing is
  * loaded. */
 #include "base/alloc.h"
-#include "cmd.h"
-#include "serve/serve.h"
-#include "text_model.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,13 +357,15 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
 /* What run and serve would say of the text files. */
 static void check_text(summary *s, const whim_options *options)
 {
-    text_model tm = {0};
+    whim_text_side side;
+    const char *field;
+    const whim_text_files files = {
+        .model = s->model, .ckpt = s->ckpt, .chat_template = options->chat_template};
     if (s->ckpt->format != WHIM_CKPT_DUMMY &&
-        text_model_read(&tm, options, s->ckpt, s->model, &s->text) == WHIM_ERR_OK &&
-        whim_generation_open(&tm.wishes, s->model, s->ckpt, &s->text) == WHIM_ERR_OK) {
+        whim_text_side_read(&side, &files, &field, &s->text) == WHIM_ERR_OK) {
         s->text.text[0] = '\0';
+        whim_text_side_close(&side);
     }
-    text_model_close(&tm);
 }
 
 /* Nothing is loaded, and a shape has no files. */
@@ -409,8 +409,10 @@ int cmd_inspect(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
     summary s = {.options = options, .model = choose_model(options, path)};
+    whimbrel_model_options served = serve_options(options, s.model);
+    whim_library_extra extra = serve_extra(options);
     bool ok = s.model != NULL && plan_for(&s.one, engine_cfg(options, s.model)) &&
-              plan_for(&s.serve, serve_engine_cfg(options, s.model)) && print_summary(&s);
+              plan_for(&s.serve, whim_library_engine_cfg(&served, &extra)) && print_summary(&s);
     whim_engine_close(s.serve.engine);
     whim_engine_close(s.one.engine);
     return ok ? EXIT_OK : EXIT_FAILED;

@@ -21,7 +21,7 @@ static bool get_ids(run *r)
     whim_str text = {0};
     r->by_ids = true;
     if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0 ||
-        answer_form_is_for_program(&r->form) || o->think_budget > 0) {
+        form_is_given(&r->form) || o->think_budget > 0) {
         complain(EXIT_USAGE, "--ids works without a tokenizer: it cannot be joined with --prompt, "
                              "--system, --raw, --stop, --json-schema, --grammar-regex, --tools or "
                              "--think-budget");
@@ -64,82 +64,81 @@ static bool get_prompt(run *r)
     return true;
 }
 
-static bool no_memory(void)
-{
-    complain(EXIT_FAILED, "out of memory");
-    return false;
-}
-
 static bool take_ids(run *r)
 {
+    r->ids = whim_alloc_array(r->n_raw_id, (int64_t)sizeof *r->ids);
+    if (r->ids == NULL) {
+        complain(EXIT_FAILED, "out of memory");
+        return false;
+    }
     for (int64_t i = 0; i < r->n_raw_id; i++) {
-        if (r->raw_ids[i] < 0 || r->raw_ids[i] >= r->config->n_vocab) {
+        if (r->raw_ids[i] < 0 || r->raw_ids[i] >= r->info->n_vocab) {
             complain(EXIT_FAILED,
                      "token id %lld (number %lld of the prompt) is not in the model's vocabulary: "
                      "ids go from 0 to %d",
-                     (long long)r->raw_ids[i], (long long)i + 1, r->config->n_vocab - 1);
+                     (long long)r->raw_ids[i], (long long)i + 1, r->info->n_vocab - 1);
             return false;
         }
-        if (whim_ids_append(&r->prompt, (int32_t)r->raw_ids[i]) != WHIM_ERR_OK) {
-            return no_memory();
-        }
+        r->ids[i] = (int32_t)r->raw_ids[i];
     }
     return true;
 }
 
-static json_t *messages_of(const run *r)
+static bool has_turns(const run *r)
 {
-    json_t *list = json_array();
-    if (r->options->system != NULL) {
-        json_array_append_new(
-            list, json_pack("{s:s, s:s}", "role", "system", "content", r->options->system));
-    }
-    json_array_append_new(
-        list, json_pack("{s:s, s:s}", "role", "user", "content", whim_str_text(&r->text)));
-    return list;
+    return r->info->has_template && !r->options->raw;
 }
 
-static bool encode_text(run *r)
+static bool check_text(const run *r)
 {
-    whim_diag diag = {""};
-    whim_err err;
-    r->chat = r->tm.tmpl != NULL && !r->options->raw;
-    if (!r->chat && r->options->system != NULL) {
-        complain(EXIT_USAGE, r->options->raw ? "--raw has no place for --system"
-                                             : "--system: this model has no chat template");
+    const whim_options *o = r->options;
+    if (!has_turns(r) && o->system != NULL) {
+        complain(EXIT_USAGE, o->raw ? "--raw has no place for --system"
+                                    : "--system: this model has no chat template");
         return false;
     }
-    if (!check_utf8(whim_str_text(&r->text), "the prompt") ||
-        !check_utf8(r->options->system != NULL ? r->options->system : "", "the system message") ||
-        !check_stops(r->options)) {
-        return false;
-    }
-    if (r->chat) {
-        json_t *messages = messages_of(r);
-        err = text_model_encode_chat(&r->tm, messages, r->form.tools, &r->prompt, &r->open_think,
-                                     &diag);
-        json_decref(messages);
-    } else {
-        err =
-            text_model_encode_raw(&r->tm, whim_str_text(&r->text), r->text.len, &r->prompt, &diag);
-    }
-    if (err != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
-    }
-    return err == WHIM_ERR_OK;
+    return check_utf8(whim_str_text(&r->text), "the prompt") &&
+           check_utf8(o->system != NULL ? o->system : "", "the system message") && check_stops(o);
 }
 
 static bool check_length(const run *r)
 {
     whim_str hint = {0};
-    if (r->prompt.n <= r->ctx) {
+    if (r->n_prompt <= r->info->context) {
         return true;
     }
-    append_context_hint(&hint, r->ctx, r->config);
+    append_context_hint(&hint, r->info);
     complain(EXIT_FAILED, "the prompt has %lld tokens, more than the context of %lld; %s",
-             (long long)r->prompt.n, (long long)r->ctx, whim_str_text(&hint));
+             (long long)r->n_prompt, (long long)r->info->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
     return false;
+}
+
+static bool prepare(run *r)
+{
+    const whim_options *o = r->options;
+    whimbrel_error error;
+    const whimbrel_message messages[] = {{"system", o->system}, {"user", whim_str_text(&r->text)}};
+    whimbrel_request_options ask = ask_options(o, &r->sampling, &r->form);
+    ask.may_repeat = !detects_repetition(o, false);
+    ask.prompt_logprobs = whim_options_gave(o, &o->prompt_logprobs);
+    ask.prompt_top_logprobs = (int32_t)o->prompt_logprobs;
+    if (r->by_ids) {
+        ask.ids = r->ids;
+        ask.n_id = r->n_raw_id;
+        ask.max_tokens = o->max_tokens > 0 ? o->max_tokens : IDS_TOKENS;
+    } else if (has_turns(r)) {
+        ask.messages = o->system != NULL ? messages : messages + 1;
+        ask.n_message = o->system != NULL ? 2 : 1;
+    } else {
+        ask.text = whim_str_text(&r->text);
+    }
+    if (whimbrel_prepare(r->model, &ask, &r->request, &error) != WHIMBREL_OK) {
+        complain_of(&error);
+        return false;
+    }
+    r->prompt = whimbrel_prompt_ids(r->request, &r->n_prompt);
+    return check_length(r);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -147,63 +146,41 @@ static bool check_length(const run *r)
 static void say_params(const run *r)
 {
     whim_str text = {0};
-    append_params(&text, &r->tm.params, true);
+    append_params(&text, &r->sampling.v, true);
     fprintf(stderr, "sampling: %s (defaults from %s); %s\n", whim_str_text(&text),
-            r->by_ids ? "--ids" : whim_generation_source_name(r->tm.wishes.source),
-            r->by_ids ? "token ids"
-            : r->chat ? "with the chat template"
-                      : "plain continuation");
+            r->by_ids ? "--ids" : r->info->sampling,
+            r->by_ids      ? "token ids"
+            : has_turns(r) ? "with the chat template"
+                           : "plain continuation");
     whim_str_deinit(&text);
 }
 
-static int generate(run *r, whim_engine *engine)
+static int generate(run *r)
 {
-    const whim_options *o = r->options;
-    whim_diag diag = {""};
+    whimbrel_error error;
     asked got;
-    whim_service *service = ask_open(&r->tm, &r->form, engine);
-    if (service == NULL) {
+    catch_interrupt(true);
+    if (ask(r->request, run_event, r, &got, &error) != WHIMBREL_OK) {
+        complain_of(&error);
         return EXIT_FAILED;
     }
-    whim_job_cfg cfg = ask_cfg(&r->tm, o, &r->prompt, r->open_think);
-    cfg.max_repeated = detects_repetition(o, false) ? WHIM_REPETITION_LIMIT : 0;
-    cfg.max_tokens = o->max_tokens > 0 ? o->max_tokens : r->by_ids ? IDS_TOKENS : 0;
-    if (whim_options_gave(o, &o->prompt_logprobs)) {
-        cfg.prompt_logprobs = (int32_t)o->prompt_logprobs;
-    }
-    whim_err err = answer_form_grammar(&r->form, r->open_think, &cfg.grammar, &diag);
-    if (err == WHIM_ERR_OK) {
-        err = ask(service, &cfg, run_event, r, &got, &diag);
-    }
-    int code = EXIT_FAILED;
-    if (err != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
-    } else if (run_finish(r, &got)) {
-        code = got.end == WHIM_END_INTERRUPT ? EXIT_INTERRUPTED : EXIT_OK;
-    }
-    whim_service_destroy(service);
-    return code;
+    return !run_finish(r, &got)                ? EXIT_FAILED
+           : got.end == WHIMBREL_END_CANCELLED ? EXIT_INTERRUPTED
+                                               : EXIT_OK;
 }
 
-static int run_model(run *r, whim_engine *engine, loader *load)
+static int run_model(run *r, loader *load)
 {
-    r->config = whim_engine_config(engine);
-    r->ctx = whim_engine_ctx(engine);
-    r->tm.path = r->model;
-    bool ok = r->by_ids ? take_ids(r)
-                        : text_model_open(&r->tm, r->options, engine, r->model) && encode_text(r);
-    if (!ok || !text_model_sampling(&r->tm, r->options, engine, r->by_ids) ||
-        !answer_form_open(&r->form, &r->tm, r->chat, r->open_think) || !check_length(r)) {
-        return EXIT_FAILED;
-    }
-    if (!load_engine(engine, load)) {
+    r->info = whimbrel_get_info(r->model);
+    if (!(r->by_ids ? take_ids(r) : check_text(r)) ||
+        !sampling_choose(&r->sampling, r->options, r->model, r->path, r->by_ids) || !prepare(r) ||
+        !load_model(r->model, load)) {
         return EXIT_FAILED;
     }
     if (!r->options->quiet) {
         say_params(r);
     }
-    catch_interrupt(true);
-    return generate(r, engine);
+    return generate(r);
 }
 
 static void print_op(void *ctx, const char *line)
@@ -213,13 +190,41 @@ static void print_op(void *ctx, const char *line)
 }
 
 /* The answer may be right and its record lost: that is a failure. */
-static int end_record(whim_engine *engine, int code)
+static int end_record(run *r, int code)
 {
     whim_diag diag = {""};
-    if (whim_engine_end_record(engine, &diag) != WHIM_ERR_OK) {
+    whim_library_stop(r->model);
+    if (whim_engine_end_record(whim_library_engine(r->model), &diag) != WHIM_ERR_OK) {
         return complain(EXIT_FAILED, "--record-steps: %s", diag.text);
     }
     return code;
+}
+
+static whimbrel_model *open_it(run *r, whim_trace *trace, loader *load)
+{
+    const whim_options *o = r->options;
+    whimbrel_model_options options = model_options(o, r->path);
+    whim_library_extra extra = model_extra(o);
+    options.ids_only = r->by_ids;
+    options.wake = ask_wake;
+    extra.max_outs = whim_options_gave(o, &o->prompt_logprobs) ? PROMPT_ROWS : 1;
+    extra.watch = o->trace_ops ? whim_trace_watch(trace) : NULL;
+    extra.record_steps = o->record_steps;
+    return open_model(&options, &extra, o->quiet, load);
+}
+
+static void run_free(run *r)
+{
+    whim_str *const texts[] = {&r->text,     &r->said,  &r->made,
+                               &r->logprobs, &r->calls, &r->prompt_logprobs};
+    whimbrel_free(r->request);
+    whimbrel_close(r->model);
+    form_free(&r->form);
+    whim_free(r->raw_ids);
+    whim_free(r->ids);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        whim_str_deinit(texts[i]);
+    }
 }
 
 int cmd_run(const whim_options *options)
@@ -228,36 +233,16 @@ int cmd_run(const whim_options *options)
     char path[MODEL_PATH_MAX];
     run r = {.options = options, .terminal = whim_os_term_is(STDOUT_FILENO)};
     loader load;
-    whim_engine *engine = NULL;
     int code = EXIT_FAILED;
-    bool rows = whim_options_gave(options, &options->prompt_logprobs);
-    if (!answer_form_read(&r.form, options) || !get_prompt(&r)) {
+    if (!form_read(&r.form, options) || !get_prompt(&r)) {
         code = EXIT_USAGE;
-        goto out;
+    } else {
+        r.path = choose_model(options, path);
+        r.model = r.path != NULL ? open_it(&r, &trace, &load) : NULL;
     }
-    r.model = choose_model(options, path);
     if (r.model != NULL) {
-        whim_engine_cfg cfg = engine_cfg(options, r.model);
-        cfg.max_outs = rows ? PROMPT_ROWS : 1;
-        cfg.watch = options->trace_ops ? whim_trace_watch(&trace) : NULL;
-        cfg.kv_as_used = true; /* most prompts are much shorter than the context */
-        cfg.record_steps = options->record_steps;
-        engine = open_engine(&cfg, options->quiet, &load);
+        code = end_record(&r, run_model(&r, &load));
     }
-    if (engine != NULL) {
-        code = run_model(&r, engine, &load);
-        code = end_record(engine, code);
-    }
-out:
-    answer_form_close(&r.form);
-    text_model_close(&r.tm);
-    whim_engine_close(engine);
-    whim_free(r.raw_ids);
-    whim_ids_deinit(&r.prompt);
-    whim_str_deinit(&r.text);
-    whim_str_deinit(&r.answer);
-    whim_str_deinit(&r.ids);
-    whim_str_deinit(&r.logprobs);
-    whim_str_deinit(&r.prompt_logprobs);
+    run_free(&r);
     return code;
 }

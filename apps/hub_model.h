@@ -6,6 +6,7 @@
 #define WHIM_APPS_HUB_MODEL_H
 
 #include "base/report/log.h"
+#include "base/report/progress.h"
 #include "cmd.h"
 #include "hub/hub.h"
 

@@ -6,6 +6,7 @@
 
 #include "ask.h"
 #include "sample/divergence.h"
+#include "texts.h"
 
 /* {0} is empty. */
 typedef struct quality {

@@ -5,31 +5,33 @@
 #define WHIM_APPS_RUN_H
 
 #include "ask.h"
+#include "texts.h"
 
 typedef struct run {
     const whim_options *options;
-    const char *model;
-    const whim_config *config;
-    int64_t ctx;
+    const char *path;
+    whimbrel_model *model;
+    const whimbrel_info *info;
+    sampling sampling;
+    form form;
     whim_str text;    /* the prompt as given; empty with --ids */
     bool by_ids;      /* --ids: ids come out, no text */
-    bool chat;        /* the prompt went through the chat template */
-    bool open_think;  /* and it leaves reasoning open */
     int64_t *raw_ids; /* --ids before they are checked */
     int64_t n_raw_id;
-    whim_ids prompt;
-    text_model tm;
-    answer_form form;
-    whim_str answer;        /* all text */
-    whim_str ids, logprobs; /* JSON lists under way */
+    int32_t *ids; /* and then */
+    whimbrel_request *request;
+    const int32_t *prompt; /* [n_prompt] its tokens */
+    int64_t n_prompt;
+    whim_str said;                  /* all text */
+    whim_str made, logprobs, calls; /* JSON lists under way */
     whim_str prompt_logprobs;
-    int64_t n_gen;
+    int64_t n_made;
     bool terminal; /* standard output is one */
     bool write_failed;
 } run;
 
 /* An ask_event_fn: print what came, or keep it for the JSON object. */
-void run_event(void *ctx, const whim_job_event *event);
+void run_event(void *ctx, const whimbrel_event *event);
 
 /* After the end: the rest of the text output, or the JSON object; then the summary unless quiet.
  * False when standard output fails. */

@@ -3,8 +3,6 @@
  * object. */
 #include "run.h"
 
-#include "text/detokenizer.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +20,7 @@ static void out(run *r, const char *text, int64_t n)
 static void append_token_text(const run *r, whim_str *to, int32_t id)
 {
     int64_t n = 0;
-    const char *bytes = whim_tokenizer_bytes(r->tm.tok, id, &n);
+    const char *bytes = whimbrel_token_text(r->model, id, &n);
     whim_str text = {0};
     whim_str_append_n(&text, bytes != NULL ? bytes : "", bytes != NULL ? n : 0);
     json_text_n(to, whim_str_text(&text), text.len);
@@ -30,10 +28,10 @@ static void append_token_text(const run *r, whim_str *to, int32_t id)
 }
 
 /* {"id":1,"text":"a","logprob":-1.5,"top":[[1,-1.5],...]} */
-static void append_logprob_json(const run *r, whim_str *to, const whim_job_event *t)
+static void append_logprob_json(const run *r, whim_str *to, const whimbrel_event *t)
 {
     whim_str_printf(to, "{\"id\":%d", t->id);
-    if (r->tm.tok != NULL) {
+    if (!r->by_ids) {
         whim_str_append(to, ",\"text\":");
         append_token_text(r, to, t->id);
     }
@@ -49,9 +47,9 @@ static void append_logprob_json(const run *r, whim_str *to, const whim_job_event
 }
 
 /* "7042  7042:-0.306687 260:-2.511695", or with texts in place of ids. */
-static void append_logprob_line(const run *r, whim_str *to, const whim_job_event *t)
+static void append_logprob_line(const run *r, whim_str *to, const whimbrel_event *t)
 {
-    if (r->tm.tok == NULL) {
+    if (r->by_ids) {
         whim_str_printf(to, "%d ", t->id);
         for (int32_t i = 0; i < t->n_top; i++) {
             whim_str_printf(to, " %d:%.6f", t->top[i].id, (double)t->top[i].logprob);
@@ -74,14 +72,14 @@ static bool has_lines(const run *r)
     return r->options->logprobs > 0;
 }
 
-static void show_token(run *r, const whim_job_event *t)
+static void show_token(run *r, const whimbrel_event *t)
 {
     whim_str line = {0};
-    r->n_gen++;
+    r->n_made++;
     if (r->options->json) {
-        whim_str_printf(&r->ids, "%s%d", r->n_gen == 1 ? "" : ",", t->id);
+        whim_str_printf(&r->made, "%s%d", r->n_made == 1 ? "" : ",", t->id);
         if (has_lines(r)) {
-            whim_str_append(&r->logprobs, r->n_gen == 1 ? "" : ",");
+            whim_str_append(&r->logprobs, r->n_made == 1 ? "" : ",");
             append_logprob_json(r, &r->logprobs, t);
         }
         return;
@@ -89,7 +87,7 @@ static void show_token(run *r, const whim_job_event *t)
     if (has_lines(r)) {
         append_logprob_line(r, &line, t);
     } else if (r->by_ids) {
-        whim_str_printf(&line, r->n_gen == 1 ? "%d" : " %d", t->id);
+        whim_str_printf(&line, r->n_made == 1 ? "%d" : " %d", t->id);
     }
     out(r, whim_str_text(&line), line.len);
     whim_str_deinit(&line);
@@ -97,7 +95,7 @@ static void show_token(run *r, const whim_job_event *t)
 
 static void show_text(run *r, const char *text, int64_t n)
 {
-    whim_str_append_n(&r->answer, text, n);
+    whim_str_append_n(&r->said, text, n);
     if (r->options->json || has_lines(r)) {
         return;
     }
@@ -114,7 +112,7 @@ static void show_text(run *r, const char *text, int64_t n)
 }
 
 /* The first token of a prompt has none. */
-static void show_prompt_token(run *r, const whim_job_event *t)
+static void show_prompt_token(run *r, const whimbrel_event *t)
 {
     if (r->options->json) {
         whim_str_append(&r->prompt_logprobs, t->has_logprob ? "," : "null");
@@ -128,7 +126,7 @@ static void show_prompt_token(run *r, const whim_job_event *t)
     }
     whim_str line = {0};
     whim_str_append(&line, "prompt ");
-    if (r->tm.tok == NULL) {
+    if (r->by_ids) {
         whim_str_printf(&line, "%d:%.6f ", t->id, (double)t->logprob);
     }
     append_logprob_line(r, &line, t);
@@ -136,17 +134,32 @@ static void show_prompt_token(run *r, const whim_job_event *t)
     whim_str_deinit(&line);
 }
 
-void run_event(void *ctx, const whim_job_event *event)
+static void show_call(run *r, const whimbrel_event *call)
+{
+    whim_str_printf(&r->calls, "%s{\"name\":", r->calls.len > 0 ? "," : "");
+    json_text(&r->calls, call->name);
+    whim_str_printf(&r->calls, ",\"arguments\":%s}", call->text);
+}
+
+void run_event(void *ctx, const whimbrel_event *event)
 {
     run *r = ctx;
-    if (event->kind == WHIM_JOB_PROMPT_TOKEN) {
+    switch (event->kind) {
+    case WHIMBREL_EVENT_PROMPT_TOKEN:
         show_prompt_token(r, event);
-    }
-    if (event->kind == WHIM_JOB_TOKEN) {
+        break;
+    case WHIMBREL_EVENT_CALL:
+        show_call(r, event);
+        break;
+    case WHIMBREL_EVENT_TOKEN:
         show_token(r, event);
-    }
-    if (event->n_text > 0) {
         show_text(r, event->text, event->n_text);
+        break;
+    case WHIMBREL_EVENT_END:
+        show_text(r, event->text, event->n_text);
+        break;
+    default: /* the same text, taken apart */
+        break;
     }
 }
 
@@ -158,42 +171,33 @@ static double rate(double n, double seconds)
 static void append_usage(const run *r, const asked *got, whim_str *to)
 {
     whim_str_printf(to, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld}",
-                    (long long)r->prompt.n, (long long)got->n_id);
+                    (long long)r->n_prompt, (long long)got->n_id);
     whim_str_append(to, ",\"timings\":{\"prompt_s\":");
     json_number(to, got->prompt_s);
     whim_str_append(to, ",\"gen_s\":");
     json_number(to, got->gen_s);
     whim_str_append(to, "},\"prompt_tps\":");
-    json_number(to, rate((double)r->prompt.n, got->prompt_s));
+    json_number(to, rate((double)r->n_prompt, got->prompt_s));
     whim_str_append(to, ",\"gen_tps\":");
     json_number(to, rate((double)(got->n_id - 1), got->gen_s));
 }
 
-static void append_calls(const run *r, whim_str *to)
-{
-    whim_str calls = {0};
-    whim_err err = answer_form_calls(&r->form, r->open_think, &r->answer, &calls);
-    whim_str_printf(to, ",\"tool_calls\":[%s]", whim_str_text(&calls));
-    to->failed = to->failed || err != WHIM_ERR_OK;
-    whim_str_deinit(&calls);
-}
-
 static void append_result(const run *r, const asked *got, whim_str *to)
 {
-    const whim_sample_params *p = &r->tm.params;
+    const whimbrel_sampling *p = &r->sampling.v;
     whim_str_append(to, "{\"model\":");
-    json_text(to, r->model);
+    json_text(to, r->path);
     if (!r->by_ids) {
         whim_str_append(to, ",\"prompt\":");
         json_text(to, whim_str_text(&r->text));
         whim_str_append(to, ",\"text\":");
-        json_text_n(to, whim_str_text(&r->answer), r->answer.len);
+        json_text_n(to, whim_str_text(&r->said), r->said.len);
     }
     whim_str_append(to, ",\"prompt_ids\":[");
-    for (int64_t i = 0; i < r->prompt.n; i++) {
-        whim_str_printf(to, "%s%d", i == 0 ? "" : ",", r->prompt.ids[i]);
+    for (int64_t i = 0; i < r->n_prompt; i++) {
+        whim_str_printf(to, "%s%d", i == 0 ? "" : ",", r->prompt[i]);
     }
-    whim_str_printf(to, "],\"ids\":[%s]", whim_str_text(&r->ids));
+    whim_str_printf(to, "],\"ids\":[%s]", whim_str_text(&r->made));
     if (has_lines(r)) {
         whim_str_printf(to, ",\"logprobs\":[%s]", whim_str_text(&r->logprobs));
     }
@@ -201,9 +205,9 @@ static void append_result(const run *r, const asked *got, whim_str *to)
         whim_str_printf(to, ",\"prompt_logprobs\":[%s]", whim_str_text(&r->prompt_logprobs));
     }
     if (r->form.tools != NULL) {
-        append_calls(r, to);
+        whim_str_printf(to, ",\"tool_calls\":[%s]", whim_str_text(&r->calls));
     }
-    whim_str_printf(to, ",\"stop\":\"%s\"", whim_end_name(got->end));
+    whim_str_printf(to, ",\"stop\":\"%s\"", whimbrel_end_name(got->end));
     if (got->stop >= 0) {
         whim_str_append(to, ",\"stop_text\":");
         json_text(to, r->options->stop.v[got->stop]);
@@ -218,17 +222,17 @@ static void append_result(const run *r, const asked *got, whim_str *to)
         (unsigned long long)p->seed);
     append_usage(r, got, to);
     whim_str_append(to, "}\n");
-    to->failed = to->failed || r->ids.failed || r->logprobs.failed || r->prompt_logprobs.failed ||
-                 r->answer.failed;
+    to->failed = to->failed || r->made.failed || r->logprobs.failed || r->prompt_logprobs.failed ||
+                 r->said.failed || r->calls.failed;
 }
 
 /* An end that cuts the answer short is told even when quiet. */
 static void say_full(const run *r, const asked *got)
 {
     whim_str hint = {0};
-    if (got->end == WHIM_END_CONTEXT) {
-        whim_str_printf(&hint, "the context of %lld tokens is full; ", (long long)r->ctx);
-        append_context_hint(&hint, r->ctx, r->config);
+    if (got->end == WHIMBREL_END_CONTEXT) {
+        whim_str_printf(&hint, "the context of %lld tokens is full; ", (long long)r->info->context);
+        append_context_hint(&hint, r->info);
     } else {
         whim_str_append(&hint, "the memory for keys and values is full; --kv-mem gives more");
     }
@@ -246,18 +250,18 @@ static void print_summary(const run *r, const asked *got)
 {
     double gen = rate((double)(got->n_id - 1), got->gen_s);
     fprintf(stderr, "prompt: %lld tokens, %.1f tokens/s; generated: %lld tokens",
-            (long long)r->prompt.n, rate((double)r->prompt.n, got->prompt_s), (long long)got->n_id);
+            (long long)r->n_prompt, rate((double)r->n_prompt, got->prompt_s), (long long)got->n_id);
     /* The first token comes with the prompt's last step. */
     if (isfinite(gen)) {
         fprintf(stderr, ", %.1f tokens/s", gen);
     }
-    fprintf(stderr, "; stop: %s\n", whim_end_name(got->end));
+    fprintf(stderr, "; stop: %s\n", whimbrel_end_name(got->end));
 }
 
 bool run_finish(run *r, const asked *got)
 {
     whim_str text = {0};
-    bool ends_line = r->answer.len > 0 && r->answer.text[r->answer.len - 1] == '\n';
+    bool ends_line = r->said.len > 0 && r->said.text[r->said.len - 1] == '\n';
     if (r->write_failed) {
         complain(EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
         return false;
@@ -269,7 +273,7 @@ bool run_finish(run *r, const asked *got)
     }
     bool ok = print_out(&text);
     whim_str_deinit(&text);
-    if (got->end == WHIM_END_CONTEXT || got->end == WHIM_END_KV) {
+    if (got->end == WHIMBREL_END_CONTEXT || got->end == WHIMBREL_END_MEMORY) {
         say_full(r, got);
     }
     if (ok && !r->options->quiet) {

@@ -6,7 +6,7 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 # STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
-# Goals: program, library, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
+# Goals: program, library (all of src/), public-library (libwhimbrel, shared and static), examples, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
@@ -39,6 +39,7 @@ ifeq ($(origin CC),default)
   endif
 endif
 AR := $(if $(filter $(HOST_ARCH),$(ARCH)),,$(ARCH)-linux-gnu-)ar
+OBJCOPY := $(AR:%ar=%objcopy)
 
 # gcc's own number; __clang__ stays a word where clang is not.
 COMPILER := $(shell printf '__GNUC__ __clang__\n' | $(CC) -E -P - 2>/dev/null)
@@ -127,7 +128,11 @@ DEBUG_INFO := $(if $(filter san tsan fuzz,$(MODE)),-g1,-g)
 # Nothing here may change the value of a float: see Numerics in DESIGN.md.
 CFLAGS_ALL := -std=gnu11 $(DEBUG_INFO) $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
               -fvisibility=hidden -ffunction-sections -fdata-sections -pthread $(WARN) $(CFLAGS)
-CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(CPPFLAGS)
+# One set of objects makes the program and the shared library.
+ifeq ($(MODE)$(STATIC),release0)
+  CFLAGS_ALL += -fPIC
+endif
+CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -Iinclude -I$(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
 ifeq ($(STATIC),1)
   # Debian's cross libm.a is a script that names a file of another package; name the archive itself.
@@ -152,6 +157,7 @@ ifneq ($(STATIC),1)
     LIBS += -lhwloc
     UNIT_LIBS += -lhwloc
   endif
+  PUBLIC_LIBS := $(LIBS) # what the library needs: no server, no downloads
   # TLS of the server. Without OpenSSL, and in static builds, its options are refused by name.
   OPENSSL := $(shell printf '\#include <openssl/ssl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
                [ -e "$$($(CC) -print-file-name=libssl.so)" ] && echo 1)
@@ -181,7 +187,9 @@ endif
 LIB_SRC := $(filter-out src/backends/%,$(wildcard src/*/*.c src/*/*/*.c)) \
            $(foreach b,$(BACKENDS),$(wildcard src/backends/$(b)/*.c)) \
            $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
+PUBLIC_SRC := $(filter-out src/hub/% src/http/% src/server/%,$(LIB_SRC))
 APP_SRC := $(wildcard apps/*.c apps/*/*.c)
+EXAMPLE_SRC := $(wildcard examples/*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 UNIT_SRC := $(wildcard tests/unit/*_test.c tests/unit/*/*_test.c tests/unit/*/*/*_test.c \
                        tests/unit/*/*/*/*_test.c)
@@ -196,12 +204,17 @@ REPLAY_SRC := tests/fuzz/replay.c
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB := $(B)/libwhim.a
 PROGRAM := $(B)/whimbrel
+# What `make install` puts beside the program. The first number of the version is that of the ABI.
+SHARED := $(B)/libwhimbrel.so.$(VERSION)
+SONAME := libwhimbrel.so.$(firstword $(subst ., ,$(VERSION)))
+ARCHIVE := $(B)/libwhimbrel.a
+EXAMPLES := $(EXAMPLE_SRC:%.c=$(B)/%)
 UNIT := $(UNIT_SRC:%.c=$(B)/%)
 # Those of the folders that know the CPU: what an emulator of another family can say something new about.
 CPU_FOLDERS := base tensor device ops backends layers weights
 UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
 # Those in which threads meet, around the step loop and before it.
-UNIT_THREADS := $(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/runner/exec_test \
+UNIT_THREADS := $(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/library/% $(B)/tests/unit/runner/exec_test \
     $(addprefix $(B)/tests/unit/backends/cpu/,queue_test stream_test workers_test claim_test) \
     $(B)/tests/unit/http/% $(addprefix $(B)/tests/unit/,server/server_test server/answer_test \
         kv/disk_tier_test base/thread_test),$(UNIT))
@@ -213,9 +226,11 @@ STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
 REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
+.PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
 library: $(LIB)
+public-library: $(if $(filter 0,$(STATIC)),$(SHARED) $(ARCHIVE) $(B)/whimbrel.pc)
+examples: $(EXAMPLES)
 unit: $(UNIT) $(if $(filter 1,$(STATIC)),bundle)
 unit-cpu: $(UNIT_CPU) $(if $(filter 1,$(STATIC)),bundle)
 unit-threads: $(UNIT_THREADS)
@@ -227,7 +242,7 @@ steps: $(STEPS)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance steps
-program library unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers tests:
+program library public-library examples unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -294,11 +309,30 @@ $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
+# Nothing but the functions of the public header can be seen from outside.
+$(SHARED): $(call obj,$(PUBLIC_SRC)) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs -o $@ $(filter %.o,$^) $(PUBLIC_LIBS)
+$(ARCHIVE): $(call obj,$(PUBLIC_SRC)) $(B)/stamp/files
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(CC) -r -nostdlib -o $(B)/libwhimbrel.o $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --localize-hidden $(B)/libwhimbrel.o
+	$(Q)$(AR) rcs $@ $(B)/libwhimbrel.o
+	@rm $(B)/libwhimbrel.o
+$(B)/whimbrel.pc: FORCE
+	$(call keep,'prefix=@PREFIX@' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: whimbrel' \
+	    'Description: open-weight language models inside a program' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+	    'Libs: -L$${libdir} -lwhimbrel' 'Libs.private: $(strip $(PUBLIC_LIBS)) -pthread')
+
 link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o,$^) $(LIB) $(2)
 
 $(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(EDIT_LIBS) $(LIBS))
+$(EXAMPLES): $(B)/%: $(B)/obj/%.o $(LIB) $(B)/stamp/ld
+	$(call say,LD,$@)
+	$(call link,$(LINK_STATIC),$(LIBS))
 $(SIM): $(call obj,$(SIM_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))
@@ -335,6 +369,6 @@ $(B)/lib/ld.so: $(B)/stamp/cc
 	@for f in libc.so.6 libm.so.6 libcmocka.so.0; do cp -fL "$$($(CC) -print-file-name=$$f)" $(@D)/; done
 	@cp -fL "$$($(CC) -print-file-name=$(LOADER_$(ARCH)))" $@
 
-ALL_SRC := $(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
+ALL_SRC := $(LIB_SRC) $(APP_SRC) $(EXAMPLE_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
            $(INVARIANCE_SRC) $(STEPS_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
 -include $(patsubst %.c,$(B)/obj/%.d,$(ALL_SRC))

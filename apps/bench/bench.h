@@ -5,12 +5,13 @@
 #ifndef WHIM_APPS_BENCH_BENCH_H
 #define WHIM_APPS_BENCH_BENCH_H
 
-#include "cmd.h"
+#include "model.h"
 
 typedef struct bench {
     const whim_options *options;
     const char *model;
-    whim_engine *engine;
+    whimbrel_model *opened;
+    whim_engine *engine; /* its own */
     whim_runner *runner;
     const whim_config *config;
     whim_dtype type;                    /* of most multiply-adds; the peak is that of its units */

@@ -176,6 +176,23 @@ static whim_err load_and_bench(bench *b, loader *load, int64_t start_ns, whim_di
     return err;
 }
 
+/* Steps are timed by themselves, without the loop that answers requests. */
+static whimbrel_model *open_it(const bench *b, loader *load)
+{
+    const whim_options *o = b->options;
+    whimbrel_model_options options = model_options(o, b->model);
+    whim_library_extra extra = model_extra(o);
+    options.ids_only = true;
+    options.take_memory = true;
+    options.max_parallel = (int32_t)b->max_batch;
+    if (o->ctx == 0 && o->write_gguf == NULL) {
+        options.context = needed_ctx(o);
+    }
+    extra.max_outs = b->max_batch;
+    extra.all_at_longest = true;
+    return open_model(&options, &extra, o->quiet, load);
+}
+
 int cmd_bench(const whim_options *options)
 {
     static bench b; /* zeroed, and the bar must not move */
@@ -197,20 +214,16 @@ int cmd_bench(const whim_options *options)
     b.n_round = options->peer != NULL && !whim_options_gave(options, &options->repeats)
                     ? PEER_ROUNDS
                     : options->repeats;
-    whim_engine_cfg cfg = engine_cfg(options, b.model);
-    cfg.max_seqs = b.max_batch;
-    if (options->ctx == 0 && options->write_gguf == NULL) {
-        cfg.ctx = needed_ctx(options);
-    }
-    b.engine = open_engine(&cfg, options->quiet, &load);
-    if (b.engine == NULL) {
+    b.opened = open_it(&b, &load);
+    if (b.opened == NULL) {
         return EXIT_FAILED;
     }
+    b.engine = whim_library_engine(b.opened);
     b.config = whim_engine_config(b.engine);
     b.type = main_type(b.engine);
     whim_err err = options->write_gguf != NULL ? write_gguf(&b, &load, &diag)
                                                : load_and_bench(&b, &load, start_ns, &diag);
-    whim_engine_close(b.engine);
+    whimbrel_close(b.opened);
     bench_free(&b);
     if (err != WHIM_ERR_OK) {
         return complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));

@@ -6,6 +6,7 @@
 #ifndef WHIM_APPS_BENCH_SERVER_H
 #define WHIM_APPS_BENCH_SERVER_H
 
+#include "base/report/progress.h"
 #include "bench/server_answer.h"
 #include "cmd.h"
 

@@ -73,12 +73,11 @@ int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
 
 typedef struct chat {
     const whim_options *options;
-    whim_engine *engine;
-    const whim_config *config;
-    int64_t ctx;
-    text_model tm;
-    answer_form form;
-    whim_service *service;
+    const char *path;
+    whimbrel_model *model;
+    const whimbrel_info *info;
+    sampling sampling;
+    form form;
     whim_conversation conv;
     chat_view view;
     bool quit;

@@ -2,22 +2,20 @@
 /* whimbrel chat: a conversation in the terminal, or line by line through pipes. */
 #include "base/file.h"
 #include "chat/chat.h"
+#include "texts.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Of recurrent states: where a turn, or one before it that is asked for anew, can go on. */
-enum { CHECKPOINTS = 4 };
 
 static void banner(chat *c)
 {
     whim_str params = {0};
     whim_str context = {0};
-    append_context(&context, c->options, c->engine, c->ctx);
-    append_params(&params, &c->tm.params, true);
-    view_note(&c->view, "%s: %s", whim_path_base(c->tm.path), whim_str_text(&context));
+    append_context(&context, c->options, whim_library_engine(c->model), c->info->context);
+    append_params(&params, &c->sampling.v, true);
+    view_note(&c->view, "%s: %s", whim_path_base(c->path), whim_str_text(&context));
     view_note(&c->view, "sampling: %s (defaults from %s)", whim_str_text(&params),
-              whim_generation_source_name(c->tm.wishes.source));
+              c->info->sampling);
     view_note(&c->view, "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat");
     whim_str_deinit(&params);
     whim_str_deinit(&context);
@@ -74,20 +72,38 @@ static void talk(chat *c, chat_input *input)
     whim_str_deinit(&text);
 }
 
+/* Whether there can be an answer of the form that is asked for: found out before weights load. */
+static bool check_form(const chat *c)
+{
+    const whimbrel_message any = {"user", "?"};
+    whimbrel_request_options ask = ask_options(c->options, &c->sampling, &c->form);
+    whimbrel_request *request;
+    whimbrel_error error;
+    ask.messages = &any;
+    ask.n_message = 1;
+    if (form_is_given(&c->form) &&
+        whimbrel_prepare(c->model, &ask, &request, &error) != WHIMBREL_OK) {
+        complain_of(&error);
+        return false;
+    }
+    if (form_is_given(&c->form)) {
+        whimbrel_free(request);
+    }
+    return true;
+}
+
 static bool chat_open(chat *c, loader *load)
 {
     const whim_options *o = c->options;
-    c->config = whim_engine_config(c->engine);
-    c->ctx = whim_engine_ctx(c->engine);
-    if (!text_model_open(&c->tm, o, c->engine, c->tm.path) ||
-        !text_model_sampling(&c->tm, o, c->engine, false)) {
+    c->info = whimbrel_get_info(c->model);
+    if (!sampling_choose(&c->sampling, o, c->model, c->path, false)) {
         return false;
     }
-    if (c->tm.tmpl == NULL) {
+    if (!c->info->has_template) {
         complain(EXIT_FAILED,
                  "%s has no chat template: it is not made for chats. \"whimbrel run -p\" continues "
                  "text with it; --chat-template FILE gives it one",
-                 c->tm.path);
+                 c->path);
         return false;
     }
     if (!check_utf8(o->system != NULL ? o->system : "", "the system message") || !check_stops(o)) {
@@ -98,11 +114,7 @@ static bool chat_open(chat *c, loader *load)
         complain(EXIT_FAILED, "out of memory");
         return false;
     }
-    if (!answer_form_open(&c->form, &c->tm, true, false) || !load_engine(c->engine, load)) {
-        return false;
-    }
-    c->service = ask_open(&c->tm, &c->form, c->engine);
-    return c->service != NULL;
+    return check_form(c) && load_model(c->model, load);
 }
 
 static bool chat_run(chat *c)
@@ -124,33 +136,37 @@ static bool chat_run(chat *c)
     return !c->view.failed && !c->failed;
 }
 
+static whimbrel_model *open_it(const chat *c, loader *load)
+{
+    whimbrel_model_options options = model_options(c->options, c->path);
+    whim_library_extra extra = model_extra(c->options);
+    extra.no_checkpoints = false; /* a turn goes on from the one before */
+    options.wake = ask_wake;
+    /* The memory plan is for those who ask; refusals name its numbers. */
+    whimbrel_model *model =
+        open_model(&options, &extra, c->options->quiet || c->view.terminal, load);
+    load->quiet = c->options->quiet;
+    return model;
+}
+
 int cmd_chat(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
     chat c = {.options = options};
     loader load;
-    bool ok = false;
+    int code = EXIT_FAILED;
     view_init(&c.view);
-    if (!answer_form_read(&c.form, options)) {
-        answer_form_close(&c.form);
-        return EXIT_USAGE;
+    if (!form_read(&c.form, options)) {
+        code = EXIT_USAGE;
+    } else {
+        c.path = choose_model(options, path);
+        c.model = c.path != NULL ? open_it(&c, &load) : NULL;
     }
-    c.tm.path = choose_model(options, path);
-    if (c.tm.path != NULL) {
-        whim_engine_cfg cfg = engine_cfg(options, c.tm.path);
-        cfg.n_checkpoint = CHECKPOINTS;
-        cfg.kv_as_used = true; /* a prompt to type at comes soon, and few talks fill the context */
-        /* The memory plan is for those who ask; refusals name its numbers. */
-        c.engine = open_engine(&cfg, options->quiet || c.view.terminal, &load);
-        load.quiet = options->quiet;
+    if (c.model != NULL && chat_open(&c, &load) && chat_run(&c)) {
+        code = EXIT_OK;
     }
-    if (c.engine != NULL) {
-        ok = chat_open(&c, &load) && chat_run(&c);
-    }
-    whim_service_destroy(c.service);
-    answer_form_close(&c.form);
-    text_model_close(&c.tm);
-    whim_engine_close(c.engine);
+    whimbrel_close(c.model);
+    form_free(&c.form);
     whim_conversation_deinit(&c.conv);
-    return ok ? EXIT_OK : EXIT_FAILED;
+    return code;
 }

@@ -223,8 +223,8 @@ static void do_regenerate(chat *c, const char *rest)
         free(answer.reasoning);
         return;
     }
-    if (c->tm.params.temperature > 0 && !whim_options_gave(c->options, &c->options->seed)) {
-        c->tm.params.seed++; /* the same seed would give the same answer */
+    if (c->sampling.v.temperature > 0 && !whim_options_gave(c->options, &c->options->seed)) {
+        c->sampling.v.seed++; /* the same seed would give the same answer */
     }
     if (whim_conversation_push(&c->conv, "user", text, NULL) != WHIM_ERR_OK) {
         view_error(&c->view, "out of memory");
@@ -271,12 +271,12 @@ static void do_params(chat *c, const char *rest)
                                  "temperature 0.5");
             return;
         }
-        if (!set_param(&c->tm.params, c->config->n_vocab, name, value, &diag)) {
+        if (!set_param(&c->sampling.v, c->info->n_vocab, name, value, &diag)) {
             view_error(&c->view, "%s", diag.text);
             return;
         }
     }
-    append_params(&text, &c->tm.params, true);
+    append_params(&text, &c->sampling.v, true);
     view_say(&c->view, "%s", whim_str_text(&text));
     whim_str_deinit(&text);
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/os/term.h"
 #include "chat/chat.h"
+#include "texts.h"
 
 #include <errno.h>
 #include <histedit.h>

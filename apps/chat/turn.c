@@ -3,7 +3,7 @@
  * the pages of what was fed before, so that only what is new costs time. */
 #include "chat/chat.h"
 
-#include "chat/reasoning.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,53 +11,51 @@
 /* An answer under way. */
 typedef struct turn {
     chat *c;
-    whim_reasoning split;
     whim_str reasoning, content;
-    whim_piece_kind last;
+    bool thought; /* the last piece was reasoning */
 } turn;
 
-static void on_piece(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
+static void show_piece(turn *t, const whimbrel_event *piece)
 {
-    turn *t = ctx;
     chat_view *view = &t->c->view;
-    bool thought = kind == WHIM_PIECE_REASONING;
-    if (!thought && t->last == WHIM_PIECE_REASONING && t->reasoning.len > 0) {
+    const char *text = piece->text;
+    bool thought = piece->kind == WHIMBREL_EVENT_REASONING;
+    if (!thought && t->thought && t->reasoning.len > 0) {
         view_break(view);
     }
-    t->last = kind;
+    t->thought = thought;
     whim_str *kept = thought ? &t->reasoning : &t->content;
-    for (int64_t i = 0; i < n; i++) { /* messages are C strings: a NUL is kept as U+FFFD */
+    for (int64_t i = 0; i < piece->n_text; i++) { /* messages are C strings: NUL becomes U+FFFD */
         whim_str_append_n(kept, text[i] != '\0' ? text + i : "\xef\xbf\xbd",
                           text[i] != '\0' ? 1 : 3);
     }
     /* A reader that is no terminal gets the answer only. */
     if (!thought || view->terminal) {
-        view_text(view, thought ? CHAT_DIM : CHAT_PLAIN, text, n);
+        view_text(view, thought ? CHAT_DIM : CHAT_PLAIN, text, piece->n_text);
     }
     if (view->failed) {
         interrupted = 1; /* nobody reads */
     }
 }
 
-static void on_event(void *ctx, const whim_job_event *event)
+static void on_event(void *ctx, const whimbrel_event *event)
 {
-    turn *t = ctx;
-    if (event->n_text > 0) {
-        whim_reasoning_push(&t->split, event->text, event->n_text, on_piece, t);
+    if (event->kind == WHIMBREL_EVENT_REASONING || event->kind == WHIMBREL_EVENT_TEXT) {
+        show_piece(ctx, event);
     }
 }
 
 static void say_full(chat *c, int64_t n_prompt)
 {
     whim_str hint = {0};
-    append_context_hint(&hint, c->ctx, c->config);
+    append_context_hint(&hint, c->info);
     view_error(
         &c->view,
         "the conversation would have %lld tokens, the context has %lld: there is no room for an "
         "answer. Your message was not taken, the conversation is as before; /undo makes room, "
         "/clear "
         "begins anew; %s.",
-        (long long)n_prompt, (long long)c->ctx, whim_str_text(&hint));
+        (long long)n_prompt, (long long)c->info->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
 }
 
@@ -65,27 +63,27 @@ static void say_full(chat *c, int64_t n_prompt)
 static void say_end(chat *c, const asked *got)
 {
     switch (got->end) {
-    case WHIM_END_CONTEXT:
+    case WHIMBREL_END_CONTEXT:
         view_error(&c->view,
                    "the context of %lld tokens is full: the answer ends here. Nothing was dropped; "
                    "/undo takes the last turn back, /clear begins anew, and a larger --ctx gives "
                    "more room (the model's limit is %lld).",
-                   (long long)c->ctx, (long long)c->config->max_ctx);
+                   (long long)c->info->context, (long long)c->info->model_context);
         break;
-    case WHIM_END_KV:
+    case WHIMBREL_END_MEMORY:
         view_error(&c->view,
                    "the memory for keys and values is full: the answer ends here; --kv-mem "
                    "gives more, /clear begins anew.");
         break;
-    case WHIM_END_LENGTH:
+    case WHIMBREL_END_LENGTH:
         view_note(&c->view, "[cut after %lld tokens, as --max-tokens says]", (long long)got->n_id);
         break;
-    case WHIM_END_REPETITION:
+    case WHIMBREL_END_REPETITION:
         view_error(&c->view,
                    "the model repeats itself: the answer ends here; /regenerate asks for another "
                    "one, --no-repetition-detection lets it go on.");
         break;
-    case WHIM_END_INTERRUPT:
+    case WHIMBREL_END_CANCELLED:
         view_note(&c->view, "[stopped]");
         break;
     default:
@@ -104,33 +102,38 @@ static void say_speed(chat *c, const asked *got)
     }
     view_note(&c->view, "[%lld tokens%s; first after %.1f s; context %lld of %lld]",
               (long long)got->n_id, speed, got->prompt_s, (long long)got->n_context,
-              (long long)c->ctx);
+              (long long)c->info->context);
 }
 
-static whim_err encode(chat *c, whim_ids *ids, bool *open_think, whim_diag *diag)
+/* A request for the next turn; NULL with the error set. */
+static whimbrel_request *prepare(chat *c, whimbrel_error *error)
 {
+    whimbrel_request_options ask = ask_options(c->options, &c->sampling, &c->form);
+    whimbrel_request *request = NULL;
+    whim_str text = {0};
     json_t *messages = whim_conversation_messages(&c->conv);
-    if (messages == NULL) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "the conversation holds text that is not UTF-8");
+    *error = (whimbrel_error){.text = "the conversation holds text that is not UTF-8"};
+    if (messages != NULL) {
+        whim_json_write(&text, messages);
+        ask.messages_json = whim_str_text(&text);
+        ask.may_repeat = !detects_repetition(c->options, true);
+        whimbrel_prepare(c->model, &ask, &request, error);
     }
-    whim_err err = text_model_encode_chat(&c->tm, messages, NULL, ids, open_think, diag);
     json_decref(messages);
-    return err;
+    whim_str_deinit(&text);
+    return request;
 }
 
-static whim_err generate(turn *t, const whim_ids *ids, bool open_think, asked *got, whim_diag *diag)
+static whimbrel_status generate(turn *t, whimbrel_request *request, asked *got,
+                                whimbrel_error *error)
 {
     chat *c = t->c;
-    whim_job_cfg cfg = ask_cfg(&c->tm, c->options, ids, open_think);
-    cfg.max_repeated = detects_repetition(c->options, true) ? WHIM_REPETITION_LIMIT : 0;
-    WHIM_TRY(answer_form_grammar(&c->form, open_think, &cfg.grammar, diag));
     interrupted = 0;
     view_quiet_keys(&c->view, true);
-    whim_err err = ask(c->service, &cfg, on_event, t, got, diag);
-    whim_reasoning_flush(&t->split, on_piece, t);
+    whimbrel_status status = ask(request, on_event, t, got, error);
     view_quiet_keys(&c->view, false);
     view_break(&c->view);
-    return err;
+    return status;
 }
 
 /* An answer that was stopped is kept as far as it came; one that never began is not. */
@@ -146,31 +149,43 @@ static whim_err keep(turn *t)
                                   t->reasoning.len > 0 ? whim_str_text(&t->reasoning) : NULL);
 }
 
+/* False with the error set, or after it was told that there is no room. */
+static bool take_turn(turn *t, whimbrel_request *request, whimbrel_error *error)
+{
+    chat *c = t->c;
+    int64_t n;
+    asked got;
+    whimbrel_prompt_ids(request, &n);
+    error->text[0] = '\0';
+    if (n >= c->info->context) {
+        say_full(c, n);
+        return false;
+    }
+    if (generate(t, request, &got, error) != WHIMBREL_OK) {
+        return false;
+    }
+    say_end(c, &got);
+    say_speed(c, &got);
+    whim_err err = keep(t);
+    snprintf(error->text, sizeof error->text, "%s", err != WHIM_ERR_OK ? whim_err_text(err) : "");
+    return err == WHIM_ERR_OK;
+}
+
 void chat_answer(chat *c)
 {
-    whim_diag diag = {""};
-    whim_ids ids = {0};
-    asked got;
-    bool open_think = false;
-    turn t = {.c = c, .last = WHIM_PIECE_CONTENT};
-    whim_err err = encode(c, &ids, &open_think, &diag);
-    if (err == WHIM_ERR_OK && ids.n >= c->ctx) {
-        say_full(c, ids.n);
-        c->failed = !c->view.terminal;
-    } else if (err == WHIM_ERR_OK) {
-        whim_reasoning_init(&t.split, open_think, NULL);
-        err = generate(&t, &ids, open_think, &got, &diag);
-        if (err == WHIM_ERR_OK) {
-            say_end(c, &got);
-            say_speed(c, &got);
-            err = keep(&t);
+    whimbrel_error error;
+    whim_str text = {0};
+    turn t = {.c = c};
+    whimbrel_request *request = prepare(c, &error);
+    if (request == NULL || !take_turn(&t, request, &error)) {
+        append_error(&text, &error);
+        if (error.text[0] != '\0') {
+            view_error(&c->view, "%s", whim_str_text(&text));
         }
-    }
-    if (err != WHIM_ERR_OK) {
-        view_error(&c->view, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
         c->failed = !c->view.terminal;
     }
+    whimbrel_free(request);
+    whim_str_deinit(&text);
     whim_str_deinit(&t.reasoning);
     whim_str_deinit(&t.content);
-    whim_ids_deinit(&ids);
 }

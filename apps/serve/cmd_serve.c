@@ -234,7 +234,7 @@ static void log_refused(serve *s)
                       whim_log_text("reason", "a sandbox or the system forbids them; slower, the "
                                               "same answers"));
     }
-    if (s->tm.tok != NULL && !whim_tokenizer_has_jit(s->tm.tok)) {
+    if (s->chat.tok != NULL && !whim_tokenizer_has_jit(s->chat.tok)) {
         whim_log_warn(&s->log, "jit", whim_log_text("used", "no"),
                       whim_log_text("reason", "the system does not let PCRE2 compile; tokenizing "
                                               "is slower, the tokens are the same"));
@@ -308,10 +308,8 @@ int cmd_serve(const whim_options *options)
     }
     serve_model_close(&s); /* ends what is left; its last words still go out */
     whim_server_close(s.server);
-    whim_grammar_vocab_destroy(s.vocab);
     json_decref(s.about);
-    text_model_close(&s.tm);
-    whim_engine_close(s.engine);
+    whimbrel_close(s.model);
     keys_free(&s.keys);
     notify_close(&s);
     complain_to(NULL);

@@ -57,7 +57,7 @@ static void append_try(const serve *s, const char *url, whim_str *out)
 void serve_ready_text(const serve *s, whim_str *out)
 {
     whim_str url = {0};
-    const whim_exec_cfg *limits = whim_engine_limits(s->engine);
+    const whim_exec_cfg *limits = whim_engine_limits(whim_library_engine(s->model));
     serve_url(s, &url);
     whim_str_printf(out, "\nready: %s\n", whim_str_text(&url));
     if (s->key_is_made) {
@@ -68,14 +68,14 @@ void serve_ready_text(const serve *s, whim_str *out)
             s->keys.v[0].text);
     }
     whim_str_printf(out, "  model     %s, ", s->name);
-    append_context(out, s->options, s->engine, whim_service_ctx(s->service));
+    append_context(out, s->options, whim_library_engine(s->model), whim_service_ctx(s->service));
     whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
     if (serve_lends_tools(s)) {
         whim_str_append(out,
                         "  tools     in the Hermes form, because the model's template has none\n");
     }
     whim_str_append(out, "  sampling  ");
-    append_params(out, &s->tm.params, false);
+    append_params(out, &s->sampling.v, false);
     whim_str_append(out, " (what a request says goes first)\n");
     whim_str_printf(out, "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n",
                     whim_str_text(&url), whim_str_text(&url));

@@ -5,9 +5,9 @@
 
 #include "base/os/notify.h"
 #include "base/thread.h"
-#include "cmd.h"
+#include "model.h"
+#include "sampling.h"
 #include "server/server.h"
-#include "text_model.h"
 
 #include <stdatomic.h>
 
@@ -43,10 +43,9 @@ typedef struct serve {
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
     whim_server *server;
     loader load;
-    whim_engine *engine;
-    text_model tm;
-    whim_chat_model chat;
-    whim_grammar_vocab *vocab;
+    whimbrel_model *model;
+    sampling sampling;
+    whim_chat_model chat; /* the model's parts, as routes want them */
     whim_service *service;
     json_t *about;
     uint32_t compat;      /* whose names /metrics tells beside ours */
@@ -79,9 +78,6 @@ bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
 /* --- the model (serve_model.c) ---------------------------------------------------------------- */
-
-/* What serve asks of the engine, but for progress: `inspect` plans with it, too. */
-whim_engine_cfg serve_engine_cfg(const whim_options *o, const char *path);
 
 /* Load the model and everything that answers need of it, then tell the server; false after a
  * complaint. */

@@ -34,10 +34,9 @@ typedef struct whim_service whim_service;
 typedef struct whim_job whim_job;
 
 typedef struct whim_service_cfg {
-    whim_engine *engine;             /* loaded; borrowed, as are the others */
-    const whim_tokenizer *tok;       /* NULL: ids only, no text and no stop strings */
-    const whim_grammar_vocab *vocab; /* NULL: no grammars */
-    const int32_t *stop_ids;         /* ids that end an answer */
+    whim_engine *engine;       /* loaded; borrowed, as are the others */
+    const whim_tokenizer *tok; /* NULL: ids only, no text and no stop strings */
+    const int32_t *stop_ids;   /* ids that end an answer */
     int32_t n_stop_id;
     int64_t max_seqs, max_step_tokens, max_outs; /* as the engine was opened with */
     /* longest prompt with its answer; the last token of one is never fed, so this may be one more
@@ -103,12 +102,13 @@ typedef struct whim_job_cfg {
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
     const char *think_end;   /* this text is forced */
     whim_grammar *grammar;   /* a reference is taken; NULL: any text */
-    int32_t priority;        /* lower goes first among its client's requests */
-    bool priority_among_all; /* and among those of all clients */
-    uint64_t client;         /* fairness is between these */
-    int64_t received_ns;     /* when the request began to come, for the metrics; 0: now */
-    int64_t deadline_ns;     /* monotonic; 0: none */
-    char id[136];            /* for the log */
+    const whim_grammar_vocab *vocab; /* with a grammar; outlives the service */
+    int32_t priority;                /* lower goes first among its client's requests */
+    bool priority_among_all;         /* and among those of all clients */
+    uint64_t client;                 /* fairness is between these */
+    int64_t received_ns;             /* when the request began to come, for the metrics; 0: now */
+    int64_t deadline_ns;             /* monotonic; 0: none */
+    char id[136];                    /* for the log */
     void (*wake)(void *ctx, whim_job *job);
     void *wake_ctx;
 } whim_job_cfg;

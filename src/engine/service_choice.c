@@ -47,7 +47,7 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
     }
     memcpy(c->tokens, cfg->prompt, (size_t)cfg->n_prompt * sizeof *c->tokens);
     if (cfg->grammar != NULL) {
-        WHIM_TRY(whim_grammar_state_create(cfg->grammar, s->cfg.vocab, &c->grammar));
+        WHIM_TRY(whim_grammar_state_create(cfg->grammar, cfg->vocab, &c->grammar));
     }
     if (cfg->grammar != NULL || cfg->min_tokens > 0) {
         c->mask = whim_arena_alloc_array(&job->arena, s->n_mask_word, (int64_t)sizeof *c->mask);

@@ -15,8 +15,8 @@ enum {
 /* Give a choice to the scheduler; where that fails its job is cancelled. */
 void whim_service_enter(whim_service *s, whim_choice *choice);
 
-/* The other choices of a job begin when the first has its prompt in the tree, where they find it, or
- * has ended. Those that have ended themselves stay out. */
+/* The other choices of a job begin when the first has its prompt in the tree, where they find it,
+ * or has ended. Those that have ended themselves stay out. */
 void whim_service_followers_enter(whim_service *s, whim_job *job);
 
 /* End a job early: what is left of it leaves the scheduler. Its choices report nothing more. */

@@ -176,6 +176,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .think_budget = task->think_budget,
         .think_end = "</think>",
         .grammar = task->grammar,
+        .vocab = a->api->vocab,
         .priority = task->priority,
         .priority_among_all = notes->may_pass,
         .client = notes->client,

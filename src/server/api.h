@@ -29,18 +29,19 @@ typedef struct whim_api {
     whim_service *service;
     const whim_chat_model *chat;
     const whim_tokenizer *tok;
-    int32_t n_vocab;             /* of the model: ids from 0 to n_vocab - 1 are legal */
-    const bool *bytes;           /* [256] those that its tokens hold; NULL: all */
-    const char *model;           /* served name */
-    const char *fingerprint;     /* "fp_..." */
-    int64_t created;             /* start of the server, seconds since 1970 */
-    int64_t ctx;                 /* longest sequence */
-    whim_sample_params sampling; /* defaults of this model and of the flags */
-    bool is_penalty_ours;        /* its repetition penalty does not hold at temperature 0 */
-    int64_t max_tokens;          /* of any answer; 0: to the context's end */
-    bool repetition_detection;   /* answers of chat routes that go in circles end */
-    bool strict_model;           /* another model name is a 404 */
-    int64_t request_ns;          /* longest time for an answer; 0: any */
+    int32_t n_vocab;                 /* of the model: ids from 0 to n_vocab - 1 are legal */
+    const bool *bytes;               /* [256] those that its tokens hold; NULL: all */
+    const whim_grammar_vocab *vocab; /* its tokens arranged for grammars */
+    const char *model;               /* served name */
+    const char *fingerprint;         /* "fp_..." */
+    int64_t created;                 /* start of the server, seconds since 1970 */
+    int64_t ctx;                     /* longest sequence */
+    whim_sample_params sampling;     /* defaults of this model and of the flags */
+    bool is_penalty_ours;            /* its repetition penalty does not hold at temperature 0 */
+    int64_t max_tokens;              /* of any answer; 0: to the context's end */
+    bool repetition_detection;       /* answers of chat routes that go in circles end */
+    bool strict_model;               /* another model name is a 404 */
+    int64_t request_ns;              /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
     whim_log *log;

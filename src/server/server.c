@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "library/grammar_cache.h"
 #include "server/answer.h"
 #include "server/gate.h"
-#include "server/grammar_cache.h"
 #include "server/metrics/metrics.h"
 #include "server/router.h"
 

@@ -4,7 +4,7 @@
 #include "server/api.h"
 
 #include "base/alloc.h"
-#include "server/grammar_cache.h"
+#include "library/grammar_cache.h"
 
 #include <stdio.h>
 #include <string.h>

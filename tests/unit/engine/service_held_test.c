@@ -56,7 +56,6 @@ static held_service hold(whim_tokenizer *tok, const char *regex)
     whim_grammar_builder_destroy(b);
     whim_service_cfg with_text = {.engine = engine,
                                   .tok = tok,
-                                  .vocab = h.vocab,
                                   .stop_ids = &end,
                                   .n_stop_id = 1,
                                   .max_seqs = MAX_SEQS,
@@ -92,6 +91,7 @@ static void a_grammar_may_not_fit_the_vocabulary(void **state)
     whim_job_cfg cfg = job_cfg(0, 20, 12);
     cfg.ignore_eos = false;
     cfg.grammar = h.grammar;
+    cfg.vocab = h.vocab;
     read_all(submit(&cfg), &a);
     assert_int_equal(a.n[0], 3);
     assert_true(a.failed);
@@ -108,6 +108,7 @@ static void a_choice_that_fails_is_alone(void **state)
     held_service h = hold(open_abc(), "ab\xF1\x90\x80\x80");
     whim_job_cfg good = job_cfg(1, 20, 30), bad = job_cfg(0, 20, 3);
     bad.grammar = h.grammar;
+    bad.vocab = h.vocab;
     whim_job *other = submit(&good);
     read_all(submit(&bad), &a);
     assert_true(a.failed);
@@ -126,6 +127,7 @@ static void the_budget_waits_for_the_grammar(void **state)
     whim_ids end = encode(h.tok, "<E>", 3, (whim_encode_opts){.parse_special = true});
     whim_job_cfg cfg = job_cfg(0, 20, 58);
     cfg.grammar = h.grammar;
+    cfg.vocab = h.vocab;
     cfg.think_open = true;
     cfg.think_budget = 2;
     cfg.think_end = "<E>";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /v1/chat/completions byte by byte: replies, the order of streams, calls, reasoning,
  * log-probabilities, failures. */
-#include "server/grammar_cache.h"
+#include "library/grammar_cache.h"
 #include "unit/server/server_fixture.h"
 
 #define HEAD                                                                               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small list: with so few entries a search by comparing lengths first is quick. */
-#include "server/grammar_cache.h"
+#include "library/grammar_cache.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same rule gives the same grammar, another rule another one, and old ones make room. */
-#include "server/grammar_cache.h"
+#include "library/grammar_cache.h"
 #include "support/cmocka.h"
 
 #include <stdio.h>

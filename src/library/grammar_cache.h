@@ -4,8 +4,8 @@
  * most 4 MiB of masks: 64 MiB. What cannot be compiled is kept too, for a minute: finding that out
  * may take as long as the limit allows.
  * Threads: any. */
-#ifndef WHIM_SERVER_GRAMMAR_CACHE_H
-#define WHIM_SERVER_GRAMMAR_CACHE_H
+#ifndef WHIM_LIBRARY_GRAMMAR_CACHE_H
+#define WHIM_LIBRARY_GRAMMAR_CACHE_H
 
 #include "base/err.h"
 #include "chat/format.h"

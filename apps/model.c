@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models as the commands open them. */
+#include "model.h"
+
+#include "engine/memory_fit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+whimbrel_model_options model_options(const whim_options *o, const char *path)
+{
+    return (whimbrel_model_options){
+        .size = sizeof(whimbrel_model_options),
+        .path = path,
+        .chat_template = o->chat_template,
+        .template_args = o->template_kwargs,
+        .max_parallel = 1,
+        .context = o->ctx,
+        .kv_bytes = o->kv_mem,
+        .kv_type = o->kv_dtype != NULL ? o->kv_dtype : o->kv_type, /* the older name */
+        .threads = (int32_t)o->threads,
+        .max_step_tokens = o->max_step_tokens,
+        .backend = o->backend,
+        .isa = o->isa,
+    };
+}
+
+whim_library_extra model_extra(const whim_options *o)
+{
+    return (whim_library_extra){.load_format = o->load_format,
+                                .weight_type = o->weight_type,
+                                .max_outs = 1,
+                                .no_checkpoints = true};
+}
+
+whimbrel_model_options serve_options(const whim_options *o, const char *path)
+{
+    whimbrel_model_options options = model_options(o, path);
+    options.max_parallel = (int32_t)o->max_seqs;
+    options.take_memory = true;
+    return options;
+}
+
+whim_library_extra serve_extra(const whim_options *o)
+{
+    whim_library_extra extra = model_extra(o);
+    extra.max_outs = 0;
+    extra.no_checkpoints = false;
+    extra.kv_disk = o->kv_dir != NULL;
+    return extra;
+}
+
+whim_engine_cfg engine_cfg(const whim_options *o, const char *path)
+{
+    whimbrel_model_options options = model_options(o, path);
+    whim_library_extra extra = model_extra(o);
+    options.take_memory = true;
+    return whim_library_engine_cfg(&options, &extra);
+}
+
+/* What the command line calls a field of the library's options. */
+static const char *option_of(const char *field)
+{
+    static const char *const names[][2] = {
+        {"chat_template", "--chat-template"},
+        {"template_args", "--template-kwargs"},
+        {"regex", "--grammar-regex"},
+        {"schema_json", "--json-schema"},
+        {"tools_json", "--tools"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i][0], field) == 0) {
+            return names[i][1];
+        }
+    }
+    return NULL;
+}
+
+void append_error(whim_str *out, const whimbrel_error *error)
+{
+    const char *option = option_of(error->field);
+    whim_str_printf(out, "%s%s%s", option != NULL ? option : "", option != NULL ? ": " : "",
+                    error->text);
+}
+
+void complain_of(const whimbrel_error *error)
+{
+    whim_str text = {0};
+    append_error(&text, error);
+    complain(EXIT_FAILED, "%s", whim_str_text(&text));
+    whim_str_deinit(&text);
+}
+
+/* --- loading ---------------------------------------------------------------------------------- */
+
+void load_report(void *ctx, int64_t done, int64_t total)
+{
+    loader *load = ctx;
+    pthread_mutex_lock(&load->lock);
+    if (!load->begun) {
+        whim_progress_init(&load->bar,
+                           &(whim_progress_cfg){
+                               .label = load->label,
+                               .total = total,
+                               .bytes = true,
+                               .fd = STDERR_FILENO,
+                               .mode = load->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
+                           });
+        load->begun = true;
+    }
+    if (done > load->done) {
+        whim_progress_add(&load->bar, done - load->done);
+        load->done = done;
+    }
+    pthread_mutex_unlock(&load->lock);
+}
+
+static void print_plan(const whim_memory_plan *plan)
+{
+    whim_str text = {0};
+    append_plan(&text, plan);
+    fputs(whim_str_text(&text), stderr);
+    whim_str_deinit(&text);
+}
+
+/* One line about tensors that text does not need. */
+static void print_skipped(const whim_binder *binder)
+{
+    static const char *const parts[] = {"vision", "MTP"};
+    bool any = false;
+    for (int i = 0; i < 2; i++) {
+        char size[32];
+        whim_format_bytes(size, sizeof size, binder->skipped_bytes[i]);
+        if (binder->n_skipped[i] > 0) {
+            fprintf(stderr, "%s%lld %s tensors (%s)",
+                    any ? ", " : "not loaded: ", (long long)binder->n_skipped[i], parts[i], size);
+            any = true;
+        }
+    }
+    fputs(any ? ", which generating text does not need\n" : "", stderr);
+}
+
+/* One line about quantised weights that take more memory than their checkpoint does. */
+static void print_widened(const whim_binder *binder)
+{
+    whim_bind_widened w = whim_bind_widened_of(binder);
+    char size[32], stored[32];
+    whim_format_bytes(size, sizeof size, w.bytes);
+    whim_format_bytes(stored, sizeof stored, w.stored);
+    if (w.n > 0) {
+        fprintf(stderr,
+                "loaded as floats: %lld quantised weights (%s, stored in %s), whose groups are out "
+                "of order (act-order) or whose rows are no multiple of a block\n",
+                (long long)w.n, size, stored);
+    }
+}
+
+static void loader_init(loader *load, bool quiet)
+{
+    memset(load, 0, sizeof *load);
+    pthread_mutex_init(&load->lock, NULL);
+    load->quiet = quiet;
+    load->label = "loading";
+}
+
+static void print_prepared(const whim_engine *engine)
+{
+    fprintf(stderr, "device: %s\n", whim_engine_caps(engine)->summary);
+    print_plan(whim_engine_plan(engine));
+    print_skipped(whim_engine_binder(engine));
+    print_widened(whim_engine_binder(engine));
+}
+
+whimbrel_model *open_model(const whimbrel_model_options *options, const whim_library_extra *extra,
+                           bool quiet, loader *load)
+{
+    whimbrel_error error;
+    whimbrel_model *model;
+    whimbrel_model_options with_bar = *options;
+    loader_init(load, quiet);
+    if (with_bar.progress == NULL) {
+        with_bar.progress = load_report;
+        with_bar.progress_ctx = load;
+    }
+    if (whim_library_open(&with_bar, extra, &model, &error) != WHIMBREL_OK) {
+        complain_of(&error);
+        return NULL;
+    }
+    if (!quiet) {
+        print_prepared(whim_library_engine(model));
+    }
+    return model;
+}
+
+bool load_model(whimbrel_model *model, loader *load)
+{
+    whimbrel_error error;
+    whimbrel_status status = whimbrel_load(model, &error);
+    load_finish(load, status == WHIMBREL_OK);
+    if (status != WHIMBREL_OK) {
+        complain_of(&error);
+    }
+    return status == WHIMBREL_OK;
+}
+
+whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
+{
+    whim_diag diag = {""};
+    whim_engine *engine = NULL;
+    whim_engine_cfg with_bar = *cfg;
+    loader_init(load, quiet);
+    with_bar.on_progress = load_report;
+    with_bar.progress_ctx = load;
+    if (whim_engine_prepare(&with_bar, &engine, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+        return NULL;
+    }
+    if (!quiet) {
+        print_prepared(engine);
+    }
+    return engine;
+}
+
+void load_finish(loader *load, bool ok)
+{
+    if (load->begun) {
+        whim_progress_finish(&load->bar, ok);
+        load->begun = false;
+    }
+}
+
+bool load_engine(whim_engine *engine, loader *load)
+{
+    whim_diag diag = {""};
+    whim_err err = whim_engine_load(engine, &diag);
+    load_finish(load, err == WHIM_ERR_OK);
+    if (err != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+    }
+    return err == WHIM_ERR_OK;
+}
+
+/* --- the plan --------------------------------------------------------------------------------- */
+
+static void append_plan_row(whim_str *out, const char *name, int64_t bytes, const char *detail)
+{
+    char size[32];
+    whim_format_bytes(size, sizeof size, bytes);
+    whim_str_printf(out, "  %-18s %12s%s%s\n", name, size, detail[0] != '\0' ? "  " : "", detail);
+}
+
+void append_plan(whim_str *out, const whim_memory_plan *plan)
+{
+    char free_text[32], detail[64];
+    whim_format_bytes(free_text, sizeof free_text, plan->available);
+    snprintf(detail, sizeof detail, "of %s available", free_text);
+    whim_str_append(out, "memory plan\n");
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        append_plan_row(out, plan->parts[i].name, plan->parts[i].bytes, plan->parts[i].detail);
+    }
+    append_plan_row(out, "total", plan->total, detail);
+    append_plan_row(out, "while loading", plan->loading, "more, given back afterwards");
+}
+
+void json_plan(whim_str *out, const whim_memory_plan *plan)
+{
+    whim_str_append(out, "{\"parts\":[");
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        whim_str_append(out, i == 0 ? "{\"name\":" : ",{\"name\":");
+        json_text(out, plan->parts[i].name);
+        whim_str_append(out, ",\"detail\":");
+        json_text(out, plan->parts[i].detail);
+        whim_str_printf(out, ",\"bytes\":%lld}", (long long)plan->parts[i].bytes);
+    }
+    whim_str_printf(out, "],\"total\":%lld,\"loading\":%lld,\"available\":%lld}",
+                    (long long)plan->total, (long long)plan->loading, (long long)plan->available);
+}
+
+/* --- the context ------------------------------------------------------------------------------ */
+
+const char *context_reason(const whim_options *options, const whim_engine *engine, int64_t ctx)
+{
+    if (ctx >= whim_engine_config(engine)->max_ctx) {
+        return NULL;
+    }
+    return ctx == options->ctx         ? "--ctx says so"
+           : options->kv_mem > 0       ? "--kv-mem holds no more"
+           : ctx < WHIM_FIT_USUAL_CTX  ? "memory gives no more"
+           : ctx == WHIM_FIT_USUAL_CTX ? "the usual in little memory; --ctx N asks for more"
+           : whim_engine_ctx_share(engine) < 0.5
+               ? "a quarter of the memory that the weights leave; --ctx N asks for more"
+               : "half of the memory that the weights leave; --ctx N asks for more";
+}
+
+void append_context(whim_str *out, const whim_options *options, const whim_engine *engine,
+                    int64_t ctx)
+{
+    const char *reason = context_reason(options, engine, ctx);
+    whim_str_printf(out, "context %lld tokens", (long long)ctx);
+    if (reason != NULL) {
+        whim_str_printf(out, " of the model's %lld (%s)",
+                        (long long)whim_engine_config(engine)->max_ctx, reason);
+    }
+}
+
+void append_context_hint(whim_str *out, const whimbrel_info *info)
+{
+    if (info->context < info->model_context) {
+        whim_str_printf(out, "--ctx makes it longer, up to %lld", (long long)info->model_context);
+    } else {
+        whim_str_append(out, "it is as long as the model was made for");
+    }
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the events of a job to those of a request: text is taken apart into reasoning, answer and
+ * calls on the thread of whoever reads. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "library/request_impl.h"
+
+#include <string.h>
+#include <time.h>
+
+_Static_assert(sizeof(whimbrel_logprob) == sizeof(whim_job_logprob), "one is the other");
+_Static_assert((int)WHIMBREL_END_REPETITION == (int)WHIM_END_REPETITION, "the same list of ends");
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static void piece_add(whimbrel_request *r, whim_piece piece, const char *text, int64_t n)
+{
+    if (r->n_piece == r->cap_piece) {
+        int64_t size = sizeof *r->pieces, cap = r->cap_piece < 4 ? 4 : 2 * r->cap_piece;
+        whim_piece *grown = whim_realloc(r->pieces, r->cap_piece * size, cap * size);
+        if (grown == NULL) {
+            r->lost = true;
+            return;
+        }
+        r->pieces = grown;
+        r->cap_piece = cap;
+    }
+    piece.text = r->texts.len;
+    piece.n_text = n;
+    whim_str_append_n(&r->texts, text, n);
+    whim_str_append_char(&r->texts, '\0');
+    r->lost = r->lost || r->texts.failed;
+    r->pieces[r->n_piece++] = piece;
+}
+
+typedef struct reader {
+    whimbrel_request *request;
+    int32_t choice;
+} reader;
+
+static void on_part(void *ctx, const whim_chat_event *event)
+{
+    const reader *to = ctx;
+    whimbrel_request *r = to->request;
+    whim_reply *reply = &r->replies[to->choice];
+    whim_piece piece = {.choice = to->choice};
+    switch (event->kind) {
+    case WHIM_CHAT_REASONING:
+    case WHIM_CHAT_CONTENT:
+        piece.kind =
+            event->kind == WHIM_CHAT_CONTENT ? WHIMBREL_EVENT_TEXT : WHIMBREL_EVENT_REASONING;
+        piece_add(r, piece, event->text, event->n);
+        break;
+    case WHIM_CHAT_CALL_BEGIN:
+        whim_str_clear(&reply->name);
+        whim_str_clear(&reply->arguments);
+        whim_str_append_n(&reply->name, event->text, event->n);
+        break;
+    case WHIM_CHAT_CALL_ARGS:
+        whim_str_append_n(&reply->arguments, event->text, event->n);
+        break;
+    case WHIM_CHAT_CALL_END:
+        piece.kind = WHIMBREL_EVENT_CALL;
+        piece.name = r->texts.len;
+        whim_str_append_n(&r->texts, whim_str_text(&reply->name), reply->name.len);
+        whim_str_append_char(&r->texts, '\0');
+        piece_add(r, piece, whim_str_text(&reply->arguments), reply->arguments.len);
+        r->lost = r->lost || reply->name.failed || reply->arguments.failed;
+        break;
+    }
+}
+
+static void text_push(whimbrel_request *r, const whim_job_event *event)
+{
+    reader to = {r, event->choice};
+    whim_chat_parser *parser = r->replies[event->choice].parser;
+    if (parser == NULL) {
+        if (event->n_text > 0) {
+            piece_add(r, (whim_piece){.kind = WHIMBREL_EVENT_TEXT, .choice = event->choice},
+                      event->text, event->n_text);
+        }
+        return;
+    }
+    whim_chat_parser_push(parser, event->text, event->n_text, on_part, &to);
+    if (event->kind == WHIM_JOB_CHOICE_END) {
+        whim_chat_parser_finish(parser, on_part, &to);
+    }
+}
+
+whim_err whim_replies_open(whimbrel_request *r)
+{
+    int32_t n = r->cfg.n_choice;
+    r->replies = whim_alloc_array(n, (int64_t)sizeof *r->replies);
+    const whim_chat_parser_cfg cfg = {
+        .format = r->model->text.format,
+        .starts_inside = r->open_think,
+        .parse_tools = r->tools != NULL,
+        .only_calls = r->only_calls,
+        .tools = r->tools,
+    };
+    for (int32_t i = 0; i < n && r->replies != NULL && r->has_turns; i++) {
+        WHIM_TRY(whim_chat_parser_create(&cfg, &r->replies[i].parser));
+    }
+    return r->replies != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+}
+
+void whim_replies_close(whimbrel_request *r)
+{
+    for (int32_t i = 0; r->replies != NULL && i < r->cfg.n_choice; i++) {
+        whim_chat_parser_destroy(r->replies[i].parser);
+        whim_str_deinit(&r->replies[i].name);
+        whim_str_deinit(&r->replies[i].arguments);
+    }
+    whim_free(r->replies);
+    whim_free(r->pieces);
+    whim_str_deinit(&r->texts);
+    whim_str_deinit(&r->raw);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static double seconds(int64_t from, int64_t to)
+{
+    return (double)(to - from) / (double)WHIM_NS_PER_S;
+}
+
+static whimbrel_usage usage_of(const whimbrel_request *r)
+{
+    whim_job_times t = whim_job_get_times(r->job);
+    int64_t first = t.first_token > 0 ? t.first_token : t.ended;
+    return (whimbrel_usage){
+        .n_prompt = t.n_prompt,
+        .n_cached = t.n_cached,
+        .n_made = t.n_made,
+        .prompt_s = seconds(t.submitted, first),
+        .made_s = seconds(first, t.ended),
+    };
+}
+
+static whimbrel_end end_of(const whimbrel_request *r, const whim_job_event *event)
+{
+    bool is_ours = event->end == WHIM_END_STOP && event->stop < 0;
+    return is_ours && atomic_load(&r->cancelled) ? WHIMBREL_END_CANCELLED
+                                                 : (whimbrel_end)event->end;
+}
+
+static void fail(whimbrel_event *e, whim_err err, const char *text)
+{
+    e->kind = WHIMBREL_EVENT_FAILED;
+    e->status = (whimbrel_status)err;
+    e->text = text;
+    e->n_text = (int64_t)strlen(text);
+}
+
+/* Take over an event of the job: its pieces, and `event` behind them. */
+static void take(whimbrel_request *r, const whim_job_event *from)
+{
+    static const whimbrel_event_kind kinds[] = {
+        [WHIM_JOB_ADMITTED] = WHIMBREL_EVENT_STARTED,
+        [WHIM_JOB_PROMPT_TOKEN] = WHIMBREL_EVENT_PROMPT_TOKEN,
+        [WHIM_JOB_TOKEN] = WHIMBREL_EVENT_TOKEN,
+        [WHIM_JOB_CHOICE_END] = WHIMBREL_EVENT_END,
+        [WHIM_JOB_DONE] = WHIMBREL_EVENT_DONE,
+        [WHIM_JOB_FAILED] = WHIMBREL_EVENT_FAILED,
+    };
+    whimbrel_event *e = &r->event;
+    whim_str_clear(&r->raw);
+    whim_str_clear(&r->texts);
+    r->n_piece = r->at_piece = 0;
+    *e = (whimbrel_event){
+        .kind = kinds[from->kind],
+        .choice = from->choice,
+        .text = "",
+        .id = from->id,
+        .position = from->position,
+        .has_logprob = from->has_logprob,
+        .logprob = from->logprob,
+        .top = (const whimbrel_logprob *)from->top,
+        .n_top = from->n_top,
+        .n_cached = from->n_cached,
+    };
+    switch (from->kind) {
+    case WHIM_JOB_TOKEN:
+    case WHIM_JOB_CHOICE_END:
+        e->end = end_of(r, from);
+        e->stop = from->kind == WHIM_JOB_CHOICE_END ? from->stop : 0;
+        text_push(r, from);
+        whim_str_append_n(&r->raw, from->text, from->n_text);
+        r->lost = r->lost || r->raw.failed;
+        e->text = whim_str_text(&r->raw);
+        e->n_text = r->raw.len;
+        break;
+    case WHIM_JOB_FAILED:
+        fail(e, from->err, from->detail[0] != '\0' ? from->detail : from->message);
+        break;
+    case WHIM_JOB_DONE:
+        e->usage = usage_of(r);
+        break;
+    default:
+        break;
+    }
+    r->has_event = true;
+    if (r->lost) { /* what would be missing cannot be told apart from what was not said */
+        whim_job_cancel(r->job, "out of memory");
+        r->n_piece = 0;
+        *e = (whimbrel_event){.text = ""};
+        fail(e, WHIM_ERR_NO_MEMORY, whim_err_text(WHIM_ERR_NO_MEMORY));
+    }
+}
+
+static const whimbrel_event *show_piece(whimbrel_request *r, const whim_piece *piece)
+{
+    const char *texts = r->texts.text;
+    r->shown = (whimbrel_event){
+        .kind = piece->kind,
+        .choice = piece->choice,
+        .text = texts + piece->text,
+        .n_text = piece->n_text,
+        .name = piece->kind == WHIMBREL_EVENT_CALL ? texts + piece->name : NULL,
+    };
+    return &r->shown;
+}
+
+const whimbrel_event *whimbrel_next(whimbrel_request *r)
+{
+    whim_job_event from;
+    if (r == NULL || r->job == NULL || r->is_over) {
+        return NULL;
+    }
+    if (r->at_piece >= r->n_piece && !r->has_event) {
+        if (!whim_job_next(r->job, &from)) {
+            return NULL;
+        }
+        take(r, &from);
+    }
+    if (r->at_piece < r->n_piece) {
+        return show_piece(r, &r->pieces[r->at_piece++]);
+    }
+    r->has_event = false;
+    r->is_over = r->event.kind == WHIMBREL_EVENT_DONE || r->event.kind == WHIMBREL_EVENT_FAILED;
+    return &r->event;
+}
+
+const whimbrel_event *whimbrel_wait(whimbrel_request *r, int64_t timeout_ms)
+{
+    const whimbrel_event *event = whimbrel_next(r);
+    struct timespec until;
+    int rc = 0;
+    if (event != NULL || r == NULL || r->job == NULL || r->is_over || timeout_ms == 0) {
+        return event;
+    }
+    whimbrel_model *m = r->model;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * WHIM_NS_PER_MS;
+    until.tv_sec += until.tv_nsec / WHIM_NS_PER_S;
+    until.tv_nsec %= WHIM_NS_PER_S;
+    /* The job wakes us after it has put its event there, and takes this lock for it. */
+    pthread_mutex_lock(&m->lock);
+    while ((event = whimbrel_next(r)) == NULL && rc == 0) {
+        rc = timeout_ms < 0 ? pthread_cond_wait(&m->news, &m->lock)
+                            : pthread_cond_timedwait(&m->news, &m->lock, &until);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return event;
+}
+
+const char *whimbrel_end_name(whimbrel_end end)
+{
+    return whim_end_name((whim_end)end);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model, as the files of the library see it. */
+#ifndef WHIM_LIBRARY_MODEL_IMPL_H
+#define WHIM_LIBRARY_MODEL_IMPL_H
+
+#include "base/arena.h"
+#include "library/library.h"
+
+#include <pthread.h>
+
+struct whimbrel_model {
+    whim_arena arena; /* texts of options and info */
+    whimbrel_model_options options;
+    whim_engine *engine;
+    whim_text_side text;
+    whim_grammar_cache *grammars;
+    whim_service *service; /* NULL until it runs */
+    whimbrel_info info;
+    whimbrel_plan_part plan[WHIM_PLAN_MAX_PARTS];
+    pthread_mutex_t lock;
+    pthread_cond_t news;        /* some request has an event */
+    pthread_mutex_t vocab_lock; /* of its own: making it takes long */
+    whim_grammar_vocab *vocab;  /* under it; NULL: nobody needed it yet */
+};
+
+/* What is in a caller's struct of `size` bytes, as one of ours of `own` bytes that holds zeros
+ * where the caller knows of nothing. False: it is larger, and holds something that we do not
+ * know. */
+bool whim_options_copy(void *to, size_t own, const void *from, size_t size);
+
+/* Tell the caller of a public call how it went. */
+whimbrel_status whim_library_tell(whimbrel_error *error, whim_err err, const char *field,
+                                  const whim_diag *diag);
+
+/* For whim_job_cfg.wake; the context is the model. */
+void whim_library_wake(void *ctx, whim_job *job);
+
+#endif

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what a program asks for to a job: prompt, grammar, sampling. All that can be refused is
+ * refused here. */
+#include "base/alloc.h"
+#include "base/json.h"
+#include "library/request_impl.h"
+#include "sample/repetition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_JSON_BYTES = 64 << 20, MAX_CHOICES = 1024 };
+
+/* A request in the making. */
+typedef struct making {
+    whimbrel_request *r;
+    whimbrel_request_options o;
+    json_t *messages, *args, *schema;
+    char field[128]; /* what is wrong */
+    whim_diag *diag;
+} making;
+
+static whim_err refuse(making *m, const char *field, const char *text)
+{
+    snprintf(m->field, sizeof m->field, "%s", field);
+    return whim_fail(m->diag, WHIM_ERR_INVALID, "%s", text);
+}
+
+static whim_err json_of(making *m, const char *field, const char *text, json_t **out)
+{
+    static const whim_json_limits limits = {.max_bytes = MAX_JSON_BYTES,
+                                            .max_depth = WHIM_JSON_DEPTH};
+    if (text == NULL) {
+        return WHIM_ERR_OK;
+    }
+    snprintf(m->field, sizeof m->field, "%s", field);
+    whim_err err = whim_json_read(out, text, (int64_t)strlen(text), limits, m->diag);
+    return err == WHIM_ERR_CORRUPT ? WHIM_ERR_INVALID : err;
+}
+
+/* --- the prompt ------------------------------------------------------------------------------- */
+
+static whim_err messages_read(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    if (o->messages_json != NULL) {
+        return json_of(m, "messages_json", o->messages_json, &m->messages);
+    }
+    m->messages = json_array();
+    for (int32_t i = 0; i < o->n_message; i++) {
+        json_t *message =
+            json_pack("{s:s, s:s}", "role", o->messages[i].role, "content", o->messages[i].content);
+        if (message == NULL) {
+            snprintf(m->field, sizeof m->field, "messages[%d]", i);
+            return whim_fail(m->diag, WHIM_ERR_INVALID,
+                             "message %d: role and content must be there, and be UTF-8", i);
+        }
+        json_array_append_new(m->messages, message);
+    }
+    return m->messages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+}
+
+whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag)
+{
+    if (json_array_size(tools) == 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "expected is a list with at least one tool");
+    }
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        const json_t *parameters = json_object_get(function, "parameters");
+        if (name == NULL || name[0] == '\0' ||
+            (parameters != NULL && !json_is_object(parameters))) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "tool %zu is not of the form {\"type\":\"function\",\"function\":"
+                             "{\"name\":\"f\",\"parameters\":{..}}}",
+                             i + 1);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag)
+{
+    return json_is_object(schema)
+               ? WHIM_ERR_OK
+               : whim_fail(diag, WHIM_ERR_INVALID,
+                           "expected is a JSON Schema, an object such as {\"type\":\"object\"}");
+}
+
+static whim_err render(making *m)
+{
+    whimbrel_request *r = m->r;
+    whim_prompt prompt = {0};
+    whim_chat_model chat = whim_text_side_chat(&r->model->text);
+    const whim_prompt_request request = {
+        .messages = m->messages,
+        .tools = r->tools,
+        .kwargs = m->args,
+        .thinking =
+            m->o.thinking == WHIMBREL_THINKING_USUAL ? -1 : m->o.thinking == WHIMBREL_THINKING_ON,
+        .new_turn = true,
+    };
+    snprintf(m->field, sizeof m->field, "messages");
+    whim_err err = whim_prompt_make(&chat, &request, &prompt, m->field, m->diag);
+    if (err == WHIM_ERR_OK) {
+        r->prompt = prompt.ids;
+        r->open_think = prompt.open_think;
+        prompt.ids = (whim_ids){0};
+    }
+    whim_prompt_deinit(&prompt);
+    return err;
+}
+
+static whim_err ids_copy(making *m)
+{
+    for (int64_t i = 0; i < m->o.n_id; i++) {
+        WHIM_TRY(whim_ids_append(&m->r->prompt, m->o.ids[i]));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err prompt_make(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    whimbrel_request *r = m->r;
+    const whimbrel_info *info = &r->model->info;
+    const whim_encode_opts whole = {.add_special = true};
+    r->has_turns = o->messages != NULL || o->messages_json != NULL;
+    if ((o->messages != NULL) + (o->messages_json != NULL) + (o->text != NULL) + (o->ids != NULL) !=
+        1) {
+        return refuse(m, "messages",
+                      "a prompt is one of messages, messages_json, text and ids, not several");
+    }
+    if (o->ids != NULL) {
+        return ids_copy(m);
+    }
+    if (!info->has_text) {
+        return refuse(m, "text", "the model was opened for ids only, without its tokenizer");
+    }
+    if (o->text != NULL) {
+        snprintf(m->field, sizeof m->field, "text");
+        return whim_tokenizer_encode(r->model->text.tok, o->text, (int64_t)strlen(o->text), &whole,
+                                     &r->prompt, m->diag);
+    }
+    if (!info->has_template) {
+        return refuse(m, "messages",
+                      "the model has no chat template: it continues text, and takes no messages");
+    }
+    WHIM_TRY(messages_read(m));
+    return render(m);
+}
+
+/* --- what the answer is held to --------------------------------------------------------------- */
+
+/* Unless its template is told not to, a model that thinks may do so first. */
+static bool may_think(const making *m)
+{
+    const whim_text_side *text = &m->r->model->text;
+    const json_t *told = json_object_get(m->args, "enable_thinking");
+    told = told != NULL ? told : json_object_get(text->kwargs, "enable_thinking");
+    return json_is_boolean(told)
+               ? json_is_true(told)
+               : m->o.thinking != WHIMBREL_THINKING_OFF || !text->format.thinking_switch;
+}
+
+static whim_err grammar_make(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    whimbrel_request *r = m->r;
+    const whim_chat_format *format = &r->model->text.format;
+    whim_answer_rule rule = {
+        .format = r->has_turns ? *format : whim_chat_format_detect(NULL),
+        .starts_inside = r->open_think,
+        .may_reason = r->has_turns && format->reasons && !r->open_think && may_think(m),
+        .tools = r->tools,
+        .choice = r->tools == NULL ? WHIM_CHOICE_NONE
+                  : o->must_call   ? WHIM_CHOICE_REQUIRED
+                                   : WHIM_CHOICE_AUTO,
+        .tool_schema = "function.parameters",
+        .schema = m->schema,
+        .schema_at = "schema",
+        .json_object = o->json_object,
+        .regex = o->regex,
+        .words = o->words,
+        .n_word = o->n_word,
+    };
+    if ((m->schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) > 1) {
+        return refuse(m, "regex",
+                      "an answer is held to one of schema_json, json_object, regex and words");
+    }
+    if (!whim_answer_is_held(&rule)) {
+        return WHIM_ERR_OK;
+    }
+    if (r->model->text.tok == NULL) {
+        return refuse(m, "regex", "without a tokenizer an answer cannot be held to a form");
+    }
+    snprintf(m->field, sizeof m->field, "%s",
+             o->regex != NULL    ? "regex"
+             : o->n_word > 0     ? "words"
+             : r->tools == NULL  ? "schema_json"
+             : m->schema == NULL ? "tools_json"
+                                 : "schema_json");
+    WHIM_TRY(whim_library_vocab(r->model, &r->cfg.vocab));
+    rule.bytes = whim_grammar_vocab_bytes(r->cfg.vocab);
+    return whim_grammar_cache_get(r->model->grammars, &rule, true, &r->grammar, m->diag);
+}
+
+static whim_err form_read(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    whimbrel_request *r = m->r;
+    WHIM_TRY(json_of(m, "schema_json", o->schema_json, &m->schema));
+    if (m->schema != NULL) {
+        WHIM_TRY(whim_library_check_schema(m->schema, m->diag));
+    }
+    WHIM_TRY(json_of(m, "tools_json", o->tools_json, &r->tools));
+    if (r->tools != NULL) {
+        WHIM_TRY(whim_library_check_tools(r->tools, m->diag));
+    }
+    if (r->tools != NULL && o->messages == NULL && o->messages_json == NULL) {
+        return refuse(m, "tools_json", "a prompt without a chat template has no place for them");
+    }
+    if (o->must_call && r->tools == NULL) {
+        return refuse(m, "must_call", "a call is asked for, but there are no tools");
+    }
+    r->only_calls = o->must_call;
+    if (o->template_args != NULL) {
+        snprintf(m->field, sizeof m->field, "template_args");
+        return whim_template_args_read(&m->args, o->template_args, m->diag);
+    }
+    return WHIM_ERR_OK;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+static whim_err sampling_read(making *m, whim_sample_params *out)
+{
+    whimbrel_sampling sampling = {.size = sizeof sampling};
+    const whimbrel_request_options *o = &m->o;
+    whimbrel_get_sampling(m->r->model, &sampling);
+    if (o->sampling != NULL &&
+        !whim_options_copy(&sampling, sizeof sampling, o->sampling, o->sampling->size)) {
+        return refuse(m, "sampling", "sampling is of a newer version, or has no size");
+    }
+    *out = whim_library_params(&sampling);
+    out->want_logprob = o->logprobs;
+    out->n_logprob = o->top_logprobs;
+    snprintf(m->field, sizeof m->field, "sampling");
+    return whim_sample_params_check(out, m->r->model->info.n_vocab, m->diag);
+}
+
+static whim_err stops_check(making *m)
+{
+    for (int32_t i = 0; i < m->o.n_stop; i++) {
+        if (m->o.stops[i][0] == '\0') {
+            return refuse(m, "stops", "an empty text would stop at once");
+        }
+    }
+    return m->o.n_stop > 0 && m->r->model->text.tok == NULL
+               ? refuse(m, "stops", "without a tokenizer there is no text to stop at")
+               : WHIM_ERR_OK;
+}
+
+static whim_err job_make(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    whimbrel_request *r = m->r;
+    if (o->n_choice < 0 || o->n_choice > MAX_CHOICES) {
+        return refuse(m, "n_choice", "expected are 0 to 1024 answers");
+    }
+    if (o->prompt_logprobs &&
+        (o->prompt_top_logprobs < 0 || o->prompt_top_logprobs > WHIM_MAX_LOGPROBS)) {
+        return refuse(m, "prompt_top_logprobs", "expected are 0 to 100 alternatives");
+    }
+    WHIM_TRY(stops_check(m));
+    r->cfg.n_choice = o->n_choice > 0 ? o->n_choice : 1;
+    r->cfg.stops = o->stops;
+    r->cfg.n_stop = o->n_stop;
+    r->cfg.max_tokens = o->max_tokens;
+    r->cfg.min_tokens = o->min_tokens;
+    r->cfg.max_repeated = o->may_repeat ? 0 : WHIM_REPETITION_LIMIT;
+    r->cfg.ignore_eos = o->ignore_end;
+    r->cfg.prompt_logprobs = o->prompt_logprobs ? o->prompt_top_logprobs : -1;
+    r->cfg.think_open = r->open_think;
+    r->cfg.think_budget = o->think_budget;
+    r->cfg.think_end = "</think>";
+    r->cfg.grammar = r->grammar;
+    r->cfg.prompt = r->prompt.ids;
+    r->cfg.n_prompt = r->prompt.n;
+    r->cfg.wake = whim_library_wake;
+    r->cfg.wake_ctx = r->model;
+    return sampling_read(m, &r->cfg.params);
+}
+
+static whim_err request_make(making *m)
+{
+    WHIM_TRY(form_read(m));
+    WHIM_TRY(prompt_make(m));
+    WHIM_TRY(grammar_make(m));
+    WHIM_TRY(job_make(m));
+    m->field[0] = '\0';
+    return whim_replies_open(m->r);
+}
+
+/* --- calls from outside ----------------------------------------------------------------------- */
+
+whimbrel_status whimbrel_prepare(whimbrel_model *model, const whimbrel_request_options *options,
+                                 whimbrel_request **out, whimbrel_error *error)
+{
+    whim_diag diag = {""};
+    making m = {.r = whim_alloc(sizeof *m.r), .diag = &diag};
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    *out = NULL;
+    if (m.r != NULL) {
+        m.r->model = model;
+        err = whim_options_copy(&m.o, sizeof m.o, options, options->size)
+                  ? request_make(&m)
+                  : whim_fail(&diag, WHIM_ERR_INVALID,
+                              "the options of the request are of a newer version, or have no size");
+    }
+    json_decref(m.messages);
+    json_decref(m.args);
+    json_decref(m.schema);
+    if (err != WHIM_ERR_OK) {
+        whimbrel_free(m.r);
+    } else {
+        *out = m.r;
+    }
+    return whim_library_tell(error, err, m.field, &diag);
+}
+
+whimbrel_status whimbrel_start(whimbrel_request *r, whimbrel_error *error)
+{
+    whim_diag diag = {""};
+    whim_err err = WHIM_ERR_INVALID;
+    if (r->model->service == NULL) {
+        whim_fail(&diag, err, "the model is not loaded: whimbrel_load comes first");
+    } else if (r->job != NULL) {
+        whim_fail(&diag, err, "the request was started already");
+    } else {
+        err = whim_service_submit(r->model->service, &r->cfg, &r->job, &diag);
+    }
+    return whim_library_tell(error, err, "", &diag);
+}
+
+whimbrel_status whimbrel_submit(whimbrel_model *model, const whimbrel_request_options *options,
+                                whimbrel_request **out, whimbrel_error *error)
+{
+    whimbrel_status status = whimbrel_prepare(model, options, out, error);
+    if (status == WHIMBREL_OK) {
+        status = whimbrel_start(*out, error);
+        if (status != WHIMBREL_OK) {
+            whimbrel_free(*out);
+            *out = NULL;
+        }
+    }
+    return status;
+}
+
+const int32_t *whimbrel_prompt_ids(const whimbrel_request *r, int64_t *n)
+{
+    *n = r->prompt.n;
+    return r->prompt.ids;
+}
+
+void whimbrel_cancel(whimbrel_request *r)
+{
+    if (r->job != NULL) {
+        atomic_store(&r->cancelled, true);
+        for (int32_t i = 0; i < r->cfg.n_choice; i++) {
+            whim_job_stop_choice(r->job, i);
+        }
+    }
+}
+
+void whimbrel_free(whimbrel_request *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    whim_job_release(r->job);
+    whim_replies_close(r);
+    whim_grammar_unref(r->grammar);
+    whim_ids_deinit(&r->prompt);
+    json_decref(r->tools);
+    whim_free(r);
+}

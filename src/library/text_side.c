@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model's text side, from its files. */
+#include "library/text_side.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/ends.h"
+
+#include <string.h>
+
+enum { MAX_TEMPLATE_BYTES = 4 << 20, MAX_ARGS_BYTES = 1 << 20 };
+
+static whim_err template_read(whim_text_side *side, const whim_text_files *files, whim_diag *diag)
+{
+    whim_str name = {0};
+    char *text = NULL;
+    int64_t n = 0;
+    const char *source = whim_tokenizer_template(side->tok, NULL);
+    if (files->chat_template != NULL) {
+        WHIM_TRY(whim_file_read_all(files->chat_template, MAX_TEMPLATE_BYTES, &text, &n, diag));
+        whim_str_append(&name, files->chat_template);
+        source = text;
+    } else if (source != NULL) {
+        n = (int64_t)strlen(source);
+        whim_str_printf(&name, "%s: chat template", files->model);
+    } else {
+        return WHIM_ERR_OK;
+    }
+    whim_err err = whim_template_compile(source, n, whim_str_text(&name), &side->tmpl, diag);
+    side->format = whim_chat_format_detect(source);
+    whim_free(text);
+    whim_str_deinit(&name);
+    return err;
+}
+
+whim_err whim_template_args_read(json_t **out, const char *text, whim_diag *diag)
+{
+    whim_diag why = {""};
+    bool is_changed = false;
+    const whim_json_limits limits = {
+        .max_bytes = MAX_ARGS_BYTES, .max_depth = WHIM_JSON_DEPTH, .is_changed = &is_changed};
+    whim_err err = whim_json_read(out, text, (int64_t)strlen(text), limits, &why);
+    if (err == WHIM_ERR_NO_MEMORY) {
+        return whim_fail(diag, err, "%s", why.text);
+    }
+    if (!json_is_object(*out)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "expected is a JSON object such as {\"name\":true}%s%s",
+                         err != WHIM_ERR_OK ? "; " : "", why.text);
+    }
+    return is_changed ? whim_fail(diag, WHIM_ERR_INVALID,
+                                  "an integer is beyond 64 bits, or a number is not finite")
+                      : WHIM_ERR_OK;
+}
+
+static whim_err side_read(whim_text_side *side, const whim_text_files *files, const char **field,
+                          whim_diag *diag)
+{
+    *field = "";
+    side->format = whim_chat_format_detect(NULL);
+    if (!files->ids_only) {
+        WHIM_TRY(whim_tokenizer_open(files->model, files->ckpt, &side->tok, diag));
+        *field = files->chat_template != NULL ? "chat_template" : "";
+        WHIM_TRY(template_read(side, files, diag));
+    }
+    if (files->template_args != NULL) {
+        *field = "template_args";
+        WHIM_TRY(whim_template_args_read(&side->kwargs, files->template_args, diag));
+    }
+    *field = "";
+    side->n_stop_id =
+        whim_stop_ids(&files->ckpt->config, side->tok, side->stop_ids, WHIM_MAX_STOP_IDS);
+    return whim_generation_open(&side->wishes, files->model, files->ckpt, diag);
+}
+
+whim_err whim_text_side_read(whim_text_side *side, const whim_text_files *files, const char **field,
+                             whim_diag *diag)
+{
+    *side = (whim_text_side){0};
+    whim_err err = side_read(side, files, field, diag);
+    if (err != WHIM_ERR_OK) {
+        whim_text_side_close(side);
+    }
+    return err;
+}
+
+void whim_text_side_close(whim_text_side *side)
+{
+    whim_template_destroy(side->tmpl);
+    whim_tokenizer_close(side->tok);
+    json_decref(side->kwargs);
+    *side = (whim_text_side){0};
+}
+
+whim_chat_model whim_text_side_chat(const whim_text_side *side)
+{
+    return (whim_chat_model){
+        .tok = side->tok, .tmpl = side->tmpl, .format = side->format, .kwargs = side->kwargs};
+}
