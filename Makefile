@@ -25,7 +25,7 @@ own-build:
 	@mkdir -p build 2>/dev/null || { echo "the folder build cannot be made in $(CURDIR): is it yours?" >&2; exit 1; }
 
 build: own-build
-	$(ONE) MODE=release program
+	$(ONE) MODE=release program $(if $(filter $(HOST_ARCH),$(ARCH)),public-library)
 	@mkdir -p build && ln -sfn $(ARCH)/whimbrel build/whimbrel
 	@echo "built build/$(ARCH)/whimbrel (also as build/whimbrel); next: build/whimbrel doctor"
 

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A chat in the terminal: chat MODEL. Every turn hands over the whole conversation; what was said
+ * before is found in the model's cache, so that only the new message costs time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <whimbrel/whimbrel.h>
+
+enum { MAX_MESSAGES = 200 };
+
+/* Print the answer as it comes, and return it, to be freed. */
+static char *answer(whimbrel_model *model, const whimbrel_message *messages, int n)
+{
+    whimbrel_request_options ask = {.size = sizeof ask, .messages = messages, .n_message = n};
+    whimbrel_request *request = NULL;
+    whimbrel_error error;
+    const whimbrel_event *event;
+    char *text = calloc(1, 1);
+    size_t len = 0;
+    if (whimbrel_submit(model, &ask, &request, &error) != WHIMBREL_OK) {
+        fprintf(stderr, "%s", error.text);
+    }
+    while ((event = whimbrel_wait(request, -1)) != NULL) {
+        if (event->kind == WHIMBREL_EVENT_TEXT) {
+            printf("%s", event->text);
+            fflush(stdout);
+            text = realloc(text, len + (size_t)event->n_text + 1);
+            len += (size_t)sprintf(text + len, "%s", event->text);
+        } else if (event->kind == WHIMBREL_EVENT_FAILED) {
+            fprintf(stderr, "%s", event->text);
+        }
+    }
+    puts("");
+    whimbrel_free(request);
+    return text;
+}
+
+int main(int argc, char **argv)
+{
+    whimbrel_model_options options = {.size = sizeof options, .path = argv[1], .max_parallel = 1};
+    whimbrel_message messages[MAX_MESSAGES];
+    whimbrel_model *model = NULL;
+    whimbrel_error error;
+    char line[4096];
+    int n = 0;
+    if (argc != 2 || whimbrel_open(&options, &model, &error) != WHIMBREL_OK ||
+        whimbrel_load(model, &error) != WHIMBREL_OK) {
+        fprintf(stderr, "%s\n", argc != 2 ? "usage: chat MODEL" : error.text);
+        return 1;
+    }
+    for (; n < MAX_MESSAGES && fgets(line, sizeof line, stdin) != NULL; n += 2) {
+        messages[n] = (whimbrel_message){"user", strdup(line)};
+        messages[n + 1] = (whimbrel_message){"assistant", answer(model, messages, n + 1)};
+    }
+    while (n > 0) {
+        free((void *)messages[--n].content);
+    }
+    whimbrel_close(model);
+}
