@@ -153,6 +153,6 @@ help:
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"
-	@echo "  make options       write docs/options.md anew, after a change of src/engine/options.def"
+	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

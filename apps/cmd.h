@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/report/log.h"
 #include "base/str.h"
-#include "engine/options.h"
 #include "library/library.h"
+#include "options/options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* cmd_run, cmd_inspect, ...: do the command, return the exit code. */
 #define WHIM_COMMAND(name, NAME, operand, summary) int cmd_##name(const whim_options *options);
-#include "engine/options.def"
+#include "options/options.def"
 
 /* "whimbrel: text" on standard error; returns `code`, so that a failing command ends with
  * `return complain(EXIT_FAILED, ...)`. */

@@ -10,7 +10,7 @@
 
 static int (*const command_table[])(const whim_options *) = {
 #define WHIM_COMMAND(name, NAME, operand, summary) cmd_##name,
-#include "engine/options.def"
+#include "options/options.def"
 };
 
 static int show(whim_str *text)

@@ -301,7 +301,7 @@ GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/co
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/% tests/unit/apps/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
 	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
@@ -351,6 +351,8 @@ $(STEPS): $(call obj,$(STEPS_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stam
 $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(call link,,$(UNIT_LIBS))
+# What the program has for itself is tested with its own objects.
+$(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c)
 $(REPLAY): $(B)/tests/fuzz/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(call obj,$(REPLAY_SRC)) $(LIB) \
            $(B)/stamp/ld
 	$(call say,LD,$@)

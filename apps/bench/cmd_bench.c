@@ -3,8 +3,8 @@
  * share of the machine that is, and how another program does on the same file. */
 #include "base/clock.h"
 #include "bench/bench.h"
+#include "bench/dummy_gguf.h"
 #include "bench/server.h"
-#include "engine/dummy_gguf.h"
 #include "engine/machine.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GGUF file of dummy weights: the header is made in memory, then threads make and write the
  * rows. */
-#include "engine/dummy_gguf.h"
+#include "bench/dummy_gguf.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -4,8 +4,8 @@
  * asked for, the embedding and the head too; vectors in F32) and the least vocabulary that a loader
  * accepts: the 256 bytes, one merge and names for the other ids.
  * Threads: one caller; it starts threads of its own and joins them. */
-#ifndef WHIM_ENGINE_DUMMY_GGUF_H
-#define WHIM_ENGINE_DUMMY_GGUF_H
+#ifndef WHIM_APPS_BENCH_DUMMY_GGUF_H
+#define WHIM_APPS_BENCH_DUMMY_GGUF_H
 
 #include "base/err.h"
 #include "engine/engine.h"

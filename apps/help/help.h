@@ -4,7 +4,7 @@
 #define WHIM_APPS_HELP_HELP_H
 
 #include "base/str.h"
-#include "engine/options.h"
+#include "options/options.h"
 
 /* whimbrel.1, and docs/options.md. */
 void help_man(whim_str *out);

@@ -206,7 +206,7 @@ void help_markdown(whim_str *out)
     whim_str_append(out,
                     "# Commands and options\n\n"
                     "Made by `whimbrel help --markdown` from the program's own table "
-                    "(`src/engine/options.def`);\n`make options` writes it anew. `man whimbrel` "
+                    "(`apps/options/options.def`);\n`make options` writes it anew. `man whimbrel` "
                     "says the same.\n");
     put_page(out, &md_form);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option table and its parser. */
-#include "engine/options.h"
+#include "options/options.h"
 
 #include "base/check.h"
 
@@ -14,13 +14,13 @@
 /* The words of the table's commands column. */
 enum {
 #define WHIM_COMMAND(name, NAME, operand, summary) NAME = 1 << WHIM_COMMAND_##NAME,
-#include "engine/options.def"
+#include "options/options.def"
     ALL = (1 << WHIM_COMMAND_COUNT) - 1,
 };
 
 static const whim_command_spec command_table[] = {
 #define WHIM_COMMAND(name, NAME, operand, summary) {#name, operand, summary},
-#include "engine/options.def"
+#include "options/options.def"
 };
 
 static const whim_option_spec option_table[] = {
@@ -37,7 +37,7 @@ static const whim_option_spec option_table[] = {
      metavar,                                                                                   \
      help,                                                                                      \
      offsetof(whim_options, field)},
-#include "engine/options.def"
+#include "options/options.def"
 };
 
 enum { N_OPTION = sizeof option_table / sizeof option_table[0], MAX_NAME = WHIM_NAME_FAR };

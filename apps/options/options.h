@@ -4,8 +4,8 @@
  *  1. After a successful parse every value is inside its bounds.
  *  2. Texts are borrowed from argv or from the table; nothing is allocated.
  * Threads: stateless. */
-#ifndef WHIM_ENGINE_OPTIONS_H
-#define WHIM_ENGINE_OPTIONS_H
+#ifndef WHIM_APPS_OPTIONS_OPTIONS_H
+#define WHIM_APPS_OPTIONS_OPTIONS_H
 
 #include "base/err.h"
 #include "base/str.h"
@@ -15,7 +15,7 @@
 
 typedef enum whim_command {
 #define WHIM_COMMAND(name, NAME, operand, summary) WHIM_COMMAND_##NAME,
-#include "engine/options.def"
+#include "options/options.def"
     WHIM_COMMAND_COUNT
 } whim_command;
 
@@ -43,7 +43,7 @@ typedef enum whim_option_type {
 
 typedef enum whim_option_group {
 #define WHIM_OPTION_GROUP(NAME, title) WHIM_OPTION_GROUP_##NAME,
-#include "engine/options.def"
+#include "options/options.def"
     WHIM_OPTION_GROUP_COUNT
 } whim_option_group;
 
@@ -96,7 +96,7 @@ typedef struct whim_options {
 #define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
                     help)                                                                       \
     WHIM_OPTION_CTYPE_##type field;
-#include "engine/options.def"
+#include "options/options.def"
 } whim_options;
 
 /* Parse what follows the command's name. Forms: --name value, --name=value, -x value, -xvalue,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The help texts, made from the option table. */
-#include "engine/options.h"
+#include "options/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum { MIN_WIDTH = 40, MAX_WIDTH = 100, LEFT = 28, LEFT_MAX = 64 };
 
 static const char *const group_titles[] = {
 #define WHIM_OPTION_GROUP(NAME, title) title,
-#include "engine/options.def"
+#include "options/options.def"
 };
 
 const char *whim_option_group_title(whim_option_group group)

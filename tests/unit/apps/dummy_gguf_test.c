@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file of dummy weights is the dummy model: the same logits to the last bit, a vocabulary that
  * our own reader takes, and nothing written where something is or where it cannot be. */
-#include "engine/dummy_gguf.h"
+#include "bench/dummy_gguf.h"
 #include "support/cmocka.h"
 #include "text/tokenizer.h"
 

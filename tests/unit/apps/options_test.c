@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option table, its parser and its help. */
-#include "engine/options.h"
+#include "options/options.h"
 #include "support/cmocka.h"
 
 #include <stdint.h>
