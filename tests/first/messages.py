@@ -68,6 +68,8 @@ GROUPS = (
      r"src/(http|server|sched)/", r""),
     ("Models by name", "The hub said no, or something between it and the cache did; the message names the host, the file "
      "or the variable. What came is kept, and the same command goes on from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
+    ("Options, and programs that use the library", "A field of what was asked for is wrong, or calls came in another order than "
+     "[library.md](library.md) says; the command line puts its option in front.", r"src/library/", r""),
     ("Options and commands", "What was typed does not go together; the message says what would.", r"apps/", r""),
     ("The rest", "Limits of files and of the system; the message says which. One that calls itself a bug is one: please report it.",
      r"", r""),
