@@ -10,19 +10,16 @@
 #define WHIM_NS_PER_S INT64_C(1000000000)
 #define WHIM_NS_PER_MS INT64_C(1000000)
 
-static inline int64_t whim_clock_ns(void)
+/* What a clock of the system says; 0 when there is no such clock. */
+static inline int64_t whim_clock_read(clockid_t id)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec;
+    return clock_gettime(id, &ts) == 0 ? (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec : 0;
 }
 
-/* Time that the calling thread has worked. */
-static inline int64_t whim_clock_thread_ns(void)
+static inline int64_t whim_clock_ns(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (int64_t)ts.tv_sec * WHIM_NS_PER_S + ts.tv_nsec;
+    return whim_clock_read(CLOCK_MONOTONIC);
 }
 
 /* Sleep at least so long, whatever signals come. */

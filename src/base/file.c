@@ -90,27 +90,22 @@ whim_err whim_file_read_all(const char *path, int64_t max_bytes, char **text, in
     int64_t size;
     *text = NULL;
     WHIM_TRY(whim_file_open(path, &fd, &size, diag));
-    char *buffer = NULL;
-    whim_err err = WHIM_ERR_OK;
-    if (size > max_bytes) {
-        err = whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes, expected at most %lld", path,
-                        (long long)size, (long long)max_bytes);
-        goto out;
+    char *buffer = size > max_bytes ? NULL : whim_alloc(size + 1);
+    whim_err err = size > max_bytes
+                       ? whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %lld bytes, expected at most %lld",
+                                   path, (long long)size, (long long)max_bytes)
+                   : buffer == NULL
+                       ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory to read %lld bytes",
+                                   path, (long long)size)
+                       : whim_file_read_at(fd, 0, size, buffer, path, diag);
+    whim_file_close(fd);
+    if (err != WHIM_ERR_OK) {
+        whim_free(buffer);
+        return err;
     }
-    buffer = whim_alloc(size + 1);
-    if (buffer == NULL) {
-        err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory to read %lld bytes", path,
-                        (long long)size);
-        goto out;
-    }
-    WHIM_TRY_OUT(whim_file_read_at(fd, 0, size, buffer, path, diag));
     *text = buffer;
     *bytes = size;
-    buffer = NULL;
-out:
-    whim_free(buffer);
-    whim_file_close(fd);
-    return err;
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_file_write_failed(const char *path, int error, whim_diag *diag)

@@ -54,6 +54,10 @@ WHIM_MUST_CHECK whim_err whim_json_parse(whim_json **out, const char *text, int6
 /* Append a value on one line without spaces. Numbers read back the same. */
 void whim_json_write(whim_str *out, const whim_json *value);
 
+/* The character of the escape that `text` begins with, and how many of its n bytes it takes; 0 when
+ * it is none. Two halves of a pair are one character; half of one alone is itself. */
+int32_t whim_json_unescape(const char *text, int64_t n, int32_t *cp);
+
 /* A byte of valid UTF-8 as it stands between the quotes of a string; returns its length. */
 int whim_json_escape(char c, char out[8]);
 

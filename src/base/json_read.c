@@ -81,15 +81,15 @@ static bool count(reader *r, int64_t n)
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-/* The code of an escape \uXXXX at `at`, or -1. */
-static int32_t code_at(const reader *r, int64_t at)
+/* The code of \uXXXX, or -1. */
+static int32_t code_at(const char *text, int64_t n)
 {
     int32_t code = 0;
-    if (r->n - at < 6 || r->text[at] != '\\' || r->text[at + 1] != 'u') {
+    if (n < 6 || text[0] != '\\' || text[1] != 'u') {
         return -1;
     }
     for (int i = 2; i < 6; i++) {
-        int digit = whim_hex_value(r->text[at + i]);
+        int digit = whim_hex_value(text[i]);
         if (digit < 0) {
             return -1;
         }
@@ -98,33 +98,40 @@ static int32_t code_at(const reader *r, int64_t at)
     return code;
 }
 
+int32_t whim_json_unescape(const char *text, int64_t n, int32_t *cp)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    const char *known = n >= 2 && text[1] != '\0' ? strchr(names, text[1]) : NULL;
+    if (known != NULL) {
+        *cp = values[known - names];
+        return 2;
+    }
+    *cp = code_at(text, n);
+    if (*cp < 0xd800 || *cp >= 0xdc00) {
+        return *cp < 0 ? 0 : 6;
+    }
+    int32_t low = code_at(text + 6, n - 6);
+    if (low < 0xdc00 || low >= 0xe000) {
+        return 6;
+    }
+    *cp = 0x10000 + ((*cp & 0x3ff) << 10 | (low & 0x3ff));
+    return 12;
+}
+
 /* An escape. Half of a pair alone becomes U+FFFD: agents cut texts inside an emoji and would send
  * the same turn for ever. So does U+0000 in a key, because the library's keys end there. */
 static bool read_escape(reader *r, bool key)
 {
-    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    const char c = r->n - r->at >= 2 ? r->text[r->at + 1] : '\0';
-    const char *known = c != '\0' ? strchr(names, c) : NULL;
-    if (known != NULL) {
-        whim_str_append_char(&r->scratch, values[known - names]);
-        r->at += 2;
-        return true;
-    }
-    int32_t code = code_at(r, r->at);
-    if (code < 0) {
+    char bytes[4];
+    int32_t cp, used = whim_json_unescape(r->text + r->at, r->n - r->at, &cp);
+    if (used == 0) {
         bad(r, "expected an escape such as \\n or \\u00e9");
         return false;
     }
-    r->at += 6;
-    int32_t low = code >= 0xd800 && code < 0xdc00 ? code_at(r, r->at) : -1;
-    if (low >= 0xdc00 && low < 0xe000) {
-        code = 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
-        r->at += 6;
-    }
-    bool alone = code >= 0xd800 && code < 0xe000;
-    char bytes[4];
-    int32_t n = whim_utf8_encode(alone || (key && code == 0) ? 0xfffd : code, bytes);
+    bool alone = cp >= 0xd800 && cp < 0xe000;
+    int32_t n = whim_utf8_encode(alone || (key && cp == 0) ? 0xfffd : cp, bytes);
     whim_str_append_n(&r->scratch, bytes, n);
+    r->at += used;
     return true;
 }
 

@@ -70,3 +70,27 @@ bool whim_char_is_space(int32_t cp)
            (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F ||
            cp == 0x205F || cp == 0x3000;
 }
+
+int64_t whim_utf8_skip_space(const char *text, int64_t at, int64_t end)
+{
+    while (at < end) {
+        int32_t len = whim_utf8_len(text[at]);
+        if (!whim_char_is_space(whim_utf8_decode(text + at, len))) {
+            break;
+        }
+        at += len;
+    }
+    return at;
+}
+
+int64_t whim_utf8_space_before(const char *text, int64_t at, int64_t end)
+{
+    while (end > at) {
+        int64_t last = whim_utf8_before(text, end);
+        if (!whim_char_is_space(whim_utf8_decode(text + last, (int32_t)(end - last)))) {
+            break;
+        }
+        end = last;
+    }
+    return end;
+}

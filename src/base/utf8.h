@@ -65,6 +65,11 @@ static inline int64_t whim_utf8_before(const char *text, int64_t end)
 
 bool whim_char_is_space(int32_t cp); /* Unicode White_Space */
 
+/* Where the white space at `at` ends, before `end`; and where that which ends at `end` begins, not
+ * before `at`. In valid text. */
+int64_t whim_utf8_skip_space(const char *text, int64_t at, int64_t end);
+int64_t whim_utf8_space_before(const char *text, int64_t at, int64_t end);
+
 /* Blanks of JSON. */
 static inline bool whim_is_blank(char c)
 {

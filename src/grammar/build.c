@@ -21,7 +21,7 @@ whim_err whim_grammar_builder_create(const whim_grammar_limits *limits, whim_gra
     b->limits.max_nodes = b->limits.max_nodes > 0 ? b->limits.max_nodes : MAX_NODES;
     b->limits.max_depth = b->limits.max_depth > 0 ? b->limits.max_depth : MAX_DEPTH;
     b->limits.max_ns = b->limits.max_ns > 0 ? b->limits.max_ns : MAX_MS * WHIM_NS_PER_MS;
-    b->deadline = whim_clock_thread_ns() + b->limits.max_ns;
+    b->deadline = whim_clock_read(CLOCK_THREAD_CPUTIME_ID) + b->limits.max_ns;
     b->string_rule = b->value_rule = b->number_rule = -1;
     *out = b;
     return WHIM_ERR_OK;
@@ -70,7 +70,7 @@ bool whim_gb_failed(const whim_grammar_builder *b)
 
 bool whim_gb_late(whim_grammar_builder *b)
 {
-    if (whim_clock_thread_ns() > b->deadline) {
+    if (whim_clock_read(CLOCK_THREAD_CPUTIME_ID) > b->deadline) {
         whim_gb_fail(b, WHIM_ERR_INVALID,
                      "the grammar took longer than %lld ms to compile: make it simpler",
                      (long long)(b->limits.max_ns / WHIM_NS_PER_MS));
@@ -250,18 +250,23 @@ void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part)
     }
 }
 
-int32_t whim_glist_seq(whim_grammar_builder *b, glist *list)
+static int32_t list_node(whim_grammar_builder *b, gnode_kind kind, glist *list)
 {
-    int32_t node = whim_gb_failed(b) ? -1 : whim_grammar_seq(b, list->ids, list->n);
+    int32_t node = whim_gb_failed(b) ? -1
+                   : list->n == 1    ? list->ids[0]
+                                     : parent(b, (gnode){.kind = kind}, list->ids, list->n);
     whim_free(list->ids);
     return node;
 }
 
+int32_t whim_glist_seq(whim_grammar_builder *b, glist *list)
+{
+    return list_node(b, GN_SEQ, list);
+}
+
 int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list)
 {
-    int32_t node = whim_gb_failed(b) ? -1 : whim_grammar_any_of(b, list->ids, list->n);
-    whim_free(list->ids);
-    return node;
+    return list_node(b, GN_ANY_OF, list);
 }
 
 int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n)

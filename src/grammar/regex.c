@@ -209,7 +209,7 @@ static int32_t parse_any_of(rtree *t)
     return last < 0 ? -1 : whim_rtree_node(t, (rnode){.kind = RN_ANY_OF, .a = first});
 }
 
-int32_t whim_regex_parse(rtree *t)
+static int32_t parse_whole(rtree *t)
 {
     int32_t root = parse_any_of(t);
     if (root >= 0 && t->pattern[t->at] == ')') {
@@ -228,11 +228,15 @@ typedef struct lowering {
     bool json;
 } lowering;
 
+static int32_t one_of(lowering *l, const grange *ranges, int32_t n)
+{
+    return l->json ? whim_gb_json_chars(l->t->b, ranges, n) : whim_gb_chars(l->t->b, ranges, n);
+}
+
 static int32_t any_text(lowering *l)
 {
     grange all = {1, GC_MAX};
-    int32_t one = l->json ? whim_gb_json_chars(l->t->b, &all, 1) : whim_gb_chars(l->t->b, &all, 1);
-    return whim_grammar_repeat(l->t->b, one, 0, -1);
+    return whim_grammar_repeat(l->t->b, one_of(l, &all, 1), 0, -1);
 }
 
 static int32_t lower(lowering *l, int32_t index, edge left, edge right);
@@ -295,8 +299,7 @@ static int32_t lower(lowering *l, int32_t index, edge left, edge right)
         part = whim_grammar_repeat(b, lower(l, node.a, EDGE_NONE, EDGE_NONE), node.lo, node.hi);
         break;
     default:
-        part = l->json ? whim_gb_json_chars(b, l->t->ranges + node.a, node.b)
-                       : whim_gb_chars(b, l->t->ranges + node.a, node.b);
+        part = one_of(l, l->t->ranges + node.a, node.b);
         break;
     }
     part = left == EDGE_OPEN ? whim_gb_seq2(b, any_text(l), part) : part;
@@ -308,7 +311,7 @@ int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode 
 {
     rtree t = {.b = b, .path = path, .pattern = pattern};
     lowering l = {.t = &t, .json = mode.json};
-    int32_t root = whim_regex_parse(&t);
+    int32_t root = parse_whole(&t);
     edge side = mode.search ? EDGE_OPEN : EDGE_END;
     int32_t node = root < 0 ? -1 : lower(&l, root, side, side);
     whim_free(t.nodes);

@@ -34,8 +34,6 @@ typedef struct rtree {
     int64_t n_range, cap_range;
 } rtree;
 
-/* The root, or -1 when the builder failed. */
-int32_t whim_regex_parse(rtree *t);
 int32_t whim_rtree_fail(rtree *t, const char *what);
 int32_t whim_rtree_node(rtree *t, rnode node);
 bool whim_rtree_range(rtree *t, int32_t lo, int32_t hi);

@@ -263,21 +263,32 @@ static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const 
     return whim_glist_any_of(b, &alts);
 }
 
+/* The schemas of a list; *rest is what the schema says besides, owned by the builder. NULL:
+ * failed. */
+static const json_t *list_of(whim_grammar_builder *b, const json_t *s, const char *key,
+                             const gplace *place, const json_t **rest)
+{
+    const json_t *list = json_object_get(s, key);
+    if (!json_is_array(list) || json_array_size(list) == 0) {
+        (void)whim_gb_fail_at(b, place, key, "must be a list of schemas");
+        return NULL;
+    }
+    json_t *copy = json_copy((json_t *)s);
+    if (copy == NULL || json_object_del(copy, key) != 0 || json_array_append(b->made, copy) != 0) {
+        (void)whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        list = NULL;
+    }
+    *rest = copy;
+    json_decref(copy);
+    return list;
+}
+
 /* anyOf and oneOf: each choice, with what the schema says besides. */
 static int32_t schema_any_of(whim_grammar_builder *b, const json_t *s, const char *key,
                              const gplace *place, int32_t depth, bool alone)
 {
-    const json_t *list = json_object_get(s, key);
     gplace at = {.up = place, .key = key};
-    if (!json_is_array(list) || json_array_size(list) == 0) {
-        return whim_gb_fail_at(b, &at, NULL, "must be a list of schemas");
-    }
-    json_t *rest = alone ? NULL : json_copy((json_t *)s);
-    if (rest != NULL &&
-        (json_object_del(rest, key) != 0 || json_array_append(b->made, rest) != 0)) {
-        json_decref(rest);
-        return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-    }
+    const json_t *rest, *list = list_of(b, s, key, place, &rest);
     glist alts = {0};
     for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
         gplace each = {.up = &at, .index = (int64_t)i};
@@ -289,31 +300,19 @@ static int32_t schema_any_of(whim_grammar_builder *b, const json_t *s, const cha
             whim_glist_add(b, &alts, whim_gb_schema_node(b, choice, &each, depth + 1));
         }
     }
-    json_decref(rest);
     return whim_glist_any_of(b, &alts);
 }
 
 static int32_t schema_all_of(whim_grammar_builder *b, const json_t *s, const gplace *place,
                              int32_t depth)
 {
-    const json_t *list = json_object_get(s, "allOf");
     gplace at = {.up = place, .key = "allOf"};
-    if (!json_is_array(list) || json_array_size(list) == 0) {
-        return whim_gb_fail_at(b, &at, NULL, "must be a list of schemas");
-    }
-    json_t *rest = json_copy((json_t *)s);
-    if (rest == NULL || json_object_del(rest, "allOf") != 0 ||
-        json_array_append(b->made, rest) != 0) {
-        json_decref(rest);
-        return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
-    }
-    const json_t *all = rest;
-    json_decref(rest);
-    for (size_t i = 0; i < json_array_size(list) && all != NULL; i++) {
+    const json_t *all, *list = list_of(b, s, "allOf", place, &all);
+    for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
         gplace each = {.up = &at, .index = (int64_t)i};
         all = whim_gb_schema_merge(b, all, json_array_get(list, i), &each, depth + 1);
     }
-    return all == NULL ? -1 : whim_gb_schema_node(b, all, place, depth + 1);
+    return whim_gb_failed(b) ? -1 : whim_gb_schema_node(b, all, place, depth + 1);
 }
 
 /* --- types ------------------------------------------------------------------------------------ */

@@ -29,6 +29,7 @@ typedef struct whim_jtok {
 } whim_jtok;
 
 #define WHIM_JOP2(a, b) ((a)*256 + (b))
+void whim_jinja_op_name(char out[3], int op); /* for messages */
 
 /* Tokens that carry a value (lex_value.c). Each call looks at s[*at], and either reads one such
  * token, moves *at behind it and returns true, or leaves everything alone and returns false. */
@@ -111,11 +112,9 @@ void whim_jparse_expect_op(whim_jparser *p, int op);
 whim_jval whim_jparse_expect_name(whim_jparser *p);
 _Noreturn void whim_jparse_fail(whim_jparser *p, const char *expected);
 whim_jnode *whim_jparse_filters(whim_jparser *p, whim_jnode *node, bool bare);
-whim_jnode *whim_jparse_args(whim_jparser *p);
-/* A constant, name or bracket; what follows one (.a [b] (c)); and both. */
+/* A constant, name or bracket; and what follows one (.a [b] (c)). */
 whim_jnode *whim_jparse_atom(whim_jparser *p);
 whim_jnode *whim_jparse_postfix(whim_jparser *p, whim_jnode *node);
-whim_jnode *whim_jparse_primary(whim_jparser *p);
 void whim_jparse_enter(whim_jparser *p); /* one level deeper; leave with depth-- */
 void whim_jparse_append(whim_jnode ***tail, whim_jnode *node); /* tail: a list's last link */
 

@@ -51,8 +51,8 @@ static int param_count(const char *params)
     return count;
 }
 
-whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
-                            const whim_jargs *args)
+static whim_jval invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
+                        const whim_jargs *args)
 {
     whim_jcall call = {.self = self, .raw = args, .mode = entry->mode};
     if (entry->params == NULL) {
@@ -91,7 +91,7 @@ whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self
     if (entry == NULL) {
         whim_jinja_fail(j, "there is no filter \"%.*s\"", WHIM_JSHOWN(name));
     }
-    return whim_jinja_invoke(j, entry, self, args);
+    return invoke(j, entry, self, args);
 }
 
 bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const whim_jargs *args)
@@ -100,7 +100,7 @@ bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const
     if (entry == NULL) {
         whim_jinja_fail(j, "there is no test \"%.*s\"", WHIM_JSHOWN(name));
     }
-    return whim_jval_truth(whim_jinja_invoke(j, entry, self, args));
+    return whim_jval_truth(invoke(j, entry, self, args));
 }
 
 static whim_jval call_joiner(whim_jinja *j, whim_jlist *joiner)
@@ -115,7 +115,7 @@ whim_jval whim_jinja_call(whim_jinja *j, whim_jval callee, const whim_jargs *arg
 {
     switch (callee.kind) {
     case WHIM_J_FUNC:
-        return whim_jinja_invoke(j, callee.func->entry, callee.func->self, args);
+        return invoke(j, callee.func->entry, callee.func->self, args);
     case WHIM_J_MACRO:
         return whim_jinja_macro(j, callee.macro, args);
     case WHIM_J_JOINER:

@@ -60,8 +60,6 @@ struct whim_jfunc {
 };
 
 /* --- call.c --- */
-whim_jval whim_jinja_invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
-                            const whim_jargs *args);
 const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name);
 whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self,
                             const whim_jargs *args);
@@ -119,7 +117,6 @@ void whim_jinja_eval_args(whim_jinja *j, whim_jscope *scope, const whim_jnode *l
 
 /* --- exec.c --- */
 void whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out);
-void whim_jscope_set(whim_jinja *j, whim_jscope *scope, const whim_jstr *name, whim_jval v);
 whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_jargs *args);
 whim_jval whim_jinja_recurse(whim_jinja *j, const whim_jloop *loop, whim_jval items);
 

@@ -6,7 +6,7 @@ typedef enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } flow;
 
 static flow exec_body(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out);
 
-void whim_jscope_set(whim_jinja *j, whim_jscope *scope, const whim_jstr *name, whim_jval v)
+static void scope_set(whim_jinja *j, whim_jscope *scope, const whim_jstr *name, whim_jval v)
 {
     whim_jdict_set(j, &scope->vars, (whim_jval){.kind = WHIM_J_STR, .str = name}, v);
 }
@@ -21,7 +21,7 @@ static whim_jscope *scope_open(whim_jinja *j, whim_jscope *parent)
 static void assign(whim_jinja *j, whim_jscope *scope, const whim_jnode *target, whim_jval v)
 {
     if (target->kind == WHIM_JN_NAME) {
-        whim_jscope_set(j, scope, target->v.str, v);
+        scope_set(j, scope, target->v.str, v);
         return;
     }
     if (target->kind == WHIM_JN_NSREF) {
@@ -79,7 +79,7 @@ static void exec_for(whim_jinja *j, whim_jscope *scope, const whim_jnode *node, 
     for (int64_t i = 0; i < items->n; i++) {
         whim_jscope *inner = scope_open(j, scope);
         loop->i = i;
-        whim_jscope_set(j, inner, &loop_name, (whim_jval){.kind = WHIM_J_LOOP, .loop = loop});
+        scope_set(j, inner, &loop_name, (whim_jval){.kind = WHIM_J_LOOP, .loop = loop});
         assign(j, inner, node->a, items->v[i]);
         if (exec_body(j, inner, node->body, out) == FLOW_BREAK) {
             break;
@@ -115,7 +115,7 @@ static void bind_params(whim_jinja *j, whim_jscope *scope, const whim_jnode *nod
                       : named != NULL    ? *named
                       : param->a != NULL ? whim_jinja_eval(j, scope, param->a)
                                          : whim_jval_undef(j, name->s, name->n);
-        whim_jscope_set(j, scope, name, v);
+        scope_set(j, scope, name, v);
     }
     for (int64_t k = 0; used < args->named.n && k < args->named.n; k++) {
         const whim_jstr *name = args->named.keys[k].str;
@@ -144,20 +144,20 @@ whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_j
     }
     if ((node->op & WHIM_JUSE_CALLER) != 0) {
         const whim_jval *caller = whim_jdict_get(j, rest.dict, "caller", 6);
-        whim_jscope_set(j, scope, &caller_name,
-                        caller != NULL ? *caller : whim_jval_undef(j, "caller", 6));
+        scope_set(j, scope, &caller_name,
+                  caller != NULL ? *caller : whim_jval_undef(j, "caller", 6));
         if (caller != NULL) {
             whim_jdict_remove(j, rest.dict, caller - rest.dict->vals);
         }
     }
     if ((node->op & WHIM_JUSE_VARARGS) != 0) {
-        whim_jscope_set(j, scope, &varargs_name, extra);
+        scope_set(j, scope, &varargs_name, extra);
     } else if (extra.list->n > 0) {
         whim_jinja_fail(j, "the macro %.*s takes at most %lld arguments", (int)node->v.str->n,
                         node->v.str->s, (long long)n_param);
     }
     if ((node->op & WHIM_JUSE_KWARGS) != 0) {
-        whim_jscope_set(j, scope, &kwargs_name, rest);
+        scope_set(j, scope, &kwargs_name, rest);
     } else if (rest.dict->n > 0) {
         const whim_jstr *name = rest.dict->keys[0].str;
         whim_jinja_fail(j, "the macro %.*s has no argument %.*s", (int)node->v.str->n,
@@ -252,7 +252,7 @@ static flow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
         whim_jbuf_print(j, out, capture(j, scope, node, node->a));
         break;
     case WHIM_JN_MACRO:
-        whim_jscope_set(j, scope, node->v.str, make_macro(j, scope, node));
+        scope_set(j, scope, node->v.str, make_macro(j, scope, node));
         break;
     case WHIM_JN_CALL_BLOCK:
         exec_call_block(j, scope, node, out);

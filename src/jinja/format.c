@@ -32,6 +32,14 @@ static int64_t read_number(whim_jinja *j, const whim_jstr *str, int64_t *at)
     return n;
 }
 
+/* Take a byte if it comes next. */
+static bool take(const whim_jstr *str, int64_t *at, char c)
+{
+    bool there = *at < str->n && str->s[*at] == c;
+    *at += there;
+    return there;
+}
+
 /* 1234567 -> 1,234,567 in place of the digits before a point or the end. */
 static void add_commas(char *text, size_t size)
 {
@@ -181,10 +189,7 @@ static int64_t put_percent(whim_jinja *j, whim_jbuf *buf, const whim_jstr *forma
     s.zero &= s.align == 0;
     s.align = s.align == 0 ? '>' : s.align;
     s.width = read_number(j, format, &at);
-    if (at < format->n && format->s[at] == '.') {
-        at++;
-        s.precision = read_number(j, format, &at);
-    }
+    s.precision = take(format, &at, '.') ? read_number(j, format, &at) : -1;
     s.type = at < format->n ? format->s[at++] : '\0';
     if (s.type == '%') {
         whim_jbuf_add(j, buf, "%", 1, whim_jstr_trust(format, at - 1, at));
@@ -250,23 +255,11 @@ static spec parse_spec(whim_jinja *j, const whim_jstr *str)
         s.sign = str->s[at] == '-' ? '\0' : str->s[at];
         at++;
     }
-    if (at < str->n && str->s[at] == '#') {
-        s.alt = true;
-        at++;
-    }
-    if (at < str->n && str->s[at] == '0') {
-        s.zero = s.align == 0;
-        at++;
-    }
+    s.alt = take(str, &at, '#');
+    s.zero = take(str, &at, '0') && s.align == 0;
     s.width = read_number(j, str, &at);
-    if (at < str->n && str->s[at] == ',') {
-        s.comma = true;
-        at++;
-    }
-    if (at < str->n && str->s[at] == '.') {
-        at++;
-        s.precision = read_number(j, str, &at);
-    }
+    s.comma = take(str, &at, ',');
+    s.precision = take(str, &at, '.') ? read_number(j, str, &at) : -1;
     s.type = at < str->n ? str->s[at++] : '\0';
     if (at < str->n || (s.type != '\0' && strchr("sdxXofFeEgG%", s.type) == NULL)) {
         whim_jinja_fail(j, "the format \"%.*s\" is not known", WHIM_JSHOWN(str));

@@ -36,9 +36,6 @@ static whim_jval int_op(whim_jinja *j, int op, int64_t a, int64_t b, bool truste
 {
     int64_t r = 0;
     bool overflow = false;
-    if ((op == '/' || op == '%' || op == WHIM_JOP2('/', '/')) && b == 0) {
-        whim_jinja_fail(j, "division by zero");
-    }
     switch (op) {
     case '+':
         overflow = __builtin_add_overflow(a, b, &r);
@@ -77,9 +74,6 @@ static whim_jval int_op(whim_jinja *j, int op, int64_t a, int64_t b, bool truste
 static whim_jval float_op(whim_jinja *j, int op, double a, double b, bool trusted)
 {
     double r;
-    if ((op == '/' || op == '%' || op == WHIM_JOP2('/', '/')) && b == 0) {
-        whim_jinja_fail(j, "division by zero");
-    }
     switch (op) {
     case '+':
         r = a + b;
@@ -161,13 +155,6 @@ static bool is_integral(whim_jval v)
     return v.kind == WHIM_J_INT || v.kind == WHIM_J_BOOL;
 }
 
-static void op_name(char out[3], int op)
-{
-    out[0] = (char)(op > 255 ? op / 256 : op);
-    out[1] = (char)(op > 255 ? op % 256 : 0);
-    out[2] = '\0';
-}
-
 whim_jval whim_jinja_binary(whim_jinja *j, int op, whim_jval a, whim_jval b)
 {
     if (whim_jval_is_number(a) && whim_jval_is_number(b)) {
@@ -176,6 +163,9 @@ whim_jval whim_jinja_binary(whim_jinja *j, int op, whim_jval a, whim_jval b)
         bool ints = whim_jval_as_number(a, &ia, &fa);
         ints &= whim_jval_as_number(b, &ib, &fb);
         bool trusted = a.trusted && b.trusted;
+        if ((op == '/' || op == '%' || op == WHIM_JOP2('/', '/')) && fb == 0) {
+            whim_jinja_fail(j, "division by zero");
+        }
         return ints ? int_op(j, op, ia, ib, trusted) : float_op(j, op, fa, fb, trusted);
     }
     if (op == '%' && a.kind == WHIM_J_STR) {
@@ -192,7 +182,7 @@ whim_jval whim_jinja_binary(whim_jinja *j, int op, whim_jval a, whim_jval b)
         return repeat(j, b, whim_jarg_int(j, a, 0, ""));
     }
     char name[3];
-    op_name(name, op);
+    whim_jinja_op_name(name, op);
     whim_jval undef = a.kind == WHIM_J_UNDEF ? a : b;
     if (undef.kind == WHIM_J_UNDEF) {
         whim_jinja_fail(j, "\"%.*s\" is undefined, so \"%s\" has no meaning",

@@ -12,6 +12,13 @@ whim_jnode *whim_jparse_new(whim_jparser *p, whim_jnode_kind kind)
     return node;
 }
 
+void whim_jinja_op_name(char out[3], int op)
+{
+    out[0] = (char)(op > 255 ? op / 256 : op);
+    out[1] = (char)(op > 255 ? op % 256 : 0);
+    out[2] = '\0';
+}
+
 void whim_jparse_enter(whim_jparser *p)
 {
     if (++p->j->depth > WHIM_JINJA_PARSE_DEPTH) {
@@ -40,8 +47,8 @@ _Noreturn void whim_jparse_fail(whim_jparser *p, const char *expected)
         whim_jinja_fail(p->j, "expected %s, found \"%.*s\"", expected, n, tok->v.str->s);
     }
     if (tok->kind == WHIM_JT_OP) {
-        char op[3] = {(char)(tok->op > 255 ? tok->op / 256 : tok->op), (char)(tok->op % 256), 0};
-        op[1] = tok->op > 255 ? op[1] : '\0';
+        char op[3];
+        whim_jinja_op_name(op, tok->op);
         whim_jinja_fail(p->j, "expected %s, found \"%s\"", expected, op);
     }
     whim_jinja_fail(p->j, "expected %s, found %s", expected, kinds[tok->kind]);
@@ -93,19 +100,21 @@ void whim_jparse_append(whim_jnode ***tail, whim_jnode *node)
     *tail = &node->next;
 }
 
+/* Whether another item of a list comes, behind its comma; else the bracket at the end is read. */
+static bool next_item(whim_jparser *p, bool first, int close)
+{
+    if (!first && !whim_jparse_is_op(p, close) && !whim_jparse_skip_op(p, ',')) {
+        char expected[] = {'"', ',', '"', ' ', 'o', 'r', ' ', '"', (char)close, '"', '\0'};
+        whim_jparse_fail(p, expected);
+    }
+    return !whim_jparse_skip_op(p, close);
+}
+
 static whim_jnode *parse_items(whim_jparser *p, whim_jnode_kind kind, int close)
 {
     whim_jnode *node = whim_jparse_new(p, kind), **tail = &node->list;
     p->tok++;
-    while (!whim_jparse_is_op(p, close)) {
-        if (node->list != NULL) {
-            if (!whim_jparse_skip_op(p, ',')) {
-                whim_jparse_fail(p, close == ']' ? "\",\" or \"]\"" : "\",\" or \"}\"");
-            }
-            if (whim_jparse_is_op(p, close)) {
-                break;
-            }
-        }
+    while (next_item(p, node->list == NULL, close)) {
         if (kind == WHIM_JN_DICT) {
             whim_jnode *pair = whim_jparse_new(p, WHIM_JN_PAIR);
             pair->a = whim_jparse_expr(p, true);
@@ -116,7 +125,6 @@ static whim_jnode *parse_items(whim_jparser *p, whim_jnode_kind kind, int close)
             whim_jparse_append(&tail, whim_jparse_expr(p, true));
         }
     }
-    whim_jparse_expect_op(p, close);
     return node;
 }
 
@@ -240,20 +248,12 @@ static whim_jnode *parse_index(whim_jparser *p, whim_jnode *of)
     return node;
 }
 
-whim_jnode *whim_jparse_args(whim_jparser *p)
+static whim_jnode *parse_args(whim_jparser *p)
 {
     whim_jnode *list = NULL, **tail = &list;
     bool named = false;
     whim_jparse_expect_op(p, '(');
-    while (!whim_jparse_is_op(p, ')')) {
-        if (list != NULL) {
-            if (!whim_jparse_skip_op(p, ',')) {
-                whim_jparse_fail(p, "\",\" or \")\"");
-            }
-            if (whim_jparse_is_op(p, ')')) {
-                break;
-            }
-        }
+    while (next_item(p, list == NULL, ')')) {
         whim_jnode *arg = whim_jparse_new(p, WHIM_JN_SPREAD);
         if (whim_jparse_skip_op(p, '*')) {
             arg->op = 1;
@@ -273,7 +273,6 @@ whim_jnode *whim_jparse_args(whim_jparser *p)
         arg->a = whim_jparse_expr(p, true);
         whim_jparse_append(&tail, plain ? arg->a : arg);
     }
-    whim_jparse_expect_op(p, ')');
     return list;
 }
 
@@ -281,7 +280,7 @@ static whim_jnode *parse_call(whim_jparser *p, whim_jnode *of)
 {
     whim_jnode *node = whim_jparse_new(p, WHIM_JN_CALL);
     node->a = of;
-    node->list = whim_jparse_args(p);
+    node->list = parse_args(p);
     return node;
 }
 
@@ -298,11 +297,6 @@ whim_jnode *whim_jparse_postfix(whim_jparser *p, whim_jnode *node)
             return node;
         }
     }
-}
-
-whim_jnode *whim_jparse_primary(whim_jparser *p)
-{
-    return whim_jparse_postfix(p, whim_jparse_atom(p));
 }
 
 static whim_jval parse_dotted(whim_jparser *p)
@@ -328,14 +322,14 @@ static whim_jnode *parse_test(whim_jparser *p, whim_jnode *of)
     bool word = whim_jparse_is_name(p, "else") || whim_jparse_is_name(p, "or") ||
                 whim_jparse_is_name(p, "and");
     if (whim_jparse_is_op(p, '(')) {
-        node->list = whim_jparse_args(p);
+        node->list = parse_args(p);
     } else if (whim_jparse_is_op(p, '[') || whim_jparse_is_op(p, '{') ||
                p->tok->kind == WHIM_JT_STRING || p->tok->kind == WHIM_JT_NUMBER ||
                (p->tok->kind == WHIM_JT_NAME && !word)) {
         if (whim_jparse_is_name(p, "is")) {
             whim_jparse_fail(p, "no second \"is\" in a row");
         }
-        node->list = whim_jparse_primary(p);
+        node->list = whim_jparse_postfix(p, whim_jparse_atom(p));
     }
     if (!negated) {
         return node;
@@ -360,7 +354,7 @@ whim_jnode *whim_jparse_filters(whim_jparser *p, whim_jnode *node, bool bare)
             whim_jnode *filter = whim_jparse_new(p, WHIM_JN_FILTER);
             filter->a = node;
             filter->v = parse_dotted(p);
-            filter->list = whim_jparse_is_op(p, '(') ? whim_jparse_args(p) : NULL;
+            filter->list = whim_jparse_is_op(p, '(') ? parse_args(p) : NULL;
             node = filter;
             bare = false;
         }

@@ -110,25 +110,6 @@ static bool word_after(const whim_added_iter *iter, int64_t at)
            is_word(whim_utf8_decode(iter->text + at, whim_utf8_len(iter->text[at])));
 }
 
-static void swallow_space(const whim_added_iter *iter, whim_added_match *match)
-{
-    while (match->token->lstrip && match->begin > iter->done) {
-        int64_t at = whim_utf8_before(iter->text, match->begin);
-        int32_t cp = whim_utf8_decode(iter->text + at, (int32_t)(match->begin - at));
-        if (!whim_char_is_space(cp)) {
-            break;
-        }
-        match->begin = at;
-    }
-    while (match->token->rstrip && match->end < iter->n) {
-        int32_t len = whim_utf8_len(iter->text[match->end]);
-        if (!whim_char_is_space(whim_utf8_decode(iter->text + match->end, len))) {
-            break;
-        }
-        match->end += len;
-    }
-}
-
 bool whim_added_next(whim_added_iter *iter, whim_added_match *match)
 {
     while (iter->at < iter->n) {
@@ -148,7 +129,12 @@ bool whim_added_next(whim_added_iter *iter, whim_added_match *match)
             continue;
         }
         *match = (whim_added_match){.token = token, .begin = at, .end = end};
-        swallow_space(iter, match);
+        if (token->lstrip) {
+            match->begin = whim_utf8_space_before(iter->text, iter->done, at);
+        }
+        if (token->rstrip) {
+            match->end = whim_utf8_skip_space(iter->text, end, iter->n);
+        }
         iter->done = match->end;
         iter->at = match->end;
         return true;

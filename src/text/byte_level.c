@@ -16,7 +16,8 @@ int32_t whim_byte_level_char(uint8_t byte)
     return byte == 0xAD ? 0x143 : byte;
 }
 
-int32_t whim_byte_level_byte(int32_t cp)
+/* The byte that a character stands for, or -1. */
+static int32_t byte_of(int32_t cp)
 {
     if (cp >= 0x100 && cp < WHIM_BYTE_LEVEL_END) {
         return cp <= 0x120 ? cp - 0x100 : cp == 0x143 ? 0xAD : cp - 0x121 + 0x7F;
@@ -43,7 +44,7 @@ int64_t whim_byte_level_read(const char *text, int64_t n, char *out)
     int64_t used = 0;
     for (int64_t i = 0; i < n;) {
         int32_t len = whim_utf8_len(text[i]);
-        int32_t byte = whim_byte_level_byte(whim_utf8_decode(text + i, len));
+        int32_t byte = byte_of(whim_utf8_decode(text + i, len));
         if (byte < 0) {
             return -1;
         }

@@ -13,9 +13,6 @@ enum { WHIM_BYTE_LEVEL_END = 0x144 }; /* no character of the alphabet is this or
 /* The character that stands for a byte. */
 int32_t whim_byte_level_char(uint8_t byte);
 
-/* The byte that a character stands for, or -1. */
-int32_t whim_byte_level_byte(int32_t cp);
-
 /* Append `n` bytes in the alphabet. */
 void whim_byte_level_write(whim_str *out, const char *bytes, int64_t n);
 

@@ -100,22 +100,9 @@ static void lowercase(const whim_masked_text *in, whim_masked_text *out)
 static void strip(const whim_normal_step *step, const whim_masked_text *in, whim_masked_text *out)
 {
     const char *text = in->text.text;
-    int64_t begin = 0, end = in->text.len;
-    while (step->left && begin < end) {
-        int32_t len = whim_utf8_len(text[begin]);
-        if (!whim_char_is_space(whim_utf8_decode(text + begin, len))) {
-            break;
-        }
-        begin += len;
-    }
-    while (step->right && end > begin) {
-        int64_t at = whim_utf8_before(text, end);
-        if (!whim_char_is_space(whim_utf8_decode(text + at, (int32_t)(end - at)))) {
-            break;
-        }
-        end = at;
-    }
-    whim_masked_copy(in, begin, end, out);
+    int64_t n = in->text.len;
+    int64_t begin = step->left ? whim_utf8_skip_space(text, 0, n) : 0;
+    whim_masked_copy(in, begin, step->right ? whim_utf8_space_before(text, begin, n) : n, out);
 }
 
 static whim_err run_step(const whim_normal_step *step, const whim_masked_text *in,

@@ -48,17 +48,22 @@ static char *next_line(char **text)
     return line;
 }
 
+/* A file of this process below root; false when it cannot be read. */
+static bool self_text(const char *root, const char *name, char text[TEXT_MAX])
+{
+    char path[PATH_MAX_LEN];
+    snprintf(path, sizeof path, "%s/proc/self/%s", root, name);
+    return whim_os_file_text(path, text, TEXT_MAX) >= 0;
+}
+
 /* The mount of `controller` (version 1), or of version 2 when `controller` is NULL: its mount point
  * and the part of the hierarchy that is mounted there. */
 static bool mount_find(const char *root, const char *controller, char *top, char *part)
 {
-    char path[PATH_MAX_LEN];
-    char text[TEXT_MAX];
-    snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
-    if (whim_os_file_text(path, text, sizeof text) < 0) {
+    char text[TEXT_MAX], *rest = text;
+    if (!self_text(root, "mountinfo", text)) {
         return false;
     }
-    char *rest = text;
     for (char *line; (line = next_line(&rest)) != NULL;) {
         char type[64], super[512], mount_part[512], mount_top[512];
         const char *dash = strstr(line, " - ");
@@ -81,13 +86,10 @@ static bool mount_find(const char *root, const char *controller, char *top, char
 /* The group of this process in the hierarchy of `controller`, or of version 2. */
 static bool group_find(const char *root, const char *controller, char *group)
 {
-    char path[PATH_MAX_LEN];
-    char text[TEXT_MAX];
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (whim_os_file_text(path, text, sizeof text) < 0) {
+    char text[TEXT_MAX], *rest = text;
+    if (!self_text(root, "cgroup", text)) {
         return false;
     }
-    char *rest = text;
     for (char *line; (line = next_line(&rest)) != NULL;) {
         char *names = strchr(line, ':');
         char *where = names == NULL ? NULL : strchr(names + 1, ':');

@@ -10,12 +10,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static int64_t clock_of(clockid_t id)
-{
-    struct timespec t;
-    return clock_gettime(id, &t) == 0 ? t.tv_sec * WHIM_NS_PER_S + t.tv_nsec : 0;
-}
-
 /* Field 22 of stat, counted from after the name, which may hold blanks: ticks from boot to the
  * start. */
 static int64_t start_of(void)
@@ -31,7 +25,7 @@ static int64_t start_of(void)
     if (at == NULL || per_second <= 0 || sscanf(at, "%llu", &ticks) != 1) {
         return 0;
     }
-    int64_t booted = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_BOOTTIME);
+    int64_t booted = whim_clock_read(CLOCK_REALTIME) - whim_clock_read(CLOCK_BOOTTIME);
     return booted + (int64_t)ticks * (WHIM_NS_PER_S / per_second);
 }
 
@@ -60,7 +54,7 @@ void whim_os_self_get(whim_os_self *out)
         all = resident = 0;
     }
     *out = (whim_os_self){
-        .cpu_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID),
+        .cpu_ns = whim_clock_read(CLOCK_PROCESS_CPUTIME_ID),
         .start_ns = start_of(),
         .resident_bytes = resident * page,
         .virtual_bytes = all * page,

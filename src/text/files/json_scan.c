@@ -2,6 +2,7 @@
 /* A small strict JSON scanner. */
 #include "text/files/json_scan.h"
 
+#include "base/json.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -36,47 +37,6 @@ bool whim_json_take(whim_json_scan *scan, char c)
     return true;
 }
 
-static int32_t scan_hex(whim_json_scan *scan)
-{
-    int32_t value = 0;
-    if (scan->end - scan->at < 4) {
-        return -1;
-    }
-    for (int i = 0; i < 4; i++) {
-        int digit = whim_hex_value(scan->text[scan->at++]);
-        if (digit < 0) {
-            return -1;
-        }
-        value = value << 4 | digit;
-    }
-    return value;
-}
-
-/* What follows a backslash; -1 if it is no escape. */
-static int32_t scan_escape(whim_json_scan *scan)
-{
-    static const char names[] = "\"\\/bfnrt";
-    static const char values[] = "\"\\/\b\f\n\r\t";
-    if (scan->at == scan->end) {
-        return -1;
-    }
-    char c = scan->text[scan->at++];
-    const char *known = c != 0 ? strchr(names, c) : NULL;
-    if (known != NULL) {
-        return values[known - names];
-    }
-    int32_t cp = c == 'u' ? scan_hex(scan) : -1;
-    if (cp < 0xD800 || cp > 0xDFFF) {
-        return cp == 0 ? -1 : cp;
-    }
-    if (cp > 0xDBFF || scan->end - scan->at < 6 || memcmp(scan->text + scan->at, "\\u", 2) != 0) {
-        return -1;
-    }
-    scan->at += 2;
-    int32_t low = scan_hex(scan);
-    return low < 0xDC00 || low > 0xDFFF ? -1 : 0x10000 + ((cp & 0x3FF) << 10 | (low & 0x3FF));
-}
-
 whim_err whim_json_scan_string(whim_json_scan *scan, char *out, int64_t *n)
 {
     if (!whim_json_take(scan, '"')) {
@@ -93,13 +53,13 @@ whim_err whim_json_scan_string(whim_json_scan *scan, char *out, int64_t *n)
             return WHIM_ERR_OK;
         }
         if (c == '\\') {
-            scan->at++;
-            cp = scan_escape(scan);
-            if (cp < 0) {
+            len = whim_json_unescape(scan->text + scan->at, scan->end - scan->at, &cp);
+            if (len == 0 || cp == 0 || (cp >= 0xD800 && cp < 0xE000)) {
                 return whim_json_unexpected(scan, "an escape of JSON other than NUL and half a"
                                                   " surrogate pair");
             }
             used += whim_utf8_encode(cp, out + used);
+            scan->at += len;
         } else if (c < 0x20 || whim_utf8_next(scan->text + scan->at, scan->end - scan->at, &len,
                                               &cp) != WHIM_UTF8_WHOLE) {
             return whim_json_unexpected(scan, "UTF-8 text");
@@ -181,7 +141,7 @@ static whim_err skip_value(whim_json_scan *scan)
     return WHIM_ERR_OK;
 }
 
-/* Whether the string at the current position is `name`, spelled without escapes; it is skipped. */
+/* The key at the current position as it is spelled, and its colon. */
 static whim_err take_key(whim_json_scan *scan, const char **key, int64_t *n)
 {
     if (!whim_json_take(scan, '"')) {
