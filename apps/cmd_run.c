@@ -2,7 +2,7 @@
 /* whimbrel run: one prompt, one answer. A text prompt goes through the model's chat template unless
  * --raw; --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "ops/trace.h"
 #include "run.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program: finds the command, reads its options, runs it. */
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "cmd.h"
 #include "help/help.h"
 

@@ -14,7 +14,6 @@ enum {
     MAX_EVENT = 4 << 20,
     MAX_BODY = 1 << 20,
     MAX_DEPTH = 64,
-    FIRST_TIMES = 256,
 };
 
 static const char where[] = "the answer";
@@ -54,16 +53,9 @@ void serve_answer_fail(serve_answer *a, serve_fault fault, const char *message)
 
 static void add_time(serve_answer *a, int64_t now)
 {
-    if (a->n_time == a->max_time) {
-        int64_t max = a->max_time > 0 ? 2 * a->max_time : FIRST_TIMES;
-        int64_t *times = whim_realloc(a->times, a->max_time * (int64_t)sizeof *times,
-                                      max * (int64_t)sizeof *times);
-        if (times == NULL) {
-            serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
-            return;
-        }
-        a->times = times;
-        a->max_time = max;
+    if (!whim_grow(&a->times, a->n_time + 1, &a->max_time, sizeof *a->times)) {
+        serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
+        return;
     }
     a->times[a->n_time++] = now;
 }

@@ -8,20 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_SAMPLES = 64 };
-
 /* --- samples ---------------------------------------------------------------------------------- */
 
 static bool add_sample(serve_samples *s, int64_t ns)
 {
-    if (s->n == s->max) {
-        int64_t max = s->max > 0 ? 2 * s->max : FIRST_SAMPLES;
-        double *v = whim_realloc(s->v, s->max * (int64_t)sizeof *v, max * (int64_t)sizeof *v);
-        if (v == NULL) {
-            return false;
-        }
-        s->v = v;
-        s->max = max;
+    if (!whim_grow(&s->v, s->n + 1, &s->max, sizeof *s->v)) {
+        return false;
     }
     s->v[s->n++] = (double)ns / (double)WHIM_NS_PER_MS;
     return true;

@@ -3,7 +3,7 @@
  * terminal marks it) goes into the line as it is, newlines too, and is sent only by Enter; a long
  * paste stands in the line as a mark and is put back when the line is sent. */
 #include "base/alloc.h"
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "chat/chat.h"
 #include "texts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The screen of a chat, and the state of the terminal, which is put back when a signal ends the
  * program. */
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "chat/chat.h"
 
 #include <signal.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
-#include "base/os/refused.h"
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "commit.inc"
 #include "serve/serve.h"
 #include "serve/signals.h"

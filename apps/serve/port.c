@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said when the port is taken: by whom, and what to type instead. */
-#include "base/os/port.h"
+#include "base/os/facts.h"
 #include "serve/serve.h"
 
 #include <arpa/inet.h>

@@ -26,8 +26,10 @@ typedef struct encoder {
     whim_diag *diag;
 } encoder;
 
-static whim_err encode_plain(encoder *e, const char *text, int64_t n, bool at_start)
+static whim_err encode_plain(encoder *e, const char *text, int64_t n, const char *mask,
+                             bool at_start)
 {
+    (void)mask;
     if (n == 0) {
         return WHIM_ERR_OK;
     }
@@ -46,63 +48,45 @@ static whim_err encode_plain(encoder *e, const char *text, int64_t n, bool at_st
     return WHIM_ERR_OK;
 }
 
-/* A normalised gap: cut at the tokens that are looked for there. */
-static whim_err encode_normalized(encoder *e, const char *text, int64_t n, const char *mask,
-                                  bool look, bool at_start)
+/* Cut a text at the added tokens of a set, where they are looked for, and encode what lies
+ * between. */
+typedef whim_err gap_fn(encoder *e, const char *text, int64_t n, const char *mask, bool at_start);
+
+static whim_err encode_cut(encoder *e, const whim_added_set *set, const char *text, int64_t n,
+                           const char *mask, bool at_start, gap_fn *encode_gap)
 {
     int64_t done = 0;
-    if (look && e->tok->normalized.n_token > 0) {
-        whim_added_iter iter = {.set = &e->tok->normalized, .text = text, .mask = mask, .n = n};
-        whim_added_match match;
-        while (whim_added_next(&iter, &match)) {
-            WHIM_TRY(encode_plain(e, text + done, match.begin - done, at_start && done == 0));
-            WHIM_TRY(whim_ids_append(e->out, match.token->id));
-            done = match.end;
-        }
+    whim_added_iter iter = {.set = set, .text = text, .mask = mask, .n = n};
+    whim_added_match match;
+    while (e->look && set->n_token > 0 && whim_added_next(&iter, &match)) {
+        WHIM_TRY(encode_gap(e, text + done, match.begin - done, mask != NULL ? mask + done : NULL,
+                            at_start && done == 0));
+        WHIM_TRY(whim_ids_append(e->out, match.token->id));
+        done = match.end;
     }
-    return encode_plain(e, text + done, n - done, at_start && done == 0);
+    return encode_gap(e, text + done, n - done, mask != NULL ? mask + done : NULL,
+                      at_start && done == 0);
 }
 
-static whim_err encode_gap(encoder *e, int64_t begin, int64_t end)
+static whim_err encode_raw(encoder *e, const char *text, int64_t n, const char *mask, bool at_start)
 {
-    if (begin == end) {
-        return WHIM_ERR_OK;
+    const whim_added_set *set = &e->tok->normalized;
+    if (n == 0 || e->tok->normalizer.n_step == 0) {
+        return encode_cut(e, set, text, n, mask, at_start, encode_plain);
     }
-    const char *mask = e->mask != NULL ? e->mask + begin : NULL;
-    if (e->tok->normalizer.n_step == 0) {
-        return encode_normalized(e, e->text + begin, end - begin, mask, e->look, begin == 0);
-    }
-    bool keep_mask = mask != NULL && e->tok->normalized.n_token > 0;
-    whim_masked_text gap = {.has_mask = keep_mask};
-    whim_str_append_n(&gap.text, e->text + begin, end - begin);
-    if (keep_mask) {
-        whim_str_append_n(&gap.mask, mask, end - begin);
-    }
+    whim_masked_text gap = {.has_mask = mask != NULL && set->n_token > 0};
+    whim_str_append_n(&gap.text, text, n);
+    whim_str_append_n(&gap.mask, mask, gap.has_mask ? n : 0);
     whim_err err = gap.text.failed || gap.mask.failed ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;
     if (err == WHIM_ERR_OK) {
         err = whim_normalize(&e->tok->normalizer, &gap, e->matcher, e->diag);
     }
     if (err == WHIM_ERR_OK) {
-        err = encode_normalized(e, whim_str_text(&gap.text), gap.text.len,
-                                keep_mask ? whim_str_text(&gap.mask) : NULL, e->look, begin == 0);
+        err = encode_cut(e, set, whim_str_text(&gap.text), gap.text.len,
+                         gap.has_mask ? whim_str_text(&gap.mask) : NULL, at_start, encode_plain);
     }
     whim_masked_text_deinit(&gap);
     return err;
-}
-
-static whim_err encode_text(encoder *e)
-{
-    int64_t done = 0;
-    if (e->look && e->tok->raw.n_token > 0) {
-        whim_added_iter iter = {.set = &e->tok->raw, .text = e->text, .mask = e->mask, .n = e->n};
-        whim_added_match match;
-        while (whim_added_next(&iter, &match)) {
-            WHIM_TRY(encode_gap(e, done, match.begin));
-            WHIM_TRY(whim_ids_append(e->out, match.token->id));
-            done = match.end;
-        }
-    }
-    return encode_gap(e, done, e->n);
 }
 
 /* The spans as a mask. Two trusted spans side by side are one. */
@@ -159,7 +143,7 @@ static whim_err run(encoder *e, const whim_encode_opts *opts)
     WHIM_TRY(read_spans(e, opts));
     WHIM_TRY(whim_matcher_create(&e->matcher));
     WHIM_TRY(put_affix(&e->tok->prefix, opts->add_special, e->out));
-    WHIM_TRY(encode_text(e));
+    WHIM_TRY(encode_cut(e, &e->tok->raw, e->text, e->n, e->mask, true, encode_raw));
     return put_affix(&e->tok->suffix, opts->add_special, e->out);
 }
 

@@ -59,20 +59,6 @@ static void list_forget(whim_cpu_stream *s)
     s->kept.x.n_row = 0;
 }
 
-static whim_err graph_grow(whim_graph *graph)
-{
-    int64_t capacity = graph->capacity > 0 ? graph->capacity * 2 : 256;
-    whim_cpu_command *grown =
-        whim_realloc(graph->commands, graph->n_command * (int64_t)sizeof *graph->commands,
-                     capacity * (int64_t)sizeof *graph->commands);
-    if (grown == NULL) {
-        return WHIM_ERR_NO_MEMORY;
-    }
-    graph->commands = grown;
-    graph->capacity = capacity;
-    return WHIM_ERR_OK;
-}
-
 /* The place of the next command, of the graph or of the list, which has room. */
 static whim_err next_command(whim_cpu_stream *s, whim_cpu_command **out)
 {
@@ -80,8 +66,9 @@ static whim_err next_command(whim_cpu_stream *s, whim_cpu_command **out)
         *out = &s->list[s->n_list++];
         return WHIM_ERR_OK;
     }
-    if (s->capture->n_command == s->capture->capacity) {
-        WHIM_TRY(graph_grow(s->capture));
+    if (!whim_grow(&s->capture->commands, s->capture->n_command + 1, &s->capture->capacity,
+                   sizeof *s->capture->commands)) {
+        return WHIM_ERR_NO_MEMORY;
     }
     *out = &s->capture->commands[s->capture->n_command++];
     return WHIM_ERR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /proc/net/tcp* gives the socket of a port, /proc/PID/fd the process that holds it. */
-#include "base/os/port.h"
+#include "base/os/facts.h"
 
 #include "base/os/procfile.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trying calls that change nothing. EINVAL is a kernel without the feature, not a refusal. */
-#include "base/os/refused.h"
+#include "base/os/facts.h"
 
 #include "base/os/cpu.h"
 #include "base/os/mem.h"

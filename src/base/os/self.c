@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/os/self.h"
+#include "base/os/facts.h"
 
 #include "base/clock.h"
 #include "base/os/procfile.h"

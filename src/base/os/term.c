@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Terminals. */
-#include "base/os/term.h"
+#include "base/os/facts.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "base/report/progress.h"
 
 #include "base/clock.h"
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "base/str.h"
 
 #include <errno.h>

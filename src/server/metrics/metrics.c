@@ -3,7 +3,7 @@
 #include "server/metrics/metrics.h"
 
 #include "base/clock.h"
-#include "base/os/self.h"
+#include "base/os/facts.h"
 #include "server/api.h"
 #include "server/fault.h"
 #include "server/router.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The owner of a port: ourselves, and nobody. */
-#include "base/os/port.h"
+#include "base/os/facts.h"
 #include "support/cmocka.h"
 
 #include <arpa/inet.h>

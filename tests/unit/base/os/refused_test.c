@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is refused: told by name, nothing changed. tests/first refuses calls for real. */
 #include "base/os/cpu.h"
-#include "base/os/refused.h"
+#include "base/os/facts.h"
 #include "support/cmocka.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the system says of this process agrees with what it does. */
-#include "base/os/self.h"
+#include "base/os/facts.h"
 
 #include "base/clock.h"
 #include "support/cmocka.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Terminals, with a pseudo-terminal as the sample. */
-#include "base/os/term.h"
+#include "base/os/facts.h"
 #include "support/cmocka.h"
 
 #include <fcntl.h>
