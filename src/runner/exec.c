@@ -8,6 +8,7 @@
 #include "runner/graphs.h"
 #include "runner/kept.h"
 #include "runner/outputs.h"
+#include "runner/page_table.h"
 #include "runner/sampling.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ struct whim_exec {
     void *activations;
     int32_t *block;
     float *embeds;
+    whim_page_table pages;
     whim_outputs outputs;
     whim_sampling sampling;
     whim_kept kept;
@@ -78,6 +80,7 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
     WHIM_TRY(whim_device_alloc(x->device, x->plan.activation_bytes, &x->activations, diag));
     WHIM_TRY(whim_device_alloc(x->device, x->plan.batch_bytes, &block, diag));
     x->block = block;
+    WHIM_TRY(whim_page_table_init(&x->pages, &x->limits, x->block, diag));
     if (x->cfg.embeds) {
         WHIM_TRY(whim_device_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
         x->embeds = embeds;
@@ -157,6 +160,7 @@ void whim_exec_close(whim_exec *x)
     whim_device_free(x->device, x->activations, x->plan.activation_bytes);
     whim_device_free(x->device, x->block, x->plan.batch_bytes);
     whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
+    whim_page_table_deinit(&x->pages);
     whim_outputs_deinit(&x->outputs);
     whim_sampling_deinit(&x->sampling);
     whim_kept_deinit(&x->kept);
@@ -194,7 +198,7 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
         .kept = (flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
         .max_kept = x->kept.max_rows,
     };
-    whim_step_view(x->block, whim_step_max_words(&x->limits), bucket, &batch);
+    whim_step_view(x->block, &x->limits, bucket, &batch);
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
     whim_out out = {.scratch = &bump};
     whim_outputs_view(&x->outputs, bucket->n_top, &out);
@@ -235,18 +239,28 @@ static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags)
     return x->stream->vt->replay(x->stream, slot->graph);
 }
 
+/* The block: its arrays, the fresh pages behind them, and what is new in the page lists. */
+static whim_err block_send(whim_exec *x, const flight *f, const int32_t *block)
+{
+    const whim_step_head *head = whim_step_head_of(f->block);
+    int64_t arrays = whim_step_lists(f->block) - f->block, word = sizeof(int32_t);
+    WHIM_TRY(whim_page_table_send(&x->pages, x->stream, block, f->block));
+    WHIM_TRY(whim_stream_copy_in(x->stream, x->block, f->block, arrays * word));
+    return whim_stream_copy_in(x->stream, x->block + arrays, whim_step_fresh(f->block),
+                               head->n_fresh * word);
+}
+
 /* What a step needs on the device before its pass, in the order in which it is needed. */
-static whim_err prepare(whim_exec *x, const flight *f, int32_t set)
+static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int32_t set)
 {
     const whim_step_head *head = whim_step_head_of(f->block);
     whim_step_size bucket = whim_step_bucket(f->block);
     const whim_sampling_out *chosen = &x->sampling.out_device;
-    WHIM_TRY(whim_stream_copy_in(x->stream, x->block, f->block,
-                                 head->n_word * (int64_t)sizeof(int32_t)));
+    WHIM_TRY(block_send(x, f, block));
     WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
     if ((head->flags & WHIM_STEP_AFTER) != 0) {
         whim_batch batch;
-        whim_step_view(x->block, whim_step_max_words(&x->limits), &bucket, &batch);
+        whim_step_view(x->block, &x->limits, &bucket, &batch);
         WHIM_TRY(whim_op_result_tokens(
             x->stream,
             &(whim_result_tokens_args){
@@ -262,16 +276,16 @@ static whim_err prepare(whim_exec *x, const flight *f, int32_t set)
                              &(whim_page_zero_args){
                                  .pages = x->kv,
                                  .page_bytes = x->plan.page_bytes,
-                                 .ids = x->block + (whim_step_fresh(f->block) - f->block),
+                                 .ids = x->block + (whim_step_lists(f->block) - f->block),
                                  .n_id = head->n_fresh,
                              });
 }
 
-static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
+static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set, bool embeds_given)
 {
     whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
     bool listens = x->tap.collected != NULL;
-    WHIM_TRY(prepare(x, f, set));
+    WHIM_TRY(prepare(x, f, block, set));
     if (embeds_given) {
         WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
                                      work.n_row * x->config->d_model * (int64_t)sizeof(float)));
@@ -283,6 +297,13 @@ static whim_err queue(whim_exec *x, flight *f, int32_t set, bool embeds_given)
     WHIM_TRY(whim_sampling_end(&x->sampling, x->stream, &out));
     WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
     return whim_stream_record(x->stream, &f->done);
+}
+
+static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
+{
+    x->last = (whim_step_size){0};
+    whim_page_table_forget(&x->pages);
+    return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
 }
 
 /* Refuse before anything changes. */
@@ -326,14 +347,13 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
         memcpy(f->embeds, embeds, (size_t)(head->n_row * x->config->d_model) * sizeof *embeds);
     }
     whim_alloc_guard_enter();
-    whim_err err = queue(x, f, set, embeds != NULL);
+    whim_err err = queue(x, f, block, set, embeds != NULL);
     whim_alloc_guard_leave();
     if (err != WHIM_ERR_OK) {
         /* What is queued of it reads the host's block, which the next step will overwrite. */
         whim_err ignored = whim_stream_sync(x->stream);
         (void)ignored;
-        x->last = (whim_step_size){0};
-        return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+        return step_failed(x, err, diag);
     }
     x->last = whim_step_work(block);
     x->last_chose = x->n_ask > 0;
@@ -366,8 +386,7 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
     int32_t set = (int32_t)(x->n_collected++ % n_flight(x));
     whim_err err = whim_stream_wait(x->stream, x->flights[set].done);
     if (err != WHIM_ERR_OK) {
-        x->last = (whim_step_size){0};
-        return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+        return step_failed(x, err, diag);
     }
     if (x->tap.collected != NULL) {
         x->tap.collected(x->tap.ctx, x);

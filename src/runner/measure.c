@@ -4,6 +4,7 @@
 #include "ops/recorder.h"
 #include "runner/kept.h"
 #include "runner/outputs.h"
+#include "runner/page_table.h"
 #include "runner/sampling.h"
 
 /* The choice of tokens from all logits; words of lists are only read. */
@@ -103,8 +104,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
     whim_step_limits limits = whim_exec_limits(config, cfg);
-    whim_step_view((const int32_t *)(const void *)bump.base, whim_step_max_words(&limits), &size,
-                   &batch);
+    whim_step_view((const int32_t *)(const void *)bump.base, &limits, &size, &batch);
     whim_out out = {
         .scratch = &bump,
         .logits = (float *)bump.base,
@@ -165,7 +165,7 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
     plan->host_bytes =
-        kept.arrays +
+        kept.arrays + whim_page_table_bytes(&limits) +
         (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
             (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
              cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);

@@ -28,11 +28,15 @@ static int64_t max_fresh(const whim_step_limits *limits)
     return limits->max_rows / limits->page_len + limits->max_seqs;
 }
 
+static int64_t max_list(const whim_step_limits *limits)
+{
+    return limits->max_seqs * whim_kv_pages(limits->max_ctx, limits->page_len);
+}
+
 int64_t whim_step_max_words(const whim_step_limits *limits)
 {
     whim_step_size all = {limits->max_rows, limits->max_seqs, limits->max_outs, 0};
-    return whim_step_layout_of(&all).pages +
-           limits->max_seqs * whim_kv_pages(limits->max_ctx, limits->page_len) + max_fresh(limits);
+    return whim_step_layout_of(&all).pages + max_list(limits) + max_fresh(limits);
 }
 
 whim_step_size whim_step_work(const int32_t *block)
@@ -47,20 +51,26 @@ whim_step_size whim_step_bucket(const int32_t *block)
     return (whim_step_size){h->bucket_row, h->bucket_seq, h->bucket_out, h->n_top};
 }
 
+const int32_t *whim_step_lists(const int32_t *block)
+{
+    whim_step_size bucket = whim_step_bucket(block);
+    return block + whim_step_layout_of(&bucket).pages;
+}
+
 const int32_t *whim_step_fresh(const int32_t *block)
 {
     const whim_step_head *h = whim_step_head_of(block);
     return block + h->n_word - h->n_fresh;
 }
 
-void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size *bucket,
-                    whim_batch *batch)
+void whim_step_view(const int32_t *base, const whim_step_limits *limits,
+                    const whim_step_size *bucket, whim_batch *batch)
 {
     whim_step_layout l = whim_step_layout_of(bucket);
     batch->n_row = bucket->n_row;
     batch->n_seq = bucket->n_seq;
     batch->n_out = bucket->n_out;
-    batch->max_pages = max_words - l.pages;
+    batch->max_pages = max_list(limits);
     batch->tokens = base + l.tokens;
     batch->positions = base + l.positions;
     batch->slots = base + l.slots;
@@ -69,7 +79,7 @@ void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size
     batch->state_slots = base + l.states;
     batch->state_outs = base + l.state_outs;
     batch->page_start = base + l.page_start;
-    batch->pages = base + l.pages;
+    batch->pages = base + whim_step_max_words(limits) - batch->max_pages;
     batch->out_rows = base + l.out_rows;
 }
 
@@ -133,9 +143,8 @@ static whim_err head_check(checked *c, int64_t n_word)
     if (!within(h->n_top, 0, WHIM_TOPK_MAX)) {
         return refuse(c, "best outputs", 0, h->n_top, 0, WHIM_TOPK_MAX);
     }
-    int64_t most = l->max_seqs * whim_kv_pages(l->max_ctx, l->page_len);
-    if (!within(h->n_page, 0, most)) {
-        return refuse(c, "pages", 0, h->n_page, 0, most);
+    if (!within(h->n_page, 0, max_list(l))) {
+        return refuse(c, "pages", 0, h->n_page, 0, max_list(l));
     }
     if (!within(h->n_fresh, 0, max_fresh(l))) {
         return refuse(c, "fresh pages", 0, h->n_fresh, 0, max_fresh(l));

@@ -7,6 +7,8 @@
  * arrays of a bucket are at the same place in every block, where a graph expects them. Page lists
  * and fresh pages come last and have the length of their contents: a long context that nobody uses
  * costs nothing. Padding is as layers/batch.h says; a sequence without keys has page_start 0.
+ * On the device fresh pages follow the arrays, and page lists lie in a table at the end of the room
+ * (page_table.h).
  * Threads: stateless. */
 #ifndef WHIM_RUNNER_STEP_BLOCK_H
 #define WHIM_RUNNER_STEP_BLOCK_H
@@ -72,7 +74,7 @@ enum { WHIM_TAKE_WORDS = sizeof(whim_step_take) / sizeof(int32_t) };
 
 whim_step_layout whim_step_layout_of(const whim_step_size *bucket);
 
-/* Words that a block has at most. */
+/* Words that a block has at most, here and on the device. */
 int64_t whim_step_max_words(const whim_step_limits *limits);
 
 static inline const whim_step_head *whim_step_head_of(const int32_t *block)
@@ -82,6 +84,9 @@ static inline const whim_step_head *whim_step_head_of(const int32_t *block)
 
 whim_step_size whim_step_work(const int32_t *block);
 whim_step_size whim_step_bucket(const int32_t *block);
+
+/* The page lists, [n_page], where the arrays end. */
+const int32_t *whim_step_lists(const int32_t *block);
 
 /* The ids of the pages to zero: [n_fresh]. */
 const int32_t *whim_step_fresh(const int32_t *block);
@@ -99,9 +104,9 @@ static inline int64_t whim_step_result_of(int32_t token)
 }
 
 /* The batch that a forward pass sees, for a block at `base` (device), where there is room for
- * `max_words`. */
-void whim_step_view(const int32_t *base, int64_t max_words, const whim_step_size *bucket,
-                    whim_batch *batch);
+ * those of the limits. */
+void whim_step_view(const int32_t *base, const whim_step_limits *limits,
+                    const whim_step_size *bucket, whim_batch *batch);
 
 /* Refuse a block that is not whole or leads outside the limits: after this nothing in it can make
  * an op touch what is not its own. `n_word`: how many words there are to read. `n_result`: outputs

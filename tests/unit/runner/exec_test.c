@@ -336,7 +336,8 @@ static int64_t ops_of(const tiny_runner *t, int64_t n_row)
         .kv = {.pages = memory, .page_stride = bytes, .type = WHIM_KV_F32, .page_len = 32},
         .kv_offsets = offsets};
     whim_out out = {.scratch = &bump, .logits = (float *)(void *)memory};
-    whim_step_view((const int32_t *)(const void *)memory, 4096, &size, &batch);
+    whim_step_limits limits = {.max_rows = 64, .max_seqs = 4, .max_ctx = 64, .page_len = 32};
+    whim_step_view((const int32_t *)(const void *)memory, &limits, &size, &batch);
     whim_recorder_init(&recorder, t->device);
     assert_int_equal(t->def->forward(t->model, &recorder.base, &batch, &out), WHIM_ERR_OK);
     return recorder.n_op;
@@ -440,6 +441,69 @@ static void execs_share_page_numbers(void **state)
     solo_close(&a);
 }
 
+/* A stream whose copies to the device are counted. */
+static whim_stream_vt counting;
+static whim_err (*real_copy_in)(whim_stream *s, void *dst, const void *src, int64_t bytes);
+static int64_t n_sent;
+
+static whim_err copy_in_counted(whim_stream *s, void *dst, const void *src, int64_t bytes)
+{
+    n_sent += bytes;
+    return real_copy_in(s, dst, src, bytes);
+}
+
+static void opened_counted(whim_stream_watch *watch, whim_stream *s)
+{
+    (void)watch;
+    real_copy_in = s->vt->copy_in;
+    counting = *s->vt;
+    counting.copy_in = copy_in_counted;
+    s->vt = &counting;
+}
+
+/* A token more sends the arrays of its row, and its page where it is the first on one: once as
+ * fresh, once for the list. Another sequence in that place sends its own list, and then the first
+ * one again. */
+static void page_lists_travel_once(void **state)
+{
+    (void)state;
+    static const char *const backends[] = {"cpu", "guard"};
+    int32_t plain[N_MADE];
+    make_plain("cpu", plain);
+    for (int i = 0; i < 2; i++) {
+        solo o = {0};
+        whim_stream_watch watch = {.opened = opened_counted};
+        whim_exec_cfg cfg = tiny_cfg(false);
+        int64_t arrays = whim_step_layout_of(&(whim_step_size){1, 1, 1, 1}).pages * 4;
+        tiny_load(&o.t, backends[i]);
+        o.t.device->watch = &watch;
+        solo_start(&o, &cfg);
+        submit(&o, ids, 9, 1);
+        collect(&o);
+        for (int k = 0; k < 60; k++) {
+            bool swaps = k == 12;
+            if (swaps) {
+                whim_sequence first = o.seq;
+                assert_int_equal(whim_sequence_init(&o.seq, cfg.max_ctx, cfg.page_len),
+                                 WHIM_ERR_OK);
+                submit(&o, ids + 20, 9, 1);
+                collect(&o);
+                whim_sequence_deinit(&o.seq, &o.pool);
+                o.seq = first;
+            }
+            n_sent = 0;
+            submit(&o, k < N_MADE ? &plain[k] : &ids[k], 1, 1);
+            collect(&o);
+            if (k + 1 < N_MADE) {
+                assert_int_equal(whim_exec_best(o.exec, 0).ids[0], plain[k + 1]);
+            }
+            bool on_new_page = o.seq.len % cfg.page_len == 1;
+            assert_int_equal(n_sent, arrays + (on_new_page ? 8 : 0) + (swaps ? 4 : 0));
+        }
+        solo_close(&o);
+    }
+}
+
 /* A stream whose next event fails, after all of a step was queued. */
 static whim_stream_vt breaking;
 static whim_err (*real_record)(whim_stream *s, whim_event *event);
@@ -509,6 +573,7 @@ int main(void)
         cmocka_unit_test(captures_stay_on_the_device),
         cmocka_unit_test(a_step_without_rows_is_a_whole_pass),
         cmocka_unit_test(execs_share_page_numbers),
+        cmocka_unit_test(page_lists_travel_once),
         cmocka_unit_test(devices_keep_apart),
         cmocka_unit_test(a_step_that_failed_is_over),
     };

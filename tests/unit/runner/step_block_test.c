@@ -54,8 +54,8 @@ static void the_view_points_into_the_block(void **state)
     (void)state;
     whim_step_layout l = whim_step_layout_of(&bucket);
     whim_batch batch = {0};
-    whim_step_view(block, N_BLOCK, &bucket, &batch);
-    assert_int_equal(batch.max_pages, N_BLOCK - l.pages);
+    whim_step_view(block, &limits, &bucket, &batch);
+    assert_int_equal(batch.max_pages, 4 * 2);
     assert_true(batch.n_row == 8 && batch.n_seq == 4 && batch.n_out == 4);
     assert_ptr_equal(batch.tokens, block + l.tokens);
     assert_ptr_equal(batch.positions, block + l.positions);
@@ -65,7 +65,7 @@ static void the_view_points_into_the_block(void **state)
     assert_ptr_equal(batch.state_slots, block + l.states);
     assert_ptr_equal(batch.state_outs, block + l.state_outs);
     assert_ptr_equal(batch.page_start, block + l.page_start);
-    assert_ptr_equal(batch.pages, block + l.pages);
+    assert_ptr_equal(batch.pages, block + whim_step_max_words(&limits) - 4 * 2);
     assert_ptr_equal(batch.out_rows, block + l.out_rows);
 }
 
