@@ -27,20 +27,20 @@ whim_err whim_kept_init(whim_kept *k, const whim_kept_bytes *bytes, const whim_e
     if (bytes->rows == 0) {
         return WHIM_ERR_OK;
     }
-    void *arrays;
+    void *arrays, *host;
     WHIM_TRY(whim_device_alloc(device, bytes->rows, &k->rows, diag));
     WHIM_TRY(whim_device_alloc(device, bytes->arrays, &arrays, diag));
     k->arrays = arrays;
-    k->host = whim_alloc(bytes->arrays);
-    return k->host != NULL ? WHIM_ERR_OK
-                           : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for rows on trial");
+    WHIM_TRY(whim_device_host_alloc(device, bytes->arrays, &host, diag));
+    k->host = host;
+    return WHIM_ERR_OK;
 }
 
 void whim_kept_deinit(whim_kept *k)
 {
     whim_device_free(k->device, k->rows, k->bytes.rows);
     whim_device_free(k->device, k->arrays, k->bytes.arrays);
-    whim_free(k->host);
+    whim_device_host_free(k->device, k->host, k->bytes.arrays);
 }
 
 whim_err whim_kept_take(whim_kept *k, whim_stream *stream, const whim_step_take *takes, int64_t n,
