@@ -46,11 +46,13 @@ static void shape(whim_operand *o, int64_t elem_bytes, int64_t rows, int64_t col
     o->stride = one ? o->row_bytes : stride * elem_bytes;
 }
 
-#define WHIM_OPERANDS(op)                                                  \
-    static int32_t list_##op(const whim_##op##_args *a, whim_operand *out) \
-    {                                                                      \
-        int32_t n = 0;                                                     \
-        whim_operand *o;
+/* The operands of an op, and the workspace that its law takes. */
+#define WHIM_OPERANDS(op)                                                                  \
+    static int32_t list_##op(const whim_##op##_args *a, whim_operand *out, int64_t *space) \
+    {                                                                                      \
+        int32_t n = 0;                                                                     \
+        whim_operand *o;                                                                   \
+        (void)space;
 #define WHIM_RULE(condition)
 #define WHIM_LET(name, value) \
     int64_t name = value;     \
@@ -87,18 +89,18 @@ static void shape(whim_operand *o, int64_t elem_bytes, int64_t rows, int64_t col
     o->elem = WHIM_ELEM_F32;              \
     o->lead = a->state.offset;            \
     shape(o, WHIM_ELEM_BYTES_F32, a->state.n_slot, elems, a->state.slot_stride / 4);
-#define WHIM_SPACE(bytes)
+#define WHIM_SPACE(bytes) *space = bytes;
 #define WHIM_END(op) \
     return n;        \
     }
 #include "ops/operands.def"
 
-int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OPERANDS_MAX])
+static int32_t list(whim_op op, const void *args, whim_operand *out, int64_t *space)
 {
     switch (op) {
 #define WHIM_OP(name)    \
     case WHIM_OP_##name: \
-        return list_##name(args, out);
+        return list_##name(args, out, space);
 #include "ops/ops.def"
 #undef WHIM_OP
     default:
@@ -106,37 +108,18 @@ int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OP
     }
 }
 
-#define WHIM_OPERANDS(op)                                \
-    static int64_t space_##op(const whim_##op##_args *a) \
-    {                                                    \
-        int64_t space = 0;
-#define WHIM_RULE(condition)
-#define WHIM_LET(name, value) \
-    int64_t name = value;     \
-    (void)name;
-#define WHIM_MATRIX(use, field, elem, by_row, rows, cols, stride)
-#define WHIM_ACTS(use, field, type, cols, stride)
-#define WHIM_WEIGHT(field)
-#define WHIM_PAGES(use, field, lead, bytes, stride)
-#define WHIM_SLOTS(elems)
-#define WHIM_SPACE(bytes) space = bytes;
-#define WHIM_END(op) \
-    (void)a;         \
-    return space;    \
-    }
-#include "ops/operands.def"
+int32_t whim_operand_list(whim_op op, const void *args, whim_operand out[WHIM_OPERANDS_MAX])
+{
+    int64_t space;
+    return list(op, args, out, &space);
+}
 
 int64_t whim_law_workspace(whim_op op, const void *args)
 {
-    switch (op) {
-#define WHIM_OP(name)    \
-    case WHIM_OP_##name: \
-        return space_##name(args);
-#include "ops/ops.def"
-#undef WHIM_OP
-    default:
-        return 0;
-    }
+    whim_operand operands[WHIM_OPERANDS_MAX];
+    int64_t space = 0;
+    list(op, args, operands, &space);
+    return space;
 }
 
 int64_t whim_operand_extent(const whim_operand *o)

@@ -74,7 +74,7 @@ whim_err whim_gate_create(const whim_gate_cfg *cfg, whim_gate **out, whim_diag *
         !texts_copy(&gate->arena, &gate->hosts, cfg->hosts, cfg->n_host) ||
         !texts_copy(&gate->arena, &gate->origins, cfg->origins, cfg->n_origin)) {
         whim_gate_destroy(gate);
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the access rules");
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the rules of who may ask");
     }
     if (gethostname(gate->machine, sizeof gate->machine - 1) != 0) {
         gate->machine[0] = '\0';

@@ -13,7 +13,7 @@ enum { BUF_ALIGN = 64 };
 
 struct guard_buf {
     guard_buf *next;
-    char *pages;        /* whole pages, then the one that is never accessible */
+    char *pages;        /* whole pages, then the one that is never open */
     int64_t page_bytes; /* without that one */
     char *data;         /* what the caller has; ends where the last page begins */
     int64_t bytes;
@@ -85,11 +85,11 @@ void whim_guard_release(guard_device *dev, const whim_stream *s, whim_event even
     pthread_mutex_unlock(&dev->lock);
 }
 
-void whim_guard_open_memory(guard_device *dev, bool accessible)
+void whim_guard_open_memory(guard_device *dev, bool open)
 {
     for (guard_buf *buf = dev->bufs; buf != NULL; buf = buf->next) {
         if (buf->rights != WHIM_OS_OPEN) {
-            buf_protect(buf, accessible ? WHIM_OS_OPEN : buf->rights);
+            buf_protect(buf, open ? WHIM_OS_OPEN : buf->rights);
         }
     }
 }

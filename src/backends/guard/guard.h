@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard device, private parts. It exists in test builds only and is made to be unforgiving.
  * Invariants:
- *  1. Its memory is inaccessible, to every thread, unless queued work or packing runs; a touch by
- *     the host is a fault. A page that is never accessible follows each buffer, whose end is
+ *  1. Its memory is closed, to every thread, unless queued work or packing runs; a touch by
+ *     the host is a fault. A page that is never open follows each buffer, whose end is
  *     aligned to 64 bytes, so that running over the end is a fault as well.
  *  2. Nothing runs before somebody waits; then it runs in order, on another thread, by the law, as
  *     far as the wait asks or further, as a coin falls. Copies read the host's memory only then.
@@ -25,7 +25,7 @@ typedef struct guard_buf guard_buf;
 typedef struct guard_device {
     whim_device base;
     whim_ops ops;
-    pthread_mutex_t lock; /* for what follows, and held while memory is accessible */
+    pthread_mutex_t lock; /* for what follows, and held while memory is open */
     guard_buf *bufs;
     int32_t n_stream;
     int64_t n_opened; /* streams so far */
@@ -41,8 +41,8 @@ bool whim_guard_hold(guard_device *dev, const whim_stream *s, const void *ptr, i
 /* The host has waited for that event of `s`, and those before it. */
 void whim_guard_release(guard_device *dev, const whim_stream *s, whim_event event);
 
-/* Make all memory accessible, or inaccessible again. Lock held. */
-void whim_guard_open_memory(guard_device *dev, bool accessible);
+/* Open all memory, or close it again. Lock held. */
+void whim_guard_open_memory(guard_device *dev, bool open);
 
 /* The slots of all primitives, or of those that a Llama needs: what a new backend begins with. */
 void whim_guard_ops_init(whim_ops *ops, bool llama_only);
