@@ -71,7 +71,7 @@ static void admit(whim_service *s, whim_choice *c)
     whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_ADMITTED, .n_cached = info.n_cached});
     whim_log_debug(s->cfg.log, "admit", whim_log_text("id", job->cfg.id),
                    whim_log_int("prompt", job->cfg.n_prompt), whim_log_int("cached", info.n_cached),
-                   whim_log_text("miss", info.miss != NULL ? info.miss : "none"));
+                   whim_log_text("miss", whim_miss_name(info.miss)));
 }
 
 void whim_service_followers_enter(whim_service *s, whim_job *job)

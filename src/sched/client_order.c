@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order inside a client. Its waiting requests are a list by their own rank, and their tags are
+/* The order inside a client. Its waiting requests are a list by their own turn, and their tags are
  * those that they would have if they had come in that order: who goes before another takes its tag
  * and moves it back by what it costs. So what a client says about its requests moves none of
- * another's. Requests whose priority counts among all have it in their rank and are in no such
+ * another's. Requests whose priority counts among all have it in their turn and are in no such
  * list. */
 #include "sched/sched_state.h"
 
@@ -20,14 +20,14 @@ typedef struct place {
 
 static place place_of(const whim_sched_req *req)
 {
-    return (place){req->tag, req->rank.order};
+    return (place){req->tag, req->turn.order};
 }
 
 static void move_to(whim_sched *s, whim_sched_req *req, place to)
 {
     req->tag = to.tag;
-    req->rank.order = to.order;
-    whim_heap_move(&s->waiting, &req->rank, to.tag);
+    req->turn.order = to.order;
+    whim_heap_move(&s->waiting, &req->turn, to.tag);
 }
 
 static void link(whim_sched_req *req)
@@ -50,7 +50,7 @@ static place let_pass(whim_sched *s, const whim_sched_req *req)
     place at = place_of(req);
     for (whim_sched_req *r = req->client->first; r != req; r = r->after) {
         if (r->tag >= at.tag) {
-            int64_t order = r->rank.order;
+            int64_t order = r->turn.order;
             move_to(s, r, at);
             at = (place){at.tag + r->cost * WHIM_SERVICE_UNIT, order};
         }

@@ -119,28 +119,28 @@ int64_t whim_sched_room(const whim_sched *s)
 
 void whim_sched_wait(whim_sched *s, whim_sched_req *req)
 {
-    whim_heap_push(&s->waiting, &req->rank);
+    whim_heap_push(&s->waiting, &req->turn);
     whim_sched_order_enter(s, req);
     s->n_new += !req->started;
 }
 
 static void leave_queue(whim_sched *s, whim_sched_req *req)
 {
-    whim_heap_remove(&s->waiting, &req->rank);
+    whim_heap_remove(&s->waiting, &req->turn);
     whim_sched_order_leave(req);
     s->n_new -= !req->started;
 }
 
 void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, int64_t n)
 {
-    if (req->rank.at != 0) {
+    if (req->turn.at != 0) {
         leave_queue(s, req);
     }
     req->seq = s->free_seqs[--s->n_free_seq];
     whim_sequence_share(req->seq, pages, n);
     req->n_fed = req->seq->state_at = req->seq->len;
     int64_t at = s->n_running++;
-    for (; at > 0 && whim_heap_before(&req->rank, &s->running[at - 1]->rank); at--) {
+    for (; at > 0 && whim_heap_before(&req->turn, &s->running[at - 1]->turn); at--) {
         s->running[at] = s->running[at - 1];
     }
     s->running[at] = req;
@@ -271,7 +271,6 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
         .n_tok = add->n_tok,
         .n_prompt = add->n_tok,
         .max_tok = add->max_tok,
-        .miss = "not admitted",
         .user = add->user,
         .client = client,
         .tag = tag,
@@ -284,8 +283,8 @@ whim_err whim_sched_submit(whim_sched *s, const whim_sched_add *add, whim_sched_
     int64_t step =
         s->cfg.age_tokens * WHIM_SERVICE_UNIT / (s->clients.n_client > 0 ? s->clients.n_client : 1);
     req->own_key = tag + req->priority * step;
-    req->rank.key = req->among_all ? req->own_key : tag;
-    req->own_order = req->rank.order = s->n_arrival++;
+    req->turn.key = req->among_all ? req->own_key : tag;
+    req->own_order = req->turn.order = s->n_arrival++;
     whim_sched_wait(s, req);
     whim_sched_branch(s, req);
     *out = req;
@@ -425,6 +424,21 @@ void whim_sched_abort(whim_sched *s, const whim_plan *plan)
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
+
+const char *whim_miss_name(whim_miss miss)
+{
+    static const char *const names[] = {
+        [WHIM_MISS_WAITS] = "not admitted",
+        [WHIM_MISS_NONE] = "nothing missed",
+        [WHIM_MISS_NEW] = "new",
+        [WHIM_MISS_EVICTED] = "evicted",
+        [WHIM_MISS_NO_STATE] = "no state",
+        [WHIM_MISS_ROWS] = "rows wanted",
+        [WHIM_MISS_SHORT] = "short",
+        [WHIM_MISS_NO_CACHE] = "no cache",
+    };
+    return names[miss];
+}
 
 whim_sched_req_info whim_sched_req_get(const whim_sched_req *req)
 {

@@ -17,14 +17,14 @@
  *  3. Decode goes before prefill; prefill takes what is left of the budget, in chunks. Proposals
  *     come last and take rows and pages that nobody else has a use for: they evict nothing, preempt
  *     nobody and are nobody's service.
- *  4. A request that does not get pages is waited for, or the running request of the largest rank
+ *  4. A request that does not get pages is waited for, or the running request of the largest turn
  *     is preempted: its full pages stay in the tree as long as there is room, its tokens are kept,
- *     and it waits again at its old rank. It resumes to the same text.
- *  5. Order: rank = the client's virtual time, then arrival. Among the waiting requests of one
+ *     and it waits again at its old turn. It resumes to the same text.
+ *  5. Order: turn = the client's virtual time, then arrival. Among the waiting requests of one
  *     client the smallest virtual time at arrival + priority * age_tokens goes first: a lower
- *     priority number, but not for ever; their ranks are those that they would have if they had
+ *     priority number, but not for ever; their turns are those that they would have if they had
  *     come in that order, so that no other client's service moves. Only where among_all is set is
- *     the priority part of the rank itself. Every request that fits the pool alone ends (no
+ *     the priority part of the turn itself. Every request that fits the pool alone ends (no
  *     starvation: waiting ages).
  *  6. A request of a model with recurrent states takes pages from the tree only up to one that
  *     carries a state; its own state is always that of its n_fed tokens. One that is preempted, or
@@ -167,6 +167,21 @@ void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sche
  * that grew all the same are cut back. */
 void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
 
+/* Why no more of a request's prompt was found. */
+typedef enum whim_miss {
+    WHIM_MISS_WAITS,    /* it was not let in yet */
+    WHIM_MISS_NONE,     /* nothing was missed */
+    WHIM_MISS_NEW,      /* nobody had the rest before */
+    WHIM_MISS_EVICTED,  /* somebody had */
+    WHIM_MISS_NO_STATE, /* no state was kept where the known pages end */
+    WHIM_MISS_ROWS,     /* results of all rows are wanted */
+    WHIM_MISS_SHORT,    /* it is less than a page */
+    WHIM_MISS_NO_CACHE, /* there is no tree */
+} whim_miss;
+
+/* In words, for the log. */
+const char *whim_miss_name(whim_miss miss);
+
 typedef struct whim_sched_req_info {
     int64_t n_tok; /* known tokens */
     int64_t n_prompt;
@@ -174,10 +189,7 @@ typedef struct whim_sched_req_info {
     int64_t n_cached; /* prompt tokens that the tree (or the disk) had when it was first admitted */
     int64_t n_preempted; /* times */
     bool running;
-    /* why no more of the prompt was found: "new", "evicted", "no state" (kept where known pages
-     * end), "rows wanted", "short" (less than a page), "no cache" (there is no tree), "nothing
-     * missed", "not admitted" (yet) */
-    const char *miss;
+    whim_miss miss;
 } whim_sched_req_info;
 whim_sched_req_info whim_sched_req_get(const whim_sched_req *req);
 void *whim_sched_req_user(const whim_sched_req *req);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a plan. In this order: a waiting request of higher priority takes the place of running
- * ones; pages are shared out among the running in order of rank, which may preempt the last ones;
+ * ones; pages are shared out among the running in order of turn, which may preempt the last ones;
  * every running request with one token left gets its row; prefill takes what is left of the budget;
  * then waiting requests are let in; proposals take what nobody has a use for.
  * Nothing here allocates. */
@@ -96,7 +96,7 @@ static void add_item(whim_sched *s, budget *b, whim_sched_req *req)
 
 /* --- pages for the running -------------------------------------------------------------------- */
 
-/* In order of rank everyone gets the pages of all its known tokens, at the cost of the last ones.
+/* In order of turn everyone gets the pages of all its known tokens, at the cost of the last ones.
  * Only who is the last itself has to do with less, and goes on when others have ended. */
 static void share_pages(whim_sched *s, whim_plan *plan)
 {
@@ -213,25 +213,26 @@ static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, i
     return n_page + n;
 }
 
-static const char *miss_of(const whim_sched *s, const whim_sched_req *req, int64_t n_page)
+static whim_miss miss_of(const whim_sched *s, const whim_sched_req *req, int64_t n_page)
 {
     if (req->all_rows) {
-        return "rows wanted";
+        return WHIM_MISS_ROWS;
     }
     if (s->cfg.tree == NULL) {
-        return "no cache";
+        return WHIM_MISS_NO_CACHE;
     }
     int64_t max = reusable(s, req);
     if (max == 0) {
-        return "short";
+        return WHIM_MISS_SHORT;
     }
     if (n_page == max) {
-        return "nothing missed";
+        return WHIM_MISS_NONE;
     }
     if (n_page * page_len(s) < req->n_branch) {
-        return "no state";
+        return WHIM_MISS_NO_STATE;
     }
-    return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * page_len(s)) ? "evicted" : "new";
+    return whim_prefix_tree_lost(s->cfg.tree, req->tokens, max * page_len(s)) ? WHIM_MISS_EVICTED
+                                                                              : WHIM_MISS_NEW;
 }
 
 /* The state that the pages end with becomes the request's own. Where the copy fails it starts from
@@ -293,7 +294,7 @@ static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page
     int64_t n = s->cfg.states != NULL ? n_page : fetch(s, req, n_page, b->n_page);
     if (!req->started) {
         req->n_cached = n * page_len(s);
-        req->miss = n == reusable(s, req) && n > n_page ? "nothing missed" : req->miss;
+        req->miss = n == reusable(s, req) && n > n_page ? WHIM_MISS_NONE : req->miss;
     }
     whim_sched_start(s, req, s->pages, n);
     load_state(s, req);
@@ -311,10 +312,10 @@ static void hold(whim_sched *s, whim_sched_req *req, int64_t n_page)
         req->n_held = 0;
     }
     req->n_held++;
-    whim_heap_remove(&s->waiting, &req->rank);
+    whim_heap_remove(&s->waiting, &req->turn);
 }
 
-/* In order of rank, until one does not fit. Who waits for another's prefill lets the next ones
+/* In order of turn, until one does not fit. Who waits for another's prefill lets the next ones
  * pass. */
 static void let_all_in(whim_sched *s, budget *b)
 {
@@ -334,7 +335,7 @@ static void let_all_in(whim_sched *s, budget *b)
         }
     }
     while (n_held > 0) {
-        whim_heap_push(&s->waiting, &s->held[--n_held]->rank);
+        whim_heap_push(&s->waiting, &s->held[--n_held]->turn);
     }
 }
 
@@ -350,7 +351,7 @@ static int32_t weight(const whim_sched_req *req)
 static whim_sched_req *who_makes_way(const whim_sched *s, const whim_sched_req *req)
 {
     whim_sched_req *last = s->running[s->n_running - 1], *own = NULL;
-    if (weight(req) < weight(last) && whim_heap_before(&req->rank, &last->rank)) {
+    if (weight(req) < weight(last) && whim_heap_before(&req->turn, &last->turn)) {
         return last;
     }
     bool may = !req->among_all && s->clients.n_client == 1;

@@ -4,7 +4,7 @@
  * Invariants:
  *  1. A request waits (in the heap, no sequence) or runs (in `running`, with a sequence); between
  *     plan and commit nothing else happens to the ones in the plan.
- *  2. `running` is in the order of rank (whim_heap_before), the same as that of the heap: the last
+ *  2. `running` is in the order of turn (whim_heap_before), the same as that of the heap: the last
  *     one is the least important, and the first one of all can always go on.
  * Threads: the scheduler's. */
 #ifndef WHIM_SCHED_SCHED_STATE_H
@@ -15,7 +15,7 @@
 #include "sched/sched.h"
 
 struct whim_sched_req {
-    whim_heap_node rank; /* first, so that the heap's node is this one */
+    whim_heap_node turn; /* first, so that the heap's node is this one */
     int32_t *tokens;     /* the caller's */
     int64_t n_tok, n_prompt, max_tok;
     int64_t n_fed;
@@ -24,13 +24,13 @@ struct whim_sched_req {
     int64_t n_proposed; /* proposals behind its known tokens, for the next plan */
     int64_t n_branch;   /* where its prompt leaves what others have, or wait for */
     int64_t n_cached, n_preempted;
-    const char *miss;
+    whim_miss miss;
     void *user;
     whim_client *client;
     int64_t tag, cost; /* as client_table.h */
     int32_t priority;
     bool among_all;
-    int64_t own_key, own_order;            /* its rank among its client's requests */
+    int64_t own_key, own_order;            /* its turn among its client's requests */
     struct whim_sched_req *before, *after; /* of those that wait */
     bool all_rows;
     bool started;       /* was part of a step */
@@ -99,7 +99,7 @@ void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
 /* An empty plan with a place for its items. */
 void whim_sched_plan_init(whim_sched *sched, whim_plan *plan);
 
-/* Into the queue, where its rank is. There is room: submit saw to it. */
+/* Into the queue, where its turn is. There is room: submit saw to it. */
 void whim_sched_wait(whim_sched *sched, whim_sched_req *req);
 
 /* --- the order inside a client (client_order.c) ----------------------------------------------- */

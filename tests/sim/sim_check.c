@@ -164,12 +164,12 @@ static bool check_client(sim_world *w, const whim_client *c, int64_t *n_waiting)
     int64_t n = 0;
     for (const whim_sched_req *req = c->first; req != NULL; req = req->after, n++) {
         const whim_sched_req *next = req->after;
-        if (req->client != c || req->seq != NULL || req->rank.at == 0 ||
+        if (req->client != c || req->seq != NULL || req->turn.at == 0 ||
             (next != NULL ? next->before != req : c->last != req)) {
             return sim_fail(w, "a client's list holds what does not wait");
         }
         if (next != NULL &&
-            (!whim_sched_own_before(req, next) || !whim_heap_before(&req->rank, &next->rank))) {
+            (!whim_sched_own_before(req, next) || !whim_heap_before(&req->turn, &next->turn))) {
             return sim_fail(w, "a client's places do not go along its order");
         }
     }
