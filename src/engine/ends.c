@@ -11,6 +11,27 @@ const char *whim_end_name(whim_end end)
     return names[end];
 }
 
+const char *whim_job_reason_name(whim_job_reason reason)
+{
+    static const char *const names[] = {
+        [WHIM_REASON_NONE] = "none",
+        [WHIM_REASON_STOP] = "stop",
+        [WHIM_REASON_LENGTH] = "length",
+        [WHIM_REASON_REPETITION] = "repetition",
+        [WHIM_REASON_INTERRUPT] = "cancelled",
+        [WHIM_REASON_FAILED] = "failed",
+        [WHIM_REASON_NO_MEMORY] = "out of memory",
+        [WHIM_REASON_DEADLINE] = "deadline",
+        [WHIM_REASON_STOPPING] = "the server is stopping",
+        [WHIM_REASON_TOO_SLOW] = "the reader is too slow",
+        [WHIM_REASON_CLIENT_GONE] = "client gone",
+        [WHIM_REASON_CLIENT_GONE_OR_SLOW] = "client gone or too slow",
+        [WHIM_REASON_OTHER_FAILED] = "another prompt of the request failed",
+        [WHIM_REASON_RELEASED] = "released",
+    };
+    return names[reason];
+}
+
 static int32_t id_add(int32_t *out, int32_t n, int32_t max, int32_t id)
 {
     for (int32_t i = 0; i < n; i++) {

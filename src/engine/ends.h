@@ -22,6 +22,33 @@ typedef enum whim_end {
 /* "eos", "stop", "length", "context", "context", "interrupt", "repetition". */
 const char *whim_end_name(whim_end end);
 
+/* Why a job is over. */
+typedef enum whim_job_reason {
+    WHIM_REASON_NONE, /* it is not */
+    WHIM_REASON_STOP,
+    WHIM_REASON_LENGTH,
+    WHIM_REASON_REPETITION,
+    WHIM_REASON_INTERRUPT,
+    WHIM_REASON_FAILED, /* something went wrong */
+    WHIM_REASON_NO_MEMORY,
+    WHIM_REASON_DEADLINE, /* from here on somebody wanted its end */
+    WHIM_REASON_STOPPING, /* the server is */
+    WHIM_REASON_TOO_SLOW, /* its reader */
+    WHIM_REASON_CLIENT_GONE,
+    WHIM_REASON_CLIENT_GONE_OR_SLOW,
+    WHIM_REASON_OTHER_FAILED, /* another prompt of the same request */
+    WHIM_REASON_RELEASED,     /* nobody listens any more */
+} whim_job_reason;
+
+/* In words, for the log. */
+const char *whim_job_reason_name(whim_job_reason reason);
+
+/* Whether something went wrong, and nobody wanted its end. */
+static inline bool whim_job_reason_is_failure(whim_job_reason reason)
+{
+    return reason == WHIM_REASON_FAILED || reason == WHIM_REASON_NO_MEMORY;
+}
+
 /* The ids that end an answer: those of the configuration and those of the tokenizer (may be NULL),
  * each once. Returns how many of at most `max` there are. */
 int32_t whim_stop_ids(const whim_config *config, const whim_tokenizer *tok, int32_t *out,

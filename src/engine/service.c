@@ -70,17 +70,17 @@ static void stop_choices(whim_service *s, whim_job *job)
 }
 
 /* Why a job that was cancelled failed: as an error, and in words for its client. */
-static whim_err error_of(const whim_job *job, const char *why, const char **message)
+static whim_err error_of(const whim_job *job, whim_job_reason why, const char **message)
 {
     if (job->unfit != NULL) {
         *message = job->unfit;
         return WHIM_ERR_INVALID;
     }
-    if (strcmp(why, WHIM_JOB_NO_MEMORY) == 0) {
-        *message = why;
+    if (why == WHIM_REASON_NO_MEMORY) {
+        *message = whim_job_reason_name(why);
         return WHIM_ERR_NO_MEMORY;
     }
-    bool failed = whim_job_is_failure(why);
+    bool failed = whim_job_reason_is_failure(why);
     *message = failed ? "the model failed on this request" : "the request was ended";
     return failed ? WHIM_ERR_DEVICE : WHIM_ERR_FULL;
 }
@@ -88,13 +88,13 @@ static whim_err error_of(const whim_job *job, const char *why, const char **mess
 /* True when the job is over and has left. */
 static bool job_settle(whim_service *s, whim_job *job, int64_t now)
 {
-    const char *why = atomic_load(&job->cancel);
-    if (why == NULL && job->cfg.deadline_ns > 0 && now > job->cfg.deadline_ns) {
-        why = "deadline";
+    whim_job_reason why = (whim_job_reason)atomic_load(&job->cancel);
+    if (why == WHIM_REASON_NONE && job->cfg.deadline_ns > 0 && now > job->cfg.deadline_ns) {
+        why = WHIM_REASON_DEADLINE;
     }
-    if (why != NULL) {
+    if (why != WHIM_REASON_NONE) {
         const char *message;
-        bool failed = whim_job_is_failure(why);
+        bool failed = whim_job_reason_is_failure(why);
         s->n_failed += failed;
         s->n_cancelled += !failed;
         whim_err err = error_of(job, why, &message);
@@ -189,7 +189,7 @@ static void loop(void *ctx)
     whim_service_land(s);
     intake_enter(s, intake_take(s, false));
     for (whim_job *job = s->active; job != NULL; job = job->next) {
-        whim_job_cancel(job, "the server is stopping");
+        whim_job_cancel(job, WHIM_REASON_STOPPING);
     }
     jobs_settle(s);
 }

@@ -69,7 +69,7 @@ int64_t whim_service_ctx(const whim_service *service);
 /* Jobs that have not ended. */
 int64_t whim_service_active(const whim_service *service);
 
-/* End all jobs that are left (WHIM_JOB_FAILED; times.reason "the server is stopping"), stop the
+/* End all jobs that are left (WHIM_JOB_FAILED; times.reason STOPPING), stop the
  * thread, save the tree to disk. */
 void whim_service_destroy(whim_service *service);
 
@@ -125,9 +125,8 @@ WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_j
 WHIM_MUST_CHECK whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs,
                                                  int32_t n, whim_job **out, whim_diag *diag);
 
-/* Ends within one step; the job's last event still comes. A job that has ended is left alone. `why`
- * is a literal. */
-void whim_job_cancel(whim_job *job, const char *why);
+/* Ends within one step; the job's last event still comes. A job that has ended is left alone. */
+void whim_job_cancel(whim_job *job, whim_job_reason why);
 
 /* End one choice here as if it had met a stop (a caller that has seen enough of it). */
 void whim_job_stop_choice(whim_job *job, int32_t choice);
@@ -178,9 +177,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out);
 typedef struct whim_job_times {
     int64_t submitted, admitted, first_token, ended;
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
-    /* "stop", "length", "repetition", "failed", or why it was cancelled ("deadline", "client gone",
-     * ...) */
-    const char *reason;
+    whim_job_reason reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);
 

@@ -371,8 +371,15 @@ static whim_end text_end(whim_choice *c, whim_end end)
 
 void whim_choice_end(whim_choice *c, whim_end end)
 {
-    static const char *const reasons[] = {"stop",   "stop",      "length",    "length",
-                                          "length", "cancelled", "repetition"};
+    static const whim_job_reason reasons[] = {
+        [WHIM_END_EOS] = WHIM_REASON_STOP,
+        [WHIM_END_STOP] = WHIM_REASON_STOP,
+        [WHIM_END_LENGTH] = WHIM_REASON_LENGTH,
+        [WHIM_END_CONTEXT] = WHIM_REASON_LENGTH,
+        [WHIM_END_KV] = WHIM_REASON_LENGTH,
+        [WHIM_END_INTERRUPT] = WHIM_REASON_INTERRUPT,
+        [WHIM_END_REPETITION] = WHIM_REASON_REPETITION,
+    };
     whim_job *job = c->job;
     whim_service *s = job->service;
     end = text_end(c, end);

@@ -56,7 +56,7 @@ struct whim_job {
     bool admitted, followed;
     bool lost; /* memory ran out for an event: there are no more but the last */
     whim_job_times times;
-    _Atomic(const char *) cancel; /* any thread: why, or NULL */
+    atomic_int cancel; /* any thread: whim_job_reason */
     const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
     whim_diag trouble; /* what went wrong, as the log says it */
     /* The queue: the service writes `pending`, the reader takes it whole and reads it from
@@ -142,14 +142,8 @@ void whim_service_count_ended(whim_service *service, const whim_job *job, bool o
 WHIM_MUST_CHECK whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg,
                                          whim_job **out, whim_diag *diag);
 
-/* Why a job is cancelled for which memory ran out. */
-#define WHIM_JOB_NO_MEMORY "out of memory"
-
 /* The reason to cancel a job for which something went wrong. */
-const char *whim_job_failure(whim_err err);
-
-/* Whether the reason is such a one, and not that somebody wanted its end. */
-bool whim_job_is_failure(const char *why);
+whim_job_reason whim_job_failure(whim_err err);
 
 /* Memory ran out for something that its reader must have: nothing more is put in its queue, and it
  * fails. */

@@ -150,7 +150,7 @@ static void unlock_and_wake(whim_job *job)
 void whim_job_lose(whim_job *job)
 {
     job->lost = true;
-    whim_job_cancel(job, WHIM_JOB_NO_MEMORY);
+    whim_job_cancel(job, WHIM_REASON_NO_MEMORY);
 }
 
 /* An event is in the queue whole or not at all; after one that is missing none comes but the
@@ -176,7 +176,7 @@ void whim_job_push(whim_job *job, const whim_job_event *event)
         queue->len = n_whole;
         whim_job_lose(job);
     } else if (queue->len > job->service->cfg.max_queued_bytes) {
-        whim_job_cancel(job, "the reader is too slow");
+        whim_job_cancel(job, WHIM_REASON_TOO_SLOW);
     }
     unlock_and_wake(job);
 }
@@ -185,8 +185,8 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message)
 {
     atomic_fetch_sub(&job->service->n_waiting, job->cfg.n_choice - job->n_let_in);
     job->times.ended = whim_clock_ns();
-    if (job->times.reason == NULL) {
-        job->times.reason = "failed";
+    if (job->times.reason == WHIM_REASON_NONE) {
+        job->times.reason = WHIM_REASON_FAILED;
     }
     whim_service_count_ended(job->service, job, err == WHIM_ERR_OK);
     pthread_mutex_lock(&job->lock);
@@ -245,20 +245,15 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
     return true;
 }
 
-const char *whim_job_failure(whim_err err)
+whim_job_reason whim_job_failure(whim_err err)
 {
-    return err == WHIM_ERR_NO_MEMORY ? WHIM_JOB_NO_MEMORY : "failed";
+    return err == WHIM_ERR_NO_MEMORY ? WHIM_REASON_NO_MEMORY : WHIM_REASON_FAILED;
 }
 
-bool whim_job_is_failure(const char *why)
+void whim_job_cancel(whim_job *job, whim_job_reason why)
 {
-    return strcmp(why, "failed") == 0 || strcmp(why, WHIM_JOB_NO_MEMORY) == 0;
-}
-
-void whim_job_cancel(whim_job *job, const char *why)
-{
-    const char *none = NULL;
-    atomic_compare_exchange_strong(&job->cancel, &none, why);
+    int none = WHIM_REASON_NONE;
+    atomic_compare_exchange_strong(&job->cancel, &none, (int)why);
 }
 
 void whim_job_stop_choice(whim_job *job, int32_t choice)
@@ -275,7 +270,7 @@ whim_job_times whim_job_get_times(const whim_job *job)
 void whim_job_release(whim_job *job)
 {
     if (job != NULL) {
-        whim_job_cancel(job, "released");
+        whim_job_cancel(job, WHIM_REASON_RELEASED);
         job_unref(job);
     }
 }

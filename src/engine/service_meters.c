@@ -56,23 +56,22 @@ void whim_choice_count(whim_choice *c)
     whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED, 1);
 }
 
-static void count_cancelled(whim_service *s, const char *why)
+/* The label of a job that somebody wanted the end of. */
+static int32_t cancel_label(whim_job_reason why)
 {
-    static const struct {
-        const char *why;
-        int32_t label;
-    } reasons[] = {
-        {"client gone", WHIM_LABEL_CANCEL_CLIENT_GONE},
-        {"client gone or too slow", WHIM_LABEL_CANCEL_CLIENT_GONE},
-        {"the reader is too slow", WHIM_LABEL_CANCEL_TOO_SLOW},
-        {"deadline", WHIM_LABEL_CANCEL_DEADLINE},
-        {"the server is stopping", WHIM_LABEL_CANCEL_STOPPING},
-    };
-    int32_t label = WHIM_LABEL_CANCEL_OTHER;
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        label = strcmp(reasons[i].why, why) == 0 ? reasons[i].label : label;
+    switch (why) {
+    case WHIM_REASON_CLIENT_GONE:
+    case WHIM_REASON_CLIENT_GONE_OR_SLOW:
+        return WHIM_LABEL_CANCEL_CLIENT_GONE;
+    case WHIM_REASON_TOO_SLOW:
+        return WHIM_LABEL_CANCEL_TOO_SLOW;
+    case WHIM_REASON_DEADLINE:
+        return WHIM_LABEL_CANCEL_DEADLINE;
+    case WHIM_REASON_STOPPING:
+        return WHIM_LABEL_CANCEL_STOPPING;
+    default:
+        return WHIM_LABEL_CANCEL_OTHER;
     }
-    whim_meter_add(s->meters, CANCELLED, label, 1);
 }
 
 void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
@@ -90,16 +89,16 @@ void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
         whim_meter_observe(s->meters, DECODE_TIME, t->ended - t->first_token);
     }
     if (ok) {
-        int32_t finish = strcmp(t->reason, "stop") == 0         ? WHIM_LABEL_FINISH_STOP
-                         : strcmp(t->reason, "repetition") == 0 ? WHIM_LABEL_FINISH_REPETITION
-                                                                : WHIM_LABEL_FINISH_LENGTH;
+        int32_t finish = t->reason == WHIM_REASON_STOP         ? WHIM_LABEL_FINISH_STOP
+                         : t->reason == WHIM_REASON_REPETITION ? WHIM_LABEL_FINISH_REPETITION
+                                                               : WHIM_LABEL_FINISH_LENGTH;
         whim_meter_add(s->meters, FINISHED, finish, 1);
         whim_meter_observe(s->meters, E2E, t->ended - job->cfg.received_ns);
         whim_meter_observe(s->meters, PROMPT_LENGTH, t->n_prompt);
         whim_meter_observe(s->meters, ANSWER_LENGTH, t->n_made);
-    } else if (whim_job_is_failure(t->reason)) {
+    } else if (whim_job_reason_is_failure(t->reason)) {
         whim_meter_add(s->meters, FAILED, 0, 1);
     } else {
-        count_cancelled(s, t->reason);
+        whim_meter_add(s->meters, CANCELLED, cancel_label(t->reason), 1);
     }
 }

@@ -37,7 +37,7 @@ void whim_service_enter(whim_service *s, whim_choice *c)
     }
 }
 
-void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
+void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, whim_job_reason reason,
                            const char *message)
 {
     for (int32_t i = 0; i < job->cfg.n_choice; i++) {
@@ -237,7 +237,7 @@ static void steps_failed(whim_service *s, const whim_diag *diag)
             plan->items[i].seq->state_at = -1;
             whim_runner_sequence_cut(s->runner, plan->items[i].seq, oldest(s)->len[i]);
             oldest(s)->choices[i]->job->trouble = *diag;
-            whim_job_cancel(oldest(s)->choices[i]->job, "failed");
+            whim_job_cancel(oldest(s)->choices[i]->job, WHIM_REASON_FAILED);
         }
     }
     whim_sched_abort(s->sched, plan);

@@ -20,7 +20,7 @@ void whim_service_enter(whim_service *s, whim_choice *choice);
 void whim_service_followers_enter(whim_service *s, whim_job *job);
 
 /* End a job early: what is left of it leaves the scheduler. Its choices report nothing more. */
-void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, const char *reason,
+void whim_service_fail_job(whim_service *s, whim_job *job, whim_err err, whim_job_reason reason,
                            const char *message);
 
 /* False when there was nothing to do. A step may be under way afterwards, whose requests go on. */

@@ -201,7 +201,7 @@ static void take(whimbrel_request *r, const whim_job_event *from)
     }
     r->has_event = true;
     if (r->lost) { /* what would be missing cannot be told apart from what was not said */
-        whim_job_cancel(r->job, "out of memory");
+        whim_job_cancel(r->job, WHIM_REASON_NO_MEMORY);
         r->n_piece = 0;
         *e = (whimbrel_event){.text = ""};
         fail(e, WHIM_ERR_NO_MEMORY, whim_err_text(WHIM_ERR_NO_MEMORY));

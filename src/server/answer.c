@@ -110,9 +110,9 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-void whim_answer_cancel(whim_answer *a, const char *why)
+void whim_answer_cancel(whim_answer *a, whim_job_reason why)
 {
-    if (a->run->why == NULL) {
+    if (a->run->why == WHIM_REASON_NONE) {
         a->run->why = why;
     }
     for (int32_t i = 0; i < a->task->n_prompt; i++) {
@@ -139,7 +139,7 @@ static void send_nothing(whim_answer *a)
         whim_exchange_stream_abort(a->ex);
     } else {
         fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
-        whim_answer_cancel(a, "out of memory");
+        whim_answer_cancel(a, WHIM_REASON_NO_MEMORY);
     }
 }
 
@@ -153,7 +153,7 @@ void whim_answer_send(whim_answer *a)
     } else if (!run->mute && a->out.len > 0 &&
                !whim_exchange_write(a->ex, a->out.text, a->out.len)) {
         run->mute = true;
-        whim_answer_cancel(a, "client gone or too slow");
+        whim_answer_cancel(a, WHIM_REASON_CLIENT_GONE_OR_SLOW);
     }
     run->last_ns = whim_clock_ns();
     whim_str_clear(&a->out);
@@ -339,7 +339,7 @@ static void job_over(whim_answer *a, int32_t p)
     sum->n_prompt += t.n_prompt;
     sum->n_cached += t.n_cached;
     sum->n_made += t.n_made;
-    sum->reason = sum->reason == NULL ? t.reason : sum->reason;
+    sum->reason = sum->reason == WHIM_REASON_NONE ? t.reason : sum->reason;
     whim_job_release(a->prompts[p].job);
     a->prompts[p].job = NULL;
     a->run->n_open--;
@@ -347,15 +347,15 @@ static void job_over(whim_answer *a, int32_t p)
 
 static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
 {
-    if (!a->run->failed && a->run->why == NULL) {
+    if (!a->run->failed && a->run->why == WHIM_REASON_NONE) {
         whim_log_error(a->api->log, "answer_failed",
                        whim_log_text("id", whim_exchange_request(a->ex)->request_id),
                        whim_log_text("err", whim_err_name(ev->err)),
                        whim_log_text("why", ev->message));
-        const char *reason = whim_job_get_times(a->prompts[p].job).reason;
-        if (reason != NULL && strstr(reason, "stopping") != NULL) {
+        whim_job_reason reason = whim_job_get_times(a->prompts[p].job).reason;
+        if (reason == WHIM_REASON_STOPPING) {
             fail(a, WHIM_FAULT_DRAINING, "the server is stopping");
-        } else if (reason != NULL && strcmp(reason, "deadline") == 0) {
+        } else if (reason == WHIM_REASON_DEADLINE) {
             fail(a, WHIM_FAULT_TIMEOUT,
                  "the answer took longer than this server allows (--request-limit)");
         } else if (ev->err == WHIM_ERR_INVALID) {
@@ -369,7 +369,7 @@ static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
         }
     }
     job_over(a, p);
-    whim_answer_cancel(a, "another prompt of the request failed");
+    whim_answer_cancel(a, WHIM_REASON_OTHER_FAILED);
 }
 
 void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
@@ -405,7 +405,7 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
         break;
     }
     if (a->run->failed && a->run->n_open > 0) {
-        whim_answer_cancel(a, "failed");
+        whim_answer_cancel(a, WHIM_REASON_FAILED);
     }
 }
 

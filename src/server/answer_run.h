@@ -22,7 +22,7 @@ typedef struct whim_answer_run {
     bool over;    /* finish was called, or only fail can be */
     bool failed;
     whim_fault fault;     /* when failed */
-    const char *why;      /* literal: why the jobs were cancelled, or NULL */
+    whim_job_reason why;  /* the jobs were cancelled */
     int64_t last_ns;      /* of the last write */
     whim_job_times times; /* sums and first times of the jobs that ended */
 } whim_answer_run;
@@ -48,6 +48,6 @@ bool whim_answer_is_large(const whim_answer *a);
 void whim_answer_keep_alive(whim_answer *a, int64_t now_ns);
 
 /* Cancel what still runs. */
-void whim_answer_cancel(whim_answer *a, const char *why);
+void whim_answer_cancel(whim_answer *a, whim_job_reason why);
 
 #endif

@@ -286,15 +286,17 @@ static const char *ending_of(const whim_answer *a)
 {
     const whim_answer_run *run = a->run;
     if (run->failed) {
-        return run->times.reason != NULL ? run->times.reason : "failed";
+        return whim_job_reason_name(run->times.reason != WHIM_REASON_NONE ? run->times.reason
+                                                                          : WHIM_REASON_FAILED);
     }
-    if (run->why != NULL) {
-        return run->why;
+    if (run->why != WHIM_REASON_NONE) {
+        return whim_job_reason_name(run->why);
     }
     if (a->n_choice == 1 && a->choices[0].end != WHIM_END_REPETITION) {
         return whim_finish_name(whim_answer_choice_finish(&a->choices[0]));
     }
-    return run->times.reason != NULL ? run->times.reason : "stop";
+    return whim_job_reason_name(run->times.reason != WHIM_REASON_NONE ? run->times.reason
+                                                                      : WHIM_REASON_STOP);
 }
 
 static void log_answer(whim_answer *a)
@@ -429,7 +431,7 @@ static void process(whim_answer_thread *w, whim_answer *a, bool gone)
     }
     if (gone && !run->over) {
         run->mute = true;
-        whim_answer_cancel(a, "client gone");
+        whim_answer_cancel(a, WHIM_REASON_CLIENT_GONE);
     }
     if (!drain_jobs(a)) {
         pthread_mutex_lock(&w->lock);

@@ -20,6 +20,10 @@ static void ends_have_names(void **state)
     assert_string_equal(whim_end_name(WHIM_END_STOP), "stop");
     assert_string_equal(whim_end_name(WHIM_END_KV), "context");
     assert_string_equal(whim_end_name(WHIM_END_REPETITION), "repetition");
+    assert_string_equal(whim_job_reason_name(WHIM_REASON_STOPPING), "the server is stopping");
+    assert_string_equal(whim_job_reason_name(WHIM_REASON_RELEASED), "released"); /* the last */
+    assert_true(whim_job_reason_is_failure(WHIM_REASON_NO_MEMORY));
+    assert_false(whim_job_reason_is_failure(WHIM_REASON_DEADLINE));
 }
 
 int main(void)

@@ -38,7 +38,7 @@ static void choices_wait_too(void **state)
         }
     }
     assert_int_equal(whim_service_submit(service, &one, &other, &diag), WHIM_ERR_FULL);
-    whim_job_cancel(job, "test");
+    whim_job_cancel(job, WHIM_REASON_RELEASED);
     whim_job_release(job);
     pages_come_back();
     answer a;

@@ -134,7 +134,7 @@ static void cancelled_jobs_leave(void **state)
     answer a, b;
     whim_job_cfg cfg = job_cfg(1, 60, 40);
     whim_job *kept = submit(&cfg), *gone = submit(&cfg), *dropped = submit(&cfg);
-    whim_job_cancel(gone, "test");
+    whim_job_cancel(gone, WHIM_REASON_RELEASED);
     whim_job_release(dropped);
     read_all(gone, &a);
     assert_true(a.failed);
@@ -264,7 +264,7 @@ static void steps_go_ahead(void **state)
     }
     for (int32_t k = 0; k < N; k++) {
         if (k % 3 == 2) {
-            whim_job_cancel(jobs[k], "test");
+            whim_job_cancel(jobs[k], WHIM_REASON_RELEASED);
         }
         read_all(jobs[k], &a);
         int64_t n = 0;

@@ -106,7 +106,7 @@ static void ask(void *ctx)
         for (int32_t i = 0; i < AT_ONCE; i++) {
             int32_t k = (turn * AT_ONCE + i + self * 5) % KINDS;
             if (jobs[i] != NULL && k == 5) {
-                whim_job_cancel(jobs[i], "test");
+                whim_job_cancel(jobs[i], WHIM_REASON_RELEASED);
             } else if (jobs[i] != NULL && k == 8) {
                 whim_job_stop_choice(jobs[i], 0);
             }

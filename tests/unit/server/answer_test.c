@@ -78,7 +78,7 @@ static whim_answer *make_with(const whim_answer_form *made, int32_t n_prompt, bo
         a->prompts[p].job = whim_alloc(sizeof(whim_job));
         a->run->n_open++;
     }
-    cancelled = NULL;
+    cancelled = WHIM_REASON_NONE;
     whim_str_clear(&calls);
     return a;
 }
@@ -156,7 +156,7 @@ static void silence_is_broken_after_ten_seconds(void **state)
     expect_calls("begin alive ");
     exchange.write_limit = 0;
     whim_answer_keep_alive(a, INT64_MAX);
-    assert_string_equal(cancelled, "client gone or too slow");
+    assert_int_equal(cancelled, WHIM_REASON_CLIENT_GONE_OR_SLOW);
     whim_answer_keep_alive(a, INT64_MAX);
     expect_calls("begin alive alive ");
     whim_answer_destroy(a);
@@ -168,7 +168,7 @@ static void one_failure_ends_the_whole(void **state)
     whim_answer *a = make(2, false);
     whim_answer_begin(a);
     take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_CORRUPT});
-    assert_non_null(cancelled);
+    assert_int_not_equal(cancelled, WHIM_REASON_NONE);
     take(a, 1, (whim_job_event)TOKEN(0, 5, "late"));
     take(a, 1, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));
     take(a, 1, (whim_job_event){.kind = WHIM_JOB_DONE});
@@ -177,9 +177,9 @@ static void one_failure_ends_the_whole(void **state)
     whim_answer_destroy(a);
     a = make(1, false);
     whim_answer_begin(a);
-    end_reason = "the server is stopping";
+    end_reason = WHIM_REASON_STOPPING;
     take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_FULL});
-    end_reason = "stop";
+    end_reason = WHIM_REASON_STOP;
     whim_answer_end(a);
     expect_calls("begin fail503 ");
     whim_answer_destroy(a);
@@ -230,7 +230,7 @@ static const char *stream_without_memory(const whim_answer_form *made, int64_t n
          (whim_job_event){
              .kind = WHIM_JOB_TOKEN, .id = 5, .text = text, .n_text = (int32_t)sizeof text});
     assert_true(a->run->failed && !exchange.aborted);
-    assert_non_null(cancelled);
+    assert_int_not_equal(cancelled, WHIM_REASON_NONE);
     whim_alloc_fail_after(last ? 0 : -1);
     take(a, 0, (whim_job_event)TOKEN(0, 5, "late"));
     take(a, 0, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));

@@ -20,9 +20,9 @@ static whim_job_cfg last_cfg; /* of the last submit; its pointers are dead */
 static int32_t last_prompt[64];
 static int64_t n_submitted;
 static whim_err submit_err;
-static const char *cancelled; /* why, of the last cancel */
+static whim_job_reason cancelled; /* why, of the last cancel */
 static int stopped_choice;
-static const char *end_reason = "stop";
+static whim_job_reason end_reason = WHIM_REASON_STOP;
 
 /* A script that jobs begin again at its end, for as long as it is here. */
 static _Atomic(const whim_job_event *) repeated;
@@ -71,7 +71,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
     if (job->at == job->n_script && job->n_script > 0 && job->script == atomic_load(&repeated)) {
         job->at = 0;
     }
-    if (job->at == job->n_script || cancelled != NULL) {
+    if (job->at == job->n_script || cancelled != WHIM_REASON_NONE) {
         *out = (whim_job_event){.kind = WHIM_JOB_DONE, .n_cached = 2};
         job->over = true;
         return true;
@@ -80,7 +80,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
     job->over = out->kind == WHIM_JOB_FAILED;
     return true;
 }
-void whim_job_cancel(whim_job *job, const char *why)
+void whim_job_cancel(whim_job *job, whim_job_reason why)
 {
     (void)job;
     cancelled = why;

@@ -271,7 +271,7 @@ static inline const char *call_limited(whim_route_fn *route, const char *path, c
                                .write_limit = write_limit};
     script = events;
     n_script = n;
-    cancelled = NULL;
+    cancelled = WHIM_REASON_NONE;
     stopped_choice = -1;
     route(&api, &exchange);
     pthread_mutex_lock(&fake_lock);
