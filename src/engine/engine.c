@@ -207,12 +207,12 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
         const whim_param *param = &e->binder.params[i];
         experts += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
     }
-    whim_memory_plan_add(plan, "weights", e->binder.bytes - experts, "packed for %s %s%s",
-                         e->backend->name, e->device->caps.isa,
+    whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "weights", e->binder.bytes - experts,
+                         "packed for %s %s%s", e->backend->name, e->device->caps.isa,
                          experts > 0 ? ", without experts" : "");
     if (experts > 0) {
-        whim_memory_plan_add(plan, "experts", experts, "%d, of which a token passes %d",
-                             moe->n_expert, moe->top_k);
+        whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "experts", experts,
+                             "%d, of which a token passes %d", moe->n_expert, moe->top_k);
     }
 }
 
@@ -224,31 +224,33 @@ static void plan_make(whim_engine *e, int64_t available)
     const whim_device_caps *caps = &e->device->caps;
     *plan = (whim_memory_plan){.available = available};
     plan_weights(e, plan);
-    whim_memory_plan_add(plan, "KV pages", r->kv_bytes, "%lld tokens in %s",
+    whim_memory_plan_add(plan, WHIM_MEMORY_KV, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * c->page_len), whim_kv_type_name(c->kv_type));
     if (r->state_bytes > 0) {
-        whim_memory_plan_add(plan, "recurrent states", r->state_bytes,
+        whim_memory_plan_add(plan, WHIM_MEMORY_KV, "recurrent states", r->state_bytes,
                              "%lld sequences, %lld checkpoints of %lld bytes",
                              (long long)c->max_seqs, (long long)(c->n_state - c->max_seqs),
                              (long long)r->slot_bytes);
     }
     if (r->kept_bytes > 0) {
-        whim_memory_plan_add(plan, "proposals", r->kept_bytes, "rows on trial: %lld",
-                             (long long)c->max_kept);
+        whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "proposals", r->kept_bytes,
+                             "rows on trial: %lld", (long long)c->max_kept);
     }
     if (e->cfg.kv_disk) {
-        whim_memory_plan_add(plan, "pages for the disk",
+        whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "pages for the disk",
                              whim_disk_queue_bytes(r->page_bytes, c->page_len),
                              "waiting to be written, at most");
     }
-    whim_memory_plan_add(plan, "activations", r->activation_bytes, "steps of up to %lld tokens",
-                         (long long)c->max_rows);
-    whim_memory_plan_add(
-        plan, "batch and results", r->batch_bytes + r->output_bytes + r->host_bytes,
-        "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs, (long long)c->max_outs);
-    whim_memory_plan_add(plan, "workspace", caps->workspace_bytes + r->workspace_bytes,
-                         "worker threads: %d", caps->n_thread);
-    whim_memory_plan_add(plan, "tables",
+    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
+                         "steps of up to %lld tokens", (long long)c->max_rows);
+    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "batch and results",
+                         r->batch_bytes + r->output_bytes + r->host_bytes,
+                         "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
+                         (long long)c->max_outs);
+    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "workspace",
+                         caps->workspace_bytes + r->workspace_bytes, "worker threads: %d",
+                         caps->n_thread);
+    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "tables",
                          whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
                          "names and metadata");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);

@@ -8,11 +8,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void whim_memory_plan_add(whim_memory_plan *plan, const char *name, int64_t bytes, const char *fmt,
-                          ...)
+void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const char *name,
+                          int64_t bytes, const char *fmt, ...)
 {
     whim_check(plan->n_part < WHIM_PLAN_MAX_PARTS);
     whim_memory_part *part = &plan->parts[plan->n_part++];
+    part->kind = kind;
     part->name = name;
     part->bytes = bytes;
     va_list ap;
@@ -33,11 +34,9 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
     whim_format_bytes(have, sizeof have, plan->available);
     int64_t kv_bytes = 0, weight_bytes = 0;
     for (int32_t i = 0; i < plan->n_part; i++) {
-        if (plan->parts[i].name[0] == 'K' || plan->parts[i].name[0] == 'r') {
-            kv_bytes += plan->parts[i].bytes; /* recurrent states shrink with --max-seqs, too */
-        } else if (i == 0 || plan->parts[i].name[0] == 'e') {
-            weight_bytes += plan->parts[i].bytes; /* experts are weights too */
-        }
+        const whim_memory_part *part = &plan->parts[i];
+        kv_bytes += part->kind == WHIM_MEMORY_KV ? part->bytes : 0;
+        weight_bytes += part->kind == WHIM_MEMORY_WEIGHTS ? part->bytes : 0;
     }
     whim_format_bytes(kv, sizeof kv, kv_bytes);
     whim_format_bytes(weights, sizeof weights, weight_bytes);

@@ -10,7 +10,15 @@
 
 enum { WHIM_PLAN_MAX_PARTS = 12 };
 
+/* What would make a part smaller. */
+typedef enum whim_memory_kind {
+    WHIM_MEMORY_WEIGHTS, /* another model */
+    WHIM_MEMORY_KV,      /* a shorter context, fewer sequences */
+    WHIM_MEMORY_OTHER,
+} whim_memory_kind;
+
 typedef struct whim_memory_part {
+    whim_memory_kind kind;
     const char *name; /* "weights" */
     char detail[96];  /* "272 tensors, packed for level dotprod" */
     int64_t bytes;
@@ -25,8 +33,8 @@ typedef struct whim_memory_plan {
 } whim_memory_plan;
 
 /* Add a part; printf-style detail. */
-void whim_memory_plan_add(whim_memory_plan *plan, const char *name, int64_t bytes, const char *fmt,
-                          ...) WHIM_PRINTF(4, 5);
+void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const char *name,
+                          int64_t bytes, const char *fmt, ...) WHIM_PRINTF(5, 6);
 
 /* NO_FIT with what is needed, what there is and what would help. */
 WHIM_MUST_CHECK whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag);

@@ -13,9 +13,9 @@ static const int64_t GIB = INT64_C(1) << 30;
 static void make(whim_memory_plan *plan, int64_t weights, int64_t kv, int64_t available)
 {
     *plan = (whim_memory_plan){.available = available};
-    whim_memory_plan_add(plan, "weights", weights, "%d tensors", 272);
-    whim_memory_plan_add(plan, "KV pages", kv, "%s", "8192 tokens");
-    whim_memory_plan_add(plan, "workspace", 0, "none");
+    whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "weights", weights, "%d tensors", 272);
+    whim_memory_plan_add(plan, WHIM_MEMORY_KV, "KV pages", kv, "%s", "8192 tokens");
+    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "workspace", 0, "none");
 }
 
 static void parts_add_up(void **state)
@@ -72,7 +72,7 @@ static void add_parts(void *ctx)
 {
     whim_memory_plan plan = {0};
     for (int i = 0; i < *(int *)ctx; i++) {
-        whim_memory_plan_add(&plan, "part", 1, "x");
+        whim_memory_plan_add(&plan, WHIM_MEMORY_OTHER, "part", 1, "x");
     }
 }
 
