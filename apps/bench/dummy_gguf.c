@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "text/byte_level.h"
 #include "weights/dummy.h"
-#include "weights/gguf/source.h"
+#include "weights/gguf/read.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,8 @@
 #include "hub/listing.h"
 #include "hub/ref.h"
 
+#include <stdatomic.h>
+
 enum { WHIM_HUB_PATH_MAX = 4096 };
 
 /* One repository of a cache. */
@@ -57,6 +59,13 @@ WHIM_MUST_CHECK whim_err whim_hub_link(const whim_hub_repo *repo, const char *co
  * NULL: none, or no index. */
 WHIM_MUST_CHECK whim_err whim_hub_shard_missing(whim_hub_listing *listing, const char *folder,
                                                 const char **name, whim_diag *diag);
+
+/* The checksum of the first `bytes` of a file: by its length an etag says whether that is SHA-256
+ * (64 digits) or git's, the SHA-1 of "blob BYTES", a NUL and the content (40 digits). *stop (may be
+ * NULL) ends it with IO. UNSUPPORTED in builds without OpenSSL. */
+WHIM_MUST_CHECK whim_err whim_hub_digest(int fd, int64_t bytes, const char *etag,
+                                         const atomic_bool *stop, const char *path,
+                                         char hex[WHIM_HUB_ETAG_MAX], whim_diag *diag);
 
 /* The model in the cache: `path` is its folder or GGUF file. NOT_FOUND with what is missing; a
  * model without a tokenizer is missing it only when `whole`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums by libcrypto. */
-#include "hub/digest.h"
+#include "hub/cache.h"
 
 #include "base/file.h"
 

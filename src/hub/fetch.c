@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "hub/fetch_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transfers of a fetch: where bytes land, when they are asked for again, and what is done with
  * a whole blob. */
-#include "hub/digest.h"
-#include "hub/fetch_impl.h"
+#include "hub/cache.h"
+#include "hub/fetch.h"
 
 #include <stdio.h>
 #include <string.h>

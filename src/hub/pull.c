@@ -2,7 +2,7 @@
 /* From a name to a model in the cache. */
 #include "base/alloc.h"
 #include "base/file.h"
-#include "hub/digest.h"
+#include "hub/cache.h"
 #include "hub/fetch.h"
 #include "hub/hub.h"
 #include "hub/transfer.h"

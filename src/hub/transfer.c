@@ -164,8 +164,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
         etag_take(reply->linked_etag, sizeof reply->linked_etag, value);
     } else if (header_is(line, n, "X-Linked-Size", value, sizeof value)) {
         reply->linked_bytes = number_take(value);
-    } else if (!header_is(line, n, "X-Repo-Commit", reply->commit, sizeof reply->commit) &&
-               !header_is(line, n, "X-Error-Code", reply->error_code, sizeof reply->error_code)) {
+    } else if (!header_is(line, n, "X-Error-Code", reply->error_code, sizeof reply->error_code)) {
         header_is(line, n, "X-Error-Message", reply->error_text, sizeof reply->error_text);
     }
     return n;

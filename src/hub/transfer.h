@@ -22,7 +22,7 @@ typedef struct whim_hub_reply {
     int64_t range_from, range_total; /* Content-Range; -1: not told */
     int64_t linked_bytes;            /* X-Linked-Size; -1 */
     int64_t retry_after_s;           /* 0: not told */
-    char etag[80], linked_etag[80], commit[48];
+    char etag[80], linked_etag[80];
     char error_code[64], error_text[256]; /* X-Error-Code, X-Error-Message */
     char url[WHIM_HUB_URL_MAX];           /* where it came from in the end */
     bool may_retry;                       /* the failure may pass */

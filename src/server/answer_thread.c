@@ -54,6 +54,7 @@ struct whim_answer_thread {
     pthread_cond_t large_wake;
     bool no_more_large;
     whim_thread large_thread;
+    int32_t n_started; /* of the threads, that for large replies first */
     whim_log *log;
 };
 
@@ -496,18 +497,29 @@ static void answer_loop(void *ctx)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void stop_large(whim_answer_thread *w)
+/* Both threads, as far as they were started; no answer is left when the first has ended. */
+static void stop(whim_answer_thread *w)
 {
+    pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    if (w->n_started > 1) {
+        whim_thread_join(&w->thread);
+    }
     pthread_mutex_lock(&w->lock);
     w->no_more_large = true;
     pthread_cond_signal(&w->large_wake);
     pthread_mutex_unlock(&w->lock);
-    whim_thread_join(&w->large_thread);
+    if (w->n_started > 0) {
+        whim_thread_join(&w->large_thread);
+    }
 }
 
 whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out, whim_diag *diag)
 {
     pthread_condattr_t attr;
+    whim_err err;
     whim_answer_thread *w = whim_alloc(sizeof *w);
     if (w == NULL) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the answer thread");
@@ -519,19 +531,14 @@ whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out, whim_d
     pthread_cond_init(&w->wake, &attr);
     pthread_condattr_destroy(&attr);
     pthread_cond_init(&w->large_wake, NULL);
-    whim_err err = whim_thread_create(&w->large_thread, "replies", large_loop, w, diag);
-    if (err == WHIM_ERR_OK) {
-        err = whim_thread_create(&w->thread, "answers", answer_loop, w, diag);
-        if (err == WHIM_ERR_OK) {
-            *out = w;
-            return WHIM_ERR_OK;
-        }
-        stop_large(w);
-    }
-    pthread_cond_destroy(&w->large_wake);
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->lock);
-    whim_free(w);
+    WHIM_TRY_OUT(whim_thread_create(&w->large_thread, "replies", large_loop, w, diag));
+    w->n_started++;
+    WHIM_TRY_OUT(whim_thread_create(&w->thread, "answers", answer_loop, w, diag));
+    w->n_started++;
+    *out = w;
+    return WHIM_ERR_OK;
+out:
+    whim_answer_thread_close(w);
     return err;
 }
 
@@ -545,12 +552,7 @@ void whim_answer_thread_close(whim_answer_thread *w)
     if (w == NULL) {
         return;
     }
-    pthread_mutex_lock(&w->lock);
-    w->closing = true;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
-    whim_thread_join(&w->thread); /* at its end no answer is left, a large one neither */
-    stop_large(w);
+    stop(w);
     while (w->all != NULL) {
         answer_slot *slot = w->all;
         w->all = slot->all;

@@ -90,8 +90,7 @@ typedef struct whim_task {
     whim_str left_out; /* types of tools that cannot be offered, with commas between them */
     /* how it is sampled and ended */
     whim_sample_params params; /* its bias is owned */
-    bool has_seed;
-    int32_t n; /* choices of each prompt */
+    int32_t n;                 /* choices of each prompt */
     const char **stops;
     int32_t n_stop;
     int32_t *stop_ids;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /v1/models in one form that both dialects' clients read, /version, and /openapi.json. */
 #include "server/api.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 #include <string.h>
 #include <time.h>

@@ -3,7 +3,6 @@
 #include "server/offer.h"
 
 #include "base/alloc.h"
-#include "server/body/peek.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 
 #include "http/parse.h"
 #include "server/api.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 #include <stdio.h>
 #include <string.h>

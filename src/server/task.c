@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "server/body/peek.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -272,7 +271,6 @@ static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *
     p->temperature = clamp(p->temperature, 0, 100);
     p->repetition_penalty = clamp(p->repetition_penalty, 0.01f, 100);
     if (whim_field(f, "seed") != NULL) {
-        task->has_seed = true;
         p->seed = (uint64_t)seed;
     }
     return true;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /tokenize, /detokenize, /apply-template: what the other routes do to texts, to look at. */
-#include "server/body/peek.h"
 #include "server/openai/openai.h"
-#include "server/routes.h"
+#include "server/router.h"
 #include "text/detokenizer.h"
 
 static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, const whim_str *body,

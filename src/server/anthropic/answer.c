@@ -6,7 +6,6 @@
  * prefix of valid JSON. */
 #include "server/anthropic/anthropic.h"
 #include "server/body/body.h"
-#include "server/body/peek.h"
 
 #include <string.h>
 

@@ -2,9 +2,8 @@
 /* The fields of an Anthropic body beside its turns: tools, the choice among them, thinking, the
  * answer's form; and the routes that read them. */
 #include "server/anthropic/anthropic.h"
-#include "server/body/peek.h"
 #include "server/offer.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 static bool read_choice(const whim_fields *f, whim_task *task)
 {

@@ -4,7 +4,6 @@
  * later stands behind the others, so that the prompt's beginning stays the same and is found in the
  * cache. */
 #include "server/anthropic/anthropic.h"
-#include "server/body/peek.h"
 #include "server/offer.h"
 
 #include <stdio.h>

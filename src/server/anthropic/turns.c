@@ -2,7 +2,6 @@
 /* The blocks of an Anthropic conversation as turns in the OpenAI form. */
 #include "server/turns.h"
 #include "server/anthropic/anthropic.h"
-#include "server/body/peek.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -51,8 +51,7 @@ json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault)
 
 json_t *whim_field(const whim_fields *f, const char *key)
 {
-    json_t *value = json_object_get(f->obj, key);
-    return json_is_null(value) ? NULL : value;
+    return whim_peek(f->obj, key);
 }
 
 bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, ...)

@@ -14,6 +14,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The object of a request's body (a new reference), or NULL with the fault set. */
 json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault);
@@ -48,6 +49,27 @@ bool whim_value_int(const json_t *value, int64_t *out);
 /* One line at debug level if the body has fields that no route reads, which tools send many of: how
  * many, and the first 8 names, each cut to 64 bytes. */
 void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *request_id);
+
+/* --- looking into values of any kind, for readers that decide by what is there ------------------ */
+
+/* The value of a key; NULL when absent, null, or when `value` is no object. */
+static inline json_t *whim_peek(const json_t *value, const char *key)
+{
+    json_t *field = json_object_get(value, key);
+    return json_is_null(field) ? NULL : field;
+}
+
+/* Whether it is this string. */
+static inline bool whim_peek_is(const json_t *value, const char *text)
+{
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+/* The name in {"function":{"name":..}}, or NULL. */
+static inline const char *whim_peek_function_name(const json_t *value)
+{
+    return json_string_value(whim_peek(whim_peek(value, "function"), "name"));
+}
 
 /* --- writing ---------------------------------------------------------------------------------- */
 

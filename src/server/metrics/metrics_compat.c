@@ -50,53 +50,26 @@ typedef struct row {
     const char *label; /* LABELLED */
 } row;
 
+#define TERM(...)   \
+    {               \
+        __VA_ARGS__ \
+    }
 #define TYPE_COUNTER "counter"
 #define TYPE_GAUGE "gauge"
-#define ONE              \
-    {                    \
-        .kind = TERM_ONE \
-    }
-#define CELL(id, label_)                                             \
-    {                                                                \
-        .kind = TERM_CELL, .meter = WHIM_METER_##id, .label = label_ \
-    }
-#define ALL(id)                                    \
-    {                                              \
-        .kind = TERM_ALL, .meter = WHIM_METER_##id \
-    }
-#define SUM(id)                                    \
-    {                                              \
-        .kind = TERM_SUM, .meter = WHIM_METER_##id \
-    }
-#define COUNT(id)                                    \
-    {                                                \
-        .kind = TERM_COUNT, .meter = WHIM_METER_##id \
-    }
+#define ONE TERM(TERM_ONE)
+#define CELL(id, label) TERM(TERM_CELL, WHIM_METER_##id, label)
+#define ALL(id) TERM(TERM_ALL, WHIM_METER_##id)
+#define SUM(id) TERM(TERM_SUM, WHIM_METER_##id)
+#define COUNT(id) TERM(TERM_COUNT, WHIM_METER_##id)
 
 static const row rows[] = {
-#define VALUE(server_, name_, type_, top_, bottom_, help_) \
-    {.server = WHIM_COMPAT_##server_,                      \
-     .form = ROW_VALUE,                                    \
-     .name = name_,                                        \
-     .type = TYPE_##type_,                                 \
-     .help = help_,                                        \
-     .top = top_,                                          \
-     .bottom = bottom_},
-#define HISTOGRAM(server_, name_, id, help_) \
-    {.server = WHIM_COMPAT_##server_,        \
-     .form = ROW_HISTOGRAM,                  \
-     .name = name_,                          \
-     .type = "histogram",                    \
-     .help = help_,                          \
-     .meter = WHIM_METER_##id},
-#define LABELLED(server_, name_, label_, id, help_) \
-    {.server = WHIM_COMPAT_##server_,               \
-     .form = ROW_LABELLED,                          \
-     .name = name_,                                 \
-     .type = TYPE_COUNTER,                          \
-     .help = help_,                                 \
-     .meter = WHIM_METER_##id,                      \
-     .label = label_},
+#define VALUE(server, name, type, top, bottom, help) \
+    {WHIM_COMPAT_##server, ROW_VALUE, name, TYPE_##type, help, top, bottom},
+#define HISTOGRAM(server, name, id, help) \
+    {WHIM_COMPAT_##server, ROW_HISTOGRAM, name, "histogram", help, .meter = WHIM_METER_##id},
+#define LABELLED(server, name, label_, id, help)                         \
+    {WHIM_COMPAT_##server,     ROW_LABELLED,   name, TYPE_COUNTER, help, \
+     .meter = WHIM_METER_##id, .label = label_},
 #include "server/metrics/metrics_compat.def"
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /v1/chat/completions: the route, and how its answers are written. */
 #include "server/openai/openai.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 typedef struct chat_state {
     whim_str head; /* what every chunk begins with */

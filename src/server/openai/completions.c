@@ -5,7 +5,7 @@
 #include "server/openai/openai.h"
 
 #include "base/alloc.h"
-#include "server/routes.h"
+#include "server/router.h"
 #include "text/detokenizer.h"
 
 #include <inttypes.h>

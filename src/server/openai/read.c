@@ -3,7 +3,6 @@
  * whole. */
 #include "server/openai/openai.h"
 
-#include "server/body/peek.h"
 #include "server/offer.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  * gaps; 3. at most one item is open. */
 #include "server/body/body.h"
 #include "server/responses/responses.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Response objects and their items as JSON. Strict clients check every key of them. */
 #include "server/body/body.h"
-#include "server/body/peek.h"
 #include "server/responses/responses.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fields of a Responses body beside its turns. */
-#include "server/body/peek.h"
 #include "server/offer.h"
 #include "server/responses/responses.h"
 

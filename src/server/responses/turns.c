@@ -2,7 +2,6 @@
 /* The items of a Responses input as turns in the OpenAI form. Neighbouring items of the assistant
  * (reasoning, text, calls) are one turn; every other message is a turn of its own. */
 #include "server/turns.h"
-#include "server/body/peek.h"
 #include "server/responses/responses.h"
 
 #include <stdio.h>

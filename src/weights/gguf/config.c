@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration in GGUF metadata, for all architectures. */
-#include "weights/gguf/source.h"
+#include "weights/gguf/read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What GGUF metadata says about experts and gated delta nets. */
-#include "weights/gguf/source.h"
+#include "weights/gguf/read.h"
 
 #include <stddef.h>
 

@@ -83,4 +83,35 @@ static inline uint64_t whim_gguf_u64(const uint8_t *p)
 /* Bytes of one element of a fixed-size type, 0 for strings and arrays. */
 int64_t whim_gguf_type_bytes(whim_gguf_type type);
 
+/* --- the keys "<architecture>.<suffix>" while the configuration is read ------------------------ */
+
+enum { WHIM_GGUF_KEY_MAX = 160 };
+
+typedef struct whim_gguf_source {
+    const whim_gguf *gguf;
+    const char *arch; /* as the file spells it */
+    const whim_gguf_arch *facts;
+    whim_diag *diag;
+} whim_gguf_source;
+
+/* "<arch>.<suffix>" */
+const char *whim_gguf_source_name(const whim_gguf_source *s, const char *suffix,
+                                  char out[WHIM_GGUF_KEY_MAX]);
+bool whim_gguf_source_has(const whim_gguf_source *s, const char *suffix);
+WHIM_MUST_CHECK whim_err whim_gguf_source_require(const whim_gguf_source *s, const char *suffix);
+
+/* An absent key leaves the output as it was. */
+WHIM_MUST_CHECK whim_err whim_gguf_source_real(const whim_gguf_source *s, const char *suffix,
+                                               double min, double max, double *out);
+WHIM_MUST_CHECK whim_err whim_gguf_source_i32(const whim_gguf_source *s, const char *suffix,
+                                              int32_t min, int32_t max, int32_t *out);
+
+/* A number that a file may also give per layer; the layers must agree. */
+WHIM_MUST_CHECK whim_err whim_gguf_source_layer_i32(const whim_gguf_source *s, const char *suffix,
+                                                    int32_t n_layer, int32_t max, int32_t *out);
+
+/* The experts, and the gated delta nets (number of layers known). */
+WHIM_MUST_CHECK whim_err whim_gguf_config_experts(const whim_gguf_source *s, whim_config *config);
+WHIM_MUST_CHECK whim_err whim_gguf_config_gdn(const whim_gguf_source *s, whim_config *config);
+
 #endif

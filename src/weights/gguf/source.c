@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of the file's own architecture. */
-#include "weights/gguf/source.h"
+#include "weights/gguf/read.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums against values that git and sha256sum give. */
 #include "base/file.h"
-#include "hub/digest.h"
+#include "hub/cache.h"
 #include "support/tree.h"
 
 static void known_values(void **state)

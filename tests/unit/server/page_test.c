@@ -4,7 +4,7 @@
 #include "server/page.h"
 
 #include "server/api.h"
-#include "server/routes.h"
+#include "server/router.h"
 #include "support/cmocka.h"
 
 #include <string.h>

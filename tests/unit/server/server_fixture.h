@@ -7,7 +7,7 @@
 
 #include "server/answer.h"
 #include "server/api.h"
-#include "server/routes.h"
+#include "server/router.h"
 #include "unit/server/fake_jobs.h"
 #include "unit/text/text_fixture.h"
 
