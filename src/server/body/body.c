@@ -148,26 +148,24 @@ bool whim_field_string(const whim_fields *f, const char *key, const char **out)
     return true;
 }
 
-bool whim_field_object(const whim_fields *f, const char *key, json_t **out)
+static bool take(const whim_fields *f, const char *key, json_type type, const char *wanted,
+                 json_t **out)
 {
     json_t *value = whim_field(f, key);
-    if (value != NULL && !json_is_object(value)) {
-        return whim_field_refuse(f, key, "must be an object, not %s", whim_json_kind(value));
+    if (value == NULL) {
+        return true;
     }
-    if (value != NULL) {
-        *out = value;
-    }
-    return true;
+    *out = json_typeof(value) == type ? value : *out;
+    return json_typeof(value) == type ||
+           whim_field_refuse(f, key, "must be %s, not %s", wanted, whim_json_kind(value));
+}
+
+bool whim_field_object(const whim_fields *f, const char *key, json_t **out)
+{
+    return take(f, key, JSON_OBJECT, "an object", out);
 }
 
 bool whim_field_array(const whim_fields *f, const char *key, json_t **out)
 {
-    json_t *value = whim_field(f, key);
-    if (value != NULL && !json_is_array(value)) {
-        return whim_field_refuse(f, key, "must be an array, not %s", whim_json_kind(value));
-    }
-    if (value != NULL) {
-        *out = value;
-    }
-    return true;
+    return take(f, key, JSON_ARRAY, "an array", out);
 }

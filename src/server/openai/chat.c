@@ -94,7 +94,7 @@ static void put_calls(whim_answer *a, const whim_answer_choice *c)
     whim_str_append(&a->out, n > 0 ? "]" : "");
 }
 
-static void put_choice(whim_answer *a, const whim_answer_choice *c)
+static void put_choice(whim_answer *a, whim_answer_choice *c)
 {
     whim_str text = {0};
     bool any = whim_answer_choice_text(c, WHIM_CHAT_CONTENT, &text);
@@ -115,33 +115,10 @@ static void put_choice(whim_answer *a, const whim_answer_choice *c)
     whim_str_append_char(&a->out, '}');
 }
 
-static void chat_reply(whim_answer *a)
-{
-    whim_str_append_char(&a->out, '{');
-    whim_openai_put_head(a, "chat.completion", &a->out);
-    whim_str_append(&a->out, ",\"choices\":[");
-    for (int32_t i = 0; i < a->n_choice; i++) {
-        whim_str_append(&a->out, i == 0 ? "" : ",");
-        put_choice(a, &a->choices[i]);
-    }
-    whim_str_append(&a->out, "],\"usage\":");
-    whim_openai_put_usage(a, &a->out);
-    whim_openai_put_timings(a, &a->out);
-    if (a->task->return_token_ids) {
-        whim_str_append(&a->out, ",\"prompt_token_ids\":");
-        whim_openai_put_ids(&a->out, a->task->prompts[0].ids, a->task->prompts[0].n);
-    }
-    whim_str_append_char(&a->out, '}');
-}
-
 static void chat_finish(whim_answer *a)
 {
     const chat_state *s = a->state;
-    if (!a->task->stream) {
-        chat_reply(a);
-        return;
-    }
-    whim_openai_finish_stream(a, &s->head);
+    whim_openai_finish(a, &s->head, "chat.completion", put_choice);
 }
 
 static void chat_deinit(whim_answer *a)

@@ -323,39 +323,16 @@ static void put_whole(whim_answer *a, whim_answer_choice *c)
     whim_answer_choice_text(c, WHIM_CHAT_CONTENT, &text);
     put_choice(a, c, &text, has_echo(a), true);
     whim_str_deinit(&text);
-    if (a->task->return_token_ids) {
-        whim_str_append(&a->out, ",\"prompt_token_ids\":");
-        whim_openai_put_ids(&a->out, a->task->prompts[p].ids, a->task->prompts[p].n);
-    }
-    whim_str_append_char(&a->out, '}');
-}
-
-static void text_reply(whim_answer *a)
-{
-    if (!texts_ready(a)) {
-        return;
-    }
-    whim_str_append_char(&a->out, '{');
-    whim_openai_put_head(a, "text_completion", &a->out);
-    whim_str_append(&a->out, ",\"choices\":[");
-    for (int32_t i = 0; i < a->n_choice; i++) {
-        whim_str_append(&a->out, i == 0 ? "" : ",");
-        put_whole(a, &a->choices[i]);
-    }
-    whim_str_append(&a->out, "],\"usage\":");
-    whim_openai_put_usage(a, &a->out);
-    whim_openai_put_timings(a, &a->out);
+    whim_openai_put_prompt_ids(a, p);
     whim_str_append_char(&a->out, '}');
 }
 
 static void text_finish(whim_answer *a)
 {
     const text_state *s = a->state;
-    if (!a->task->stream) {
-        text_reply(a);
-        return;
+    if (a->task->stream || texts_ready(a)) {
+        whim_openai_finish(a, &s->head, "text_completion", put_whole);
     }
-    whim_openai_finish_stream(a, &s->head);
 }
 
 static void text_deinit(whim_answer *a)

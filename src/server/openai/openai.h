@@ -26,10 +26,6 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
 
 /* `"id":..,"object":..,"created":..,"model":..,"system_fingerprint":..` */
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);
-/* The usage object. */
-void whim_openai_put_usage(const whim_answer *a, whim_str *out);
-/* `,"timings":{..}` where the request wants it, else nothing. */
-void whim_openai_put_timings(const whim_answer *a, whim_str *out);
 /* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
 void whim_openai_send_chunk(whim_answer *a);
 /* The end of a choice or of a piece of it: `,"finish_reason":..` (null unless it `finishes`), a
@@ -37,13 +33,16 @@ void whim_openai_send_chunk(whim_answer *a);
  * tokens. */
 void whim_openai_put_end(whim_answer *a, const whim_answer_choice *c, bool finishes);
 void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
+/* `,"prompt_token_ids":[..]` of prompt p, where asked for. */
+void whim_openai_put_prompt_ids(whim_answer *a, int32_t p);
 /* logprobs of a chat choice: the pending tokens, or null. */
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
 
 /* Forms' functions that both routes use. */
-/* The chunk with the usage, where asked for (head: what every chunk begins with; NULL: without),
- * and [DONE]. */
-void whim_openai_finish_stream(whim_answer *a, const whim_str *head);
+/* The end of a stream whose chunks begin with `head`: the chunk with the usage, where asked for, and
+ * [DONE]. Else the whole answer. */
+void whim_openai_finish(whim_answer *a, const whim_str *head, const char *object,
+                        void (*put_choice)(whim_answer *a, whim_answer_choice *c));
 void whim_openai_fail(whim_answer *a, const whim_fault *fault);
 void whim_openai_keep_alive(whim_answer *a);
 

@@ -10,7 +10,7 @@ void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *ou
                   object, a->created, a->api->model, a->api->fingerprint);
 }
 
-void whim_openai_put_usage(const whim_answer *a, whim_str *out)
+static void put_usage(const whim_answer *a, whim_str *out)
 {
     whim_usage u = whim_answer_usage(a);
     whim_put_form(out,
@@ -20,7 +20,8 @@ void whim_openai_put_usage(const whim_answer *a, whim_str *out)
                   u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
 }
 
-void whim_openai_put_timings(const whim_answer *a, whim_str *out)
+/* `,"timings":{..}` where the request wants it, else nothing. */
+static void put_timings(const whim_answer *a, whim_str *out)
 {
     if (!a->task->return_timings) {
         return;
@@ -39,7 +40,7 @@ void whim_openai_send_chunk(whim_answer *a)
     whim_str_append_char(&a->out, ']');
     if (a->task->continuous_usage) {
         whim_str_append(&a->out, ",\"usage\":");
-        whim_openai_put_usage(a, &a->out);
+        put_usage(a, &a->out);
     } else if (a->task->include_usage) {
         whim_str_append(&a->out, ",\"usage\":null");
     }
@@ -118,18 +119,58 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
     whim_str_append(out, told > 0 ? "],\"refusal\":null}" : "null");
 }
 
-void whim_openai_finish_stream(whim_answer *a, const whim_str *head)
+void whim_openai_put_prompt_ids(whim_answer *a, int32_t p)
 {
-    if (a->task->include_usage && head != NULL) {
+    if (a->task->return_token_ids) {
+        whim_str_append(&a->out, ",\"prompt_token_ids\":");
+        whim_openai_put_ids(&a->out, a->task->prompts[p].ids, a->task->prompts[p].n);
+    }
+}
+
+/* What follows the choices of a whole answer. */
+static void put_rest(whim_answer *a)
+{
+    whim_str_append(&a->out, "],\"usage\":");
+    put_usage(a, &a->out);
+    put_timings(a, &a->out);
+}
+
+static void send_done(whim_answer *a)
+{
+    whim_str_append(&a->out, "data: [DONE]\n\n");
+    whim_answer_send(a);
+}
+
+static void finish_stream(whim_answer *a, const whim_str *head)
+{
+    if (a->task->include_usage) {
         whim_str_append_n(&a->out, whim_str_text(head), head->len);
-        whim_str_append(&a->out, "],\"usage\":");
-        whim_openai_put_usage(a, &a->out);
-        whim_openai_put_timings(a, &a->out);
+        put_rest(a);
         whim_str_append(&a->out, "}\n\n");
         whim_answer_send(a);
     }
-    whim_str_append(&a->out, "data: [DONE]\n\n");
-    whim_answer_send(a);
+    send_done(a);
+}
+
+void whim_openai_finish(whim_answer *a, const whim_str *head, const char *object,
+                        void (*put_choice)(whim_answer *a, whim_answer_choice *c))
+{
+    if (a->task->stream) {
+        finish_stream(a, head);
+        return;
+    }
+    whim_str_append_char(&a->out, '{');
+    whim_openai_put_head(a, object, &a->out);
+    whim_str_append(&a->out, ",\"choices\":[");
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        whim_str_append(&a->out, i == 0 ? "" : ",");
+        put_choice(a, &a->choices[i]);
+    }
+    put_rest(a);
+    if (a->task->messages != NULL) { /* raw prompts have theirs in the choices */
+        whim_openai_put_prompt_ids(a, 0);
+    }
+    whim_str_append_char(&a->out, '}');
 }
 
 void whim_openai_fail(whim_answer *a, const whim_fault *fault)
@@ -138,7 +179,7 @@ void whim_openai_fail(whim_answer *a, const whim_fault *fault)
     whim_fault_body(fault, WHIM_DIALECT_OPENAI, whim_exchange_request(a->ex)->request_id, &a->out);
     whim_str_append(&a->out, "\n\n");
     whim_answer_send(a);
-    whim_openai_finish_stream(a, NULL);
+    send_done(a);
 }
 
 void whim_openai_keep_alive(whim_answer *a)
