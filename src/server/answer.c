@@ -164,7 +164,9 @@ void whim_answer_begin(whim_answer *a)
     a->run->last_ns = whim_clock_ns();
     if (a->task->stream) {
         whim_exchange_stream_begin(a->ex, "text/event-stream; charset=utf-8");
-        a->form->begin(a);
+        if (a->form->begin != NULL) {
+            a->form->begin(a);
+        }
     }
 }
 
@@ -451,6 +453,51 @@ void whim_answer_end(whim_answer *a)
 void whim_answer_choice_covered(whim_answer_choice *c)
 {
     tokens_clear(&c->pending);
+}
+
+const whim_answer_part *whim_answer_item_part(const whim_answer *a, const whim_answer_choice *c)
+{
+    return a->n_item <= c->n_part ? &c->parts[a->n_item - 1] : NULL;
+}
+
+static void begin_item(whim_answer *a, const whim_answer_choice *c)
+{
+    a->n_item++;
+    a->item_open = true;
+    a->form->item_begin(a, c);
+}
+
+static void end_item(whim_answer *a, const whim_answer_choice *c)
+{
+    if (a->item_open) {
+        a->form->item_end(a, c);
+        a->item_open = false;
+    }
+}
+
+void whim_answer_item_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                            const whim_chat_event *ev)
+{
+    if (!a->task->stream) {
+        return;
+    }
+    if (part - c->parts >= a->n_item) {
+        end_item(a, c);
+        begin_item(a, c);
+    }
+    if (ev->kind == WHIM_CHAT_CALL_END && part->text.len == 0) {
+        a->form->item_delta(a, c, WHIM_CHAT_CALL_ARGS, "{}", 2);
+    } else if (ev->kind != WHIM_CHAT_CALL_BEGIN && ev->kind != WHIM_CHAT_CALL_END) {
+        a->form->item_delta(a, c, ev->kind, ev->text, ev->n);
+    }
+}
+
+void whim_answer_item_end(whim_answer *a, whim_answer_choice *c)
+{
+    if (a->n_item == 0) {
+        begin_item(a, c);
+    }
+    end_item(a, c);
 }
 
 bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out)

@@ -90,7 +90,8 @@ typedef struct whim_answer_form {
     const char *id_prefix; /* "chatcmpl-" */
     whim_dialect dialect;
     int64_t state_bytes; /* of answer->state, zeroed */
-    /* The stream's headers are out: the first events, before prefill. Only for streams. */
+    /* The stream's headers are out: the first events, before prefill. Optional. Only for
+     * streams. */
     void (*begin)(whim_answer *a);
     /* n_cached of every prompt is known. Optional. Only for streams. */
     void (*admitted)(whim_answer *a);
@@ -99,6 +100,13 @@ typedef struct whim_answer_form {
     void (*event)(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                   const whim_chat_event *ev);
     void (*choice_end)(whim_answer *a, whim_answer_choice *c); /* only for streams */
+    /* Where event and choice_end are whim_answer_item_event and _end: parts are items of the
+     * stream, one at a time, the last of which is a->n_item - 1. There is at least one, also where
+     * there is no part. Deltas are of REASONING, CONTENT and CALL_ARGS, which join to an object. */
+    void (*item_begin)(whim_answer *a, const whim_answer_choice *c);
+    void (*item_delta)(whim_answer *a, const whim_answer_choice *c, whim_chat_event_kind kind,
+                       const char *text, int64_t n);
+    void (*item_end)(whim_answer *a, const whim_answer_choice *c);
     /* All choices ended: the last events of a stream, or the body of a reply into a->out. */
     void (*finish)(whim_answer *a);
     /* After a stream began: the error events. (A reply that fails is written by the core.) */
@@ -118,6 +126,8 @@ struct whim_answer {
     whim_answer_choice *choices; /* [n_choice] index = prompt * n + j */
     int32_t n_choice;
     whim_answer_prompt *prompts; /* [task->n_prompt] */
+    int32_t n_item;              /* begun, in forms with items */
+    bool item_open;              /* the last of them */
     whim_str out;                /* scratch of the form: append, then whim_answer_send */
     struct whim_answer_run *run; /* the core's */
 };
@@ -125,6 +135,12 @@ struct whim_answer {
 /* Write a->out to the stream as one piece and empty it. Nothing is written once the client is
  * gone. */
 void whim_answer_send(whim_answer *a);
+
+/* The part that is the last item, or NULL. */
+const whim_answer_part *whim_answer_item_part(const whim_answer *a, const whim_answer_choice *c);
+void whim_answer_item_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
+                            const whim_chat_event *ev);
+void whim_answer_item_end(whim_answer *a, whim_answer_choice *c);
 
 typedef struct whim_usage {
     int64_t n_prompt, n_cached, n_made, n_reasoning;

@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-typedef struct anthropic_state {
-    int32_t n_block; /* begun */
-    bool open;       /* the last of them */
-} anthropic_state;
-
 static void send_event(whim_answer *a)
 {
     whim_sse_end(&a->out);
@@ -90,51 +85,52 @@ static void put_block(const whim_answer *a, const whim_answer_part *part, const 
     }
 }
 
-static void begin_block(whim_answer *a, const whim_answer_part *part)
+static void begin_block(whim_answer *a, const whim_answer_choice *c)
 {
-    anthropic_state *s = a->state;
+    const whim_answer_part *part = whim_answer_item_part(a, c);
     bool thinks = part != NULL && part->kind == WHIM_CHAT_REASONING;
     whim_sse_begin(&a->out, "content_block_start");
-    whim_put_form(&a->out, ",'index':%d,'content_block':", s->n_block);
+    whim_put_form(&a->out, ",'index':%d,'content_block':", a->n_item - 1);
     put_block(a, part, "", 0, &a->out);
     whim_put_form(&a->out, thinks ? ",'signature':''}" : "}");
     send_event(a);
-    s->n_block++;
-    s->open = true;
 }
 
 /* Up to the delta's own field. */
 static void begin_delta(whim_answer *a, const char *type)
 {
-    const anthropic_state *s = a->state;
     whim_sse_begin(&a->out, "content_block_delta");
-    whim_put_form(&a->out, ",'index':%d,'delta':{'type':%q", s->n_block - 1, type);
+    whim_put_form(&a->out, ",'index':%d,'delta':{'type':%q", a->n_item - 1, type);
 }
 
-static void send_delta(whim_answer *a, const char *type, const char *key, const char *text,
-                       int64_t n)
+static void delta(whim_answer *a, const whim_answer_choice *c, whim_chat_event_kind kind,
+                  const char *text, int64_t n)
 {
-    begin_delta(a, type);
-    whim_put_form(&a->out, ",%q:%n}", key, text, n);
-    send_event(a);
+    static const char *const words[][2] = {
+        [WHIM_CHAT_REASONING] = {"thinking_delta", "thinking"},
+        [WHIM_CHAT_CONTENT] = {"text_delta", "text"},
+        [WHIM_CHAT_CALL_ARGS] = {"input_json_delta", "partial_json"},
+    };
+    (void)c;
+    if (kind != WHIM_CHAT_REASONING || !hides_thinking(a)) {
+        begin_delta(a, words[kind][0]);
+        whim_put_form(&a->out, ",%q:%n}", words[kind][1], text, n);
+        send_event(a);
+    }
 }
 
 static void end_block(whim_answer *a, const whim_answer_choice *c)
 {
-    anthropic_state *s = a->state;
-    if (!s->open) {
-        return;
-    }
-    if (s->n_block <= c->n_part && c->parts[s->n_block - 1].kind == WHIM_CHAT_REASONING) {
+    const whim_answer_part *part = whim_answer_item_part(a, c);
+    if (part != NULL && part->kind == WHIM_CHAT_REASONING) {
         begin_delta(a, "signature_delta");
         put_signature(a, &a->out);
         whim_str_append_char(&a->out, '}');
         send_event(a);
     }
     whim_sse_begin(&a->out, "content_block_stop");
-    whim_put_form(&a->out, ",'index':%d", s->n_block - 1);
+    whim_put_form(&a->out, ",'index':%d", a->n_item - 1);
     send_event(a);
-    s->open = false;
 }
 
 /* --- the form --------------------------------------------------------------------------------- */
@@ -145,14 +141,8 @@ static void keep_alive(whim_answer *a)
     send_event(a);
 }
 
-/* The first event needs the counts of admission; until then the headers and pings are all there
- * is. */
-static void begin(whim_answer *a)
-{
-    (void)a;
-}
-
-/* Only now is it known how much of the prompt was there already. */
+/* The first event, because only now is it known how much of the prompt was there already; until then
+ * the headers and pings are all there is. */
 static void admitted(whim_answer *a)
 {
     whim_sse_begin(&a->out, "message_start");
@@ -163,48 +153,6 @@ static void admitted(whim_answer *a)
     whim_str_append_char(&a->out, '}');
     send_event(a);
     keep_alive(a);
-}
-
-static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
-                  const whim_chat_event *ev)
-{
-    const anthropic_state *s = a->state;
-    if (!a->task->stream) {
-        return;
-    }
-    if (part - c->parts >= s->n_block) {
-        end_block(a, c);
-        begin_block(a, part);
-    }
-    switch (ev->kind) {
-    case WHIM_CHAT_REASONING:
-        if (!hides_thinking(a)) {
-            send_delta(a, "thinking_delta", "thinking", ev->text, ev->n);
-        }
-        break;
-    case WHIM_CHAT_CONTENT:
-        send_delta(a, "text_delta", "text", ev->text, ev->n);
-        break;
-    case WHIM_CHAT_CALL_BEGIN:
-        break;
-    case WHIM_CHAT_CALL_ARGS:
-        send_delta(a, "input_json_delta", "partial_json", ev->text, ev->n);
-        break;
-    case WHIM_CHAT_CALL_END:
-        if (part->text.len == 0) {
-            send_delta(a, "input_json_delta", "partial_json", "{}", 2);
-        }
-        break;
-    }
-}
-
-static void choice_end(whim_answer *a, whim_answer_choice *c)
-{
-    const anthropic_state *s = a->state;
-    if (s->n_block == 0) {
-        begin_block(a, NULL);
-    }
-    end_block(a, c);
 }
 
 /* The blocks of a whole message. A call that the limit cut is no object: only a stream can show
@@ -266,11 +214,12 @@ const whim_answer_form whim_anthropic_form = {
     .read = whim_anthropic_read_whole,
     .id_prefix = "msg_",
     .dialect = WHIM_DIALECT_ANTHROPIC,
-    .state_bytes = sizeof(anthropic_state),
-    .begin = begin,
     .admitted = admitted,
-    .event = event,
-    .choice_end = choice_end,
+    .event = whim_answer_item_event,
+    .choice_end = whim_answer_item_end,
+    .item_begin = begin_block,
+    .item_delta = delta,
+    .item_end = end_block,
     .finish = finish,
     .fail = fail,
     .keep_alive = keep_alive,

@@ -13,8 +13,6 @@
 
 typedef struct responses_state {
     int32_t n_event;
-    int32_t n_item; /* begun */
-    bool open;      /* the last of them */
 } responses_state;
 
 static void begin_event(whim_str *out, const char *name, int32_t number)
@@ -73,33 +71,30 @@ static void begin(whim_answer *a)
 
 /* --- items ------------------------------------------------------------------------------------ */
 
-static whim_chat_event_kind kind_of(const whim_answer_choice *c, int32_t index)
+static whim_chat_event_kind kind_of(const whim_answer *a, const whim_answer_choice *c)
 {
-    return index < c->n_part ? c->parts[index].kind : WHIM_CHAT_CONTENT;
+    const whim_answer_part *part = whim_answer_item_part(a, c);
+    return part == NULL ? WHIM_CHAT_CONTENT : part->kind;
 }
 
 /* An event about the item that is open: its ids, and the part inside it where there is one. */
 static void begin_item_event(whim_answer *a, const whim_answer_choice *c, const char *name)
 {
     responses_state *s = a->state;
-    int32_t index = s->n_item - 1;
+    bool is_call = kind_of(a, c) == WHIM_CHAT_CALL_BEGIN;
     begin_event(&a->out, name, s->n_event++);
     whim_str_append(&a->out, ",\"item_id\":");
-    whim_response_put_item_id(a->id, c, index, &a->out);
-    whim_put_form(&a->out,
-                  kind_of(c, index) == WHIM_CHAT_CALL_BEGIN
-                      ? ",'output_index':%d"
-                      : ",'output_index':%d,'content_index':0",
-                  index);
+    whim_response_put_item_id(a->id, c, a->n_item - 1, &a->out);
+    whim_put_form(&a->out, is_call ? ",'output_index':%d" : ",'output_index':%d,'content_index':0",
+                  a->n_item - 1);
 }
 
 /* `key` is "delta", "text" or "arguments". */
 static void send_text(whim_answer *a, const whim_answer_choice *c, const char *name,
                       const char *key, const char *text, int64_t n)
 {
-    const responses_state *s = a->state;
+    bool is_content = kind_of(a, c) == WHIM_CHAT_CONTENT;
     begin_item_event(a, c, name);
-    bool is_content = kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT;
     whim_put_form(&a->out, is_content ? ",'logprobs':[],%q:%n" : ",%q:%n", key, text, n);
     send_event(a);
 }
@@ -108,9 +103,9 @@ static void send_item(whim_answer *a, const whim_answer_choice *c, const char *n
 {
     responses_state *s = a->state;
     begin_event(&a->out, name, s->n_event++);
-    whim_put_form(&a->out, ",'output_index':%d,'item':", s->n_item - 1);
+    whim_put_form(&a->out, ",'output_index':%d,'item':", a->n_item - 1);
     whim_response r = {.task = a->task, .id = a->id, .c = c};
-    whim_response_put_item(&r, s->n_item - 1, whole, &a->out);
+    whim_response_put_item(&r, a->n_item - 1, whole, &a->out);
     send_event(a);
 }
 
@@ -126,26 +121,29 @@ static void send_part(whim_answer *a, const whim_answer_choice *c, const char *n
 
 static void begin_item(whim_answer *a, const whim_answer_choice *c)
 {
-    responses_state *s = a->state;
-    s->n_item++;
-    s->open = true;
     send_item(a, c, "response.output_item.added", false);
-    if (kind_of(c, s->n_item - 1) == WHIM_CHAT_CONTENT) {
+    if (kind_of(a, c) == WHIM_CHAT_CONTENT) {
         send_part(a, c, "response.content_part.added", "", 0);
     }
 }
 
+static void delta(whim_answer *a, const whim_answer_choice *c, whim_chat_event_kind kind,
+                  const char *text, int64_t n)
+{
+    static const char *const names[] = {
+        [WHIM_CHAT_REASONING] = "response.reasoning_text.delta",
+        [WHIM_CHAT_CONTENT] = "response.output_text.delta",
+        [WHIM_CHAT_CALL_ARGS] = "response.function_call_arguments.delta",
+    };
+    send_text(a, c, names[kind], "delta", text, n);
+}
+
 static void end_item(whim_answer *a, const whim_answer_choice *c)
 {
-    responses_state *s = a->state;
-    if (!s->open) {
-        return;
-    }
-    int32_t index = s->n_item - 1;
-    const whim_answer_part *part = index < c->n_part ? &c->parts[index] : NULL;
+    const whim_answer_part *part = whim_answer_item_part(a, c);
     const char *text = part == NULL ? "" : whim_str_text(&part->text);
     int64_t n = part == NULL ? 0 : part->text.len;
-    switch (kind_of(c, index)) {
+    switch (kind_of(a, c)) {
     case WHIM_CHAT_REASONING:
         send_text(a, c, "response.reasoning_text.done", "text", text, n);
         break;
@@ -162,48 +160,6 @@ static void end_item(whim_answer *a, const whim_answer_choice *c)
         break;
     }
     send_item(a, c, "response.output_item.done", true);
-    s->open = false;
-}
-
-static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
-                  const whim_chat_event *ev)
-{
-    static const char arguments[] = "response.function_call_arguments.delta";
-    const responses_state *s = a->state;
-    if (!a->task->stream) {
-        return;
-    }
-    if (part - c->parts >= s->n_item) {
-        end_item(a, c);
-        begin_item(a, c);
-    }
-    switch (ev->kind) {
-    case WHIM_CHAT_REASONING:
-        send_text(a, c, "response.reasoning_text.delta", "delta", ev->text, ev->n);
-        break;
-    case WHIM_CHAT_CONTENT:
-        send_text(a, c, "response.output_text.delta", "delta", ev->text, ev->n);
-        break;
-    case WHIM_CHAT_CALL_BEGIN:
-        break;
-    case WHIM_CHAT_CALL_ARGS:
-        send_text(a, c, arguments, "delta", ev->text, ev->n);
-        break;
-    case WHIM_CHAT_CALL_END:
-        if (part->text.len == 0) {
-            send_text(a, c, arguments, "delta", "{}", 2);
-        }
-        break;
-    }
-}
-
-static void choice_end(whim_answer *a, whim_answer_choice *c)
-{
-    const responses_state *s = a->state;
-    if (s->n_item == 0) {
-        begin_item(a, c);
-    }
-    end_item(a, c);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -271,8 +227,11 @@ const whim_answer_form whim_responses_form = {
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(responses_state),
     .begin = begin,
-    .event = event,
-    .choice_end = choice_end,
+    .event = whim_answer_item_event,
+    .choice_end = whim_answer_item_end,
+    .item_begin = begin_item,
+    .item_delta = delta,
+    .item_end = end_item,
     .finish = finish,
     .fail = fail,
     .keep_alive = keep_alive,
