@@ -9,7 +9,7 @@
  *     fails fail; nothing after the client has gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
  *  3. Every answer writes one line of the log at its end.
- * Threads: whim_answer_start and whim_answer_thread_active from any thread; the rest on the answer
+ * Threads: whim_answer_route and whim_answer_thread_active from any thread; the rest on the answer
  * thread, but begin on the route's, and a large answer ends on another one. */
 #ifndef WHIM_SERVER_ANSWER_H
 #define WHIM_SERVER_ANSWER_H
@@ -157,11 +157,6 @@ whim_answer_times whim_answer_get_times(const whim_answer *a);
 
 /* The route: read the task, prepare it, and start its answer, or refuse. */
 void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer_form *form);
-
-/* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:
- * nothing was written, the route refuses. */
-bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
-                       whim_task *task, whim_fault *fault);
 
 /* --- the thread ------------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ typedef struct whim_answer_run {
     int64_t n_entry;    /* log-probabilities that the reply tells */
     bool listed;        /* among the active ones */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
-    bool refused; /* whim_answer_start failed: there is nothing to tell or to log */
+    bool refused; /* the answer could not start: there is nothing to tell or to log */
     bool over;    /* finish was called, or only fail can be */
     bool failed;
     whim_fault fault;     /* when failed */

@@ -234,8 +234,10 @@ static bool submit(whim_answer *a, whim_fault *fault)
     return err == WHIM_ERR_OK || refuse_submit(fault, err, &diag);
 }
 
-bool whim_answer_start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
-                       whim_task *task, whim_fault *fault)
+/* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:
+ * nothing was written, the route refuses. */
+static bool start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
+                  whim_task *task, whim_fault *fault)
 {
     whim_answer_thread *w = api->answer_thread;
     whim_answer *a = whim_answer_create(api, ex, form, task);
@@ -275,7 +277,7 @@ void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer
         }
         task = NULL;
     }
-    if (task == NULL || !whim_answer_start(api, ex, form, task, &fault)) {
+    if (task == NULL || !start(api, ex, form, task, &fault)) {
         whim_api_refuse(api, ex, &fault);
     }
 }

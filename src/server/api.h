@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the routes share: the server-wide context, a task, and the steps
- * from one to jobs. A route reads its dialect's fields into a whim_task (messages and tools in the
- * OpenAI form), calls whim_task_prepare, then whim_answer_start (answer.h), which streams or
- * replies from the answer thread.
+/* What the routes share: the server-wide context, a task, and the steps from one to jobs. A route
+ * that generates has a form (answer.h), which reads its dialect's fields into a whim_task (messages
+ * and tools in the OpenAI form); the rest is whim_answer_route's, which streams or replies from the
+ * answer thread.
  * Threads: a whim_api is read-only once the server is ready; a whim_task belongs to one thread at a
  * time. */
 #ifndef WHIM_SERVER_API_H

@@ -45,10 +45,6 @@ typedef struct whim_head_order {
     int64_t n_file; /* how many the file has; 0: as many as the parameter */
 } whim_head_order;
 
-/* Where row (or column) i is in the file; and how many from there on follow each other. */
-int64_t whim_head_order_at(const whim_head_order *order, int64_t i);
-int64_t whim_head_order_run(const whim_head_order *order, int64_t i);
-
 /* Rows of a tensor that become rows of a parameter. */
 typedef struct whim_param_part {
     const whim_ckpt_tensor *tensor;

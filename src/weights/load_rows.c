@@ -14,7 +14,8 @@ int64_t whim_rows_file_bytes(const whim_param *param)
     return whim_dtype_row_bytes(param->parts[0].tensor->dtype, param->k);
 }
 
-int64_t whim_head_order_at(const whim_head_order *order, int64_t i)
+/* Where row (or column) i is in the file. */
+static int64_t order_at(const whim_head_order *order, int64_t i)
 {
     if (order->size == 0 || i < order->first) {
         return i;
@@ -24,7 +25,8 @@ int64_t whim_head_order_at(const whim_head_order *order, int64_t i)
     return order->at + (group * order->group_step + j * order->head_step) * order->size + rest;
 }
 
-int64_t whim_head_order_run(const whim_head_order *order, int64_t i)
+/* How many from there on follow each other. */
+static int64_t order_run(const whim_head_order *order, int64_t i)
 {
     return order->size == 0   ? INT64_MAX
            : i < order->first ? order->first - i
@@ -58,9 +60,9 @@ static whim_err read_runs(const whim_ckpt *ckpt, const whim_param *param,
 {
     int64_t row_bytes = whim_rows_file_bytes(param), run = 0;
     for (int64_t r = 0; r < n_row; r += run) {
-        int64_t at = part->row0 + whim_head_order_at(&param->rows, row0 + r);
+        int64_t at = part->row0 + order_at(&param->rows, row0 + r);
         char *to = raw + r * row_bytes;
-        run = whim_head_order_run(&param->rows, row0 + r);
+        run = order_run(&param->rows, row0 + r);
         run = run < n_row - r ? run : n_row - r;
         if (part->tensor->file < 0) {
             whim_dummy_rows(param->name, part->tensor->dtype, param->k, at, run, to);
@@ -81,8 +83,7 @@ static void change_row(const whim_param *param, whim_dtype from, const char *raw
     int64_t run = cols->size > 0 ? cols->size : param->k;
     int64_t bytes = whim_dtype_row_bytes(from, run);
     for (int64_t c = 0; c < param->k; c += run) {
-        memcpy(dst + c / run * bytes, raw + whim_head_order_at(cols, c) / run * bytes,
-               (size_t)bytes);
+        memcpy(dst + c / run * bytes, raw + order_at(cols, c) / run * bytes, (size_t)bytes);
     }
 }
 
@@ -128,7 +129,7 @@ whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param, float 
         err = whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag);
     }
     for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n * param->k; i++) {
-        int64_t row = whim_head_order_at(&param->rows, i / param->k);
+        int64_t row = order_at(&param->rows, i / param->k);
         int64_t from =
             param->unpair > 0 ? unpaired_row(i, param->unpair) : row * param->k + i % param->k;
         whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
