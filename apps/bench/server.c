@@ -10,8 +10,8 @@
 enum { PROMPT_TOKENS = 128, ANSWER_TOKENS = 64, REQUESTS_PER_CLIENT = 4, MIN_REQUESTS = 16 };
 
 typedef struct sweep {
-    serve_target target;
-    serve_level levels[WHIM_OPTION_MAX_INTS];
+    server_target target;
+    server_level levels[WHIM_OPTION_MAX_INTS];
     int32_t n_level;
     whim_progress bar;
     int64_t next; /* number of the next request */
@@ -92,9 +92,9 @@ static int64_t level_requests(const whim_options *o, int64_t clients)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static whim_err run_level(sweep *s, serve_level *level, whim_diag *diag)
+static whim_err run_level(sweep *s, server_level *level, whim_diag *diag)
 {
-    whim_err err = serve_load(&s->target, s->next, level, &s->bar, diag);
+    whim_err err = server_load(&s->target, s->next, level, &s->bar, diag);
     s->next += level->requests;
     whim_progress_hide(&s->bar);
     return err;
@@ -104,9 +104,9 @@ static whim_err run_level(sweep *s, serve_level *level, whim_diag *diag)
 static whim_err warm_up(sweep *s, whim_diag *diag)
 {
     int64_t n = s->target.options->warmup;
-    serve_level level = {.clients = n < 8 ? n : 8, .requests = n};
+    server_level level = {.clients = n < 8 ? n : 8, .requests = n};
     whim_err err = n > 0 ? run_level(s, &level, diag) : WHIM_ERR_OK;
-    serve_level_free(&level);
+    server_level_free(&level);
     return err;
 }
 
@@ -115,22 +115,22 @@ static whim_err run_levels(sweep *s, whim_str *out, whim_diag *diag)
     const whim_options *o = s->target.options;
     WHIM_TRY(warm_up(s, diag));
     for (int32_t i = 0; i < o->clients.n; i++) {
-        serve_level *level = &s->levels[i];
+        server_level *level = &s->levels[i];
         level->clients = o->clients.v[i];
         level->requests = level_requests(o, level->clients);
         s->n_level = i + 1;
         WHIM_TRY(run_level(s, level, diag));
         if (o->json) {
-            serve_append_json(&s->target, level, out);
+            server_append_json(&s->target, level, out);
         } else {
-            serve_append_row(level, out);
+            server_append_row(level, out);
         }
         if (!print_out(out)) {
             return whim_fail(diag, WHIM_ERR_IO, "the results could not be written");
         }
     }
     if (!o->json) {
-        serve_append_notes(s->levels, s->n_level, out);
+        server_append_notes(s->levels, s->n_level, out);
     }
     return print_out(out) ? WHIM_ERR_OK
                           : whim_fail(diag, WHIM_ERR_IO, "the results could not be written");
@@ -153,7 +153,7 @@ static whim_err write_plot(const sweep *s, whim_diag *diag)
 {
     const char *path = s->target.options->plot;
     whim_str svg = {0};
-    serve_append_svg(&s->target, s->levels, s->n_level, &svg);
+    server_append_svg(&s->target, s->levels, s->n_level, &svg);
     FILE *file = fopen(path, "w");
     bool ok = file != NULL && !svg.failed &&
               fwrite(whim_str_text(&svg), 1, (size_t)svg.len, file) == (size_t)svg.len;
@@ -176,7 +176,7 @@ static whim_err run_sweep(sweep *s, whim_diag *diag)
     }
     whim_err err = WHIM_ERR_OK;
     if (!o->json) {
-        serve_append_head(&s->target, &out);
+        server_append_head(&s->target, &out);
         err = print_out(&out) ? WHIM_ERR_OK : WHIM_ERR_IO;
     }
     whim_progress_init(&s->bar, &(whim_progress_cfg){
@@ -208,7 +208,7 @@ int bench_serve(const whim_options *given)
     if (!whim_options_gave(given, &given->tokens)) {
         options.tokens = ANSWER_TOKENS;
     }
-    whim_err err = serve_target_open(&s.target, &options, &diag);
+    whim_err err = server_target_open(&s.target, &options, &diag);
     if (err == WHIM_ERR_OK) {
         err = check_plot(options.plot, &diag);
     }
@@ -220,7 +220,7 @@ int bench_serve(const whim_options *given)
     }
     for (int32_t i = 0; i < s.n_level; i++) {
         n_ok += s.levels[i].n_ok;
-        serve_level_free(&s.levels[i]);
+        server_level_free(&s.levels[i]);
     }
     if (err != WHIM_ERR_OK) {
         return complain(err == WHIM_ERR_INVALID || err == WHIM_ERR_UNSUPPORTED ? EXIT_USAGE

@@ -7,13 +7,13 @@
 #define WHIM_APPS_BENCH_SERVER_H
 
 #include "base/report/progress.h"
-#include "bench/server_answer.h"
+#include "bench/server_reply.h"
 #include "cmd.h"
 
 #include <sys/socket.h>
 
 /* The server and what every request says. */
-typedef struct serve_target {
+typedef struct server_target {
     const whim_options *options;
     char host[256], port[8]; /* host without brackets */
     char authority[272];     /* as the Host header has it */
@@ -24,39 +24,39 @@ typedef struct serve_target {
     uint64_t seed; /* of the prompts: another one each run, or a server's cache would know them */
     struct sockaddr_storage address;
     socklen_t address_bytes;
-} serve_target;
+} server_target;
 
-typedef struct serve_samples {
+typedef struct server_samples {
     double *v;
     int64_t n, max;
-} serve_samples;
+} server_samples;
 
 /* Requests that ended badly in the same way. */
-typedef struct serve_failure {
-    serve_fault fault;
-    int32_t status; /* for SERVE_FAULT_STATUS */
+typedef struct server_failure {
+    server_fault fault;
+    int32_t status; /* for SERVER_FAULT_STATUS */
     int64_t n;
     char message[160]; /* of the first */
-} serve_failure;
+} server_failure;
 
-typedef struct serve_percentiles {
+typedef struct server_percentiles {
     double p50, p90, p99;
-} serve_percentiles;
+} server_percentiles;
 
-enum { SERVE_MAX_FAILURES = 16 };
+enum { SERVER_MAX_FAILURES = 16 };
 
 /* One row: so many clients at once. Milliseconds; only of requests that were answered to the
  * end. */
-typedef struct serve_level {
+typedef struct server_level {
     int64_t clients, requests, errors;
     double duration_s;
     int64_t n_ok, n_usage; /* answered, and those with token counts by the server */
     int64_t prompt_tokens, gen_tokens, cached_tokens;
-    serve_samples ttft, tpot, itl;
-    serve_percentiles ttft_ms, tpot_ms, itl_ms; /* once the level is done; NaN without samples */
-    serve_failure failures[SERVE_MAX_FAILURES];
+    server_samples ttft, tpot, itl;
+    server_percentiles ttft_ms, tpot_ms, itl_ms; /* once the level is done; NaN without samples */
+    server_failure failures[SERVER_MAX_FAILURES];
     int32_t n_failure;
-} serve_level;
+} server_level;
 
 /* --- bench_serve.c */
 
@@ -66,48 +66,49 @@ int bench_serve(const whim_options *options);
 /* Whether none of the options for --serve was given without it; complains otherwise. */
 bool check_serving_options(const whim_options *options);
 
-/* --- bench_serve_target.c */
+/* --- server_target.c */
 
 /* Host, port and path of the URL; resolved, and the model's name asked for when none was given. */
-WHIM_MUST_CHECK whim_err serve_target_open(serve_target *t, const whim_options *options,
-                                           whim_diag *diag);
+WHIM_MUST_CHECK whim_err server_target_open(server_target *t, const whim_options *options,
+                                            whim_diag *diag);
 
 /* The bytes of request number `number`, unlike those of all others after the shared prefix. */
-void serve_request_append(const serve_target *t, int64_t number, whim_str *out);
-void serve_get_append(const serve_target *t, const char *path, whim_str *out);
+void server_request_append(const server_target *t, int64_t number, whim_str *out);
+void server_get_append(const server_target *t, const char *path, whim_str *out);
 
-/* --- bench_serve_load.c */
+/* --- server_load.c */
 
 /* `level->requests` requests with `level->clients` at once, numbered from `first`. The caller frees
  * the level. */
-WHIM_MUST_CHECK whim_err serve_load(const serve_target *t, int64_t first, serve_level *level,
-                                    whim_progress *bar, whim_diag *diag);
+WHIM_MUST_CHECK whim_err server_load(const server_target *t, int64_t first, server_level *level,
+                                     whim_progress *bar, whim_diag *diag);
 
-/* GET a document into `a`, which the caller deinits. An answer of any status is a success. */
-WHIM_MUST_CHECK whim_err serve_get(const serve_target *t, const char *path, serve_answer *a,
-                                   whim_diag *diag);
+/* GET a document into `a`, which the caller deinits. A reply of any status is a success. */
+WHIM_MUST_CHECK whim_err server_get(const server_target *t, const char *path, server_reply *a,
+                                    whim_diag *diag);
 
-/* --- bench_serve_stats.c */
+/* --- server_stats.c */
 
 /* One request ended; `start` is when it began. `words` stand for the prompt's tokens where nobody
  * counted. */
-void serve_level_add(serve_level *level, const serve_answer *a, int64_t start, int64_t words);
+void server_level_add(server_level *level, const server_reply *a, int64_t start, int64_t words);
 
 /* Percentiles, once all requests ended. Sorts the samples. */
-void serve_level_finish(serve_level *level);
-void serve_level_free(serve_level *level);
+void server_level_finish(server_level *level);
+void server_level_free(server_level *level);
 
 /* What counted the tokens: "usage" (the server), "chunks" (of the streams) or "mixed". */
-const char *serve_tokens_from(const serve_level *level);
-double serve_rate(const serve_level *level, int64_t count);
+const char *server_tokens_from(const server_level *level);
+double server_rate(const server_level *level, int64_t count);
 
-/* --- bench_serve_output.c */
-void serve_append_head(const serve_target *t, whim_str *out);
-void serve_append_row(const serve_level *level, whim_str *out);
-void serve_append_notes(const serve_level *levels, int32_t n, whim_str *out);
-void serve_append_json(const serve_target *t, const serve_level *level, whim_str *out);
+/* --- server_output.c */
+void server_append_head(const server_target *t, whim_str *out);
+void server_append_row(const server_level *level, whim_str *out);
+void server_append_notes(const server_level *levels, int32_t n, whim_str *out);
+void server_append_json(const server_target *t, const server_level *level, whim_str *out);
 
-/* --- bench_serve_plot.c */
-void serve_append_svg(const serve_target *t, const serve_level *levels, int32_t n, whim_str *out);
+/* --- server_plot.c */
+void server_append_svg(const server_target *t, const server_level *levels, int32_t n,
+                       whim_str *out);
 
 #endif

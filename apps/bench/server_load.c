@@ -21,16 +21,16 @@ typedef struct client {
     int64_t start_ns, active_ns;
     whim_str out;
     int64_t sent;
-    serve_answer answer;
+    server_reply reply;
 } client;
 
 typedef struct load {
-    const serve_target *target;
+    const server_target *target;
     client *clients;
     int64_t n_client, n_busy;
     int64_t next, end; /* numbers of the requests */
     int epoll;
-    serve_level *level; /* NULL: one document for serve_get */
+    server_level *level; /* NULL: one document for server_get */
     whim_progress *bar;
     char *buffer; /* [READ_BYTES] */
 } load;
@@ -41,28 +41,28 @@ static void watch(const load *l, client *c, uint32_t what, int op)
 {
     struct epoll_event event = {.events = what, .data.ptr = c};
     if (epoll_ctl(l->epoll, op, c->fd, &event) != 0) {
-        serve_answer_fail(&c->answer, SERVE_FAULT_CONNECT, strerror(errno));
+        server_reply_fail(&c->reply, SERVER_FAULT_CONNECT, strerror(errno));
     }
 }
 
-/* Begin to connect; a failure is noted in the answer. */
+/* Begin to connect; a failure is noted in the reply. */
 static void begin(load *l, client *c)
 {
-    const serve_target *t = l->target;
+    const server_target *t = l->target;
     int on = 1;
     c->start_ns = c->active_ns = whim_clock_ns();
     c->sent = 0;
     c->fd = socket(t->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     l->n_busy++;
     if (c->out.failed) {
-        serve_answer_fail(&c->answer, SERVE_FAULT_MEMORY, "");
+        server_reply_fail(&c->reply, SERVER_FAULT_MEMORY, "");
     } else if (c->fd < 0) {
-        serve_answer_fail(&c->answer, SERVE_FAULT_CONNECT, strerror(errno));
+        server_reply_fail(&c->reply, SERVER_FAULT_CONNECT, strerror(errno));
     } else {
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (connect(c->fd, (const struct sockaddr *)&t->address, t->address_bytes) != 0 &&
             errno != EINPROGRESS) {
-            serve_answer_fail(&c->answer, SERVE_FAULT_CONNECT, strerror(errno));
+            server_reply_fail(&c->reply, SERVER_FAULT_CONNECT, strerror(errno));
         }
         watch(l, c, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD);
     }
@@ -78,7 +78,7 @@ static void send_some(const load *l, client *c)
                 return;
             }
             if (c->sent == 0) {
-                serve_answer_fail(&c->answer, SERVE_FAULT_CONNECT, strerror(errno));
+                server_reply_fail(&c->reply, SERVER_FAULT_CONNECT, strerror(errno));
                 return;
             }
             break; /* the server reads no more; it may have said why */
@@ -94,11 +94,11 @@ static void read_some(const load *l, client *c, int64_t now)
     ssize_t n = recv(c->fd, l->buffer, READ_BYTES, 0);
     if (n > 0) {
         c->active_ns = now;
-        serve_answer_feed(&c->answer, l->buffer, n, now);
+        server_reply_feed(&c->reply, l->buffer, n, now);
     } else if (n < 0 && c->sent == 0 && errno != EAGAIN && errno != EINTR) {
-        serve_answer_fail(&c->answer, SERVE_FAULT_CONNECT, strerror(errno));
+        server_reply_fail(&c->reply, SERVER_FAULT_CONNECT, strerror(errno));
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        serve_answer_end(&c->answer, l->level != NULL);
+        server_reply_end(&c->reply, l->level != NULL);
     }
 }
 
@@ -106,20 +106,20 @@ static void read_some(const load *l, client *c, int64_t now)
 
 static bool is_over(const client *c)
 {
-    return c->answer.stage == SERVE_STAGE_COMPLETE;
+    return c->reply.stage == SERVER_STAGE_COMPLETE;
 }
 
 static void finish(load *l, client *c)
 {
-    serve_answer_end(&c->answer, l->level != NULL);
+    server_reply_end(&c->reply, l->level != NULL);
     if (c->fd >= 0) {
         close(c->fd);
         c->fd = -1;
     }
     l->n_busy--;
     if (l->level != NULL) {
-        serve_level_add(l->level, &c->answer, c->start_ns,
-                        l->target->prompt_words + l->target->options->prefix_tokens);
+        server_level_add(l->level, &c->reply, c->start_ns,
+                         l->target->prompt_words + l->target->options->prefix_tokens);
     }
     whim_progress_add(l->bar, 1);
 }
@@ -129,8 +129,8 @@ static void go_on(load *l, client *c)
 {
     while (l->next < l->end) {
         whim_str_clear(&c->out);
-        serve_answer_reset(&c->answer);
-        serve_request_append(l->target, l->next++, &c->out);
+        server_reply_reset(&c->reply);
+        server_request_append(l->target, l->next++, &c->out);
         begin(l, c);
         if (!is_over(c)) {
             return;
@@ -159,7 +159,7 @@ static void end_silent(load *l, int64_t now)
     for (int64_t i = 0; i < l->n_client; i++) {
         client *c = &l->clients[i];
         if (c->fd >= 0 && now - c->active_ns > limit) {
-            serve_answer_fail(&c->answer, SERVE_FAULT_TIMEOUT, "");
+            server_reply_fail(&c->reply, SERVER_FAULT_TIMEOUT, "");
             finish(l, c);
             go_on(l, c);
         }
@@ -223,7 +223,7 @@ static void close_load(load *l)
             close(c->fd);
         }
         whim_str_deinit(&c->out);
-        serve_answer_deinit(&c->answer);
+        server_reply_deinit(&c->reply);
     }
     whim_free(l->clients);
     whim_free(l->buffer);
@@ -232,8 +232,8 @@ static void close_load(load *l)
     }
 }
 
-whim_err serve_load(const serve_target *t, int64_t first, serve_level *level, whim_progress *bar,
-                    whim_diag *diag)
+whim_err server_load(const server_target *t, int64_t first, server_level *level, whim_progress *bar,
+                     whim_diag *diag)
 {
     load l = {.target = t, .level = level, .bar = bar, .next = first, .epoll = -1};
     l.end = first + level->requests;
@@ -247,29 +247,29 @@ whim_err serve_load(const serve_target *t, int64_t first, serve_level *level, wh
         level->duration_s = (double)(whim_clock_ns() - start) / (double)WHIM_NS_PER_S;
     }
     close_load(&l);
-    serve_level_finish(level);
+    server_level_finish(level);
     return err;
 }
 
-whim_err serve_get(const serve_target *t, const char *path, serve_answer *a, whim_diag *diag)
+whim_err server_get(const server_target *t, const char *path, server_reply *a, whim_diag *diag)
 {
     load l = {.target = t, .epoll = -1};
     whim_err err = open_load(&l, 1, diag);
     if (err == WHIM_ERR_OK) {
         client *c = &l.clients[0];
-        serve_get_append(t, path, &c->out);
+        server_get_append(t, path, &c->out);
         begin(&l, c);
         if (is_over(c)) {
             finish(&l, c);
         }
         err = loop(&l, diag);
-        if (err == WHIM_ERR_OK && c->answer.fault == SERVE_FAULT_CONNECT) {
+        if (err == WHIM_ERR_OK && c->reply.fault == SERVER_FAULT_CONNECT) {
             err = whim_fail(diag, WHIM_ERR_NOT_FOUND, "no connection to %s: %s", t->authority,
-                            c->answer.message);
+                            c->reply.message);
         }
-        serve_answer_deinit(a);
-        *a = c->answer;
-        c->answer = (serve_answer){0};
+        server_reply_deinit(a);
+        *a = c->reply;
+        c->reply = (server_reply){0};
     }
     close_load(&l);
     return err;

@@ -9,7 +9,7 @@ static const struct {
     const char *name, *text;
 } faults[] = {
 #define X(NAME, name, text) {name, text},
-    SERVE_FAULTS(X)
+    SERVER_FAULTS(X)
 #undef X
 };
 
@@ -28,7 +28,7 @@ static void append_tame(const char *text, whim_str *out)
     }
 }
 
-void serve_append_head(const serve_target *t, whim_str *out)
+void server_append_head(const server_target *t, whim_str *out)
 {
     whim_str_printf(out, "http://%s%s, model ", t->authority, t->base);
     append_tame(t->model, out);
@@ -58,12 +58,12 @@ static void append_ms(double ms, whim_str *out)
     }
 }
 
-static void append_failures(const serve_level *l, whim_str *out)
+static void append_failures(const server_level *l, whim_str *out)
 {
     whim_str_printf(out, "        %lld of %lld requests failed:", (long long)l->errors,
                     (long long)l->requests);
     for (int32_t i = 0; i < l->n_failure; i++) {
-        const serve_failure *f = &l->failures[i];
+        const server_failure *f = &l->failures[i];
         whim_str_printf(out, "%s %lld %s", i > 0 ? ";" : "", (long long)f->n,
                         faults[f->fault].text);
         if (f->status != 0) {
@@ -78,12 +78,13 @@ static void append_failures(const serve_level *l, whim_str *out)
     whim_str_append(out, "\n");
 }
 
-void serve_append_row(const serve_level *l, whim_str *out)
+void server_append_row(const server_level *l, whim_str *out)
 {
-    const serve_percentiles *all[] = {&l->ttft_ms, &l->tpot_ms, &l->itl_ms};
+    const server_percentiles *all[] = {&l->ttft_ms, &l->tpot_ms, &l->itl_ms};
     whim_str_printf(out, "%7lld %8lld %7.2f %8.1f %9.1f", (long long)l->clients,
-                    (long long)l->requests, serve_rate(l, l->n_ok),
-                    serve_rate(l, l->prompt_tokens + l->gen_tokens), serve_rate(l, l->gen_tokens));
+                    (long long)l->requests, server_rate(l, l->n_ok),
+                    server_rate(l, l->prompt_tokens + l->gen_tokens),
+                    server_rate(l, l->gen_tokens));
     for (int i = 0; i < 3; i++) {
         append_ms(all[i]->p50, out);
         append_ms(all[i]->p90, out);
@@ -95,9 +96,9 @@ void serve_append_row(const serve_level *l, whim_str *out)
     }
 }
 
-void serve_append_notes(const serve_level *levels, int32_t n, whim_str *out)
+void server_append_notes(const server_level *levels, int32_t n, whim_str *out)
 {
-    serve_level all = {0};
+    server_level all = {0};
     for (int32_t i = 0; i < n; i++) {
         all.n_ok += levels[i].n_ok;
         all.n_usage += levels[i].n_usage;
@@ -122,7 +123,7 @@ void serve_append_notes(const serve_level *levels, int32_t n, whim_str *out)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static void json_percentiles(whim_str *out, const char *name, const serve_percentiles *p)
+static void json_percentiles(whim_str *out, const char *name, const server_percentiles *p)
 {
     const double v[] = {p->p50, p->p90, p->p99};
     const char *const suffix[] = {"p50", "p90", "p99"};
@@ -132,16 +133,16 @@ static void json_percentiles(whim_str *out, const char *name, const serve_percen
     }
 }
 
-void serve_append_json(const serve_target *t, const serve_level *l, whim_str *out)
+void server_append_json(const server_target *t, const server_level *l, whim_str *out)
 {
     const struct {
         const char *key;
         double value;
     } rates[] = {
         {"duration_s", l->duration_s},
-        {"req_per_s", serve_rate(l, l->n_ok)},
-        {"total_tps", serve_rate(l, l->prompt_tokens + l->gen_tokens)},
-        {"gen_tps", serve_rate(l, l->gen_tokens)},
+        {"req_per_s", server_rate(l, l->n_ok)},
+        {"total_tps", server_rate(l, l->prompt_tokens + l->gen_tokens)},
+        {"gen_tps", server_rate(l, l->gen_tokens)},
     };
     whim_str_printf(out, "{\"url\":\"http://%s%s\",\"model\":", t->authority, t->base);
     json_text(out, t->model);
@@ -159,9 +160,9 @@ void serve_append_json(const serve_target *t, const serve_level *l, whim_str *ou
                     ",\"prompt_tokens\":%lld,\"gen_tokens\":%lld,\"cached_tokens\":%lld,"
                     "\"tokens_from\":\"%s\",\"error_kinds\":{",
                     (long long)l->prompt_tokens, (long long)l->gen_tokens,
-                    (long long)l->cached_tokens, serve_tokens_from(l));
+                    (long long)l->cached_tokens, server_tokens_from(l));
     for (int32_t i = 0; i < l->n_failure; i++) {
-        const serve_failure *f = &l->failures[i];
+        const server_failure *f = &l->failures[i];
         char status[16] = "";
         if (f->status != 0) {
             snprintf(status, sizeof status, "_%d", f->status);

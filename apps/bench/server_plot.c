@@ -67,22 +67,23 @@ static void append_xml(const char *text, whim_str *out)
 
 /* --- the panels ------------------------------------------------------------------------------- */
 
-static panel rates_panel(const serve_level *levels, int32_t n)
+static panel rates_panel(const server_level *levels, int32_t n)
 {
     panel p = {"tokens/s", 2, 3, 92, {"total", "generated"}, {{0}}};
     for (int32_t i = 0; i < n; i++) {
-        const serve_level *l = &levels[i];
-        p.v[0][i] = l->n_ok > 0 ? serve_rate(l, l->prompt_tokens + l->gen_tokens) : NAN;
-        p.v[1][i] = l->n_ok > 0 ? serve_rate(l, l->gen_tokens) : NAN;
+        const server_level *l = &levels[i];
+        p.v[0][i] = l->n_ok > 0 ? server_rate(l, l->prompt_tokens + l->gen_tokens) : NAN;
+        p.v[1][i] = l->n_ok > 0 ? server_rate(l, l->gen_tokens) : NAN;
     }
     return p;
 }
 
-static panel times_panel(const char *title, const serve_level *levels, int32_t n, size_t offset)
+static panel times_panel(const char *title, const server_level *levels, int32_t n, size_t offset)
 {
     panel p = {title, 3, 0, 60, {"p50", "p90", "p99"}, {{0}}};
     for (int32_t i = 0; i < n; i++) {
-        const serve_percentiles *v = (const serve_percentiles *)((const char *)&levels[i] + offset);
+        const server_percentiles *v =
+            (const server_percentiles *)((const char *)&levels[i] + offset);
         p.v[0][i] = v->p50;
         p.v[1][i] = v->p90;
         p.v[2][i] = v->p99;
@@ -116,7 +117,7 @@ static double level_x(int32_t i, int32_t n)
     return PLOT_LEFT + PLOT_WIDTH * (i + 0.5) / n;
 }
 
-static void append_axes(const panel *p, const serve_level *levels, int32_t n, double step,
+static void append_axes(const panel *p, const server_level *levels, int32_t n, double step,
                         int32_t n_tick, whim_str *out)
 {
     int bottom = PLOT_TOP + PLOT_HEIGHT, right = PLOT_LEFT + PLOT_WIDTH;
@@ -140,7 +141,7 @@ static void append_axes(const panel *p, const serve_level *levels, int32_t n, do
                     PLOT_LEFT + PLOT_WIDTH / 2, bottom + 36);
 }
 
-static void append_series(const panel *p, int32_t s, const serve_level *levels, int32_t n,
+static void append_series(const panel *p, int32_t s, const server_level *levels, int32_t n,
                           double top, whim_str *out)
 {
     int color = p->first_color + s, x = PLOT_LEFT + PLOT_WIDTH - p->legend_step * (p->n_series - s);
@@ -170,7 +171,7 @@ static void append_series(const panel *p, int32_t s, const serve_level *levels, 
     }
 }
 
-static void append_panel(const panel *p, const serve_level *levels, int32_t n, int32_t place,
+static void append_panel(const panel *p, const server_level *levels, int32_t n, int32_t place,
                          whim_str *out)
 {
     int32_t n_tick;
@@ -184,13 +185,13 @@ static void append_panel(const panel *p, const serve_level *levels, int32_t n, i
     whim_str_append(out, "</g>\n");
 }
 
-void serve_append_svg(const serve_target *t, const serve_level *levels, int32_t n, whim_str *out)
+void server_append_svg(const server_target *t, const server_level *levels, int32_t n, whim_str *out)
 {
     const panel panels[] = {
         rates_panel(levels, n),
-        times_panel("time to first token, ms", levels, n, offsetof(serve_level, ttft_ms)),
-        times_panel("time per token, ms", levels, n, offsetof(serve_level, tpot_ms)),
-        times_panel("between chunks, ms", levels, n, offsetof(serve_level, itl_ms)),
+        times_panel("time to first token, ms", levels, n, offsetof(server_level, ttft_ms)),
+        times_panel("time per token, ms", levels, n, offsetof(server_level, tpot_ms)),
+        times_panel("between chunks, ms", levels, n, offsetof(server_level, itl_ms)),
     };
     whim_str_printf(out,
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "

@@ -10,7 +10,7 @@
 
 /* --- samples ---------------------------------------------------------------------------------- */
 
-static bool add_sample(serve_samples *s, int64_t ns)
+static bool add_sample(server_samples *s, int64_t ns)
 {
     if (!whim_grow(&s->v, s->n + 1, &s->max, sizeof *s->v)) {
         return false;
@@ -26,7 +26,7 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Between the two samples around the place, in proportion. */
-static double percentile(const serve_samples *s, double share)
+static double percentile(const server_samples *s, double share)
 {
     if (s->n == 0) {
         return NAN;
@@ -36,36 +36,37 @@ static double percentile(const serve_samples *s, double share)
     return s->v[low] + (place - (double)low) * (s->v[high] - s->v[low]);
 }
 
-static serve_percentiles percentiles(serve_samples *s)
+static server_percentiles percentiles(server_samples *s)
 {
     if (s->n > 0) {
         qsort(s->v, (size_t)s->n, sizeof *s->v, compare_doubles);
     }
-    return (serve_percentiles){percentile(s, 0.5), percentile(s, 0.9), percentile(s, 0.99)};
+    return (server_percentiles){percentile(s, 0.5), percentile(s, 0.9), percentile(s, 0.99)};
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static void add_failure(serve_level *level, serve_fault fault, int32_t status, const char *message)
+static void add_failure(server_level *level, server_fault fault, int32_t status,
+                        const char *message)
 {
     int32_t i = 0;
-    status = fault == SERVE_FAULT_STATUS ? status : 0;
+    status = fault == SERVER_FAULT_STATUS ? status : 0;
     while (i < level->n_failure &&
            (level->failures[i].fault != fault || level->failures[i].status != status)) {
         i++;
     }
-    if (i == SERVE_MAX_FAILURES) {
+    if (i == SERVER_MAX_FAILURES) {
         i--; /* more kinds than anyone reads: the last one stands for them */
     } else if (i == level->n_failure) {
-        serve_failure *new = &level->failures[level->n_failure++];
-        *new = (serve_failure){.fault = fault, .status = status};
+        server_failure *new = &level->failures[level->n_failure++];
+        *new = (server_failure){.fault = fault, .status = status};
         snprintf(new->message, sizeof new->message, "%s", message);
     }
     level->failures[i].n++;
     level->errors++;
 }
 
-static bool add_times(serve_level *level, const serve_answer *a, int64_t start, int64_t n_token)
+static bool add_times(server_level *level, const server_reply *a, int64_t start, int64_t n_token)
 {
     int64_t first = a->times[0], last = a->times[a->n_time - 1];
     bool ok = add_sample(&level->ttft, first - start);
@@ -78,15 +79,15 @@ static bool add_times(serve_level *level, const serve_answer *a, int64_t start, 
     return ok;
 }
 
-void serve_level_add(serve_level *level, const serve_answer *a, int64_t start, int64_t words)
+void server_level_add(server_level *level, const server_reply *a, int64_t start, int64_t words)
 {
     int64_t n_token = a->has_usage ? a->gen_tokens : a->n_time;
-    if (a->fault != SERVE_FAULT_NONE) {
+    if (a->fault != SERVER_FAULT_NONE) {
         add_failure(level, a->fault, a->status, a->message);
         return;
     }
     if (!add_times(level, a, start, n_token)) {
-        add_failure(level, SERVE_FAULT_MEMORY, 0, "");
+        add_failure(level, SERVER_FAULT_MEMORY, 0, "");
         return;
     }
     level->n_ok++;
@@ -98,27 +99,27 @@ void serve_level_add(serve_level *level, const serve_answer *a, int64_t start, i
 
 /* --- the level -------------------------------------------------------------------------------- */
 
-void serve_level_finish(serve_level *level)
+void server_level_finish(server_level *level)
 {
     level->ttft_ms = percentiles(&level->ttft);
     level->tpot_ms = percentiles(&level->tpot);
     level->itl_ms = percentiles(&level->itl);
 }
 
-void serve_level_free(serve_level *level)
+void server_level_free(server_level *level)
 {
     whim_free(level->ttft.v);
     whim_free(level->tpot.v);
     whim_free(level->itl.v);
-    *level = (serve_level){0};
+    *level = (server_level){0};
 }
 
-const char *serve_tokens_from(const serve_level *level)
+const char *server_tokens_from(const server_level *level)
 {
     return level->n_usage == 0 ? "chunks" : level->n_usage == level->n_ok ? "usage" : "mixed";
 }
 
-double serve_rate(const serve_level *level, int64_t count)
+double server_rate(const server_level *level, int64_t count)
 {
     return level->duration_s > 0 ? (double)count / level->duration_s : 0;
 }

@@ -54,7 +54,7 @@ static whim_err copy_part(char *out, size_t size, const char *from, size_t n, co
 }
 
 /* host, host:port, [v6] or [v6]:port */
-static whim_err read_authority(serve_target *t, const char *url, const char *at, size_t n,
+static whim_err read_authority(server_target *t, const char *url, const char *at, size_t n,
                                whim_diag *diag)
 {
     const char *end = at + n, *host_end, *colon;
@@ -82,7 +82,7 @@ static whim_err read_authority(serve_target *t, const char *url, const char *at,
                      diag);
 }
 
-static whim_err read_url(serve_target *t, const char *url, whim_diag *diag)
+static whim_err read_url(server_target *t, const char *url, whim_diag *diag)
 {
     if (strncasecmp(url, "https://", 8) == 0) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
@@ -124,7 +124,7 @@ static void append_words(uint64_t key, int64_t n, bool first, whim_str *out)
 }
 
 /* ignore_eos makes all answers equally long on servers that know it. */
-static void append_body(const serve_target *t, int64_t number, whim_str *out)
+static void append_body(const server_target *t, int64_t number, whim_str *out)
 {
     int64_t shared = t->options->prefix_tokens;
     whim_str_append(out, "{\"model\":");
@@ -141,8 +141,8 @@ static void append_body(const serve_target *t, int64_t number, whim_str *out)
         (long long)t->tokens, t->options->server_temp);
 }
 
-static void append_head(const serve_target *t, const char *method, const char *path, int64_t n_body,
-                        whim_str *out)
+static void append_head(const server_target *t, const char *method, const char *path,
+                        int64_t n_body, whim_str *out)
 {
     whim_str_printf(out,
                     "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: whimbrel-bench\r\n"
@@ -160,7 +160,7 @@ static void append_head(const serve_target *t, const char *method, const char *p
     whim_str_append(out, "\r\n");
 }
 
-void serve_request_append(const serve_target *t, int64_t number, whim_str *out)
+void server_request_append(const server_target *t, int64_t number, whim_str *out)
 {
     whim_str body = {0};
     append_body(t, number, &body);
@@ -170,7 +170,7 @@ void serve_request_append(const serve_target *t, int64_t number, whim_str *out)
     whim_str_deinit(&body);
 }
 
-void serve_get_append(const serve_target *t, const char *path, whim_str *out)
+void server_get_append(const server_target *t, const char *path, whim_str *out)
 {
     append_head(t, "GET", path, 0, out);
 }
@@ -179,13 +179,13 @@ void serve_get_append(const serve_target *t, const char *path, whim_str *out)
 
 /* The name of the first model that the server lists; a server that lists none gets a name of ours,
  * which those with one model take. */
-static void name_model(serve_target *t, const serve_answer *a)
+static void name_model(server_target *t, const server_reply *a)
 {
     whim_json *json = NULL;
     const whim_json *data = NULL;
     const char *id = NULL;
     snprintf(t->model, sizeof t->model, "default");
-    if (a->fault != SERVE_FAULT_NONE ||
+    if (a->fault != SERVER_FAULT_NONE ||
         whim_json_parse(&json, whim_str_text(&a->data), a->data.len,
                         (whim_json_limits){1 << 20, 32}, t->authority, NULL) != WHIM_ERR_OK) {
         return;
@@ -202,27 +202,27 @@ static void name_model(serve_target *t, const serve_answer *a)
 }
 
 /* The first address that takes a connection is the one to measure. */
-static whim_err find_address(serve_target *t, const struct addrinfo *list, whim_diag *diag)
+static whim_err find_address(server_target *t, const struct addrinfo *list, whim_diag *diag)
 {
     whim_err err = WHIM_ERR_NOT_FOUND;
-    serve_answer a = {0};
+    server_reply a = {0};
     for (const struct addrinfo *at = list; at != NULL && err != WHIM_ERR_OK; at = at->ai_next) {
         memcpy(&t->address, at->ai_addr, at->ai_addrlen);
         t->address_bytes = at->ai_addrlen;
-        err = serve_get(t, "/models", &a, diag);
+        err = server_get(t, "/models", &a, diag);
     }
     if (err == WHIM_ERR_OK && t->options->server_model == NULL) {
         name_model(t, &a);
     }
-    serve_answer_deinit(&a);
+    server_reply_deinit(&a);
     return err;
 }
 
-whim_err serve_target_open(serve_target *t, const whim_options *options, whim_diag *diag)
+whim_err server_target_open(server_target *t, const whim_options *options, whim_diag *diag)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     struct timespec now;
-    *t = (serve_target){.options = options, .chat = strcmp(options->endpoint, "chat") == 0};
+    *t = (server_target){.options = options, .chat = strcmp(options->endpoint, "chat") == 0};
     t->prompt_words = options->prompt_tokens;
     t->tokens = options->tokens;
     clock_gettime(CLOCK_REALTIME, &now);

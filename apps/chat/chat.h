@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), chat_turn.c (one
- * answer), chat_commands.c (lines that begin with /), chat_input.c (reading lines), chat_rows.c
- * (their rows on the screen), chat_view.c (the screen).
+/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), turn.c (one
+ * answer), commands.c (lines that begin with /), input.c (reading lines), rows.c
+ * (their rows on the screen), view.c (the screen).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_CHAT_H
 #define WHIM_APPS_CHAT_CHAT_H

@@ -77,7 +77,7 @@ static bool service_open(serve *s)
         .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
         .log = &s->log,
     };
-    if (whim_library_serve(s->model, &more, &diag) != WHIM_ERR_OK) {
+    if (whim_library_start(s->model, &more, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
         return false;
     }

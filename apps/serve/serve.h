@@ -57,7 +57,7 @@ typedef struct serve {
     char kv_space[160];   /* what pages on disk depend on */
 } serve;
 
-/* --- starting (serve_port.c, serve_fetch.c) --------------------------------------------------- */
+/* --- starting (port.c, fetch.c) --------------------------------------------------- */
 
 /* Says who has the port, and what to type instead. */
 void complain_port_taken(const char *host, int32_t port);
@@ -67,7 +67,7 @@ void complain_port_taken(const char *host, int32_t port);
  * with "port taken". */
 const char *serve_model_find(serve *s, char *buf);
 
-/* --- keys (serve_keys.c) ---------------------------------------------------------------------- */
+/* --- keys (keys.c) ---------------------------------------------------------------------- */
 
 /* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is
  * there; false after a complaint. */
@@ -77,7 +77,7 @@ bool keys_read(key_list *keys, const whim_options *options);
 bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
 
-/* --- the model (serve_model.c) ---------------------------------------------------------------- */
+/* --- the model (model.c) ---------------------------------------------------------------- */
 
 /* Load the model and everything that answers need of it, then tell the server; false after a
  * complaint. */
@@ -88,7 +88,7 @@ void serve_model_log(serve *s);
 bool serve_lends_tools(const serve *s);
 void serve_model_close(serve *s);
 
-/* --- the service manager (serve_notify.c) ----------------------------------------------------- */
+/* --- the service manager (notify.c) ----------------------------------------------------- */
 
 /* Without a manager all of these do nothing. */
 void notify_open(serve *s);
@@ -108,7 +108,7 @@ void notify_stopping(serve *s, int64_t n_left);
  * is told nothing. */
 void notify_alive(serve *s, int64_t quiet_ns);
 
-/* --- for people (serve_ready.c) --------------------------------------------------------------- */
+/* --- for people (ready.c) --------------------------------------------------------------- */
 
 /* "http://127.0.0.1:8080" */
 void serve_url(const serve *s, whim_str *out);

@@ -35,7 +35,7 @@ whimbrel_status whim_library_open(const whimbrel_model_options *options,
  * `more` says beyond the model's own (disk, meters, log, limits). Whoever steps the runner by
  * itself needs no second half. */
 WHIM_MUST_CHECK whim_err whim_library_read_weights(whimbrel_model *model, whim_diag *diag);
-WHIM_MUST_CHECK whim_err whim_library_serve(whimbrel_model *model, const whim_service_cfg *more,
+WHIM_MUST_CHECK whim_err whim_library_start(whimbrel_model *model, const whim_service_cfg *more,
                                             whim_diag *diag);
 
 /* End the requests that are left. close does it, too. */

@@ -270,7 +270,7 @@ whim_err whim_library_read_weights(whimbrel_model *m, whim_diag *diag)
     return whim_engine_load(m->engine, diag);
 }
 
-whim_err whim_library_serve(whimbrel_model *m, const whim_service_cfg *more, whim_diag *diag)
+whim_err whim_library_start(whimbrel_model *m, const whim_service_cfg *more, whim_diag *diag)
 {
     const whim_exec_cfg *limits = whim_engine_limits(m->engine);
     whim_service_cfg cfg = *more;
@@ -296,7 +296,7 @@ whimbrel_status whimbrel_load(whimbrel_model *m, whimbrel_error *error)
                        ? whim_library_read_weights(m, &diag)
                        : whim_fail(&diag, WHIM_ERR_INVALID, "the model is loaded already");
     if (err == WHIM_ERR_OK) {
-        err = whim_library_serve(m, &more, &diag);
+        err = whim_library_start(m, &more, &diag);
     }
     return whim_library_tell(error, err, "", &diag);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a server's answer to `bench --serve`: whole, in single bytes, and in pieces as the
- * first byte says; all three give the same answer. */
-#include "../../apps/bench/server_answer.c"
+/* Any bytes as a server's reply to `bench --serve`: whole, in single bytes, and in pieces as the
+ * first byte says; all three give the same reply. */
+#include "../../apps/bench/server_reply.c"
 
 #include <stdlib.h>
 
@@ -10,19 +10,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void check(bool good, const char *what)
 {
     if (!good) {
-        fprintf(stderr, "the answer depends on its pieces: %s\n", what);
+        fprintf(stderr, "the reply depends on its pieces: %s\n", what);
         abort();
     }
 }
 
-static void feed(serve_answer *a, const char *bytes, int64_t n, int64_t step, bool wants_stream)
+static void feed(server_reply *a, const char *bytes, int64_t n, int64_t step, bool wants_stream)
 {
-    serve_answer_reset(a);
+    server_reply_reset(a);
     for (int64_t at = 0; at < n; at += step) {
-        serve_answer_feed(a, bytes + at, step < n - at ? step : n - at, at);
+        server_reply_feed(a, bytes + at, step < n - at ? step : n - at, at);
     }
-    serve_answer_end(a, wants_stream);
-    check(a->stage == SERVE_STAGE_COMPLETE, "it has no end");
+    server_reply_end(a, wants_stream);
+    check(a->stage == SERVER_STAGE_COMPLETE, "it has no end");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const char *bytes = (const char *)data + 1;
     int64_t len = (int64_t)n - 1;
     bool wants_stream = (data[0] & 128) == 0;
-    serve_answer whole = {0}, other = {0};
+    server_reply whole = {0}, other = {0};
     feed(&whole, bytes, len, len + 1, wants_stream);
     for (int i = 0; i < 2; i++) {
         feed(&other, bytes, len, i == 0 ? 1 : 2 + data[0] % 61, wants_stream);
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check(strcmp(whole.message, other.message) == 0, "message");
         check(strcmp(whim_str_text(&whole.data), whim_str_text(&other.data)) == 0, "body");
     }
-    serve_answer_deinit(&whole);
-    serve_answer_deinit(&other);
+    server_reply_deinit(&whole);
+    server_reply_deinit(&other);
     return 0;
 }

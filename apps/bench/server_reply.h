@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of an OpenAI-compatible server as its bytes arrive: HTTP/1.1 head, body with chunks, a
+/* One reply of an OpenAI-compatible server as its bytes arrive: HTTP/1.1 head, body with chunks, a
  * length or up to the end of the connection, and in it either events (a stream of tokens) or a
  * document. Knows no sockets.
  * Invariants:
- *  1. Any cut of the bytes into pieces gives the same answer, but for the times.
+ *  1. Any cut of the bytes into pieces gives the same reply, but for the times.
  *  2. What is kept is bounded; work is linear in the bytes.
- * Threads: an answer belongs to its caller. */
-#ifndef WHIM_APPS_BENCH_SERVER_ANSWER_H
-#define WHIM_APPS_BENCH_SERVER_ANSWER_H
+ * Threads: a reply belongs to its caller. */
+#ifndef WHIM_APPS_BENCH_SERVER_REPLY_H
+#define WHIM_APPS_BENCH_SERVER_REPLY_H
 
 #include "base/err.h"
 #include "base/str.h"
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* How a request ended: its name in JSON, and how it is told. */
-#define SERVE_FAULTS(X)                                       \
+#define SERVER_FAULTS(X)                                      \
     X(NONE, "none", "answered")                               \
     X(CONNECT, "connect", "no connection")                    \
     X(STATUS, "status", "refused with HTTP status")           \
@@ -28,27 +28,27 @@
     X(TIMEOUT, "timeout", "silent for longer than --timeout") \
     X(MEMORY, "memory", "out of memory here")
 
-typedef enum serve_fault {
-#define X(NAME, name, text) SERVE_FAULT_##NAME,
-    SERVE_FAULTS(X)
+typedef enum server_fault {
+#define X(NAME, name, text) SERVER_FAULT_##NAME,
+    SERVER_FAULTS(X)
 #undef X
-        SERVE_FAULT_COUNT
-} serve_fault;
+        SERVER_FAULT_COUNT
+} server_fault;
 
-typedef enum serve_stage {
-    SERVE_STAGE_STATUS,
-    SERVE_STAGE_HEADERS,
-    SERVE_STAGE_BODY,
-    SERVE_STAGE_CHUNK_SIZE,
-    SERVE_STAGE_CHUNK,
-    SERVE_STAGE_CHUNK_END,
-    SERVE_STAGE_TRAILERS,
-    SERVE_STAGE_COMPLETE, /* the last byte came, or a fault ended it */
-} serve_stage;
+typedef enum server_stage {
+    SERVER_STAGE_STATUS,
+    SERVER_STAGE_HEADERS,
+    SERVER_STAGE_BODY,
+    SERVER_STAGE_CHUNK_SIZE,
+    SERVER_STAGE_CHUNK,
+    SERVER_STAGE_CHUNK_END,
+    SERVER_STAGE_TRAILERS,
+    SERVER_STAGE_COMPLETE, /* the last byte came, or a fault ended it */
+} server_stage;
 
-typedef struct serve_answer {
-    serve_stage stage;
-    serve_fault fault;
+typedef struct server_reply {
+    server_stage stage;
+    server_fault fault;
     int32_t status;
     bool chunked, is_events;
     bool begun;          /* a choice was seen */
@@ -64,20 +64,20 @@ typedef struct serve_answer {
     bool has_usage;
     int64_t prompt_tokens, gen_tokens, cached_tokens; /* by usage */
     char message[160];                                /* the server's own words about a fault */
-} serve_answer;
+} server_reply;
 
 /* Caller's storage, {0} before the first; reset keeps memory for the next one. */
-void serve_answer_reset(serve_answer *a);
-void serve_answer_deinit(serve_answer *a);
+void server_reply_reset(server_reply *a);
+void server_reply_deinit(server_reply *a);
 
-/* Bytes that arrived at `now`. What follows a complete answer is ignored. */
-void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t now);
+/* Bytes that arrived at `now`. What follows a complete reply is ignored. */
+void server_reply_feed(server_reply *a, const char *bytes, int64_t n, int64_t now);
 
 /* No more bytes come. Afterwards `fault` says how the request ended: of a stream, or of a document
  * (`data`). */
-void serve_answer_end(serve_answer *a, bool wants_stream);
+void server_reply_end(server_reply *a, bool wants_stream);
 
 /* Put a fault in words of our own; the first fault stays. */
-void serve_answer_fail(serve_answer *a, serve_fault fault, const char *message);
+void server_reply_fail(server_reply *a, server_fault fault, const char *message);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser of answers. */
-#include "bench/server_answer.h"
+/* The parser of replies. */
+#include "bench/server_reply.h"
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -18,10 +18,10 @@ enum {
 
 static const char where[] = "the answer";
 
-void serve_answer_reset(serve_answer *a)
+void server_reply_reset(server_reply *a)
 {
-    serve_answer old = *a;
-    *a = (serve_answer){.head = old.head,
+    server_reply old = *a;
+    *a = (server_reply){.head = old.head,
                         .line = old.line,
                         .data = old.data,
                         .times = old.times,
@@ -31,30 +31,30 @@ void serve_answer_reset(serve_answer *a)
     whim_str_clear(&a->data);
 }
 
-void serve_answer_deinit(serve_answer *a)
+void server_reply_deinit(server_reply *a)
 {
     whim_str_deinit(&a->head);
     whim_str_deinit(&a->line);
     whim_str_deinit(&a->data);
     whim_free(a->times);
-    *a = (serve_answer){0};
+    *a = (server_reply){0};
 }
 
-void serve_answer_fail(serve_answer *a, serve_fault fault, const char *message)
+void server_reply_fail(server_reply *a, server_fault fault, const char *message)
 {
-    if (a->fault == SERVE_FAULT_NONE) {
+    if (a->fault == SERVER_FAULT_NONE) {
         a->fault = fault;
         snprintf(a->message, sizeof a->message, "%s", message);
     }
-    a->stage = SERVE_STAGE_COMPLETE;
+    a->stage = SERVER_STAGE_COMPLETE;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void add_time(serve_answer *a, int64_t now)
+static void add_time(server_reply *a, int64_t now)
 {
     if (!whim_grow(&a->times, a->n_time + 1, &a->max_time, sizeof *a->times)) {
-        serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
+        server_reply_fail(a, SERVER_FAULT_MEMORY, "");
         return;
     }
     a->times[a->n_time++] = now;
@@ -90,7 +90,7 @@ static bool has_text(const whim_json *obj, const char *key, bool *filled)
 /* A choice brings a token when it brings text. Tokens without text (an end token that is ignored,
  * half a character) come as "", which must be told from the first chunk, which only says that the
  * stream is there, and the last, with a reason. */
-static void read_choice(serve_answer *a, const whim_json *choice, int64_t now)
+static void read_choice(server_reply *a, const whim_json *choice, int64_t now)
 {
     whim_json_scope scope = {choice, where, "", NULL};
     const whim_json *delta = NULL;
@@ -110,7 +110,7 @@ static void read_choice(serve_answer *a, const whim_json *choice, int64_t now)
     }
 }
 
-static void read_usage(serve_answer *a, const whim_json *usage)
+static void read_usage(server_reply *a, const whim_json *usage)
 {
     whim_json_scope scope = {usage, where, "", NULL};
     int64_t prompt = -1, gen = -1, cached = 0;
@@ -133,12 +133,12 @@ static void read_usage(serve_answer *a, const whim_json *usage)
     a->cached_tokens = cached;
 }
 
-static void read_document(serve_answer *a, const whim_json *json, int64_t now)
+static void read_document(server_reply *a, const whim_json *json, int64_t now)
 {
     whim_json_scope scope = {json, where, "", NULL};
     const whim_json *choices = NULL, *usage = NULL;
     if (whim_json_has(&scope, "error")) {
-        serve_answer_fail(a, SERVE_FAULT_STREAM, error_text(json));
+        server_reply_fail(a, SERVER_FAULT_STREAM, error_text(json));
         return;
     }
     if (whim_json_get_array(&scope, "choices", &choices) == WHIM_ERR_OK && choices != NULL &&
@@ -151,7 +151,7 @@ static void read_document(serve_answer *a, const whim_json *json, int64_t now)
 }
 
 /* An empty line: the event is whole. */
-static void end_event(serve_answer *a, int64_t now)
+static void end_event(server_reply *a, int64_t now)
 {
     const char *text = whim_str_text(&a->data);
     whim_json *json = NULL;
@@ -163,7 +163,7 @@ static void end_event(serve_answer *a, int64_t now)
         a->done = true;
     } else if (whim_json_parse(&json, text, a->data.len, (whim_json_limits){MAX_EVENT, MAX_DEPTH},
                                where, NULL) != WHIM_ERR_OK) {
-        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event that is no JSON object");
+        server_reply_fail(a, SERVER_FAULT_PROTOCOL, "an event that is no JSON object");
     } else {
         read_document(a, json, now);
     }
@@ -171,7 +171,7 @@ static void end_event(serve_answer *a, int64_t now)
     whim_str_clear(&a->data);
 }
 
-static void event_line(serve_answer *a, const char *line, int64_t n, int64_t now)
+static void event_line(server_reply *a, const char *line, int64_t n, int64_t now)
 {
     static const char field[] = "data:";
     const int64_t n_field = sizeof field - 1;
@@ -187,7 +187,7 @@ static void event_line(serve_answer *a, const char *line, int64_t n, int64_t now
         whim_str_append_char(&a->data, '\n');
     }
     if (a->data.len + n > MAX_EVENT) {
-        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event of more than 4 MiB");
+        server_reply_fail(a, SERVER_FAULT_PROTOCOL, "an event of more than 4 MiB");
         return;
     }
     whim_str_append_n(&a->data, line + skip, n - skip);
@@ -224,89 +224,89 @@ static int64_t read_number(const char *text, int base, const char *ends)
     return n > 0 && strchr(ends, *text) != NULL ? value : -1;
 }
 
-static void status_line(serve_answer *a, const char *line)
+static void status_line(server_reply *a, const char *line)
 {
     int64_t status =
         strncmp(line, "HTTP/1.", 7) == 0 && line[7] != '\0' && line[8] == ' ' /* 1.0 or 1.1 */
             ? read_number(line + 9, 10, " ")
             : -1;
     if (status < 100 || status > 999) {
-        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "no HTTP/1.1 status line");
+        server_reply_fail(a, SERVER_FAULT_PROTOCOL, "no HTTP/1.1 status line");
         return;
     }
     a->status = (int32_t)status;
     a->left = -1;
     a->chunked = a->is_events = false;
-    a->stage = SERVE_STAGE_HEADERS;
+    a->stage = SERVER_STAGE_HEADERS;
 }
 
-static void header_line(serve_answer *a, const char *line)
+static void header_line(server_reply *a, const char *line)
 {
     const char *value;
     if (is_header(line, "transfer-encoding", &value)) {
         a->chunked = strcasecmp(value, "chunked") == 0;
         if (!a->chunked) {
-            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an unknown transfer encoding");
+            server_reply_fail(a, SERVER_FAULT_PROTOCOL, "an unknown transfer encoding");
         }
     } else if (is_header(line, "content-length", &value)) {
         a->left = read_number(value, 10, " ");
         if (a->left < 0) {
-            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a content length that is no number");
+            server_reply_fail(a, SERVER_FAULT_PROTOCOL, "a content length that is no number");
         }
     } else if (is_header(line, "content-type", &value)) {
         a->is_events = strncasecmp(value, "text/event-stream", 17) == 0;
     }
 }
 
-static void end_headers(serve_answer *a)
+static void end_headers(server_reply *a)
 {
     if (a->status < 200) {
-        a->stage = SERVE_STAGE_STATUS; /* 100 Continue and its kind: the answer follows */
+        a->stage = SERVER_STAGE_STATUS; /* 100 Continue and its kind: the reply follows */
         return;
     }
     a->is_events = a->is_events && a->status == 200;
-    a->stage = a->chunked     ? SERVE_STAGE_CHUNK_SIZE
-               : a->left == 0 ? SERVE_STAGE_COMPLETE
-                              : SERVE_STAGE_BODY;
+    a->stage = a->chunked     ? SERVER_STAGE_CHUNK_SIZE
+               : a->left == 0 ? SERVER_STAGE_COMPLETE
+                              : SERVER_STAGE_BODY;
 }
 
-static void chunk_size_line(serve_answer *a, const char *line)
+static void chunk_size_line(server_reply *a, const char *line)
 {
     a->left = read_number(line, 16, "; \t");
     if (a->left < 0) {
-        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a chunk size that is no number");
+        server_reply_fail(a, SERVER_FAULT_PROTOCOL, "a chunk size that is no number");
         return;
     }
     a->n_head = 0;
-    a->stage = a->left == 0 ? SERVE_STAGE_TRAILERS : SERVE_STAGE_CHUNK;
+    a->stage = a->left == 0 ? SERVER_STAGE_TRAILERS : SERVER_STAGE_CHUNK;
 }
 
 /* A line outside the body is whole. */
-static void head_line(serve_answer *a, const char *line)
+static void head_line(server_reply *a, const char *line)
 {
     bool empty = line[0] == '\0';
     switch (a->stage) {
-    case SERVE_STAGE_STATUS:
+    case SERVER_STAGE_STATUS:
         status_line(a, line);
         break;
-    case SERVE_STAGE_HEADERS:
+    case SERVER_STAGE_HEADERS:
         if (empty) {
             end_headers(a);
         } else {
             header_line(a, line);
         }
         break;
-    case SERVE_STAGE_CHUNK_SIZE:
+    case SERVER_STAGE_CHUNK_SIZE:
         chunk_size_line(a, line);
         break;
-    case SERVE_STAGE_CHUNK_END:
-        a->stage = SERVE_STAGE_CHUNK_SIZE;
+    case SERVER_STAGE_CHUNK_END:
+        a->stage = SERVER_STAGE_CHUNK_SIZE;
         if (!empty) {
-            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "a chunk longer than it says");
+            server_reply_fail(a, SERVER_FAULT_PROTOCOL, "a chunk longer than it says");
         }
         break;
     default: /* trailers mean nothing here */
-        a->stage = empty ? SERVE_STAGE_COMPLETE : SERVE_STAGE_TRAILERS;
+        a->stage = empty ? SERVER_STAGE_COMPLETE : SERVER_STAGE_TRAILERS;
         break;
     }
 }
@@ -323,30 +323,30 @@ static bool take_line(whim_str *line, const char **at, const char *end)
     return stop != NULL;
 }
 
-static void head_bytes(serve_answer *a, const char **at, const char *end)
+static void head_bytes(server_reply *a, const char **at, const char *end)
 {
     const char *from = *at;
     bool whole = take_line(&a->head, at, end);
     a->n_head += *at - from;
     if (a->n_head > MAX_HEAD) {
-        serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "more than 64 KiB of headers");
+        server_reply_fail(a, SERVER_FAULT_PROTOCOL, "more than 64 KiB of headers");
     } else if (whole) {
         head_line(a, whim_str_text(&a->head));
         whim_str_clear(&a->head);
     }
 }
 
-static void body_bytes(serve_answer *a, const char *at, const char *end, int64_t now)
+static void body_bytes(server_reply *a, const char *at, const char *end, int64_t now)
 {
     if (!a->is_events) {
         int64_t room = MAX_BODY - a->data.len;
         whim_str_append_n(&a->data, at, end - at < room ? end - at : room);
         return;
     }
-    while (at < end && a->stage != SERVE_STAGE_COMPLETE) {
+    while (at < end && a->stage != SERVER_STAGE_COMPLETE) {
         bool whole = take_line(&a->line, &at, end);
         if (a->line.len > MAX_EVENT + !whole) { /* the byte more may be a '\r' */
-            serve_answer_fail(a, SERVE_FAULT_PROTOCOL, "an event of more than 4 MiB");
+            server_reply_fail(a, SERVER_FAULT_PROTOCOL, "an event of more than 4 MiB");
         } else if (whole) {
             event_line(a, whim_str_text(&a->line), a->line.len, now);
             whim_str_clear(&a->line);
@@ -354,11 +354,11 @@ static void body_bytes(serve_answer *a, const char *at, const char *end, int64_t
     }
 }
 
-void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t now)
+void server_reply_feed(server_reply *a, const char *bytes, int64_t n, int64_t now)
 {
     const char *at = bytes, *end = bytes + n;
-    while (at < end && a->stage != SERVE_STAGE_COMPLETE) {
-        if (a->stage != SERVE_STAGE_BODY && a->stage != SERVE_STAGE_CHUNK) {
+    while (at < end && a->stage != SERVER_STAGE_COMPLETE) {
+        if (a->stage != SERVER_STAGE_BODY && a->stage != SERVER_STAGE_CHUNK) {
             head_bytes(a, &at, end);
             continue;
         }
@@ -366,12 +366,12 @@ void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t no
         body_bytes(a, at, at + piece, now);
         at += piece;
         a->left -= a->left >= 0 ? piece : 0;
-        if (a->left == 0 && a->stage != SERVE_STAGE_COMPLETE) {
-            a->stage = a->chunked ? SERVE_STAGE_CHUNK_END : SERVE_STAGE_COMPLETE;
+        if (a->left == 0 && a->stage != SERVER_STAGE_COMPLETE) {
+            a->stage = a->chunked ? SERVER_STAGE_CHUNK_END : SERVER_STAGE_COMPLETE;
         }
     }
     if (a->head.failed || a->line.failed || a->data.failed) {
-        serve_answer_fail(a, SERVE_FAULT_MEMORY, "");
+        server_reply_fail(a, SERVER_FAULT_MEMORY, "");
     }
 }
 
@@ -379,7 +379,7 @@ void serve_answer_feed(serve_answer *a, const char *bytes, int64_t n, int64_t no
 
 /* What a server says with a status that is not 200: its message, or the beginning of whatever it
  * sent. */
-static void fail_status(serve_answer *a)
+static void fail_status(server_reply *a)
 {
     whim_json *json = NULL;
     const char *text = whim_str_text(&a->data), *message = "";
@@ -387,27 +387,28 @@ static void fail_status(serve_answer *a)
                         NULL) == WHIM_ERR_OK) {
         message = error_text(json);
     }
-    serve_answer_fail(a, SERVE_FAULT_STATUS, message[0] != '\0' ? message : text);
+    server_reply_fail(a, SERVER_FAULT_STATUS, message[0] != '\0' ? message : text);
     whim_json_free(json);
 }
 
-void serve_answer_end(serve_answer *a, bool wants_stream)
+void server_reply_end(server_reply *a, bool wants_stream)
 {
-    bool whole = a->stage == SERVE_STAGE_COMPLETE || (a->stage == SERVE_STAGE_BODY && a->left < 0);
-    if (a->fault != SERVE_FAULT_NONE) {
+    bool whole =
+        a->stage == SERVER_STAGE_COMPLETE || (a->stage == SERVER_STAGE_BODY && a->left < 0);
+    if (a->fault != SERVER_FAULT_NONE) {
         return;
     }
-    if (a->status != 0 && a->status != 200 && a->stage >= SERVE_STAGE_BODY) {
+    if (a->status != 0 && a->status != 200 && a->stage >= SERVER_STAGE_BODY) {
         fail_status(a);
     } else if (a->is_events && (a->done || a->finished)) {
-        whole = true; /* the answer was told to be whole; what is missing is the end of HTTP */
+        whole = true; /* the reply was told to be whole; what is missing is the end of HTTP */
     }
     if (!whole || (a->is_events && !a->done && !a->finished)) {
-        serve_answer_fail(a, SERVE_FAULT_CUT, "");
+        server_reply_fail(a, SERVER_FAULT_CUT, "");
     } else if (wants_stream && !a->is_events) {
-        serve_answer_fail(a, SERVE_FAULT_NO_STREAM, "");
+        server_reply_fail(a, SERVER_FAULT_NO_STREAM, "");
     } else if (wants_stream && a->n_time == 0) {
-        serve_answer_fail(a, SERVE_FAULT_EMPTY, "");
+        server_reply_fail(a, SERVER_FAULT_EMPTY, "");
     }
-    a->stage = SERVE_STAGE_COMPLETE;
+    a->stage = SERVER_STAGE_COMPLETE;
 }
