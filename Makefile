@@ -139,7 +139,7 @@ help:
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
-	@echo "  make install       put it into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
+	@echo "  make install       put it and libwhimbrel into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
 	@echo "  make deb           a Debian package of it"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
