@@ -141,8 +141,8 @@ static void keep_alive(whim_answer *a)
     send_event(a);
 }
 
-/* The first event, because only now is it known how much of the prompt was there already; until then
- * the headers and pings are all there is. */
+/* The first event, because only now is it known how much of the prompt was there already; until
+ * then the headers and pings are all there is. */
 static void admitted(whim_answer *a)
 {
     whim_sse_begin(&a->out, "message_start");

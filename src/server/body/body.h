@@ -50,7 +50,7 @@ bool whim_value_int(const json_t *value, int64_t *out);
  * many, and the first 8 names, each cut to 64 bytes. */
 void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *request_id);
 
-/* --- looking into values of any kind, for readers that decide by what is there ------------------ */
+/* --- looking into values of any kind, for readers that decide by what is there ---------------- */
 
 /* The value of a key; NULL when absent, null, or when `value` is no object. */
 static inline json_t *whim_peek(const json_t *value, const char *key)

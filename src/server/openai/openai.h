@@ -39,8 +39,8 @@ void whim_openai_put_prompt_ids(whim_answer *a, int32_t p);
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
 
 /* Forms' functions that both routes use. */
-/* The end of a stream whose chunks begin with `head`: the chunk with the usage, where asked for, and
- * [DONE]. Else the whole answer. */
+/* The end of a stream whose chunks begin with `head`: the chunk with the usage, where asked for,
+ * and [DONE]. Else the whole answer. */
 void whim_openai_finish(whim_answer *a, const whim_str *head, const char *object,
                         void (*put_choice)(whim_answer *a, whim_answer_choice *c));
 void whim_openai_fail(whim_answer *a, const whim_fault *fault);

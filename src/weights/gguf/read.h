@@ -83,7 +83,7 @@ static inline uint64_t whim_gguf_u64(const uint8_t *p)
 /* Bytes of one element of a fixed-size type, 0 for strings and arrays. */
 int64_t whim_gguf_type_bytes(whim_gguf_type type);
 
-/* --- the keys "<architecture>.<suffix>" while the configuration is read ------------------------ */
+/* --- the keys "<architecture>.<suffix>" while the configuration is read ----------------------- */
 
 enum { WHIM_GGUF_KEY_MAX = 160 };
 
