@@ -18,7 +18,7 @@ WHIM_MUST_CHECK whim_err whim_hub_fetch(const whim_hub_cfg *cfg, const whim_hub_
                                         const char *commit, whim_hub_file *const *files,
                                         int64_t n_file, int64_t piece_bytes, whim_diag *diag);
 
-/* --- between its halves: fetch.c prepares and ends it, fetch_piece.c does the transfers -------- */
+/* --- between its halves: fetch.c prepares and ends it, fetch_piece.c does the transfers ------ */
 
 /* Fields say which lock they are under; the others do not change while workers run. */
 
