@@ -330,6 +330,14 @@ void whim_service_drain(whim_service *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+bool whim_service_is_draining(whim_service *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool draining = s->draining;
+    pthread_mutex_unlock(&s->lock);
+    return draining;
+}
+
 void whim_service_destroy(whim_service *s)
 {
     if (s == NULL) {

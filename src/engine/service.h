@@ -63,6 +63,9 @@ WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_s
 /* Refuse new jobs from now on; running ones go on. */
 void whim_service_drain(whim_service *service);
 
+/* Whether it does that, or ends. */
+bool whim_service_is_draining(whim_service *service);
+
 /* Longest prompt with its answer: as cfg says, or what the pages hold if that is less. */
 int64_t whim_service_ctx(const whim_service *service);
 
@@ -113,7 +116,7 @@ typedef struct whim_job_cfg {
     void *wake_ctx;
 } whim_job_cfg;
 
-/* FULL: the queue is, or the service is draining (diag says which); NO_FIT: the prompt does not fit
+/* FULL: the queue is, or the service is draining; NO_FIT: the prompt does not fit
  * the context or the KV memory; INVALID: it is empty or has an id outside the vocabulary, or a
  * sampling parameter is out of range. The caller holds one reference on *out and gives it back by
  * release. */

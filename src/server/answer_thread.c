@@ -20,7 +20,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 /* What the log says of a client who left before its answer; nobody is sent it. */
@@ -191,11 +190,12 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
     return cfg;
 }
 
-static bool refuse_submit(whim_fault *fault, whim_err err, const whim_diag *diag)
+static bool refuse_submit(whim_service *service, whim_fault *fault, whim_err err,
+                          const whim_diag *diag)
 {
     switch (err) {
     case WHIM_ERR_FULL:
-        if (strstr(diag->text, "stopping") != NULL) {
+        if (whim_service_is_draining(service)) {
             return whim_fault_set(fault, WHIM_FAULT_DRAINING, NULL, "the server is stopping");
         }
         return whim_fault_set(fault, WHIM_FAULT_QUEUE_FULL, NULL,
@@ -231,7 +231,7 @@ static bool submit(whim_answer *a, whim_fault *fault)
     }
     whim_free(cfgs);
     whim_free(jobs);
-    return err == WHIM_ERR_OK || refuse_submit(fault, err, &diag);
+    return err == WHIM_ERR_OK || refuse_submit(a->api->service, fault, err, &diag);
 }
 
 /* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:

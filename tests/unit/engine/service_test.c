@@ -298,7 +298,9 @@ static void ending_ends_all(void **state)
     for (int32_t i = 0; i < 6; i++) {
         jobs[i] = submit(&cfg);
     }
+    assert_false(whim_service_is_draining(service));
     whim_service_drain(service);
+    assert_true(whim_service_is_draining(service));
     assert_int_equal(whim_service_submit(service, &cfg, &none, &diag), WHIM_ERR_FULL);
     stop(state);
     for (int32_t i = 0; i < 6; i++) {

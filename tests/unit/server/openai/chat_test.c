@@ -290,6 +290,13 @@ static void failures_are_told(void **state)
     assert_int_equal(exchange.status, 429);
     assert_non_null(strstr(whim_str_text(&exchange.headers), "Retry-After: 1"));
     assert_non_null(strstr(got, "\"code\":\"rate_limit_exceeded\""));
+    submit_err = WHIM_ERR_FULL;
+    is_draining = true;
+    got = chat("{" HI "}", events, N_OF(events));
+    submit_err = WHIM_ERR_OK;
+    is_draining = false;
+    assert_int_equal(exchange.status, 503);
+    assert_non_null(strstr(got, "\"code\":\"draining\""));
 }
 
 static void a_client_that_left_ends_the_job(void **state)
