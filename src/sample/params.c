@@ -36,6 +36,12 @@ whim_err whim_sample_params_check(const whim_sample_params *p, int32_t n_vocab, 
             "%d alternatives with log-probabilities were asked for; at most %d are given",
             p->n_logprob, WHIM_MAX_LOGPROBS);
     }
+    /* Lists have room for the vocabulary; a row that needs more would fail its whole step. */
+    if (p->n_bias < 0 || p->n_bias > n_vocab || (p->n_bias > 0 && p->bias == NULL)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "logit_bias has %d entries%s; expected are 0 to %d, one for a token",
+                         p->n_bias, p->bias == NULL ? " and no list of them" : "", n_vocab);
+    }
     for (int32_t i = 0; i < p->n_bias; i++) {
         if (p->bias[i].id < 0 || p->bias[i].id >= n_vocab) {
             return whim_fail(diag, WHIM_ERR_INVALID,

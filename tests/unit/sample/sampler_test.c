@@ -332,7 +332,7 @@ static void broken_logits_are_refused(void **state)
 static void ranges_are_checked(void **state)
 {
     (void)state;
-    static const whim_logit_bias far = {N_VOCAB, 1}, strong = {0, 101};
+    static const whim_logit_bias far = {N_VOCAB, 1}, strong = {0, 101}, many[N_VOCAB + 1];
     whim_sample_params good = base(), p;
     assert_int_equal(whim_sample_params_check(&good, N_VOCAB, &diag), WHIM_ERR_OK);
 #define REFUSED(change, word)                                                             \
@@ -354,6 +354,9 @@ static void ranges_are_checked(void **state)
     REFUSED(p.n_logprob = WHIM_MAX_LOGPROBS + 1, "log-probabilities");
     REFUSED((p.bias = &far, p.n_bias = 1), "token 12");
     REFUSED((p.bias = &strong, p.n_bias = 1), "logit_bias");
+    REFUSED((p.bias = many, p.n_bias = N_VOCAB + 1), "13 entries");
+    REFUSED((p.bias = many, p.n_bias = -1), "-1 entries");
+    REFUSED(p.n_bias = 1, "no list");
 #undef REFUSED
 }
 
