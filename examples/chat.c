@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     if (argc != 2 || whimbrel_open(&options, &model, &error) != WHIMBREL_OK ||
         whimbrel_load(model, &error) != WHIMBREL_OK) {
         fprintf(stderr, "%s\n", argc != 2 ? "usage: chat MODEL" : error.text);
+        whimbrel_close(model);
         return 1;
     }
     for (; n < MAX_MESSAGES && fgets(line, sizeof line, stdin) != NULL; n += 2) {
