@@ -267,5 +267,5 @@ const whimbrel_event *whimbrel_wait(whimbrel_request *r, int64_t timeout_ms)
 
 const char *whimbrel_end_name(whimbrel_end end)
 {
-    return whim_end_name((whim_end)end);
+    return (unsigned)end <= WHIMBREL_END_REPETITION ? whim_end_name((whim_end)end) : "unknown";
 }

@@ -41,7 +41,9 @@ bool whim_options_copy(void *to, size_t own, const void *from, size_t size)
 {
     const char *bytes = from;
     memset(to, 0, own);
-    memcpy(to, from, size < own ? size : own);
+    if (size > 0) {
+        memcpy(to, from, size < own ? size : own);
+    }
     for (size_t i = own; i < size; i++) {
         if (bytes[i] != 0) {
             return false;
@@ -244,10 +246,11 @@ whimbrel_status whim_library_open(const whimbrel_model_options *options,
     if (m != NULL) {
         whim_arena_init(&m->arena);
         locks_init(m);
-        err = whim_options_copy(&m->options, sizeof m->options, options, options->size)
+        err = whim_options_copy(&m->options, sizeof m->options, options,
+                                options != NULL ? options->size : 0)
                   ? model_fill(m, extra, &field, &diag)
                   : whim_fail(&diag, WHIM_ERR_INVALID,
-                              "the options of the model are of a newer version, or have no size");
+                              "the options of the model are NULL, newer, or have no size");
     }
     if (err != WHIM_ERR_OK) {
         whimbrel_close(m);
@@ -292,9 +295,11 @@ whimbrel_status whimbrel_load(whimbrel_model *m, whimbrel_error *error)
         .max_queued_bytes = INT64_MAX,         /* whoever asks may take its time */
         .max_waiting = INT64_MAX,              /* and knows how much it asks */
     };
-    whim_err err = m->service == NULL
-                       ? whim_library_read_weights(m, &diag)
-                       : whim_fail(&diag, WHIM_ERR_INVALID, "the model is loaded already");
+    whim_err err = m->load_begun
+                       ? whim_fail(&diag, WHIM_ERR_INVALID,
+                                   "the model was loaded already; where that failed, close it")
+                       : whim_library_read_weights(m, &diag);
+    m->load_begun = true;
     if (err == WHIM_ERR_OK) {
         err = whim_library_start(m, &more, &diag);
     }

@@ -14,6 +14,7 @@ struct whimbrel_model {
     whim_engine *engine;
     whim_text_side text;
     whim_grammar_cache *grammars;
+    bool load_begun;       /* by whimbrel_load */
     whim_service *service; /* NULL until it runs */
     whimbrel_info info;
     whimbrel_plan_part plan[WHIM_PLAN_MAX_PARTS];

@@ -27,6 +27,7 @@ static void what_cannot_be_opened_is_refused(void **state)
     (void)state;
     whimbrel_model_options o = options_of(NULL);
     refused(&o, WHIMBREL_INVALID, "path", "path");
+    refused(NULL, WHIMBREL_INVALID, "", "NULL");
     o = options_of("tests/data/none");
     refused(&o, WHIMBREL_NOT_FOUND, "", "tests/data/none");
     o = options_of(folder);
@@ -95,6 +96,26 @@ static void loading_comes_before_asking_and_once(void **state)
     whimbrel_free(NULL);
 }
 
+/* After a failure close is all that is left. */
+static void loading_fails_once(void **state)
+{
+    (void)state;
+    whimbrel_error error;
+    whimbrel_model *m;
+    whimbrel_model_options o = options_of(folder);
+    char command[256];
+    assert_int_equal(whimbrel_open(&o, &m, &error), WHIMBREL_OK);
+    snprintf(command, sizeof command,
+             "cd %s && cp model.safetensors whole && truncate -s 9000 model.safetensors", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_not_equal(whimbrel_load(m, &error), WHIMBREL_OK);
+    snprintf(command, sizeof command, "cd %s && mv whole model.safetensors", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(whimbrel_load(m, &error), WHIMBREL_INVALID);
+    assert_non_null(strstr(error.text, "close"));
+    whimbrel_close(m);
+}
+
 /* --- what it says of itself ------------------------------------------------------------------- */
 
 static void it_says_what_it_is(void **state)
@@ -121,6 +142,7 @@ static void it_says_what_it_is(void **state)
     assert_true(strchr(whimbrel_version(), '.') != NULL);
     assert_string_equal(whimbrel_status_text(WHIMBREL_NO_MEMORY), "out of memory");
     assert_string_equal(whimbrel_end_name(WHIMBREL_END_LENGTH), "length");
+    assert_string_equal(whimbrel_end_name((whimbrel_end)99), "unknown");
 }
 
 static void sampling_is_written_as_far_as_it_is_known(void **state)
@@ -199,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_opened_is_refused),
         cmocka_unit_test(options_of_other_versions),
         cmocka_unit_test(loading_comes_before_asking_and_once),
+        cmocka_unit_test(loading_fails_once),
         cmocka_unit_test(it_says_what_it_is),
         cmocka_unit_test(sampling_is_written_as_far_as_it_is_known),
         cmocka_unit_test(models_know_nothing_of_each_other),
