@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libwhimbrel: open-weight language models inside a program.
  *
- *     whimbrel_model *model;
- *     whimbrel_request *request;
+ *     whimbrel_model *model = NULL;
+ *     whimbrel_request *request = NULL;
  *     const whimbrel_event *event;
  *     whimbrel_error error;
  *     whimbrel_model_options options = {.size = sizeof options, .path = "model.gguf"};
@@ -248,8 +248,8 @@ WHIMBREL_API whimbrel_status whimbrel_submit(whimbrel_model *model,
 /* The prompt as tokens. */
 WHIMBREL_API const int32_t *whimbrel_prompt_ids(const whimbrel_request *request, int64_t *n);
 
-/* End every answer of it within a step, with what was made (WHIMBREL_END_CANCELLED). From any
- * thread. */
+/* End every answer of it within a step, with what was made (WHIMBREL_END_CANCELLED); one that is
+ * not started yet ends when it is. From any thread. NULL is allowed. */
 WHIMBREL_API void whimbrel_cancel(whimbrel_request *request);
 
 /* Give it back; one that has not ended is dropped. NULL is allowed. */
@@ -316,7 +316,8 @@ typedef struct whimbrel_event {
 WHIMBREL_API const whimbrel_event *whimbrel_next(whimbrel_request *request);
 WHIMBREL_API const whimbrel_event *whimbrel_wait(whimbrel_request *request, int64_t timeout_ms);
 
-/* "eos", "stop", "length", "context", "context", "interrupt", "repetition". */
+/* "eos", "stop", "length", "context", "context", "interrupt", "repetition": the memory is told as
+ * the context, and what was cancelled as an interrupt. "unknown": no such end. */
 WHIMBREL_API const char *whimbrel_end_name(whimbrel_end end);
 
 #ifdef __cplusplus

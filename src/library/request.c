@@ -26,6 +26,21 @@ static whim_err refuse(making *m, const char *field, const char *text)
     return whim_fail(m->diag, WHIM_ERR_INVALID, "%s", text);
 }
 
+/* Texts that were counted, but are not there. */
+static whim_err texts_check(making *m, const char *field, const char *const *texts, int32_t n)
+{
+    if (n < 0 || (n > 0 && texts == NULL)) {
+        return refuse(m, field, n < 0 ? "their number is negative" : "the list of them is NULL");
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (texts[i] == NULL) {
+            snprintf(m->field, sizeof m->field, "%s[%d]", field, i);
+            return whim_fail(m->diag, WHIM_ERR_INVALID, "expected is a text, not NULL");
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err json_of(making *m, const char *field, const char *text, json_t **out)
 {
     static const whim_json_limits limits = {.max_bytes = MAX_JSON_BYTES,
@@ -55,7 +70,9 @@ static whim_err messages_read(making *m)
             return whim_fail(m->diag, WHIM_ERR_INVALID,
                              "message %d: role and content must be there, and be UTF-8", i);
         }
-        json_array_append_new(m->messages, message);
+        if (json_array_append_new(m->messages, message) != 0) {
+            return WHIM_ERR_NO_MEMORY;
+        }
     }
     return m->messages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
@@ -132,6 +149,9 @@ static whim_err prompt_make(making *m)
         return refuse(m, "messages",
                       "a prompt is one of messages, messages_json, text and ids, not several");
     }
+    if (o->n_message < 0 || o->n_id < 0) {
+        return refuse(m, o->n_id < 0 ? "n_id" : "n_message", "expected is 0 or more");
+    }
     if (o->ids != NULL) {
         return ids_copy(m);
     }
@@ -185,6 +205,7 @@ static whim_err grammar_make(making *m)
         .words = o->words,
         .n_word = o->n_word,
     };
+    WHIM_TRY(texts_check(m, "words", o->words, o->n_word));
     if ((m->schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) > 1) {
         return refuse(m, "regex",
                       "an answer is held to one of schema_json, json_object, regex and words");
@@ -252,6 +273,7 @@ static whim_err sampling_read(making *m, whim_sample_params *out)
 
 static whim_err stops_check(making *m)
 {
+    WHIM_TRY(texts_check(m, "stops", m->o.stops, m->o.n_stop));
     for (int32_t i = 0; i < m->o.n_stop; i++) {
         if (m->o.stops[i][0] == '\0') {
             return refuse(m, "stops", "an empty text would stop at once");
@@ -272,6 +294,9 @@ static whim_err job_make(making *m)
     if (o->prompt_logprobs &&
         (o->prompt_top_logprobs < 0 || o->prompt_top_logprobs > WHIM_MAX_LOGPROBS)) {
         return refuse(m, "prompt_top_logprobs", "expected are 0 to 100 alternatives");
+    }
+    if (o->think_budget > 0 && r->model->text.tok == NULL) {
+        return refuse(m, "think_budget", "without a tokenizer the end of reasoning is not known");
     }
     WHIM_TRY(stops_check(m));
     r->cfg.n_choice = o->n_choice > 0 ? o->n_choice : 1;
@@ -314,10 +339,10 @@ whimbrel_status whimbrel_prepare(whimbrel_model *model, const whimbrel_request_o
     *out = NULL;
     if (m.r != NULL) {
         m.r->model = model;
-        err = whim_options_copy(&m.o, sizeof m.o, options, options->size)
+        err = whim_options_copy(&m.o, sizeof m.o, options, options != NULL ? options->size : 0)
                   ? request_make(&m)
                   : whim_fail(&diag, WHIM_ERR_INVALID,
-                              "the options of the request are of a newer version, or have no size");
+                              "the options of the request are NULL, newer, or have no size");
     }
     json_decref(m.messages);
     json_decref(m.args);
@@ -330,6 +355,14 @@ whimbrel_status whimbrel_prepare(whimbrel_model *model, const whimbrel_request_o
     return whim_library_tell(error, err, m.field, &diag);
 }
 
+static void choices_stop(whimbrel_request *r)
+{
+    whim_job *job = atomic_load(&r->job);
+    for (int32_t i = 0; job != NULL && i < r->cfg.n_choice; i++) {
+        whim_job_stop_choice(job, i);
+    }
+}
+
 whimbrel_status whimbrel_start(whimbrel_request *r, whimbrel_error *error)
 {
     whim_diag diag = {""};
@@ -339,7 +372,12 @@ whimbrel_status whimbrel_start(whimbrel_request *r, whimbrel_error *error)
     } else if (r->job != NULL) {
         whim_fail(&diag, err, "the request was started already");
     } else {
-        err = whim_service_submit(r->model->service, &r->cfg, &r->job, &diag);
+        whim_job *job = NULL;
+        err = whim_service_submit(r->model->service, &r->cfg, &job, &diag);
+        atomic_store(&r->job, job);
+    }
+    if (atomic_load(&r->cancelled)) { /* before there was a job to be stopped */
+        choices_stop(r);
     }
     return whim_library_tell(error, err, "", &diag);
 }
@@ -366,11 +404,10 @@ const int32_t *whimbrel_prompt_ids(const whimbrel_request *r, int64_t *n)
 
 void whimbrel_cancel(whimbrel_request *r)
 {
-    if (r->job != NULL) {
+    if (r != NULL) {
+        /* Either this finds the job, or whoever starts it finds this. */
         atomic_store(&r->cancelled, true);
-        for (int32_t i = 0; i < r->cfg.n_choice; i++) {
-            whim_job_stop_choice(r->job, i);
-        }
+        choices_stop(r);
     }
 }
 

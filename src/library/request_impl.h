@@ -29,9 +29,9 @@ struct whimbrel_request {
     bool has_turns;  /* the prompt went through the chat template */
     bool open_think; /* and leaves reasoning open */
     bool only_calls;
-    whim_reply *replies;   /* [cfg.n_choice] */
-    whim_job *job;         /* NULL: not started */
-    atomic_bool cancelled; /* any thread */
+    whim_reply *replies;     /* [cfg.n_choice] */
+    _Atomic(whim_job *) job; /* NULL: not started; any thread, as is the next */
+    atomic_bool cancelled;
     /* events that wait: the pieces, then `event` */
     whim_piece *pieces;
     int64_t n_piece, cap_piece, at_piece;

@@ -185,6 +185,22 @@ static void cancelled_at_once(void **state)
     }
 }
 
+/* Before it was started. */
+static void cancelled_before(void **state)
+{
+    (void)state;
+    whimbrel_request_options ask = ask_text("abc", 400);
+    whimbrel_request *request;
+    reply r = {.n_id = 0};
+    assert_int_equal(whimbrel_prepare(model, &ask, &request, NULL), WHIMBREL_OK);
+    whimbrel_cancel(request);
+    assert_int_equal(whimbrel_start(request, NULL), WHIMBREL_OK);
+    read_all(request, &r);
+    assert_int_equal(r.n_end, 1);
+    assert_int_equal(r.end, WHIMBREL_END_CANCELLED);
+    whimbrel_cancel(NULL);
+}
+
 /* Given back before the end: dropped, and the model goes on. */
 static void dropped(void **state)
 {
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(together_as_alone),
         cmocka_unit_test(cancelled_with_what_was_made),
         cmocka_unit_test(cancelled_at_once),
+        cmocka_unit_test(cancelled_before),
         cmocka_unit_test(dropped),
         cmocka_unit_test(woken),
     };

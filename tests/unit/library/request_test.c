@@ -146,6 +146,43 @@ static void numbers_out_of_range(void **state)
     refused(&ask, "prompt_top_logprobs", "100");
 }
 
+/* A number of things, and no things. */
+static void counts_without_a_list(void **state)
+{
+    (void)state;
+    static const char *const holes[] = {"a", NULL};
+    static const int32_t id = 1;
+    whimbrel_sampling sampling = {.size = sizeof sampling};
+    whimbrel_error error;
+    whimbrel_request *request;
+    whimbrel_get_sampling(model, &sampling);
+    whimbrel_request_options ask = ask_text("a", 1);
+    ask.n_stop = 1;
+    refused(&ask, "stops", "NULL");
+    ask.n_stop = -1;
+    refused(&ask, "stops", "negative");
+    ask.stops = holes;
+    ask.n_stop = 2;
+    refused(&ask, "stops[1]", "NULL");
+    ask = ask_text("a", 1);
+    ask.n_word = 1;
+    refused(&ask, "words", "NULL");
+    ask.words = holes;
+    ask.n_word = 2;
+    refused(&ask, "words[1]", "NULL");
+    ask = ask_text("a", 1);
+    ask.sampling = &sampling;
+    sampling.n_bias = 1;
+    refused(&ask, "sampling", "logit_bias");
+    ask = (whimbrel_request_options){.size = sizeof ask, .ids = &id, .n_id = -1};
+    refused(&ask, "n_id", "0 or more");
+    ask = ask_messages();
+    ask.n_message = -1;
+    refused(&ask, "n_message", "0 or more");
+    assert_int_equal(whimbrel_submit(model, NULL, &request, &error), WHIMBREL_INVALID);
+    assert_non_null(strstr(error.text, "NULL"));
+}
+
 /* What only the start can tell. */
 static void prompts_too_long(void **state)
 {
@@ -181,6 +218,9 @@ static void ids_only(void **state)
     ask.stops = &stop;
     ask.n_stop = 1;
     refused(&ask, "stops", "tokenizer");
+    ask.n_stop = 0;
+    ask.think_budget = 8;
+    refused(&ask, "think_budget", "tokenizer");
     whimbrel_close(model);
     model = with_text;
 }
@@ -188,9 +228,13 @@ static void ids_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_of_every_kind), cmocka_unit_test(prompts_that_are_none),
-        cmocka_unit_test(forms_that_are_none),   cmocka_unit_test(numbers_out_of_range),
-        cmocka_unit_test(prompts_too_long),      cmocka_unit_test(ids_only),
+        cmocka_unit_test(prompts_of_every_kind),
+        cmocka_unit_test(prompts_that_are_none),
+        cmocka_unit_test(forms_that_are_none),
+        cmocka_unit_test(numbers_out_of_range),
+        cmocka_unit_test(counts_without_a_list),
+        cmocka_unit_test(prompts_too_long),
+        cmocka_unit_test(ids_only),
     };
     return cmocka_run_group_tests_name("library request", tests, open_tiny, close_tiny);
 }
