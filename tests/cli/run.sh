@@ -164,7 +164,7 @@ expect_python "the file names the model and has a record for each step and its r
 import struct
 b = open('$TEST_TMP/steps', 'rb').read()
 assert b[:8] == b'whimstep' and b'llama-f32' in b[:100], b[:100]
-at, kinds = 256, []
+at, kinds = 264, []
 while at < len(b):
     kind, n = struct.unpack_from('<2i', b, at)
     kinds.append(kind)
