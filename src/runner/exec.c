@@ -66,11 +66,6 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
     };
 }
 
-static int32_t n_flight(const whim_exec *x)
-{
-    return x->cfg.n_flight > 1 ? WHIM_EXEC_FLIGHT : 1;
-}
-
 static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
 {
     void *block, *embeds;
@@ -99,7 +94,7 @@ static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the layout of a page");
     }
     whim_layer_table_place(layers, x->cfg.kv_type, x->cfg.page_len, x->kv_offsets);
-    for (int32_t i = 0; i < n_flight(x); i++) {
+    for (int32_t i = 0; i < whim_exec_flights(&x->cfg); i++) {
         void *block, *embeds;
         WHIM_TRY(whim_device_host_alloc(x->device, x->plan.batch_bytes, &block, diag));
         x->flights[i].block = block;
@@ -302,6 +297,7 @@ static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set
 static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
 {
     x->last = (whim_step_size){0};
+    x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);
     return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
 }
@@ -310,7 +306,7 @@ static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
 static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n_word,
                              const float *embeds, whim_diag *diag)
 {
-    if (whim_exec_in_flight(x) >= n_flight(x)) {
+    if (whim_exec_in_flight(x) >= whim_exec_flights(&x->cfg)) {
         return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
                          whim_exec_in_flight(x));
     }
@@ -340,7 +336,7 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
 {
     WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
     const whim_step_head *head = whim_step_head_of(block);
-    int32_t set = (int32_t)(x->n_submitted % n_flight(x));
+    int32_t set = (int32_t)(x->n_submitted % whim_exec_flights(&x->cfg));
     flight *f = &x->flights[set];
     memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
     if (embeds != NULL) {
@@ -383,7 +379,7 @@ whim_err whim_exec_begin(whim_exec *x, whim_diag *diag)
 whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
 {
     whim_check(whim_exec_in_flight(x) > 0);
-    int32_t set = (int32_t)(x->n_collected++ % n_flight(x));
+    int32_t set = (int32_t)(x->n_collected++ % whim_exec_flights(&x->cfg));
     whim_err err = whim_stream_wait(x->stream, x->flights[set].done);
     if (err != WHIM_ERR_OK) {
         return step_failed(x, err, diag);
@@ -413,7 +409,7 @@ int32_t whim_exec_in_flight(const whim_exec *x)
 
 static int32_t collected(const whim_exec *x)
 {
-    return x->n_collected > 0 ? (int32_t)((x->n_collected - 1) % n_flight(x)) : 0;
+    return x->n_collected > 0 ? (int32_t)((x->n_collected - 1) % whim_exec_flights(&x->cfg)) : 0;
 }
 
 int64_t whim_exec_n_vocab(const whim_exec *x)

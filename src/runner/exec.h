@@ -46,6 +46,12 @@ typedef struct whim_exec_cfg {
     bool fetch_hidden; /* captured rows go to the host with every step */
 } whim_exec_cfg;
 
+/* Steps that may be under way, and so the sets of all that the host keeps for one. */
+static inline int32_t whim_exec_flights(const whim_exec_cfg *cfg)
+{
+    return cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1;
+}
+
 /* Memory that an exec takes, by part. Found by a dry run of the largest pass. */
 typedef struct whim_exec_plan {
     int64_t kv_bytes;
@@ -135,7 +141,7 @@ WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int
 
 /* Let recurrent states go on by rows that were on trial in the last step with WHIM_STEP_KEEP: bit
  * for bit what a step of these rows would leave. It is queued behind that step, which may still be
- * under way. CORRUPT as whim_step_takes_check. */
+ * under way. After a step that failed there are none. CORRUPT as whim_step_takes_check. */
 WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, const whim_step_take *takes, int64_t n,
                                            whim_diag *diag);
 

@@ -166,7 +166,7 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
     plan->host_bytes =
         kept.arrays + whim_page_table_bytes(&limits) +
-        (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1) *
+        whim_exec_flights(cfg) *
             (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
              cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);

@@ -47,7 +47,7 @@ whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whi
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.logits, &o->logits, diag));
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.top, &o->top, diag));
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.hidden, &o->hidden, diag));
-    for (int32_t i = 0; i < (cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1); i++) {
+    for (int32_t i = 0; i < whim_exec_flights(cfg); i++) {
         WHIM_TRY(set_alloc(o, &o->sets[i], diag));
     }
     return WHIM_ERR_OK;

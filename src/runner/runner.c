@@ -18,7 +18,7 @@ struct whim_runner {
     whim_sample_ask *asks; /* [max_outs] of a step */
     int64_t n_step;        /* steps so far, refused ones included */
     int64_t n_result;      /* of the one submitted last, that tokens may stand for */
-    int64_t n_trial;       /* number of the last step that kept rows on trial */
+    int64_t n_trial;       /* number of the last step that kept rows on trial; 0: none, or lost */
     whim_step_take *takes; /* [max_seqs] */
 };
 
@@ -243,22 +243,39 @@ static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_par
     return whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag);
 }
 
+/* After a failure there is nothing that a later step or whim_runner_advance could build on. */
+static void step_lost(whim_runner *r)
+{
+    r->n_result = 0;
+    r->n_trial = 0;
+}
+
 whim_err whim_runner_submit(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                             whim_diag *diag)
 {
     r->n_step++;
     whim_step_size size;
+    if (whim_exec_in_flight(r->exec) >= whim_exec_flights(&r->cfg)) {
+        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
+                         whim_exec_in_flight(r->exec));
+    }
     WHIM_TRY(step_check(r, parts, n_part, &size, diag));
     whim_err err = queue(r, parts, n_part, &size, diag);
     states_set(parts, n_part, err == WHIM_ERR_OK);
-    r->n_result = err == WHIM_ERR_OK ? whim_exec_results(r->exec) : 0;
-    return err;
+    if (err != WHIM_ERR_OK) {
+        step_lost(r);
+        return err;
+    }
+    r->n_result = whim_exec_results(r->exec);
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_runner_collect(whim_runner *r, whim_diag *diag)
 {
     whim_err err = whim_exec_collect(r->exec, diag);
-    r->n_result = err == WHIM_ERR_OK ? r->n_result : 0;
+    if (err != WHIM_ERR_OK) {
+        step_lost(r);
+    }
     return err;
 }
 
@@ -292,12 +309,16 @@ whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n,
                                        .row = (int32_t)seq->trial_row,
                                        .n_row = (int32_t)n_row};
     }
-    WHIM_TRY(whim_exec_advance(r->exec, r->takes, n, diag));
-    for (int64_t i = 0; i < n; i++) {
-        taken[i].seq->state_at += taken[i].n_row;
-        taken[i].seq->n_trial = 0;
+    whim_err err = whim_exec_advance(r->exec, r->takes, n, diag);
+    if (err == WHIM_ERR_CORRUPT) { /* refused, and nothing has changed */
+        return err;
     }
-    return WHIM_ERR_OK;
+    for (int64_t i = 0; i < n; i++) {
+        whim_sequence *seq = taken[i].seq;
+        seq->state_at = err == WHIM_ERR_OK ? seq->state_at + taken[i].n_row : -1;
+        seq->n_trial = 0;
+    }
+    return err;
 }
 
 const float *whim_runner_logits(const whim_runner *r, int64_t i)

@@ -24,8 +24,9 @@ WHIM_MUST_CHECK whim_err whim_runner_open(const whim_config *config, const whim_
                                           whim_diag *diag);
 void whim_runner_close(whim_runner *runner);
 
-/* FULL when the pool has too few free pages (nothing has changed then), INVALID when the step is
- * larger than the limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary.
+/* FULL when the pool has too few free pages or as many steps are under way as may be, INVALID when
+ * the step is larger than the limits, a sequence would outgrow max_ctx or a token id is outside the
+ * vocabulary: nothing has changed then. After other errors nobody knows what its sequences hold.
  * On success every sequence has grown by its tokens. One whose part keeps its state must be cut
  * back to where that is before it goes on, with other rows or the same; or after
  * whim_runner_advance. */
@@ -43,7 +44,9 @@ WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *dia
 /* Of the rows that a sequence had on trial (keeps_state) in the last step with such parts, the
  * first n_row are right: its recurrent state goes on by them, as if they had been fed for good.
  * Those of a step are taken by one call, in the order of its parts, before the next with rows on
- * trial. INVALID when there are no such rows, or none were kept (whim_exec_cfg.max_kept). */
+ * trial. INVALID when there are no such rows, none were kept (whim_exec_cfg.max_kept) or a step
+ * has failed since; CORRUPT when a sequence is named twice. After other errors the states are
+ * lost. */
 typedef struct whim_taken {
     whim_sequence *seq;
     int64_t n_row;

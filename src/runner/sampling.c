@@ -68,7 +68,7 @@ whim_err whim_sampling_init(whim_sampling *s, const whim_config *config, const w
     in_lay(&s->in_device, in, s->max_outs, s->n_word);
     WHIM_TRY(whim_device_alloc(device, s->bytes.out, &out, diag));
     out_lay(&s->out_device, out, s->max_outs);
-    return host_alloc(s, cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1, diag);
+    return host_alloc(s, whim_exec_flights(cfg), diag);
 }
 
 void whim_sampling_deinit(whim_sampling *s)

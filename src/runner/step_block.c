@@ -238,6 +238,13 @@ whim_err whim_step_takes_check(const whim_step_take *takes, int64_t n,
                              (long long)i, (long long)n, t->row, t->n_row, (long long)n_kept,
                              t->slot, (long long)limits->n_state, t->position);
         }
+        for (int64_t k = 0; k < i; k++) { /* both would start from the same state */
+            if (takes[k].slot == t->slot) {
+                return whim_fail(diag, WHIM_ERR_CORRUPT,
+                                 "pieces %lld and %lld of %lld both take rows for state %d",
+                                 (long long)k, (long long)i, (long long)n, t->slot);
+            }
+        }
         end = (int64_t)t->row + t->n_row;
     }
     return WHIM_ERR_OK;

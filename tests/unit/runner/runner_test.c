@@ -134,6 +134,29 @@ static void the_context_and_the_pool_end(void **state)
     tiny_close(&t);
 }
 
+/* One step too many leaves its sequence as it was, so that it can be tried again. */
+static void a_step_too_many_changes_nothing(void **state)
+{
+    (void)state;
+    tiny_runner t;
+    whim_exec_cfg cfg = tiny_cfg(false);
+    whim_diag diag = {{0}};
+    tiny_open(&t, "cpu", &cfg);
+    whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
+    whim_step_part first = {a, ids, 5, 1}, second = {b, ids, 3, 1};
+    assert_int_equal(whim_runner_submit(t.runner, &first, 1, &diag), WHIM_ERR_OK);
+    int64_t n_free = whim_runner_pool(t.runner)->n_free;
+    assert_int_equal(whim_runner_submit(t.runner, &second, 1, &diag), WHIM_ERR_FULL);
+    assert_non_null(strstr(diag.text, "under way"));
+    assert_int_equal(b->len, 0);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, n_free);
+    assert_int_equal(whim_runner_collect(t.runner, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_runner_step(t.runner, &second, 1, &diag), WHIM_ERR_OK);
+    whim_runner_sequence_destroy(t.runner, a);
+    whim_runner_sequence_destroy(t.runner, b);
+    tiny_close(&t);
+}
+
 /* Logits of one sequence in one step. */
 static void logits_of(tiny_runner *t, const int32_t *tokens, int64_t n, float *out)
 {
@@ -434,6 +457,7 @@ int main(void)
         cmocka_unit_test(sequences_grow_by_their_tokens),
         cmocka_unit_test(refusals_change_nothing),
         cmocka_unit_test(the_context_and_the_pool_end),
+        cmocka_unit_test(a_step_too_many_changes_nothing),
         cmocka_unit_test(used_pages_leave_no_trace),
         cmocka_unit_test(shared_pages_are_read_and_kept),
         cmocka_unit_test(steps_do_not_allocate),

@@ -147,6 +147,7 @@ static void rows_that_cannot_be_taken(void **state)
         {{{0}}, 0, 0, true},
         {{{0, 5, 0, 2}, {2, 0, 1, 5}}, 2, 7, false}, /* a row twice */
         {{{0, 5, 3, 2}, {2, 0, 0, 2}}, 2, 7, false}, /* out of order */
+        {{{2, 5, 0, 2}, {2, 7, 2, 5}}, 2, 7, false}, /* a state twice */
         {{{0, 5, 0, 3}}, 1, 2, false},
         {{{0, 5, 0, 0}}, 1, 7, false},
         {{{0, 5, -1, 2}}, 1, 7, false},
@@ -165,10 +166,12 @@ static void rows_that_cannot_be_taken(void **state)
             fail_msg("case %zu: %s", i, diag.text);
         }
     }
-    whim_step_take many[5] = {{0, 0, 0, 1}, {0, 0, 1, 1}, {0, 0, 2, 1}, {0, 0, 3, 1}, {0, 0, 4, 1}};
+    whim_step_take many[5] = {{0, 0, 0, 1}, {1, 0, 1, 1}, {2, 0, 2, 1}, {3, 0, 3, 1}, {4, 0, 4, 1}};
+    whim_step_limits more = limits;
     whim_diag diag = {""};
-    assert_int_equal(whim_step_takes_check(many, 4, &limits, 7, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_step_takes_check(many, 5, &limits, 7, &diag), WHIM_ERR_CORRUPT);
+    more.n_state = 5;
+    assert_int_equal(whim_step_takes_check(many, 4, &more, 7, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_step_takes_check(many, 5, &more, 7, &diag), WHIM_ERR_CORRUPT);
 }
 
 /* A bucket of 8 rows, of which 7 could be kept. */

@@ -8,17 +8,22 @@ enum { N_SEQ = 3, N_TOK = 60, FIRST = 9, KEPT = 11 };
 static int32_t tokens[N_SEQ][N_TOK];
 static float expected[N_SEQ][N_TOK][TINY_VOCAB]; /* after each token, one row at a time */
 
-static void open_hybrid(tiny_runner *t, const char *backend, bool graphs)
+static void start_hybrid(tiny_runner *t, bool graphs)
 {
     whim_diag diag = {""};
     whim_exec_cfg cfg = tiny_cfg(graphs);
     cfg.n_state = cfg.max_seqs;
     cfg.max_outs = 16;
     cfg.max_kept = KEPT;
-    tiny_load_arch(t, backend, "qwen3_5");
     if (tiny_try(t, &cfg, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
+}
+
+static void open_hybrid(tiny_runner *t, const char *backend, bool graphs)
+{
+    tiny_load_arch(t, backend, "qwen3_5");
+    start_hybrid(t, graphs);
 }
 
 static int make_expected(void **state)
@@ -168,6 +173,63 @@ static void what_was_not_on_trial_is_refused(void **state)
     tiny_close(&t);
 }
 
+/* A stream whose next event or wait fails, after all of a step was queued. */
+static whim_stream_vt breaking;
+static const whim_stream_vt *real;
+static bool record_breaks, wait_breaks;
+
+static whim_err record_or_fail(whim_stream *s, whim_event *event)
+{
+    whim_err err = real->record(s, event);
+    return record_breaks ? WHIM_ERR_DEVICE : err;
+}
+
+static whim_err wait_or_fail(whim_stream *s, whim_event event)
+{
+    whim_err err = real->wait(s, event);
+    return wait_breaks ? WHIM_ERR_DEVICE : err;
+}
+
+static void opened(whim_stream_watch *watch, whim_stream *s)
+{
+    (void)watch;
+    real = s->vt;
+    breaking = *s->vt;
+    breaking.record = record_or_fail;
+    breaking.wait = wait_or_fail;
+    s->vt = &breaking;
+}
+
+/* A step that failed may have written over rows that were kept, so that nobody takes them. */
+static void a_failed_step_leaves_no_rows_on_trial(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        tiny_runner t;
+        whim_diag diag = {""};
+        whim_stream_watch watch = {.opened = opened};
+        tiny_load_arch(&t, "cpu", "qwen3_5");
+        t.device->watch = &watch;
+        start_hybrid(&t, false);
+        whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
+        whim_step_part part = {a, tokens[0], 4, 1, .keeps_state = true};
+        whim_step_part other = {b, tokens[1], 6, 1, .keeps_state = true};
+        assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_OK);
+        record_breaks = late == 0;
+        wait_breaks = late == 1;
+        assert_int_equal(whim_runner_step(t.runner, &other, 1, &diag), WHIM_ERR_DEVICE);
+        record_breaks = wait_breaks = false;
+        expect_refused(&t, a, 4, "0 are on trial");
+        expect_refused(&t, b, 1, "0 are on trial");
+        whim_step_take take = {.slot = a->state, .n_row = 4};
+        assert_int_equal(whim_exec_advance(whim_runner_exec(t.runner), &take, 1, &diag),
+                         WHIM_ERR_CORRUPT);
+        whim_runner_sequence_destroy(t.runner, a);
+        whim_runner_sequence_destroy(t.runner, b);
+        tiny_close(&t);
+    }
+}
+
 static void kept_rows_are_planned(void **state)
 {
     (void)state;
@@ -200,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(taken_rows_were_fed),
         cmocka_unit_test(what_was_not_on_trial_is_refused),
+        cmocka_unit_test(a_failed_step_leaves_no_rows_on_trial),
         cmocka_unit_test(kept_rows_are_planned),
     };
     return cmocka_run_group_tests_name("trial", tests, make_expected, NULL);
