@@ -239,7 +239,6 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         .max_step_tokens = s->cfg.max_step_tokens,
         .max_outs = s->cfg.max_outs,
         .max_ctx = s->ctx,
-        .max_waiting = INT64_MAX, /* the intake counts; choices of an admitted job always come in */
         .pool = whim_runner_pool(s->runner),
         .tree = s->tree,
         .fetch = s->disk != NULL ? whim_service_fetch_pages : NULL,

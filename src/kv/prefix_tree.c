@@ -3,8 +3,8 @@
  * chains; the lists of children serve only the walk over all nodes.
  *
  * Invariants:
- *  1. A node is blocked while its page has another reference, it is pinned, or one of its children
- *     is blocked: those that are not blocked are what eviction could free.
+ *  1. A node is blocked while its page has another reference or one of its children is blocked:
+ *     those that are not blocked are what eviction could free.
  *  2. The heap holds exactly the nodes that could be freed next: not blocked, no children. Its key
  *     is the last use. */
 #include "kv/prefix_tree.h"
@@ -23,8 +23,7 @@ typedef struct node {
     whim_prefix_key key;
     int32_t parent, child, next, before; /* NONE: none; children are a list */
     int32_t n_blocked;                   /* of the children */
-    int32_t n_pin;
-    int32_t state; /* a slot of tree->states, NONE: none */
+    int32_t state;                       /* a slot of tree->states, NONE: none */
     bool used, blocked;
 } node;
 
@@ -152,7 +151,7 @@ static void update(whim_prefix_tree *tree, int32_t page)
 {
     while (page != NONE) {
         node *n = &tree->nodes[page];
-        bool blocked = tree->pool->refs[page] > 1 || n->n_pin > 0 || n->n_blocked > 0;
+        bool blocked = tree->pool->refs[page] > 1 || n->n_blocked > 0;
         bool next_to_go = !blocked && n->child == NONE;
         if (next_to_go && n->lru.at == 0) {
             whim_heap_push(&tree->lru, &n->lru);
@@ -403,11 +402,6 @@ int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree)
     return tree->n_evictable;
 }
 
-int64_t whim_prefix_tree_size(const whim_prefix_tree *tree)
-{
-    return tree->n_node;
-}
-
 int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree)
 {
     return tree->n_alone;
@@ -427,30 +421,6 @@ bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, 
     }
     whim_prefix_key key = key_of(tree, at, tokens + n * tree->page_len);
     return tree->lost[key.word[0] & tree->mask] == key.word[0];
-}
-
-int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
-{
-    int64_t n;
-    int32_t at = deepest(tree, tokens, n_tok, &n);
-    if (at != NONE) {
-        tree->nodes[at].n_pin++;
-        update(tree, at);
-    }
-    return n;
-}
-
-void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok)
-{
-    int64_t n;
-    int32_t at = deepest(tree, tokens, n_tok, &n);
-    while (at != NONE && tree->nodes[at].n_pin == 0) {
-        at = tree->nodes[at].parent;
-    }
-    if (at != NONE) {
-        tree->nodes[at].n_pin--;
-        update(tree, at);
-    }
 }
 
 whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree, whim_page_pool *states)

@@ -6,8 +6,7 @@
  *
  * Invariants:
  *  1. The tree holds one reference of the pool on every page that it knows.
- *  2. A node is dropped only when it has no children, no pins, and the tree's is the last
- *     reference.
+ *  2. A node is dropped only when it has no children and the tree's is the last reference.
  *  3. Least recently used goes first; a parent is never older than its children.
  *  4. The tree holds one reference on every state slot that a page of it carries.
  * Threads: one owner, the engine's. */
@@ -61,10 +60,9 @@ void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32
 /* Drop least recently used pages until the pool has `n_free` free ones; false when it cannot. */
 bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free);
 
-/* Pages that eviction could free at once, pages that the tree knows, pages that it alone holds, and
- * pages that were evicted since the start. */
+/* Pages that eviction could free at once, pages that the tree alone holds, and pages that were
+ * evicted since the start. */
 int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree);
-int64_t whim_prefix_tree_size(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree);
 
@@ -73,17 +71,11 @@ int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree);
  * 2^-64. */
 bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
-/* Keep the pages of this beginning until unpin; counts nest. Returns the pages pinned. The pin is
- * on the last of them (what is before stays as long as it does): unpin with the same tokens, cut to
- * what was pinned, so that pages which became known later are not taken for it. */
-int64_t whim_prefix_tree_pin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
-void whim_prefix_tree_unpin(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
+/* --- states of recurrent models --------------------------------------------------------------- */
 
-/* --- states of recurrent models
- * ------------------------------------------------------------------- Such a model can go on only
- * from a place where its state was kept. A page of the tree may carry one: the state after its last
- * token, in a slot of another pool, of which the tree holds a reference. It goes with its page, or
- * before it when slots are wanted. */
+/* Such a model can go on only from a place where its state was kept. A page of the tree may carry
+ * one: the state after its last token, in a slot of another pool, of which the tree holds a
+ * reference. It goes with its page, or before it when slots are wanted. */
 
 /* The pool of the slots, once, before any of the calls below; it outlives the tree. */
 WHIM_MUST_CHECK whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree,

@@ -390,8 +390,3 @@ whim_page_pool *whim_runner_pool(whim_runner *r)
 {
     return &r->pool;
 }
-
-int64_t whim_runner_free_pages(const whim_runner *r)
-{
-    return r->pool.n_free;
-}

@@ -82,9 +82,7 @@ whim_exec *whim_runner_exec(whim_runner *runner);
 /* The pool of state slots; it has none for models without such states. */
 whim_page_pool *whim_runner_states(whim_runner *runner);
 
-/* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree); free pages of
- * it. */
+/* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree). */
 whim_page_pool *whim_runner_pool(whim_runner *runner);
-int64_t whim_runner_free_pages(const whim_runner *runner);
 
 #endif

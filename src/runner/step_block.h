@@ -28,11 +28,10 @@ enum { WHIM_STEP_MAGIC = 0x70657473, WHIM_STEP_VERSION = 1 };
 
 /* Flags of a step. */
 enum {
-    WHIM_STEP_HIDDEN = 1, /* captured rows are wanted on the host */
     WHIM_STEP_EMBEDS = 2, /* rows are given as embeddings; tokens say only which rows are padding */
     WHIM_STEP_AFTER = 4,  /* some tokens are results of the step before (whim_step_result_token) */
     WHIM_STEP_KEEP = 8,   /* recurrent layers keep what whim_step_take needs of the rows */
-    WHIM_STEP_FLAGS = 15,
+    WHIM_STEP_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_AFTER | WHIM_STEP_KEEP,
 };
 
 typedef struct whim_step_head {

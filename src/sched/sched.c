@@ -121,14 +121,12 @@ void whim_sched_wait(whim_sched *s, whim_sched_req *req)
 {
     whim_heap_push(&s->waiting, &req->turn);
     whim_sched_order_enter(s, req);
-    s->n_new += !req->started;
 }
 
 static void leave_queue(whim_sched *s, whim_sched_req *req)
 {
     whim_heap_remove(&s->waiting, &req->turn);
     whim_sched_order_leave(req);
-    s->n_new -= !req->started;
 }
 
 void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, int64_t n)
@@ -243,10 +241,6 @@ static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_d
                          "%lld tokens need %lld KV pages of %d tokens, there are %lld",
                          (long long)n_fed, (long long)whim_kv_pages(n_fed, page_len(s)),
                          page_len(s), (long long)s->cfg.pool->n_page);
-    }
-    if (s->n_new >= s->cfg.max_waiting) {
-        return whim_fail(diag, WHIM_ERR_FULL, "%lld requests are waiting, the limit is %lld",
-                         (long long)s->n_new, (long long)s->cfg.max_waiting);
     }
     return WHIM_ERR_OK;
 }

@@ -51,7 +51,6 @@ typedef struct whim_sched_cfg {
     int64_t max_step_tokens; /* rows in one step */
     int64_t max_outs;        /* rows with results in one step */
     int64_t max_ctx;         /* longest sequence */
-    int64_t max_waiting;     /* requests waiting for their first step; more are refused with FULL */
     /* service that makes up for one step of priority (waiting ages); 0: 262144 */
     int64_t age_tokens;
     whim_page_pool *pool;   /* borrowed, as is the tree */
@@ -89,8 +88,8 @@ typedef struct whim_sched_add {
     void *user; /* the caller's */
 } whim_sched_add;
 
-/* FULL: the queue is; NO_FIT: it could not run even alone; INVALID: a number is outside its
- * bounds. */
+/* NO_FIT: it could not run even alone; INVALID: a number is outside its bounds. How many may wait
+ * the caller decides. */
 WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_add *add,
                                            whim_sched_req **out, whim_diag *diag);
 

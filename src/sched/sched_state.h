@@ -46,7 +46,6 @@ struct whim_sched {
     int64_t max_running;
     whim_client_table clients;
     whim_heap waiting;
-    int64_t n_new;    /* of the waiting: not started yet */
     int64_t n_budget; /* rows of a plan */
     whim_sched_req **running;
     int64_t n_running;

@@ -66,7 +66,6 @@ typedef struct sim_world {
     int64_t n_taken;                   /* rows of proposals that states went on by */
     sim_job jobs[SIM_MAX_JOBS];
     int64_t n_job, n_live;
-    int64_t n_pinned; /* pins that are set */
     int64_t cancel_one_in;
     int64_t max_rows;     /* of the next plan */
     int64_t n_step, work; /* rows of all jobs if each ran alone */

@@ -44,8 +44,7 @@ bool sim_check_pages(sim_world *w)
         }
         used += holders[p] > 0;
     }
-    if (w->tree != NULL && w->n_pinned == 0 &&
-        whim_prefix_tree_evictable(w->tree) != whim_prefix_tree_alone(w->tree)) {
+    if (w->tree != NULL && whim_prefix_tree_evictable(w->tree) != whim_prefix_tree_alone(w->tree)) {
         return sim_fail(w, "%lld pages are only the tree's, %lld of them can go",
                         (long long)whim_prefix_tree_alone(w->tree),
                         (long long)whim_prefix_tree_evictable(w->tree));

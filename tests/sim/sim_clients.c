@@ -35,7 +35,6 @@ static void town_open(town *t, int64_t max_seqs)
                           .max_step_tokens = 32,
                           .max_outs = 8,
                           .max_ctx = CTX,
-                          .max_waiting = MAX_REQ,
                           .age_tokens = AGE,
                           .pool = &t->pool};
     bool ok = whim_page_pool_init(&t->pool, PAGES, SIM_PAGE) == WHIM_ERR_OK &&

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A random trace: requests come, are cancelled, end; steps fail; pages are pinned; all within a
- * small pool. */
+/* A random trace: requests come, are cancelled, end; steps fail; all within a small pool. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -8,11 +7,6 @@
 #include <string.h>
 
 enum { N_STEM = 4 };
-
-typedef struct pins {
-    int32_t tokens[2][SIM_MAX_CTX];
-    int64_t n[2]; /* tokens pinned, 0: none */
-} pins;
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
@@ -84,11 +78,7 @@ static bool job_submit(sim_world *w)
         .user = job,
     };
     whim_diag diag;
-    int64_t n_waiting = whim_sched_get_stats(w->sched).n_waiting;
     whim_err err = whim_sched_submit(w->sched, &add, &job->req, &diag);
-    if (err == WHIM_ERR_FULL && n_waiting >= w->cfg.max_waiting) {
-        return true;
-    }
     if (err != WHIM_ERR_OK) {
         return sim_fail(w, "a request that fits is refused: %s", diag.text);
     }
@@ -116,36 +106,6 @@ static void cancel_some(sim_world *w)
             job_over(w, job);
         }
     }
-}
-
-static void pin_some(sim_world *w, pins *p)
-{
-    int64_t i = sim_draw(w, 2);
-    if (p->n[i] > 0) {
-        whim_prefix_tree_unpin(w->tree, p->tokens[i], p->n[i]);
-        p->n[i] = 0;
-        w->n_pinned--;
-    } else if (w->n_job > 0) {
-        const sim_job *job = &w->jobs[sim_draw(w, w->n_job)];
-        memcpy(p->tokens[i], job->expected, sizeof job->expected);
-        p->n[i] =
-            whim_prefix_tree_pin(w->tree, p->tokens[i], sim_draw(w, job->n_end + 1)) * SIM_PAGE;
-        w->n_pinned += p->n[i] > 0;
-    }
-}
-
-static bool unpin_all(sim_world *w, pins *p)
-{
-    bool any = false;
-    for (int i = 0; i < 2; i++) {
-        if (p->n[i] > 0) {
-            whim_prefix_tree_unpin(w->tree, p->tokens[i], p->n[i]);
-            p->n[i] = 0;
-            w->n_pinned--;
-            any = true;
-        }
-    }
-    return any;
 }
 
 /* A smaller step, but never too small for a row of everyone who can run. */
@@ -233,7 +193,7 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
 }
 
 /* A new plan, and its step. False in *more: there is nothing to do, or the step failed. */
-static bool begin(sim_world *w, pins *p, bool *more)
+static bool begin(sim_world *w, bool *more)
 {
     *more = false;
     propose_some(w);
@@ -244,7 +204,7 @@ static bool begin(sim_world *w, pins *p, bool *more)
         return false;
     }
     if (w->plan.n_item == 0) {
-        return w->n_live == 0 || unpin_all(w, p) ||
+        return w->n_live == 0 ||
                sim_fail(w, "nothing is planned for %lld requests", (long long)w->n_live);
     }
     w->n_step++;
@@ -277,13 +237,13 @@ static bool go_ahead(sim_world *w, whim_plan *ahead, sim_chosen *chosen)
     return sim_check_ahead(w, ahead) && sim_step(w, ahead, chosen) && sim_check_pages(w);
 }
 
-static bool one_step(sim_world *w, pins *p)
+static bool one_step(sim_world *w)
 {
     whim_plan ahead = {0};
     sim_chosen later[64];
     whim_sched_made made[64] = {{0}};
     bool more = w->is_underway;
-    if (!more && (!begin(w, p, &more) || !more)) {
+    if (!more && (!begin(w, &more) || !more)) {
         return w->failure[0] == '\0';
     }
     w->is_underway = false;
@@ -337,8 +297,6 @@ static bool check_waiting(sim_world *w)
 static bool run(sim_world *w)
 {
     int64_t n_jobs = 4 + sim_draw(w, SIM_MAX_JOBS - 4), pace = 1 + sim_draw(w, 12);
-    pins p = {{{0}}, {0}};
-    bool with_pins = w->tree != NULL && sim_draw(w, 3) == 0;
     for (int64_t tries = 0; w->n_live > 0 || tries < n_jobs;) {
         for (; tries < n_jobs && sim_draw(w, pace) == 0; tries++) {
             if (!job_submit(w)) {
@@ -349,16 +307,11 @@ static bool run(sim_world *w)
         if (sim_draw(w, 20) == 0) {
             change_budget(w);
         }
-        if (with_pins && sim_draw(w, 10) == 0) {
-            pin_some(w, &p);
-        }
-        if (!sim_check_pages(w) || !one_step(w, &p) || !sim_check_order(w) || !check_waiting(w)) {
+        if (!sim_check_pages(w) || !one_step(w) || !sim_check_order(w) || !check_waiting(w)) {
             return false;
         }
     }
-    unpin_all(w, &p);
-    if (w->tree != NULL &&
-        (!whim_prefix_tree_evict(w->tree, w->pool.n_page) || whim_prefix_tree_size(w->tree) != 0)) {
+    if (w->tree != NULL && !whim_prefix_tree_evict(w->tree, w->pool.n_page)) {
         return sim_fail(w, "pages are left in the tree that nobody holds");
     }
     return w->pool.n_free == w->pool.n_page || sim_fail(w, "pages are lost at the end");
@@ -379,7 +332,6 @@ bool sim_trace(sim_world *w, uint64_t seed)
         .max_step_tokens = 1 + sim_draw(w, sim_draw(w, 2) == 0 ? 8 : 128),
         .max_outs = 1 + sim_draw(w, 16),
         .max_ctx = 2 + sim_draw(w, SIM_MAX_CTX - 2),
-        .max_waiting = 1 + sim_draw(w, 30),
         .age_tokens = 1 + sim_draw(w, 400),
         .pool = &w->pool,
         .tree = w->tree,

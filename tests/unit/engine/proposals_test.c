@@ -203,7 +203,6 @@ static void open_sched(world *w)
         .max_step_tokens = STEP,
         .max_outs = OUTS,
         .max_ctx = CTX,
-        .max_waiting = N_JOB,
         .pool = whim_runner_pool(w->runner),
         .states = w->has_states ? states : NULL,
         .state_every = whim_engine_limits(w->engine)->page_len,

@@ -37,17 +37,17 @@ static void sequences_grow_by_their_tokens(void **state)
     tiny_open(&t, "cpu", &cfg);
     whim_sequence *a = tiny_sequence(&t), *b = tiny_sequence(&t);
     whim_step_part parts[] = {{a, ids, P + 1, 2}, {b, ids + 40, 3, 0}};
-    assert_int_equal(whim_runner_free_pages(t.runner), 8);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, 8);
     assert_int_equal(whim_runner_step(t.runner, parts, 2, &diag), WHIM_ERR_OK);
     assert_int_equal(a->len, P + 1);
     assert_int_equal(b->len, 3);
-    assert_int_equal(whim_runner_free_pages(t.runner), 5);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, 5);
     expect_finite(&t, 2);
     whim_runner_sequence_destroy(t.runner, a);
-    assert_int_equal(whim_runner_free_pages(t.runner), 7);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, 7);
     whim_runner_sequence_destroy(t.runner, b);
     whim_runner_sequence_destroy(t.runner, NULL);
-    assert_int_equal(whim_runner_free_pages(t.runner), 8);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, 8);
     assert_int_equal(whim_runner_step(t.runner, NULL, 0, &diag), WHIM_ERR_OK); /* nothing to do */
     tiny_close(&t);
 }
@@ -57,7 +57,7 @@ static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t 
                            whim_err err, const char *text)
 {
     whim_diag diag = {{0}};
-    int64_t len[4], pages[4], free_pages = whim_runner_free_pages(t->runner);
+    int64_t len[4], pages[4], free_pages = whim_runner_pool(t->runner)->n_free;
     float before[TINY_VOCAB];
     memcpy(before, whim_runner_logits(t->runner, 0), sizeof before);
     for (int64_t i = 0; i < n_part; i++) {
@@ -72,7 +72,7 @@ static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t 
         assert_int_equal(parts[i].seq->len, len[i]);
         assert_int_equal(parts[i].seq->n_page, pages[i]);
     }
-    assert_int_equal(whim_runner_free_pages(t->runner), free_pages);
+    assert_int_equal(whim_runner_pool(t->runner)->n_free, free_pages);
     assert_memory_equal(before, whim_runner_logits(t->runner, 0), sizeof before);
 }
 
@@ -123,7 +123,7 @@ static void the_context_and_the_pool_end(void **state)
     /* 3 pages are left: the first part alone would fit, both together do not. */
     whim_sequence *c = tiny_sequence(&t);
     whim_step_part parts[] = {{b, ids, 2 * P - 8, 1}, {c, ids, 8, 1}};
-    assert_int_equal(whim_runner_free_pages(t.runner), 3);
+    assert_int_equal(whim_runner_pool(t.runner)->n_free, 3);
     tiny_step(&t, b, ids, P, 0);
     expect_refused(&t, parts, 2, WHIM_ERR_FULL, "3 KV pages, 2 are free");
     whim_runner_sequence_destroy(t.runner, a);
@@ -205,10 +205,10 @@ static void shared_pages_are_read_and_kept(void **state)
             tiny_step(&t, seq, ids + seq->len, 60 - seq->len, 1);
             assert_memory_equal(whim_runner_logits(t.runner, 0), alone, sizeof alone);
         }
-        assert_int_equal(whim_runner_free_pages(t.runner), 5);
+        assert_int_equal(whim_runner_pool(t.runner)->n_free, 5);
         whim_runner_sequence_destroy(t.runner, a);
         whim_runner_sequence_destroy(t.runner, b);
-        assert_int_equal(whim_runner_free_pages(t.runner), 8);
+        assert_int_equal(whim_runner_pool(t.runner)->n_free, 8);
         tiny_close(&t);
     }
 }

@@ -27,11 +27,8 @@ typedef struct tiny_sched {
 
 static inline whim_sched_cfg tiny_cfg(void)
 {
-    return (whim_sched_cfg){.max_seqs = 4,
-                            .max_step_tokens = 64,
-                            .max_outs = 8,
-                            .max_ctx = TINY_CTX,
-                            .max_waiting = 32};
+    return (whim_sched_cfg){
+        .max_seqs = 4, .max_step_tokens = 64, .max_outs = 8, .max_ctx = TINY_CTX};
 }
 
 static inline void tiny_open(tiny_sched *t, int64_t n_page, bool with_tree, whim_sched_cfg cfg)
