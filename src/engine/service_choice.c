@@ -3,6 +3,7 @@
  * over. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "chat/reasoning.h"
 #include "engine/service_impl.h"
 
 #include <string.h>
@@ -178,11 +179,10 @@ void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whi
 bool whim_choice_may_follow(const whim_choice *c)
 {
     const whim_job *job = c->job;
-    const whim_sample_params *p = &job->cfg.params;
-    bool counts = p->repetition_penalty != 1.0f || p->presence_penalty != 0.0f ||
-                  p->frequency_penalty != 0.0f;
-    return c->mask == NULL && !counts && (job->n_forced == 0 || c->thought) &&
-           job->cfg.max_tokens >= 0 && job->cfg.prompt_logprobs < 0;
+    const whim_job_cfg *cfg = &job->cfg;
+    bool may_end = c->n_made + 1 >= cfg->min_tokens; /* with the one under way: no mask is due */
+    return c->grammar == NULL && may_end && !whim_sample_params_penalise(&cfg->params) &&
+           (job->n_forced == 0 || c->thought) && cfg->max_tokens >= 0 && cfg->prompt_logprobs < 0;
 }
 
 void whim_choice_prepare_next(const whim_choice *c, whim_sample_ask *ask)
@@ -257,8 +257,9 @@ static whim_err walk(whim_choice *c, int32_t id, whim_diag *diag)
         /* The tags are one token each in every published vocabulary. */
         const whim_tokenizer *tok = job->service->cfg.tok;
         c->n_forced += c->forcing;
-        c->thinking = c->thinking || whim_tokenizer_find(tok, "<think>") == id;
-        c->thought = whim_tokenizer_find(tok, "</think>") == id || c->n_forced == job->n_forced;
+        c->thinking = c->thinking || whim_tokenizer_find(tok, WHIM_THINK_OPEN) == id;
+        c->thought =
+            whim_tokenizer_find(tok, WHIM_THINK_CLOSE) == id || c->n_forced == job->n_forced;
     }
     return WHIM_ERR_OK;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static bool has_penalty(const whim_sample_params *p)
+bool whim_sample_params_penalise(const whim_sample_params *p)
 {
     return p->repetition_penalty != 1.0f || p->presence_penalty != 0.0f ||
            p->frequency_penalty != 0.0f;
@@ -24,7 +24,7 @@ int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab)
     if (p == NULL || ask->is_given) {
         return 1;
     }
-    if (p->n_bias > 0 || has_penalty(p) || ask->mask != NULL) {
+    if (p->n_bias > 0 || whim_sample_params_penalise(p) || ask->mask != NULL) {
         return 0;
     }
     if (p->temperature == 0.0f || p->top_k == 1) {
@@ -42,7 +42,7 @@ static int64_t prompt_words(const whim_sample_ask *ask)
 
 static int64_t output_words(const whim_sample_ask *ask)
 {
-    return has_penalty(ask->params) ? ask->n_output : 0;
+    return whim_sample_params_penalise(ask->params) ? ask->n_output : 0;
 }
 
 int64_t whim_sample_words(const whim_sample_ask *ask)

@@ -39,6 +39,9 @@ void whim_sample_params_init(whim_sample_params *params);
 WHIM_MUST_CHECK whim_err whim_sample_params_check(const whim_sample_params *params, int32_t n_vocab,
                                                   whim_diag *diag);
 
+/* Whether a choice depends on the tokens before it. */
+bool whim_sample_params_penalise(const whim_sample_params *params);
+
 typedef struct whim_sampled {
     int32_t id;
     float logprob; /* of the raw distribution: log-softmax of the logits as the model gave them */

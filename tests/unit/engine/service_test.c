@@ -284,6 +284,11 @@ static void steps_go_ahead(void **state)
     read_all(submit(&counting), &a);
     pages_come_back();
     assert_int_equal(whim_service_get_stats(service).n_ahead, stats.n_ahead);
+    whim_job_cfg longer = job_cfg(2, 40, 20); /* its first tokens have a mask, the others none */
+    longer.min_tokens = 5;
+    read_all(submit(&longer), &a);
+    pages_come_back();
+    assert_int_equal(whim_service_get_stats(service).n_ahead, stats.n_ahead + 20 - 5);
     stop(state);
 }
 
