@@ -6,8 +6,15 @@
 
 const char *whim_end_name(whim_end end)
 {
-    static const char *const names[] = {"eos",     "stop",      "length",    "context",
-                                        "context", "interrupt", "repetition"};
+    static const char *const names[] = {
+        [WHIM_END_EOS] = "eos",
+        [WHIM_END_STOP] = "stop",
+        [WHIM_END_LENGTH] = "length",
+        [WHIM_END_CONTEXT] = "context",
+        [WHIM_END_KV] = "context",
+        [WHIM_END_INTERRUPT] = "interrupt",
+        [WHIM_END_REPETITION] = "repetition",
+    };
     return names[end];
 }
 

@@ -477,10 +477,11 @@ static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
 {
     whim_batch batch = {.state = states_of(x)};
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
-    if (x->n_collected <= x->kept.n_step) { /* the arrays of the last call may still be read */
+    if (x->n_collected <=
+        x->kept.n_submitted_then) { /* the arrays of the last call may still be read */
         WHIM_TRY(whim_stream_sync(x->stream));
     }
-    x->kept.n_step = x->n_submitted;
+    x->kept.n_submitted_then = x->n_submitted;
     WHIM_TRY(whim_kept_take(&x->kept, x->stream, takes, n, &batch));
     return x->def->advance(x->model, x->stream, &batch, &bump);
 }

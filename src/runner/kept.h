@@ -16,11 +16,11 @@ typedef struct whim_kept {
     whim_device *device;
     whim_kept_bytes bytes;
     int64_t max_rows;
-    void *rows;      /* device */
-    int32_t *arrays; /* device */
-    int32_t *host;   /* what was copied there last */
-    int64_t n_row;   /* of the last step that kept its rows, 0: none did */
-    int64_t n_step;  /* steps submitted before the last copy; a step after it comes later */
+    void *rows;               /* device */
+    int32_t *arrays;          /* device */
+    int32_t *host;            /* what was copied there last */
+    int64_t n_row;            /* of the last step that kept its rows, 0: none did */
+    int64_t n_submitted_then; /* steps, when the arrays were copied last */
 } whim_kept;
 
 whim_kept_bytes whim_kept_bytes_of(const whim_layer_table *layers, const whim_config *config,

@@ -193,7 +193,7 @@ static void forget(whim_sched *s, const whim_sched_req *req)
 
 void whim_sched_plan_init(whim_sched *s, whim_plan *plan)
 {
-    *plan = (whim_plan){.items = s->items[s->n_made++ % 2]};
+    *plan = (whim_plan){.items = s->items[s->n_planned++ % 2]};
 }
 
 void whim_sched_stop(whim_sched *s, whim_sched_req *req)
@@ -334,22 +334,12 @@ static void settle(whim_sched *s, const whim_plan_item *item, const whim_sched_m
     whim_check(s->cfg.states == NULL || req->seq->state_at == req->seq->len);
 }
 
-/* Rows of a request in the plan ahead, which its sequence has grown by as well. */
-static int64_t has_more(const whim_sched *s, const whim_sched_req *req)
-{
-    for (int64_t i = 0; s->is_ahead && i < s->open[1].n_item; i++) {
-        if (s->open[1].items[i].req == req) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sched_made *made)
 {
     whim_sched_req *req = item->req;
-    int64_t n_after = has_more(s, req);
-    whim_check(req->seq == item->seq && req->seq->len == req->n_fed + item->n_tok + n_after);
+    /* A row of the plan ahead, which the sequence has grown by as well. */
+    int64_t n_after = req->seq->len - req->n_fed - item->n_tok;
+    whim_check(req->seq == item->seq && n_after >= 0 && n_after <= s->is_ahead);
     if (item->n_proposed > 0) {
         settle(s, item, made);
     }

@@ -53,7 +53,7 @@ struct whim_sched {
     whim_sequence **free_seqs; /* stack */
     int64_t n_free_seq;
     whim_plan_item *items[2]; /* [max_running] of the last two plans, in turns */
-    int64_t n_made;           /* plans that were put there */
+    int64_t n_planned;        /* plans that were put there */
     whim_plan open[2]; /* the plan that is neither committed nor aborted, and the one ahead of it */
     whim_sched_req **held; /* [max_running] scratch of a plan */
     int32_t *pages;        /* [pages of max_ctx] scratch of an admission */

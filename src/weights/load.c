@@ -128,7 +128,7 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
     loader *ld = ctx;
     const slab *sl = &ld->slabs[item];
     char *staging = ld->staging + worker * ld->staging_bytes;
-    whim_diag diag;
+    whim_diag diag = {""}; /* not all that can fail here says why */
     whim_err err = whim_rows_read(ld->ckpt, sl->param, sl->part, sl->row0, sl->n_row, staging,
                                   staging + staged_bytes(sl->param, sl->n_row), &diag);
     if (err == WHIM_ERR_OK) {
