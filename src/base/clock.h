@@ -22,6 +22,14 @@ static inline int64_t whim_clock_ns(void)
     return whim_clock_read(CLOCK_MONOTONIC);
 }
 
+/* The moment in so many nanoseconds, for a wait on a condition whose clock this is. */
+static inline struct timespec whim_clock_after(int64_t ns)
+{
+    int64_t until = whim_clock_ns() + ns;
+    return (struct timespec){.tv_sec = (time_t)(until / WHIM_NS_PER_S),
+                             .tv_nsec = (long)(until % WHIM_NS_PER_S)};
+}
+
 /* Sleep at least so long, whatever signals come. */
 static inline void whim_clock_sleep_ns(int64_t ns)
 {

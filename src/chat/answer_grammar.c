@@ -2,6 +2,7 @@
 /* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose
  * from. */
 #include "chat/answer_impl.h"
+#include "chat/reasoning.h"
 #include "chat/tool_parser.h"
 
 #include <string.h>
@@ -78,7 +79,7 @@ static whim_grammar_node body(whim_answer *a)
 static whim_grammar_node thought_part(whim_answer *a)
 {
     const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
-    const char *const marks[] = {"</think>", tags->open};
+    const char *const marks[] = {WHIM_THINK_CLOSE, tags->open};
     if (!has_tools(a->rule) || tags->thoughts_hold_tags) {
         return whim_grammar_until(a->b, marks[0]);
     }
@@ -95,8 +96,8 @@ static whim_grammar_node whole(whim_answer *a)
     whim_grammar_node ends = whim_grammar_repeat(a->b, whim_answer_text(a, "\n"), 0, 2);
     whim_grammar_node thought = whim_gb_seq2(a->b, thought_part(a), ends);
     if (!a->rule->starts_inside) {
-        thought =
-            whim_gb_optional(a->b, whim_gb_seq2(a->b, whim_answer_text(a, "<think>"), thought));
+        thought = whim_gb_optional(
+            a->b, whim_gb_seq2(a->b, whim_answer_text(a, WHIM_THINK_OPEN), thought));
     }
     return whim_gb_seq2(a->b, thought, body(a));
 }

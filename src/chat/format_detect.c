@@ -3,6 +3,7 @@
  * reasoning. */
 #include "chat/format.h"
 
+#include "chat/reasoning.h"
 #include "models/model.h"
 
 #include <string.h>
@@ -23,7 +24,8 @@ whim_chat_format whim_chat_format_detect(const char *template_source)
     if (!format.native_tools) {
         format.tools = WHIM_TOOLS_HERMES;
     }
-    format.reasons = strstr(source, "<think>") != NULL || strstr(source, "</think>") != NULL;
+    format.reasons =
+        strstr(source, WHIM_THINK_OPEN) != NULL || strstr(source, WHIM_THINK_CLOSE) != NULL;
     format.thinking_switch = strstr(source, "enable_thinking") != NULL;
     return format;
 }

@@ -8,7 +8,7 @@
 
 enum { START, INSIDE, AFTER, CONTENT };
 
-static const char open_tag[] = "<think>", close_tag[] = "</think>";
+static const char open_tag[] = WHIM_THINK_OPEN, close_tag[] = WHIM_THINK_CLOSE;
 
 typedef struct sink {
     whim_piece_fn *fn;

@@ -18,6 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WHIM_THINK_OPEN "<think>"
+#define WHIM_THINK_CLOSE "</think>"
+
 typedef enum whim_piece_kind { WHIM_PIECE_REASONING, WHIM_PIECE_CONTENT } whim_piece_kind;
 
 /* Called with a piece of at least one byte; it lives during the call only. */

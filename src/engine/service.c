@@ -27,11 +27,7 @@ static whim_job *intake_take(whim_service *s, bool wait)
 {
     pthread_mutex_lock(&s->lock);
     if (wait && s->intake_first == NULL && !s->stopping) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += IDLE_NS;
-        until.tv_sec += until.tv_nsec / WHIM_NS_PER_S;
-        until.tv_nsec %= WHIM_NS_PER_S;
+        struct timespec until = whim_clock_after(IDLE_NS);
         pthread_cond_timedwait(&s->more, &s->lock, &until);
     }
     whim_job *first = s->intake_first;

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "chat/reasoning.h"
 #include "sample/repetition.h"
 #include "server/answer_run.h"
 
@@ -174,7 +175,7 @@ static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
         .prompt_logprobs = task->prompt_logprobs,
         .think_open = task->open_think,
         .think_budget = task->think_budget,
-        .think_end = "</think>",
+        .think_end = WHIM_THINK_CLOSE,
         .grammar = task->grammar,
         .vocab = a->api->vocab,
         .priority = task->priority,
