@@ -3,8 +3,8 @@
  *
  * A backend is one kind of hardware; a device is one opened instance with memory and caps; a stream
  * is an ordered queue of copies and ops on it. Queued work runs at any time between the call and
- * the next sync, on any thread; its errors surface at sync. Device memory is only ever touched by
- * ops and copies: a pointer from buf_alloc must not be followed by the host.
+ * the next sync, on any thread; its errors surface at wait and sync. Device memory is only ever
+ * touched by ops and copies: a pointer from buf_alloc must not be followed by the host.
  *
  * Threads: a device may be shared (pack_weight is called by several loader threads at once); a
  * stream belongs to one thread. */

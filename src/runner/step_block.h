@@ -90,7 +90,8 @@ const int32_t *whim_step_lists(const int32_t *block);
 /* The ids of the pages to zero: [n_fresh]. */
 const int32_t *whim_step_fresh(const int32_t *block);
 
-/* A token that is not known yet: the best one of output i of the step before. */
+/* A token that is not known yet: what was chosen from output i of the step before, or the best of
+ * it where nothing was. */
 static inline int32_t whim_step_result_token(int64_t i)
 {
     return (int32_t)(-2 - i);

@@ -54,7 +54,7 @@ whim_event whim_cpu_queue_close(whim_cpu_queue *queue);
 
 void whim_cpu_queue_wait(whim_cpu_queue *queue, whim_event event);
 
-/* Run closed parts from now on without being waited for. */
+/* Run the parts that are closed now without being waited for. */
 WHIM_MUST_CHECK whim_err whim_cpu_queue_begin(whim_cpu_queue *queue, whim_diag *diag);
 
 #endif
