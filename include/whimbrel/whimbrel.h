@@ -207,7 +207,7 @@ typedef struct whimbrel_request_options {
     bool must_call;            /* the answer is nothing but calls */
     const char *template_args; /* a JSON object; goes before that of the model */
     whimbrel_thinking thinking;
-    int64_t think_budget; /* reasoning is ended after so many tokens; 0: when it ends */
+    int64_t think_budget; /* reasoning is ended after so many tokens of it; 0: when it ends */
     /* What the answer is held to, at most one; reasoning before it stays free. */
     const char *schema_json; /* a JSON Schema */
     bool json_object;        /* any JSON object */

@@ -127,7 +127,7 @@ static void mask_ends(whim_choice *c)
 static bool is_forcing(const whim_choice *c)
 {
     const whim_job *job = c->job;
-    if (!c->thinking || c->thought || c->n_made < job->cfg.think_budget ||
+    if (!c->thinking || c->thought || c->n_made - c->n_before < job->cfg.think_budget ||
         c->n_forced >= job->n_forced) {
         return false;
     }
@@ -257,7 +257,10 @@ static whim_err walk(whim_choice *c, int32_t id, whim_diag *diag)
         /* The tags are one token each in every published vocabulary. */
         const whim_tokenizer *tok = job->service->cfg.tok;
         c->n_forced += c->forcing;
-        c->thinking = c->thinking || whim_tokenizer_find(tok, WHIM_THINK_OPEN) == id;
+        if (!c->thinking && whim_tokenizer_find(tok, WHIM_THINK_OPEN) == id) {
+            c->thinking = true;
+            c->n_before = c->n_made;
+        }
         c->thought =
             whim_tokenizer_find(tok, WHIM_THINK_CLOSE) == id || c->n_forced == job->n_forced;
     }

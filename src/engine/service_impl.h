@@ -35,6 +35,7 @@ typedef struct whim_choice {
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     int64_t n_forced;            /* tokens of think_end that were forced */
     bool thinking;               /* reasoning is open */
+    int64_t n_before;            /* tokens that came before it was */
     bool thought;                /* the reasoning has ended, or has no budget */
     int64_t last_ns;             /* when its last token was made; 0: none yet */
     bool let_in;                 /* it waits no more: the scheduler has fed it */

@@ -36,6 +36,58 @@ static void reasoning_has_a_budget(void **state)
     whim_tokenizer_close(tok);
 }
 
+/* The place of the first token that did not come before it, and is not one of the first three. */
+static int64_t first_new(const answer *a)
+{
+    int64_t at = 2;
+    for (bool is_new = false; !is_new;) {
+        at++;
+        assert_true(at < a->n[0]);
+        is_new = a->ids[0][at] > 2;
+        for (int64_t i = 0; i < at; i++) {
+            is_new = is_new && a->ids[0][i] != a->ids[0][at];
+        }
+    }
+    return at;
+}
+
+/* Tokens before the reasoning are none of it. */
+static void the_budget_counts_from_the_tag(void **state)
+{
+    static const int32_t end[] = {0, 1, 2};
+    answer a, held;
+    whim_diag diag = {""};
+    whim_str json = {0};
+    whim_tokenizer *tok;
+    whim_service_cfg service_cfg = {
+        .engine = engine, .max_seqs = MAX_SEQS, .max_step_tokens = STEP, .max_outs = OUTS};
+    whim_job_cfg cfg = job_cfg(0, 20, 40);
+    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
+    read_all(submit(&cfg), &a);
+    stop(state);
+    int64_t at = first_new(&a);
+    whim_str_printf(&json,
+                    "{\"added_tokens\":[{\"id\":%d,\"content\":\"<think>\",\"single_word\":false,"
+                    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
+                    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+                    "\"add_prefix_space\":false,\"use_regex\":true},\"post_processor\":null,"
+                    "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+                    "\"ignore_merges\":true,\"merges\":[],\"vocab\":{\"<\":0,\"E\":1,\">\":2}}}",
+                    a.ids[0][at]);
+    assert_int_equal(open_text(whim_str_text(&json), json.len, &tok, &diag), WHIM_ERR_OK);
+    service_cfg.tok = tok;
+    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
+    cfg.think_budget = 2;
+    cfg.think_end = "<E>";
+    read_all(submit(&cfg), &held);
+    int64_t until = at + 1 + cfg.think_budget;
+    assert_memory_equal(held.ids[0], a.ids[0], (size_t)until * sizeof(int32_t));
+    assert_memory_equal(held.ids[0] + until, end, sizeof end);
+    stop(state);
+    whim_tokenizer_close(tok);
+    whim_str_deinit(&json);
+}
+
 /* A service whose model writes with the vocabulary `tok`, and a grammar for it. */
 typedef struct held_service {
     whim_tokenizer *tok;
@@ -148,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_grammar_may_not_fit_the_vocabulary),
         cmocka_unit_test(reasoning_has_a_budget),
+        cmocka_unit_test(the_budget_counts_from_the_tag),
         cmocka_unit_test(the_budget_waits_for_the_grammar),
         cmocka_unit_test(a_choice_that_fails_is_alone),
     };
