@@ -36,6 +36,7 @@ typedef struct whim_prompt {
     whim_ids ids;
     whim_rendered rendered; /* for /apply-template */
     bool open_think;        /* the prompt leaves reasoning open */
+    bool may_reason; /* the answer may open it: the model does so, and was not told to leave it */
 } whim_prompt;
 
 /* INVALID, or FULL beyond a limit of the template engine: diag says what is wrong, and `param` (128

@@ -16,6 +16,7 @@ typedef struct making {
     whimbrel_request *r;
     whimbrel_request_options o;
     json_t *messages, *args, *schema;
+    bool may_reason; /* the answer may begin with reasoning */
     char field[128]; /* what is wrong */
     whim_diag *diag;
 } making;
@@ -123,6 +124,7 @@ static whim_err render(making *m)
     if (err == WHIM_ERR_OK) {
         r->prompt = prompt.ids;
         r->open_think = prompt.open_think;
+        m->may_reason = prompt.may_reason;
         prompt.ids = (whim_ids){0};
     }
     whim_prompt_deinit(&prompt);
@@ -173,26 +175,14 @@ static whim_err prompt_make(making *m)
 
 /* --- what the answer is held to --------------------------------------------------------------- */
 
-/* Unless its template is told not to, a model that thinks may do so first. */
-static bool may_think(const making *m)
-{
-    const whim_text_side *text = &m->r->model->text;
-    const json_t *told = json_object_get(m->args, "enable_thinking");
-    told = told != NULL ? told : json_object_get(text->kwargs, "enable_thinking");
-    return json_is_boolean(told)
-               ? json_is_true(told)
-               : m->o.thinking != WHIMBREL_THINKING_OFF || !text->format.thinking_switch;
-}
-
 static whim_err grammar_make(making *m)
 {
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
-    const whim_chat_format *format = &r->model->text.format;
     whim_answer_rule rule = {
-        .format = r->has_turns ? *format : whim_chat_format_detect(NULL),
+        .format = r->has_turns ? r->model->text.format : whim_chat_format_detect(NULL),
         .starts_inside = r->open_think,
-        .may_reason = r->has_turns && format->reasons && !r->open_think && may_think(m),
+        .may_reason = m->may_reason,
         .tools = r->tools,
         .choice = r->tools == NULL ? WHIM_CHOICE_NONE
                   : o->must_call   ? WHIM_CHOICE_REQUIRED

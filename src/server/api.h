@@ -111,6 +111,7 @@ typedef struct whim_task {
     whim_ids *prompts; /* [n_prompt] */
     int32_t n_prompt;
     bool open_think;       /* the prompt leaves reasoning open */
+    bool may_reason;       /* the answer may open it */
     bool parse_tools;      /* tool calls are looked for in the answer */
     whim_grammar *grammar; /* NULL: any text */
 } whim_task;

@@ -47,17 +47,6 @@ static const char *rule_param(const whim_task *task)
                                                        : NULL;
 }
 
-/* Whether the answer may begin with reasoning: unless that is off, and the template can turn it
- * off. What the request tells the template itself goes first. */
-static bool may_think(const whim_api *api, const whim_task *task)
-{
-    const json_t *told = json_object_get(task->kwargs, "enable_thinking");
-    if (json_is_boolean(told)) {
-        return json_is_true(told);
-    }
-    return task->thinking != 0 || !api->chat->format.thinking_switch;
-}
-
 static bool is_too_large(const json_t *schema)
 {
     return schema != NULL &&
@@ -95,8 +84,7 @@ static bool make_grammar(const whim_api *api, whim_task *task, whim_fault *fault
     whim_answer_rule rule = {
         .format = api->chat->format,
         .starts_inside = task->open_think,
-        .may_reason = task->messages != NULL && api->chat->format.reasons && !task->open_think &&
-                      may_think(api, task),
+        .may_reason = task->may_reason,
         .tools = tools ? task->tools : NULL,
         .choice = tools ? task->choice : WHIM_CHOICE_NONE,
         .tool_name = task->tool_name,
@@ -147,6 +135,7 @@ static bool take_prompt(const whim_api *api, whim_task *task, whim_prompt *promp
     task->prompts[0] = prompt->ids;
     prompt->ids = (whim_ids){0};
     task->open_think = prompt->open_think;
+    task->may_reason = prompt->may_reason;
     task->parse_tools = task->tools != NULL && task->choice != WHIM_CHOICE_NONE;
     return true;
 }

@@ -248,6 +248,47 @@ static void thinking_is_switched(void **state)
     }
 }
 
+/* Whether the answer may begin with reasoning is what the template was told, by whomever. */
+static void may_reason_as_told(void **state)
+{
+    static const char never[] = "{\"enable_thinking\": false}",
+                      always[] = "{\"enable_thinking\": true}";
+    static const struct {
+        const char *tmpl;
+        int32_t thinking;
+        const char *effort, *kwargs, *model_kwargs;
+        bool may;
+    } rows[] = {
+        {"{# <think> #}" PLAIN, -1, NULL, NULL, NULL, true},
+        {"{# <think> #}" PLAIN, 0, NULL, NULL, NULL, false},
+        {"{# <think> #}" PLAIN, -1, "none", NULL, NULL, false},
+        {"{# <think> #}" PLAIN, -1, NULL, NULL, never, false},
+        {"{# <think> #}" PLAIN, 1, NULL, NULL, never, true},
+        {"{# <think> #}" PLAIN, 0, NULL, NULL, always, false},
+        {"{# <think> #}" PLAIN, 0, NULL, always, never, true},
+        {"{# <think> #}" PLAIN, 1, NULL, never, always, false},
+        {"{# <think> #}", 0, "none", NULL, NULL, true}, /* it thinks whatever it is told */
+        {"{# <think> #}", -1, NULL, never, NULL, false},
+        {PLAIN "<think>", -1, NULL, NULL, NULL, false}, /* which it does already */
+        {PLAIN, -1, NULL, NULL, NULL, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const wish w = {.tmpl = rows[i].tmpl,
+                        .messages = "[{\"role\": \"user\"}]",
+                        .thinking = rows[i].thinking,
+                        .effort = rows[i].effort,
+                        .kwargs = rows[i].kwargs,
+                        .model_kwargs = rows[i].model_kwargs};
+        whim_prompt out;
+        char param[128];
+        assert_int_equal(make(*state, &w, &out, param, NULL), WHIM_ERR_OK);
+        if (out.may_reason != rows[i].may) {
+            fail_msg("row %zu", i);
+        }
+        whim_prompt_deinit(&out);
+    }
+}
+
 #define USER "{\"role\": \"user\", \"content\": \"q\"}"
 #define SAID(text) "{\"role\": \"assistant\", \"content\": \"" text "\"}"
 #define CALL(args)                                                                             \
@@ -544,6 +585,7 @@ int main(void)
         cmocka_unit_test(messages_are_normalised),
         cmocka_unit_test(wrong_fields_are_named),
         cmocka_unit_test(thinking_is_switched),
+        cmocka_unit_test(may_reason_as_told),
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
         cmocka_unit_test(tools_are_listed),

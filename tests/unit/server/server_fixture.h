@@ -126,7 +126,7 @@ int64_t whim_exchange_start_ns(const whim_exchange *ex)
 static whim_answer_rule last_rule; /* what the grammar was asked for */
 static whim_prompt_request last_request;
 static int64_t fake_prompt_len = 5;
-static bool fake_open_think;
+static bool fake_open_think, fake_may_reason;
 
 whim_err whim_prompt_make(const whim_chat_model *model, const whim_prompt_request *request,
                           whim_prompt *out, char *param, whim_diag *diag)
@@ -144,6 +144,7 @@ whim_err whim_prompt_make(const whim_chat_model *model, const whim_prompt_reques
     }
     whim_str_append(&out->rendered.text, "<|user|>hi");
     out->open_think = fake_open_think;
+    out->may_reason = fake_may_reason;
     return WHIM_ERR_OK;
 }
 void whim_prompt_deinit(whim_prompt *prompt)

@@ -329,18 +329,14 @@ static void rules_reach_the_grammar(void **state)
     chat("\"tools\":[{\"type\":null,\"function\":{\"name\":\"f\",\"description\":null,\"strict\":"
          "null}}]");
     assert_int_equal(exchange.status, 200);
+    fake_may_reason = true;
     chat("\"tools\":[],\"response_format\":{\"type\":\"json_object\"}");
+    fake_may_reason = false;
     assert_int_equal(exchange.status, 200);
     assert_true(last_rule.json_object && last_rule.tools == NULL && last_rule.may_reason);
     chat("\"reasoning_effort\":\"none\",\"regex\":\"a+\"");
     assert_int_equal(last_request.thinking, 0);
     assert_false(last_rule.may_reason);
-    chat_model.format.thinking_switch = false; /* this one thinks whatever it is told */
-    chat("\"reasoning_effort\":\"none\",\"regex\":\"a+\"");
-    assert_true(last_rule.may_reason);
-    chat("\"chat_template_kwargs\":{\"enable_thinking\":false},\"regex\":\"a+\"");
-    assert_false(last_rule.may_reason);
-    chat_model.format.thinking_switch = true;
     chat("\"reasoning_effort\":\"high\"");
     assert_int_equal(last_request.thinking, 1);
     chat("");
