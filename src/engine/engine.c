@@ -90,16 +90,29 @@ static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
     return whim_ckpt_open(&e->ckpt, whim_model_archs(), e->cfg.model, diag);
 }
 
+/* A field of the configuration is why the next error comes. */
+static void blame(const whim_engine *e, const char *field)
+{
+    if (e->cfg.wrong != NULL) {
+        *e->cfg.wrong = field;
+    }
+}
+
 static whim_err device_choose(whim_engine *e, whim_diag *diag)
 {
     e->backend = e->cfg.backend != NULL ? whim_backend_find(e->cfg.backend) : whim_backend_at(0);
     if (e->backend == NULL) {
+        blame(e, "backend");
         return whim_fail(diag, WHIM_ERR_NOT_FOUND,
                          "there is no backend '%s' in this build; `whimbrel doctor` lists them",
                          e->cfg.backend);
     }
     whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
-    WHIM_TRY(e->backend->device_open(0, &cfg, &e->device, diag));
+    whim_err err = e->backend->device_open(0, &cfg, &e->device, diag);
+    if (err == WHIM_ERR_UNSUPPORTED || err == WHIM_ERR_INVALID) {
+        blame(e, err == WHIM_ERR_UNSUPPORTED ? "isa" : "n_thread");
+    }
+    WHIM_TRY(err);
     if (e->cfg.watch != NULL) {
         e->device->watch = e->cfg.watch;
         e->cfg.graphs = WHIM_GRAPHS_OFF;
@@ -114,6 +127,7 @@ static whim_err kv_type_choose(const whim_engine *e, whim_kv_type *out, whim_dia
         return WHIM_ERR_OK;
     }
     if (!whim_kv_type_from_name(e->cfg.kv_type, out)) {
+        blame(e, "kv_type");
         return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16, q8",
                          e->cfg.kv_type);
     }
@@ -130,6 +144,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
     const whim_config *c = &e->ckpt.config;
     whim_exec_cfg *r = &e->runner_cfg;
     if (e->cfg.ctx > c->max_ctx) {
+        blame(e, "ctx");
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a context of %lld tokens was asked for, but the model was made for %lld",
                          (long long)e->cfg.ctx, (long long)c->max_ctx);
@@ -192,6 +207,7 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
     r->max_ctx = fit.ctx;
     r->n_page = fit.n_page;
     if (r->n_page < 1) {
+        blame(e, "kv_mem");
         return whim_fail(diag, WHIM_ERR_INVALID, "--kv-mem is below one KV page of %lld bytes",
                          (long long)fit.page_bytes);
     }
@@ -303,6 +319,7 @@ whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim
         whim_engine_close(e);
         return err;
     }
+    e->cfg.wrong = NULL; /* the caller's */
     *out = e;
     return WHIM_ERR_OK;
 }

@@ -56,6 +56,7 @@ typedef struct whim_engine_cfg {
     const char *record_steps; /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;
     void *progress_ctx;
+    const char **wrong; /* prepare puts the field there that it refuses; NULL: nobody asks */
 } whim_engine_cfg;
 
 typedef struct whim_engine whim_engine;

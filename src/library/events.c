@@ -9,7 +9,15 @@
 #include <time.h>
 
 _Static_assert(sizeof(whimbrel_logprob) == sizeof(whim_job_logprob), "one is the other");
-_Static_assert((int)WHIMBREL_END_REPETITION == (int)WHIM_END_REPETITION, "the same list of ends");
+#define SAME(ours, theirs) \
+    _Static_assert((int)WHIMBREL_END_##ours == (int)WHIM_END_##theirs, "the same list of ends")
+SAME(MODEL, EOS);
+SAME(STOP, STOP);
+SAME(LENGTH, LENGTH);
+SAME(CONTEXT, CONTEXT);
+SAME(MEMORY, KV);
+SAME(CANCELLED, INTERRUPT);
+SAME(REPETITION, REPETITION);
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ typedef struct whim_library_extra {
     bool kv_disk;
 } whim_library_extra;
 
-/* What options become for the engine. Both may be NULL but for options.path. */
+/* What options become for the engine. `extra` may be NULL. */
 whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *options,
                                         const whim_library_extra *extra);
 

@@ -40,7 +40,6 @@ _Static_assert((int)WHIMBREL_DEVICE == (int)WHIM_ERR_COUNT - 1, "a status for ea
 bool whim_options_copy(void *to, size_t own, const void *from, size_t size)
 {
     const char *bytes = from;
-    memset(to, 0, own);
     if (size > 0) {
         memcpy(to, from, size < own ? size : own);
     }
@@ -193,6 +192,41 @@ static bool info_make(whimbrel_model *m)
     return m->info.name != NULL;
 }
 
+static whim_err numbers_check(const whimbrel_model_options *o, const char **field, whim_diag *diag)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"max_parallel", o->max_parallel},
+        {"context", o->context},
+        {"kv_bytes", o->kv_bytes},
+        {"threads", o->threads},
+        {"max_step_tokens", o->max_step_tokens},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value < 0) {
+            *field = numbers[i].name;
+            return whim_fail(diag, WHIM_ERR_INVALID, "%s is %lld, expected is 0 or more",
+                             numbers[i].name, (long long)numbers[i].value);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* What a field of the engine's configuration is called here. */
+static const char *option_of(const char *field)
+{
+    static const char *const others[][2] = {
+        {"ctx", "context"}, {"kv_mem", "kv_bytes"}, {"n_thread", "threads"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(field, others[i][0]) == 0) {
+            return others[i][1];
+        }
+    }
+    return field;
+}
+
 static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, const char **field,
                            whim_diag *diag)
 {
@@ -200,17 +234,18 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
         *field = "path";
         return whim_fail(diag, WHIM_ERR_INVALID, "no model was named: path is NULL");
     }
-    if (m->options.max_parallel < 0) {
-        *field = "max_parallel";
-        return whim_fail(diag, WHIM_ERR_INVALID, "max_parallel is %d, expected is 0 or more",
-                         m->options.max_parallel);
-    }
+    WHIM_TRY(numbers_check(&m->options, field, diag));
     m->grammars = whim_grammar_cache_create(NULL);
     if (m->grammars == NULL || !options_keep(m)) {
         return WHIM_ERR_NO_MEMORY;
     }
     whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
-    WHIM_TRY(whim_engine_prepare(&cfg, &m->engine, diag));
+    cfg.wrong = field;
+    whim_err err = whim_engine_prepare(&cfg, &m->engine, diag);
+    if (err != WHIM_ERR_OK) {
+        *field = option_of(*field);
+        return err;
+    }
     whim_text_files files = {
         .model = m->options.path,
         .ckpt = whim_engine_ckpt(m->engine),
@@ -406,6 +441,9 @@ void whimbrel_get_sampling(const whimbrel_model *m, whimbrel_sampling *sampling)
         .seed = fresh_seed(),
     };
     memcpy(sampling, &own, own.size < sizeof own ? own.size : sizeof own);
+    if (own.size > sizeof own) { /* what a newer program knows of is off */
+        memset((char *)sampling + sizeof own, 0, own.size - sizeof own);
+    }
 }
 
 whim_sample_params whim_library_params(const whimbrel_sampling *s)

@@ -24,9 +24,9 @@ struct whimbrel_model {
     whim_grammar_vocab *vocab;  /* under it; NULL: nobody needed it yet */
 };
 
-/* What is in a caller's struct of `size` bytes, as one of ours of `own` bytes that holds zeros
- * where the caller knows of nothing. False: it is larger, and holds something that we do not
- * know. */
+/* Copy a caller's struct of `size` bytes over one of ours of `own` bytes, which keeps what it holds
+ * where the caller knows of nothing. False: there is no size, or it is larger, and holds something
+ * that we do not know. */
 bool whim_options_copy(void *to, size_t own, const void *from, size_t size);
 
 /* Tell the caller of a public call how it went. */

@@ -146,6 +146,9 @@ static whim_err prompt_make(making *m)
     const whimbrel_info *info = &r->model->info;
     const whim_encode_opts whole = {.add_special = true};
     r->has_turns = o->messages != NULL || o->messages_json != NULL;
+    if ((unsigned)o->thinking > WHIMBREL_THINKING_ON) {
+        return refuse(m, "thinking", "it has a value that this version does not know");
+    }
     if ((o->messages != NULL) + (o->messages_json != NULL) + (o->text != NULL) + (o->ids != NULL) !=
         1) {
         return refuse(m, "messages",

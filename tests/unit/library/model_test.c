@@ -32,10 +32,27 @@ static void what_cannot_be_opened_is_refused(void **state)
     refused(&o, WHIMBREL_NOT_FOUND, "", "tests/data/none");
     o = options_of(folder);
     o.context = 100000;
-    refused(&o, WHIMBREL_INVALID, "", "100000");
+    refused(&o, WHIMBREL_INVALID, "context", "100000");
+    o.context = -1;
+    refused(&o, WHIMBREL_INVALID, "context", "-1");
     o = options_of(folder);
     o.max_parallel = -1;
     refused(&o, WHIMBREL_INVALID, "max_parallel", "-1");
+    o = options_of(folder);
+    o.kv_type = "q9";
+    refused(&o, WHIMBREL_INVALID, "kv_type", "q9");
+    o = options_of(folder);
+    o.backend = "abacus";
+    refused(&o, WHIMBREL_NOT_FOUND, "backend", "abacus");
+    o = options_of(folder);
+    o.isa = "mmx";
+    refused(&o, WHIMBREL_UNSUPPORTED, "isa", "mmx");
+    o = options_of(folder);
+    o.threads = 1 << 20;
+    refused(&o, WHIMBREL_INVALID, "threads", "1048576");
+    o = options_of(folder);
+    o.kv_bytes = 1;
+    refused(&o, WHIMBREL_INVALID, "kv_bytes", "one KV page");
     o = options_of(folder);
     o.template_args = "[1]";
     refused(&o, WHIMBREL_INVALID, "template_args", "JSON object");
@@ -156,6 +173,19 @@ static void sampling_is_written_as_far_as_it_is_known(void **state)
     assert_int_equal(b.seed, 5);
     assert_int_equal(b.size, offsetof(whimbrel_sampling, seed));
     assert_true(b.temperature == a.temperature);
+    struct {
+        whimbrel_sampling s;
+        int64_t more;
+    } newer = {{.size = sizeof newer}, 7};
+    whimbrel_get_sampling(model, &newer.s);
+    assert_true(newer.more == 0 && newer.s.temperature == a.temperature);
+    /* What an older program does not know of is as usual. */
+    whimbrel_sampling older = {.size = offsetof(whimbrel_sampling, top_k), .temperature = 0.5f};
+    whimbrel_request_options ask = ask_text("a", 1);
+    ask.sampling = &older;
+    reply r = {.n_id = 0};
+    read_all(submit(model, &ask), &r);
+    assert_int_equal(r.n_id, 1);
 }
 
 /* --- two at once ------------------------------------------------------------------------------ */

@@ -134,6 +134,9 @@ static void numbers_out_of_range(void **state)
     ask.top_logprobs = 101;
     refused(&ask, "sampling", "101");
     ask = ask_text("a", 1);
+    ask.thinking = (whimbrel_thinking)3;
+    refused(&ask, "thinking", "not know");
+    ask = ask_text("a", 1);
     ask.n_choice = 1025;
     refused(&ask, "n_choice", "1024");
     ask = ask_text("a", 1);
