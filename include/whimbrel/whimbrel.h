@@ -24,11 +24,17 @@
  *
  * Rules that hold everywhere:
  *  - A call that can fail returns a status, and says in `error` (which may be NULL) what was wrong.
- *    Nothing is printed, no environment is read, no signal is caught, the process is never ended.
- *  - There is no global state: models know nothing of each other, and there may be several.
- *  - In a struct of options `size` is sizeof of it; every other field may stay zero, which means
- *    the usual. So programs that were built with an older header go on working: new fields come at
- *    the end of structs, new values at the end of enums.
+ *    Nothing is printed, no environment is read, no signal is caught, the process is never ended:
+ *    but for a bug of the library's own, which says where it is on stderr and aborts.
+ *  - There is no global state but what is found out about the machine once: models know nothing of
+ *    each other, and there may be several.
+ *  - In a struct that has a `size` it is sizeof of it. Every other field of options may stay zero,
+ *    which means the usual; whimbrel_sampling is filled by whimbrel_get_sampling, then changed,
+ *    because zeros mean something there.
+ *  - Programs that were built with an older header go on working: new fields come at the end of
+ *    structs with a size, of whimbrel_info and of whimbrel_event, new values at the end of enums.
+ *    The other structs (errors, messages, biases, log-probabilities, parts of a plan, usage) never
+ *    grow.
  *  - Texts are UTF-8, and end with a NUL where there is no length beside them. What an event or an
  *    info points to is never the caller's to free.
  *  - The same request gives the same answer, whatever else runs beside it.
@@ -68,7 +74,7 @@ typedef enum whimbrel_status {
     WHIMBREL_CORRUPT,     /* a file is damaged, or a model computes no numbers */
     WHIMBREL_NOT_FOUND,   /* there is no such file, backend or level */
     WHIMBREL_UNSUPPORTED, /* it is of a kind that this version does not know */
-    WHIMBREL_FULL,        /* too many requests wait, or the request was ended */
+    WHIMBREL_FULL,        /* beyond a limit, as of a template; or the request was ended */
     WHIMBREL_BUSY,        /* somebody else has it */
     WHIMBREL_DEVICE,      /* the device failed */
 } whimbrel_status;
@@ -149,7 +155,8 @@ typedef struct whimbrel_info {
 /* From open to close. */
 WHIMBREL_API const whimbrel_info *whimbrel_get_info(const whimbrel_model *model);
 
-/* The [n] bytes of a token, not always whole characters; n is 0 when there is no such token. */
+/* The [n] bytes of a token, not always whole characters; n is 0 when there is no such token. NULL
+ * where there is no tokenizer. */
 WHIMBREL_API const char *whimbrel_token_text(const whimbrel_model *model, int32_t id, int64_t *n);
 
 /* --- how tokens are chosen -------------------------------------------------------------------- */
@@ -173,7 +180,8 @@ typedef struct whimbrel_sampling {
     uint64_t seed;
 } whimbrel_sampling;
 
-/* What the model's makers recommend, with a seed of its own for every call. Set `size` before. */
+/* What the model's makers recommend, with a seed of its own for every call. Set `size` before: so
+ * much is written, and without it nothing. */
 WHIMBREL_API void whimbrel_get_sampling(const whimbrel_model *model, whimbrel_sampling *sampling);
 
 /* --- a request -------------------------------------------------------------------------------- */
@@ -237,7 +245,7 @@ WHIMBREL_API whimbrel_status whimbrel_prepare(whimbrel_model *model,
                                               const whimbrel_request_options *options,
                                               whimbrel_request **out, whimbrel_error *error);
 
-/* Queue it. FULL: too many wait; NO_FIT: the prompt is longer than the context. */
+/* Queue it. NO_FIT: the prompt is longer than the context. */
 WHIMBREL_API whimbrel_status whimbrel_start(whimbrel_request *request, whimbrel_error *error);
 
 /* Both in one. */
@@ -257,6 +265,8 @@ WHIMBREL_API void whimbrel_free(whimbrel_request *request);
 
 /* --- events ----------------------------------------------------------------------------------- */
 
+/* What a token says comes before it: pieces of REASONING and TEXT and a CALL, then the TOKEN that
+ * completed them. So it is with END: what its `text` says was told already. */
 typedef enum whimbrel_event_kind {
     WHIMBREL_EVENT_STARTED,      /* its first step comes: n_cached tokens need not be computed */
     WHIMBREL_EVENT_PROMPT_TOKEN, /* a token of the prompt, with prompt_logprobs */
