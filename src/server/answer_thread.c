@@ -202,6 +202,7 @@ static bool refuse_submit(whim_service *service, whim_fault *fault, whim_err err
         return whim_fault_set(fault, WHIM_FAULT_QUEUE_FULL, NULL,
                               "too many requests are waiting; try again later");
     case WHIM_ERR_INVALID:
+        return whim_fault_set(fault, WHIM_FAULT_BAD_REQUEST, NULL, "%.1000s", diag->text);
     case WHIM_ERR_NO_FIT:
         return whim_fault_set(fault, WHIM_FAULT_CONTEXT, NULL, "%.1000s", diag->text);
     case WHIM_ERR_NO_MEMORY:

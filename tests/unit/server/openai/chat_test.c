@@ -310,6 +310,21 @@ static void a_client_that_left_ends_the_job(void **state)
     assert_int_equal(exchange.n_write, 1);
 }
 
+/* Clients cut their history on the code of a full context, which helps against nothing else. */
+static void only_what_does_not_fit_is_the_context(void **state)
+{
+    (void)state;
+    submit_err = WHIM_ERR_INVALID;
+    const char *got = chat("{" HI "}", NULL, 0);
+    assert_int_equal(exchange.status, 400);
+    assert_null(strstr(got, "context_length_exceeded"));
+    submit_err = WHIM_ERR_NO_FIT;
+    got = chat("{" HI "}", NULL, 0);
+    submit_err = WHIM_ERR_OK;
+    assert_int_equal(exchange.status, 400);
+    assert_non_null(strstr(got, "\"code\":\"context_length_exceeded\""));
+}
+
 static void a_prompt_that_does_not_fit_is_told_with_numbers(void **state)
 {
     (void)state;
@@ -369,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_chunk_has_the_logprobs_of_its_tokens),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(a_client_that_left_ends_the_job),
+        cmocka_unit_test(only_what_does_not_fit_is_the_context),
         cmocka_unit_test(a_prompt_that_does_not_fit_is_told_with_numbers),
         cmocka_unit_test(a_new_grammar_puts_the_request_off),
     };
