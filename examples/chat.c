@@ -40,16 +40,14 @@ int main(int argc, char **argv)
     whimbrel_model_options options = {.size = sizeof options, .path = argv[1], .max_parallel = 1};
     whimbrel_message messages[MAX_MESSAGES];
     whimbrel_model *model = NULL;
-    whimbrel_error error;
+    whimbrel_error error = {.text = "usage: chat MODEL"};
     char line[4096];
-    int n = 0;
-    if (argc != 2 || whimbrel_open(&options, &model, &error) != WHIMBREL_OK ||
-        whimbrel_load(model, &error) != WHIMBREL_OK) {
-        fprintf(stderr, "%s\n", argc != 2 ? "usage: chat MODEL" : error.text);
-        whimbrel_close(model);
-        return 1;
+    int n = 0, is_ready = argc == 2 && whimbrel_open(&options, &model, &error) == WHIMBREL_OK &&
+                          whimbrel_load(model, &error) == WHIMBREL_OK;
+    if (!is_ready) {
+        fprintf(stderr, "%s\n", error.text);
     }
-    for (; n < MAX_MESSAGES && fgets(line, sizeof line, stdin) != NULL; n += 2) {
+    for (; is_ready && n < MAX_MESSAGES && fgets(line, sizeof line, stdin) != NULL; n += 2) {
         messages[n] = (whimbrel_message){"user", strdup(line)};
         messages[n + 1] = (whimbrel_message){"assistant", answer(model, messages, n + 1)};
     }
@@ -57,4 +55,5 @@ int main(int argc, char **argv)
         free((void *)messages[--n].content);
     }
     whimbrel_close(model);
+    return !is_ready;
 }
