@@ -101,17 +101,16 @@ static bool check_text(const run *r)
            check_utf8(o->system != NULL ? o->system : "", "the system message") && check_stops(o);
 }
 
-static bool check_length(const run *r)
+static void say_refused(const run *r, whimbrel_error *error)
 {
     whim_str hint = {0};
-    if (r->n_prompt <= r->info->context) {
-        return true;
+    append_context_hint(&hint, r->options, r->info);
+    if (error->status == WHIMBREL_NO_FIT) {
+        complain(EXIT_FAILED, "%s; %s", error->text, whim_str_text(&hint));
+    } else {
+        complain_of(error);
     }
-    append_context_hint(&hint, r->info);
-    complain(EXIT_FAILED, "the prompt has %lld tokens, more than the context of %lld; %s",
-             (long long)r->n_prompt, (long long)r->info->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
-    return false;
 }
 
 static bool prepare(run *r)
@@ -134,11 +133,11 @@ static bool prepare(run *r)
         ask.text = whim_str_text(&r->text);
     }
     if (whimbrel_prepare(r->model, &ask, &r->request, &error) != WHIMBREL_OK) {
-        complain_of(&error);
+        say_refused(r, &error);
         return false;
     }
     r->prompt = whimbrel_prompt_ids(r->request, &r->n_prompt);
-    return check_length(r);
+    return true;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */

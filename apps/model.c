@@ -306,9 +306,12 @@ void append_context(whim_str *out, const whim_options *options, const whim_engin
     }
 }
 
-void append_context_hint(whim_str *out, const whimbrel_info *info)
+void append_context_hint(whim_str *out, const whim_options *o, const whimbrel_info *info)
 {
-    if (info->context < info->model_context) {
+    if (o->kv_mem > 0 && info->context < (o->ctx > 0 ? o->ctx : info->model_context)) {
+        whim_str_append(out,
+                        "it is what the memory for keys and values holds; --kv-mem gives more");
+    } else if (info->context < info->model_context) {
         whim_str_printf(out, "--ctx makes it longer, up to %lld", (long long)info->model_context);
     } else {
         whim_str_append(out, "it is as long as the model was made for");

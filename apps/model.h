@@ -61,6 +61,6 @@ void append_context(whim_str *out, const whim_options *options, const whim_engin
                     int64_t ctx);
 
 /* What helps when the context is too short. */
-void append_context_hint(whim_str *out, const whimbrel_info *info);
+void append_context_hint(whim_str *out, const whim_options *options, const whimbrel_info *info);
 
 #endif

@@ -232,7 +232,7 @@ static void say_full(const run *r, const asked *got)
     whim_str hint = {0};
     if (got->end == WHIMBREL_END_CONTEXT) {
         whim_str_printf(&hint, "the context of %lld tokens is full; ", (long long)r->info->context);
-        append_context_hint(&hint, r->info);
+        append_context_hint(&hint, r->options, r->info);
     } else {
         whim_str_append(&hint, "the memory for keys and values is full; --kv-mem gives more");
     }

@@ -45,17 +45,15 @@ static void on_event(void *ctx, const whimbrel_event *event)
     }
 }
 
-static void say_full(chat *c, int64_t n_prompt)
+static void say_full(chat *c)
 {
     whim_str hint = {0};
-    append_context_hint(&hint, c->info);
-    view_error(
-        &c->view,
-        "the conversation would have %lld tokens, the context has %lld: there is no room for an "
-        "answer. Your message was not taken, the conversation is as before; /undo makes room, "
-        "/clear "
-        "begins anew; %s.",
-        (long long)n_prompt, (long long)c->info->context, whim_str_text(&hint));
+    append_context_hint(&hint, c->options, c->info);
+    view_error(&c->view,
+               "the conversation would fill the context of %lld tokens: there is no room for an "
+               "answer. Your message was not taken, the conversation is as before; /undo makes "
+               "room, /clear begins anew; %s.",
+               (long long)c->info->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
 }
 
@@ -158,7 +156,7 @@ static bool take_turn(turn *t, whimbrel_request *request, whimbrel_error *error)
     whimbrel_prompt_ids(request, &n);
     error->text[0] = '\0';
     if (n >= c->info->context) {
-        say_full(c, n);
+        say_full(c);
         return false;
     }
     if (generate(t, request, &got, error) != WHIMBREL_OK) {
@@ -177,7 +175,10 @@ void chat_answer(chat *c)
     whim_str text = {0};
     turn t = {.c = c};
     whimbrel_request *request = prepare(c, &error);
-    if (request == NULL || !take_turn(&t, request, &error)) {
+    if (request == NULL && error.status == WHIMBREL_NO_FIT) {
+        say_full(c);
+        c->failed = !c->view.terminal;
+    } else if (request == NULL || !take_turn(&t, request, &error)) {
         append_error(&text, &error);
         if (error.text[0] != '\0') {
             view_error(&c->view, "%s", whim_str_text(&text));

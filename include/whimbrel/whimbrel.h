@@ -240,12 +240,12 @@ typedef struct whimbrel_request_options {
 } whimbrel_request_options;
 
 /* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong
- * about it. The model need not be loaded. */
+ * about it. NO_FIT: the prompt is longer than the context. The model need not be loaded. */
 WHIMBREL_API whimbrel_status whimbrel_prepare(whimbrel_model *model,
                                               const whimbrel_request_options *options,
                                               whimbrel_request **out, whimbrel_error *error);
 
-/* Queue it. NO_FIT: the prompt is longer than the context. */
+/* Queue it. */
 WHIMBREL_API whimbrel_status whimbrel_start(whimbrel_request *request, whimbrel_error *error);
 
 /* Both in one. */

@@ -165,6 +165,8 @@ static bool info_make(whimbrel_model *m)
     const whim_config *config = whim_engine_config(m->engine);
     const whim_memory_plan *plan = whim_engine_plan(m->engine);
     const whim_device_caps *caps = whim_engine_caps(m->engine);
+    const whim_exec_cfg *limits = whim_engine_limits(m->engine);
+    int64_t room = limits->n_page * limits->page_len;
     for (int32_t i = 0; i < plan->n_part; i++) {
         const whim_memory_part *part = &plan->parts[i];
         m->plan[i] = (whimbrel_plan_part){part->name, part->detail, part->bytes};
@@ -178,7 +180,7 @@ static bool info_make(whimbrel_model *m)
         .isa = caps->isa,
         .n_parameter = whim_engine_parameters(m->engine),
         .n_vocab = config->n_vocab,
-        .context = whim_engine_ctx(m->engine),
+        .context = room < whim_engine_ctx(m->engine) ? room : whim_engine_ctx(m->engine),
         .model_context = config->max_ctx,
         .has_text = m->text.tok != NULL,
         .has_template = m->text.tmpl != NULL,

@@ -311,10 +311,40 @@ static whim_err job_make(making *m)
     return sampling_read(m, &r->cfg.params);
 }
 
+/* What the service would refuse, but only after the weights are read. */
+static whim_err prompt_check(making *m)
+{
+    const whim_ids *prompt = &m->r->prompt;
+    const whimbrel_info *info = &m->r->model->info;
+    const char *field = m->o.ids != NULL             ? "ids"
+                        : m->o.text != NULL          ? "text"
+                        : m->o.messages_json != NULL ? "messages_json"
+                                                     : "messages";
+    if (prompt->n < 1) {
+        return refuse(m, field, "the prompt is empty: it needs at least one token");
+    }
+    snprintf(m->field, sizeof m->field, "%s", field);
+    if (prompt->n > info->context) {
+        return whim_fail(m->diag, WHIM_ERR_NO_FIT,
+                         "the prompt has %lld tokens, more than the context of %lld",
+                         (long long)prompt->n, (long long)info->context);
+    }
+    for (int64_t i = 0; i < prompt->n; i++) {
+        if (prompt->ids[i] < 0 || prompt->ids[i] >= info->n_vocab) {
+            return whim_fail(m->diag, WHIM_ERR_INVALID,
+                             "token id %d (number %lld of the prompt) is not in the model's "
+                             "vocabulary: ids go from 0 to %d",
+                             prompt->ids[i], (long long)i + 1, info->n_vocab - 1);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err request_make(making *m)
 {
     WHIM_TRY(form_read(m));
     WHIM_TRY(prompt_make(m));
+    WHIM_TRY(prompt_check(m));
     WHIM_TRY(grammar_make(m));
     WHIM_TRY(job_make(m));
     m->field[0] = '\0';

@@ -186,7 +186,7 @@ static void counts_without_a_list(void **state)
     assert_non_null(strstr(error.text, "NULL"));
 }
 
-/* What only the start can tell. */
+/* Told before there are weights. */
 static void prompts_too_long(void **state)
 {
     (void)state;
@@ -194,13 +194,33 @@ static void prompts_too_long(void **state)
     whimbrel_error error;
     whimbrel_request *request;
     whimbrel_request_options ask = {.size = sizeof ask, .ids = many, .n_id = 600};
-    assert_int_equal(whimbrel_submit(model, &ask, &request, &error), WHIMBREL_NO_FIT);
+    assert_int_equal(whimbrel_prepare(model, &ask, &request, &error), WHIMBREL_NO_FIT);
     assert_non_null(strstr(error.text, "600"));
+    assert_string_equal(error.field, "ids");
     assert_null(request);
-    many[0] = 83;
+    many[1] = 83;
     ask.n_id = 2;
-    assert_int_equal(whimbrel_submit(model, &ask, &request, &error), WHIMBREL_INVALID);
-    assert_non_null(strstr(error.text, "83"));
+    refused(&ask, "ids", "id 83 (number 2");
+    ask.n_id = 0;
+    refused(&ask, "ids", "empty");
+    ask = ask_text("", 1);
+    refused(&ask, "text", "empty");
+    /* The context is what the memory for keys and values holds, also when that is less. */
+    whimbrel_model_options options = options_of(folder);
+    whimbrel_model *m;
+    options.kv_bytes = 16 << 10;
+    assert_int_equal(whimbrel_open(&options, &m, NULL), WHIMBREL_OK);
+    int64_t context = whimbrel_get_info(m)->context;
+    assert_in_range(context, 1, 511);
+    many[1] = 0;
+    ask = (whimbrel_request_options){.size = sizeof ask, .ids = many, .n_id = context};
+    assert_int_equal(whimbrel_prepare(m, &ask, &request, &error), WHIMBREL_OK);
+    assert_int_equal(whimbrel_load(m, &error), WHIMBREL_OK);
+    assert_int_equal(whimbrel_start(request, &error), WHIMBREL_OK);
+    whimbrel_free(request);
+    ask.n_id = context + 1;
+    assert_int_equal(whimbrel_prepare(m, &ask, &request, &error), WHIMBREL_NO_FIT);
+    whimbrel_close(m);
 }
 
 /* Without a tokenizer there are ids, and nothing that needs text. */
