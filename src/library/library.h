@@ -31,10 +31,9 @@ whimbrel_status whim_library_open(const whimbrel_model_options *options,
                                   const whim_library_extra *extra, whimbrel_model **out,
                                   whimbrel_error *error);
 
-/* The two halves of whimbrel_load: the weights; and the thread that answers requests, with what
- * `more` says beyond the model's own (disk, meters, log, limits). Whoever steps the runner by
- * itself needs no second half. */
-WHIM_MUST_CHECK whim_err whim_library_read_weights(whimbrel_model *model, whim_diag *diag);
+/* The second half of whimbrel_load, after whim_engine_load: the thread that answers requests, with
+ * what `more` says beyond the model's own (disk, meters, log, limits). Whoever steps the runner by
+ * itself does not need it. */
 WHIM_MUST_CHECK whim_err whim_library_start(whimbrel_model *model, const whim_service_cfg *more,
                                             whim_diag *diag);
 

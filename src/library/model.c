@@ -305,11 +305,6 @@ whimbrel_status whimbrel_open(const whimbrel_model_options *options, whimbrel_mo
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-whim_err whim_library_read_weights(whimbrel_model *m, whim_diag *diag)
-{
-    return whim_engine_load(m->engine, diag);
-}
-
 whim_err whim_library_start(whimbrel_model *m, const whim_service_cfg *more, whim_diag *diag)
 {
     const whim_exec_cfg *limits = whim_engine_limits(m->engine);
@@ -335,7 +330,7 @@ whimbrel_status whimbrel_load(whimbrel_model *m, whimbrel_error *error)
     whim_err err = m->load_begun
                        ? whim_fail(&diag, WHIM_ERR_INVALID,
                                    "the model was loaded already; where that failed, close it")
-                       : whim_library_read_weights(m, &diag);
+                       : whim_engine_load(m->engine, &diag);
     m->load_begun = true;
     if (err == WHIM_ERR_OK) {
         err = whim_library_start(m, &more, &diag);
