@@ -3,6 +3,7 @@
  * that are ended early. */
 #include "unit/library/library_fixture.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 static const whimbrel_message hello[] = {{"user", "hello"}};
@@ -201,6 +202,31 @@ static void cancelled_before(void **state)
     whimbrel_cancel(NULL);
 }
 
+static void *cancel_it(void *request)
+{
+    whimbrel_cancel(request);
+    return NULL;
+}
+
+/* By another thread while it starts: never lost, and no race. */
+static void cancelled_meanwhile(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        whimbrel_request_options ask = ask_text("abc", 400);
+        whimbrel_request *request;
+        pthread_t thread;
+        reply r = {.n_id = 0};
+        assert_int_equal(whimbrel_prepare(model, &ask, &request, NULL), WHIMBREL_OK);
+        assert_int_equal(pthread_create(&thread, NULL, cancel_it, request), 0);
+        assert_int_equal(whimbrel_start(request, NULL), WHIMBREL_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        read_all(request, &r);
+        assert_int_equal(r.n_end, 1);
+        assert_true(r.end == WHIMBREL_END_CANCELLED || r.n_id == 400);
+    }
+}
+
 /* Given back before the end: dropped, and the model goes on. */
 static void dropped(void **state)
 {
@@ -268,6 +294,7 @@ int main(void)
         cmocka_unit_test(cancelled_with_what_was_made),
         cmocka_unit_test(cancelled_at_once),
         cmocka_unit_test(cancelled_before),
+        cmocka_unit_test(cancelled_meanwhile),
         cmocka_unit_test(dropped),
         cmocka_unit_test(woken),
     };
