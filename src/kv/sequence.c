@@ -34,7 +34,10 @@ void whim_sequence_give_state(whim_sequence *seq, whim_page_pool *states)
 
 void whim_sequence_deinit(whim_sequence *seq, whim_page_pool *pool)
 {
-    whim_sequence_cut(seq, pool, 0);
+    /* One of zeros, never begun, has no length of pages to divide by. */
+    while (seq->n_page > 0) {
+        whim_page_pool_give(pool, seq->pages[--seq->n_page]);
+    }
     whim_free(seq->pages);
     *seq = (whim_sequence){0};
 }
