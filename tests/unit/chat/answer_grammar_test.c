@@ -341,7 +341,7 @@ static void many_texts_between_tags(void **state)
     const bench *b = *state;
     json_t *tools = json_array();
     for (int i = 0; i < 40; i++) {
-        char name[16];
+        char name[24];
         json_t *properties = json_object();
         for (char key = 'a'; key < 'i'; key++) {
             json_object_set_new(properties, (char[]){key, '\0'},
