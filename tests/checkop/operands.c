@@ -30,9 +30,10 @@ static int32_t buf_of(checkop_case *c, const whim_operand *o, checkop_fill fill,
         [WHIM_ELEM_I32] = CHECKOP_I32,    [WHIM_ELEM_ACT] = CHECKOP_BYTES,
         [WHIM_ELEM_WANT] = CHECKOP_BYTES, [WHIM_ELEM_TOLD] = CHECKOP_BYTES,
         [WHIM_ELEM_BYTE] = CHECKOP_BYTES, [WHIM_ELEM_WEIGHT] = CHECKOP_BYTES};
+    /* Weights begin where a page of memory does, as in a model. */
     static const int64_t steps[] = {
-        [WHIM_ELEM_F32] = 4,  [WHIM_ELEM_F64] = 8,  [WHIM_ELEM_I32] = 4, [WHIM_ELEM_ACT] = 4,
-        [WHIM_ELEM_WANT] = 8, [WHIM_ELEM_TOLD] = 4, [WHIM_ELEM_BYTE] = 1};
+        [WHIM_ELEM_F32] = 4,  [WHIM_ELEM_F64] = 8,  [WHIM_ELEM_I32] = 4,  [WHIM_ELEM_ACT] = 4,
+        [WHIM_ELEM_WANT] = 8, [WHIM_ELEM_TOLD] = 4, [WHIM_ELEM_BYTE] = 1, [WHIM_ELEM_WEIGHT] = 0};
     checkop_buf b = {.name = o->name,
                      .role = role_of(o),
                      .fill = fill_of(o, fill),
