@@ -176,16 +176,12 @@ ifneq ($(STATIC),1)
 endif
 
 # --- sources -------------------------------------------------------------------------------------
-TEST_BACKENDS := guard
-BACKEND_DIRS := $(sort $(patsubst src/backends/%/,%,$(dir $(wildcard src/backends/*/*.c))))
-ifeq ($(MODE),release)
-  BACKENDS ?= $(filter-out $(TEST_BACKENDS),$(BACKEND_DIRS))
-else
-  BACKENDS ?= $(BACKEND_DIRS)
-endif
+# Backends that only test builds have lie in tests/.
+BACKEND_HOMES := src/backends $(if $(filter-out release,$(MODE)),tests/backends)
+BACKENDS ?= $(sort $(foreach h,$(BACKEND_HOMES),$(patsubst $(h)/%/,%,$(dir $(wildcard $(h)/*/*.c)))))
 
 LIB_SRC := $(filter-out src/backends/%,$(wildcard src/*/*.c src/*/*/*.c)) \
-           $(foreach b,$(BACKENDS),$(wildcard src/backends/$(b)/*.c)) \
+           $(foreach b,$(BACKENDS),$(wildcard $(addsuffix /$(b)/*.c,$(BACKEND_HOMES)))) \
            $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
 PUBLIC_SRC := $(filter-out src/hub/% src/http/% src/server/%,$(LIB_SRC))
 APP_SRC := $(wildcard apps/*.c apps/*/*.c)
@@ -353,11 +349,11 @@ $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call link,,$(UNIT_LIBS))
 # What the program has for itself is tested with its own objects.
 $(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c)
-$(REPLAY): $(B)/tests/fuzz/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(call obj,$(REPLAY_SRC)) $(LIB) \
+$(REPLAY): $(B)/tests/fuzz/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(call obj,$(REPLAY_SRC) $(SUPPORT_SRC)) $(LIB) \
            $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))
-$(FUZZERS): $(B)/%: $(B)/obj/%.o $(LIB) $(B)/stamp/ld
+$(FUZZERS): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(call link,-fsanitize=fuzzer,$(LIBS))
 

@@ -11,6 +11,7 @@
 
 #include "runner/exec.h"
 
+#define WHIM_RECORD_MAGIC "whimstep"
 enum { WHIM_RECORD_VERSION = 2 };
 
 typedef enum whim_record_kind {
@@ -23,7 +24,7 @@ typedef enum whim_record_kind {
 
 /* What the steps were made with. All fields have one meaning on every machine that reads them. */
 typedef struct whim_record_head {
-    char magic[8]; /* "whimstep" */
+    char magic[8]; /* WHIM_RECORD_MAGIC */
     int32_t version, page_tokens;
     char model[64], arch[64];  /* for people; the architecture is compared */
     char backend[16], isa[32]; /* for people */
@@ -37,15 +38,13 @@ typedef struct whim_record_result {
     int32_t n_out, n_top;
     uint32_t bits[2]; /* of all results, low word first */
 } whim_record_result;
+enum { WHIM_RESULT_WORDS = sizeof(whim_record_result) / sizeof(int32_t) };
 
 /* Of what an exec has collected last. */
 whim_record_result whim_record_result_of(const whim_exec *exec);
 int32_t whim_record_best(const whim_exec *exec, int64_t i);
 
 whim_record_head whim_record_head_of(const whim_config *config, const whim_exec_cfg *cfg);
-whim_step_limits whim_record_limits(const whim_record_head *head);
-
-/* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct whim_recording whim_recording;
 
@@ -56,30 +55,5 @@ WHIM_MUST_CHECK whim_err whim_recording_start(const char *path, const whim_recor
 
 /* Close the file; the exec may be gone by then. The first failure of any write is told here. */
 WHIM_MUST_CHECK whim_err whim_recording_end(whim_recording *recording, whim_diag *diag);
-
-/* --- reading ---------------------------------------------------------------------------------- */
-
-/* Bytes of a file, all of which are there; aligned to 8. */
-typedef struct whim_record_reader {
-    const char *name; /* for messages */
-    const char *bytes;
-    int64_t n_byte, at;
-    whim_record_head head;
-} whim_record_reader;
-
-typedef struct whim_record {
-    whim_record_kind kind;
-    const int32_t *words;
-    int64_t n_word;
-} whim_record;
-
-/* CORRUPT, with the name, when the bytes are no such file. */
-WHIM_MUST_CHECK whim_err whim_record_open(whim_record_reader *reader, const char *name,
-                                          const void *bytes, int64_t n_byte, whim_diag *diag);
-
-/* The next record; *more is false at the end. Its length fits its kind, and a block has passed
- * whim_step_check as far as the file can tell. */
-WHIM_MUST_CHECK whim_err whim_record_next(whim_record_reader *reader, whim_record *record,
-                                          bool *more, whim_diag *diag);
 
 #endif

@@ -4,7 +4,7 @@
  * they end). */
 #include "base/alloc.h"
 #include "fuzz_file.h"
-#include "runner/step_record.h"
+#include "support/step_reader.h"
 #include "weights/bind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "runner/step_record.h"
 #include "support/drive.h"
+#include "support/step_reader.h"
 
 #include <stdio.h>
 #include <string.h>

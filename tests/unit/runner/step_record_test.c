@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "runner/step_record.h"
+#include "support/step_reader.h"
 
 #include <stdlib.h>
 #include <unistd.h>
