@@ -68,10 +68,10 @@ WANT = {
     "a stream": chat_stream,
     "a tool call": chat_call,
     "a message": message_text,
-    "a tool and its result": lambda out: re.match(r"weather \{'city': '", out),
-    "whole, streamed, with a tool": lambda out: re.search(r"^weather \{'city': '", out, re.M),
+    "a tool and its result": lambda out: re.match(r"weather \{'city': ['\"]", out),
+    "whole, streamed, with a tool": lambda out: re.search(r"^weather \{'city': ['\"]", out, re.M),
     "a task made of a file": lambda out: re.search(r"^\|facts\|.*\|acc .*\|", out, re.M),
-    "an object, and the responses API": lambda out: re.match(r"name='.*' can_fly=(True|False)\n.", out),
+    "an object, and the responses API": lambda out: re.match(r"name=(['\"]).*\1 can_fly=(True|False)\n.", out),
 }
 
 
