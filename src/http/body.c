@@ -33,7 +33,7 @@ static int64_t take_data(whim_http_parser *p, const char *bytes, int64_t n)
     if (p->body.failed) {
         whim_http_parser_fail(p, 503, "out of memory");
     } else if (p->n_left == 0) {
-        p->state = p->state == WHIM_HTTP_S_BODY ? WHIM_HTTP_S_DONE : WHIM_HTTP_S_CHUNK_END_CR;
+        p->state = p->state == WHIM_HTTP_S_BODY ? WHIM_HTTP_S_DONE : WHIM_HTTP_S_CHUNK_END;
     }
     return take;
 }
@@ -47,78 +47,42 @@ static bool chunk_overhead(whim_http_parser *p)
 }
 
 /* A byte of the line that gives a chunk's size. */
-static int32_t size_byte(whim_http_parser *p, unsigned char c)
+static void size_byte(whim_http_parser *p, unsigned char c)
 {
+    int digit = p->state == WHIM_HTTP_S_CHUNK_SIZE ? whim_hex_value((char)c) : -1;
     if (chunk_overhead(p)) {
-        return whim_http_parser_fail(p, 400, "the chunk lines of the body are too long");
-    }
-    if (p->state == WHIM_HTTP_S_CHUNK_SIZE) {
-        int digit = whim_hex_value((char)c);
-        if (digit >= 0) {
-            p->n_left = p->n_left * 16 + digit;
-            if (p->n_left > p->limits.max_body - p->body.len) {
-                return whim_http_parser_fail(p, 413, "the request body is too large");
-            }
-            return WHIM_HTTP_S_CHUNK_SIZE;
+        whim_http_parser_fail(p, 400, "the chunk lines of the body are too long");
+    } else if (digit >= 0) {
+        p->n_left = p->n_left * 16 + digit;
+        if (p->n_left > p->limits.max_body - p->body.len) {
+            whim_http_parser_fail(p, 413, "the request body is too large");
         }
-        if (p->n_taken == 1 || (c != ';' && c != '\r')) {
-            return whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");
+    } else if (p->state == WHIM_HTTP_S_CHUNK_SIZE && (p->n_taken == 1 || (c != ';' && c != '\r'))) {
+        whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");
+    } else {
+        p->state = WHIM_HTTP_S_CHUNK_EXT;
+        if (whim_http_line_take(p, NULL, c) >= 0) {
+            p->n_taken = 0;
+            p->state = p->n_left == 0 ? WHIM_HTTP_S_TRAILERS : WHIM_HTTP_S_CHUNK_DATA;
         }
     }
-    if (c == '\r') {
-        return WHIM_HTTP_S_CHUNK_LF;
-    }
-    if (whim_http_is_control(c)) {
-        return whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");
-    }
-    return WHIM_HTTP_S_CHUNK_EXT;
 }
 
-/* A byte of a trailer line, which is dropped. */
-static int32_t trailer_byte(whim_http_parser *p, unsigned char c)
+static void chunk_byte(whim_http_parser *p, unsigned char c)
 {
-    if (++p->n_taken > p->limits.max_headers) {
-        return whim_http_parser_fail(p, 431, "the trailers of the body are too large");
-    }
-    if (c == '\r') {
-        return p->state == WHIM_HTTP_S_TRAILER_START ? WHIM_HTTP_S_FINAL_LF
-                                                     : WHIM_HTTP_S_TRAILER_LF;
-    }
-    if (whim_http_is_control(c)) {
-        return whim_http_parser_fail(p, 400, "a trailer of the body holds a control byte");
-    }
-    return WHIM_HTTP_S_TRAILER;
-}
-
-static int32_t chunk_byte(whim_http_parser *p, unsigned char c)
-{
-    switch (p->state) {
-    case WHIM_HTTP_S_CHUNK_SIZE:
-    case WHIM_HTTP_S_CHUNK_EXT:
-        return size_byte(p, c);
-    case WHIM_HTTP_S_TRAILER_START:
-    case WHIM_HTTP_S_TRAILER:
-        return trailer_byte(p, c);
-    case WHIM_HTTP_S_CHUNK_END_CR:
-        return c == '\r' ? WHIM_HTTP_S_CHUNK_END_LF
-                         : whim_http_parser_fail(p, 400, "a chunk is longer than its size");
-    default:
-        break;
-    }
-    if (c != '\n') {
-        return whim_http_parser_fail(p, 400, "a line of the body ends with CR alone");
-    }
-    switch (p->state) {
-    case WHIM_HTTP_S_CHUNK_LF:
+    if (p->state == WHIM_HTTP_S_CHUNK_SIZE || p->state == WHIM_HTTP_S_CHUNK_EXT) {
+        size_byte(p, c);
+    } else if (p->state == WHIM_HTTP_S_TRAILERS) { /* which are dropped */
+        if (++p->n_taken > p->limits.max_headers) {
+            whim_http_parser_fail(p, 431, "the trailers of the body are too large");
+        } else if (whim_http_line_take(p, NULL, c) == 0) {
+            p->state = WHIM_HTTP_S_DONE;
+        }
+    } else if (c != '\r' && !p->has_cr) {
+        whim_http_parser_fail(p, 400, "a chunk is longer than its size");
+    } else if (whim_http_line_take(p, NULL, c) == 0) {
         p->n_taken = 0;
-        return p->n_left == 0 ? WHIM_HTTP_S_TRAILER_START : WHIM_HTTP_S_CHUNK_DATA;
-    case WHIM_HTTP_S_CHUNK_END_LF:
-        p->n_taken = 0;
-        return WHIM_HTTP_S_CHUNK_SIZE;
-    case WHIM_HTTP_S_TRAILER_LF:
-        return WHIM_HTTP_S_TRAILER_START;
-    default:
-        return WHIM_HTTP_S_DONE;
+        p->state = WHIM_HTTP_S_CHUNK_SIZE;
     }
 }
 
@@ -129,7 +93,7 @@ whim_http_parsed whim_http_body_feed(whim_http_parser *p, const char *bytes, int
         if (p->state == WHIM_HTTP_S_BODY || p->state == WHIM_HTTP_S_CHUNK_DATA) {
             *used += take_data(p, bytes + *used, n - *used);
         } else {
-            p->state = chunk_byte(p, (unsigned char)bytes[(*used)++]);
+            chunk_byte(p, (unsigned char)bytes[(*used)++]);
         }
     }
     if (p->state == WHIM_HTTP_S_BAD) {

@@ -137,7 +137,7 @@ static void end_of_input(whim_http *http, whim_conn *conn)
 static int64_t read_some(whim_http *http, whim_conn *conn)
 {
     if (conn->tls != NULL && conn->state != WHIM_CONN_LINGER) {
-        int64_t n = whim_tls_read(conn->tls, http->scratch, sizeof http->scratch);
+        int64_t n = whim_tls_run(conn->tls, WHIM_TLS_READ, http->scratch, sizeof http->scratch);
         return n >= 0 ? n : n == WHIM_TLS_WANT_READ || n == WHIM_TLS_WANT_WRITE ? -1 : -2;
     }
     ssize_t n = recv(conn->fd, http->scratch, sizeof http->scratch, MSG_DONTWAIT);
@@ -200,7 +200,7 @@ static void finish(whim_http *http, whim_conn *conn)
         return;
     }
     if (conn->tls != NULL) {
-        whim_tls_shut(conn->tls);
+        (void)whim_tls_run(conn->tls, WHIM_TLS_SHUT, NULL, 0);
     }
     shutdown(conn->fd, SHUT_WR);
     conn->state = WHIM_CONN_LINGER;
@@ -260,7 +260,7 @@ static void on_halfway(whim_http *http, whim_conn *conn)
 
 static void on_handshake(whim_http *http, whim_conn *conn)
 {
-    int64_t done = whim_tls_handshake(conn->tls);
+    int64_t done = whim_tls_run(conn->tls, WHIM_TLS_HANDSHAKE, NULL, 0);
     if (done == 1) {
         conn->state = WHIM_CONN_IDLE;
         whim_conn_deadline(http, conn, http->cfg.limits.idle_ns);

@@ -134,11 +134,11 @@ int64_t whim_exchange_flush(whim_exchange *ex)
     int64_t total = 0;
     while (ex->out_at < ex->out.len && total < FLUSH_MAX) {
         int64_t n = ex->out.len - ex->out_at;
-        const char *bytes = ex->out.text + ex->out_at;
+        char *bytes = ex->out.text + ex->out_at;
         int64_t sent;
         bool is_full;
         if (conn->tls != NULL) {
-            sent = whim_tls_write(conn->tls, bytes, n);
+            sent = whim_tls_run(conn->tls, WHIM_TLS_WRITE, bytes, n);
             is_full = sent == WHIM_TLS_WANT_READ || sent == WHIM_TLS_WANT_WRITE;
         } else {
             sent = send(conn->fd, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);

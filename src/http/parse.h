@@ -46,7 +46,8 @@ typedef struct whim_http_parser {
     int64_t cap_field;
     int32_t version; /* 10 or 11 */
     int64_t n_taken; /* bytes of the line, the headers, the chunk line: whatever is being limited */
-    int64_t n_value; /* length of the header value without the blanks at its end */
+    int64_t n_line;  /* bytes of the line at work, without its CR */
+    bool has_cr;     /* which came */
     /* The body. */
     whim_str body;
     int64_t n_left;       /* of the body or chunk */
@@ -89,8 +90,12 @@ static inline bool whim_http_is_control(unsigned char c)
 
 /* --- its parts -------------------------------------------------------------------------------- */
 
-/* Note a fault, and give the state for it. */
-int32_t whim_http_parser_fail(whim_http_parser *p, int status, const char *message);
+/* Note a fault. Always -1. */
+int whim_http_parser_fail(whim_http_parser *p, int status, const char *message);
+
+/* Take a byte of a line, and append it unless `out` is NULL. The length of the line without CR LF
+ * when it is whole; -1: it is not, or a fault was noted. */
+int64_t whim_http_line_take(whim_http_parser *p, whim_str *out, unsigned char c);
 
 /* What the complete head means: lengths, target, what is refused; false when a fault was noted. */
 bool whim_http_head_finish(whim_http_parser *p);
@@ -103,28 +108,14 @@ whim_http_parsed whim_http_body_feed(whim_http_parser *p, const char *bytes, int
 /* The states, shared by head and body. */
 enum {
     WHIM_HTTP_S_START, /* empty lines before a request */
-    WHIM_HTTP_S_START_LF,
-    WHIM_HTTP_S_METHOD,
-    WHIM_HTTP_S_TARGET,
-    WHIM_HTTP_S_VERSION,
-    WHIM_HTTP_S_LINE_LF,
-    WHIM_HTTP_S_NAME_START,
-    WHIM_HTTP_S_NAME,
-    WHIM_HTTP_S_VALUE_START,
-    WHIM_HTTP_S_VALUE,
-    WHIM_HTTP_S_VALUE_LF,
-    WHIM_HTTP_S_END_LF,
+    WHIM_HTTP_S_LINE,
+    WHIM_HTTP_S_FIELDS,
     WHIM_HTTP_S_BODY, /* from here on: the body */
     WHIM_HTTP_S_CHUNK_SIZE,
     WHIM_HTTP_S_CHUNK_EXT,
-    WHIM_HTTP_S_CHUNK_LF,
     WHIM_HTTP_S_CHUNK_DATA,
-    WHIM_HTTP_S_CHUNK_END_CR,
-    WHIM_HTTP_S_CHUNK_END_LF,
-    WHIM_HTTP_S_TRAILER_START,
-    WHIM_HTTP_S_TRAILER,
-    WHIM_HTTP_S_TRAILER_LF,
-    WHIM_HTTP_S_FINAL_LF,
+    WHIM_HTTP_S_CHUNK_END,
+    WHIM_HTTP_S_TRAILERS,
     WHIM_HTTP_S_DONE,
     WHIM_HTTP_S_BAD,
 };

@@ -16,10 +16,6 @@ struct whim_tls {
     SSL_CTX *ctx; /* under lock: replaced by a reload */
 };
 
-struct whim_tls_conn {
-    SSL *ssl;
-};
-
 /* 1.2 is the oldest that clients should still speak. Sessions are resumed by tickets, which cost no
  * memory here. */
 static SSL_CTX *make_ctx(const char *cert, const char *key, whim_diag *diag)
@@ -94,33 +90,26 @@ whim_err whim_tls_load(whim_tls *tls, const char *cert, const char *key, whim_di
 
 whim_tls_conn *whim_tls_conn_create(whim_tls *tls, int fd)
 {
-    whim_tls_conn *conn = whim_alloc(sizeof *conn);
-    if (conn == NULL) {
-        return NULL;
-    }
     pthread_mutex_lock(&tls->lock);
-    conn->ssl = SSL_new(tls->ctx);
+    SSL *ssl = SSL_new(tls->ctx);
     pthread_mutex_unlock(&tls->lock);
-    if (conn->ssl == NULL || SSL_set_fd(conn->ssl, fd) != 1) {
-        whim_tls_conn_destroy(conn);
+    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
         return NULL;
     }
-    SSL_set_accept_state(conn->ssl);
-    return conn;
+    SSL_set_accept_state(ssl);
+    return ssl;
 }
 
 void whim_tls_conn_destroy(whim_tls_conn *conn)
 {
-    if (conn != NULL) {
-        SSL_free(conn->ssl);
-        whim_free(conn);
-    }
+    SSL_free(conn);
 }
 
 static int64_t outcome(whim_tls_conn *conn, int result)
 {
     int64_t what;
-    switch (SSL_get_error(conn->ssl, result)) {
+    switch (SSL_get_error(conn, result)) {
     case SSL_ERROR_WANT_READ:
         what = WHIM_TLS_WANT_READ;
         break;
@@ -142,32 +131,15 @@ static int64_t outcome(whim_tls_conn *conn, int result)
     return what;
 }
 
-int64_t whim_tls_handshake(whim_tls_conn *conn)
+int64_t whim_tls_run(whim_tls_conn *conn, whim_tls_op op, char *bytes, int64_t n)
 {
+    int most = n > INT_MAX ? INT_MAX : (int)n;
     ERR_clear_error();
-    int done = SSL_do_handshake(conn->ssl);
-    return done == 1 ? 1 : outcome(conn, done);
-}
-
-int64_t whim_tls_read(whim_tls_conn *conn, char *bytes, int64_t n)
-{
-    ERR_clear_error();
-    int got = SSL_read(conn->ssl, bytes, n > INT_MAX ? INT_MAX : (int)n);
-    return got > 0 ? got : outcome(conn, got);
-}
-
-int64_t whim_tls_write(whim_tls_conn *conn, const char *bytes, int64_t n)
-{
-    ERR_clear_error();
-    int put = SSL_write(conn->ssl, bytes, n > INT_MAX ? INT_MAX : (int)n);
-    return put > 0 ? put : outcome(conn, put);
-}
-
-void whim_tls_shut(whim_tls_conn *conn)
-{
-    ERR_clear_error();
-    SSL_shutdown(conn->ssl);
-    ERR_clear_error();
+    int done = op == WHIM_TLS_READ    ? SSL_read(conn, bytes, most)
+               : op == WHIM_TLS_WRITE ? SSL_write(conn, bytes, most)
+               : op == WHIM_TLS_SHUT  ? SSL_shutdown(conn)
+                                      : SSL_do_handshake(conn);
+    return done > 0 ? done : outcome(conn, done);
 }
 
 #else /* built without TLS: nothing but the refusal is ever reached */
@@ -203,27 +175,10 @@ void whim_tls_conn_destroy(whim_tls_conn *conn)
     (void)conn;
 }
 
-int64_t whim_tls_handshake(whim_tls_conn *conn)
+int64_t whim_tls_run(whim_tls_conn *conn, whim_tls_op op, char *bytes, int64_t n)
 {
-    (void)conn;
+    (void)conn, (void)op, (void)bytes, (void)n;
     return WHIM_TLS_BROKEN;
-}
-
-int64_t whim_tls_read(whim_tls_conn *conn, char *bytes, int64_t n)
-{
-    (void)conn, (void)bytes, (void)n;
-    return WHIM_TLS_BROKEN;
-}
-
-int64_t whim_tls_write(whim_tls_conn *conn, const char *bytes, int64_t n)
-{
-    (void)conn, (void)bytes, (void)n;
-    return WHIM_TLS_BROKEN;
-}
-
-void whim_tls_shut(whim_tls_conn *conn)
-{
-    (void)conn;
 }
 
 #endif

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct whim_tls whim_tls;           /* certificate and key */
-typedef struct whim_tls_conn whim_tls_conn; /* one connection */
+typedef struct whim_tls whim_tls;    /* certificate and key */
+typedef struct ssl_st whim_tls_conn; /* one connection: an SSL of OpenSSL */
 
 /* What a call on a connection says beside a count of bytes. */
 enum {
@@ -32,11 +32,14 @@ WHIM_MUST_CHECK whim_err whim_tls_load(whim_tls *tls, const char *cert, const ch
 
 whim_tls_conn *whim_tls_conn_create(whim_tls *tls, int fd);
 void whim_tls_conn_destroy(whim_tls_conn *conn);
-/* 1 when the handshake is done, else one of the above. */
-int64_t whim_tls_handshake(whim_tls_conn *conn);
-int64_t whim_tls_read(whim_tls_conn *conn, char *bytes, int64_t n);
-int64_t whim_tls_write(whim_tls_conn *conn, const char *bytes, int64_t n);
-/* Say that nothing follows. */
-void whim_tls_shut(whim_tls_conn *conn);
+/* Shut: say that nothing follows. */
+typedef enum whim_tls_op {
+    WHIM_TLS_HANDSHAKE,
+    WHIM_TLS_READ,
+    WHIM_TLS_WRITE,
+    WHIM_TLS_SHUT
+} whim_tls_op;
+/* Bytes read or written, 1 when the handshake is done, or one of the above. */
+int64_t whim_tls_run(whim_tls_conn *conn, whim_tls_op op, char *bytes, int64_t n);
 
 #endif
