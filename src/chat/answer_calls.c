@@ -33,13 +33,12 @@ static whim_grammar_node hermes_call(whim_answer *a, const json_t *function, con
     whim_json_write(&name, json_object_get(function, "name"));
     whim_grammar_node arguments =
         schema == NULL ? whim_grammar_json_object(a->b) : whim_grammar_schema(a->b, schema, path);
-    whim_grammar_node call = whim_grammar_seq(
-        a->b, WHIM_GRAMMAR_PARTS(whim_answer_text(a, "<tool_call>\n{\"name\": "),
-                                 whim_answer_text(a, whim_str_text(&name)),
-                                 whim_answer_text(a, ", \"arguments\": "), arguments,
-                                 whim_answer_text(a, "}\n</tool_call>")));
+    whim_grammar_node call = whim_gb_seq(a->b, whim_answer_text(a, "<tool_call>\n{\"name\": "),
+                                         whim_answer_text(a, whim_str_text(&name)),
+                                         whim_answer_text(a, ", \"arguments\": "), arguments,
+                                         whim_answer_text(a, "}\n</tool_call>"));
     if (name.failed) {
-        call = whim_gb_fail(a->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        call = whim_gb_no_memory(a->b);
     }
     whim_str_deinit(&name);
     json_decref(schema);
@@ -64,10 +63,9 @@ static bool is_required(const json_t *schema, const char *key)
 static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
                                    whim_grammar_node name, whim_grammar_node value)
 {
-    return whim_grammar_seq(a->b,
-                            WHIM_GRAMMAR_PARTS(whim_answer_text(a, words->written.key), name,
-                                               whim_answer_text(a, words->written.key_close), value,
-                                               whim_answer_text(a, words->written.after)));
+    return whim_gb_seq(a->b, whim_answer_text(a, words->written.key), name,
+                       whim_answer_text(a, words->written.key_close), value,
+                       whim_answer_text(a, words->written.after));
 }
 
 /* Parameters of any name with any text. */
@@ -92,7 +90,7 @@ static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words
         whim_grammar_node one = parameter(a, words, whim_answer_text(a, key), value);
         whim_glist_add(a->b, &all, is_required(schema, key) ? one : whim_gb_optional(a->b, one));
     }
-    return whim_glist_seq(a->b, &all);
+    return whim_glist_node(a->b, &all, GN_SEQ);
 }
 
 static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
@@ -107,11 +105,10 @@ static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
                       !json_is_false(json_object_get(schema, "additionalProperties")));
     whim_grammar_node parameters =
         loose ? loose_parameters(a, words) : listed_parameters(a, words, schema, path);
-    return whim_grammar_seq(
-        a->b,
-        WHIM_GRAMMAR_PARTS(whim_answer_text(a, words->written.function), whim_answer_text(a, name),
-                           whim_answer_text(a, words->written.function_close), parameters,
-                           whim_answer_text(a, words->written.function_end)));
+    return whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
+                       whim_answer_text(a, name),
+                       whim_answer_text(a, words->written.function_close), parameters,
+                       whim_answer_text(a, words->written.function_end));
 }
 
 /* --- all tools -------------------------------------------------------------------------------- */
@@ -136,7 +133,7 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
                 ? hermes_call(a, function, path, loose)
                 : tag_call(a, whim_tool_tags(rule->format.tools), function, path, loose));
     }
-    return whim_glist_any_of(a->b, &calls);
+    return whim_glist_node(a->b, &calls, GN_ANY_OF);
 }
 
 /* A part, then more of it with something in between. */
@@ -145,8 +142,8 @@ static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const ch
     if (a->rule->one_call || a->rule->tool_name != NULL) {
         return part;
     }
-    whim_grammar_node next = whim_gb_seq2(a->b, whim_answer_text(a, between), part);
-    return whim_gb_seq2(a->b, part, whim_grammar_repeat(a->b, next, 0, -1));
+    whim_grammar_node next = whim_gb_seq(a->b, whim_answer_text(a, between), part);
+    return whim_gb_seq(a->b, part, whim_grammar_repeat(a->b, next, 0, -1));
 }
 
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
@@ -159,8 +156,8 @@ whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
         return row_of(a, call, "\n");
     }
     bool all = words->written.around_all;
-    whim_grammar_node whole = whim_gb_seq3(a->b, whim_answer_text(a, words->written.call),
-                                           all ? row_of(a, call, "") : call,
-                                           whim_answer_text(a, words->written.call_end));
+    whim_grammar_node whole =
+        whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
+                    all ? row_of(a, call, "") : call, whim_answer_text(a, words->written.call_end));
     return all ? whole : row_of(a, whole, "\n");
 }

@@ -49,7 +49,7 @@ static whim_grammar_node format_part(whim_answer *a)
     for (int32_t i = 0; i < rule->n_word; i++) {
         whim_glist_add(a->b, &words, whim_answer_text(a, rule->words[i]));
     }
-    return whim_glist_any_of(a->b, &words);
+    return whim_glist_node(a->b, &words, GN_ANY_OF);
 }
 
 /* Text as the model likes, then calls if it likes. */
@@ -58,7 +58,7 @@ static whim_grammar_node free_part(whim_answer *a)
     const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
     const char *const marks[] = {tags->open, tags->function};
     whim_grammar_node said = whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2);
-    return whim_gb_seq2(a->b, said, whim_gb_optional(a->b, whim_answer_calls(a, true)));
+    return whim_gb_seq(a->b, said, whim_gb_optional(a->b, whim_answer_calls(a, true)));
 }
 
 static whim_grammar_node body(whim_answer *a)
@@ -70,7 +70,7 @@ static whim_grammar_node body(whim_answer *a)
     if (rule->choice == WHIM_CHOICE_REQUIRED) {
         return whim_answer_calls(a, false);
     }
-    return has_format(rule) ? whim_gb_alt2(a->b, whim_answer_calls(a, false), format_part(a))
+    return has_format(rule) ? whim_gb_any_of(a->b, whim_answer_calls(a, false), format_part(a))
                             : free_part(a);
 }
 
@@ -83,8 +83,8 @@ static whim_grammar_node thought_part(whim_answer *a)
     if (!has_tools(a->rule) || tags->thoughts_hold_tags) {
         return whim_grammar_until(a->b, marks[0]);
     }
-    return whim_gb_seq2(a->b, whim_grammar_text_without(a->b, marks, 2),
-                        whim_answer_text(a, marks[0]));
+    return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, 2),
+                       whim_answer_text(a, marks[0]));
 }
 
 /* Reasoning in front: until it ends anything goes, and then a line end or two. */
@@ -94,12 +94,12 @@ static whim_grammar_node whole(whim_answer *a)
         return body(a);
     }
     whim_grammar_node ends = whim_grammar_repeat(a->b, whim_answer_text(a, "\n"), 0, 2);
-    whim_grammar_node thought = whim_gb_seq2(a->b, thought_part(a), ends);
+    whim_grammar_node thought = whim_gb_seq(a->b, thought_part(a), ends);
     if (!a->rule->starts_inside) {
         thought = whim_gb_optional(
-            a->b, whim_gb_seq2(a->b, whim_answer_text(a, WHIM_THINK_OPEN), thought));
+            a->b, whim_gb_seq(a->b, whim_answer_text(a, WHIM_THINK_OPEN), thought));
     }
-    return whim_gb_seq2(a->b, thought, body(a));
+    return whim_gb_seq(a->b, thought, body(a));
 }
 
 static whim_err check(const whim_answer_rule *rule, whim_diag *diag)

@@ -6,34 +6,29 @@
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_CHOICES_DEEP = 8 };
 
-/* The first of the keys that the schema has, or NULL. */
-static const char *any_key(const json_t *schema, const char *const *keys)
+/* The first of the words that is a key of the schema, or NULL. */
+static const char *any_key(const json_t *schema, const char *words)
 {
-    while (*keys != NULL && json_object_get(schema, *keys) == NULL) {
-        keys++;
+    char word[32];
+    for (int n; sscanf(words, "%31s%n", word, &n) == 1; words += n) {
+        void *found = json_object_iter_at((json_t *)schema, word);
+        if (found != NULL) {
+            return json_object_iter_key(found);
+        }
     }
-    return *keys;
+    return NULL;
 }
 
 void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path)
 {
-    static const char *const cannot[] = {"$ref",
-                                         "allOf",
-                                         "anyOf",
-                                         "oneOf",
-                                         "not",
-                                         "if",
-                                         "patternProperties",
-                                         "propertyNames",
-                                         "dependentRequired",
-                                         "dependentSchemas",
-                                         "minProperties",
-                                         "maxProperties",
-                                         NULL};
+    static const char cannot[] =
+        "$ref allOf anyOf oneOf not if patternProperties propertyNames dependentRequired "
+        "dependentSchemas minProperties maxProperties";
     const json_t *properties = json_object_get(schema, "properties");
     const json_t *required = json_object_get(schema, "required");
     const char *key = any_key(schema, cannot);
@@ -85,7 +80,7 @@ static void add_fixed(whim_answer *a, glist *texts, const json_t *value, uint32_
     whim_str text = {0};
     whim_json_write(&text, value);
     if (text.failed) {
-        (void)whim_gb_fail(a->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        whim_gb_no_memory(a->b);
     }
     whim_glist_add(a->b, texts, whim_answer_text(a, whim_str_text(&text)));
     whim_str_deinit(&text);
@@ -108,7 +103,7 @@ static whim_grammar_node fixed_value(whim_answer *a, const char *end, const json
     if (texts.n == 0) {
         (void)whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s allows no value", path);
     }
-    return whim_gb_seq2(a->b, whim_glist_any_of(a->b, &texts), whim_answer_text(a, end));
+    return whim_gb_seq(a->b, whim_glist_node(a->b, &texts, GN_ANY_OF), whim_answer_text(a, end));
 }
 
 /* A string that has keywords, or null where it may be that. */
@@ -117,12 +112,12 @@ static whim_grammar_node held_text(whim_answer *a, const char *end, const json_t
 {
     whim_grammar_node text = whim_grammar_schema_text(a->b, property, path);
     if ((types & WHIM_TYPE_NULL) != 0) {
-        text = whim_gb_alt2(a->b, text, whim_answer_text(a, "null"));
+        text = whim_gb_any_of(a->b, text, whim_answer_text(a, "null"));
     }
-    return whim_gb_seq2(a->b, text, whim_answer_text(a, end));
+    return whim_gb_seq(a->b, text, whim_answer_text(a, end));
 }
 
-static const char *const fixing[] = {"const", "enum", NULL};
+static const char fixing[] = "const enum";
 
 /* A value as JSON, then the end. */
 static whim_grammar_node json_value(whim_answer *a, const char *end, const json_t *root,
@@ -131,7 +126,7 @@ static whim_grammar_node json_value(whim_answer *a, const char *end, const json_
     json_t *schema = property_schema(root, property);
     whim_grammar_node value = whim_grammar_schema(a->b, schema, path);
     json_decref(schema);
-    return whim_gb_seq2(a->b, value, whim_answer_text(a, end));
+    return whim_gb_seq(a->b, value, whim_answer_text(a, end));
 }
 
 static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,
@@ -157,20 +152,18 @@ static whim_grammar_node chosen_value(whim_answer *a, const char *end, const jso
         whim_glist_add(a->b, &choices,
                        value_at(a, end, root, json_array_get(list, i), where, depth - 1));
     }
-    return whim_glist_any_of(a->b, &choices);
+    return whim_glist_node(a->b, &choices, GN_ANY_OF);
 }
 
 static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t *root,
                                   const json_t *property, const char *path, int depth)
 {
-    static const char *const cannot[] = {"not", "if", NULL};
-    static const char *const lists[] = {"anyOf", "oneOf", "allOf", NULL};
     property = whim_schema_resolve(root, property);
     uint32_t types = whim_schema_types(root, property);
     if (types != 0 && (types & WHIM_TYPE_STRING) == 0) {
         return json_value(a, end, root, property, path);
     }
-    const char *key = any_key(property, cannot), *list = any_key(property, lists);
+    const char *key = any_key(property, "not if"), *list = any_key(property, "anyOf oneOf allOf");
     if (key != NULL) {
         return whim_gb_fail(a->b, WHIM_ERR_INVALID, "%s.%s is not supported for a text", path, key);
     }

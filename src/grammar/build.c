@@ -86,21 +86,36 @@ static int32_t too_large(whim_grammar_builder *b)
                         (long long)b->limits.max_nodes);
 }
 
-static int32_t no_memory(whim_grammar_builder *b)
+int32_t whim_gb_no_memory(whim_grammar_builder *b)
 {
     return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
 }
 
-bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t n, int64_t *cap, int64_t size)
+bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t need, int64_t *cap, int64_t size)
 {
-    return whim_grow(array, n + 1, cap, size) || no_memory(b) >= 0;
+    return whim_grow(array, need, cap, size) || whim_gb_no_memory(b) >= 0;
+}
+
+int32_t whim_gb_append(whim_grammar_builder *b, void *array, int64_t *n, int64_t *cap,
+                       const void *items, int64_t count, int64_t size)
+{
+    if (whim_gb_failed(b) || !whim_gb_grow(b, array, *n + count, cap, size)) {
+        return -1;
+    }
+    char *to;
+    memcpy(&to, array, sizeof to);
+    if (count > 0) {
+        memcpy(to + *n * size, items, (size_t)(count * size));
+    }
+    *n += count;
+    return (int32_t)(*n - count);
 }
 
 void *whim_gb_alloc(whim_grammar_builder *b, int64_t count, int64_t size)
 {
     void *ptr = whim_alloc_array(count, size);
     if (ptr == NULL) {
-        no_memory(b);
+        whim_gb_no_memory(b);
     }
     return ptr;
 }
@@ -121,28 +136,15 @@ int32_t whim_gb_node(whim_grammar_builder *b, gnode node)
     if (b->n_node >= b->limits.max_nodes) {
         return too_large(b);
     }
-    if (!whim_gb_grow(b, &b->nodes, b->n_node, &b->cap_node, sizeof node)) {
-        return -1;
-    }
-    b->nodes[b->n_node] = node;
-    return (int32_t)b->n_node++;
+    return whim_gb_append(b, &b->nodes, &b->n_node, &b->cap_node, &node, 1, sizeof node);
 }
 
 int32_t whim_gb_bytes(whim_grammar_builder *b, const char *bytes, int64_t n)
 {
-    if (whim_gb_failed(b)) {
-        return -1;
-    }
     if (n > b->limits.max_nodes - b->n_byte) {
         return too_large(b);
     }
-    int32_t at = (int32_t)b->n_byte;
-    for (int64_t i = 0; i < n; i++) {
-        if (!whim_gb_grow(b, &b->bytes, b->n_byte, &b->cap_byte, 1)) {
-            return -1;
-        }
-        b->bytes[b->n_byte++] = bytes[i];
-    }
+    int32_t at = whim_gb_append(b, &b->bytes, &b->n_byte, &b->cap_byte, bytes, n, 1);
     return whim_gb_node(b, (gnode){.kind = n > 0 ? GN_BYTES : GN_EMPTY, .a = at, .b = (int32_t)n});
 }
 
@@ -154,8 +156,6 @@ int32_t whim_gb_text(whim_grammar_builder *b, const char *text)
 /* A node with kids; -1 when one of them is. */
 static int32_t parent(whim_grammar_builder *b, gnode node, const int32_t *kids, int64_t n)
 {
-    node.a = (int32_t)b->n_kid;
-    node.b = (int32_t)n;
     if (n > 8 * b->limits.max_nodes - b->n_kid) {
         return too_large(b);
     }
@@ -163,11 +163,9 @@ static int32_t parent(whim_grammar_builder *b, gnode node, const int32_t *kids, 
         if (kids[i] < 0) {
             return whim_gb_fail(b, WHIM_ERR_INVALID, "a part of the grammar is missing");
         }
-        if (!whim_gb_grow(b, &b->kids, b->n_kid, &b->cap_kid, sizeof *kids)) {
-            return -1;
-        }
-        b->kids[b->n_kid++] = kids[i];
     }
+    node.a = whim_gb_append(b, &b->kids, &b->n_kid, &b->cap_kid, kids, n, sizeof *kids);
+    node.b = (int32_t)n;
     return whim_gb_node(b, node);
 }
 
@@ -205,21 +203,6 @@ whim_grammar_node whim_grammar_repeat(whim_grammar_builder *b, whim_grammar_node
                : whim_gb_node(b, (gnode){.kind = GN_REPEAT, .a = part, .lo = least, .hi = most});
 }
 
-int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second)
-{
-    return whim_grammar_seq(b, (int32_t[]){first, second}, 2);
-}
-
-int32_t whim_gb_seq3(whim_grammar_builder *b, int32_t first, int32_t second, int32_t third)
-{
-    return whim_grammar_seq(b, (int32_t[]){first, second, third}, 3);
-}
-
-int32_t whim_gb_alt2(whim_grammar_builder *b, int32_t first, int32_t second)
-{
-    return whim_grammar_any_of(b, (int32_t[]){first, second}, 2);
-}
-
 int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part)
 {
     return whim_grammar_repeat(b, part, 0, 1);
@@ -245,12 +228,10 @@ int32_t whim_gb_digits(whim_grammar_builder *b, char lo, char hi, int64_t least,
 
 void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part)
 {
-    if (whim_gb_grow(b, &list->ids, list->n, &list->cap, sizeof *list->ids)) {
-        list->ids[list->n++] = part;
-    }
+    (void)whim_gb_append(b, &list->ids, &list->n, &list->cap, &part, 1, sizeof part);
 }
 
-static int32_t list_node(whim_grammar_builder *b, gnode_kind kind, glist *list)
+int32_t whim_glist_node(whim_grammar_builder *b, glist *list, gnode_kind kind)
 {
     int32_t node = whim_gb_failed(b) ? -1
                    : list->n == 1    ? list->ids[0]
@@ -259,27 +240,16 @@ static int32_t list_node(whim_grammar_builder *b, gnode_kind kind, glist *list)
     return node;
 }
 
-int32_t whim_glist_seq(whim_grammar_builder *b, glist *list)
-{
-    return list_node(b, GN_SEQ, list);
-}
-
-int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list)
-{
-    return list_node(b, GN_ANY_OF, list);
-}
-
 int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n)
 {
-    int32_t at = (int32_t)b->n_range;
     if (b->n_range + n > 8 * b->limits.max_nodes) {
         return too_large(b);
     }
-    for (int32_t i = 0; i <= n; i++) { /* one more: cleaning may split a range */
-        if (!whim_gb_grow(b, &b->ranges, b->n_range, &b->cap_range, sizeof *ranges)) {
-            return -1;
-        }
-        b->ranges[b->n_range++] = i < n ? ranges[i] : (grange){0};
+    int32_t at =
+        whim_gb_append(b, &b->ranges, &b->n_range, &b->cap_range, ranges, n, sizeof *ranges);
+    /* One more: cleaning may split a range. */
+    if (at < 0 || !whim_gb_grow(b, &b->ranges, b->n_range + 1, &b->cap_range, sizeof *ranges)) {
+        return -1;
     }
     int32_t kept = whim_ranges_clean(b->ranges + at, n);
     b->n_range = at + kept;
@@ -294,15 +264,12 @@ int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *pa
     if (b->n_rule >= b->limits.max_nodes) {
         return too_large(b);
     }
-    if (!whim_gb_grow(b, &b->rules, b->n_rule, &b->cap_rule, sizeof *b->rules)) {
-        return -1;
+    grule rule = {.node = -1, .schema = schema, .path = copy_text(b, path, (int64_t)strlen(path))};
+    int32_t at = whim_gb_append(b, &b->rules, &b->n_rule, &b->cap_rule, &rule, 1, sizeof rule);
+    if (at < 0) {
+        whim_free(rule.path);
     }
-    char *copy = copy_text(b, path, (int64_t)strlen(path));
-    if (copy == NULL) {
-        return -1;
-    }
-    b->rules[b->n_rule] = (grule){.node = -1, .schema = schema, .path = copy};
-    return (int32_t)b->n_rule++;
+    return at;
 }
 
 int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule)
@@ -314,15 +281,12 @@ int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule)
 
 static bool keep_mark(whim_grammar_builder *b, const char *text, int64_t n)
 {
-    if (whim_gb_failed(b) ||
-        !whim_gb_grow(b, &b->marks, b->n_mark, &b->cap_mark, sizeof *b->marks)) {
-        return false;
-    }
     char *copy = copy_text(b, text, n);
-    if (copy != NULL) {
-        b->marks[b->n_mark++] = copy;
+    bool kept = whim_gb_append(b, &b->marks, &b->n_mark, &b->cap_mark, &copy, 1, sizeof copy) >= 0;
+    if (!kept) {
+        whim_free(copy);
     }
-    return copy != NULL;
+    return kept;
 }
 
 whim_grammar_node whim_grammar_literal(whim_grammar_builder *b, const char *bytes, int64_t n)
@@ -350,9 +314,9 @@ static int32_t text_node(whim_grammar_builder *b, const char *const *marks, int3
         kids[i] = keep_mark(b, marks[i], len) ? whim_gb_bytes(b, marks[i], len) : -1;
     }
     int32_t one = whim_gb_chars(b, &all, 1), any = whim_grammar_repeat(b, one, 0, -1);
-    int32_t marked = whim_gb_seq2(b, any, whim_grammar_any_of(b, kids, n));
-    return ends ? whim_gb_pair(b, GN_BUT_NOT, marked, whim_gb_seq3(b, marked, one, any))
-                : whim_gb_pair(b, GN_BUT_NOT, any, whim_gb_seq2(b, marked, any));
+    int32_t marked = whim_gb_seq(b, any, whim_grammar_any_of(b, kids, n));
+    return ends ? whim_gb_pair(b, GN_BUT_NOT, marked, whim_gb_seq(b, marked, one, any))
+                : whim_gb_pair(b, GN_BUT_NOT, any, whim_gb_seq(b, marked, any));
 }
 
 whim_grammar_node whim_grammar_until(whim_grammar_builder *b, const char *mark)

@@ -171,47 +171,16 @@ int32_t whim_gb_json_chars(whim_grammar_builder *b, const grange *ranges, int32_
     return whim_grammar_any_of(b, alts, n_alt);
 }
 
-static int32_t hex(whim_grammar_builder *b, const char *digits)
-{
-    grange ranges[24];
-    int32_t n = 0;
-    for (const char *c = digits; *c != '\0'; c++) {
-        ranges[n++] = (grange){*c, *c};
-        if (*c >= 'a') {
-            ranges[n++] = (grange){*c - 32, *c - 32};
-        }
-    }
-    return whim_gb_chars(b, ranges, n);
-}
-
-/* \uXXXX: not 0000, no half of a surrogate pair alone. */
-static int32_t unicode_escape(whim_grammar_builder *b)
-{
-    const char *all = "0123456789abcdef";
-    int32_t any = hex(b, all), some = hex(b, "123456789abcdef"), zero = whim_gb_text(b, "0");
-    int32_t d = hex(b, "d");
-    int32_t alts[] = {
-        whim_grammar_seq(b, (int32_t[]){hex(b, "123456789abcef"), any, any, any}, 4),
-        whim_grammar_seq(b, (int32_t[]){d, hex(b, "01234567"), any, any}, 4),
-        whim_grammar_seq(b,
-                         (int32_t[]){d, hex(b, "89ab"), any, any, whim_gb_text(b, "\\u"), d,
-                                     hex(b, "cdef"), any, any},
-                         9),
-        whim_grammar_seq(b, (int32_t[]){zero, some, any, any}, 4),
-        whim_grammar_seq(b, (int32_t[]){zero, zero, some, any}, 4),
-        whim_grammar_seq(b, (int32_t[]){zero, zero, zero, some}, 4),
-    };
-    return whim_gb_seq2(b, whim_gb_text(b, "u"), whim_grammar_any_of(b, alts, 6));
-}
+/* After \u, which never writes U+0000, nor half of a surrogate pair alone. */
+#define HEX "[0-9a-fA-F]"
+#define CODE_UNIT                                                           \
+    "[1-9a-cefA-CEF]" HEX "{3}|[dD][0-7]" HEX "{2}|0[1-9a-fA-F]" HEX "{2}|" \
+    "00[1-9a-fA-F]" HEX "|000[1-9a-fA-F]|[dD][89abAB]" HEX "{2}\\\\u[dD][c-fC-F]" HEX "{2}"
 
 int32_t whim_gb_json_any_char(whim_grammar_builder *b)
 {
-    grange plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, GC_MAX}};
-    grange letters[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {'b', 'b'},
-                        {'f', 'f'}, {'n', 'n'},   {'r', 'r'}, {'t', 't'}};
-    int32_t escaped = whim_gb_alt2(b, whim_gb_chars(b, letters, 8), unicode_escape(b));
-    return whim_gb_alt2(b, whim_gb_chars(b, plain, 3),
-                        whim_gb_seq2(b, whim_gb_text(b, "\\"), escaped));
+    return whim_gb_regex(b, "[^\"\\\\\\x01-\\x1f]|\\\\([\"\\\\/bfnrt]|u(" CODE_UNIT "))",
+                         (gregex_mode){0}, "a string");
 }
 
 int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n)
@@ -227,8 +196,7 @@ int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n)
         }
     }
     whim_str_append_char(&out, '"');
-    int32_t node = out.failed ? whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar")
-                              : whim_gb_bytes(b, out.text, out.len);
+    int32_t node = out.failed ? whim_gb_no_memory(b) : whim_gb_bytes(b, out.text, out.len);
     whim_str_deinit(&out);
     return node;
 }

@@ -68,18 +68,18 @@ static int32_t digits_from(whim_grammar_builder *b, const char *bound, bool open
     if (*bound == '\0') {
         return !open      ? whim_gb_digits(b, '0', '9', 0, left)
                : left < 1 ? whim_gb_never(b)
-                          : whim_gb_seq3(b, whim_gb_digits(b, '0', '0', 0, left - 1),
-                                         whim_gb_digits(b, '1', '9', 1, 1),
-                                         whim_gb_digits(b, '0', '9', 0, left - 1));
+                          : whim_gb_seq(b, whim_gb_digits(b, '0', '0', 0, left - 1),
+                                        whim_gb_digits(b, '1', '9', 1, 1),
+                                        whim_gb_digits(b, '0', '9', 0, left - 1));
     }
     if (left < 1) {
         return whim_gb_never(b);
     }
-    int32_t here = whim_gb_seq2(b, whim_gb_digits(b, *bound, *bound, 1, 1),
-                                digits_from(b, bound + 1, open, left - 1));
-    int32_t above = whim_gb_seq2(b, whim_gb_digits(b, (char)(*bound + 1), '9', 1, 1),
-                                 whim_gb_digits(b, '0', '9', 0, left - 1));
-    return whim_gb_alt2(b, here, above);
+    int32_t here = whim_gb_seq(b, whim_gb_digits(b, *bound, *bound, 1, 1),
+                               digits_from(b, bound + 1, open, left - 1));
+    int32_t above = whim_gb_seq(b, whim_gb_digits(b, (char)(*bound + 1), '9', 1, 1),
+                                whim_gb_digits(b, '0', '9', 0, left - 1));
+    return whim_gb_any_of(b, here, above);
 }
 
 /* The same for at most the bound. The text may end once it has a digit behind the point. */
@@ -93,10 +93,10 @@ static int32_t digits_to(whim_grammar_builder *b, const char *bound, bool open, 
         return first ? whim_gb_never(b) : whim_gb_text(b, "");
     }
     int32_t alts[] = {
-        whim_gb_seq2(b, whim_gb_digits(b, *bound, *bound, 1, 1),
-                     digits_to(b, bound + 1, open, left - 1, false)),
-        whim_gb_seq2(b, whim_gb_digits(b, '0', (char)(*bound - 1), 1, 1),
-                     whim_gb_digits(b, '0', '9', 0, left - 1)),
+        whim_gb_seq(b, whim_gb_digits(b, *bound, *bound, 1, 1),
+                    digits_to(b, bound + 1, open, left - 1, false)),
+        whim_gb_seq(b, whim_gb_digits(b, '0', (char)(*bound - 1), 1, 1),
+                    whim_gb_digits(b, '0', '9', 0, left - 1)),
         first ? whim_gb_never(b) : whim_gb_text(b, ""),
     };
     return whim_grammar_any_of(b, alts, 3);
@@ -106,7 +106,7 @@ static int32_t digits_to(whim_grammar_builder *b, const char *bound, bool open, 
 static int32_t any_fraction(whim_grammar_builder *b, int64_t most)
 {
     return whim_gb_optional(
-        b, whim_gb_seq2(b, whim_gb_text(b, "."), whim_gb_digits(b, '0', '9', 1, most)));
+        b, whim_gb_seq(b, whim_gb_text(b, "."), whim_gb_digits(b, '0', '9', 1, most)));
 }
 
 static int32_t fraction_from(whim_grammar_builder *b, const decimal *lo, int64_t most)
@@ -114,15 +114,15 @@ static int32_t fraction_from(whim_grammar_builder *b, const decimal *lo, int64_t
     if (lo->fraction[0] == '\0' && !lo->open) {
         return any_fraction(b, most);
     }
-    return whim_gb_seq2(b, whim_gb_text(b, "."), digits_from(b, lo->fraction, lo->open, most));
+    return whim_gb_seq(b, whim_gb_text(b, "."), digits_from(b, lo->fraction, lo->open, most));
 }
 
 static int32_t fraction_to(whim_grammar_builder *b, const decimal *hi, int64_t most)
 {
     int32_t some =
-        whim_gb_seq2(b, whim_gb_text(b, "."), digits_to(b, hi->fraction, hi->open, most, true));
+        whim_gb_seq(b, whim_gb_text(b, "."), digits_to(b, hi->fraction, hi->open, most, true));
     bool whole = hi->fraction[0] != '\0' || !hi->open;
-    return whole ? whim_gb_alt2(b, whim_gb_text(b, ""), some) : some;
+    return whole ? whim_gb_any_of(b, whim_gb_text(b, ""), some) : some;
 }
 
 static int32_t whole(whim_grammar_builder *b, int64_t value)
@@ -140,14 +140,14 @@ static int32_t positive(whim_grammar_builder *b, const decimal *lo, const decima
     }
     if (lo->whole == hi->whole) {
         int32_t from = fraction_from(b, lo, most), to = fraction_to(b, hi, most);
-        return whim_gb_seq2(b, whole(b, lo->whole), whim_gb_pair(b, GN_BOTH, from, to));
+        return whim_gb_seq(b, whole(b, lo->whole), whim_gb_pair(b, GN_BOTH, from, to));
     }
     int32_t alts[3], n = 0;
-    alts[n++] = whim_gb_seq2(b, whole(b, lo->whole), fraction_from(b, lo, most));
-    alts[n++] = whim_gb_seq2(b, whole(b, hi->whole), fraction_to(b, hi, most));
+    alts[n++] = whim_gb_seq(b, whole(b, lo->whole), fraction_from(b, lo, most));
+    alts[n++] = whim_gb_seq(b, whole(b, hi->whole), fraction_to(b, hi, most));
     if (hi->whole - lo->whole > 1) {
-        alts[n++] = whim_gb_seq2(b, whim_gb_int_range(b, lo->whole + 1, hi->whole - 1),
-                                 any_fraction(b, most));
+        alts[n++] = whim_gb_seq(b, whim_gb_int_range(b, lo->whole + 1, hi->whole - 1),
+                                any_fraction(b, most));
     }
     return whim_grammar_any_of(b, alts, n);
 }
@@ -190,7 +190,7 @@ int32_t whim_gb_decimals(whim_grammar_builder *b, const gbounds *bounds, int32_t
     int32_t below = -1, above = -1;
     if (!use.has_lo || use.lo < 0) {
         decimal zero = {.whole = 0, .open = true}; /* -0 is not written */
-        below = whim_gb_seq2(
+        below = whim_gb_seq(
             b, whim_gb_text(b, "-"),
             positive(b, use.has_hi && use.hi < 0 ? &hi : &zero, use.has_lo ? &lo : &limit, most));
     }
@@ -198,5 +198,5 @@ int32_t whim_gb_decimals(whim_grammar_builder *b, const gbounds *bounds, int32_t
         above =
             positive(b, use.has_lo && use.lo >= 0 ? &lo : &none, use.has_hi ? &hi : &limit, most);
     }
-    return below < 0 ? above : above < 0 ? below : whim_gb_alt2(b, below, above);
+    return below < 0 ? above : above < 0 ? below : whim_gb_any_of(b, below, above);
 }

@@ -97,8 +97,8 @@ static int32_t state_of(maker *m)
             "bounds, or patterns without overlapping repetitions",
             (long long)m->b->limits.max_nodes);
     }
-    if (!whim_gb_grow(m->b, &d->next, state, &cap, d->n_class * (int64_t)sizeof *d->next) ||
-        !whim_gb_grow(m->b, &d->accepts, state, &d->cap_state, 1)) {
+    if (!whim_gb_grow(m->b, &d->next, state + 1, &cap, d->n_class * (int64_t)sizeof *d->next) ||
+        !whim_gb_grow(m->b, &d->accepts, state + 1, &d->cap_state, 1)) {
         return -1;
     }
     for (int64_t i = 0; i < m->n_cur; i++) {
@@ -144,11 +144,9 @@ static bool sort_edges(maker *m, int64_t s, int64_t *begin)
                 begin[c + 1] = begin[c] + count[c];
                 count[c] = 0;
             }
-            while (m->cap_target < begin[m->dfa->n_class]) {
-                if (!whim_gb_grow(m->b, &m->targets, m->cap_target, &m->cap_target,
-                                  sizeof *m->targets)) {
-                    return false;
-                }
+            if (!whim_gb_grow(m->b, &m->targets, begin[m->dfa->n_class], &m->cap_target,
+                              sizeof *m->targets)) {
+                return false;
             }
         }
     }
@@ -191,10 +189,8 @@ static void make_calls(maker *m, int64_t s)
             for (int64_t k = first; k < d->n_call && !old; k++) {
                 old = d->calls[k].rule == rule;
             }
-            if (old || !whim_gb_grow(m->b, &d->calls, d->n_call, &d->cap_call, sizeof *d->calls)) {
-                continue;
-            }
-            d->calls[d->n_call++] = (gcall){.rule = rule, .to = -1};
+            (void)whim_gb_append(m->b, &d->calls, &d->n_call, &d->cap_call, &(gcall){rule, -1},
+                                 !old, sizeof *d->calls);
         }
     }
     for (int64_t k = first; k < d->n_call; k++) {
@@ -222,7 +218,7 @@ static void make_all(maker *m, int32_t start)
         if (s % 64 == 0 && whim_gb_late(m->b)) {
             return;
         }
-        if (!whim_gb_grow(m->b, &d->call_begin, s + 1, &cap, sizeof *d->call_begin)) {
+        if (!whim_gb_grow(m->b, &d->call_begin, s + 2, &cap, sizeof *d->call_begin)) {
             return;
         }
         make_moves(m, s);

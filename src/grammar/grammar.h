@@ -46,10 +46,6 @@ whim_grammar_node whim_grammar_seq(whim_grammar_builder *b, const whim_grammar_n
                                    int64_t n);
 whim_grammar_node whim_grammar_any_of(whim_grammar_builder *b, const whim_grammar_node *parts,
                                       int64_t n);
-/* The same of parts that are written one by one. */
-#define WHIM_GRAMMAR_PARTS(...)               \
-    (const whim_grammar_node[]){__VA_ARGS__}, \
-        sizeof((const whim_grammar_node[]){__VA_ARGS__}) / sizeof(whim_grammar_node)
 /* most < 0: no limit. */
 whim_grammar_node whim_grammar_repeat(whim_grammar_builder *b, whim_grammar_node part,
                                       int64_t least, int64_t most);

@@ -92,13 +92,17 @@ struct whim_grammar_builder {
     gproduct product; /* made last: the same part is often written many times in a row */
 };
 
-/* Grow an array to hold one more of `size`; false and the builder failed when memory is out. */
-bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t n, int64_t *cap, int64_t size);
+/* Grow an array to hold `need` of `size`; false and the builder failed when memory is out. */
+bool whim_gb_grow(whim_grammar_builder *b, void *array, int64_t need, int64_t *cap, int64_t size);
+/* Append items to an array of *n; the place of the first, or -1: the builder has failed. */
+int32_t whim_gb_append(whim_grammar_builder *b, void *array, int64_t *n, int64_t *cap,
+                       const void *items, int64_t count, int64_t size);
 /* Zeroed memory; NULL and the builder failed when there is none. */
 void *whim_gb_alloc(whim_grammar_builder *b, int64_t count, int64_t size);
 
 /* Fail the builder; the first message stays. Always -1. */
 int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...) WHIM_PRINTF(3, 4);
+int32_t whim_gb_no_memory(whim_grammar_builder *b);
 bool whim_gb_failed(const whim_grammar_builder *b);
 /* Fails the builder when its time is over. */
 bool whim_gb_late(whim_grammar_builder *b);
@@ -106,9 +110,12 @@ bool whim_gb_late(whim_grammar_builder *b);
 int32_t whim_gb_node(whim_grammar_builder *b, gnode node);
 int32_t whim_gb_bytes(whim_grammar_builder *b, const char *bytes, int64_t n);
 int32_t whim_gb_text(whim_grammar_builder *b, const char *text);
-int32_t whim_gb_seq2(whim_grammar_builder *b, int32_t first, int32_t second);
-int32_t whim_gb_seq3(whim_grammar_builder *b, int32_t first, int32_t second, int32_t third);
-int32_t whim_gb_alt2(whim_grammar_builder *b, int32_t first, int32_t second);
+/* Parts that are written one by one. */
+#define WHIM_GRAMMAR_PARTS(...)               \
+    (const whim_grammar_node[]){__VA_ARGS__}, \
+        sizeof((const whim_grammar_node[]){__VA_ARGS__}) / sizeof(whim_grammar_node)
+#define whim_gb_seq(b, ...) whim_grammar_seq(b, WHIM_GRAMMAR_PARTS(__VA_ARGS__))
+#define whim_gb_any_of(b, ...) whim_grammar_any_of(b, WHIM_GRAMMAR_PARTS(__VA_ARGS__))
 int32_t whim_gb_optional(whim_grammar_builder *b, int32_t part);
 /* GN_BOTH or GN_BUT_NOT of two parts; -1 when one of them is. */
 int32_t whim_gb_pair(whim_grammar_builder *b, gnode_kind kind, int32_t one, int32_t two);
@@ -119,14 +126,13 @@ int32_t whim_gb_digits(whim_grammar_builder *b, char lo, char hi, int64_t least,
 int32_t whim_gb_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
 int32_t whim_gb_members(whim_grammar_builder *b, const int32_t *triples, int64_t n_member,
                         bool at_least_one);
-/* A growing list of parts; {0} is empty. seq and any_of free it. */
+/* A growing list of parts; {0} is empty. The node of them all (GN_SEQ, GN_ANY_OF) frees it. */
 typedef struct glist {
     int32_t *ids;
     int64_t n, cap;
 } glist;
 void whim_glist_add(whim_grammar_builder *b, glist *list, int32_t part);
-int32_t whim_glist_seq(whim_grammar_builder *b, glist *list);
-int32_t whim_glist_any_of(whim_grammar_builder *b, glist *list);
+int32_t whim_glist_node(whim_grammar_builder *b, glist *list, gnode_kind kind);
 /* A new rule, to be written later. */
 int32_t whim_gb_rule(whim_grammar_builder *b, const void *schema, const char *path);
 int32_t whim_gb_call(whim_grammar_builder *b, int32_t rule);
@@ -217,6 +223,8 @@ bool whim_gb_schema_count(whim_grammar_builder *b, const json_t *s, const char *
                           const gplace *place, int64_t *out);
 /* Whether a schema says what a text may be: by length, pattern or a format that is known. */
 bool whim_schema_holds_text(const json_t *s);
+/* Whether a list of words with spaces between them has the key. */
+bool whim_schema_has_word(const char *words, const char *key);
 /* Whether the keyword says nothing about what is valid: annotations, and what JSON Schema does not
  * know, which it says is to be ignored. */
 bool whim_schema_is_note(const char *key);

@@ -13,18 +13,18 @@
 
 int32_t whim_gb_comma(whim_grammar_builder *b)
 {
-    return whim_gb_seq2(b, whim_gb_text(b, ","), whim_gb_optional(b, whim_gb_text(b, " ")));
+    return whim_gb_seq(b, whim_gb_text(b, ","), whim_gb_optional(b, whim_gb_text(b, " ")));
 }
 
 int32_t whim_gb_colon(whim_grammar_builder *b)
 {
-    return whim_gb_seq2(b, whim_gb_text(b, ":"), whim_gb_optional(b, whim_gb_text(b, " ")));
+    return whim_gb_seq(b, whim_gb_text(b, ":"), whim_gb_optional(b, whim_gb_text(b, " ")));
 }
 
 int32_t whim_gb_quoted(whim_grammar_builder *b, int32_t body)
 {
     int32_t quote = whim_gb_text(b, "\"");
-    return whim_gb_seq3(b, quote, body, quote);
+    return whim_gb_seq(b, quote, body, quote);
 }
 
 /* A call of a rule, which is made at the first one. */
@@ -65,9 +65,9 @@ int32_t whim_gb_json_number(whim_grammar_builder *b)
 static int32_t any_object(whim_grammar_builder *b)
 {
     int32_t value = whim_gb_json_value(b);
-    int32_t key = whim_gb_seq2(b, whim_gb_json_string(b), whim_gb_colon(b));
+    int32_t key = whim_gb_seq(b, whim_gb_json_string(b), whim_gb_colon(b));
     int32_t members = whim_gb_members(b, (int32_t[]){key, value, GM_REPEATED}, 1, false);
-    return whim_gb_seq3(b, whim_gb_text(b, "{"), members, whim_gb_text(b, "}"));
+    return whim_gb_seq(b, whim_gb_text(b, "{"), members, whim_gb_text(b, "}"));
 }
 
 static int32_t make_value(whim_grammar_builder *b)
@@ -81,7 +81,7 @@ static int32_t make_value(whim_grammar_builder *b)
         whim_gb_text(b, "false"),
         whim_gb_text(b, "null"),
         any_object(b),
-        whim_gb_seq3(b, whim_gb_text(b, "["), items, whim_gb_text(b, "]")),
+        whim_gb_seq(b, whim_gb_text(b, "["), items, whim_gb_text(b, "]")),
     };
     return whim_grammar_any_of(b, alts, sizeof alts / sizeof alts[0]);
 }
@@ -128,7 +128,7 @@ static int32_t array_const(whim_grammar_builder *b, const json_t *value, int32_t
         whim_glist_add(b, &list, whim_gb_json_const(b, json_array_get(value, i), depth + 1, path));
     }
     whim_glist_add(b, &list, whim_gb_text(b, "]"));
-    return whim_glist_seq(b, &list);
+    return whim_glist_node(b, &list, GN_SEQ);
 }
 
 static int32_t object_const(whim_grammar_builder *b, json_t *value, int32_t depth, const char *path)
@@ -151,7 +151,7 @@ static int32_t object_const(whim_grammar_builder *b, json_t *value, int32_t dept
         }
     }
     whim_glist_add(b, &list, whim_gb_text(b, "}"));
-    return whim_glist_seq(b, &list);
+    return whim_glist_node(b, &list, GN_SEQ);
 }
 
 int32_t whim_gb_json_const(whim_grammar_builder *b, const json_t *value, int32_t depth,

@@ -19,27 +19,20 @@ int32_t whim_nfa_state(gnfa *nfa)
                             "%lld states; use smaller bounds",
                             (long long)nfa->max_state);
     }
-    if (!whim_gb_grow(b, &nfa->first, nfa->n_state, &nfa->cap_state, sizeof *nfa->first)) {
-        return -1;
-    }
-    nfa->first[nfa->n_state] = -1;
-    return (int32_t)nfa->n_state++;
+    return whim_gb_append(b, &nfa->first, &nfa->n_state, &nfa->cap_state, &(int32_t){-1}, 1,
+                          sizeof *nfa->first);
 }
 
 void whim_nfa_edge(gnfa *nfa, int32_t from, gedge_kind kind, uint8_t lo, uint8_t hi, int32_t rule,
                    int32_t to)
 {
-    if (from < 0 || to < 0 ||
-        !whim_gb_grow(nfa->b, &nfa->edges, nfa->n_edge, &nfa->cap_edge, sizeof *nfa->edges)) {
+    if (from < 0 || to < 0) {
         return;
     }
-    nfa->edges[nfa->n_edge] = (gedge){.to = to,
-                                      .next = nfa->first[from],
-                                      .rule = rule,
-                                      .kind = (uint8_t)kind,
-                                      .lo = lo,
-                                      .hi = hi};
-    nfa->first[from] = (int32_t)nfa->n_edge++;
+    gedge edge = {to, nfa->first[from], rule, (uint8_t)kind, lo, hi};
+    int32_t at =
+        whim_gb_append(nfa->b, &nfa->edges, &nfa->n_edge, &nfa->cap_edge, &edge, 1, sizeof edge);
+    nfa->first[from] = at >= 0 ? at : nfa->first[from];
 }
 
 void whim_nfa_free_move(gnfa *nfa, int32_t from, int32_t to)

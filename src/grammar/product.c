@@ -40,9 +40,10 @@ static void find_moves(maker *m, int32_t from)
         }
         if (to >= 0 && to == before) {
             out->moves[out->n_move - 1].hi = (uint8_t)c;
-        } else if (to >= 0 && whim_gb_grow(m->b, &out->moves, out->n_move, &out->cap_move,
-                                           sizeof *out->moves)) {
-            out->moves[out->n_move++] = (gmove){from, to, (uint8_t)c, (uint8_t)c};
+        } else if (to >= 0) {
+            gmove move = {from, to, (uint8_t)c, (uint8_t)c};
+            (void)whim_gb_append(m->b, &out->moves, &out->n_move, &out->cap_move, &move, 1,
+                                 sizeof move);
         }
     }
 }

@@ -16,18 +16,11 @@ int32_t whim_rtree_fail(rtree *t, const char *what)
 
 int32_t whim_rtree_node(rtree *t, rnode node)
 {
-    if (whim_gb_failed(t->b)) {
-        return -1;
-    }
     if (t->n_node >= t->b->limits.max_nodes) {
         return whim_rtree_fail(t, "the expression is too long");
     }
-    if (!whim_gb_grow(t->b, &t->nodes, t->n_node, &t->cap_node, sizeof node)) {
-        return -1;
-    }
     node.next = -1;
-    t->nodes[t->n_node] = node;
-    return (int32_t)t->n_node++;
+    return whim_gb_append(t->b, &t->nodes, &t->n_node, &t->cap_node, &node, 1, sizeof node);
 }
 
 int32_t whim_regex_char(rtree *t)
@@ -265,7 +258,7 @@ static int32_t lower_seq(lowering *l, int32_t first, edge left, edge right)
         bool open = left == EDGE_OPEN || right == EDGE_OPEN;
         whim_glist_add(b, &parts, open ? any_text(l) : whim_gb_text(b, ""));
     }
-    return whim_glist_seq(b, &parts);
+    return whim_glist_node(b, &parts, GN_SEQ);
 }
 
 static int32_t lower_any_of(lowering *l, int32_t first, edge left, edge right)
@@ -274,7 +267,7 @@ static int32_t lower_any_of(lowering *l, int32_t first, edge left, edge right)
     for (int32_t i = first; i >= 0 && !whim_gb_failed(l->t->b); i = l->t->nodes[i].next) {
         whim_glist_add(l->t->b, &parts, lower(l, i, left, right));
     }
-    return whim_glist_any_of(l->t->b, &parts);
+    return whim_glist_node(l->t->b, &parts, GN_ANY_OF);
 }
 
 static int32_t lower(lowering *l, int32_t index, edge left, edge right)
@@ -302,8 +295,8 @@ static int32_t lower(lowering *l, int32_t index, edge left, edge right)
         part = one_of(l, l->t->ranges + node.a, node.b);
         break;
     }
-    part = left == EDGE_OPEN ? whim_gb_seq2(b, any_text(l), part) : part;
-    return right == EDGE_OPEN ? whim_gb_seq2(b, part, any_text(l)) : part;
+    part = left == EDGE_OPEN ? whim_gb_seq(b, any_text(l), part) : part;
+    return right == EDGE_OPEN ? whim_gb_seq(b, part, any_text(l)) : part;
 }
 
 int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode mode,

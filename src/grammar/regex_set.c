@@ -16,11 +16,8 @@ bool whim_rtree_range(rtree *t, int32_t lo, int32_t hi)
         whim_rtree_fail(t, "the expression is too long");
         return false;
     }
-    if (!whim_gb_grow(t->b, &t->ranges, t->n_range, &t->cap_range, sizeof *t->ranges)) {
-        return false;
-    }
-    t->ranges[t->n_range++] = (grange){lo, hi};
-    return true;
+    return whim_gb_append(t->b, &t->ranges, &t->n_range, &t->cap_range, &(grange){lo, hi}, 1,
+                          sizeof *t->ranges) >= 0;
 }
 
 /* The ranges from `begin` on as a set, cleaned, and inverted where asked. */
@@ -29,7 +26,7 @@ static int32_t set_from(rtree *t, int64_t begin, bool invert)
     int64_t n = t->n_range - begin;
     grange *work = whim_alloc_array(2 * n + 4, sizeof *work);
     if (work == NULL) {
-        return whim_gb_fail(t->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return whim_gb_no_memory(t->b);
     }
     memcpy(work, t->ranges + begin, (size_t)n * sizeof *work);
     int32_t kept = whim_ranges_clean(work, (int32_t)n);

@@ -46,53 +46,40 @@ int32_t whim_gb_fail_at(whim_grammar_builder *b, const gplace *place, const char
 
 /* --- keywords --------------------------------------------------------------------------------- */
 
-static bool in_list(const char *key, const char *const *list)
+bool whim_schema_has_word(const char *words, const char *key)
 {
-    while (*list != NULL && strcmp(*list, key) != 0) {
-        list++;
+    size_t n = strlen(key);
+    for (; *words != '\0'; words += strspn(words, " ")) {
+        size_t len = strcspn(words, " ");
+        if (len == n && memcmp(words, key, n) == 0) {
+            return true;
+        }
+        words += len;
     }
-    return *list != NULL;
+    return false;
 }
 
-static const char *const choices[] = {"$ref", "allOf", "anyOf", "oneOf", NULL};
-static const char *const of_all[] = {"type", "nullable", "enum", "const", NULL};
-static const char *const of_object[] = {"properties",
-                                        "required",
-                                        "additionalProperties",
-                                        "patternProperties",
-                                        "minProperties",
-                                        "maxProperties",
-                                        "propertyNames",
-                                        "unevaluatedProperties",
-                                        NULL};
-static const char *const of_array[] = {"items",    "prefixItems", "additionalItems",  "minItems",
-                                       "maxItems", "uniqueItems", "unevaluatedItems", NULL};
-static const char *const of_string[] = {"minLength", "maxLength", "pattern", "format", NULL};
-static const char *const of_number[] = {"minimum",          "maximum",    "exclusiveMinimum",
-                                        "exclusiveMaximum", "multipleOf", NULL};
+static const char choices[] = "$ref allOf anyOf oneOf";
+static const char of_all[] = "type nullable enum const";
+static const char of_object[] =
+    "properties required additionalProperties patternProperties minProperties maxProperties "
+    "propertyNames unevaluatedProperties";
+static const char of_array[] =
+    "items prefixItems additionalItems minItems maxItems uniqueItems unevaluatedItems";
+static const char of_string[] = "minLength maxLength pattern format";
+static const char of_number[] = "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf";
 
 /* What JSON Schema (of any draft) or OpenAPI rules by, and no grammar of ours holds to. */
-static const char *const not_held[] = {"not",
-                                       "if",
-                                       "contains",
-                                       "minContains",
-                                       "maxContains",
-                                       "dependentRequired",
-                                       "dependencies",
-                                       "disallow",
-                                       "dependentSchemas",
-                                       "$dynamicRef",
-                                       "$recursiveRef",
-                                       "extends",
-                                       "divisibleBy",
-                                       NULL};
+static const char not_held[] =
+    "not if contains minContains maxContains dependentRequired dependencies disallow "
+    "dependentSchemas $dynamicRef $recursiveRef extends divisibleBy";
 
 bool whim_schema_is_note(const char *key)
 {
-    const char *const *const rules[] = {choices,   of_all,    of_object, of_array,
-                                        of_string, of_number, not_held};
+    const char *const rules[] = {choices,   of_all,    of_object, of_array,
+                                 of_string, of_number, not_held};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (in_list(key, rules[i])) {
+        if (whim_schema_has_word(rules[i], key)) {
             return false;
         }
     }
@@ -100,11 +87,14 @@ bool whim_schema_is_note(const char *key)
 }
 
 /* How many keywords of the list the schema has. */
-static int32_t count_of(const json_t *s, const char *const *list)
+static int32_t count_of(const json_t *s, const char *words)
 {
     int32_t n = 0;
-    for (; *list != NULL; list++) {
-        n += json_object_get(s, *list) != NULL;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)s, key, value)
+    {
+        n += whim_schema_has_word(words, key);
     }
     return n;
 }
@@ -120,7 +110,7 @@ static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gp
         if (whim_schema_is_note(key)) {
             continue;
         }
-        if (in_list(key, not_held)) {
+        if (whim_schema_has_word(not_held, key)) {
             return whim_gb_fail_at(b, place, key, "is a schema keyword that is not supported");
         }
         n++;
@@ -260,7 +250,7 @@ static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const 
     if (alts.n == 0) {
         whim_gb_fail_at(b, place, NULL, "allows no value: type and constants do not fit");
     }
-    return whim_glist_any_of(b, &alts);
+    return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
 /* The schemas of a list; *rest is what the schema says besides, owned by the builder. NULL:
@@ -275,7 +265,7 @@ static const json_t *list_of(whim_grammar_builder *b, const json_t *s, const cha
     }
     json_t *copy = json_copy((json_t *)s);
     if (copy == NULL || json_object_del(copy, key) != 0 || json_array_append(b->made, copy) != 0) {
-        (void)whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        whim_gb_no_memory(b);
         list = NULL;
     }
     *rest = copy;
@@ -300,7 +290,7 @@ static int32_t schema_any_of(whim_grammar_builder *b, const json_t *s, const cha
             whim_glist_add(b, &alts, whim_gb_schema_node(b, choice, &each, depth + 1));
         }
     }
-    return whim_glist_any_of(b, &alts);
+    return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
 static int32_t schema_all_of(whim_grammar_builder *b, const json_t *s, const gplace *place,
@@ -336,7 +326,7 @@ static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char 
         return whim_gb_schema_number(b, s, type, place);
     }
     if (strcmp(type, "boolean") == 0) {
-        return whim_gb_alt2(b, whim_gb_text(b, "true"), whim_gb_text(b, "false"));
+        return whim_gb_any_of(b, whim_gb_text(b, "true"), whim_gb_text(b, "false"));
     }
     if (strcmp(type, "null") == 0) {
         return whim_gb_text(b, "null");
@@ -358,8 +348,7 @@ static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gpla
         whim_glist_add(b, &alts, schema_type(b, s, json_string_value(type), place, depth));
     } else {
         static const struct {
-            const char *type;
-            const char *const *keywords;
+            const char *type, *keywords;
         } kinds[] = {{"object", of_object},
                      {"array", of_array},
                      {"string", of_string},
@@ -381,7 +370,7 @@ static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gpla
     if (alts.n == 0) {
         whim_gb_fail_at(b, place, NULL, "has an empty list of types");
     }
-    return whim_glist_any_of(b, &alts);
+    return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
 int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *s, const gplace *place,
@@ -468,7 +457,7 @@ whim_grammar_node whim_grammar_schema(whim_grammar_builder *b, const json_t *sch
     }
     b->made = b->made != NULL ? b->made : json_array();
     if (b->made == NULL) {
-        return whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        return whim_gb_no_memory(b);
     }
     if (json_is_false(schema)) {
         return whim_gb_fail(b, WHIM_ERR_INVALID, "%s allows no value", path);

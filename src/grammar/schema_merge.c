@@ -23,7 +23,7 @@ static bool fail(merge *m, const char *key, const char *what)
 static bool put(merge *m, json_t *object, const char *key, json_t *value)
 {
     if (value == NULL || json_object_set_new(object, key, value) != 0) {
-        whim_gb_fail(m->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        whim_gb_no_memory(m->b);
         return false;
     }
     return true;
@@ -231,7 +231,7 @@ const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, c
     merge m = {.b = b, .place = place, .out = json_object()};
     bool ok = m.out != NULL && !whim_gb_late(b) && json_array_append_new(b->made, m.out) == 0;
     if (!ok) {
-        whim_gb_fail(b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        whim_gb_no_memory(b);
         return NULL;
     }
     return merge_into(&m, one, depth) && merge_into(&m, two, depth) ? m.out : NULL;

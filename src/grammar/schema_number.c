@@ -23,7 +23,7 @@ static int32_t fail_at(whim_grammar_builder *b, const gplace *place, const char 
 /* A digit of lo to hi, then `n` of any kind. */
 static int32_t step(whim_grammar_builder *b, char lo, char hi, int64_t n)
 {
-    return whim_gb_seq2(b, whim_gb_digits(b, lo, hi, 1, 1), whim_gb_digits(b, '0', '9', n, n));
+    return whim_gb_seq(b, whim_gb_digits(b, lo, hi, 1, 1), whim_gb_digits(b, '0', '9', n, n));
 }
 
 /* Numbers with as many digits as `text`, at least (or at most) that. */
@@ -34,10 +34,10 @@ static int32_t same_length(whim_grammar_builder *b, const char *text, bool at_le
         return whim_gb_text(b, "");
     }
     int32_t here =
-        whim_gb_seq2(b, whim_gb_digits(b, *text, *text, 1, 1), same_length(b, text + 1, at_least));
+        whim_gb_seq(b, whim_gb_digits(b, *text, *text, 1, 1), same_length(b, text + 1, at_least));
     int32_t beyond =
         at_least ? step(b, (char)(*text + 1), '9', n - 1) : step(b, '0', (char)(*text - 1), n - 1);
-    return whim_gb_alt2(b, here, beyond);
+    return whim_gb_any_of(b, here, beyond);
 }
 
 static int32_t between(whim_grammar_builder *b, const char *lo, const char *hi)
@@ -46,12 +46,12 @@ static int32_t between(whim_grammar_builder *b, const char *lo, const char *hi)
         return whim_gb_text(b, "");
     }
     if (*lo == *hi) {
-        return whim_gb_seq2(b, whim_gb_digits(b, *lo, *lo, 1, 1), between(b, lo + 1, hi + 1));
+        return whim_gb_seq(b, whim_gb_digits(b, *lo, *lo, 1, 1), between(b, lo + 1, hi + 1));
     }
     int32_t alts[] = {
-        whim_gb_seq2(b, whim_gb_digits(b, *lo, *lo, 1, 1), same_length(b, lo + 1, true)),
+        whim_gb_seq(b, whim_gb_digits(b, *lo, *lo, 1, 1), same_length(b, lo + 1, true)),
         step(b, (char)(*lo + 1), (char)(*hi - 1), (int64_t)strlen(lo) - 1),
-        whim_gb_seq2(b, whim_gb_digits(b, *hi, *hi, 1, 1), same_length(b, hi + 1, false)),
+        whim_gb_seq(b, whim_gb_digits(b, *hi, *hi, 1, 1), same_length(b, hi + 1, false)),
     };
     return whim_grammar_any_of(b, alts, 3);
 }
@@ -72,7 +72,7 @@ static int32_t unsigned_range(whim_grammar_builder *b, uint64_t lo, uint64_t hi)
         whim_glist_add(b, &alts, between(b, a, z));
         lo = last + 1;
     }
-    return whim_glist_any_of(b, &alts);
+    return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
 int32_t whim_gb_int_range(whim_grammar_builder *b, int64_t lo, int64_t hi)
@@ -80,13 +80,13 @@ int32_t whim_gb_int_range(whim_grammar_builder *b, int64_t lo, int64_t hi)
     int32_t negative = -1, other = -1;
     if (lo < 0) {
         uint64_t least = hi < 0 ? (uint64_t)0 - (uint64_t)hi : 1;
-        negative = whim_gb_seq2(b, whim_gb_text(b, "-"),
-                                unsigned_range(b, least, (uint64_t)0 - (uint64_t)lo));
+        negative = whim_gb_seq(b, whim_gb_text(b, "-"),
+                               unsigned_range(b, least, (uint64_t)0 - (uint64_t)lo));
     }
     if (hi >= 0) {
         other = unsigned_range(b, (uint64_t)(lo > 0 ? lo : 0), (uint64_t)hi);
     }
-    return negative < 0 ? other : other < 0 ? negative : whim_gb_alt2(b, negative, other);
+    return negative < 0 ? other : other < 0 ? negative : whim_gb_any_of(b, negative, other);
 }
 
 /* --- bounds ----------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ static void add_member(object *o, const char *name, const json_t *schema, bool r
     if (json_is_false(schema) && !required) {
         return; /* it can only be left out */
     }
-    whim_glist_add(o->b, &o->triples, whim_gb_seq2(o->b, key, o->colon));
+    whim_glist_add(o->b, &o->triples, whim_gb_seq(o->b, key, o->colon));
     whim_glist_add(o->b, &o->triples, whim_gb_schema_value(o->b, schema, &at, o->depth));
     whim_glist_add(o->b, &o->triples, required ? GM_REQUIRED : GM_OPTIONAL);
     o->n_required += required;
@@ -124,7 +124,7 @@ static void add_patterns(object *o, const json_t *patterns, glist *pairs)
         if (!whim_gb_failed(o->b)) {
             int32_t key = but_not(o->b, keys.ids[i], &others);
             int32_t value = whim_gb_schema_value(o->b, schema, &each, o->depth);
-            whim_glist_add(o->b, pairs, whim_gb_seq3(o->b, key, o->colon, value));
+            whim_glist_add(o->b, pairs, whim_gb_seq(o->b, key, o->colon, value));
             whim_glist_add(o->b, &o->names, keys.ids[i]);
         }
         whim_free(others.ids);
@@ -136,8 +136,7 @@ static void add_patterns(object *o, const json_t *patterns, glist *pairs)
 /* The keys that propertyNames allows. */
 static int32_t named_key(object *o, const json_t *name)
 {
-    static const char *const known[] = {"type",      "enum",      "const",  "pattern",
-                                        "minLength", "maxLength", "format", NULL};
+    static const char known[] = "type enum const pattern minLength maxLength format";
     gplace place = {.up = o->place, .key = "propertyNames"};
     const json_t *ref = json_object_get(name, "$ref");
     if (ref != NULL) {
@@ -147,19 +146,15 @@ static int32_t named_key(object *o, const json_t *name)
     json_t *value;
     json_object_foreach((json_t *)name, key, value)
     {
-        const char *const *at = known;
-        while (*at != NULL && strcmp(*at, key) != 0) {
-            at++;
-        }
-        if (*at == NULL && !whim_schema_is_note(key)) {
+        if (!whim_schema_has_word(known, key) && !whim_schema_is_note(key)) {
             return whim_gb_fail_at(o->b, &place, key, "is not supported here");
         }
     }
     if (json_object_get(name, "enum") != NULL || json_object_get(name, "const") != NULL) {
         json_t *texts = json_copy((json_t *)name); /* a key is a text */
         bool ok = texts != NULL && json_object_set_new(texts, "type", json_string("string")) == 0;
-        int32_t node = ok ? whim_gb_schema_node(o->b, texts, &place, o->depth + 1)
-                          : whim_gb_fail(o->b, WHIM_ERR_NO_MEMORY, "no memory for the grammar");
+        int32_t node =
+            ok ? whim_gb_schema_node(o->b, texts, &place, o->depth + 1) : whim_gb_no_memory(o->b);
         json_decref(texts);
         return node;
     }
@@ -190,7 +185,7 @@ static int32_t extra_pair(object *o)
             key = named_key(o, name);
         }
         int32_t value = whim_gb_schema_value(b, o->more, &at, o->depth);
-        whim_glist_add(b, &pairs, whim_gb_seq3(b, but_not(b, key, &o->names), o->colon, value));
+        whim_glist_add(b, &pairs, whim_gb_seq(b, but_not(b, key, &o->names), o->colon, value));
     } else if (name != NULL && o->more == NULL && !json_is_true(name)) {
         whim_gb_fail_at(b, o->place, "propertyNames", "is supported for free keys only");
     }
@@ -198,18 +193,18 @@ static int32_t extra_pair(object *o)
         whim_free(pairs.ids);
         return -1;
     }
-    return whim_glist_any_of(b, &pairs);
+    return whim_glist_node(b, &pairs, GN_ANY_OF);
 }
 
-/* Free keys only, `lo` to `hi` of them. */
-static int32_t counted_pairs(object *o, int32_t pair, int64_t lo, int64_t hi)
+/* `lo` to `hi` items of an array, or free keys with their values, all of one schema. */
+static int32_t equal_items(whim_grammar_builder *b, int32_t item, int64_t lo, int64_t hi)
 {
-    whim_grammar_builder *b = o->b;
     if (hi == 0) {
         return whim_gb_text(b, "");
     }
-    int32_t more = whim_grammar_repeat(b, whim_gb_seq2(b, whim_gb_comma(b), pair), 0, hi - 1);
-    int32_t some = whim_gb_seq2(b, pair, more);
+    int32_t more = whim_gb_seq(b, whim_gb_comma(b), item);
+    more = whim_grammar_repeat(b, more, lo > 0 ? lo - 1 : 0, hi > 0 ? hi - 1 : -1);
+    int32_t some = whim_gb_seq(b, item, more);
     return lo > 0 ? some : whim_gb_optional(b, some);
 }
 
@@ -237,7 +232,7 @@ static int32_t object_body(object *o)
     bool some = lo > o->n_required;
     if (hi >= 0 && (pair >= 0 || hi < o->n_listed)) {
         return o->n_listed == 0 && pair >= 0
-                   ? counted_pairs(o, pair, lo, hi)
+                   ? equal_items(b, pair, lo, hi)
                    : whim_gb_fail_at(b, o->place, "maxProperties",
                                      "is supported for objects of free keys only");
     }
@@ -270,22 +265,10 @@ int32_t whim_gb_schema_object(whim_grammar_builder *b, const json_t *s, const gp
     int32_t body = object_body(&o);
     whim_free(o.triples.ids);
     whim_free(o.names.ids);
-    return body < 0 ? -1 : whim_gb_seq3(b, whim_gb_text(b, "{"), body, whim_gb_text(b, "}"));
+    return body < 0 ? -1 : whim_gb_seq(b, whim_gb_text(b, "{"), body, whim_gb_text(b, "}"));
 }
 
 /* --- arrays ----------------------------------------------------------------------------------- */
-
-/* `lo` to `hi` items, all of one schema. */
-static int32_t equal_items(whim_grammar_builder *b, int32_t item, int64_t lo, int64_t hi)
-{
-    if (hi == 0) {
-        return whim_gb_text(b, "");
-    }
-    int32_t more = whim_gb_seq2(b, whim_gb_comma(b), item);
-    more = whim_grammar_repeat(b, more, lo > 0 ? lo - 1 : 0, hi > 0 ? hi - 1 : -1);
-    int32_t some = whim_gb_seq2(b, item, more);
-    return lo > 0 ? some : whim_gb_optional(b, some);
-}
 
 /* Items with schemas of their own first; an array may end before it has all of them. */
 static int32_t prefix_items(whim_grammar_builder *b, const json_t *prefix, int32_t rest,
@@ -297,15 +280,15 @@ static int32_t prefix_items(whim_grammar_builder *b, const json_t *prefix, int32
         return whim_gb_fail_at(b, place, "prefixItems", "are too many");
     }
     if (rest >= 0 && (hi < 0 || hi > n)) {
-        tail = whim_grammar_repeat(b, whim_gb_seq2(b, whim_gb_comma(b), rest), lo > n ? lo - n : 0,
+        tail = whim_grammar_repeat(b, whim_gb_seq(b, whim_gb_comma(b), rest), lo > n ? lo - n : 0,
                                    hi < 0 ? -1 : hi - n);
     }
     gplace list = {.up = place, .key = "prefixItems"};
     for (int64_t i = (hi >= 0 && hi < n ? hi : n) - 1; i >= 0; i--) {
         gplace at = {.up = &list, .index = i};
         int32_t item = whim_gb_schema_value(b, json_array_get(prefix, (size_t)i), &at, depth);
-        item = i > 0 ? whim_gb_seq2(b, whim_gb_comma(b), item) : item;
-        tail = whim_gb_seq2(b, item, tail);
+        item = i > 0 ? whim_gb_seq(b, whim_gb_comma(b), item) : item;
+        tail = whim_gb_seq(b, item, tail);
         tail = i >= lo ? whim_gb_optional(b, tail) : tail;
     }
     return tail;
@@ -352,5 +335,5 @@ int32_t whim_gb_schema_array(whim_grammar_builder *b, const json_t *s, const gpl
     }
     int32_t body =
         n > 0 ? prefix_items(b, prefix, item, place, depth, lo, hi) : equal_items(b, item, lo, hi);
-    return whim_gb_seq3(b, whim_gb_text(b, "["), body, whim_gb_text(b, "]"));
+    return whim_gb_seq(b, whim_gb_text(b, "["), body, whim_gb_text(b, "]"));
 }

@@ -51,12 +51,10 @@ int32_t whim_sets_place(whim_grammar_builder *b, gsets *s, const int32_t *list, 
     if (s->table[at] != 0) {
         return s->table[at] - 1;
     }
-    if (!whim_gb_grow(b, &s->begin, s->n + 1, &s->cap_begin, sizeof *s->begin) ||
-        !whim_gb_grow(b, &s->ints, s->n_int + n - 1, &s->cap_int, sizeof *s->ints)) {
+    if (!whim_gb_grow(b, &s->begin, s->n + 2, &s->cap_begin, sizeof *s->begin) ||
+        whim_gb_append(b, &s->ints, &s->n_int, &s->cap_int, list, n, sizeof *list) < 0) {
         return -1;
     }
-    memcpy(s->ints + s->n_int, list, (size_t)n * sizeof *list);
-    s->n_int += n;
     s->begin[++s->n] = s->n_int;
     s->table[at] = (int32_t)s->n;
     return (int32_t)s->n - 1;
