@@ -241,7 +241,8 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
     /* Some models go from a thought straight to a call. */
     const whim_tool_words *words = whim_tool_tags(cfg->format.tools);
     bool calls_end_it = cfg->parse_tools && !words->thoughts_hold_tags;
-    whim_reasoning_init(&p->split, cfg->starts_inside, calls_end_it ? words->open : NULL);
+    whim_reasoning_init(&p->split, cfg->starts_inside, calls_end_it ? words->open : NULL, on_piece,
+                        p);
     return WHIM_ERR_OK;
 }
 
@@ -263,7 +264,7 @@ void whim_chat_parser_push(whim_chat_parser *p, const char *text, int64_t n, whi
     p->fn = fn;
     p->ctx = ctx;
     if (splits(p)) {
-        whim_reasoning_push(&p->split, text, n, on_piece, p);
+        whim_reasoning_push(&p->split, text, n);
     } else {
         content_bytes(p, text, n);
     }
@@ -275,7 +276,7 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
     p->fn = fn;
     p->ctx = ctx;
     if (splits(p) && (!p->cfg.only_calls || whim_reasoning_is_inside(&p->split))) {
-        whim_reasoning_flush(&p->split, on_piece, p);
+        whim_reasoning_flush(&p->split);
     }
     if (p->in_call && p->sent) { /* what waits is the beginning of a tag, not text */
         if (p->cfg.format.tools != WHIM_TOOLS_HERMES) {

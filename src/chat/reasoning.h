@@ -23,7 +23,7 @@
 
 typedef enum whim_piece_kind { WHIM_PIECE_REASONING, WHIM_PIECE_CONTENT } whim_piece_kind;
 
-/* Called with a piece of at least one byte; it lives during the call only. */
+/* Called with a piece of one byte or more; it lives during the call only. */
 typedef void whim_piece_fn(void *ctx, whim_piece_kind kind, const char *text, int64_t n);
 
 /* Caller's storage; look inside only through the calls. */
@@ -37,18 +37,20 @@ typedef struct whim_reasoning {
     char held[16];
     const char *call_tag; /* also ends the reasoning, and is content; NULL: none */
     char first[64];
+    whim_piece_fn *fn;
+    void *ctx;
 } whim_reasoning;
 
 /* `starts_inside`: the prompt ends with an open <think>. `call_tag`: what opens a call (at most 16
  * bytes), or NULL. */
-void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag);
+void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag,
+                         whim_piece_fn *fn, void *ctx);
 
 /* Push the next bytes of the answer. */
-void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n, whim_piece_fn *fn,
-                         void *ctx);
+void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n);
 
 /* The stream ended: what was held back belongs to the side it was on. */
-void whim_reasoning_flush(whim_reasoning *split, whim_piece_fn *fn, void *ctx);
+void whim_reasoning_flush(whim_reasoning *split);
 
 /* Whether the text so far ends inside reasoning. */
 bool whim_reasoning_is_inside(const whim_reasoning *split);

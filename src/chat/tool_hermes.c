@@ -2,63 +2,44 @@
 /* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as
  * they were written, byte by byte, as soon as the name is known; arguments in a string are taken
  * out of it. Other keys are passed over. */
+#include "base/json.h"
 #include "base/utf8.h"
 #include "chat/tool_parser.h"
 
 #include <string.h>
 
 enum { OTHER, NAME, OBJECT, TEXT, NOTHING }; /* what the value at work is */
-enum { PLAIN, ESCAPE, HEX };
 
 /* --- the inside of a string ------------------------------------------------------------------- */
 
-/* A half of a pair that stays alone becomes U+FFFD. */
-static int take_code(whim_unescape *u, uint32_t code, char *out)
+/* Whether the held bytes are half of a pair, and what follows may still be the other. */
+static bool waits_for_half(const whim_unescape *u, int32_t len, int32_t cp)
 {
-    int n = 0;
-    if (u->high != 0 && code >= 0xdc00 && code < 0xe000) {
-        code = 0x10000 + ((u->high - 0xd800) << 10) + (code - 0xdc00);
-    } else if (u->high != 0) {
-        n = whim_utf8_encode(0xfffd, out);
-    }
-    u->high = 0;
-    if (code >= 0xd800 && code < 0xdc00) {
-        u->high = code;
-        return n;
-    }
-    code = code >= 0xdc00 && code < 0xe000 ? 0xfffd : code;
-    return n + whim_utf8_encode((int32_t)code, out + n);
+    return cp >= 0xd800 && cp < 0xdc00 && u->n < 12 && len == 6 &&
+           strncmp("\\u", u->held + 6, (size_t)(u->n < 8 ? u->n - 6 : 2)) == 0;
 }
 
-static int end_pair(whim_unescape *u, char *out)
-{
-    int n = u->high != 0 ? whim_utf8_encode(0xfffd, out) : 0;
-    u->high = 0;
-    return n;
-}
-
-/* The characters that become clear with c, up to 7 bytes; the string is known to be valid. */
+/* The characters that become clear with c, or at the end of the string (c is 0), up to 7 bytes; the
+ * string is known to be valid. A half of a pair that stays alone becomes U+FFFD. */
 static int unescape_step(whim_unescape *u, char c, char out[8])
 {
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    if (u->state >= HEX) {
-        u->code = u->code * 16 + (uint32_t)whim_hex_value(c);
-        u->state = u->state == HEX + 3 ? PLAIN : u->state + 1;
-        return u->state == PLAIN ? take_code(u, u->code, out) : 0;
+    int n = 0;
+    u->held[u->n] = c;
+    u->n += c != '\0';
+    while (u->n > 0) {
+        int32_t cp = 0, len = 1;
+        if (u->held[0] != '\\') {
+            out[n++] = u->held[0];
+        } else {
+            len = whim_json_unescape(u->held, u->n, &cp);
+            if (len == 0 || (c != '\0' && waits_for_half(u, len, cp))) {
+                break;
+            }
+            n += whim_utf8_encode(cp >= 0xd800 && cp < 0xe000 ? 0xfffd : cp, out + n);
+        }
+        u->n -= len;
+        memmove(u->held, u->held + len, (size_t)u->n);
     }
-    if (u->state == PLAIN && c == '\\') {
-        u->state = ESCAPE;
-        return 0;
-    }
-    if (u->state == ESCAPE && c == 'u') {
-        u->state = HEX;
-        u->code = 0;
-        return 0;
-    }
-    int n = end_pair(u, out);
-    const char *letter = u->state == ESCAPE ? strchr(from, c) : NULL;
-    out[n++] = letter != NULL ? to[letter - from] : c;
-    u->state = PLAIN;
     return n;
 }
 
@@ -137,7 +118,7 @@ static bool string_ends(whim_chat_parser *p)
 {
     whim_hermes *h = &p->hermes;
     char out[8];
-    int n = end_pair(&h->unescape, out);
+    int n = unescape_step(&h->unescape, '\0', out);
     if (h->role == NAME) {
         whim_str_append_n(&h->name, out, n);
         h->has_name = h->name.len > 0;

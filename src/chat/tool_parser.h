@@ -19,8 +19,8 @@ enum { WHIM_TAG_MAX = 32, WHIM_WORD_MAX = 256 };
 
 /* Turns the inside of a JSON string into its characters. */
 typedef struct whim_unescape {
-    int32_t state;
-    uint32_t code, high; /* high: the first half of a pair waits */
+    char held[16]; /* an escape that is not whole, or half of a pair */
+    int32_t n;
 } whim_unescape;
 
 typedef struct whim_hermes {

@@ -25,9 +25,9 @@ static const char call_tag[] = "<tool_call>";
 static void split_all(both *b, const char *text, bool inside)
 {
     whim_reasoning split;
-    whim_reasoning_init(&split, inside, call_tag);
-    whim_reasoning_push(&split, text, (int64_t)strlen(text), gather, b);
-    whim_reasoning_flush(&split, gather, b);
+    whim_reasoning_init(&split, inside, call_tag, gather, b);
+    whim_reasoning_push(&split, text, (int64_t)strlen(text));
+    whim_reasoning_flush(&split);
 }
 
 static void both_deinit(both *b)
@@ -100,16 +100,16 @@ static void cuts_do_not_matter(void **state)
         both whole = {{0}}, cut = {{0}};
         split_all(&whole, text, round % 2);
         whim_reasoning split;
-        whim_reasoning_init(&split, round % 2, call_tag);
+        whim_reasoning_init(&split, round % 2, call_tag, gather, &cut);
         int64_t n = (int64_t)strlen(text);
         for (int64_t at = 0; at < n;) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             int64_t len = 1 + (int64_t)((seed >> 33) % (round % 5 == 0 ? 1 : 9));
             len = len > n - at ? n - at : len;
-            whim_reasoning_push(&split, text + at, len, gather, &cut);
+            whim_reasoning_push(&split, text + at, len);
             at += len;
         }
-        whim_reasoning_flush(&split, gather, &cut);
+        whim_reasoning_flush(&split);
         if (strcmp(whim_str_text(&whole.reasoning), whim_str_text(&cut.reasoning)) != 0 ||
             strcmp(whim_str_text(&whole.content), whim_str_text(&cut.content)) != 0) {
             fail_msg("\"%s\" depends on its cuts", text);
@@ -162,11 +162,11 @@ static void prompts_open_and_close(void **state)
         int64_t n = (int64_t)strlen(rows[i].prompt);
         assert_int_equal(whim_reasoning_prompt_is_open(rows[i].prompt, n), rows[i].open);
     }
-    whim_reasoning split;
-    whim_reasoning_init(&split, false, NULL);
     both b = {{0}};
+    whim_reasoning split;
+    whim_reasoning_init(&split, false, NULL, gather, &b);
     assert_false(whim_reasoning_is_inside(&split));
-    whim_reasoning_push(&split, "<think>x", 8, gather, &b);
+    whim_reasoning_push(&split, "<think>x", 8);
     assert_true(whim_reasoning_is_inside(&split));
     both_deinit(&b);
 }
