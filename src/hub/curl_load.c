@@ -14,21 +14,9 @@ static const struct {
     const char *name;
     size_t offset;
 } symbols[] = {
-    {"curl_global_init", offsetof(whim_curl, global_init)},
-    {"curl_easy_init", offsetof(whim_curl, easy_init)},
-    {"curl_easy_cleanup", offsetof(whim_curl, easy_cleanup)},
-    {"curl_easy_reset", offsetof(whim_curl, easy_reset)},
-    {"curl_easy_setopt", offsetof(whim_curl, easy_setopt)},
-    {"curl_easy_perform", offsetof(whim_curl, easy_perform)},
-    {"curl_easy_getinfo", offsetof(whim_curl, easy_getinfo)},
-    {"curl_easy_strerror", offsetof(whim_curl, easy_strerror)},
-    {"curl_slist_append", offsetof(whim_curl, slist_append)},
-    {"curl_slist_free_all", offsetof(whim_curl, slist_free_all)},
-    {"curl_url", offsetof(whim_curl, url)},
-    {"curl_url_cleanup", offsetof(whim_curl, url_cleanup)},
-    {"curl_url_set", offsetof(whim_curl, url_set)},
-    {"curl_url_get", offsetof(whim_curl, url_get)},
-    {"curl_free", offsetof(whim_curl, free)},
+#define SYMBOL(name) {"curl_" #name, offsetof(whim_curl, name)},
+    WHIM_CURL_CALLS(SYMBOL)
+#undef SYMBOL
 };
 
 static struct {

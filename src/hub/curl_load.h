@@ -12,22 +12,16 @@
 
 #include <curl/curl.h>
 
+#define WHIM_CURL_CALLS(X)                                                                    \
+    X(global_init)                                                                            \
+    X(easy_init) X(easy_cleanup) X(easy_reset) X(easy_setopt) X(easy_perform) X(easy_getinfo) \
+        X(easy_strerror) X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_set)   \
+            X(url_get) X(free)
+
 typedef struct whim_curl {
-    CURLcode (*global_init)(long flags);
-    CURL *(*easy_init)(void);
-    void (*easy_cleanup)(CURL *handle);
-    void (*easy_reset)(CURL *handle);
-    CURLcode (*easy_setopt)(CURL *handle, CURLoption option, ...);
-    CURLcode (*easy_perform)(CURL *handle);
-    CURLcode (*easy_getinfo)(CURL *handle, CURLINFO info, ...);
-    const char *(*easy_strerror)(CURLcode code);
-    struct curl_slist *(*slist_append)(struct curl_slist *list, const char *text);
-    void (*slist_free_all)(struct curl_slist *list);
-    CURLU *(*url)(void);
-    void (*url_cleanup)(CURLU *url);
-    CURLUcode (*url_set)(CURLU *url, CURLUPart part, const char *text, unsigned int flags);
-    CURLUcode (*url_get)(const CURLU *url, CURLUPart part, char **text, unsigned int flags);
-    void (*free)(void *text);
+#define WHIM_CURL_CALL(name) __typeof__(curl_##name) *name;
+    WHIM_CURL_CALLS(WHIM_CURL_CALL)
+#undef WHIM_CURL_CALL
 } whim_curl;
 
 /* UNSUPPORTED, with the package's name, when it is not on this machine. */

@@ -22,6 +22,7 @@ typedef struct pull {
     whim_hub_conn *conn;
     whim_hub_listing listing;
     whim_hub_choice choice;
+    whim_hub_reply reply; /* to what was asked last */
     whim_diag *diag;
 } pull;
 
@@ -49,8 +50,13 @@ static whim_err collect(void *ctx, const whim_hub_reply *reply, const char *byte
 }
 
 /* A request whose answer must be good, tried again as long as that makes sense. */
-static whim_err ask(pull *p, whim_hub_request *request, const char *what, whim_hub_reply *reply)
+static whim_err ask(pull *p, whim_hub_request *request, const whim_str *url, const char *what)
 {
+    whim_hub_reply *reply = &p->reply;
+    request->url = whim_str_text(url);
+    if (url->failed) {
+        return whim_fail(p->diag, WHIM_ERR_NO_MEMORY, "out of memory");
+    }
     for (int32_t n_try = 1;; n_try++) {
         whim_err err = whim_hub_try(p->conn, request, reply, p->diag);
         bool good = reply->status == 200 || (request->head && reply->status / 100 == 3);
@@ -73,20 +79,15 @@ static whim_err ask(pull *p, whim_hub_request *request, const char *what, whim_h
 static whim_err listing_get(pull *p)
 {
     whim_str url = {0}, text = {0};
-    whim_hub_reply *reply = whim_alloc(sizeof *reply);
     whim_str_printf(&url, "%s/api/models/%s/revision/", p->cfg->endpoint, p->ref->id);
     whim_hub_url_encode(&url, p->ref->rev, false);
     whim_str_append(&url, "?blobs=true");
-    whim_hub_request request = {
-        .url = whim_str_text(&url), .small = true, .sink = collect, .ctx = &text};
-    whim_err err = reply == NULL || url.failed
-                       ? whim_fail(p->diag, WHIM_ERR_NO_MEMORY, "out of memory")
-                       : ask(p, &request, "", reply);
+    whim_hub_request request = {.small = true, .sink = collect, .ctx = &text};
+    whim_err err = ask(p, &request, &url, "");
     if (err == WHIM_ERR_OK) {
         err = whim_hub_listing_parse(&p->listing, whim_str_text(&text), text.len,
                                      "the hub's answer", p->diag);
     }
-    whim_free(reply);
     whim_str_deinit(&url);
     whim_str_deinit(&text);
     return err;
@@ -96,13 +97,11 @@ static whim_err listing_get(pull *p)
 static whim_err file_ask(pull *p, whim_hub_file *file)
 {
     whim_str url = {0};
-    whim_hub_reply *reply = whim_alloc(sizeof *reply);
+    const whim_hub_reply *reply = &p->reply;
     whim_str_printf(&url, "%s/%s/resolve/%s/", p->cfg->endpoint, p->ref->id, p->listing.commit);
     whim_hub_url_encode(&url, file->name, true);
-    whim_hub_request request = {.url = whim_str_text(&url), .head = true};
-    whim_err err = reply == NULL || url.failed
-                       ? whim_fail(p->diag, WHIM_ERR_NO_MEMORY, "out of memory")
-                       : ask(p, &request, file->name, reply);
+    whim_hub_request request = {.head = true};
+    whim_err err = ask(p, &request, &url, file->name);
     if (err == WHIM_ERR_OK) {
         const char *etag = reply->linked_etag[0] != '\0' ? reply->linked_etag : reply->etag;
         bool good = whim_hub_is_hex(etag, 40) || whim_hub_is_hex(etag, 64);
@@ -116,7 +115,6 @@ static whim_err file_ask(pull *p, whim_hub_file *file)
                             file->name, p->cfg->endpoint);
         }
     }
-    whim_free(reply);
     whim_str_deinit(&url);
     return err;
 }

@@ -11,23 +11,9 @@
 
 static bool is_printable(int32_t c)
 {
-    if (c < 0) {
-        return false;
-    }
-    switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-        return false;
-    case UTF8PROC_CATEGORY_ZS:
-        return c == ' ';
-    default:
-        return true;
-    }
+    utf8proc_category_t cat = utf8proc_category(c < 0 ? 0 : c);
+    return c >= 0 && cat != UTF8PROC_CATEGORY_CN && cat < UTF8PROC_CATEGORY_ZL &&
+           (cat != UTF8PROC_CATEGORY_ZS || c == ' ');
 }
 
 static void repr_str(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str)

@@ -74,25 +74,12 @@ static const whim_added_token *longest(const whim_added_iter *iter, int64_t at, 
 /* Letters, marks, decimal digits, connectors, joiners. */
 static bool is_word(int32_t cp)
 {
-    switch (utf8proc_category(cp)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-        return true;
-    default:
-        /* The joiners, and the letters in circles and squares, which are symbols by category. */
-        return cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) ||
-               (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
-               (cp >= 0x1F170 && cp <= 0x1F189);
-    }
+    utf8proc_category_t cat = utf8proc_category(cp); /* ordered: letters, marks, numbers */
+    /* The joiners, and the letters in circles and squares, which are symbols by category. */
+    return (cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_NL) ||
+           cat == UTF8PROC_CATEGORY_PC || cp == 0x200C || cp == 0x200D ||
+           (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
+           (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
 }
 
 static bool word_before(const whim_added_iter *iter, int64_t at)

@@ -87,12 +87,11 @@ static void rank_pair(const whim_bpe *bpe, symbol *left, int32_t right)
 
 bool whim_bpe_can_cut_at_marks(const whim_vocab *vocab)
 {
-    static const char mark[] = "\xE2\x96\x81";
     for (int32_t id = 0; id < vocab->count; id++) {
         const whim_token *t = &vocab->tokens[id];
         for (int32_t i = 1; i + 3 <= t->n_text; i++) {
-            if (memcmp(t->text + i, mark, 3) == 0 &&
-                (i < 3 || memcmp(t->text + i - 3, mark, 3) != 0)) {
+            if (memcmp(t->text + i, WHIM_SPACE_MARK, 3) == 0 &&
+                (i < 3 || memcmp(t->text + i - 3, WHIM_SPACE_MARK, 3) != 0)) {
                 return false;
             }
         }
@@ -321,12 +320,11 @@ static whim_err encode_part(const whim_bpe *bpe, const char *part, int64_t n, wh
 /* Where the part that starts at `from` ends: before the next run of marks, or at the end. */
 static int64_t cut_end(const char *piece, int64_t n, int64_t from)
 {
-    static const char mark[] = "\xE2\x96\x81";
     int64_t at = from;
-    while (at + 3 <= n && memcmp(piece + at, mark, 3) == 0) {
+    while (at + 3 <= n && memcmp(piece + at, WHIM_SPACE_MARK, 3) == 0) {
         at += 3;
     }
-    const char *next = at < n ? memmem(piece + at, (size_t)(n - at), mark, 3) : NULL;
+    const char *next = at < n ? memmem(piece + at, (size_t)(n - at), WHIM_SPACE_MARK, 3) : NULL;
     return next != NULL ? next - piece : n;
 }
 

@@ -17,10 +17,6 @@ enum {
     JIT_STACK_MAX = 16 << 20,
 };
 
-struct whim_regex {
-    pcre2_code *code;
-};
-
 struct whim_matcher {
     pcre2_general_context *general;
     pcre2_match_data *data;
@@ -41,23 +37,23 @@ static void give(void *ptr, void *tag)
 }
 
 static whim_err compile_with(pcre2_compile_context *context, const whim_str *pattern,
-                             whim_regex *regex, whim_diag *diag)
+                             whim_regex **out, whim_diag *diag)
 {
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_max_pattern_length(context, PATTERN_MAX);
     int code = 0;
     PCRE2_SIZE at = 0;
     uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-    regex->code = pcre2_compile((PCRE2_SPTR)whim_str_text(pattern), (PCRE2_SIZE)pattern->len,
-                                options, &code, &at, context);
-    if (regex->code == NULL) {
+    *out = pcre2_compile((PCRE2_SPTR)whim_str_text(pattern), (PCRE2_SIZE)pattern->len, options,
+                         &code, &at, context);
+    if (*out == NULL) {
         char text[160];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
         return whim_fail(diag, WHIM_ERR_CORRUPT, "%s at byte %lld of the pattern", text,
                          (long long)at);
     }
     /* Without JIT (an emulator, a hardened kernel) the interpreter does the same, slower. */
-    (void)pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
+    (void)pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);
     return WHIM_ERR_OK;
 }
 
@@ -66,38 +62,29 @@ whim_err whim_regex_compile(const char *pattern, whim_regex **out, whim_diag *di
     *out = NULL;
     whim_str text = {0};
     whim_err err = whim_regex_translate(pattern, &text, diag);
-    whim_regex *regex = whim_alloc(sizeof *regex);
     pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
     pcre2_compile_context *context = general != NULL ? pcre2_compile_context_create(general) : NULL;
-    if (err == WHIM_ERR_OK && (regex == NULL || context == NULL || text.failed)) {
+    if (err == WHIM_ERR_OK && (context == NULL || text.failed)) {
         err = WHIM_ERR_NO_MEMORY;
     }
     if (err == WHIM_ERR_OK) {
-        err = compile_with(context, &text, regex, diag);
+        err = compile_with(context, &text, out, diag);
     }
     pcre2_compile_context_free(context);
     pcre2_general_context_free(general);
     whim_str_deinit(&text);
-    if (err != WHIM_ERR_OK) {
-        whim_free(regex);
-        return err;
-    }
-    *out = regex;
-    return WHIM_ERR_OK;
+    return err;
 }
 
 bool whim_regex_has_jit(const whim_regex *regex)
 {
     size_t bytes = 0;
-    return pcre2_pattern_info(regex->code, PCRE2_INFO_JITSIZE, &bytes) == 0 && bytes > 0;
+    return pcre2_pattern_info(regex, PCRE2_INFO_JITSIZE, &bytes) == 0 && bytes > 0;
 }
 
 void whim_regex_free(whim_regex *regex)
 {
-    if (regex != NULL) {
-        pcre2_code_free(regex->code);
-        whim_free(regex);
-    }
+    pcre2_code_free(regex);
 }
 
 whim_err whim_matcher_create(whim_matcher **out)
@@ -143,7 +130,7 @@ void whim_matcher_free(whim_matcher *m)
 whim_err whim_regex_find(const whim_regex *regex, whim_matcher *matcher, const char *text,
                          int64_t n, int64_t from, bool *found, whim_match *match, whim_diag *diag)
 {
-    int rc = pcre2_match(regex->code, (PCRE2_SPTR)text, (PCRE2_SIZE)n, (PCRE2_SIZE)from,
+    int rc = pcre2_match(regex, (PCRE2_SPTR)text, (PCRE2_SIZE)n, (PCRE2_SIZE)from,
                          PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH) {

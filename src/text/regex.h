@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-typedef struct whim_regex whim_regex;
+typedef struct pcre2_real_code_8 whim_regex; /* a pcre2_code */
 typedef struct whim_matcher whim_matcher;
 
 /* Rewrite a pattern for PCRE2. The diag says what is not supported, without file or field. */

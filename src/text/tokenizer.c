@@ -61,11 +61,10 @@ void whim_tokenizer_add_stop(whim_tokenizer *tok, int32_t id)
     }
 }
 
-whim_err whim_tokenizer_keep_template(whim_tokenizer *tok, const char *name, int64_t n_name,
-                                      const char *text, int64_t n, const char *path,
-                                      whim_diag *diag)
+whim_err whim_tokenizer_keep_template(whim_tokenizer *tok, const char *name, const char *text,
+                                      int64_t n, const char *path, whim_diag *diag)
 {
-    char *name_copy = whim_arena_strndup(&tok->arena, name, n_name);
+    char *name_copy = whim_arena_strndup(&tok->arena, name, (int64_t)strlen(name));
     char *copy = whim_arena_strndup(&tok->arena, text, n);
     if (name_copy == NULL || copy == NULL) {
         return WHIM_ERR_NO_MEMORY;
@@ -117,7 +116,7 @@ static whim_err open_config(whim_tokenizer *tok, const char *dir, whim_diag *dia
     /* Newer directories have the template in a file of its own, which wins. */
     WHIM_TRY(read_beside(tok, dir, "chat_template.jinja", &path, &text, &n, diag));
     if (text != NULL) {
-        err = whim_tokenizer_keep_template(tok, "default", 7, text, n, path, diag);
+        err = whim_tokenizer_keep_template(tok, "default", text, n, path, diag);
         whim_free(text);
     }
     return err;

@@ -90,8 +90,8 @@ WHIM_MUST_CHECK whim_err whim_pre_add(whim_pretokenizer *pre, whim_pre_step step
 
 /* Keep a template under a name; a later one of the same name replaces the earlier. */
 WHIM_MUST_CHECK whim_err whim_tokenizer_keep_template(whim_tokenizer *tok, const char *name,
-                                                      int64_t n_name, const char *text, int64_t n,
-                                                      const char *path, whim_diag *diag);
+                                                      const char *text, int64_t n, const char *path,
+                                                      whim_diag *diag);
 
 /* Note an id that ends generation; -1, unknown and known ids are passed over. */
 void whim_tokenizer_add_stop(whim_tokenizer *tok, int32_t id);

@@ -26,18 +26,10 @@ static bool begins_part(int32_t cp)
         return false;
     }
     const utf8proc_property_t *p = utf8proc_get_property(cp);
-    if (p->combining_class != 0) {
-        return false;
-    }
-    switch (p->category) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-        return false;
-    default:
-        /* Half-width voicing marks are letters that decompose to marks. */
-        return cp != 0xFF9E && cp != 0xFF9F && !(cp >= 0xFFA0 && cp <= 0xFFDC);
-    }
+    bool is_mark = p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME;
+    /* Half-width voicing marks are letters that decompose to marks. */
+    return p->combining_class == 0 && !is_mark && cp != 0xFF9E && cp != 0xFF9F &&
+           !(cp >= 0xFFA0 && cp <= 0xFFDC);
 }
 
 static int class_of(int32_t cp)

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
-
 static uint64_t hash_bytes(const char *text, int64_t n)
 {
     uint64_t h = 0x9E3779B97F4A7C15u ^ (uint64_t)n;
@@ -98,7 +96,7 @@ static void replace_marks(whim_token *t, char *out)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < t->n_text;) {
-        if (t->n_text - i >= 3 && memcmp(t->text + i, SPACE_MARK, 3) == 0) {
+        if (t->n_text - i >= 3 && memcmp(t->text + i, WHIM_SPACE_MARK, 3) == 0) {
             out[n++] = ' ';
             i += 3;
         } else {

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WHIM_SPACE_MARK "\xE2\x96\x81" /* U+2581, which stands for a space */
+
 enum { WHIM_VOCAB_MAX = 1 << 22 }; /* ids; the largest published vocabularies have 2^18 */
 
 enum {

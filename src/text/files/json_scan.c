@@ -141,17 +141,24 @@ static whim_err skip_value(whim_json_scan *scan)
     return WHIM_ERR_OK;
 }
 
-/* The key at the current position as it is spelled, and its colon. */
-static whim_err take_key(whim_json_scan *scan, const char **key, int64_t *n)
+/* The next key of an object as it is spelled, with its colon; *key is NULL behind the last. */
+static whim_err next_key(whim_json_scan *scan, bool first, const char **key, int64_t *n)
 {
+    *key = NULL;
+    if (whim_json_take(scan, '}')) {
+        return WHIM_ERR_OK;
+    }
+    if (!first && !whim_json_take(scan, ',')) {
+        return whim_json_unexpected(scan, "\",\" or \"}\"");
+    }
     if (!whim_json_take(scan, '"')) {
         return whim_json_unexpected(scan, "a key");
     }
-    *key = scan->text + scan->at;
     int64_t begin = scan->at;
     if (!skip_string(scan)) {
         return whim_json_unexpected(scan, "the end of a key");
     }
+    *key = scan->text + begin;
     *n = scan->at - 1 - begin;
     return whim_json_take(scan, ':') ? WHIM_ERR_OK : whim_json_unexpected(scan, "\":\"");
 }
@@ -185,14 +192,11 @@ static whim_err cut_fields(whim_json_scan *scan, int64_t *copied, whim_json_cut 
     if (whim_json_peek(scan) != '{') {
         return skip_value(scan);
     }
+    const char *key;
+    int64_t n;
     scan->at++;
-    if (whim_json_take(scan, '}')) {
-        return WHIM_ERR_OK;
-    }
-    do {
-        const char *key;
-        int64_t n;
-        WHIM_TRY(take_key(scan, &key, &n));
+    WHIM_TRY(next_key(scan, true, &key, &n));
+    while (key != NULL) {
         if (is_key(key, n, "vocab")) {
             WHIM_TRY(cut_value(scan, '{', "{}", copied, &cut->vocab, &cut->vocab_end, &cut->rest));
         } else if (is_key(key, n, "merges")) {
@@ -201,32 +205,31 @@ static whim_err cut_fields(whim_json_scan *scan, int64_t *copied, whim_json_cut 
         } else {
             WHIM_TRY(skip_value(scan));
         }
-    } while (whim_json_take(scan, ','));
-    return whim_json_take(scan, '}') ? WHIM_ERR_OK : whim_json_unexpected(scan, "\",\" or \"}\"");
+        WHIM_TRY(next_key(scan, false, &key, &n));
+    }
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_json_cut_model(const char *text, int64_t n, const char *path, whim_json_cut *cut,
                              whim_diag *diag)
 {
     whim_json_scan scan = {.text = text, .end = n, .path = path, .diag = diag};
-    int64_t copied = 0;
+    const char *key;
+    int64_t copied = 0, n_key;
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
         scan.at = 3; /* a byte order mark */
     }
     if (!whim_json_take(&scan, '{')) {
         return whim_json_unexpected(&scan, "an object");
     }
-    bool more = whim_json_peek(&scan) != '}';
-    while (more) {
-        const char *key;
-        int64_t n_key;
-        WHIM_TRY(take_key(&scan, &key, &n_key));
+    WHIM_TRY(next_key(&scan, true, &key, &n_key));
+    while (key != NULL) {
         if (is_key(key, n_key, "model")) {
             WHIM_TRY(cut_fields(&scan, &copied, cut));
         } else {
             WHIM_TRY(skip_value(&scan));
         }
-        more = whim_json_take(&scan, ',');
+        WHIM_TRY(next_key(&scan, false, &key, &n_key));
     }
     whim_str_append_n(&cut->rest, text + copied, n - copied);
     return cut->rest.failed ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;

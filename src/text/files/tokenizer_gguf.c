@@ -12,8 +12,6 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
-#define SPACE_MARK "\xE2\x96\x81"
-
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 typedef struct reader {
@@ -23,12 +21,16 @@ typedef struct reader {
     int32_t *rank; /* of each token by its score, best first; equal scores have equal ranks */
 } reader;
 
-static whim_err find_array(const reader *r, const char *name, bool integers, whim_gguf_type type,
-                           int64_t count, const whim_gguf_key **key)
+/* An array, which only `token_type` (integers of any kind) may be without. */
+static whim_err find_array(const reader *r, const char *name, whim_gguf_type type, int64_t count,
+                           const whim_gguf_key **key)
 {
+    bool integers = type == WHIM_GGUF_I32;
     *key = whim_gguf_find_key(r->gguf, name);
     if (*key == NULL) {
-        return WHIM_ERR_OK;
+        return integers ? WHIM_ERR_OK
+                        : whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"%s\" is missing",
+                                    r->gguf->path, name);
     }
     bool fits = integers ? whim_gguf_type_is_int((*key)->type) : (*key)->type == type;
     if (!(*key)->is_array || !fits) {
@@ -42,13 +44,6 @@ static whim_err find_array(const reader *r, const char *name, bool integers, whi
                          r->gguf->path, name, (long long)(*key)->count, (long long)count);
     }
     return WHIM_ERR_OK;
-}
-
-static whim_err require(const reader *r, const char *name, const whim_gguf_key *key)
-{
-    return key != NULL
-               ? WHIM_ERR_OK
-               : whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"%s\" is missing", r->gguf->path, name);
 }
 
 static int32_t flags_of(int64_t type)
@@ -71,14 +66,13 @@ static int32_t flags_of(int64_t type)
 static whim_err read_tokens(reader *r)
 {
     const whim_gguf_key *key, *types;
-    WHIM_TRY(find_array(r, KEY("tokens"), false, WHIM_GGUF_STRING, -1, &key));
-    WHIM_TRY(require(r, KEY("tokens"), key));
+    WHIM_TRY(find_array(r, KEY("tokens"), WHIM_GGUF_STRING, -1, &key));
     if (key->count == 0 || key->count > WHIM_VOCAB_MAX) {
         return whim_fail(r->diag, WHIM_ERR_CORRUPT,
                          "%s: \"" KEY("tokens") "\" has %lld tokens, expected 1 to %d",
                          r->gguf->path, (long long)key->count, WHIM_VOCAB_MAX);
     }
-    WHIM_TRY(find_array(r, KEY("token_type"), true, WHIM_GGUF_I32, key->count, &types));
+    WHIM_TRY(find_array(r, KEY("token_type"), WHIM_GGUF_I32, key->count, &types));
     WHIM_TRY(whim_vocab_init(&r->tok->vocab, &r->tok->arena, (int32_t)key->count));
     int64_t total = 0, n, type = NORMAL;
     const char *text;
@@ -113,8 +107,7 @@ static whim_err read_merges(const reader *r)
 {
     const whim_gguf_key *key;
     whim_tokenizer *tok = r->tok;
-    WHIM_TRY(find_array(r, KEY("merges"), false, WHIM_GGUF_STRING, -1, &key));
-    WHIM_TRY(require(r, KEY("merges"), key));
+    WHIM_TRY(find_array(r, KEY("merges"), WHIM_GGUF_STRING, -1, &key));
     bool ignore_merges = tok->bpe.ignore_merges;
     WHIM_TRY(whim_bpe_init(&tok->bpe, &tok->vocab, &tok->arena, key->count));
     tok->bpe.ignore_merges = ignore_merges;
@@ -167,8 +160,7 @@ static whim_err rank_scores(reader *r)
 {
     const whim_gguf_key *key;
     int32_t count = r->tok->vocab.count;
-    WHIM_TRY(find_array(r, KEY("scores"), false, WHIM_GGUF_F32, count, &key));
-    WHIM_TRY(require(r, KEY("scores"), key));
+    WHIM_TRY(find_array(r, KEY("scores"), WHIM_GGUF_F32, count, &key));
     r->rank = whim_arena_alloc_array(&r->tok->arena, count, sizeof *r->rank);
     scored *list = whim_arena_alloc_array(&r->tok->arena, count, sizeof *list);
     if (r->rank == NULL || list == NULL) {
@@ -244,8 +236,8 @@ static whim_err read_scores(reader *r)
         (void)pairs_of(r, id, true);
     }
     bpe->byte_fallback = true;
-    bpe->cut_at_marks =
-        whim_tokenizer_find(r->tok, SPACE_MARK) >= 0 && whim_bpe_can_cut_at_marks(&r->tok->vocab);
+    bpe->cut_at_marks = whim_tokenizer_find(r->tok, WHIM_SPACE_MARK) >= 0 &&
+                        whim_bpe_can_cut_at_marks(&r->tok->vocab);
     return WHIM_ERR_OK;
 }
 
@@ -322,8 +314,7 @@ static whim_err read_templates(const reader *r)
         }
         variant = *variant == '\0' ? "default" : variant + 1;
         WHIM_TRY(whim_gguf_get_string(r->gguf, name, &text, &n, r->diag));
-        WHIM_TRY(whim_tokenizer_keep_template(r->tok, variant, (int64_t)strlen(variant), text, n,
-                                              r->gguf->path, r->diag));
+        WHIM_TRY(whim_tokenizer_keep_template(r->tok, variant, text, n, r->gguf->path, r->diag));
     }
     return WHIM_ERR_OK;
 }
@@ -337,10 +328,10 @@ static whim_err set_llama(const reader *r)
     whim_normal_step *steps = tok->normalizer.steps;
     int32_t n = 0;
     if (prefix) {
-        steps[n++] = (whim_normal_step){.kind = WHIM_NORMAL_PREPEND, .content = SPACE_MARK};
+        steps[n++] = (whim_normal_step){.kind = WHIM_NORMAL_PREPEND, .content = WHIM_SPACE_MARK};
     }
     steps[n++] =
-        (whim_normal_step){.kind = WHIM_NORMAL_REPLACE, .pattern = " ", .content = SPACE_MARK};
+        (whim_normal_step){.kind = WHIM_NORMAL_REPLACE, .pattern = " ", .content = WHIM_SPACE_MARK};
     tok->normalizer.n_step = n;
     tok->drop_first_space = prefix;
     return WHIM_ERR_OK;

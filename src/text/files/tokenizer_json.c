@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define SPACE_MARK "\xE2\x96\x81"
-
 enum { DEPTH_MAX = 4 }; /* of sequences in sequences */
 
 static const whim_json_limits limits = {.max_bytes = 64 << 20, .max_depth = 32};
@@ -117,7 +115,7 @@ static whim_err read_post(whim_tokenizer *tok, const whim_json_scope *scope, con
 
 static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope)
 {
-    const char *scheme = "always", *mark = SPACE_MARK;
+    const char *scheme = "always", *mark = WHIM_SPACE_MARK;
     bool prefix = true;
     WHIM_TRY(whim_json_get_string(scope, "prepend_scheme", &scheme));
     WHIM_TRY(whim_json_get_bool(scope, "add_prefix_space", &prefix));
@@ -136,7 +134,7 @@ static whim_err read_replace(whim_tokenizer *tok, const whim_json_scope *scope)
     WHIM_TRY(whim_json_get_string(scope, "content", &to));
     whim_json_scope inner = {pattern, scope->path, "decoder.pattern.", scope->diag};
     WHIM_TRY(whim_json_get_string(&inner, "String", &from));
-    if (strcmp(from, SPACE_MARK) != 0 || strcmp(to, " ") != 0) {
+    if (strcmp(from, WHIM_SPACE_MARK) != 0 || strcmp(to, " ") != 0) {
         return whim_fail(scope->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"decoder\": Replace of \"%s\" by \"%s\", expected U+2581 by a"
                          " space",
@@ -223,7 +221,7 @@ static whim_err read_all(whim_tokenizer *tok, const whim_json *json, const char 
     WHIM_TRY(whim_vocab_decode(&tok->vocab, &tok->arena, tok->decoder, tok->byte_tokens));
     /* Without a pre-tokeniser the whole text is one piece: where that is safe, cut it at spaces. */
     tok->bpe.cut_at_marks = tok->pre.n_step == 0 && !tok->bpe.ignore_merges &&
-                            whim_tokenizer_find(tok, "\xE2\x96\x81") >= 0 &&
+                            whim_tokenizer_find(tok, WHIM_SPACE_MARK) >= 0 &&
                             whim_bpe_can_cut_at_marks(&tok->vocab);
     return added != NULL ? whim_tokenizer_json_added(tok, added, path, diag) : WHIM_ERR_OK;
 }

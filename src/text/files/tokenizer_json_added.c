@@ -98,7 +98,7 @@ static whim_err read_templates(whim_tokenizer *tok, const whim_json_scope *scope
         return WHIM_ERR_OK;
     }
     if (whim_json_as_string(value, &text)) {
-        return whim_tokenizer_keep_template(tok, "default", 7, text, (int64_t)strlen(text),
+        return whim_tokenizer_keep_template(tok, "default", text, (int64_t)strlen(text),
                                             scope->path, scope->diag);
     }
     if (!whim_json_is_array(value)) {
@@ -119,8 +119,8 @@ static whim_err read_templates(whim_tokenizer *tok, const whim_json_scope *scope
         WHIM_TRY(whim_json_require(&inner, "template"));
         WHIM_TRY(whim_json_get_string(&inner, "name", &name));
         WHIM_TRY(whim_json_get_string(&inner, "template", &text));
-        WHIM_TRY(whim_tokenizer_keep_template(tok, name, (int64_t)strlen(name), text,
-                                              (int64_t)strlen(text), scope->path, scope->diag));
+        WHIM_TRY(whim_tokenizer_keep_template(tok, name, text, (int64_t)strlen(text), scope->path,
+                                              scope->diag));
     }
     return WHIM_ERR_OK;
 }

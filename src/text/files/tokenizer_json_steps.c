@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPACE_MARK "\xE2\x96\x81"
-
 /* {"Regex": "..."} or {"String": "..."}; a bare string is a String. */
 static whim_err read_pattern(const whim_json_scope *scope, whim_regex **regex, const char **literal)
 {
@@ -152,7 +150,7 @@ static whim_err read_byte_level(whim_tokenizer *tok, const whim_json_scope *scop
 
 static whim_err read_metaspace(whim_tokenizer *tok, const whim_json_scope *scope)
 {
-    const char *mark = SPACE_MARK, *scheme = NULL;
+    const char *mark = WHIM_SPACE_MARK, *scheme = NULL;
     bool prefix = true, split = true;
     WHIM_TRY(whim_json_get_string(scope, "replacement", &mark));
     WHIM_TRY(whim_json_get_string(scope, "prepend_scheme", &scheme));
