@@ -12,11 +12,16 @@
 
 #include <curl/curl.h>
 
-#define WHIM_CURL_CALLS(X)                                                                    \
-    X(global_init)                                                                            \
-    X(easy_init) X(easy_cleanup) X(easy_reset) X(easy_setopt) X(easy_perform) X(easy_getinfo) \
-        X(easy_strerror) X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_set)   \
-            X(url_get) X(free)
+#define WHIM_CURL_CALLS(X) \
+    X(global_init)         \
+    X(easy_init)           \
+    X(easy_cleanup)        \
+    X(easy_reset)          \
+    X(easy_setopt)         \
+    X(easy_perform)        \
+    X(easy_getinfo)        \
+    X(easy_strerror)       \
+    X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_set) X(url_get) X(free)
 
 typedef struct whim_curl {
 #define WHIM_CURL_CALL(name) __typeof__(curl_##name) *name;
