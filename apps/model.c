@@ -70,6 +70,7 @@ static const char *option_of(const char *field)
         {"regex", "--grammar-regex"},
         {"schema_json", "--json-schema"},
         {"tools_json", "--tools"},
+        {"kv_bytes", "--kv-mem"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], field) == 0) {

@@ -27,6 +27,7 @@ static bool model_open(serve *s, const char *path)
 {
     whimbrel_model_options options = serve_options(s->options, path);
     whim_library_extra extra = serve_extra(s->options);
+    extra.meters = whim_server_meters(s->server);
     options.progress = on_load;
     options.progress_ctx = s;
     s->model = open_model(&options, &extra, s->options->quiet, &s->load);
@@ -73,7 +74,6 @@ static bool service_open(serve *s)
         .kv_dir = s->options->kv_dir,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space,
-        .meters = whim_server_meters(s->server),
         .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
         .log = &s->log,
     };
@@ -120,16 +120,16 @@ static bool about_make(serve *s)
 static bool tell_server(serve *s)
 {
     const whimbrel_info *info = whimbrel_get_info(s->model);
+    const whim_grammar_vocab *vocab; /* now, so that no request waits for it */
     whim_api api = {
-        .service = s->service,
-        .chat = &s->chat,
+        .model = s->model,
         .tok = s->chat.tok,
         .n_vocab = info->n_vocab,
-        .model = s->name,
+        .name = s->name,
         .fingerprint = s->fingerprint,
         .created = s->created,
         .ctx = whim_service_ctx(s->service),
-        .sampling = whim_library_params(&s->sampling.v),
+        .sampling = s->sampling.v,
         .is_penalty_ours = s->sampling.is_penalty_ours,
         .max_tokens = s->options->max_tokens,
         .repetition_detection = detects_repetition(s->options, true),
@@ -142,11 +142,10 @@ static bool tell_server(serve *s)
         .log = &s->log,
         .log_content = s->options->log_content,
     };
-    if (whim_library_vocab(s->model, &api.vocab) != WHIM_ERR_OK) {
+    if (whim_library_vocab(s->model, &vocab) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "out of memory");
         return false;
     }
-    api.bytes = whim_grammar_vocab_bytes(api.vocab);
     whim_server_set_ready(s->server, &api);
     return true;
 }

@@ -237,6 +237,16 @@ typedef struct whimbrel_request_options {
     int32_t top_logprobs; /* at most 100 */
     bool prompt_logprobs; /* the same for the prompt */
     int32_t prompt_top_logprobs;
+    /* More of the above. */
+    const char *effort;      /* what the template is told of how long to think: "low"; or NULL */
+    const char *tool_name;   /* with must_call: only this one */
+    bool one_call;           /* an answer ends after its first call */
+    const int32_t *stop_ids; /* [n_stop_id] tokens that end an answer, beside the model's own */
+    int32_t n_stop_id;
+    bool show_special; /* special tokens are text, too */
+    /* Who goes first where requests wait for each other. */
+    uint64_t client;  /* work is shared out evenly between these; 0 is one like others */
+    int32_t priority; /* lower goes first among the requests of its client */
 } whimbrel_request_options;
 
 /* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong
@@ -265,8 +275,8 @@ WHIMBREL_API void whimbrel_free(whimbrel_request *request);
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* What a token says comes before it: pieces of REASONING and TEXT and a CALL, then the TOKEN that
- * completed them. So it is with END: what its `text` says was told already. */
+/* After a TOKEN comes what it completes: pieces of REASONING and TEXT, and of calls. Before an END
+ * comes what its `text` says. */
 typedef enum whimbrel_event_kind {
     WHIMBREL_EVENT_STARTED,      /* its first step comes: n_cached tokens need not be computed */
     WHIMBREL_EVENT_PROMPT_TOKEN, /* a token of the prompt, with prompt_logprobs */
@@ -277,6 +287,8 @@ typedef enum whimbrel_event_kind {
     WHIMBREL_EVENT_END,          /* of one answer; `text`: the rest of what it wrote */
     WHIMBREL_EVENT_DONE,         /* the last event: `usage` */
     WHIMBREL_EVENT_FAILED,       /* the last event: `status`, and `text` says why */
+    WHIMBREL_EVENT_CALL_BEGIN,   /* a call begins, of the tool `text`; a CALL comes at its end */
+    WHIMBREL_EVENT_CALL_TEXT,    /* a piece of its arguments */
 } whimbrel_event_kind;
 
 typedef enum whimbrel_end {
@@ -316,8 +328,11 @@ typedef struct whimbrel_event {
     whimbrel_end end; /* END */
     int32_t stop;     /* END: the place in `stops`; -1: it was something else */
     whimbrel_status status;
-    int64_t n_cached; /* STARTED */
+    int64_t n_cached; /* STARTED, DONE */
     whimbrel_usage usage;
+    bool is_end;     /* TOKEN: it ended the answer, and has no text */
+    bool is_thought; /* TOKEN: reasoning was open when it came */
+    bool is_cut;     /* END: inside the opening of a call, of which nothing was told */
 } whimbrel_event;
 
 /* The next event, which lives until the next call for this request; NULL when there is none now,

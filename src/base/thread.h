@@ -8,6 +8,17 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <time.h>
+
+/* A condition whose waits end by the clock of whim_clock_after. */
+static inline void whim_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
 
 /* Caller's storage; stays where it is until joined. */
 typedef struct whim_thread {

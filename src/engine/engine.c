@@ -78,13 +78,12 @@ static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
     }
     if (strncmp(e->cfg.model, shape_prefix, sizeof shape_prefix - 1) == 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "%s is a shape without weights; add --load-format dummy to time it",
+                         "%s is a shape without weights; with load format 'dummy' it can be timed",
                          e->cfg.model);
     }
     if (e->cfg.weight_type != NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "--weight-type is for dummy weights; the files of %s have types of their "
-                         "own",
+                         "a weight type is for dummy weights; the files of %s have their own",
                          e->cfg.model);
     }
     return whim_ckpt_open(&e->ckpt, whim_model_archs(), e->cfg.model, diag);
@@ -208,7 +207,8 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
     r->n_page = fit.n_page;
     if (r->n_page < 1) {
         blame(e, "kv_mem");
-        return whim_fail(diag, WHIM_ERR_INVALID, "--kv-mem is below one KV page of %lld bytes",
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "the memory for keys and values is below one KV page of %lld bytes",
                          (long long)fit.page_bytes);
     }
     return WHIM_ERR_OK;

@@ -44,6 +44,6 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
     return whim_fail(diag, WHIM_ERR_NO_FIT,
                      "the model needs %s (weights %s, KV %s), but %s is available; %s", need,
                      weights, kv, have,
-                     kv_helps ? "lower --ctx, --max-seqs or --kv-mem to shrink the KV part"
+                     kv_helps ? "a shorter context or fewer sequences shrink the KV part"
                               : "use a smaller model or one quantised to fewer bits");
 }

@@ -298,11 +298,7 @@ whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, wh
     ctx_choose(s);
     s->n_mask_word = s->config->n_vocab / 32 + 1;
     s->meters = cfg->meters != NULL ? cfg->meters : &s->own_meters;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->more, &attr);
-    pthread_condattr_destroy(&attr);
+    whim_cond_init(&s->more);
     pthread_mutex_init(&s->lock, NULL);
     beat(s);
     whim_err err = service_fill(s, diag);
@@ -356,7 +352,7 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
     if (cfg->n_prompt >= s->ctx && s->has_few_pages) {
         return whim_fail(diag, WHIM_ERR_NO_FIT,
                          "the prompt of %lld tokens does not fit into the memory for keys and "
-                         "values; --kv-mem gives more",
+                         "values",
                          (long long)cfg->n_prompt);
     }
     if (cfg->n_prompt >= s->ctx) {
@@ -403,8 +399,8 @@ static whim_err intake_put(whim_service *s, whim_job *const *jobs, int32_t n, wh
     return err;
 }
 
-whim_err whim_service_submit_all(whim_service *s, const whim_job_cfg *cfgs, int32_t n,
-                                 whim_job **out, whim_diag *diag)
+whim_err whim_service_submit(whim_service *s, const whim_job_cfg *cfgs, int32_t n, whim_job **out,
+                             whim_diag *diag)
 {
     int32_t n_made = 0;
     whim_err err = WHIM_ERR_OK;
@@ -429,12 +425,6 @@ out:
         out[i] = NULL;
     }
     return err;
-}
-
-whim_err whim_service_submit(whim_service *s, const whim_job_cfg *cfg, whim_job **out,
-                             whim_diag *diag)
-{
-    return whim_service_submit_all(s, cfg, 1, out, diag);
 }
 
 int64_t whim_service_ctx(const whim_service *s)

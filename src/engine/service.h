@@ -116,17 +116,13 @@ typedef struct whim_job_cfg {
     void *wake_ctx;
 } whim_job_cfg;
 
-/* FULL: the queue is, or the service is draining; NO_FIT: the prompt does not fit
- * the context or the KV memory; INVALID: it is empty or has an id outside the vocabulary, or a
- * sampling parameter is out of range. The caller holds one reference on *out and gives it back by
- * release. */
-WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfg,
-                                             whim_job **out, whim_diag *diag);
-
 /* The n >= 1 prompts of one request, all or none: out[n]. Where nothing waits they are accepted
- * however many they are. */
-WHIM_MUST_CHECK whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs,
-                                                 int32_t n, whim_job **out, whim_diag *diag);
+ * however many they are. FULL: the queue is, or the service is draining; NO_FIT: a prompt does not
+ * fit the context or the KV memory; INVALID: it is empty or has an id outside the vocabulary, or a
+ * sampling parameter is out of range. The caller holds one reference on each and gives it back by
+ * release. */
+WHIM_MUST_CHECK whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfgs,
+                                             int32_t n, whim_job **out, whim_diag *diag);
 
 /* Ends within one step; the job's last event still comes. A job that has ended is left alone. */
 void whim_job_cancel(whim_job *job, whim_job_reason why);

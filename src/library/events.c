@@ -3,10 +3,10 @@
  * calls on the thread of whoever reads. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "library/request_impl.h"
 
 #include <string.h>
-#include <time.h>
 
 _Static_assert(sizeof(whimbrel_logprob) == sizeof(whim_job_logprob), "one is the other");
 #define SAME(ours, theirs) \
@@ -41,57 +41,59 @@ static void piece_add(whimbrel_request *r, whim_piece piece, const char *text, i
     r->pieces[r->n_piece++] = piece;
 }
 
-typedef struct reader {
-    whimbrel_request *request;
-    int32_t choice;
-} reader;
-
 static void on_part(void *ctx, const whim_chat_event *event)
 {
-    const reader *to = ctx;
-    whimbrel_request *r = to->request;
-    whim_reply *reply = &r->replies[to->choice];
-    whim_piece piece = {.choice = to->choice};
-    switch (event->kind) {
-    case WHIM_CHAT_REASONING:
-    case WHIM_CHAT_CONTENT:
-        piece.kind =
-            event->kind == WHIM_CHAT_CONTENT ? WHIMBREL_EVENT_TEXT : WHIMBREL_EVENT_REASONING;
-        piece_add(r, piece, event->text, event->n);
-        break;
-    case WHIM_CHAT_CALL_BEGIN:
+    static const whimbrel_event_kind kinds[] = {
+        [WHIM_CHAT_REASONING] = WHIMBREL_EVENT_REASONING,
+        [WHIM_CHAT_CONTENT] = WHIMBREL_EVENT_TEXT,
+        [WHIM_CHAT_CALL_BEGIN] = WHIMBREL_EVENT_CALL_BEGIN,
+        [WHIM_CHAT_CALL_ARGS] = WHIMBREL_EVENT_CALL_TEXT,
+        [WHIM_CHAT_CALL_END] = WHIMBREL_EVENT_CALL,
+    };
+    whim_reply *reply = ctx;
+    whimbrel_request *r = reply->request;
+    whim_piece piece = {.kind = kinds[event->kind], .choice = reply->choice, .name = r->texts.len};
+    bool is_begin = event->kind == WHIM_CHAT_CALL_BEGIN, is_end = event->kind == WHIM_CHAT_CALL_END;
+    if (reply->closed || (event->n == 0 && !is_begin && !is_end)) {
+        return;
+    }
+    if (is_begin) {
         whim_str_clear(&reply->name);
         whim_str_clear(&reply->arguments);
         whim_str_append_n(&reply->name, event->text, event->n);
-        break;
-    case WHIM_CHAT_CALL_ARGS:
+    } else if (event->kind == WHIM_CHAT_CALL_ARGS) {
         whim_str_append_n(&reply->arguments, event->text, event->n);
-        break;
-    case WHIM_CHAT_CALL_END:
-        piece.kind = WHIMBREL_EVENT_CALL;
-        piece.name = r->texts.len;
-        whim_str_append_n(&r->texts, whim_str_text(&reply->name), reply->name.len);
-        whim_str_append_char(&r->texts, '\0');
-        piece_add(r, piece, whim_str_text(&reply->arguments), reply->arguments.len);
-        r->lost = r->lost || reply->name.failed || reply->arguments.failed;
-        break;
+    } else if (is_end) {
+        whim_str_append_n(&r->texts, whim_str_text(&reply->name), reply->name.len + 1);
+        reply->closed = r->one_call;
+    }
+    piece_add(r, piece, is_end ? whim_str_text(&reply->arguments) : event->text,
+              is_end ? reply->arguments.len : event->n);
+    r->lost = r->lost || reply->name.failed || reply->arguments.failed;
+    if (reply->closed) {
+        whim_job_stop_choice(r->job, reply->choice);
     }
 }
 
-static void text_push(whimbrel_request *r, const whim_job_event *event)
+/* What the text of a token says, or what was held back until the end. */
+static void text_take(whimbrel_request *r, const whim_job_event *from)
 {
-    reader to = {r, event->choice};
-    whim_chat_parser *parser = r->replies[event->choice].parser;
-    if (parser == NULL) {
-        if (event->n_text > 0) {
-            piece_add(r, (whim_piece){.kind = WHIMBREL_EVENT_TEXT, .choice = event->choice},
-                      event->text, event->n_text);
+    whim_reply *reply = &r->replies[from->choice];
+    whimbrel_event *e = &r->event;
+    bool ends = from->kind == WHIM_JOB_CHOICE_END;
+    if (reply->parser == NULL) {
+        if (from->n_text > 0) {
+            piece_add(r, (whim_piece){.kind = WHIMBREL_EVENT_TEXT, .choice = from->choice},
+                      from->text, from->n_text);
         }
         return;
     }
-    whim_chat_parser_push(parser, event->text, event->n_text, on_part, &to);
-    if (event->kind == WHIM_JOB_CHOICE_END) {
-        whim_chat_parser_finish(parser, on_part, &to);
+    e->is_thought = !ends && !from->is_end && whim_chat_parser_in_reasoning(reply->parser);
+    whim_chat_parser_push(reply->parser, from->text, from->n_text, on_part, reply);
+    if (ends) {
+        e->is_cut = !reply->closed && from->end != WHIM_END_EOS && from->end != WHIM_END_STOP &&
+                    whim_chat_parser_in_opening(reply->parser);
+        whim_chat_parser_finish(reply->parser, on_part, reply);
     }
 }
 
@@ -107,6 +109,8 @@ whim_err whim_replies_open(whimbrel_request *r)
         .tools = r->tools,
     };
     for (int32_t i = 0; i < n && r->replies != NULL && r->has_turns; i++) {
+        r->replies[i].request = r;
+        r->replies[i].choice = i;
         WHIM_TRY(whim_chat_parser_create(&cfg, &r->replies[i].parser));
     }
     return r->replies != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
@@ -160,7 +164,13 @@ static void fail(whimbrel_event *e, whim_err err, const char *text)
     e->n_text = (int64_t)strlen(text);
 }
 
-/* Take over an event of the job: its pieces, and `event` behind them. */
+/* A message of INVALID is for whoever asked. */
+static bool has_detail(const whim_job_event *from)
+{
+    return from->err != WHIM_ERR_INVALID && from->detail != NULL && from->detail[0] != '\0';
+}
+
+/* Take over an event of the job: its pieces, and `event`. */
 static void take(whimbrel_request *r, const whim_job_event *from)
 {
     static const whimbrel_event_kind kinds[] = {
@@ -186,20 +196,21 @@ static void take(whimbrel_request *r, const whim_job_event *from)
         .top = (const whimbrel_logprob *)from->top,
         .n_top = from->n_top,
         .n_cached = from->n_cached,
+        .is_end = from->is_end,
     };
     switch (from->kind) {
     case WHIM_JOB_TOKEN:
     case WHIM_JOB_CHOICE_END:
         e->end = end_of(r, from);
         e->stop = from->kind == WHIM_JOB_CHOICE_END ? from->stop : 0;
-        text_push(r, from);
+        text_take(r, from);
         whim_str_append_n(&r->raw, from->text, from->n_text);
         r->lost = r->lost || r->raw.failed;
         e->text = whim_str_text(&r->raw);
         e->n_text = r->raw.len;
         break;
     case WHIM_JOB_FAILED:
-        fail(e, from->err, from->detail[0] != '\0' ? from->detail : from->message);
+        fail(e, from->err, has_detail(from) ? from->detail : from->message);
         break;
     case WHIM_JOB_DONE:
         e->usage = usage_of(r);
@@ -229,6 +240,13 @@ static const whimbrel_event *show_piece(whimbrel_request *r, const whim_piece *p
     return &r->shown;
 }
 
+/* A token that was made before the engine heard that its answer is closed: counting it would make
+ * usage a matter of timing. */
+static bool is_late(const whimbrel_request *r, const whim_job_event *from)
+{
+    return from->kind == WHIM_JOB_TOKEN && r->replies[from->choice].closed;
+}
+
 const whimbrel_event *whimbrel_next(whimbrel_request *r)
 {
     whim_job_event from;
@@ -236,12 +254,15 @@ const whimbrel_event *whimbrel_next(whimbrel_request *r)
         return NULL;
     }
     if (r->at_piece >= r->n_piece && !r->has_event) {
-        if (!whim_job_next(r->job, &from)) {
-            return NULL;
-        }
+        do {
+            if (!whim_job_next(r->job, &from)) {
+                return NULL;
+            }
+        } while (is_late(r, &from));
         take(r, &from);
     }
-    if (r->at_piece < r->n_piece) {
+    bool event_is_first = r->has_event && r->event.kind == WHIMBREL_EVENT_TOKEN;
+    if (!event_is_first && r->at_piece < r->n_piece) {
         return show_piece(r, &r->pieces[r->at_piece++]);
     }
     r->has_event = false;
@@ -251,25 +272,34 @@ const whimbrel_event *whimbrel_next(whimbrel_request *r)
 
 const whimbrel_event *whimbrel_wait(whimbrel_request *r, int64_t timeout_ms)
 {
+    const int64_t longest_ms = INT64_MAX / WHIM_NS_PER_MS / 2;
     const whimbrel_event *event = whimbrel_next(r);
-    struct timespec until;
-    int rc = 0;
     if (event != NULL || r == NULL || r->job == NULL || r->is_over || timeout_ms == 0) {
         return event;
     }
+    bool is_any = timeout_ms < 0 || timeout_ms > longest_ms;
+    struct timespec until = whim_clock_after((is_any ? longest_ms : timeout_ms) * WHIM_NS_PER_MS);
     whimbrel_model *m = r->model;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * WHIM_NS_PER_MS;
-    until.tv_sec += until.tv_nsec / WHIM_NS_PER_S;
-    until.tv_nsec %= WHIM_NS_PER_S;
-    /* The job wakes us after it has put its event there, and takes this lock for it. */
+    whim_waiter me = {.job = r->job, .next = NULL}, **at = &m->waiters;
+    int rc = 0;
+    whim_cond_init(&me.news);
     pthread_mutex_lock(&m->lock);
-    while ((event = whimbrel_next(r)) == NULL && rc == 0) {
-        rc = timeout_ms < 0 ? pthread_cond_wait(&m->news, &m->lock)
-                            : pthread_cond_timedwait(&m->news, &m->lock, &until);
+    me.next = m->waiters;
+    m->waiters = &me;
+    while (event == NULL && rc == 0) {
+        me.is_woken = false;
+        pthread_mutex_unlock(&m->lock); /* to take an event apart takes time */
+        event = whimbrel_next(r);
+        pthread_mutex_lock(&m->lock);
+        while (event == NULL && !me.is_woken && rc == 0) {
+            rc = pthread_cond_timedwait(&me.news, &m->lock, &until);
+        }
     }
+    for (; *at != &me; at = &(*at)->next) {
+    }
+    *at = me.next;
     pthread_mutex_unlock(&m->lock);
+    pthread_cond_destroy(&me.news);
     return event;
 }
 

@@ -20,6 +20,7 @@ typedef struct whim_library_extra {
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     bool kv_disk;
+    whim_meters *meters; /* what it counts in; outlives it; NULL: nowhere that anybody looks */
 } whim_library_extra;
 
 /* What options become for the engine. `extra` may be NULL. */
@@ -47,9 +48,47 @@ whim_service *whim_library_service(const whimbrel_model *model); /* NULL before 
 /* The tokens arranged for grammars; made when it is first asked for. */
 WHIM_MUST_CHECK whim_err whim_library_vocab(whimbrel_model *model, const whim_grammar_vocab **out);
 
+/* --- requests ------------------------------------------------------------------------------ */
+
+/* What a server asks beyond whimbrel_request_options. {0}: as for any program; all is borrowed. */
+typedef struct whim_request_extra {
+    json_t *messages, *tools, *args, *schema; /* in place of the options' texts */
+    bool new_turn;                            /* see whim_prompt_request */
+    /* see whim_answer_rule; NULL: as the options call them */
+    const char *schema_at, *tool_schema;
+    const int32_t *tool_at;
+    bool no_compile;              /* BUSY where a grammar is not known yet */
+    const whimbrel_request *like; /* has the same grammar; NULL: none has */
+} whim_request_extra;
+
+/* whimbrel_prepare with more. `field` (128 bytes) names what is wrong. *out is there also after an
+ * error, unless memory was short, with as much of the prompt as was made. */
+WHIM_MUST_CHECK whim_err whim_request_make(whimbrel_model *model,
+                                           const whimbrel_request_options *options,
+                                           const whim_request_extra *extra, whimbrel_request **out,
+                                           char *field, whim_diag *diag);
+
+/* Only the prompt, of extra->messages. */
+WHIM_MUST_CHECK whim_err whim_request_render(const whimbrel_model *model,
+                                             const whimbrel_request_options *options,
+                                             const whim_request_extra *extra, whim_prompt *out,
+                                             char *field, whim_diag *diag);
+
+/* Start n requests, all or none. `how` may be NULL; of it client, priority_among_all, received_ns,
+ * deadline_ns, id and wake count. */
+WHIM_MUST_CHECK whim_err whim_requests_start(whimbrel_request *const *requests, int32_t n,
+                                             const whim_job_cfg *how, whim_diag *diag);
+
+/* As whim_job_cancel; and as whim_job_get_times, after the last event. */
+void whim_request_drop(whimbrel_request *request, whim_job_reason why);
+whim_job_times whim_request_times(const whimbrel_request *request);
+
 /* What tools and a schema must look like at least. INVALID with a message without a subject. */
 WHIM_MUST_CHECK whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag);
+
+/* One that nobody chose. */
+uint64_t whim_library_seed(void);
 
 /* Sampling as the engine has it; `bias` is borrowed. */
 whim_sample_params whim_library_params(const whimbrel_sampling *sampling);

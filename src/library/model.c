@@ -191,26 +191,18 @@ static bool info_make(whimbrel_model *m)
         .plan_bytes = plan->total,
         .free_bytes = plan->available,
     };
+    m->ctx = m->info.context + 1; /* the last token needs no place */
     return m->info.name != NULL;
 }
 
-static whim_err numbers_check(const whimbrel_model_options *o, const char **field, whim_diag *diag)
+whim_err whim_numbers_check(const whim_number *numbers, int32_t n, const char **field,
+                            whim_diag *diag)
 {
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
-        {"max_parallel", o->max_parallel},
-        {"context", o->context},
-        {"kv_bytes", o->kv_bytes},
-        {"threads", o->threads},
-        {"max_step_tokens", o->max_step_tokens},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i].value < 0) {
-            *field = numbers[i].name;
-            return whim_fail(diag, WHIM_ERR_INVALID, "%s is %lld, expected is 0 or more",
-                             numbers[i].name, (long long)numbers[i].value);
+    for (int32_t i = 0; i < n; i++) {
+        if (numbers[i].value < numbers[i].least) {
+            *field = numbers[i].field;
+            return whim_fail(diag, WHIM_ERR_INVALID, "%s is %lld, expected is %lld or more", *field,
+                             (long long)numbers[i].value, (long long)numbers[i].least);
         }
     }
     return WHIM_ERR_OK;
@@ -236,8 +228,17 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
         *field = "path";
         return whim_fail(diag, WHIM_ERR_INVALID, "no model was named: path is NULL");
     }
-    WHIM_TRY(numbers_check(&m->options, field, diag));
-    m->grammars = whim_grammar_cache_create(NULL);
+    const whimbrel_model_options *o = &m->options;
+    const whim_number numbers[] = {
+        {"max_parallel", o->max_parallel, 0},
+        {"context", o->context, 0},
+        {"kv_bytes", o->kv_bytes, 0},
+        {"threads", o->threads, 0},
+        {"max_step_tokens", o->max_step_tokens, 0},
+    };
+    WHIM_TRY(whim_numbers_check(numbers, sizeof numbers / sizeof numbers[0], field, diag));
+    m->meters = extra != NULL ? extra->meters : NULL;
+    m->grammars = whim_grammar_cache_create(m->meters);
     if (m->grammars == NULL || !options_keep(m)) {
         return WHIM_ERR_NO_MEMORY;
     }
@@ -260,17 +261,6 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     return info_make(m) ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
 
-static void locks_init(whimbrel_model *m)
-{
-    pthread_condattr_t attr;
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_mutex_init(&m->vocab_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->news, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 whimbrel_status whim_library_open(const whimbrel_model_options *options,
                                   const whim_library_extra *extra, whimbrel_model **out,
                                   whimbrel_error *error)
@@ -282,7 +272,8 @@ whimbrel_status whim_library_open(const whimbrel_model_options *options,
     *out = NULL;
     if (m != NULL) {
         whim_arena_init(&m->arena);
-        locks_init(m);
+        pthread_mutex_init(&m->lock, NULL);
+        pthread_mutex_init(&m->vocab_lock, NULL);
         err = whim_options_copy(&m->options, sizeof m->options, options,
                                 options != NULL ? options->size : 0)
                   ? model_fill(m, extra, &field, &diag)
@@ -316,7 +307,10 @@ whim_err whim_library_start(whimbrel_model *m, const whim_service_cfg *more, whi
     cfg.max_seqs = limits->max_seqs;
     cfg.max_step_tokens = limits->max_rows;
     cfg.max_outs = limits->max_outs;
-    return whim_service_create(&cfg, &m->service, diag);
+    cfg.meters = m->meters;
+    WHIM_TRY(whim_service_create(&cfg, &m->service, diag));
+    m->ctx = whim_service_ctx(m->service);
+    return WHIM_ERR_OK;
 }
 
 whimbrel_status whimbrel_load(whimbrel_model *m, whimbrel_error *error)
@@ -341,9 +335,13 @@ whimbrel_status whimbrel_load(whimbrel_model *m, whimbrel_error *error)
 void whim_library_wake(void *ctx, whim_job *job)
 {
     whimbrel_model *m = ctx;
-    (void)job;
     pthread_mutex_lock(&m->lock);
-    pthread_cond_broadcast(&m->news);
+    for (whim_waiter *w = m->waiters; w != NULL; w = w->next) {
+        if (w->job == job) {
+            w->is_woken = true;
+            pthread_cond_signal(&w->news);
+        }
+    }
     pthread_mutex_unlock(&m->lock);
     if (m->options.wake != NULL) {
         m->options.wake(m->options.wake_ctx);
@@ -366,7 +364,6 @@ void whimbrel_close(whimbrel_model *m)
     whim_grammar_vocab_destroy(m->vocab);
     whim_text_side_close(&m->text);
     whim_engine_close(m->engine);
-    pthread_cond_destroy(&m->news);
     pthread_mutex_destroy(&m->lock);
     pthread_mutex_destroy(&m->vocab_lock);
     whim_arena_reset(&m->arena);
@@ -416,7 +413,7 @@ whim_err whim_library_vocab(whimbrel_model *m, const whim_grammar_vocab **out)
 
 /* --- sampling --------------------------------------------------------------------------------- */
 
-static uint64_t fresh_seed(void)
+uint64_t whim_library_seed(void)
 {
     uint32_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
@@ -435,7 +432,7 @@ void whimbrel_get_sampling(const whimbrel_model *m, whimbrel_sampling *sampling)
         .top_p = (float)w->top_p,
         .min_p = (float)w->min_p,
         .repetition_penalty = (float)w->repetition_penalty,
-        .seed = fresh_seed(),
+        .seed = whim_library_seed(),
     };
     memcpy(sampling, &own, own.size < sizeof own ? own.size : sizeof own);
     if (own.size > sizeof own) { /* what a newer program knows of is off */

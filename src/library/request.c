@@ -3,6 +3,7 @@
  * refused here. */
 #include "base/alloc.h"
 #include "base/json.h"
+#include "chat/reasoning.h"
 #include "library/request_impl.h"
 #include "sample/repetition.h"
 
@@ -15,15 +16,20 @@ enum { MAX_JSON_BYTES = 64 << 20, MAX_CHOICES = 1024 };
 typedef struct making {
     whimbrel_request *r;
     whimbrel_request_options o;
-    json_t *messages, *args, *schema;
-    bool may_reason; /* the answer may begin with reasoning */
-    char field[128]; /* what is wrong */
+    whim_request_extra x; /* its values are references of our own */
+    bool may_reason;      /* the answer may begin with reasoning */
+    char *field;          /* [128] what is wrong */
     whim_diag *diag;
 } making;
 
+static void name(making *m, const char *field)
+{
+    snprintf(m->field, 128, "%s", field);
+}
+
 static whim_err refuse(making *m, const char *field, const char *text)
 {
-    snprintf(m->field, sizeof m->field, "%s", field);
+    name(m, field);
     return whim_fail(m->diag, WHIM_ERR_INVALID, "%s", text);
 }
 
@@ -35,7 +41,7 @@ static whim_err texts_check(making *m, const char *field, const char *const *tex
     }
     for (int32_t i = 0; i < n; i++) {
         if (texts[i] == NULL) {
-            snprintf(m->field, sizeof m->field, "%s[%d]", field, i);
+            snprintf(m->field, 128, "%s[%d]", field, i);
             return whim_fail(m->diag, WHIM_ERR_INVALID, "expected is a text, not NULL");
         }
     }
@@ -49,7 +55,7 @@ static whim_err json_of(making *m, const char *field, const char *text, json_t *
     if (text == NULL) {
         return WHIM_ERR_OK;
     }
-    snprintf(m->field, sizeof m->field, "%s", field);
+    name(m, field);
     whim_err err = whim_json_read(out, text, (int64_t)strlen(text), limits, m->diag);
     return err == WHIM_ERR_CORRUPT ? WHIM_ERR_INVALID : err;
 }
@@ -59,23 +65,23 @@ static whim_err json_of(making *m, const char *field, const char *text, json_t *
 static whim_err messages_read(making *m)
 {
     const whimbrel_request_options *o = &m->o;
-    if (o->messages_json != NULL) {
-        return json_of(m, "messages_json", o->messages_json, &m->messages);
+    if (o->messages == NULL) {
+        return json_of(m, "messages_json", o->messages_json, &m->x.messages);
     }
-    m->messages = json_array();
+    m->x.messages = json_array();
     for (int32_t i = 0; i < o->n_message; i++) {
         json_t *message =
             json_pack("{s:s, s:s}", "role", o->messages[i].role, "content", o->messages[i].content);
         if (message == NULL) {
-            snprintf(m->field, sizeof m->field, "messages[%d]", i);
+            snprintf(m->field, 128, "messages[%d]", i);
             return whim_fail(m->diag, WHIM_ERR_INVALID,
                              "message %d: role and content must be there, and be UTF-8", i);
         }
-        if (json_array_append_new(m->messages, message) != 0) {
+        if (json_array_append_new(m->x.messages, message) != 0) {
             return WHIM_ERR_NO_MEMORY;
         }
     }
-    return m->messages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+    return m->x.messages != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
 
 whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag)
@@ -106,21 +112,27 @@ whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag)
                            "expected is a JSON Schema, an object such as {\"type\":\"object\"}");
 }
 
+whim_err whim_request_render(const whimbrel_model *model, const whimbrel_request_options *o,
+                             const whim_request_extra *x, whim_prompt *out, char *field,
+                             whim_diag *diag)
+{
+    whim_chat_model chat = whim_text_side_chat(&model->text);
+    const whim_prompt_request request = {
+        .messages = x->messages,
+        .tools = x->tools,
+        .kwargs = x->args,
+        .thinking = (int32_t)o->thinking - 1,
+        .effort = o->effort,
+        .new_turn = x->new_turn,
+    };
+    return whim_prompt_make(&chat, &request, out, field, diag);
+}
+
 static whim_err render(making *m)
 {
     whimbrel_request *r = m->r;
     whim_prompt prompt = {0};
-    whim_chat_model chat = whim_text_side_chat(&r->model->text);
-    const whim_prompt_request request = {
-        .messages = m->messages,
-        .tools = r->tools,
-        .kwargs = m->args,
-        .thinking =
-            m->o.thinking == WHIMBREL_THINKING_USUAL ? -1 : m->o.thinking == WHIMBREL_THINKING_ON,
-        .new_turn = true,
-    };
-    snprintf(m->field, sizeof m->field, "messages");
-    whim_err err = whim_prompt_make(&chat, &request, &prompt, m->field, m->diag);
+    whim_err err = whim_request_render(r->model, &m->o, &m->x, &prompt, m->field, m->diag);
     if (err == WHIM_ERR_OK) {
         r->prompt = prompt.ids;
         r->open_think = prompt.open_think;
@@ -145,17 +157,16 @@ static whim_err prompt_make(making *m)
     whimbrel_request *r = m->r;
     const whimbrel_info *info = &r->model->info;
     const whim_encode_opts whole = {.add_special = true};
-    r->has_turns = o->messages != NULL || o->messages_json != NULL;
+    bool is_ours = m->x.messages == NULL; /* else they were read already */
+    r->has_turns = !is_ours || o->messages != NULL || o->messages_json != NULL;
     if ((unsigned)o->thinking > WHIMBREL_THINKING_ON) {
         return refuse(m, "thinking", "it has a value that this version does not know");
     }
-    if ((o->messages != NULL) + (o->messages_json != NULL) + (o->text != NULL) + (o->ids != NULL) !=
+    if (!is_ours + (o->messages != NULL) + (o->messages_json != NULL) + (o->text != NULL) +
+            (o->ids != NULL) !=
         1) {
         return refuse(m, "messages",
                       "a prompt is one of messages, messages_json, text and ids, not several");
-    }
-    if (o->n_message < 0 || o->n_id < 0) {
-        return refuse(m, o->n_id < 0 ? "n_id" : "n_message", "expected is 0 or more");
     }
     if (o->ids != NULL) {
         return ids_copy(m);
@@ -164,11 +175,11 @@ static whim_err prompt_make(making *m)
         return refuse(m, "text", "the model was opened for ids only, without its tokenizer");
     }
     if (o->text != NULL) {
-        snprintf(m->field, sizeof m->field, "text");
+        name(m, "text");
         return whim_tokenizer_encode(r->model->text.tok, o->text, (int64_t)strlen(o->text), &whole,
                                      &r->prompt, m->diag);
     }
-    if (!info->has_template) {
+    if (is_ours && !info->has_template) {
         return refuse(m, "messages",
                       "the model has no chat template: it continues text, and takes no messages");
     }
@@ -190,16 +201,20 @@ static whim_err grammar_make(making *m)
         .choice = r->tools == NULL ? WHIM_CHOICE_NONE
                   : o->must_call   ? WHIM_CHOICE_REQUIRED
                                    : WHIM_CHOICE_AUTO,
-        .tool_schema = "function.parameters",
-        .schema = m->schema,
-        .schema_at = "schema",
+        .tool_name = o->tool_name,
+        .one_call = o->one_call,
+        .tool_at = m->x.tool_at,
+        .tool_schema = m->x.tool_schema != NULL ? m->x.tool_schema : "function.parameters",
+        .schema = m->x.schema,
+        .schema_at = m->x.schema_at != NULL ? m->x.schema_at : "schema",
         .json_object = o->json_object,
         .regex = o->regex,
         .words = o->words,
         .n_word = o->n_word,
     };
+    bool is_schema = rule.schema != NULL || o->json_object;
     WHIM_TRY(texts_check(m, "words", o->words, o->n_word));
-    if ((m->schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) > 1) {
+    if ((rule.schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) > 1) {
         return refuse(m, "regex",
                       "an answer is held to one of schema_json, json_object, regex and words");
     }
@@ -209,39 +224,44 @@ static whim_err grammar_make(making *m)
     if (r->model->text.tok == NULL) {
         return refuse(m, "regex", "without a tokenizer an answer cannot be held to a form");
     }
-    snprintf(m->field, sizeof m->field, "%s",
-             o->regex != NULL    ? "regex"
-             : o->n_word > 0     ? "words"
-             : r->tools == NULL  ? "schema_json"
-             : m->schema == NULL ? "tools_json"
-                                 : "schema_json");
+    name(m, o->regex != NULL         ? "regex"
+            : o->n_word > 0          ? "words"
+            : is_schema || !r->tools ? "schema_json"
+                                     : "tools_json");
     WHIM_TRY(whim_library_vocab(r->model, &r->cfg.vocab));
+    if (m->x.like != NULL) {
+        r->grammar = whim_grammar_ref(m->x.like->grammar);
+        return WHIM_ERR_OK;
+    }
     rule.bytes = whim_grammar_vocab_bytes(r->cfg.vocab);
-    return whim_grammar_cache_get(r->model->grammars, &rule, true, &r->grammar, m->diag);
+    return whim_grammar_cache_get(r->model->grammars, &rule, !m->x.no_compile, &r->grammar,
+                                  m->diag);
 }
 
 static whim_err form_read(making *m)
 {
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
-    WHIM_TRY(json_of(m, "schema_json", o->schema_json, &m->schema));
-    if (m->schema != NULL) {
-        WHIM_TRY(whim_library_check_schema(m->schema, m->diag));
+    WHIM_TRY(json_of(m, "schema_json", o->schema_json, &m->x.schema));
+    if (m->x.schema != NULL) {
+        WHIM_TRY(whim_library_check_schema(m->x.schema, m->diag));
     }
-    WHIM_TRY(json_of(m, "tools_json", o->tools_json, &r->tools));
+    WHIM_TRY(json_of(m, "tools_json", o->tools_json, &m->x.tools));
+    r->tools = json_incref(m->x.tools);
     if (r->tools != NULL) {
         WHIM_TRY(whim_library_check_tools(r->tools, m->diag));
     }
-    if (r->tools != NULL && o->messages == NULL && o->messages_json == NULL) {
+    if (r->tools != NULL && (o->text != NULL || o->ids != NULL)) {
         return refuse(m, "tools_json", "a prompt without a chat template has no place for them");
     }
     if (o->must_call && r->tools == NULL) {
         return refuse(m, "must_call", "a call is asked for, but there are no tools");
     }
     r->only_calls = o->must_call;
+    r->one_call = o->one_call;
     if (o->template_args != NULL) {
-        snprintf(m->field, sizeof m->field, "template_args");
-        return whim_template_args_read(&m->args, o->template_args, m->diag);
+        name(m, "template_args");
+        return whim_template_args_read(&m->x.args, o->template_args, m->diag);
     }
     return WHIM_ERR_OK;
 }
@@ -260,12 +280,15 @@ static whim_err sampling_read(making *m, whim_sample_params *out)
     *out = whim_library_params(&sampling);
     out->want_logprob = o->logprobs;
     out->n_logprob = o->top_logprobs;
-    snprintf(m->field, sizeof m->field, "sampling");
+    name(m, "sampling");
     return whim_sample_params_check(out, m->r->model->info.n_vocab, m->diag);
 }
 
 static whim_err stops_check(making *m)
 {
+    if (m->o.n_stop_id > 0 && m->o.stop_ids == NULL) {
+        return refuse(m, "stop_ids", "the list of them is NULL");
+    }
     WHIM_TRY(texts_check(m, "stops", m->o.stops, m->o.n_stop));
     for (int32_t i = 0; i < m->o.n_stop; i++) {
         if (m->o.stops[i][0] == '\0') {
@@ -277,11 +300,26 @@ static whim_err stops_check(making *m)
                : WHIM_ERR_OK;
 }
 
+static whim_err numbers_check(making *m)
+{
+    const whimbrel_request_options *o = &m->o;
+    const whim_number numbers[] = {
+        {"n_message", o->n_message, 0},    {"n_id", o->n_id, 0},
+        {"n_choice", o->n_choice, 0},      {"think_budget", o->think_budget, 0},
+        {"max_tokens", o->max_tokens, -1}, {"min_tokens", o->min_tokens, 0},
+        {"n_stop_id", o->n_stop_id, 0},
+    };
+    const char *field = "";
+    whim_err err = whim_numbers_check(numbers, sizeof numbers / sizeof numbers[0], &field, m->diag);
+    name(m, field);
+    return err;
+}
+
 static whim_err job_make(making *m)
 {
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
-    if (o->n_choice < 0 || o->n_choice > MAX_CHOICES) {
+    if (o->n_choice > MAX_CHOICES) {
         return refuse(m, "n_choice", "expected are 0 to 1024 answers");
     }
     if (o->prompt_logprobs &&
@@ -295,6 +333,11 @@ static whim_err job_make(making *m)
     r->cfg.n_choice = o->n_choice > 0 ? o->n_choice : 1;
     r->cfg.stops = o->stops;
     r->cfg.n_stop = o->n_stop;
+    r->cfg.stop_ids = o->stop_ids;
+    r->cfg.n_stop_id = o->n_stop_id;
+    r->cfg.show_special = o->show_special;
+    r->cfg.client = o->client;
+    r->cfg.priority = o->priority;
     r->cfg.max_tokens = o->max_tokens;
     r->cfg.min_tokens = o->min_tokens;
     r->cfg.max_repeated = o->may_repeat ? 0 : WHIM_REPETITION_LIMIT;
@@ -302,7 +345,7 @@ static whim_err job_make(making *m)
     r->cfg.prompt_logprobs = o->prompt_logprobs ? o->prompt_top_logprobs : -1;
     r->cfg.think_open = r->open_think;
     r->cfg.think_budget = o->think_budget;
-    r->cfg.think_end = "</think>";
+    r->cfg.think_end = WHIM_THINK_CLOSE;
     r->cfg.grammar = r->grammar;
     r->cfg.prompt = r->prompt.ids;
     r->cfg.n_prompt = r->prompt.n;
@@ -315,26 +358,26 @@ static whim_err job_make(making *m)
 static whim_err prompt_check(making *m)
 {
     const whim_ids *prompt = &m->r->prompt;
-    const whimbrel_info *info = &m->r->model->info;
-    const char *field = m->o.ids != NULL             ? "ids"
-                        : m->o.text != NULL          ? "text"
-                        : m->o.messages_json != NULL ? "messages_json"
-                                                     : "messages";
+    int32_t n_vocab = m->r->model->info.n_vocab;
+    int64_t ctx = m->r->model->ctx;
+    name(m, m->o.ids != NULL             ? "ids"
+            : m->o.text != NULL          ? "text"
+            : m->o.messages_json != NULL ? "messages_json"
+                                         : "messages");
     if (prompt->n < 1) {
-        return refuse(m, field, "the prompt is empty: it needs at least one token");
+        return whim_fail(m->diag, WHIM_ERR_INVALID, "the prompt is empty");
     }
-    snprintf(m->field, sizeof m->field, "%s", field);
-    if (prompt->n > info->context) {
+    if (prompt->n >= ctx) {
         return whim_fail(m->diag, WHIM_ERR_NO_FIT,
                          "the prompt has %lld tokens, more than the context of %lld",
-                         (long long)prompt->n, (long long)info->context);
+                         (long long)prompt->n, (long long)ctx - 1);
     }
     for (int64_t i = 0; i < prompt->n; i++) {
-        if (prompt->ids[i] < 0 || prompt->ids[i] >= info->n_vocab) {
+        if (prompt->ids[i] < 0 || prompt->ids[i] >= n_vocab) {
             return whim_fail(m->diag, WHIM_ERR_INVALID,
                              "token id %d (number %lld of the prompt) is not in the model's "
                              "vocabulary: ids go from 0 to %d",
-                             prompt->ids[i], (long long)i + 1, info->n_vocab - 1);
+                             prompt->ids[i], (long long)i + 1, n_vocab - 1);
         }
     }
     return WHIM_ERR_OK;
@@ -342,6 +385,7 @@ static whim_err prompt_check(making *m)
 
 static whim_err request_make(making *m)
 {
+    WHIM_TRY(numbers_check(m));
     WHIM_TRY(form_read(m));
     WHIM_TRY(prompt_make(m));
     WHIM_TRY(prompt_check(m));
@@ -353,29 +397,44 @@ static whim_err request_make(making *m)
 
 /* --- calls from outside ----------------------------------------------------------------------- */
 
+whim_err whim_request_make(whimbrel_model *model, const whimbrel_request_options *options,
+                           const whim_request_extra *extra, whimbrel_request **out, char *field,
+                           whim_diag *diag)
+{
+    making m = {.r = whim_alloc(sizeof *m.r), .x = *extra, .field = field, .diag = diag};
+    *out = m.r;
+    field[0] = '\0';
+    if (m.r == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    json_incref(m.x.messages);
+    json_incref(m.x.tools);
+    json_incref(m.x.args);
+    json_incref(m.x.schema);
+    m.r->model = model;
+    whim_err err = whim_options_copy(&m.o, sizeof m.o, options, options != NULL ? options->size : 0)
+                       ? request_make(&m)
+                       : whim_fail(diag, WHIM_ERR_INVALID,
+                                   "the options of the request are NULL, newer, or have no size");
+    json_decref(m.x.messages);
+    json_decref(m.x.tools);
+    json_decref(m.x.args);
+    json_decref(m.x.schema);
+    return err;
+}
+
 whimbrel_status whimbrel_prepare(whimbrel_model *model, const whimbrel_request_options *options,
                                  whimbrel_request **out, whimbrel_error *error)
 {
+    char field[128];
     whim_diag diag = {""};
-    making m = {.r = whim_alloc(sizeof *m.r), .diag = &diag};
-    whim_err err = WHIM_ERR_NO_MEMORY;
-    *out = NULL;
-    if (m.r != NULL) {
-        m.r->model = model;
-        err = whim_options_copy(&m.o, sizeof m.o, options, options != NULL ? options->size : 0)
-                  ? request_make(&m)
-                  : whim_fail(&diag, WHIM_ERR_INVALID,
-                              "the options of the request are NULL, newer, or have no size");
-    }
-    json_decref(m.messages);
-    json_decref(m.args);
-    json_decref(m.schema);
+    const whim_request_extra extra = {.new_turn = true};
+    whim_err err = whim_request_make(model, options, &extra, out, field, &diag);
     if (err != WHIM_ERR_OK) {
-        whimbrel_free(m.r);
-    } else {
-        *out = m.r;
+        whimbrel_free(*out);
+        *out = NULL;
     }
-    return whim_library_tell(error, err, m.field, &diag);
+    return whim_library_tell(error, err, field, &diag);
 }
 
 static void choices_stop(whimbrel_request *r)
@@ -384,6 +443,44 @@ static void choices_stop(whimbrel_request *r)
     for (int32_t i = 0; job != NULL && i < r->cfg.n_choice; i++) {
         whim_job_stop_choice(job, i);
     }
+}
+
+/* Once there is a job: what was cancelled before is ended now. */
+static void job_set(whimbrel_request *r, whim_job *job)
+{
+    atomic_store(&r->job, job);
+    if (atomic_load(&r->cancelled)) {
+        choices_stop(r);
+    }
+}
+
+whim_err whim_requests_start(whimbrel_request *const *requests, int32_t n, const whim_job_cfg *how,
+                             whim_diag *diag)
+{
+    whim_job_cfg *cfgs = whim_alloc_array(n, sizeof *cfgs);
+    whim_job **jobs = whim_alloc_array(n, sizeof *jobs);
+    whim_err err = WHIM_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < n && cfgs != NULL; i++) {
+        cfgs[i] = requests[i]->cfg;
+        if (how != NULL) {
+            cfgs[i].client = how->client;
+            cfgs[i].priority_among_all = how->priority_among_all;
+            cfgs[i].received_ns = how->received_ns;
+            cfgs[i].deadline_ns = how->deadline_ns;
+            cfgs[i].wake = how->wake;
+            cfgs[i].wake_ctx = how->wake_ctx;
+            memcpy(cfgs[i].id, how->id, sizeof how->id);
+        }
+    }
+    if (cfgs != NULL && jobs != NULL) {
+        err = whim_service_submit(requests[0]->model->service, cfgs, n, jobs, diag);
+    }
+    for (int32_t i = 0; i < n && err == WHIM_ERR_OK; i++) {
+        job_set(requests[i], jobs[i]);
+    }
+    whim_free(cfgs);
+    whim_free(jobs);
+    return err;
 }
 
 whimbrel_status whimbrel_start(whimbrel_request *r, whimbrel_error *error)
@@ -395,12 +492,7 @@ whimbrel_status whimbrel_start(whimbrel_request *r, whimbrel_error *error)
     } else if (r->job != NULL) {
         whim_fail(&diag, err, "the request was started already");
     } else {
-        whim_job *job = NULL;
-        err = whim_service_submit(r->model->service, &r->cfg, &job, &diag);
-        atomic_store(&r->job, job);
-    }
-    if (atomic_load(&r->cancelled)) { /* before there was a job to be stopped */
-        choices_stop(r);
+        err = whim_requests_start(&r, 1, NULL, &diag);
     }
     return whim_library_tell(error, err, "", &diag);
 }
@@ -432,6 +524,18 @@ void whimbrel_cancel(whimbrel_request *r)
         atomic_store(&r->cancelled, true);
         choices_stop(r);
     }
+}
+
+void whim_request_drop(whimbrel_request *r, whim_job_reason why)
+{
+    if (r->job != NULL) {
+        whim_job_cancel(r->job, why);
+    }
+}
+
+whim_job_times whim_request_times(const whimbrel_request *r)
+{
+    return r->lost ? (whim_job_times){0} : whim_job_get_times(r->job);
 }
 
 void whimbrel_free(whimbrel_request *r)

@@ -16,8 +16,11 @@ typedef struct whim_piece {
 
 /* One answer under way. */
 typedef struct whim_reply {
+    whimbrel_request *request;
+    int32_t choice;
     whim_chat_parser *parser; /* NULL: all of it is text */
     whim_str name, arguments; /* of the call under way */
+    bool closed;              /* it has its one call: what still comes is not told */
 } whim_reply;
 
 struct whimbrel_request {
@@ -28,11 +31,11 @@ struct whimbrel_request {
     whim_grammar *grammar;
     bool has_turns;  /* the prompt went through the chat template */
     bool open_think; /* and leaves reasoning open */
-    bool only_calls;
+    bool only_calls, one_call;
     whim_reply *replies;     /* [cfg.n_choice] */
     _Atomic(whim_job *) job; /* NULL: not started; any thread, as is the next */
     atomic_bool cancelled;
-    /* events that wait: the pieces, then `event` */
+    /* events that wait: the pieces and `event`, which is the first of them where it is a token */
     whim_piece *pieces;
     int64_t n_piece, cap_piece, at_piece;
     whim_str texts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core of answers: job events -> chat parser -> parts -> the dialect's form. */
+/* The core of answers: events of requests -> parts -> the dialect's form. */
 #include "server/answer_run.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,6 @@ static void choice_deinit(whim_answer_choice *c)
     whim_free(c->parts);
     tokens_clear(&c->pending);
     whim_free(c->pending.tokens);
-    whim_chat_parser_destroy(c->parser);
 }
 
 void whim_answer_destroy(whim_answer *a)
@@ -44,9 +43,6 @@ void whim_answer_destroy(whim_answer *a)
         choice_deinit(&a->choices[i]);
     }
     for (int32_t i = 0; a->prompts != NULL && a->task != NULL && i < a->task->n_prompt; i++) {
-        if (a->prompts[i].job != NULL) {
-            whim_job_release(a->prompts[i].job);
-        }
         tokens_clear(&a->prompts[i].echo);
         whim_free(a->prompts[i].echo.tokens);
     }
@@ -62,21 +58,6 @@ void whim_answer_destroy(whim_answer *a)
     whim_free(a);
 }
 
-static whim_err parsers_create(whim_answer *a)
-{
-    whim_chat_parser_cfg cfg = {
-        .format = a->api->chat->format,
-        .starts_inside = a->task->open_think,
-        .parse_tools = a->task->parse_tools,
-        .only_calls = a->task->parse_tools && a->task->choice == WHIM_CHOICE_REQUIRED,
-        .tools = a->task->tools,
-    };
-    for (int32_t i = 0; i < a->n_choice; i++) {
-        WHIM_TRY(whim_chat_parser_create(&cfg, &a->choices[i].parser));
-    }
-    return WHIM_ERR_OK;
-}
-
 whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
                                 const whim_answer_form *form, whim_task *task)
 {
@@ -87,14 +68,13 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
     a->api = api;
     a->form = form;
     a->task = task;
-    a->n_choice = task->n_prompt * task->n;
+    a->n_choice = task->n_prompt * task->ask.n_choice;
     a->created = (int64_t)time(NULL);
     a->state = whim_alloc(form->state_bytes);
     a->choices = whim_alloc_array(a->n_choice, sizeof *a->choices);
     a->prompts = whim_alloc_array(task->n_prompt, sizeof *a->prompts);
     a->run = whim_alloc(sizeof *a->run);
-    if (a->state == NULL || a->choices == NULL || a->prompts == NULL || a->run == NULL ||
-        (task->messages != NULL && parsers_create(a) != WHIM_ERR_OK)) {
+    if (a->state == NULL || a->choices == NULL || a->prompts == NULL || a->run == NULL) {
         a->task = NULL;
         whim_answer_destroy(a);
         return NULL;
@@ -116,9 +96,7 @@ void whim_answer_cancel(whim_answer *a, whim_job_reason why)
         a->run->why = why;
     }
     for (int32_t i = 0; i < a->task->n_prompt; i++) {
-        if (a->prompts[i].job != NULL) {
-            whim_job_cancel(a->prompts[i].job, why);
-        }
+        whim_request_drop(a->task->requests[i], why);
     }
 }
 
@@ -180,7 +158,7 @@ void whim_answer_keep_alive(whim_answer *a, int64_t now_ns)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static bool token_append(whim_answer_tokens *list, const whim_job_event *ev)
+static bool token_append(whim_answer_tokens *list, const whimbrel_event *ev)
 {
     whim_answer_token token = {.id = ev->id,
                                .is_end = ev->is_end,
@@ -243,79 +221,50 @@ static whim_answer_part *part_of(whim_answer_choice *c, const whim_chat_event *e
     return part;
 }
 
-typedef struct push_ctx {
-    whim_answer *a;
-    whim_answer_choice *c;
-} push_ctx;
-
-static void on_event(void *ctx, const whim_chat_event *ev)
+/* Forms have the words of the parser of chats for what the library hands out. */
+static void take_piece(whim_answer *a, whim_answer_choice *c, const whimbrel_event *from)
 {
-    push_ctx *push = ctx;
-    whim_answer *a = push->a;
-    whim_answer_choice *c = push->c;
-    bool is_text = ev->kind != WHIM_CHAT_CALL_BEGIN && ev->kind != WHIM_CHAT_CALL_END;
-    if (a->run->failed || c->closed || (is_text && ev->n == 0)) {
+    static const whim_chat_event_kind kinds[] = {
+        [WHIMBREL_EVENT_REASONING] = WHIM_CHAT_REASONING,
+        [WHIMBREL_EVENT_TEXT] = WHIM_CHAT_CONTENT,
+        [WHIMBREL_EVENT_CALL_BEGIN] = WHIM_CHAT_CALL_BEGIN,
+        [WHIMBREL_EVENT_CALL_TEXT] = WHIM_CHAT_CALL_ARGS,
+        [WHIMBREL_EVENT_CALL] = WHIM_CHAT_CALL_END,
+    };
+    whim_chat_event ev = {.kind = kinds[from->kind], .text = from->text, .n = from->n_text};
+    ev.n = ev.kind == WHIM_CHAT_CALL_END ? 0 : ev.n; /* its pieces were told */
+    if (a->run->failed) {
         return;
     }
-    whim_answer_part *part = part_of(c, ev);
+    whim_answer_part *part = part_of(c, &ev);
     if (part == NULL || part->text.failed || part->name.failed) {
         fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         return;
     }
-    if (ev->kind == WHIM_CHAT_CALL_END) {
+    if (ev.kind == WHIM_CHAT_CALL_END) {
         part->complete = true;
     }
     if (a->form->event != NULL) {
-        a->form->event(a, c, part, ev);
-    }
-    if (ev->kind == WHIM_CHAT_CALL_END && a->task->one_call) {
-        c->closed = true; /* parallel_tool_calls false: what follows is not told */
-        whim_job_stop_choice(a->prompts[c->index / a->task->n].job, c->index % a->task->n);
+        a->form->event(a, c, part, &ev);
     }
 }
 
-static void push_text(whim_answer *a, whim_answer_choice *c, const char *text, int64_t n)
+static void take_token(whim_answer *a, whim_answer_choice *c, const whimbrel_event *ev)
 {
-    push_ctx ctx = {.a = a, .c = c};
-    if (n == 0) {
-        return;
-    }
-    if (c->parser != NULL) {
-        whim_chat_parser_push(c->parser, text, n, on_event, &ctx);
-    } else {
-        on_event(&ctx, &(whim_chat_event){.kind = WHIM_CHAT_CONTENT, .text = text, .n = n});
-    }
-}
-
-static void take_token(whim_answer *a, whim_answer_choice *c, const whim_job_event *ev)
-{
-    bool keep = a->task->logprobs || a->task->return_token_ids;
-    if (c->closed) {
-        /* made before the engine heard of it; counting it would make usage a matter of timing */
-        return;
-    }
+    bool keep = a->task->ask.logprobs || a->task->return_token_ids;
     c->n_made++;
-    a->run->n_entry += a->task->logprobs ? 1 + ev->n_top : 0;
-    if (c->parser != NULL && !ev->is_end && whim_chat_parser_in_reasoning(c->parser)) {
-        c->n_reasoning++;
-    }
+    c->n_reasoning += ev->is_thought;
+    a->run->n_entry += a->task->ask.logprobs ? 1 + ev->n_top : 0;
     if (keep && !token_append(&c->pending, ev)) {
         fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
-        return;
     }
-    push_text(a, c, ev->text, ev->n_text);
 }
 
-static void take_choice_end(whim_answer *a, whim_answer_choice *c, const whim_job_event *ev)
+static void take_choice_end(whim_answer *a, whim_answer_choice *c, const whimbrel_event *ev)
 {
-    push_text(a, c, ev->text, ev->n_text);
-    if (c->parser != NULL) {
-        c->opening_cut = !c->closed && ev->end != WHIM_END_EOS && ev->end != WHIM_END_STOP &&
-                         whim_chat_parser_in_opening(c->parser);
-        whim_chat_parser_finish(c->parser, on_event, &(push_ctx){.a = a, .c = c});
-    }
+    c->opening_cut = ev->is_cut;
     c->ended = true;
-    c->end = ev->end;
+    c->end = (whim_end)ev->end;
     c->stop = ev->stop;
     if (a->task->stream && !a->run->failed) {
         a->form->choice_end(a, c);
@@ -329,10 +278,10 @@ static void earliest(int64_t *at, int64_t ns)
     }
 }
 
-/* The last event of a job: keep what the log wants, give the job back. */
-static void job_over(whim_answer *a, int32_t p)
+/* The last event of a request: keep what the log wants. */
+static void request_over(whim_answer *a, int32_t p)
 {
-    whim_job_times t = whim_job_get_times(a->prompts[p].job);
+    whim_job_times t = whim_request_times(a->task->requests[p]);
     whim_job_times *sum = &a->run->times;
     earliest(&sum->submitted, t.submitted);
     earliest(&sum->admitted, t.admitted);
@@ -342,27 +291,25 @@ static void job_over(whim_answer *a, int32_t p)
     sum->n_cached += t.n_cached;
     sum->n_made += t.n_made;
     sum->reason = sum->reason == WHIM_REASON_NONE ? t.reason : sum->reason;
-    whim_job_release(a->prompts[p].job);
-    a->prompts[p].job = NULL;
     a->run->n_open--;
 }
 
-static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
+static void take_failed(whim_answer *a, int32_t p, const whimbrel_event *ev)
 {
     if (!a->run->failed && a->run->why == WHIM_REASON_NONE) {
         whim_log_error(a->api->log, "answer_failed",
                        whim_log_text("id", whim_exchange_request(a->ex)->request_id),
-                       whim_log_text("err", whim_err_name(ev->err)),
-                       whim_log_text("why", ev->message));
-        whim_job_reason reason = whim_job_get_times(a->prompts[p].job).reason;
+                       whim_log_text("err", whim_err_name((whim_err)ev->status)),
+                       whim_log_text("why", ev->text));
+        whim_job_reason reason = whim_request_times(a->task->requests[p]).reason;
         if (reason == WHIM_REASON_STOPPING) {
             fail(a, WHIM_FAULT_DRAINING, "the server is stopping");
         } else if (reason == WHIM_REASON_DEADLINE) {
             fail(a, WHIM_FAULT_TIMEOUT,
                  "the answer took longer than this server allows (--request-limit)");
-        } else if (ev->err == WHIM_ERR_INVALID) {
-            fail(a, WHIM_FAULT_BAD_VALUE, ev->message);
-        } else if (ev->err == WHIM_ERR_NO_MEMORY) {
+        } else if (ev->status == WHIMBREL_INVALID) {
+            fail(a, WHIM_FAULT_BAD_VALUE, ev->text);
+        } else if (ev->status == WHIMBREL_NO_MEMORY) {
             fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         } else {
             fail(a, WHIM_FAULT_INTERNAL,
@@ -370,15 +317,15 @@ static void take_failed(whim_answer *a, int32_t p, const whim_job_event *ev)
                  "why under this request's id");
         }
     }
-    job_over(a, p);
+    request_over(a, p);
     whim_answer_cancel(a, WHIM_REASON_OTHER_FAILED);
 }
 
-void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
+void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev)
 {
-    whim_answer_choice *c = &a->choices[p * a->task->n + ev->choice];
+    whim_answer_choice *c = &a->choices[p * a->task->ask.n_choice + ev->choice];
     switch (ev->kind) {
-    case WHIM_JOB_ADMITTED:
+    case WHIMBREL_EVENT_STARTED:
         a->prompts[p].n_cached = ev->n_cached;
         a->run->n_admitted++;
         if (a->run->n_admitted == a->task->n_prompt && a->task->stream &&
@@ -386,25 +333,27 @@ void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev)
             a->form->admitted(a);
         }
         break;
-    case WHIM_JOB_PROMPT_TOKEN:
-        a->run->n_entry += (int64_t)(1 + ev->n_top) * a->task->n;
+    case WHIMBREL_EVENT_PROMPT_TOKEN:
+        a->run->n_entry += (int64_t)(1 + ev->n_top) * a->task->ask.n_choice;
         if (!token_append(&a->prompts[p].echo, ev)) {
             fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         }
         break;
-    case WHIM_JOB_TOKEN:
+    case WHIMBREL_EVENT_TOKEN:
         take_token(a, c, ev);
         break;
-    case WHIM_JOB_CHOICE_END:
+    case WHIMBREL_EVENT_END:
         take_choice_end(a, c, ev);
         break;
-    case WHIM_JOB_DONE:
+    case WHIMBREL_EVENT_DONE:
         a->prompts[p].n_cached = ev->n_cached;
-        job_over(a, p);
+        request_over(a, p);
         break;
-    case WHIM_JOB_FAILED:
+    case WHIMBREL_EVENT_FAILED:
         take_failed(a, p, ev);
         break;
+    default:
+        take_piece(a, c, ev);
     }
     if (a->run->failed && a->run->n_open > 0) {
         whim_answer_cancel(a, WHIM_REASON_FAILED);
@@ -540,7 +489,9 @@ whim_usage whim_answer_usage(const whim_answer *a)
 {
     whim_usage usage = {0};
     for (int32_t i = 0; i < a->task->n_prompt; i++) {
-        usage.n_prompt += a->task->prompts[i].n;
+        int64_t n;
+        whimbrel_prompt_ids(a->task->requests[i], &n);
+        usage.n_prompt += n;
         usage.n_cached += a->prompts[i].n_cached;
     }
     for (int32_t i = 0; i < a->n_choice; i++) {

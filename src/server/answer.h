@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers under way. The answer thread takes the events of the jobs that were woken, runs each
- * choice's text through the chat parser, keeps the answer's parts, and calls the dialect, which
- * writes to the exchange.
+/* Answers under way. The answer thread takes the events of the requests that were woken, keeps the
+ * answer's parts, and calls the dialect, which writes to the exchange.
  *
  * Invariants:
  *  1. A form's functions are called on one thread at a time, in the order begin, admitted, (event |
@@ -28,7 +27,7 @@ typedef struct whim_answer_token {
     bool is_end;
     bool has_logprob;
     float logprob;
-    whim_job_logprob *top; /* [n_top] */
+    whimbrel_logprob *top; /* [n_top] */
     int32_t n_top;
 } whim_answer_token;
 
@@ -52,16 +51,14 @@ typedef struct whim_answer_choice {
     int32_t n_part;
     int64_t cap_part;
     int32_t n_call;
-    /* kept when task->logprobs or task->return_token_ids: tokens since the last
+    /* kept when task->ask.logprobs or task->return_token_ids: tokens since the last
      * whim_answer_choice_covered */
     whim_answer_tokens pending;
     int64_t n_made, n_reasoning; /* tokens */
-    bool closed;                 /* one_call was met: what still comes is not told */
     bool opening_cut;            /* the limit cut a call before it had begun */
     bool ended;
     whim_end end;
-    int32_t stop;             /* index of the stop string that ended it, or -1 */
-    whim_chat_parser *parser; /* NULL: raw text, all of it content */
+    int32_t stop; /* index of the stop string that ended it, or -1 */
 } whim_answer_choice;
 
 /* The tokens in `pending` are told. */
@@ -75,7 +72,6 @@ whim_finish whim_answer_choice_finish(const whim_answer_choice *c);
 const char *whim_finish_name(whim_finish finish);
 
 typedef struct whim_answer_prompt {
-    whim_job *job; /* NULL after its end */
     int64_t n_cached;
     whim_answer_tokens echo; /* with prompt_logprobs */
 } whim_answer_prompt;
@@ -147,7 +143,8 @@ typedef struct whim_usage {
 } whim_usage;
 whim_usage whim_answer_usage(const whim_answer *a);
 
-/* When things happened, for forms that tell it; complete once every job has ended. 0: not known. */
+/* When things happened, for forms that tell it; complete once every request has ended. 0: not
+ * known. */
 typedef struct whim_answer_times {
     double queue_ms;       /* waiting for a place in the batch */
     double first_token_ms; /* since the request was there */

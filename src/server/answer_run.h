@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answer thread knows about an answer beside what forms see, and the core's calls. The
- * core (answer.c) turns job events into parts and calls of the form, and knows no threads;
+ * core (answer.c) turns events into parts and calls of the form, and knows no threads;
  * answer_thread.c has the thread and the queue.
  * Threads: the answer thread's, but for `slot` (answer_thread.c says). */
 #ifndef WHIM_SERVER_ANSWER_RUN_H
@@ -13,8 +13,8 @@ struct answer_slot;
 typedef struct whim_answer_run {
     struct answer_slot *slot;
     whim_answer *next;  /* among the active ones, or those with a large reply */
-    int32_t n_open;     /* jobs whose last event has not come */
-    int32_t n_admitted; /* jobs */
+    int32_t n_open;     /* requests whose last event has not come */
+    int32_t n_admitted; /* requests */
     int64_t n_entry;    /* log-probabilities that the reply tells */
     bool listed;        /* among the active ones */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
@@ -22,9 +22,9 @@ typedef struct whim_answer_run {
     bool over;    /* finish was called, or only fail can be */
     bool failed;
     whim_fault fault;     /* when failed */
-    whim_job_reason why;  /* the jobs were cancelled */
+    whim_job_reason why;  /* the requests were dropped */
     int64_t last_ns;      /* of the last write */
-    whim_job_times times; /* sums and first times of the jobs that ended */
+    whim_job_times times; /* sums and first times of the requests that ended */
 } whim_answer_run;
 
 /* NULL without memory; `task` is taken and `ex` referenced only on success. */
@@ -35,10 +35,10 @@ void whim_answer_destroy(whim_answer *a);
 /* Open the stream, if it is one, and write its first events. Before the answer thread has it. */
 void whim_answer_begin(whim_answer *a);
 
-/* One event of the job of prompt `p`. */
-void whim_answer_take(whim_answer *a, int32_t p, const whim_job_event *ev);
+/* One event of the request of prompt `p`. */
+void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev);
 
-/* All jobs have ended: the last events, or the reply. */
+/* All requests have ended: the last events, or the reply. */
 void whim_answer_end(whim_answer *a);
 
 /* Whether whim_answer_end will take long. */

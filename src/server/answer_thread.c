@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answer thread: takes woken answers from a queue, drains their jobs, and looks every second
+/* The answer thread: takes woken answers from a queue, drains their requests, looks every second
  * for streams that were silent too long. No answer keeps it for long: one that has many events
  * waits for another turn, and a large reply is written by a thread for that. Other threads reach an
  * answer only through its slot:
@@ -13,8 +13,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "chat/reasoning.h"
-#include "sample/repetition.h"
 #include "server/answer_run.h"
 
 #include <inttypes.h>
@@ -132,65 +130,6 @@ static void exchange_closed(void *ctx, bool gone)
 
 /* --- the start, on the route's thread --------------------------------------------------------- */
 
-/* What the request says, within the server's bound and the context. */
-static int64_t max_tokens_of(const whim_api *api, const whim_task *task)
-{
-    int64_t most = api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx;
-    if (task->max_tokens == 0) {
-        return api->max_tokens > 0 ? most : 0;
-    }
-    return task->max_tokens < most ? task->max_tokens : most;
-}
-
-/* Where the request does not say: in a conversation, but not for who wants tokens after the model's
- * own end. */
-static int64_t max_repeated_of(const whim_api *api, const whim_task *task)
-{
-    bool is_on = api->repetition_detection && task->messages != NULL && !task->ignore_eos;
-    if (task->repetition_detection >= 0) {
-        is_on = task->repetition_detection != 0;
-    }
-    return is_on ? WHIM_REPETITION_LIMIT : 0;
-}
-
-static whim_job_cfg job_cfg(const whim_answer *a, int32_t p)
-{
-    const whim_task *task = a->task;
-    const whim_http_request *request = whim_exchange_request(a->ex);
-    const whim_exchange_notes *notes = whim_exchange_get_notes(a->ex);
-    whim_job_cfg cfg = {
-        .prompt = task->prompts[p].ids,
-        .n_prompt = task->prompts[p].n,
-        .n_choice = task->n,
-        .params = task->params,
-        .stops = task->stops,
-        .n_stop = task->n_stop,
-        .stop_ids = task->stop_ids,
-        .n_stop_id = task->n_stop_id,
-        .max_tokens = max_tokens_of(a->api, task),
-        .max_repeated = max_repeated_of(a->api, task),
-        .min_tokens = task->min_tokens,
-        .ignore_eos = task->ignore_eos,
-        .show_special = task->show_special,
-        .prompt_logprobs = task->prompt_logprobs,
-        .think_open = task->open_think,
-        .think_budget = task->think_budget,
-        .think_end = WHIM_THINK_CLOSE,
-        .grammar = task->grammar,
-        .vocab = a->api->vocab,
-        .priority = task->priority,
-        .priority_among_all = notes->may_pass,
-        .client = notes->client,
-        .received_ns = whim_exchange_start_ns(a->ex),
-        .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
-        .wake = job_woken,
-        .wake_ctx = a->run->slot,
-    };
-    cfg.params.want_logprob = task->logprobs;
-    snprintf(cfg.id, sizeof cfg.id, "%s", request->request_id);
-    return cfg;
-}
-
 static bool refuse_submit(whim_service *service, whim_fault *fault, whim_err err,
                           const whim_diag *diag)
 {
@@ -216,27 +155,24 @@ static bool refuse_submit(whim_service *service, whim_fault *fault, whim_err err
 /* All prompts at once: one by one the first of a request would fill the queue for its others. */
 static bool submit(whim_answer *a, whim_fault *fault)
 {
+    const whim_exchange_notes *notes = whim_exchange_get_notes(a->ex);
     whim_diag diag = {{0}};
-    int32_t n = a->task->n_prompt;
-    whim_job_cfg *cfgs = whim_alloc_array(n, sizeof *cfgs);
-    whim_job **jobs = whim_alloc_array(n, sizeof *jobs);
-    whim_err err = WHIM_ERR_NO_MEMORY;
-    if (cfgs != NULL && jobs != NULL) {
-        for (int32_t p = 0; p < n; p++) {
-            cfgs[p] = job_cfg(a, p);
-        }
-        err = whim_service_submit_all(a->api->service, cfgs, n, jobs, &diag);
-    }
-    for (int32_t p = 0; p < n && err == WHIM_ERR_OK; p++) {
-        a->prompts[p].job = jobs[p];
-        a->run->n_open++;
-    }
-    whim_free(cfgs);
-    whim_free(jobs);
-    return err == WHIM_ERR_OK || refuse_submit(a->api->service, fault, err, &diag);
+    whim_job_cfg how = {
+        .client = notes->client,
+        .priority_among_all = notes->may_pass,
+        .received_ns = whim_exchange_start_ns(a->ex),
+        .deadline_ns = a->api->request_ns > 0 ? whim_clock_ns() + a->api->request_ns : 0,
+        .wake = job_woken,
+        .wake_ctx = a->run->slot,
+    };
+    snprintf(how.id, sizeof how.id, "%s", whim_exchange_request(a->ex)->request_id);
+    whim_err err = whim_requests_start(a->task->requests, a->task->n_prompt, &how, &diag);
+    a->run->n_open = err == WHIM_ERR_OK ? a->task->n_prompt : 0;
+    return err == WHIM_ERR_OK ||
+           refuse_submit(whim_library_service(a->api->model), fault, err, &diag);
 }
 
-/* Submit the jobs and answer from now on. Takes `task` in any case. False with the fault set:
+/* Start the requests and answer from now on. Takes `task` in any case. False with the fault set:
  * nothing was written, the route refuses. */
 static bool start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
                   whim_task *task, whim_fault *fault)
@@ -310,7 +246,7 @@ static void log_answer(whim_answer *a)
     const whim_job_times *t = &run->times;
     whim_answer_times times = whim_answer_get_times(a);
     char seed[24];
-    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->task->params.seed);
+    snprintf(seed, sizeof seed, "%" PRId64, (int64_t)a->task->sampling.seed);
     const whim_log_field more[] = {
         whim_log_int("prompt", t->n_prompt),
         whim_log_int("cached", t->n_cached),
@@ -362,13 +298,13 @@ static void answer_over(whim_answer_thread *w, whim_answer *a)
 }
 
 /* False: its turn is over before its events are. */
-static bool drain_jobs(whim_answer *a)
+static bool drain_requests(whim_answer *a)
 {
-    whim_job_event ev;
+    const whimbrel_event *ev;
     int64_t until = whim_clock_ns() + TURN_NS;
     for (int32_t p = 0; p < a->task->n_prompt; p++) {
-        while (a->prompts[p].job != NULL && whim_job_next(a->prompts[p].job, &ev)) {
-            whim_answer_take(a, p, &ev);
+        while ((ev = whimbrel_next(a->task->requests[p])) != NULL) {
+            whim_answer_take(a, p, ev);
             if (whim_clock_ns() > until) {
                 return false;
             }
@@ -438,7 +374,7 @@ static void process(whim_answer_thread *w, whim_answer *a, bool gone)
         run->mute = true;
         whim_answer_cancel(a, WHIM_REASON_CLIENT_GONE);
     }
-    if (!drain_jobs(a)) {
+    if (!drain_requests(a)) {
         pthread_mutex_lock(&w->lock);
         slot_queue(run->slot);
         pthread_mutex_unlock(&w->lock);
@@ -463,9 +399,7 @@ static void keep_alive_all(whim_answer_thread *w)
 /* Wait for a woken answer, a second at most. The lock is held. */
 static void wait_a_second(whim_answer_thread *w)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1;
+    struct timespec until = whim_clock_after(WHIM_NS_PER_S);
     pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
@@ -522,7 +456,6 @@ static void stop(whim_answer_thread *w)
 
 whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out, whim_diag *diag)
 {
-    pthread_condattr_t attr;
     whim_err err;
     whim_answer_thread *w = whim_alloc(sizeof *w);
     if (w == NULL) {
@@ -530,10 +463,7 @@ whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out, whim_d
     }
     w->log = log;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    whim_cond_init(&w->wake);
     pthread_cond_init(&w->large_wake, NULL);
     WHIM_TRY_OUT(whim_thread_create(&w->large_thread, "replies", large_loop, w, diag));
     w->n_started++;

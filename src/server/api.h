@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the routes share: the server-wide context, a task, and the steps from one to jobs. A route
+/* What the routes share: the server-wide context, a task, and the way from one to requests. A route
  * that generates has a form (answer.h), which reads its dialect's fields into a whim_task (messages
  * and tools in the OpenAI form); the rest is whim_answer_route's, which streams or replies from the
  * answer thread.
@@ -8,46 +8,38 @@
 #ifndef WHIM_SERVER_API_H
 #define WHIM_SERVER_API_H
 
-#include "base/report/log.h"
-#include "chat/prompt.h"
-#include "engine/service.h"
+#include "base/arena.h"
 #include "http/http.h"
-#include "sample/sampler.h"
+#include "library/library.h"
 #include "server/body/body.h"
 #include "server/fault.h"
-#include "text/tokenizer.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct whim_answer_thread whim_answer_thread;
-typedef struct whim_grammar_cache whim_grammar_cache;
 
 /* All borrowed, and outlive the server; but the last ones are the server's. */
 typedef struct whim_api {
-    whim_service *service;
-    const whim_chat_model *chat;
+    whimbrel_model *model; /* it runs */
     const whim_tokenizer *tok;
-    int32_t n_vocab;                 /* of the model: ids from 0 to n_vocab - 1 are legal */
-    const bool *bytes;               /* [256] those that its tokens hold; NULL: all */
-    const whim_grammar_vocab *vocab; /* its tokens arranged for grammars */
-    const char *model;               /* served name */
-    const char *fingerprint;         /* "fp_..." */
-    int64_t created;                 /* start of the server, seconds since 1970 */
-    int64_t ctx;                     /* longest sequence */
-    whim_sample_params sampling;     /* defaults of this model and of the flags */
-    bool is_penalty_ours;            /* its repetition penalty does not hold at temperature 0 */
-    int64_t max_tokens;              /* of any answer; 0: to the context's end */
-    bool repetition_detection;       /* answers of chat routes that go in circles end */
-    bool strict_model;               /* another model name is a 404 */
-    int64_t request_ns;              /* longest time for an answer; 0: any */
+    int32_t n_vocab;            /* ids from 0 to n_vocab - 1 are legal */
+    const char *name;           /* served name */
+    const char *fingerprint;    /* "fp_..." */
+    int64_t created;            /* start of the server, seconds since 1970 */
+    int64_t ctx;                /* longest sequence */
+    whimbrel_sampling sampling; /* defaults of this model and of the flags */
+    bool is_penalty_ours;       /* its repetition penalty does not hold at temperature 0 */
+    int64_t max_tokens;         /* of any answer; 0: to the context's end */
+    bool repetition_detection;  /* answers of chat routes that go in circles end */
+    bool strict_model;          /* another model name is a 404 */
+    int64_t request_ns;         /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
     whim_log *log;
     bool log_content; /* prompts and answers go to the log */
     /* set by the server */
-    whim_grammar_cache *grammars; /* NULL: none */
     whim_answer_thread *answer_thread;
     void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics */
     void *metrics_ctx;
@@ -62,58 +54,34 @@ enum {
     WHIM_MAX_ECHOED = 1 << 20, /* log-probabilities of echoed prompts: 20 MB of reply */
 };
 
-/* What one request asks the model for, in the server's own terms; each of its prompts becomes a
- * job of the engine. Made by whim_task_create with the defaults; the routes set fields; texts are
- * borrowed from `body` or from the json values here, which the request owns. */
+/* What one request of HTTP asks for; each of its prompts becomes one of the library. Made by
+ * whim_task_create with the defaults; the routes set fields; texts are borrowed from `body` or from
+ * the json values here, which the task owns, and lists lie in its arena. */
 typedef struct whim_task {
     json_t *body; /* the parsed request */
-    /* what is asked */
+    whim_arena arena;
+    /* all that the library calls the same; without a prompt, tools and schema */
+    whimbrel_request_options ask;
+    whimbrel_sampling sampling;
     json_t *messages; /* OpenAI form; NULL: raw prompts */
     json_t *tools;    /* OpenAI form; NULL: none */
     json_t *kwargs;   /* chat_template_kwargs */
-    int32_t thinking; /* -1, 0, 1: see chat/prompt.h */
-    const char *effort;
     bool new_turn;
     whim_tool_choice choice;
-    const char *tool_name;
-    bool one_call;
-    /* how the answer must look */
-    json_t *schema; /* borrowed, as are the texts */
-    bool json_object;
-    const char *regex;
-    const char **words;
-    int32_t n_word;
+    json_t *schema; /* borrowed */
     /* how the client calls these fields, for messages; literals */
     const char *format_at, *schema_at, *tool_schema;
     const char *messages_at; /* of all that is wrong with messages; NULL: "messages[i]..." */
     int32_t *tool_at;  /* [n tools] where each stands in the request's list; NULL: as in `tools` */
     whim_str left_out; /* types of tools that cannot be offered, with commas between them */
-    /* how it is sampled and ended */
-    whim_sample_params params; /* its bias is owned */
-    int32_t n;                 /* choices of each prompt */
-    const char **stops;
-    int32_t n_stop;
-    int32_t *stop_ids;
-    int32_t n_stop_id;
-    int64_t max_tokens; /* 0: to the context's end; -1: nothing */
-    int64_t min_tokens;
-    bool ignore_eos, show_special;
     int32_t repetition_detection; /* -1: as the server has it, 0, 1 */
-    int32_t prompt_logprobs;      /* -1: none */
-    int64_t think_budget;         /* 0: none */
-    int32_t priority;
     /* how it is told */
     bool stream, include_usage, continuous_usage;
-    bool logprobs; /* of the answer's tokens; the number of alternatives is params.n_logprob */
     bool return_token_ids, return_timings;
-    bool may_take_long; /* a grammar may be compiled; else the route is put off for it */
-    /* made by whim_task_prepare, or by the route for raw prompts */
-    whim_ids *prompts; /* [n_prompt] */
+    bool may_take_long;          /* a grammar may be compiled; else the route is put off for it */
+    whim_ids *prompts;           /* [n_prompt] made by the route; NULL: messages */
+    whimbrel_request **requests; /* [n_prompt] made by whim_task_prepare */
     int32_t n_prompt;
-    bool open_think;       /* the prompt leaves reasoning open */
-    bool may_reason;       /* the answer may open it */
-    bool parse_tools;      /* tool calls are looked for in the answer */
-    whim_grammar *grammar; /* NULL: any text */
 } whim_task;
 
 /* Takes `body` (also on failure). NULL without memory. */
@@ -145,8 +113,8 @@ bool whim_task_check_tool(const whim_fields *f);
 /* Whether a tool of that name is in task->tools. */
 bool whim_task_has_tool(const whim_task *task, const char *name);
 
-/* Messages -> prompt (task->prompts), checked against the context; rule -> grammar. False with the
- * fault set, also where the route must be put off for a grammar, which whim_api_refuse does. */
+/* Make task->requests. False with the fault set, also where the route is put off for a grammar,
+ * which whim_api_refuse does. */
 bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault);
 
 /* Only the prompt, without grammar and without the check of the context: for counting tokens. */

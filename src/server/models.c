@@ -21,8 +21,8 @@ static void put_model(const whim_api *api, whim_str *out)
                   "'parent':null,'max_model_len':%l,'context_length':%l,'type':'model',"
                   "'display_name':%q,'created_at':%q,'lifecycle':'active','max_input_tokens':%l,"
                   "'max_tokens':%l,'whimbrel':",
-                  api->model, api->created, api->model, api->ctx, api->ctx, api->model, at,
-                  api->ctx, is_bounded ? api->max_tokens : api->ctx);
+                  api->name, api->created, api->name, api->ctx, api->ctx, api->name, at, api->ctx,
+                  is_bounded ? api->max_tokens : api->ctx);
     whim_put_form(out, api->about == NULL ? "{}}" : "%j}", api->about);
 }
 
@@ -38,18 +38,18 @@ void whim_route_models(const whim_api *api, whim_exchange *ex)
 {
     const char *id = id_in(whim_exchange_request(ex)->path);
     whim_str body = {0};
-    if (id != NULL && strcmp(id, api->model) != 0) {
+    if (id != NULL && strcmp(id, api->name) != 0) {
         whim_fault fault;
         whim_fault_set(&fault, WHIM_FAULT_NO_MODEL, "model",
-                       "the model \"%.200s\" is not here; this server has \"%s\"", id, api->model);
+                       "the model \"%.200s\" is not here; this server has \"%s\"", id, api->name);
         whim_api_refuse(api, ex, &fault);
         return;
     }
     whim_str_append(&body, id != NULL ? "" : "{\"object\":\"list\",\"data\":[");
     put_model(api, &body);
     if (id == NULL) {
-        whim_put_form(&body, "],'has_more':false,'first_id':%q,'last_id':%q}", api->model,
-                      api->model);
+        whim_put_form(&body, "],'has_more':false,'first_id':%q,'last_id':%q}", api->name,
+                      api->name);
     }
     whim_api_reply(api, ex, &body);
     whim_str_deinit(&body);

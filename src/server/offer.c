@@ -2,8 +2,6 @@
 /* Which tools a model is offered, and whether it must call one. */
 #include "server/offer.h"
 
-#include "base/alloc.h"
-
 #include <stdio.h>
 
 /* A new reference; NULL without memory. */
@@ -111,9 +109,7 @@ static bool convert_group(const whim_fields *f, int32_t at, offer_run *run)
     }
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(inside); i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "%stools[%zu].", f->prefix, i);
-        whim_fields in = {.obj = json_array_get(inside, i), .prefix = prefix, .fault = f->fault};
+        whim_fields in = whim_field_item(f, "tools", inside, i);
         ok = convert_one(&in, whim_field(f, "name"), at, run);
     }
     return ok;
@@ -124,9 +120,7 @@ static bool convert(const whim_fields *f, const json_t *list, offer_run *run)
     const char *group = run->form->group;
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(list); i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "tools[%zu].", i);
-        whim_fields at = {.obj = json_array_get(list, i), .prefix = prefix, .fault = f->fault};
+        whim_fields at = whim_field_item(f, "tools", list, i);
         ok = group != NULL && whim_peek_is(whim_peek(at.obj, "type"), group)
                  ? convert_group(&at, (int32_t)i, run)
                  : convert_one(&at, NULL, (int32_t)i, run);
@@ -142,7 +136,7 @@ bool whim_offer_read(const whim_fields *f, const whim_offer_form *form, whim_tas
     }
     offer_run run = {.form = form, .tools = json_array(), .left_out = &task->left_out};
     task->tool_schema = form->schema_key;
-    task->tool_at = whim_alloc_array(WHIM_MAX_TOOLS, sizeof *task->tool_at);
+    task->tool_at = whim_arena_alloc_array(&task->arena, WHIM_MAX_TOOLS, sizeof *task->tool_at);
     run.tool_at = task->tool_at;
     bool ok = run.tools != NULL && run.tool_at != NULL
                   ? convert(f, list, &run) && whim_task_set_tools(f, "tools", run.tools, task)
@@ -199,7 +193,7 @@ bool whim_offer_need_named_call(const whim_fields *f, whim_task *task)
     if (name == NULL || !whim_task_has_tool(task, name)) {
         return whim_field_refuse(f, "name", "must be the name of one of \"tools\"");
     }
-    task->tool_name = name;
+    task->ask.tool_name = name;
     return true;
 }
 
@@ -222,7 +216,7 @@ static bool is_allowed(const json_t *list, const json_t *tool)
 bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whim_task *task)
 {
     json_t *kept = json_array();
-    int32_t *kept_at = whim_alloc_array(n, sizeof *kept_at);
+    int32_t *kept_at = whim_arena_alloc_array(&task->arena, n, sizeof *kept_at);
     bool ok = kept != NULL && kept_at != NULL;
     for (int32_t i = 0; ok && i < n; i++) {
         kept_at[i] = task->tool_at == NULL ? places[i] : task->tool_at[places[i]];
@@ -230,10 +224,8 @@ bool whim_offer_keep(const whim_fields *f, const int32_t *places, int32_t n, whi
     }
     if (!ok) {
         json_decref(kept);
-        whim_free(kept_at);
         return whim_fault_no_memory(f->fault);
     }
-    whim_free(task->tool_at);
     task->tool_at = kept_at;
     json_decref(task->tools);
     task->tools = n == 0 ? NULL : json_incref(kept);

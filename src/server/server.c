@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "library/grammar_cache.h"
 #include "server/answer.h"
 #include "server/gate.h"
 #include "server/metrics/metrics.h"
@@ -26,7 +25,6 @@ typedef enum server_state {
 struct whim_server {
     whim_http *http;
     whim_answer_thread *answer_thread;
-    whim_grammar_cache *grammars;
     whim_log *log;
     whim_api early; /* what is known while the model loads */
     whim_api api;   /* written before the state is READY */
@@ -112,7 +110,7 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
                       whim_answer_thread_active(s->answer_thread));
         pthread_rwlock_rdlock(&s->lock);
         whim_str_printf(&body, "\"heartbeat_age_s\":%.1f", (double)heartbeat_age(s) / 1e9);
-        whim_put_form(&body, ",'model':%q", s->service == NULL ? NULL : s->api.model);
+        whim_put_form(&body, ",'model':%q", s->service == NULL ? NULL : s->api.name);
         if (s->service != NULL) {
             put_load(&body, s->service);
         }
@@ -264,7 +262,7 @@ static void put_metrics(void *ctx, whim_str *out)
     info.compat = s->cfg.compat;
     pthread_rwlock_rdlock(&s->lock);
     if (s->is_loaded) {
-        info.model = s->api.model;
+        info.model = s->api.name;
         info.isa = s->api.isa;
     }
     whim_metrics_look(&s->meters, &(whim_metrics_now){.http = whim_http_get_stats(s->http),
@@ -323,7 +321,6 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
     http.ctx = s;
     WHIM_TRY_OUT(make_gate(s, cfg->keys, cfg->n_key, &s->gate, diag));
     WHIM_TRY_OUT(whim_answer_thread_open(cfg->http.log, &s->answer_thread, diag));
-    s->grammars = whim_grammar_cache_create(&s->meters);
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
     return WHIM_ERR_OK;
@@ -352,11 +349,10 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     int loading = LOADING;
     s->api = *api;
     s->api.answer_thread = s->answer_thread;
-    s->api.grammars = s->grammars;
     s->api.put_metrics = put_metrics;
     s->api.metrics_ctx = s;
     pthread_rwlock_wrlock(&s->lock);
-    s->service = api->service;
+    s->service = whim_library_service(api->model);
     s->is_loaded = true;
     pthread_rwlock_unlock(&s->lock);
     atomic_store(&s->has_api, true);
@@ -426,7 +422,6 @@ void whim_server_close(whim_server *s)
         whim_http_close(s->http);
     }
     whim_answer_thread_close(s->answer_thread);
-    whim_grammar_cache_destroy(s->grammars);
     whim_gate_destroy(s->gate);
     pthread_rwlock_destroy(&s->lock);
     whim_free(s);

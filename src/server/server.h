@@ -43,14 +43,14 @@ WHIM_MUST_CHECK whim_err whim_server_open(const whim_server_cfg *cfg, whim_serve
 WHIM_MUST_CHECK whim_err whim_server_start(whim_server *server, whim_diag *diag);
 int32_t whim_server_port(const whim_server *server);
 
-/* What the server counts in, until close: for the service's configuration. */
+/* What the server counts in, until close: for whim_library_extra. */
 whim_meters *whim_server_meters(whim_server *server);
 
 /* Loading: 0 to 1. */
 void whim_server_set_progress(whim_server *server, double progress);
 
 /* The model is there. `api` is copied but for what it points to, which stays until close;
- * api->answer_thread and api->grammars are set here. */
+ * api->answer_thread is set here. */
 void whim_server_set_ready(whim_server *server, const whim_api *api);
 
 /* /readyz 503 "draining", new requests 503 + Connection: close, running ones go on. */

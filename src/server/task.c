@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { MAX_PRIORITY = 4 };
 
@@ -19,26 +18,17 @@ enum { MAX_PRIORITY = 4 };
 whim_task *whim_task_create(const whim_api *api, json_t *body)
 {
     whim_task *task = whim_alloc(sizeof *task);
-    uint64_t seed = 0;
     if (task == NULL) {
         json_decref(body);
         return NULL;
     }
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
-        seed ^= (uint64_t)(uintptr_t)task; /* a signal came: still different each time */
-    }
     task->body = body;
-    task->thinking = -1;
-    task->params = api->sampling;
-    task->params.bias = NULL;
-    task->params.n_bias = 0;
-    task->params.seed = seed;
-    task->n = 1;
+    task->ask = (whimbrel_request_options){.size = sizeof task->ask, .n_choice = 1};
+    task->sampling = api->sampling;
+    task->sampling.seed = whim_library_seed();
     task->repetition_detection = -1;
-    task->prompt_logprobs = -1;
     task->format_at = "response_format";
     task->schema_at = "response_format.json_schema.schema";
-    task->tool_schema = "function.parameters";
     return task;
 }
 
@@ -48,20 +38,17 @@ void whim_task_destroy(whim_task *task)
         return;
     }
     for (int32_t i = 0; i < task->n_prompt; i++) {
-        whim_ids_deinit(&task->prompts[i]);
+        whimbrel_free(task->requests != NULL ? task->requests[i] : NULL);
+        if (task->prompts != NULL) {
+            whim_ids_deinit(&task->prompts[i]);
+        }
     }
-    whim_free(task->prompts);
-    whim_free((void *)(uintptr_t)task->params.bias);
-    whim_free(task->stops);
-    whim_free(task->stop_ids);
-    whim_free(task->words);
-    whim_free(task->tool_at);
     whim_str_deinit(&task->left_out);
-    whim_grammar_unref(task->grammar);
     json_decref(task->messages);
     json_decref(task->tools);
     json_decref(task->kwargs);
     json_decref(task->body);
+    whim_arena_reset(&task->arena);
     whim_free(task);
 }
 
@@ -115,7 +102,7 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
 /* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where
  * `single`. */
 static bool read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
-                       bool single, const char ***out, int32_t *n_out)
+                       bool single, whim_arena *arena, const char *const **out, int32_t *n_out)
 {
     const json_t *value = whim_field(f, key);
     bool one = single && json_is_string(value);
@@ -131,11 +118,10 @@ static bool read_texts(const whim_fields *f, const char *key, int64_t most, size
         return whim_field_refuse(f, key, "has %" PRId64 " entries; at most %" PRId64 " are allowed",
                                  n, most);
     }
-    const char **texts = whim_alloc_array(n, sizeof *texts);
+    const char **texts = whim_arena_alloc_array(arena, n, sizeof *texts);
     if (texts == NULL) {
         return whim_fault_no_memory(f->fault);
     }
-    whim_free(*out);
     *out = texts;
     *n_out = (int32_t)n;
     for (int64_t i = 0; i < n; i++) {
@@ -158,8 +144,8 @@ static bool read_texts(const whim_fields *f, const char *key, int64_t most, size
 
 bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task)
 {
-    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->stops,
-                      &task->n_stop);
+    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
+                      &task->ask.stops, &task->ask.n_stop);
 }
 
 static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *task)
@@ -173,10 +159,11 @@ static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *
         return whim_field_refuse(f, "stop_token_ids", "has %" PRId64 " ids; at most %d are allowed",
                                  n, WHIM_MAX_STOPS);
     }
-    task->stop_ids = whim_alloc_array(n, sizeof *task->stop_ids);
-    if (task->stop_ids == NULL) {
+    int32_t *ids = whim_arena_alloc_array(&task->arena, n, sizeof *ids);
+    if (ids == NULL) {
         return whim_fault_no_memory(f->fault);
     }
+    task->ask.stop_ids = ids;
     for (int64_t i = 0; i < n; i++) {
         int64_t id;
         if (!whim_value_int(json_array_get(list, (size_t)i), &id) || id < 0 || id >= api->n_vocab) {
@@ -184,7 +171,7 @@ static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *
                                      "must hold token ids from 0 to %d; entry %" PRId64 " is not",
                                      api->n_vocab - 1, i);
         }
-        task->stop_ids[task->n_stop_id++] = (int32_t)id;
+        ids[task->ask.n_stop_id++] = (int32_t)id;
     }
     return true;
 }
@@ -217,14 +204,14 @@ static bool read_bias(const whim_api *api, const whim_fields *f, whim_task *task
                                  "has %" PRId64 " entries; the vocabulary has %d tokens", n,
                                  api->n_vocab);
     }
-    whim_logit_bias *bias = whim_alloc_array(n, sizeof *bias);
+    whimbrel_logit_bias *bias = whim_arena_alloc_array(&task->arena, n, sizeof *bias);
     if (bias == NULL) {
         return whim_fault_no_memory(f->fault);
     }
-    task->params.bias = bias;
+    task->sampling.bias = bias;
     json_object_foreach(map, key, value)
     {
-        whim_logit_bias *b = &bias[task->params.n_bias++];
+        whimbrel_logit_bias *b = &bias[task->sampling.n_bias++];
         if (!parse_id(key, api->n_vocab, &b->id)) {
             return whim_field_refuse(f, "logit_bias",
                                      "must have token ids from 0 to %d as its keys, not \"%.40s\"",
@@ -250,7 +237,7 @@ static float clamp(float x, float least, float most)
 
 static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_sample_params *p = &task->params;
+    whimbrel_sampling *p = &task->sampling;
     int64_t top_k = p->top_k, seed = 0;
     if (!whim_field_real(f, "temperature", 0, FLT_MAX, &p->temperature) ||
         !whim_field_real(f, "top_p", 0, 1, &p->top_p) ||
@@ -282,10 +269,10 @@ static bool read_model(const whim_api *api, const whim_fields *f)
     if (!whim_field_string(f, "model", &model)) {
         return false;
     }
-    if (api->strict_model && model != NULL && strcmp(model, api->model) != 0) {
+    if (api->strict_model && model != NULL && strcmp(model, api->name) != 0) {
         return whim_fault_set(f->fault, WHIM_FAULT_NO_MODEL, "model",
                               "the model \"%.200s\" is not here; this server has \"%s\"", model,
-                              api->model);
+                              api->name);
     }
     return true;
 }
@@ -297,33 +284,34 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
     json_t *kwargs = NULL;
     if (!read_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
         !read_sampling(api, f, task) || !read_bias(api, f, task) || !read_stop_ids(api, f, task) ||
-        !whim_field_bool(f, "ignore_eos", &task->ignore_eos) ||
+        !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
-        !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->min_tokens) ||
+        !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
         !whim_field_bool(f, "return_token_ids", &task->return_token_ids) ||
         !whim_field_bool(f, "return_timings", &task->return_timings) ||
-        !whim_field_string(f, "regex", &task->regex) ||
-        !read_texts(f, "choice", 100000, 64 * 1024, false, &task->words, &task->n_word) ||
+        !whim_field_string(f, "regex", &task->ask.regex) ||
+        !read_texts(f, "choice", 100000, 64 * 1024, false, &task->arena, &task->ask.words,
+                    &task->ask.n_word) ||
         !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||
         !whim_field_object(f, "chat_template_kwargs", &kwargs)) {
         return false;
     }
-    if (task->words != NULL && task->n_word == 0) {
+    if (task->ask.words != NULL && task->ask.n_word == 0) {
         return whim_field_refuse(f, "choice", "must not be empty");
     }
     if (kwargs != NULL && whim_json_largest_real(kwargs) >= WHIM_JSON_ROUNDED) {
         return whim_field_refuse(f, "chat_template_kwargs",
                                  "has a number that is not held exactly (2^63 or more, or NaN)");
     }
-    task->show_special = !skip_special;
+    task->ask.show_special = !skip_special;
     if (whim_field(f, "repetition_detection") != NULL) {
         task->repetition_detection = detection;
     }
     /* A step of priority outweighs a long wait, so a client may not take many of them. */
-    task->priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
-                     : priority > MAX_PRIORITY ? MAX_PRIORITY
-                                               : (int32_t)priority;
+    task->ask.priority = priority < -MAX_PRIORITY  ? -MAX_PRIORITY
+                         : priority > MAX_PRIORITY ? MAX_PRIORITY
+                                                   : (int32_t)priority;
     task->kwargs = json_incref(kwargs);
     return true;
 }
@@ -339,8 +327,8 @@ bool whim_task_set_effort(const whim_fields *f, const char *key, const char *eff
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(effort, words[i]) == 0) {
-            task->thinking = i >= 2;
-            task->effort = effort;
+            task->ask.thinking = i >= 2 ? WHIMBREL_THINKING_ON : WHIMBREL_THINKING_OFF;
+            task->ask.effort = effort;
             return true;
         }
     }
@@ -361,7 +349,7 @@ bool whim_task_check_tool(const whim_fields *f)
 bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_task *task)
 {
     size_t n = json_array_size(tools);
-    char where[64], inside[80];
+    char where[64];
     if (n > WHIM_MAX_TOOLS) {
         return whim_field_refuse(f, key, "has %zu tools; at most %d are allowed", n,
                                  WHIM_MAX_TOOLS);
@@ -370,8 +358,8 @@ bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, w
         const json_t *tool = json_array_get(tools, i);
         const json_t *type = json_object_get(tool, "type");
         snprintf(where, sizeof where, "%s[%zu]", key, i);
-        snprintf(inside, sizeof inside, "%s.function.", where);
-        whim_fields in = {json_object_get(tool, "function"), inside, f->fault};
+        whim_fields in = {.obj = json_object_get(tool, "function"), .fault = f->fault};
+        snprintf(in.prefix, sizeof in.prefix, "%s.function.", where);
         const json_t *parameters = whim_field(&in, "parameters");
         if (type != NULL && !json_is_null(type) &&
             (!json_is_string(type) || strcmp(json_string_value(type), "function") != 0)) {

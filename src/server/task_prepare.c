@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From messages to a prompt, and from what the answer must look like to a grammar: the slow part of
- * a request, done on the handler's thread before anything is sent. */
+/* From a task to requests of the library, with prompt and grammar: the slow part, done on the
+ * handler's thread before anything is sent. */
 #include "server/api.h"
-
-#include "base/alloc.h"
-#include "library/grammar_cache.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_SCHEMA_BYTES = 1 << 20 };
+
+/* What the client calls a field of the library's; NULL: none of its fields. */
+static const char *param_of(const whim_task *task, const char *field)
+{
+    return strcmp(field, "words") == 0                                       ? "choice"
+           : strcmp(field, "schema_json") == 0                               ? task->format_at
+           : strcmp(field, "tools_json") == 0                                ? "tools"
+           : task->messages_at != NULL && strncmp(field, "messages", 8) == 0 ? task->messages_at
+           : field[0] != '\0'                                                ? field
+                                                                             : NULL;
+}
 
 static bool fault_of(whim_fault *fault, whim_err err, const char *param, const whim_diag *diag)
 {
@@ -19,32 +27,28 @@ static bool fault_of(whim_fault *fault, whim_err err, const char *param, const w
     return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param, "%.1000s", diag->text);
 }
 
-bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, whim_fault *fault)
+static whim_request_extra extra_of(const whim_task *task)
 {
-    char param[128] = "messages";
-    whim_diag diag = {{0}};
-    whim_prompt_request request = {
+    return (whim_request_extra){
         .messages = task->messages,
         .tools = task->choice == WHIM_CHOICE_NONE ? NULL : task->tools,
-        .kwargs = task->kwargs,
-        .thinking = task->thinking,
-        .effort = task->effort,
+        .args = task->kwargs,
+        .schema = task->schema,
         .new_turn = task->new_turn,
+        .schema_at = task->schema_at,
+        .tool_schema = task->tool_schema,
+        .tool_at = task->tool_at,
+        .no_compile = !task->may_take_long,
     };
-    *out = (whim_prompt){0};
-    whim_err err = whim_prompt_make(api->chat, &request, out, param, &diag);
-    bool renamed = task->messages_at != NULL && strncmp(param, "messages", 8) == 0;
-    return err == WHIM_ERR_OK || fault_of(fault, err, renamed ? task->messages_at : param, &diag);
 }
 
-/* The field that asked for a grammar, for the message about it. */
-static const char *rule_param(const whim_task *task)
+bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, whim_fault *fault)
 {
-    return task->regex != NULL                         ? "regex"
-           : task->n_word > 0                          ? "choice"
-           : task->schema != NULL || task->json_object ? task->format_at
-           : task->tools != NULL                       ? "tools"
-                                                       : NULL;
+    char field[128] = "messages";
+    whim_diag diag = {{0}};
+    const whim_request_extra extra = extra_of(task);
+    whim_err err = whim_request_render(api->model, &task->ask, &extra, out, field, &diag);
+    return err == WHIM_ERR_OK || fault_of(fault, err, param_of(task, field), &diag);
 }
 
 static bool is_too_large(const json_t *schema)
@@ -53,103 +57,93 @@ static bool is_too_large(const json_t *schema)
            json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > MAX_SCHEMA_BYTES;
 }
 
-/* The size of every schema that the grammar is built of. */
-static bool check_sizes(const whim_answer_rule *rule, const whim_task *task, whim_fault *fault)
+/* That there is one form, and the size of every schema that its grammar is built of. */
+static bool check_form(const whim_task *task, const whim_request_extra *extra, whim_fault *fault)
 {
-    bool all = rule->choice == WHIM_CHOICE_REQUIRED || rule->schema != NULL || rule->json_object ||
-               rule->regex != NULL || rule->n_word > 0;
+    const whimbrel_request_options *ask = &task->ask;
+    int32_t n_form =
+        (task->schema != NULL || ask->json_object) + (ask->regex != NULL) + (ask->n_word > 0);
     size_t i;
     const json_t *tool;
-    json_array_foreach(rule->tools, i, tool)
+    if (n_form > 1) {
+        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, ask->regex != NULL ? "regex" : "choice",
+                              "only one of %s, regex and choice may be given", task->format_at);
+    }
+    json_array_foreach(extra->tools, i, tool)
     {
         const json_t *function = json_object_get(tool, "function");
-        if ((all || json_is_true(json_object_get(function, "strict"))) &&
+        if ((n_form > 0 || task->choice == WHIM_CHOICE_REQUIRED ||
+             json_is_true(json_object_get(function, "strict"))) &&
             is_too_large(json_object_get(function, "parameters"))) {
             char param[96];
             snprintf(param, sizeof param, "tools[%zu].%s",
-                     rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
+                     task->tool_at == NULL ? i : (size_t)task->tool_at[i],
+                     task->tool_schema == NULL ? "function.parameters" : task->tool_schema);
             return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param,
                                   "\"%s\" is larger than %d bytes", param, MAX_SCHEMA_BYTES);
         }
     }
-    return !is_too_large(rule->schema) ||
+    return !is_too_large(task->schema) ||
            whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, task->format_at,
-                          "\"%s\" is larger than %d bytes", rule->schema_at, MAX_SCHEMA_BYTES);
+                          "\"%s\" is larger than %d bytes", task->schema_at, MAX_SCHEMA_BYTES);
 }
 
-static bool make_grammar(const whim_api *api, whim_task *task, whim_fault *fault)
+/* What the request says, within the server's bound and the context. */
+static int64_t max_tokens_of(const whim_api *api, const whim_task *task)
 {
-    bool tools = task->choice != WHIM_CHOICE_NONE && task->tools != NULL;
+    int64_t most = api->max_tokens > 0 && api->max_tokens < api->ctx ? api->max_tokens : api->ctx;
+    if (task->ask.max_tokens == 0) {
+        return api->max_tokens > 0 ? most : 0;
+    }
+    return task->ask.max_tokens < most ? task->ask.max_tokens : most;
+}
+
+/* Where the request does not say: not in a conversation, but for who wants tokens after the model's
+ * own end. */
+static bool may_repeat(const whim_api *api, const whim_task *task)
+{
+    return task->repetition_detection >= 0
+               ? task->repetition_detection == 0
+               : !api->repetition_detection || task->messages == NULL || task->ask.ignore_end;
+}
+
+static bool make_request(const whim_api *api, whim_task *task, int32_t p,
+                         const whim_request_extra *extra, whim_fault *fault)
+{
+    char field[128];
     whim_diag diag = {{0}};
-    whim_answer_rule rule = {
-        .format = api->chat->format,
-        .starts_inside = task->open_think,
-        .may_reason = task->may_reason,
-        .tools = tools ? task->tools : NULL,
-        .choice = tools ? task->choice : WHIM_CHOICE_NONE,
-        .tool_name = task->tool_name,
-        .one_call = task->one_call,
-        .schema = task->schema,
-        .json_object = task->json_object,
-        .regex = task->regex,
-        .words = task->words,
-        .n_word = task->n_word,
-        .bytes = api->bytes,
-        .schema_at = task->schema_at,
-        .tool_at = task->tool_at,
-        .tool_schema = task->tool_schema,
-    };
-    if ((task->schema != NULL || task->json_object) + (task->regex != NULL) + (task->n_word > 0) >
-        1) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, rule_param(task),
-                              "only one of %s, regex and choice may be given", task->format_at);
-    }
-    if (!check_sizes(&rule, task, fault)) {
-        return false;
-    }
-    whim_err err =
-        whim_grammar_cache_get(api->grammars, &rule, task->may_take_long, &task->grammar, &diag);
+    whimbrel_request_options ask = task->ask;
+    ask.max_tokens = max_tokens_of(api, task);
+    ask.may_repeat = may_repeat(api, task);
+    ask.must_call = task->choice == WHIM_CHOICE_REQUIRED;
+    ask.sampling = &task->sampling;
+    ask.ids = task->prompts != NULL ? task->prompts[p].ids : NULL;
+    ask.n_id = task->prompts != NULL ? task->prompts[p].n : 0;
+    whim_err err = whim_request_make(api->model, &ask, extra, &task->requests[p], field, &diag);
     if (err == WHIM_ERR_BUSY) {
         *fault = (whim_fault){.is_put_off = true};
         return false;
     }
-    return err == WHIM_ERR_OK || fault_of(fault, err, rule_param(task), &diag);
-}
-
-static bool take_prompt(const whim_api *api, whim_task *task, whim_prompt *prompt,
-                        whim_fault *fault)
-{
-    if (prompt->ids.n == 0) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE,
-                              task->messages_at != NULL ? task->messages_at : "messages",
-                              "the prompt is empty");
+    if (err == WHIM_ERR_NO_FIT) {
+        int64_t n;
+        whimbrel_prompt_ids(task->requests[p], &n);
+        return whim_fault_context(fault, n, api->ctx);
     }
-    if (prompt->ids.n >= api->ctx) {
-        return whim_fault_context(fault, prompt->ids.n, api->ctx);
-    }
-    task->prompts = whim_alloc(sizeof *task->prompts);
-    if (task->prompts == NULL) {
-        return whim_fault_no_memory(fault);
-    }
-    task->n_prompt = 1;
-    task->prompts[0] = prompt->ids;
-    prompt->ids = (whim_ids){0};
-    task->open_think = prompt->open_think;
-    task->may_reason = prompt->may_reason;
-    task->parse_tools = task->tools != NULL && task->choice != WHIM_CHOICE_NONE;
-    return true;
+    return err == WHIM_ERR_OK || fault_of(fault, err, param_of(task, field), &diag);
 }
 
 bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault)
 {
-    if (task->messages != NULL) {
-        whim_prompt prompt;
-        bool ok =
-            whim_task_render(api, task, &prompt, fault) && take_prompt(api, task, &prompt, fault);
-        whim_prompt_deinit(&prompt);
-        if (!ok) {
-            return false;
-        }
+    whim_request_extra extra = extra_of(task);
+    task->n_prompt = task->messages != NULL ? 1 : task->n_prompt;
+    task->requests = whim_arena_alloc_array(&task->arena, task->n_prompt, sizeof *task->requests);
+    if (task->requests == NULL) {
+        return whim_fault_no_memory(fault);
     }
-    return make_grammar(api, task, fault);
+    bool ok = check_form(task, &extra, fault);
+    for (int32_t p = 0; p < task->n_prompt && ok; p++) {
+        ok = make_request(api, task, p, &extra, fault);
+        extra.like = task->requests[0];
+    }
+    return ok;
 }

@@ -40,7 +40,7 @@ static bool make_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_f
                whim_field_bool(&f, "add_special_tokens", &add_special) &&
                whim_openai_encode(api, &f, "prompt", prompt, parse_special, add_special, out);
     }
-    whim_prompt rendered;
+    whim_prompt rendered = {0};
     bool ok = whim_task_render(api, task, &rendered, fault);
     if (ok) {
         *out = rendered.ids;

@@ -13,8 +13,15 @@ static const whim_api *open_api(void)
         "\"<|fim_prefix|>\":4,\"<|fim_suffix|>\":5,\"<|fim_middle|>\":6},\"merges\":[\"a b\"],"
         "\"byte_fallback\":false,\"unk_token\":\"<s>\"},\"added_tokens\":[{\"id\":3,\"content\":"
         "\"<s>\",\"special\":true}]}";
-    static whim_api api = {.model = "m", .n_vocab = 7, .ctx = 64};
-    static whim_chat_model chat;
+    static whim_api api = {
+        .name = "m",
+        .n_vocab = 7,
+        .ctx = 64,
+        .sampling = {.size = sizeof api.sampling,
+                     .temperature = 1,
+                     .top_p = 1,
+                     .repetition_penalty = 1},
+    };
     whim_diag diag = {{0}};
     if (api.tok == NULL) {
         api.tok = fuzz_tokenizer(json, sizeof json - 1, "tokenizer.json", &diag);
@@ -22,8 +29,6 @@ static const whim_api *open_api(void)
             fprintf(stderr, "%s\n", diag.text);
             abort();
         }
-        api.chat = &chat;
-        whim_sample_params_init(&api.sampling);
     }
     return &api;
 }
@@ -31,10 +36,13 @@ static const whim_api *open_api(void)
 static void check(const whim_api *api, const whim_task *task)
 {
     whim_diag diag;
-    FUZZ_CHECK(whim_sample_params_check(&task->params, api->n_vocab, &diag) == WHIM_ERR_OK);
-    FUZZ_CHECK(task->n >= 1 && task->n <= WHIM_MAX_CHOICES && task->n_stop <= WHIM_MAX_STOPS);
-    FUZZ_CHECK(task->max_tokens >= -1 && task->min_tokens >= 0);
-    FUZZ_CHECK((int64_t)task->n * (task->n_prompt == 0 ? 1 : task->n_prompt) <= WHIM_MAX_CHOICES);
+    const whimbrel_request_options *ask = &task->ask;
+    whim_sample_params params = whim_library_params(&task->sampling);
+    FUZZ_CHECK(whim_sample_params_check(&params, api->n_vocab, &diag) == WHIM_ERR_OK);
+    FUZZ_CHECK(ask->n_choice >= 1 && ask->n_choice <= WHIM_MAX_CHOICES);
+    FUZZ_CHECK(ask->n_stop <= WHIM_MAX_STOPS && ask->max_tokens >= -1 && ask->min_tokens >= 0);
+    FUZZ_CHECK((int64_t)ask->n_choice * (task->n_prompt == 0 ? 1 : task->n_prompt) <=
+               WHIM_MAX_CHOICES);
     FUZZ_CHECK(task->choice == WHIM_CHOICE_NONE || task->tools != NULL);
     for (int32_t i = 0; i < task->n_prompt; i++) {
         FUZZ_CHECK(task->prompts[i].n >= 1 && task->prompts[i].n < api->ctx);

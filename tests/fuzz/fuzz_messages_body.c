@@ -36,14 +36,14 @@ static void check_taken(const whim_task *task)
     }
     CHECK(task->tools == NULL || json_array_size(task->tools) <= WHIM_MAX_TOOLS);
     CHECK(task->choice != WHIM_CHOICE_REQUIRED || task->tools != NULL);
-    CHECK(task->tool_name == NULL || whim_task_has_tool(task, task->tool_name));
+    CHECK(task->ask.tool_name == NULL || whim_task_has_tool(task, task->ask.tool_name));
     CHECK(task->schema == NULL || json_is_object(task->schema));
-    CHECK(task->thinking >= -1 && task->thinking <= 1 && task->think_budget >= 0);
+    CHECK(task->ask.thinking <= WHIMBREL_THINKING_ON && task->ask.think_budget >= 0);
 }
 
 static void read_as(whim_task_reader *fn, const uint8_t *data, size_t n)
 {
-    static const whim_api api = {.model = "tiny", .n_vocab = 100, .ctx = 1000};
+    static const whim_api api = {.name = "tiny", .n_vocab = 100, .ctx = 1000};
     whim_fault fault = {0};
     char *text = malloc(n + 1); /* a body has a NUL after it */
     memcpy(text, data, n);

@@ -55,7 +55,7 @@ static void put_stop(const whim_answer *a, whim_str *out)
         reason = full ? "model_context_window_exceeded" : "max_tokens";
     } else if (c->stop >= 0) {
         reason = "stop_sequence";
-        sequence = a->task->stops[c->stop];
+        sequence = a->task->ask.stops[c->stop];
     }
     whim_put_form(out, "'stop_reason':%q,'stop_sequence':%q", reason, sequence);
 }
@@ -64,7 +64,7 @@ static void put_stop(const whim_answer *a, whim_str *out)
 static void put_head(const whim_answer *a, whim_str *out)
 {
     whim_put_form(out, "{'id':%q,'type':'message','role':'assistant','model':%q,'content':[", a->id,
-                  a->api->model);
+                  a->api->name);
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */

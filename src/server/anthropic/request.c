@@ -7,21 +7,13 @@
 
 static bool read_choice(const whim_fields *f, whim_task *task)
 {
-    json_t *choice = NULL;
-    bool alone = false;
-    if (!whim_field_object(f, "tool_choice", &choice)) {
+    whim_fields at;
+    if (!whim_field_inside(f, "tool_choice", &at) ||
+        !whim_field_bool(&at, "disable_parallel_tool_use", &task->ask.one_call)) {
         return false;
     }
-    if (choice == NULL) {
-        return true;
-    }
-    whim_fields at = {.obj = choice, .prefix = "tool_choice.", .fault = f->fault};
-    if (!whim_field_bool(&at, "disable_parallel_tool_use", &alone)) {
-        return false;
-    }
-    task->one_call = alone;
     const json_t *type = whim_field(&at, "type");
-    if (whim_peek_is(type, "auto")) {
+    if (at.obj == NULL || whim_peek_is(type, "auto")) {
         return true;
     }
     if (whim_peek_is(type, "none")) {
@@ -48,14 +40,13 @@ static bool read_tools(const whim_fields *f, whim_task *task)
 
 static bool read_thinking(const whim_fields *f, whim_task *task)
 {
-    json_t *thinking = NULL;
-    task->thinking = 0; /* older code takes content[0] for the text */
-    if (!whim_field_object(f, "thinking", &thinking)) {
+    whim_fields at;
+    task->ask.thinking = WHIMBREL_THINKING_OFF; /* older code takes content[0] for the text */
+    if (!whim_field_inside(f, "thinking", &at)) {
         return false;
     }
-    whim_fields at = {.obj = thinking, .prefix = "thinking.", .fault = f->fault};
     const json_t *type = whim_field(&at, "type");
-    if (thinking == NULL || whim_peek_is(type, "disabled")) {
+    if (at.obj == NULL || whim_peek_is(type, "disabled")) {
         return true;
     }
     if (!whim_peek_is(type, "enabled") && !whim_peek_is(type, "adaptive") &&
@@ -63,11 +54,11 @@ static bool read_thinking(const whim_fields *f, whim_task *task)
         return whim_field_refuse(
             &at, "type", "must be \"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
     }
-    task->thinking = 1;
+    task->ask.thinking = WHIMBREL_THINKING_ON;
     const char *display = NULL; /* the answer looks at it again */
     return whim_field_string(&at, "display", &display) &&
            (!whim_peek_is(type, "enabled") ||
-            whim_field_int(&at, "budget_tokens", 1, INT32_MAX, &task->think_budget));
+            whim_field_int(&at, "budget_tokens", 1, INT32_MAX, &task->ask.think_budget));
 }
 
 /* `output_format` at the top is the older name of output_config.format. */
@@ -93,13 +84,9 @@ static bool read_format(const whim_fields *f, const char *key, const char *forma
 
 static bool read_style(const whim_fields *f, whim_task *task)
 {
-    json_t *config = NULL;
+    whim_fields at;
     const char *effort = NULL;
-    if (!whim_field_object(f, "output_config", &config)) {
-        return false;
-    }
-    whim_fields at = {.obj = config, .prefix = "output_config.", .fault = f->fault};
-    if (!whim_field_string(&at, "effort", &effort) ||
+    if (!whim_field_inside(f, "output_config", &at) || !whim_field_string(&at, "effort", &effort) ||
         (effort != NULL && !whim_task_set_effort(&at, "effort", effort, task))) {
         return false;
     }
@@ -125,7 +112,7 @@ bool whim_anthropic_read_whole(const whim_api *api, const whim_fields *f, whim_t
     if (!whim_anthropic_read(api, f, task) || !whim_field_int(f, "max_tokens", 0, INT32_MAX, &n)) {
         return false;
     }
-    task->max_tokens = n == 0 ? -1 : n;
+    task->ask.max_tokens = n == 0 ? -1 : n;
     return n >= 0 || whim_field_refuse(f, "max_tokens", "is required");
 }
 

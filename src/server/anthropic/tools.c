@@ -60,16 +60,13 @@ static bool fill(const whim_fields *f, const whim_task *task, shelf *s)
     const json_t *list = whim_field(f, "tools");
     s->next = (int64_t)json_array_size(task->tools);
     for (int64_t i = 0; i < s->next; i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "tools[%d].", task->tool_at[i]);
-        const json_t *tool = json_array_get(list, (size_t)task->tool_at[i]);
-        whim_fields at = {.obj = tool, .prefix = prefix, .fault = f->fault};
+        whim_fields at = whim_field_item(f, "tools", list, (size_t)task->tool_at[i]);
         bool waits = false;
         if (!whim_field_bool(&at, "defer_loading", &waits)) {
             return false;
         }
         s->order[i] = waits ? -1 : i;
-        if (json_object_set_new(s->at, json_string_value(whim_peek(tool, "name")),
+        if (json_object_set_new(s->at, json_string_value(whim_peek(at.obj, "name")),
                                 json_integer(i)) != 0) {
             return whim_fault_no_memory(f->fault);
         }

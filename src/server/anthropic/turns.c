@@ -18,20 +18,21 @@ typedef struct walk {
 static bool bad(const walk *w, const char *field, const char *fmt, ...) WHIM_PRINTF(3, 4);
 static bool bad(const walk *w, const char *field, const char *fmt, ...)
 {
-    char at[128], why[256];
-    int n = snprintf(at, sizeof at, "%s", w->list);
+    char why[256];
+    whim_fields f = {.fault = w->fault};
+    int n = snprintf(f.prefix, sizeof f.prefix, "%s", w->list);
     const int64_t index[] = {w->message, w->block, w->inner};
     for (int i = 0; i < 3; i++) {
         if (index[i] >= 0) {
-            n += snprintf(at + n, sizeof at - (size_t)n, "%s[%lld]", i == 0 ? "" : ".content",
-                          (long long)index[i]);
+            n += snprintf(f.prefix + n, sizeof f.prefix - (size_t)n, "%s[%lld]",
+                          i == 0 ? "" : ".content", (long long)index[i]);
         }
     }
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    return whim_field_refuse(&(whim_fields){.prefix = at, .fault = w->fault}, field, "%s", why);
+    return whim_field_refuse(&f, field, "%s", why);
 }
 
 /* A required string of a block, joined to `out`. */

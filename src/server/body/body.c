@@ -169,3 +169,19 @@ bool whim_field_array(const whim_fields *f, const char *key, json_t **out)
 {
     return take(f, key, JSON_ARRAY, "an array", out);
 }
+
+bool whim_field_inside(const whim_fields *f, const char *key, whim_fields *out)
+{
+    json_t *obj = NULL;
+    bool ok = whim_field_object(f, key, &obj);
+    *out = (whim_fields){.obj = obj, .fault = f->fault};
+    snprintf(out->prefix, sizeof out->prefix, "%.40s%.38s.", f->prefix, key);
+    return ok;
+}
+
+whim_fields whim_field_item(const whim_fields *f, const char *key, const json_t *list, size_t i)
+{
+    whim_fields item = {.obj = json_array_get(list, i), .fault = f->fault};
+    snprintf(item.prefix, sizeof item.prefix, "%.40s%.16s[%zu].", f->prefix, key, i);
+    return item;
+}

@@ -22,7 +22,7 @@ json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault);
 /* One object of the body and how messages call its fields: param is prefix + key. */
 typedef struct whim_fields {
     const json_t *obj;
-    const char *prefix; /* "" at the top level, else "stream_options." */
+    char prefix[128]; /* "" at the top level, else "stream_options." */
     whim_fault *fault;
 } whim_fields;
 
@@ -38,6 +38,10 @@ bool whim_field_bool(const whim_fields *f, const char *key, bool *out);
 bool whim_field_string(const whim_fields *f, const char *key, const char **out);
 bool whim_field_object(const whim_fields *f, const char *key, json_t **out);
 bool whim_field_array(const whim_fields *f, const char *key, json_t **out);
+/* The fields of an object in a field; of NULL when absent. */
+bool whim_field_inside(const whim_fields *f, const char *key, whim_fields *out);
+/* Those of an entry of a list, which is called `key`. */
+whim_fields whim_field_item(const whim_fields *f, const char *key, const json_t *list, size_t i);
 
 /* Refuse a field: param is prefix + key, the message begins with it. Returns false. */
 bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, ...)

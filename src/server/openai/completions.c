@@ -162,9 +162,9 @@ static int64_t hidden_bos(const whim_answer *a, int32_t p)
 {
     const json_t *sent = prompt_sent(a, p);
     int64_t n = 0;
-    const char *bytes = whim_tokenizer_bytes(a->api->tok, a->task->prompts[p].ids[0], &n);
-    bool hidden = sent != NULL &&
-                  whim_tokenizer_is_special(a->api->tok, a->task->prompts[p].ids[0]) &&
+    int32_t first = a->task->prompts[p].ids[0];
+    const char *bytes = whim_tokenizer_bytes(a->api->tok, first, &n);
+    bool hidden = sent != NULL && whim_tokenizer_is_special(a->api->tok, first) &&
                   strncmp(json_string_value(sent), bytes, (size_t)n) != 0;
     return hidden ? count_chars(bytes, n) : 0;
 }
@@ -178,7 +178,7 @@ static void lists_echo(whim_answer *a, int32_t p, choice_text *text, logprob_lis
         s->after_echo = *text;
         s->after_echo.offset = -hidden_bos(a, p);
         lists_add(a, &s->after_echo, &a->prompts[p].echo, &s->echo);
-        s->after_echo.detok.show_special = a->task->show_special;
+        s->after_echo.detok.show_special = a->task->ask.show_special;
         s->n_echo = p + 1;
     }
     text->detok = s->after_echo.detok;
@@ -196,10 +196,10 @@ static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
     choice_text *text = &s->texts[c->index];
     logprob_lists l = {{0}};
     if (with_echo) {
-        lists_echo(a, c->index / a->task->n, text, &l);
+        lists_echo(a, c->index / a->task->ask.n_choice, text, &l);
     }
     lists_add(a, text, &c->pending, &l);
-    if (!a->task->logprobs || l.n == 0) {
+    if (!a->task->ask.logprobs || l.n == 0) {
         whim_str_append(&a->out, "null");
     } else {
         put_list(a, "{\"tokens\":[", &l.tokens);
@@ -246,7 +246,7 @@ static void send_piece(whim_answer *a, whim_answer_choice *c, const char *text, 
     whim_str piece = {0};
     if (echo) {
         s->texts[c->index].echoed = true;
-        put_prompt_text(a, c->index / a->task->n, &piece);
+        put_prompt_text(a, c->index / a->task->ask.n_choice, &piece);
     }
     whim_str_append_n(&piece, text, n);
     whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
@@ -267,7 +267,7 @@ static bool texts_ready(whim_answer *a)
         s->texts = whim_alloc_array(a->n_choice, sizeof *s->texts);
         for (int32_t i = 0; s->texts != NULL && i < a->n_choice; i++) {
             whim_detokenizer_init(&s->texts[i].detok, a->api->tok,
-                                  has_echo(a) || a->task->show_special);
+                                  has_echo(a) || a->task->ask.show_special);
         }
     }
     a->out.failed |= s->texts == NULL;
@@ -315,7 +315,7 @@ static void text_choice_end(whim_answer *a, whim_answer_choice *c)
 
 static void put_whole(whim_answer *a, whim_answer_choice *c)
 {
-    int32_t p = c->index / a->task->n;
+    int32_t p = c->index / a->task->ask.n_choice;
     whim_str text = {0};
     if (has_echo(a)) {
         put_prompt_text(a, p, &text);

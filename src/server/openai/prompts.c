@@ -196,15 +196,15 @@ static bool read_prompts(const whim_api *api, const whim_fields *f, whim_task *t
     if (value == NULL) {
         return whim_field_refuse(f, "prompt", "is missing");
     }
-    if (n * task->n > WHIM_MAX_CHOICES) {
+    if (n * task->ask.n_choice > WHIM_MAX_CHOICES) {
         return whim_field_refuse(f, "prompt",
                                  "has %" PRId64 " prompts, and n is %d: at most %d answers can be "
                                  "asked for at once",
-                                 n, task->n, WHIM_MAX_CHOICES);
+                                 n, task->ask.n_choice, WHIM_MAX_CHOICES);
     }
     bool many = n > 1 || (json_is_array(value) && !json_is_number(json_array_get(value, 0)) &&
                           json_array_size(value) > 0);
-    task->prompts = whim_alloc_array(n, sizeof *task->prompts);
+    task->prompts = whim_arena_alloc_array(&task->arena, n, sizeof *task->prompts);
     if (task->prompts == NULL) {
         return whim_fault_no_memory(f->fault);
     }
@@ -225,7 +225,7 @@ static bool read_prompts(const whim_api *api, const whim_fields *f, whim_task *t
 
 static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
 {
-    int64_t max_tokens = 16, best_of = task->n, top = -1;
+    int64_t max_tokens = 16, best_of = task->ask.n_choice, top = -1;
     if (!whim_field_int(f, "max_tokens", 0, INT64_MAX, &max_tokens) ||
         !whim_field_int(f, "best_of", 1, WHIM_MAX_CHOICES, &best_of) ||
         !whim_field_int(f, "logprobs", 0, WHIM_MAX_TOP, &top)) {
@@ -234,13 +234,14 @@ static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
     if (max_tokens == 0 && !echo) {
         return whim_field_refuse(f, "max_tokens", "may be 0 only with echo");
     }
-    if (best_of != task->n) {
+    if (best_of != task->ask.n_choice) {
         return whim_field_refuse(f, "best_of", "must be left out or equal to n");
     }
-    task->max_tokens = max_tokens == 0 ? -1 : max_tokens;
-    task->logprobs = top >= 0;
-    task->params.n_logprob = top > 0 ? (int32_t)top : 0;
-    task->prompt_logprobs = echo ? (int32_t)top : -1;
+    task->ask.max_tokens = max_tokens == 0 ? -1 : max_tokens;
+    task->ask.logprobs = top >= 0;
+    task->ask.top_logprobs = top > 0 ? (int32_t)top : 0;
+    task->ask.prompt_logprobs = echo && top >= 0;
+    task->ask.prompt_top_logprobs = (int32_t)top;
     return true;
 }
 
@@ -248,8 +249,8 @@ static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
 static bool check_echo(const whim_fields *f, const whim_task *task)
 {
     int64_t n = 0;
-    for (int32_t p = 0; p < task->n_prompt; p++) {
-        n += task->prompts[p].n * task->n * (1 + task->prompt_logprobs);
+    for (int32_t p = 0; task->ask.prompt_logprobs && p < task->n_prompt; p++) {
+        n += task->prompts[p].n * task->ask.n_choice * (1 + task->ask.prompt_top_logprobs);
     }
     return n <= WHIM_MAX_ECHOED ||
            whim_field_refuse(f, "logprobs",

@@ -9,30 +9,26 @@
 
 static bool read_response_format(const whim_fields *f, whim_task *task)
 {
-    json_t *format = NULL, *schema = NULL;
-    if (!whim_field_object(f, "response_format", &format) || format == NULL) {
-        return whim_field(f, "response_format") == NULL;
+    whim_fields in, inner;
+    if (!whim_field_inside(f, "response_format", &in)) {
+        return false;
     }
-    const json_t *type = json_object_get(format, "type");
-    if (whim_peek_is(type, "text")) {
+    const json_t *type = whim_field(&in, "type");
+    if (in.obj == NULL || whim_peek_is(type, "text")) {
         return true;
     }
     if (whim_peek_is(type, "json_object")) {
-        task->json_object = true;
+        task->ask.json_object = true;
         return true;
     }
-    whim_fields in = {format, "response_format.", f->fault};
     if (!whim_peek_is(type, "json_schema")) {
         return whim_field_refuse(&in, "type", "must be text, json_object or json_schema");
     }
-    if (!whim_field_object(&in, "json_schema", &schema)) {
-        return false;
-    }
-    whim_fields inner = {schema, "response_format.json_schema.", f->fault};
     json_t *root = NULL;
     const char *text = NULL; /* checked only: the answer does not depend on them */
     bool strict = false;
-    if (!whim_field_string(&inner, "name", &text) ||
+    if (!whim_field_inside(&in, "json_schema", &inner) ||
+        !whim_field_string(&inner, "name", &text) ||
         !whim_field_string(&inner, "description", &text) ||
         !whim_field_bool(&inner, "strict", &strict) ||
         !whim_field_object(&inner, "schema", &root)) {
@@ -47,13 +43,10 @@ static bool read_response_format(const whim_fields *f, whim_task *task)
 
 static bool read_stream_options(const whim_fields *f, whim_task *task)
 {
-    json_t *options = NULL;
+    whim_fields in;
     bool include = false, continuous = false;
-    if (!whim_field_object(f, "stream_options", &options)) {
-        return false;
-    }
-    whim_fields in = {options, "stream_options.", f->fault};
-    if (!whim_field_bool(&in, "include_usage", &include) ||
+    if (!whim_field_inside(f, "stream_options", &in) ||
+        !whim_field_bool(&in, "include_usage", &include) ||
         !whim_field_bool(&in, "continuous_usage_stats", &continuous)) {
         return false;
     }
@@ -70,7 +63,7 @@ bool whim_openai_read_shared(const whim_fields *f, whim_task *task)
         !read_response_format(f, task)) {
         return false;
     }
-    task->n = (int32_t)n;
+    task->ask.n_choice = (int32_t)n;
     return true;
 }
 
@@ -109,7 +102,7 @@ static bool read_tool_choice(const whim_fields *f, whim_task *task)
                                  "names the tool \"%.100s\", which is not in tools", name);
     }
     task->choice = WHIM_CHOICE_REQUIRED;
-    task->tool_name = name;
+    task->ask.tool_name = name;
     return true;
 }
 
@@ -122,7 +115,7 @@ static bool read_tools(const whim_fields *f, whim_task *task)
         !read_tool_choice(f, task) || !whim_field_bool(f, "parallel_tool_calls", &parallel)) {
         return false;
     }
-    task->one_call = !parallel;
+    task->ask.one_call = !parallel;
     return true;
 }
 
@@ -171,7 +164,7 @@ static bool read_limit(const whim_fields *f, whim_task *task)
                                      "limit)",
                                      limit);
         }
-        task->max_tokens = task->max_tokens == 0 ? limit : task->max_tokens;
+        task->ask.max_tokens = task->ask.max_tokens == 0 ? limit : task->ask.max_tokens;
     }
     return true;
 }
@@ -179,14 +172,14 @@ static bool read_limit(const whim_fields *f, whim_task *task)
 static bool read_logprobs(const whim_fields *f, whim_task *task)
 {
     int64_t top = 0;
-    if (!whim_field_bool(f, "logprobs", &task->logprobs) ||
+    if (!whim_field_bool(f, "logprobs", &task->ask.logprobs) ||
         !whim_field_int(f, "top_logprobs", 0, WHIM_MAX_TOP, &top)) {
         return false;
     }
-    if (whim_field(f, "top_logprobs") != NULL && !task->logprobs) {
+    if (whim_field(f, "top_logprobs") != NULL && !task->ask.logprobs) {
         return whim_field_refuse(f, "top_logprobs", "needs \"logprobs\": true");
     }
-    task->params.n_logprob = (int32_t)top;
+    task->ask.top_logprobs = (int32_t)top;
     return true;
 }
 

@@ -7,7 +7,7 @@
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out)
 {
     whim_put_form(out, "'id':%q,'object':%q,'created':%l,'model':%q,'system_fingerprint':%q", a->id,
-                  object, a->created, a->api->model, a->api->fingerprint);
+                  object, a->created, a->api->name, a->api->fingerprint);
 }
 
 static void put_usage(const whim_answer *a, whim_str *out)
@@ -101,7 +101,7 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
 {
     whim_str *out = &a->out;
     int64_t told = 0;
-    for (int64_t i = 0; a->task->logprobs && i < c->pending.n; i++) {
+    for (int64_t i = 0; a->task->ask.logprobs && i < c->pending.n; i++) {
         const whim_answer_token *t = &c->pending.tokens[i];
         if (t->is_end) {
             continue;
@@ -122,8 +122,10 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
 void whim_openai_put_prompt_ids(whim_answer *a, int32_t p)
 {
     if (a->task->return_token_ids) {
+        int64_t n;
+        const int32_t *ids = whimbrel_prompt_ids(a->task->requests[p], &n);
         whim_str_append(&a->out, ",\"prompt_token_ids\":");
-        whim_openai_put_ids(&a->out, a->task->prompts[p].ids, a->task->prompts[p].n);
+        whim_openai_put_ids(&a->out, ids, n);
     }
 }
 

@@ -154,27 +154,27 @@ static void put_request(const whim_task *task, bool brief, whim_str *out)
     const json_t *metadata = brief ? NULL : whim_peek(body, "metadata");
     const json_t *choice = whim_peek(body, "tool_choice");
     whim_put_form(out,
-                  task->max_tokens > 0
+                  task->ask.max_tokens > 0
                       ? ",'background':false,'instructions':null,'max_output_tokens':%l"
                       : ",'background':false,'instructions':null,'max_output_tokens':null",
-                  task->max_tokens);
+                  task->ask.max_tokens);
     whim_put_form(out, metadata == NULL ? ",'metadata':{}" : ",'metadata':%j", metadata);
     whim_put_form(out,
                   ",'parallel_tool_calls':%s,'previous_response_id':null,'reasoning':{'effort':%q,"
                   "'summary':null},'temperature':%r,'text':{'format':",
-                  task->one_call ? "false" : "true", task->effort,
-                  (double)task->params.temperature);
+                  task->ask.one_call ? "false" : "true", task->ask.effort,
+                  (double)task->sampling.temperature);
     whim_put_form(out, format == NULL ? "{'type':'text'}}" : "%j}", format);
     whim_put_form(out, choice == NULL ? ",'tool_choice':'auto'" : ",'tool_choice':%j", choice);
     put_tools(brief ? NULL : whim_peek(body, "tools"), out);
-    whim_put_form(out, ",'top_p':%r,'truncation':'disabled'", (double)task->params.top_p);
+    whim_put_form(out, ",'top_p':%r,'truncation':'disabled'", (double)task->sampling.top_p);
 }
 
 void whim_response_put(const whim_response *r, whim_str *out)
 {
     bool cut = r->status == WHIM_RESPONSE_INCOMPLETE;
     whim_put_form(out, "{'id':%q,'object':'response','created_at':%l,'status':%q,'model':%q", r->id,
-                  r->created, whim_response_status_name(r->status), r->api->model);
+                  r->created, whim_response_status_name(r->status), r->api->name);
     put_error(r->fault, out);
     whim_put_form(out, cut ? ",'incomplete_details':{'reason':'max_output_tokens'}"
                            : ",'incomplete_details':null");

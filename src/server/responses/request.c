@@ -32,8 +32,8 @@ static bool read_choice(const whim_fields *f, whim_task *task)
         return whim_field_refuse(f, "tool_choice",
                                  "must be \"none\", \"auto\", \"required\" or an object");
     }
-    whim_fields at = {.obj = choice, .prefix = "tool_choice.", .fault = f->fault};
-    return read_choice_object(&at, task);
+    whim_fields at;
+    return whim_field_inside(f, "tool_choice", &at) && read_choice_object(&at, task);
 }
 
 const whim_offer_form whim_responses_tools = {
@@ -46,30 +46,26 @@ static bool read_tools(const whim_fields *f, whim_task *task)
         !whim_offer_read(f, &whim_responses_tools, task)) {
         return false;
     }
-    task->one_call = !parallel;
+    task->ask.one_call = !parallel;
     return read_choice(f, task);
 }
 
 /* text.format; the schema is flat here, not inside "json_schema". */
 static bool read_text(const whim_fields *f, whim_task *task)
 {
-    json_t *text = NULL, *format = NULL, *schema = NULL;
-    if (!whim_field_object(f, "text", &text)) {
+    whim_fields at, in;
+    json_t *schema = NULL;
+    if (!whim_field_inside(f, "text", &at) || !whim_field_inside(&at, "format", &in)) {
         return false;
     }
-    whim_fields at = {.obj = text, .prefix = "text.", .fault = f->fault};
-    if (!whim_field_object(&at, "format", &format)) {
-        return false;
-    }
-    const json_t *type = whim_peek(format, "type");
-    if (format == NULL || whim_peek_is(type, "text")) {
+    const json_t *type = whim_field(&in, "type");
+    if (in.obj == NULL || whim_peek_is(type, "text")) {
         return true;
     }
-    whim_fields in = {.obj = format, .prefix = "text.format.", .fault = f->fault};
     task->format_at = "text.format";
     task->schema_at = "text.format.schema";
     if (whim_peek_is(type, "json_object")) {
-        task->json_object = true;
+        task->ask.json_object = true;
         return true;
     }
     if (!whim_peek_is(type, "json_schema")) {
@@ -88,13 +84,9 @@ static bool read_text(const whim_fields *f, whim_task *task)
 
 static bool read_reasoning(const whim_fields *f, whim_task *task)
 {
-    json_t *reasoning = NULL;
+    whim_fields at;
     const char *effort = NULL;
-    if (!whim_field_object(f, "reasoning", &reasoning)) {
-        return false;
-    }
-    whim_fields at = {.obj = reasoning, .prefix = "reasoning.", .fault = f->fault};
-    return whim_field_string(&at, "effort", &effort) &&
+    return whim_field_inside(f, "reasoning", &at) && whim_field_string(&at, "effort", &effort) &&
            whim_task_set_effort(&at, "effort", effort, task);
 }
 
@@ -140,7 +132,7 @@ bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *t
     task->messages_at = "input";
     return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
            whim_task_read_stops(f, "stop", task) &&
-           whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->max_tokens) &&
+           whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->ask.max_tokens) &&
            whim_responses_read_turns(f, task) && read_tools(f, task) && read_text(f, task) &&
            read_reasoning(f, task);
 }

@@ -179,9 +179,7 @@ static bool items(whim_turns *turns, const whim_fields *f, const json_t *input)
     }
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(input); i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "input[%zu].", i);
-        whim_fields at = {.obj = json_array_get(input, i), .prefix = prefix, .fault = f->fault};
+        whim_fields at = whim_field_item(f, "input", input, i);
         ok = item(turns, &at);
     }
     return ok;

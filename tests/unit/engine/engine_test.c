@@ -133,7 +133,7 @@ static void what_is_wrong_is_named(void **state)
     refuse(&cfg, WHIM_ERR_NOT_FOUND, "smollm2-135m");
     cfg = good;
     cfg.load_format = "auto";
-    refuse(&cfg, WHIM_ERR_INVALID, "--load-format dummy");
+    refuse(&cfg, WHIM_ERR_INVALID, "load format 'dummy'");
     cfg.load_format = "pickle";
     refuse(&cfg, WHIM_ERR_INVALID, "pickle");
     cfg = good;
@@ -158,7 +158,7 @@ static void what_is_wrong_is_named(void **state)
     refuse(&cfg, WHIM_ERR_INVALID, "q8_0");
     cfg = good;
     cfg.kv_mem = 1000;
-    refuse(&cfg, WHIM_ERR_INVALID, "--kv-mem");
+    refuse(&cfg, WHIM_ERR_INVALID, "memory for keys");
     cfg = good;
     cfg.n_capture = 1;
     cfg.boundary[0] = 31;
@@ -181,7 +181,7 @@ static void what_does_not_fit_is_refused(void **state)
     whim_engine *engine = prepare(&cfg);
     assert_int_equal(whim_engine_load(engine, &diag), WHIM_ERR_NO_FIT);
     assert_non_null(strstr(diag.text, "GiB"));
-    assert_non_null(strstr(diag.text, "--kv-mem"));
+    assert_non_null(strstr(diag.text, "fewer sequences"));
     assert_null(whim_engine_runner(engine));
     whim_engine_close(engine);
 }

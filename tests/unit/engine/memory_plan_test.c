@@ -57,7 +57,7 @@ static void the_message_has_numbers_and_help(void **state)
     make(&plan, 5 * GIB, 6 * GIB, 8 * GIB);
     assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
     static const char *const numbers[] = {"needs 11.0", "weights 5.0", "KV 6.0", "8.00 GiB",
-                                          "--ctx"};
+                                          "shorter context"};
     for (int i = 0; i < 5; i++) {
         expect_text(&diag, numbers[i]);
     }
@@ -65,7 +65,7 @@ static void the_message_has_numbers_and_help(void **state)
     make(&plan, 20 * GIB, GIB, 8 * GIB);
     assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
     expect_text(&diag, "smaller model");
-    assert_null(strstr(diag.text, "--ctx"));
+    assert_null(strstr(diag.text, "shorter context"));
 }
 
 static void add_parts(void *ctx)

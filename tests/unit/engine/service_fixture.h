@@ -120,7 +120,7 @@ static inline whim_job *submit(const whim_job_cfg *cfg)
 {
     whim_diag diag = {""};
     whim_job *job;
-    if (whim_service_submit(service, cfg, &job, &diag) != WHIM_ERR_OK) {
+    if (whim_service_submit(service, cfg, 1, &job, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
     return job;

@@ -51,7 +51,7 @@ static void one_job(const whim_service_cfg *cfg, int64_t n_alloc, told *t, bool 
     ask.stops = stops;
     ask.n_stop = 1;
     whim_alloc_fail_after(n_alloc);
-    whim_err err = whim_service_submit(service, &ask, &job, &diag);
+    whim_err err = whim_service_submit(service, &ask, 1, &job, &diag);
     *accepted = err == WHIM_ERR_OK;
     if (*accepted) {
         tell_all(job, t);

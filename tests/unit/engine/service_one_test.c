@@ -114,13 +114,13 @@ static void a_full_context_is_told(void **state)
     assert_int_equal(a.n[0], 1);
     cfg.prompt = longer;
     cfg.n_prompt = CTX + 1;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_NO_FIT);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_NO_FIT);
     assert_non_null(strstr(diag.text, "161 tokens"));
     cfg.n_prompt = 0;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_INVALID);
     cfg.n_prompt = 3;
     cfg.params.top_p = 7;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "top_p"));
 }
 
@@ -145,8 +145,8 @@ static void full_pages_are_told(void **state)
     assert_int_equal(a.end[0], WHIM_END_KV);
     assert_int_equal(a.n[0], 4);
     ask.n_prompt = 2 * 32 + 1;
-    assert_int_equal(whim_service_submit(service, &ask, &job, &diag), WHIM_ERR_NO_FIT);
-    assert_non_null(strstr(diag.text, "--kv-mem"));
+    assert_int_equal(whim_service_submit(service, &ask, 1, &job, &diag), WHIM_ERR_NO_FIT);
+    assert_non_null(strstr(diag.text, "memory for keys"));
     stop(state);
     whim_engine_close(engine);
     engine = roomy;

@@ -11,7 +11,7 @@ static void the_queue_has_a_limit(void **state)
     int32_t n = 0;
     answer a;
     whim_job_cfg cfg = job_cfg(0, 90, 50);
-    while (n < MANY && whim_service_submit(service, &cfg, &jobs[n], &diag) == WHIM_ERR_OK) {
+    while (n < MANY && whim_service_submit(service, &cfg, 1, &jobs[n], &diag) == WHIM_ERR_OK) {
         n++;
     }
     assert_in_range(n, N_JOB, MANY - 1);
@@ -37,7 +37,7 @@ static void choices_wait_too(void **state)
             whim_clock_sleep_ns(WHIM_NS_PER_MS);
         }
     }
-    assert_int_equal(whim_service_submit(service, &one, &other, &diag), WHIM_ERR_FULL);
+    assert_int_equal(whim_service_submit(service, &one, 1, &other, &diag), WHIM_ERR_FULL);
     whim_job_cancel(job, WHIM_REASON_RELEASED);
     whim_job_release(job);
     pages_come_back();
@@ -59,10 +59,10 @@ static void a_request_comes_in_whole(void **state)
     for (int32_t i = 0; i < MANY; i++) {
         cfgs[i] = job_cfg(0, 90, 8);
     }
-    if (whim_service_submit_all(service, cfgs, MANY, jobs, &diag) != WHIM_ERR_OK) {
+    if (whim_service_submit(service, cfgs, MANY, jobs, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
-    assert_int_equal(whim_service_submit_all(service, cfgs, N_JOB, more, &diag), WHIM_ERR_FULL);
+    assert_int_equal(whim_service_submit(service, cfgs, N_JOB, more, &diag), WHIM_ERR_FULL);
     assert_int_equal(whim_service_get_stats(service).n_refused, N_JOB);
     for (int32_t i = 0; i < MANY; i++) {
         read_all(jobs[i], &a);
@@ -70,7 +70,7 @@ static void a_request_comes_in_whole(void **state)
         assert_int_equal(a.n[0], 8);
     }
     cfgs[2].n_prompt = CTX; /* too long: none of them */
-    assert_int_equal(whim_service_submit_all(service, cfgs, 4, more, &diag), WHIM_ERR_NO_FIT);
+    assert_int_equal(whim_service_submit(service, cfgs, 4, more, &diag), WHIM_ERR_NO_FIT);
     pages_come_back();
 }
 

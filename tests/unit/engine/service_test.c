@@ -111,7 +111,7 @@ static void ends_at_the_context(void **state)
     assert_int_equal(a.n[0], 5);
     assert_int_equal(a.end[0], WHIM_END_CONTEXT);
     cfg.n_prompt = CTX;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_NO_FIT);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_NO_FIT);
     assert_non_null(strstr(diag.text, "160"));
 }
 
@@ -123,9 +123,9 @@ static void bad_prompts(void **state)
     whim_job *job;
     whim_job_cfg cfg = job_cfg(0, 2, 1);
     cfg.prompt = bad;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_INVALID);
     cfg.n_prompt = 0;
-    assert_int_equal(whim_service_submit(service, &cfg, &job, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &job, &diag), WHIM_ERR_INVALID);
 }
 
 static void cancelled_jobs_leave(void **state)
@@ -306,7 +306,7 @@ static void ending_ends_all(void **state)
     assert_false(whim_service_is_draining(service));
     whim_service_drain(service);
     assert_true(whim_service_is_draining(service));
-    assert_int_equal(whim_service_submit(service, &cfg, &none, &diag), WHIM_ERR_FULL);
+    assert_int_equal(whim_service_submit(service, &cfg, 1, &none, &diag), WHIM_ERR_FULL);
     stop(state);
     for (int32_t i = 0; i < 6; i++) {
         read_all(jobs[i], &a);

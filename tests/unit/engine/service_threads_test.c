@@ -99,7 +99,7 @@ static void ask(void *ctx)
             cfg.wake = woken;
             cfg.priority = i % 2;
             cfg.deadline_ns = k == 7 ? whim_clock_ns() + 5 * WHIM_NS_PER_MS : 0;
-            if (whim_service_submit(service, &cfg, &jobs[i], &diag) != WHIM_ERR_OK) {
+            if (whim_service_submit(service, &cfg, 1, &jobs[i], &diag) != WHIM_ERR_OK) {
                 jobs[i] = NULL; /* too many wait */
             }
         }

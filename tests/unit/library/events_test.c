@@ -67,6 +67,60 @@ static void calls_come_whole(void **state)
     assert_non_null(strstr(r.written, "<tool_call>"));
 }
 
+/* A token, then what it completes; a call as it comes, then the whole of it, and no second one. */
+static void pieces_of_a_call(void **state)
+{
+    (void)state;
+    whimbrel_request_options ask = ask_hello(200);
+    ask.template_args = "{\"enable_thinking\":false}";
+    ask.tools_json = "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"parameters\":"
+                     "{\"type\":\"object\",\"properties\":{\"at\":{\"enum\":[\"abcde\"]}},"
+                     "\"required\":[\"at\"],\"additionalProperties\":false}}}]";
+    ask.must_call = true;
+    for (int one = 0; one < 2; one++) {
+        char pieces[600] = "";
+        const whimbrel_event *e;
+        int n_begin = 0, n_call = 0, n_token = 0;
+        ask.one_call = one == 1;
+        whimbrel_request *request = submit(model, &ask);
+        while ((e = whimbrel_wait(request, 60000)) != NULL) {
+            n_token += e->kind == WHIMBREL_EVENT_TOKEN;
+            if (e->kind == WHIMBREL_EVENT_CALL_BEGIN) {
+                assert_string_equal(e->text, "look");
+                n_begin++;
+                pieces[0] = '\0';
+            } else if (e->kind == WHIMBREL_EVENT_CALL_TEXT) {
+                assert_true(n_token > 0);
+                add(pieces, e->text, e->n_text);
+            } else if (e->kind == WHIMBREL_EVENT_CALL) {
+                assert_string_equal(e->text, pieces);
+                assert_string_equal(e->name, "look");
+                n_call++;
+            } else if (e->kind == WHIMBREL_EVENT_TOKEN && one) {
+                assert_int_equal(n_call, 0);
+            }
+        }
+        whimbrel_free(request);
+        assert_true(n_begin >= 1 && n_call >= 1);
+        assert_true(!one || n_call == 1);
+    }
+}
+
+static void stop_ids_end_an_answer(void **state)
+{
+    (void)state;
+    static const int32_t b = 1; /* "b" */
+    whimbrel_request_options ask = ask_text("x", 60);
+    reply r = {.n_id = 0};
+    ask.regex = "a{5}bc*";
+    ask.ignore_end = false;
+    ask.stop_ids = &b;
+    ask.n_stop_id = 1;
+    read_all(submit(model, &ask), &r);
+    assert_string_equal(r.text, "aaaaa");
+    assert_int_equal(r.n_id, 6);
+}
+
 static void schemas_and_stops(void **state)
 {
     (void)state;
@@ -288,6 +342,8 @@ int main(void)
         cmocka_unit_test(text_is_what_the_tokens_say),
         cmocka_unit_test(reasoning_is_taken_out),
         cmocka_unit_test(calls_come_whole),
+        cmocka_unit_test(pieces_of_a_call),
+        cmocka_unit_test(stop_ids_end_an_answer),
         cmocka_unit_test(schemas_and_stops),
         cmocka_unit_test(log_probabilities),
         cmocka_unit_test(together_as_alone),

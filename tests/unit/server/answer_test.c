@@ -64,20 +64,29 @@ static whim_answer *make_with(const whim_answer_form *made, int32_t n_prompt, bo
     whim_task *task = whim_task_create(&api, json_object());
     assert_non_null(task);
     task->stream = true;
-    task->messages = chat ? json_array() : NULL;
-    task->parse_tools = chat;
-    task->prompts = whim_alloc_array(n_prompt, sizeof *task->prompts);
-    assert_non_null(task->prompts);
     task->n_prompt = n_prompt;
+    if (chat) {
+        task->messages = json_pack("[{s:s}]", "role", "user");
+        task->tools = json_pack("[{s:{s:s}}]", "function", "name", "f");
+        task->choice = WHIM_CHOICE_AUTO;
+    } else {
+        task->prompts = whim_arena_alloc_array(&task->arena, n_prompt, sizeof *task->prompts);
+        for (int32_t p = 0; p < n_prompt; p++) {
+            assert_int_equal(whim_ids_append(&task->prompts[p], 1), WHIM_ERR_OK);
+        }
+    }
+    assert_true(whim_task_prepare(&api, task, &(whim_fault){0}));
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
     exchange = (whim_exchange){.request = {.request_id = "r"}, .write_limit = -1};
     whim_answer *a = whim_answer_create(&api, &exchange, made, task);
     assert_non_null(a);
-    for (int32_t p = 0; p < n_prompt; p++) {
-        a->prompts[p].job = whim_alloc(sizeof(whim_job));
-        a->run->n_open++;
-    }
+    whim_diag diag = {""};
+    script = NULL;
+    n_script = 0;
+    is_held = true;
+    assert_int_equal(whim_requests_start(task->requests, n_prompt, NULL, &diag), WHIM_ERR_OK);
+    a->run->n_open = n_prompt;
     cancelled = WHIM_REASON_NONE;
     whim_str_clear(&calls);
     return a;
@@ -88,9 +97,14 @@ static whim_answer *make(int32_t n_prompt, bool chat)
     return make_with(&form, n_prompt, chat);
 }
 
+/* Let the job of prompt `p` have this event, and take what comes of it. */
 static void take(whim_answer *a, int32_t p, whim_job_event ev)
 {
-    whim_answer_take(a, p, &ev);
+    const whimbrel_event *got;
+    held_event = &ev;
+    while ((got = whimbrel_next(a->task->requests[p])) != NULL) {
+        whim_answer_take(a, p, got);
+    }
 }
 
 static void expect_calls(const char *want)
@@ -167,7 +181,8 @@ static void one_failure_ends_the_whole(void **state)
     (void)state;
     whim_answer *a = make(2, false);
     whim_answer_begin(a);
-    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_CORRUPT});
+    take(a, 0,
+         (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_CORRUPT, .message = "why"});
     assert_int_not_equal(cancelled, WHIM_REASON_NONE);
     take(a, 1, (whim_job_event)TOKEN(0, 5, "late"));
     take(a, 1, (whim_job_event)CHOICE_END(0, WHIM_END_EOS));
@@ -178,14 +193,15 @@ static void one_failure_ends_the_whole(void **state)
     a = make(1, false);
     whim_answer_begin(a);
     end_reason = WHIM_REASON_STOPPING;
-    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_FULL});
+    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_FULL, .message = "why"});
     end_reason = WHIM_REASON_STOP;
     whim_answer_end(a);
     expect_calls("begin fail503 ");
     whim_answer_destroy(a);
     a = make(1, false);
     whim_answer_begin(a);
-    take(a, 0, (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_NO_MEMORY});
+    take(a, 0,
+         (whim_job_event){.kind = WHIM_JOB_FAILED, .err = WHIM_ERR_NO_MEMORY, .message = "why"});
     whim_answer_end(a);
     expect_calls("begin fail503 ");
     whim_answer_destroy(a);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/service.h"
+#include "library/model_impl.h"
 #include "support/cmocka.h"
 
 #include <stdatomic.h>
@@ -50,14 +51,29 @@ static inline whim_job *fake_job(const whim_job_cfg *cfg)
     cfg->wake(cfg->wake_ctx, job);
     return job;
 }
+whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, whim_diag *diag)
+{
+    (void)cfg;
+    (void)out;
+    return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "there is no engine");
+}
+void whim_service_destroy(whim_service *service)
+{
+    (void)service;
+}
+int64_t whim_service_ctx(const whim_service *service)
+{
+    (void)service;
+    return 100;
+}
 static bool is_draining; /* what the service says of itself */
 bool whim_service_is_draining(whim_service *service)
 {
     (void)service;
     return is_draining;
 }
-whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs, int32_t n,
-                                 whim_job **out, whim_diag *diag)
+whim_err whim_service_submit(whim_service *service, const whim_job_cfg *cfgs, int32_t n,
+                             whim_job **out, whim_diag *diag)
 {
     (void)service;
     if (submit_err != WHIM_ERR_OK) {
@@ -69,8 +85,17 @@ whim_err whim_service_submit_all(whim_service *service, const whim_job_cfg *cfgs
     n_together = n;
     return WHIM_ERR_OK;
 }
+/* Where the test hands out each event by itself. */
+static bool is_held;
+static const whim_job_event *held_event;
 bool whim_job_next(whim_job *job, whim_job_event *out)
 {
+    if (is_held) {
+        bool has_one = held_event != NULL;
+        *out = has_one ? *held_event : (whim_job_event){0};
+        held_event = NULL;
+        return has_one;
+    }
     if (job->over) {
         return false;
     }
@@ -83,6 +108,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out)
         return true;
     }
     *out = job->script[job->at++];
+    out->message = out->message != NULL ? out->message : "";
     job->over = out->kind == WHIM_JOB_FAILED;
     return true;
 }
@@ -115,6 +141,26 @@ int64_t whim_service_heartbeat_ns(const whim_service *service)
 {
     (void)service;
     return whim_clock_ns() - heartbeat_age_ns;
+}
+
+/* A model that was opened and loaded, as far as routes look at it. `tok` becomes its own. */
+static whimbrel_model fake_model;
+static inline whimbrel_model *fake_model_open(whim_tokenizer *tok)
+{
+    fake_model = (whimbrel_model){
+        .text = {.tok = tok},
+        .service = (whim_service *)&fake_model,
+        .info = {.n_vocab = 277, .has_text = true},
+        .ctx = 100,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .vocab_lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    return &fake_model;
+}
+static inline void fake_model_close(void)
+{
+    whim_grammar_vocab_destroy(fake_model.vocab);
+    whim_tokenizer_close(fake_model.text.tok);
 }
 
 #define ADMITTED                                 \

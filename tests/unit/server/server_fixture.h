@@ -154,11 +154,11 @@ void whim_prompt_deinit(whim_prompt *prompt)
 }
 bool whim_answer_is_held(const whim_answer_rule *rule)
 {
+    last_rule = *rule;
     return rule->schema != NULL;
 }
 whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, whim_diag *diag)
 {
-    last_rule = *rule;
     *out = NULL;
     if (rule->schema != NULL && json_object_get(rule->schema, "bad") != NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID, "$.bad is not supported");
@@ -173,29 +173,50 @@ void whim_grammar_unref(whim_grammar *g)
 {
     assert_null(g);
 }
+whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, const int32_t *ends, int32_t n_end,
+                                   whim_grammar_vocab **out)
+{
+    (void)tok;
+    (void)ends;
+    (void)n_end;
+    *out = NULL;
+    return WHIM_ERR_OK;
+}
+const bool *whim_grammar_vocab_bytes(const whim_grammar_vocab *v)
+{
+    (void)v;
+    return NULL;
+}
+void whim_grammar_vocab_destroy(whim_grammar_vocab *v)
+{
+    (void)v;
+}
 
 /* --- one request ------------------------------------------------------------------------------ */
 
 static whim_api api;
-static whim_chat_model chat_model;
 static whim_exchange exchange;
 
 static inline int api_setup(void **state)
 {
     whim_diag diag = {{0}};
     (void)state;
-    api = (whim_api){.chat = &chat_model,
-                     .tok = open_file("cat tests/data/text/tiny/llama3.json"),
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
+    api = (whim_api){.model = fake_model_open(tok),
+                     .tok = tok,
                      .n_vocab = 277,
-                     .model = "tiny",
+                     .name = "tiny",
                      .fingerprint = "fp_0",
                      .created = 1700000000,
                      .ctx = 100,
+                     .sampling = {.size = sizeof api.sampling,
+                                  .temperature = 1,
+                                  .top_p = 1,
+                                  .repetition_penalty = 1},
                      .version = "1",
                      .commit = "c",
                      .isa = "i"};
-    whim_sample_params_init(&api.sampling);
-    chat_model.format =
+    fake_model.text.format =
         (whim_chat_format){.tools = WHIM_TOOLS_HERMES, .reasons = true, .thinking_switch = true};
     return whim_answer_thread_open(NULL, &api.answer_thread, &diag);
 }
@@ -204,7 +225,7 @@ static inline int api_teardown(void **state)
 {
     (void)state;
     whim_answer_thread_close(api.answer_thread);
-    whim_tokenizer_close((whim_tokenizer *)(uintptr_t)api.tok);
+    fake_model_close();
     whim_str_deinit(&exchange.headers);
     whim_str_deinit(&exchange.body);
     return 0;

@@ -13,7 +13,6 @@
 
 static whim_server *server;
 static whim_api api;
-static whim_chat_model chat_model;
 
 static int dial(void)
 {
@@ -273,15 +272,18 @@ static int setup(void **state)
                            .compat = 1 << WHIM_COMPAT_VLLM};
     whim_diag diag = {{0}};
     (void)state;
-    api = (whim_api){.service = (whim_service *)&api, /* fake_jobs never looks */
-                     .chat = &chat_model,
-                     .tok = open_file("cat tests/data/text/tiny/llama3.json"),
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
+    api = (whim_api){.model = fake_model_open(tok),
+                     .tok = tok,
                      .n_vocab = 277,
-                     .model = "tiny",
+                     .name = "tiny",
                      .fingerprint = "fp_0",
                      .ctx = 100,
+                     .sampling = {.size = sizeof api.sampling,
+                                  .temperature = 1,
+                                  .top_p = 1,
+                                  .repetition_penalty = 1},
                      .isa = "i"};
-    whim_sample_params_init(&api.sampling);
     return whim_server_open(&cfg, &server, &diag) != WHIM_ERR_OK ||
            whim_server_start(server, &diag) != WHIM_ERR_OK;
 }
@@ -292,7 +294,7 @@ static int teardown(void **state)
     whim_server_detach(server);
     bool is_idle = active_becomes(0);
     whim_server_close(server);
-    whim_tokenizer_close((whim_tokenizer *)(uintptr_t)api.tok);
+    fake_model_close();
     return !is_idle;
 }
 

@@ -215,7 +215,7 @@ static void circles_end_conversations(void **state)
 static void our_penalty_leaves_greedy_requests_alone(void **state)
 {
     (void)state;
-    whim_sample_params before = api.sampling;
+    whimbrel_sampling before = api.sampling;
     api.sampling.temperature = 0.8f;
     api.sampling.repetition_penalty = 1.1f;
     api.is_penalty_ours = true;

@@ -161,7 +161,7 @@ static void takes_tools(void **state)
                 "\"object\"},\"strict\":true}}]");
     assert_string_equal(whim_str_text(&task->left_out), "web_search_20250305");
     assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
-    assert_false(task->one_call);
+    assert_false(task->ask.one_call);
     whim_task_destroy(task);
     task = read_good(whim_anthropic_read,
                      "{" USER_HI ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}");
@@ -181,11 +181,11 @@ static void choice(const char *field, whim_tool_choice want, const char *name, b
     snprintf(body, sizeof body, "{%s,%s,\"tool_choice\":%s}", USER_HI, TOOLS, field);
     whim_task *task = read_good(whim_anthropic_read, body);
     assert_int_equal(task->choice, want);
-    assert_int_equal(task->one_call, one_call);
+    assert_int_equal(task->ask.one_call, one_call);
     if (name == NULL) {
-        assert_null(task->tool_name);
+        assert_null(task->ask.tool_name);
     } else {
-        assert_string_equal(task->tool_name, name);
+        assert_string_equal(task->ask.tool_name, name);
     }
     whim_task_destroy(task);
 }
@@ -211,9 +211,9 @@ static void thinking(const char *fields, int32_t want, int64_t budget, const cha
     char body[512];
     snprintf(body, sizeof body, "{%s%s}", USER_HI, fields);
     whim_task *task = read_good(whim_anthropic_read, body);
-    assert_int_equal(task->thinking, want);
-    assert_int_equal(task->think_budget, budget);
-    assert_string_equal(task->effort == NULL ? "" : task->effort, effort);
+    assert_int_equal((int32_t)task->ask.thinking - 1, want);
+    assert_int_equal(task->ask.think_budget, budget);
+    assert_string_equal(task->ask.effort == NULL ? "" : task->ask.effort, effort);
     whim_task_destroy(task);
 }
 
@@ -260,10 +260,10 @@ static void takes_sampling_and_stops(void **state)
                                 "\"temperature\":0,\"top_k\":3,\"stream\":true,"
                                 "\"stop_sequences\":[\"a\",\"b\"],\"service_tier\":\"auto\"}");
     assert_true(task->stream);
-    assert_true(task->params.temperature == 0.0f);
-    assert_int_equal(task->params.top_k, 3);
-    assert_int_equal(task->n_stop, 2);
-    assert_string_equal(task->stops[1], "b");
+    assert_true(task->sampling.temperature == 0.0f);
+    assert_int_equal(task->sampling.top_k, 3);
+    assert_int_equal(task->ask.n_stop, 2);
+    assert_string_equal(task->ask.stops[1], "b");
     whim_task_destroy(task);
     refused("{" USER_HI ",\"stop_sequences\":[\"\"]}", "stop_sequences", "1 to");
     refused("{" USER_HI ",\"stream\":\"yes\"}", "stream", "true or false");

@@ -345,8 +345,8 @@ static void a_new_grammar_puts_the_request_off(void **state)
     static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
                                "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":"
                                "{\"name\":\"x\",\"schema\":{\"bad\":1}}}}";
-    api.grammars = whim_grammar_cache_create(NULL);
-    assert_non_null(api.grammars);
+    fake_model.grammars = whim_grammar_cache_create(NULL);
+    assert_non_null(fake_model.grammars);
     call_limited(whim_route_chat, "/v1/chat/completions", body, NULL, 0, 0);
     assert_int_equal(exchange.n_put_off, 1);
     assert_int_equal(exchange.status, 0);
@@ -365,8 +365,8 @@ static void a_new_grammar_puts_the_request_off(void **state)
     call(whim_route_chat, "/v1/chat/completions", body, NULL, 0);
     assert_int_equal(exchange.n_put_off, 0);
     assert_int_equal(exchange.status, 400);
-    whim_grammar_cache_destroy(api.grammars);
-    api.grammars = NULL;
+    whim_grammar_cache_destroy(fake_model.grammars);
+    fake_model.grammars = NULL;
 }
 
 int main(void)

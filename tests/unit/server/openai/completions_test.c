@@ -374,7 +374,7 @@ static void an_echo_has_a_limit(void **state)
         whim_str_append(&body, ",97");
     }
     int64_t n = body.len;
-    api.ctx = 2000;
+    api.ctx = fake_model.ctx = 2000;
     whim_str_append(&body, "],\"n\":128,\"logprobs\":20}"); /* 400 * 128 * 21 */
     const char *got = complete(body.text, NULL, 0);
     assert_int_equal(exchange.status, 400);
@@ -384,7 +384,7 @@ static void an_echo_has_a_limit(void **state)
     whim_str_append(&body, "],\"n\":128,\"logprobs\":19}");
     complete(body.text, NULL, 0);
     assert_int_equal(exchange.status, 200);
-    api.ctx = 100;
+    api.ctx = fake_model.ctx = 100;
     whim_str_deinit(&body);
 }
 

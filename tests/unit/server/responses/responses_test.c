@@ -171,8 +171,8 @@ static void choice(const char *field, whim_tool_choice want, const char *name, s
              TOOLS, field);
     whim_task *task = read_good(whim_responses_read, body);
     assert_int_equal(task->choice, want);
-    assert_true(task->one_call);
-    assert_string_equal(task->tool_name == NULL ? "" : task->tool_name, name);
+    assert_true(task->ask.one_call);
+    assert_string_equal(task->ask.tool_name == NULL ? "" : task->ask.tool_name, name);
     assert_int_equal(json_array_size(task->tools), n_tool);
     whim_task_destroy(task);
 }
@@ -216,16 +216,16 @@ static void takes_the_other_fields(void **state)
         "\"text\":{\"verbosity\":\"low\",\"format\":{\"type\":\"json_schema\",\"name\":\"n\","
         "\"schema\":{\"type\":\"object\"},\"strict\":true}},\"background\":false,"
         "\"previous_response_id\":null}");
-    assert_int_equal(task->max_tokens, 7);
-    assert_int_equal(task->thinking, 1);
-    assert_string_equal(task->effort, "high");
+    assert_int_equal(task->ask.max_tokens, 7);
+    assert_int_equal(task->ask.thinking, WHIMBREL_THINKING_ON);
+    assert_string_equal(task->ask.effort, "high");
     assert_json(task->schema, "{\"type\":\"object\"}");
     whim_task_destroy(task);
     task =
         read_good(whim_responses_read, "{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}");
-    assert_true(task->json_object);
-    assert_int_equal(task->thinking, -1);
-    assert_int_equal(task->max_tokens, 0);
+    assert_true(task->ask.json_object);
+    assert_int_equal(task->ask.thinking, WHIMBREL_THINKING_USUAL);
+    assert_int_equal(task->ask.max_tokens, 0);
     whim_task_destroy(task);
     refused("{" HI ",\"max_output_tokens\":0}", "max_output_tokens", "from 1");
     refused("{" HI ",\"text\":{\"format\":{\"type\":\"json_schema\"}}}", "text.format.schema",
