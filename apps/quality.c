@@ -181,7 +181,7 @@ static whim_err read_through(quality *q, whim_engine *engine, bool first, whim_p
         err = interrupted != 0 ? whim_fail(diag, WHIM_ERR_BUSY, "stopped")
                                : whim_runner_step(runner, &part, 1, diag);
         for (int64_t i = 0; i < n && err == WHIM_ERR_OK; i++) {
-            take_row(q, first, at + i, whim_runner_logits(runner, i));
+            take_row(q, first, at + i, whim_exec_logits(whim_runner_exec(runner), i));
         }
         whim_progress_add(bar, n);
     }

@@ -37,7 +37,8 @@ struct chat_input {
     bool reflows;     /* the terminal breaks rows anew when it gets narrower */
     int32_t width;    /* for which the line was drawn */
     paste *pastes;    /* of the whole session: history brings their marks back */
-    int32_t n_paste, paste_cap;
+    int32_t n_paste;
+    int64_t paste_cap;
     char *line; /* getline's */
     size_t line_cap;
 };
@@ -223,17 +224,9 @@ static int32_t count_lines(const whim_str *text)
 
 static paste *paste_add(chat_input *input)
 {
-    if (input->n_paste == input->paste_cap) {
-        int32_t cap = input->paste_cap * 2 + 8;
-        paste *more = whim_realloc(input->pastes, input->paste_cap * (int64_t)sizeof *more,
-                                   cap * (int64_t)sizeof *more);
-        if (more == NULL) {
-            return NULL;
-        }
-        input->pastes = more;
-        input->paste_cap = cap;
-    }
-    return &input->pastes[input->n_paste++];
+    return whim_grow(&input->pastes, input->n_paste + 1, &input->paste_cap, sizeof *input->pastes)
+               ? &input->pastes[input->n_paste++]
+               : NULL;
 }
 
 static unsigned char key_paste(EditLine *edit, int key)

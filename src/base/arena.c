@@ -58,6 +58,18 @@ void *whim_arena_alloc_array(whim_arena *arena, int64_t count, int64_t size)
     return whim_arena_alloc(arena, bytes);
 }
 
+void *whim_arena_grow(whim_arena *arena, void *array, int64_t n, int64_t size)
+{
+    if ((n & (n - 1)) != 0) {
+        return array;
+    }
+    void *grown = whim_arena_alloc_array(arena, n == 0 ? 1 : 2 * n, size);
+    if (grown != NULL && n > 0) {
+        memcpy(grown, array, (size_t)(n * size));
+    }
+    return grown;
+}
+
 char *whim_arena_strndup(whim_arena *arena, const char *text, int64_t n)
 {
     char *copy = whim_arena_alloc(arena, n + 1);

@@ -206,21 +206,15 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Append to an array that doubles in the arena whenever its length is a power of two. */
 static bool names_append(whim_arena *arena, char ***names, int64_t n, const char *name)
 {
-    if ((n & (n - 1)) == 0) {
-        char **grown = whim_arena_alloc_array(arena, n == 0 ? 1 : 2 * n, sizeof *grown);
-        if (grown == NULL) {
-            return false;
-        }
-        if (n > 0) {
-            memcpy(grown, *names, (size_t)n * sizeof *grown);
-        }
-        *names = grown;
+    char **grown = whim_arena_grow(arena, *names, n, sizeof *grown);
+    char *copy = whim_arena_strndup(arena, name, (int64_t)strlen(name));
+    *names = grown != NULL ? grown : *names;
+    if (grown != NULL) {
+        grown[n] = copy;
     }
-    (*names)[n] = whim_arena_strndup(arena, name, (int64_t)strlen(name));
-    return (*names)[n] != NULL;
+    return grown != NULL && copy != NULL;
 }
 
 whim_err whim_dir_list(whim_arena *arena, const char *dir, char ***names, int64_t *n_name,

@@ -42,6 +42,7 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
     const char *model = e->cfg.model, *published = "bf16";
     if (strncmp(model, shape_prefix, sizeof shape_prefix - 1) == 0) {
         whim_arena_init(&e->ckpt.arena);
+        e->ckpt.generation = whim_generation_ours;
         WHIM_TRY(whim_config_shape(&e->ckpt.config, whim_model_archs(),
                                    model + sizeof shape_prefix - 1, diag));
         published = whim_dtype_get(e->ckpt.config.dtype)->name;

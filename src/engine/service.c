@@ -91,8 +91,8 @@ static bool job_settle(whim_service *s, whim_job *job, int64_t now)
     if (why != WHIM_REASON_NONE) {
         const char *message;
         bool failed = whim_job_reason_is_failure(why);
-        s->n_failed += failed;
-        s->n_cancelled += !failed;
+        s->counts.n_failed += failed;
+        s->counts.n_cancelled += !failed;
         whim_err err = error_of(job, why, &message);
         whim_service_fail_job(s, job, err, why, message);
         return true;
@@ -101,10 +101,10 @@ static bool job_settle(whim_service *s, whim_job *job, int64_t now)
     if (job->n_ended < job->cfg.n_choice) {
         return false;
     }
-    s->n_done++;
-    s->n_prompt_tokens += job->times.n_prompt;
-    s->n_cached_tokens += job->times.n_cached;
-    s->n_made_tokens += job->times.n_made;
+    s->counts.n_done++;
+    s->counts.n_prompt_tokens += job->times.n_prompt;
+    s->counts.n_cached_tokens += job->times.n_cached;
+    s->counts.n_made_tokens += job->times.n_made;
     whim_job_finish(job, WHIM_ERR_OK, NULL);
     return true;
 }
@@ -128,21 +128,10 @@ static void jobs_settle(whim_service *s)
 /* All its fields are numbers of one size: they go out one by one, so that a reader never waits. */
 static void stats_publish(whim_service *s)
 {
-    whim_service_stats stats = {
-        .sched = whim_sched_get_stats(s->sched),
-        .n_step = atomic_load(&s->n_step),
-        .step_ns = s->step_ns,
-        .busy_ns = s->busy_ns,
-        .n_ahead = s->n_ahead,
-        .n_prompt_tokens = s->n_prompt_tokens,
-        .n_cached_tokens = s->n_cached_tokens,
-        .n_made_tokens = s->n_made_tokens,
-        .n_done = s->n_done,
-        .n_failed = s->n_failed,
-        .n_cancelled = s->n_cancelled,
-        .page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes,
-        .disk_hit_tokens = s->disk_hit_tokens,
-    };
+    whim_service_stats stats = s->counts;
+    stats.sched = whim_sched_get_stats(s->sched);
+    stats.n_step = atomic_load(&s->n_step);
+    stats.page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     if (s->disk != NULL) {
         whim_disk_tier_stats disk = whim_disk_tier_get_stats(s->disk);
         stats.disk_bytes = disk.bytes;
@@ -202,24 +191,29 @@ static bool copy_state(void *ctx, int32_t from, int32_t to)
     return err == WHIM_ERR_OK;
 }
 
+static void *take(whim_service *s, int64_t n, int64_t size, bool *ok)
+{
+    void *array = whim_arena_alloc_array(&s->arena, n, size);
+    *ok = *ok && array != NULL;
+    return array;
+}
+
 static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
     int64_t n = s->cfg.max_seqs;
+    bool ok = true;
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_flight *f = &s->flights[i];
-        f->parts = whim_alloc_array(n, (int64_t)sizeof *f->parts);
-        f->choices = whim_alloc_array(n, (int64_t)sizeof *f->choices);
-        f->token = whim_alloc_array(n, (int64_t)sizeof *f->token);
-        f->len = whim_alloc_array(n, (int64_t)sizeof *f->len);
-        if (f->parts == NULL || f->choices == NULL || f->token == NULL || f->len == NULL) {
-            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
-        }
+        f->parts = take(s, n, sizeof *f->parts, &ok);
+        f->choices = take(s, n, sizeof *f->choices, &ok);
+        f->token = take(s, n, sizeof *f->token, &ok);
+        f->len = take(s, n, sizeof *f->len, &ok);
     }
-    s->asks = whim_alloc_array(s->cfg.max_outs, (int64_t)sizeof *s->asks);
-    s->token = whim_alloc_array(n, (int64_t)sizeof *s->token);
-    s->made = whim_alloc_array(n, (int64_t)sizeof *s->made);
-    s->over = whim_alloc_array(n, (int64_t)sizeof *s->over);
-    if (s->asks == NULL || s->token == NULL || s->made == NULL || s->over == NULL) {
+    s->asks = take(s, s->cfg.max_outs, sizeof *s->asks, &ok);
+    s->token = take(s, n, sizeof *s->token, &ok);
+    s->made = take(s, n, sizeof *s->made, &ok);
+    s->over = take(s, n, sizeof *s->over, &ok);
+    if (!ok) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
     s->goes_ahead = whim_engine_limits(s->cfg.engine)->n_flight > 1;
@@ -256,16 +250,7 @@ static void service_free(whim_service *s)
     whim_prefix_tree_destroy(s->tree);
     whim_str_deinit(&s->piece);
     whim_str_deinit(&s->shown);
-    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
-        whim_free(s->flights[i].parts);
-        whim_free(s->flights[i].choices);
-        whim_free(s->flights[i].token);
-        whim_free(s->flights[i].len);
-    }
-    whim_free(s->asks);
-    whim_free(s->token);
-    whim_free(s->made);
-    whim_free(s->over);
+    whim_arena_reset(&s->arena);
     pthread_cond_destroy(&s->more);
     pthread_mutex_destroy(&s->lock);
     whim_free(s);

@@ -289,7 +289,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
-    WHIM_TRY(whim_runner_sampled(job->service->runner, out, sampled, diag));
+    WHIM_TRY(whim_exec_sampled(whim_runner_exec(job->service->runner), out, sampled, diag));
     *token = sampled->id;
     whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;
@@ -342,7 +342,7 @@ void whim_choice_prompt_rows(whim_choice *c, int64_t out, int64_t at, int64_t n)
         /* A row that makes no sense is told as it is, NaN; the row that the answer begins with ends
          * the job. */
         whim_diag ignored;
-        (void)!whim_runner_sampled(s->runner, out + i, row, &ignored);
+        (void)!whim_exec_sampled(whim_runner_exec(s->runner), out + i, row, &ignored);
         whim_job_push(job, &(whim_job_event){
                                .kind = WHIM_JOB_PROMPT_TOKEN,
                                .id = job->cfg.prompt[position],

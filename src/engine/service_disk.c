@@ -103,6 +103,6 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
         }
         pages[n++] = page;
     }
-    s->disk_hit_tokens += n * len;
+    s->counts.disk_hit_tokens += n * len;
     return n;
 }

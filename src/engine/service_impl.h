@@ -85,6 +85,7 @@ typedef struct whim_flight {
 
 struct whim_service {
     whim_service_cfg cfg;
+    whim_arena arena; /* its arrays */
     whim_runner *runner;
     const whim_config *config;
     int64_t ctx;
@@ -93,11 +94,10 @@ struct whim_service {
     whim_sched *sched;
     whim_disk_tier *disk; /* NULL: none */
     void *page;           /* one page on its way to or from the disk */
-    int64_t disk_hit_tokens;
-    whim_job *active; /* newest first */
+    whim_job *active;     /* newest first */
     int64_t n_mask_word;
     whim_flight flights[WHIM_EXEC_FLIGHT]; /* steps under way, in turns */
-    int64_t n_begun, n_taken, n_ahead;     /* steps so far: submitted, taken, submitted ahead */
+    int64_t n_begun, n_taken;              /* steps so far: submitted, taken */
     bool goes_ahead;                       /* the runner takes a second one */
     /* of one step: [max_seqs] */
     whim_sample_ask *asks; /* [max_outs] */
@@ -111,9 +111,8 @@ struct whim_service {
     int64_t step_end_ns;          /* of the step whose results are taken */
     int64_t rate_ns, rate_tokens; /* when the rate was last told, and the tokens until then */
     whim_meters *meters;
-    whim_meters own_meters;                                  /* where nobody gave any */
-    int64_t step_ns, busy_ns, n_done, n_failed, n_cancelled; /* see whim_service_stats */
-    int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
+    whim_meters own_meters;    /* where nobody gave any */
+    whim_service_stats counts; /* so far; what others count is put in when it is published */
 
     whim_thread thread;
     pthread_mutex_t lock; /* over what follows */

@@ -279,7 +279,7 @@ static whim_err go_ahead(whim_service *s, whim_diag *diag)
     }
     parts_make_ahead(s, before, f);
     WHIM_TRY(submit(s, f, diag));
-    s->n_ahead++;
+    s->counts.n_ahead++;
     if (whim_exec_begin(whim_runner_exec(s->runner), diag) != WHIM_ERR_OK) {
         whim_log_error(s->cfg.log, "ahead", whim_log_text("error", diag->text));
         s->goes_ahead = false; /* what is queued runs when it is waited for */
@@ -309,7 +309,7 @@ static void take(whim_service *s)
     s->n_taken++;
     jobs_go_on(s, f);
     pace(s, &f->plan, took);
-    s->step_ns += took;
+    s->counts.step_ns += took;
 }
 
 bool whim_service_step(whim_service *s)
@@ -337,7 +337,7 @@ bool whim_service_step(whim_service *s)
     } else {
         take(s);
     }
-    s->busy_ns += whim_clock_ns() - start;
+    s->counts.busy_ns += whim_clock_ns() - start;
     return true;
 }
 

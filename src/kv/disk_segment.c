@@ -2,6 +2,7 @@
 /* The format of a file of pages. */
 #include "kv/disk_segment.h"
 
+#include "base/file.h"
 #include "base/math/rng.h"
 #include "ops/args/attn_args.h"
 
@@ -113,34 +114,12 @@ int32_t whim_disk_segment_number(const char *name)
 /* All n bytes, or false. */
 static bool read_all(int fd, void *dst, int64_t n, int64_t offset)
 {
-    char *at = dst;
-    while (n > 0) {
-        ssize_t got = pread(fd, at, (size_t)n, offset);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            return false;
-        }
-        got = got > 0 ? got : 0;
-        at += got;
-        offset += got;
-        n -= got;
-    }
-    return true;
+    return whim_file_read_at(fd, offset, n, dst, "", NULL) == WHIM_ERR_OK;
 }
 
 static bool write_all(int fd, const void *src, int64_t n, int64_t offset)
 {
-    const char *at = src;
-    while (n > 0) {
-        ssize_t put = pwrite(fd, at, (size_t)n, offset);
-        if (put <= 0 && !(put < 0 && errno == EINTR)) {
-            return false;
-        }
-        put = put > 0 ? put : 0;
-        at += put;
-        offset += put;
-        n -= put;
-    }
-    return true;
+    return whim_file_write_at(fd, offset, src, n, "", NULL) == WHIM_ERR_OK;
 }
 
 whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
@@ -190,9 +169,7 @@ whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number
 
 void whim_disk_segment_close(whim_disk_segment *s)
 {
-    if (s->fd >= 0) {
-        close(s->fd);
-    }
+    whim_file_close(s->fd);
     s->fd = -1;
 }
 

@@ -383,15 +383,6 @@ void whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int
     pthread_mutex_unlock(&t->lock);
 }
 
-bool whim_disk_tier_has(const whim_disk_tier *tier, const whim_prefix_key *key)
-{
-    whim_disk_tier *t = (whim_disk_tier *)tier; /* for its lock */
-    pthread_mutex_lock(&t->lock);
-    bool has = whim_disk_index_find(&t->index, key) != NULL || queue_find(t, key) != NULL;
-    pthread_mutex_unlock(&t->lock);
-    return has;
-}
-
 bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
                         void *page)
 {

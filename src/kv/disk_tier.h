@@ -53,8 +53,6 @@ void whim_disk_tier_close(whim_disk_tier *tier);
 void whim_disk_tier_put(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page);
 
-bool whim_disk_tier_has(const whim_disk_tier *tier, const whim_prefix_key *key);
-
 /* Read a page; false when it is not there, or what is there is not it. */
 bool whim_disk_tier_get(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
                         void *page);

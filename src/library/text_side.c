@@ -71,7 +71,8 @@ static whim_err side_read(whim_text_side *side, const whim_text_files *files, co
     *field = "";
     side->n_stop_id =
         whim_stop_ids(&files->ckpt->config, side->tok, side->stop_ids, WHIM_MAX_STOP_IDS);
-    return whim_generation_open(&side->wishes, files->model, files->ckpt, diag);
+    side->wishes = files->ckpt->generation;
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_text_side_read(whim_text_side *side, const whim_text_files *files, const char **field,

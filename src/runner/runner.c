@@ -321,26 +321,6 @@ whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n,
     return err;
 }
 
-const float *whim_runner_logits(const whim_runner *r, int64_t i)
-{
-    return whim_exec_logits(r->exec, i);
-}
-
-whim_err whim_runner_sampled(const whim_runner *r, int64_t i, whim_sampled *out, whim_diag *diag)
-{
-    return whim_exec_sampled(r->exec, i, out, diag);
-}
-
-whim_ranked whim_runner_best(const whim_runner *r, int64_t i)
-{
-    return whim_exec_best(r->exec, i);
-}
-
-const float *whim_runner_hidden(const whim_runner *r, int32_t c, int64_t row)
-{
-    return whim_exec_hidden(r->exec, c, row);
-}
-
 whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
 {
     whim_sequence *seq = whim_alloc(sizeof *seq);

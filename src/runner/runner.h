@@ -54,17 +54,11 @@ typedef struct whim_taken {
 WHIM_MUST_CHECK whim_err whim_runner_advance(whim_runner *runner, const whim_taken *taken,
                                              int64_t n, whim_diag *diag);
 
-/* Results of the step that was collected last, valid until the next is submitted: what was chosen
- * from output i (parts in order, rows in order; errors are those of whim_sampled_take) of a part
- * with asks; of one without, its logits; hidden states of row r at capture c. When the best were
- * enough for all parts that have outputs, the step gave no logits (NULL) but, of each output, at
+/* Results are the exec's (whim_exec_sampled, _logits, _best, _hidden), parts in order, rows in order:
+ * what was chosen from the outputs of a part with asks; of one without, its logits. When the best
+ * were enough for all parts that have outputs, the step gave no logits but, of each output, at
  * least as many of the best as any part asked for (all there are in a smaller vocabulary);
  * otherwise it gave logits, and best.n is 0. */
-WHIM_MUST_CHECK whim_err whim_runner_sampled(const whim_runner *runner, int64_t i,
-                                             whim_sampled *out, whim_diag *diag);
-const float *whim_runner_logits(const whim_runner *runner, int64_t i); /* [n_vocab], or NULL */
-whim_ranked whim_runner_best(const whim_runner *runner, int64_t i);
-const float *whim_runner_hidden(const whim_runner *runner, int32_t c, int64_t r); /* [d_model] */
 
 /* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its
  * life; FULL when there are no more. */
@@ -76,7 +70,7 @@ void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
  * state is of just that place. Returns its length. */
 int64_t whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_t len);
 
-/* The model's exec, for pages and states by number. */
+/* The model's exec, for results, and for pages and states by number. */
 whim_exec *whim_runner_exec(whim_runner *runner);
 
 /* The pool of state slots; it has none for models without such states. */

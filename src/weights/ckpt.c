@@ -18,7 +18,7 @@ static whim_err no_memory(const char *path, whim_diag *diag)
     return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", path);
 }
 
-/* Parse config.json, then join generation_config.json if there is one. */
+/* config.json, and what it says of quantised weights. */
 static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
 {
     char *text = NULL;
@@ -33,17 +33,27 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
         err = whim_scheme_parse(&ckpt->scheme, &ckpt->arena, text, n, path, diag);
     }
     whim_free(text);
-    WHIM_TRY(err);
+    return err;
+}
 
-    path = whim_path_join(&ckpt->arena, dir, "generation_config.json");
+/* What the makers say, in the keys of a GGUF file or in a file beside the weights, which wins. End
+ * ids of that file count beside config.json only: a GGUF file has its own. */
+static whim_err read_generation(whim_ckpt *ckpt, const char *model, whim_diag *diag)
+{
+    char *text = NULL;
+    int64_t n = 0;
+    const char *path = whim_path_join(&ckpt->arena, model, "generation_config.json");
+    ckpt->generation = whim_generation_ours;
     if (path == NULL) {
-        return no_memory(dir, diag);
+        return no_memory(model, diag);
     }
-    if (whim_path_get_type(path) == WHIM_PATH_NONE) {
-        return WHIM_ERR_OK;
+    if (whim_path_get_type(path) != WHIM_PATH_FILE) {
+        return ckpt->gguf != NULL ? whim_generation_read_gguf(&ckpt->generation, ckpt->gguf, diag)
+                                  : WHIM_ERR_OK;
     }
     WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
-    err = whim_config_parse_generation(&ckpt->config, text, n, path, diag);
+    whim_err err = whim_generation_parse(
+        &ckpt->generation, ckpt->gguf == NULL ? &ckpt->config : NULL, text, n, path, diag);
     whim_free(text);
     return err;
 }
@@ -163,6 +173,9 @@ whim_err whim_ckpt_open(whim_ckpt *ckpt, const whim_arch_list *archs, const char
     if (err == WHIM_ERR_OK) {
         err = whim_rope_divisors_read(ckpt, diag);
     }
+    if (err == WHIM_ERR_OK) {
+        err = read_generation(ckpt, path, diag);
+    }
     if (err != WHIM_ERR_OK) {
         whim_ckpt_close(ckpt);
     }
@@ -181,6 +194,9 @@ whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const whim_arch_list *archs, con
         return whim_ckpt_open(ckpt, archs, path, diag);
     }
     whim_err err = read_config(ckpt, path, diag);
+    if (err == WHIM_ERR_OK) {
+        err = read_generation(ckpt, path, diag);
+    }
     if (err != WHIM_ERR_OK) {
         whim_ckpt_close(ckpt);
     }

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "tensor/dtype.h"
 #include "weights/arch.h"
+#include "weights/generation.h"
 #include "weights/quantised/scheme.h"
 
 #include <stdbool.h>
@@ -63,14 +64,13 @@ typedef enum whim_ckpt_format {
     WHIM_CKPT_DUMMY,
 } whim_ckpt_format;
 
-typedef struct whim_gguf whim_gguf;
-
 typedef struct whim_ckpt {
     whim_ckpt_format format;
     const whim_arch_list *archs; /* what it may be */
     whim_arena arena;            /* owns all names and arrays below */
     whim_config config;
-    whim_scheme scheme; /* of quantised safetensors */
+    whim_generation generation; /* what its makers say; source OURS: nothing */
+    whim_scheme scheme;         /* of quantised safetensors */
     whim_ckpt_tensor *tensors;
     int64_t n_tensor;
     whim_ckpt_file *files;

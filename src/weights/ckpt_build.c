@@ -13,26 +13,13 @@ static whim_err no_memory(whim_diag *diag, const char *path)
     return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its list of tensors", path);
 }
 
-/* An arena array that doubles when its length is a power of two; old copies stay in the arena. */
-static void *grow(whim_arena *arena, void *array, int64_t n, int64_t size)
-{
-    if ((n & (n - 1)) != 0) {
-        return array;
-    }
-    void *grown = whim_arena_alloc_array(arena, n == 0 ? 1 : 2 * n, size);
-    if (grown != NULL && n > 0) {
-        memcpy(grown, array, (size_t)(n * size));
-    }
-    return grown;
-}
-
 whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag)
 {
     if (ckpt->n_file == WHIM_CKPT_MAX_FILE) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "%s: a model of more than %d files", path,
                          WHIM_CKPT_MAX_FILE);
     }
-    whim_ckpt_file *files = grow(&ckpt->arena, ckpt->files, ckpt->n_file, sizeof *files);
+    whim_ckpt_file *files = whim_arena_grow(&ckpt->arena, ckpt->files, ckpt->n_file, sizeof *files);
     if (files == NULL) {
         return no_memory(diag, path);
     }
@@ -83,7 +70,8 @@ whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, w
                          "%s: the name of tensor %lld holds a control character", path,
                          (long long)ckpt->n_tensor);
     }
-    whim_ckpt_tensor *tensors = grow(&ckpt->arena, ckpt->tensors, ckpt->n_tensor, sizeof *tensors);
+    whim_ckpt_tensor *tensors =
+        whim_arena_grow(&ckpt->arena, ckpt->tensors, ckpt->n_tensor, sizeof *tensors);
     if (tensors == NULL) {
         return no_memory(diag, path);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json and generation_config.json of Hugging Face directories. A field that the file leaves
+/* config.json of Hugging Face directories. A field that the file leaves
  * out gets the default of the reference implementation (transformers' class of that architecture),
  * because its writers omit fields that equal it. */
 #include "base/json.h"
@@ -155,8 +155,7 @@ bool whim_config_add_eos(whim_config *config, int32_t id)
     return true;
 }
 
-/* "eos_token_id" is one id or a list of them. */
-static whim_err parse_eos(whim_config *config, const whim_json_scope *top)
+whim_err whim_config_parse_eos(whim_config *config, const whim_json_scope *top)
 {
     static const char key[] = "eos_token_id";
     const whim_json *value = whim_json_get(top, key);
@@ -268,7 +267,7 @@ static whim_err parse_text(whim_config *config, const found_arch *found, const w
         !whim_json_is_null(top, "eos_token_id")) {
         whim_config_add_eos(config, defaults->eos);
     }
-    WHIM_TRY(parse_eos(config, top));
+    WHIM_TRY(whim_config_parse_eos(config, top));
     WHIM_TRY(parse_dtype(config, top));
     if (found->arch->parse != NULL) {
         WHIM_TRY(found->arch->parse(config, top));
@@ -310,17 +309,6 @@ whim_err whim_config_parse(whim_config *config, const whim_arch_list *archs, con
     WHIM_TRY(whim_json_parse(&json, text, n, config_limits, path, diag));
     whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
     whim_err err = parse_top(config, archs, &top);
-    whim_json_free(json);
-    return err;
-}
-
-whim_err whim_config_parse_generation(whim_config *config, const char *text, int64_t n,
-                                      const char *path, whim_diag *diag)
-{
-    whim_json *json = NULL;
-    WHIM_TRY(whim_json_parse(&json, text, n, config_limits, path, diag));
-    whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
-    whim_err err = parse_eos(config, &top);
     whim_json_free(json);
     return err;
 }

@@ -144,10 +144,6 @@ static inline void whim_config_set_dense(whim_config *config, int32_t l)
     config->moe.dense[l / 8] |= (uint8_t)(1 << l % 8);
 }
 
-/* Join the end-of-sequence ids of a generation_config.json. */
-WHIM_MUST_CHECK whim_err whim_config_parse_generation(whim_config *config, const char *text,
-                                                      int64_t n, const char *path, whim_diag *diag);
-
 /* Add one end-of-sequence id unless it is there already; false when there is no room. */
 bool whim_config_add_eos(whim_config *config, int32_t id);
 

@@ -5,6 +5,9 @@
 
 #include "weights/arch.h"
 
+/* Add the ids of "eos_token_id", one or a list of them; n_vocab is set already. */
+WHIM_MUST_CHECK whim_err whim_config_parse_eos(whim_config *config, const whim_json_scope *top);
+
 /* Fill config->rope from the top level of a config.json; d_head and max_ctx are set already, and so
  * are the theta and the rotary_dim that the architecture has by default. */
 WHIM_MUST_CHECK whim_err whim_config_parse_rope(whim_config *config, const whim_json_scope *top);

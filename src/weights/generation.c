@@ -2,22 +2,17 @@
 /* The makers' wishes for sampling. */
 #include "weights/generation.h"
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "weights/config_json.h"
 #include "weights/gguf/gguf.h"
 
-#include <stdio.h>
+#include <stddef.h>
 
-enum { FILE_MAX = 1 << 20, MAX_TOP_K = 1 << 24 };
+enum { MAX_TOP_K = 1 << 24 };
 
 static const double MAX_TEMPERATURE = 100, MAX_PENALTY = 100, MIN_PENALTY = 0.01;
 
-void whim_generation_init(whim_generation *out)
-{
-    *out = (whim_generation){
-        .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
-}
+const whim_generation whim_generation_ours = {
+    .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
 
 /* Everything off: what a file starts from that says something. */
 static whim_generation plain(whim_generation_source source)
@@ -52,19 +47,22 @@ static whim_err fields_read(whim_generation *out, const whim_json_scope *top)
     return WHIM_ERR_OK;
 }
 
-whim_err whim_generation_parse(whim_generation *out, const char *text, int64_t n, const char *path,
-                               whim_diag *diag)
+whim_err whim_generation_parse(whim_generation *out, whim_config *config, const char *text,
+                               int64_t n, const char *path, whim_diag *diag)
 {
-    static const whim_json_limits limits = {.max_bytes = FILE_MAX, .max_depth = 32};
+    static const whim_json_limits limits = {.max_bytes = 16 << 20, .max_depth = 32};
     whim_json *json = NULL;
     WHIM_TRY(whim_json_parse(&json, text, n, limits, path, diag));
     whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
-    whim_err err = fields_read(out, &top);
+    whim_err err = config != NULL ? whim_config_parse_eos(config, &top) : WHIM_ERR_OK;
+    if (err == WHIM_ERR_OK) {
+        err = fields_read(out, &top);
+    }
     whim_json_free(json);
     return err;
 }
 
-static whim_err gguf_read(whim_generation *out, const whim_gguf *gguf, whim_diag *diag)
+whim_err whim_generation_read_gguf(whim_generation *out, const whim_gguf *gguf, whim_diag *diag)
 {
     static const char *const keys[] = {"general.sampling.temp", "general.sampling.top_k",
                                        "general.sampling.top_p", "general.sampling.min_p",
@@ -85,23 +83,6 @@ static whim_err gguf_read(whim_generation *out, const whim_gguf *gguf, whim_diag
                                 diag));
     *out = read;
     return WHIM_ERR_OK;
-}
-
-whim_err whim_generation_open(whim_generation *out, const char *model_path, const whim_ckpt *ckpt,
-                              whim_diag *diag)
-{
-    char path[4096];
-    char *text = NULL;
-    int64_t n = 0;
-    whim_generation_init(out);
-    int len = snprintf(path, sizeof path, "%s/generation_config.json", model_path);
-    if (len < (int)sizeof path && whim_path_get_type(path) == WHIM_PATH_FILE) {
-        WHIM_TRY(whim_file_read_all(path, FILE_MAX, &text, &n, diag));
-        whim_err err = whim_generation_parse(out, text, n, path, diag);
-        whim_free(text);
-        return err;
-    }
-    return ckpt->gguf != NULL ? gguf_read(out, ckpt->gguf, diag) : WHIM_ERR_OK;
 }
 
 const char *whim_generation_source_name(whim_generation_source source)

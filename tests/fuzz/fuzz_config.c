@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static const char path[] = "config.json";
     whim_config config;
+    whim_generation generation;
     whim_diag diag = {{0}};
     whim_arena arena;
     whim_scheme scheme;
@@ -28,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     err =
         whim_config_parse(&config, whim_model_archs(), (const char *)data, (int64_t)n, path, &diag);
     if (err == WHIM_ERR_OK) {
-        err = whim_config_parse_generation(&config, (const char *)data, (int64_t)n, path, &diag);
+        err = whim_generation_parse(&generation, &config, (const char *)data, (int64_t)n, path,
+                                    &diag);
     }
     if (err == WHIM_ERR_OK) {
         err = whim_config_check(&config, path, &diag);

@@ -110,7 +110,8 @@ static whim_err free_run(const golden_prompt *p, const subject *s, off *o, whim_
     for (int64_t step = 0; step < p->n_greedy && same && err == WHIM_ERR_OK; step++) {
         err = whim_runner_step(s->runner, &part, 1, diag);
         if (err == WHIM_ERR_OK) {
-            same = off_add(o, p, step, whim_runner_logits(s->runner, 0), s->n_vocab);
+            same =
+                off_add(o, p, step, whim_exec_logits(whim_runner_exec(s->runner), 0), s->n_vocab);
         }
         part = (whim_step_part){
             .seq = seq, .tokens = p->tokens + p->n_prompt + step, .n_tok = 1, .n_out = 1};
@@ -161,7 +162,7 @@ static double perplexity(const golden *text, const subject *s, whim_diag *diag)
             sum = NAN;
         }
         for (int64_t i = 0; i < rows && !isnan(sum); i++) {
-            const float *row = whim_runner_logits(s->runner, i);
+            const float *row = whim_exec_logits(whim_runner_exec(s->runner), i);
             sum += golden_log_sum(row, s->n_vocab) - row[text->text[at + i + 1]];
         }
     }

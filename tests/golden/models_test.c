@@ -183,12 +183,12 @@ static void check_kv_types(const golden *g, const char *backend, int32_t n_promp
     }
 }
 
-static void compare_hidden(const golden *g, const whim_runner *runner, const char *name)
+static void compare_hidden(const golden *g, whim_runner *runner, const char *name)
 {
     double worst = 0;
     for (int32_t b = 0; b <= (int32_t)g->layers; b++) {
         for (int64_t row = 0; row < 7; row++) {
-            const float *got = whim_runner_hidden(runner, b, row);
+            const float *got = whim_exec_hidden(whim_runner_exec(runner), b, row);
             const float *want = g->hidden_rows + (b * 7 + row) * g->hidden;
             double diff = 0, size = 0;
             for (int64_t i = 0; i < g->hidden; i++) {

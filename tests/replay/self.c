@@ -48,7 +48,7 @@ static whim_err drive_some(whim_engine *engine, whim_diag *diag)
     int32_t next;
     for (int i = 0; i < N_MADE && err == WHIM_ERR_OK; i++) {
         err = whim_runner_step(runner, &part, 1, diag);
-        next = err == WHIM_ERR_OK ? whim_runner_best(runner, 0).ids[0] : 0;
+        next = err == WHIM_ERR_OK ? whim_exec_best(whim_runner_exec(runner), 0).ids[0] : 0;
         part = (whim_step_part){seq, &next, 1, 1, i % 2 == 0 ? 1 : 5};
     }
     whim_runner_sequence_destroy(runner, seq);

@@ -43,14 +43,14 @@ static whim_step_part lane_part(lane *l, int64_t chunk)
         .seq = l->seq, .tokens = job->tokens + l->at, .n_tok = n, .n_out = l->want};
 }
 
-static void lane_collect(lane *l, const whim_runner *runner, int64_t n_vocab, int64_t n_tok,
-                         int64_t *out)
+static void lane_collect(lane *l, whim_runner *runner, int64_t n_vocab, int64_t n_tok, int64_t *out)
 {
     drive_job *job = l->job;
     l->at += n_tok;
     int64_t row = l->at - l->want - (job->n_tok - job->n_out);
     for (int64_t i = 0; i < l->want; i++) {
-        memcpy(job->logits + (row + i) * n_vocab, whim_runner_logits(runner, (*out)++),
+        memcpy(job->logits + (row + i) * n_vocab,
+               whim_exec_logits(whim_runner_exec(runner), (*out)++),
                (size_t)n_vocab * sizeof(float));
     }
 }

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and decoding GGUF values. All offsets were checked when the header was read. */
+#include "base/math/fmath.h"
 #include "weights/gguf/read.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What a type can be read as. */
+enum { UNSIGNED = 1, SIGNED = 2, INT = UNSIGNED | SIGNED, REAL = 4, BOOL = 8, TEXT = 16 };
+
 static const struct {
     const char *name;
     int64_t bytes;
+    uint32_t kind;
 } type_table[WHIM_GGUF_TYPE_COUNT] = {
-    [WHIM_GGUF_U8] = {"u8", 1},         [WHIM_GGUF_I8] = {"i8", 1},
-    [WHIM_GGUF_U16] = {"u16", 2},       [WHIM_GGUF_I16] = {"i16", 2},
-    [WHIM_GGUF_U32] = {"u32", 4},       [WHIM_GGUF_I32] = {"i32", 4},
-    [WHIM_GGUF_F32] = {"f32", 4},       [WHIM_GGUF_BOOL] = {"bool", 1},
-    [WHIM_GGUF_STRING] = {"string", 0}, [WHIM_GGUF_ARRAY] = {"array", 0},
-    [WHIM_GGUF_U64] = {"u64", 8},       [WHIM_GGUF_I64] = {"i64", 8},
-    [WHIM_GGUF_F64] = {"f64", 8},
+    [WHIM_GGUF_U8] = {"u8", 1, UNSIGNED},     [WHIM_GGUF_I8] = {"i8", 1, SIGNED},
+    [WHIM_GGUF_U16] = {"u16", 2, UNSIGNED},   [WHIM_GGUF_I16] = {"i16", 2, SIGNED},
+    [WHIM_GGUF_U32] = {"u32", 4, UNSIGNED},   [WHIM_GGUF_I32] = {"i32", 4, SIGNED},
+    [WHIM_GGUF_F32] = {"f32", 4, REAL},       [WHIM_GGUF_BOOL] = {"bool", 1, BOOL},
+    [WHIM_GGUF_STRING] = {"string", 0, TEXT}, [WHIM_GGUF_ARRAY] = {"array", 0, 0},
+    [WHIM_GGUF_U64] = {"u64", 8, UNSIGNED},   [WHIM_GGUF_I64] = {"i64", 8, SIGNED},
+    [WHIM_GGUF_F64] = {"f64", 8, REAL},
 };
+
+static bool is_kind(whim_gguf_type type, uint32_t kinds)
+{
+    return (type_table[type].kind & kinds) != 0;
+}
 
 const char *whim_gguf_type_name(whim_gguf_type type)
 {
@@ -31,19 +41,7 @@ int64_t whim_gguf_type_bytes(whim_gguf_type type)
 
 bool whim_gguf_type_is_int(whim_gguf_type type)
 {
-    switch (type) {
-    case WHIM_GGUF_U8:
-    case WHIM_GGUF_I8:
-    case WHIM_GGUF_U16:
-    case WHIM_GGUF_I16:
-    case WHIM_GGUF_U32:
-    case WHIM_GGUF_I32:
-    case WHIM_GGUF_U64:
-    case WHIM_GGUF_I64:
-        return true;
-    default:
-        return false;
-    }
+    return is_kind(type, INT);
 }
 
 static int name_compare(const void *name, const void *key)
@@ -65,75 +63,43 @@ whim_gguf_iter whim_gguf_iter_begin(const whim_gguf *gguf, const whim_gguf_key *
         .gguf = gguf, .type = key->type, .left = key->count, .offset = key->offset};
 }
 
-/* The next element of a fixed-size type, or NULL at the end. */
-static const uint8_t *iter_step(whim_gguf_iter *iter)
+/* The bits of the next element, which must be of one of the kinds; false at the end. */
+static bool next_bits(whim_gguf_iter *iter, uint32_t kinds, uint64_t *out)
 {
-    if (iter->left == 0) {
-        return NULL;
+    if (!is_kind(iter->type, kinds) || iter->left == 0) {
+        return false;
     }
-    const uint8_t *p = iter->gguf->header + iter->offset;
+    int64_t n = whim_gguf_type_bytes(iter->type);
+    *out = 0;
+    for (int64_t i = n; i-- > 0;) {
+        *out = *out << 8 | iter->gguf->header[iter->offset + i];
+    }
     iter->left--;
-    iter->offset += whim_gguf_type_bytes(iter->type);
-    return p;
+    iter->offset += n;
+    return true;
 }
 
 bool whim_gguf_next_int(whim_gguf_iter *iter, int64_t *out)
 {
-    if (!whim_gguf_type_is_int(iter->type) && iter->type != WHIM_GGUF_BOOL) {
+    uint64_t bits;
+    if (!next_bits(iter, INT | BOOL, &bits)) {
         return false;
     }
-    const uint8_t *p = iter_step(iter);
-    if (p == NULL) {
-        return false;
-    }
-    uint64_t wide;
-    switch (iter->type) {
-    case WHIM_GGUF_I8:
-        *out = (int8_t)p[0];
-        return true;
-    case WHIM_GGUF_U16:
-        *out = (uint16_t)(p[0] | p[1] << 8);
-        return true;
-    case WHIM_GGUF_I16:
-        *out = (int16_t)(p[0] | p[1] << 8);
-        return true;
-    case WHIM_GGUF_U32:
-        *out = whim_gguf_u32(p);
-        return true;
-    case WHIM_GGUF_I32:
-        *out = (int32_t)whim_gguf_u32(p);
-        return true;
-    case WHIM_GGUF_U64:
-        wide = whim_gguf_u64(p);
-        *out = wide > INT64_MAX ? INT64_MAX : (int64_t)wide;
-        return true;
-    case WHIM_GGUF_I64:
-        *out = (int64_t)whim_gguf_u64(p);
-        return true;
-    default:
-        *out = p[0];
-        return true;
-    }
+    int64_t above = 64 - 8 * whim_gguf_type_bytes(iter->type);
+    *out = is_kind(iter->type, SIGNED) ? (int64_t)(bits << above) >> above
+           : bits > INT64_MAX          ? INT64_MAX
+                                       : (int64_t)bits;
+    return true;
 }
 
 bool whim_gguf_next_real(whim_gguf_iter *iter, double *out)
 {
-    if (iter->type != WHIM_GGUF_F32 && iter->type != WHIM_GGUF_F64) {
+    uint64_t bits;
+    if (!next_bits(iter, REAL, &bits)) {
         return false;
     }
-    const uint8_t *p = iter_step(iter);
-    if (p == NULL) {
-        return false;
-    }
-    if (iter->type == WHIM_GGUF_F32) {
-        uint32_t bits = whim_gguf_u32(p);
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        *out = value;
-    } else {
-        uint64_t bits = whim_gguf_u64(p);
-        memcpy(out, &bits, sizeof *out);
-    }
+    *out = iter->type == WHIM_GGUF_F32 ? (double)whim_f32_from_bits((uint32_t)bits)
+                                       : whim_f64_from_bits(bits);
     return true;
 }
 
@@ -150,9 +116,15 @@ bool whim_gguf_next_string(whim_gguf_iter *iter, const char **text, int64_t *n)
     return true;
 }
 
-static whim_err wrong_type(const whim_gguf *gguf, const whim_gguf_key *key, const char *expected,
-                           whim_diag *diag)
+/* The value of a key, if it is there: one, and of one of the kinds. */
+static whim_err find_one(const whim_gguf *gguf, const char *name, uint32_t kinds,
+                         const char *expected, whim_gguf_iter *out, whim_diag *diag)
 {
+    const whim_gguf_key *key = whim_gguf_find_key(gguf, name);
+    *out = key != NULL ? whim_gguf_iter_begin(gguf, key) : (whim_gguf_iter){0};
+    if (key == NULL || (!key->is_array && is_kind(key->type, kinds))) {
+        return WHIM_ERR_OK;
+    }
     return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: key \"%.200s\" is %s %s, expected %s", gguf->path,
                      key->name, key->is_array ? "an array of type" : "of type",
                      whim_gguf_type_name(key->type), expected);
@@ -161,16 +133,12 @@ static whim_err wrong_type(const whim_gguf *gguf, const whim_gguf_key *key, cons
 whim_err whim_gguf_get_int(const whim_gguf *gguf, const char *name, int64_t min, int64_t max,
                            int64_t *out, whim_diag *diag)
 {
-    const whim_gguf_key *key = whim_gguf_find_key(gguf, name);
-    if (key == NULL) {
+    whim_gguf_iter iter;
+    int64_t value = 0;
+    WHIM_TRY(find_one(gguf, name, INT, "an integer", &iter, diag));
+    if (!whim_gguf_next_int(&iter, &value)) {
         return WHIM_ERR_OK;
     }
-    if (key->is_array || !whim_gguf_type_is_int(key->type)) {
-        return wrong_type(gguf, key, "an integer", diag);
-    }
-    whim_gguf_iter iter = whim_gguf_iter_begin(gguf, key);
-    int64_t value = 0;
-    whim_gguf_next_int(&iter, &value);
     if (value < min || value > max) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "%s: key \"%.200s\" is %lld, expected an integer between %lld and %lld",
@@ -183,14 +151,11 @@ whim_err whim_gguf_get_int(const whim_gguf *gguf, const char *name, int64_t min,
 whim_err whim_gguf_get_real(const whim_gguf *gguf, const char *name, double min, double max,
                             double *out, whim_diag *diag)
 {
-    const whim_gguf_key *key = whim_gguf_find_key(gguf, name);
-    if (key == NULL) {
-        return WHIM_ERR_OK;
-    }
-    whim_gguf_iter iter = whim_gguf_iter_begin(gguf, key);
+    whim_gguf_iter iter;
     double value;
-    if (key->is_array || !whim_gguf_next_real(&iter, &value)) {
-        return wrong_type(gguf, key, "a floating-point number", diag);
+    WHIM_TRY(find_one(gguf, name, REAL, "a floating-point number", &iter, diag));
+    if (!whim_gguf_next_real(&iter, &value)) {
+        return WHIM_ERR_OK;
     }
     if (!(isfinite(value) && value >= min && value <= max)) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
@@ -203,18 +168,16 @@ whim_err whim_gguf_get_real(const whim_gguf *gguf, const char *name, double min,
 
 whim_err whim_gguf_get_bool(const whim_gguf *gguf, const char *name, bool *out, whim_diag *diag)
 {
-    const whim_gguf_key *key = whim_gguf_find_key(gguf, name);
-    if (key == NULL) {
+    whim_gguf_iter iter;
+    int64_t value;
+    WHIM_TRY(find_one(gguf, name, BOOL, "a boolean", &iter, diag));
+    if (!whim_gguf_next_int(&iter, &value)) {
         return WHIM_ERR_OK;
     }
-    if (key->is_array || key->type != WHIM_GGUF_BOOL) {
-        return wrong_type(gguf, key, "a boolean", diag);
-    }
-    uint8_t value = gguf->header[key->offset];
     if (value > 1) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: key \"%.200s\" is a boolean of value %u, expected 0 or 1", gguf->path,
-                         name, value);
+                         "%s: key \"%.200s\" is a boolean of value %lld, expected 0 or 1",
+                         gguf->path, name, (long long)value);
     }
     *out = value == 1;
     return WHIM_ERR_OK;
@@ -223,13 +186,8 @@ whim_err whim_gguf_get_bool(const whim_gguf *gguf, const char *name, bool *out, 
 whim_err whim_gguf_get_string(const whim_gguf *gguf, const char *name, const char **text,
                               int64_t *n, whim_diag *diag)
 {
-    const whim_gguf_key *key = whim_gguf_find_key(gguf, name);
-    if (key == NULL) {
-        return WHIM_ERR_OK;
-    }
-    whim_gguf_iter iter = whim_gguf_iter_begin(gguf, key);
-    if (key->is_array || !whim_gguf_next_string(&iter, text, n)) {
-        return wrong_type(gguf, key, "a string", diag);
-    }
+    whim_gguf_iter iter;
+    WHIM_TRY(find_one(gguf, name, TEXT, "a string", &iter, diag));
+    whim_gguf_next_string(&iter, text, n);
     return WHIM_ERR_OK;
 }

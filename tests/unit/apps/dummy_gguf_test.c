@@ -97,7 +97,7 @@ static void logits_of(whim_engine *engine, float *out)
     assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
     whim_step_part part = {.seq = seq, .tokens = tokens, .n_tok = 5, .n_out = 1};
     assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
-    memcpy(out, whim_runner_logits(runner, 0), N_VOCAB * sizeof *out);
+    memcpy(out, whim_exec_logits(whim_runner_exec(runner), 0), N_VOCAB * sizeof *out);
     whim_runner_sequence_destroy(runner, seq);
 }
 

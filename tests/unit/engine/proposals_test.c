@@ -48,7 +48,7 @@ static void make_expected(world *w, job *j)
         assert_int_equal(whim_runner_step(w->runner, &part, 1, &diag), WHIM_ERR_OK);
         at += n;
         if (at >= j->n_prompt) {
-            j->expected[at] = whim_runner_best(w->runner, 0).ids[0];
+            j->expected[at] = whim_exec_best(whim_runner_exec(w->runner), 0).ids[0];
         }
     }
     whim_runner_sequence_destroy(w->runner, seq);
@@ -83,7 +83,7 @@ static whim_sched_made made_of(world *w, const whim_plan_item *item, int64_t out
     int64_t n_tok = whim_sched_req_get(item->req).n_tok;
     bool right = item->chooses;
     while (right && !made.ended) {
-        tokens[made.n] = whim_runner_best(w->runner, out + made.n).ids[0];
+        tokens[made.n] = whim_exec_best(whim_runner_exec(w->runner), out + made.n).ids[0];
         assert_int_equal(tokens[made.n], j->expected[n_tok + made.n]);
         right = made.n < item->n_proposed && item->tokens[1 + made.n] == tokens[made.n];
         made.n++;

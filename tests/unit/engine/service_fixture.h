@@ -213,7 +213,7 @@ static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
     for (int64_t n = 0; n < cfg->max_tokens; n++) {
         whim_sampled token;
         law_row row = {
-            .logits = whim_runner_logits(runner, 0),
+            .logits = whim_exec_logits(whim_runner_exec(runner), 0),
             .ask = {
                 .prompt = cfg->prompt, .n_prompt = cfg->n_prompt, .output = ids, .n_output = n}};
         assert_int_equal(law_pick(&law, &cfg->params, &row, &token, &diag), WHIM_ERR_OK);

@@ -220,8 +220,8 @@ static void prompt_rows_come_in_chunks(void **state)
         for (int64_t at = 0; at < i; at += STEP) {
             feed(seq, cfg.prompt + at, i - at < STEP ? i - at : STEP, 1);
         }
-        whim_sample_logprobs_at(whim_runner_logits(runner, 0), config->n_vocab, &cfg.prompt[i], 1,
-                                &want[i]);
+        whim_sample_logprobs_at(whim_exec_logits(whim_runner_exec(runner), 0), config->n_vocab,
+                                &cfg.prompt[i], 1, &want[i]);
         whim_runner_sequence_destroy(runner, seq);
     }
     start_one(state);

@@ -8,9 +8,9 @@
 
 static int32_t ids[TINY_CTX];
 
-static void expect_best(const whim_runner *runner, int64_t out, const float *logits, int32_t n)
+static void expect_best(whim_runner *runner, int64_t out, const float *logits, int32_t n)
 {
-    whim_ranked best = whim_runner_best(runner, out);
+    whim_ranked best = whim_exec_best(whim_runner_exec(runner), out);
     uint64_t last = UINT64_MAX;
     assert_int_equal(best.n, n);
     for (int32_t i = 0; i < n; i++) {
@@ -57,11 +57,11 @@ static void best_are_the_best_of_the_logits(tiny_runner *t)
             }
             assert_int_equal(whim_runner_step(t->runner, parts, 2, &diag), WHIM_ERR_OK);
             for (int64_t i = 0; i < n_out; i++) {
-                const float *got = whim_runner_logits(t->runner, i);
+                const float *got = whim_exec_logits(whim_runner_exec(t->runner), i);
                 if (pass == 0) {
                     memcpy(logits[i], got, sizeof logits[i]);
                 } else if (wants[w].given == 0) {
-                    assert_int_equal(whim_runner_best(t->runner, i).n, 0);
+                    assert_int_equal(whim_exec_best(whim_runner_exec(t->runner), i).n, 0);
                     assert_memory_equal(got, logits[i], sizeof logits[i]);
                 } else {
                     assert_null(got);

@@ -24,7 +24,8 @@ static int fill_ids(void **state)
 static void expect_finite(const tiny_runner *t, int64_t n_out)
 {
     for (int64_t i = 0; i < n_out * TINY_VOCAB; i++) {
-        assert_true(isfinite(whim_runner_logits(t->runner, i / TINY_VOCAB)[i % TINY_VOCAB]));
+        assert_true(isfinite(
+            whim_exec_logits(whim_runner_exec(t->runner), i / TINY_VOCAB)[i % TINY_VOCAB]));
     }
 }
 
@@ -59,7 +60,7 @@ static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t 
     whim_diag diag = {{0}};
     int64_t len[4], pages[4], free_pages = whim_runner_pool(t->runner)->n_free;
     float before[TINY_VOCAB];
-    memcpy(before, whim_runner_logits(t->runner, 0), sizeof before);
+    memcpy(before, whim_exec_logits(whim_runner_exec(t->runner), 0), sizeof before);
     for (int64_t i = 0; i < n_part; i++) {
         len[i] = parts[i].seq->len;
         pages[i] = parts[i].seq->n_page;
@@ -73,7 +74,7 @@ static void expect_refused(tiny_runner *t, const whim_step_part *parts, int64_t 
         assert_int_equal(parts[i].seq->n_page, pages[i]);
     }
     assert_int_equal(whim_runner_pool(t->runner)->n_free, free_pages);
-    assert_memory_equal(before, whim_runner_logits(t->runner, 0), sizeof before);
+    assert_memory_equal(before, whim_exec_logits(whim_runner_exec(t->runner), 0), sizeof before);
 }
 
 static void refusals_change_nothing(void **state)
@@ -162,7 +163,7 @@ static void logits_of(tiny_runner *t, const int32_t *tokens, int64_t n, float *o
 {
     whim_sequence *seq = tiny_sequence(t);
     tiny_step(t, seq, tokens, n, 1);
-    memcpy(out, whim_runner_logits(t->runner, 0), TINY_VOCAB * sizeof *out);
+    memcpy(out, whim_exec_logits(whim_runner_exec(t->runner), 0), TINY_VOCAB * sizeof *out);
     whim_runner_sequence_destroy(t->runner, seq);
 }
 
@@ -203,7 +204,8 @@ static void shared_pages_are_read_and_kept(void **state)
         for (int turn = 0; turn < 2; turn++) { /* both go on from the same page */
             whim_sequence *seq = turn == 0 ? b : a;
             tiny_step(&t, seq, ids + seq->len, 60 - seq->len, 1);
-            assert_memory_equal(whim_runner_logits(t.runner, 0), alone, sizeof alone);
+            assert_memory_equal(whim_exec_logits(whim_runner_exec(t.runner), 0), alone,
+                                sizeof alone);
         }
         assert_int_equal(whim_runner_pool(t.runner)->n_free, 5);
         whim_runner_sequence_destroy(t.runner, a);
@@ -325,15 +327,15 @@ static void hidden_states_come_by_row(void **state)
         whim_step_part parts[] = {{a, tokens, 3, 1}, {b, tokens + 3, 1, 0}};
         assert_int_equal(whim_runner_step(t.runner, parts, 2, &diag), WHIM_ERR_OK);
         size_t bytes = TINY_WIDTH * sizeof(float);
-        const float *row0 = whim_runner_hidden(t.runner, 1, 0);
+        const float *row0 = whim_exec_hidden(whim_runner_exec(t.runner), 1, 0);
         /* Boundary 0 is the embedding: the same for a token wherever it stands. */
-        assert_memory_equal(row0, whim_runner_hidden(t.runner, 1, 2), bytes);
-        assert_memory_equal(row0, whim_runner_hidden(t.runner, 1, 3), bytes);
-        assert_true(memcmp(row0, whim_runner_hidden(t.runner, 1, 1), bytes) != 0);
+        assert_memory_equal(row0, whim_exec_hidden(whim_runner_exec(t.runner), 1, 2), bytes);
+        assert_memory_equal(row0, whim_exec_hidden(whim_runner_exec(t.runner), 1, 3), bytes);
+        assert_true(memcmp(row0, whim_exec_hidden(whim_runner_exec(t.runner), 1, 1), bytes) != 0);
         /* The last boundary knows the past: rows 0 and 3 have none, row 2 has. */
-        const float *last0 = whim_runner_hidden(t.runner, 0, 0);
-        assert_memory_equal(last0, whim_runner_hidden(t.runner, 0, 3), bytes);
-        assert_true(memcmp(last0, whim_runner_hidden(t.runner, 0, 2), bytes) != 0);
+        const float *last0 = whim_exec_hidden(whim_runner_exec(t.runner), 0, 0);
+        assert_memory_equal(last0, whim_exec_hidden(whim_runner_exec(t.runner), 0, 3), bytes);
+        assert_true(memcmp(last0, whim_exec_hidden(whim_runner_exec(t.runner), 0, 2), bytes) != 0);
         assert_true(memcmp(last0, row0, bytes) != 0);
         whim_runner_sequence_destroy(t.runner, a);
         whim_runner_sequence_destroy(t.runner, b);
@@ -368,9 +370,10 @@ static void a_trial_leaves_no_trace(void **state)
         }
         tiny_step(&t, seq, ids + 37, 5, 1);
         if (i == 0) {
-            memcpy(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+            memcpy(expected, whim_exec_logits(whim_runner_exec(t.runner), 0), sizeof expected);
         }
-        assert_memory_equal(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+        assert_memory_equal(expected, whim_exec_logits(whim_runner_exec(t.runner), 0),
+                            sizeof expected);
         assert_int_equal(whim_runner_sequence_cut(t.runner, seq, 40), 0); /* as ever */
         whim_runner_sequence_destroy(t.runner, seq);
         tiny_close(&t);
@@ -392,11 +395,11 @@ static void a_trial_says_the_same(void **state)
     tiny_step(&t, seq, ids, 20, 0);
     whim_step_part part = {seq, ids + 20, 7, 1, .keeps_state = true};
     assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_OK);
-    memcpy(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+    memcpy(expected, whim_exec_logits(whim_runner_exec(t.runner), 0), sizeof expected);
     assert_int_equal(whim_runner_sequence_cut(t.runner, seq, 20), 20);
     part.keeps_state = false; /* the rows again, for good */
     assert_int_equal(whim_runner_step(t.runner, &part, 1, &diag), WHIM_ERR_OK);
-    assert_memory_equal(expected, whim_runner_logits(t.runner, 0), sizeof expected);
+    assert_memory_equal(expected, whim_exec_logits(whim_runner_exec(t.runner), 0), sizeof expected);
     assert_int_equal(seq->state_at, 27);
     whim_runner_sequence_destroy(t.runner, seq);
     tiny_close(&t);

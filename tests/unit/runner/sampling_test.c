@@ -40,13 +40,13 @@ static whim_sample_ask ask_of(int kind, whim_sample_params *p)
                              .n_mask_word = 2};
 }
 
-static void expect_law(const whim_runner *runner, int64_t out, const float *logits, int kind)
+static void expect_law(whim_runner *runner, int64_t out, const float *logits, int kind)
 {
     whim_sample_params p;
     whim_sampled got, want;
     whim_diag diag = {{0}};
     law_row row = {.logits = logits, .ask = ask_of(kind, &p)};
-    assert_int_equal(whim_runner_sampled(runner, out, &got, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_exec_sampled(whim_runner_exec(runner), out, &got, &diag), WHIM_ERR_OK);
     if (kind == 8) {
         assert_int_equal(got.id, -1);
         return;
@@ -102,7 +102,7 @@ static void step_both_ways(tiny_runner *t, const mix *m)
         for (int64_t i = 0; i < m->n_out[0] + m->n_out[1]; i++) {
             int part = i >= m->n_out[0];
             int kind = m->kind[part][i - part * m->n_out[0]];
-            const float *got = whim_runner_logits(t->runner, i);
+            const float *got = whim_exec_logits(whim_runner_exec(t->runner), i);
             if (pass == 0) {
                 memcpy(logits[i], got, sizeof logits[i]);
             } else if (kind < 0) {
@@ -171,7 +171,8 @@ static void run_long_lists(tiny_runner *t)
     assert_int_equal(whim_runner_step(t->runner, &part, 1, &diag), WHIM_ERR_OK);
     for (int i = 0; i < MAX_OUT; i++) {
         whim_sampled got;
-        assert_int_equal(whim_runner_sampled(t->runner, i, &got, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_exec_sampled(whim_runner_exec(t->runner), i, &got, &diag),
+                         WHIM_ERR_OK);
         assert_int_equal(got.id, 10 + i);
     }
     asks[2].n_prompt =

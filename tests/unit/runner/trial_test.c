@@ -36,7 +36,8 @@ static int make_expected(void **state)
         for (int32_t i = 0; i < N_TOK; i++) {
             tokens[s][i] = (i * 37 + s * 11 + i / 7) % TINY_VOCAB;
             tiny_step(&t, seq, &tokens[s][i], 1, 1);
-            memcpy(expected[s][i], whim_runner_logits(t.runner, 0), sizeof expected[s][i]);
+            memcpy(expected[s][i], whim_exec_logits(whim_runner_exec(t.runner), 0),
+                   sizeof expected[s][i]);
         }
         whim_runner_sequence_destroy(t.runner, seq);
     }
@@ -85,8 +86,8 @@ static bool play(tiny_runner *t, whim_sequence *const *seqs, int32_t round)
     for (int32_t s = 0; s < N_SEQ; s++) {
         int64_t before = seqs[s]->len - turns[s].n_row;
         for (int64_t i = 0; i < turns[s].n_right; i++) {
-            assert_memory_equal(whim_runner_logits(t->runner, out + i), expected[s][before + i],
-                                sizeof expected[s][0]);
+            assert_memory_equal(whim_exec_logits(whim_runner_exec(t->runner), out + i),
+                                expected[s][before + i], sizeof expected[s][0]);
         }
         out += turns[s].n_row;
         if (turns[s].on_trial && turns[s].n_right > 0) {

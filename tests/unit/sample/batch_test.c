@@ -84,7 +84,7 @@ static void choose(member *m, int64_t out)
     whim_sampled got;
     whim_diag diag = {""};
     whim_runner *runner = whim_engine_runner(engine);
-    assert_int_equal(whim_runner_sampled(runner, out, &got, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_exec_sampled(whim_runner_exec(runner), out, &got, &diag), WHIM_ERR_OK);
     m->made[m->n_made++] = got.id;
 }
 

@@ -327,15 +327,16 @@ static void joins_generation_config(void **state)
 {
     (void)state;
     whim_config c = good_config("{\"model_type\": \"llama\", \"eos_token_id\": 4}");
+    whim_generation gen = {0};
     static const char text[] = "{\"eos_token_id\": [4, 8], \"temperature\": 0.6}";
     assert_int_equal(
-        whim_config_parse_generation(&c, text, sizeof text - 1, "generation_config.json", NULL),
+        whim_generation_parse(&gen, &c, text, sizeof text - 1, "generation_config.json", NULL),
         WHIM_ERR_OK);
     assert_true(c.n_eos == 2 && c.eos[0] == 4 && c.eos[1] == 8);
     whim_diag diag = {{0}};
     static const char wrong[] = "{\"eos_token_id\": {}}";
     assert_int_equal(
-        whim_config_parse_generation(&c, wrong, sizeof wrong - 1, "generation_config.json", &diag),
+        whim_generation_parse(&gen, &c, wrong, sizeof wrong - 1, "generation_config.json", &diag),
         WHIM_ERR_CORRUPT);
     expect_text(&diag, "generation", "generation_config.json");
     expect_text(&diag, "generation", "eos_token_id");

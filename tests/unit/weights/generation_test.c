@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* generation_config.json: what files say, what they leave out, what is refused. */
+#include "models/model.h"
 #include "support/cmocka.h"
-#include "weights/generation.h"
+#include "weights/ckpt.h"
 
 #include <stdint.h>
 
@@ -16,8 +17,8 @@ static whim_diag diag;
 
 static whim_err parse(const char *text)
 {
-    whim_generation_init(&gen);
-    return whim_generation_parse(&gen, text, (int64_t)strlen(text), "g.json", &diag);
+    gen = whim_generation_ours;
+    return whim_generation_parse(&gen, NULL, text, (int64_t)strlen(text), "g.json", &diag);
 }
 
 static void expect(whim_generation_source source, double temperature, int64_t top_k, double top_p,
@@ -87,21 +88,36 @@ static void nonsense_is_refused(void **state)
     }
 }
 
+static void put_file(const char *dir, const char *name, const char *text)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
 static void the_file_of_a_directory_is_found(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/whim-generation-XXXXXX", path[128];
-    whim_ckpt ckpt = {0};
+    char dir[] = "/tmp/whim-generation-XXXXXX", path[160];
+    whim_ckpt ckpt;
     assert_non_null(mkdtemp(dir));
-    assert_int_equal(whim_generation_open(&gen, dir, &ckpt, &diag), WHIM_ERR_OK);
+    put_file(dir, "config.json", "{\"model_type\": \"llama\", \"eos_token_id\": 2}");
+    assert_int_equal(whim_ckpt_open_config(&ckpt, whim_model_archs(), dir, &diag), WHIM_ERR_OK);
+    gen = ckpt.generation;
     expect(WHIM_GENERATION_OURS, 0.8, 40, 0.95, 0.05, 1);
-    snprintf(path, sizeof path, "%s/generation_config.json", dir);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("{\"temperature\": 0.25}", file);
-    fclose(file);
-    assert_int_equal(whim_generation_open(&gen, dir, &ckpt, &diag), WHIM_ERR_OK);
+    whim_ckpt_close(&ckpt);
+    put_file(dir, "generation_config.json", "{\"temperature\": 0.25, \"eos_token_id\": 7}");
+    assert_int_equal(whim_ckpt_open_config(&ckpt, whim_model_archs(), dir, &diag), WHIM_ERR_OK);
+    gen = ckpt.generation;
     expect(WHIM_GENERATION_CONFIG, 0.25, 0, 1, 0, 1);
+    assert_true(ckpt.config.n_eos == 2 && ckpt.config.eos[1] == 7);
+    whim_ckpt_close(&ckpt);
+    snprintf(path, sizeof path, "%s/generation_config.json", dir);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/config.json", dir);
     unlink(path);
     rmdir(dir);
 }
