@@ -57,8 +57,7 @@ typedef struct health {
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-/* Which ops have no kernel of their own: those whose slot is the law's, which for fused ops is the
- * composition. Closes the device when it has no stream. */
+/* Which ops have no kernel of their own. Closes the device when it has no stream. */
 static void look_at_ops(finding *f)
 {
     whim_stream *stream;
@@ -67,11 +66,9 @@ static void look_at_ops(finding *f)
         f->device = NULL;
         return;
     }
-#define WHIM_OP(name)             \
-    f->composed[WHIM_OP_##name] = \
-        whim_op_is_fused(WHIM_OP_##name) && stream->ops->name == whim_ops_law()->name;
-#include "ops/ops.def"
-#undef WHIM_OP
+    for (int32_t op = 0; op < WHIM_OP_COUNT; op++) {
+        f->composed[op] = whim_op_is_fused((whim_op)op) && !whim_ops_has(stream->ops, (whim_op)op);
+    }
     whim_stream_close(stream);
 }
 

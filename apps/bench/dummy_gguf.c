@@ -45,14 +45,14 @@ static void put_u32(whim_str *out, uint32_t value)
     whim_str_append_n(out, (const char *)&value, sizeof value);
 }
 
-static void put_u64(whim_str *out, uint64_t value)
+static void put_u64(whim_str *out, int64_t value)
 {
     whim_str_append_n(out, (const char *)&value, sizeof value);
 }
 
 static void put_text(whim_str *out, const char *text, int64_t n)
 {
-    put_u64(out, (uint64_t)n);
+    put_u64(out, n);
     whim_str_append_n(out, text, n);
 }
 
@@ -61,33 +61,39 @@ static void put_string(whim_str *out, const char *text)
     put_text(out, text, (int64_t)strlen(text));
 }
 
+/* A key and its type; the value follows. Where `arch` is not NULL the key is that architecture's. */
+static void put_key(whim_str *out, const char *arch, const char *key, whim_gguf_type type)
+{
+    char name[WHIM_GGUF_KEY_MAX];
+    snprintf(name, sizeof name, "%s%s%s", arch != NULL ? arch : "", arch != NULL ? "." : "", key);
+    put_string(out, name);
+    put_u32(out, type);
+}
+
 static void key_string(whim_str *out, const char *key, const char *value)
 {
-    put_string(out, key);
-    put_u32(out, WHIM_GGUF_STRING);
+    put_key(out, NULL, key, WHIM_GGUF_STRING);
     put_string(out, value);
 }
 
-static void key_u32(whim_str *out, const char *key, uint32_t value)
+static void key_u32(whim_str *out, const char *arch, const char *key, int64_t value)
 {
-    put_string(out, key);
-    put_u32(out, WHIM_GGUF_U32);
-    put_u32(out, value);
+    put_key(out, arch, key, WHIM_GGUF_U32);
+    put_u32(out, (uint32_t)value);
 }
 
-static void key_f32(whim_str *out, const char *key, float value)
+static void key_f32(whim_str *out, const char *arch, const char *key, float value)
 {
-    put_string(out, key);
-    put_u32(out, WHIM_GGUF_F32);
+    put_key(out, arch, key, WHIM_GGUF_F32);
     whim_str_append_n(out, (const char *)&value, sizeof value);
 }
 
-static void key_array(whim_str *out, const char *key, whim_gguf_type type, int64_t n)
+static void key_array(whim_str *out, const char *arch, const char *key, whim_gguf_type type,
+                      int64_t n)
 {
-    put_string(out, key);
-    put_u32(out, WHIM_GGUF_ARRAY);
+    put_key(out, arch, key, WHIM_GGUF_ARRAY);
     put_u32(out, type);
-    put_u64(out, (uint64_t)n);
+    put_u64(out, n);
 }
 
 typedef struct number {
@@ -99,9 +105,7 @@ typedef struct number {
 static uint64_t put_numbers(whim_str *out, const char *arch, const number *numbers, int n)
 {
     for (int i = 0; i < n; i++) {
-        char key[WHIM_GGUF_KEY_MAX];
-        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].suffix);
-        key_u32(out, key, (uint32_t)numbers[i].value);
+        key_u32(out, arch, numbers[i].suffix, numbers[i].value);
     }
     return (uint64_t)n;
 }
@@ -122,7 +126,6 @@ static uint64_t put_experts(whim_str *out, const whim_moe_config *moe, const cha
 /* Which layers are gated delta nets: all but every n-th, or a list. */
 static void put_gdn_layers(whim_str *out, const whim_config *c, const char *arch)
 {
-    char key[WHIM_GGUF_KEY_MAX];
     whim_config regular = *c;
     int32_t interval = 1;
     while (interval < c->n_layer && whim_config_is_gdn(c, interval - 1)) {
@@ -131,12 +134,10 @@ static void put_gdn_layers(whim_str *out, const whim_config *c, const char *arch
     memset(regular.gdn.layers, 0, sizeof regular.gdn.layers);
     whim_config_set_gdn_interval(&regular, interval);
     if (memcmp(regular.gdn.layers, c->gdn.layers, sizeof regular.gdn.layers) == 0) {
-        snprintf(key, sizeof key, "%s.full_attention_interval", arch);
-        key_u32(out, key, (uint32_t)interval);
+        key_u32(out, arch, "full_attention_interval", interval);
         return;
     }
-    snprintf(key, sizeof key, "%s.attention.recurrent_layers", arch);
-    key_array(out, key, WHIM_GGUF_BOOL, c->n_layer);
+    key_array(out, arch, "attention.recurrent_layers", WHIM_GGUF_BOOL, c->n_layer);
     for (int32_t l = 0; l < c->n_layer; l++) {
         whim_str_append_n(out, whim_config_is_gdn(c, l) ? "\1" : "\0", 1);
     }
@@ -157,9 +158,7 @@ static uint64_t put_gdn(whim_str *out, const whim_config *c, const char *arch)
     enum { N = sizeof numbers / sizeof numbers[0], N_SECTION = 4 };
     int32_t half = c->rope.rotary_dim / 2, third = (half + 2) / 3;
     const int32_t sections[N_SECTION] = {third, third, half - 2 * third, 0};
-    char key[WHIM_GGUF_KEY_MAX];
-    snprintf(key, sizeof key, "%s.rope.dimension_sections", arch);
-    key_array(out, key, WHIM_GGUF_I32, N_SECTION);
+    key_array(out, arch, "rope.dimension_sections", WHIM_GGUF_I32, N_SECTION);
     for (int i = 0; i < N_SECTION; i++) {
         put_u32(out, (uint32_t)sections[i]);
     }
@@ -182,14 +181,11 @@ static uint64_t put_config(whim_str *out, const whim_config *c, const char *name
         {"rope.dimension_count", c->rope.rotary_dim},
         {"vocab_size", c->n_vocab},
     };
-    char key[WHIM_GGUF_KEY_MAX];
     key_string(out, "general.architecture", arch);
     key_string(out, "general.name", name);
     uint64_t n = 4 + put_numbers(out, arch, numbers, sizeof numbers / sizeof numbers[0]);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
-    key_f32(out, key, c->rms_eps);
-    snprintf(key, sizeof key, "%s.rope.freq_base", arch);
-    key_f32(out, key, (float)c->rope.theta);
+    key_f32(out, arch, "attention.layer_norm_rms_epsilon", c->rms_eps);
+    key_f32(out, arch, "rope.freq_base", (float)c->rope.theta);
     n += c->moe.n_expert > 0 ? put_experts(out, &c->moe, arch) : 0;
     return n + (c->gdn.n_key > 0 ? put_gdn(out, c, arch) : 0);
 }
@@ -225,20 +221,20 @@ static uint64_t put_vocab(whim_str *out, const whim_config *c)
     whim_str text = {0};
     key_string(out, "tokenizer.ggml.model", "gpt2");
     key_string(out, "tokenizer.ggml.pre", "gpt-2");
-    key_array(out, "tokenizer.ggml.tokens", WHIM_GGUF_STRING, c->n_vocab);
+    key_array(out, NULL, "tokenizer.ggml.tokens", WHIM_GGUF_STRING, c->n_vocab);
     for (int32_t id = 0; id < c->n_vocab; id++) {
         put_token(out, c, id, &text);
     }
-    key_array(out, "tokenizer.ggml.token_type", WHIM_GGUF_I32, c->n_vocab);
+    key_array(out, NULL, "tokenizer.ggml.token_type", WHIM_GGUF_I32, c->n_vocab);
     for (int32_t id = 0; id < c->n_vocab; id++) {
         put_u32(out, is_eos(c, id) ? TOKEN_CONTROL : TOKEN_NORMAL);
     }
-    key_array(out, "tokenizer.ggml.merges", WHIM_GGUF_STRING, 1);
+    key_array(out, NULL, "tokenizer.ggml.merges", WHIM_GGUF_STRING, 1);
     put_string(out, "t h");
     out->failed |= text.failed;
     whim_str_deinit(&text);
     if (c->n_eos > 0) {
-        key_u32(out, "tokenizer.ggml.eos_token_id", (uint32_t)c->eos[0]);
+        key_u32(out, NULL, "tokenizer.ggml.eos_token_id", c->eos[0]);
     }
     return 5 + (c->n_eos > 0);
 }
@@ -266,14 +262,14 @@ static whim_err put_tensors(whim_str *out, writer *w, whim_diag *diag)
         bool flat = p->vector && p->k == 1;
         put_u32(out, flat ? 1 : p->n_expert > 0 ? 3 : 2);
         if (!flat) {
-            put_u64(out, (uint64_t)p->k);
+            put_u64(out, p->k);
         }
-        put_u64(out, (uint64_t)p->n);
+        put_u64(out, p->n);
         if (p->n_expert > 0) {
-            put_u64(out, (uint64_t)p->n_expert);
+            put_u64(out, p->n_expert);
         }
         put_u32(out, (uint32_t)type->gguf_id);
-        put_u64(out, (uint64_t)at);
+        put_u64(out, at);
         w->offsets[i] = at;
         at = (at + p->parts[0].tensor->bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
@@ -293,8 +289,8 @@ static whim_err make_header(whim_str *out, writer *w, const char *name, whim_dia
     }
     whim_str_append(out, "GGUF");
     put_u32(out, 3);
-    put_u64(out, n_tensor);
-    put_u64(out, n_key);
+    put_u64(out, (int64_t)n_tensor);
+    put_u64(out, (int64_t)n_key);
     whim_str_append_n(out, whim_str_text(&keys), keys.len);
     whim_str_append_n(out, whim_str_text(&tensors), tensors.len);
     whim_str_append_n(out, zeros, (ALIGN - out->len % ALIGN) % ALIGN);
@@ -309,21 +305,13 @@ static whim_err make_header(whim_str *out, writer *w, const char *name, whim_dia
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static bool write_at(writer *w, int64_t offset, const char *bytes, int64_t n)
+static whim_err write_at(writer *w, int64_t offset, const char *bytes, int64_t n)
 {
-    while (n > 0) {
-        ssize_t done = pwrite(w->fd, bytes, (size_t)n, offset);
-        if (done < 0 && errno != EINTR) {
-            atomic_store(&w->failed, errno);
-            return false;
-        }
-        if (done > 0) {
-            bytes += done;
-            offset += done;
-            n -= done;
-        }
+    whim_err err = whim_file_write_at(w->fd, offset, bytes, n, w->path, NULL);
+    if (err != WHIM_ERR_OK) {
+        atomic_store(&w->failed, errno);
     }
-    return true;
+    return err;
 }
 
 /* A vector has one row, a stack those of all its experts. */
@@ -388,9 +376,8 @@ static whim_err write_slab(void *ctx, int64_t item, int32_t worker)
     } else {
         whim_dummy_rows(p->name, p->parts[0].tensor->dtype, p->k, row0, n_row, staging);
     }
-    if (!write_at(w, w->data + w->offsets[index] + row0 * row_bytes, staging, n_row * row_bytes)) {
-        return WHIM_ERR_IO;
-    }
+    WHIM_TRY(
+        write_at(w, w->data + w->offsets[index] + row0 * row_bytes, staging, n_row * row_bytes));
     int64_t done = atomic_fetch_add(&w->done, n_row * row_bytes) + n_row * row_bytes;
     if (w->on_progress != NULL) {
         w->on_progress(w->ctx, done, w->data_bytes);
@@ -422,9 +409,8 @@ static whim_err write_all(writer *w, const char *name, int32_t n_thread, whim_di
         err = WHIM_ERR_IO;
         goto out;
     }
-    err = write_at(w, 0, whim_str_text(&header), header.len)
-              ? whim_parallel_for(n_thread, w->first[w->binder->n_param], write_slab, w)
-              : WHIM_ERR_IO;
+    WHIM_TRY_OUT(write_at(w, 0, whim_str_text(&header), header.len));
+    err = whim_parallel_for(n_thread, w->first[w->binder->n_param], write_slab, w);
 out:
     whim_str_deinit(&header);
     whim_free(w->offsets);
@@ -467,18 +453,13 @@ whim_err whim_dummy_gguf_write(const whim_engine *engine, const char *name, cons
         .ctx = ctx,
     };
     w.fd = open(w.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w.fd < 0) {
-        whim_err err =
-            whim_fail(diag, WHIM_ERR_IO, "%s cannot be written: %s", w.path, strerror(errno));
-        whim_str_deinit(&part);
-        return err;
-    }
-    whim_err err = write_all(&w, name, whim_engine_caps(engine)->n_thread, diag);
-    if (close(w.fd) != 0 || (err == WHIM_ERR_OK && rename(w.path, path) != 0)) {
+    whim_err err =
+        w.fd < 0 ? WHIM_ERR_IO : write_all(&w, name, whim_engine_caps(engine)->n_thread, diag);
+    if (w.fd < 0 || close(w.fd) != 0 || (err == WHIM_ERR_OK && rename(w.path, path) != 0)) {
         atomic_store(&w.failed, errno);
         err = WHIM_ERR_IO;
     }
-    if (err != WHIM_ERR_OK) {
+    if (err != WHIM_ERR_OK && w.fd >= 0) {
         unlink(w.path);
     }
     if (atomic_load(&w.failed) != 0) {

@@ -37,9 +37,9 @@ whim_err bench_allocate(bench *b, whim_diag *diag)
     b->seqs = whim_alloc_array(b->max_batch, (int64_t)sizeof(whim_sequence *));
     b->parts = whim_alloc_array(b->max_batch, (int64_t)sizeof *b->parts);
     b->prompt_tps = whim_alloc_array(4 * b->n_round, (int64_t)sizeof(double));
-    if (b->tokens == NULL || b->seqs == NULL || b->parts == NULL || b->prompt_tps == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for the token ids of a bench");
-    }
+    WHIM_TRY(
+        whim_got(b->tokens != NULL && b->seqs != NULL && b->parts != NULL && b->prompt_tps != NULL,
+                 diag, "out of memory for the token ids of a bench"));
     b->gen_tps = b->prompt_tps + b->n_round;
     b->peer_prompt_tps = b->gen_tps + b->n_round;
     b->peer_gen_tps = b->peer_prompt_tps + b->n_round;

@@ -204,10 +204,8 @@ static whim_err open_load(load *l, int64_t n_client, whim_diag *diag)
     }
     l->buffer = whim_alloc(READ_BYTES);
     l->clients = whim_alloc_array(n_client, sizeof *l->clients);
-    if (l->buffer == NULL || l->clients == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for %lld clients",
-                         (long long)n_client);
-    }
+    WHIM_TRY(whim_got(l->buffer != NULL && l->clients != NULL, diag,
+                      "out of memory for %lld clients", (long long)n_client));
     l->n_client = n_client;
     for (int64_t i = 0; i < n_client; i++) {
         l->clients[i].fd = -1;

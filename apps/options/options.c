@@ -123,7 +123,21 @@ static void *value_at(whim_options *options, const whim_option_spec *spec)
 
 static whim_err bad_value(const whim_option_spec *spec, const char *text, whim_diag *diag)
 {
-    char range[96] = "", low[32], high[32];
+    static const char *const expected[] = {
+        [WHIM_OPTION_INT] = "a whole number ",
+        [WHIM_OPTION_BYTES] = "a size such as 512M or 1.5G, ",
+        [WHIM_OPTION_FLOAT] = "a number ",
+        [WHIM_OPTION_INTS] = "whole numbers with commas between them, at most 16, each ",
+    };
+    char low[32], high[32];
+    if (spec->type == WHIM_OPTION_CHOICE) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not one of %s", spec->name,
+                         text, spec->metavar);
+    }
+    if (spec->type == WHIM_OPTION_STRINGS) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is one too many; at most %d",
+                         spec->name, text, WHIM_OPTION_MAX_STRINGS);
+    }
     if (spec->type == WHIM_OPTION_BYTES) {
         whim_format_bytes(low, sizeof low, (int64_t)spec->least);
         whim_format_bytes(high, sizeof high, (int64_t)spec->most);
@@ -131,33 +145,9 @@ static whim_err bad_value(const whim_option_spec *spec, const char *text, whim_d
         snprintf(low, sizeof low, "%.10g", spec->least);
         snprintf(high, sizeof high, "%.10g", spec->most);
     }
-    snprintf(range, sizeof range, "from %s to %s", low, high);
-    const char *expected = "";
-    switch (spec->type) {
-    case WHIM_OPTION_INT:
-        expected = "a whole number ";
-        break;
-    case WHIM_OPTION_BYTES:
-        expected = "a size such as 512M or 1.5G, ";
-        break;
-    case WHIM_OPTION_FLOAT:
-        expected = "a number ";
-        break;
-    case WHIM_OPTION_INTS:
-        expected = "whole numbers with commas between them, at most 16, each ";
-        break;
-    case WHIM_OPTION_CHOICE:
-        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not one of %s", spec->name,
-                         text, spec->metavar);
-    case WHIM_OPTION_STRINGS:
-        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is one too many; at most %d",
-                         spec->name, text, WHIM_OPTION_MAX_STRINGS);
-    default:
-        return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not understood", spec->name,
-                         text);
-    }
-    return whim_fail(diag, WHIM_ERR_INVALID, "--%s: \"%.64s\" is not good here; expected is %s%s",
-                     spec->name, text, expected, range);
+    return whim_fail(diag, WHIM_ERR_INVALID,
+                     "--%s: \"%.64s\" is not good here; expected is %sfrom %s to %s", spec->name,
+                     text, expected[spec->type], low, high);
 }
 
 static bool in_bounds(const whim_option_spec *spec, double value)
@@ -308,23 +298,14 @@ typedef struct cursor {
     whim_diag *diag;
 } cursor;
 
-static const whim_option_spec *find_name(whim_command command, const char *name, size_t n)
+/* By its name of n bytes, or where that is NULL by its letter. */
+static const whim_option_spec *find(whim_command command, const char *name, size_t n, char letter)
 {
     for (int32_t i = 0; i < N_OPTION; i++) {
         const whim_option_spec *spec = &option_table[i];
-        if ((spec->commands >> command & 1) != 0 && strlen(spec->name) == n &&
-            memcmp(spec->name, name, n) == 0) {
-            return spec;
-        }
-    }
-    return NULL;
-}
-
-static const whim_option_spec *find_letter(whim_command command, char letter)
-{
-    for (int32_t i = 0; i < N_OPTION; i++) {
-        const whim_option_spec *spec = &option_table[i];
-        if ((spec->commands >> command & 1) != 0 && spec->letter == letter) {
+        bool fits = name == NULL ? spec->letter == letter
+                                 : strlen(spec->name) == n && memcmp(spec->name, name, n) == 0;
+        if (fits && (spec->commands >> command & 1) != 0) {
             return spec;
         }
     }
@@ -383,10 +364,10 @@ static whim_err parse_long(cursor *c, whim_options *options, const char *word)
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
     size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const whim_option_spec *spec = find_name(c->command, name, n);
+    const whim_option_spec *spec = find(c->command, name, n, 0);
     const char *text = "on";
     if (spec == NULL && n > 3 && strncmp(name, "no-", 3) == 0) {
-        spec = find_name(c->command, name + 3, n - 3);
+        spec = find(c->command, name + 3, n - 3, 0);
         spec = spec != NULL && spec->type == WHIM_OPTION_BOOL ? spec : NULL;
         text = "off";
     }
@@ -404,7 +385,7 @@ static whim_err parse_long(cursor *c, whim_options *options, const char *word)
 
 static whim_err parse_short(cursor *c, whim_options *options, const char *word)
 {
-    const whim_option_spec *spec = find_letter(c->command, word[1]);
+    const whim_option_spec *spec = find(c->command, NULL, 0, word[1]);
     const char *rest = word[2] != '\0' ? word + 2 : NULL;
     const char *text = "on";
     if (spec == NULL || (spec->type == WHIM_OPTION_BOOL && rest != NULL)) {

@@ -25,15 +25,29 @@ const char *whim_err_text(whim_err err)
     return err >= 0 && err < WHIM_ERR_COUNT ? err_table[err].text : "unknown error";
 }
 
-whim_err whim_fail(whim_diag *diag, whim_err err, const char *fmt, ...)
+static void say(whim_diag *diag, const char *fmt, va_list ap)
 {
     if (diag != NULL) {
-        va_list ap;
-        va_start(ap, fmt);
         vsnprintf(diag->text, sizeof diag->text, fmt, ap);
-        va_end(ap);
     }
+}
+
+whim_err whim_fail(whim_diag *diag, whim_err err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(diag, fmt, ap);
+    va_end(ap);
     return err;
+}
+
+whim_err whim_got(bool got, whim_diag *diag, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(got ? NULL : diag, fmt, ap);
+    va_end(ap);
+    return got ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
 
 void whim_diag_prefix(whim_diag *diag, const char *fmt, ...)

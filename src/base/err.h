@@ -6,6 +6,8 @@
 #ifndef WHIM_BASE_ERR_H
 #define WHIM_BASE_ERR_H
 
+#include <stdbool.h>
+
 enum {
 #define WHIM_ERR(name, text) WHIM_ERR_##name,
 #include "base/err.def"
@@ -30,6 +32,11 @@ typedef struct whim_diag {
 /* Write the message (diag may be NULL) and return `err`, so that a failing call reads
  * `return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: ...", path);`. */
 whim_err whim_fail(whim_diag *diag, whim_err err, const char *fmt, ...) WHIM_PRINTF(3, 4);
+
+/* The same for memory: NO_MEMORY with the message unless it was got, so that an allocation reads
+ * `WHIM_TRY(whim_got(array != NULL, diag, "no memory for ..."));`. */
+WHIM_MUST_CHECK whim_err whim_got(bool got, whim_diag *diag, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
 
 /* Put a prefix in front of the message that a callee left. */
 void whim_diag_prefix(whim_diag *diag, const char *fmt, ...) WHIM_PRINTF(2, 3);

@@ -309,9 +309,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
 whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)
 {
     whim_engine *e = whim_alloc(sizeof *e);
-    if (e == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for an engine");
-    }
+    WHIM_TRY(whim_got(e != NULL, diag, "no memory for an engine"));
     e->cfg = *cfg;
     whim_arena_init(&e->arena);
     whim_binder_init(&e->binder);

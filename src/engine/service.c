@@ -271,9 +271,7 @@ static void ctx_choose(whim_service *s)
 whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, whim_diag *diag)
 {
     whim_service *s = whim_alloc(sizeof *s);
-    if (s == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
-    }
+    WHIM_TRY(whim_got(s != NULL, diag, "no memory for the service"));
     s->cfg = *cfg;
     s->cfg.max_waiting = cfg->max_waiting > 0 ? cfg->max_waiting : DEFAULT_WAITING;
     s->cfg.max_queued_bytes =

@@ -26,9 +26,7 @@ whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
     WHIM_TRY(whim_service_check_disk(s->cfg.engine, s->cfg.kv_dir, diag));
     int64_t bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     s->page = whim_alloc(bytes);
-    if (s->page == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a page");
-    }
+    WHIM_TRY(whim_got(s->page != NULL, diag, "no memory for a page"));
     whim_disk_tier_cfg cfg = {
         .dir = s->cfg.kv_dir,
         .space = s->cfg.kv_space,

@@ -112,9 +112,7 @@ whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg, whim_jo
                          whim_diag *diag)
 {
     whim_job *job = whim_alloc(sizeof *job);
-    if (job == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a request");
-    }
+    WHIM_TRY(whim_got(job != NULL, diag, "no memory for a request"));
     job->service = service;
     job->cfg = *cfg;
     job->reader_idle = true;

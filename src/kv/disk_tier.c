@@ -288,9 +288,7 @@ int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len)
 whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out, whim_diag *diag)
 {
     whim_disk_tier *t = whim_alloc(sizeof *t);
-    if (t == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the disk tier");
-    }
+    WHIM_TRY(whim_got(t != NULL, diag, "no memory for the disk tier"));
     t->cfg = *cfg;
     t->cfg.max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : DEFAULT_BYTES;
     t->cfg.queue_bytes = queue_at_least(cfg->queue_bytes > 0 ? cfg->queue_bytes : DEFAULT_QUEUE,

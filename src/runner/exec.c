@@ -90,9 +90,7 @@ static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
 {
     const whim_layer_table *layers = x->def->layers(x->model);
     x->kv_offsets = whim_alloc(layers->n_layer * (int64_t)sizeof *x->kv_offsets);
-    if (x->kv_offsets == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the layout of a page");
-    }
+    WHIM_TRY(whim_got(x->kv_offsets != NULL, diag, "no memory for the layout of a page"));
     whim_layer_table_place(layers, x->cfg.kv_type, x->cfg.page_len, x->kv_offsets);
     for (int32_t i = 0; i < whim_exec_flights(&x->cfg); i++) {
         void *block, *embeds;
@@ -109,9 +107,7 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
                         whim_diag *diag)
 {
     whim_exec *x = whim_alloc(sizeof *x);
-    if (x == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for an exec");
-    }
+    WHIM_TRY(whim_got(x != NULL, diag, "no memory for an exec"));
     x->config = config;
     x->def = def;
     x->model = model;

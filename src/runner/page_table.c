@@ -23,9 +23,7 @@ whim_err whim_page_table_init(whim_page_table *t, const whim_step_limits *limits
     t->row_pages = whim_kv_pages(limits->max_ctx, limits->page_len);
     t->page_len = limits->page_len;
     t->sent = whim_alloc(whim_page_table_bytes(limits));
-    if (t->sent == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the page lists of a step");
-    }
+    WHIM_TRY(whim_got(t->sent != NULL, diag, "no memory for the page lists of a step"));
     whim_page_table_forget(t);
     return WHIM_ERR_OK;
 }

@@ -27,9 +27,8 @@ static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, wh
     r->block = whim_alloc(plan->batch_bytes);
     r->asks = whim_alloc_array(r->cfg.max_outs, (int64_t)sizeof *r->asks);
     r->takes = whim_alloc_array(r->cfg.max_seqs, (int64_t)sizeof *r->takes);
-    if (r->block == NULL || r->asks == NULL || r->takes == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the arrays of a step");
-    }
+    WHIM_TRY(whim_got(r->block != NULL && r->asks != NULL && r->takes != NULL, diag,
+                      "no memory for the arrays of a step"));
     if (whim_page_pool_init(&r->pool, r->cfg.n_page, r->cfg.page_len) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
                          (long long)r->cfg.n_page);
@@ -47,9 +46,7 @@ whim_err whim_runner_open(const whim_config *config, const whim_model_def *def, 
                           whim_diag *diag)
 {
     whim_runner *r = whim_alloc(sizeof *r);
-    if (r == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a runner");
-    }
+    WHIM_TRY(whim_got(r != NULL, diag, "no memory for a runner"));
     r->cfg = *cfg;
     r->n_vocab = config->n_vocab;
     r->max_words = whim_sampling_words(config, cfg);

@@ -13,9 +13,9 @@
 
 enum { CONFIG_MAX = 16 << 20 };
 
-static whim_err no_memory(const char *path, whim_diag *diag)
+static whim_err got(bool got_it, const char *path, whim_diag *diag)
 {
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", path);
+    return whim_got(got_it, diag, "%s: no memory for a path", path);
 }
 
 /* config.json, and what it says of quantised weights. */
@@ -24,9 +24,7 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
     char *text = NULL;
     int64_t n = 0;
     const char *path = whim_path_join(&ckpt->arena, dir, "config.json");
-    if (path == NULL) {
-        return no_memory(dir, diag);
-    }
+    WHIM_TRY(got(path != NULL, dir, diag));
     WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
     whim_err err = whim_config_parse(&ckpt->config, ckpt->archs, text, n, path, diag);
     if (err == WHIM_ERR_OK) {
@@ -44,9 +42,7 @@ static whim_err read_generation(whim_ckpt *ckpt, const char *model, whim_diag *d
     int64_t n = 0;
     const char *path = whim_path_join(&ckpt->arena, model, "generation_config.json");
     ckpt->generation = whim_generation_ours;
-    if (path == NULL) {
-        return no_memory(model, diag);
-    }
+    WHIM_TRY(got(path != NULL, model, diag));
     if (whim_path_get_type(path) != WHIM_PATH_FILE) {
         return ckpt->gguf != NULL ? whim_generation_read_gguf(&ckpt->generation, ckpt->gguf, diag)
                                   : WHIM_ERR_OK;
@@ -90,9 +86,7 @@ static whim_err open_gguf_dir(whim_ckpt *ckpt, const char *dir, const char *firs
                               whim_diag *diag)
 {
     const char *path = whim_path_join(&ckpt->arena, dir, first);
-    if (path == NULL) {
-        return no_memory(dir, diag);
-    }
+    WHIM_TRY(got(path != NULL, dir, diag));
     if (n_gguf > 1 && strstr(first, "-00001-of-") == NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%s: holds %lld .gguf files; give the path of one, e.g. %s", dir,

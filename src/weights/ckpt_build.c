@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static whim_err no_memory(whim_diag *diag, const char *path)
+static whim_err got(bool got_it, whim_diag *diag, const char *path)
 {
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its list of tensors", path);
+    return whim_got(got_it, diag, "%s: no memory for its list of tensors", path);
 }
 
 whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag)
@@ -20,15 +20,11 @@ whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag)
                          WHIM_CKPT_MAX_FILE);
     }
     whim_ckpt_file *files = whim_arena_grow(&ckpt->arena, ckpt->files, ckpt->n_file, sizeof *files);
-    if (files == NULL) {
-        return no_memory(diag, path);
-    }
+    WHIM_TRY(got(files != NULL, diag, path));
     ckpt->files = files;
     whim_ckpt_file *file = &files[ckpt->n_file];
     file->path = whim_arena_strndup(&ckpt->arena, path, (int64_t)strlen(path));
-    if (file->path == NULL) {
-        return no_memory(diag, path);
-    }
+    WHIM_TRY(got(file->path != NULL, diag, path));
     WHIM_TRY(whim_file_open(path, &file->fd, &file->bytes, diag));
     ckpt->n_file++;
     return WHIM_ERR_OK;
@@ -72,9 +68,7 @@ whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, w
     }
     whim_ckpt_tensor *tensors =
         whim_arena_grow(&ckpt->arena, ckpt->tensors, ckpt->n_tensor, sizeof *tensors);
-    if (tensors == NULL) {
-        return no_memory(diag, path);
-    }
+    WHIM_TRY(got(tensors != NULL, diag, path));
     ckpt->tensors = tensors;
     whim_ckpt_tensor *added = &tensors[ckpt->n_tensor++];
     *added = *tensor;
@@ -85,7 +79,7 @@ whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, w
             added->name = whim_arena_strndup(&ckpt->arena, name, (int64_t)strlen(name));
         }
     }
-    return added->name != NULL ? WHIM_ERR_OK : no_memory(diag, path);
+    return got(added->name != NULL, diag, path);
 }
 
 static int place_compare(const void *a, const void *b)
@@ -152,9 +146,8 @@ static whim_err build_index(whim_ckpt *ckpt, whim_diag *diag)
         size *= 2;
     }
     ckpt->index = whim_arena_alloc_array(&ckpt->arena, size, sizeof *ckpt->index);
-    if (ckpt->index == NULL) {
-        return no_memory(diag, ckpt->n_file > 0 ? ckpt->files[0].path : "dummy weights");
-    }
+    WHIM_TRY(
+        got(ckpt->index != NULL, diag, ckpt->n_file > 0 ? ckpt->files[0].path : "dummy weights"));
     ckpt->index_mask = size - 1;
     memset(ckpt->index, 0xff, (size_t)size * sizeof *ckpt->index);
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
@@ -175,9 +168,7 @@ static whim_err build_index(whim_ckpt *ckpt, whim_diag *diag)
 whim_err whim_ckpt_finish(whim_ckpt *ckpt, whim_diag *diag)
 {
     const whim_ckpt_tensor **order = whim_alloc_array(ckpt->n_tensor, sizeof *order);
-    if (order == NULL) {
-        return no_memory(diag, ckpt->n_file > 0 ? ckpt->files[0].path : "dummy weights");
-    }
+    WHIM_TRY(got(order != NULL, diag, ckpt->n_file > 0 ? ckpt->files[0].path : "dummy weights"));
     whim_err err = check_overlap(ckpt, order, diag);
     whim_free(order);
     return err != WHIM_ERR_OK ? err : build_index(ckpt, diag);

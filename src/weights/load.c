@@ -183,9 +183,7 @@ static whim_err matrices_load(loader *ld, int32_t n_thread)
         }
         if (pass == 0) {
             ld->slabs = whim_alloc_array(n_slab, sizeof *ld->slabs);
-            if (ld->slabs == NULL) {
-                return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory for the load list");
-            }
+            WHIM_TRY(whim_got(ld->slabs != NULL, ld->diag, "no memory for the load list"));
         }
     }
     return whim_parallel_for(n_thread, n_slab, slab_load, ld);
@@ -201,9 +199,7 @@ static whim_err small_load(loader *ld, whim_stream *stream)
             WHIM_TRY(whim_stream_copy_in(stream, dst, param->constant, param->bytes));
         } else if (param->vector) {
             float *values = whim_alloc(param->bytes);
-            if (values == NULL) {
-                return whim_fail(ld->diag, WHIM_ERR_NO_MEMORY, "no memory for %s", param->name);
-            }
+            WHIM_TRY(whim_got(values != NULL, ld->diag, "no memory for %s", param->name));
             whim_err err = whim_vector_read(ld->ckpt, param, values, ld->diag);
             if (err == WHIM_ERR_OK) {
                 err = whim_stream_copy_in(stream, dst, values, param->bytes);

@@ -118,9 +118,7 @@ whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param, float 
     const whim_ckpt_tensor *tensor = param->parts[0].tensor;
     whim_vector_form form = param->form;
     char *raw = whim_alloc(tensor->bytes);
-    if (raw == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", param->name);
-    }
+    WHIM_TRY(whim_got(raw != NULL, diag, "no memory to read %s", param->name));
     whim_err err = WHIM_ERR_OK;
     if (tensor->file < 0) {
         whim_dummy_vector(param->name, param->n * param->k, (float *)(void *)raw);

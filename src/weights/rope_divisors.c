@@ -19,9 +19,7 @@ whim_err whim_rope_divisors_read(whim_ckpt *ckpt, whim_diag *diag)
                          path, tensor->file_name, (long long)n);
     }
     float *divisors = whim_arena_alloc_array(&ckpt->arena, n, sizeof *divisors);
-    if (divisors == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for rope divisors", path);
-    }
+    WHIM_TRY(whim_got(divisors != NULL, diag, "%s: no memory for rope divisors", path));
     WHIM_TRY(whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, divisors, diag));
     for (int64_t i = 0; i < n; i++) {
         if (!(isfinite(divisors[i]) && divisors[i] > 0.0f)) {

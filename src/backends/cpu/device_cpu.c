@@ -184,9 +184,7 @@ static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_
                          n_thread, usable, usable == 1 ? "" : "s");
     }
     whim_cpu_device *dev = whim_alloc(sizeof *dev);
-    if (dev == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the CPU device");
-    }
+    WHIM_TRY(whim_got(dev != NULL, diag, "no memory for the CPU device"));
     dev->base.vt = &device_vt;
     dev->kernels = kernels;
     whim_cpu_ops_init(&dev->ops);

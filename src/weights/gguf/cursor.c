@@ -22,10 +22,8 @@ static whim_err header_extend(whim_gguf_cursor *c, int64_t need)
     want = want < need ? need : want;
     want = want > c->file->bytes ? c->file->bytes : want;
     uint8_t *header = whim_realloc(gguf->header, gguf->header_bytes, want);
-    if (header == NULL) {
-        return whim_fail(c->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a header of %lld bytes",
-                         gguf->path, (long long)want);
-    }
+    WHIM_TRY(whim_got(header != NULL, c->diag, "%s: no memory for a header of %lld bytes",
+                      gguf->path, (long long)want));
     gguf->header = header;
     WHIM_TRY(whim_file_read_at(c->file->fd, gguf->header_bytes, want - gguf->header_bytes,
                                header + gguf->header_bytes, gguf->path, c->diag));
@@ -99,9 +97,7 @@ whim_err whim_gguf_take_name(whim_gguf_cursor *cursor, whim_arena *arena, const 
         }
     }
     *out = whim_arena_strndup(arena, text, n);
-    if (*out == NULL) {
-        return whim_fail(cursor->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for %s",
-                         cursor->gguf->path, what);
-    }
+    WHIM_TRY(
+        whim_got(*out != NULL, cursor->diag, "%s: no memory for %s", cursor->gguf->path, what));
     return WHIM_ERR_OK;
 }

@@ -169,9 +169,7 @@ whim_err whim_gguf_read_keys(whim_gguf *gguf, whim_arena *arena, const whim_ckpt
     WHIM_TRY(check_count(&c, "the tensor count", n_tensor, TENSOR_ENTRY_MIN, WHIM_CKPT_MAX_TENSOR));
     WHIM_TRY(check_count(&c, "the key count", n_key, KEY_ENTRY_MIN, N_KEY_MAX));
     gguf->keys = whim_arena_alloc_array(arena, (int64_t)n_key + 1, sizeof *gguf->keys);
-    if (gguf->keys == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its keys", gguf->path);
-    }
+    WHIM_TRY(whim_got(gguf->keys != NULL, diag, "%s: no memory for its keys", gguf->path));
     for (uint64_t i = 0; i < n_key; i++) {
         WHIM_TRY(read_key(&c, arena, &gguf->keys[i]));
     }

@@ -42,9 +42,7 @@ static whim_err part_path(whim_ckpt *ckpt, const char *path, const split *given,
                          path, (long long)given->no + 1, (long long)given->count, tail);
     }
     *out = whim_arena_strndup(&ckpt->arena, path, n);
-    if (*out == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", path);
-    }
+    WHIM_TRY(whim_got(*out != NULL, diag, "%s: no memory for a path", path));
     snprintf(tail, sizeof tail, "-%05lld-of-%05lld.gguf", (long long)no + 1,
              (long long)given->count);
     memcpy(*out + n - TAIL, tail, TAIL);
@@ -129,9 +127,7 @@ whim_err whim_gguf_open(whim_ckpt *ckpt, const char *path, whim_diag *diag)
     ckpt->format = WHIM_CKPT_GGUF;
     WHIM_TRY(peek_split(path, &given, diag));
     ckpt->gguf = whim_arena_alloc(&ckpt->arena, sizeof *ckpt->gguf);
-    if (ckpt->gguf == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its keys", path);
-    }
+    WHIM_TRY(whim_got(ckpt->gguf != NULL, diag, "%s: no memory for its keys", path));
     for (int64_t no = 0; no < given.count; no++) {
         char *part = NULL;
         if (given.count > 1) {

@@ -29,10 +29,9 @@ static const char *other_type_name(uint32_t id)
     return "unknown to this version";
 }
 
-static whim_err no_memory(const whim_gguf_cursor *c)
+static whim_err got(bool got_it, const whim_gguf_cursor *c)
 {
-    return whim_fail(c->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its list of tensors",
-                     c->gguf->path);
+    return whim_got(got_it, c->diag, "%s: no memory for its list of tensors", c->gguf->path);
 }
 
 static whim_err read_shape(whim_gguf_cursor *c, whim_ckpt_tensor *tensor, int64_t *n_elem)
@@ -71,9 +70,7 @@ static whim_err read_type(whim_gguf_cursor *c, whim_ckpt *ckpt, whim_ckpt_tensor
         snprintf(reason, sizeof reason, "has GGUF type %u (%s), which cannot be loaded", id,
                  other_type_name(id));
         const char *kept = whim_arena_strndup(&ckpt->arena, reason, (int64_t)strlen(reason));
-        if (kept == NULL) {
-            return no_memory(c);
-        }
+        WHIM_TRY(got(kept != NULL, c));
         whim_ckpt_mark_unsupported(tensor, kept);
         return WHIM_ERR_OK;
     }
@@ -123,9 +120,7 @@ static whim_err add_qkv(const whim_gguf_cursor *c, whim_ckpt *ckpt, const whim_c
                          "qkv"[i], cut + strlen(marker));
         whim_ckpt_tensor part = *whole;
         part.name = whim_arena_strndup(&ckpt->arena, part_name, n);
-        if (part.name == NULL) {
-            return no_memory(c);
-        }
+        WHIM_TRY(got(part.name != NULL, c));
         if (whole->unsupported == NULL) {
             part.shape[0] = rows[i];
             part.offset = whole->offset + done * row_bytes;
@@ -166,7 +161,8 @@ static whim_err read_entry(whim_gguf_cursor *c, whim_ckpt *ckpt, int32_t file)
         return add_qkv(c, ckpt, &tensor, name);
     }
     tensor.name = whim_arena_strndup(&ckpt->arena, name, (int64_t)strlen(name));
-    return tensor.name == NULL ? no_memory(c) : whim_ckpt_add_tensor(ckpt, &tensor, c->diag);
+    WHIM_TRY(got(tensor.name != NULL, c));
+    return whim_ckpt_add_tensor(ckpt, &tensor, c->diag);
 }
 
 whim_err whim_gguf_read_tensors(whim_gguf *gguf, whim_ckpt *ckpt, int32_t file, whim_diag *diag)

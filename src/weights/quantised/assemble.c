@@ -292,9 +292,7 @@ static whim_err add_weight(work *w)
     whim_recipe *kept = whim_arena_alloc(&ckpt->arena, sizeof *kept);
     size_t size = strlen(w->module) + sizeof ".weight";
     char *name = whim_arena_alloc(&ckpt->arena, (int64_t)size);
-    if (kept == NULL || name == NULL) {
-        return whim_fail(w->diag, WHIM_ERR_NO_MEMORY, "no memory for the list of tensors");
-    }
+    WHIM_TRY(whim_got(kept != NULL && name != NULL, w->diag, "no memory for the list of tensors"));
     snprintf(name, size, "%s.weight", w->module);
     *kept = w->recipe;
     const whim_ckpt_tensor *codes = &ckpt->tensors[w->codes];

@@ -95,9 +95,9 @@ typedef struct folder {
     whim_diag *diag;
 } folder;
 
-static whim_err no_memory(const folder *f)
+static whim_err got(bool got_it, const folder *f)
 {
-    return whim_fail(f->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", f->cfg->out);
+    return whim_got(got_it, f->diag, "%s: no memory for a path", f->cfg->out);
 }
 
 static whim_err folder_make(folder *f)
@@ -108,9 +108,7 @@ static whim_err folder_make(folder *f)
     }
     f->out = whim_arena_strndup(&f->arena, f->cfg->out, n);
     f->path = whim_arena_alloc(&f->arena, n + (int64_t)sizeof ".part");
-    if (f->out == NULL || f->path == NULL) {
-        return no_memory(f);
-    }
+    WHIM_TRY(got(f->out != NULL && f->path != NULL, f));
     snprintf(f->path, (size_t)n + sizeof ".part", "%s.part", f->out);
     if (mkdir(f->path, 0777) == 0) {
         return WHIM_ERR_OK;
@@ -143,13 +141,15 @@ static whim_err read_file(folder *f, const char *name, int64_t max, char **text,
                           const char **path)
 {
     *path = whim_path_join(&f->arena, f->cfg->in, name);
-    return *path == NULL ? no_memory(f) : whim_file_read_all(*path, max, text, n, f->diag);
+    WHIM_TRY(got(*path != NULL, f));
+    return whim_file_read_all(*path, max, text, n, f->diag);
 }
 
 static whim_err write_file(folder *f, const char *name, const char *text, int64_t n)
 {
     const char *path = whim_path_join(&f->arena, f->path, name);
-    return path == NULL ? no_memory(f) : whim_file_write_all(path, text, n, f->diag);
+    WHIM_TRY(got(path != NULL, f));
+    return whim_file_write_all(path, text, n, f->diag);
 }
 
 static whim_err copy_side_files(folder *f)
@@ -161,9 +161,7 @@ static whim_err copy_side_files(folder *f)
         const char *path = whim_path_join(&f->arena, f->cfg->in, names[i]);
         char *text = NULL;
         int64_t n = 0;
-        if (path == NULL) {
-            return no_memory(f);
-        }
+        WHIM_TRY(got(path != NULL, f));
         if (!is_side_file(names[i]) || whim_path_get_type(path) != WHIM_PATH_FILE) {
             continue;
         }

@@ -25,9 +25,9 @@ const whim_quantize_format *whim_quantize_format_get(whim_quantize_kind kind)
     return &formats[kind];
 }
 
-static whim_err no_memory(whim_diag *diag)
+static whim_err got(bool got_it, whim_diag *diag)
 {
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the list of tensors");
+    return whim_got(got_it, diag, "no memory for the list of tensors");
 }
 
 /* --- which matrices --------------------------------------------------------------------------- */
@@ -107,9 +107,7 @@ static whim_err add_matrices(whim_quantize_plan *plan, const whim_ckpt *ckpt,
         for (int64_t e = 0; e < p->n_part && fits; e++) {
             const whim_ckpt_tensor *t = p->parts[e].tensor;
             const char *module = module_of(&plan->arena, p, e);
-            if (module == NULL) {
-                return no_memory(diag);
-            }
+            WHIM_TRY(got(module != NULL, diag));
             taken[t - ckpt->tensors] = 1;
             plan->units[plan->n_unit++] = (whim_quantize_unit){
                 .tensor = t, .row0 = p->parts[e].row0, .n = p->n, .k = p->k, .module = module};
@@ -224,9 +222,7 @@ whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const whim_ckpt *ckpt
     }
     uint8_t *taken = whim_arena_alloc_array(&plan->arena, ckpt->n_tensor, 1);
     plan->units = whim_arena_alloc_array(&plan->arena, most, sizeof *plan->units);
-    if (taken == NULL || plan->units == NULL) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(got(taken != NULL && plan->units != NULL, diag));
     WHIM_TRY(add_matrices(plan, ckpt, binder, taken, diag));
     if (plan->n_unit == 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -239,7 +235,7 @@ whim_err whim_quantize_plan_make(whim_quantize_plan *plan, const whim_ckpt *ckpt
     qsort(plan->units, (size_t)plan->n_unit, sizeof *plan->units, by_place);
     plan->entries =
         whim_arena_alloc_array(&plan->arena, ENTRIES * plan->n_unit, sizeof *plan->entries);
-    return plan->entries != NULL && cut(plan) ? WHIM_ERR_OK : no_memory(diag);
+    return got(plan->entries != NULL && cut(plan), diag);
 }
 
 void whim_quantize_plan_free(whim_quantize_plan *plan)
@@ -318,9 +314,7 @@ whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text, 
         n--;
     }
     json_t *made = describe(plan);
-    if (made == NULL) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(got(made != NULL, diag));
     whim_str all = {0};
     whim_str_append_n(&all, text, n);
     whim_str_printf(&all, "%s\n  \"quantization_config\": ", comma);
@@ -328,5 +322,5 @@ whim_err whim_quantize_config(const whim_quantize_plan *plan, const char *text, 
     whim_str_append(&all, "\n}\n");
     json_decref(made);
     *out = whim_str_take(&all);
-    return *out != NULL ? WHIM_ERR_OK : no_memory(diag);
+    return got(*out != NULL, diag);
 }

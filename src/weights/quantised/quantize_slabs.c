@@ -236,10 +236,8 @@ whim_err whim_quantize_slabs(const whim_quantize_plan *plan, const whim_ckpt *ck
     j.memory_each =
         whim_aligned(plan->slab_elems * (FLOAT_BYTES + STAGE_BYTES + CODE_BYTES + SCALE_BYTES));
     j.memory = whim_alloc_array(cfg->n_thread, j.memory_each);
-    if (j.memory == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for %d buffers of %lld bytes",
-                         cfg->n_thread, (long long)j.memory_each);
-    }
+    WHIM_TRY(whim_got(j.memory != NULL, diag, "no memory for %d buffers of %lld bytes",
+                      cfg->n_thread, (long long)j.memory_each));
     pthread_mutex_init(&j.lock, NULL);
     whim_err err = whim_parallel_for(cfg->n_thread, plan->n_slab, run_slab, &j);
     pthread_mutex_destroy(&j.lock);

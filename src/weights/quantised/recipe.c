@@ -418,9 +418,7 @@ whim_err whim_recipe_check(const whim_ckpt *ckpt, const whim_recipe *r, float ma
     whim_err err;
     *facts = (whim_recipe_facts){.in_order = true, .zeros_usual = true};
     void *space = whim_alloc(PIECE * 8);
-    if (space == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory to read %s", r->scales.file_name);
-    }
+    WHIM_TRY(whim_got(space != NULL, diag, "no memory to read %s", r->scales.file_name));
     WHIM_TRY_OUT(check_scales(ckpt, r, max, space, diag));
     if (r->zeros.file >= 0) {
         WHIM_TRY_OUT(check_zeros(ckpt, r, usual, space, &facts->zeros_usual, diag));

@@ -25,9 +25,7 @@ static bool list_has(char *const *names, int64_t n, const char *name)
 static whim_err add_and_read(whim_ckpt *ckpt, const char *dir, const char *name, whim_diag *diag)
 {
     const char *path = whim_path_join(&ckpt->arena, dir, name);
-    if (path == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", dir);
-    }
+    WHIM_TRY(whim_got(path != NULL, diag, "%s: no memory for a path", dir));
     WHIM_TRY(whim_ckpt_add_file(ckpt, path, diag));
     return whim_safetensors_read(ckpt, ckpt->n_file - 1, diag);
 }
@@ -102,9 +100,7 @@ static whim_err open_sharded(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
     int64_t n = 0;
     whim_err err;
     const char *path = whim_path_join(&ckpt->arena, dir, index_name);
-    if (path == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a path", dir);
-    }
+    WHIM_TRY(whim_got(path != NULL, diag, "%s: no memory for a path", dir));
     WHIM_TRY(whim_file_read_all(path, index_limits.max_bytes, &text, &n, diag));
     WHIM_TRY_OUT(whim_json_parse(&json, text, n, index_limits, path, diag));
     whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};

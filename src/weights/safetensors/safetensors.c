@@ -126,10 +126,7 @@ static whim_err mark_type(const reader *r, whim_ckpt_tensor *tensor, const char 
     char reason[96];
     snprintf(reason, sizeof reason, "has type %.32s, which cannot be loaded", type);
     const char *kept = whim_arena_strndup(&r->ckpt->arena, reason, (int64_t)strlen(reason));
-    if (kept == NULL) {
-        return whim_fail(r->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its list of tensors",
-                         r->path);
-    }
+    WHIM_TRY(whim_got(kept != NULL, r->diag, "%s: no memory for its list of tensors", r->path));
     whim_ckpt_mark_unsupported(tensor, kept);
     return WHIM_ERR_OK;
 }
@@ -138,10 +135,8 @@ static whim_err read_tensor(const reader *r, const char *name, const whim_json_s
 {
     whim_ckpt_tensor tensor = {.file = r->file};
     tensor.file_name = whim_arena_strndup(&r->ckpt->arena, name, (int64_t)strlen(name));
-    if (tensor.file_name == NULL) {
-        return whim_fail(r->diag, WHIM_ERR_NO_MEMORY, "%s: no memory for its list of tensors",
-                         r->path);
-    }
+    WHIM_TRY(whim_got(tensor.file_name != NULL, r->diag, "%s: no memory for its list of tensors",
+                      r->path));
     const char *type = NULL;
     int64_t n_dim;
     int64_t n_elem;
@@ -212,10 +207,8 @@ whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, whim_diag *diag)
                          f->path, (unsigned long long)n, (long long)(f->bytes - 8), HEADER_MAX);
     }
     char *text = whim_alloc((int64_t)n);
-    if (text == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: no memory for a header of %llu bytes",
-                         f->path, (unsigned long long)n);
-    }
+    WHIM_TRY(whim_got(text != NULL, diag, "%s: no memory for a header of %llu bytes", f->path,
+                      (unsigned long long)n));
     whim_json *json = NULL;
     whim_err err;
     WHIM_TRY_OUT(whim_file_read_at(f->fd, 8, (int64_t)n, text, f->path, diag));

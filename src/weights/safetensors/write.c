@@ -13,9 +13,9 @@
 
 enum { HEADER_ALIGN = 8, NAME_MAX_BYTES = 64 };
 
-static whim_err no_memory(whim_diag *diag)
+static whim_err got(bool got_it, whim_diag *diag)
 {
-    return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the list of tensors");
+    return whim_got(got_it, diag, "no memory for the list of tensors");
 }
 
 /* --- layout ----------------------------------------------------------------------------------- */
@@ -59,11 +59,9 @@ static whim_err lay_out(whim_safetensors_writer *w, int64_t max_bytes, whim_diag
             snprintf(name, sizeof name, "model-%05d-of-%05d.safetensors", f + 1, w->n_file);
         }
         w->names[f] = whim_path_join(&w->arena, w->dir, name);
-        if (w->names[f] == NULL) {
-            return no_memory(diag);
-        }
+        WHIM_TRY(got(w->names[f] != NULL, diag));
     }
-    return w->fds != NULL && w->names != NULL ? WHIM_ERR_OK : no_memory(diag);
+    return got(w->fds != NULL && w->names != NULL, diag);
 }
 
 static int by_file_and_size(const void *a, const void *b)
@@ -92,9 +90,7 @@ static whim_err create_file(whim_safetensors_writer *w, int32_t file, json_t *he
                             int64_t data_bytes, int64_t *data, whim_diag *diag)
 {
     char *text = json_dumps(header, JSON_COMPACT);
-    if (text == NULL) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(got(text != NULL, diag));
     int64_t n = (int64_t)strlen(text);
     int64_t padded = (n + HEADER_ALIGN - 1) / HEADER_ALIGN * HEADER_ALIGN;
     uint64_t length = (uint64_t)padded; /* little-endian, as the CPUs that whimbrel runs on */
@@ -119,9 +115,7 @@ static whim_err create_files(whim_safetensors_writer *w, whim_diag *diag)
 {
     whim_safetensors_entry **order =
         whim_arena_alloc_array(&w->arena, w->n_entry, sizeof(whim_safetensors_entry *));
-    if (order == NULL) {
-        return no_memory(diag);
-    }
+    WHIM_TRY(got(order != NULL, diag));
     for (int64_t i = 0; i < w->n_entry; i++) {
         order[i] = &w->entries[i];
     }
@@ -137,7 +131,7 @@ static whim_err create_files(whim_safetensors_writer *w, whim_diag *diag)
         }
         whim_err err = json_object_size(header) == (size_t)(end - i) + 1
                            ? create_file(w, file, header, at, &data, diag)
-                           : no_memory(diag);
+                           : got(false, diag);
         json_decref(header);
         WHIM_TRY(err);
         for (int64_t k = i; k < end; k++) {
@@ -191,7 +185,7 @@ static whim_err write_index(whim_safetensors_writer *w, whim_diag *diag)
     char *text = json_dumps(index, JSON_INDENT(2));
     const char *path = whim_path_join(&w->arena, w->dir, "model.safetensors.index.json");
     whim_err err = !whole || text == NULL || path == NULL
-                       ? no_memory(diag)
+                       ? got(false, diag)
                        : whim_file_write_all(path, text, (int64_t)strlen(text), diag);
     json_decref(index);
     free(text);

@@ -102,9 +102,7 @@ static whim_err alloc(guard_device *dev, bool is_host, int64_t bytes, void **out
                          (long long)bytes);
     }
     guard_buf *buf = whim_alloc(sizeof *buf);
-    if (buf == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a buffer's record");
-    }
+    WHIM_TRY(whim_got(buf != NULL, diag, "no memory for a buffer's record"));
     buf->bytes = bytes;
     buf->is_host = is_host;
     buf->rights = is_host ? WHIM_OS_OPEN : WHIM_OS_CLOSED;
@@ -263,9 +261,7 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
                          cfg->isa);
     }
     guard_device *dev = whim_alloc(sizeof *dev);
-    if (dev == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a device");
-    }
+    WHIM_TRY(whim_got(dev != NULL, diag, "no memory for a device"));
     dev->base.vt = &guard_device_vt;
     dev->base.caps = (whim_device_caps){
         .summary = "guard: the law, run late, on memory that the host cannot touch",

@@ -407,9 +407,7 @@ whim_err whim_guard_stream_open(whim_device *base, whim_stream **out, whim_diag 
 {
     guard_device *dev = (guard_device *)base;
     guard_stream *s = whim_alloc(sizeof *s);
-    if (s == NULL) {
-        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a stream");
-    }
+    WHIM_TRY(whim_got(s != NULL, diag, "no memory for a stream"));
     s->base = (whim_stream){.vt = &guard_stream_vt, .ops = &dev->ops, .device = base};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);

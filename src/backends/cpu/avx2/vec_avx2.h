@@ -9,19 +9,15 @@
 
 typedef __m256 vf;
 enum { VF = 8 };
+/* int32 lanes, and the bytes of four k for each of them. */
+typedef __m256i vi;
+typedef __m256i vb;
+#define VX(name) _mm256_##name
+#define VXI(name) _mm256_##name##_si256
+#define VX_SHIFT int
+#define VX_WIDTH 256
+#include "backends/cpu/tmpl/vec_x86.h"
 
-static inline vf vf_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-static inline vf vf_set1(float x)
-{
-    return _mm256_set1_ps(x);
-}
-static inline vf vf_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
 static inline vf vf_load_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -44,30 +40,11 @@ static inline void vf_load_e4m3(const uint8_t *p, vf out[2])
     out[0] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale);
     out[1] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale);
 }
-static inline void vf_store(float *p, vf x)
-{
-    _mm256_storeu_ps(p, x);
-}
 static inline vf vf_load_i8(const int8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
-/* a * b + c, rounded once. */
-static inline vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-/* The same with one a for all lanes. */
-static inline vf vf_fma1(float a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
-}
 
-/* The larger of both; acc where x is a NaN. */
-static inline vf vf_max_over(vf acc, vf x)
-{
-    return _mm256_max_ps(x, acc);
-}
 /* The largest lane; none is a NaN. */
 static inline float vf_max_lanes(vf x)
 {
@@ -75,29 +52,11 @@ static inline float vf_max_lanes(vf x)
     y = _mm_max_ps(y, _mm_movehl_ps(y, y));
     return _mm_cvtss_f32(_mm_max_ss(y, _mm_shuffle_ps(y, y, 1)));
 }
-/* x limited to [lo, hi]; a NaN stays a NaN. */
-static inline vf vf_clamp(vf x, vf lo, vf hi)
-{
-    return _mm256_min_ps(hi, _mm256_max_ps(lo, x));
-}
 
 /* Attention keeps ATTN_PAIRS x ATTN_VECS sums in registers, of 16. */
 #define ATTN_PAIRS 6
 #define ATTN_VECS 2
 
-static inline vf vf_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-/* int32 lanes, and the bytes of four k for each of them. */
-typedef __m256i vi;
-typedef __m256i vb;
-
-static inline vi vi_set1(int32_t x)
-{
-    return _mm256_set1_epi32(x);
-}
 static inline vi vi_load_i8(const int8_t *p)
 {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
@@ -110,40 +69,7 @@ static inline vi vi_mul(vi a, vi b)
 {
     return _mm256_mullo_epi32(a, b);
 }
-static inline vi vi_add(vi a, vi b)
-{
-    return _mm256_add_epi32(a, b);
-}
-static inline vf vi_to_vf(vi x)
-{
-    return _mm256_cvtepi32_ps(x);
-}
 
-static inline vb vb_load(const void *p)
-{
-    return _mm256_loadu_si256(p);
-}
-static inline void vb_store(void *p, vb x)
-{
-    _mm256_storeu_si256(p, x);
-}
-static inline vb vb_or(vb a, vb b)
-{
-    return _mm256_or_si256(a, b);
-}
-static inline vb vb_sub1(vb a, uint8_t b)
-{
-    return _mm256_sub_epi8(a, _mm256_set1_epi8((char)b));
-}
-/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this
- * is inlined. */
-static inline vb vb_place(vb x, int from, int bits, int to)
-{
-    vb moved = from > to   ? _mm256_srli_epi16(x, from - to)
-               : from < to ? _mm256_slli_epi16(x, to - from)
-                           : x;
-    return _mm256_and_si256(moved, _mm256_set1_epi8((char)(((1 << bits) - 1) << to)));
-}
 static inline vb vb_lookup(const int8_t *table, vb index)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)),
@@ -153,23 +79,6 @@ static inline vb vb_lookup(const int8_t *table, vb index)
 /* Dots of 4: acc[lane] += w[4 lane ..] * a[0 .. 3], exact. Codes are 0 .. 63, values are int8; the
  * result of a value is too large by VI_VALUE_BIAS * sum(a). */
 enum { VI_VALUE_BIAS = 0 };
-/* Four activations in every lane. */
-static inline vb vb_four(const int8_t *a)
-{
-    int32_t four;
-    memcpy(&four, a, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-/* Two products fit an int16: codes are below 64, magnitudes at most 128, activations never -128. */
-static inline vi vi_dot4_small(vi acc, vb w, vb a)
-{
-    __m256i pairs = _mm256_maddubs_epi16(w, a);
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-static inline vi vi_dot4_code(vi acc, vb w, const int8_t *a)
-{
-    return vi_dot4_small(acc, w, vb_four(a));
-}
 /* The value's sign goes to the activation. */
 static inline vi vi_dot4_value(vi acc, vb w, const int8_t *a)
 {

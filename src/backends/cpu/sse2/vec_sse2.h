@@ -13,19 +13,15 @@
 
 typedef __m128 vf;
 enum { VF = 4 };
+/* int32 lanes, and the bytes of four k for each of them. */
+typedef __m128i vi;
+typedef __m128i vb;
+#define VX(name) _mm_##name
+#define VXI(name) _mm_##name##_si128
+#define VX_SHIFT int
+#define VX_WIDTH 128
+#include "backends/cpu/tmpl/vec_x86.h"
 
-static inline vf vf_zero(void)
-{
-    return _mm_setzero_ps();
-}
-static inline vf vf_set1(float x)
-{
-    return _mm_set1_ps(x);
-}
-static inline vf vf_load(const float *p)
-{
-    return _mm_loadu_ps(p);
-}
 static inline vf vf_load_bf16(const uint16_t *p)
 {
     __m128i h = _mm_loadl_epi64((const __m128i *)p);
@@ -62,10 +58,6 @@ static inline void vf_load_e4m3(const uint8_t *p, vf out[4])
     out[2] = vf_of_e4m3(_mm_unpacklo_epi16(zero, high));
     out[3] = vf_of_e4m3(_mm_unpackhi_epi16(zero, high));
 }
-static inline void vf_store(float *p, vf x)
-{
-    _mm_storeu_ps(p, x);
-}
 static inline vf vf_load_i8(const int8_t *p)
 {
     return _mm_setr_ps((float)p[0], (float)p[1], (float)p[2], (float)p[3]);
@@ -101,40 +93,17 @@ static inline vf vf_fma1(float a, vf b, vf c)
     return vf_fma(_mm_set1_ps(a), b, c);
 }
 
-/* The larger of both; acc where x is a NaN. */
-static inline vf vf_max_over(vf acc, vf x)
-{
-    return _mm_max_ps(x, acc);
-}
 /* The largest lane; none is a NaN. */
 static inline float vf_max_lanes(vf x)
 {
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
 }
-/* x limited to [lo, hi]; a NaN stays a NaN. */
-static inline vf vf_clamp(vf x, vf lo, vf hi)
-{
-    return _mm_min_ps(hi, _mm_max_ps(lo, x));
-}
 
 /* Attention keeps ATTN_PAIRS x ATTN_VECS sums in registers, of 16. */
 #define ATTN_PAIRS 4
 #define ATTN_VECS 2
 
-static inline vf vf_mul(vf a, vf b)
-{
-    return _mm_mul_ps(a, b);
-}
-
-/* int32 lanes, and the bytes of four k for each of them. */
-typedef __m128i vi;
-typedef __m128i vb;
-
-static inline vi vi_set1(int32_t x)
-{
-    return _mm_set1_epi32(x);
-}
 static inline vi vi_load_i8(const int8_t *p)
 {
     return _mm_setr_epi32(p[0], p[1], p[2], p[3]);
@@ -150,40 +119,7 @@ static inline vi vi_mul(vi a, vi b)
     __m128i odd = _mm_mul_epu32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32));
     return _mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x08), _mm_shuffle_epi32(odd, 0x08));
 }
-static inline vi vi_add(vi a, vi b)
-{
-    return _mm_add_epi32(a, b);
-}
-static inline vf vi_to_vf(vi x)
-{
-    return _mm_cvtepi32_ps(x);
-}
 
-static inline vb vb_load(const void *p)
-{
-    return _mm_loadu_si128(p);
-}
-static inline void vb_store(void *p, vb x)
-{
-    _mm_storeu_si128(p, x);
-}
-static inline vb vb_or(vb a, vb b)
-{
-    return _mm_or_si128(a, b);
-}
-static inline vb vb_sub1(vb a, uint8_t b)
-{
-    return _mm_sub_epi8(a, _mm_set1_epi8((char)b));
-}
-/* The field of `bits` bits at `from` of every byte, moved to `to`, all else 0; constants where this
- * is inlined. */
-static inline vb vb_place(vb x, int from, int bits, int to)
-{
-    vb moved = from > to   ? _mm_srli_epi16(x, from - to)
-               : from < to ? _mm_slli_epi16(x, to - from)
-                           : x;
-    return _mm_and_si128(moved, _mm_set1_epi8((char)(((1 << bits) - 1) << to)));
-}
 static inline vb vb_lookup(const int8_t *table, vb index)
 {
     uint8_t bytes[16];
