@@ -61,7 +61,7 @@ static void put_string(whim_str *out, const char *text)
     put_text(out, text, (int64_t)strlen(text));
 }
 
-/* A key and its type; the value follows. Where `arch` is not NULL the key is that architecture's. */
+/* A key and its type; the value follows. Unless `arch` is NULL the key is that architecture's. */
 static void put_key(whim_str *out, const char *arch, const char *key, whim_gguf_type type)
 {
     char name[WHIM_GGUF_KEY_MAX];

@@ -54,11 +54,11 @@ typedef struct whim_taken {
 WHIM_MUST_CHECK whim_err whim_runner_advance(whim_runner *runner, const whim_taken *taken,
                                              int64_t n, whim_diag *diag);
 
-/* Results are the exec's (whim_exec_sampled, _logits, _best, _hidden), parts in order, rows in order:
- * what was chosen from the outputs of a part with asks; of one without, its logits. When the best
- * were enough for all parts that have outputs, the step gave no logits but, of each output, at
- * least as many of the best as any part asked for (all there are in a smaller vocabulary);
- * otherwise it gave logits, and best.n is 0. */
+/* Results are the exec's (whim_exec_sampled, _logits, _best, _hidden), parts in order, rows in
+ * order: what was chosen from the outputs of a part with asks; of one without, its logits. When
+ * the best were enough for all parts that have outputs, the step gave no logits but, of each
+ * output, at least as many of the best as any part asked for (all there are in a smaller
+ * vocabulary); otherwise it gave logits, and best.n is 0. */
 
 /* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its
  * life; FULL when there are no more. */
