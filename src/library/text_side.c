@@ -72,7 +72,9 @@ static whim_err side_read(whim_text_side *side, const whim_text_files *files, co
     side->n_stop_id =
         whim_stop_ids(&files->ckpt->config, side->tok, side->stop_ids, WHIM_MAX_STOP_IDS);
     side->wishes = files->ckpt->generation;
-    return WHIM_ERR_OK;
+    return side->wishes.refused == NULL
+               ? WHIM_ERR_OK
+               : whim_fail(diag, WHIM_ERR_CORRUPT, "%s", side->wishes.refused);
 }
 
 whim_err whim_text_side_read(whim_text_side *side, const whim_text_files *files, const char **field,

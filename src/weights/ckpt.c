@@ -35,23 +35,31 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
 }
 
 /* What the makers say, in the keys of a GGUF file or in a file beside the weights, which wins. End
- * ids of that file count beside config.json only: a GGUF file has its own. */
+ * ids of that file count beside config.json only: a GGUF file has its own. What cannot be taken of
+ * it is for whoever samples to refuse. */
 static whim_err read_generation(whim_ckpt *ckpt, const char *model, whim_diag *diag)
 {
     char *text = NULL;
     int64_t n = 0;
+    whim_generation *g = &ckpt->generation;
+    whim_diag why = {""};
+    whim_err err = WHIM_ERR_OK;
     const char *path = whim_path_join(&ckpt->arena, model, "generation_config.json");
-    ckpt->generation = whim_generation_ours;
+    *g = whim_generation_ours;
     WHIM_TRY(got(path != NULL, model, diag));
-    if (whim_path_get_type(path) != WHIM_PATH_FILE) {
-        return ckpt->gguf != NULL ? whim_generation_read_gguf(&ckpt->generation, ckpt->gguf, diag)
-                                  : WHIM_ERR_OK;
+    if (whim_path_get_type(path) == WHIM_PATH_FILE) {
+        WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
+        whim_config *config = ckpt->gguf == NULL ? &ckpt->config : NULL;
+        err = whim_generation_parse(g, config, text, n, path, &why);
+        whim_free(text);
+    } else if (ckpt->gguf != NULL) {
+        err = whim_generation_read_gguf(g, ckpt->gguf, &why);
     }
-    WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
-    whim_err err = whim_generation_parse(
-        &ckpt->generation, ckpt->gguf == NULL ? &ckpt->config : NULL, text, n, path, diag);
-    whim_free(text);
-    return err;
+    if (g->refused == NULL) {
+        return err == WHIM_ERR_OK ? err : whim_fail(diag, err, "%s", why.text);
+    }
+    g->refused = whim_arena_strndup(&ckpt->arena, why.text, (int64_t)strlen(why.text));
+    return got(g->refused != NULL, path, diag);
 }
 
 /* A config.json without a type: the reference takes that of the first weight with a float type. */

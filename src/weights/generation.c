@@ -57,12 +57,13 @@ whim_err whim_generation_parse(whim_generation *out, whim_config *config, const 
     whim_err err = config != NULL ? whim_config_parse_eos(config, &top) : WHIM_ERR_OK;
     if (err == WHIM_ERR_OK) {
         err = fields_read(out, &top);
+        out->refused = err == WHIM_ERR_OK ? NULL : "";
     }
     whim_json_free(json);
     return err;
 }
 
-whim_err whim_generation_read_gguf(whim_generation *out, const whim_gguf *gguf, whim_diag *diag)
+static whim_err keys_read(whim_generation *out, const whim_gguf *gguf, whim_diag *diag)
 {
     static const char *const keys[] = {"general.sampling.temp", "general.sampling.top_k",
                                        "general.sampling.top_p", "general.sampling.min_p",
@@ -83,6 +84,13 @@ whim_err whim_generation_read_gguf(whim_generation *out, const whim_gguf *gguf, 
                                 diag));
     *out = read;
     return WHIM_ERR_OK;
+}
+
+whim_err whim_generation_read_gguf(whim_generation *out, const whim_gguf *gguf, whim_diag *diag)
+{
+    whim_err err = keys_read(out, gguf, diag);
+    out->refused = err == WHIM_ERR_OK ? NULL : "";
+    return err;
 }
 
 const char *whim_generation_source_name(whim_generation_source source)

@@ -24,6 +24,7 @@ typedef struct whim_generation {
     double top_p;
     double min_p;
     double repetition_penalty;
+    const char *refused; /* why what is said of sampling cannot be taken; NULL: it can */
 } whim_generation;
 
 /* whimbrel's own choice. */
@@ -31,12 +32,13 @@ extern const whim_generation whim_generation_ours;
 
 /* Read a generation_config.json. A value that the file leaves out, or has as null, is off
  * (temperature 1); a file without any of them leaves *out as it is. Its end-of-sequence ids join
- * those of `config`; NULL: they are not asked for. */
+ * those of `config`; NULL: they are not asked for. What it says of sampling is refused apart from
+ * the rest: out->refused is "" then, and all else in *out as it was. */
 WHIM_MUST_CHECK whim_err whim_generation_parse(whim_generation *out, whim_config *config,
                                                const char *text, int64_t n, const char *path,
                                                whim_diag *diag);
 
-/* The same of a GGUF file's keys. */
+/* The same of a GGUF file's keys, in which there are no such ids. */
 WHIM_MUST_CHECK whim_err whim_generation_read_gguf(whim_generation *out, const whim_gguf *gguf,
                                                    whim_diag *diag);
 

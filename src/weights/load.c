@@ -162,29 +162,21 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
 
 static whim_err matrices_load(loader *ld, int32_t n_thread)
 {
-    int64_t n_slab = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        n_slab = 0;
-        for (int64_t i = 0; i < ld->binder->n_param; i++) {
-            const whim_param *param = &ld->binder->params[i];
-            if (param->weight == NULL) {
-                continue;
-            }
-            int64_t rows = slab_rows(param, ld->device);
-            int64_t each = rows > 0 ? (param->n + rows - 1) / rows : 0;
-            for (int64_t j = 0; j < param->n_part * each && pass == 1; j++) {
-                int64_t row = j % each * rows, left = param->n - row;
-                ld->slabs[n_slab + j] = (slab){param, j / each, row, left < rows ? left : rows};
-            }
-            n_slab += param->n_part * each;
-            if (pass == 0) {
-                ld->total += param->n_part * param->n * whim_rows_file_bytes(param);
-            }
+    int64_t n_slab = 0, cap = 0;
+    for (int64_t i = 0; i < ld->binder->n_param; i++) {
+        const whim_param *param = &ld->binder->params[i];
+        if (param->weight == NULL) {
+            continue;
         }
-        if (pass == 0) {
-            ld->slabs = whim_alloc_array(n_slab, sizeof *ld->slabs);
-            WHIM_TRY(whim_got(ld->slabs != NULL, ld->diag, "no memory for the load list"));
+        int64_t rows = slab_rows(param, ld->device);
+        int64_t each = rows > 0 ? (param->n + rows - 1) / rows : 0, n = param->n_part * each;
+        WHIM_TRY(whim_got(whim_grow(&ld->slabs, n_slab + n, &cap, sizeof *ld->slabs), ld->diag,
+                          "no memory for the load list"));
+        for (int64_t j = 0; j < n; j++) {
+            int64_t row = j % each * rows, left = param->n - row;
+            ld->slabs[n_slab++] = (slab){param, j / each, row, left < rows ? left : rows};
         }
+        ld->total += param->n_part * param->n * whim_rows_file_bytes(param);
     }
     return whim_parallel_for(n_thread, n_slab, slab_load, ld);
 }

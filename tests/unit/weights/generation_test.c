@@ -115,6 +115,15 @@ static void the_file_of_a_directory_is_found(void **state)
     expect(WHIM_GENERATION_CONFIG, 0.25, 0, 1, 0, 1);
     assert_true(ckpt.config.n_eos == 2 && ckpt.config.eos[1] == 7);
     whim_ckpt_close(&ckpt);
+    /* Wishes that make no sense are refused by who samples, end ids at once. */
+    put_file(dir, "generation_config.json", "{\"temperature\": -1, \"eos_token_id\": 7}");
+    assert_int_equal(whim_ckpt_open_config(&ckpt, whim_model_archs(), dir, &diag), WHIM_ERR_OK);
+    assert_non_null(strstr(ckpt.generation.refused, "\"temperature\" is -1"));
+    whim_ckpt_close(&ckpt);
+    put_file(dir, "generation_config.json", "{\"temperature\": 1, \"eos_token_id\": {}}");
+    assert_int_equal(whim_ckpt_open_config(&ckpt, whim_model_archs(), dir, &diag),
+                     WHIM_ERR_CORRUPT);
+    assert_non_null(strstr(diag.text, "eos_token_id"));
     snprintf(path, sizeof path, "%s/generation_config.json", dir);
     unlink(path);
     snprintf(path, sizeof path, "%s/config.json", dir);
