@@ -69,10 +69,16 @@ bool terminal_has_color(void)
     return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
 }
 
+/* NULL where it is not set, or empty. */
+static const char *env_text(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 const char *env_notify_socket(void)
 {
-    const char *name = getenv("NOTIFY_SOCKET");
-    return name != NULL && name[0] != '\0' ? name : NULL;
+    return env_text("NOTIFY_SOCKET");
 }
 
 int64_t env_watchdog_ns(void)
@@ -105,8 +111,7 @@ bool env_credential(const char *name, char *buf, int64_t n)
 
 const char *env_api_key(void)
 {
-    const char *key = getenv("WHIMBREL_API_KEY");
-    return key != NULL && key[0] != '\0' ? key : NULL;
+    return env_text("WHIMBREL_API_KEY");
 }
 
 const char *env_ssh_server(void)
@@ -119,14 +124,14 @@ const char *env_ssh_server(void)
 
 const char *env_user(void)
 {
-    const char *user = getenv("USER");
-    return user != NULL && user[0] != '\0' ? user : "you";
+    const char *user = env_text("USER");
+    return user != NULL ? user : "you";
 }
 
 bool env_is_container(void)
 {
-    const char *word = getenv("container"); /* systemd-nspawn, podman */
-    return (word != NULL && word[0] != '\0') || getenv("KUBERNETES_SERVICE_HOST") != NULL ||
+    /* systemd-nspawn, podman */
+    return env_text("container") != NULL || getenv("KUBERNETES_SERVICE_HOST") != NULL ||
            access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 

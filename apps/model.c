@@ -20,7 +20,7 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
         .max_parallel = 1,
         .context = o->ctx,
         .kv_bytes = o->kv_mem,
-        .kv_type = o->kv_dtype != NULL ? o->kv_dtype : o->kv_type, /* the older name */
+        .kv_type = o->kv_type,
         .threads = (int32_t)o->threads,
         .max_step_tokens = o->max_step_tokens,
         .backend = o->backend,

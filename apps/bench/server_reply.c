@@ -212,11 +212,8 @@ static int64_t read_number(const char *text, int base, const char *ends)
 {
     int64_t value = 0, n = 0;
     for (; n < 15; n++, text++) {
-        int digit = *text >= '0' && *text <= '9'                 ? *text - '0'
-                    : base == 16 && *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
-                    : base == 16 && *text >= 'A' && *text <= 'F' ? *text - 'A' + 10
-                                                                 : -1;
-        if (digit < 0) {
+        int digit = whim_hex_value(*text);
+        if (digit < 0 || digit >= base) {
             break;
         }
         value = value * base + digit;

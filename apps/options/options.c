@@ -298,9 +298,18 @@ typedef struct cursor {
     whim_diag *diag;
 } cursor;
 
+/* Names of before that still work. */
+static const char *const older_names[][2] = {{"kv-type", "kv-dtype"}};
+
 /* By its name of n bytes, or where that is NULL by its letter. */
 static const whim_option_spec *find(whim_command command, const char *name, size_t n, char letter)
 {
+    for (size_t i = 0; name != NULL && i < sizeof older_names / sizeof older_names[0]; i++) {
+        if (strlen(older_names[i][0]) == n && memcmp(older_names[i][0], name, n) == 0) {
+            name = older_names[i][1];
+            n = strlen(name);
+        }
+    }
     for (int32_t i = 0; i < N_OPTION; i++) {
         const whim_option_spec *spec = &option_table[i];
         bool fits = name == NULL ? spec->letter == letter

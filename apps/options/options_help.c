@@ -19,25 +19,22 @@ const char *whim_option_group_title(whim_option_group group)
 
 const char *whim_options_operand_text(whim_command command)
 {
-    if (command == WHIM_COMMAND_QUANTIZE) {
+    switch (command) {
+    case WHIM_COMMAND_QUANTIZE:
         return "IN is a directory with config.json and *.safetensors, or ORG/NAME[@REVISION] on "
                "huggingface.co (fetched when the cache has it not). OUT is a directory that is "
                "empty or not there; it appears when all is written.";
+    case WHIM_COMMAND_PULL:
+        return "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, tag "
+               "or commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
+               "variables HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean "
+               "what they mean to Hugging Face's own tools, and the cache is theirs.";
+    default:
+        return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
+               "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it not), "
+               "or shape:NAME (a published model's shape, with --load-format dummy). Without it, "
+               "the default model in the user's cache.";
     }
-    return command == WHIM_COMMAND_PULL
-               ? "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, "
-                 "tag or "
-                 "commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
-                 "variables "
-                 "HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what they "
-                 "mean "
-                 "to Hugging Face's own tools, and the cache is theirs."
-               : "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
-                 "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it "
-                 "not), or "
-                 "shape:NAME (a published model's shape, with --load-format dummy). Without it, "
-                 "the "
-                 "default model in the user's cache.";
 }
 
 static int32_t limit_width(int32_t width)

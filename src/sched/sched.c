@@ -31,6 +31,25 @@ static whim_err seqs_create(whim_sched *s)
     return WHIM_ERR_OK;
 }
 
+static bool arrays_create(whim_sched *s)
+{
+    whim_arena *a = &s->arena;
+    int64_t n = s->max_running;
+    s->running = whim_arena_alloc_array(a, n, sizeof *s->running);
+    s->free_seqs = whim_arena_alloc_array(a, n, sizeof *s->free_seqs);
+    s->items[0] = whim_arena_alloc_array(a, n, sizeof *s->items[0]);
+    s->items[1] = whim_arena_alloc_array(a, n, sizeof *s->items[1]);
+    s->held = whim_arena_alloc_array(a, n, sizeof *s->held);
+    s->pages =
+        whim_arena_alloc_array(a, whim_kv_pages(s->cfg.max_ctx, page_len(s)), sizeof *s->pages);
+    s->seqs = whim_arena_alloc_array(a, n, sizeof *s->seqs);
+    for (int64_t i = 0; s->seqs != NULL && i < n; i++) {
+        s->seqs[i].state = -1; /* none to give back where an allocation fails */
+    }
+    return s->running != NULL && s->free_seqs != NULL && s->items[0] != NULL &&
+           s->items[1] != NULL && s->held != NULL && s->pages != NULL && s->seqs != NULL;
+}
+
 whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
 {
     if (cfg->max_seqs < 1 || cfg->max_step_tokens < 1 || cfg->max_outs < 1 || cfg->max_ctx < 1) {
@@ -48,19 +67,7 @@ whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out)
     s->cfg.age_tokens = cfg->age_tokens > 0 ? whim_min64(cfg->age_tokens, MAX_AGE) : AGE_TOKENS;
     /* Every running request can then have its row in every step. */
     s->max_running = whim_min64(cfg->max_seqs, whim_min64(cfg->max_step_tokens, cfg->max_outs));
-    s->running = whim_alloc_array(s->max_running, sizeof *s->running);
-    s->seqs = whim_alloc_array(s->max_running, sizeof *s->seqs);
-    for (int64_t i = 0; s->seqs != NULL && i < s->max_running; i++) {
-        s->seqs[i].state = -1; /* none to give back where an allocation fails */
-    }
-    s->free_seqs = whim_alloc_array(s->max_running, sizeof *s->free_seqs);
-    s->items[0] = whim_alloc_array(s->max_running, sizeof *s->items[0]);
-    s->items[1] = whim_alloc_array(s->max_running, sizeof *s->items[1]);
-    s->held = whim_alloc_array(s->max_running, sizeof *s->held);
-    s->pages = whim_alloc_array(whim_kv_pages(cfg->max_ctx, page_len(s)), sizeof *s->pages);
-    if (s->running == NULL || s->seqs == NULL || s->free_seqs == NULL || s->items[0] == NULL ||
-        s->items[1] == NULL || s->held == NULL || s->pages == NULL ||
-        seqs_create(s) != WHIM_ERR_OK) {
+    if (!arrays_create(s) || seqs_create(s) != WHIM_ERR_OK) {
         whim_sched_destroy(s);
         return WHIM_ERR_NO_MEMORY;
     }
@@ -94,13 +101,7 @@ void whim_sched_destroy(whim_sched *s)
         whim_sequence_deinit(&s->seqs[i], s->cfg.pool);
     }
     whim_heap_deinit(&s->waiting);
-    whim_free(s->running);
-    whim_free(s->seqs);
-    whim_free(s->free_seqs);
-    whim_free(s->items[0]);
-    whim_free(s->items[1]);
-    whim_free(s->held);
-    whim_free(s->pages);
+    whim_arena_reset(&s->arena);
     whim_free(s);
 }
 

@@ -10,6 +10,7 @@
 #ifndef WHIM_SCHED_SCHED_STATE_H
 #define WHIM_SCHED_SCHED_STATE_H
 
+#include "base/arena.h"
 #include "base/heap.h"
 #include "sched/client_table.h"
 #include "sched/sched.h"
@@ -42,6 +43,7 @@ struct whim_sched_req {
 };
 
 struct whim_sched {
+    whim_arena arena; /* its arrays */
     whim_sched_cfg cfg;
     int64_t max_running;
     whim_client_table clients;

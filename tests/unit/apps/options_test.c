@@ -182,6 +182,8 @@ static void bad_lists_and_words_are_refused(void **state)
     assert_int_equal(PARSE(RUN, "--load-format", "dummy", "--kv-type=f16"), WHIM_ERR_OK);
     assert_string_equal(options.load_format, "dummy");
     assert_string_equal(options.kv_type, "f16");
+    assert_int_equal(PARSE(RUN, "--kv-dtype", "q8", "--kv-type", "f32"), WHIM_ERR_OK);
+    assert_string_equal(options.kv_type, "f32"); /* one option by two names: the last counts */
 }
 
 static void missing_values_and_strange_words_are_refused(void **state)
