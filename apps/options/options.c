@@ -54,39 +54,13 @@ const whim_command_spec *whim_command_get(whim_command command)
     return &command_table[command];
 }
 
-/* Letters to insert, delete, replace or swap with their neighbour until a is b; names longer than
- * MAX_NAME are far from all. */
-static int32_t edit_distance(const char *a, const char *b)
-{
-    uint8_t cost[MAX_NAME + 1][MAX_NAME + 1];
-    int32_t na = (int32_t)strnlen(a, MAX_NAME + 1), nb = (int32_t)strnlen(b, MAX_NAME + 1);
-    if (na > MAX_NAME || nb > MAX_NAME) {
-        return MAX_NAME;
-    }
-    for (int32_t i = 0; i <= na; i++) {
-        for (int32_t j = 0; j <= nb; j++) {
-            int32_t best = i + j;
-            if (i > 0 && j > 0) {
-                best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-                best = cost[i - 1][j] + 1 < best ? cost[i - 1][j] + 1 : best;
-                best = cost[i][j - 1] + 1 < best ? cost[i][j - 1] + 1 : best;
-            }
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-                best = cost[i - 2][j - 2] + 1 < best ? cost[i - 2][j - 2] + 1 : best;
-            }
-            cost[i][j] = (uint8_t)best;
-        }
-    }
-    return cost[na][nb];
-}
-
 int32_t whim_name_distance(const char *typed, const char *name)
 {
     size_t n = strlen(typed);
     if (n > 0 && strncmp(typed, name, n) == 0) {
         return 0;
     }
-    int32_t distance = edit_distance(typed, name);
+    int32_t distance = whim_edit_distance(typed, name);
     return distance <= 1 + (int32_t)n / 4 ? distance : MAX_NAME;
 }
 

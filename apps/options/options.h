@@ -111,7 +111,7 @@ bool whim_options_gave(const whim_options *options, const void *field);
 
 /* How unlike a known name is to what was typed: 0 when it begins so, then the letters to change;
  * WHIM_NAME_FAR when it is not worth a mention. */
-enum { WHIM_NAME_FAR = 64 };
+enum { WHIM_NAME_FAR = WHIM_EDIT_FAR };
 int32_t whim_name_distance(const char *typed, const char *name);
 
 const char *whim_option_group_title(whim_option_group group);

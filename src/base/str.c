@@ -165,6 +165,31 @@ whim_err whim_parse_bytes(const char *text, int64_t *out, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+int32_t whim_edit_distance(const char *a, const char *b)
+{
+    enum { FAR = WHIM_EDIT_FAR };
+    uint8_t cost[FAR + 1][FAR + 1];
+    int32_t na = (int32_t)strnlen(a, FAR + 1), nb = (int32_t)strnlen(b, FAR + 1);
+    if (na > FAR || nb > FAR) {
+        return FAR;
+    }
+    for (int32_t i = 0; i <= na; i++) {
+        for (int32_t j = 0; j <= nb; j++) {
+            int32_t best = i + j;
+            if (i > 0 && j > 0) {
+                best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+                best = cost[i - 1][j] + 1 < best ? cost[i - 1][j] + 1 : best;
+                best = cost[i][j - 1] + 1 < best ? cost[i][j - 1] + 1 : best;
+            }
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = cost[i - 2][j - 2] + 1 < best ? cost[i - 2][j - 2] + 1 : best;
+            }
+            cost[i][j] = (uint8_t)best;
+        }
+    }
+    return cost[na][nb];
+}
+
 int whim_hex_value(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing text, sizes as people write them, and hexadecimal digits. A failed growth is
+/* A growing text, sizes as people write them, what they may have meant, and hexadecimal digits. A failed growth is
  * remembered: later appends do nothing and take gives NULL, so that a long row of appends needs one
  * look at the end.
  * Threads: a whim_str belongs to one thread at a time. */
@@ -43,6 +43,11 @@ void whim_format_bytes(char *buf, int64_t n, int64_t bytes);
 /* The reverse: a number, at most one point, then nothing or B, K, M, G, T (also Ki, KiB: powers of
  * 1024) or KB, MB, GB, TB (powers of 1000), in any case: "512M", "1.5 GiB", "2GB". */
 WHIM_MUST_CHECK whim_err whim_parse_bytes(const char *text, int64_t *out, whim_diag *diag);
+
+/* Letters to insert, delete, replace or swap with their neighbour until a is b; a text of more
+ * bytes than WHIM_EDIT_FAR is so far from all. */
+enum { WHIM_EDIT_FAR = 64 };
+int32_t whim_edit_distance(const char *a, const char *b);
 
 /* What a hexadecimal digit stands for, in any case; -1: it is none. */
 int whim_hex_value(char c);

@@ -23,7 +23,7 @@ static const whim_route table[] = {
     {"GET", "/favicon.ico", false, false, whim_route_page, true},
     {"GET", "/assets", false, true, whim_route_page, true},
 };
-enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */, MAX_WORD = 48 };
+enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */ };
 
 static bool path_is(const whim_route *route, const char *want, const char *path)
 {
@@ -64,38 +64,17 @@ const char *whim_router_path(int32_t number)
                                             : NULL;
 }
 
-/* How many characters must be put in, left out or changed; long paths are cut. */
-static int distance(const char *a, const char *b)
-{
-    int row[MAX_WORD + 1];
-    int na = (int)strnlen(a, MAX_WORD), nb = (int)strnlen(b, MAX_WORD);
-    for (int j = 0; j <= nb; j++) {
-        row[j] = j;
-    }
-    for (int i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            int best = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
-            row[j] = change < best ? change : best;
-        }
-    }
-    return row[nb];
-}
-
 static const whim_route *nearest(const char *path)
 {
     const whim_route *best = &table[0];
-    int least = 1 << 20;
+    int32_t least = INT32_MAX;
     for (int i = 0; i < N_ROUTE; i++) {
         if (table[i].handle == whim_route_page) {
             continue; /* whoever looks for a route does not look for the page */
         }
-        int d = distance(path, table[i].path);
+        int32_t d = whim_edit_distance(path, table[i].path);
         if (table[i].short_too) {
-            int shorter = distance(path, table[i].path + PREFIX);
+            int32_t shorter = whim_edit_distance(path, table[i].path + PREFIX);
             d = shorter < d ? shorter : d;
         }
         if (d < least) {

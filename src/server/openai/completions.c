@@ -18,8 +18,10 @@ typedef struct choice_text {
     bool echoed;
 } choice_text;
 
+/* What is told of tokens: a list of each, in this order. */
+enum { TOKENS, LOGPROBS, TOPS, OFFSETS, N_LIST };
 typedef struct logprob_lists {
-    whim_str tokens, logprobs, tops, offsets, scratch;
+    whim_str of[N_LIST], scratch;
     int64_t n;
 } logprob_lists;
 
@@ -101,18 +103,11 @@ static void put_top(const whim_answer *a, const whim_answer_token *t, whim_str *
 
 static void lists_deinit(logprob_lists *l)
 {
-    whim_str_deinit(&l->tokens);
-    whim_str_deinit(&l->logprobs);
-    whim_str_deinit(&l->tops);
-    whim_str_deinit(&l->offsets);
+    for (int i = 0; i < N_LIST; i++) {
+        whim_str_deinit(&l->of[i]);
+    }
     whim_str_deinit(&l->scratch);
     l->n = 0;
-}
-
-static void copy_list(const whim_str *from, whim_str *to)
-{
-    whim_str_append_n(to, whim_str_text(from), from->len);
-    to->failed |= from->failed;
 }
 
 /* The end token too: clients that score a prompt count on one entry for every token. */
@@ -122,28 +117,19 @@ static void lists_add(whim_answer *a, choice_text *text, const whim_answer_token
     for (int64_t i = 0; i < tokens->n; i++) {
         const whim_answer_token *t = &tokens->tokens[i];
         const char *comma = l->n++ == 0 ? "" : ",";
-        whim_str_append(&l->tokens, comma);
-        whim_openai_put_token(a->api, t->id, &l->tokens);
-        whim_str_append(&l->logprobs, comma);
-        whim_str_append(&l->tops, comma);
-        if (t->has_logprob) {
-            whim_put_real(&l->logprobs, (double)t->logprob);
-            put_top(a, t, &l->tops);
-        } else {
-            whim_str_append(&l->logprobs, "null");
-            whim_str_append(&l->tops, "null");
+        for (int k = 0; k < N_LIST; k++) {
+            whim_str_append(&l->of[k], comma);
         }
-        whim_str_printf(&l->offsets, "%s%" PRId64, comma, next_offset(text, t->id, &l->scratch));
+        whim_openai_put_token(a->api, t->id, &l->of[TOKENS]);
+        if (t->has_logprob) {
+            whim_put_real(&l->of[LOGPROBS], (double)t->logprob);
+            put_top(a, t, &l->of[TOPS]);
+        } else {
+            whim_str_append(&l->of[LOGPROBS], "null");
+            whim_str_append(&l->of[TOPS], "null");
+        }
+        whim_str_printf(&l->of[OFFSETS], "%" PRId64, next_offset(text, t->id, &l->scratch));
     }
-}
-
-static void put_list(whim_answer *a, const char *name, whim_str *list)
-{
-    whim_str_append(&a->out, name);
-    whim_str_append(&a->out, whim_str_text(list));
-    whim_str_append_char(&a->out, ']');
-    a->out.failed |= list->failed;
-    whim_str_deinit(list);
 }
 
 /* The prompt that was sent as text, or NULL. */
@@ -183,18 +169,20 @@ static void lists_echo(whim_answer *a, int32_t p, choice_text *text, logprob_lis
     }
     text->detok = s->after_echo.detok;
     text->offset = s->after_echo.offset;
-    copy_list(&s->echo.tokens, &l->tokens);
-    copy_list(&s->echo.logprobs, &l->logprobs);
-    copy_list(&s->echo.tops, &l->tops);
-    copy_list(&s->echo.offsets, &l->offsets);
+    for (int i = 0; i < N_LIST; i++) {
+        whim_str_append_n(&l->of[i], whim_str_text(&s->echo.of[i]), s->echo.of[i].len);
+        l->of[i].failed |= s->echo.of[i].failed;
+    }
     l->n = s->echo.n;
 }
 
 static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
 {
+    static const char *const heads[] = {"{\"tokens\":[", "],\"token_logprobs\":[",
+                                        "],\"top_logprobs\":[", "],\"text_offset\":["};
     text_state *s = a->state;
     choice_text *text = &s->texts[c->index];
-    logprob_lists l = {{0}};
+    logprob_lists l = {.n = 0};
     if (with_echo) {
         lists_echo(a, c->index / a->task->ask.n_choice, text, &l);
     }
@@ -202,11 +190,13 @@ static void put_logprobs(whim_answer *a, whim_answer_choice *c, bool with_echo)
     if (!a->task->ask.logprobs || l.n == 0) {
         whim_str_append(&a->out, "null");
     } else {
-        put_list(a, "{\"tokens\":[", &l.tokens);
-        put_list(a, ",\"token_logprobs\":[", &l.logprobs);
-        put_list(a, ",\"top_logprobs\":[", &l.tops);
-        put_list(a, ",\"text_offset\":[", &l.offsets);
-        whim_str_append_char(&a->out, '}');
+        for (int i = 0; i < N_LIST; i++) {
+            whim_str_append(&a->out, heads[i]);
+            whim_str_append(&a->out, whim_str_text(&l.of[i]));
+            a->out.failed |= l.of[i].failed;
+            whim_str_deinit(&l.of[i]);
+        }
+        whim_str_append(&a->out, "]}");
     }
     lists_deinit(&l);
 }

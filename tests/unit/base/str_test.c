@@ -119,6 +119,25 @@ static void test_parse_bytes(void **state)
     }
 }
 
+static void test_edit_distance(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        int32_t want;
+    } cases[] = {
+        {"", "", 0},         {"", "abc", 3},         {"chat", "chat", 0},
+        {"chat", "caht", 1}, {"serve", "server", 1}, {"models", "modles/", 2},
+    };
+    char longer[WHIM_EDIT_FAR + 2] = "";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(whim_edit_distance(cases[i].a, cases[i].b), cases[i].want);
+        assert_int_equal(whim_edit_distance(cases[i].b, cases[i].a), cases[i].want);
+    }
+    memset(longer, 'x', WHIM_EDIT_FAR + 1);
+    assert_int_equal(whim_edit_distance(longer, longer), WHIM_EDIT_FAR);
+}
+
 static void test_hex_value(void **state)
 {
     (void)state;
@@ -137,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_append),       cmocka_unit_test(test_failure_is_remembered),
         cmocka_unit_test(test_format_bytes), cmocka_unit_test(test_parse_bytes),
-        cmocka_unit_test(test_hex_value),
+        cmocka_unit_test(test_hex_value),    cmocka_unit_test(test_edit_distance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,36 @@ static void cancelled_before(void **state)
     whimbrel_cancel(NULL);
 }
 
+static void *read_to_the_end(void *request)
+{
+    int64_t n_token = 0;
+    const whimbrel_event *e;
+    while ((e = whimbrel_wait(request, -1)) != NULL) {
+        n_token += e->kind == WHIMBREL_EVENT_TOKEN;
+    }
+    return (void *)(intptr_t)n_token;
+}
+
+/* Each by a thread of its own, which hears of its own request. */
+static void many_wait(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    pthread_t threads[N];
+    whimbrel_request *requests[N];
+    for (int i = 0; i < N; i++) {
+        whimbrel_request_options ask = ask_text("abc", 10 + i);
+        requests[i] = submit(model, &ask);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_to_the_end, requests[i]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        void *n_token;
+        assert_int_equal(pthread_join(threads[i], &n_token), 0);
+        assert_int_equal((intptr_t)n_token, 10 + i);
+        whimbrel_free(requests[i]);
+    }
+}
+
 static void *cancel_it(void *request)
 {
     whimbrel_cancel(request);
@@ -343,6 +373,7 @@ int main(void)
         cmocka_unit_test(reasoning_is_taken_out),
         cmocka_unit_test(calls_come_whole),
         cmocka_unit_test(pieces_of_a_call),
+        cmocka_unit_test(many_wait),
         cmocka_unit_test(stop_ids_end_an_answer),
         cmocka_unit_test(schemas_and_stops),
         cmocka_unit_test(log_probabilities),
