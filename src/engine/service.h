@@ -151,7 +151,7 @@ typedef struct whim_job_event {
     int32_t id;       /* TOKEN, PROMPT_TOKEN */
     bool is_end;      /* TOKEN: it ended the answer and has no text */
     int64_t position; /* PROMPT_TOKEN: index in the prompt */
-    const char *text; /* [n_text]; TOKEN, CHOICE_END */
+    const char *text; /* [n_text] and a NUL; TOKEN, CHOICE_END */
     int64_t n_text;
     bool has_logprob; /* false for the first prompt token */
     float logprob;

@@ -158,7 +158,7 @@ void whim_job_push(whim_job *job, const whim_job_event *event)
     static const char zeros[8];
     int64_t n_top = event->n_top * (int64_t)sizeof *event->top;
     int64_t bytes = (int64_t)sizeof(record) + n_top + event->n_text;
-    int64_t pad = -bytes & 7;
+    int64_t pad = 8 - (bytes & 7); /* a NUL at least */
     record r = {*event, bytes + pad};
     whim_str *queue = &job->pending;
     if (job->lost) {

@@ -126,7 +126,6 @@ void whim_replies_close(whimbrel_request *r)
     whim_free(r->replies);
     whim_free(r->pieces);
     whim_str_deinit(&r->texts);
-    whim_str_deinit(&r->raw);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -182,7 +181,6 @@ static void take(whimbrel_request *r, const whim_job_event *from)
         [WHIM_JOB_FAILED] = WHIMBREL_EVENT_FAILED,
     };
     whimbrel_event *e = &r->event;
-    whim_str_clear(&r->raw);
     whim_str_clear(&r->texts);
     r->n_piece = r->at_piece = 0;
     *e = (whimbrel_event){
@@ -204,10 +202,8 @@ static void take(whimbrel_request *r, const whim_job_event *from)
         e->end = end_of(r, from);
         e->stop = from->kind == WHIM_JOB_CHOICE_END ? from->stop : 0;
         text_take(r, from);
-        whim_str_append_n(&r->raw, from->text, from->n_text);
-        r->lost = r->lost || r->raw.failed;
-        e->text = whim_str_text(&r->raw);
-        e->n_text = r->raw.len;
+        e->text = from->text;
+        e->n_text = from->n_text;
         break;
     case WHIM_JOB_FAILED:
         fail(e, from->err, has_detail(from) ? from->detail : from->message);

@@ -43,7 +43,6 @@ struct whimbrel_request {
     bool is_over; /* the last event was handed out */
     bool lost;    /* memory ran out for an event */
     whimbrel_event event, shown;
-    whim_str raw; /* the text of `event` */
 };
 
 /* After prepare: a parser for each answer. */
