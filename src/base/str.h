@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing text, sizes as people write them, what they may have meant, and hexadecimal digits. A failed growth is
- * remembered: later appends do nothing and take gives NULL, so that a long row of appends needs one
- * look at the end.
+/* A growing text, sizes as people write them, how far names are apart, and hexadecimal digits. A
+ * failed growth is remembered: later appends do nothing and take gives NULL, so that a long row of
+ * appends needs one look at the end.
  * Threads: a whim_str belongs to one thread at a time. */
 #ifndef WHIM_BASE_STR_H
 #define WHIM_BASE_STR_H

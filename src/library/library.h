@@ -85,6 +85,7 @@ whim_job_times whim_request_times(const whimbrel_request *request);
 
 /* What tools and a schema must look like at least. INVALID with a message without a subject. */
 WHIM_MUST_CHECK whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag);
+bool whim_library_has_tool(const json_t *tools, const char *name); /* of those that were checked */
 WHIM_MUST_CHECK whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag);
 
 /* One that nobody chose. */

@@ -238,6 +238,16 @@ static whim_err grammar_make(making *m)
                                   m->diag);
 }
 
+bool whim_library_has_tool(const json_t *tools, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(tools) && !found; i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        found = strcmp(json_string_value(json_object_get(function, "name")), name) == 0;
+    }
+    return found;
+}
+
 static whim_err form_read(making *m)
 {
     const whimbrel_request_options *o = &m->o;
@@ -256,6 +266,9 @@ static whim_err form_read(making *m)
     }
     if (o->must_call && r->tools == NULL) {
         return refuse(m, "must_call", "a call is asked for, but there are no tools");
+    }
+    if (o->tool_name != NULL && !whim_library_has_tool(r->tools, o->tool_name)) {
+        return refuse(m, "tool_name", "there is no tool of this name");
     }
     r->only_calls = o->must_call;
     r->one_call = o->one_call;

@@ -110,8 +110,6 @@ bool whim_task_set_effort(const whim_fields *f, const char *key, const char *eff
 bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_task *task);
 /* The types of a tool's description and strict, in the object where its dialect has them. */
 bool whim_task_check_tool(const whim_fields *f);
-/* Whether a tool of that name is in task->tools. */
-bool whim_task_has_tool(const whim_task *task, const char *name);
 
 /* Make task->requests. False with the fault set, also where the route is put off for a grammar,
  * which whim_api_refuse does. */

@@ -190,7 +190,7 @@ bool whim_offer_need_named_call(const whim_fields *f, whim_task *task)
     if (!whim_offer_need_call(f, task) || !whim_field_string(f, "name", &name)) {
         return false;
     }
-    if (name == NULL || !whim_task_has_tool(task, name)) {
+    if (name == NULL || !whim_library_has_tool(task->tools, name)) {
         return whim_field_refuse(f, "name", "must be the name of one of \"tools\"");
     }
     task->ask.tool_name = name;
@@ -259,7 +259,7 @@ bool whim_offer_read_allowed(const whim_fields *f, whim_task *task)
     }
     for (size_t i = 0; i < n; i++) {
         const char *name = allowed_name(json_array_get(list, i));
-        if (name == NULL || !whim_task_has_tool(task, name)) {
+        if (name == NULL || !whim_library_has_tool(task->tools, name)) {
             return whim_field_refuse(f, "tools",
                                      "must name tools of \"tools\"; entry %zu names \"%.100s\"", i,
                                      name == NULL ? "" : name);

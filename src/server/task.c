@@ -383,16 +383,3 @@ bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, w
     task->tools = n == 0 ? NULL : json_incref(tools);
     return true;
 }
-
-bool whim_task_has_tool(const whim_task *task, const char *name)
-{
-    size_t i;
-    const json_t *tool;
-    json_array_foreach(task->tools, i, tool)
-    {
-        if (strcmp(whim_peek_function_name(tool), name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}

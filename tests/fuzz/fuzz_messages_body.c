@@ -36,7 +36,7 @@ static void check_taken(const whim_task *task)
     }
     CHECK(task->tools == NULL || json_array_size(task->tools) <= WHIM_MAX_TOOLS);
     CHECK(task->choice != WHIM_CHOICE_REQUIRED || task->tools != NULL);
-    CHECK(task->ask.tool_name == NULL || whim_task_has_tool(task, task->ask.tool_name));
+    CHECK(task->ask.tool_name == NULL || whim_library_has_tool(task->tools, task->ask.tool_name));
     CHECK(task->schema == NULL || json_is_object(task->schema));
     CHECK(task->ask.thinking <= WHIMBREL_THINKING_ON && task->ask.think_budget >= 0);
 }

@@ -97,7 +97,7 @@ static bool read_tool_choice(const whim_fields *f, whim_task *task)
                           f->fault};
         return whim_offer_read_allowed(&in, task);
     }
-    if (named && !whim_task_has_tool(task, name)) {
+    if (named && !whim_library_has_tool(task->tools, name)) {
         return whim_field_refuse(f, "tool_choice",
                                  "names the tool \"%.100s\", which is not in tools", name);
     }

@@ -114,6 +114,9 @@ static void forms_that_are_none(void **state)
     ask = ask_messages();
     ask.must_call = true;
     refused(&ask, "must_call", "no tools");
+    ask.tools_json = TOOLS;
+    ask.tool_name = "g";
+    refused(&ask, "tool_name", "no tool of this name");
     ask = ask_messages();
     ask.template_args = "7";
     refused(&ask, "template_args", "JSON object");
