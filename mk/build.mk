@@ -219,7 +219,7 @@ CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
 INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
-REPLAY := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
+REPLAY := $(B)/replay
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
 .PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
@@ -268,6 +268,8 @@ $(B)/gen/models.inc: FORCE
 	    $(wildcard src/models/*.c) /dev/null))
 $(B)/gen/backends.inc: FORCE
 	$(call keep,$(patsubst %,"X(%)",$(BACKENDS)))
+$(B)/gen/fuzz_targets.inc: FORCE
+	$(call keep,$(patsubst tests/fuzz/fuzz_%.c,"X(%)",$(FUZZ_SRC)))
 # The levels of this build, and those that it lacks.
 $(B)/gen/levels.inc: FORCE
 	$(call keep,$(foreach l,$(LEVELS),'#define WHIM_HAS_$(l)') '#define WHIM_LEVELS_LEFT_OUT "$(LEVELS_LEFT_OUT)"')
@@ -291,7 +293,7 @@ $(B)/stamp/page: FORCE
 $(B)/gen/page.inc: tools/embed-page $(wildcard web/*) $(PAGE_LIBS) $(B)/stamp/page
 	$(call say,PAGE,$@)
 	$(Q)tools/embed-page $(@D)
-GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/levels.inc $(B)/gen/commit.inc \
+GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/fuzz_targets.inc $(B)/gen/levels.inc $(B)/gen/commit.inc \
        $(B)/gen/openapi.inc $(B)/gen/report_text.inc $(B)/gen/page.inc
 
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
@@ -349,8 +351,11 @@ $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call link,,$(UNIT_LIBS))
 # What the program has for itself is tested with its own objects.
 $(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c)
-$(REPLAY): $(B)/tests/fuzz/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(call obj,$(REPLAY_SRC) $(SUPPORT_SRC)) $(LIB) \
-           $(B)/stamp/ld
+# All targets in one program: each has a name of its own there.
+ifneq ($(MODE),fuzz)
+$(call obj,$(FUZZ_SRC)): private CPPFLAGS_ALL += -DLLVMFuzzerTestOneInput=$(basename $(@F))
+endif
+$(REPLAY): $(call obj,$(FUZZ_SRC) $(REPLAY_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,$(LINK_STATIC),$(LIBS))
 $(FUZZERS): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld

@@ -1,19 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzz target over the files of its corpus, for builds without libFuzzer: replay PATH...,
- * where a PATH is a file or a folder of files. The file at work is named before it runs, so that a
- * crash says which one it was. Each input is copied to its own allocation of exactly its size, so
- * that the address sanitizer sees a read past the end. */
+/* Runs fuzz targets over the files of their corpora, for builds without libFuzzer: replay runs every
+ * target, replay NAME PATH... one of them over files and folders of files. All are one program,
+ * since the search for leaks at its end takes four seconds. The file at work is named before it
+ * runs, so that a crash says which one it was. Each input is copied to its own allocation of
+ * exactly its size, so that the address sanitizer sees a read past the end. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+typedef int fuzz_target(const uint8_t *data, size_t size);
+#define X(name) fuzz_target fuzz_##name;
+#include "fuzz_targets.inc"
+#undef X
+
+static const struct {
+    const char *name;
+    fuzz_target *run;
+} targets[] = {
+#define X(name) {#name, fuzz_##name},
+#include "fuzz_targets.inc"
+#undef X
+};
+enum { N_TARGET = sizeof targets / sizeof targets[0] };
 
 static int n_run;
 
-static int replay_file(const char *path, size_t size)
+static int replay_file(fuzz_target *run, const char *path, size_t size)
 {
     FILE *file = fopen(path, "rb");
     uint8_t *data = malloc(size > 0 ? size : 1);
@@ -24,13 +39,13 @@ static int replay_file(const char *path, size_t size)
     fclose(file);
     printf("run %s\n", path);
     fflush(stdout);
-    LLVMFuzzerTestOneInput(data, size);
+    run(data, size);
     free(data);
     n_run++;
     return 0;
 }
 
-static int replay_path(const char *path)
+static int replay_path(fuzz_target *run, const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0) {
@@ -38,7 +53,7 @@ static int replay_path(const char *path)
         return 1;
     }
     if (!S_ISDIR(st.st_mode)) {
-        return replay_file(path, (size_t)st.st_size);
+        return replay_file(run, path, (size_t)st.st_size);
     }
     struct dirent **entries;
     int n = scandir(path, &entries, NULL, alphasort);
@@ -47,7 +62,7 @@ static int replay_path(const char *path)
         char inner[4096];
         int len = snprintf(inner, sizeof inner, "%s/%s", path, entries[i]->d_name);
         if (entries[i]->d_name[0] != '.' && len > 0 && (size_t)len < sizeof inner) {
-            failed |= replay_path(inner);
+            failed |= replay_path(run, inner);
         }
         free(entries[i]);
     }
@@ -59,9 +74,18 @@ static int replay_path(const char *path)
 
 int main(int argc, char **argv)
 {
-    int failed = 0;
-    for (int i = 1; i < argc; i++) {
-        failed |= replay_path(argv[i]);
+    int failed = argc > 1;
+    for (int t = 0; t < N_TARGET; t++) {
+        if (argc == 1) {
+            char corpus[256];
+            snprintf(corpus, sizeof corpus, "tests/data/corpus/%s", targets[t].name);
+            failed |= replay_path(targets[t].run, corpus);
+        } else if (strcmp(argv[1], targets[t].name) == 0) {
+            failed = 0;
+            for (int i = 2; i < argc; i++) {
+                failed |= replay_path(targets[t].run, argv[i]);
+            }
+        }
     }
     printf("RESULT passed=%d failed=%d skipped=0\n", n_run, failed);
     return failed;
