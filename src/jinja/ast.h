@@ -111,6 +111,7 @@ bool whim_jparse_skip_name(whim_jparser *p, const char *name);
 void whim_jparse_expect_op(whim_jparser *p, int op);
 whim_jval whim_jparse_expect_name(whim_jparser *p);
 _Noreturn void whim_jparse_fail(whim_jparser *p, const char *expected);
+bool whim_jparse_constant(const whim_jstr *word, whim_jval *v); /* true, false, none */
 whim_jnode *whim_jparse_filters(whim_jparser *p, whim_jnode *node, bool bare);
 /* A constant, name or bracket; and what follows one (.a [b] (c)). */
 whim_jnode *whim_jparse_atom(whim_jparser *p);

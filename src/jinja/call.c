@@ -4,14 +4,27 @@
 
 #include <string.h>
 
+/* The place of a name among words with spaces between them, or -1. */
+static int word_place(const char *words, const whim_jstr *name)
+{
+    int place = 0;
+    while (*words != '\0') {
+        size_t n = strcspn(words, " ");
+        if ((int64_t)n == name->n && memcmp(words, name->s, n) == 0) {
+            return place;
+        }
+        words += n + (words[n] == ' ');
+        place++;
+    }
+    return -1;
+}
+
 const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name)
 {
-    for (; table->name != NULL; table++) {
-        if (whim_jstr_is(name, table->name)) {
-            return table;
-        }
+    while (table->names != NULL && word_place(table->names, name) < 0) {
+        table++;
     }
-    return NULL;
+    return table->names == NULL ? NULL : table;
 }
 
 const whim_jentry *whim_jfilter_find(const whim_jstr *name)
@@ -25,21 +38,6 @@ whim_jval whim_jval_func(whim_jinja *j, const whim_jentry *entry, whim_jval self
     whim_jfunc *func = whim_jinja_alloc(j, sizeof *func);
     *func = (whim_jfunc){.entry = entry, .self = self};
     return (whim_jval){.kind = WHIM_J_FUNC, .func = func};
-}
-
-/* The place of a name in a list of parameters, or -1. */
-static int param_place(const char *params, const whim_jstr *name)
-{
-    int place = 0;
-    while (*params != '\0') {
-        size_t n = strcspn(params, " ");
-        if ((int64_t)n == name->n && memcmp(params, name->s, n) == 0) {
-            return place;
-        }
-        params += n + (params[n] == ' ');
-        place++;
-    }
-    return -1;
 }
 
 static int param_count(const char *params)
@@ -58,9 +56,9 @@ static whim_jval invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
     if (entry->params == NULL) {
         return entry->fn(j, &call);
     }
-    int max = param_count(entry->params);
+    int max = param_count(entry->params), n_name = (int)strcspn(entry->names, " ");
     if (args->pos.n > max) {
-        whim_jinja_fail(j, "%s takes at most %d arguments, not %lld", entry->name, max,
+        whim_jinja_fail(j, "%.*s takes at most %d arguments, not %lld", n_name, entry->names, max,
                         (long long)args->pos.n);
     }
     for (int64_t i = 0; i < args->pos.n; i++) {
@@ -68,17 +66,17 @@ static whim_jval invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
     }
     for (int64_t i = 0; i < args->named.n; i++) {
         const whim_jstr *name = args->named.keys[i].str;
-        int place = param_place(entry->params, name);
+        int place = word_place(entry->params, name);
         if (place < 0 || call.a[place].kind != WHIM_J_MISSING) {
-            whim_jinja_fail(j, "%s has no argument %.*s, or it is given twice", entry->name,
-                            WHIM_JSHOWN(name));
+            whim_jinja_fail(j, "%.*s has no argument %.*s, or it is given twice", n_name,
+                            entry->names, WHIM_JSHOWN(name));
         }
         call.a[place] = args->named.vals[i];
     }
     for (int i = 0; i < entry->required; i++) {
         if (call.a[i].kind == WHIM_J_MISSING) {
-            whim_jinja_fail(j, "%s wants %d arguments (%s)", entry->name, entry->required,
-                            entry->params);
+            whim_jinja_fail(j, "%.*s wants %d arguments (%s)", n_name, entry->names,
+                            entry->required, entry->params);
         }
     }
     return entry->fn(j, &call);

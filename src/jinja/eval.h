@@ -43,11 +43,11 @@ typedef struct whim_jcall {
 
 typedef whim_jval whim_jfn(whim_jinja *j, const whim_jcall *c);
 
-/* A row of a table. `params` names the parameters, separated by spaces; NULL: the function looks
- * at `raw` itself. The first `required` must be given. `mode` tells functions with several entries
+/* A row of a table. `names` are those that it goes by, messages use the first; `params` names the
+ * parameters; all separated by spaces. Without params the function looks at `raw` itself. The first `required` must be given. `mode` tells functions with several entries
  * which of them it is. */
 typedef struct whim_jentry {
-    const char *name;
+    const char *names;
     const char *params;
     int required;
     whim_jfn *fn;

@@ -36,10 +36,7 @@ static whim_jpos pos_of(lexer *lx, int64_t at)
 
 static whim_jtok *add_tok(lexer *lx, whim_jtok_kind kind, int64_t at)
 {
-    if (lx->n_tok == lx->cap_tok) {
-        lx->cap_tok = lx->cap_tok < 64 ? 64 : lx->cap_tok * 2;
-        lx->toks = whim_jinja_grow(lx->j, lx->toks, lx->n_tok, lx->cap_tok, sizeof *lx->toks);
-    }
+    whim_jinja_grow(lx->j, &lx->toks, lx->n_tok, &lx->cap_tok, lx->n_tok + 1, sizeof *lx->toks);
     whim_jtok *tok = &lx->toks[lx->n_tok++];
     *tok = (whim_jtok){.kind = kind, .pos = pos_of(lx, at)};
     return tok;

@@ -69,40 +69,6 @@ static void reverse_list(whim_jlist *list)
     }
 }
 
-static bool space_before(const whim_jstr *str, int64_t end, int64_t *from)
-{
-    int64_t at = end - 1;
-    while (at > 0 && ((uint8_t)str->s[at] & 0xc0) == 0x80) {
-        at--;
-    }
-    *from = at;
-    return whim_jchar_is_space(whim_jutf8_next(str->s, str->n, &at));
-}
-
-static void split_space_right(whim_jinja *j, const whim_jstr *str, int64_t max, whim_jlist *out)
-{
-    int64_t end = str->n, from = 0;
-    while (end > 0) {
-        while (end > 0 && space_before(str, end, &from)) {
-            end = from;
-        }
-        if (end == 0) {
-            break;
-        }
-        int64_t start = end;
-        if (max >= 0 && out->n >= max) {
-            whim_jlist_push(j, out, whim_jval_slice(j, str, 0, end));
-            break;
-        }
-        while (start > 0 && !space_before(str, start, &from)) {
-            start = from;
-        }
-        whim_jlist_push(j, out, whim_jval_slice(j, str, start, end));
-        end = start;
-    }
-    reverse_list(out);
-}
-
 static void split_space(whim_jinja *j, const whim_jstr *str, int64_t max, whim_jlist *out)
 {
     for (int64_t at = 0; at < str->n;) {
@@ -120,6 +86,21 @@ static void split_space(whim_jinja *j, const whim_jstr *str, int64_t max, whim_j
             at = next;
         } while (at < str->n && !whim_jchar_is_space(whim_jutf8_next(str->s, str->n, &next)));
         whim_jlist_push(j, out, whim_jval_slice(j, str, from, at));
+    }
+}
+
+/* The last `max` words; what stands before them is the first item. */
+static void split_space_right(whim_jinja *j, const whim_jstr *str, int64_t max, whim_jlist *out)
+{
+    whim_jlist words = {0};
+    split_space(j, str, -1, &words);
+    int64_t first = max >= 0 && words.n > max ? words.n - max : 0;
+    if (first > 0) {
+        const whim_jstr *last = words.v[first - 1].str;
+        whim_jlist_push(j, out, whim_jval_slice(j, str, 0, last->s + last->n - str->s));
+    }
+    for (int64_t i = first; i < words.n; i++) {
+        whim_jlist_push(j, out, words.v[i]);
     }
 }
 

@@ -128,23 +128,31 @@ static whim_jnode *parse_items(whim_jparser *p, whim_jnode_kind kind, int close)
     return node;
 }
 
-static whim_jnode *parse_name(whim_jparser *p)
+bool whim_jparse_constant(const whim_jstr *word, whim_jval *v)
 {
     static const struct {
-        const char *word;
+        const char *lower, *upper;
         uint8_t kind;
         bool b;
-    } constants[] = {{"true", WHIM_J_BOOL, true},   {"True", WHIM_J_BOOL, true},
-                     {"false", WHIM_J_BOOL, false}, {"False", WHIM_J_BOOL, false},
-                     {"none", WHIM_J_NONE, false},  {"None", WHIM_J_NONE, false}};
-    whim_jnode *node = whim_jparse_new(p, WHIM_JN_NAME);
-    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
-        if (whim_jparse_is_name(p, constants[i].word)) {
-            node->kind = WHIM_JN_CONST;
-            node->v = (whim_jval){.kind = constants[i].kind, .trusted = true, .b = constants[i].b};
-            p->tok++;
-            return node;
+    } rows[] = {{"true", "True", WHIM_J_BOOL, true},
+                {"false", "False", WHIM_J_BOOL, false},
+                {"none", "None", WHIM_J_NONE, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (whim_jstr_is(word, rows[i].lower) || whim_jstr_is(word, rows[i].upper)) {
+            *v = (whim_jval){.kind = rows[i].kind, .trusted = true, .b = rows[i].b};
+            return true;
         }
+    }
+    return false;
+}
+
+static whim_jnode *parse_name(whim_jparser *p)
+{
+    whim_jnode *node = whim_jparse_new(p, WHIM_JN_NAME);
+    if (whim_jparse_constant(p->tok->v.str, &node->v)) {
+        node->kind = WHIM_JN_CONST;
+        p->tok++;
+        return node;
     }
     p->macro_uses |= whim_jparse_is_name(p, "varargs") ? WHIM_JUSE_VARARGS : 0;
     p->macro_uses |= whim_jparse_is_name(p, "kwargs") ? WHIM_JUSE_KWARGS : 0;

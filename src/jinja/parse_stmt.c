@@ -76,21 +76,18 @@ static whim_jnode *parse_target(whim_jparser *p, bool with_ns, const char *end)
         tail = &(*tail)->next;
     } while (whim_jparse_skip_op(p, ',') && (comma = true));
     for (whim_jnode *name = tuple->list; name != NULL; name = name->next) {
-        static const char *const reserved[] = {"true", "True", "false", "False", "none", "None"};
-        for (size_t i = 0; name->kind == WHIM_JN_NAME && i < 6; i++) {
-            if (whim_jstr_is(name->v.str, reserved[i])) {
-                p->tok = start;
-                whim_jparse_fail(p, "a name that can be assigned to");
-            }
+        whim_jval constant;
+        if (name->kind == WHIM_JN_NAME && whim_jparse_constant(name->v.str, &constant)) {
+            p->tok = start;
+            whim_jparse_fail(p, "a name that can be assigned to");
         }
     }
     return comma ? tuple : tuple->list;
 }
 
-static whim_jnode *parse_for(whim_jparser *p, whim_jnode *node)
+static void parse_for(whim_jparser *p, whim_jnode *node)
 {
     static const char *const ends[] = {"endfor", "else", NULL};
-    node->kind = WHIM_JN_FOR;
     node->a = parse_target(p, false, "in");
     if (!whim_jparse_skip_name(p, "in")) {
         whim_jparse_fail(p, "\"in\"");
@@ -102,15 +99,12 @@ static whim_jnode *parse_for(whim_jparser *p, whim_jnode *node)
     node->body = parse_block(p, ends);
     p->loops--;
     parse_else(p, node, "endfor");
-    return node;
 }
 
-static whim_jnode *parse_if(whim_jparser *p, whim_jnode *node)
+static void parse_if(whim_jparser *p, whim_jnode *node)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    whim_jnode *first = node;
     for (;;) {
-        node->kind = WHIM_JN_IF;
         node->a = whim_jparse_tuple(p, false, NULL, false);
         node->body = parse_block(p, ends);
         if (!whim_jparse_is_name(p, "elif")) {
@@ -121,21 +115,18 @@ static whim_jnode *parse_if(whim_jparser *p, whim_jnode *node)
         node = node->other;
     }
     parse_else(p, node, "endif");
-    return first;
 }
 
-static whim_jnode *parse_set(whim_jparser *p, whim_jnode *node)
+static void parse_set(whim_jparser *p, whim_jnode *node)
 {
-    node->kind = WHIM_JN_SET;
     node->a = parse_target(p, true, NULL);
     if (whim_jparse_skip_op(p, '=')) {
         node->b = whim_jparse_tuple(p, true, NULL, false);
-        return node;
+        return;
     }
     node->kind = WHIM_JN_SET_BLOCK;
     node->b = whim_jparse_filters(p, NULL, false);
     node->body = parse_until(p, "endset");
-    return node;
 }
 
 static whim_jnode *parse_params(whim_jparser *p)
@@ -171,27 +162,24 @@ static void parse_macro_rest(whim_jparser *p, whim_jnode *node, const char *end)
     p->loops = loops;
 }
 
-static whim_jnode *parse_macro(whim_jparser *p, whim_jnode *node)
+static void parse_macro(whim_jparser *p, whim_jnode *node)
 {
     int uses = p->macro_uses;
-    node->kind = WHIM_JN_MACRO;
     node->v = whim_jparse_expect_name(p);
     p->macro_uses = 0;
     node->list = parse_params(p);
     parse_macro_rest(p, node, "endmacro");
     node->op = p->macro_uses;
     p->macro_uses = uses;
-    return node;
 }
 
-static whim_jnode *parse_call_block(whim_jparser *p, whim_jnode *node)
+static void parse_call_block(whim_jparser *p, whim_jnode *node)
 {
     int uses = p->macro_uses;
     whim_jnode *caller = whim_jparse_new(p, WHIM_JN_MACRO);
     caller->v = whim_jval_str(p->j, "caller", 6, true);
     p->macro_uses = 0;
     caller->list = whim_jparse_is_op(p, '(') ? parse_params(p) : NULL;
-    node->kind = WHIM_JN_CALL_BLOCK;
     node->a = whim_jparse_expr(p, true);
     if (node->a->kind != WHIM_JN_CALL) {
         whim_jparse_fail(p, "a call of a macro");
@@ -200,13 +188,11 @@ static whim_jnode *parse_call_block(whim_jparser *p, whim_jnode *node)
     parse_macro_rest(p, caller, "endcall");
     caller->op = p->macro_uses;
     p->macro_uses = uses;
-    return node;
 }
 
-static whim_jnode *parse_with(whim_jparser *p, whim_jnode *node)
+static void parse_with(whim_jparser *p, whim_jnode *node)
 {
     whim_jnode **tail = &node->list;
-    node->kind = WHIM_JN_WITH;
     while (p->tok->kind != WHIM_JT_BLOCK_END) {
         if (node->list != NULL && !whim_jparse_skip_op(p, ',')) {
             whim_jparse_fail(p, "\",\" or \"%}\"");
@@ -219,54 +205,55 @@ static whim_jnode *parse_with(whim_jparser *p, whim_jnode *node)
         tail = &set->next;
     }
     node->body = parse_until(p, "endwith");
-    return node;
 }
 
-static whim_jnode *parse_filter_block(whim_jparser *p, whim_jnode *node)
+static void parse_filter_block(whim_jparser *p, whim_jnode *node)
 {
-    node->kind = WHIM_JN_FILTER_BLOCK;
     node->a = whim_jparse_filters(p, NULL, true);
     node->body = parse_until(p, "endfilter");
-    return node;
 }
 
-static whim_jnode *parse_generation(whim_jparser *p, whim_jnode *node)
+static void parse_generation(whim_jparser *p, whim_jnode *node)
 {
     parse_macro_rest(p, node, "endgeneration");
-    return node;
+}
+
+static void parse_leave(whim_jparser *p, whim_jnode *node)
+{
+    (void)node;
+    if (p->loops == 0) {
+        p->tok--;
+        whim_jparse_fail(p, "break and continue only inside a loop");
+    }
 }
 
 static whim_jnode *parse_statement(whim_jparser *p)
 {
     static const struct {
         const char *word;
-        whim_jnode *(*parse)(whim_jparser *p, whim_jnode *node);
+        whim_jnode_kind kind;
+        void (*parse)(whim_jparser *p, whim_jnode *node);
     } statements[] = {
-        {"for", parse_for},
-        {"if", parse_if},
-        {"set", parse_set},
-        {"macro", parse_macro},
-        {"call", parse_call_block},
-        {"with", parse_with},
-        {"filter", parse_filter_block},
-        {"generation", parse_generation},
+        {"for", WHIM_JN_FOR, parse_for},
+        {"if", WHIM_JN_IF, parse_if},
+        {"set", WHIM_JN_SET, parse_set},
+        {"macro", WHIM_JN_MACRO, parse_macro},
+        {"call", WHIM_JN_CALL_BLOCK, parse_call_block},
+        {"with", WHIM_JN_WITH, parse_with},
+        {"filter", WHIM_JN_FILTER_BLOCK, parse_filter_block},
+        {"generation", WHIM_JN_SCOPE, parse_generation},
+        {"break", WHIM_JN_BREAK, parse_leave},
+        {"continue", WHIM_JN_CONTINUE, parse_leave},
     };
     whim_jnode *node = whim_jparse_new(p, WHIM_JN_SCOPE);
     for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
         if (whim_jparse_skip_name(p, statements[i].word)) {
-            return statements[i].parse(p, node);
+            node->kind = statements[i].kind;
+            statements[i].parse(p, node);
+            return node;
         }
     }
-    bool leaves = whim_jparse_is_name(p, "break");
-    if (!leaves && !whim_jparse_is_name(p, "continue")) {
-        whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
-    }
-    if (p->loops == 0) {
-        whim_jparse_fail(p, "break and continue only inside a loop");
-    }
-    node->kind = leaves ? WHIM_JN_BREAK : WHIM_JN_CONTINUE;
-    p->tok++;
-    return node;
+    whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
 }
 
 static bool at_end_of_body(const whim_jparser *p, const char *const *ends)

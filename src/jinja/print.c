@@ -60,21 +60,16 @@ static void repr_items(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
 
 static void repr_list(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
 {
-    static const char *const open[] = {
-        [WHIM_JL_LIST] = "[",
-        [WHIM_JL_TUPLE] = "(",
-        [WHIM_JL_RANGE] = "range(",
-        [WHIM_JL_KEYS] = "dict_keys([",
-        [WHIM_JL_VALUES] = "dict_values([",
-        [WHIM_JL_ITEMS] = "dict_items([",
-        [WHIM_JL_STREAM] = "<generator",
+    static const char *const brackets[][2] = {
+        [WHIM_JL_LIST] = {"[", "]"},
+        [WHIM_JL_TUPLE] = {"(", ")"},
+        [WHIM_JL_RANGE] = {"range(", ")"},
+        [WHIM_JL_KEYS] = {"dict_keys([", "])"},
+        [WHIM_JL_VALUES] = {"dict_values([", "])"},
+        [WHIM_JL_ITEMS] = {"dict_items([", "])"},
+        [WHIM_JL_STREAM] = {"<generator", ">"},
     };
-    static const char *const close[] = {
-        [WHIM_JL_LIST] = "]",   [WHIM_JL_TUPLE] = ")",   [WHIM_JL_RANGE] = ")",
-        [WHIM_JL_KEYS] = "])",  [WHIM_JL_VALUES] = "])", [WHIM_JL_ITEMS] = "])",
-        [WHIM_JL_STREAM] = ">",
-    };
-    add_word(j, buf, open[list->kind]);
+    add_word(j, buf, brackets[list->kind][0]);
     if (list->kind == WHIM_JL_RANGE) {
         char text[80];
         int n = snprintf(text, sizeof text, "%lld, %lld", (long long)list->start,
@@ -89,7 +84,7 @@ static void repr_list(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
             add_word(j, buf, ",");
         }
     }
-    add_word(j, buf, close[list->kind]);
+    add_word(j, buf, brackets[list->kind][1]);
 }
 
 static void repr_dict(whim_jinja *j, whim_jbuf *buf, whim_jval v)

@@ -6,31 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK = 16 * 1024, ALIGN = 16 };
+enum { BLOCK = 16 * 1024, ALIGN = 16, FIRST = 64 }; /* bytes; FIRST: of an array that grows */
 
-static void say(whim_jinja *j, whim_err err, const char *fmt, va_list ap)
+_Noreturn void whim_jinja_leave(whim_jinja *j, whim_err err, const char *fmt, ...)
 {
     char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     j->err = whim_fail(j->diag, err, "%s: line %d column %d: %s", j->name, (int)j->pos.line,
                        (int)j->pos.col, text);
-}
-
-_Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    say(j, WHIM_ERR_INVALID, fmt, ap);
-    va_end(ap);
-    longjmp(j->leave, 1);
-}
-
-_Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    say(j, WHIM_ERR_FULL, fmt, ap);
-    va_end(ap);
     longjmp(j->leave, 1);
 }
 
@@ -69,10 +55,20 @@ void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size)
     return whim_jinja_alloc(j, bytes);
 }
 
-void *whim_jinja_grow(whim_jinja *j, const void *old, int64_t n, int64_t cap, int64_t size)
+void whim_jinja_grow(whim_jinja *j, void *array, int64_t n, int64_t *cap, int64_t need,
+                     int64_t size)
 {
-    void *grown = whim_jinja_alloc_array(j, cap, size);
-    return n == 0 ? grown : memcpy(grown, old, (size_t)(n * size));
+    if (need <= *cap) {
+        return;
+    }
+    int64_t least = *cap > 0 ? 2 * *cap : FIRST / size;
+    *cap = least > need ? least : need;
+    void *old, *grown = whim_jinja_alloc_array(j, *cap, size);
+    memcpy(&old, array, sizeof old); /* copied, as the array may point to anything */
+    if (n > 0) {
+        memcpy(grown, old, (size_t)(n * size));
+    }
+    memcpy(array, &grown, sizeof grown);
 }
 
 void whim_jinja_pay(whim_jinja *j, int64_t steps)

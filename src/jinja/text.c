@@ -38,14 +38,9 @@ static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
         whim_jinja_exceed(j, "the template makes a text of more than %d MiB",
                           (int)(WHIM_JINJA_OUTPUT >> 20));
     }
-    if (buf->n + more <= buf->cap) {
-        return;
-    }
-    int64_t cap = buf->cap < 32 ? 64 : buf->cap * 2;
-    cap = cap < buf->n + more ? buf->n + more : cap;
-    buf->s = whim_jinja_grow(j, buf->s, buf->n, cap, 1);
-    buf->mask = whim_jinja_grow(j, buf->mask, buf->n, cap, 1);
-    buf->cap = cap;
+    int64_t cap = buf->cap;
+    whim_jinja_grow(j, &buf->s, buf->n, &cap, buf->n + more, 1);
+    whim_jinja_grow(j, &buf->mask, buf->n, &buf->cap, buf->n + more, 1);
 }
 
 void whim_jbuf_add(whim_jinja *j, whim_jbuf *buf, const char *s, int64_t n, bool trusted)

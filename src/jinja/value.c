@@ -65,10 +65,7 @@ whim_jval whim_jval_dict(whim_jinja *j, whim_jkind kind)
 
 void whim_jlist_push(whim_jinja *j, whim_jlist *list, whim_jval v)
 {
-    if (list->n == list->cap) {
-        list->cap = list->cap < 4 ? 4 : list->cap * 2;
-        list->v = whim_jinja_grow(j, list->v, list->n, list->cap, sizeof *list->v);
-    }
+    whim_jinja_grow(j, &list->v, list->n, &list->cap, list->n + 1, sizeof *list->v);
     list->v[list->n++] = v;
 }
 
@@ -115,11 +112,9 @@ void whim_jdict_set(whim_jinja *j, whim_jdict *dict, whim_jval key, whim_jval v)
     if (key.kind == WHIM_J_DICT || (key.kind == WHIM_J_LIST && key.list->kind != WHIM_JL_TUPLE)) {
         whim_jinja_fail(j, "a %s cannot be a key of a dict", whim_jval_type(key));
     }
-    if (dict->n == dict->cap) {
-        dict->cap = dict->cap < 4 ? 4 : dict->cap * 2;
-        dict->keys = whim_jinja_grow(j, dict->keys, dict->n, dict->cap, sizeof *dict->keys);
-        dict->vals = whim_jinja_grow(j, dict->vals, dict->n, dict->cap, sizeof *dict->vals);
-    }
+    int64_t cap = dict->cap;
+    whim_jinja_grow(j, &dict->keys, dict->n, &cap, dict->n + 1, sizeof *dict->keys);
+    whim_jinja_grow(j, &dict->vals, dict->n, &dict->cap, dict->n + 1, sizeof *dict->vals);
     dict->keys[dict->n] = key;
     dict->vals[dict->n++] = v;
 }
@@ -160,6 +155,23 @@ const char *whim_jval_type(whim_jval v)
     return v.kind == WHIM_J_LIST ? lists[v.list->kind] : names[v.kind];
 }
 
+bool whim_jval_as_number(whim_jval v, int64_t *i, double *f)
+{
+    *i = v.kind == WHIM_J_INT ? v.i : v.kind == WHIM_J_BOOL ? (int64_t)v.b : 0;
+    *f = v.kind == WHIM_J_FLOAT ? v.f : (double)*i;
+    return v.kind != WHIM_J_FLOAT;
+}
+
+/* <0, 0, >0, or 2 when one is not a number. */
+static int number_order(whim_jval a, whim_jval b)
+{
+    int64_t i, k;
+    double x, y;
+    bool ints = whim_jval_as_number(a, &i, &x);
+    ints &= whim_jval_as_number(b, &k, &y);
+    return ints ? (i > k) - (i < k) : isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
+}
+
 bool whim_jval_truth(whim_jval v)
 {
     switch (v.kind) {
@@ -168,11 +180,9 @@ bool whim_jval_truth(whim_jval v)
     case WHIM_J_NONE:
         return false;
     case WHIM_J_BOOL:
-        return v.b;
     case WHIM_J_INT:
-        return v.i != 0;
     case WHIM_J_FLOAT:
-        return v.f != 0;
+        return number_order(v, whim_jval_int(0, true)) != 0;
     case WHIM_J_STR:
         return v.str->n > 0;
     case WHIM_J_LIST:
@@ -202,23 +212,6 @@ bool whim_jval_trusted(whim_jval v)
     default:
         return v.trusted;
     }
-}
-
-bool whim_jval_as_number(whim_jval v, int64_t *i, double *f)
-{
-    *i = v.kind == WHIM_J_INT ? v.i : v.kind == WHIM_J_BOOL ? (int64_t)v.b : 0;
-    *f = v.kind == WHIM_J_FLOAT ? v.f : (double)*i;
-    return v.kind != WHIM_J_FLOAT;
-}
-
-/* <0, 0, >0, or 2 when one is not a number. */
-static int number_order(whim_jval a, whim_jval b)
-{
-    int64_t i, k;
-    double x, y;
-    bool ints = whim_jval_as_number(a, &i, &x);
-    ints &= whim_jval_as_number(b, &k, &y);
-    return ints ? (i > k) - (i < k) : isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
 }
 
 static bool is_sequence(whim_jval v)

@@ -128,13 +128,17 @@ typedef struct whim_jbuf {
 } whim_jbuf;
 
 /* --- state.c --- */
-_Noreturn void whim_jinja_fail(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
-/* Beyond a limit (FULL): other turns would not help, so nobody tries them. */
-_Noreturn void whim_jinja_exceed(whim_jinja *j, const char *fmt, ...) WHIM_PRINTF(2, 3);
+_Noreturn void whim_jinja_leave(whim_jinja *j, whim_err err, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
+#define whim_jinja_fail(j, ...) whim_jinja_leave(j, WHIM_ERR_INVALID, __VA_ARGS__)
+/* Beyond a limit: other turns would not help, so nobody tries them. */
+#define whim_jinja_exceed(j, ...) whim_jinja_leave(j, WHIM_ERR_FULL, __VA_ARGS__)
 void *whim_jinja_alloc(whim_jinja *j, int64_t bytes);
 void *whim_jinja_alloc_array(whim_jinja *j, int64_t count, int64_t size);
-/* The array with room for `cap`, of which n are taken. */
-void *whim_jinja_grow(whim_jinja *j, const void *old, int64_t n, int64_t cap, int64_t size);
+/* Room for `need` elements: the array, whose address is given and of which n are taken, at least
+ * doubles when its *cap are too few. */
+void whim_jinja_grow(whim_jinja *j, void *array, int64_t n, int64_t *cap, int64_t need,
+                     int64_t size);
 void whim_jinja_pay(whim_jinja *j, int64_t steps);
 void whim_jinja_enter(whim_jinja *j); /* one level deeper; leave with depth-- */
 
