@@ -78,11 +78,17 @@ typedef struct chat {
     const whimbrel_info *info;
     sampling sampling;
     form form;
-    whim_conversation conv;
+    json_t *conv; /* see conversation.h */
     chat_view view;
     bool quit;
     bool failed; /* the exit status is not 0 */
 } chat;
+
+/* How many messages there are. */
+static inline int64_t chat_size(const chat *c)
+{
+    return (int64_t)json_array_size(c->conv);
+}
 
 /* Answer the conversation, whose last message is the user's, and append the answer. When there is
  * none (it does not fit, the template refuses) that is told and the conversation stays. */

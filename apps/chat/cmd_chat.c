@@ -40,13 +40,13 @@ static void take_message(chat *c, const whim_str *text)
     if (is_command(message)) {
         chat_command(c, message);
     } else if (memchr(message, '\0', (size_t)text->len) != NULL ||
-               whim_conversation_push(&c->conv, "user", message, NULL) != WHIM_ERR_OK) {
+               whim_conversation_push(c->conv, "user", message, NULL) != WHIM_ERR_OK) {
         view_error(&c->view, "this message cannot be taken");
     } else {
-        int64_t before = c->conv.n;
+        int64_t before = chat_size(c);
         chat_answer(c);
-        if (c->conv.n == before) {
-            whim_conversation_pop(&c->conv); /* no answer: as if it had not been asked */
+        if (chat_size(c) == before) {
+            whim_conversation_cut(c->conv, before - 1); /* no answer: as if it had not been asked */
         }
     }
 }
@@ -110,7 +110,7 @@ static bool chat_open(chat *c, loader *load)
         return false;
     }
     if (o->system != NULL &&
-        whim_conversation_push(&c->conv, "system", o->system, NULL) != WHIM_ERR_OK) {
+        whim_conversation_push(c->conv, "system", o->system, NULL) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "out of memory");
         return false;
     }
@@ -152,7 +152,7 @@ static whimbrel_model *open_it(const chat *c, loader *load)
 int cmd_chat(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
-    chat c = {.options = options};
+    chat c = {.options = options, .conv = json_array()};
     loader load;
     int code = EXIT_FAILED;
     view_init(&c.view);
@@ -167,6 +167,6 @@ int cmd_chat(const whim_options *options)
     }
     whimbrel_close(c.model);
     form_free(&c.form);
-    whim_conversation_deinit(&c.conv);
+    json_decref(c.conv);
     return code;
 }

@@ -25,7 +25,8 @@ static const command *commands(int32_t *n);
 
 static bool has_system(const chat *c)
 {
-    return c->conv.n > 0 && strcmp(c->conv.messages[0].role, "system") == 0;
+    const char *role = whim_message_text(c->conv, 0, "role");
+    return role != NULL && strcmp(role, "system") == 0;
 }
 
 /* Messages after the system message. */
@@ -57,9 +58,7 @@ static void do_help(chat *c, const char *rest)
 static void do_clear(chat *c, const char *rest)
 {
     (void)rest;
-    while (c->conv.n > first_turn(c)) {
-        whim_conversation_pop(&c->conv);
-    }
+    whim_conversation_cut(c->conv, first_turn(c));
     view_note(&c->view, "[a new conversation%s]",
               has_system(c) ? "; the system message stays" : "");
 }
@@ -67,29 +66,22 @@ static void do_clear(chat *c, const char *rest)
 /* Put a system message in front, or take it away when the text is empty. */
 static whim_err set_system(chat *c, const char *text)
 {
-    whim_conversation fresh = {0};
-    whim_err err = WHIM_ERR_OK;
-    if (text[0] != '\0') {
-        err = whim_conversation_push(&fresh, "system", text, NULL);
+    json_t *message = text[0] == '\0' ? NULL : whim_message_make("system", text, NULL);
+    if (text[0] != '\0' && message == NULL) {
+        return WHIM_ERR_NO_MEMORY;
     }
-    for (int64_t i = first_turn(c); i < c->conv.n && err == WHIM_ERR_OK; i++) {
-        const whim_message *m = &c->conv.messages[i];
-        err = whim_conversation_push(&fresh, m->role, m->content, m->reasoning);
+    if (has_system(c)) {
+        json_array_remove(c->conv, 0);
     }
-    if (err != WHIM_ERR_OK) {
-        whim_conversation_deinit(&fresh);
-        return err;
-    }
-    whim_conversation_deinit(&c->conv);
-    c->conv = fresh;
-    return WHIM_ERR_OK;
+    return message == NULL || json_array_insert_new(c->conv, 0, message) == 0 ? WHIM_ERR_OK
+                                                                              : WHIM_ERR_NO_MEMORY;
 }
 
 static void do_system(chat *c, const char *rest)
 {
     if (rest[0] == '\0') {
         view_say(&c->view, "%s",
-                 has_system(c) ? c->conv.messages[0].content
+                 has_system(c) ? whim_message_text(c->conv, 0, "content")
                                : "there is no system message; /system TEXT sets one");
         return;
     }
@@ -132,25 +124,26 @@ static void do_save(chat *c, const char *rest)
         view_error(&c->view, "/save needs the name of a file");
         return;
     }
-    if (whim_conversation_dump(&c->conv, &text, &diag) != WHIM_ERR_OK ||
+    if (whim_conversation_dump(c->conv, &text, &diag) != WHIM_ERR_OK ||
         !write_file(rest, &text, &diag)) {
         view_error(&c->view, "%s", diag.text);
     } else {
-        view_note(&c->view, "[saved %lld messages to %s]", (long long)c->conv.n, rest);
+        view_note(&c->view, "[saved %lld messages to %s]", (long long)chat_size(c), rest);
     }
     whim_str_deinit(&text);
 }
 
 static void show_conversation(chat *c)
 {
-    for (int64_t i = 0; i < c->conv.n && c->view.terminal; i++) {
-        const whim_message *m = &c->conv.messages[i];
-        bool user = strcmp(m->role, "user") == 0;
+    for (int64_t i = 0; i < chat_size(c) && c->view.terminal; i++) {
+        const char *role = whim_message_text(c->conv, i, "role");
+        const char *content = whim_message_text(c->conv, i, "content");
+        bool user = strcmp(role, "user") == 0;
         view_break(&c->view);
-        if (strcmp(m->role, "assistant") != 0) {
+        if (strcmp(role, "assistant") != 0) {
             view_text(&c->view, CHAT_DIM, user ? "> " : "system: ", user ? 2 : 8);
         }
-        view_text(&c->view, CHAT_PLAIN, m->content, (int64_t)strlen(m->content));
+        view_text(&c->view, CHAT_PLAIN, content, (int64_t)strlen(content));
     }
     view_break(&c->view);
 }
@@ -169,85 +162,56 @@ static void do_load(chat *c, const char *rest)
         view_error(&c->view, "%s", diag.text);
     } else {
         show_conversation(c);
-        view_note(&c->view, "[loaded %lld messages from %s]", (long long)c->conv.n, rest);
+        view_note(&c->view, "[loaded %lld messages from %s]", (long long)chat_size(c), rest);
     }
     whim_free(text);
 }
 
-/* Drop the end of the conversation back to and with the last message of `role`; its text, to be
- * freed, or NULL when there is none. */
-static char *take_back(chat *c, const char *role)
+/* Where the last question stands, or -1. */
+static int64_t last_question(const chat *c)
 {
-    int64_t at = c->conv.n - 1;
-    while (at >= first_turn(c) && strcmp(c->conv.messages[at].role, role) != 0) {
+    int64_t at = chat_size(c) - 1;
+    while (at >= first_turn(c) && strcmp(whim_message_text(c->conv, at, "role"), "user") != 0) {
         at--;
     }
-    if (at < first_turn(c)) {
-        return NULL;
-    }
-    char *text = strdup(c->conv.messages[at].content);
-    while (c->conv.n > at) {
-        whim_conversation_pop(&c->conv);
-    }
-    return text;
-}
-
-/* Put a question and its old answer back where no new one came. */
-static void restore_turn(chat *c, const char *question, const whim_message *answer)
-{
-    while (c->conv.n > 0 && strcmp(c->conv.messages[c->conv.n - 1].role, "user") == 0) {
-        whim_conversation_pop(&c->conv);
-    }
-    if (whim_conversation_push(&c->conv, "user", question, NULL) != WHIM_ERR_OK ||
-        (answer->content != NULL && whim_conversation_push(&c->conv, "assistant", answer->content,
-                                                           answer->reasoning) != WHIM_ERR_OK)) {
-        view_error(&c->view, "out of memory");
-    } else if (answer->content != NULL) {
-        view_note(&c->view, "[the old answer stays]");
-    }
+    return at >= first_turn(c) ? at : -1;
 }
 
 static void do_regenerate(chat *c, const char *rest)
 {
     (void)rest;
-    whim_message answer = {0};
-    if (c->conv.n > 0 && strcmp(c->conv.messages[c->conv.n - 1].role, "assistant") == 0) {
-        const whim_message *last = &c->conv.messages[c->conv.n - 1];
-        answer.content = strdup(last->content);
-        answer.reasoning = last->reasoning != NULL ? strdup(last->reasoning) : NULL;
-    }
-    char *text = take_back(c, "user");
-    if (text == NULL) {
-        view_error(&c->view, "there is no message to answer again");
-        free(answer.content);
-        free(answer.reasoning);
+    int64_t at = last_question(c);
+    json_t *old = at < 0 ? NULL : json_copy(c->conv);
+    if (old == NULL) {
+        view_error(&c->view, at < 0 ? "there is no message to answer again" : "out of memory");
         return;
     }
     if (c->sampling.v.temperature > 0 && !whim_options_gave(c->options, &c->options->seed)) {
         c->sampling.v.seed++; /* the same seed would give the same answer */
     }
-    if (whim_conversation_push(&c->conv, "user", text, NULL) != WHIM_ERR_OK) {
-        view_error(&c->view, "out of memory");
-    } else {
-        int64_t before = c->conv.n;
-        chat_answer(c);
-        if (c->conv.n == before) {
-            restore_turn(c, text, &answer);
+    whim_conversation_cut(c->conv, at + 1);
+    chat_answer(c);
+    if (chat_size(c) == at + 1) { /* no new one came */
+        json_t *without = c->conv;
+        c->conv = old;
+        old = without;
+        if (chat_size(c) > at + 1) {
+            view_note(&c->view, "[the old answer stays]");
         }
     }
-    free(text);
-    free(answer.content);
-    free(answer.reasoning);
+    json_decref(old);
 }
 
 static void do_undo(chat *c, const char *rest)
 {
     (void)rest;
-    char *text = take_back(c, "user");
+    int64_t at = last_question(c);
+    char *text = at < 0 ? NULL : strdup(whim_message_text(c->conv, at, "content"));
     if (text == NULL) {
-        view_error(&c->view, "there is nothing to undo");
+        view_error(&c->view, at < 0 ? "there is nothing to undo" : "out of memory");
         return;
     }
+    whim_conversation_cut(c->conv, at);
     int64_t len = (int64_t)strlen(text);
     int64_t shown = len > 60 ? whim_utf8_before(text, 61) : len; /* whole characters only */
     for (int64_t i = 0; i < shown; i++) {

@@ -109,15 +109,10 @@ static whimbrel_request *prepare(chat *c, whimbrel_error *error)
     whimbrel_request_options ask = ask_options(c->options, &c->sampling, &c->form);
     whimbrel_request *request = NULL;
     whim_str text = {0};
-    json_t *messages = whim_conversation_messages(&c->conv);
-    *error = (whimbrel_error){.text = "the conversation holds text that is not UTF-8"};
-    if (messages != NULL) {
-        whim_json_write(&text, messages);
-        ask.messages_json = whim_str_text(&text);
-        ask.may_repeat = !detects_repetition(c->options, true);
-        whimbrel_prepare(c->model, &ask, &request, error);
-    }
-    json_decref(messages);
+    whim_json_write(&text, c->conv);
+    ask.messages_json = whim_str_text(&text);
+    ask.may_repeat = !detects_repetition(c->options, true);
+    whimbrel_prepare(c->model, &ask, &request, error);
     whim_str_deinit(&text);
     return request;
 }
@@ -143,7 +138,7 @@ static whim_err keep(turn *t)
     if (t->content.len == 0 && t->reasoning.len == 0 && interrupted) {
         return WHIM_ERR_OK;
     }
-    return whim_conversation_push(&t->c->conv, "assistant", whim_str_text(&t->content),
+    return whim_conversation_push(t->c->conv, "assistant", whim_str_text(&t->content),
                                   t->reasoning.len > 0 ? whim_str_text(&t->reasoning) : NULL);
 }
 

@@ -2,13 +2,12 @@
 /* A conversation: changes, the way to JSON and back, and files that are refused. */
 #include <stdint.h>
 
-#include "base/alloc.h"
 #include "chat/conversation.h"
 #include "support/cmocka.h"
 
 #include <string.h>
 
-static void fill(whim_conversation *conv)
+static void fill(json_t *conv)
 {
     assert_int_equal(whim_conversation_push(conv, "system", "Be \"brief\".", NULL), WHIM_ERR_OK);
     for (int i = 0; i < 10; i++) {
@@ -17,52 +16,41 @@ static void fill(whim_conversation *conv)
     }
 }
 
-static void pushes_pops_clears(void **state)
+static void pushes_and_cuts(void **state)
 {
     (void)state;
-    whim_conversation conv = {0};
-    whim_conversation_pop(&conv);
-    fill(&conv);
-    assert_int_equal(conv.n, 21);
-    whim_conversation_pop(&conv);
-    assert_int_equal(conv.n, 20);
-    assert_string_equal(conv.messages[19].role, "user");
-    assert_null(conv.messages[19].reasoning);
-    whim_conversation_clear(&conv);
-    assert_int_equal(conv.n, 0);
-    fill(&conv);
-    whim_conversation_deinit(&conv);
-    assert_null(conv.messages);
+    json_t *conv = json_array();
+    whim_conversation_cut(conv, 0);
+    fill(conv);
+    assert_int_equal(json_array_size(conv), 21);
+    whim_conversation_cut(conv, 20);
+    whim_conversation_cut(conv, 30);
+    assert_int_equal(json_array_size(conv), 20);
+    assert_string_equal(whim_message_text(conv, 19, "role"), "user");
+    assert_null(whim_message_text(conv, 19, "reasoning_content"));
+    assert_null(whim_message_text(conv, 20, "role"));
+    whim_conversation_cut(conv, 0);
+    assert_int_equal(json_array_size(conv), 0);
+    json_decref(conv);
 }
 
 static void survives_a_file(void **state)
 {
     (void)state;
-    whim_conversation conv = {0}, back = {0};
+    json_t *conv = json_array(), *back = json_array();
     whim_str text = {0};
     whim_diag diag = {{0}};
-    fill(&conv);
-    assert_int_equal(whim_conversation_dump(&conv, &text, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_conversation_push(&back, "user", "old", NULL), WHIM_ERR_OK);
+    fill(conv);
+    assert_int_equal(whim_conversation_dump(conv, &text, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_conversation_push(back, "user", "old", NULL), WHIM_ERR_OK);
     assert_int_equal(whim_conversation_parse(&back, text.text, text.len, "f.json", &diag),
                      WHIM_ERR_OK);
-    assert_int_equal(back.n, conv.n);
-    for (int64_t i = 0; i < conv.n; i++) {
-        const whim_message *a = &conv.messages[i], *b = &back.messages[i];
-        assert_string_equal(a->role, b->role);
-        assert_string_equal(a->content, b->content);
-        assert_int_equal(a->reasoning == NULL, b->reasoning == NULL);
-        assert_true(a->reasoning == NULL || strcmp(a->reasoning, b->reasoning) == 0);
-    }
-    json_t *list = whim_conversation_messages(&conv);
-    assert_int_equal(json_array_size(list), 21);
-    assert_int_equal(json_object_size(json_array_get(list, 0)), 2);
-    assert_string_equal(
-        json_string_value(json_object_get(json_array_get(list, 2), "reasoning_content")), "why");
-    json_decref(list);
+    assert_true(json_equal(back, conv));
+    assert_int_equal(json_object_size(json_array_get(conv, 0)), 2);
+    assert_string_equal(whim_message_text(conv, 2, "reasoning_content"), "why");
     whim_str_deinit(&text);
-    whim_conversation_deinit(&conv);
-    whim_conversation_deinit(&back);
+    json_decref(conv);
+    json_decref(back);
 }
 
 static void refuses_other_files(void **state)
@@ -76,8 +64,8 @@ static void refuses_other_files(void **state)
         {"{\"messages\": [{\"role\": \"user\"}, {\"content\": \"x\"}]}", "messages[1].role"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}", "messages[0].content"},
     };
-    whim_conversation conv = {0};
-    assert_int_equal(whim_conversation_push(&conv, "user", "kept", NULL), WHIM_ERR_OK);
+    json_t *conv = json_array();
+    assert_int_equal(whim_conversation_push(conv, "user", "kept", NULL), WHIM_ERR_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         whim_diag diag = {{0}};
         assert_int_equal(whim_conversation_parse(&conv, rows[i][0], (int64_t)strlen(rows[i][0]),
@@ -86,38 +74,34 @@ static void refuses_other_files(void **state)
         if (strstr(diag.text, rows[i][1]) == NULL) {
             fail_msg("%s: %s", rows[i][0], diag.text);
         }
-        assert_int_equal(conv.n, 1);
+        assert_int_equal(json_array_size(conv), 1);
     }
     static const char null_content[] =
         "{\"messages\": [{\"role\": \"assistant\", \"content\": null}]}";
     assert_int_equal(
         whim_conversation_parse(&conv, null_content, sizeof null_content - 1, "f", NULL),
         WHIM_ERR_OK);
-    assert_string_equal(conv.messages[0].content, "");
-    whim_conversation_deinit(&conv);
+    assert_string_equal(whim_message_text(conv, 0, "content"), "");
+    json_decref(conv);
 }
 
-static void memory_may_run_out(void **state)
+static void refuses_what_is_not_utf8(void **state)
 {
     (void)state;
-    for (int64_t n = 0; n < 4; n++) {
-        whim_conversation conv = {0};
-        whim_alloc_fail_after(n);
-        whim_err err = whim_conversation_push(&conv, "user", "text", "why");
-        whim_alloc_fail_after(-1);
-        assert_int_equal(err, WHIM_ERR_NO_MEMORY);
-        assert_int_equal(conv.n, 0);
-        whim_conversation_deinit(&conv);
-    }
+    json_t *conv = json_array();
+    assert_int_equal(whim_conversation_push(conv, "user", "\xff", NULL), WHIM_ERR_NO_MEMORY);
+    assert_int_equal(whim_conversation_push(NULL, "user", "text", "why"), WHIM_ERR_NO_MEMORY);
+    assert_int_equal(json_array_size(conv), 0);
+    json_decref(conv);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pushes_pops_clears),
+        cmocka_unit_test(pushes_and_cuts),
         cmocka_unit_test(survives_a_file),
         cmocka_unit_test(refuses_other_files),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(refuses_what_is_not_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
