@@ -197,3 +197,15 @@ int whim_hex_value(char c)
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
 }
+
+int32_t whim_word_place(const char *words, const char *word, int64_t n)
+{
+    for (int32_t place = 0; *words != '\0'; place++) {
+        size_t len = strcspn(words, " ");
+        if ((int64_t)len == n && memcmp(words, word, len) == 0) {
+            return place;
+        }
+        words += len + (words[len] == ' ');
+    }
+    return -1;
+}

@@ -49,6 +49,10 @@ WHIM_MUST_CHECK whim_err whim_parse_bytes(const char *text, int64_t *out, whim_d
 enum { WHIM_EDIT_FAR = 64 };
 int32_t whim_edit_distance(const char *a, const char *b);
 
+/* The place, from 0, of a word of n bytes among words with single spaces between them; -1: it is
+ * none of them. */
+int32_t whim_word_place(const char *words, const char *word, int64_t n);
+
 /* What a hexadecimal digit stands for, in any case; -1: it is none. */
 int whim_hex_value(char c);
 

@@ -138,37 +138,32 @@ static void text_byte(whim_chat_parser *p, char c)
     p->after_call = false;
 }
 
-/* The held bytes begin no tag with c behind them: the first becomes text, and the rest is looked at
- * again. */
+void whim_tool_again(whim_chat_parser *p, char c, whim_tool_byte_fn *first, whim_tool_byte_fn *step)
+{
+    char again[WHIM_TAG_MAX];
+    int n = p->n_tag;
+    memcpy(again, p->tag, (size_t)n);
+    p->n_tag = 0;
+    for (int i = 0; i < n; i++) {
+        (i == 0 ? first : step)(p, again[i]);
+    }
+    (n == 0 ? first : step)(p, c);
+}
+
 static void text_step(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = whim_tool_tags(p->cfg.format.tools);
     const char *const tags[] = {set->open, set->function, p->close_owed ? set->close : NULL};
-    char again[WHIM_TAG_MAX + 1];
-    int n = 0;
-    for (again[n++] = c; n > 0;) {
-        int match = whim_tool_match(p, tags, 3, again[0]);
-        if (match == -2 && p->n_tag > 0) {
-            char first = p->tag[0];
-            memmove(again + p->n_tag - 1, again, (size_t)n);
-            memcpy(again, p->tag + 1, (size_t)p->n_tag - 1);
-            n += p->n_tag - 1;
-            p->n_tag = 0;
-            text_byte(p, first);
-            continue;
-        }
-        if (match == -2) {
-            text_byte(p, again[0]);
-        }
-        memmove(again, again + 1, (size_t)--n);
-        if (match == 2) { /* belongs to a call that is over */
-            p->n_tag = 0;
-            p->close_owed = false;
-            p->after_call = true;
-            whim_str_clear(&p->raw);
-        } else if (match >= 0) {
-            enter_call(p, match == 1); /* at the last byte: nothing is left */
-        }
+    int match = whim_tool_match(p, tags, 3, c);
+    if (match == -2) {
+        whim_tool_again(p, c, text_byte, text_step);
+    } else if (match == 2) { /* belongs to a call that is over */
+        p->n_tag = 0;
+        p->close_owed = false;
+        p->after_call = true;
+        whim_str_clear(&p->raw);
+    } else if (match >= 0) {
+        enter_call(p, match == 1); /* at the last byte: nothing is left */
     }
 }
 
@@ -182,18 +177,12 @@ void whim_tool_leave(whim_chat_parser *p)
 
 void whim_tool_break(whim_chat_parser *p, char c)
 {
-    char again[WHIM_TAG_MAX + 1];
-    int n = p->n_tag;
-    memcpy(again, p->tag, (size_t)n);
-    again[n++] = c;
-    p->n_tag = 0;
     p->in_call = false;
     p->close_owed = p->sent;
     p->after_call = p->sent && p->raw.len == 0;
     release_raw(p);
-    for (int i = 0; i < n; i++) {
-        text_step(p, again[i]); /* opens no call: what is held is shorter than a tag and c */
-    }
+    /* Opens no call: what is held is shorter than a tag and c. */
+    whim_tool_again(p, c, text_step, text_step);
 }
 
 /* --- the stages ------------------------------------------------------------------------------- */

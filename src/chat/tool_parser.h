@@ -77,6 +77,12 @@ bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n);
  * whole yet, -2 for none. NULL tags are passed over. In the first two cases c is held. */
 int whim_tool_match(whim_chat_parser *p, const char *const *tags, int n, char c);
 
+/* The held bytes and c begin no tag: `first` takes the first of them, and `step` looks at the rest,
+ * which may still begin one. */
+typedef void whim_tool_byte_fn(whim_chat_parser *p, char c);
+void whim_tool_again(whim_chat_parser *p, char c, whim_tool_byte_fn *first,
+                     whim_tool_byte_fn *step);
+
 /* The call begins: its name goes out, and what was kept is forgotten. */
 void whim_tool_send(whim_chat_parser *p, const char *name, int64_t n);
 

@@ -300,20 +300,7 @@ static void value_step(whim_chat_parser *p, char c)
         return;
     }
     if (match == -2) {
-        char again[WHIM_TAG_MAX];
-        int n = p->n_tag;
-        if (n == 0) {
-            value_byte(p, c);
-            return;
-        }
-        /* The first held byte is the value's; the rest may still begin a tag. */
-        memcpy(again, p->tag, (size_t)n);
-        p->n_tag = 0;
-        value_byte(p, again[0]);
-        for (int i = 1; i < n; i++) {
-            value_step(p, again[i]);
-        }
-        value_step(p, c);
+        whim_tool_again(p, c, value_byte, value_step);
         return;
     }
     value_end(p);

@@ -8,7 +8,7 @@
  * a type that is not said is the one that the keywords speak about, and oneOf is taken as anyOf. */
 #include "grammar/impl.h"
 
-#include "base/alloc.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,15 +48,7 @@ int32_t whim_gb_fail_at(whim_grammar_builder *b, const gplace *place, const char
 
 bool whim_schema_has_word(const char *words, const char *key)
 {
-    size_t n = strlen(key);
-    for (; *words != '\0'; words += strspn(words, " ")) {
-        size_t len = strcspn(words, " ");
-        if (len == n && memcmp(words, key, n) == 0) {
-            return true;
-        }
-        words += len;
-    }
-    return false;
+    return whim_word_place(words, key, (int64_t)strlen(key)) >= 0;
 }
 
 static const char choices[] = "$ref allOf anyOf oneOf";

@@ -91,6 +91,14 @@ static void log_refusal(whim_http *http, const whim_exchange *ex, int status, co
                   whim_log_text("client", ex->client), whim_log_int("held_back", held_back));
 }
 
+/* The request is complete, or is not read on; its reply is waited for. */
+static void await_reply(whim_http *http, whim_conn *conn, int64_t deadline_ns)
+{
+    conn->state = WHIM_CONN_REPLY;
+    conn->asked_ns = whim_clock_ns();
+    whim_conn_deadline(http, conn, deadline_ns);
+}
+
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message)
 {
     if (conn->ex == NULL && !begin_exchange(http, conn)) {
@@ -99,9 +107,7 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
     whim_exchange *ex = conn->ex;
     fill_request(ex);
     ex->keeps_alive = false;
-    conn->state = WHIM_CONN_REPLY;
-    conn->asked_ns = whim_clock_ns();
-    whim_conn_deadline(http, conn, 0);
+    await_reply(http, conn, 0);
     atomic_fetch_add(&http->n_refused, 1);
     if (status == 503) {
         whim_exchange_add_header(ex, "Retry-After", "1");
@@ -150,9 +156,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     atomic_fetch_add(&http->n_let_in, 1);
     if (http->cfg.gate != NULL && http->cfg.gate(http->cfg.ctx, ex) != 0) {
         atomic_fetch_sub(&http->n_let_in, 1);
-        conn->state = WHIM_CONN_REPLY;
-        conn->asked_ns = whim_clock_ns();
-        whim_conn_deadline(http, conn, 0);
+        await_reply(http, conn, 0);
         return;
     }
     ex->is_let_in = true;
@@ -175,9 +179,7 @@ static void on_request(whim_http *http, whim_conn *conn)
     whim_exchange *ex = conn->ex;
     ex->request.body = whim_str_text(&ex->parser.body);
     ex->request.n_body = ex->parser.body.len;
-    conn->state = WHIM_CONN_REPLY;
-    conn->asked_ns = whim_clock_ns();
-    whim_conn_deadline(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
+    await_reply(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
     ex->is_let_in = false;
     whim_http_hand_over(http, ex);
 }

@@ -230,8 +230,8 @@ void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *v
 }
 
 /* The head and, unless it is a stream (n < 0), the body. */
-static void begin(whim_exchange *ex, int status, const char *content_type, const char *body,
-                  int64_t n)
+void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
+                         int64_t n)
 {
     bool is_stream = n < 0;
     bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
@@ -255,15 +255,9 @@ static void begin(whim_exchange *ex, int status, const char *content_type, const
     whim_str_deinit(&head);
 }
 
-void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
-                         int64_t n)
-{
-    begin(ex, status, content_type, body, n);
-}
-
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
 {
-    begin(ex, 200, content_type, NULL, -1);
+    whim_exchange_reply(ex, 200, content_type, NULL, -1);
 }
 
 /* What is unread is too much. An event is no fault of its reader: one of any size may follow one of

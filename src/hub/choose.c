@@ -2,6 +2,8 @@
 /* Choosing files by name. */
 #include "hub/choose.h"
 
+#include "base/file.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,21 +12,11 @@
 enum { MAX_NAMED = 6 }; /* file names in one message */
 
 /* Files of a folder beside its weights, all in its top. */
-static const char *const config_names[] = {
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config.json",
-    "generation_config.json",
-    "merges.txt",
-    "model.safetensors.index.json",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-};
-static const char *const tokenizer_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+static const char config_names[] =
+    "added_tokens.json chat_template.jinja chat_template.json config.json generation_config.json "
+    "merges.txt model.safetensors.index.json special_tokens_map.json tokenizer.json "
+    "tokenizer.model tokenizer_config.json vocab.json";
+static const char tokenizer_names[] = "tokenizer.json tokenizer.model vocab.json";
 static const char *const pickle_ends[] = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"};
 /* When a repository has several GGUF files and none is asked for: small and good first. */
 static const char *const usual_picks[] = {"Q4_K_M", "Q4_0", "Q4_1", "Q5_K_M",
@@ -32,14 +24,9 @@ static const char *const usual_picks[] = {"Q4_K_M", "Q4_0", "Q4_1", "Q5_K_M",
 
 #define COUNT(table) ((int32_t)(sizeof(table) / sizeof(table)[0]))
 
-static bool is_one_of(const char *name, const char *const *table, int32_t n)
+static bool is_one_of(const char *name, const char *names)
 {
-    for (int32_t i = 0; i < n; i++) {
-        if (strcmp(name, table[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return whim_word_place(names, name, (int64_t)strlen(name)) >= 0;
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -58,16 +45,10 @@ static bool is_pickle(const char *name)
     return false;
 }
 
-static const char *base_of(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash != NULL ? slash + 1 : name;
-}
-
 /* A model, not the eyes of one or the statistics behind one. */
 static bool is_gguf_model(const char *name)
 {
-    const char *base = base_of(name);
+    const char *base = whim_path_base(name);
     return ends_with(name, ".gguf") && strncasecmp(base, "mmproj", 6) != 0 &&
            strcasestr(base, "imatrix") == NULL;
 }
@@ -287,11 +268,11 @@ whim_err whim_hub_choose(whim_hub_choice *choice, whim_hub_listing *listing, con
     for (int64_t i = 0; i < listing->n_file; i++) {
         whim_hub_file *file = &listing->files[i];
         bool weight = is_weight(listing, file->name);
-        if (weight || is_one_of(file->name, config_names, COUNT(config_names))) {
+        if (weight || is_one_of(file->name, config_names)) {
             choice->files[choice->n_file++] = file;
             choice->has_weights |= weight;
             choice->has_config |= strcmp(file->name, "config.json") == 0;
-            choice->has_tokenizer |= is_one_of(file->name, tokenizer_names, COUNT(tokenizer_names));
+            choice->has_tokenizer |= is_one_of(file->name, tokenizer_names);
         }
     }
     if (choice->has_weights && choice->has_config) {

@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: from given arguments to a function's parameters, and who is called. */
+#include "base/str.h"
 #include "jinja/eval.h"
 
 #include <string.h>
 
-/* The place of a name among words with spaces between them, or -1. */
-static int word_place(const char *words, const whim_jstr *name)
-{
-    int place = 0;
-    while (*words != '\0') {
-        size_t n = strcspn(words, " ");
-        if ((int64_t)n == name->n && memcmp(words, name->s, n) == 0) {
-            return place;
-        }
-        words += n + (words[n] == ' ');
-        place++;
-    }
-    return -1;
-}
-
 const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name)
 {
-    while (table->names != NULL && word_place(table->names, name) < 0) {
+    while (table->names != NULL && whim_word_place(table->names, name->s, name->n) < 0) {
         table++;
     }
     return table->names == NULL ? NULL : table;
@@ -66,7 +52,7 @@ static whim_jval invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
     }
     for (int64_t i = 0; i < args->named.n; i++) {
         const whim_jstr *name = args->named.keys[i].str;
-        int place = word_place(entry->params, name);
+        int place = whim_word_place(entry->params, name->s, name->n);
         if (place < 0 || call.a[place].kind != WHIM_J_MISSING) {
             whim_jinja_fail(j, "%.*s has no argument %.*s, or it is given twice", n_name,
                             entry->names, WHIM_JSHOWN(name));

@@ -43,9 +43,10 @@ typedef struct whim_jcall {
 
 typedef whim_jval whim_jfn(whim_jinja *j, const whim_jcall *c);
 
-/* A row of a table. `names` are those that it goes by, messages use the first; `params` names the
- * parameters; all separated by spaces. Without params the function looks at `raw` itself. The first `required` must be given. `mode` tells functions with several entries
- * which of them it is. */
+/* A row of a table. `names` are those that it goes by, of which messages use the first; `params`
+ * names the parameters; all separated by spaces. Without params the function looks at `raw` itself.
+ * The first `required` must be given. `mode` tells functions with several entries which of them it
+ * is. */
 typedef struct whim_jentry {
     const char *names;
     const char *params;
@@ -116,7 +117,9 @@ void whim_jinja_eval_args(whim_jinja *j, whim_jscope *scope, const whim_jnode *l
                           whim_jargs *args);
 
 /* --- exec.c --- */
-void whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out);
+typedef enum whim_jflow { WHIM_JFLOW_ON, WHIM_JFLOW_BREAK, WHIM_JFLOW_CONTINUE } whim_jflow;
+whim_jflow whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body,
+                           whim_jbuf *out);
 whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_jargs *args);
 whim_jval whim_jinja_recurse(whim_jinja *j, const whim_jloop *loop, whim_jval items);
 

@@ -2,10 +2,6 @@
 /* Statements: what a template does to its output and its names. */
 #include "jinja/eval.h"
 
-typedef enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } flow;
-
-static flow exec_body(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out);
-
 static void scope_set(whim_jinja *j, whim_jscope *scope, const whim_jstr *name, whim_jval v)
 {
     whim_jdict_set(j, &scope->vars, (whim_jval){.kind = WHIM_J_STR, .str = name}, v);
@@ -81,12 +77,12 @@ static void exec_for(whim_jinja *j, whim_jscope *scope, const whim_jnode *node, 
         loop->i = i;
         scope_set(j, inner, &loop_name, (whim_jval){.kind = WHIM_J_LOOP, .loop = loop});
         assign(j, inner, node->a, items->v[i]);
-        if (exec_body(j, inner, node->body, out) == FLOW_BREAK) {
+        if (whim_jinja_exec(j, inner, node->body, out) == WHIM_JFLOW_BREAK) {
             break;
         }
     }
     if (items->n == 0 && node->other != NULL) {
-        (void)exec_body(j, scope_open(j, scope), node->other, out);
+        (void)whim_jinja_exec(j, scope_open(j, scope), node->other, out);
     }
 }
 
@@ -164,7 +160,7 @@ whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_j
                         node->v.str->s, WHIM_JSHOWN(name));
     }
     whim_jbuf buf = {0};
-    (void)exec_body(j, scope, node->body, &buf);
+    (void)whim_jinja_exec(j, scope, node->body, &buf);
     j->depth--;
     return whim_jbuf_take(j, &buf);
 }
@@ -213,20 +209,22 @@ static whim_jval capture(whim_jinja *j, whim_jscope *scope, const whim_jnode *no
 {
     whim_jbuf buf = {0};
     whim_jscope *inner = scope_open(j, scope);
-    (void)exec_body(j, inner, node->body, &buf);
+    (void)whim_jinja_exec(j, inner, node->body, &buf);
     return filter_text(j, inner, filter, whim_jbuf_take(j, &buf));
 }
 
-static flow exec_with(whim_jinja *j, whim_jscope *scope, const whim_jnode *node, whim_jbuf *out)
+static whim_jflow exec_with(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
+                            whim_jbuf *out)
 {
     whim_jscope *inner = scope_open(j, scope);
     for (const whim_jnode *set = node->list; set != NULL; set = set->next) {
         assign(j, inner, set->a, whim_jinja_eval(j, scope, set->b));
     }
-    return exec_body(j, inner, node->body, out);
+    return whim_jinja_exec(j, inner, node->body, out);
 }
 
-static flow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode *node, whim_jbuf *out)
+static whim_jflow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
+                            whim_jbuf *out)
 {
     switch (node->kind) {
     case WHIM_JN_DATA:
@@ -236,7 +234,7 @@ static flow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
         whim_jbuf_print(j, out, whim_jinja_eval(j, scope, node->a));
         break;
     case WHIM_JN_IF:
-        return exec_body(
+        return whim_jinja_exec(
             j, scope,
             whim_jval_truth(whim_jinja_eval(j, scope, node->a)) ? node->body : node->other, out);
     case WHIM_JN_FOR:
@@ -260,32 +258,28 @@ static flow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
     case WHIM_JN_WITH:
         return exec_with(j, scope, node, out);
     case WHIM_JN_SCOPE:
-        (void)exec_body(j, scope_open(j, scope), node->body, out);
+        (void)whim_jinja_exec(j, scope_open(j, scope), node->body, out);
         break;
     case WHIM_JN_BREAK:
-        return FLOW_BREAK;
+        return WHIM_JFLOW_BREAK;
     case WHIM_JN_CONTINUE:
-        return FLOW_CONTINUE;
+        return WHIM_JFLOW_CONTINUE;
     default:
         whim_jinja_fail(j, "this is no statement");
     }
-    return FLOW_ON;
+    return WHIM_JFLOW_ON;
 }
 
-static flow exec_body(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out)
+whim_jflow whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body,
+                           whim_jbuf *out)
 {
     whim_jinja_enter(j);
-    flow now = FLOW_ON;
-    for (; body != NULL && now == FLOW_ON; body = body->next) {
+    whim_jflow now = WHIM_JFLOW_ON;
+    for (; body != NULL && now == WHIM_JFLOW_ON; body = body->next) {
         whim_jinja_pay(j, 1);
         j->pos = body->pos;
         now = exec_node(j, scope, body, out);
     }
     j->depth--;
     return now;
-}
-
-void whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body, whim_jbuf *out)
-{
-    (void)exec_body(j, scope, body, out);
 }

@@ -69,10 +69,9 @@ static whim_jval filter_dictsort(whim_jinja *j, const whim_jcall *c)
         whim_jinja_fail(j, "dictsort sorts by 'key' or 'value'");
     }
     const whim_jdict *dict = c->self.dict;
-    whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
+    whim_jval out = whim_jdict_list(j, dict, WHIM_JL_LIST);
     whim_jval *keys = whim_jinja_alloc_array(j, dict->n, sizeof *keys);
     for (int64_t i = 0; i < dict->n; i++) {
-        whim_jlist_push(j, out.list, whim_jval_pair(j, dict->keys[i], dict->vals[i]));
         keys[i] = fold_case(j, by_value ? dict->vals[i] : dict->keys[i], whim_jval_truth(c->a[0]));
     }
     whim_jlib_sort(j, out.list->v, keys, out.list->n, whim_jval_truth(c->a[2]));
@@ -158,18 +157,13 @@ static whim_jval filter_list(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval filter_items(whim_jinja *j, const whim_jcall *c)
 {
-    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
     if (c->self.kind == WHIM_J_UNDEF) {
-        return out;
+        return whim_jval_list(j, WHIM_JL_STREAM);
     }
     if (c->self.kind != WHIM_J_DICT) {
         whim_jinja_fail(j, "items wants a dict, not a %s", whim_jval_type(c->self));
     }
-    for (int64_t i = 0; i < c->self.dict->n; i++) {
-        whim_jlist_push(j, out.list,
-                        whim_jval_pair(j, c->self.dict->keys[i], c->self.dict->vals[i]));
-    }
-    return out;
+    return whim_jdict_list(j, c->self.dict, WHIM_JL_STREAM);
 }
 
 static whim_jval filter_reverse(whim_jinja *j, const whim_jcall *c)

@@ -49,48 +49,35 @@ static whim_jval list_pop(whim_jinja *j, const whim_jcall *c)
     return v;
 }
 
-static whim_jval list_index(whim_jinja *j, const whim_jcall *c)
-{
-    whim_jinja_pay(j, c->self.list->n / 4);
-    for (int64_t i = 0; i < c->self.list->n; i++) {
-        if (whim_jval_equal(j, c->self.list->v[i], c->a[0])) {
-            return whim_jval_int(i, false);
-        }
-    }
-    whim_jinja_fail(j, "the item that index looks for is not in the list");
-}
-
-static whim_jval list_count(whim_jinja *j, const whim_jcall *c)
+/* Where the value is first ('i'), or how often it comes. */
+static whim_jval list_find(whim_jinja *j, const whim_jcall *c)
 {
     int64_t count = 0;
     whim_jinja_pay(j, c->self.list->n / 4);
     for (int64_t i = 0; i < c->self.list->n; i++) {
-        count += whim_jval_equal(j, c->self.list->v[i], c->a[0]);
+        bool found = whim_jval_equal(j, c->self.list->v[i], c->a[0]);
+        if (found && c->mode == 'i') {
+            return whim_jval_int(i, false);
+        }
+        count += found;
+    }
+    if (c->mode == 'i') {
+        whim_jinja_fail(j, "the item that index looks for is not in the list");
     }
     return whim_jval_int(count, false);
 }
 
 const whim_jentry whim_jmethods_list[] = {
     {"append", "object", 1, list_append, 0}, {"extend", "iterable", 1, list_extend, 0},
-    {"pop", "index", 0, list_pop, 0},        {"index", "value", 1, list_index, 0},
-    {"count", "value", 1, list_count, 0},    {NULL, NULL, 0, NULL, 0},
+    {"pop", "index", 0, list_pop, 0},        {"index", "value", 1, list_find, 'i'},
+    {"count", "value", 1, list_find, 'c'},   {NULL, NULL, 0, NULL, 0},
 };
 
 /* --- dicts --- */
 
 static whim_jval dict_view(whim_jinja *j, const whim_jcall *c)
 {
-    whim_jlist_kind kind = (whim_jlist_kind)c->mode;
-    const whim_jdict *dict = c->self.dict;
-    whim_jval out = whim_jval_list(j, kind);
-    whim_jinja_pay(j, dict->n / 8);
-    for (int64_t i = 0; i < dict->n; i++) {
-        whim_jlist_push(j, out.list,
-                        kind == WHIM_JL_KEYS     ? dict->keys[i]
-                        : kind == WHIM_JL_VALUES ? dict->vals[i]
-                                                 : whim_jval_pair(j, dict->keys[i], dict->vals[i]));
-    }
-    return out;
+    return whim_jdict_list(j, c->self.dict, (whim_jlist_kind)c->mode);
 }
 
 static whim_jval dict_get(whim_jinja *j, const whim_jcall *c)

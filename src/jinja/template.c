@@ -141,7 +141,7 @@ static whim_err render_into(whim_jinja *j, const whim_template *tmpl,
     *scope = (whim_jscope){.parent = context};
     whim_jbuf out = {0};
     set_context(j, context, input);
-    whim_jinja_exec(j, scope, tmpl->body, &out);
+    (void)whim_jinja_exec(j, scope, tmpl->body, &out);
     *text = whim_jbuf_take(j, &out).str;
     return WHIM_ERR_OK;
 }

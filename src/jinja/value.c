@@ -126,6 +126,19 @@ void whim_jdict_update(whim_jinja *j, whim_jdict *dict, const whim_jdict *from)
     }
 }
 
+whim_jval whim_jdict_list(whim_jinja *j, const whim_jdict *dict, whim_jlist_kind kind)
+{
+    whim_jval out = whim_jval_list(j, kind);
+    whim_jinja_pay(j, dict->n / 8);
+    for (int64_t i = 0; i < dict->n; i++) {
+        whim_jlist_push(j, out.list,
+                        kind == WHIM_JL_KEYS     ? dict->keys[i]
+                        : kind == WHIM_JL_VALUES ? dict->vals[i]
+                                                 : whim_jval_pair(j, dict->keys[i], dict->vals[i]));
+    }
+    return out;
+}
+
 void whim_jdict_remove(whim_jinja *j, whim_jdict *dict, int64_t at)
 {
     const whim_jdict old = *dict;

@@ -161,6 +161,8 @@ int64_t whim_jdict_find(whim_jinja *j, const whim_jdict *dict, whim_jval key); /
 const whim_jval *whim_jdict_get(whim_jinja *j, const whim_jdict *dict, const char *key, int64_t n);
 void whim_jdict_set(whim_jinja *j, whim_jdict *dict, whim_jval key, whim_jval v);
 void whim_jdict_update(whim_jinja *j, whim_jdict *dict, const whim_jdict *from);
+/* The keys or values of a dict (KEYS, VALUES), for any other kind of list pairs of both. */
+whim_jval whim_jdict_list(whim_jinja *j, const whim_jdict *dict, whim_jlist_kind kind);
 /* Whoever goes through the dict now keeps what was there. */
 void whim_jdict_remove(whim_jinja *j, whim_jdict *dict, int64_t at);
 
