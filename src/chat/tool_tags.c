@@ -42,21 +42,20 @@ static void send_escaped(whim_chat_parser *p, const char *bytes, int64_t n)
 
 static uint32_t type_by_first(char c)
 {
-    switch (c) {
-    case '{':
-        return WHIM_TYPE_OBJECT;
-    case '[':
-        return WHIM_TYPE_ARRAY;
-    case 't':
-    case 'f':
-    case 'T':
-    case 'F':
-        return WHIM_TYPE_BOOLEAN;
-    case 'n':
-        return WHIM_TYPE_NULL;
-    default:
-        return c == '-' || (c >= '0' && c <= '9') ? WHIM_TYPE_NUMBER : WHIM_TYPE_STRING;
+    static const struct {
+        const char *first;
+        uint32_t type;
+    } rows[] = {{"{", WHIM_TYPE_OBJECT},
+                {"[", WHIM_TYPE_ARRAY},
+                {"tfTF", WHIM_TYPE_BOOLEAN},
+                {"n", WHIM_TYPE_NULL},
+                {"-0123456789", WHIM_TYPE_NUMBER}};
+    for (size_t i = 0; c != '\0' && i < sizeof rows / sizeof rows[0]; i++) {
+        if (strchr(rows[i].first, c) != NULL) {
+            return rows[i].type;
+        }
     }
+    return WHIM_TYPE_STRING;
 }
 
 /* True and False, as templates that print Python's words teach them. */

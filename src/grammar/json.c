@@ -115,42 +115,27 @@ static int32_t number_const(whim_grammar_builder *b, const json_t *value, const 
     return whim_gb_text(b, buf);
 }
 
-static int32_t array_const(whim_grammar_builder *b, const json_t *value, int32_t depth,
-                           const char *path)
+static int32_t group_const(whim_grammar_builder *b, json_t *value, int32_t depth, const char *path)
 {
+    bool object = json_is_object(value);
+    size_t n = object ? json_object_size(value) : json_array_size(value);
+    int32_t comma = whim_gb_comma(b), colon = whim_gb_colon(b);
     glist list = {0};
-    int32_t comma = whim_gb_comma(b);
-    whim_glist_add(b, &list, whim_gb_text(b, "["));
-    for (size_t i = 0; i < json_array_size(value) && !whim_gb_failed(b); i++) {
+    void *at = json_object_iter(value);
+    whim_glist_add(b, &list, whim_gb_text(b, object ? "{" : "["));
+    for (size_t i = 0; i < n && !whim_gb_failed(b); i++, at = json_object_iter_next(value, at)) {
         if (i > 0) {
             whim_glist_add(b, &list, comma);
         }
-        whim_glist_add(b, &list, whim_gb_json_const(b, json_array_get(value, i), depth + 1, path));
-    }
-    whim_glist_add(b, &list, whim_gb_text(b, "]"));
-    return whim_glist_node(b, &list, GN_SEQ);
-}
-
-static int32_t object_const(whim_grammar_builder *b, json_t *value, int32_t depth, const char *path)
-{
-    glist list = {0};
-    int32_t comma = whim_gb_comma(b), colon = whim_gb_colon(b);
-    const char *key;
-    json_t *member;
-    whim_glist_add(b, &list, whim_gb_text(b, "{"));
-    json_object_foreach(value, key, member)
-    {
-        if (list.n > 1) {
-            whim_glist_add(b, &list, comma);
+        if (object) {
+            const char *key = json_object_iter_key(at);
+            whim_glist_add(b, &list, whim_gb_json_text(b, key, (int64_t)strlen(key)));
+            whim_glist_add(b, &list, colon);
         }
-        whim_glist_add(b, &list, whim_gb_json_text(b, key, (int64_t)strlen(key)));
-        whim_glist_add(b, &list, colon);
-        whim_glist_add(b, &list, whim_gb_json_const(b, member, depth + 1, path));
-        if (whim_gb_failed(b)) {
-            break;
-        }
+        const json_t *item = object ? json_object_iter_value(at) : json_array_get(value, i);
+        whim_glist_add(b, &list, whim_gb_json_const(b, item, depth + 1, path));
     }
-    whim_glist_add(b, &list, whim_gb_text(b, "}"));
+    whim_glist_add(b, &list, whim_gb_text(b, object ? "}" : "]"));
     return whim_glist_node(b, &list, GN_SEQ);
 }
 
@@ -173,9 +158,7 @@ int32_t whim_gb_json_const(whim_grammar_builder *b, const json_t *value, int32_t
     case JSON_INTEGER:
     case JSON_REAL:
         return number_const(b, value, path);
-    case JSON_ARRAY:
-        return array_const(b, value, depth, path);
     default:
-        return object_const(b, (json_t *)value, depth, path);
+        return group_const(b, (json_t *)value, depth, path);
     }
 }

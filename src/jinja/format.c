@@ -61,33 +61,21 @@ static void number_text(whim_jinja *j, const spec *s, whim_jval v, char *out, si
     int64_t i;
     double f;
     bool is_int = whim_jval_as_number(v, &i, &f);
+    bool decimal = strchr("diu", s->type) != NULL, bits = strchr("xXo", s->type) != NULL;
     char sign[2] = {s->sign, '\0'}, format[16];
-    switch (s->type) {
-    case 'd':
-    case 'i':
-    case 'u':
-        if (!is_int && !(fabs(f) < 9e18)) {
-            whim_jinja_fail(j, "the number does not fit into 64 bits");
-        }
-        snprintf(format, sizeof format, "%%%slld", sign);
-        break;
-    case 'x':
-    case 'X':
-    case 'o':
-        if (!is_int) {
-            whim_jinja_fail(j, "the format %%%c wants an integer", s->type);
-        }
-        snprintf(format, sizeof format, "%s%%%sll%c", i < 0 ? "-" : "", s->alt ? "#" : "", s->type);
-        break;
-    default:
-        snprintf(format, sizeof format, "%%%s%s.*%c", sign, s->alt ? "#" : "", s->type);
-        break;
+    if (decimal && !is_int && !(fabs(f) < 9e18)) {
+        whim_jinja_fail(j, "the number does not fit into 64 bits");
     }
+    if (bits && !is_int) {
+        whim_jinja_fail(j, "the format %%%c wants an integer", s->type);
+    }
+    snprintf(format, sizeof format, "%s%%%s%s%s%c", bits && i < 0 ? "-" : "", bits ? "" : sign,
+             s->alt && !decimal ? "#" : "", decimal || bits ? "ll" : ".*", decimal ? 'd' : s->type);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    if (s->type == 'd' || s->type == 'i' || s->type == 'u') {
+    if (decimal) {
         snprintf(out, size, format, (long long)(is_int ? i : (int64_t)f));
-    } else if (s->type == 'x' || s->type == 'X' || s->type == 'o') {
+    } else if (bits) {
         snprintf(out, size, format, i < 0 ? -(unsigned long long)i : (unsigned long long)i);
     } else {
         snprintf(out, size, format, s->precision < 0 ? 6 : (int)s->precision, f);

@@ -227,6 +227,26 @@ static void write_key(writer *w, whim_jval key)
     put(w, "\"");
 }
 
+/* The values of a list, or of a dict behind their keys. */
+static void write_items(writer *w, const whim_jval *keys, const whim_jval *vals, int64_t n,
+                        int32_t level)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0) {
+            put_str(w, w->comma);
+        }
+        new_line(w, level + 1);
+        if (keys != NULL) {
+            write_key(w, keys[i]);
+            put_str(w, w->colon);
+        }
+        write_value(w, vals[i], level + 1);
+    }
+    if (n > 0) {
+        new_line(w, level);
+    }
+}
+
 static void write_dict(writer *w, const whim_jdict *dict, int32_t level)
 {
     whim_jdict copy = *dict;
@@ -238,18 +258,7 @@ static void write_dict(writer *w, const whim_jdict *dict, int32_t level)
         whim_jlib_sort(w->j, copy.vals, copy.keys, copy.n, false);
     }
     put(w, "{");
-    for (int64_t i = 0; i < copy.n; i++) {
-        if (i > 0) {
-            put_str(w, w->comma);
-        }
-        new_line(w, level + 1);
-        write_key(w, copy.keys[i]);
-        put_str(w, w->colon);
-        write_value(w, copy.vals[i], level + 1);
-    }
-    if (copy.n > 0) {
-        new_line(w, level);
-    }
+    write_items(w, copy.keys, copy.vals, copy.n, level);
     put(w, "}");
 }
 
@@ -262,16 +271,7 @@ static void write_value(writer *w, whim_jval v, int32_t level)
         write_dict(w, v.dict, level);
     } else if (v.kind == WHIM_J_LIST && v.list->kind <= WHIM_JL_TUPLE) {
         put(w, "[");
-        for (int64_t i = 0; i < v.list->n; i++) {
-            if (i > 0) {
-                put_str(w, w->comma);
-            }
-            new_line(w, level + 1);
-            write_value(w, v.list->v[i], level + 1);
-        }
-        if (v.list->n > 0) {
-            new_line(w, level);
-        }
+        write_items(w, NULL, v.list->v, v.list->n, level);
         put(w, "]");
     } else {
         write_scalar(w, v);

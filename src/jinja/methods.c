@@ -168,24 +168,18 @@ const whim_jentry whim_jmethods_loop[] = {
     {NULL, NULL, 0, NULL, 0},
 };
 
-static whim_jval cycler_next(whim_jinja *j, const whim_jcall *c)
+/* Goes on to the next item and gives this one ('n'), or back to the first. */
+static whim_jval cycler_move(whim_jinja *j, const whim_jcall *c)
 {
     (void)j;
     whim_jlist *items = c->self.list;
-    whim_jval v = items->v[items->start];
-    items->start = (items->start + 1) % items->n;
+    whim_jval v = c->mode == 'n' ? items->v[items->start] : whim_jval_none(true);
+    items->start = c->mode == 'n' ? (items->start + 1) % items->n : 0;
     return v;
 }
 
-static whim_jval cycler_reset(whim_jinja *j, const whim_jcall *c)
-{
-    (void)j;
-    c->self.list->start = 0;
-    return whim_jval_none(true);
-}
-
 const whim_jentry whim_jmethods_cycler[] = {
-    {"next", "", 0, cycler_next, 0},
-    {"reset", "", 0, cycler_reset, 0},
+    {"next", "", 0, cycler_move, 'n'},
+    {"reset", "", 0, cycler_move, 'r'},
     {NULL, NULL, 0, NULL, 0},
 };

@@ -48,13 +48,19 @@ static void add_word(whim_jinja *j, whim_jbuf *buf, const char *word)
     whim_jbuf_add(j, buf, word, (int64_t)strlen(word), false);
 }
 
-static void repr_items(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
+/* The values of a list, or of a dict behind their keys. */
+static void repr_items(whim_jinja *j, whim_jbuf *buf, const whim_jval *keys, const whim_jval *vals,
+                       int64_t n)
 {
-    for (int64_t i = 0; i < list->n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         if (i > 0) {
             add_word(j, buf, ", ");
         }
-        whim_jbuf_repr(j, buf, list->v[i]);
+        if (keys != NULL) {
+            whim_jbuf_repr(j, buf, keys[i]);
+            add_word(j, buf, ": ");
+        }
+        whim_jbuf_repr(j, buf, vals[i]);
     }
 }
 
@@ -79,7 +85,7 @@ static void repr_list(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
         }
         add_word(j, buf, text);
     } else if (list->kind != WHIM_JL_STREAM) {
-        repr_items(j, buf, list);
+        repr_items(j, buf, NULL, list->v, list->n);
         if (list->kind == WHIM_JL_TUPLE && list->n == 1) {
             add_word(j, buf, ",");
         }
@@ -90,14 +96,7 @@ static void repr_list(whim_jinja *j, whim_jbuf *buf, const whim_jlist *list)
 static void repr_dict(whim_jinja *j, whim_jbuf *buf, whim_jval v)
 {
     add_word(j, buf, v.kind == WHIM_J_NAMESPACE ? "<Namespace {" : "{");
-    for (int64_t i = 0; i < v.dict->n; i++) {
-        if (i > 0) {
-            add_word(j, buf, ", ");
-        }
-        whim_jbuf_repr(j, buf, v.dict->keys[i]);
-        add_word(j, buf, ": ");
-        whim_jbuf_repr(j, buf, v.dict->vals[i]);
-    }
+    repr_items(j, buf, v.dict->keys, v.dict->vals, v.dict->n);
     add_word(j, buf, v.kind == WHIM_J_NAMESPACE ? "}>" : "}");
 }
 
