@@ -125,13 +125,6 @@ static int32_t fraction_to(whim_grammar_builder *b, const decimal *hi, int64_t m
     return whole ? whim_gb_any_of(b, whim_gb_text(b, ""), some) : some;
 }
 
-static int32_t whole(whim_grammar_builder *b, int64_t value)
-{
-    char buf[32];
-    snprintf(buf, sizeof buf, "%lld", (long long)value);
-    return whim_gb_text(b, buf);
-}
-
 /* Decimals of at least 0 from lo to hi. */
 static int32_t positive(whim_grammar_builder *b, const decimal *lo, const decimal *hi, int64_t most)
 {
@@ -140,11 +133,14 @@ static int32_t positive(whim_grammar_builder *b, const decimal *lo, const decima
     }
     if (lo->whole == hi->whole) {
         int32_t from = fraction_from(b, lo, most), to = fraction_to(b, hi, most);
-        return whim_gb_seq(b, whole(b, lo->whole), whim_gb_pair(b, GN_BOTH, from, to));
+        return whim_gb_seq(b, whim_gb_int_range(b, lo->whole, lo->whole),
+                           whim_gb_pair(b, GN_BOTH, from, to));
     }
     int32_t alts[3], n = 0;
-    alts[n++] = whim_gb_seq(b, whole(b, lo->whole), fraction_from(b, lo, most));
-    alts[n++] = whim_gb_seq(b, whole(b, hi->whole), fraction_to(b, hi, most));
+    alts[n++] =
+        whim_gb_seq(b, whim_gb_int_range(b, lo->whole, lo->whole), fraction_from(b, lo, most));
+    alts[n++] =
+        whim_gb_seq(b, whim_gb_int_range(b, hi->whole, hi->whole), fraction_to(b, hi, most));
     if (hi->whole - lo->whole > 1) {
         alts[n++] = whim_gb_seq(b, whim_gb_int_range(b, lo->whole + 1, hi->whole - 1),
                                 any_fraction(b, most));

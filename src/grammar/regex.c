@@ -69,29 +69,26 @@ static int32_t parse_group(rtree *t)
 
 static int32_t parse_atom(rtree *t)
 {
-    char c = t->pattern[t->at];
+    char c = t->pattern[t->at++];
     switch (c) {
     case '(':
-        t->at++;
         return parse_group(t);
     case '[':
-        t->at++;
         return whim_regex_class(t);
     case '\\':
-        t->at++;
         return whim_regex_escape(t);
     case '.':
-        t->at++;
         return whim_regex_dot(t);
     case '^':
     case '$':
-        t->at++;
         return whim_rtree_node(t, (rnode){.kind = c == '^' ? RN_BEGIN : RN_END});
     case '*':
     case '+':
     case '?':
+        t->at--;
         return whim_rtree_fail(t, "there is nothing to repeat");
     default:
+        t->at--;
         break;
     }
     int64_t begin = t->n_range;

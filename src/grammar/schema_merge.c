@@ -106,9 +106,11 @@ static bool drop_unlisted(merge *m, json_t *properties, const json_t *other)
     return true;
 }
 
+/* Either may be NULL: none. */
 static bool merge_properties(merge *m, const json_t *one, const json_t *two, const json_t *s)
 {
-    json_t *mine = json_copy((json_t *)one), *other = json_copy((json_t *)two);
+    json_t *mine = one == NULL ? json_object() : json_copy((json_t *)one);
+    json_t *other = two == NULL ? json_object() : json_copy((json_t *)two);
     bool ok = mine != NULL && other != NULL && drop_unlisted(m, other, m->out) &&
               drop_unlisted(m, mine, s);
     const char *key;
@@ -135,10 +137,7 @@ static bool merge_keyword(merge *m, const char *key, json_t *value, const json_t
     json_t *old = json_object_get(m->out, key);
     bool numbers = json_is_number(old) && json_is_number(value);
     if (strcmp(key, "properties") == 0) {
-        json_t *none = json_object();
-        bool ok = none != NULL && merge_properties(m, old != NULL ? old : none, value, s);
-        json_decref(none);
-        return ok;
+        return merge_properties(m, old, value, s);
     }
     if (strcmp(key, "unevaluatedItems") == 0 && !json_is_true(value)) {
         return fail(m, key,
@@ -159,13 +158,10 @@ static bool merge_keyword(merge *m, const char *key, json_t *value, const json_t
     if (strcmp(key, "items") == 0 && json_is_object(old) && json_is_object(value)) {
         return put(m, m->out, key, all_of(old, value));
     }
-    if (numbers && (strncmp(key, "min", 3) == 0 || strcmp(key, "exclusiveMinimum") == 0)) {
-        bool keep = json_number_value(old) >= json_number_value(value);
-        return keep || put(m, m->out, key, json_incref(value));
-    }
-    if (numbers && (strncmp(key, "max", 3) == 0 || strcmp(key, "exclusiveMaximum") == 0)) {
-        bool keep = json_number_value(old) <= json_number_value(value);
-        return keep || put(m, m->out, key, json_incref(value));
+    bool low = strncmp(key, "min", 3) == 0 || strcmp(key, "exclusiveMinimum") == 0;
+    if (numbers && (low || strncmp(key, "max", 3) == 0 || strcmp(key, "exclusiveMaximum") == 0)) {
+        double mine = json_number_value(old), other = json_number_value(value);
+        return (low ? mine >= other : mine <= other) || put(m, m->out, key, json_incref(value));
     }
     if (strcmp(key, "additionalProperties") == 0 && (json_is_true(old) || json_is_false(value))) {
         return put(m, m->out, key, json_incref(value));
@@ -192,13 +188,9 @@ static bool merge_into(merge *m, const json_t *s, int32_t depth)
     }
     /* Own properties of `out` that this schema forbids go out even when it lists none itself. */
     json_t *mine = json_object_get(m->out, "properties");
-    if (mine != NULL && json_object_get(s, "properties") == NULL) {
-        json_t *none = json_object();
-        bool ok = none != NULL && merge_properties(m, mine, none, s);
-        json_decref(none);
-        if (!ok) {
-            return false;
-        }
+    if (mine != NULL && json_object_get(s, "properties") == NULL &&
+        !merge_properties(m, mine, NULL, s)) {
+        return false;
     }
     const char *key;
     json_t *value;

@@ -27,19 +27,10 @@ struct whim_grammar_state {
 static bool take_level(whim_grammar_state *s, int64_t level)
 {
     const glevel *set = &s->walk.levels[level];
-    if (set->n > s->cap_cur) {
-        gconfig *cur = whim_alloc_array(set->n, sizeof *cur);
-        gconfig *root = whim_alloc_array(set->n, sizeof *root);
-        if (cur == NULL || root == NULL) {
-            whim_free(cur);
-            whim_free(root);
-            return false;
-        }
-        whim_free(s->cur);
-        whim_free(s->root);
-        s->cur = cur;
-        s->root = root;
-        s->cap_cur = set->n;
+    int64_t cap = s->cap_cur;
+    if (!whim_grow(&s->cur, set->n, &cap, sizeof *s->cur) ||
+        !whim_grow(&s->root, set->n, &s->cap_cur, sizeof *s->root)) {
+        return false;
     }
     s->n_cur = set->n;
     s->n_root = 0;

@@ -2,6 +2,7 @@
 /* Listings from JSON and from disk. */
 #include "hub/listing.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -19,6 +20,7 @@ enum { LISTING_BYTES = 128 << 20, LISTING_DEPTH = 64, LISTING_VALUES = 16 << 20 
 void whim_hub_listing_deinit(whim_hub_listing *listing)
 {
     whim_arena_reset(&listing->arena);
+    whim_free(listing->files);
     *listing = (whim_hub_listing){.n_file = 0};
 }
 
@@ -52,6 +54,17 @@ whim_hub_file *whim_hub_listing_find(const whim_hub_listing *listing, const char
                                           sizeof *listing->files, by_name);
 }
 
+static whim_err file_add(whim_hub_listing *listing, const char *name, whim_hub_file file)
+{
+    file.name = whim_arena_strndup(&listing->arena, name, (int64_t)strlen(name));
+    if (file.name == NULL ||
+        !whim_grow(&listing->files, listing->n_file + 1, &listing->cap_file, sizeof file)) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    listing->files[listing->n_file++] = file;
+    return WHIM_ERR_OK;
+}
+
 /* --- from the hub ----------------------------------------------------------------------------- */
 
 static bool etag_take(whim_hub_file *file, const char *text)
@@ -71,8 +84,7 @@ static whim_err sibling_take(whim_hub_listing *listing, const whim_json *value,
         .obj = value, .path = top->path, .prefix = "siblings[].", .diag = top->diag};
     const char *name = NULL, *oid = NULL, *sha = NULL;
     const whim_json *lfs = NULL;
-    whim_hub_file *file = &listing->files[listing->n_file];
-    *file = (whim_hub_file){.bytes = -1};
+    whim_hub_file file = {.bytes = -1};
     if (!whim_json_is_object(value)) {
         return whim_fail(top->diag, WHIM_ERR_CORRUPT,
                          "%s: an entry of \"siblings\" is %s, expected an object", top->path,
@@ -84,23 +96,19 @@ static whim_err sibling_take(whim_hub_listing *listing, const whim_json *value,
         listing->n_unsafe++;
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(whim_json_get_int(&scope, "size", 0, INT64_MAX / 4, &file->bytes));
+    WHIM_TRY(whim_json_get_int(&scope, "size", 0, INT64_MAX / 4, &file.bytes));
     WHIM_TRY(whim_json_get_string(&scope, "blobId", &oid));
     WHIM_TRY(whim_json_get_object(&scope, "lfs", &lfs));
     if (lfs != NULL) {
         whim_json_scope inner = {
             .obj = lfs, .path = top->path, .prefix = "siblings[].lfs.", .diag = top->diag};
         WHIM_TRY(whim_json_get_string(&inner, "sha256", &sha));
-        WHIM_TRY(whim_json_get_int(&inner, "size", 0, INT64_MAX / 4, &file->bytes));
+        WHIM_TRY(whim_json_get_int(&inner, "size", 0, INT64_MAX / 4, &file.bytes));
         oid = sha; /* the blob's own id is that of the pointer */
     }
-    etag_take(file, oid);
-    file->name = whim_arena_strndup(&listing->arena, name, (int64_t)strlen(name));
-    if (file->name == NULL) {
-        return whim_fail(top->diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", top->path);
-    }
-    listing->n_file++;
-    return WHIM_ERR_OK;
+    etag_take(&file, oid);
+    whim_err err = file_add(listing, name, file);
+    return err == WHIM_ERR_OK ? err : whim_fail(top->diag, err, "%s: out of memory", top->path);
 }
 
 static whim_err listing_take(whim_hub_listing *listing, const whim_json_scope *scope)
@@ -120,10 +128,6 @@ static whim_err listing_take(whim_hub_listing *listing, const whim_json_scope *s
     if (n > WHIM_HUB_FILES_MAX) {
         return whim_fail(scope->diag, WHIM_ERR_CORRUPT, "%s: %lld files, expected at most %d",
                          scope->path, (long long)n, WHIM_HUB_FILES_MAX);
-    }
-    listing->files = whim_arena_alloc_array(&listing->arena, n + 1, sizeof *listing->files);
-    if (listing->files == NULL) {
-        return whim_fail(scope->diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", scope->path);
     }
     for (int64_t i = 0; i < n; i++) {
         WHIM_TRY(sibling_take(listing, whim_json_at(siblings, i), scope));
@@ -150,29 +154,6 @@ whim_err whim_hub_listing_parse(whim_hub_listing *listing, const char *text, int
 
 /* --- from disk -------------------------------------------------------------------------------- */
 
-static whim_err file_add(whim_hub_listing *listing, const char *name, int64_t bytes)
-{
-    int64_t n = listing->n_file;
-    if (n >= WHIM_HUB_FILES_MAX) {
-        return WHIM_ERR_OK; /* nobody needs so many */
-    }
-    if ((n & (n - 1)) == 0) {
-        whim_hub_file *grown =
-            whim_arena_alloc_array(&listing->arena, n == 0 ? 1 : 2 * n, sizeof *grown);
-        if (grown == NULL) {
-            return WHIM_ERR_NO_MEMORY;
-        }
-        if (n > 0) {
-            memcpy(grown, listing->files, (size_t)n * sizeof *grown);
-        }
-        listing->files = grown;
-    }
-    listing->files[n] = (whim_hub_file){
-        .name = whim_arena_strndup(&listing->arena, name, (int64_t)strlen(name)), .bytes = bytes};
-    listing->n_file++;
-    return listing->files[n].name == NULL ? WHIM_ERR_NO_MEMORY : WHIM_ERR_OK;
-}
-
 /* Add what lies in root/below, names beginning with `below`. */
 static whim_err folder_read(whim_hub_listing *listing, const char *root, const char *below,
                             int32_t depth, whim_diag *diag)
@@ -193,8 +174,9 @@ static whim_err folder_read(whim_hub_listing *listing, const char *root, const c
         }
         if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
             WHIM_TRY(folder_read(listing, root, name, depth + 1, diag));
-        } else if (S_ISREG(st.st_mode)) {
-            WHIM_TRY(file_add(listing, name, (int64_t)st.st_size));
+        } else if (S_ISREG(st.st_mode) && listing->n_file < WHIM_HUB_FILES_MAX) {
+            /* Nobody needs more. */
+            WHIM_TRY(file_add(listing, name, (whim_hub_file){.bytes = (int64_t)st.st_size}));
         }
     }
     return WHIM_ERR_OK;

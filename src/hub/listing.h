@@ -28,7 +28,7 @@ typedef struct whim_hub_listing {
     whim_arena arena;
     char commit[41];
     whim_hub_file *files; /* sorted by name */
-    int64_t n_file;
+    int64_t n_file, cap_file;
     int64_t n_unsafe; /* names that were dropped */
 } whim_hub_listing;
 

@@ -3,10 +3,10 @@
 #include "jinja/template.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "jinja/eval.h"
 
 #include <string.h>
-#include <utf8proc.h>
 
 enum { MAX_SOURCE = 4 << 20, COMPILE_MEMORY = 1 << 30 };
 
@@ -15,18 +15,6 @@ struct whim_template {
     char *name;
     const whim_jnode *body;
 };
-
-/* Where bytes stop being UTF-8, or -1. */
-static int64_t bad_utf8(const char *s, int64_t n)
-{
-    for (int64_t at = 0; at < n;) {
-        int64_t from = at;
-        if (whim_jutf8_next(s, n, &at) < 0) {
-            return from;
-        }
-    }
-    return -1;
-}
 
 static void state_init(whim_jinja *j, const char *name, int64_t cap, whim_diag *diag)
 {
@@ -55,8 +43,8 @@ whim_err whim_template_compile(const char *source, int64_t n, const char *name, 
                          "%s: the template has %lld bytes, at most %d are read", name, (long long)n,
                          (int)MAX_SOURCE);
     }
-    int64_t bad = bad_utf8(source, n);
-    if (bad >= 0) {
+    int64_t bad = whim_utf8_valid_prefix(source, n);
+    if (bad != n) {
         return whim_fail(diag, WHIM_ERR_INVALID, "%s: the template is not UTF-8 at byte %lld", name,
                          (long long)bad);
     }
@@ -104,7 +92,7 @@ static void set_token(whim_jinja *j, whim_jscope *scope, const char *name, const
 {
     if (text != NULL) {
         int64_t n = (int64_t)strlen(text);
-        if (bad_utf8(text, n) >= 0) {
+        if (whim_utf8_valid_prefix(text, n) != n) {
             whim_jinja_fail(j, "%s is not UTF-8", name);
         }
         set_var(j, scope, name, whim_jval_str(j, text, n, true));

@@ -20,6 +20,7 @@ static const char *chosen(const char *names, const char *pick)
 {
     static char text[4096], result[4096];
     static whim_hub_file files[64];
+    listing.files = NULL; /* it has only borrowed them */
     whim_hub_listing_deinit(&listing);
     whim_arena_init(&listing.arena);
     strcpy(text, names);
@@ -125,6 +126,7 @@ static void tells_what_is_left_out(void **state)
     assert_int_equal(whim_hub_choice_add(&choice, &listing, "z.md"), WHIM_ERR_OK);
     assert_int_equal(choice.n_file, 3);
     assert_int_equal(whim_hub_choice_add(&choice, &listing, "y"), WHIM_ERR_NOT_FOUND);
+    listing.files = NULL; /* it has only borrowed them */
     whim_hub_listing_deinit(&listing);
 }
 
