@@ -94,7 +94,7 @@ whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag)
         const char *name = json_string_value(json_object_get(function, "name"));
         const json_t *parameters = json_object_get(function, "parameters");
         if (name == NULL || name[0] == '\0' ||
-            (parameters != NULL && !json_is_object(parameters))) {
+            (parameters != NULL && !json_is_null(parameters) && !json_is_object(parameters))) {
             return whim_fail(diag, WHIM_ERR_INVALID,
                              "tool %zu is not of the form {\"type\":\"function\",\"function\":"
                              "{\"name\":\"f\",\"parameters\":{..}}}",

@@ -51,6 +51,12 @@ def test_forced(oai, choice, parallel):
         assert len(calls) == 1 and answer.choices[0].finish_reason == "tool_calls"
 
 
+def test_null_parameters_are_none(oai):
+    bare = {"type": "function", "function": {"name": "now", "parameters": None}}
+    answer = oai.chat.completions.create(tools=[bare], tool_choice="auto", **KW)
+    assert answer.choices[0].finish_reason
+
+
 def test_streamed_by_the_helper(oai):
     kw = dict(tools=[WEATHER, CLOCK], tool_choice="required", parallel_tool_calls=False, **KW)
     whole = oai.chat.completions.create(**kw).choices[0]
