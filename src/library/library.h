@@ -33,7 +33,7 @@ whimbrel_status whim_library_open(const whimbrel_model_options *options,
                                   whimbrel_error *error);
 
 /* The second half of whimbrel_load, after whim_engine_load: the thread that answers requests, with
- * what `more` says beyond the model's own (disk, meters, log, limits). Whoever steps the runner by
+ * what `more` says beyond the model's own (disk, log, limits). Whoever steps the runner by
  * itself does not need it. */
 WHIM_MUST_CHECK whim_err whim_library_start(whimbrel_model *model, const whim_service_cfg *more,
                                             whim_diag *diag);
