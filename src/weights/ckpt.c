@@ -52,6 +52,9 @@ static whim_err read_generation(whim_ckpt *ckpt, const char *model, whim_diag *d
         whim_config *config = ckpt->gguf == NULL ? &ckpt->config : NULL;
         err = whim_generation_parse(g, config, text, n, path, &why);
         whim_free(text);
+        if (config == NULL && err != WHIM_ERR_OK) {
+            g->refused = ""; /* beside a GGUF file it is for who samples alone */
+        }
     } else if (ckpt->gguf != NULL) {
         err = whim_generation_read_gguf(g, ckpt->gguf, &why);
     }

@@ -87,6 +87,9 @@ expect "an infinite temperature" 1 err "generation_config.json: \"temperature\" 
 run_it inspect "$text" --json
 expect_python "inspect reads the wishes too" "
 assert '\"temperature\" is NaN, infinite' in json.loads(text)['text_error']"
+mkdir -p "$TEST_TMP/gguf" && cp "$data"/qwen3-mixed-gguf/*.gguf "$TEST_TMP/gguf" && echo '{' >"$TEST_TMP/gguf/generation_config.json"
+run_it inspect "$TEST_TMP/gguf"
+expect "wishes that are no JSON, beside GGUF files" 0 out "fits" out "generation_config.json"
 
 # Broken files: exit status 1, and the message names the file.
 broken=$TEST_TMP/broken
