@@ -68,13 +68,15 @@ static const whim_route *nearest(const char *path)
 {
     const whim_route *best = &table[0];
     int32_t least = INT32_MAX;
+    char cut[WHIM_EDIT_FAR + 1]; /* beyond it all are as far away */
+    snprintf(cut, sizeof cut, "%s", path);
     for (int i = 0; i < N_ROUTE; i++) {
         if (table[i].handle == whim_route_page) {
             continue; /* whoever looks for a route does not look for the page */
         }
-        int32_t d = whim_edit_distance(path, table[i].path);
+        int32_t d = whim_edit_distance(cut, table[i].path);
         if (table[i].short_too) {
-            int32_t shorter = whim_edit_distance(path, table[i].path + PREFIX);
+            int32_t shorter = whim_edit_distance(cut, table[i].path + PREFIX);
             d = shorter < d ? shorter : d;
         }
         if (d < least) {

@@ -90,6 +90,8 @@ static void unknown_paths_are_told_the_nearest(void **state)
     memset(path, '/', sizeof path - 1);
     path[sizeof path - 1] = '\0';
     refuse("GET", path, WHIM_FAULT_NO_ROUTE, "the nearest is", "");
+    refuse("POST", "/v1/messages/count_tokens/and/then/some/more/of/what/nobody/serves/here",
+           WHIM_FAULT_NO_ROUTE, "POST /v1/messages/count_tokens", "");
 }
 
 int main(void)
