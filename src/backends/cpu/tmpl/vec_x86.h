@@ -22,7 +22,7 @@ static inline vf vf_mul(vf a, vf b)
 {
     return VX(mul_ps)(a, b);
 }
-#ifdef __FMA__
+#if VX_WIDTH > 128 /* not by __FMA__: the lowest level may be compiled for a newer CPU */
 /* a * b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
@@ -91,7 +91,7 @@ static inline vb vb_four(const int8_t *a)
     memcpy(&four, a, sizeof four);
     return VX(set1_epi32)(four);
 }
-#if defined(__AVX2__) && !(VX_WIDTH == 512 && defined(__AVX512VNNI__))
+#if VX_WIDTH > 128 && !(VX_WIDTH == 512 && defined(__AVX512VNNI__))
 /* Two products fit an int16: codes are below 64, magnitudes at most 128, activations never -128. */
 static inline vi vi_dot4_small(vi acc, vb w, vb a)
 {
