@@ -86,7 +86,8 @@ static void do_system(chat *c, const char *rest)
         return;
     }
     if (set_system(c, strcmp(rest, "none") == 0 ? "" : rest) != WHIM_ERR_OK) {
-        view_error(&c->view, "out of memory");
+        view_error(&c->view,
+                   "this system message cannot be taken: it is not UTF-8, or memory is out");
         return;
     }
     view_note(&c->view, has_system(c) ? "[system message set; it holds from the next answer on]"
