@@ -71,6 +71,7 @@ static const char *option_of(const char *field)
         {"schema_json", "--json-schema"},
         {"tools_json", "--tools"},
         {"kv_bytes", "--kv-mem"},
+        {"kv_mem", "--kv-mem"}, /* as the engine calls it */
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], field) == 0) {
@@ -196,13 +197,21 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
     return model;
 }
 
+const char *fit_hint(const whim_engine *engine, whim_err err)
+{
+    return err == WHIM_ERR_NO_FIT && whim_memory_plan_kv_helps(whim_engine_plan(engine))
+               ? " (--ctx, --max-seqs, --kv-mem)"
+               : "";
+}
+
 bool load_model(whimbrel_model *model, loader *load)
 {
     whimbrel_error error;
     whimbrel_status status = whimbrel_load(model, &error);
     load_finish(load, status == WHIMBREL_OK);
     if (status != WHIMBREL_OK) {
-        complain_of(&error);
+        complain(EXIT_FAILED, "%s%s", error.text,
+                 fit_hint(whim_library_engine(model), (whim_err)status));
     }
     return status == WHIMBREL_OK;
 }
@@ -212,11 +221,15 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     whim_diag diag = {""};
     whim_engine *engine = NULL;
     whim_engine_cfg with_bar = *cfg;
+    const char *field = "";
     loader_init(load, quiet);
+    with_bar.wrong = &field;
     with_bar.on_progress = load_report;
     with_bar.progress_ctx = load;
     if (whim_engine_prepare(&with_bar, &engine, &diag) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text);
+        const char *option = option_of(field);
+        complain(EXIT_FAILED, "%s%s%s", option != NULL ? option : "", option != NULL ? ": " : "",
+                 diag.text);
         return NULL;
     }
     if (!quiet) {
@@ -239,7 +252,7 @@ bool load_engine(whim_engine *engine, loader *load)
     whim_err err = whim_engine_load(engine, &diag);
     load_finish(load, err == WHIM_ERR_OK);
     if (err != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text);
+        complain(EXIT_FAILED, "%s%s", diag.text, fit_hint(engine, err));
     }
     return err == WHIM_ERR_OK;
 }

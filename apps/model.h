@@ -38,6 +38,9 @@ typedef struct loader {
 whimbrel_model *open_model(const whimbrel_model_options *options, const whim_library_extra *extra,
                            bool quiet, loader *load);
 
+/* The options that would help where a model does not fit for its keys and values, else "". */
+const char *fit_hint(const whim_engine *engine, whim_err err);
+
 /* whimbrel_load; complains and gives false on failure. */
 bool load_model(whimbrel_model *model, loader *load);
 

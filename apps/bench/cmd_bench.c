@@ -169,9 +169,11 @@ static whim_err load_and_bench(bench *b, loader *load, int64_t start_ns, whim_di
     }
     whim_err err = whim_engine_load(b->engine, diag);
     load_finish(load, err == WHIM_ERR_OK);
-    if (err == WHIM_ERR_OK) {
-        err = bench_model(b, start_ns, &out, diag);
+    if (err != WHIM_ERR_OK) {
+        whim_diag said = *diag;
+        return whim_fail(diag, err, "%s%s", said.text, fit_hint(b->engine, err));
     }
+    err = bench_model(b, start_ns, &out, diag);
     whim_str_deinit(&out);
     return err;
 }

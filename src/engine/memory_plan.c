@@ -23,6 +23,20 @@ void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const c
     plan->total += bytes;
 }
 
+static int64_t bytes_of(const whim_memory_plan *plan, whim_memory_kind kind)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        bytes += plan->parts[i].kind == kind ? plan->parts[i].bytes : 0;
+    }
+    return bytes;
+}
+
+bool whim_memory_plan_kv_helps(const whim_memory_plan *plan)
+{
+    return plan->total + plan->loading - bytes_of(plan, WHIM_MEMORY_KV) < plan->available;
+}
+
 whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
 {
     int64_t needed = plan->total + plan->loading;
@@ -32,18 +46,13 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
     char need[32], have[32], kv[32] = "", weights[32] = "";
     whim_format_bytes(need, sizeof need, needed);
     whim_format_bytes(have, sizeof have, plan->available);
-    int64_t kv_bytes = 0, weight_bytes = 0;
-    for (int32_t i = 0; i < plan->n_part; i++) {
-        const whim_memory_part *part = &plan->parts[i];
-        kv_bytes += part->kind == WHIM_MEMORY_KV ? part->bytes : 0;
-        weight_bytes += part->kind == WHIM_MEMORY_WEIGHTS ? part->bytes : 0;
-    }
-    whim_format_bytes(kv, sizeof kv, kv_bytes);
-    whim_format_bytes(weights, sizeof weights, weight_bytes);
-    bool kv_helps = needed - kv_bytes < plan->available;
+    whim_format_bytes(kv, sizeof kv, bytes_of(plan, WHIM_MEMORY_KV));
+    whim_format_bytes(weights, sizeof weights, bytes_of(plan, WHIM_MEMORY_WEIGHTS));
     return whim_fail(diag, WHIM_ERR_NO_FIT,
                      "the model needs %s (weights %s, KV %s), but %s is available; %s", need,
                      weights, kv, have,
-                     kv_helps ? "a shorter context or fewer sequences shrink the KV part"
-                              : "use a smaller model or one quantised to fewer bits");
+                     whim_memory_plan_kv_helps(plan)
+                         ? "a shorter context, fewer sequences or less memory for keys and values "
+                           "shrink the KV part"
+                         : "use a smaller model or one quantised to fewer bits");
 }

@@ -36,6 +36,9 @@ typedef struct whim_memory_plan {
 void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const char *name,
                           int64_t bytes, const char *fmt, ...) WHIM_PRINTF(5, 6);
 
+/* Whether it would fit without its keys and values. */
+bool whim_memory_plan_kv_helps(const whim_memory_plan *plan);
+
 /* NO_FIT with what is needed, what there is and what would help. */
 WHIM_MUST_CHECK whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag);
 

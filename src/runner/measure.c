@@ -152,8 +152,11 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     }
     if (cfg->n_page > INT32_MAX / cfg->page_len ||
         __builtin_mul_overflow(cfg->n_page, plan->page_bytes, &plan->kv_bytes)) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "%lld KV pages are more than can be numbered",
-                         (long long)cfg->n_page);
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "%lld KV pages are more than can be numbered; use less memory for keys and "
+            "values",
+            (long long)cfg->n_page);
     }
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));

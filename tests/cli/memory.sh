@@ -4,7 +4,12 @@
 
 tiny=$data/llama-f32
 run_it run "$tiny" --ids 1 --kv-mem 1000G
-expect "more KV memory than there is" 1 err "GiB" err "memory plan"
+expect "more KV memory than there is" 1 err "GiB" err "memory plan" err "(--ctx, --max-seqs, --kv-mem)"
+run_it bench "$tiny" -p 16 -n 4 --kv-mem 1000G
+expect "more KV memory than there is, to bench" 1 err "(--ctx, --max-seqs, --kv-mem)"
+run_it inspect "$tiny" --kv-mem 1
+expect "KV memory below a page, to inspect" 1 err "--kv-mem: the memory for keys and values is below one KV page"
+run_it run "$tiny" --ids 1 --kv-mem 1000G
 if [[ $err == *loading:* ]]; then
     bad "nothing is loaded then" "it loaded"
 else
