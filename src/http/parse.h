@@ -38,7 +38,7 @@ typedef struct whim_http_field {
 typedef struct whim_http_parser {
     whim_http_parse_limits limits;
     int32_t state;
-    /* The head: method NUL target NUL and each name NUL value NUL. */
+    /* The head: method NUL target NUL and each name NUL, blanks, value NUL. */
     whim_str head;
     int64_t target;
     whim_http_field *fields;
