@@ -6,17 +6,17 @@
 #include <string.h>
 #include <whimbrel/whimbrel.h>
 
-enum { MAX_MESSAGES = 200 };
+enum { MAX_MESSAGES = 200, MAX_TOKENS = 1000 };
 
 /* Print the answer as it comes, and return it, to be freed. */
 static char *answer(whimbrel_model *model, const whimbrel_message *messages, int n)
 {
-    whimbrel_request_options ask = {.size = sizeof ask, .messages = messages, .n_message = n};
+    whimbrel_request_options ask = {
+        .size = sizeof ask, .messages = messages, .n_message = n, .max_tokens = MAX_TOKENS};
     whimbrel_request *request = NULL;
     whimbrel_error error;
     const whimbrel_event *event;
     char *text = calloc(1, 1);
-    size_t len = 0;
     if (whimbrel_submit(model, &ask, &request, &error) != WHIMBREL_OK) {
         fprintf(stderr, "%s", error.text);
     }
@@ -24,8 +24,8 @@ static char *answer(whimbrel_model *model, const whimbrel_message *messages, int
         if (event->kind == WHIMBREL_EVENT_TEXT) {
             printf("%s", event->text);
             fflush(stdout);
-            text = realloc(text, len + (size_t)event->n_text + 1);
-            len += (size_t)sprintf(text + len, "%s", event->text);
+            text = realloc(text, strlen(text) + (size_t)event->n_text + 1);
+            strcat(text, event->text);
         } else if (event->kind == WHIMBREL_EVENT_FAILED) {
             fprintf(stderr, "%s", event->text);
         }
