@@ -66,13 +66,13 @@ whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args)
 typedef struct options {
     const char *op, *backend, *isa;
     uint64_t seed;
-    int32_t repeat, only_case;
+    int32_t repeat, only_case, threads;
     bool list, quick, bench, help;
 } options;
 
 static const char usage[] =
     "usage: checkop [--op=NAME] [--backend=NAME] [--isa=LEVEL] [--seed=N] [--repeat=N] [--case=N]\n"
-    "               [--quick] [--list] [--bench] [--help]\n";
+    "               [--threads=N] [--quick] [--list] [--bench] [--help]\n";
 
 static const char help[] =
     "\nEvery op on every backend of this build and every level of this machine, against the "
@@ -83,6 +83,7 @@ static const char help[] =
     "  --seed=N        of all random cases (default: 1)\n"
     "  --repeat=N      N times as many random cases (default: 1)\n"
     "  --case=N        this case only, as a FAIL line names it\n"
+    "  --threads=N     so many threads (default: one for each core, and one alone)\n"
     "  --quick         fewer random cases, for emulators and sanitizers\n"
     "  --list          say what would be run\n"
     "  --bench         time the ops and test nothing\n"
@@ -119,6 +120,8 @@ static bool options_parse(options *o, int argc, char **argv)
             o->repeat = (int32_t)number;
         } else if (number_option(arg, "--case=", &number) && number < INT32_MAX) {
             o->only_case = (int32_t)number;
+        } else if (number_option(arg, "--threads=", &number) && number < 1024) {
+            o->threads = (int32_t)number;
         } else if (strcmp(arg, "--list") == 0) {
             o->list = true;
         } else if (strcmp(arg, "--quick") == 0) {
@@ -180,7 +183,10 @@ static void group_case(const group *g, checkop_run *run, progress *p, checkop_ca
 /* The process of a group: cases from `first` on, then the argument sets. */
 static void group_work(const group *g, progress *p, int32_t first)
 {
-    checkop_run run = {.place = g->place, .name = checkop_name(g->op), .seed = g->o->seed};
+    checkop_run run = {.place = g->place,
+                       .name = checkop_name(g->op),
+                       .seed = g->o->seed,
+                       .n_thread = g->o->threads};
     static checkop_case c;
     whim_diag diag = {{0}};
     alarm(CASE_SECONDS);

@@ -199,6 +199,7 @@ typedef struct checkop_side {
 typedef struct checkop_run {
     checkop_side side[CHECKOP_SIDES];
     int32_t n_side;
+    int32_t n_thread; /* of the first side; 0: as many as there are */
     whim_stream law;
     const char *place; /* "cpu/dotprod" */
     const char *name;  /* of the group */
