@@ -226,10 +226,12 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
     with_bar.wrong = &field;
     with_bar.on_progress = load_report;
     with_bar.progress_ctx = load;
-    if (whim_engine_prepare(&with_bar, &engine, &diag) != WHIM_ERR_OK) {
-        const char *option = option_of(field);
-        complain(EXIT_FAILED, "%s%s%s", option != NULL ? option : "", option != NULL ? ": " : "",
-                 diag.text);
+    whim_err err = whim_engine_prepare(&with_bar, &engine, &diag);
+    if (err != WHIM_ERR_OK) {
+        whimbrel_error error = {.status = (whimbrel_status)err};
+        snprintf(error.field, sizeof error.field, "%s", field);
+        snprintf(error.text, sizeof error.text, "%s", diag.text);
+        complain_of(&error);
         return NULL;
     }
     if (!quiet) {
