@@ -293,7 +293,7 @@ typedef enum whimbrel_event_kind {
 
 typedef enum whimbrel_end {
     WHIMBREL_END_MODEL,      /* the model ended it, or a token of `stop_ids` came */
-    WHIMBREL_END_STOP,       /* a text of `stops` came, or with `one_call` its end */
+    WHIMBREL_END_STOP,       /* a text of `stops` came, or the call of `one_call` was whole */
     WHIMBREL_END_LENGTH,     /* max_tokens */
     WHIMBREL_END_CONTEXT,    /* the context is full */
     WHIMBREL_END_MEMORY,     /* the memory for keys and values is full */
