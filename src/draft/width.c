@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows are taken in the order of what they promise; all numbers of them are tried. */
+#include "draft/width.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* A step of n rows of one sequence against one of a single row, as the default model has it on two
+ * Arm cores: where steps of other sizes were not seen yet. */
+static const double usual[] = {1.0, 1.0, 1.33, 1.72, 1.81, 2.1, 2.34, 2.6, 2.83};
+enum { N_USUAL = sizeof usual / sizeof usual[0] };
+
+#define FIRST_CHANCE 0.6   /* of a proposal about which nothing is known */
+#define LEARNT 0.25        /* what the last step counts in a chance */
+#define DRIFT (1.0 / 64.0) /* and what a step without proposals forgets */
+#define MARGIN 1.02        /* what proposing must promise: measurements are not exact */
+
+static double usual_cost(int64_t n_row)
+{
+    double beyond = n_row < N_USUAL ? 0 : (double)(n_row - N_USUAL + 1) * 0.23;
+    return usual[n_row < N_USUAL ? n_row : N_USUAL - 1] + beyond;
+}
+
+void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
+{
+    if (n_row >= 1 && n_row <= WHIM_WIDTH_COSTS) {
+        double *known = &c->ns[n_row];
+        *known = *known == 0 ? (double)ns : *known + ((double)ns - *known) / 8;
+    }
+}
+
+double whim_step_costs_of(const whim_step_costs *c, int64_t n_row)
+{
+    int64_t below = n_row < WHIM_WIDTH_COSTS ? n_row : WHIM_WIDTH_COSTS, above = below;
+    while (below > 0 && c->ns[below] == 0) {
+        below--;
+    }
+    while (above < WHIM_WIDTH_COSTS && c->ns[above] == 0) {
+        above++;
+    }
+    if (below == n_row || (below == 0 && c->ns[above] == 0)) {
+        return c->ns[below];
+    }
+    double least = below > 0 ? c->ns[below] / usual_cost(below) : 0;
+    if (c->ns[above] == 0) {
+        return least * usual_cost(n_row);
+    }
+    double most = c->ns[above] / usual_cost(above);
+    if (below == 0) {
+        return most * usual_cost(n_row);
+    }
+    double share = (double)(n_row - below) / (double)(above - below);
+    return (least + (most - least) * share) * usual_cost(n_row);
+}
+
+void whim_hits_init(whim_hits *h)
+{
+    for (int i = 0; i < WHIM_WIDTH_MOST; i++) {
+        h->chance[i] = FIRST_CHANCE;
+    }
+}
+
+void whim_hits_learn(whim_hits *h, int64_t n, int64_t n_right)
+{
+    for (int64_t i = 0; n == 0 && i < WHIM_WIDTH_MOST; i++) {
+        h->chance[i] += (FIRST_CHANCE - h->chance[i]) * DRIFT;
+    }
+    for (int64_t i = 0; i < n && i <= n_right && i < WHIM_WIDTH_MOST; i++) {
+        h->chance[i] += ((i < n_right ? 1.0 : 0.0) - h->chance[i]) * LEARNT;
+    }
+    /* Where all were right, those that would have come after them may have been. */
+    for (int64_t i = n; n > 0 && n == n_right && i < WHIM_WIDTH_MOST; i++) {
+        h->chance[i] += (h->chance[n - 1] - h->chance[i]) * LEARNT;
+    }
+}
+
+/* The request whose next row promises most, and what it does: -1 when there is none. */
+static int64_t next_row(const whim_width_ask *asks, int64_t n_ask, const int64_t *widths,
+                        double *promise)
+{
+    int64_t best = -1;
+    *promise = 0;
+    for (int64_t i = 0; i < n_ask; i++) {
+        double chance = 1;
+        for (int64_t k = 0; k <= widths[i] && k < WHIM_WIDTH_MOST; k++) {
+            chance *= asks[i].hits->chance[k];
+        }
+        if (widths[i] < asks[i].n_found && widths[i] < WHIM_WIDTH_MOST && chance > *promise) {
+            *promise = chance;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Give rows one by one, at most `n`; returns how many, and at `best` the number with which tokens
+ * come fastest. */
+static int64_t rows_give(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
+                         int64_t n_row, double draft_ns, int64_t n, int64_t *widths, int64_t *best)
+{
+    double tokens = (double)n_ask, least = whim_step_costs_of(costs, n_row) / tokens, promise;
+    least /= MARGIN;
+    memset(widths, 0, (size_t)n_ask * sizeof *widths);
+    *best = 0;
+    for (int64_t given = 1; given <= n; given++) {
+        int64_t at = next_row(asks, n_ask, widths, &promise);
+        if (at < 0) {
+            return given - 1;
+        }
+        widths[at]++;
+        tokens += promise;
+        double cost = whim_step_costs_of(costs, n_row + given) + draft_ns * (double)given;
+        if (cost / tokens < least) {
+            least = cost / tokens;
+            *best = given;
+        }
+    }
+    return n;
+}
+
+void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
+                       int64_t n_row, double draft_ns, int64_t *widths)
+{
+    int64_t best = 0, ignored, room = WHIM_WIDTH_COSTS - n_row;
+    if (n_ask > 0 && whim_step_costs_of(costs, n_row) > 0) {
+        rows_give(costs, asks, n_ask, n_row, draft_ns, room, widths, &best);
+    }
+    rows_give(costs, asks, n_ask, n_row, draft_ns, best, widths, &ignored);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many tokens to propose in a step: a pure policy. It knows what steps cost by their rows, as
+ * they were measured, and how often proposals were right of late, by their place in the block; it
+ * takes the rows with which tokens are expected to come fastest, and none where that is the plain
+ * step.
+ * Threads: one owner. */
+#ifndef WHIM_DRAFT_WIDTH_H
+#define WHIM_DRAFT_WIDTH_H
+
+#include <stdint.h>
+
+enum {
+    WHIM_WIDTH_MOST = 15,   /* proposals of one request in a step */
+    WHIM_WIDTH_COSTS = 128, /* rows of a step whose cost is kept apart; proposals stay below */
+};
+
+/* What steps without prompt rows cost; {0} knows nothing, and proposes nothing. */
+typedef struct whim_step_costs {
+    double ns[WHIM_WIDTH_COSTS + 1]; /* by rows; 0: not seen yet */
+} whim_step_costs;
+
+void whim_step_costs_learn(whim_step_costs *costs, int64_t n_row, int64_t ns);
+
+/* What a step of so many rows will cost. What was not seen lies between its neighbours, or, beyond
+ * the last, as far above it as rows usually are. 0: nothing was seen. */
+double whim_step_costs_of(const whim_step_costs *costs, int64_t n_row);
+
+/* How often the proposals of one request are right, by place. */
+typedef struct whim_hits {
+    double chance[WHIM_WIDTH_MOST]; /* that this one is right, if those before it are */
+} whim_hits;
+
+void whim_hits_init(whim_hits *hits);
+
+/* A step has proposed n tokens, of which the first n_right were right. With n of 0 the chances
+ * drift back to where they began, so that a text that becomes predictable is tried again. */
+void whim_hits_learn(whim_hits *hits, int64_t n, int64_t n_right);
+
+/* For n_request requests that get one row each anyway, and n_row rows of that kind in all: how many
+ * of the `found` proposals each should bring. Proposing takes draft_ns for each row. */
+typedef struct whim_width_ask {
+    const whim_hits *hits;
+    int64_t n_found; /* at most WHIM_WIDTH_MOST */
+} whim_width_ask;
+void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
+                       int64_t n_row, double draft_ns, int64_t *widths);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy on cost tables: against a search through all widths, what it never does, how it leaves
+ * wrong proposals alone and comes back. */
+#include "draft/width.h"
+#include "support/cmocka.h"
+
+#include "base/math/rng.h"
+
+#include <string.h>
+
+enum { MOST = WHIM_WIDTH_MOST };
+
+/* What steps of the default model cost, in thousandths of one row. */
+static void costs_make(whim_step_costs *c)
+{
+    static const int64_t ns[] = {0, 1000, 1330, 1720, 1810, 2100, 2340, 2600, 2830};
+    *c = (whim_step_costs){{0}};
+    for (int64_t i = 1; i < 9; i++) {
+        whim_step_costs_learn(c, i, ns[i]);
+    }
+}
+
+static void hits_set(whim_hits *h, double chance)
+{
+    for (int i = 0; i < MOST; i++) {
+        h->chance[i] = chance;
+    }
+}
+
+static double tokens_of(const whim_width_ask *ask, int64_t width)
+{
+    double tokens = 1, chance = 1;
+    for (int64_t k = 0; k < width; k++) {
+        chance *= ask->hits->chance[k];
+        tokens += chance;
+    }
+    return tokens;
+}
+
+static void one_request_gets_the_best_width(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    for (int percent = 0; percent <= 100; percent += 5) {
+        whim_hits hits;
+        hits_set(&hits, percent / 100.0);
+        whim_width_ask ask = {&hits, 7};
+        int64_t width = -1;
+        whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+        double got = whim_step_costs_of(&costs, 1 + width) / tokens_of(&ask, width);
+        double plain = whim_step_costs_of(&costs, 1);
+        assert_true(width == 0 || got * 1.019 < plain);
+        for (int64_t w = 1; w <= 7; w++) {
+            double other = whim_step_costs_of(&costs, 1 + w) / tokens_of(&ask, w);
+            assert_true(got <= other + 1e-9 || plain / other < 1.02 + 1e-9);
+        }
+        assert_true(percent < 95 || width == 7);
+        assert_true(percent > 30 || width == 0);
+    }
+}
+
+/* Two requests: against all pairs of widths. */
+static void two_requests_share_the_rows(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        whim_hits hits[2];
+        whim_width_ask asks[2];
+        int64_t widths[2];
+        for (int i = 0; i < 2; i++) {
+            for (int k = 0; k < MOST; k++) {
+                hits[i].chance[k] =
+                    (double)(whim_rng_at(seed, (uint64_t)(i * MOST + k)) % 100) / 99.0;
+            }
+            asks[i] = (whim_width_ask){&hits[i], 1 + (int64_t)(whim_rng_at(seed, 99) % 3)};
+        }
+        whim_width_choose(&costs, asks, 2, 2, 0, widths);
+        double got = whim_step_costs_of(&costs, 2 + widths[0] + widths[1]) /
+                     (tokens_of(&asks[0], widths[0]) + tokens_of(&asks[1], widths[1]));
+        double plain = whim_step_costs_of(&costs, 2) / 2;
+        assert_true(widths[0] <= asks[0].n_found && widths[1] <= asks[1].n_found);
+        for (int64_t a = 0; a <= asks[0].n_found; a++) {
+            for (int64_t b = 0; b <= asks[1].n_found; b++) {
+                double other = whim_step_costs_of(&costs, 2 + a + b) /
+                               (tokens_of(&asks[0], a) + tokens_of(&asks[1], b));
+                assert_true(got <= other + 1e-9 || plain / other < 1.02 + 1e-9);
+            }
+        }
+    }
+}
+
+static void nothing_known_is_nothing_proposed(void **state)
+{
+    (void)state;
+    whim_step_costs costs = {{0}};
+    whim_hits hits;
+    hits_set(&hits, 1);
+    int64_t width = -1;
+    whim_width_choose(&costs, &(whim_width_ask){&hits, 5}, 1, 1, 0, &width);
+    assert_int_equal(width, 0);
+    /* One size of step is enough to begin with. */
+    whim_step_costs_learn(&costs, 1, 3000000);
+    whim_width_choose(&costs, &(whim_width_ask){&hits, 5}, 1, 1, 0, &width);
+    assert_true(width > 0);
+    /* Rows that cost as much as steps do are never worth it. */
+    for (int64_t i = 1; i < 20; i++) {
+        whim_step_costs_learn(&costs, i, 3000000 * i);
+    }
+    whim_width_choose(&costs, &(whim_width_ask){&hits, 15}, 1, 1, 0, &width);
+    assert_int_equal(width, 0);
+    /* Nor are proposals that take as long as a step. */
+    costs_make(&costs);
+    whim_width_choose(&costs, &(whim_width_ask){&hits, 5}, 1, 1, 1000, &width);
+    assert_int_equal(width, 0);
+    /* More rows than are kept apart: nothing. */
+    whim_width_choose(&costs, &(whim_width_ask){&hits, 5}, 1, WHIM_WIDTH_COSTS + 9, 0, &width);
+    assert_int_equal(width, 0);
+}
+
+static void wrong_proposals_end_soon_and_are_tried_again(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    whim_hits hits;
+    whim_hits_init(&hits);
+    whim_width_ask ask = {&hits, MOST};
+    int64_t n_tried = 0, last = -1, width;
+    for (int64_t step = 0; step < 200; step++) { /* each is wrong */
+        whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+        whim_hits_learn(&hits, width, 0);
+        n_tried += width > 0;
+        last = width > 0 ? step : last;
+    }
+    assert_true(n_tried > 2 && n_tried < 30);
+    assert_true(last > 150);
+    int64_t made = 0, spent = 0;
+    for (int64_t step = 0; step < 60; step++) { /* now each is right */
+        whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+        whim_hits_learn(&hits, width, width);
+        made += step < 40 ? 0 : 1 + width;
+        spent += step < 40 ? 0 : (int64_t)whim_step_costs_of(&costs, 1 + width);
+    }
+    assert_true(made * 1000 > 2 * spent);
+}
+
+static void costs_between_those_seen(void **state)
+{
+    (void)state;
+    whim_step_costs c = {{0}};
+    assert_true(whim_step_costs_of(&c, 1) == 0 && whim_step_costs_of(&c, 500) == 0);
+    whim_step_costs_learn(&c, 0, 5);
+    whim_step_costs_learn(&c, WHIM_WIDTH_COSTS + 1, 5);
+    assert_true(whim_step_costs_of(&c, 1) == 0);
+    whim_step_costs_learn(&c, 2, 1330);
+    assert_true(whim_step_costs_of(&c, 2) == 1330);
+    assert_true(whim_step_costs_of(&c, 1) > 999 && whim_step_costs_of(&c, 1) < 1001);
+    whim_step_costs_learn(&c, 6, 2340);
+    for (int64_t n = 1; n < WHIM_WIDTH_COSTS + 20; n++) {
+        assert_true(whim_step_costs_of(&c, n) < whim_step_costs_of(&c, n + 1) + 1e-9);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_request_gets_the_best_width),
+        cmocka_unit_test(two_requests_share_the_rows),
+        cmocka_unit_test(nothing_known_is_nothing_proposed),
+        cmocka_unit_test(wrong_proposals_end_soon_and_are_tried_again),
+        cmocka_unit_test(costs_between_those_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
