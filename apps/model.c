@@ -23,6 +23,7 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
         .kv_type = o->kv_type,
         .threads = (int32_t)o->threads,
         .max_step_tokens = o->max_step_tokens,
+        .no_lookup = !o->lookup,
         .backend = o->backend,
         .isa = o->isa,
     };

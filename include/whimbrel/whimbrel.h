@@ -102,10 +102,13 @@ typedef struct whimbrel_model_options {
     int64_t kv_bytes;          /* memory for keys and values; 0: by context and max_parallel */
     const char *kv_type;       /* "f32", "bf16", "f16", "q8"; NULL: f32 of F32 models, else bf16 */
     bool take_memory;          /* take that memory at the start, not as it is used */
-    int32_t threads;           /* 0: one for each core */
-    int64_t max_step_tokens;   /* tokens that go through the model at once; 0: 512 */
-    const char *backend;       /* NULL: the first of the build, which is "cpu" */
-    const char *isa;           /* a level of the CPU; NULL: the best */
+    /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
+     * they are the same without it. */
+    bool no_lookup;
+    int32_t threads;         /* 0: one for each core */
+    int64_t max_step_tokens; /* tokens that go through the model at once; 0: 512 */
+    const char *backend;     /* NULL: the first of the build, which is "cpu" */
+    const char *isa;         /* a level of the CPU; NULL: the best */
     /* Called by several threads while weights load. */
     void (*progress)(void *ctx, int64_t done, int64_t total);
     void *progress_ctx;

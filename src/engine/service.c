@@ -210,9 +210,13 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         f->len = take(s, n, sizeof *f->len, &ok);
     }
     s->asks = take(s, s->cfg.max_outs, sizeof *s->asks, &ok);
-    s->token = take(s, n, sizeof *s->token, &ok);
+    s->token = take(s, s->cfg.max_outs + 1, sizeof *s->token, &ok);
     s->made = take(s, n, sizeof *s->made, &ok);
     s->over = take(s, n, sizeof *s->over, &ok);
+    s->taken = take(s, n, sizeof *s->taken, &ok);
+    s->drafts.choices = take(s, n, sizeof *s->drafts.choices, &ok);
+    s->drafts.asks = take(s, n, sizeof *s->drafts.asks, &ok);
+    s->drafts.widths = take(s, n, sizeof *s->drafts.widths, &ok);
     if (!ok) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
@@ -221,9 +225,13 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
                                      s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
     whim_page_pool *states = whim_runner_states(s->runner);
-    if (states->n_page > 0) {
+    const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
+    s->has_states = states->n_page > 0;
+    if (s->has_states) {
         WHIM_TRY(whim_prefix_tree_set_states(s->tree, states));
     }
+    s->proposes =
+        (!s->cfg.no_lookup || s->cfg.propose != NULL) && (!s->has_states || limits->max_kept > 0);
     whim_sched_cfg sched = {
         .max_seqs = s->cfg.max_seqs,
         .max_step_tokens = s->cfg.max_step_tokens,
@@ -233,7 +241,8 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         .tree = s->tree,
         .fetch = s->disk != NULL ? whim_service_fetch_pages : NULL,
         .fetch_ctx = s,
-        .states = states->n_page > 0 ? states : NULL,
+        .states = s->has_states ? states : NULL,
+        .max_kept = limits->max_kept,
         .copy_state = copy_state,
         .copy_ctx = s,
     };

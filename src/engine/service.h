@@ -33,6 +33,10 @@
 typedef struct whim_service whim_service;
 typedef struct whim_job whim_job;
 
+/* Up to `max` tokens that may follow the n tokens of a request; returns how many. */
+typedef int64_t (*whim_propose_fn)(void *ctx, const int32_t *tokens, int64_t n, int32_t *out,
+                                   int64_t max);
+
 typedef struct whim_service_cfg {
     whim_engine *engine;       /* loaded; borrowed, as are the others */
     const whim_tokenizer *tok; /* NULL: ids only, no text and no stop strings */
@@ -48,7 +52,11 @@ typedef struct whim_service_cfg {
     const char *kv_space;     /* what its pages depend on */
     int64_t kv_dir_bytes;     /* its limit */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
-    int64_t plan_pause_ns;    /* for tests: a pause before every plan */
+    bool no_lookup;           /* propose nothing that stood in a text before */
+    whim_propose_fn propose;  /* where proposals come from instead; NULL: lookup */
+    void *propose_ctx;
+    bool propose_all;      /* for tests and timings: all that is found, whatever it costs */
+    int64_t plan_pause_ns; /* for tests: a pause before every plan */
     whim_log *log;
 } whim_service_cfg;
 
@@ -189,6 +197,7 @@ typedef struct whim_service_stats {
     whim_sched_stats sched;
     int64_t n_step, step_ns, busy_ns; /* busy: in steps and around them while there was work */
     int64_t n_ahead; /* steps that were under way before the one before them was taken */
+    int64_t n_proposed, n_right; /* tokens that were proposed, and those that came */
     int64_t n_prompt_tokens, n_cached_tokens, n_made_tokens;
     int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
     int64_t page_bytes;

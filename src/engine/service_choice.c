@@ -12,8 +12,11 @@
  * there at once. */
 enum { FIRST_TOKENS = 32 };
 
-static bool tokens_grow(whim_choice *c, int64_t n)
+bool whim_choice_reserve(whim_choice *c, int64_t n)
 {
+    if (n <= c->cap_tok) {
+        return true;
+    }
     int64_t size = sizeof *c->tokens, cap = n < c->max_tok ? n : c->max_tok;
     int32_t *grown = whim_realloc(c->tokens, c->cap_tok * size, cap * size);
     if (grown == NULL) {
@@ -39,11 +42,12 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
                                                                                 : room);
     c->thinking = cfg->think_open;
     c->thought = cfg->think_budget == 0;
+    whim_hits_init(&c->hits);
     whim_stop_init(&c->stop, cfg->stops, cfg->n_stop);
     if (s->cfg.tok != NULL) {
         whim_detokenizer_init(&c->detok, s->cfg.tok, cfg->show_special);
     }
-    if (!tokens_grow(c, cfg->n_prompt + FIRST_TOKENS)) {
+    if (!whim_choice_reserve(c, cfg->n_prompt + FIRST_TOKENS)) {
         return WHIM_ERR_NO_MEMORY;
     }
     memcpy(c->tokens, cfg->prompt, (size_t)cfg->n_prompt * sizeof *c->tokens);
@@ -63,6 +67,7 @@ void whim_choice_deinit(whim_choice *c)
 {
     whim_grammar_state_destroy(c->grammar);
     whim_stop_deinit(&c->stop);
+    whim_lookup_deinit(&c->lookup);
     whim_free(c->tokens);
 }
 
@@ -160,6 +165,15 @@ void whim_choice_prepare(whim_choice *c, whim_sample_ask *ask)
         .mask = c->masked ? c->mask : NULL,
         .n_mask_word = s->n_mask_word,
     };
+}
+
+void whim_choice_prepare_proposed(whim_choice *c, int64_t n, whim_sample_ask *asks)
+{
+    whim_choice_prepare(c, &asks[0]);
+    for (int64_t i = 1; i <= n; i++) {
+        asks[i] = asks[0];
+        asks[i].n_output += i;
+    }
 }
 
 void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whim_sample_ask *asks)
@@ -295,7 +309,7 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
     int64_t at = job->cfg.n_prompt + c->n_made++;
     c->tokens[at] = sampled->id;
     /* For the next one already: the scheduler appends also what a failed choice would have been. */
-    if (at + 1 == c->cap_tok && at + 1 < c->max_tok && !tokens_grow(c, 2 * c->cap_tok)) {
+    if (at + 1 == c->cap_tok && at + 1 < c->max_tok && !whim_choice_reserve(c, 2 * c->cap_tok)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
     }
     job->times.n_made++;

@@ -8,6 +8,8 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "draft/lookup.h"
+#include "draft/width.h"
 #include "engine/service.h"
 #include "kv/disk_tier.h"
 #include "sample/repetition.h"
@@ -37,8 +39,12 @@ typedef struct whim_choice {
     bool thinking;               /* reasoning is open */
     int64_t n_before;            /* tokens that came before it was */
     bool thought;                /* the reasoning has ended, or has no budget */
-    int64_t last_ns;             /* when its last token was made; 0: none yet */
-    bool let_in;                 /* it waits no more: the scheduler has fed it */
+    whim_lookup lookup;          /* where its tokens stood before */
+    whim_hits hits;              /* how often proposals were right */
+    int32_t found[WHIM_WIDTH_MOST];
+    int64_t n_found; /* tokens that may come next */
+    int64_t last_ns; /* when its last token was made; 0: none yet */
+    bool let_in;     /* it waits no more: the scheduler has fed it */
     bool ended;
     atomic_bool enough; /* any thread: end it here */
 } whim_choice;
@@ -83,6 +89,15 @@ typedef struct whim_flight {
     int64_t begun_ns;
 } whim_flight;
 
+/* Who brings proposals to the next plan. */
+typedef struct whim_drafts {
+    int64_t n;
+    /* [max_seqs] */
+    whim_choice **choices;
+    whim_width_ask *asks;
+    int64_t *widths;
+} whim_drafts;
+
 struct whim_service {
     whim_service_cfg cfg;
     whim_arena arena; /* its arrays */
@@ -99,9 +114,13 @@ struct whim_service {
     whim_flight flights[WHIM_EXEC_FLIGHT]; /* steps under way, in turns */
     int64_t n_begun, n_taken;              /* steps so far: submitted, taken */
     bool goes_ahead;                       /* the runner takes a second one */
+    bool proposes, has_states;
+    whim_taken *taken; /* [max_seqs] */
+    whim_drafts drafts;
+    whim_step_costs costs; /* of steps without prompt rows */
     /* of one step: [max_seqs] */
     whim_sample_ask *asks; /* [max_outs] */
-    int32_t *token;
+    int32_t *token;        /* [max_outs + 1] */
     whim_sched_made *made;
     bool *over;
     whim_str piece, shown;
@@ -161,9 +180,16 @@ void whim_job_finish(whim_job *job, whim_err err, const char *message);
 WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
 void whim_choice_deinit(whim_choice *choice);
 
+/* Room for n tokens, or for all that may come. False: there is no memory. */
+bool whim_choice_reserve(whim_choice *choice, int64_t n);
+
 /* Before a step that chooses: find the mask, and say what is asked for. It is valid until the
  * choice is made. */
 void whim_choice_prepare(whim_choice *choice, whim_sample_ask *ask);
+
+/* The same for the rows of proposals, which stand behind its tokens: asks[i] for the one after the
+ * first i of them. */
+void whim_choice_prepare_proposed(whim_choice *choice, int64_t n, whim_sample_ask *asks);
 
 /* The same for the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of
  * position at + i. */

@@ -3,6 +3,7 @@
 #include "engine/service_step.h"
 
 #include "base/clock.h"
+#include "engine/service_draft.h"
 
 #include <string.h>
 
@@ -105,7 +106,8 @@ static void parts_make(whim_service *s, whim_flight *f)
             whim_choice_prepare_prompt(c, at, item->n_out, asks);
         }
         if (item->chooses && c->job->cfg.max_tokens >= 0) {
-            whim_choice_prepare(c, &asks[item->n_out - 1]);
+            whim_choice_prepare_proposed(c, item->n_proposed,
+                                         &asks[item->n_out - 1 - item->n_proposed]);
         }
         admit(s, c);
         f->choices[i] = c;
@@ -115,6 +117,7 @@ static void parts_make(whim_service *s, whim_flight *f)
             .n_tok = item->n_tok,
             .n_out = item->n_out,
             .asks = asks,
+            .keeps_state = s->has_states && item->n_proposed > 0,
         };
         asks += item->n_out;
     }
@@ -142,6 +145,23 @@ static void parts_make_ahead(whim_service *s, const whim_flight *before, whim_fl
     }
 }
 
+/* Take what was chosen from the rows of an item that chooses: proposals are right as long as each
+ * row chose the one after it, and the first row that did not has the token that comes. */
+static whim_err tokens_take(whim_choice *c, const whim_plan_item *item, int64_t out,
+                            int32_t *tokens, int64_t *n, whim_diag *diag)
+{
+    whim_err err = WHIM_ERR_OK;
+    bool goes_on = true;
+    for (*n = 0; goes_on && *n <= item->n_proposed; ++*n) {
+        int64_t at = c->job->cfg.n_prompt + c->n_made;
+        int32_t proposed = *n < item->n_proposed ? c->tokens[at] : -1;
+        err = whim_choice_pick(c, out + *n, &tokens[*n], diag);
+        goes_on = err == WHIM_ERR_OK && !c->ended && tokens[*n] == proposed;
+    }
+    whim_choice_proposed(c, item->n_proposed, *n - 1);
+    return err;
+}
+
 /* Choose for every item that does. A choice whose logits make no sense ends its job, and only
  * that. */
 static void results_take(whim_service *s, const whim_flight *f)
@@ -151,8 +171,9 @@ static void results_take(whim_service *s, const whim_flight *f)
         const whim_plan_item *item = &f->plan.items[i];
         whim_choice *c = f->choices[i];
         whim_diag diag = {""};
-        s->token[i] = 0;
-        s->made[i] = (whim_sched_made){.tokens = &s->token[i]};
+        int32_t *tokens = &s->token[out];
+        tokens[0] = 0;
+        s->made[i] = (whim_sched_made){.tokens = tokens};
         out += item->n_out;
         if (item->req == NULL) {
             continue; /* it has ended while the step was under way */
@@ -161,9 +182,9 @@ static void results_take(whim_service *s, const whim_flight *f)
             int64_t at = f->len[i] + item->n_tok - item->n_out;
             whim_choice_prompt_rows(c, out - item->n_out, at, item->n_out);
         }
-        s->made[i].n = item->chooses;
-        whim_err err =
-            item->chooses ? whim_choice_pick(c, out - 1, &s->token[i], &diag) : WHIM_ERR_OK;
+        whim_err err = item->chooses ? tokens_take(c, item, out - 1 - item->n_proposed, tokens,
+                                                   &s->made[i].n, &diag)
+                                     : WHIM_ERR_OK;
         if (err != WHIM_ERR_OK) {
             whim_diag_prefix(&diag, "after %lld tokens: ", (long long)item->seq->len);
             c->job->trouble = diag;
@@ -175,6 +196,19 @@ static void results_take(whim_service *s, const whim_flight *f)
         }
         s->made[i].ended = s->made[i].ended || c->ended;
     }
+}
+
+/* Recurrent states go on by the rows that were right. */
+static whim_err states_advance(whim_service *s, const whim_flight *f, whim_diag *diag)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; s->has_states && i < f->plan.n_item; i++) {
+        const whim_plan_item *item = &f->plan.items[i];
+        if (item->req != NULL && item->n_proposed > 0) {
+            s->taken[n++] = (whim_taken){item->seq, s->made[i].n > 0 ? s->made[i].n : 1};
+        }
+    }
+    return n > 0 ? whim_runner_advance(s->runner, s->taken, n, diag) : WHIM_ERR_OK;
 }
 
 /* Commit. Forget requests that it took out; let the other choices of a job in when its first has
@@ -211,6 +245,17 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
                               rows < s->cfg.max_step_tokens ? rows : s->cfg.max_step_tokens);
         whim_sched_set_age(s->sched, s->ns_per_row > 0 ? PATIENCE_NS / s->ns_per_row : INT64_MAX);
     }
+}
+
+/* What steps cost in which every row is a token that may come next. */
+static void costs_learn(whim_service *s, const whim_flight *f, int64_t took_ns)
+{
+    for (int64_t i = 0; i < f->plan.n_item; i++) {
+        if (!f->plan.items[i].chooses || f->plan.items[i].is_prefill) {
+            return;
+        }
+    }
+    whim_step_costs_learn(&s->costs, f->plan.n_row, took_ns);
 }
 
 /* --- steps under way
@@ -273,6 +318,9 @@ static whim_err go_ahead(whim_service *s, whim_diag *diag)
             return WHIM_ERR_OK;
         }
     }
+    if (before->plan.n_proposed > 0 || whim_service_would_propose(s)) {
+        return WHIM_ERR_OK;
+    }
     whim_sched_plan_ahead(s->sched, &before->plan, s->over, &f->plan);
     if (f->plan.n_item == 0) {
         return WHIM_ERR_OK;
@@ -306,9 +354,15 @@ static void take(whim_service *s)
     }
     whim_service_count_step(s, &f->plan, took);
     results_take(s, f);
+    err = states_advance(s, f, &diag);
+    if (err != WHIM_ERR_OK) {
+        steps_failed(s, &diag);
+        return;
+    }
     s->n_taken++;
     jobs_go_on(s, f);
     pace(s, &f->plan, took);
+    costs_learn(s, f, took);
     s->counts.step_ns += took;
 }
 
@@ -322,6 +376,7 @@ bool whim_service_step(whim_service *s)
     int64_t start = whim_clock_ns();
     if (in_flight(s) == 0) {
         whim_flight *f = oldest(s);
+        whim_service_propose(s);
         whim_sched_plan(s->sched, &f->plan);
         if (f->plan.n_item == 0) {
             return false;

@@ -14,6 +14,7 @@
 enum {
     MANY_PARALLEL = 32,
     LEAST_OUTS = 32,
+    PROPOSED_OUTS = 15, /* rows of proposals, beside those that come anyway */
     KV_SEQS = 8,
     CHECKPOINTS_OF_ONE = 4,
     CHECKPOINTS_OF_MANY = 32,
@@ -103,9 +104,11 @@ whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
         .max_seqs = n,
         .may_lower_seqs = o->max_parallel == 0,
         .max_step_tokens = o->max_step_tokens,
-        .max_outs = x->max_outs > 0  ? x->max_outs
-                    : n > LEAST_OUTS ? n
-                                     : LEAST_OUTS,
+        .max_outs = (x->max_outs > 0  ? x->max_outs
+                     : n > LEAST_OUTS ? n
+                                      : LEAST_OUTS) +
+                    (o->no_lookup ? 0 : PROPOSED_OUTS),
+        .max_kept = o->no_lookup ? 0 : n + PROPOSED_OUTS,
         .n_flight = shares ? WHIM_EXEC_FLIGHT : 1,
         .graphs = WHIM_GRAPHS_AUTO,
         .watch = x->watch,
@@ -308,6 +311,7 @@ whim_err whim_library_start(whimbrel_model *m, const whim_service_cfg *more, whi
     cfg.max_step_tokens = limits->max_rows;
     cfg.max_outs = limits->max_outs;
     cfg.meters = m->meters;
+    cfg.no_lookup = m->options.no_lookup;
     WHIM_TRY(whim_service_create(&cfg, &m->service, diag));
     m->ctx = whim_service_ctx(m->service);
     return WHIM_ERR_OK;

@@ -29,6 +29,8 @@ static void look_at_service(whim_meters *m, whim_service *service)
     whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_FREE, (s.sched.pages_total - used - cached) * page);
     whim_meter_set(m, KV_CAPACITY, 0, s.sched.pages_total * page);
     whim_meter_set(m, PREEMPTIONS, 0, s.sched.n_preempted);
+    whim_meter_set(m, PROPOSED, WHIM_LABEL_PROPOSED_RIGHT, s.n_right);
+    whim_meter_set(m, PROPOSED, WHIM_LABEL_PROPOSED_WRONG, s.n_proposed - s.n_right);
     whim_meter_set(m, EVICTED, 0, s.sched.n_evicted);
     whim_meter_set(m, BUSY, 0, s.busy_ns);
     whim_meter_set(m, HEARTBEAT, 0, whim_clock_ns() - whim_service_heartbeat_ns(service));

@@ -33,6 +33,7 @@ static inline int open_model_on(const char *model, const char *backend, const ch
                            .max_step_tokens = STEP,
                            .max_seqs = MAX_SEQS,
                            .max_outs = OUTS,
+                           .max_kept = OUTS,
                            .ctx = CTX};
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);

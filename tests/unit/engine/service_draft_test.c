@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proposals of the service: texts that repeat come in fewer steps, and every text is the one that
+ * the plainest loop makes, greedy and drawn, penalised, alone and together, out of few pages; ends
+ * of every kind fall inside a block. */
+#include "unit/engine/service_fixture.h"
+
+enum { N = 12 };
+
+/* Prompts that go in circles, so that a model without sense does, too. */
+static whim_job_cfg circling(int32_t k, int64_t max_tokens)
+{
+    whim_job_cfg cfg = job_cfg(k, 40 + k, max_tokens);
+    static int32_t prompts[N][CTX];
+    for (int32_t i = 0; i < CTX; i++) {
+        prompts[k][i] = (i % (2 + k % 5) * 7 + k) % config->n_vocab;
+    }
+    cfg.prompt = prompts[k];
+    cfg.params.temperature = k % 3 == 0 ? 0 : 0.05f;
+    cfg.params.frequency_penalty = k % 4 == 1 ? 0.001f : 0;
+    return cfg;
+}
+
+static int32_t plain[N][MAX_MADE]; /* what the plainest loop makes */
+
+static int open_plain(void)
+{
+    for (int32_t k = 0; k < N; k++) {
+        whim_job_cfg cfg = circling(k, MAX_MADE);
+        assert_int_equal(alone(&cfg, plain[k]), MAX_MADE);
+    }
+    return 0;
+}
+
+static int open_llama(void **state)
+{
+    return open_engine(state) + open_plain();
+}
+
+static int open_gated_delta(void **state)
+{
+    return open_hybrid(state) + open_plain();
+}
+
+/* A service that tries whatever its source proposes. */
+static void start_with(whim_propose_fn propose)
+{
+    whim_diag diag = {""};
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.propose = propose;
+    cfg.propose_all = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+}
+
+static void answers_are_plain(void)
+{
+    static answer a;
+    whim_job *jobs[N];
+    for (int32_t k = 0; k < N; k++) { /* one at a time */
+        whim_job_cfg cfg = circling(k, MAX_MADE);
+        read_all(submit(&cfg), &a);
+        assert_int_equal(a.n[0], MAX_MADE);
+        assert_memory_equal(a.ids[0], plain[k], sizeof plain[k]);
+    }
+    for (int32_t k = 0; k < N; k++) { /* all at once, each with an end of its own */
+        whim_job_cfg cfg = circling(k, MAX_MADE - 3 * k);
+        jobs[k] = submit(&cfg);
+    }
+    for (int32_t k = 0; k < N; k++) {
+        read_all(jobs[k], &a);
+        assert_int_equal(a.n[0], MAX_MADE - 3 * k);
+        assert_int_equal(a.end[0], WHIM_END_LENGTH);
+        assert_memory_equal(a.ids[0], plain[k], (size_t)a.n[0] * sizeof(int32_t));
+    }
+    pages_come_back();
+}
+
+static void lookup_keeps_the_text(void **state)
+{
+    start_with(NULL);
+    answers_are_plain();
+    whim_service_stats stats = whim_service_get_stats(service);
+    assert_true(stats.n_proposed > 0 && stats.n_right > 0 && stats.n_right < stats.n_proposed);
+    stop(state);
+}
+
+/* --- sources that nobody would ship ----------------------------------------------------------- */
+
+/* The text that begins so, from its token n on. */
+static const int32_t *known_text(const int32_t *tokens, int64_t *n)
+{
+    for (int32_t k = 0; k < N; k++) {
+        whim_job_cfg cfg = circling(k, MAX_MADE);
+        if (*n > cfg.n_prompt &&
+            memcmp(tokens, cfg.prompt, (size_t)cfg.n_prompt * sizeof *tokens) == 0) {
+            *n -= cfg.n_prompt;
+            return plain[k];
+        }
+    }
+    return NULL;
+}
+
+static int64_t always_right(void *ctx, const int32_t *tokens, int64_t n, int32_t *out, int64_t max)
+{
+    (void)ctx;
+    const int32_t *text = known_text(tokens, &n);
+    int64_t m = text == NULL ? 0 : max < MAX_MADE - n ? max : MAX_MADE - n;
+    for (int64_t i = 0; i < m; i++) {
+        out[i] = text[n + i];
+    }
+    return m;
+}
+
+static int64_t always_wrong(void *ctx, const int32_t *tokens, int64_t n, int32_t *out, int64_t max)
+{
+    int64_t m = always_right(ctx, tokens, n, out, max);
+    for (int64_t i = 0; i < m; i++) {
+        out[i] = (out[i] + 1) % config->n_vocab;
+    }
+    return m;
+}
+
+/* Wrong at another place each time. */
+static int64_t half_right(void *ctx, const int32_t *tokens, int64_t n, int32_t *out, int64_t max)
+{
+    int64_t m = always_right(ctx, tokens, n, out, max);
+    if (m > n % 4) {
+        out[n % 4] = (out[n % 4] + 1) % config->n_vocab;
+    }
+    return m;
+}
+
+static int64_t senseless(void *ctx, const int32_t *tokens, int64_t n, int32_t *out, int64_t max)
+{
+    (void)ctx;
+    const int32_t ids[] = {-1, config->n_vocab, INT32_MAX, INT32_MIN};
+    for (int64_t i = 0; i < max; i++) {
+        out[i] = ids[(n + tokens[n - 1] + i) % 4];
+    }
+    return max;
+}
+
+static void no_source_changes_the_text(void **state)
+{
+    start_with(always_right);
+    answers_are_plain();
+    whim_service_stats stats = whim_service_get_stats(service);
+    assert_int_equal(stats.n_right, stats.n_proposed);
+    assert_true(stats.n_right > N * MAX_MADE);
+    stop(state);
+    start_with(always_wrong);
+    answers_are_plain();
+    stats = whim_service_get_stats(service);
+    assert_true(stats.n_right == 0 && stats.n_proposed > N * MAX_MADE);
+    stop(state);
+    start_with(half_right);
+    answers_are_plain();
+    stats = whim_service_get_stats(service);
+    assert_true(stats.n_right > 0 && stats.n_right < stats.n_proposed);
+    stop(state);
+    start_with(senseless);
+    answers_are_plain();
+    assert_int_equal(whim_service_get_stats(service).n_proposed, 0);
+    stop(state);
+}
+
+/* The token that ends an answer stands in it for the first time where it is one of several that
+ * came at once. */
+static void ends_fall_inside_a_block(void **state)
+{
+    static answer a;
+    int32_t n_tried = 0;
+    start_with(always_right);
+    for (int32_t k = 0; k < N; k++) {
+        for (int64_t n = 1; n < 40; n++) {
+            whim_job_cfg cfg = circling(k, 60);
+            int64_t first = 0;
+            while (plain[k][first] != plain[k][n]) {
+                first++;
+            }
+            if (first < n) {
+                continue;
+            }
+            cfg.stop_ids = &plain[k][n];
+            cfg.n_stop_id = 1;
+            read_all(submit(&cfg), &a);
+            assert_int_equal(a.n[0], n + 1);
+            assert_int_equal(a.end[0], WHIM_END_EOS);
+            assert_memory_equal(a.ids[0], plain[k], (size_t)a.n[0] * sizeof(int32_t));
+            n_tried++;
+        }
+    }
+    assert_true(n_tried > N);
+    for (int64_t n = 1; n < 40; n++) { /* and every length */
+        whim_job_cfg cfg = circling(0, n);
+        read_all(submit(&cfg), &a);
+        assert_int_equal(a.n[0], n);
+        assert_int_equal(a.end[0], WHIM_END_LENGTH);
+        assert_memory_equal(a.ids[0], plain[0], (size_t)n * sizeof(int32_t));
+    }
+    whim_job_cfg cfg = circling(1, 0); /* up to the end of the context */
+    cfg.n_prompt = whim_service_ctx(service) - 20;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.n[0], 20);
+    pages_come_back();
+    stop(state);
+}
+
+/* What is switched off proposes nothing. */
+static void without_it_there_is_none(void **state)
+{
+    (void)state;
+    static answer a;
+    whim_diag diag = {""};
+    whim_service_cfg off = service_cfg();
+    off.no_lookup = true;
+    assert_int_equal(whim_service_create(&off, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg cfg = circling(0, 40);
+    read_all(submit(&cfg), &a);
+    assert_int_equal(whim_service_get_stats(service).n_proposed, 0);
+    stop(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lookup_keeps_the_text),
+        cmocka_unit_test(no_source_changes_the_text),
+        cmocka_unit_test(ends_fall_inside_a_block),
+        cmocka_unit_test(without_it_there_is_none),
+    };
+    int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);
+    return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
+}
