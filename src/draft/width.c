@@ -83,7 +83,7 @@ static int64_t next_row(const whim_width_ask *asks, int64_t n_ask, const int64_t
     for (int64_t i = 0; i < n_ask; i++) {
         double chance = 1;
         for (int64_t k = 0; k <= widths[i] && k < WHIM_WIDTH_MOST; k++) {
-            chance *= asks[i].hits->chance[k];
+            chance *= k < asks[i].n_sure ? 1 : asks[i].hits->chance[k];
         }
         if (widths[i] < asks[i].n_found && widths[i] < WHIM_WIDTH_MOST && chance > *promise) {
             *promise = chance;

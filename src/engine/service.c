@@ -210,6 +210,7 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         f->len = take(s, n, sizeof *f->len, &ok);
     }
     s->asks = take(s, s->cfg.max_outs, sizeof *s->asks, &ok);
+    s->masks = take(s, s->cfg.max_outs, s->n_mask_word * (int64_t)sizeof *s->masks, &ok);
     s->token = take(s, s->cfg.max_outs + 1, sizeof *s->token, &ok);
     s->made = take(s, n, sizeof *s->made, &ok);
     s->over = take(s, n, sizeof *s->over, &ok);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One answer of a job: what may come next, which token it is, what text that makes, and when it is
- * over. */
+/* One answer of a job: which token comes, what text that makes, and when it is over. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "chat/reasoning.h"
 #include "engine/service_impl.h"
 
 #include <string.h>
@@ -40,8 +38,7 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
     c->max_tok = cfg->n_prompt + (cfg->max_tokens > 0 && cfg->max_tokens < room ? cfg->max_tokens
                                   : cfg->max_tokens < 0                         ? 1
                                                                                 : room);
-    c->thinking = cfg->think_open;
-    c->thought = cfg->think_budget == 0;
+    c->think = (whim_think){.open = cfg->think_open, .over = cfg->think_budget == 0};
     whim_hits_init(&c->hits);
     whim_stop_init(&c->stop, cfg->stops, cfg->n_stop);
     if (s->cfg.tok != NULL) {
@@ -69,154 +66,6 @@ void whim_choice_deinit(whim_choice *c)
     whim_stop_deinit(&c->stop);
     whim_lookup_deinit(&c->lookup);
     whim_free(c->tokens);
-}
-
-static bool is_in(const int32_t *ids, int32_t n, int32_t id)
-{
-    for (int32_t i = 0; i < n; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool ends_answer(const whim_choice *c, int32_t id)
-{
-    const whim_job_cfg *cfg = &c->job->cfg;
-    const whim_service_cfg *s = &c->job->service->cfg;
-    return (!cfg->ignore_eos && is_in(s->stop_ids, s->n_stop_id, id)) ||
-           is_in(cfg->stop_ids, cfg->n_stop_id, id);
-}
-
-static void mask_drop(uint32_t *mask, const int32_t *ids, int32_t n, int64_t n_word)
-{
-    for (int32_t i = 0; i < n; i++) {
-        if (ids[i] >= 0 && ids[i] / 32 < n_word) {
-            mask[ids[i] / 32] &= ~(UINT32_C(1) << ids[i] % 32);
-        }
-    }
-}
-
-static bool mask_is_empty(const uint32_t *mask, int64_t n_word)
-{
-    for (int64_t i = 0; i < n_word; i++) {
-        if (mask[i] != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* No end before min_tokens; where the grammar leaves nothing but the end, it wins. */
-static void mask_ends(whim_choice *c)
-{
-    const whim_job_cfg *cfg = &c->job->cfg;
-    const whim_service *s = c->job->service;
-    if (c->n_made >= cfg->min_tokens) {
-        return;
-    }
-    if (!c->masked) {
-        memset(c->mask, 0xff, (size_t)s->n_mask_word * sizeof *c->mask);
-        c->masked = true;
-    }
-    mask_drop(c->mask, s->cfg.stop_ids, s->cfg.n_stop_id, s->n_mask_word);
-    mask_drop(c->mask, cfg->stop_ids, cfg->n_stop_id, s->n_mask_word);
-    if (mask_is_empty(c->mask, s->n_mask_word)) {
-        c->masked = whim_grammar_mask(c->grammar, c->mask, s->n_mask_word);
-    }
-}
-
-/* The end of reasoning is due, and may stand here: a grammar lets it in only after a whole
- * character. */
-static bool is_forcing(const whim_choice *c)
-{
-    const whim_job *job = c->job;
-    if (!c->thinking || c->thought || c->n_made - c->n_before < job->cfg.think_budget ||
-        c->n_forced >= job->n_forced) {
-        return false;
-    }
-    int32_t id = job->forced[c->n_forced];
-    return !c->masked ||
-           (id / 32 < job->service->n_mask_word && (c->mask[id / 32] >> id % 32 & 1) != 0);
-}
-
-void whim_choice_prepare(whim_choice *c, whim_sample_ask *ask)
-{
-    const whim_service *s = c->job->service;
-    const whim_job_cfg *cfg = &c->job->cfg;
-    c->masked = false;
-    if (c->grammar != NULL) {
-        c->masked = whim_grammar_mask(c->grammar, c->mask, s->n_mask_word);
-    }
-    if (c->mask != NULL) {
-        mask_ends(c);
-    }
-    c->forcing = is_forcing(c);
-    *ask = (whim_sample_ask){
-        .params = &cfg->params,
-        .prompt = cfg->prompt,
-        .n_prompt = cfg->n_prompt,
-        .output = c->tokens + cfg->n_prompt,
-        .n_output = c->n_made,
-        .choice = c->index,
-        .is_given = c->forcing,
-        .given = c->forcing ? c->job->forced[c->n_forced] : 0,
-        .mask = c->masked ? c->mask : NULL,
-        .n_mask_word = s->n_mask_word,
-    };
-}
-
-void whim_choice_prepare_proposed(whim_choice *c, int64_t n, whim_sample_ask *asks)
-{
-    whim_choice_prepare(c, &asks[0]);
-    for (int64_t i = 1; i <= n; i++) {
-        asks[i] = asks[0];
-        asks[i].n_output += i;
-    }
-}
-
-void whim_choice_prepare_prompt(const whim_choice *c, int64_t at, int64_t n, whim_sample_ask *asks)
-{
-    const whim_job *job = c->job;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t position = at + i + 1;
-        bool told = position >= c->n_prompt_told && position < job->cfg.n_prompt;
-        asks[i] = (whim_sample_ask){
-            .params = told ? &job->prompt_params : NULL,
-            .is_given = true,
-            .given = told ? job->cfg.prompt[position] : 0,
-        };
-    }
-}
-
-bool whim_choice_may_follow(const whim_choice *c)
-{
-    const whim_job *job = c->job;
-    const whim_job_cfg *cfg = &job->cfg;
-    bool may_end = c->n_made + 1 >= cfg->min_tokens; /* with the one under way: no mask is due */
-    return c->grammar == NULL && may_end && !whim_sample_params_penalise(&cfg->params) &&
-           (job->n_forced == 0 || c->thought) && cfg->max_tokens >= 0 && cfg->prompt_logprobs < 0;
-}
-
-void whim_choice_prepare_next(const whim_choice *c, whim_sample_ask *ask)
-{
-    const whim_job_cfg *cfg = &c->job->cfg;
-    *ask = (whim_sample_ask){
-        .params = &cfg->params,
-        .prompt = cfg->prompt,
-        .n_prompt = cfg->n_prompt,
-        .output = c->tokens + cfg->n_prompt, /* nothing asks for them: the last one is not there */
-        .n_output = c->n_made + 1,
-        .choice = c->index,
-    };
-}
-
-bool whim_choice_is_last(const whim_choice *c)
-{
-    const whim_job_cfg *cfg = &c->job->cfg;
-    return cfg->max_tokens < 0 || c->n_made + 1 == cfg->max_tokens ||
-           cfg->n_prompt + c->n_made + 1 == c->max_tok;
 }
 
 /* The text that a token completes, as far as it may be shown; true when a stop string has
@@ -259,28 +108,6 @@ static void report(whim_choice *c, const whim_sampled *token, bool is_end)
                           });
 }
 
-/* Keep the grammar and the reasoning's end in step with the token. */
-static whim_err walk(whim_choice *c, int32_t id, whim_diag *diag)
-{
-    const whim_job *job = c->job;
-    if (c->grammar != NULL && !whim_grammar_accept(c->grammar, id)) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "token %d was chosen against the grammar's mask; this is a bug", id);
-    }
-    if (!c->thought && job->n_forced > 0) {
-        /* The tags are one token each in every published vocabulary. */
-        const whim_tokenizer *tok = job->service->cfg.tok;
-        c->n_forced += c->forcing;
-        if (!c->thinking && whim_tokenizer_find(tok, WHIM_THINK_OPEN) == id) {
-            c->thinking = true;
-            c->n_before = c->n_made;
-        }
-        c->thought =
-            whim_tokenizer_find(tok, WHIM_THINK_CLOSE) == id || c->n_forced == job->n_forced;
-    }
-    return WHIM_ERR_OK;
-}
-
 /* Not before min_tokens, like the model's own ends. */
 static bool goes_in_circles(whim_choice *c)
 {
@@ -313,12 +140,16 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
     }
     job->times.n_made++;
-    if (ends_answer(c, sampled->id)) {
+    if (whim_choice_ends_by(c, sampled->id)) {
         report(c, sampled, true);
         whim_choice_end(c, WHIM_END_EOS);
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(walk(c, sampled->id, diag));
+    if (!whim_choice_walk(c, at - job->cfg.n_prompt, sampled->id)) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "token %d was chosen against the grammar's mask; this is a bug",
+                         sampled->id);
+    }
     bool stopped = text_push(c, sampled->id);
     if (job->service->piece.failed || job->service->shown.failed) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");

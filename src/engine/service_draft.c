@@ -5,15 +5,11 @@
 /* Finding a proposal takes less than a microsecond. */
 #define LOOKUP_NS 500.0
 
-/* Whether the tokens to come are asked for alike, whatever those before them are: masks and forced
- * tokens would need a walk along the proposals. */
 static bool may_propose(const whim_choice *c)
 {
-    const whim_job *job = c->job;
-    const whim_job_cfg *cfg = &job->cfg;
-    return c->req != NULL && !c->ended && c->n_made > 0 && c->grammar == NULL &&
-           c->n_made >= cfg->min_tokens && (job->n_forced == 0 || c->thought) &&
-           cfg->max_tokens >= 0 && cfg->prompt_logprobs < 0;
+    const whim_job_cfg *cfg = &c->job->cfg;
+    return c->req != NULL && !c->ended && c->n_made > 0 && cfg->max_tokens >= 0 &&
+           cfg->prompt_logprobs < 0;
 }
 
 /* How many of n proposals are tokens at all. */
@@ -41,6 +37,7 @@ static void look_up(whim_choice *c)
         c->n_found =
             whim_lookup_find(&c->lookup, c->tokens, c->tokens, n, c->found, WHIM_WIDTH_MOST);
     }
+    c->n_found = whim_choice_cut(c, c->found, c->n_found, WHIM_WIDTH_MOST, &c->n_sure);
 }
 
 /* The choices that bring proposals, and how many of them are worth it; returns the sum. */
@@ -54,7 +51,7 @@ static int64_t widths_choose(whim_service *s)
             whim_choice *c = &job->choices[i];
             n_row += c->let_in && !c->ended;
             if (c->n_found > 0 && c->req != NULL && !c->ended && d->n < s->cfg.max_seqs) {
-                d->asks[d->n] = (whim_width_ask){&c->hits, c->n_found};
+                d->asks[d->n] = (whim_width_ask){&c->hits, c->n_found, c->n_sure};
                 d->widths[d->n] = c->n_found;
                 d->choices[d->n++] = c;
             }

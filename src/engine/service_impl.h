@@ -20,6 +20,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* How far the budget of an answer's reasoning is used up. */
+typedef struct whim_think {
+    bool open;        /* it reasons */
+    int64_t n_before; /* tokens that came before it did */
+    int64_t n_forced; /* tokens of think_end that were forced */
+    bool over;        /* it has ended, or has no budget */
+} whim_think;
+
 /* One answer of a job. */
 typedef struct whim_choice {
     whim_job *job;
@@ -32,17 +40,15 @@ typedef struct whim_choice {
     whim_repetition repetition;
     whim_grammar_state *grammar; /* NULL: any text */
     uint32_t *mask;              /* [n_mask_word] what may come next; NULL: never masked */
-    bool masked;                 /* the mask says something for the coming token */
-    bool forcing;                /* the coming token is the next of think_end */
+    bool is_mask_made;           /* it is that of the coming token already */
+    int64_t n_asked;             /* proposals of the step under way whose rows may be taken */
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
-    int64_t n_forced;            /* tokens of think_end that were forced */
-    bool thinking;               /* reasoning is open */
-    int64_t n_before;            /* tokens that came before it was */
-    bool thought;                /* the reasoning has ended, or has no budget */
-    whim_lookup lookup;          /* where its tokens stood before */
-    whim_hits hits;              /* how often proposals were right */
+    whim_think think;
+    whim_lookup lookup; /* where its tokens stood before */
+    whim_hits hits;     /* how often proposals were right */
     int32_t found[WHIM_WIDTH_MOST];
     int64_t n_found; /* tokens that may come next */
+    int64_t n_sure;  /* the first of them, that nothing else may come than */
     int64_t last_ns; /* when its last token was made; 0: none yet */
     bool let_in;     /* it waits no more: the scheduler has fed it */
     bool ended;
@@ -120,6 +126,7 @@ struct whim_service {
     whim_step_costs costs; /* of steps without prompt rows */
     /* of one step: [max_seqs] */
     whim_sample_ask *asks; /* [max_outs] */
+    uint32_t *masks;       /* [max_outs, n_mask_word] of the rows of proposals */
     int32_t *token;        /* [max_outs + 1] */
     whim_sched_made *made;
     bool *over;
@@ -175,24 +182,28 @@ void whim_job_push(whim_job *job, const whim_job_event *event);
 /* The last event: DONE, or FAILED with a message; counts it. The service's reference goes. */
 void whim_job_finish(whim_job *job, whim_err err, const char *message);
 
-/* --- choices (service_choice.c) --------------------------------------------------------------- */
+/* --- what the rows of a choice are asked for (service_ask.c) ---------------------------------- */
 
-WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
-void whim_choice_deinit(whim_choice *choice);
+/* Whether the token ends the answer, whatever else does. */
+bool whim_choice_ends_by(const whim_choice *choice, int32_t id);
 
-/* Room for n tokens, or for all that may come. False: there is no memory. */
-bool whim_choice_reserve(whim_choice *choice, int64_t n);
+/* Keep the grammar and the reasoning's end in step with the token that came after n_made others.
+ * False when the grammar does not have it; nothing has changed then. */
+bool whim_choice_walk(whim_choice *choice, int64_t n_made, int32_t id);
 
-/* Before a step that chooses: find the mask, and say what is asked for. It is valid until the
- * choice is made. */
-void whim_choice_prepare(whim_choice *choice, whim_sample_ask *ask);
+/* Before a step that chooses: what is asked for, with the mask of the coming token in asks[0], and
+ * in asks[i] for the one after the first i of the n proposals that stand behind its tokens. Their
+ * masks lie in `masks`. All is valid until the choice is made. Sets n_asked: the rows of proposals
+ * beyond ask for nothing. */
+void whim_choice_prepare(whim_choice *choice, int64_t n, uint32_t *masks, whim_sample_ask *asks);
 
-/* The same for the rows of proposals, which stand behind its tokens: asks[i] for the one after the
- * first i of them. */
-void whim_choice_prepare_proposed(whim_choice *choice, int64_t n, whim_sample_ask *asks);
+/* Of n proposals in ids [max] those that the answer may go on with, and tokens that must come in
+ * their place or behind them; returns how many, the first *n_sure of which cannot be wrong. One
+ * that ends the answer needs no row and is left out. */
+int64_t whim_choice_cut(whim_choice *choice, int32_t *ids, int64_t n, int64_t max, int64_t *n_sure);
 
-/* The same for the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of
- * position at + i. */
+/* For the rows of a prompt whose log-probabilities are wanted: asks[i] for the row of position
+ * at + i. */
 void whim_choice_prepare_prompt(const whim_choice *choice, int64_t at, int64_t n,
                                 whim_sample_ask *asks);
 
@@ -202,6 +213,14 @@ void whim_choice_prepare_prompt(const whim_choice *choice, int64_t at, int64_t n
 bool whim_choice_may_follow(const whim_choice *choice);
 void whim_choice_prepare_next(const whim_choice *choice, whim_sample_ask *ask);
 bool whim_choice_is_last(const whim_choice *choice);
+
+/* --- choices (service_choice.c) --------------------------------------------------------------- */
+
+WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
+void whim_choice_deinit(whim_choice *choice);
+
+/* Room for n tokens, or for all that may come. False: there is no memory. */
+bool whim_choice_reserve(whim_choice *choice, int64_t n);
 
 /* After it: take the token of output `out` of the step, report, and set `ended` when that was the
  * last one. An error means that the logits make no sense, or that the request does not fit the

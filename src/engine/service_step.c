@@ -106,8 +106,9 @@ static void parts_make(whim_service *s, whim_flight *f)
             whim_choice_prepare_prompt(c, at, item->n_out, asks);
         }
         if (item->chooses && c->job->cfg.max_tokens >= 0) {
-            whim_choice_prepare_proposed(c, item->n_proposed,
-                                         &asks[item->n_out - 1 - item->n_proposed]);
+            whim_sample_ask *first = &asks[item->n_out - 1 - item->n_proposed];
+            whim_choice_prepare(c, item->n_proposed, &s->masks[(first - s->asks) * s->n_mask_word],
+                                first);
         }
         admit(s, c);
         f->choices[i] = c;
@@ -152,9 +153,10 @@ static whim_err tokens_take(whim_choice *c, const whim_plan_item *item, int64_t 
 {
     whim_err err = WHIM_ERR_OK;
     bool goes_on = true;
-    for (*n = 0; goes_on && *n <= item->n_proposed; ++*n) {
+    int64_t n_asked = item->n_proposed > 0 ? c->n_asked : 0;
+    for (*n = 0; goes_on && *n <= n_asked; ++*n) {
         int64_t at = c->job->cfg.n_prompt + c->n_made;
-        int32_t proposed = *n < item->n_proposed ? c->tokens[at] : -1;
+        int32_t proposed = *n < n_asked ? c->tokens[at] : -1;
         err = whim_choice_pick(c, out + *n, &tokens[*n], diag);
         goes_on = err == WHIM_ERR_OK && !c->ended && tokens[*n] == proposed;
     }

@@ -112,6 +112,11 @@ bool whim_grammar_is_stuck(const whim_grammar_state *s);
  * as it is. */
 bool whim_grammar_accept(whim_grammar_state *s, int32_t id);
 
+/* Remember where the answer stands, and go back there after tokens that came only on trial: cheap,
+ * and as often as wanted. False: there is no memory. */
+bool whim_grammar_keep(whim_grammar_state *s);
+void whim_grammar_go_back(whim_grammar_state *s);
+
 /* Whether the answer may end here, and whether it must (nothing but an end token may follow). */
 bool whim_grammar_may_end(const whim_grammar_state *s);
 bool whim_grammar_must_end(const whim_grammar_state *s);

@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+/* What keep remembers: frames and lists are only ever added behind those of a place. */
+typedef struct gkept {
+    gconfig *cur;
+    int64_t n_cur, cap_cur;
+    int64_t n_frame, n_list;
+    bool ended, stuck;
+} gkept;
+
 struct whim_grammar_state {
     whim_grammar *g;
     const whim_grammar_vocab *v;
@@ -15,13 +23,27 @@ struct whim_grammar_state {
     int64_t n_cur, cap_cur;
     gconfig *root; /* those of it that are outside of JSON */
     int64_t n_root;
-    bool ended;        /* it may end here */
-    bool stuck;        /* it may not, and no token fits */
+    bool ended; /* it may end here */
+    bool stuck; /* it may not, and no token fits */
+    gkept kept;
     int32_t *specials; /* special tokens that are part of marks and literals */
     int32_t n_special;
     uint32_t *bits; /* [n_word of the vocabulary] */
     gentry scratch;
 };
+
+/* The answer stands in n places, for which there is room. */
+static void stand(whim_grammar_state *s, const gconfig *places, int64_t n)
+{
+    s->n_cur = n;
+    s->n_root = 0;
+    memcpy(s->cur, places, (size_t)n * sizeof *s->cur);
+    for (int64_t i = 0; i < n; i++) {
+        if (s->g->states[s->cur[i].state].rule == s->g->root_rule) {
+            s->root[s->n_root++] = s->cur[i];
+        }
+    }
+}
 
 /* Where the walk's level stands becomes where the answer stands. */
 static bool take_level(whim_grammar_state *s, int64_t level)
@@ -32,14 +54,7 @@ static bool take_level(whim_grammar_state *s, int64_t level)
         !whim_grow(&s->root, set->n, &s->cap_cur, sizeof *s->root)) {
         return false;
     }
-    s->n_cur = set->n;
-    s->n_root = 0;
-    memcpy(s->cur, s->walk.configs + set->begin, (size_t)set->n * sizeof *s->cur);
-    for (int64_t i = 0; i < s->n_cur; i++) {
-        if (s->g->states[s->cur[i].state].rule == s->g->root_rule) {
-            s->root[s->n_root++] = s->cur[i];
-        }
-    }
+    stand(s, s->walk.configs + set->begin, set->n);
     s->ended = set->ended;
     s->walk.base_frame = set->n_frame;
     s->walk.base_list = set->n_list;
@@ -98,6 +113,7 @@ void whim_grammar_state_destroy(whim_grammar_state *s)
     whim_grammar_unref(s->g);
     whim_free(s->cur);
     whim_free(s->root);
+    whim_free(s->kept.cur);
     whim_free(s->specials);
     whim_free(s->bits);
     whim_free(s->scratch.bits);
@@ -189,6 +205,31 @@ bool whim_grammar_accept(whim_grammar_state *s, int32_t id)
     s->walk.failed = false;
     whim_walk_many(&s->walk, special ? s->root : s->cur, special ? s->n_root : s->n_cur);
     return whim_walk_bytes(&s->walk, bytes, n) && take_level(s, n);
+}
+
+bool whim_grammar_keep(whim_grammar_state *s)
+{
+    gkept *k = &s->kept;
+    if (!whim_grow(&k->cur, s->n_cur, &k->cap_cur, sizeof *k->cur)) {
+        return false;
+    }
+    memcpy(k->cur, s->cur, (size_t)s->n_cur * sizeof *k->cur);
+    k->n_cur = s->n_cur;
+    k->n_frame = s->walk.base_frame;
+    k->n_list = s->walk.base_list;
+    k->ended = s->ended;
+    k->stuck = s->stuck;
+    return true;
+}
+
+void whim_grammar_go_back(whim_grammar_state *s)
+{
+    const gkept *k = &s->kept;
+    stand(s, k->cur, k->n_cur); /* it stood there: there is room */
+    s->walk.base_frame = k->n_frame;
+    s->walk.base_list = k->n_list;
+    s->ended = k->ended;
+    s->stuck = k->stuck;
 }
 
 bool whim_grammar_is_stuck(const whim_grammar_state *s)

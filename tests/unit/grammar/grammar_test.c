@@ -265,6 +265,37 @@ static void no_memory_is_told(void **state)
     json_decref(schema);
 }
 
+/* Tokens on trial leave no trace: masks, ends and what follows are those of a walk without them. */
+static void a_walk_goes_back(void **state)
+{
+    (void)state;
+    whim_diag diag = {{0}};
+    whim_grammar *g = fixture_schema("{\"type\":\"array\",\"items\":{\"type\":\"object\","
+                                     "\"additionalProperties\":{\"type\":\"array\"}}}",
+                                     &diag);
+    whim_grammar_state *s = fixture_state(g), *same = fixture_state(g);
+    uint32_t mask[N_FIXTURE_WORD], other[N_FIXTURE_WORD];
+    for (uint64_t i = 0; i < 300; i++) {
+        assert_true(whim_grammar_keep(s));
+        for (uint64_t k = 0; k < i % 9; k++) {
+            whim_grammar_mask(s, mask, N_FIXTURE_WORD);
+            assert_true(
+                whim_grammar_accept(s, fixture_pick(mask, N_FIXTURE_WORD, whim_rng_at(i, k))));
+        }
+        whim_grammar_go_back(s);
+        whim_grammar_mask(s, mask, N_FIXTURE_WORD);
+        whim_grammar_mask(same, other, N_FIXTURE_WORD);
+        assert_memory_equal(mask, other, sizeof mask);
+        assert_int_equal(whim_grammar_may_end(s), whim_grammar_may_end(same));
+        assert_int_equal(whim_grammar_must_end(s), whim_grammar_must_end(same));
+        int32_t id = fixture_pick(mask, N_FIXTURE_WORD, whim_rng_at(i, 77));
+        assert_true(whim_grammar_accept(s, id) && whim_grammar_accept(same, id));
+    }
+    whim_grammar_state_destroy(s);
+    whim_grammar_state_destroy(same);
+    whim_grammar_unref(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +306,7 @@ int main(void)
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(no_memory_is_told),
         cmocka_unit_test(a_vocabulary_may_be_too_small),
+        cmocka_unit_test(a_walk_goes_back),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
