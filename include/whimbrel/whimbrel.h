@@ -250,6 +250,8 @@ typedef struct whimbrel_request_options {
     /* Who goes first where requests wait for each other. */
     uint64_t client;  /* work is shared out evenly between these; 0 is one like others */
     int32_t priority; /* lower goes first among the requests of its client */
+    /* A text that the answer will mostly be, for speed: the answer is the same without it. */
+    const char *prediction;
 } whimbrel_request_options;
 
 /* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong
@@ -336,6 +338,8 @@ typedef struct whimbrel_event {
     bool is_end;     /* TOKEN: it ended the answer, and has no text */
     bool is_thought; /* TOKEN: reasoning was open when it came */
     bool is_cut;     /* END: inside the opening of a call, of which nothing was told */
+    /* DONE: tokens of the prediction that the answers have, and those that they have not */
+    int64_t n_predicted, n_mispredicted;
 } whimbrel_event;
 
 /* The next event, which lives until the next call for this request; NULL when there is none now,

@@ -81,8 +81,8 @@ static int64_t same_before(const int32_t *text, int64_t place, const int32_t *ta
     return n;
 }
 
-int64_t whim_lookup_find(const whim_lookup *l, const int32_t *text, const int32_t *tail,
-                         int64_t n_tail, int32_t *out, int64_t max)
+int64_t whim_lookup_place(const whim_lookup *l, const int32_t *text, const int32_t *tail,
+                          int64_t n_tail)
 {
     int64_t best = 0, longest = RUN - 1;
     if (n_tail < RUN || l->n_slot == 0) {
@@ -97,6 +97,13 @@ int64_t whim_lookup_find(const whim_lookup *l, const int32_t *text, const int32_
         }
         place = l->before[place];
     }
+    return best;
+}
+
+int64_t whim_lookup_find(const whim_lookup *l, const int32_t *text, const int32_t *tail,
+                         int64_t n_tail, int32_t *out, int64_t max)
+{
+    int64_t best = whim_lookup_place(l, text, tail, n_tail);
     if (best == 0) {
         return 0;
     }

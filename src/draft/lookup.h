@@ -33,4 +33,8 @@ bool whim_lookup_grow(whim_lookup *lookup, const int32_t *text, int64_t n);
 int64_t whim_lookup_find(const whim_lookup *lookup, const int32_t *text, const int32_t *tail,
                          int64_t n_tail, int32_t *out, int64_t max);
 
+/* The place of the token that find would begin with; 0: there is none. */
+int64_t whim_lookup_place(const whim_lookup *lookup, const int32_t *text, const int32_t *tail,
+                          int64_t n_tail);
+
 #endif

@@ -112,7 +112,9 @@ typedef struct whim_job_cfg {
     bool think_open;         /* the prompt leaves reasoning open */
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
     const char *think_end;   /* this text is forced */
-    whim_grammar *grammar;   /* a reference is taken; NULL: any text */
+    const int32_t *prediction; /* [n_prediction] what the answer will mostly be; changes no token */
+    int64_t n_prediction;
+    whim_grammar *grammar;           /* a reference is taken; NULL: any text */
     const whim_grammar_vocab *vocab; /* with a grammar; outlives the service */
     int32_t priority;                /* lower goes first among its client's requests */
     bool priority_among_all;         /* and among those of all clients */
@@ -184,6 +186,7 @@ bool whim_job_next(whim_job *job, whim_job_event *out);
 typedef struct whim_job_times {
     int64_t submitted, admitted, first_token, ended;
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
+    int64_t n_predicted;                /* tokens of all choices that were as predicted */
     whim_job_reason reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookup: what followed the last tokens of a request where they stood in it before. */
+/* Lookup: what follows in a prediction of the answer, or what followed the last tokens of a request
+ * where they stood in it before. */
 #include "engine/service_draft.h"
 
 /* Finding a proposal takes less than a microsecond. */
@@ -22,22 +23,24 @@ static int64_t sensible(const int32_t *ids, int64_t n, int64_t n_vocab)
     return i;
 }
 
-static void look_up(whim_choice *c)
+/* Tokens that may follow in c->found; returns how many. */
+static int64_t look_up(whim_choice *c)
 {
-    const whim_service_cfg *cfg = &c->job->service->cfg;
-    int64_t n = c->job->cfg.n_prompt + c->n_made;
-    c->n_found = 0;
-    if (!may_propose(c)) {
-        return;
-    }
+    const whim_job *job = c->job;
+    const whim_service_cfg *cfg = &job->service->cfg;
+    int64_t n = job->cfg.n_prompt + c->n_made;
     if (cfg->propose != NULL) {
         int64_t found = cfg->propose(cfg->propose_ctx, c->tokens, n, c->found, WHIM_WIDTH_MOST);
-        c->n_found = sensible(c->found, found, c->job->service->config->n_vocab);
-    } else if (whim_lookup_grow(&c->lookup, c->tokens, n)) {
-        c->n_found =
-            whim_lookup_find(&c->lookup, c->tokens, c->tokens, n, c->found, WHIM_WIDTH_MOST);
+        return sensible(c->found, found, job->service->config->n_vocab);
     }
-    c->n_found = whim_choice_cut(c, c->found, c->n_found, WHIM_WIDTH_MOST, &c->n_sure);
+    int64_t found = whim_follow_propose(&c->follow, &job->predicted, job->cfg.prediction, c->found,
+                                        WHIM_WIDTH_MOST);
+    if (found > 0) {
+        return sensible(c->found, found, job->service->config->n_vocab);
+    }
+    return whim_lookup_grow(&c->lookup, c->tokens, n)
+               ? whim_lookup_find(&c->lookup, c->tokens, c->tokens, n, c->found, WHIM_WIDTH_MOST)
+               : 0;
 }
 
 /* The choices that bring proposals, and how many of them are worth it; returns the sum. */
@@ -89,10 +92,20 @@ void whim_service_propose(whim_service *s)
 void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
 {
     whim_service *s = c->job->service;
+    whim_job *job = c->job;
     s->counts.n_proposed += n;
     s->counts.n_right += n_right;
+    if (job->cfg.n_prediction > 0) {
+        int64_t before = c->follow.n_right;
+        whim_follow_take(&c->follow, &job->predicted, job->cfg.prediction,
+                         c->tokens + job->cfg.n_prompt, c->n_made);
+        job->times.n_predicted += c->follow.n_right - before;
+    }
+    c->n_found = 0;
     if (s->proposes) {
         whim_hits_learn(&c->hits, n, n_right);
-        look_up(c);
+        c->n_found = !may_propose(c)
+                         ? 0
+                         : whim_choice_cut(c, c->found, look_up(c), WHIM_WIDTH_MOST, &c->n_sure);
     }
 }

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "draft/lookup.h"
+#include "draft/follow.h"
 #include "draft/width.h"
 #include "engine/service.h"
 #include "kv/disk_tier.h"
@@ -45,6 +45,7 @@ typedef struct whim_choice {
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     whim_think think;
     whim_lookup lookup; /* where its tokens stood before */
+    whim_follow follow; /* where it stands in the job's prediction */
     whim_hits hits;     /* how often proposals were right */
     int32_t found[WHIM_WIDTH_MOST];
     int64_t n_found; /* tokens that may come next */
@@ -64,7 +65,8 @@ struct whim_job {
     whim_sample_params prompt_params; /* of rows that tell log-probabilities of the prompt */
     const int32_t *forced;            /* [n_forced] think_end as tokens */
     int64_t n_forced;
-    whim_choice *choices; /* [cfg.n_choice] */
+    whim_lookup predicted; /* where runs of the prediction stand */
+    whim_choice *choices;  /* [cfg.n_choice] */
     int32_t n_ended, n_let_in;
     bool admitted, followed;
     bool lost; /* memory ran out for an event: there are no more but the last */

@@ -35,6 +35,7 @@ static bool copies_make(whim_job *job)
     whim_arena *a = &job->arena;
     bool ok = true;
     c->prompt = copy(a, c->prompt, c->n_prompt, (int64_t)sizeof *c->prompt, &ok);
+    c->prediction = copy(a, c->prediction, c->n_prediction, (int64_t)sizeof *c->prediction, &ok);
     c->stop_ids = copy(a, c->stop_ids, c->n_stop_id, (int64_t)sizeof *c->stop_ids, &ok);
     c->params.bias =
         copy(a, c->params.bias, c->params.n_bias, (int64_t)sizeof *c->params.bias, &ok);
@@ -44,7 +45,8 @@ static bool copies_make(whim_job *job)
         ok = stops[i] != NULL;
     }
     c->stops = stops;
-    return ok;
+    return ok && (c->n_prediction == 0 ||
+                  whim_lookup_grow(&job->predicted, c->prediction, c->n_prediction));
 }
 
 static whim_err forced_make(whim_job *job, whim_diag *diag)
@@ -94,6 +96,7 @@ static void job_destroy(whim_job *job)
         whim_choice_deinit(&job->choices[i]);
     }
     whim_grammar_unref(job->cfg.grammar);
+    whim_lookup_deinit(&job->predicted);
     whim_arena_reset(&job->arena);
     whim_str_deinit(&job->pending);
     whim_str_deinit(&job->reading);

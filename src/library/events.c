@@ -148,6 +148,14 @@ static whimbrel_usage usage_of(const whimbrel_request *r)
     };
 }
 
+/* A part of the prediction that an answer has twice counts once. */
+static void predicted_count(const whimbrel_request *r, whimbrel_event *e)
+{
+    int64_t all = r->cfg.n_choice * r->prediction.n, n = whim_job_get_times(r->job).n_predicted;
+    e->n_predicted = n < all ? n : all;
+    e->n_mispredicted = all - e->n_predicted;
+}
+
 static whimbrel_end end_of(const whimbrel_request *r, const whim_job_event *event)
 {
     bool is_ours = event->end == WHIM_END_STOP && event->stop < 0;
@@ -210,6 +218,7 @@ static void take(whimbrel_request *r, const whim_job_event *from)
         break;
     case WHIM_JOB_DONE:
         e->usage = usage_of(r);
+        predicted_count(r, e);
         break;
     default:
         break;

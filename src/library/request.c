@@ -367,6 +367,26 @@ static whim_err job_make(making *m)
     return sampling_read(m, &r->cfg.params);
 }
 
+/* An answer is never longer than the context, so no more of it can be of use. */
+static whim_err prediction_make(making *m)
+{
+    const char *text = m->o.prediction;
+    whimbrel_request *r = m->r;
+    const whim_encode_opts plain = {.add_special = false};
+    if (text == NULL) {
+        return WHIM_ERR_OK;
+    }
+    if (r->model->text.tok == NULL) {
+        return refuse(m, "prediction", "without a tokenizer it cannot be taken apart");
+    }
+    name(m, "prediction");
+    WHIM_TRY(whim_tokenizer_encode(r->model->text.tok, text, (int64_t)strlen(text), &plain,
+                                   &r->prediction, m->diag));
+    r->cfg.prediction = r->prediction.ids;
+    r->cfg.n_prediction = r->prediction.n < r->model->ctx ? r->prediction.n : r->model->ctx;
+    return WHIM_ERR_OK;
+}
+
 /* What the service would refuse, but only after the weights are read. */
 static whim_err prompt_check(making *m)
 {
@@ -404,6 +424,7 @@ static whim_err request_make(making *m)
     WHIM_TRY(prompt_check(m));
     WHIM_TRY(grammar_make(m));
     WHIM_TRY(job_make(m));
+    WHIM_TRY(prediction_make(m));
     m->field[0] = '\0';
     return whim_replies_open(m->r);
 }
@@ -560,6 +581,7 @@ void whimbrel_free(whimbrel_request *r)
     whim_replies_close(r);
     whim_grammar_unref(r->grammar);
     whim_ids_deinit(&r->prompt);
+    whim_ids_deinit(&r->prediction);
     json_decref(r->tools);
     whim_free(r);
 }

@@ -26,7 +26,7 @@ typedef struct whim_reply {
 struct whimbrel_request {
     whimbrel_model *model;
     whim_job_cfg cfg; /* with texts of the caller until it is started */
-    whim_ids prompt;
+    whim_ids prompt, prediction;
     json_t *tools;
     whim_grammar *grammar;
     bool has_turns;  /* the prompt went through the chat template */

@@ -347,6 +347,8 @@ void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev)
         break;
     case WHIMBREL_EVENT_DONE:
         a->prompts[p].n_cached = ev->n_cached;
+        a->prompts[p].n_predicted = ev->n_predicted;
+        a->prompts[p].n_mispredicted = ev->n_mispredicted;
         request_over(a, p);
         break;
     case WHIMBREL_EVENT_FAILED:
@@ -493,6 +495,8 @@ whim_usage whim_answer_usage(const whim_answer *a)
         whimbrel_prompt_ids(a->task->requests[i], &n);
         usage.n_prompt += n;
         usage.n_cached += a->prompts[i].n_cached;
+        usage.n_predicted += a->prompts[i].n_predicted;
+        usage.n_mispredicted += a->prompts[i].n_mispredicted;
     }
     for (int32_t i = 0; i < a->n_choice; i++) {
         usage.n_made += a->choices[i].n_made;

@@ -73,7 +73,8 @@ const char *whim_finish_name(whim_finish finish);
 
 typedef struct whim_answer_prompt {
     int64_t n_cached;
-    whim_answer_tokens echo; /* with prompt_logprobs */
+    int64_t n_predicted, n_mispredicted; /* at the end */
+    whim_answer_tokens echo;             /* with prompt_logprobs */
 } whim_answer_prompt;
 
 /* A route that generates: how its dialect asks and how it tells an answer. Streaming or not is
@@ -140,6 +141,7 @@ void whim_answer_item_end(whim_answer *a, whim_answer_choice *c);
 
 typedef struct whim_usage {
     int64_t n_prompt, n_cached, n_made, n_reasoning;
+    int64_t n_predicted, n_mispredicted; /* known at the end */
 } whim_usage;
 whim_usage whim_answer_usage(const whim_answer *a);
 

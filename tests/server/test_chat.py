@@ -50,6 +50,27 @@ def test_stream_and_batch_equal_solo(oai):
     assert texts[:3] == again
 
 
+def test_prediction(oai):
+    """A prediction changes no text, and is counted the same whole and streamed."""
+    ask = {**GREEDY, "max_tokens": 60}
+    whole = oai.chat.completions.create(messages=ASK, logprobs=True, top_logprobs=2, **ask)
+    text, plain = text_of(whole), whole.usage.completion_tokens_details
+    assert plain.accepted_prediction_tokens is plain.rejected_prediction_tokens is None
+    middle = len(text) // 2
+    parts = [{"type": "text", "text": text[:middle]}, {"type": "text", "text": text[middle:]}]
+    for content, least, most in ((text, 50, 60), (parts, 50, 60), (text.upper(), 0, 30),
+                                 (text[:middle] + " And now something else." + text[middle:], 35, 60)):
+        given = {"messages": ASK, **ask, "prediction": {"type": "content", "content": content}}
+        answer = oai.chat.completions.create(logprobs=True, top_logprobs=2, **given)
+        assert text_of(answer) == text and answer.choices[0].logprobs == whole.choices[0].logprobs
+        told = answer.usage.completion_tokens_details
+        assert least <= told.accepted_prediction_tokens <= most
+        assert answer.usage.completion_tokens == whole.usage.completion_tokens
+        texts, _, usage = collect(oai.chat.completions.create(stream=True, stream_options={"include_usage": True}, **given))
+        assert texts == [text] and usage.completion_tokens_details == told
+    assert told.rejected_prediction_tokens > 0
+
+
 def test_choices(oai):
     answer = oai.chat.completions.create(messages=ASK, model="any", n=3, seed=5, temperature=1.5, max_tokens=12)
     texts = [c.message.content for c in answer.choices]

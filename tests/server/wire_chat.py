@@ -22,6 +22,9 @@ def check_usage(usage):
                           "completion_tokens_details"}, usage
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"], usage
     assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] <= usage["prompt_tokens"], usage
+    assert set(usage["completion_tokens_details"]) in (
+        {"reasoning_tokens"},
+        {"reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"}), usage
     assert 0 <= usage["completion_tokens_details"]["reasoning_tokens"] <= usage["completion_tokens"], usage
 
 

@@ -207,9 +207,54 @@ static bool read_turns(const whim_fields *f, whim_task *task)
     return true;
 }
 
+/* The text of a part of a prediction; NULL with the fault set. */
+static const char *part_text(const whim_fields *in, const json_t *parts, size_t i)
+{
+    const json_t *part = json_array_get(parts, i), *text = whim_peek(part, "text");
+    if (!whim_peek_is(whim_peek(part, "type"), "text") || !json_is_string(text)) {
+        whim_fields item = whim_field_item(in, "content", parts, i);
+        whim_field_refuse(&item, "type", "must be \"text\", with a string as its text");
+        return NULL;
+    }
+    return json_string_value(text);
+}
+
+/* Text, or parts that are joined. */
+static bool read_prediction(const whim_fields *f, whim_task *task)
+{
+    whim_fields in;
+    if (!whim_field_inside(f, "prediction", &in)) {
+        return false;
+    }
+    const json_t *content = whim_field(&in, "content"), *type = whim_field(&in, "type");
+    if (type != NULL && !whim_peek_is(type, "content")) {
+        return whim_field_refuse(&in, "type", "must be \"content\"");
+    }
+    if (content == NULL || json_is_string(content)) {
+        task->ask.prediction = json_string_value(content);
+        return true;
+    }
+    if (!json_is_array(content)) {
+        return whim_field_refuse(&in, "content", "must be a string or a list of text parts");
+    }
+    whim_str joined = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(content); i++) {
+        const char *text = part_text(&in, content, i);
+        ok = text != NULL;
+        whim_str_append(&joined, ok ? text : "");
+    }
+    if (ok) {
+        task->ask.prediction = whim_arena_strndup(&task->arena, whim_str_text(&joined), joined.len);
+        ok = (!joined.failed && task->ask.prediction != NULL) || whim_fault_no_memory(f->fault);
+    }
+    whim_str_deinit(&joined);
+    return ok;
+}
+
 bool whim_openai_read_chat(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     return refuse_old(f) && whim_task_read_common(api, f, task) &&
            whim_openai_read_shared(f, task) && read_limit(f, task) && read_logprobs(f, task) &&
-           read_turns(f, task) && read_tools(f, task);
+           read_turns(f, task) && read_tools(f, task) && read_prediction(f, task);
 }

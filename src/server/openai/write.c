@@ -16,8 +16,13 @@ static void put_usage(const whim_answer *a, whim_str *out)
     whim_put_form(out,
                   "{'prompt_tokens':%l,'completion_tokens':%l,'total_tokens':%l,"
                   "'prompt_tokens_details':{'cached_tokens':%l},"
-                  "'completion_tokens_details':{'reasoning_tokens':%l}}",
+                  "'completion_tokens_details':{'reasoning_tokens':%l",
                   u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
+    if (a->task->ask.prediction != NULL) {
+        whim_put_form(out, ",'accepted_prediction_tokens':%l,'rejected_prediction_tokens':%l",
+                      u.n_predicted, u.n_mispredicted);
+    }
+    whim_str_append(out, "}}");
 }
 
 /* `,"timings":{..}` where the request wants it, else nothing. */

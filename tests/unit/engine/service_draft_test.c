@@ -206,6 +206,35 @@ static void ends_fall_inside_a_block(void **state)
     stop(state);
 }
 
+/* A predicted answer comes in fewer steps, and is the same whatever of the prediction is right. */
+static void predictions_keep_the_text(void **state)
+{
+    static answer a;
+    for (int32_t wrong_every = 0; wrong_every < 30; wrong_every += 9) {
+        start_with(NULL);
+        for (int32_t k = 0; k < N; k++) {
+            whim_job_cfg cfg = circling(k, MAX_MADE);
+            int32_t predicted[MAX_MADE];
+            memcpy(predicted, plain[k], sizeof predicted);
+            for (int32_t i = wrong_every; wrong_every > 0 && i < MAX_MADE; i += wrong_every) {
+                predicted[i] = (predicted[i] + 1) % config->n_vocab;
+            }
+            cfg.prediction = predicted;
+            cfg.n_prediction = MAX_MADE;
+            int64_t before = whim_service_get_stats(service).n_step;
+            whim_job *job = submit(&cfg);
+            memset(predicted, 0xff, sizeof predicted); /* it is the caller's */
+            read_all(job, &a);
+            assert_int_equal(a.n[0], MAX_MADE);
+            assert_memory_equal(a.ids[0], plain[k], sizeof plain[k]);
+            pages_come_back();
+            int64_t n_step = whim_service_get_stats(service).n_step - before;
+            assert_true(wrong_every > 0 || n_step < MAX_MADE / 3);
+        }
+        stop(state);
+    }
+}
+
 /* What is switched off proposes nothing. */
 static void without_it_there_is_none(void **state)
 {
@@ -224,9 +253,8 @@ static void without_it_there_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lookup_keeps_the_text),
-        cmocka_unit_test(no_source_changes_the_text),
-        cmocka_unit_test(ends_fall_inside_a_block),
+        cmocka_unit_test(lookup_keeps_the_text),    cmocka_unit_test(no_source_changes_the_text),
+        cmocka_unit_test(ends_fall_inside_a_block), cmocka_unit_test(predictions_keep_the_text),
         cmocka_unit_test(without_it_there_is_none),
     };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);

@@ -93,6 +93,11 @@ static void wrong_fields_are_named(void **state)
         {"\"audio\":{}", "audio"},
         {"\"web_search_options\":{}", "web_search_options"},
         {"\"modalities\":[\"text\",\"audio\"]", "modalities"},
+        {"\"prediction\":\"abc\"", "prediction"},
+        {"\"prediction\":{\"type\":\"text\",\"content\":\"abc\"}", "prediction.type"},
+        {"\"prediction\":{\"content\":3}", "prediction.content"},
+        {"\"prediction\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\"}]}",
+         "prediction.content[1].type"},
         {"\"ignore_eos\":1", "ignore_eos"},
         {"\"min_tokens\":-1", "min_tokens"},
         {"\"stop_token_ids\":[277]", "stop_token_ids"},
@@ -157,6 +162,12 @@ static void values_reach_the_job(void **state)
     assert_true(last_cfg.client == 77 && !last_cfg.priority_among_all);
     assert_int_equal(last_cfg.n_stop, 2);
     assert_int_equal(last_cfg.n_stop_id, 2);
+    assert_int_equal(last_cfg.n_prediction, 0);
+    chat("\"prediction\":{\"type\":\"content\",\"content\":\"abc\"}");
+    assert_int_equal(last_cfg.n_prediction, 3);
+    chat("\"prediction\":{\"type\":\"content\",\"content\":[{\"type\":\"text\",\"text\":\"ab\"},"
+         "{\"type\":\"text\",\"text\":\"cde\"}]}");
+    assert_int_equal(last_cfg.n_prediction, 5);
     chat("\"temperature\":1e30,\"max_tokens\":64000");
     assert_true(last_cfg.params.temperature == 100);
     fake_may_pass = true; /* nobody can ask for that: it is the key's */
