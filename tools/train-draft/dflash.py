@@ -133,7 +133,7 @@ class Attention(nn.Module):
         return of_ctx, of_block
 
     def forward(self, x, turn, start, ctx):
-        """x [b, A, B, H]: A blocks of B slots in each of b sequences; ctx: keys, values [b, T, ...]."""
+        """x [b, A, B, H]: A blocks of B slots in b sequences; ctx: keys, values [b, T, ...]."""
         b, n_block, width, _ = x.shape
         q = self.q_norm(self.q_proj(x).unflatten(-1, (-1, self.d)))
         q = rotate(q, turn) * self.d ** -0.5
@@ -190,7 +190,7 @@ class Draft(nn.Module):
             layer.mlp.down_proj.weight.data.mul_(0.3)
 
     def context(self, features):
-        """Keys and values of each layer for committed tokens; features [b, T, K * H] from position 0."""
+        """Each layer's keys and values of committed tokens; features [b, T, K * H]."""
         g = self.hidden_norm(self.fc(features))
         turn = self.turn(torch.arange(features.shape[1], device=features.device), g.dtype)
         return [layer.self_attn.keys_values(g, turn) for layer in self.layers]
