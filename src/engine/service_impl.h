@@ -158,6 +158,8 @@ struct whim_service {
 
 void whim_service_count_admitted(whim_service *service, const whim_job *job);
 void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
+/* Of n proposals of a choice the first n_right were right. */
+void whim_service_count_block(whim_service *service, int64_t n, int64_t n_right);
 /* How fast tokens come, told once a second; called often. */
 void whim_service_count_rate(whim_service *service);
 /* A token of the choice; sets the time of the job's first. */

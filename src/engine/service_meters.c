@@ -26,6 +26,18 @@ void whim_service_count_step(whim_service *s, const whim_plan *plan, int64_t too
     whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_PREFILL, n_prefill);
 }
 
+_Static_assert((int)WHIM_LABEL_PLACE_COUNT == (int)WHIM_WIDTH_MOST, "a label for each place");
+
+void whim_service_count_block(whim_service *s, int64_t n, int64_t n_right)
+{
+    if (n > 0) {
+        whim_meter_observe(s->meters, BLOCK_TOKENS, n_right + 1);
+    }
+    for (int32_t i = 0; i < n_right; i++) {
+        whim_meter_add(s->meters, RIGHT_AT, i, 1);
+    }
+}
+
 void whim_service_count_rate(whim_service *s)
 {
     int64_t now = whim_clock_ns(), took = now - s->rate_ns;

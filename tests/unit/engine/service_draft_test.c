@@ -49,6 +49,8 @@ static void start_with(whim_propose_fn propose)
     cfg.max_waiting = N_JOB;
     cfg.propose = propose;
     cfg.propose_all = true;
+    cfg.meters = &meters;
+    memset(&meters, 0, sizeof meters);
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
 }
 
@@ -75,12 +77,33 @@ static void answers_are_plain(void)
     pages_come_back();
 }
 
+/* Right ones by place are all that were right, no more at a place than at the one before it; blocks
+ * are counted by what came of them. */
+static void blocks_are_counted(const whim_service_stats *stats)
+{
+    int64_t n_right = 0, n_block = 0, before = INT64_MAX;
+    for (int32_t i = 0; i < WHIM_LABEL_PLACE_COUNT; i++) {
+        int64_t n = whim_meter_get(&meters, RIGHT_AT, i);
+        assert_true(n <= before);
+        n_right += n;
+        before = n;
+    }
+    for (int32_t i = 0; i <= WHIM_HISTOGRAM_LIMITS_BLOCK_TOKENS; i++) {
+        n_block += whim_meter_get(&meters, BLOCK_TOKENS, i);
+    }
+    assert_int_equal(n_right, stats->n_right);
+    assert_in_range(whim_meter_get(&meters, RIGHT_AT, 0), 0, n_block);
+    assert_int_equal(whim_meter_get(&meters, BLOCK_TOKENS, WHIM_HISTOGRAM_LIMITS_BLOCK_TOKENS + 1),
+                     n_right + n_block);
+}
+
 static void lookup_keeps_the_text(void **state)
 {
     start_with(NULL);
     answers_are_plain();
     whim_service_stats stats = whim_service_get_stats(service);
     assert_true(stats.n_proposed > 0 && stats.n_right > 0 && stats.n_right < stats.n_proposed);
+    blocks_are_counted(&stats);
     stop(state);
 }
 
@@ -146,6 +169,7 @@ static void no_source_changes_the_text(void **state)
     answers_are_plain();
     whim_service_stats stats = whim_service_get_stats(service);
     assert_int_equal(stats.n_right, stats.n_proposed);
+    blocks_are_counted(&stats);
     assert_true(stats.n_right > N * MAX_MADE);
     stop(state);
     start_with(always_wrong);
