@@ -176,6 +176,9 @@ static void append_usage(const run *r, const asked *got, whim_str *to)
     json_number(to, got->prompt_s);
     whim_str_append(to, ",\"gen_s\":");
     json_number(to, got->gen_s);
+    whim_job_times times = whim_request_times(r->request);
+    whim_str_printf(to, ",\"proposed_tokens\":%lld,\"accepted_tokens\":%lld",
+                    (long long)times.n_proposed, (long long)times.n_right);
     whim_str_append(to, "},\"prompt_tps\":");
     json_number(to, rate((double)r->n_prompt, got->prompt_s));
     whim_str_append(to, ",\"gen_tps\":");

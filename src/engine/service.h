@@ -187,6 +187,7 @@ typedef struct whim_job_times {
     int64_t submitted, admitted, first_token, ended;
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
     int64_t n_predicted;                /* tokens of all choices that were as predicted */
+    int64_t n_proposed, n_right;        /* and those that were proposed, and right */
     whim_job_reason reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);

@@ -95,6 +95,8 @@ void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
     whim_job *job = c->job;
     s->counts.n_proposed += n;
     s->counts.n_right += n_right;
+    job->times.n_proposed += n;
+    job->times.n_right += n_right;
     whim_service_count_block(s, n, n_right);
     if (job->cfg.n_prediction > 0) {
         int64_t before = c->follow.n_right;

@@ -52,6 +52,18 @@ for s in r['logprobs']:
     assert len(top) == 100 and top == sorted(top, reverse=True) and s['logprob'] == top[0] <= 0
     assert len({i for i, _ in s['top']}) == 100
     assert 0.9 < sum(map(math.exp, top)) < 1 + 1e-6"
+
+# Text that goes in circles is proposed, and is the same.
+circle="5 6 7 8 5 6 7 8 5 6 7 8 5 6 7 8"
+run_it run "$tiny" --ids "$circle" -n 200 --ignore-eos --json -q --no-lookup
+plain=$out
+run_it run "$tiny" --ids "$circle" -n 200 --ignore-eos --json -q
+expect_python "lookup changes no token and says what was proposed" "
+a, b = json.loads(text), json.loads('''$plain''')
+assert a['ids'] == b['ids']
+t = a['timings']
+assert 0 < t['accepted_tokens'] <= t['proposed_tokens'], t
+assert b['timings']['proposed_tokens'] == b['timings']['accepted_tokens'] == 0"
 small=$data/qwen3-f32
 run_it run "$small" --ids "1 2 3" -n 2 --ignore-eos --json --logprobs 100
 expect_python "log-probabilities of a whole vocabulary sum to 1" "
