@@ -23,6 +23,7 @@ typedef struct bench {
     whim_step_part *parts;                  /* [max_batch] */
     double *prompt_tps, *gen_tps;           /* [n_round] */
     double *peer_prompt_tps, *peer_gen_tps; /* [n_round], with --peer */
+    bool differs; /* with --draft: tokens were not those of the plain run */
     whim_progress bar;
 } bench;
 
@@ -53,10 +54,20 @@ WHIM_MUST_CHECK whim_err bench_measure(bench *b, int64_t batch, int64_t round, w
 /* The figures of a row once its rounds are done. */
 bench_row bench_row_make(bench *b, int64_t batch);
 
+/* The median, and the largest. */
+double bench_median(double *values, int64_t n, double *best);
+
 void bench_append_head(const bench *b, whim_str *out);
 void bench_append_row(const bench_row *row, whim_str *out);
 void bench_append_json(const bench *b, const bench_row *row, whim_str *out);
 void bench_append_peer(const bench *b, const bench_row *rows, int32_t n_row, whim_str *out);
+
+/* Print what there is of the result, and empty it. */
+WHIM_MUST_CHECK whim_err bench_print(whim_str *out, bench *b, whim_diag *diag);
+
+/* --draft (draft.c): "oracle:A", with a chance from 0 to 1; and its rows. */
+bool bench_draft_read(const char *text, double *chance);
+WHIM_MUST_CHECK whim_err bench_draft(bench *b, whim_str *out, whim_diag *diag);
 
 /* Whether --peer can be done: the model is one GGUF file, and the programs for all batch sizes are
  * there. Tells in diag what is missing. */

@@ -43,6 +43,16 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
                  (long long)*max_batch, (long long)options->max_step_tokens);
         return false;
     }
+    double chance;
+    if (options->draft != NULL &&
+        (!bench_draft_read(options->draft, &chance) || options->peer != NULL)) {
+        complain(EXIT_USAGE,
+                 options->peer != NULL
+                     ? "--draft and --peer do not go together: the peer proposes nothing"
+                     : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"",
+                 options->draft);
+        return false;
+    }
     if (options->ctx > 0 && options->ctx < needed_ctx(options)) {
         complain(EXIT_USAGE, "--ctx: %lld is less than the %lld tokens of prompt and generation",
                  (long long)options->ctx, (long long)needed_ctx(options));
@@ -71,7 +81,7 @@ static whim_dtype main_type(const whim_engine *engine)
 
 /* --- the rows --------------------------------------------------------------------------------- */
 
-static whim_err print(whim_str *out, bench *b, whim_diag *diag)
+whim_err bench_print(whim_str *out, bench *b, whim_diag *diag)
 {
     whim_progress_hide(&b->bar);
     return print_out(out) ? WHIM_ERR_OK
@@ -96,11 +106,11 @@ static whim_err bench_rows(bench *b, whim_str *out, whim_diag *diag)
         } else {
             bench_append_row(&rows[i], out);
         }
-        WHIM_TRY(print(out, b, diag));
+        WHIM_TRY(bench_print(out, b, diag));
     }
     if (options->peer != NULL && !options->json) {
         bench_append_peer(b, rows, list->n, out);
-        WHIM_TRY(print(out, b, diag));
+        WHIM_TRY(bench_print(out, b, diag));
     }
     return WHIM_ERR_OK;
 }
@@ -111,6 +121,10 @@ static int64_t total_tokens(const bench *b)
     const whim_options *o = b->options;
     int64_t total = 0;
     for (int32_t i = 0; i < o->batch.n; i++) {
+        if (o->draft != NULL) {
+            total += o->batch.v[i] * o->tokens * (2 * b->n_round + 1);
+            continue;
+        }
         int64_t depth = bench_depth(o, o->batch.v[i]);
         int64_t each = o->prompt_tokens + o->tokens + (depth != o->prompt_tokens ? depth : 0);
         total += o->batch.v[i] * each * b->n_round;
@@ -131,9 +145,9 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
     WHIM_TRY(err);
     WHIM_TRY(whim_machine_read_gbs(caps->n_thread, each, &b->machine_gbs, diag));
     WHIM_TRY(whim_machine_peak_gflops(caps, b->type, caps->n_thread, each, &b->machine_gflops));
-    if (!options->json) {
+    if (!options->json && options->draft == NULL) {
         bench_append_head(b, out);
-        WHIM_TRY(print(out, b, diag));
+        WHIM_TRY(bench_print(out, b, diag));
     }
     whim_progress_init(&b->bar,
                        &(whim_progress_cfg){
@@ -142,7 +156,7 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
                            .fd = STDERR_FILENO,
                            .mode = options->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
                        });
-    err = bench_rows(b, out, diag);
+    err = options->draft != NULL ? bench_draft(b, out, diag) : bench_rows(b, out, diag);
     whim_progress_finish(&b->bar, err == WHIM_ERR_OK);
     return err;
 }
@@ -178,7 +192,8 @@ static whim_err load_and_bench(bench *b, loader *load, int64_t start_ns, whim_di
     return err;
 }
 
-/* Steps are timed by themselves, without the loop that answers requests. */
+/* Steps are timed by themselves, without the loop that answers requests; proposals in that loop, as
+ * serve has it, where steps go ahead. */
 static whimbrel_model *open_it(const bench *b, loader *load)
 {
     const whim_options *o = b->options;
@@ -191,7 +206,10 @@ static whimbrel_model *open_it(const bench *b, loader *load)
         options.context = needed_ctx(o);
     }
     extra.max_outs = b->max_batch;
-    extra.all_at_longest = true;
+    extra.all_at_longest = o->draft == NULL;
+    if (o->draft != NULL && options.max_parallel == 1) {
+        options.max_parallel = 2;
+    }
     return open_model(&options, &extra, o->quiet, load);
 }
 
@@ -229,6 +247,9 @@ int cmd_bench(const whim_options *options)
     bench_free(&b);
     if (err != WHIM_ERR_OK) {
         return complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
+    }
+    if (b.differs) {
+        return complain(EXIT_FAILED, "tokens with proposals are not those of the plain run");
     }
     return EXIT_OK;
 }

@@ -12,8 +12,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median and the largest. */
-static double median(double *values, int64_t n, double *best)
+double bench_median(double *values, int64_t n, double *best)
 {
     qsort(values, (size_t)n, sizeof *values, compare_doubles);
     *best = values[n - 1];
@@ -39,8 +38,8 @@ static double prompt_macs(const bench *b)
 bench_row bench_row_make(bench *b, int64_t batch)
 {
     bench_row r = {.batch = batch, .depth = bench_depth(b->options, batch)};
-    r.prompt_median = median(b->prompt_tps, b->n_round, &r.prompt_best);
-    r.gen_median = median(b->gen_tps, b->n_round, &r.gen_best);
+    r.prompt_median = bench_median(b->prompt_tps, b->n_round, &r.prompt_best);
+    r.gen_median = bench_median(b->gen_tps, b->n_round, &r.gen_best);
     double step_bytes =
         (double)whim_engine_weight_bytes(b->engine, batch) + (double)batch * kv_bytes(b, r.depth);
     r.read_gbs = step_bytes * r.gen_best / (double)batch / 1e9;
@@ -48,8 +47,8 @@ bench_row bench_row_make(bench *b, int64_t batch)
     r.gflops = 2 * prompt_macs(b) / (double)b->options->prompt_tokens * r.prompt_best / 1e9;
     r.peak_share = r.gflops / b->machine_gflops;
     if (b->options->peer != NULL) {
-        median(b->peer_prompt_tps, b->n_round, &r.peer_prompt);
-        median(b->peer_gen_tps, b->n_round, &r.peer_gen);
+        bench_median(b->peer_prompt_tps, b->n_round, &r.peer_prompt);
+        bench_median(b->peer_gen_tps, b->n_round, &r.peer_gen);
     }
     return r;
 }

@@ -39,6 +39,32 @@ run_it bench "$tiny" -b 600
 expect "a batch larger than a step is refused" 2 err "600" err "--max-step-tokens"
 run_it bench "$tiny" -p 20 -n 4 --ctx 10
 expect "a context too short is refused" 2 err "--ctx"
+
+# Proposals of an oracle beside the plain run: all right, some, none; models with recurrent states, too.
+for draft in oracle:1 oracle:0.6 oracle:0; do
+    for model in llama-f32 qwen35-f32; do
+        run_it bench "$data/$model" --draft $draft -p 20 -n 60 -b 1,3 -r 2 --seconds 0.02 --json -q
+        expect "bench --draft $draft of $model" 0
+        expect_python "the same tokens with $draft of $model" "
+rows = [json.loads(line) for line in text.splitlines()]
+assert [r['batch'] for r in rows] == [1, 3]
+for r in rows:
+    assert list(r) == ['model', 'draft', 'batch', 'prompt_tokens', 'gen_tokens', 'plain_tps', 'draft_tps', 'speedup',
+                       'tokens_per_step', 'proposed_tokens', 'accepted_tokens', 'same'], list(r)
+    assert r['same'] is True and r['draft'] == '$draft' and r['plain_tps'] > 0 and r['draft_tps'] > 0
+    assert 0 <= r['accepted_tokens'] <= r['proposed_tokens'] and 1 <= r['tokens_per_step'] <= 16
+    assert '$draft' != 'oracle:1' or r['accepted_tokens'] == r['proposed_tokens']
+    assert '$draft' != 'oracle:0' or r['accepted_tokens'] == 0"
+    done
+done
+run_it bench "$tiny" --draft oracle:0.5 -p 20 -n 30 -r 1 --seconds 0.02
+expect "bench --draft prints a table" 0 out "speed-up" out "the same"
+for draft in oracle oracle: oracle:2 oracle:-1 oracle:x oracle:nan some/draft; do
+    run_it bench "$tiny" --draft "$draft"
+    expect "--draft $draft is refused" 2 err "oracle:A"
+done
+run_it bench "$tiny" --draft oracle:1 --peer true
+expect "--draft beside --peer is refused" 2 err "--peer"
 run_it bench "$TEST_TMP/nowhere"
 expect "no such model" 1 err "nowhere"
 
