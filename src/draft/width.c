@@ -13,6 +13,8 @@ enum { N_USUAL = sizeof usual / sizeof usual[0] };
 #define FIRST_CHANCE 0.6   /* of a proposal about which nothing is known */
 #define LEARNT 0.25        /* what the last step counts in a chance */
 #define DRIFT (1.0 / 64.0) /* and what a step without proposals forgets */
+#define MOST_SLOWER 1.5    /* one step against those before it: beyond, it was interrupted */
+#define SHARED 0.75        /* of a change, that is the machine's and not of that number of rows */
 #define MARGIN 1.02        /* what proposing must promise: measurements are not exact */
 
 static double usual_cost(int64_t n_row)
@@ -23,9 +25,17 @@ static double usual_cost(int64_t n_row)
 
 void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
 {
-    if (n_row >= 1 && n_row <= WHIM_WIDTH_COSTS) {
-        double *known = &c->ns[n_row];
-        *known = *known == 0 ? (double)ns : *known + ((double)ns - *known) / 8;
+    if (n_row < 1 || n_row > WHIM_WIDTH_COSTS || ns <= 0) {
+        return;
+    }
+    double known = c->ns[n_row];
+    if (known == 0) {
+        c->ns[n_row] = (double)ns;
+        return;
+    }
+    double now = (double)ns / known, change = ((now < MOST_SLOWER ? now : MOST_SLOWER) - 1) / 8;
+    for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
+        c->ns[i] *= 1 + (i == n_row ? change : change * SHARED);
     }
 }
 

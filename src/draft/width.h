@@ -19,6 +19,8 @@ typedef struct whim_step_costs {
     double ns[WHIM_WIDTH_COSTS + 1]; /* by rows; 0: not seen yet */
 } whim_step_costs;
 
+/* A machine that becomes slower does so for steps of all sizes, also for those that are not seen
+ * now: else rows would look cheap while others keep it busy. */
 void whim_step_costs_learn(whim_step_costs *costs, int64_t n_row, int64_t ns);
 
 /* What a step of so many rows will cost. What was not seen lies between its neighbours, or, beyond

@@ -164,10 +164,48 @@ static void costs_between_those_seen(void **state)
     }
 }
 
+/* A busy machine is slower for all steps: what pays on a quiet one pays there, and no more. */
+static void load_makes_no_row_cheap(void **state)
+{
+    (void)state;
+    whim_step_costs c;
+    costs_make(&c);
+    double quiet = whim_step_costs_of(&c, 2) / whim_step_costs_of(&c, 1);
+    for (int64_t step = 0; step < 300;
+         step++) { /* only plain steps are seen, now at half the speed */
+        whim_step_costs_learn(&c, 1, 2000);
+    }
+    double busy = whim_step_costs_of(&c, 2) / whim_step_costs_of(&c, 1);
+    assert_true(busy > 0.8 * quiet && busy < 1.2 * quiet);
+    costs_make(&c);
+    for (int64_t step = 0; step < 300; step++) { /* one in ten was interrupted for long */
+        whim_step_costs_learn(&c, 1, step % 10 == 0 ? 50000 : 1000);
+    }
+    busy = whim_step_costs_of(&c, 2) / whim_step_costs_of(&c, 1);
+    assert_true(busy > 0.9 * quiet && busy < 1.1 * quiet);
+    assert_true(whim_step_costs_of(&c, 1) < 1200);
+}
+
+/* What is measured of one number of rows is learnt, whatever was thought of it. */
+static void shapes_are_learnt(void **state)
+{
+    (void)state;
+    whim_step_costs c;
+    costs_make(&c);
+    for (int64_t step = 0; step < 400; step++) {
+        whim_step_costs_learn(&c, 1, 1000);
+        whim_step_costs_learn(&c, 4, 3000);
+    }
+    assert_true(whim_step_costs_of(&c, 1) > 900 && whim_step_costs_of(&c, 1) < 1100);
+    assert_true(whim_step_costs_of(&c, 4) > 2700 && whim_step_costs_of(&c, 4) < 3300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_request_gets_the_best_width),
+        cmocka_unit_test(load_makes_no_row_cheap),
+        cmocka_unit_test(shapes_are_learnt),
         cmocka_unit_test(two_requests_share_the_rows),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
         cmocka_unit_test(wrong_proposals_end_soon_and_are_tried_again),
