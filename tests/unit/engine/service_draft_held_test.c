@@ -126,9 +126,17 @@ static void grammars_open(void)
     }
 }
 
-static int open_held(void **state)
+static int open_llama(void **state)
 {
     open_engine(state);
+    vocab_open();
+    grammars_open();
+    return 0;
+}
+
+static int open_gated_delta(void **state)
+{
+    open_hybrid(state);
     vocab_open();
     grammars_open();
     return 0;
@@ -344,5 +352,6 @@ int main(void)
         cmocka_unit_test(proposals_change_nothing_that_is_told),
         cmocka_unit_test(what_must_come_is_proposed),
     };
-    return cmocka_run_group_tests(tests, open_held, close_held);
+    int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_held);
+    return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_held);
 }
