@@ -8,35 +8,27 @@
 /* A step of n rows of one sequence against one of a single row, as the default model has it on two
  * Arm cores: where steps of other sizes were not seen yet. */
 static const double usual[] = {1.0, 1.0, 1.33, 1.72, 1.81, 2.1, 2.34, 2.6, 2.83};
-enum { N_USUAL = sizeof usual / sizeof usual[0] };
+enum { N_USUAL = sizeof usual / sizeof usual[0], LATELY = 32 /* steps */ };
 
-#define FIRST_CHANCE 0.6   /* of a proposal about which nothing is known */
-#define LEARNT 0.25        /* what the last step counts in a chance */
-#define DRIFT (1.0 / 64.0) /* and what a step without proposals forgets */
-#define MOST_SLOWER 1.5    /* one step against those before it: beyond, it was interrupted */
-#define SHARED 0.75        /* of a change, that is the machine's and not of that number of rows */
-#define MARGIN 1.02        /* what proposing must promise: measurements are not exact */
+#define FIRST_CHANCE 0.6        /* of a proposal about which nothing is known */
+#define LEARNT 0.25             /* what the last step counts in a chance */
+#define DRIFT (1.0 / 64.0)      /* and what a step without proposals forgets */
+#define MOST_SLOWER 1.5         /* one step against those before it: beyond, it was interrupted */
+#define MOST_DEARER 2.0         /* a size that was not seen lately, against what is thought of it */
+#define FORGOTTEN (1.0 / 256.0) /* of a size that is not seen, in a step */
+#define SHARED 0.75 /* of a change, that is the machine's and not of that number of rows */
+#define MARGIN 1.02 /* what proposing must promise: measurements are not exact */
+
+/* Whether what is known of steps of so many rows, if anything, is old. */
+static bool is_stale(const whim_step_costs *c, int64_t n_row)
+{
+    return c->ns[n_row] == 0 || c->n_step - c->seen[n_row] > LATELY;
+}
 
 static double usual_cost(int64_t n_row)
 {
     double beyond = n_row < N_USUAL ? 0 : (double)(n_row - N_USUAL + 1) * 0.23;
     return usual[n_row < N_USUAL ? n_row : N_USUAL - 1] + beyond;
-}
-
-void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
-{
-    if (n_row < 1 || n_row > WHIM_WIDTH_COSTS || ns <= 0) {
-        return;
-    }
-    double known = c->ns[n_row];
-    if (known == 0) {
-        c->ns[n_row] = (double)ns;
-        return;
-    }
-    double now = (double)ns / known, change = ((now < MOST_SLOWER ? now : MOST_SLOWER) - 1) / 8;
-    for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
-        c->ns[i] *= 1 + (i == n_row ? change : change * SHARED);
-    }
 }
 
 double whim_step_costs_of(const whim_step_costs *c, int64_t n_row)
@@ -61,6 +53,43 @@ double whim_step_costs_of(const whim_step_costs *c, int64_t n_row)
     }
     double share = (double)(n_row - below) / (double)(above - below);
     return (least + (most - least) * share) * usual_cost(n_row);
+}
+
+/* Sizes that are not seen now drift back to where they usually are against one that is: what was
+ * learnt of them may have been chance, and nobody would try them again. */
+static void costs_move(whim_step_costs *c, int64_t n_row, double change)
+{
+    for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
+        if (i == n_row || c->ns[i] == 0) {
+            continue;
+        }
+        c->ns[i] *= 1 + change * SHARED;
+        if (is_stale(c, i)) {
+            double usually = c->ns[n_row] / usual_cost(n_row) * usual_cost(i);
+            c->ns[i] += (usually - c->ns[i]) * FORGOTTEN;
+        }
+    }
+}
+
+void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
+{
+    if (n_row < 1 || n_row > WHIM_WIDTH_COSTS || ns <= 0) {
+        return;
+    }
+    double expected = whim_step_costs_of(c, n_row), now = (double)ns / expected;
+    bool stale = is_stale(c, n_row);
+    c->n_step++;
+    c->seen[n_row] = c->n_step;
+    if (expected == 0) {
+        c->ns[n_row] = (double)ns;
+    } else if (stale) { /* it says more of this size than of the machine */
+        double change = (now < MOST_DEARER ? now : MOST_DEARER) - 1;
+        c->ns[n_row] = expected * (1 + (c->ns[n_row] == 0 ? change : change / 2));
+    } else {
+        double change = ((now < MOST_SLOWER ? now : MOST_SLOWER) - 1) / 8;
+        c->ns[n_row] = expected * (1 + change);
+        costs_move(c, n_row, change);
+    }
 }
 
 void whim_hits_init(whim_hits *h)

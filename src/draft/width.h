@@ -16,11 +16,14 @@ enum {
 
 /* What steps without prompt rows cost; {0} knows nothing, and proposes nothing. */
 typedef struct whim_step_costs {
-    double ns[WHIM_WIDTH_COSTS + 1]; /* by rows; 0: not seen yet */
+    double ns[WHIM_WIDTH_COSTS + 1];    /* by rows; 0: not seen yet */
+    int64_t seen[WHIM_WIDTH_COSTS + 1]; /* in which step that was last */
+    int64_t n_step;
 } whim_step_costs;
 
 /* A machine that becomes slower does so for steps of all sizes, also for those that are not seen
- * now: else rows would look cheap while others keep it busy. */
+ * now: else rows would look cheap while others keep it busy. One step that was interrupted counts
+ * little, and what was seen long ago is forgotten: else it could keep a size from being tried. */
 void whim_step_costs_learn(whim_step_costs *costs, int64_t n_row, int64_t ns);
 
 /* What a step of so many rows will cost. What was not seen lies between its neighbours, or, beyond

@@ -186,6 +186,42 @@ static void load_makes_no_row_cheap(void **state)
     assert_true(whim_step_costs_of(&c, 1) < 1200);
 }
 
+/* One step of a size that took ten times as long by chance does not end proposals for good; a size
+ * that is dear indeed is soon known to be. */
+static void chance_is_forgiven(void **state)
+{
+    (void)state;
+    whim_step_costs c;
+    whim_hits hits;
+    int64_t width;
+    hits_set(&hits, 0.97);
+    for (int64_t n = 2; n < 9; n++) { /* of a size that was known, and of one that was not */
+        for (int known = 0; known < 2; known++) {
+            c = (whim_step_costs){.n_step = 0};
+            if (known) {
+                costs_make(&c);
+            }
+            for (int64_t step = 0; step < 100; step++) {
+                whim_step_costs_learn(&c, 1, 1000);
+            }
+            whim_step_costs_learn(&c, n, 28300);
+            for (int64_t step = 0; step < 50; step++) {
+                whim_step_costs_learn(&c, 1, 1000);
+            }
+            whim_width_choose(&c, &(whim_width_ask){&hits, 15}, 1, 1, 0, &width);
+            assert_true(width > 0);
+        }
+    }
+    for (int64_t step = 0; step < 600; step++) {
+        whim_step_costs_learn(&c, 1, 1000);
+    }
+    assert_true(whim_step_costs_of(&c, 8) < 1.2 * 2830);
+    for (int64_t step = 0; step < 200; step++) {
+        whim_step_costs_learn(&c, step % 50 == 0 ? 8 : 1, step % 50 == 0 ? 8000 : 1000);
+    }
+    assert_true(whim_step_costs_of(&c, 8) > 6000);
+}
+
 /* What is measured of one number of rows is learnt, whatever was thought of it. */
 static void shapes_are_learnt(void **state)
 {
@@ -205,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_request_gets_the_best_width),
         cmocka_unit_test(load_makes_no_row_cheap),
+        cmocka_unit_test(chance_is_forgiven),
         cmocka_unit_test(shapes_are_learnt),
         cmocka_unit_test(two_requests_share_the_rows),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
