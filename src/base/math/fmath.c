@@ -13,17 +13,24 @@ typedef struct dd {
     double lo;
 } dd;
 
+/* A function, because compilers of device code have no compound literals. */
+static dd dd_of(double hi, double lo)
+{
+    dd x = {hi, lo};
+    return x;
+}
+
 static dd dd_sum(double a, double b)
 {
     double s = a + b;
     double t = s - a;
-    return (dd){s, (a - (s - t)) + (b - t)};
+    return dd_of(s, (a - (s - t)) + (b - t));
 }
 
 static dd dd_prod(double a, double b)
 {
     double p = a * b;
-    return (dd){p, whim_fma(a, b, -p)};
+    return dd_of(p, whim_fma(a, b, -p));
 }
 
 static dd dd_add(dd a, dd b)
@@ -104,9 +111,9 @@ static dd log_dd(double x)
     dd s = {f / den.hi, 0.0};
     s.lo = (whim_fma(-s.hi, den.hi, f) - s.hi * den.lo) / den.hi;
     dd z = dd_mul(s, s);
-    dd cubic = dd_mul(dd_mul(s, z), (dd){2 * 0x1.5555555555555p-2, 2 * 0x1.5555555555555p-56});
+    dd cubic = dd_mul(dd_mul(s, z), dd_of(2 * 0x1.5555555555555p-2, 2 * 0x1.5555555555555p-56));
     double rest = s.hi * z.hi * z.hi * poly(z.hi, coef, 11);
-    dd log_m = dd_add(dd_add((dd){2 * s.hi, 2 * s.lo}, cubic), (dd){rest, 0.0});
+    dd log_m = dd_add(dd_add(dd_of(2 * s.hi, 2 * s.lo), cubic), dd_of(rest, 0.0));
     dd log_2k = dd_prod((double)k, LN2_HI);
     log_2k.lo += (double)k * LN2_LO;
     return dd_add(log_2k, log_m);
@@ -114,7 +121,7 @@ static dd log_dd(double x)
 
 double whim_exp(double x)
 {
-    return exp_dd((dd){x, 0.0});
+    return exp_dd(dd_of(x, 0.0));
 }
 
 double whim_ln(double x)
@@ -137,7 +144,7 @@ double whim_log1p(double x)
         return x;
     }
     dd u = dd_sum(1.0, x);
-    return dd_add(log_dd(u.hi), (dd){u.lo / u.hi, 0.0}).hi;
+    return dd_add(log_dd(u.hi), dd_of(u.lo / u.hi, 0.0)).hi;
 }
 
 double whim_pow(double x, double y)
@@ -196,8 +203,8 @@ void whim_sincos(double x, double *sin_out, double *cos_out)
     double n = nearbyint(x * 0x1.45f306dc9c883p-1);
     double head = whim_fma(n, -0x1.921fb54442d18p+0, x);
     dd mid = dd_prod(n, -0x1.1a62633145c07p-54);
-    dd r = dd_add((dd){head, 0.0}, mid);
-    r = dd_add(r, (dd){n * 0x1.f1976b7ed8fbcp-110, 0.0});
+    dd r = dd_add(dd_of(head, 0.0), mid);
+    r = dd_add(r, dd_of(n * 0x1.f1976b7ed8fbcp-110, 0.0));
     double s = sin_poly(r);
     double c = cos_poly(r);
     int quadrant = (int)((int64_t)n & 3);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law of the ops of a mixture of experts. */
 #include "base/math/fmath.h"
+#include "base/math/max16.h"
 #include "ops/ref/ref.h"
 #include "tensor/rank_key.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log-probabilities of a row of logits as the model gave them. */
 #include "base/math/fmath.h"
+#include "base/math/max16.h"
 #include "ops/ref/sample_ref.h"
 
 enum { TILE = 1024 };

@@ -3,6 +3,7 @@
  * topk_offer. Workers split rows. Included once per level after exp_tmpl.h and store_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
+#include "base/math/max16.h"
 
 enum { MOE_TOPK_BLOCK = 64 }; /* values looked at together */
 _Static_assert(2 * WHIM_MOE_MAX_EXPERT * sizeof(float) <= WHIM_CPU_SCRATCH, "scratch");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/math/fmath.h"
+#include "base/math/max16.h"
 #include "base/math/rng.h"
 #include "support/cmocka.h"
 
