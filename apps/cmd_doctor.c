@@ -80,9 +80,8 @@ static void look_at_backends(health *h, const whim_options *options)
         finding *f = &h->backends[h->n_backend++];
         f->backend = whim_backend_at(i);
         f->n_device = f->backend->device_count();
-        if (f->n_device == 0) {
-            snprintf(f->why.text, sizeof f->why.text, "no device found");
-        } else if (f->backend->device_open(0, &cfg, &f->device, &f->why) != WHIM_ERR_OK) {
+        /* A backend without devices says why. */
+        if (f->backend->device_open(0, &cfg, &f->device, &f->why) != WHIM_ERR_OK) {
             f->device = NULL;
         } else {
             look_at_ops(f);

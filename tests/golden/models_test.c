@@ -323,7 +323,7 @@ void golden_models_test(const golden_options *options)
         int32_t few = g.n_prompt < QUICK_PROMPTS ? g.n_prompt : QUICK_PROMPTS;
         for (int32_t b = 0; b < whim_backend_count(); b++) {
             const char *backend = whim_backend_at(b)->name;
-            if (wanted(options, backend)) {
+            if (wanted(options, backend) && whim_backend_at(b)->device_count() > 0) {
                 check_backend(&g, backend, options->quick ? few : g.n_prompt);
             }
         }

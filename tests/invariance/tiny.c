@@ -143,7 +143,9 @@ static void check_model(tiny *t, bool all_backends)
     t->first = true;
     t->rounded = false;
     for (int32_t b = 0; b < (all_backends ? whim_backend_count() : 1); b++) {
-        check_backend(t, whim_backend_at(b)->name);
+        if (whim_backend_at(b)->device_count() > 0) {
+            check_backend(t, whim_backend_at(b)->name);
+        }
     }
     bool is_short = strcmp(t->name, "llama-f32") == 0 || strcmp(t->name, "qwen35-f32") == 0;
     if (all_backends && is_short && whim_backend_find("guard") != NULL) {
