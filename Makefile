@@ -114,13 +114,13 @@ build/venv/ready: tools/golden/requirements.txt
 	build/venv/bin/pip install --disable-pip-version-check -q -r $<
 	@touch $@
 
-# Static programs for the other CPU family (or, on that family itself, simply static ones).
+# Programs for the other CPU family (or for the own one) that need the C library and nothing else.
 cross-x86: ARCH = x86_64
 cross-arm: ARCH = aarch64
 cross-x86 cross-arm:
 	$(ONE) STATIC=1 MODE=release program
 	$(ONE) STATIC=1 MODE=test tests program
-	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (static)"
+	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (they need the C library alone)"
 
 format:
 	@tools/check-format --mend
@@ -153,7 +153,7 @@ help:
 	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
-	@echo "  make cross-x86     a static x86_64 program and its tests; cross-arm: the same for aarch64"
+	@echo "  make cross-x86     an x86_64 program that needs the C library alone, and its tests; cross-arm: the same for aarch64"
 	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

@@ -5,7 +5,8 @@
 #   MODE=san      test + address and UB sanitizers     build/<ARCH>-san/
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
-# STATIC=1 links statically (unit tests still load cmocka, which has no static form in Debian).
+# STATIC=1 links all libraries but the C library statically (one that is static opens no driver); unit tests load
+# cmocka, too, which has no static form in Debian.
 # Goals: program, library (all of src/), public-library (libwhimbrel, shared and static), examples, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
@@ -141,17 +142,15 @@ endif
 CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -Iinclude -I$(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
 ifeq ($(STATIC),1)
-  # Debian's cross libm.a is a script that names a file of another package; name the archive itself.
-  LIBM := $(firstword $(if $(filter $(HOST_ARCH),$(ARCH)),,$(wildcard /usr/$(ARCH)-linux-gnu/lib/libm-*.a)) -lm)
-  LIBS := -ljansson -lpcre2-8 -lutf8proc $(LIBM)
-  EDIT_LIBS := -ledit -ltinfo -lbsd -lmd
-  LINK_STATIC := -static
-  UNIT_LIBS := -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -lcmocka
+  LIBS := -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm
+  EDIT_LIBS := -l:libedit.a -l:libtinfo.a -l:libbsd.a -l:libmd.a
 else
   LIBS := -ljansson -lpcre2-8 -lutf8proc -lm
   EDIT_LIBS := -ledit
-  UNIT_LIBS := $(LIBS) -lcmocka
 endif
+# Older C libraries have dlopen apart.
+LIBS += -ldl
+UNIT_LIBS = $(LIBS) -lcmocka
 
 # hwloc tells cores from their siblings. Static builds read /sys instead: Debian's archive of hwloc needs a
 # libudev that has no static form.
@@ -161,7 +160,6 @@ ifneq ($(STATIC),1)
   ifeq ($(HWLOC),1)
     CPPFLAGS_ALL += -DWHIM_HWLOC
     LIBS += -lhwloc
-    UNIT_LIBS += -lhwloc
   endif
   PUBLIC_LIBS := $(LIBS) # what the library needs: no server, no downloads
   # TLS of the server. Without OpenSSL, and in static builds, its options are refused by name.
@@ -170,13 +168,10 @@ ifneq ($(STATIC),1)
   ifeq ($(OPENSSL),1)
     CPPFLAGS_ALL += -DWHIM_TLS
     LIBS += -lssl -lcrypto
-    UNIT_LIBS += -lssl -lcrypto
     # Downloads. libcurl is loaded when it is needed, so only its header counts here; checksums are OpenSSL's.
     CURL := $(shell printf '\#include <curl/curl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
     ifeq ($(CURL),1)
       HUB_DEFS := -DWHIM_HUB
-      LIBS += -ldl
-      UNIT_LIBS += -ldl
     endif
   endif
 endif
@@ -262,7 +257,7 @@ $(B)/stamp/cc: FORCE
 	           "what is missing" >&2; exit 1; }
 	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
-	$(call keep,$(call quote,$(LDFLAGS_ALL) $(LINK_STATIC) $(EDIT_LIBS) $(LIBS)))
+	$(call keep,$(call quote,$(LDFLAGS_ALL) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
 	$(call keep,$(LIB_SRC) $(APP_SRC) $(SUPPORT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
 	    $(INVARIANCE_SRC) $(STEPS_SRC))
@@ -333,25 +328,25 @@ link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o %.a %.
 
 $(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(EDIT_LIBS) $(LIBS))
+	$(call link,,$(EDIT_LIBS) $(LIBS))
 $(EXAMPLES): $(B)/%: $(B)/obj/%.o $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(SIM): $(call obj,$(SIM_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(CHECKOP): $(call obj,$(CHECKOP_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(GOLDEN): $(call obj,$(GOLDEN_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(INVARIANCE): $(call obj,$(INVARIANCE_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(STEPS): $(call obj,$(STEPS_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(TEST_LIB): $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive $(UNIT_LIBS)
@@ -366,7 +361,7 @@ $(call obj,$(FUZZ_SRC)): private CPPFLAGS_ALL += -DLLVMFuzzerTestOneInput=$(base
 endif
 $(REPLAY): $(call obj,$(FUZZ_SRC) $(REPLAY_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
-	$(call link,$(LINK_STATIC),$(LIBS))
+	$(call link,,$(LIBS))
 $(FUZZERS): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(call link,-fsanitize=fuzzer,$(LIBS))
