@@ -11,7 +11,7 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-.PHONY: build test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
+.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -24,7 +24,11 @@ own-build:
 	fi
 	@mkdir -p build 2>/dev/null || { echo "the folder build cannot be made in $(CURDIR): is it yours?" >&2; exit 1; }
 
-build: own-build
+# CUDA=1: with kernels for all NVIDIA GPUs, whether or not there is one here; CUDA=0: without.
+kernels: own-build
+	@[ "$(CUDA)" != 1 ] || tools/setup --kernels
+
+build: kernels
 	$(ONE) MODE=release program $(if $(filter $(HOST_ARCH),$(ARCH)),public-library)
 	@mkdir -p build && ln -sfn $(ARCH)/whimbrel build/whimbrel
 	@echo "built build/$(ARCH)/whimbrel (also as build/whimbrel); next: build/whimbrel doctor"
@@ -117,7 +121,7 @@ build/venv/ready: tools/golden/requirements.txt
 # Programs for the other CPU family (or for the own one) that need the C library and nothing else.
 cross-x86: ARCH = x86_64
 cross-arm: ARCH = aarch64
-cross-x86 cross-arm:
+cross-x86 cross-arm: kernels
 	$(ONE) STATIC=1 MODE=release program
 	$(ONE) STATIC=1 MODE=test tests program
 	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (they need the C library alone)"
@@ -156,4 +160,4 @@ help:
 	@echo "  make cross-x86     an x86_64 program that needs the C library alone, and its tests; cross-arm: the same for aarch64"
 	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
-	@echo "Options: V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"
+	@echo "Options: CUDA=1 kernels for NVIDIA GPUs also where there is none, CUDA=0 none; V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

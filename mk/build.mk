@@ -294,7 +294,33 @@ $(B)/stamp/page: FORCE
 $(B)/gen/page.inc: tools/embed-page $(wildcard web/*) $(PAGE_LIBS) $(B)/stamp/page
 	$(call say,PAGE,$@)
 	$(Q)tools/embed-page $(@D)
-GEN := $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/fuzz_targets.inc $(B)/gen/levels.inc $(B)/gen/commit.inc \
+# Device code, compiled by NVRTC from its wheel (tools/setup --kernels fetches it): an image for each kind of GPU, 20 s of a
+# core each, shared by all configurations. With CUDA=0, or without the wheel, there are none, and the program says so. Where
+# there is no GPU and nobody asked for them (CUDA=1) one kind is enough, to see that they compile.
+KERNELS := build/kernels
+KERNEL_SRC := src/backends/cuda/kernels/kernels.cu
+KERNEL_FLAGS := -std=c++17 -default-device --fmad=false -Isrc -I$(dir $(KERNEL_SRC)) -I$(dir $(KERNEL_SRC))libc
+CUDA ?= $(if $(wildcard /dev/nvidiactl /dev/dxg),1)
+GPUS ?= $(if $(filter 1,$(CUDA)),sm_80 sm_86 sm_89 sm_90a compute_90,sm_90a)
+NVRTC := $(if $(filter 0,$(CUDA)),,$(firstword $(wildcard build/nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.*)))
+KERNEL_IMAGES := $(if $(NVRTC),$(GPUS:%=$(KERNELS)/%.image))
+HOST_CC := $(if $(filter $(HOST_ARCH),$(ARCH)),$(CC),gcc)
+$(KERNELS)/compile: tools/kernels/compile.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(HOST_CC) -std=gnu11 -O1 -o $@.$$$$ $< -ldl && mv $@.$$$$ $@
+$(KERNELS)/%.image: $(KERNEL_SRC) $(KERNELS)/compile $(wildcard $(dir $(KERNEL_SRC))*.cuh $(dir $(KERNEL_SRC))libc/*.h) \
+                    $(wildcard src/backends/cuda/launch_args.h src/ops/args/*.h src/tensor/*.[hc] src/tensor/*.def src/base/math/*)
+	$(call say,NVRTC,$@)
+	$(Q)$(KERNELS)/compile $(NVRTC) $* $@.$$$$ $< $(KERNEL_FLAGS) && mv $@.$$$$ $@
+$(KERNELS)/list: FORCE
+	$(call keep,"$(NVRTC) $(KERNEL_IMAGES)")
+$(KERNELS)/images: $(KERNEL_IMAGES) $(KERNELS)/list
+	@{ cat $(KERNEL_IMAGES) /dev/null; head -c 16 /dev/zero; } > $@.$$$$ && mv $@.$$$$ $@
+$(B)/gen/kernel_images.inc: FORCE
+	$(call keep,'#define WHIM_KERNEL_IMAGES "$(KERNELS)/images"')
+$(B)/obj/src/backends/cuda/images.o: $(KERNELS)/images
+GEN := $(B)/gen/kernel_images.inc $(B)/gen/models.inc $(B)/gen/backends.inc $(B)/gen/fuzz_targets.inc $(B)/gen/levels.inc $(B)/gen/commit.inc \
        $(B)/gen/openapi.inc $(B)/gen/report_text.inc $(B)/gen/page.inc
 
 $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
