@@ -77,6 +77,9 @@ typedef struct whim_device_vt {
     whim_err (*host_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
     void (*host_free)(whim_device *dev, void *ptr, int64_t bytes);
 
+    /* What buffers may take now, in bytes. NULL where they lie in the host's memory. */
+    int64_t (*mem_available)(whim_device *dev);
+
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
     int64_t (*weight_bytes)(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
     whim_err (*pack_weight)(whim_device *dev, const whim_pack *pack);

@@ -109,8 +109,8 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
     }
     whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
     whim_err err = e->backend->device_open(0, &cfg, &e->device, diag);
-    if (err == WHIM_ERR_UNSUPPORTED || err == WHIM_ERR_INVALID) {
-        blame(e, err == WHIM_ERR_UNSUPPORTED ? "isa" : "n_thread");
+    if (err == WHIM_ERR_INVALID || (err == WHIM_ERR_UNSUPPORTED && cfg.isa != NULL)) {
+        blame(e, err == WHIM_ERR_INVALID ? "n_thread" : "isa");
     }
     WHIM_TRY(err);
     if (e->cfg.watch != NULL) {
@@ -278,7 +278,9 @@ static void plan_make(whim_engine *e, int64_t available)
  * leaves. */
 static whim_err memory_choose(whim_engine *e, whim_diag *diag)
 {
-    int64_t available = whim_os_mem_available();
+    whim_device *dev = e->device;
+    int64_t available =
+        dev->vt->mem_available != NULL ? dev->vt->mem_available(dev) : whim_os_mem_available();
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));

@@ -92,6 +92,18 @@ static void the_context_is_usual_or_what_fits(void **state)
     }
 }
 
+/* A device with memory of its own: that is what the plan is held to. */
+static void the_plan_is_for_the_memory_of_the_device(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-0.6b"); /* 1.2 GB */
+    cfg.backend = "guard";
+    whim_engine *engine = prepare(&cfg);
+    assert_int_equal(whim_engine_plan(engine)->available, INT64_C(1) << 30);
+    assert_int_equal(whim_memory_plan_check(whim_engine_plan(engine), NULL), WHIM_ERR_NO_FIT);
+    whim_engine_close(engine);
+}
+
 static void limits_are_taken(void **state)
 {
     (void)state;
@@ -321,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(the_context_is_usual_or_what_fits),
+        cmocka_unit_test(the_plan_is_for_the_memory_of_the_device),
         cmocka_unit_test(limits_are_taken),
         cmocka_unit_test(an_f32_model_keeps_f32),
         cmocka_unit_test(what_is_wrong_is_named),
