@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA device, private parts: one GPU with its primary context, the kernels for it, and streams
+ * on it. Kernels give the bits of the law (kernels/common.cuh), so a model has the same answers
+ * here as on the CPU's exact levels.
+ * Threads: the context is made current by whoever calls; as device.h beyond that. */
+#ifndef WHIM_BACKENDS_CUDA_CUDA_H
+#define WHIM_BACKENDS_CUDA_CUDA_H
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/launch_args.h"
+#include "ops/ops.h"
+
+typedef enum whim_cuda_kernel {
+#define WHIM_CUDA_KERNEL(name) WHIM_CUDA_K_##name,
+#include "backends/cuda/kernels.def"
+#undef WHIM_CUDA_KERNEL
+    WHIM_CUDA_KERNEL_COUNT
+} whim_cuda_kernel;
+
+typedef struct whim_cuda_device {
+    whim_device base;
+    whim_ops ops;
+    const whim_cu_driver *cu;
+    int handle; /* the driver's number of the GPU */
+    int32_t n_multiprocessor;
+    whim_cu_handle context, module;
+    whim_cu_handle kernels[WHIM_CUDA_KERNEL_COUNT];
+} whim_cuda_device;
+
+typedef struct whim_cuda_stream {
+    whim_stream base;
+    whim_cuda_device *dev;
+    whim_cu_handle handle;
+    bool capturing;
+    whim_event n_event;
+    whim_cu_handle events[WHIM_STREAM_EVENTS]; /* event n at n % WHIM_STREAM_EVENTS */
+} whim_cuda_stream;
+
+/* A status as an error; the context is current after it. */
+WHIM_MUST_CHECK whim_err whim_cuda_error(int status);
+WHIM_MUST_CHECK whim_err whim_cuda_enter(whim_cuda_device *dev);
+
+/* weights_cuda.c */
+int64_t whim_cuda_weight_bytes(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
+whim_err whim_cuda_pack_weight(whim_device *dev, const whim_pack *pack);
+
+/* stream_cuda.c */
+whim_err whim_cuda_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
+
+/* ops_cuda.c */
+void whim_cuda_ops_init(whim_ops *ops);
+bool whim_cuda_op_accepts(whim_device *dev, int32_t op, const void *args);
+int64_t whim_cuda_op_workspace(whim_device *dev, int32_t op, const void *args);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU as a device: memory, caps, opening. */
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/images.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Attributes of a device, by the driver's numbers. */
+enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
+
+whim_err whim_cuda_error(int status)
+{
+    return status == 0                       ? WHIM_ERR_OK
+           : status == WHIM_CU_OUT_OF_MEMORY ? WHIM_ERR_NO_MEMORY
+                                             : WHIM_ERR_DEVICE;
+}
+
+whim_err whim_cuda_enter(whim_cuda_device *dev)
+{
+    return whim_cuda_error(dev->cu->cuCtxSetCurrent(dev->context));
+}
+
+static whim_err cuda_fail(const whim_cuda_device *dev, int status, const char *what,
+                          whim_diag *diag)
+{
+    return whim_fail(diag, whim_cuda_error(status), "%s on GPU %d: %s (%d)", what, dev->handle,
+                     whim_cu_error_text(dev->cu, status), status);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static whim_err cuda_buf_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    uint64_t ptr = 0;
+    WHIM_TRY(whim_cuda_enter(dev));
+    int status = dev->cu->cuMemAlloc_v2(&ptr, size);
+    if (status == 0) {
+        status = dev->cu->cuMemsetD8_v2(ptr, 0, size);
+        status = status != 0 ? status : dev->cu->cuStreamSynchronize(NULL);
+        if (status != 0) {
+            (void)dev->cu->cuMemFree_v2(ptr);
+        }
+    }
+    if (status != 0) {
+        char what[96];
+        snprintf(what, sizeof what, "no buffer of %lld bytes", (long long)bytes);
+        return cuda_fail(dev, status, what, diag);
+    }
+    *out = (void *)(uintptr_t)ptr;
+    return WHIM_ERR_OK;
+}
+
+static void cuda_buf_free(whim_device *base, void *ptr, int64_t bytes)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    (void)bytes;
+    if (whim_cuda_enter(dev) == WHIM_ERR_OK) {
+        (void)dev->cu->cuMemFree_v2((uint64_t)(uintptr_t)ptr);
+    }
+}
+
+static int64_t cuda_mem_available(whim_device *base)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    size_t left = 0, total;
+    return whim_cuda_enter(dev) == WHIM_ERR_OK && dev->cu->cuMemGetInfo_v2(&left, &total) == 0
+               ? (int64_t)left
+               : 0;
+}
+
+static whim_err cuda_host_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    WHIM_TRY(whim_cuda_enter(dev));
+    int status = dev->cu->cuMemHostAlloc(out, size, 0);
+    if (status != 0) {
+        return cuda_fail(dev, status, "no pinned memory", diag);
+    }
+    memset(*out, 0, size);
+    return WHIM_ERR_OK;
+}
+
+static void cuda_host_free(whim_device *base, void *ptr, int64_t bytes)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    (void)bytes;
+    if (whim_cuda_enter(dev) == WHIM_ERR_OK) {
+        (void)dev->cu->cuMemFreeHost(ptr);
+    }
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void cuda_close(whim_device *base)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    if (dev->context != NULL) {
+        (void)dev->cu->cuCtxSetCurrent(dev->context);
+        if (dev->module != NULL) {
+            (void)dev->cu->cuModuleUnload(dev->module);
+        }
+        (void)dev->cu->cuCtxSetCurrent(NULL);
+        (void)dev->cu->cuDevicePrimaryCtxRelease_v2(dev->handle);
+    }
+    whim_free(dev);
+}
+
+static const whim_device_vt device_vt = {
+    .close = cuda_close,
+    .buf_alloc = cuda_buf_alloc,
+    .buf_free = cuda_buf_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
+    .mem_available = cuda_mem_available,
+    .weight_bytes = whim_cuda_weight_bytes,
+    .pack_weight = whim_cuda_pack_weight,
+    .stream_open = whim_cuda_stream_open,
+    .op_accepts = whim_cuda_op_accepts,
+    .op_workspace = whim_cuda_op_workspace,
+};
+
+static whim_err kernels_find(whim_cuda_device *dev, whim_diag *diag)
+{
+    static const char *const names[] = {
+#define WHIM_CUDA_KERNEL(name) "k_" #name,
+#include "backends/cuda/kernels.def"
+#undef WHIM_CUDA_KERNEL
+    };
+    for (int32_t i = 0; i < WHIM_CUDA_KERNEL_COUNT; i++) {
+        int status = dev->cu->cuModuleGetFunction(&dev->kernels[i], dev->module, names[i]);
+        if (status != 0) {
+            return cuda_fail(dev, status, names[i], diag);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_diag *diag)
+{
+    whim_cu_image image;
+    if (!whim_cu_image_choose(whim_cu_images(), capability, &image)) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "this program has no kernels for a GPU of capability %d.%d: one that is "
+                         "built with make CUDA=1 has them from 8.0 on",
+                         (int)capability / 10, (int)capability % 10);
+    }
+    int status = dev->cu->cuModuleLoadData(&dev->module, image.data);
+    if (status != 0) {
+        return cuda_fail(dev, status, "the kernels cannot be loaded", diag);
+    }
+    snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s_%d",
+             image.kind % 2 != 0 ? "compute" : "sm", (int)(image.kind / 2));
+    snprintf(dev->base.caps.levels, sizeof dev->base.caps.levels, "%s", dev->base.caps.isa);
+    return kernels_find(dev, diag);
+}
+
+static void caps_fill(whim_cuda_device *dev)
+{
+    whim_device_caps *caps = &dev->base.caps;
+    char name[64] = "GPU";
+    size_t bytes = 0;
+    (void)dev->cu->cuDeviceGetName(name, sizeof name, dev->handle);
+    (void)dev->cu->cuDeviceTotalMem_v2(&bytes, dev->handle);
+    caps->n_thread = 1;
+    caps->page_len = WHIM_CUDA_PAGE;
+    caps->pack_row_granule = WHIM_CUDA_TILE;
+    caps->graph_capture = true;
+    caps->narrows = true;
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        bool is_quant = whim_dtype_get((whim_dtype)t)->kind == WHIM_DTYPE_KIND_QUANT;
+        caps->acts[t] = is_quant ? WHIM_ACT_Q8 : WHIM_ACT_F32;
+    }
+    snprintf(caps->summary, sizeof caps->summary,
+             "%s, %.1f GiB, %d multiprocessors, driver for CUDA %d.%d", name,
+             (double)bytes / (1 << 30), (int)dev->n_multiprocessor, (int)dev->cu->version / 1000,
+             (int)dev->cu->version % 1000 / 10);
+}
+
+static whim_err gpu_start(whim_cuda_device *dev, int32_t index, whim_diag *diag)
+{
+    const whim_cu_driver *cu = dev->cu;
+    int major = 0, minor = 0, n_mp = 0, status = cu->cuDeviceGet(&dev->handle, index);
+    status = status != 0 ? status : cu->cuDeviceGetAttribute(&major, ATTR_MAJOR, dev->handle);
+    status = status != 0 ? status : cu->cuDeviceGetAttribute(&minor, ATTR_MINOR, dev->handle);
+    status =
+        status != 0 ? status : cu->cuDeviceGetAttribute(&n_mp, ATTR_MULTIPROCESSORS, dev->handle);
+    if (status != 0) {
+        return cuda_fail(dev, status, "no answer", diag);
+    }
+    dev->n_multiprocessor = n_mp;
+    status = cu->cuDevicePrimaryCtxRetain(&dev->context, dev->handle);
+    if (status != 0) {
+        dev->context = NULL;
+        return cuda_fail(dev, status,
+                         "no context (memory taken by another process, or exclusive mode)", diag);
+    }
+    WHIM_TRY(whim_cuda_enter(dev));
+    return kernels_load(dev, major * 10 + minor, diag);
+}
+
+static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
+                                 whim_diag *diag)
+{
+    const void *images = whim_cu_images();
+    const whim_cu_driver *cu;
+    whim_cu_image first;
+    if (!whim_cu_image_next(&images, &first)) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "this program was built without kernels for GPUs: make CUDA=1 builds "
+                         "them");
+    }
+    WHIM_TRY(whim_cu_driver_get(&cu, diag));
+    if (index < 0 || index >= cu->n_device) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "GPUs have the numbers 0 to %d; not %d",
+                         (int)cu->n_device - 1, (int)index);
+    }
+    whim_cuda_device *dev = whim_alloc(sizeof *dev);
+    if (dev == NULL) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a device");
+    }
+    dev->base.vt = &device_vt;
+    dev->cu = cu;
+    whim_cuda_ops_init(&dev->ops);
+    whim_ops_fill(&dev->ops);
+    whim_err err = gpu_start(dev, index, diag);
+    if (err == WHIM_ERR_OK && cfg->isa != NULL && strcmp(cfg->isa, dev->base.caps.isa) != 0) {
+        err = whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                        "--isa %s: a GPU has one level of its own, %s; leave --isa out", cfg->isa,
+                        dev->base.caps.isa);
+    }
+    if (err != WHIM_ERR_OK) {
+        cuda_close(&dev->base);
+        return err;
+    }
+    caps_fill(dev);
+    *out = &dev->base;
+    return WHIM_ERR_OK;
+}
+
+static int32_t cuda_device_count(void)
+{
+    const whim_cu_driver *cu;
+    const void *images = whim_cu_images();
+    whim_cu_image first;
+    return whim_cu_image_next(&images, &first) && whim_cu_driver_get(&cu, NULL) == WHIM_ERR_OK
+               ? cu->n_device
+               : 0;
+}
+
+const whim_backend whim_backend_cuda = {
+    .name = "cuda",
+    .device_count = cuda_device_count,
+    .device_open = cuda_device_open,
+};

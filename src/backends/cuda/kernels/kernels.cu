@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All device code, one unit; backends/cuda/kernels.def lists what it offers. */
+#include "common.cuh"
+
+#include "base/math/fmath.c"
+#include "tensor/rank.c"
+
+#include "attn.cuh"
+#include "gdn.cuh"
+#include "linear.cuh"
+#include "moe.cuh"
+#include "rows.cuh"
+#include "sample.cuh"

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that work row by row. A block has a row, or a piece of one where rows are few and long. */
+#pragma once
+#include "common.cuh"
+
+KERNEL k_add(ARGS(whim_add_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        a.x[r * a.x_stride + i] += a.y[r * a.y_stride + i];
+    }
+}
+
+KERNEL k_swiglu(ARGS(whim_swiglu_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        float g = a.gate[r * a.gate_stride + i];
+        float silu = g / (1.0f + whim_expf(-g));
+        a.y[r * a.y_stride + i] = silu * a.up[r * a.up_stride + i];
+    }
+}
+
+KERNEL k_sigmoid_gate(ARGS(whim_sigmoid_gate_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        float *x = &a.x[r * a.x_stride + i];
+        *x = *x / (1.0f + whim_expf(-a.gate[r * a.gate_stride + i]));
+    }
+}
+
+KERNEL k_gated_add(ARGS(whim_gated_add_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        float gate = 1.0f / (1.0f + whim_expf(-a.gate[r * a.gate_stride]));
+        a.x[r * a.x_stride + i] += gate * a.y[r * a.y_stride + i];
+    }
+}
+
+KERNEL k_gather_rows(ARGS(whim_gather_rows_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        int64_t row = a.rows != NULL ? a.rows[r] : r;
+        bool is_there = row >= 0 && row < a.n_src;
+        a.y[r * a.y_stride + i] = is_there ? a.x[row * a.x_stride + i] : 0.0f;
+    }
+}
+
+KERNEL k_result_tokens(ARGS(whim_result_tokens_args))
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < a.n_row;
+         i += gridDim.x * (int64_t)blockDim.x) {
+        int64_t j = -2 - (int64_t)a.refs[i];
+        bool stands_for = j >= 0 && j < a.n_result;
+        a.tokens[i] = stands_for ? a.results[j * a.result_stride] : a.refs[i];
+    }
+}
+
+/* Rows as Q8 blocks, a warp for each. */
+KERNEL k_narrow_q8(ARGS(whim_narrow_args))
+{
+    int64_t per_row = a.n_col / WHIM_GROUP, n = a.n_row * per_row;
+    int lane = threadIdx.x % WARP;
+    int64_t warps = blockDim.x / WARP, first = blockIdx.x * warps + threadIdx.x / WARP;
+    for (int64_t g = first; g < n; g += gridDim.x * warps) {
+        int64_t r = g / per_row, col = g % per_row;
+        whim_q8_block *out =
+            (whim_q8_block *)a.y + r * (a.y_stride / WHIM_GROUP) + col;
+        float x = a.x[r * a.x_stride + col * WHIM_GROUP + lane];
+        uint32_t top = __reduce_max_sync(ALL_LANES, whim_f32_bits(x) & 0x7fffffffu);
+        float s = whim_f32_from_bits(top) / 127.0f;
+        bool finite = top < 0x7f800000u;
+        bool usable = finite && s >= 0x1p-126f;
+        float inv = usable ? 1.0f / s : 0.0f;
+        int8_t q = usable ? (int8_t)whim_f32_bits(x * inv + 0x1.8p23f) : (int8_t)0;
+        int low = __reduce_add_sync(ALL_LANES, lane < 16 ? (int)q : 0);
+        int high = __reduce_add_sync(ALL_LANES, lane < 16 ? 0 : (int)q);
+        out->q[lane] = q;
+        if (lane == 0) {
+            out->s = usable ? s : finite ? 0.0f : NAN;
+            out->sum[0] = low;
+            out->sum[1] = high;
+        }
+    }
+}
+
+KERNEL k_narrow_bf16(ARGS(whim_narrow_args))
+{
+    EACH_ELEMENT(r, i, a.n_row, a.n_col)
+    {
+        ((uint16_t *)a.y)[r * a.y_stride + i] = whim_f32_to_bf16(a.x[r * a.x_stride + i]);
+    }
+}
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+/* The sum of squares of row(i), i < n, in the law's 16 lanes, in all threads of the block. A stretch
+ * of the row is brought to shared memory by all, then 16 threads add it up. */
+template <class Row> static float block_sumsq(int64_t n, Row row)
+{
+    enum { STRETCH = 2048 };
+    __shared__ float part[STRETCH];
+    __shared__ float result;
+    float lane = 0.0f;
+    for (int64_t at = 0; at < n; at += STRETCH) {
+        int64_t here = n - at < STRETCH ? n - at : STRETCH;
+        __syncthreads();
+        EACH_THREAD(i, here)
+        {
+            part[i] = row(at + i);
+        }
+        __syncthreads();
+        if (threadIdx.x < WHIM_LANES) {
+#pragma unroll 8
+            for (int i = threadIdx.x; i < here; i += WHIM_LANES) {
+                lane = whim_fmaf(part[i], part[i], lane);
+            }
+        }
+    }
+    if (threadIdx.x < WARP) {
+        lane = fold16(lane);
+        if (threadIdx.x == 0) {
+            result = lane;
+        }
+    }
+    __syncthreads();
+    float sum = result;
+    __syncthreads();
+    return sum;
+}
+
+static float norm_scale(float sum, int64_t width, float eps)
+{
+    return 1.0f / sqrtf(sum / (float)width + eps);
+}
+
+KERNEL k_rmsnorm(ARGS(whim_rmsnorm_args))
+{
+    EACH_ITEM(r, a.n_row)
+    {
+        const float *x = a.x + r * a.x_stride;
+        float *y = a.y + r * a.y_stride;
+        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
+        float scale = norm_scale(sum, a.n_col, a.eps);
+        EACH_THREAD(i, a.n_col)
+        {
+            y[i] = x[i] * scale * a.w[i];
+        }
+    }
+}
+
+KERNEL k_add_rmsnorm(ARGS(whim_add_rmsnorm_args))
+{
+    EACH_ITEM(r, a.n_row)
+    {
+        float *x = a.x + r * a.x_stride;
+        const float *delta = a.delta + r * a.delta_stride;
+        float *y = a.y + r * a.y_stride;
+        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i] += delta[i]; });
+        float scale = norm_scale(sum, a.n_col, a.eps);
+        EACH_THREAD(i, a.n_col)
+        {
+            y[i] = x[i] * scale * a.w[i];
+        }
+    }
+}
+
+KERNEL k_rmsnorm_gated(ARGS(whim_rmsnorm_gated_args))
+{
+    EACH_ITEM(r, a.n_row)
+    {
+        const float *x = a.x + r * a.x_stride, *z = a.z + r * a.z_stride;
+        float *y = a.y + r * a.y_stride;
+        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
+        float scale = norm_scale(sum, a.n_col, a.eps);
+        EACH_THREAD(i, a.n_col)
+        {
+            float g = z[i], normed = x[i] * scale * a.w[i];
+            y[i] = g / (1.0f + whim_expf(-g)) * normed;
+        }
+    }
+}
+
+KERNEL k_rmsnorm_sumsq(ARGS(whim_rmsnorm_sumsq_args))
+{
+    EACH_ITEM(r, a.n_row)
+    {
+        float scale = norm_scale(a.sums[r * a.sum_stride], a.width, a.eps);
+        EACH_THREAD(i, a.n_col)
+        {
+            a.y[r * a.y_stride + i] = a.x[r * a.x_stride + i] * scale * a.w[i];
+        }
+    }
+}
+
+KERNEL k_qk_sumsq(ARGS(whim_qk_sumsq_args))
+{
+    EACH_ITEM(item, 2 * a.n_row)
+    {
+        bool is_k = item % 2 != 0;
+        const float *x = a.qkv + item / 2 * a.qkv_stride + (is_k ? a.n_head * a.d_head : 0);
+        float sum = 0.0f;
+        for (int64_t h = 0; h < (is_k ? a.n_kv : a.n_head); h++) {
+            sum += block_sumsq(a.d_head, [=](int64_t i) { return x[h * a.d_head + i]; });
+        }
+        if (threadIdx.x == 0) {
+            a.sums[item] = sum;
+        }
+    }
+}
+
+/* --- rotary positions ------------------------------------------------------------------------- */
+
+KERNEL k_rope_table(ARGS(whim_rope_table_args))
+{
+    EACH_ITEM(r, a.n_row)
+    {
+        float *row = a.cos_sin + r * 2 * a.n_freq;
+        EACH_THREAD(i, a.n_freq)
+        {
+            double sine, cosine;
+            whim_sincos((double)a.positions[r] * a.freqs[i], &sine, &cosine);
+            row[i] = (float)(cosine * a.scale);
+            row[a.n_freq + i] = (float)(sine * a.scale);
+        }
+    }
+}
+
+static void rotate(float *x, const float *cos_sin, int64_t n_freq, int64_t i)
+{
+    float cosine = cos_sin[i], sine = cos_sin[n_freq + i];
+    float lo = x[i], hi = x[i + n_freq];
+    x[i] = whim_fmaf(lo, cosine, -(hi * sine));
+    x[i + n_freq] = whim_fmaf(hi, cosine, lo * sine);
+}
+
+KERNEL k_rope(ARGS(whim_rope_args))
+{
+    EACH_ITEM(item, a.n_row * a.n_head)
+    {
+        int64_t r = item / a.n_head, h = item % a.n_head;
+        EACH_THREAD(i, a.n_freq)
+        {
+            rotate(a.x + r * a.x_stride + h * a.d_head, a.cos_sin + r * 2 * a.n_freq, a.n_freq, i);
+        }
+    }
+}
+
+/* A block has a head of q, k or v. */
+KERNEL k_split_qkv_rmsnorm_rope(ARGS(whim_split_qkv_rmsnorm_rope_args))
+{
+    int64_t d = a.d_head, q_step = a.gate != NULL ? 2 * d : d, n_all = a.n_head + 2 * a.n_kv;
+    EACH_ITEM(item, a.n_row * n_all)
+    {
+        int64_t r = item / n_all, h = item % n_all;
+        bool is_q = h < a.n_head, is_v = h >= a.n_head + a.n_kv;
+        int64_t own = is_q ? h : is_v ? h - a.n_head - a.n_kv : h - a.n_head;
+        int64_t column = is_q ? h * q_step : a.n_head * q_step + (h - a.n_head) * d;
+        int64_t n_own = is_q ? a.n_head : a.n_kv;
+        float *y = (is_q ? a.q : is_v ? a.v : a.k) + (r * n_own + own) * d;
+        const float *x = a.qkv + r * a.qkv_stride + column;
+        const float *bias = a.bias != NULL ? a.bias + column : NULL;
+        const float *norm = is_q ? a.q_norm : is_v ? NULL : a.k_norm;
+        auto biased = [=](int64_t i) { return bias != NULL ? x[i] + bias[i] : x[i]; };
+        float sum = norm != NULL ? block_sumsq(d, biased) : 0.0f;
+        float scale = norm_scale(sum, d, a.eps);
+        EACH_THREAD(i, d)
+        {
+            y[i] = norm != NULL ? biased(i) * scale * norm[i] : biased(i);
+            if (is_q && a.gate != NULL) {
+                float g = x[d + i];
+                a.gate[(r * n_own + own) * d + i] = bias != NULL ? g + bias[d + i] : g;
+            }
+        }
+        __syncthreads();
+        EACH_THREAD(i, is_v ? 0 : a.n_freq)
+        {
+            rotate(y, a.cos_sin + r * 2 * a.n_freq, a.n_freq, i);
+        }
+        __syncthreads();
+    }
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What host and device code both know: the form of packed weights and of pages, and the arguments
+ * of kernels that get more than their op's. Read by the compiler of either side.
+ *
+ * A packed matrix is tiles of 16 outputs with all their k, so that half a warp, a thread for each
+ * output, reads memory in one stream. In a tile:
+ *   FLOAT   [k / V][16] vectors of 16 bytes, V elements each; the last may be partly empty
+ *   SCALED  [k / 16][16] vectors of 16 codes, then [k / 128][16] scales in F32
+ *   QUANT   for each group of 32: [vectors of its codes][16], then [16] heads
+ * Groups of Q4_0, Q4_1 and Q8_0 are as in the file, apart in codes and head. Those of other types
+ * are opened: whim_cuda_wide_head and 32 codes of a byte.
+ *
+ * A layer's part of a page: keys [n_kv][d_head][page_len], values [n_kv][page_len][d_head], then
+ * for Q8 the scales [K|V][n_kv][page_len]. */
+#ifndef WHIM_BACKENDS_CUDA_LAUNCH_ARGS_H
+#define WHIM_BACKENDS_CUDA_LAUNCH_ARGS_H
+
+#include "ops/args/attn_args.h"
+#include "ops/args/gdn_args.h"
+#include "ops/args/linear_args.h"
+#include "ops/args/moe_args.h"
+#include "ops/args/rope_args.h"
+#include "ops/args/row_args.h"
+#include "ops/args/sample_args.h"
+
+enum {
+    WHIM_CUDA_TILE = 16,   /* outputs of a tile: half a warp, as experts begin at multiples of 16 */
+    WHIM_CUDA_VECTOR = 16, /* bytes that a thread loads at once */
+    WHIM_CUDA_PAGE = 64,   /* positions in a page */
+    WHIM_CUDA_MAX_HEAD = 2048, /* values of a head that attention takes */
+    WHIM_CUDA_SCALED_BLOCK = 128,
+    WHIM_CUDA_SCAN_FLOATS = 8192, /* of state in shared memory */
+    WHIM_CUDA_PIECE = 1024,       /* columns of a row that a block takes of element-wise ops */
+};
+
+typedef struct whim_cuda_wide_head {
+    float d, m;
+    int16_t sc[2], mn[2];
+} whim_cuda_wide_head;
+
+/* How groups of a QUANT type lie in a tile. */
+typedef struct whim_cuda_group_form {
+    int32_t head_bytes, code_bytes;
+} whim_cuda_group_form;
+
+static inline whim_cuda_group_form whim_cuda_group_form_of(whim_dtype dtype)
+{
+    whim_cuda_group_form form = {(int32_t)sizeof(whim_cuda_wide_head), 32};
+    if (dtype == WHIM_DTYPE_Q4_0 || dtype == WHIM_DTYPE_Q8_0) {
+        form.head_bytes = 2;
+    } else if (dtype == WHIM_DTYPE_Q4_1) {
+        form.head_bytes = 4;
+    }
+    if (dtype == WHIM_DTYPE_Q4_0 || dtype == WHIM_DTYPE_Q4_1) {
+        form.code_bytes = 16;
+    }
+    return form;
+}
+
+/* Where column i of lane `lane` of a tile of plain floats lies, in bytes. */
+static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64_t i)
+{
+    int64_t per = WHIM_CUDA_VECTOR / elem_bytes;
+    return (i / per * WHIM_CUDA_TILE + lane) * WHIM_CUDA_VECTOR + i % per * elem_bytes;
+}
+
+/* Columns of a value head's state that a block of the scan holds in WHIM_CUDA_SCAN_FLOATS. */
+static inline int64_t whim_cuda_scan_columns(int64_t d_key)
+{
+    return d_key <= WHIM_CUDA_SCAN_FLOATS / 32 ? 32 : WHIM_CUDA_SCAN_FLOATS / WHIM_GDN_MAX_DIM;
+}
+
+typedef struct whim_cuda_linear_args {
+    whim_linear_args op;
+    const whim_q8_block *blocks; /* [n_row, k / 32]: the rows, for QUANT types */
+} whim_cuda_linear_args;
+
+/* Products of rows with experts of a stack: y[p] = row p / per of x times expert ids[p]. Pairs with
+ * an id outside 0 .. n_expert - 1 are left alone. */
+typedef struct whim_cuda_pairs_args {
+    whim_weight w; /* the stack */
+    const void *x; /* rows of F32, or for QUANT types blocks, dense */
+    int64_t x_stride;
+    const int32_t *ids; /* [n_pair] */
+    float *y;           /* [n_pair, n], dense */
+    int64_t n_pair, per, n_expert;
+    int64_t n; /* outputs of an expert */
+} whim_cuda_pairs_args;
+
+/* What the experts of rows gave, added up. */
+typedef struct whim_cuda_moe_sum_args {
+    whim_moe_experts_args op;
+    const float *out; /* [n_row, k_top, d] */
+} whim_cuda_moe_sum_args;
+
+typedef struct whim_cuda_sample_args {
+    whim_sample_args op;
+    void *space; /* whim_sample_slot_bytes(n_col) for each block; rows take turns */
+} whim_cuda_sample_args;
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's side of the CUDA backend without a GPU: the loader's refusals, packing and the stream's
+ * parts on a driver that is a few functions over the host's own memory. */
+#include "backends/cuda/cuda.h"
+
+#include "base/math/rng.h"
+#include "support/cmocka.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- loading ---------------------------------------------------------------------------------- */
+
+static void test_loader_refuses(void **state)
+{
+    whim_cu_driver cu = {0};
+    whim_diag diag = {{0}};
+    (void)state;
+    assert_int_equal(whim_cu_driver_load("libno-such-driver.so.1", &cu, &diag), WHIM_ERR_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "no driver"));
+    assert_non_null(strstr(diag.text, "525"));
+    /* A library that is another one. */
+    assert_int_equal(whim_cu_driver_load("libm.so.6", &cu, &diag), WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "cuInit"));
+}
+
+/* --- a driver over the host's memory ---------------------------------------------------------- */
+
+static int last_event, n_record, waited[8], n_wait;
+
+static int fake_current(whim_cu_handle context)
+{
+    (void)context;
+    return 0;
+}
+
+static int fake_copy(uint64_t dst, const void *src, size_t bytes)
+{
+    memcpy((void *)(uintptr_t)dst, src, bytes);
+    return 0;
+}
+
+static int fake_stream(whim_cu_handle *stream, unsigned flags)
+{
+    (void)flags;
+    *stream = &last_event;
+    return 0;
+}
+
+static int fake_event(whim_cu_handle *event, unsigned flags)
+{
+    (void)flags;
+    *event = (whim_cu_handle)(uintptr_t)++last_event;
+    return 0;
+}
+
+static int fake_done(whim_cu_handle any)
+{
+    (void)any;
+    return 0;
+}
+
+static int fake_record(whim_cu_handle event, whim_cu_handle stream)
+{
+    (void)event;
+    (void)stream;
+    n_record++;
+    return 0;
+}
+
+static int fake_wait(whim_cu_handle event)
+{
+    waited[n_wait++ % 8] = (int)(uintptr_t)event;
+    return 0;
+}
+
+static const whim_cu_driver fake = {
+    .cuCtxSetCurrent = fake_current,
+    .cuMemcpyHtoD_v2 = fake_copy,
+    .cuStreamCreate = fake_stream,
+    .cuStreamDestroy_v2 = fake_done,
+    .cuStreamSynchronize = fake_done,
+    .cuEventCreate = fake_event,
+    .cuEventDestroy_v2 = fake_done,
+    .cuEventRecord = fake_record,
+    .cuEventSynchronize = fake_wait,
+};
+
+static whim_cuda_device device = {.cu = &fake};
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+/* Column i of row r as the tiles hold it; the reverse of packing, by the words of launch_args.h. */
+static float packed_at(const char *packed, whim_dtype dtype, int64_t k, int64_t r, int64_t i)
+{
+    const whim_dtype_info *info = whim_dtype_get(dtype);
+    int64_t lane = r % 16, tile = r / 16;
+    uint8_t row[256];
+    float y[256];
+    if (info->kind == WHIM_DTYPE_KIND_FLOAT) {
+        int64_t per = 16 / info->block_bytes, bytes = (k + per - 1) / per * 16 * 16;
+        memcpy(row, packed + tile * bytes + whim_cuda_float_at(info->block_bytes, lane, i), 4);
+        whim_dequant_row(dtype, row, y, 1);
+        return y[0];
+    }
+    if (info->kind == WHIM_DTYPE_KIND_SCALED) {
+        const char *at = packed + tile * (k / 128) * 132 * 16;
+        memcpy(row, at + (k / 128) * 128 * 16 + (i / 128 * 16 + lane) * 4, 4);
+        memset(row + 4, 0, 128);
+        row[4] = *(const uint8_t *)(at + whim_cuda_float_at(1, lane, i));
+        whim_dequant_row(dtype, row, y, 128);
+        return y[0];
+    }
+    whim_cuda_group_form form = whim_cuda_group_form_of(dtype);
+    const char *at = packed + (tile * (k / 32) + i / 32) * (form.head_bytes + form.code_bytes) * 16;
+    const char *head = at + form.code_bytes * 16 + lane * form.head_bytes;
+    if (form.head_bytes < (int)sizeof(whim_cuda_wide_head)) {
+        memcpy(row, head, (size_t)form.head_bytes);
+        for (int v = 0; v < form.code_bytes / 16; v++) {
+            memcpy(row + form.head_bytes + 16 * v, at + (v * 16 + lane) * 16, 16);
+        }
+        whim_dequant_row(dtype, row, y, 32);
+        return y[i % 32];
+    }
+    whim_cuda_wide_head wide;
+    memcpy(&wide, head, sizeof wide);
+    int q = *(const int8_t *)(at + (i % 32 / 16 * 16 + lane) * 16 + i % 16);
+    int half = (int)(i % 32 / 16);
+    return (float)(wide.sc[half] * q) * wide.d + wide.m * (float)wide.mn[half];
+}
+
+static bool same(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
+}
+
+static void check_type(whim_dtype dtype, int64_t n, int64_t k)
+{
+    int64_t row_bytes = whim_dtype_row_bytes(dtype, k);
+    int64_t bytes = whim_cuda_weight_bytes(&device.base, dtype, n, k);
+    uint8_t *file = malloc((size_t)(n * row_bytes));
+    char *packed = malloc((size_t)bytes + 1);
+    float *want = malloc((size_t)k * sizeof *want);
+    assert_true(bytes > 0 && file != NULL && packed != NULL && want != NULL);
+    packed[bytes] = 77;
+    for (int64_t i = 0; i < n * row_bytes; i++) {
+        file[i] = (uint8_t)whim_rng_at(7, (uint64_t)i);
+    }
+    for (int64_t row = 0; row < n; row += 64) { /* slabs, the last one shorter */
+        int64_t slab = n - row < 64 ? n - row : 64;
+        whim_pack pack = {dtype, n, k, row, slab, file + row * row_bytes, packed};
+        assert_int_equal(whim_cuda_pack_weight(&device.base, &pack), WHIM_ERR_OK);
+    }
+    for (int64_t r = 0; r < n; r++) {
+        whim_dequant_row(dtype, file + r * row_bytes, want, k);
+        for (int64_t i = 0; i < k; i++) {
+            assert_true(same(packed_at(packed, dtype, k, r, i), want[i]));
+        }
+    }
+    assert_int_equal(packed[bytes], 77);
+    free(file);
+    free(packed);
+    free(want);
+}
+
+static void test_packing(void **state)
+{
+    (void)state;
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        const whim_dtype_info *info = whim_dtype_get((whim_dtype)t);
+        if (info->kind == WHIM_DTYPE_KIND_INT) {
+            assert_int_equal(whim_cuda_weight_bytes(&device.base, (whim_dtype)t, 4, 4), -1);
+            continue;
+        }
+        check_type((whim_dtype)t, 70, info->kind == WHIM_DTYPE_KIND_FLOAT ? 13 : 256);
+        check_type((whim_dtype)t, 1, info->kind == WHIM_DTYPE_KIND_FLOAT ? 1 : 256);
+    }
+}
+
+static void test_packing_refuses(void **state)
+{
+    float x[64] = {0}, y[64 * 32];
+    (void)state;
+    whim_pack ok = {WHIM_DTYPE_F32, 40, 4, 32, 8, x, y};
+    assert_int_equal(whim_cuda_pack_weight(&device.base, &ok), WHIM_ERR_OK);
+    whim_pack in_tile = {WHIM_DTYPE_F32, 40, 4, 8, 8, x, y};
+    assert_int_equal(whim_cuda_pack_weight(&device.base, &in_tile), WHIM_ERR_INVALID);
+    whim_pack beyond = {WHIM_DTYPE_F32, 40, 4, 32, 9, x, y};
+    assert_int_equal(whim_cuda_pack_weight(&device.base, &beyond), WHIM_ERR_INVALID);
+    assert_int_equal(whim_cuda_weight_bytes(&device.base, WHIM_DTYPE_Q4_0, 8, 33), -1);
+    assert_int_equal(whim_cuda_weight_bytes(&device.base, WHIM_DTYPE_F32, INT64_MAX, 4), -1);
+}
+
+/* --- the stream ------------------------------------------------------------------------------- */
+
+/* The third event waits for the first part; parts that are too old or not there are refused. */
+static void test_parts(void **state)
+{
+    whim_stream *s = NULL;
+    whim_diag diag;
+    whim_event number = 0;
+    (void)state;
+    last_event = n_record = n_wait = 0;
+    assert_int_equal(whim_cuda_stream_open(&device.base, &s, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_wait(s, 1), WHIM_ERR_INVALID);
+    for (int i = 1; i <= 2; i++) {
+        assert_int_equal(whim_stream_record(s, &number), WHIM_ERR_OK);
+        assert_int_equal(number, i);
+    }
+    assert_int_equal(n_wait, 0);
+    assert_int_equal(whim_stream_record(s, &number), WHIM_ERR_OK);
+    assert_int_equal(number, 3);
+    assert_int_equal(n_wait, 1);
+    assert_int_equal(n_record, 3);
+    assert_int_equal(whim_stream_wait(s, 1), WHIM_ERR_INVALID);
+    assert_int_equal(whim_stream_wait(s, 2), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_wait(s, 3), WHIM_ERR_OK);
+    assert_int_not_equal(waited[1], waited[2]);
+    assert_int_equal(waited[0], waited[2]); /* part 3 has the event of part 1 */
+    whim_stream_close(s);
+}
+
+/* --- what an op needs ------------------------------------------------------------------------- */
+
+static void test_workspace(void **state)
+{
+    (void)state;
+    whim_linear_args a = {.w = {.dtype = WHIM_DTYPE_Q4_0, .n = 8, .k = 64}, .n_row = 3};
+    assert_int_equal(whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &a),
+                     3 * 2 * (int64_t)sizeof(whim_q8_block));
+    a.w.dtype = WHIM_DTYPE_BF16;
+    assert_int_equal(whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &a), 0);
+    assert_true(whim_cuda_op_accepts(&device.base, WHIM_OP_linear, &a));
+    a.x_type = WHIM_ACT_FP8;
+    assert_false(whim_cuda_op_accepts(&device.base, WHIM_OP_linear, &a));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loader_refuses),  cmocka_unit_test(test_packing),
+        cmocka_unit_test(test_packing_refuses), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_workspace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
