@@ -24,6 +24,8 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
         .threads = (int32_t)o->threads,
         .max_step_tokens = o->max_step_tokens,
         .no_lookup = !o->lookup,
+        .draft = o->draft,
+        .draft_type = o->draft_type,
         .backend = o->backend,
         .isa = o->isa,
     };
@@ -59,6 +61,7 @@ whim_engine_cfg engine_cfg(const whim_options *o, const char *path)
     whimbrel_model_options options = model_options(o, path);
     whim_library_extra extra = model_extra(o);
     options.take_memory = true;
+    options.draft = ""; /* whoever steps an engine by itself has no use for one */
     return whim_library_engine_cfg(&options, &extra);
 }
 
@@ -71,6 +74,8 @@ static const char *option_of(const char *field)
         {"regex", "--grammar-regex"},
         {"schema_json", "--json-schema"},
         {"tools_json", "--tools"},
+        {"draft", "--draft"},
+        {"draft_type", "--draft-type"},
         {"kv_bytes", "--kv-mem"},
         {"kv_mem", "--kv-mem"}, /* as the engine calls it */
     };

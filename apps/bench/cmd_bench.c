@@ -44,13 +44,13 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         return false;
     }
     double chance;
-    if (options->draft != NULL &&
-        (!bench_draft_read(options->draft, &chance) || options->peer != NULL)) {
+    if (options->oracle != NULL &&
+        (!bench_draft_read(options->oracle, &chance) || options->peer != NULL)) {
         complain(EXIT_USAGE,
                  options->peer != NULL
                      ? "--draft and --peer do not go together: the peer proposes nothing"
                      : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"",
-                 options->draft);
+                 options->oracle);
         return false;
     }
     if (options->ctx > 0 && options->ctx < needed_ctx(options)) {
@@ -121,7 +121,7 @@ static int64_t total_tokens(const bench *b)
     const whim_options *o = b->options;
     int64_t total = 0;
     for (int32_t i = 0; i < o->batch.n; i++) {
-        if (o->draft != NULL) {
+        if (o->oracle != NULL) {
             total += o->batch.v[i] * o->tokens * (2 * b->n_round + 1);
             continue;
         }
@@ -145,7 +145,7 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
     WHIM_TRY(err);
     WHIM_TRY(whim_machine_read_gbs(caps->n_thread, each, &b->machine_gbs, diag));
     WHIM_TRY(whim_machine_peak_gflops(caps, b->type, caps->n_thread, each, &b->machine_gflops));
-    if (!options->json && options->draft == NULL) {
+    if (!options->json && options->oracle == NULL) {
         bench_append_head(b, out);
         WHIM_TRY(bench_print(out, b, diag));
     }
@@ -156,7 +156,7 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
                            .fd = STDERR_FILENO,
                            .mode = options->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
                        });
-    err = options->draft != NULL ? bench_draft(b, out, diag) : bench_rows(b, out, diag);
+    err = options->oracle != NULL ? bench_draft(b, out, diag) : bench_rows(b, out, diag);
     whim_progress_finish(&b->bar, err == WHIM_ERR_OK);
     return err;
 }
@@ -198,6 +198,7 @@ static whimbrel_model *open_it(const bench *b, loader *load)
 {
     const whim_options *o = b->options;
     whimbrel_model_options options = model_options(o, b->model);
+    options.draft = "";
     whim_library_extra extra = model_extra(o);
     options.ids_only = true;
     options.take_memory = true;
@@ -206,8 +207,8 @@ static whimbrel_model *open_it(const bench *b, loader *load)
         options.context = needed_ctx(o);
     }
     extra.max_outs = b->max_batch;
-    extra.all_at_longest = o->draft == NULL;
-    if (o->draft != NULL && options.max_parallel == 1) {
+    extra.all_at_longest = o->oracle == NULL;
+    if (o->oracle != NULL && options.max_parallel == 1) {
         options.max_parallel = 2;
     }
     return open_model(&options, &extra, o->quiet, load);

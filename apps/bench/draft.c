@@ -132,7 +132,7 @@ static void row_append(const bench *b, const oracle *o, tally *plain, tally *wit
                     "\"plain_tps\":%.3f,\"draft_tps\":%.3f,\"speedup\":%.4f,"
                     "\"tokens_per_step\":%.4f,\"proposed_tokens\":%lld,\"accepted_tokens\":%lld,"
                     "\"same\":%s}\n",
-                    b->options->draft, (long long)o->batch, (long long)o->n_prompt,
+                    b->options->oracle, (long long)o->batch, (long long)o->n_prompt,
                     (long long)o->n_text, slow, fast, fast / slow, each,
                     (long long)with->n_proposed, (long long)with->n_right, same ? "true" : "false");
 }
@@ -189,7 +189,7 @@ whim_err bench_draft(bench *b, whim_str *out, whim_diag *diag)
                 .n_prompt = options->prompt_tokens,
                 .n_text = options->tokens,
                 .n_vocab = b->config->n_vocab};
-    bench_draft_read(options->draft, &o.chance);
+    bench_draft_read(options->oracle, &o.chance);
     const whim_service_cfg more = {
         .ctx = whim_engine_ctx(b->engine) + 1,
         .max_waiting = INT64_MAX,

@@ -140,7 +140,7 @@ static void put_option(whim_str *out, const page_form *form, const whim_option_s
 {
     char name[96], commands[128], letter[8] = "";
     whim_str text = {0};
-    bool on = spec->type == WHIM_OPTION_BOOL && spec->fallback != NULL;
+    bool on = spec->type == WHIM_OPTION_BOOL ? spec->fallback != NULL : whim_option_has_no(spec);
     if (spec->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", spec->letter);
     }

@@ -351,7 +351,10 @@ static whim_err parse_long(cursor *c, whim_options *options, const char *word)
     const char *text = "on";
     if (spec == NULL && n > 3 && strncmp(name, "no-", 3) == 0) {
         spec = find(c->command, name + 3, n - 3, 0);
-        spec = spec != NULL && spec->type == WHIM_OPTION_BOOL ? spec : NULL;
+        spec = spec != NULL && whim_option_has_no(spec) ? spec : NULL;
+        if (spec != NULL && spec->type != WHIM_OPTION_BOOL && equals == NULL) {
+            return give_value(options, spec, "", c->diag);
+        }
         text = "off";
     }
     if (spec == NULL) {

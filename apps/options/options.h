@@ -53,13 +53,19 @@ typedef struct whim_option_spec {
     char letter; /* 0: none */
     whim_option_type type;
     const char *fallback; /* default as text, or NULL */
-    double least, most;   /* INT, BYTES, FLOAT and each number of INTS */
-    uint32_t commands;    /* bit 1 << whim_command */
+    double least, most; /* INT, BYTES, FLOAT and each number of INTS; STRING: whim_option_has_no */
+    uint32_t commands;  /* bit 1 << whim_command */
     whim_option_group group;
     const char *metavar;
     const char *help;
     int64_t offset; /* of its value in whim_options */
 } whim_option_spec;
+
+/* Whether there is a --no-NAME. */
+static inline bool whim_option_has_no(const whim_option_spec *spec)
+{
+    return spec->type == WHIM_OPTION_BOOL || (spec->type == WHIM_OPTION_STRING && spec->least > 0);
+}
 
 /* The table; *n is its length. */
 const whim_option_spec *whim_option_specs(int32_t *n);

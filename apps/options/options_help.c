@@ -79,7 +79,7 @@ static void append_row(whim_str *out, const char *left, const char *text, int32_
 static void append_option(whim_str *out, const whim_option_spec *spec, int32_t width)
 {
     char left[LEFT_MAX], text[512], letter[8] = "    ";
-    bool on = spec->type == WHIM_OPTION_BOOL && spec->fallback != NULL;
+    bool on = spec->type == WHIM_OPTION_BOOL ? spec->fallback != NULL : whim_option_has_no(spec);
     if (spec->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", spec->letter);
     }

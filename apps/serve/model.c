@@ -63,6 +63,16 @@ static bool fingerprint_make(serve *s)
     }
     snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx",
              (unsigned long long)(hash & UINT64_C(0xffffffffffff)));
+    if (whim_engine_draft(engine) != NULL) { /* its keys and values lie in the same pages */
+        uint64_t draft;
+        if (whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &draft, &diag) != WHIM_ERR_OK) {
+            complain(EXIT_FAILED, "%s", diag.text);
+            return false;
+        }
+        size_t used = strlen(s->kv_space);
+        snprintf(s->kv_space + used, sizeof s->kv_space - used, ", draft %016llx",
+                 (unsigned long long)draft);
+    }
     return true;
 }
 

@@ -105,6 +105,10 @@ typedef struct whimbrel_model_options {
     /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
      * they are the same without it. */
     bool no_lookup;
+    /* Folder of a small model that proposes tokens, likewise; NULL: PATH/draft, or NAME.draft
+     * beside NAME.gguf, if there is one; "": none. */
+    const char *draft;
+    const char *draft_type;  /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q8_0 */
     int32_t threads;         /* 0: one for each core */
     int64_t max_step_tokens; /* tokens that go through the model at once; 0: 512 */
     const char *backend;     /* NULL: the first of the build, which is "cpu" */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/os/mem.h"
+#include "draft/dflash.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
 #include "runner/step_record.h"
@@ -32,6 +33,10 @@ struct whim_engine {
     whim_memory_plan plan;
     whim_runner *runner;
     whim_recording *recording;
+    /* cfg.draft: */
+    whim_ckpt draft;
+    whim_binder draft_binder;
+    int32_t *draft_tokens; /* [n_token] NULL: all may be proposed */
 };
 
 static const char shape_prefix[] = "shape:";
@@ -181,7 +186,7 @@ static int64_t states_choose(whim_engine *e, int64_t available)
         .may_lower = e->cfg.may_lower_seqs,
         .max_seqs = r->max_seqs,
     };
-    int64_t left = whim_state_fit_choose(&fit, available - e->binder.bytes);
+    int64_t left = whim_state_fit_choose(&fit, available - e->binder.bytes - e->draft_binder.bytes);
     r->max_seqs = fit.max_seqs;
     r->n_state = fit.n_state;
     r->max_kept = fit.slot_bytes > 0 ? e->cfg.max_kept : 0;
@@ -241,6 +246,11 @@ static void plan_make(whim_engine *e, int64_t available)
     const whim_device_caps *caps = &e->device->caps;
     *plan = (whim_memory_plan){.available = available};
     plan_weights(e, plan);
+    if (e->draft_binder.bytes > 0) {
+        whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "draft", e->draft_binder.bytes,
+                             "%d layers, blocks of %d", e->draft.config.n_layer,
+                             e->draft.config.draft.block);
+    }
     whim_memory_plan_add(plan, WHIM_MEMORY_KV, "KV pages", r->kv_bytes, "%lld tokens in %s",
                          (long long)(c->n_page * c->page_len), whim_kv_type_name(c->kv_type));
     if (r->state_bytes > 0) {
@@ -293,6 +303,76 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Which tokens a draft may propose: a tensor of its file. */
+static whim_err draft_tokens_read(whim_engine *e, whim_diag *diag)
+{
+    const whim_config *c = &e->draft.config;
+    const whim_ckpt_tensor *tensor = whim_ckpt_find(&e->draft, "draft_tokens");
+    int64_t n = c->draft.n_token, bytes = n * (int64_t)sizeof *e->draft_tokens;
+    if (tensor == NULL || tensor->dtype != WHIM_DTYPE_I32 || tensor->bytes != bytes) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "%s: there is no tensor \"draft_tokens\" of %lld 32-bit integers",
+                         e->cfg.draft, (long long)n);
+    }
+    e->draft_tokens = whim_arena_alloc_array(&e->arena, n, sizeof *e->draft_tokens);
+    WHIM_TRY(whim_got(e->draft_tokens != NULL, diag, "no memory for a draft's tokens"));
+    WHIM_TRY(whim_ckpt_read(&e->draft, tensor, 0, bytes, e->draft_tokens, diag));
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = e->draft_tokens[i];
+        if (id < 0 || id >= c->n_vocab || (i > 0 && id <= e->draft_tokens[i - 1])) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "%s: \"draft_tokens[%lld]\" is %d, expected ascending ids below %d",
+                             e->cfg.draft, (long long)i, id, c->n_vocab);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* A draft changes no text, so it may be as coarse as pays. */
+static whim_err draft_type_choose(whim_engine *e, whim_diag *diag)
+{
+    whim_dtype type = WHIM_DTYPE_F32;
+    const char *name = e->cfg.draft_type;
+    bool known = name == NULL || whim_dtype_from_name(name, &type);
+    if (name != NULL && (!known || (type != WHIM_DTYPE_Q8_0 && type != WHIM_DTYPE_Q4_0))) {
+        blame(e, "draft_type");
+        return whim_fail(diag, WHIM_ERR_INVALID, "'%s' is none of q8_0 and q4_0", name);
+    }
+    e->draft_binder.narrow = type;
+    return WHIM_ERR_OK;
+}
+
+/* From here on the model is one with its draft. */
+static whim_err draft_join(whim_engine *e, whim_diag *diag)
+{
+    const whim_config *c = &e->draft.config;
+    blame(e, "draft");
+    WHIM_TRY(whim_ckpt_open(&e->draft, whim_dflash_archs(), e->cfg.draft, diag));
+    WHIM_TRY(whim_dflash_check(c, &e->ckpt.config, e->cfg.draft, diag));
+    if (e->cfg.n_capture + c->draft.n_feature > WHIM_MAX_CAPTURE) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a draft reads %d layers and %d are asked for: there is room for %d",
+                         c->draft.n_feature, e->cfg.n_capture, WHIM_MAX_CAPTURE);
+    }
+    if (c->draft.n_token > 0) {
+        WHIM_TRY(draft_tokens_read(e, diag));
+    }
+    whim_dflash_parts parts = {
+        .draft = c,
+        .target = &e->ckpt.config,
+        .tokens = e->draft_tokens,
+        .binder = &e->draft_binder,
+        .target_binder = &e->binder,
+        .arena = &e->arena,
+    };
+    WHIM_TRY(whim_dflash_bind(&parts, &e->def, &e->model, diag));
+    WHIM_TRY(draft_type_choose(e, diag));
+    WHIM_TRY(whim_bind_match(&e->draft_binder, &e->draft, e->device, diag));
+    e->runner_cfg.drafts = true;
+    blame(e, NULL);
+    return WHIM_ERR_OK;
+}
+
 static whim_err prepare(whim_engine *e, whim_diag *diag)
 {
     WHIM_TRY(ckpt_find(e, diag));
@@ -304,6 +384,9 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(device_choose(e, diag));
     WHIM_TRY(limits_choose(e, diag));
     WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
+    if (e->cfg.draft != NULL) {
+        WHIM_TRY(draft_join(e, diag));
+    }
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
     return memory_choose(e, diag);
 }
@@ -315,6 +398,7 @@ whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim
     e->cfg = *cfg;
     whim_arena_init(&e->arena);
     whim_binder_init(&e->binder);
+    whim_binder_init(&e->draft_binder);
     whim_err err = prepare(e, diag);
     if (err != WHIM_ERR_OK) {
         whim_engine_close(e);
@@ -340,6 +424,10 @@ whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
     WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
     WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
                             e->cfg.on_progress, e->cfg.progress_ctx, diag));
+    if (e->cfg.draft != NULL) {
+        WHIM_TRY(whim_bind_load(&e->draft_binder, &e->draft, e->device, e->device->caps.n_thread,
+                                NULL, NULL, diag));
+    }
     WHIM_TRY(whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
                               &e->runner, diag));
     return e->cfg.record_steps != NULL ? record_start(e, diag) : WHIM_ERR_OK;
@@ -364,9 +452,11 @@ void whim_engine_close(whim_engine *e)
     (void)ignored;
     whim_runner_close(e->runner);
     whim_binder_deinit(&e->binder);
+    whim_binder_deinit(&e->draft_binder);
     whim_device_close(e->device);
     whim_arena_reset(&e->arena);
     whim_ckpt_close(&e->ckpt);
+    whim_ckpt_close(&e->draft);
     whim_free(e);
 }
 
@@ -425,6 +515,21 @@ const whim_exec_plan *whim_engine_runner_plan(const whim_engine *e)
     return &e->runner_plan;
 }
 
+const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *e)
+{
+    return &e->draft;
+}
+
+const whim_draft_config *whim_engine_draft(const whim_engine *e)
+{
+    return e->cfg.draft != NULL ? &e->draft.config.draft : NULL;
+}
+
+int32_t whim_engine_draft_token(const whim_engine *e, int32_t i)
+{
+    return e->draft_tokens != NULL ? e->draft_tokens[i] : i;
+}
+
 whim_runner *whim_engine_runner(whim_engine *e)
 {
     return e->runner;
@@ -433,7 +538,7 @@ whim_runner *whim_engine_runner(whim_engine *e)
 /* A gather reads one row of the embedding, a product all of it: it counts only as the head. */
 static bool param_is_read(const whim_engine *e, const whim_param *param)
 {
-    return param->weight != NULL &&
+    return param->weight != NULL && param->pick == NULL &&
            (e->ckpt.config.tied_head || strcmp(param->name, "embed_tokens.weight") != 0);
 }
 

@@ -25,6 +25,8 @@ typedef enum whim_graph_use {
 
 typedef struct whim_engine_cfg {
     const char *model;       /* directory, .gguf file or shape:NAME */
+    const char *draft;       /* directory of a draft for it; NULL: none */
+    const char *draft_type;  /* its matrices become this: "q8_0", "q4_0"; NULL: as they are */
     const char *load_format; /* "auto" or "dummy" (NULL: auto) */
     const char *weight_type; /* dummy weights only: type of the matrices, default bf16 */
     const char *backend;     /* NULL: the first of the build */
@@ -87,6 +89,12 @@ double whim_engine_ctx_share(const whim_engine *engine); /* see ctx_share of the
 /* The runner's limits and its share of the plan. */
 const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);
 const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
+
+const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
+
+/* Its draft, and the token that its proposal i of the best is; NULL and i itself without one. */
+const whim_draft_config *whim_engine_draft(const whim_engine *engine);
+int32_t whim_engine_draft_token(const whim_engine *engine, int32_t i);
 
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);

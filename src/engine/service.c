@@ -215,6 +215,10 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     s->made = take(s, n, sizeof *s->made, &ok);
     s->over = take(s, n, sizeof *s->over, &ok);
     s->taken = take(s, n, sizeof *s->taken, &ok);
+    s->drafts.parts = take(s, n, sizeof *s->drafts.parts, &ok);
+    s->drafts.tokens = take(s, s->cfg.max_outs + n, sizeof *s->drafts.tokens, &ok);
+    bool drafts = !s->cfg.no_draft && s->cfg.propose == NULL;
+    s->drafts.model = drafts ? whim_engine_draft(s->cfg.engine) : NULL;
     s->drafts.choices = take(s, n, sizeof *s->drafts.choices, &ok);
     s->drafts.asks = take(s, n, sizeof *s->drafts.asks, &ok);
     s->drafts.widths = take(s, n, sizeof *s->drafts.widths, &ok);
@@ -231,8 +235,8 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     if (s->has_states) {
         WHIM_TRY(whim_prefix_tree_set_states(s->tree, states));
     }
-    s->proposes =
-        (!s->cfg.no_lookup || s->cfg.propose != NULL) && (!s->has_states || limits->max_kept > 0);
+    bool has_source = !s->cfg.no_lookup || s->cfg.propose != NULL || s->drafts.model != NULL;
+    s->proposes = has_source && (!s->has_states || limits->max_kept > 0);
     whim_sched_cfg sched = {
         .max_seqs = s->cfg.max_seqs,
         .max_step_tokens = s->cfg.max_step_tokens,

@@ -53,7 +53,8 @@ typedef struct whim_service_cfg {
     int64_t kv_dir_bytes;     /* its limit */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
     bool no_lookup;           /* propose nothing that stood in a text before */
-    whim_propose_fn propose;  /* where proposals come from instead; NULL: lookup */
+    bool no_draft;            /* leave the model's draft alone */
+    whim_propose_fn propose;  /* where proposals come from instead; NULL: lookup and draft */
     void *propose_ctx;
     bool propose_all;      /* for tests and timings: all that is found, whatever it costs */
     int64_t plan_pause_ns; /* for tests: a pause before every plan */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookup: what follows in a prediction of the answer, or what followed the last tokens of a request
- * where they stood in it before. */
+/* Where proposals come from: a prediction of the answer and lookup first, which cost nothing, then
+ * the model's draft. */
 #include "engine/service_draft.h"
+
+#include "base/clock.h"
 
 /* Finding a proposal takes less than a microsecond. */
 #define LOOKUP_NS 500.0
@@ -38,9 +40,117 @@ static int64_t look_up(whim_choice *c)
     if (found > 0) {
         return sensible(c->found, found, job->service->config->n_vocab);
     }
-    return whim_lookup_grow(&c->lookup, c->tokens, n)
+    return !cfg->no_lookup && whim_lookup_grow(&c->lookup, c->tokens, n)
                ? whim_lookup_find(&c->lookup, c->tokens, c->tokens, n, c->found, WHIM_WIDTH_MOST)
                : 0;
+}
+
+/* --- the model's draft ------------------------------------------------------------------------ */
+
+/* What its pass takes of a step of one row, before it was timed. */
+#define DRAFT_SHARE 0.3
+
+/* Tokens that it can propose for a choice: none where lookup has some, or where its sequence lacks
+ * rows. */
+static int64_t draft_room(const whim_service *s, const whim_choice *c)
+{
+    const whim_drafts *d = &s->drafts;
+    if (d->model == NULL || d->asked || c->n_found > 0 || !may_propose(c)) {
+        return 0;
+    }
+    const whim_sequence *seq = whim_sched_at_last(c->req);
+    int64_t most = d->model->block - 1, left = seq != NULL ? s->ctx - seq->len - 1 : 0;
+    most = most < WHIM_WIDTH_MOST ? most : WHIM_WIDTH_MOST;
+    return most < left ? most : left;
+}
+
+static double draft_cost(const whim_service *s, int64_t n_row)
+{
+    double known = whim_step_costs_of(&s->drafts.costs, n_row);
+    return known > 0 ? known : DRAFT_SHARE * whim_step_costs_of(&s->costs, 1);
+}
+
+/* The choices that were given rows for what the draft will say, at the front of the list; returns
+ * how many. */
+static int64_t draft_parts(whim_service *s, int64_t *n_row)
+{
+    whim_drafts *d = &s->drafts;
+    const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
+    int32_t *tokens = d->tokens;
+    int64_t n_part = 0, n_out = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        whim_choice *c = d->choices[i];
+        int64_t n = d->widths[i];
+        if (c->n_found > 0 || n == 0 || n_out + n > limits->max_outs ||
+            *n_row + n + 1 > limits->max_rows) {
+            continue;
+        }
+        tokens[0] = c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
+        for (int64_t k = 1; k <= n; k++) {
+            tokens[k] = d->model->mask;
+        }
+        d->parts[n_part] = (whim_step_part){.seq = whim_sched_at_last(c->req),
+                                            .tokens = tokens,
+                                            .n_tok = n + 1,
+                                            .n_out = n,
+                                            .n_top = 1};
+        d->choices[n_part++] = c;
+        tokens += n + 1;
+        n_out += n;
+        *n_row += n + 1;
+    }
+    return n_part;
+}
+
+/* What the pass proposes for each of its parts. */
+static void drafted_take(whim_service *s, int64_t n_part)
+{
+    const whim_exec *exec = whim_runner_exec(s->runner);
+    int64_t out = 0;
+    for (int64_t i = 0; i < n_part; i++) {
+        whim_choice *c = s->drafts.choices[i];
+        int64_t n = s->drafts.parts[i].n_out;
+        for (int64_t k = 0; k < n; k++) {
+            whim_ranked best = whim_exec_best(exec, out + k);
+            c->found[k] = whim_engine_draft_token(s->cfg.engine, best.ids[0]);
+        }
+        out += n;
+        c->by_draft = true;
+        c->n_found = whim_choice_cut(c, c->found, n, WHIM_WIDTH_MOST, &c->n_sure);
+    }
+}
+
+static void draft_ask(whim_service *s)
+{
+    whim_drafts *d = &s->drafts;
+    int64_t n_row = 0, n_part = draft_parts(s, &n_row), begun = whim_clock_ns();
+    whim_diag diag = {""};
+    d->asked = true;
+    if (n_part == 0) {
+        return;
+    }
+    whim_err err = whim_runner_draft(s->runner, d->parts, n_part, &diag);
+    if (err == WHIM_ERR_OK) {
+        whim_step_costs_learn(&d->costs, n_row, whim_clock_ns() - begun);
+        drafted_take(s, n_part);
+    } else if (err != WHIM_ERR_FULL) { /* where no page is free there are just no proposals */
+        whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));
+        d->model = NULL;
+    }
+}
+
+/* --- how many --------------------------------------------------------------------------------- */
+
+/* What one choice may bring; false: nothing. */
+static bool ask_make(const whim_service *s, const whim_choice *c, whim_width_ask *ask)
+{
+    int64_t room = draft_room(s, c);
+    if (room > 0) {
+        *ask = (whim_width_ask){&c->draft_hits, room, 0, draft_cost(s, room + 1)};
+    } else {
+        *ask = (whim_width_ask){c->by_draft ? &c->draft_hits : &c->hits, c->n_found, c->n_sure, 0};
+    }
+    return ask->n_found > 0;
 }
 
 /* The choices that bring proposals, and how many of them are worth it; returns the sum. */
@@ -53,9 +163,9 @@ static int64_t widths_choose(whim_service *s)
         for (int32_t i = 0; i < job->cfg.n_choice; i++) {
             whim_choice *c = &job->choices[i];
             n_row += c->let_in && !c->ended;
-            if (c->n_found > 0 && c->req != NULL && !c->ended && d->n < s->cfg.max_seqs) {
-                d->asks[d->n] = (whim_width_ask){&c->hits, c->n_found, c->n_sure};
-                d->widths[d->n] = c->n_found;
+            if (c->req != NULL && !c->ended && d->n < s->cfg.max_seqs &&
+                ask_make(s, c, &d->asks[d->n])) {
+                d->widths[d->n] = d->asks[d->n].n_found;
                 d->choices[d->n++] = c;
             }
         }
@@ -71,15 +181,21 @@ static int64_t widths_choose(whim_service *s)
 
 bool whim_service_would_propose(whim_service *s)
 {
+    s->drafts.asked = false;
     return s->proposes && widths_choose(s) > 0;
 }
 
 void whim_service_propose(whim_service *s)
 {
+    whim_drafts *d = &s->drafts;
+    d->asked = false;
     if (!s->proposes || widths_choose(s) == 0) {
         return;
     }
-    const whim_drafts *d = &s->drafts;
+    if (d->model != NULL) {
+        draft_ask(s);
+        widths_choose(s);
+    }
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         int64_t n = c->job->cfg.n_prompt + c->n_made;
@@ -106,7 +222,9 @@ void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
     }
     c->n_found = 0;
     if (s->proposes) {
-        whim_hits_learn(&c->hits, n, n_right);
+        whim_hits_learn(c->by_draft ? &c->draft_hits : &c->hits, n, n_right);
+        whim_hits_learn(c->by_draft ? &c->hits : &c->draft_hits, 0, 0);
+        c->by_draft = false;
         c->n_found = !may_propose(c)
                          ? 0
                          : whim_choice_cut(c, c->found, look_up(c), WHIM_WIDTH_MOST, &c->n_sure);

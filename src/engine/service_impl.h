@@ -44,9 +44,11 @@ typedef struct whim_choice {
     int64_t n_asked;             /* proposals of the step under way whose rows may be taken */
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     whim_think think;
-    whim_lookup lookup; /* where its tokens stood before */
-    whim_follow follow; /* where it stands in the job's prediction */
-    whim_hits hits;     /* how often proposals were right */
+    whim_lookup lookup;   /* where its tokens stood before */
+    whim_follow follow;   /* where it stands in the job's prediction */
+    whim_hits hits;       /* how often proposals were right */
+    whim_hits draft_hits; /* the same of the draft's */
+    bool by_draft;        /* what is found is the draft's */
     int32_t found[WHIM_WIDTH_MOST];
     int64_t n_found; /* tokens that may come next */
     int64_t n_sure;  /* the first of them, that nothing else may come than */
@@ -104,6 +106,12 @@ typedef struct whim_drafts {
     whim_choice **choices;
     whim_width_ask *asks;
     int64_t *widths;
+    /* of the model's draft: NULL: it has none */
+    const whim_draft_config *model;
+    whim_step_costs costs; /* of its passes */
+    bool asked;            /* it has said what it can for the next plan */
+    whim_step_part *parts; /* [max_seqs] */
+    int32_t *tokens;       /* [max_outs + max_seqs] */
 } whim_drafts;
 
 struct whim_service {

@@ -150,14 +150,21 @@ static whim_err split_whole(const site *t)
                                              });
 }
 
+/* The part of pages that is layer l's. */
+static whim_kv_view kv_of(const whim_batch *batch, const whim_layer_row *row, int32_t l)
+{
+    whim_kv_view kv = batch->kv;
+    kv.layer_offset = batch->kv_offsets[l];
+    kv.n_kv = row->n_kv;
+    kv.d_head = row->d_head;
+    return kv;
+}
+
 /* attn = softmax(q k^T / sqrt(d)) v over the pages, after k and v of the rows went there */
 static whim_err attend(const site *t, int32_t l)
 {
     const whim_batch *b = t->batch;
-    whim_kv_view kv = b->kv;
-    kv.layer_offset = b->kv_offsets[l];
-    kv.n_kv = t->row->n_kv;
-    kv.d_head = t->row->d_head;
+    whim_kv_view kv = kv_of(b, t->row, l);
     WHIM_TRY(whim_op_kv_write(t->s, &(whim_kv_write_args){
                                         .kv = kv,
                                         .k = t->p->k,
@@ -175,13 +182,43 @@ static whim_err attend(const site *t, int32_t l)
                                         .page_start = b->page_start,
                                         .out = t->p->attn,
                                         .scale = 1.0f / sqrtf((float)t->row->d_head),
-                                        .causal = true,
+                                        .causal = !t->row->both_ways,
                                         .window = t->row->window,
                                         .n_row = b->n_row,
                                         .n_seq = b->n_seq,
                                         .n_head = t->row->n_head,
                                         .max_pages = b->max_pages,
                                     });
+}
+
+whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *row, int32_t l,
+                               float eps, const whim_rotary *rotary, const whim_attention_pass *p,
+                               whim_stream *s, const whim_batch *batch, const float *x)
+{
+    int64_t n = batch->n_row, d = row->d_head, cols = row->n_kv * d;
+    WHIM_TRY(whim_project(s, &a->k, x, n, p->k, cols));
+    WHIM_TRY(whim_project(s, &a->v, x, n, p->v, cols));
+    if (a->k_norm != NULL) {
+        WHIM_TRY(whim_op_rmsnorm(s, &(whim_rmsnorm_args){.x = p->k,
+                                                         .x_stride = d,
+                                                         .w = a->k_norm,
+                                                         .eps = eps,
+                                                         .y = p->k,
+                                                         .y_stride = d,
+                                                         .n_row = n * row->n_kv,
+                                                         .n_col = d}));
+    }
+    WHIM_TRY(whim_op_rope(s, &(whim_rope_args){.x = p->k,
+                                               .x_stride = cols,
+                                               .cos_sin = p->cos_sin[row->rope],
+                                               .n_row = n,
+                                               .n_head = row->n_kv,
+                                               .d_head = d,
+                                               .n_freq = rotary[row->rope].n_freq}));
+    return whim_op_kv_write(
+        s,
+        &(whim_kv_write_args){
+            .kv = kv_of(batch, row, l), .k = p->k, .v = p->v, .slots = batch->slots, .n_row = n});
 }
 
 whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *row, int32_t l,

@@ -49,6 +49,13 @@ WHIM_MUST_CHECK whim_err whim_attention_rotary(const whim_attention_pass *p,
                                                const whim_rotary *rotary, int32_t n_rotary,
                                                whim_stream *s, const whim_batch *batch);
 
+/* Keys and values of x, [n_row, d_model], to the pages, and nothing else: what a draft keeps of the
+ * model's rows. Heads are normalised each by itself or not at all. */
+WHIM_MUST_CHECK whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *row,
+                                               int32_t l, float eps, const whim_rotary *rotary,
+                                               const whim_attention_pass *p, whim_stream *s,
+                                               const whim_batch *batch, const float *x);
+
 /* y = mixer(x), both [n_row, d_model], of layer l. */
 WHIM_MUST_CHECK whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *row,
                                                 int32_t l, float eps, const whim_rotary *rotary,

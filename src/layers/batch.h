@@ -14,6 +14,7 @@
 #include "ops/args/attn_args.h"
 #include "ops/args/gdn_args.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,7 @@ typedef struct whim_batch {
     whim_state_view state;      /* whole slots; layers find their part */
     void *kept;       /* where recurrent layers keep what they made of the rows, or NULL: nowhere */
     int64_t max_kept; /* rows that it has room for */
+    bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
 } whim_batch;
 
 /* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a
@@ -73,7 +75,8 @@ enum { WHIM_MAX_CAPTURE = 16 };
  * n_layer is the output of the last layer, before the final norm. */
 typedef struct whim_capture {
     int32_t boundary;
-    float *rows; /* [n_row, d_model] */
+    float *rows;    /* [n_row, d_model] */
+    int64_t stride; /* from row to row */
 } whim_capture;
 
 /* What a forward pass gives back. */

@@ -104,7 +104,7 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
                                                    .x = p->x,
                                                    .x_stride = d,
                                                    .y = out->captures[i].rows,
-                                                   .y_stride = d,
+                                                   .y_stride = out->captures[i].stride,
                                                    .n_src = n,
                                                    .n_row = n,
                                                    .n_col = d,
@@ -128,14 +128,28 @@ static whim_err add(const pass *p, const float *y)
                              });
 }
 
+/* Its own ends, or those of the model that it drafts for: a norm is always its own, a head where it
+ * has one for fewer tokens. */
+static whim_head ends_of(const whim_decoder *dec)
+{
+    whim_head head = dec->head;
+    if (dec->lent != NULL) {
+        head.embed = dec->lent->embed;
+        head.tied = dec->lent->tied && dec->head.head.n == 0;
+        head.head = dec->head.head.n > 0 ? dec->head.head : dec->lent->head;
+    }
+    return head;
+}
+
 whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                               whim_out *out)
 {
     int32_t n_layer = dec->table.n_layer;
     pass p;
+    whim_head head = ends_of(dec);
     pass_init(&p, dec, s, batch, out->scratch);
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, batch));
-    WHIM_TRY(whim_head_embed(&dec->head, s, batch, p.x));
+    WHIM_TRY(whim_head_embed(&head, s, batch, p.x));
     for (int32_t l = 0; l < n_layer; l++) {
         WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? p.fed : NULL));
         WHIM_TRY(capture(&p, l, out));
@@ -145,7 +159,7 @@ whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whi
     }
     WHIM_TRY(add(&p, p.fed));
     WHIM_TRY(capture(&p, n_layer, out));
-    return whim_head_forward(&dec->head, dec->config.rms_eps, s, batch, p.x, out);
+    return whim_head_forward(&head, dec->config.rms_eps, s, batch, p.x, out);
 }
 
 whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,

@@ -27,17 +27,18 @@ typedef struct whim_decoder {
     whim_layer_table table;
     bool gdn_grouped; /* as whim_layer_traits, and the file has them so */
     whim_head head;
+    const whim_head *lent; /* embedding and head of the model that it drafts for; NULL: its own */
     whim_rotary rotary[WHIM_MAX_ROPE]; /* [table.n_rope] */
     whim_decoder_layer *layers;        /* [n_layer] */
 } whim_decoder;
 
 /* Make a decoder in `arena` and declare its tensors under their Hugging Face names. The table's
- * rows are in `arena`, too. */
+ * rows are in `arena`, too. `lent`: ends that it borrows, NULL: it has its own. */
 WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
                                            const whim_layer_traits *traits,
-                                           const whim_layer_table *table, whim_arena *arena,
-                                           whim_binder *binder, whim_decoder **out,
-                                           whim_diag *diag);
+                                           const whim_layer_table *table, const whim_head *lent,
+                                           whim_arena *arena, whim_binder *binder,
+                                           whim_decoder **out, whim_diag *diag);
 
 /* Queue the part of a pass by which recurrent states go on, of rows that one before has kept. */
 WHIM_MUST_CHECK whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s,

@@ -60,25 +60,32 @@ static void layer_bind(const whim_decoder *dec, bool at_zero, int32_t l, whim_bi
 }
 
 whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *traits,
-                           const whim_layer_table *table, whim_arena *arena, whim_binder *binder,
-                           whim_decoder **out, whim_diag *diag)
+                           const whim_layer_table *table, const whim_head *lent, whim_arena *arena,
+                           whim_binder *binder, whim_decoder **out, whim_diag *diag)
 {
     bool at_zero = traits->norm_at_zero && !config->gdn.folded; /* GGUF has the sum */
     whim_decoder *dec = whim_arena_alloc(arena, sizeof *dec);
     if (dec != NULL) {
         dec->config = *config;
         dec->table = *table;
+        dec->lent = lent;
         dec->gdn_grouped = traits->gdn_grouped && !config->gdn.apart;
     }
     if (dec == NULL || !layers_take(dec, arena)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a model of %d layers",
                          config->n_layer);
     }
-    whim_head_bind_embed(&dec->head, config, binder);
+    if (lent == NULL) {
+        whim_head_bind_embed(&dec->head, config, binder);
+    }
     for (int32_t l = 0; l < table->n_layer; l++) {
         layer_bind(dec, at_zero, l, binder);
     }
-    whim_head_bind_rest(&dec->head, config, at_zero, binder);
+    if (lent == NULL) {
+        whim_head_bind_rest(&dec->head, config, at_zero, binder);
+    } else {
+        whim_norm_bind(&dec->head.norm, config->d_model, at_zero, "norm", -1, binder);
+    }
     if (!rotary_bind(dec, arena, binder)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for rotary frequencies");
     }

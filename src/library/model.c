@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 /* Few requests reach the whole context: room for 8 that do, and where nobody said how long that is,
  * half of what the weights leave for one, because an agent begins with ten thousand tokens. */
@@ -76,15 +77,29 @@ const char *whimbrel_version(void)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+static bool proposes_by_draft(const whimbrel_model_options *o)
+{
+    return o->draft != NULL && o->draft[0] != '\0';
+}
+
+/* A draft's matrices on the device: it changes no text, so they are narrow unless asked for. */
+static const char *draft_type_of(const whimbrel_model_options *o)
+{
+    const char *type = o->draft_type != NULL ? o->draft_type : "q8_0";
+    return strcmp(type, "file") == 0 ? NULL : type;
+}
+
 whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
                                         const whim_library_extra *extra)
 {
     static const whim_library_extra none = {0};
     const whim_library_extra *x = extra != NULL ? extra : &none;
     int64_t n = o->max_parallel > 0 ? o->max_parallel : MANY_PARALLEL;
-    bool shares = n > 1 && !x->all_at_longest;
+    bool shares = n > 1 && !x->all_at_longest, proposes = !o->no_lookup || proposes_by_draft(o);
     return (whim_engine_cfg){
         .model = o->path,
+        .draft = proposes_by_draft(o) ? o->draft : NULL,
+        .draft_type = draft_type_of(o),
         .load_format = x->load_format,
         .weight_type = x->weight_type,
         .backend = o->backend,
@@ -107,8 +122,8 @@ whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
         .max_outs = (x->max_outs > 0  ? x->max_outs
                      : n > LEAST_OUTS ? n
                                       : LEAST_OUTS) +
-                    (o->no_lookup ? 0 : PROPOSED_OUTS),
-        .max_kept = o->no_lookup ? 0 : n + PROPOSED_OUTS,
+                    (proposes ? PROPOSED_OUTS : 0),
+        .max_kept = proposes ? n + PROPOSED_OUTS : 0,
         .n_flight = shares ? WHIM_EXEC_FLIGHT : 1,
         .graphs = WHIM_GRAPHS_AUTO,
         .watch = x->watch,
@@ -121,8 +136,8 @@ whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
 /* Texts of the options are needed until the weights are read. */
 static bool options_keep(whimbrel_model *m)
 {
-    const char **texts[] = {&m->options.path, &m->options.kv_type, &m->options.backend,
-                            &m->options.isa};
+    const char **texts[] = {&m->options.path,    &m->options.draft,   &m->options.draft_type,
+                            &m->options.kv_type, &m->options.backend, &m->options.isa};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = *texts[i];
         if (text != NULL) {
@@ -133,6 +148,26 @@ static bool options_keep(whimbrel_model *m)
         }
     }
     return true;
+}
+
+/* Where no draft was named, the one beside the model. */
+static bool draft_find(whimbrel_model *m)
+{
+    whimbrel_model_options *o = &m->options;
+    int64_t n = (int64_t)strlen(o->path);
+    bool is_file = n > 5 && strcmp(o->path + n - 5, ".gguf") == 0;
+    whim_str path = {0};
+    whim_str_printf(&path, "%.*s%s", (int)(is_file ? n - 5 : n), o->path,
+                    is_file ? ".draft" : "/draft");
+    int64_t used = path.len;
+    whim_str_append(&path, "/config.json");
+    bool ok = !path.failed;
+    if (ok && o->draft == NULL && access(whim_str_text(&path), R_OK) == 0) {
+        o->draft = whim_arena_strndup(&m->arena, whim_str_text(&path), used);
+        ok = o->draft != NULL;
+    }
+    whim_str_deinit(&path);
+    return ok;
 }
 
 /* The last part of the path, without .gguf. */
@@ -242,7 +277,7 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     WHIM_TRY(whim_numbers_check(numbers, sizeof numbers / sizeof numbers[0], field, diag));
     m->meters = extra != NULL ? extra->meters : NULL;
     m->grammars = whim_grammar_cache_create(m->meters);
-    if (m->grammars == NULL || !options_keep(m)) {
+    if (m->grammars == NULL || !options_keep(m) || !draft_find(m)) {
         return WHIM_ERR_NO_MEMORY;
     }
     whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);

@@ -27,7 +27,8 @@ whim_err whim_decoder_model_bind(const whim_model_def *def, const whim_config *c
         whim_layer_table_make(&table, config, &def->traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the model");
     }
-    WHIM_TRY(whim_decoder_bind(config, &def->traits, &table, arena, binder, &model->decoder, diag));
+    WHIM_TRY(whim_decoder_bind(config, &def->traits, &table, NULL, arena, binder, &model->decoder,
+                               diag));
     *out = model;
     return WHIM_ERR_OK;
 }
@@ -35,6 +36,11 @@ whim_err whim_decoder_model_bind(const whim_model_def *def, const whim_config *c
 const whim_layer_table *whim_decoder_model_layers(const whim_model *model)
 {
     return &model->decoder->table;
+}
+
+const whim_head *whim_decoder_model_head(const whim_model *model)
+{
+    return &model->decoder->head;
 }
 
 whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s, const whim_batch *batch,

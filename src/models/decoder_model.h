@@ -8,9 +8,10 @@
 #include "layers/decoder.h"
 #include "models/model.h"
 
-#define WHIM_DECODER_MODEL                                                \
-    .bind = whim_decoder_model_bind, .layers = whim_decoder_model_layers, \
-    .forward = whim_decoder_model_forward, .advance = whim_decoder_model_advance
+#define WHIM_DECODER_MODEL                                                  \
+    .bind = whim_decoder_model_bind, .layers = whim_decoder_model_layers,   \
+    .head = whim_decoder_model_head, .forward = whim_decoder_model_forward, \
+    .advance = whim_decoder_model_advance
 
 /* For `configure`: refuses rotary positions over a part of a head. */
 WHIM_MUST_CHECK whim_err whim_decoder_model_rotates_all(const whim_config *config, whim_diag *diag);
@@ -21,6 +22,8 @@ WHIM_MUST_CHECK whim_err whim_decoder_model_bind(const whim_model_def *def,
                                                  whim_diag *diag);
 
 const whim_layer_table *whim_decoder_model_layers(const whim_model *model);
+
+const whim_head *whim_decoder_model_head(const whim_model *model);
 
 WHIM_MUST_CHECK whim_err whim_decoder_model_forward(whim_model *model, whim_stream *s,
                                                     const whim_batch *batch, whim_out *out);

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "layers/batch.h"
+#include "layers/head.h"
 #include "layers/layer_table.h"
 #include "models/tool_words.h"
 #include "weights/arch.h"
@@ -41,6 +42,9 @@ struct whim_model_def {
 
     /* The table of its layers, which says what pages and state slots hold. */
     const whim_layer_table *(*layers)(const whim_model *model);
+
+    /* Its two ends, which a draft borrows. */
+    const whim_head *(*head)(const whim_model *model);
 
     /* Queue one pass. A batch with no rows queues all ops of one: others may wait for them. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);

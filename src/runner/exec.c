@@ -188,6 +188,7 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
         .embeds = (flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,
         .kept = (flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
         .max_kept = x->kept.max_rows,
+        .drafts = (flags & WHIM_STEP_DRAFT) != 0,
     };
     whim_step_view(x->block, &x->limits, bucket, &batch);
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
@@ -307,6 +308,9 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
                          whim_exec_in_flight(x));
     }
     WHIM_TRY(whim_step_check(block, n_word, &x->limits, whim_exec_results(x), diag));
+    if ((whim_step_head_of(block)->flags & WHIM_STEP_DRAFT) != 0 && !x->cfg.drafts) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "a draft's step comes to a model without one");
+    }
     bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
     if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -353,7 +357,7 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
     if ((head->flags & WHIM_STEP_KEEP) != 0) {
         x->kept.n_row = head->n_row;
     }
-    if (x->tap.submitted != NULL) {
+    if (x->tap.submitted != NULL && (head->flags & WHIM_STEP_DRAFT) == 0) {
         x->tap.submitted(x->tap.ctx, block);
     }
     return WHIM_ERR_OK;
@@ -380,7 +384,8 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
     if (err != WHIM_ERR_OK) {
         return step_failed(x, err, diag);
     }
-    if (x->tap.collected != NULL) {
+    bool drafted = (whim_step_head_of(x->flights[set].block)->flags & WHIM_STEP_DRAFT) != 0;
+    if (x->tap.collected != NULL && !drafted) {
         x->tap.collected(x->tap.ctx, x);
     }
     return WHIM_ERR_OK;

@@ -39,6 +39,7 @@ typedef struct whim_exec_cfg {
     whim_kv_type kv_type;
     bool kv_as_used; /* memory of pages is taken when they are first used, where the device can */
     bool graphs;
+    bool drafts;      /* the model has a draft: there are steps with WHIM_STEP_DRAFT */
     bool embeds;      /* steps may bring embeddings in place of tokens */
     int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */
     int32_t n_capture;
@@ -120,8 +121,8 @@ const float *whim_exec_hidden(const whim_exec *exec, int32_t c, int64_t r);
 
 int64_t whim_exec_n_vocab(const whim_exec *exec);
 
-/* Somebody who is told of all that an exec is asked to do (runner/step_record.h); outside of steps,
- * so it may allocate. */
+/* Somebody who is told of all that an exec is asked to do (runner/step_record.h), but for a draft's
+ * passes, which change no result; outside of steps, so it may allocate. */
 typedef struct whim_exec_tap {
     void *ctx;
     void (*submitted)(void *ctx, const int32_t *block);

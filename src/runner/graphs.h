@@ -8,7 +8,10 @@
 #include "device/device.h"
 #include "runner/exec.h"
 
-enum { WHIM_GRAPHS_MAX = 64, WHIM_GRAPH_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_KEEP };
+enum {
+    WHIM_GRAPHS_MAX = 64,
+    WHIM_GRAPH_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_KEEP | WHIM_STEP_DRAFT
+};
 
 typedef struct whim_graph_slot {
     whim_step_size bucket;

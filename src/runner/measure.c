@@ -80,6 +80,12 @@ static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model
     out->n_top = WHIM_TOPK_MAX;
     WHIM_TRY(def->forward(model, s, batch, out));
     WHIM_TRY(record_sample(s, batch, out, n_vocab));
+    if (cfg->drafts) {
+        whim_batch block = *batch;
+        block.drafts = true;
+        out->scratch->used = 0;
+        WHIM_TRY(def->forward(model, s, &block, out));
+    }
     WHIM_TRY(record_advance(s, def, model, cfg, batch, out));
     return record_own(s, batch, cfg);
 }
@@ -113,7 +119,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
         .n_capture = cfg->n_capture,
     };
     for (int32_t i = 0; i < cfg->n_capture; i++) {
-        out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base};
+        out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base, config->d_model};
     }
     whim_err err = record_all(&recorder.base, def, model, cfg, &batch, &out, config->n_vocab);
     if (recorder.refused[0] != '\0') {

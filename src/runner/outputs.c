@@ -90,7 +90,8 @@ void whim_outputs_view(const whim_outputs *o, int64_t n_top, whim_out *out)
     out->top_ids = top_ids(o, o->top);
     out->n_capture = o->cfg->n_capture;
     for (int32_t i = 0; i < o->cfg->n_capture; i++) {
-        out->captures[i] = (whim_capture){o->cfg->boundary[i], whim_outputs_capture(o, i)};
+        out->captures[i] =
+            (whim_capture){o->cfg->boundary[i], whim_outputs_capture(o, i), o->config->d_model};
     }
 }
 

@@ -222,10 +222,10 @@ static void trials_set(whim_runner *r, const whim_step_part *parts, int64_t n_pa
 }
 
 static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
-                      const whim_step_size *size, whim_diag *diag)
+                      const whim_step_size *size, int32_t flags, whim_diag *diag)
 {
     bool keeps = keeps_rows(r, parts, n_part);
-    int32_t flags = keeps ? WHIM_STEP_KEEP : 0;
+    flags |= keeps ? WHIM_STEP_KEEP : 0;
     for (int64_t i = 0; i < n_part; i++) {
         WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
     }
@@ -257,7 +257,7 @@ whim_err whim_runner_submit(whim_runner *r, const whim_step_part *parts, int64_t
                          whim_exec_in_flight(r->exec));
     }
     WHIM_TRY(step_check(r, parts, n_part, &size, diag));
-    whim_err err = queue(r, parts, n_part, &size, diag);
+    whim_err err = queue(r, parts, n_part, &size, 0, diag);
     states_set(parts, n_part, err == WHIM_ERR_OK);
     if (err != WHIM_ERR_OK) {
         step_lost(r);
@@ -284,6 +284,23 @@ whim_err whim_runner_step(whim_runner *r, const whim_step_part *parts, int64_t n
     if (err != WHIM_ERR_OK) {
         states_set(parts, n_part, false);
     }
+    return err;
+}
+
+whim_err whim_runner_draft(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                           whim_diag *diag)
+{
+    whim_step_size size;
+    r->n_step++;
+    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
+    whim_err err = queue(r, parts, n_part, &size, WHIM_STEP_DRAFT, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_runner_collect(r, diag);
+    }
+    for (int64_t i = 0; i < n_part; i++) {
+        whim_sequence_cut(parts[i].seq, &r->pool, parts[i].seq->len - parts[i].n_tok);
+    }
+    r->n_result = 0;
     return err;
 }
 

@@ -41,6 +41,11 @@ WHIM_MUST_CHECK whim_err whim_runner_submit(whim_runner *runner, const whim_step
                                             int64_t n_part, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *diag);
 
+/* The pass of the model's draft over the last token of each sequence and masks: whole, with no step
+ * under way. Sequences are as before; results are read as those of a step. */
+WHIM_MUST_CHECK whim_err whim_runner_draft(whim_runner *runner, const whim_step_part *parts,
+                                           int64_t n_part, whim_diag *diag);
+
 /* Of the rows that a sequence had on trial (keeps_state) in the last step with such parts, the
  * first n_row are right: its recurrent state goes on by them, as if they had been fed for good.
  * Those of a step are taken by one call, in the order of its parts, before the next with rows on

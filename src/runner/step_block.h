@@ -31,7 +31,8 @@ enum {
     WHIM_STEP_EMBEDS = 2, /* rows are given as embeddings; tokens say only which rows are padding */
     WHIM_STEP_AFTER = 4,  /* some tokens are results of the step before (whim_step_result_token) */
     WHIM_STEP_KEEP = 8,   /* recurrent layers keep what whim_step_take needs of the rows */
-    WHIM_STEP_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_AFTER | WHIM_STEP_KEEP,
+    WHIM_STEP_DRAFT = 16, /* the draft's pass: the last token of each sequence, and masks */
+    WHIM_STEP_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_AFTER | WHIM_STEP_KEEP | WHIM_STEP_DRAFT,
 };
 
 typedef struct whim_step_head {

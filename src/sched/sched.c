@@ -312,6 +312,11 @@ static void first_step(whim_sched *s, whim_sched_req *req)
     s->n_hit += req->n_cached;
 }
 
+whim_sequence *whim_sched_at_last(const whim_sched_req *req)
+{
+    return req->n_tok - req->n_fed == 1 ? req->seq : NULL;
+}
+
 void whim_sched_propose(whim_sched *s, whim_sched_req *req, const int32_t *tokens, int64_t n)
 {
     whim_check(!s->is_open && n >= 0);

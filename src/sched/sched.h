@@ -129,6 +129,10 @@ void whim_sched_set_budget(whim_sched *sched, int64_t n_row);
 /* Service that makes up for one step of priority, for requests that come from now on. */
 void whim_sched_set_age(whim_sched *sched, int64_t n_tok);
 
+/* The sequence of a request that has fed all its tokens but the one that was chosen last; NULL: it
+ * waits, or feeds more. */
+whim_sequence *whim_sched_at_last(const whim_sched_req *req);
+
 /* Tokens that may come after the known ones of a request, for the next plan only; its array has
  * room for them. They count for nothing where the request waits or feeds anything but the one token
  * that was chosen last, beyond a place where its recurrent state is kept, and from max_tok - 1

@@ -64,6 +64,7 @@ typedef struct whim_param {
      * becomes row s * unpair / 2 + i */
     int64_t unpair;
     whim_head_order rows;
+    const int32_t *pick; /* [n] the file's rows that it is made of; NULL: all in their order */
     /* Columns can be put in order where a block of the weight's type spans no two heads; match says
      * in *cols_kept whether they stay as they are. */
     whim_head_order cols;
@@ -90,7 +91,10 @@ typedef struct whim_binder {
     whim_arena arena;
     whim_param *params;
     int64_t n_param, cap_param;
-    bool failed;   /* an allocation failed while declaring; match reports it */
+    bool failed; /* an allocation failed while declaring; match reports it */
+    /* Set before match: matrices of floats become codes of this type, Q8_0 or Q4_0, while they are
+     * loaded, where their rows are whole blocks. F32: they stay what they are. */
+    whim_dtype narrow;
     int64_t bytes; /* size of the weights buffer */
     /* Tensors that the file has and text does not need: of vision, of MTP. */
     int64_t n_skipped[2], skipped_bytes[2];

@@ -214,6 +214,10 @@ static void check_types(finder *f, whim_param *param)
         }
     }
     param->dtype = param->vector || param->widen ? WHIM_DTYPE_F32 : first->dtype;
+    if (f->binder->narrow != WHIM_DTYPE_F32 && !param->vector && !param->widen &&
+        type->kind == WHIM_DTYPE_KIND_FLOAT && param->k % WHIM_GROUP == 0) {
+        param->dtype = f->binder->narrow;
+    }
     if (param->vector) {
         param->bytes = param->n * param->k * (int64_t)sizeof(float);
         if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
@@ -267,7 +271,11 @@ static bool is_ignored(const whim_ckpt *ckpt, const char *name)
 {
     size_t n = strlen(name);
     static const char inv_freq[] = "rotary_emb.inv_freq";
+    bool is_draft = ckpt->config.draft.block > 0; /* its ends are the model's */
     return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 ||
+           (is_draft &&
+            (strcmp(name, "embed_tokens.weight") == 0 || strcmp(name, "lm_head.weight") == 0 ||
+             strcmp(name, "draft_tokens") == 0)) ||
            (ckpt->config.tied_head && strcmp(name, "lm_head.weight") == 0) ||
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }

@@ -247,7 +247,9 @@ static whim_err parse_rotation(whim_config *config, const whim_arch_defaults *de
 static whim_err parse_text(whim_config *config, const found_arch *found, const whim_json_scope *top)
 {
     const whim_arch_defaults *defaults = found->as->defaults;
-    const whim_layer_kinds kinds = {.windows = defaults->has_windows, .deltas = defaults->has_gdn};
+    const whim_layer_kinds kinds = {.windows = defaults->has_windows,
+                                    .by_type = defaults->windows_by_type,
+                                    .deltas = defaults->has_gdn};
     double eps = 1e-6;
     WHIM_TRY(check_features(found, top));
     WHIM_TRY(parse_shape(config, defaults, top));

@@ -76,6 +76,18 @@ typedef struct whim_moe_config {
 
 typedef struct whim_arch whim_arch;
 
+/* A draft: a small model that proposes what another may say next (draft/dflash.h). */
+enum { WHIM_DRAFT_MAX_FEATURE = 16 };
+typedef struct whim_draft_config {
+    int32_t block;          /* rows of a pass: the last token, and masks; 0: it is no draft */
+    int32_t mask;           /* the token that stands for one that is not known */
+    int32_t n_target_layer; /* layers of the model that it was made for; 0: it does not say */
+    int32_t n_feature;
+    int32_t features[WHIM_DRAFT_MAX_FEATURE]; /* layers of that model whose outputs it reads */
+    int32_t n_token; /* tokens that it may propose, listed in its tensor draft_tokens; 0: all */
+    bool causal_given, causal; /* rows of a block see only those before them; not given: windows */
+} whim_draft_config;
+
 typedef struct whim_config {
     const whim_arch *arch; /* weights/arch.h: one of those that the reader was given */
     int32_t n_layer;
@@ -101,6 +113,7 @@ typedef struct whim_config {
     bool dtype_given;      /* false: the file is silent and whim_ckpt_open takes the weights' own */
     int32_t eos[WHIM_CONFIG_MAX_EOS];
     int32_t n_eos;
+    whim_draft_config draft;
 } whim_config;
 
 /* Whether layer l is a gated delta net; how many are; and the rest, which have keys and values. */

@@ -15,6 +15,7 @@ WHIM_MUST_CHECK whim_err whim_config_parse_rope(whim_config *config, const whim_
 /* The kinds of layers that an architecture may have beside full attention. */
 typedef struct whim_layer_kinds {
     bool windows, deltas;
+    bool by_type; /* "layer_types" alone says which have windows */
 } whim_layer_kinds;
 
 /* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the

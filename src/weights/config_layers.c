@@ -57,9 +57,10 @@ static whim_err parse_layer_types(whim_config *config, const whim_layer_kinds *k
 }
 
 /* The size of windows; null means none, silence the reference's 4096. */
-static whim_err parse_window(whim_config *config, const whim_json_scope *top)
+static whim_err parse_window(whim_config *config, const whim_layer_kinds *kinds,
+                             const whim_json_scope *top)
 {
-    bool uses = false;
+    bool uses = kinds->by_type && whim_json_has(top, "layer_types");
     int32_t window = whim_json_is_null(top, "sliding_window") ? 0 : 4096;
     WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &uses));
     if (uses) {
@@ -75,7 +76,7 @@ whim_err whim_config_parse_layers(whim_config *config, const whim_layer_kinds *k
     const whim_json *types = NULL;
     int64_t first = 28, interval = 4;
     if (kinds->windows) {
-        WHIM_TRY(parse_window(config, top));
+        WHIM_TRY(parse_window(config, kinds, top));
     }
     WHIM_TRY(whim_json_get_array(top, "layer_types", &types));
     if (types != NULL) {

@@ -3,7 +3,9 @@
 #include "base/alloc.h"
 #include "base/math/fmath.h"
 #include "tensor/fp8.h"
+#include "tensor/half.h"
 #include "tensor/quant.h"
+#include "tensor/quant_encode.h"
 #include "weights/bind.h"
 #include "weights/dummy.h"
 
@@ -60,9 +62,10 @@ static whim_err read_runs(const whim_ckpt *ckpt, const whim_param *param,
 {
     int64_t row_bytes = whim_rows_file_bytes(param), run = 0;
     for (int64_t r = 0; r < n_row; r += run) {
-        int64_t at = part->row0 + order_at(&param->rows, row0 + r);
+        const int32_t *pick = param->pick;
+        int64_t at = part->row0 + (pick ? pick[row0 + r] : order_at(&param->rows, row0 + r));
         char *to = raw + r * row_bytes;
-        run = order_run(&param->rows, row0 + r);
+        run = pick != NULL ? 1 : order_run(&param->rows, row0 + r);
         run = run < n_row - r ? run : n_row - r;
         if (part->tensor->file < 0) {
             whim_dummy_rows(param->name, part->tensor->dtype, param->k, at, run, to);
@@ -73,18 +76,47 @@ static whim_err read_runs(const whim_ckpt *ckpt, const whim_param *param,
     return WHIM_ERR_OK;
 }
 
-static void change_row(const whim_param *param, whim_dtype from, const char *raw, char *dst)
+/* Floats to the codes of a narrower type. False: some are no numbers, or beyond its range. */
+static bool narrow_row(whim_dtype from, const char *raw, whim_dtype to, int64_t k, char *dst)
+{
+    int32_t bits = to == WHIM_DTYPE_Q8_0 ? 8 : 4;
+    for (int64_t at = 0; at < k; at += WHIM_GROUP) {
+        float w[WHIM_GROUP];
+        int8_t codes[WHIM_GROUP];
+        whim_dequant_row(from, raw + whim_dtype_row_bytes(from, at), w, WHIM_GROUP);
+        if (!(whim_absmax(w, WHIM_GROUP) <= whim_encode_int_limit(bits))) {
+            return false;
+        }
+        uint16_t scale = whim_f32_to_f16(whim_encode_int(w, bits, WHIM_DTYPE_F16, codes));
+        char *block = dst + whim_dtype_row_bytes(to, at);
+        memcpy(block, &scale, sizeof scale);
+        block += sizeof scale;
+        for (int i = 0; i < WHIM_GROUP && bits == 8; i++) {
+            block[i] = codes[i];
+        }
+        for (int i = 0; i < WHIM_GROUP / 2 && bits == 4; i++) {
+            block[i] = (char)((codes[i] + 8) | (codes[i + WHIM_GROUP / 2] + 8) << 4);
+        }
+    }
+    return true;
+}
+
+static bool change_row(const whim_param *param, whim_dtype from, const char *raw, char *dst)
 {
     const whim_head_order *cols = &param->cols;
+    if (param->dtype != from && param->dtype != WHIM_DTYPE_F32) {
+        return narrow_row(from, raw, param->dtype, param->k, dst);
+    }
     if (param->dtype != from) {
         whim_dequant_row(from, raw, (float *)(void *)dst, param->k);
-        return;
+        return true;
     }
     int64_t run = cols->size > 0 ? cols->size : param->k;
     int64_t bytes = whim_dtype_row_bytes(from, run);
     for (int64_t c = 0; c < param->k; c += run) {
         memcpy(dst + c / run * bytes, raw + order_at(cols, c) / run * bytes, (size_t)bytes);
     }
+    return true;
 }
 
 whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t index, int64_t row0,
@@ -99,7 +131,12 @@ whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t 
     WHIM_TRY(read_runs(ckpt, param, part, row0, n_row, scratch, diag));
     for (int64_t r = 0; r < n_row; r++) {
         int64_t from = param->unpair > 0 ? unpaired_row(r, param->unpair) : r;
-        change_row(param, part->tensor->dtype, scratch + from * raw_bytes, dst + r * row_bytes);
+        if (!change_row(param, part->tensor->dtype, scratch + from * raw_bytes,
+                        dst + r * row_bytes)) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "tensor %s has values that are no numbers or too large for %s",
+                             part->tensor->file_name, whim_dtype_get(param->dtype)->name);
+        }
     }
     return WHIM_ERR_OK;
 }

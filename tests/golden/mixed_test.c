@@ -56,7 +56,8 @@ static whim_err mixed_bind(const whim_model_def *def, const whim_config *config,
     table.ropes[1] = table.ropes[0];
     table.ropes[1].theta = 1e6;
     table.ropes[1].rotary_dim = 12;
-    return whim_decoder_bind(config, &def->traits, &table, arena, binder, &(*out)->decoder, diag);
+    return whim_decoder_bind(config, &def->traits, &table, NULL, arena, binder, &(*out)->decoder,
+                             diag);
 }
 
 static const whim_layer_table *mixed_layers(const whim_model *model)

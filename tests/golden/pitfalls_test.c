@@ -58,7 +58,8 @@ static whim_err wrong_bind(const whim_model_def *def, const whim_config *config,
         whim_layer_table_make(&table, config, &right->traits, arena) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory");
     }
-    return whim_decoder_bind(config, &right->traits, &table, arena, binder, &(*out)->decoder, diag);
+    return whim_decoder_bind(config, &right->traits, &table, NULL, arena, binder, &(*out)->decoder,
+                             diag);
 }
 
 static const whim_layer_table *wrong_layers(const whim_model *model)

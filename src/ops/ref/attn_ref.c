@@ -203,8 +203,9 @@ static void attn_one(const whim_attn_paged_args *a, int64_t seq, int64_t r, int6
     int64_t d = a->kv.d_head;
     int64_t hi = a->kv_len[seq], lo = 0;
     int64_t after = (int64_t)a->positions[r] + 1;
-    if (a->causal && after < hi) {
-        hi = after;
+    int64_t last = a->causal ? after : after - 1 + a->window;
+    if ((a->causal || a->window > 0) && last < hi) {
+        hi = last;
     }
     if (a->window > 0 && after - a->window > 0) {
         lo = after - a->window;

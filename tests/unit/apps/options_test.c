@@ -263,11 +263,13 @@ static void check_help(whim_command command, int32_t width)
     whim_options_help(&text, command, width);
     for (int32_t i = 0; i < n; i++) {
         char name[80];
-        snprintf(name, sizeof name,
-                 specs[i].fallback != NULL && specs[i].type == WHIM_OPTION_BOOL ? "--[no-]%s"
-                                                                                : "--%s",
-                 specs[i].name);
+        bool is_switch = specs[i].type == WHIM_OPTION_BOOL;
+        bool has_no = is_switch ? specs[i].fallback != NULL : whim_option_has_no(&specs[i]);
+        snprintf(name, sizeof name, has_no ? "--[no-]%s" : "--%s", specs[i].name);
         bool wanted = is_wanted(specs[i].name, command);
+        if (wanted && (specs[i].commands >> command & 1) == 0) {
+            continue; /* another of that name is wanted */
+        }
         if (wanted != is_listed(whim_str_text(&text), name)) {
             fail_msg("%s: %s is %s in the help", whim_command_get(command)->name, name,
                      wanted ? "not" : "wrongly");

@@ -97,6 +97,53 @@ static void blocks_are_counted(const whim_service_stats *stats)
                      n_right + n_block);
 }
 
+/* --- a draft ---------------------------------------------------------------------------------- */
+
+static int open_drafted(const char *model, const char *draft)
+{
+    fixture_draft = draft;
+    int failed = open_model(model);
+    fixture_draft = NULL;
+    return failed + open_plain();
+}
+
+static int open_dflash(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dflash");
+}
+
+static int open_dflash_window(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dflash-tokens");
+}
+
+static int open_dflash_qwen3(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/qwen3-f32", "tests/data/drafts/qwen3-f32-dflash");
+}
+
+static void a_draft_keeps_the_text(void **state)
+{
+    whim_diag diag = {""};
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    answers_are_plain();
+    whim_service_stats stats = whim_service_get_stats(service);
+    assert_true(stats.n_proposed > N * MAX_MADE / 2 && stats.n_right < stats.n_proposed);
+    stop(state);
+    cfg.no_draft = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    answers_are_plain();
+    assert_int_equal(whim_service_get_stats(service).n_proposed, 0);
+    stop(state);
+}
+
 static void lookup_keeps_the_text(void **state)
 {
     start_with(NULL);
@@ -281,6 +328,13 @@ int main(void)
         cmocka_unit_test(ends_fall_inside_a_block), cmocka_unit_test(predictions_keep_the_text),
         cmocka_unit_test(without_it_there_is_none),
     };
+    const struct CMUnitTest drafts[] = {
+        cmocka_unit_test(a_draft_keeps_the_text),
+        cmocka_unit_test(lookup_keeps_the_text), /* with a draft beside it */
+    };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);
+    failed += cmocka_run_group_tests_name("dflash", drafts, open_dflash, close_engine);
+    failed += cmocka_run_group_tests_name("window", drafts, open_dflash_window, close_engine);
+    failed += cmocka_run_group_tests_name("qwen3", drafts, open_dflash_qwen3, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }

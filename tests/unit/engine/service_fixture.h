@@ -19,12 +19,14 @@ static whim_engine *engine;
 static const whim_config *config;
 static whim_service *service;
 static int32_t words[4][CTX];
+static const char *fixture_draft; /* of the model that is opened next, or NULL */
 static whim_meters meters;
 
 static inline int open_model_on(const char *model, const char *backend, const char *level)
 {
     whim_diag diag = {""};
     whim_engine_cfg cfg = {.model = model,
+                           .draft = fixture_draft,
                            .backend = backend,
                            .isa = level,
                            .n_checkpoint = 3,

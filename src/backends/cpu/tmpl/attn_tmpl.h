@@ -357,7 +357,8 @@ static void unit_open(attn_unit *u, const whim_attn_paged_args *a, const whim_at
         int64_t row = a->q_start[item->seq] + (item->first + i) / group;
         int64_t head = u->kv_head * group + (item->first + i) % group;
         int64_t after = (int64_t)a->positions[row] + 1, len = a->kv_len[item->seq];
-        u->hi[i] = a->causal && after < len ? after : len;
+        int64_t last = a->causal ? after : after - 1 + a->window;
+        u->hi[i] = (a->causal || a->window > 0) && last < len ? last : len;
         u->lo[i] = a->window > 0 && after > a->window ? after - a->window : 0;
         u->out[i] = a->out + (row * a->n_head + head) * d;
         scale_query(u->q + i * d, a->q + (row * a->n_head + head) * d, a->scale, d,

@@ -303,7 +303,8 @@ template <whim_kv_type T> static void attn_rows(const whim_attn_paged_args &a)
             int64_t after = (int64_t)a.positions[r] + 1;
             it.pages = a.pages + a.page_start[seq];
             hi = a.kv_len[seq];
-            hi = a.causal && after < hi ? after : hi;
+            int64_t last = a.causal ? after : after - 1 + a.window;
+            hi = (a.causal || a.window > 0) && last < hi ? last : hi;
             lo = a.window > 0 && after - a.window > 0 ? after - a.window : 0;
         }
         __syncthreads();
