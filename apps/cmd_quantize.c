@@ -104,6 +104,12 @@ static int check_words(const whim_options *o)
     return EXIT_OK;
 }
 
+/* What is quantised: the model, or a draft for one. */
+static const whim_ckpt *ckpt_of(const whim_options *o, const whim_engine *engine)
+{
+    return o->drafts_for != NULL ? whim_engine_draft_ckpt(engine) : whim_engine_ckpt(engine);
+}
+
 /* Write OUT; the engine knows which tensors of IN are what. */
 static bool write_model(const whim_options *o, const whim_engine *engine, whim_quantize_cfg *cfg,
                         whim_quantize_result *result)
@@ -113,8 +119,10 @@ static bool write_model(const whim_options *o, const whim_engine *engine, whim_q
     pthread_mutex_init(&load.lock, NULL);
     cfg->on_progress = load_report;
     cfg->ctx = &load;
-    whim_err err =
-        whim_quantize(whim_engine_ckpt(engine), whim_engine_binder(engine), cfg, result, &diag);
+    whim_err err = whim_quantize(ckpt_of(o, engine),
+                                 o->drafts_for != NULL ? whim_engine_draft_binder(engine)
+                                                       : whim_engine_binder(engine),
+                                 cfg, result, &diag);
     load_finish(&load, err == WHIM_ERR_OK);
     if (err != WHIM_ERR_OK && interrupted == 0) {
         complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
@@ -136,7 +144,7 @@ int cmd_quantize(const whim_options *options)
     char path[MODEL_PATH_MAX];
     loader load;
     whim_diag diag = {""};
-    quality q = {0};
+    quality q = {.options = options};
     whim_quantize_result result = {0};
     if (check_words(options) != EXIT_OK) {
         return EXIT_USAGE;
@@ -145,7 +153,10 @@ int cmd_quantize(const whim_options *options)
     if (in == NULL) {
         return EXIT_FAILED;
     }
-    whim_engine_cfg engine_wish = engine_cfg(options, in);
+    bool is_draft = options->drafts_for != NULL;
+    whim_engine_cfg engine_wish = engine_cfg(options, is_draft ? options->drafts_for : in);
+    engine_wish.draft = is_draft ? in : NULL;
+    snprintf(q.skipped, sizeof q.skipped, "%s", is_draft ? "a draft changes no text" : "");
     whim_engine *engine = open_engine(&engine_wish, true, &load);
     if (engine == NULL) {
         return EXIT_FAILED;
@@ -159,16 +170,17 @@ int cmd_quantize(const whim_options *options)
     };
     int code = EXIT_FAILED;
     if (!kind_of(options->to, &cfg.kind) ||
-        whim_quantize_check(whim_engine_ckpt(engine), &cfg, &diag) != WHIM_ERR_OK) {
+        whim_quantize_check(ckpt_of(options, engine), &cfg, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
-    } else if (quality_prepare(&q, options, in, engine)) {
+    } else if (is_draft || quality_prepare(&q, options, in, engine)) {
         catch_interrupt(true);
         code = write_model(options, engine, &cfg, &result) ? EXIT_OK : EXIT_FAILED;
     }
     whim_engine_close(engine);
     if (code == EXIT_OK) {
         /* OUT is whole by now, whatever becomes of the report. */
-        code = quality_measure(&q, in, options->output) ? finish(&q, &result) : EXIT_FAILED;
+        code = is_draft || quality_measure(&q, in, options->output) ? finish(&q, &result)
+                                                                    : EXIT_FAILED;
     }
     quality_free(&q);
     return interrupted != 0 ? complain(EXIT_INTERRUPTED, "stopped") : code;

@@ -520,6 +520,11 @@ const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *e)
     return &e->draft;
 }
 
+const whim_binder *whim_engine_draft_binder(const whim_engine *e)
+{
+    return &e->draft_binder;
+}
+
 const whim_draft_config *whim_engine_draft(const whim_engine *e)
 {
     return e->cfg.draft != NULL ? &e->draft.config.draft : NULL;

@@ -91,6 +91,7 @@ const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);
 const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
+const whim_binder *whim_engine_draft_binder(const whim_engine *engine);
 
 /* Its draft, and the token that its proposal i of the best is; NULL and i itself without one. */
 const whim_draft_config *whim_engine_draft(const whim_engine *engine);
