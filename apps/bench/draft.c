@@ -118,11 +118,12 @@ static void row_append(const bench *b, const oracle *o, tally *plain, tally *wit
     double best, slow = bench_median(plain->rates, b->n_round, &best);
     double fast = bench_median(with->rates, b->n_round, &best);
     double each = (double)with->n_made / (double)(with->n_made - with->n_right);
+    double gain = slow > 0 ? fast / slow : 0; /* one token takes no time between tokens */
     double right = with->n_proposed > 0 ? (double)with->n_right / (double)with->n_proposed : 0;
     if (!b->options->json) {
         whim_str_printf(out, "%5lld %9.1f %9.1f %8.3f %8.2f %8lld %5.0f%%  %s\n",
-                        (long long)o->batch, slow, fast, fast / slow, each,
-                        (long long)with->n_proposed, 100 * right, same ? "the same" : "DIFFERENT");
+                        (long long)o->batch, slow, fast, gain, each, (long long)with->n_proposed,
+                        100 * right, same ? "the same" : "DIFFERENT");
         return;
     }
     whim_str_append(out, "{\"model\":");
@@ -133,8 +134,8 @@ static void row_append(const bench *b, const oracle *o, tally *plain, tally *wit
                     "\"tokens_per_step\":%.4f,\"proposed_tokens\":%lld,\"accepted_tokens\":%lld,"
                     "\"same\":%s}\n",
                     b->options->oracle, (long long)o->batch, (long long)o->n_prompt,
-                    (long long)o->n_text, slow, fast, fast / slow, each,
-                    (long long)with->n_proposed, (long long)with->n_right, same ? "true" : "false");
+                    (long long)o->n_text, slow, fast, gain, each, (long long)with->n_proposed,
+                    (long long)with->n_right, same ? "true" : "false");
 }
 
 static void cfgs_make(const oracle *o, whim_job_cfg *cfgs)

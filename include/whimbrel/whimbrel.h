@@ -102,17 +102,10 @@ typedef struct whimbrel_model_options {
     int64_t kv_bytes;          /* memory for keys and values; 0: by context and max_parallel */
     const char *kv_type;       /* "f32", "bf16", "f16", "q8"; NULL: f32 of F32 models, else bf16 */
     bool take_memory;          /* take that memory at the start, not as it is used */
-    /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
-     * they are the same without it. */
-    bool no_lookup;
-    /* Folder of a small model that proposes tokens, likewise; NULL: PATH/draft, or NAME.draft
-     * beside NAME.gguf, if there is one; "": none. */
-    const char *draft;
-    const char *draft_type;  /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q8_0 */
-    int32_t threads;         /* 0: one for each core */
-    int64_t max_step_tokens; /* tokens that go through the model at once; 0: 512 */
-    const char *backend;     /* NULL: the first of the build, which is "cpu" */
-    const char *isa;         /* a level of the CPU; NULL: the best */
+    int32_t threads;           /* 0: one for each core */
+    int64_t max_step_tokens;   /* tokens that go through the model at once; 0: 512 */
+    const char *backend;       /* NULL: the first of the build, which is "cpu" */
+    const char *isa;           /* a level of the CPU; NULL: the best */
     /* Called by several threads while weights load. */
     void (*progress)(void *ctx, int64_t done, int64_t total);
     void *progress_ctx;
@@ -120,6 +113,13 @@ typedef struct whimbrel_model_options {
      * It comes from a thread of the model, must be quick, and may not call back. */
     void (*wake)(void *ctx);
     void *wake_ctx;
+    /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
+     * they are the same without it. */
+    bool no_lookup;
+    /* Folder of a small model that proposes tokens, likewise; NULL: PATH/draft, or NAME.draft
+     * beside NAME.gguf, if there is one; "": none. */
+    const char *draft;
+    const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q8_0 */
 } whimbrel_model_options;
 
 /* Read all but the weights, and plan the memory. What cannot be used is refused here. */

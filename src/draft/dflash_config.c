@@ -73,6 +73,22 @@ static whim_err features_parse(whim_draft_config *d, int32_t n_layer, const whim
     return WHIM_ERR_OK;
 }
 
+/* Keys that would change what is computed. */
+static whim_err changes_refuse(const whim_json_scope *inner, const whim_json_scope *top)
+{
+    double scale = 1;
+    bool neox = true;
+    const whim_json_scope *at = where(inner, top, "input_embedding_scale");
+    WHIM_TRY(whim_json_get_real(at, "input_embedding_scale", -1e9, 1e9, &scale));
+    WHIM_TRY(whim_json_get_bool(top, "rope_is_neox_style", &neox));
+    if (scale != 1 || !neox) {
+        return whim_fail(
+            top->diag, WHIM_ERR_UNSUPPORTED, "%s: \"%s\" is not supported in a draft: only %s is",
+            top->path, neox ? "input_embedding_scale" : "rope_is_neox_style", neox ? "1" : "true");
+    }
+    return WHIM_ERR_OK;
+}
+
 /* Parts that other kinds of drafts have. */
 static whim_err others_refuse(const whim_json_scope *inner, const whim_json_scope *top)
 {
@@ -99,6 +115,7 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
     inner.prefix = "dflash_config.";
     WHIM_TRY(whim_json_get_object(top, "dflash_config", &inner.obj));
     WHIM_TRY(others_refuse(&inner, top));
+    WHIM_TRY(changes_refuse(&inner, top));
     d->block = 16;
     WHIM_TRY(whim_json_get_int32(where(&inner, top, "block_size"), "block_size", 2, 64, &d->block));
     const whim_json_scope *mask = where(&inner, top, "mask_token_id");
@@ -107,8 +124,9 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
     WHIM_TRY(whim_json_get_int32(top, "num_target_layers", 1, WHIM_CONFIG_MAX_LAYER,
                                  &d->n_target_layer));
     WHIM_TRY(features_parse(d, c->n_layer, where(&inner, top, "target_layer_ids")));
-    d->causal_given = whim_json_has(top, "is_causal");
-    WHIM_TRY(whim_json_get_bool(top, "is_causal", &d->causal));
+    const whim_json_scope *causal = where(&inner, top, "is_causal");
+    d->causal_given = whim_json_has(causal, "is_causal");
+    WHIM_TRY(whim_json_get_bool(causal, "is_causal", &d->causal));
     return whim_json_get_int32(where(&inner, top, "draft_tokens"), "draft_tokens", 1, c->n_vocab,
                                &d->n_token);
 }

@@ -233,6 +233,7 @@ void whim_choice_end(whim_choice *c, whim_end end)
     whim_job *job = c->job;
     whim_service *s = job->service;
     end = text_end(c, end);
+    whim_lookup_deinit(&c->lookup); /* nothing is proposed any more */
     if (s->piece.failed || s->shown.failed) {
         whim_job_lose(job); /* an end without its last text is none */
     }

@@ -35,12 +35,15 @@ static int64_t look_up(whim_choice *c)
         int64_t found = cfg->propose(cfg->propose_ctx, c->tokens, n, c->found, WHIM_WIDTH_MOST);
         return sensible(c->found, found, job->service->config->n_vocab);
     }
+    if (cfg->no_lookup) {
+        return 0;
+    }
     int64_t found = whim_follow_propose(&c->follow, &job->predicted, job->cfg.prediction, c->found,
                                         WHIM_WIDTH_MOST);
     if (found > 0) {
         return sensible(c->found, found, job->service->config->n_vocab);
     }
-    return !cfg->no_lookup && whim_lookup_grow(&c->lookup, c->tokens, n)
+    return whim_lookup_grow(&c->lookup, c->tokens, n)
                ? whim_lookup_find(&c->lookup, c->tokens, c->tokens, n, c->found, WHIM_WIDTH_MOST)
                : 0;
 }
@@ -49,6 +52,15 @@ static int64_t look_up(whim_choice *c)
 
 /* What its pass takes of a step of one row, before it was timed. */
 #define DRAFT_SHARE 0.3
+
+/* How many masks, at most n, have places behind the last token without more than n_free pages. */
+static int64_t rows_in_pages(const whim_sequence *seq, int64_t n, int64_t n_free)
+{
+    while (n > 0 && whim_sequence_pages_needed(seq, n + 1) > n_free) {
+        n--;
+    }
+    return n > 0 ? n : 0;
+}
 
 /* Tokens that it can propose for a choice: none where lookup has some, or where its sequence lacks
  * rows. */
@@ -59,9 +71,10 @@ static int64_t draft_room(const whim_service *s, const whim_choice *c)
         return 0;
     }
     const whim_sequence *seq = whim_sched_at_last(c->req);
-    int64_t most = d->model->block - 1, left = seq != NULL ? s->ctx - seq->len - 1 : 0;
+    int64_t most = d->model->block - 1, left = c->max_tok - c->job->cfg.n_prompt - c->n_made - 1;
     most = most < WHIM_WIDTH_MOST ? most : WHIM_WIDTH_MOST;
-    return most < left ? most : left;
+    most = most < left ? most : left;
+    return seq != NULL ? rows_in_pages(seq, most, whim_runner_pool(s->runner)->n_free) : 0;
 }
 
 static double draft_cost(const whim_service *s, int64_t n_row)
@@ -77,23 +90,21 @@ static int64_t draft_parts(whim_service *s, int64_t *n_row)
     whim_drafts *d = &s->drafts;
     const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
     int32_t *tokens = d->tokens;
-    int64_t n_part = 0, n_out = 0;
+    int64_t n_part = 0, n_out = 0, n_free = whim_runner_pool(s->runner)->n_free;
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
-        int64_t n = d->widths[i];
-        if (c->n_found > 0 || n == 0 || n_out + n > limits->max_outs ||
-            *n_row + n + 1 > limits->max_rows) {
+        whim_sequence *seq = whim_sched_at_last(c->req);
+        int64_t n = c->n_found > 0 ? 0 : rows_in_pages(seq, d->widths[i], n_free);
+        if (n == 0 || n_out + n > limits->max_outs || *n_row + n + 1 > limits->max_rows) {
             continue;
         }
         tokens[0] = c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
         for (int64_t k = 1; k <= n; k++) {
             tokens[k] = d->model->mask;
         }
-        d->parts[n_part] = (whim_step_part){.seq = whim_sched_at_last(c->req),
-                                            .tokens = tokens,
-                                            .n_tok = n + 1,
-                                            .n_out = n,
-                                            .n_top = 1};
+        n_free -= whim_sequence_pages_needed(seq, n + 1);
+        d->parts[n_part] =
+            (whim_step_part){.seq = seq, .tokens = tokens, .n_tok = n + 1, .n_out = n, .n_top = 1};
         d->choices[n_part++] = c;
         tokens += n + 1;
         n_out += n;

@@ -276,6 +276,7 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     };
     WHIM_TRY(whim_numbers_check(numbers, sizeof numbers / sizeof numbers[0], field, diag));
     m->meters = extra != NULL ? extra->meters : NULL;
+    bool named = o->draft != NULL;
     m->grammars = whim_grammar_cache_create(m->meters);
     if (m->grammars == NULL || !options_keep(m) || !draft_find(m)) {
         return WHIM_ERR_NO_MEMORY;
@@ -283,6 +284,10 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
     cfg.wrong = field;
     whim_err err = whim_engine_prepare(&cfg, &m->engine, diag);
+    if (err != WHIM_ERR_OK && !named && strcmp(*field, "draft") == 0) {
+        whim_diag_prefix(diag, "the draft beside the model cannot be used (do without it by an "
+                               "empty name, or --no-draft): ");
+    }
     if (err != WHIM_ERR_OK) {
         *field = option_of(*field);
         return err;

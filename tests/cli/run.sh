@@ -64,6 +64,23 @@ assert a['ids'] == b['ids']
 t = a['timings']
 assert 0 <= t['accepted_tokens'] <= t['proposed_tokens'], t
 assert b['timings']['proposed_tokens'] == b['timings']['accepted_tokens'] == 0"
+# A draft proposes, and changes nothing; it is found beside a model.
+drafts=$data/../drafts
+run_it run "$tiny" --ids "$ids" -n 40 --ignore-eos -q --no-lookup
+undrafted=$out
+run_it run "$tiny" --ids "$ids" -n 40 --ignore-eos -q --no-lookup --draft "$drafts/llama-f32-dflash"
+expect_same "a draft changes no token" "$out" "$undrafted"
+run_it run "$tiny" --ids "$ids" -n 40 --ignore-eos -q --draft "$drafts/llama-f32-dflash-tokens" --draft-type q4_0
+expect_same "nor does a narrow one" "$out" "$undrafted"
+mkdir "$TEST_TMP/drafted"
+ln -s "$(realpath "$tiny")"/* "$TEST_TMP/drafted"
+ln -s "$(realpath "$drafts/qwen3-f32-dflash")" "$TEST_TMP/drafted/draft"
+run_it run "$TEST_TMP/drafted" --ids "$ids" -n 2 -q
+expect "a draft beside the model that was made for another" 1 err "hidden_size" err "--no-draft"
+run_it run "$TEST_TMP/drafted" --ids "$ids" -n 40 --ignore-eos -q --no-draft
+expect_same "is left alone" "$out" "$undrafted"
+run_it run "$tiny" --ids "$ids" -n 2 --draft "$TEST_TMP/none"
+expect "a draft that is not there" 1 err "--draft" err "$TEST_TMP/none"
 small=$data/qwen3-f32
 run_it run "$small" --ids "1 2 3" -n 2 --ignore-eos --json --logprobs 100
 expect_python "log-probabilities of a whole vocabulary sum to 1" "

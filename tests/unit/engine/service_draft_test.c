@@ -116,6 +116,12 @@ static int open_dflash(void **state)
 static int open_dflash_window(void **state)
 {
     (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dflash-window");
+}
+
+static int open_dflash_tokens(void **state)
+{
+    (void)state;
     return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dflash-tokens");
 }
 
@@ -141,6 +147,30 @@ static void a_draft_keeps_the_text(void **state)
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     answers_are_plain();
     assert_int_equal(whim_service_get_stats(service).n_proposed, 0);
+    stop(state);
+}
+
+/* An answer up to the end of the context, which may be one token beyond the engine's: the draft is
+ * there for the next one. */
+static void a_draft_outlives_the_context(void **state)
+{
+    static answer a;
+    whim_diag diag = {""};
+    whim_service_cfg cfg = service_cfg();
+    cfg.ctx = whim_engine_ctx(engine) + 1;
+    cfg.max_waiting = N_JOB;
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    for (int32_t k = 0; k < 2; k++) {
+        int64_t before = whim_service_get_stats(service).n_proposed;
+        whim_job_cfg job = circling(k, 0);
+        job.n_prompt = whim_service_ctx(service) - 40;
+        read_all(submit(&job), &a);
+        assert_int_equal(a.n[0], 40);
+        assert_true(whim_service_get_stats(service).n_proposed > before);
+    }
+    pages_come_back();
     stop(state);
 }
 
@@ -329,12 +359,13 @@ int main(void)
         cmocka_unit_test(without_it_there_is_none),
     };
     const struct CMUnitTest drafts[] = {
-        cmocka_unit_test(a_draft_keeps_the_text),
+        cmocka_unit_test(a_draft_keeps_the_text), cmocka_unit_test(a_draft_outlives_the_context),
         cmocka_unit_test(lookup_keeps_the_text), /* with a draft beside it */
     };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);
     failed += cmocka_run_group_tests_name("dflash", drafts, open_dflash, close_engine);
     failed += cmocka_run_group_tests_name("window", drafts, open_dflash_window, close_engine);
+    failed += cmocka_run_group_tests_name("tokens", drafts, open_dflash_tokens, close_engine);
     failed += cmocka_run_group_tests_name("qwen3", drafts, open_dflash_qwen3, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }

@@ -80,6 +80,9 @@ static void options_of_other_versions(void **state)
     refused(&newer.o, WHIMBREL_INVALID, "", "newer");
     newer.o.size = 0;
     refused(&newer.o, WHIMBREL_INVALID, "", "size");
+    /* Fields that came later stand behind those of the first header. */
+    assert_true(offsetof(whimbrel_model_options, no_lookup) >
+                offsetof(whimbrel_model_options, wake_ctx));
     newer.o.size = offsetof(whimbrel_model_options, context);
     newer.o.context = 1 << 30; /* not looked at */
     assert_int_equal(whimbrel_open(&newer.o, &m, NULL), WHIMBREL_OK);
