@@ -4,7 +4,15 @@
  * of every kind fall inside a block. */
 #include "unit/engine/service_fixture.h"
 
+#include <stdlib.h>
+
 enum { N = 12 };
+
+/* TEST_QUICK: for emulators and sanitizers. */
+static int32_t n_job(void)
+{
+    return getenv("TEST_QUICK") != NULL ? 4 : N;
+}
 
 /* Prompts that go in circles, so that a model without sense does, too. */
 static whim_job_cfg circling(int32_t k, int64_t max_tokens)
@@ -24,7 +32,7 @@ static int32_t plain[N][MAX_MADE]; /* what the plainest loop makes */
 
 static int open_plain(void)
 {
-    for (int32_t k = 0; k < N; k++) {
+    for (int32_t k = 0; k < n_job(); k++) {
         whim_job_cfg cfg = circling(k, MAX_MADE);
         assert_int_equal(alone(&cfg, plain[k]), MAX_MADE);
     }
@@ -58,17 +66,17 @@ static void answers_are_plain(void)
 {
     static answer a;
     whim_job *jobs[N];
-    for (int32_t k = 0; k < N; k++) { /* one at a time */
+    for (int32_t k = 0; k < n_job(); k++) { /* one at a time */
         whim_job_cfg cfg = circling(k, MAX_MADE);
         read_all(submit(&cfg), &a);
         assert_int_equal(a.n[0], MAX_MADE);
         assert_memory_equal(a.ids[0], plain[k], sizeof plain[k]);
     }
-    for (int32_t k = 0; k < N; k++) { /* all at once, each with an end of its own */
+    for (int32_t k = 0; k < n_job(); k++) { /* all at once, each with an end of its own */
         whim_job_cfg cfg = circling(k, MAX_MADE - 3 * k);
         jobs[k] = submit(&cfg);
     }
-    for (int32_t k = 0; k < N; k++) {
+    for (int32_t k = 0; k < n_job(); k++) {
         read_all(jobs[k], &a);
         assert_int_equal(a.n[0], MAX_MADE - 3 * k);
         assert_int_equal(a.end[0], WHIM_END_LENGTH);
@@ -141,7 +149,7 @@ static void a_draft_keeps_the_text(void **state)
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     answers_are_plain();
     whim_service_stats stats = whim_service_get_stats(service);
-    assert_true(stats.n_proposed > N * MAX_MADE / 2 && stats.n_right < stats.n_proposed);
+    assert_true(stats.n_proposed > n_job() * MAX_MADE / 2 && stats.n_right < stats.n_proposed);
     stop(state);
     cfg.no_draft = true;
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
@@ -179,7 +187,8 @@ static void lookup_keeps_the_text(void **state)
     start_with(NULL);
     answers_are_plain();
     whim_service_stats stats = whim_service_get_stats(service);
-    assert_true(stats.n_proposed > 0 && stats.n_right > 0 && stats.n_right < stats.n_proposed);
+    assert_true(stats.n_proposed > 0 && stats.n_right < stats.n_proposed);
+    assert_true(stats.n_right > 0 || n_job() < N); /* the hybrid's first texts do not repeat */
     blocks_are_counted(&stats);
     stop(state);
 }
@@ -189,7 +198,7 @@ static void lookup_keeps_the_text(void **state)
 /* The text that begins so, from its token n on. */
 static const int32_t *known_text(const int32_t *tokens, int64_t *n)
 {
-    for (int32_t k = 0; k < N; k++) {
+    for (int32_t k = 0; k < n_job(); k++) {
         whim_job_cfg cfg = circling(k, MAX_MADE);
         if (*n > cfg.n_prompt &&
             memcmp(tokens, cfg.prompt, (size_t)cfg.n_prompt * sizeof *tokens) == 0) {
@@ -247,12 +256,12 @@ static void no_source_changes_the_text(void **state)
     whim_service_stats stats = whim_service_get_stats(service);
     assert_int_equal(stats.n_right, stats.n_proposed);
     blocks_are_counted(&stats);
-    assert_true(stats.n_right > N * MAX_MADE);
+    assert_true(stats.n_right > n_job() * MAX_MADE);
     stop(state);
     start_with(always_wrong);
     answers_are_plain();
     stats = whim_service_get_stats(service);
-    assert_true(stats.n_right == 0 && stats.n_proposed > N * MAX_MADE);
+    assert_true(stats.n_right == 0 && stats.n_proposed > n_job() * MAX_MADE);
     stop(state);
     start_with(half_right);
     answers_are_plain();
@@ -272,7 +281,7 @@ static void ends_fall_inside_a_block(void **state)
     static answer a;
     int32_t n_tried = 0;
     start_with(always_right);
-    for (int32_t k = 0; k < N; k++) {
+    for (int32_t k = 0; k < n_job(); k++) {
         for (int64_t n = 1; n < 40; n++) {
             whim_job_cfg cfg = circling(k, 60);
             int64_t first = 0;
@@ -291,7 +300,7 @@ static void ends_fall_inside_a_block(void **state)
             n_tried++;
         }
     }
-    assert_true(n_tried > N);
+    assert_true(n_tried > n_job());
     for (int64_t n = 1; n < 40; n++) { /* and every length */
         whim_job_cfg cfg = circling(0, n);
         read_all(submit(&cfg), &a);
@@ -313,7 +322,7 @@ static void predictions_keep_the_text(void **state)
     static answer a;
     for (int32_t wrong_every = 0; wrong_every < 30; wrong_every += 9) {
         start_with(NULL);
-        for (int32_t k = 0; k < N; k++) {
+        for (int32_t k = 0; k < n_job(); k++) {
             whim_job_cfg cfg = circling(k, MAX_MADE);
             int32_t predicted[MAX_MADE];
             memcpy(predicted, plain[k], sizeof predicted);
