@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A made-up tree of files, for tests of what reads /sys and /proc; one at a time. */
+/* A made-up tree of files, for tests of what reads files of others; one at a time. */
 #ifndef WHIM_TESTS_TREE_H
 #define WHIM_TESTS_TREE_H
 

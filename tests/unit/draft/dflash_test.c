@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "support/cmocka.h"
 #include "support/drive.h"
+#include "support/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,29 +216,22 @@ static void expect_refused(const char *model, const char *draft, const char *typ
 static void expect_bad_config(const char *from, const char *to, const char *what)
 {
     static const char base[] = "tests/data/drafts/llama-f32-dflash";
-    char dir[] = "/tmp/dflash_test.XXXXXX", path[64], link[64], *text = NULL;
-    char tensors[512];
+    char path[512], link[512], changed[4096], *text = NULL;
     int64_t n = 0;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    snprintf(link, sizeof link, "%s/model.safetensors", dir);
-    assert_int_equal(whim_file_read_all("tests/data/drafts/llama-f32-dflash/config.json", 1 << 20,
-                                        &text, &n, &diag),
-                     WHIM_ERR_OK);
+    snprintf(path, sizeof path, "%s/config.json", base);
+    assert_int_equal(whim_file_read_all(path, sizeof changed / 2, &text, &n, &diag), WHIM_ERR_OK);
     char *at = strstr(text, from);
     assert_non_null(at);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    fclose(f);
-    assert_non_null(getcwd(tensors, sizeof tensors - sizeof base - 32));
-    strcat(strcat(strcat(tensors, "/"), base), "/model.safetensors");
-    assert_int_equal(symlink(tensors, link), 0);
-    expect_refused("tests/data/golden/llama-f32", dir, NULL, what);
-    unlink(path);
-    unlink(link);
-    rmdir(dir);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     whim_free(text);
+    assert_int_equal(tree_setup(NULL), 0);
+    tree_put("/config.json", changed);
+    snprintf(link, sizeof link, "%s/model.safetensors", tree_root);
+    assert_non_null(getcwd(path, sizeof path / 2));
+    strcat(strcat(strcat(path, "/"), base), "/model.safetensors");
+    assert_int_equal(symlink(path, link), 0);
+    expect_refused("tests/data/golden/llama-f32", tree_root, NULL, what);
+    assert_int_equal(tree_teardown(NULL), 0);
 }
 
 static void others_are_refused(void **state)
