@@ -124,7 +124,7 @@ static whim_err table_join(whim_layer_table *table, const whim_layer_table *targ
     return WHIM_ERR_OK;
 }
 
-static void ends_bind(whim_model *m, const whim_dflash_parts *p)
+static void ends_bind(whim_model *m, const whim_draft_parts *p)
 {
     int64_t d = p->draft->d_model, width = p->draft->draft.n_feature * d;
     whim_param fc = {.weight = &m->fc.w, .n = d, .k = width};
@@ -142,8 +142,8 @@ static void ends_bind(whim_model *m, const whim_dflash_parts *p)
     }
 }
 
-whim_err whim_dflash_bind(const whim_dflash_parts *p, const whim_model_def **def,
-                          whim_model **model, whim_diag *diag)
+static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim_model **model,
+                     whim_diag *diag)
 {
     whim_model_def *own = whim_arena_alloc(p->arena, sizeof *own);
     whim_model *m = whim_arena_alloc(p->arena, sizeof *m);
@@ -168,3 +168,6 @@ whim_err whim_dflash_bind(const whim_dflash_parts *p, const whim_model_def **def
     *model = m;
     return WHIM_ERR_OK;
 }
+
+const whim_draft_kind whim_draft_dflash = {
+    .arch = &whim_dflash_arch, .check = whim_dflash_check, .bind = bind};

@@ -9,27 +9,13 @@
 #ifndef WHIM_DRAFT_DFLASH_H
 #define WHIM_DRAFT_DFLASH_H
 
-#include "models/model.h"
+#include "draft/draft.h"
 
-/* How drafts describe themselves, for whim_ckpt_open. */
-const whim_arch_list *whim_dflash_archs(void);
+extern const whim_draft_kind whim_draft_dflash;
 
-/* Refuse a draft that was made for another model. `path` is the draft's, for messages. */
+/* What its config.json says, and what that must have in common with the model's. */
+extern const whim_arch whim_dflash_arch;
 WHIM_MUST_CHECK whim_err whim_dflash_check(const whim_config *draft, const whim_config *target,
                                            const char *path, whim_diag *diag);
-
-/* A model with its draft: its definition `def`, in `arena`, has the target's place, and `model`
- * likewise. The draft's tensors are declared to `binder`; those of the model are to `target_binder`
- * already, where the rows of its head for `tokens` [draft->draft.n_token] are declared, too (NULL:
- * all). */
-typedef struct whim_dflash_parts {
-    const whim_config *draft, *target;
-    const int32_t *tokens; /* outlives the load */
-    whim_binder *binder, *target_binder;
-    whim_arena *arena;
-} whim_dflash_parts;
-WHIM_MUST_CHECK whim_err whim_dflash_bind(const whim_dflash_parts *parts,
-                                          const whim_model_def **def, whim_model **model,
-                                          whim_diag *diag);
 
 #endif

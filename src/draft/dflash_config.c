@@ -131,49 +131,14 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
                                &d->n_token);
 }
 
-const whim_arch_list *whim_dflash_archs(void)
-{
-    static const whim_arch arch = {
-        .name = "dflash", .classes = classes, .safetensors_names = names, .parse = parse};
-    static const whim_arch *const all[] = {&arch};
-    static const whim_arch_list list = {all, 1};
-    return &list;
-}
-
-/* A count of the draft that is not the model's. */
-static whim_err differs(const char *path, const char *field, int64_t has, int64_t wanted,
-                        whim_diag *diag)
-{
-    return whim_fail(diag, WHIM_ERR_INVALID,
-                     "%s: the draft was made for another model: its \"%s\" is %lld, the model's is "
-                     "%lld",
-                     path, field, (long long)has, (long long)wanted);
-}
+const whim_arch whim_dflash_arch = {
+    .name = "dflash", .classes = classes, .safetensors_names = names, .parse = parse};
 
 whim_err whim_dflash_check(const whim_config *draft, const whim_config *target, const char *path,
                            whim_diag *diag)
 {
-    const whim_draft_config *d = &draft->draft;
     if (draft->d_model != target->d_model) {
-        return differs(path, "hidden_size", draft->d_model, target->d_model, diag);
+        return whim_draft_differs(path, "hidden_size", draft->d_model, target->d_model, diag);
     }
-    if (draft->n_vocab != target->n_vocab) {
-        return differs(path, "vocab_size", draft->n_vocab, target->n_vocab, diag);
-    }
-    if (d->n_target_layer > 0 && d->n_target_layer != target->n_layer) {
-        return differs(path, "num_target_layers", d->n_target_layer, target->n_layer, diag);
-    }
-    if (draft->n_layer + target->n_layer > WHIM_CONFIG_MAX_LAYER) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "%s: the draft's %d layers and the model's %d are "
-                         "more than %d",
-                         path, draft->n_layer, target->n_layer, WHIM_CONFIG_MAX_LAYER);
-    }
-    int32_t last = d->features[d->n_feature - 1];
-    if (last >= target->n_layer) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "%s: the draft reads layer %d of its model, which has layers 0 to %d",
-                         path, last, target->n_layer - 1);
-    }
-    return WHIM_ERR_OK;
+    return whim_draft_check(draft, target, path, diag);
 }

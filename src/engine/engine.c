@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/os/mem.h"
-#include "draft/dflash.h"
+#include "draft/draft.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
 #include "runner/step_record.h"
@@ -37,6 +37,7 @@ struct whim_engine {
     whim_ckpt draft;
     whim_binder draft_binder;
     int32_t *draft_tokens; /* [n_token] NULL: all may be proposed */
+    whim_proposer proposer;
 };
 
 static const char shape_prefix[] = "shape:";
@@ -347,8 +348,9 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->draft.config;
     blame(e, "draft");
-    WHIM_TRY(whim_ckpt_open(&e->draft, whim_dflash_archs(), e->cfg.draft, diag));
-    WHIM_TRY(whim_dflash_check(c, &e->ckpt.config, e->cfg.draft, diag));
+    WHIM_TRY(whim_ckpt_open(&e->draft, whim_draft_archs(), e->cfg.draft, diag));
+    const whim_draft_kind *kind = whim_draft_kind_of(c);
+    WHIM_TRY(kind->check(c, &e->ckpt.config, e->cfg.draft, diag));
     if (e->cfg.n_capture + c->draft.n_feature > WHIM_MAX_CAPTURE) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a draft reads %d layers and %d are asked for: there is room for %d",
@@ -357,7 +359,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     if (c->draft.n_token > 0) {
         WHIM_TRY(draft_tokens_read(e, diag));
     }
-    whim_dflash_parts parts = {
+    whim_draft_parts parts = {
         .draft = c,
         .target = &e->ckpt.config,
         .tokens = e->draft_tokens,
@@ -365,7 +367,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
         .target_binder = &e->binder,
         .arena = &e->arena,
     };
-    WHIM_TRY(whim_dflash_bind(&parts, &e->def, &e->model, diag));
+    WHIM_TRY(kind->bind(&parts, &e->def, &e->model, diag));
     WHIM_TRY(draft_type_choose(e, diag));
     WHIM_TRY(whim_bind_match(&e->draft_binder, &e->draft, e->device, diag));
     e->runner_cfg.drafts = true;
@@ -430,6 +432,12 @@ whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
     }
     WHIM_TRY(whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
                               &e->runner, diag));
+    if (e->cfg.draft != NULL) {
+        WHIM_TRY(whim_got(whim_proposer_init(&e->proposer, e->runner, &e->runner_cfg,
+                                             &e->draft.config.draft, e->draft_tokens,
+                                             &e->arena) == WHIM_ERR_OK,
+                          diag, "no memory for the passes of a draft"));
+    }
     return e->cfg.record_steps != NULL ? record_start(e, diag) : WHIM_ERR_OK;
 }
 
@@ -530,9 +538,9 @@ const whim_draft_config *whim_engine_draft(const whim_engine *e)
     return e->cfg.draft != NULL ? &e->draft.config.draft : NULL;
 }
 
-int32_t whim_engine_draft_token(const whim_engine *e, int32_t i)
+whim_proposer *whim_engine_proposer(whim_engine *e)
 {
-    return e->draft_tokens != NULL ? e->draft_tokens[i] : i;
+    return e->cfg.draft != NULL ? &e->proposer : NULL;
 }
 
 whim_runner *whim_engine_runner(whim_engine *e)

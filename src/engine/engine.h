@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "engine/memory_plan.h"
+#include "engine/proposer.h"
 #include "models/model.h"
 #include "runner/runner.h"
 #include "weights/bind.h"
@@ -93,9 +94,9 @@ const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
 const whim_binder *whim_engine_draft_binder(const whim_engine *engine);
 
-/* Its draft, and the token that its proposal i of the best is; NULL and i itself without one. */
+/* Its draft, and what asks that, after load; NULL without one. */
 const whim_draft_config *whim_engine_draft(const whim_engine *engine);
-int32_t whim_engine_draft_token(const whim_engine *engine, int32_t i);
+whim_proposer *whim_engine_proposer(whim_engine *engine);
 
 /* The runner, NULL before load. */
 whim_runner *whim_engine_runner(whim_engine *engine);

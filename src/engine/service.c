@@ -215,8 +215,7 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     s->made = take(s, n, sizeof *s->made, &ok);
     s->over = take(s, n, sizeof *s->over, &ok);
     s->taken = take(s, n, sizeof *s->taken, &ok);
-    s->drafts.parts = take(s, n, sizeof *s->drafts.parts, &ok);
-    s->drafts.tokens = take(s, s->cfg.max_outs + n, sizeof *s->drafts.tokens, &ok);
+    s->drafts.wanted = take(s, n, sizeof *s->drafts.wanted, &ok);
     bool drafts = !s->cfg.no_draft && s->cfg.propose == NULL;
     s->drafts.model = drafts ? whim_engine_draft(s->cfg.engine) : NULL;
     s->drafts.choices = take(s, n, sizeof *s->drafts.choices, &ok);

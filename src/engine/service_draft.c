@@ -83,14 +83,12 @@ static double draft_cost(const whim_service *s, int64_t n_row)
     return known > 0 ? known : DRAFT_SHARE * whim_step_costs_of(&s->costs, 1);
 }
 
-/* The choices that were given rows for what the draft will say, at the front of the list; returns
- * how many. */
-static int64_t draft_parts(whim_service *s, int64_t *n_row)
+/* What the draft is asked for, at the front of the list; returns for how many choices. */
+static int64_t draft_wanted(whim_service *s, int64_t *n_row)
 {
     whim_drafts *d = &s->drafts;
     const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
-    int32_t *tokens = d->tokens;
-    int64_t n_part = 0, n_out = 0, n_free = whim_runner_pool(s->runner)->n_free;
+    int64_t n_wanted = 0, n_out = 0, n_free = whim_runner_pool(s->runner)->n_free;
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
@@ -98,52 +96,37 @@ static int64_t draft_parts(whim_service *s, int64_t *n_row)
         if (n == 0 || n_out + n > limits->max_outs || *n_row + n + 1 > limits->max_rows) {
             continue;
         }
-        tokens[0] = c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
-        for (int64_t k = 1; k <= n; k++) {
-            tokens[k] = d->model->mask;
-        }
         n_free -= whim_sequence_pages_needed(seq, n + 1);
-        d->parts[n_part] =
-            (whim_step_part){.seq = seq, .tokens = tokens, .n_tok = n + 1, .n_out = n, .n_top = 1};
-        d->choices[n_part++] = c;
-        tokens += n + 1;
+        d->wanted[n_wanted] = (whim_proposal){
+            .seq = seq,
+            .last = c->tokens[c->job->cfg.n_prompt + c->n_made - 1],
+            .n = n,
+            .out = c->found,
+        };
+        d->choices[n_wanted++] = c;
         n_out += n;
         *n_row += n + 1;
     }
-    return n_part;
-}
-
-/* What the pass proposes for each of its parts. */
-static void drafted_take(whim_service *s, int64_t n_part)
-{
-    const whim_exec *exec = whim_runner_exec(s->runner);
-    int64_t out = 0;
-    for (int64_t i = 0; i < n_part; i++) {
-        whim_choice *c = s->drafts.choices[i];
-        int64_t n = s->drafts.parts[i].n_out;
-        for (int64_t k = 0; k < n; k++) {
-            whim_ranked best = whim_exec_best(exec, out + k);
-            c->found[k] = whim_engine_draft_token(s->cfg.engine, best.ids[0]);
-        }
-        out += n;
-        c->by_draft = true;
-        c->n_found = whim_choice_cut(c, c->found, n, WHIM_WIDTH_MOST, &c->n_sure);
-    }
+    return n_wanted;
 }
 
 static void draft_ask(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
-    int64_t n_row = 0, n_part = draft_parts(s, &n_row), begun = whim_clock_ns();
+    int64_t n_row = 0, n = draft_wanted(s, &n_row), begun = whim_clock_ns();
     whim_diag diag = {""};
     d->asked = true;
-    if (n_part == 0) {
+    if (n == 0) {
         return;
     }
-    whim_err err = whim_runner_draft(s->runner, d->parts, n_part, &diag);
+    whim_err err = whim_propose(whim_engine_proposer(s->cfg.engine), d->wanted, n, &diag);
     if (err == WHIM_ERR_OK) {
         whim_step_costs_learn(&d->costs, n_row, whim_clock_ns() - begun);
-        drafted_take(s, n_part);
+        for (int64_t i = 0; i < n; i++) {
+            whim_choice *c = d->choices[i];
+            c->by_draft = true;
+            c->n_found = whim_choice_cut(c, c->found, d->wanted[i].n, WHIM_WIDTH_MOST, &c->n_sure);
+        }
     } else if (err != WHIM_ERR_FULL) { /* where no page is free there are just no proposals */
         whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));
         d->model = NULL;

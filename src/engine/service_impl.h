@@ -110,8 +110,7 @@ typedef struct whim_drafts {
     const whim_draft_config *model;
     whim_step_costs costs; /* of its passes */
     bool asked;            /* it has said what it can for the next plan */
-    whim_step_part *parts; /* [max_seqs] */
-    int32_t *tokens;       /* [max_outs + max_seqs] */
+    whim_proposal *wanted; /* [max_seqs] */
 } whim_drafts;
 
 struct whim_service {

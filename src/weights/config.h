@@ -76,7 +76,7 @@ typedef struct whim_moe_config {
 
 typedef struct whim_arch whim_arch;
 
-/* A draft: a small model that proposes what another may say next (draft/dflash.h). */
+/* A draft: a small model that proposes what another may say next (draft/draft.h). */
 enum { WHIM_DRAFT_MAX_FEATURE = 16 };
 typedef struct whim_draft_config {
     int32_t block;          /* rows of a pass: the last token, and masks; 0: it is no draft */

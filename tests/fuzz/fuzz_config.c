@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as config.json, of a model and of a draft, then as generation_config.json; and what is
  * said of quantised weights. */
-#include "draft/dflash.h"
+#include "draft/draft.h"
 #include "models/model.h"
 #include "weights/config.h"
 #include "weights/quantised/scheme.h"
@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         abort(); /* a refusal must name the file */
     }
     whim_arena_reset(&arena);
-    err = whim_config_parse(&config, whim_dflash_archs(), (const char *)data, (int64_t)n, path,
-                            &diag);
+    err =
+        whim_config_parse(&config, whim_draft_archs(), (const char *)data, (int64_t)n, path, &diag);
     if (err == WHIM_ERR_OK ? config.draft.n_feature < 1 : strstr(diag.text, path) == NULL) {
         abort(); /* a draft reads something of its model */
     }

@@ -105,21 +105,10 @@ static void feed(whim_runner *runner, whim_sequence *seq, const int32_t *text, i
 
 static void propose(whim_engine *engine, whim_sequence *seq, int32_t anchor, int32_t *out)
 {
-    const whim_draft_config *draft = whim_engine_draft(engine);
-    whim_runner *runner = whim_engine_runner(engine);
-    int32_t tokens[MAX_BLOCK];
-    int64_t len = seq->len;
-    for (int32_t i = 0; i < draft->block; i++) {
-        tokens[i] = i == 0 ? anchor : draft->mask;
-    }
-    whim_step_part part = {
-        .seq = seq, .tokens = tokens, .n_tok = draft->block, .n_out = draft->block - 1, .n_top = 1};
-    assert_int_equal(whim_runner_draft(runner, &part, 1, &diag), WHIM_ERR_OK);
+    int64_t len = seq->len, n = whim_engine_draft(engine)->block - 1;
+    whim_proposal wanted = {.seq = seq, .last = anchor, .n = n, .out = out};
+    assert_int_equal(whim_propose(whim_engine_proposer(engine), &wanted, 1, &diag), WHIM_ERR_OK);
     assert_int_equal(seq->len, len);
-    for (int32_t i = 0; i < draft->block - 1; i++) {
-        out[i] =
-            whim_engine_draft_token(engine, whim_exec_best(whim_runner_exec(runner), i).ids[0]);
-    }
 }
 
 static void one_prompt(whim_engine *engine, const whim_json *prompt, int64_t chunk)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of drafts, and what is refused of each. */
+#include "draft/draft.h"
+
+#include "base/check.h"
+#include "draft/dflash.h"
+
+static const whim_draft_kind *const kinds[] = {&whim_draft_dflash};
+enum { N_KIND = sizeof kinds / sizeof kinds[0] };
+
+const whim_arch_list *whim_draft_archs(void)
+{
+    static const whim_arch *const archs[N_KIND] = {&whim_dflash_arch};
+    static const whim_arch_list list = {archs, N_KIND};
+    return &list;
+}
+
+const whim_draft_kind *whim_draft_kind_of(const whim_config *draft)
+{
+    int32_t i = 0;
+    while (i < N_KIND && draft->arch != kinds[i]->arch) {
+        i++;
+    }
+    whim_check(i < N_KIND);
+    return kinds[i];
+}
+
+whim_err whim_draft_differs(const char *path, const char *field, int64_t has, int64_t wanted,
+                            whim_diag *diag)
+{
+    return whim_fail(diag, WHIM_ERR_INVALID,
+                     "%s: the draft was made for another model: its \"%s\" is %lld, the model's is "
+                     "%lld",
+                     path, field, (long long)has, (long long)wanted);
+}
+
+whim_err whim_draft_check(const whim_config *draft, const whim_config *target, const char *path,
+                          whim_diag *diag)
+{
+    const whim_draft_config *d = &draft->draft;
+    if (draft->n_vocab != target->n_vocab) {
+        return whim_draft_differs(path, "vocab_size", draft->n_vocab, target->n_vocab, diag);
+    }
+    if (d->n_target_layer > 0 && d->n_target_layer != target->n_layer) {
+        return whim_draft_differs(path, "num_target_layers", d->n_target_layer, target->n_layer,
+                                  diag);
+    }
+    if (draft->n_layer + target->n_layer > WHIM_CONFIG_MAX_LAYER) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%s: the draft's %d layers and the model's %d are "
+                         "more than %d",
+                         path, draft->n_layer, target->n_layer, WHIM_CONFIG_MAX_LAYER);
+    }
+    int32_t last = d->features[d->n_feature - 1];
+    if (last >= target->n_layer) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%s: the draft reads layer %d of its model, which has layers 0 to %d",
+                         path, last, target->n_layer - 1);
+    }
+    return WHIM_ERR_OK;
+}
