@@ -87,7 +87,8 @@ typedef struct site {
     const whim_batch *batch;
     const float *cos_sin;
     int64_t n_freq;
-    int64_t width; /* of a row of qkv */
+    int64_t n_head; /* of q: none where only k and v are wanted */
+    int64_t width;  /* of a row of qkv */
     float eps;
 } site;
 
@@ -107,7 +108,7 @@ static whim_err split_heads(const site *t)
                                                     .v = p->v,
                                                     .gate = t->row->gated ? p->gate : NULL,
                                                     .n_row = t->batch->n_row,
-                                                    .n_head = t->row->n_head,
+                                                    .n_head = t->n_head,
                                                     .n_kv = t->row->n_kv,
                                                     .d_head = t->row->d_head,
                                                     .n_freq = t->n_freq,
@@ -160,18 +161,24 @@ static whim_kv_view kv_of(const whim_batch *batch, const whim_layer_row *row, in
     return kv;
 }
 
+/* k and v of the rows to their pages */
+static whim_err store(const site *t, whim_kv_view kv)
+{
+    return whim_op_kv_write(t->s, &(whim_kv_write_args){
+                                      .kv = kv,
+                                      .k = t->p->k,
+                                      .v = t->p->v,
+                                      .slots = t->batch->slots,
+                                      .n_row = t->batch->n_row,
+                                  });
+}
+
 /* attn = softmax(q k^T / sqrt(d)) v over the pages, after k and v of the rows went there */
 static whim_err attend(const site *t, int32_t l)
 {
     const whim_batch *b = t->batch;
     whim_kv_view kv = kv_of(b, t->row, l);
-    WHIM_TRY(whim_op_kv_write(t->s, &(whim_kv_write_args){
-                                        .kv = kv,
-                                        .k = t->p->k,
-                                        .v = t->p->v,
-                                        .slots = b->slots,
-                                        .n_row = b->n_row,
-                                    }));
+    WHIM_TRY(store(t, kv));
     return whim_op_attn_paged(t->s, &(whim_attn_paged_args){
                                         .kv = kv,
                                         .q = t->p->q,
@@ -191,34 +198,32 @@ static whim_err attend(const site *t, int32_t l)
                                     });
 }
 
+static site site_of(const whim_attention *a, const whim_layer_row *row, float eps,
+                    const whim_rotary *rotary, const whim_attention_pass *p, whim_stream *s,
+                    const whim_batch *batch)
+{
+    bool rotates = row->rope != WHIM_NO_ROPE;
+    return (site){.a = a,
+                  .row = row,
+                  .p = p,
+                  .s = s,
+                  .batch = batch,
+                  .cos_sin = rotates ? p->cos_sin[row->rope] : NULL,
+                  .n_freq = rotates ? rotary[row->rope].n_freq : 0,
+                  .eps = eps};
+}
+
 whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *row, int32_t l,
                                float eps, const whim_rotary *rotary, const whim_attention_pass *p,
                                whim_stream *s, const whim_batch *batch, const float *x)
 {
-    int64_t n = batch->n_row, d = row->d_head, cols = row->n_kv * d;
-    WHIM_TRY(whim_project(s, &a->k, x, n, p->k, cols));
-    WHIM_TRY(whim_project(s, &a->v, x, n, p->v, cols));
-    if (a->k_norm != NULL) {
-        WHIM_TRY(whim_op_rmsnorm(s, &(whim_rmsnorm_args){.x = p->k,
-                                                         .x_stride = d,
-                                                         .w = a->k_norm,
-                                                         .eps = eps,
-                                                         .y = p->k,
-                                                         .y_stride = d,
-                                                         .n_row = n * row->n_kv,
-                                                         .n_col = d}));
-    }
-    WHIM_TRY(whim_op_rope(s, &(whim_rope_args){.x = p->k,
-                                               .x_stride = cols,
-                                               .cos_sin = p->cos_sin[row->rope],
-                                               .n_row = n,
-                                               .n_head = row->n_kv,
-                                               .d_head = d,
-                                               .n_freq = rotary[row->rope].n_freq}));
-    return whim_op_kv_write(
-        s,
-        &(whim_kv_write_args){
-            .kv = kv_of(batch, row, l), .k = p->k, .v = p->v, .slots = batch->slots, .n_row = n});
+    int64_t n = batch->n_row, cols = a->k.w.n;
+    site t = site_of(a, row, eps, rotary, p, s, batch);
+    t.width = 2 * cols;
+    WHIM_TRY(whim_project(s, &a->k, x, n, p->qkv, t.width));
+    WHIM_TRY(whim_project(s, &a->v, x, n, p->qkv + cols, t.width));
+    WHIM_TRY(split_heads(&t));
+    return store(&t, kv_of(batch, row, l));
 }
 
 whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *row, int32_t l,
@@ -226,16 +231,9 @@ whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *r
                                 whim_stream *s, const whim_batch *batch, const float *x, float *y)
 {
     int64_t n = batch->n_row, q_cols = a->q.w.n, kv_cols = a->k.w.n, o_cols = a->o.w.k;
-    bool rotates = row->rope != WHIM_NO_ROPE;
-    site t = {.a = a,
-              .row = row,
-              .p = p,
-              .s = s,
-              .batch = batch,
-              .cos_sin = rotates ? p->cos_sin[row->rope] : NULL,
-              .n_freq = rotates ? rotary[row->rope].n_freq : 0,
-              .width = q_cols + 2 * kv_cols,
-              .eps = eps};
+    site t = site_of(a, row, eps, rotary, p, s, batch);
+    t.n_head = row->n_head;
+    t.width = q_cols + 2 * kv_cols;
     WHIM_TRY(whim_project(s, &a->q, x, n, p->qkv, t.width));
     WHIM_TRY(whim_project(s, &a->k, x, n, p->qkv + q_cols, t.width));
     WHIM_TRY(whim_project(s, &a->v, x, n, p->qkv + q_cols + kv_cols, t.width));

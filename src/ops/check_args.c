@@ -65,10 +65,14 @@ static bool experts_ok(int64_t n_expert)
 }
 
 /* Heads of an attention and the part of each that is rotated. */
+static bool keys_ok(int64_t n_kv, int64_t d_head, int64_t n_freq)
+{
+    return n_kv > 0 && d_head > 0 && dims_ok(n_kv, d_head) && n_freq >= 0 && n_freq <= d_head / 2;
+}
+
 static bool heads_ok(int64_t n_head, int64_t n_kv, int64_t d_head, int64_t n_freq)
 {
-    return n_head > 0 && n_kv > 0 && d_head > 0 && dims_ok(n_head, d_head) &&
-           dims_ok(n_kv, d_head) && n_freq >= 0 && n_freq <= d_head / 2;
+    return n_head > 0 && keys_ok(n_kv, d_head, n_freq) && dims_ok(n_head, d_head);
 }
 
 /* Heads of a gated delta net. */

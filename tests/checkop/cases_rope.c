@@ -203,7 +203,10 @@ static void split_make(checkop_case *c, int32_t index)
 {
     rope_shape s = shape_make(c, index);
     bool bias = index % 2 == 1, norm = index / 2 % 2 == 1, gate = index % 3 == 1;
-    checkop_say(c, "%s%s%s", bias ? " bias" : "", norm ? " norm" : "", gate ? " gate" : "");
+    bool keys = index % 5 == 4; /* and values, nothing else */
+    s.n_head = keys ? 0 : s.n_head;
+    checkop_say(c, "%s%s%s%s", bias ? " bias" : "", norm ? " norm" : "", gate ? " gate" : "",
+                keys ? " without q" : "");
     split_build(c, &s, bias, norm, gate);
 }
 
@@ -236,7 +239,7 @@ static const char *split_arguments(int32_t i, void *args)
     case 1:
         return a->n_row = -1, "n_row < 0";
     case 2:
-        return a->n_head = 0, "n_head = 0";
+        return a->n_head = -1, "n_head < 0";
     case 3:
         return a->n_kv = -1, "n_kv < 0";
     case 4:

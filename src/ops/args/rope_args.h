@@ -27,7 +27,7 @@ typedef struct whim_rope_args {
 
 /* From the fused product [q | k | v]: add the bias, split, normalise each head of q and k, rotate.
  * With a gate (Qwen3.5) a head of q has 2 d_head columns, q and then its gate, which is only
- * copied. */
+ * copied. Without heads of q only k and v are made. */
 typedef struct whim_split_qkv_rmsnorm_rope_args {
     const float
         *qkv; /* [n_row, (n_head + 2 n_kv) d_head]; (2 n_head + 2 n_kv) d_head with a gate */
