@@ -11,8 +11,9 @@ static const double usual[] = {1.0, 1.0, 1.33, 1.72, 1.81, 2.1, 2.34, 2.6, 2.83}
 enum { N_USUAL = sizeof usual / sizeof usual[0], LATELY = 32 /* steps */ };
 
 #define FIRST_CHANCE 0.6        /* of a proposal about which nothing is known */
-#define LEARNT 0.25             /* what the last step counts in a chance */
-#define DRIFT (1.0 / 64.0)      /* and what a step without proposals forgets */
+#define FIRST_WEIGHT 6.0        /* how many proposals it takes to say more than that */
+#define OUTDATED (1.0 / 16.0)   /* what one more proposal takes of what was seen before it */
+#define FADED (1.0 / 128.0)     /* and what a step without proposals does */
 #define MOST_SLOWER 1.5         /* one step against those before it: beyond, it was interrupted */
 #define MOST_DEARER 2.0         /* a size that was not seen lately, against what is thought of it */
 #define FORGOTTEN (1.0 / 256.0) /* of a size that is not seen, in a step */
@@ -92,25 +93,39 @@ void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
     }
 }
 
+/* A place is thought to be like the one before it, until it has been seen more often. */
+static void chances_set(whim_hits *h)
+{
+    double before = FIRST_CHANCE;
+    for (int i = 0; i < WHIM_WIDTH_MOST; i++) {
+        before = (h->n_right[i] + FIRST_WEIGHT * before) / (h->n_tried[i] + FIRST_WEIGHT);
+        h->chance[i] = before;
+    }
+}
+
+static void forget(whim_hits *h, int64_t place, double share)
+{
+    h->n_right[place] -= h->n_right[place] * share;
+    h->n_tried[place] -= h->n_tried[place] * share;
+}
+
 void whim_hits_init(whim_hits *h)
 {
-    for (int i = 0; i < WHIM_WIDTH_MOST; i++) {
-        h->chance[i] = FIRST_CHANCE;
-    }
+    *h = (whim_hits){{0}};
+    chances_set(h);
 }
 
 void whim_hits_learn(whim_hits *h, int64_t n, int64_t n_right)
 {
     for (int64_t i = 0; n == 0 && i < WHIM_WIDTH_MOST; i++) {
-        h->chance[i] += (FIRST_CHANCE - h->chance[i]) * DRIFT;
+        forget(h, i, FADED);
     }
     for (int64_t i = 0; i < n && i <= n_right && i < WHIM_WIDTH_MOST; i++) {
-        h->chance[i] += ((i < n_right ? 1.0 : 0.0) - h->chance[i]) * LEARNT;
+        forget(h, i, OUTDATED);
+        h->n_right[i] += i < n_right;
+        h->n_tried[i] += 1;
     }
-    /* Where all were right, those that would have come after them may have been. */
-    for (int64_t i = n; n > 0 && n == n_right && i < WHIM_WIDTH_MOST; i++) {
-        h->chance[i] += (h->chance[n - 1] - h->chance[i]) * LEARNT;
-    }
+    chances_set(h);
 }
 
 /* The request whose next row promises most, and what it does: -1 when there is none. */

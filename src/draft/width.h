@@ -30,15 +30,16 @@ void whim_step_costs_learn(whim_step_costs *costs, int64_t n_row, int64_t ns);
  * the last, as far above it as rows usually are. 0: nothing was seen. */
 double whim_step_costs_of(const whim_step_costs *costs, int64_t n_row);
 
-/* How often the proposals of one request are right, by place. */
+/* How often the proposals of one request are right, by place: where those before them were. */
 typedef struct whim_hits {
-    double chance[WHIM_WIDTH_MOST]; /* that this one is right, if those before it are */
+    double n_right[WHIM_WIDTH_MOST], n_tried[WHIM_WIDTH_MOST]; /* older ones count less */
+    double chance[WHIM_WIDTH_MOST];                            /* what that says of the next */
 } whim_hits;
 
 void whim_hits_init(whim_hits *hits);
 
-/* A step has proposed n tokens, of which the first n_right were right. With n of 0 the chances
- * drift back to where they began, so that a text that becomes predictable is tried again. */
+/* A step has proposed n tokens, of which the first n_right were right. With n of 0 what
+ * was seen fades, so that a text that becomes predictable is tried again. */
 void whim_hits_learn(whim_hits *hits, int64_t n, int64_t n_right);
 
 /* For n_request requests that get one row each anyway, and n_row rows of that kind in all: how many
