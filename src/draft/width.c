@@ -72,6 +72,18 @@ static void costs_move(whim_step_costs *c, int64_t n_row, double change)
     }
 }
 
+/* Fewer rows cost no more. Where sizes say so, the one that was seen last is right: the others were
+ * seen while the machine was slower, or faster. */
+static void costs_order(whim_step_costs *c, int64_t n_row)
+{
+    for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
+        bool wrong = i < n_row ? c->ns[i] > c->ns[n_row] : c->ns[i] < c->ns[n_row];
+        if (c->ns[i] > 0 && wrong) {
+            c->ns[i] = c->ns[n_row] / usual_cost(n_row) * usual_cost(i);
+        }
+    }
+}
+
 void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
 {
     if (n_row < 1 || n_row > WHIM_WIDTH_COSTS || ns <= 0) {
@@ -91,6 +103,7 @@ void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
         c->ns[n_row] = expected * (1 + change);
         costs_move(c, n_row, change);
     }
+    costs_order(c, n_row);
 }
 
 /* A place is thought to be like the one before it, until it has been seen more often. */

@@ -186,6 +186,28 @@ static void load_makes_no_row_cheap(void **state)
     assert_true(whim_step_costs_of(&c, 1) < 1200);
 }
 
+/* A size that was seen while the machine was slow does not stay dearer than a larger one: the step
+ * without proposals would, if it is not seen again because proposals look cheap. */
+static void fewer_rows_cost_no_more(void **state)
+{
+    (void)state;
+    whim_step_costs c;
+    costs_make(&c);
+    for (int64_t step = 0; step < 100; step++) {
+        whim_step_costs_learn(&c, 1, 2000);
+    }
+    for (int64_t step = 0; step < 20; step++) {
+        whim_step_costs_learn(&c, 2, 1330);
+    }
+    assert_true(whim_step_costs_of(&c, 1) < 0.9 * whim_step_costs_of(&c, 2));
+    for (int64_t step = 0; step < 100; step++) {
+        whim_step_costs_learn(&c, 2, 4000);
+    }
+    for (int64_t n = 1; n < 8; n++) {
+        assert_true(whim_step_costs_of(&c, n) <= whim_step_costs_of(&c, n + 1));
+    }
+}
+
 /* One step of a size that took ten times as long by chance does not end proposals for good; a size
  * that is dear indeed is soon known to be. */
 static void chance_is_forgiven(void **state)
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(one_request_gets_the_best_width),
         cmocka_unit_test(load_makes_no_row_cheap),
         cmocka_unit_test(chance_is_forgiven),
+        cmocka_unit_test(fewer_rows_cost_no_more),
         cmocka_unit_test(a_draft_costs_little_and_gains_much),
         cmocka_unit_test(shapes_are_learnt),
         cmocka_unit_test(two_requests_share_the_rows),
