@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "ops/args/attn_args.h"
+#include "ops/args/draft_args.h"
 #include "ops/args/gdn_args.h"
 #include "ops/args/linear_args.h"
 #include "ops/args/moe_args.h"

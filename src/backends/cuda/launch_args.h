@@ -16,6 +16,7 @@
 #define WHIM_BACKENDS_CUDA_LAUNCH_ARGS_H
 
 #include "ops/args/attn_args.h"
+#include "ops/args/draft_args.h"
 #include "ops/args/gdn_args.h"
 #include "ops/args/linear_args.h"
 #include "ops/args/moe_args.h"

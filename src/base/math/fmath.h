@@ -163,6 +163,32 @@ static inline float whim_sumsq16(const float *x, int64_t n)
     return whim_fold16_add(lane);
 }
 
+/* Sum of a[i] * b[i], or (a[i] * gate[i]) * b[i] unless gate is NULL, each added by fma. */
+static inline float whim_dot16(const float *a, const float *gate, const float *b, int64_t n)
+{
+    float lane[WHIM_LANES] = {0};
+    for (int64_t at = 0; at < n; at += WHIM_LANES) {
+        int64_t here = n - at < WHIM_LANES ? n - at : WHIM_LANES;
+        for (int64_t j = 0; j < here; j++) {
+            float x = gate != NULL ? a[at + j] * gate[at + j] : a[at + j];
+            lane[j] = whim_fmaf(x, b[at + j], lane[j]);
+        }
+    }
+    return whim_fold16_add(lane);
+}
+
+/* cap * tanh(x / cap): x, but never beyond cap. A cap of 0: x itself. */
+static inline float whim_softcap(float x, float cap)
+{
+    if (cap == 0.0f) {
+        return x;
+    }
+    float size = whim_f32_from_bits(whim_f32_bits(x / cap) & 0x7fffffffu);
+    float e = whim_expf(-2.0f * size);
+    float y = cap * ((1.0f - e) / (1.0f + e));
+    return x < 0.0f ? -y : y;
+}
+
 /* Double functions for cold paths (rotary tables, log-sum-exp, log-probabilities), not inline.
  * Each is within 1 ulp; results at the edges of the domain are those of C (log(0) = -inf, ...). */
 double whim_exp(double x);

@@ -194,3 +194,37 @@ static void split_qkv_rmsnorm_rope_kernel(const void *args, const whim_cpu_worke
         }
     }
 }
+
+/* y += (base + delta) * x for one tap, a group of channels after the other. */
+static void conv_tap(const float *x, const float *base, const float *delta, float *y, int64_t n_col,
+                     int64_t group)
+{
+    for (int64_t g = 0, at = 0; at < n_col; g++, at += group) {
+        for (int64_t c = at; c < at + group; c++) {
+            float w = delta != NULL ? base[c] + delta[g] : base[c];
+            y[c] = whim_fmaf(w, x[c], y[c]);
+        }
+    }
+}
+
+/* Workers split rows. */
+static void block_conv_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_block_conv_args *a = args;
+    int64_t begin, end, n_group = a->n_col / a->group, q = 0;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *y = a->y + r * a->y_stride;
+        memset(y, 0, (size_t)a->n_col * sizeof *y);
+        while (q < a->n_seq && r >= a->q_start[q + 1]) {
+            q++;
+        }
+        int64_t first = q < a->n_seq ? a->q_start[q] : r + 1;
+        for (int64_t tap = 0; tap < a->n_tap && r - tap >= first; tap++) {
+            const float *delta =
+                a->delta != NULL ? a->delta + r * a->delta_stride + tap * n_group : NULL;
+            conv_tap(a->x + (r - tap) * a->x_stride, a->base + tap * a->n_col, delta, y, a->n_col,
+                     a->group);
+        }
+    }
+}
