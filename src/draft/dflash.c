@@ -2,15 +2,17 @@
 /* A model with its draft. */
 #include "draft/dflash.h"
 
+#include "draft/chain.h"
 #include "layers/decoder.h"
 
 struct whim_model {
     const whim_model_def *target_def;
     whim_model *target;
-    whim_config draft;      /* the draft's */
-    whim_decoder *layers;   /* the draft's layers */
-    whim_projection fc;     /* [d_model, n_feature * d_model] */
-    const float *norm;      /* [d_model] of what fc gives */
+    whim_config draft;    /* the draft's */
+    whim_decoder *layers; /* the draft's layers */
+    whim_projection fc;   /* [d_model, n_feature * d_model] */
+    const float *norm;    /* [d_model] of what fc gives */
+    whim_chain chain;
     whim_layer_table table; /* the model's layers, then the draft's */
 };
 
@@ -67,15 +69,27 @@ static whim_err forward_target(const whim_model *m, whim_stream *s, const whim_b
     return append(m, s, batch, features, out->scratch);
 }
 
-static whim_err forward(whim_model *m, whim_stream *s, const whim_batch *batch, whim_out *out)
+/* The draft's own pass. */
+static whim_err forward_block(const whim_model *m, whim_stream *s, const whim_batch *batch,
+                              whim_out *out)
 {
-    if (!batch->drafts) {
-        return forward_target(m, s, batch, out);
-    }
+    const whim_decoder *dec = m->layers;
     whim_batch own = own_batch(m, batch);
     whim_out proposed = *out;
     proposed.n_capture = 0;
-    return whim_decoder_forward(m->layers, s, &own, &proposed);
+    if (!whim_chain_is_any(&m->draft.draft.chain) || out->n_top == 0) {
+        return whim_decoder_forward(dec, s, &own, &proposed);
+    }
+    whim_head head = whim_decoder_ends(dec);
+    float *x, *rows;
+    WHIM_TRY(whim_decoder_run(dec, s, &own, &proposed, &x));
+    WHIM_TRY(whim_head_rows(&head, m->draft.rms_eps, s, &own, x, out->scratch, &rows));
+    return whim_chain_forward(&m->chain, whim_head_weight(&head), s, &own, rows, &proposed);
+}
+
+static whim_err forward(whim_model *m, whim_stream *s, const whim_batch *batch, whim_out *out)
+{
+    return batch->drafts ? forward_block(m, s, batch, out) : forward_target(m, s, batch, out);
 }
 
 static whim_err advance(whim_model *m, whim_stream *s, const whim_batch *batch, whim_bump *scratch)
@@ -130,6 +144,7 @@ static void ends_bind(whim_model *m, const whim_draft_parts *p)
     whim_param fc = {.weight = &m->fc.w, .n = d, .k = width};
     whim_bind(p->binder, &fc, "fc.weight");
     whim_norm_bind(&m->norm, d, false, "hidden_norm", -1, p->binder);
+    whim_chain_bind(&m->chain, p->draft, p->binder);
     if (p->tokens != NULL) {
         whim_param few = {.weight = &m->layers->head.head,
                           .n = p->draft->draft.n_token,

@@ -3,6 +3,8 @@
  * stream at some of its layers (features) and have no embedding and no head of their own.
  *     append: g = norm(fc F); keys and values of all its layers from g, for each row of the model
  *     block:  the last token and masks pass the layers; row j proposes the token j places on
+ * DSpark is a DFlash whose row j proposes the token j + 1 places on (anchor-first), chosen with the
+ * token before it in view (draft/chain.h).
  * A model with its draft is a model: its table has the draft's layers behind its own, so their keys
  * and values lie in the same pages, and every pass of the model appends what it computed.
  * Threads: as the stream. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a DFlash draft's config.json says beside the usual of its layers. */
+/* What the config.json of a draft of the DFlash family says beside the usual of its layers. */
 #include "draft/dflash.h"
+
+#include <string.h>
 
 static const whim_arch_defaults defaults = {.n_vocab = 151936,
                                             .d_model = 4096,
@@ -14,15 +16,38 @@ static const whim_arch_defaults defaults = {.n_vocab = 151936,
                                             .has_windows = true,
                                             .windows_by_type = true,
                                             .theta = 1e4};
-static const whim_arch_class classes[] = {{"DFlashDraftModel", "qwen3", &defaults}, {0}};
+static const whim_arch_class classes[] = {
+    {"DFlashDraftModel", "qwen3", &defaults}, {"Qwen3DSparkModel", "qwen3", &defaults}, {0}};
 static const whim_spelling names[] = {
     {"encoder.fc.", "fc."}, {"encoder.output_norm_enc.", "hidden_norm."}, {0}};
 
-/* The scope in which a key stands: the inner one wins. */
-static const whim_json_scope *where(const whim_json_scope *inner, const whim_json_scope *top,
-                                    const char *key)
+/* Where keys may stand: an inner scope wins over the file's own. */
+typedef struct places {
+    whim_json_scope top, inner[2];
+} places;
+
+static whim_err places_find(places *p, const whim_json_scope *top)
 {
-    return inner->obj != NULL && whim_json_has(inner, key) ? inner : top;
+    static const char *const inner[] = {"dflash_config", "dspark_config"};
+    static const char *const prefixes[] = {"dflash_config.", "dspark_config."};
+    p->top = *top;
+    for (int i = 0; i < 2; i++) {
+        p->inner[i] = *top;
+        p->inner[i].obj = NULL;
+        p->inner[i].prefix = prefixes[i];
+        WHIM_TRY(whim_json_get_object(top, inner[i], &p->inner[i].obj));
+    }
+    return WHIM_ERR_OK;
+}
+
+static const whim_json_scope *where(const places *p, const char *key)
+{
+    for (int i = 0; i < 2; i++) {
+        if (p->inner[i].obj != NULL && whim_json_has(&p->inner[i], key)) {
+            return &p->inner[i];
+        }
+    }
+    return &p->top;
 }
 
 /* Which layers' outputs it reads, where nothing says so: spread over the model, ends left out. */
@@ -52,14 +77,14 @@ static whim_err features_parse(whim_draft_config *d, int32_t n_layer, const whim
     if (ids == NULL) {
         return features_usual(d, n_layer, at);
     }
-    int64_t n = whim_json_size(ids), last = -1;
+    int64_t n = whim_json_size(ids), last = -2; /* -1 is the embedding's output */
     if (n < 1 || n > WHIM_DRAFT_MAX_FEATURE) {
         return whim_fail(at->diag, WHIM_ERR_CORRUPT,
                          "%s: \"%starget_layer_ids\" has %lld entries, expected 1 to %d", at->path,
                          at->prefix, (long long)n, WHIM_DRAFT_MAX_FEATURE);
     }
     for (int64_t i = 0; i < n; i++) {
-        int64_t id = -1;
+        int64_t id = last;
         if (!whim_json_as_int(whim_json_at(ids, i), &id) || id <= last ||
             id >= WHIM_CONFIG_MAX_LAYER) {
             return whim_fail(at->diag, WHIM_ERR_CORRUPT,
@@ -74,32 +99,32 @@ static whim_err features_parse(whim_draft_config *d, int32_t n_layer, const whim
 }
 
 /* Keys that would change what is computed. */
-static whim_err changes_refuse(const whim_json_scope *inner, const whim_json_scope *top)
+static whim_err changes_refuse(const places *p)
 {
     double scale = 1;
     bool neox = true;
-    const whim_json_scope *at = where(inner, top, "input_embedding_scale");
+    const whim_json_scope *at = where(p, "input_embedding_scale");
     WHIM_TRY(whim_json_get_real(at, "input_embedding_scale", -1e9, 1e9, &scale));
-    WHIM_TRY(whim_json_get_bool(top, "rope_is_neox_style", &neox));
+    WHIM_TRY(whim_json_get_bool(&p->top, "rope_is_neox_style", &neox));
     if (scale != 1 || !neox) {
         return whim_fail(
-            top->diag, WHIM_ERR_UNSUPPORTED, "%s: \"%s\" is not supported in a draft: only %s is",
-            top->path, neox ? "input_embedding_scale" : "rope_is_neox_style", neox ? "1" : "true");
+            at->diag, WHIM_ERR_UNSUPPORTED, "%s: \"%s\" is not supported in a draft: only %s is",
+            at->path, neox ? "input_embedding_scale" : "rope_is_neox_style", neox ? "1" : "true");
     }
     return WHIM_ERR_OK;
 }
 
 /* Parts that other kinds of drafts have. */
-static whim_err others_refuse(const whim_json_scope *inner, const whim_json_scope *top)
+static whim_err others_refuse(const places *p)
 {
-    static const char *const keys[] = {"selector_rank", "conv_kernel_size", "markov_rank"};
+    static const char *const keys[] = {"selector_rank", "conv_kernel_size"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         int64_t value = 0;
-        const whim_json_scope *at = where(inner, top, keys[i]);
+        const whim_json_scope *at = where(p, keys[i]);
         WHIM_TRY(whim_json_get_int(at, keys[i], INT64_MIN, INT64_MAX, &value));
         if (value > 0) {
-            return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                             "%s: \"%s%s\" is %lld: this is a draft of a kind (DFlash2, DSpark) "
+            return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
+                             "%s: \"%s%s\" is %lld: this is a draft of a kind (DFlash2) "
                              "that is not supported yet",
                              at->path, at->prefix, keys[i], (long long)value);
         }
@@ -107,28 +132,86 @@ static whim_err others_refuse(const whim_json_scope *inner, const whim_json_scop
     return WHIM_ERR_OK;
 }
 
+/* Whether the class in "architectures" is DSpark's, also where it has no Markov head. */
+static bool is_dspark(const places *p)
+{
+    const whim_json *list = NULL;
+    const char *name = "";
+    if (whim_json_get_array(&p->top, "architectures", &list) != WHIM_ERR_OK || list == NULL ||
+        whim_json_size(list) == 0 || !whim_json_as_string(whim_json_at(list, 0), &name)) {
+        return false;
+    }
+    return strstr(name, "DSpark") != NULL;
+}
+
+/* DSpark: how its tokens are chosen, and by which rows. */
+static whim_err markov_parse(whim_config *c, const places *p)
+{
+    enum { CANDIDATES = 16 }; /* of the head's best: correcting more was found to change nothing */
+    whim_chain_config *chain = &c->draft.chain;
+    const char *kind = "vanilla";
+    const whim_json_scope *at = where(p, "markov_head_type");
+    chain->n_top = CANDIDATES;
+    WHIM_TRY(whim_json_get_int32(where(p, "markov_rank"), "markov_rank", 0, 1 << 16, &chain->rank));
+    WHIM_TRY(whim_json_get_string(at, "markov_head_type", &kind));
+    if (chain->rank > 0 && strcmp(kind, "vanilla") != 0) {
+        return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%smarkov_head_type\" is \"%.64s\"; only \"vanilla\" is supported",
+                         at->path, at->prefix, kind);
+    }
+    at = where(p, "enable_confidence_head");
+    WHIM_TRY(whim_json_get_bool(at, "enable_confidence_head", &chain->sure));
+    at = where(p, "confidence_head_with_markov");
+    chain->sure_of_pairs = chain->sure && chain->rank > 0;
+    WHIM_TRY(whim_json_get_bool(at, "confidence_head_with_markov", &chain->sure_of_pairs));
+    if (chain->sure_of_pairs && chain->sure && chain->rank == 0) {
+        return whim_fail(at->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"%sconfidence_head_with_markov\" is true, and \"markov_rank\" is 0",
+                         at->path, at->prefix);
+    }
+    chain->sure_of_pairs = chain->sure_of_pairs && chain->sure;
+    const whim_json_scope *anchors = where(p, "num_anchors");
+    c->draft.anchor_first =
+        chain->rank > 0 || whim_json_has(anchors, "num_anchors") || is_dspark(p);
+    at = where(p, "sample_from_anchor");
+    return whim_json_get_bool(at, "sample_from_anchor", &c->draft.anchor_first);
+}
+
+static whim_err tokens_parse(whim_config *c, const places *p)
+{
+    whim_draft_config *d = &c->draft;
+    const whim_json_scope *at = where(p, "draft_tokens");
+    WHIM_TRY(whim_json_get_int32(at, "draft_tokens", 1, c->n_vocab, &d->n_token));
+    if (d->n_token > 0 && d->chain.rank > 0) {
+        return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%sdraft_tokens\" is %d: a draft that scores pairs of tokens is "
+                         "supported only with all of them",
+                         at->path, at->prefix, d->n_token);
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err parse(whim_config *c, const whim_json_scope *top)
 {
     whim_draft_config *d = &c->draft;
-    whim_json_scope inner = *top;
-    inner.obj = NULL;
-    inner.prefix = "dflash_config.";
-    WHIM_TRY(whim_json_get_object(top, "dflash_config", &inner.obj));
-    WHIM_TRY(others_refuse(&inner, top));
-    WHIM_TRY(changes_refuse(&inner, top));
+    places p;
+    WHIM_TRY(places_find(&p, top));
+    WHIM_TRY(others_refuse(&p));
+    WHIM_TRY(changes_refuse(&p));
+    WHIM_TRY(markov_parse(c, &p));
     d->block = 16;
-    WHIM_TRY(whim_json_get_int32(where(&inner, top, "block_size"), "block_size", 2, 64, &d->block));
-    const whim_json_scope *mask = where(&inner, top, "mask_token_id");
+    WHIM_TRY(whim_json_get_int32(where(&p, "block_size"), "block_size", 2 - d->anchor_first, 64,
+                                 &d->block));
+    const whim_json_scope *mask = where(&p, "mask_token_id");
     WHIM_TRY(whim_json_require(mask, "mask_token_id"));
     WHIM_TRY(whim_json_get_int32(mask, "mask_token_id", 0, c->n_vocab - 1, &d->mask));
     WHIM_TRY(whim_json_get_int32(top, "num_target_layers", 1, WHIM_CONFIG_MAX_LAYER,
                                  &d->n_target_layer));
-    WHIM_TRY(features_parse(d, c->n_layer, where(&inner, top, "target_layer_ids")));
-    const whim_json_scope *causal = where(&inner, top, "is_causal");
+    WHIM_TRY(features_parse(d, c->n_layer, where(&p, "target_layer_ids")));
+    const whim_json_scope *causal = where(&p, "is_causal");
     d->causal_given = whim_json_has(causal, "is_causal");
     WHIM_TRY(whim_json_get_bool(causal, "is_causal", &d->causal));
-    return whim_json_get_int32(where(&inner, top, "draft_tokens"), "draft_tokens", 1, c->n_vocab,
-                               &d->n_token);
+    return tokens_parse(c, &p);
 }
 
 const whim_arch whim_dflash_arch = {

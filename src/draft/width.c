@@ -141,6 +141,15 @@ void whim_hits_learn(whim_hits *h, int64_t n, int64_t n_right)
     chances_set(h);
 }
 
+/* That proposal k of a request is right, if those before it are. */
+static double chance_of(const whim_width_ask *ask, int64_t k)
+{
+    double hit = ask->hits->chance[k];
+    return k < ask->n_sure                           ? 1
+           : ask->sure != NULL && ask->sure[k] < hit ? (double)ask->sure[k]
+                                                     : hit;
+}
+
 /* The request whose next row promises most, and what it does: -1 when there is none. */
 static int64_t next_row(const whim_width_ask *asks, int64_t n_ask, const int64_t *widths,
                         double *promise)
@@ -149,10 +158,11 @@ static int64_t next_row(const whim_width_ask *asks, int64_t n_ask, const int64_t
     *promise = 0;
     for (int64_t i = 0; i < n_ask; i++) {
         double chance = 1;
-        for (int64_t k = 0; k <= widths[i] && k < WHIM_WIDTH_MOST; k++) {
-            chance *= k < asks[i].n_sure ? 1 : asks[i].hits->chance[k];
+        bool has_more = widths[i] < asks[i].n_found && widths[i] < WHIM_WIDTH_MOST;
+        for (int64_t k = 0; k <= widths[i] && has_more; k++) {
+            chance *= chance_of(&asks[i], k);
         }
-        if (widths[i] < asks[i].n_found && widths[i] < WHIM_WIDTH_MOST && chance > *promise) {
+        if (has_more && chance > *promise) {
             *promise = chance;
             best = i;
         }

@@ -49,6 +49,9 @@ typedef struct whim_width_ask {
     int64_t n_found; /* at most WHIM_WIDTH_MOST */
     int64_t n_sure;  /* the first of them, that are right in any case */
     double once_ns;  /* what it takes to find any, if that is still to be done */
+    /* [n_found] the chance that whoever proposes gives each, if those before it are right: it
+     * counts where it is the smaller one. NULL: it gives none. */
+    const float *sure;
 } whim_width_ask;
 void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
                        int64_t n_row, double draft_ns, int64_t *widths);

@@ -2,6 +2,8 @@
 /* Rows of a draft's passes. */
 #include "engine/proposer.h"
 
+#include "base/math/fmath.h"
+
 whim_err whim_proposer_init(whim_proposer *p, whim_runner *runner, const whim_exec_cfg *limits,
                             const whim_draft_config *draft, const int32_t *names, whim_arena *arena)
 {
@@ -11,11 +13,19 @@ whim_err whim_proposer_init(whim_proposer *p, whim_runner *runner, const whim_ex
     return p->parts != NULL && p->tokens != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
 }
 
-/* The token that output i of the last pass is best. */
-static int32_t token_at(const whim_proposer *p, int64_t i)
+/* The token that output i of the last pass is best, and how sure the draft is of it. */
+static int32_t token_at(const whim_proposer *p, int64_t i, float *sure)
 {
-    int32_t best = whim_exec_best(whim_runner_exec(p->runner), i).ids[0];
-    return p->names != NULL ? p->names[best] : best;
+    whim_ranked best = whim_exec_best(whim_runner_exec(p->runner), i);
+    if (sure != NULL) {
+        *sure = p->draft->chain.sure ? 1.0f / (1.0f + whim_expf(-best.values[0])) : 1.0f;
+    }
+    return p->names != NULL && best.ids[0] >= 0 ? p->names[best.ids[0]] : best.ids[0];
+}
+
+int64_t whim_propose_rows(const whim_draft_config *draft, int64_t n)
+{
+    return n + !draft->anchor_first;
 }
 
 /* A block in one pass: the last token, and masks. */
@@ -24,10 +34,11 @@ whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, 
     int32_t *tokens = p->tokens;
     for (int64_t i = 0; i < n; i++) {
         const whim_proposal *w = &wanted[i];
+        int64_t n_row = whim_propose_rows(p->draft, w->n);
         p->parts[i] = (whim_step_part){
-            .seq = w->seq, .tokens = tokens, .n_tok = w->n + 1, .n_out = w->n, .n_top = 1};
+            .seq = w->seq, .tokens = tokens, .n_tok = n_row, .n_out = w->n, .n_top = 1};
         *tokens++ = w->last;
-        for (int64_t k = 0; k < w->n; k++) {
+        for (int64_t k = 1; k < n_row; k++) {
             *tokens++ = p->draft->mask;
         }
     }
@@ -35,7 +46,8 @@ whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, 
     int64_t out = 0;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < wanted[i].n; k++) {
-            wanted[i].out[k] = token_at(p, out++);
+            float *sure = wanted[i].sure != NULL ? &wanted[i].sure[k] : NULL;
+            wanted[i].out[k] = token_at(p, out++, sure);
         }
     }
     return WHIM_ERR_OK;

@@ -10,8 +10,9 @@
 typedef struct whim_proposal {
     whim_sequence *seq;
     int32_t last;
-    int64_t n;    /* tokens wanted, at least 1 and fewer than the draft's block */
-    int32_t *out; /* [n] */
+    int64_t n;    /* tokens wanted, 1 to whim_draft_most */
+    int32_t *out; /* [n]; -1 where the draft knows none */
+    float *sure;  /* [n] the chance that it gives each; 1 where it gives none; or NULL */
 } whim_proposal;
 
 typedef struct whim_proposer {
@@ -32,5 +33,8 @@ WHIM_MUST_CHECK whim_err whim_proposer_init(whim_proposer *p, whim_runner *runne
  * whim_runner_draft. */
 WHIM_MUST_CHECK whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n,
                                       whim_diag *diag);
+
+/* Rows of the pass that proposes n tokens. */
+int64_t whim_propose_rows(const whim_draft_config *draft, int64_t n);
 
 #endif

@@ -53,10 +53,11 @@ static int64_t look_up(whim_choice *c)
 /* What its pass takes of a step of one row, before it was timed. */
 #define DRAFT_SHARE 0.3
 
-/* How many masks, at most n, have places behind the last token without more than n_free pages. */
-static int64_t rows_in_pages(const whim_sequence *seq, int64_t n, int64_t n_free)
+/* How many proposals, at most n, have places for their rows without more than n_free pages. */
+static int64_t rows_in_pages(const whim_drafts *d, const whim_sequence *seq, int64_t n,
+                             int64_t n_free)
 {
-    while (n > 0 && whim_sequence_pages_needed(seq, n + 1) > n_free) {
+    while (n > 0 && whim_sequence_pages_needed(seq, whim_propose_rows(d->model, n)) > n_free) {
         n--;
     }
     return n > 0 ? n : 0;
@@ -71,10 +72,12 @@ static int64_t draft_room(const whim_service *s, const whim_choice *c)
         return 0;
     }
     const whim_sequence *seq = whim_sched_at_last(c->req);
-    int64_t most = d->model->block - 1, left = c->max_tok - c->job->cfg.n_prompt - c->n_made - 1;
+    int64_t left = c->max_tok - c->job->cfg.n_prompt - c->n_made - 1;
+    int64_t most = whim_draft_most(d->model);
     most = most < WHIM_WIDTH_MOST ? most : WHIM_WIDTH_MOST;
     most = most < left ? most : left;
-    return seq != NULL ? rows_in_pages(seq, most, whim_runner_pool(s->runner)->n_free) : 0;
+    int64_t n_free = whim_runner_pool(s->runner)->n_free;
+    return seq != NULL ? rows_in_pages(d, seq, most, n_free) : 0;
 }
 
 static double draft_cost(const whim_service *s, int64_t n_row)
@@ -92,22 +95,35 @@ static int64_t draft_wanted(whim_service *s, int64_t *n_row)
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
-        int64_t n = c->n_found > 0 ? 0 : rows_in_pages(seq, d->widths[i], n_free);
-        if (n == 0 || n_out + n > limits->max_outs || *n_row + n + 1 > limits->max_rows) {
+        int64_t n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, d->widths[i], n_free);
+        int64_t rows = whim_propose_rows(d->model, n);
+        if (n == 0 || n_out + n > limits->max_outs || *n_row + rows > limits->max_rows) {
             continue;
         }
-        n_free -= whim_sequence_pages_needed(seq, n + 1);
+        n_free -= whim_sequence_pages_needed(seq, rows);
         d->wanted[n_wanted] = (whim_proposal){
             .seq = seq,
             .last = c->tokens[c->job->cfg.n_prompt + c->n_made - 1],
             .n = n,
             .out = c->found,
+            .sure = c->sure,
         };
         d->choices[n_wanted++] = c;
         n_out += n;
-        *n_row += n + 1;
+        *n_row += rows;
     }
     return n_wanted;
+}
+
+/* What the draft found for a choice. */
+static void drafted_take(whim_choice *c, int64_t n)
+{
+    for (int64_t k = n; k < WHIM_WIDTH_MOST; k++) { /* tokens that must come may follow */
+        c->sure[k] = 1.0f;
+    }
+    n = sensible(c->found, n, c->job->service->config->n_vocab);
+    c->by_draft = true;
+    c->n_found = whim_choice_cut(c, c->found, n, WHIM_WIDTH_MOST, &c->n_sure);
 }
 
 static void draft_ask(whim_service *s)
@@ -123,9 +139,7 @@ static void draft_ask(whim_service *s)
     if (err == WHIM_ERR_OK) {
         whim_step_costs_learn(&d->costs, n_row, whim_clock_ns() - begun);
         for (int64_t i = 0; i < n; i++) {
-            whim_choice *c = d->choices[i];
-            c->by_draft = true;
-            c->n_found = whim_choice_cut(c, c->found, d->wanted[i].n, WHIM_WIDTH_MOST, &c->n_sure);
+            drafted_take(d->choices[i], d->wanted[i].n);
         }
     } else if (err != WHIM_ERR_FULL) { /* where no page is free there are just no proposals */
         whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));
@@ -140,9 +154,14 @@ static bool ask_make(const whim_service *s, const whim_choice *c, whim_width_ask
 {
     int64_t room = draft_room(s, c);
     if (room > 0) {
-        *ask = (whim_width_ask){&c->draft_hits, room, 0, draft_cost(s, room + 1)};
+        *ask = (whim_width_ask){.hits = &c->draft_hits,
+                                .n_found = room,
+                                .once_ns = draft_cost(s, whim_propose_rows(s->drafts.model, room))};
     } else {
-        *ask = (whim_width_ask){c->by_draft ? &c->draft_hits : &c->hits, c->n_found, c->n_sure, 0};
+        *ask = (whim_width_ask){.hits = c->by_draft ? &c->draft_hits : &c->hits,
+                                .n_found = c->n_found,
+                                .n_sure = c->n_sure,
+                                .sure = c->by_draft ? c->sure : NULL};
     }
     return ask->n_found > 0;
 }

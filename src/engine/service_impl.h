@@ -44,11 +44,12 @@ typedef struct whim_choice {
     int64_t n_asked;             /* proposals of the step under way whose rows may be taken */
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     whim_think think;
-    whim_lookup lookup;   /* where its tokens stood before */
-    whim_follow follow;   /* where it stands in the job's prediction */
-    whim_hits hits;       /* how often proposals were right */
-    whim_hits draft_hits; /* the same of the draft's */
-    bool by_draft;        /* what is found is the draft's */
+    whim_lookup lookup;          /* where its tokens stood before */
+    whim_follow follow;          /* where it stands in the job's prediction */
+    whim_hits hits;              /* how often proposals were right */
+    whim_hits draft_hits;        /* the same of the draft's */
+    bool by_draft;               /* what is found is the draft's */
+    float sure[WHIM_WIDTH_MOST]; /* and the chance that it gives each */
     int32_t found[WHIM_WIDTH_MOST];
     int64_t n_found; /* tokens that may come next */
     int64_t n_sure;  /* the first of them, that nothing else may come than */

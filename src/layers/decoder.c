@@ -130,7 +130,7 @@ static whim_err add(const pass *p, const float *y)
 
 /* Its own ends, or those of the model that it drafts for: a norm is always its own, a head where it
  * has one for fewer tokens. */
-static whim_head ends_of(const whim_decoder *dec)
+whim_head whim_decoder_ends(const whim_decoder *dec)
 {
     whim_head head = dec->head;
     if (dec->lent != NULL) {
@@ -141,12 +141,12 @@ static whim_head ends_of(const whim_decoder *dec)
     return head;
 }
 
-whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
-                              whim_out *out)
+whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
+                          whim_out *out, float **x)
 {
     int32_t n_layer = dec->table.n_layer;
     pass p;
-    whim_head head = ends_of(dec);
+    whim_head head = whim_decoder_ends(dec);
     pass_init(&p, dec, s, batch, out->scratch);
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, batch));
     WHIM_TRY(whim_head_embed(&head, s, batch, p.x));
@@ -158,8 +158,17 @@ whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whi
         WHIM_TRY(feed(&p, l));
     }
     WHIM_TRY(add(&p, p.fed));
-    WHIM_TRY(capture(&p, n_layer, out));
-    return whim_head_forward(&head, dec->config.rms_eps, s, batch, p.x, out);
+    *x = p.x;
+    return capture(&p, n_layer, out);
+}
+
+whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
+                              whim_out *out)
+{
+    whim_head head = whim_decoder_ends(dec);
+    float *x;
+    WHIM_TRY(whim_decoder_run(dec, s, batch, out, &x));
+    return whim_head_forward(&head, dec->config.rms_eps, s, batch, x, out);
 }
 
 whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,

@@ -44,6 +44,13 @@ WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
 WHIM_MUST_CHECK whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s,
                                               const whim_batch *batch, whim_bump *scratch);
 
+/* Queue one pass up to its head: the residual stream after the last layer, [n_row, d_model]. */
+WHIM_MUST_CHECK whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s,
+                                          const whim_batch *batch, whim_out *out, float **x);
+
+/* Its ends: its own, or those of the model that it drafts for. */
+whim_head whim_decoder_ends(const whim_decoder *dec);
+
 /* Queue one pass. */
 WHIM_MUST_CHECK whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s,
                                               const whim_batch *batch, whim_out *out);

@@ -40,12 +40,11 @@ whim_err whim_head_embed(const whim_head *h, whim_stream *s, const whim_batch *b
                             });
 }
 
-whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
-                           const float *x, whim_out *out)
+whim_err whim_head_rows(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
+                        const float *x, whim_bump *bump, float **out)
 {
-    const whim_weight *w = h->tied ? &h->embed : &h->head;
-    int64_t d = w->k, n_out = batch->n_out;
-    float *rows = whim_bump_rows(out->scratch, n_out, d);
+    int64_t d = h->embed.k, n_out = batch->n_out;
+    float *rows = *out = whim_bump_rows(bump, n_out, d);
     WHIM_TRY(whim_op_gather_rows(s, &(whim_gather_rows_args){
                                         .x = x,
                                         .x_stride = d,
@@ -56,16 +55,25 @@ whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const 
                                         .n_row = n_out,
                                         .n_col = d,
                                     }));
-    WHIM_TRY(whim_op_rmsnorm(s, &(whim_rmsnorm_args){
-                                    .x = rows,
-                                    .x_stride = d,
-                                    .w = h->norm,
-                                    .eps = eps,
-                                    .y = rows,
-                                    .y_stride = d,
-                                    .n_row = n_out,
-                                    .n_col = d,
-                                }));
+    return whim_op_rmsnorm(s, &(whim_rmsnorm_args){
+                                  .x = rows,
+                                  .x_stride = d,
+                                  .w = h->norm,
+                                  .eps = eps,
+                                  .y = rows,
+                                  .y_stride = d,
+                                  .n_row = n_out,
+                                  .n_col = d,
+                              });
+}
+
+whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
+                           const float *x, whim_out *out)
+{
+    const whim_weight *w = whim_head_weight(h);
+    int64_t d = w->k, n_out = batch->n_out;
+    float *rows;
+    WHIM_TRY(whim_head_rows(h, eps, s, batch, x, out->scratch, &rows));
     if (out->n_top == 0) {
         return whim_product(s, w, rows, n_out, out->logits);
     }

@@ -24,6 +24,17 @@ void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero,
 WHIM_MUST_CHECK whim_err whim_head_embed(const whim_head *h, whim_stream *s,
                                          const whim_batch *batch, float *x);
 
+/* The rows of x that the batch asks for, normalised: [n_out, d_model] in `bump`. */
+WHIM_MUST_CHECK whim_err whim_head_rows(const whim_head *h, float eps, whim_stream *s,
+                                        const whim_batch *batch, const float *x, whim_bump *bump,
+                                        float **rows);
+
+/* The matrix that gives logits. */
+static inline const whim_weight *whim_head_weight(const whim_head *h)
+{
+    return h->tied ? &h->embed : &h->head;
+}
+
 /* Logits of the rows of x that the batch asks for, or the best of them, into `out`. */
 WHIM_MUST_CHECK whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s,
                                            const whim_batch *batch, const float *x, whim_out *out);

@@ -76,17 +76,33 @@ typedef struct whim_moe_config {
 
 typedef struct whim_arch whim_arch;
 
+/* How a draft chooses its tokens one after the other (draft/chain.h). */
+typedef struct whim_chain_config {
+    int32_t rank;  /* of the vectors by which a token says what may follow it; 0: it says nothing */
+    int32_t n_top; /* candidates for a place */
+    bool sure;     /* it says how sure it is of each */
+    bool sure_of_pairs; /* also by the token before */
+} whim_chain_config;
+
 /* A draft: a small model that proposes what another may say next (draft/draft.h). */
 enum { WHIM_DRAFT_MAX_FEATURE = 16 };
 typedef struct whim_draft_config {
     int32_t block;          /* rows of a pass: the last token, and masks; 0: it is no draft */
+    bool anchor_first;      /* the row of the last token proposes, too */
     int32_t mask;           /* the token that stands for one that is not known */
     int32_t n_target_layer; /* layers of the model that it was made for; 0: it does not say */
     int32_t n_feature;
     int32_t features[WHIM_DRAFT_MAX_FEATURE]; /* layers of that model whose outputs it reads */
     int32_t n_token; /* tokens that it may propose, listed in its tensor draft_tokens; 0: all */
     bool causal_given, causal; /* rows of a block see only those before them; not given: windows */
+    whim_chain_config chain;
 } whim_draft_config;
+
+/* Tokens that a pass proposes at most. */
+static inline int32_t whim_draft_most(const whim_draft_config *draft)
+{
+    return draft->block - !draft->anchor_first;
+}
 
 typedef struct whim_config {
     const whim_arch *arch; /* weights/arch.h: one of those that the reader was given */

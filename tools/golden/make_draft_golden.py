@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write tiny DFlash drafts for tiny targets, and what they propose, to tests/data/drafts/.
+"""Write tiny DFlash, DSpark and DFlash2 drafts for tiny targets, and what they propose, to tests/data/drafts/.
 
     make_draft_golden.py --data tests/data/golden --out tests/data/drafts [--check]
 
@@ -19,6 +19,7 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "train-draft"))
 import dflash  # noqa: E402
+import draft_kinds as kinds  # noqa: E402
 import target as targets  # noqa: E402
 
 # Name -> target, seed, dtype, what differs from BASE; "proposable": only every so many-th token.
@@ -36,18 +37,33 @@ DRAFTS = {
         "proposable": 3, "target_layers": [0]}),
     "qwen3-f32-dflash": ("qwen3-f32", 44, torch.float32, {
         "head_dim": 24, "heads": 4, "target_layers": [0]}),
+    # The first feature is the embedding's output. A Markov head that is asked how sure it is.
+    "llama-f32-dspark": ("llama-f32", 45, torch.float32, {
+        "markov_rank": 32, "target_layers": [-1, 1]}, kinds.SparkConfig, kinds.Spark),
+    # Slots as of DFlash; sure of places, not of pairs; fields in an object of their own.
+    "qwen3-f32-dspark-aligned": ("qwen3-f32", 46, torch.bfloat16, {
+        "head_dim": 24, "heads": 4, "target_layers": [0], "markov_rank": 20, "anchor_first": False,
+        "confident_of_pairs": False, "nested": True}, kinds.SparkConfig, kinds.Spark),
+    # The layers of llama-f32-dflash, with convolutions around them and a selector.
+    "llama-f32-dflash2": ("llama-f32", 41, torch.float32, {}, kinds.Flash2Config, kinds.Flash2),
+    "qwen3-f32-dflash2-window": ("qwen3-f32", 47, torch.bfloat16, {
+        "head_dim": 24, "heads": 4, "target_layers": [0], "layer_types": [SLIDING] * 2, "window": 9,
+        "causal": False, "taps": 3, "group": 12, "rank": 20, "top": 5, "multiplier": 0.7, "cap": 4.0,
+        "embed_scale": 1.7}, kinds.Flash2Config, kinds.Flash2),
 }
 PROMPTS = (1, 3)             # of the target's golden: 7 and 65 tokens
 STEPS = (0, 1, 3, 4, 9, 17)  # greedy tokens that are committed when a block begins
 
 
-def make_draft(target, seed, dtype, changes):
+def make_draft(target, seed, dtype, changes, config=dflash.Config, kind=dflash.Draft):
     fields = {**BASE, **{k: v for k, v in changes.items() if k != "proposable"}}
-    draft = dflash.Draft(dflash.Config(hidden=target.hidden, target_depth=target.depth,
-                                       vocab=target.vocab, max_position=512, **fields))
+    draft = kind(config(hidden=target.hidden, target_depth=target.depth, vocab=target.vocab,
+                        max_position=512, **fields))
     g = torch.Generator().manual_seed(seed)
-    for name, p in draft.named_parameters():
-        if name.endswith("norm.weight"):
+    for name, p in sorted(draft.named_parameters(), key=lambda item: kinds.is_extra(item[0])):
+        if kinds.is_extra(name):
+            values = kinds.extra_values(name, p.shape, g)
+        elif name.endswith("norm.weight"):
             values = 0.5 + 1.2 * torch.rand(p.shape, generator=g)
         else:
             values = torch.randn(p.shape, generator=g) * 1.2 * p.shape[1] ** -0.5
@@ -63,7 +79,7 @@ def block(draft, target, proposable, text, length, features):
     ctx = draft.context(features[None, :length])
     embedded = dflash.embed_blocks(target.embedding, anchor, draft.config.mask_token,
                                    draft.config.block)
-    z = draft(embedded, start, ctx)[0, 0]
+    z = draft(embedded * getattr(draft.config, "embed_scale", 1.0), start, ctx)[0, 0]
     scores = z @ target.head.T
     if proposable is not None:
         other = torch.ones(target.vocab, dtype=torch.bool)
@@ -72,17 +88,47 @@ def block(draft, target, proposable, text, length, features):
     return z, scores
 
 
+def features_of(target, text, layers):
+    """The residual stream after some layers; layer -1 is the embedding."""
+    tokens, parts = torch.tensor([text]), []
+    if -1 in layers:
+        parts.append(target.embedding[tokens][0])
+    later = [i for i in layers if i >= 0]
+    return torch.cat(parts + ([target.read(tokens, later)[0][0]] if later else []), dim=-1)
+
+
+def proposals(draft, z, scores, anchor):
+    """Tokens that a block proposes, margins over the second best, and how sure the draft is."""
+    first = 0 if getattr(draft.config, "anchor_first", False) else 1
+    if hasattr(draft, "choose"):
+        return draft.choose(z[first:], scores[first:], anchor)
+    top = scores[first:].topk(2)
+    return top.indices[:, 0].tolist(), (top.values[:, 0] - top.values[:, 1]).tolist(), None
+
+
 def run(draft, target, proposable, prompts):
     """Features of each text, and for each of its steps z and scores."""
     out = []
     for p in prompts:
         text = p["tokens"] + p["greedy"]
         layers = draft.config.target_layers
-        features = target.read(torch.tensor([text[:-1]]), layers)[0][0].to(draft.fc.weight.dtype)
+        features = features_of(target, text[:-1], layers).to(draft.fc.weight.dtype)
         steps = [block(draft, target, proposable, text, len(p["tokens"]) + n, features)
                  for n in STEPS]
         out.append((features, steps))
     return out
+
+
+def chain_share(draft, prompts, results):
+    """Of all proposals, how many are not just the best of their slot."""
+    others = []
+    for p, (_, steps) in zip(prompts, results):
+        for n, (z, scores) in zip(STEPS, steps):
+            anchor = (p["tokens"] + p["greedy"])[len(p["tokens"]) + n]
+            tokens = proposals(draft, z, scores, anchor)[0]
+            best = scores[-len(tokens):].argmax(-1).tolist()
+            others += [a != b for a, b in zip(tokens, best)]
+    return sum(others) / len(others)
 
 
 def all_z(results):
@@ -93,7 +139,7 @@ def mistakes(draft, target, proposable, prompts):
     """What an engine may get wrong -> hidden states then."""
     def with_config(**changes):
         config = dflash.dataclasses.replace(draft.config, **changes)
-        other = dflash.Draft(config).double()
+        other = type(draft)(config).double()
         other.load_state_dict(draft.state_dict())
         return all_z(run(other, target, proposable, prompts))
 
@@ -135,10 +181,13 @@ def write(folder, draft, proposable, dtype, name, golden_of, prompts, results, n
     described = []
     for p, (_, steps) in zip(prompts, results):
         lines = []
-        for n, (_, scores) in zip(STEPS, steps):
-            top = scores[1:].topk(2).values
-            margin = min(margin, float((top[:, 0] - top[:, 1]).min()))
-            lines.append({"accepted": n, "proposed": scores[1:].argmax(-1).tolist()})
+        for n, (z, scores) in zip(STEPS, steps):
+            anchor = (p["tokens"] + p["greedy"])[len(p["tokens"]) + n]
+            tokens, margins, sure = proposals(draft, z, scores, anchor)
+            margin = min(margin, *margins)
+            lines.append({"accepted": n, "proposed": tokens})
+            if sure is not None:
+                lines[-1]["sure_millionths"] = [round(x * 1e6) for x in sure]
         described.append({"tokens": p["tokens"], "greedy": p["greedy"], "steps": lines})
     c = draft.config
     head = {"name": name, "target": golden_of, "hidden": c.hidden, "block": c.block,
@@ -164,13 +213,13 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    for name, (golden_of, seed, dtype, changes) in DRAFTS.items():
+    for name, (golden_of, seed, dtype, changes, *kind) in DRAFTS.items():
         folder = os.path.join(args.data, golden_of)
         with open(os.path.join(folder, "golden.json"), encoding="utf-8") as f:
             every = json.load(f)["prompts"]
         prompts = [every[i] for i in PROMPTS]
         target = targets.Target(folder, dtype=torch.float64)
-        draft, proposable = make_draft(target, seed, dtype, changes)
+        draft, proposable = make_draft(target, seed, dtype, changes, *kind)
         narrow = run(draft.float(), targets.Target(folder), proposable, prompts)
         right = run(draft.double(), target, proposable, prompts)
         noise = float((all_z(narrow) - all_z(right)).abs().max())
@@ -178,6 +227,9 @@ def main():
                        prompts, right, noise)
         print(f"{name}: noise {noise:.1e}, least margin {margin:.1e}, "
               f"hidden up to {all_z(right).abs().max():.1f}")
+        if args.check and hasattr(draft, "choose"):
+            share = chain_share(draft, prompts, right)
+            print(f"  {'FAIL' if share < 0.2 else 'ok  '} the token before has no say: {share:.0%}")
         if args.check:
             for what, z in mistakes(draft, target, proposable, prompts):
                 moved = float((z - all_z(right)).abs().max())

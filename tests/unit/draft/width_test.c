@@ -120,6 +120,29 @@ static void nothing_known_is_nothing_proposed(void **state)
     assert_int_equal(width, 0);
 }
 
+/* Whoever proposes may be less sure than it was right so far, and never widens a block by it. */
+static void doubts_narrow_a_block(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    whim_hits hits;
+    int64_t width = -1;
+    float sure[] = {0.9f, 0.95f, 0.02f, 0.99f, 0.99f};
+    costs_make(&costs);
+    hits_set(&hits, 0.95);
+    whim_width_ask ask = {.hits = &hits, .n_found = 5, .sure = sure};
+    whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+    assert_int_equal(width, 2);
+    ask.n_sure = 3; /* tokens that must come are beyond doubt */
+    whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+    assert_int_equal(width, 5);
+    ask = (whim_width_ask){.hits = &hits, .n_found = 5, .sure = sure + 3};
+    hits_set(&hits, 0.05);
+    ask.n_found = 2;
+    whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+    assert_int_equal(width, 0);
+}
+
 static void wrong_proposals_end_soon_and_are_tried_again(void **state)
 {
     (void)state;
@@ -308,6 +331,7 @@ int main(void)
         cmocka_unit_test(shapes_are_learnt),
         cmocka_unit_test(two_requests_share_the_rows),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
+        cmocka_unit_test(doubts_narrow_a_block),
         cmocka_unit_test(wrong_proposals_end_soon_and_are_tried_again),
         cmocka_unit_test(costs_between_those_seen),
     };

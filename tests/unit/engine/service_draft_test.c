@@ -139,6 +139,19 @@ static int open_dflash_qwen3(void **state)
     return open_drafted("tests/data/golden/qwen3-f32", "tests/data/drafts/qwen3-f32-dflash");
 }
 
+static int open_dspark(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dspark");
+}
+
+static int open_dspark_aligned(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/qwen3-f32",
+                        "tests/data/drafts/qwen3-f32-dspark-aligned");
+}
+
 static void a_draft_keeps_the_text(void **state)
 {
     whim_diag diag = {""};
@@ -376,5 +389,7 @@ int main(void)
     failed += cmocka_run_group_tests_name("window", drafts, open_dflash_window, close_engine);
     failed += cmocka_run_group_tests_name("tokens", drafts, open_dflash_tokens, close_engine);
     failed += cmocka_run_group_tests_name("qwen3", drafts, open_dflash_qwen3, close_engine);
+    failed += cmocka_run_group_tests_name("dspark", drafts, open_dspark, close_engine);
+    failed += cmocka_run_group_tests_name("aligned", drafts, open_dspark_aligned, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }
