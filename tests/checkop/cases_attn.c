@@ -24,6 +24,7 @@ typedef struct attn_shape {
     bool causal;
     int32_t window;
     bool wild;
+    int32_t first;
 } attn_shape;
 
 #define ATTN_KV(type, n_kv, d_head, n_page, layers)              \
@@ -62,6 +63,11 @@ static const attn_shape hostile[] = {
     {ATTN_KV(Q8, 2, 64, 70, 1), 2, 2, 3, 2048, true, 0, false},
     {ATTN_KV(F16, 1, 20, 50, 1), 3, 3, 2, 1537, true, 700, false},
     {ATTN_KV(F32, 2, 24, 50, 1), 1, 4, 5, 1500, false, 0, true},
+    /* Keys at the front that nobody sees: one, with rows that then see none, and a segment. */
+    {ATTN_KV(F32, 2, 24, 8, 1), 3, 5, 2, 3, true, 0, false, 1},
+    {ATTN_KV(BF16, 2, 64, 50, 1), 2, 4, 3, 1100, true, 0, false, 1},
+    {ATTN_KV(BF16, 1, 64, 80, 1), 1, 1, 3, 2100, true, 1500, false, 600},
+    {ATTN_KV(F16, 1, 32, 8, 1), 2, 20, 2, 70, false, 5, false, 33},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
 
@@ -80,6 +86,7 @@ static attn_shape shape_random(checkop_rng *rng, int32_t page_len)
     s.kv.n_page = (s.max_len + page_len - 1) / page_len + checkop_range(rng, 0, 5);
     s.causal = !checkop_chance(rng, 4);
     s.window = checkop_chance(rng, 3) ? (int32_t)checkop_range(rng, 1, s.max_len + 5) : 0;
+    s.first = checkop_chance(rng, 4) ? (int32_t)checkop_range(rng, 1, s.max_len + 5) : 0;
     return s;
 }
 
@@ -174,6 +181,7 @@ static void attn_build(checkop_case *c, const attn_shape *s, bool all)
     *a = (whim_attn_paged_args){.scale = 0.25f,
                                 .causal = s->causal,
                                 .window = s->window,
+                                .first = s->first,
                                 .n_row = n_row,
                                 .n_seq = s->n_seq,
                                 .n_head = s->kv.n_kv * s->ratio,
@@ -195,9 +203,9 @@ static void attn_make(checkop_case *c, int32_t index)
 {
     attn_shape s = index < N_HOSTILE ? hostile[index] : shape_random(&c->rng, c->page_len);
     kv_say(c, &s.kv);
-    checkop_say(c, " n_seq=%lld rows<=%lld ratio=%lld max_len=%lld %s window=%d%s",
+    checkop_say(c, " n_seq=%lld rows<=%lld ratio=%lld max_len=%lld %s window=%d first=%d%s",
                 (long long)s.n_seq, (long long)s.rows, (long long)s.ratio, (long long)s.max_len,
-                s.causal ? "causal" : "non-causal", s.window, s.wild ? " wild" : "");
+                s.causal ? "causal" : "non-causal", s.window, s.first, s.wild ? " wild" : "");
     whim_check(s.kv.n_page * c->page_len >= s.max_len);
     attn_build(c, &s, false);
 }
@@ -297,6 +305,8 @@ static const char *attn_arguments(int32_t i, void *args)
         return a->out = NULL, "out = NULL";
     case 12:
         return a->max_pages = -1, "max_pages < 0";
+    case 13:
+        return a->first = -1, "first < 0";
     default:
         return NULL;
     }

@@ -67,8 +67,8 @@ typedef struct whim_page_zero_args {
 /* Attention of query rows over their sequences' pages (ops/ref/attn_ref.c has the exact order).
  * Rows q_start[s] .. q_start[s+1]-1 belong to sequence s; rows after q_start[n_seq] get zeros.
  * A row at position p sees keys lo .. hi-1 of kv_len[s]: causal: hi = p + 1, else a window reaches
- * as far ahead as back, hi = p + window, or all are seen; lo = max(0, p + 1 - window), or 0 without
- * a window. A row that sees no key gets zeros.
+ * as far ahead as back, hi = p + window, or all are seen; lo = max(first, p + 1 - window), or
+ * `first` without a window. A row that sees no key gets zeros.
  * KV head of query head h: h / (n_head / n_kv). */
 typedef struct whim_attn_paged_args {
     whim_kv_view kv;
@@ -82,6 +82,7 @@ typedef struct whim_attn_paged_args {
     float scale;
     bool causal;
     int32_t window; /* 0: none */
+    int32_t first;  /* keys before this one are seen by nobody */
     int64_t n_row, n_seq, n_head;
     int64_t max_pages; /* entries that all lists have room for */
 } whim_attn_paged_args;

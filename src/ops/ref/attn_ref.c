@@ -201,13 +201,13 @@ static void attn_segment(attn_row *row, int64_t first, int64_t n)
 static void attn_one(const whim_attn_paged_args *a, int64_t seq, int64_t r, int64_t h)
 {
     int64_t d = a->kv.d_head;
-    int64_t hi = a->kv_len[seq], lo = 0;
+    int64_t hi = a->kv_len[seq], lo = a->first;
     int64_t after = (int64_t)a->positions[r] + 1;
     int64_t last = a->causal ? after : after - 1 + a->window;
     if ((a->causal || a->window > 0) && last < hi) {
         hi = last;
     }
-    if (a->window > 0 && after - a->window > 0) {
+    if (a->window > 0 && after - a->window > lo) {
         lo = after - a->window;
     }
     attn_row row = {

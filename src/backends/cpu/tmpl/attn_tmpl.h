@@ -359,7 +359,7 @@ static void unit_open(attn_unit *u, const whim_attn_paged_args *a, const whim_at
         int64_t after = (int64_t)a->positions[row] + 1, len = a->kv_len[item->seq];
         int64_t last = a->causal ? after : after - 1 + a->window;
         u->hi[i] = (a->causal || a->window > 0) && last < len ? last : len;
-        u->lo[i] = a->window > 0 && after > a->window ? after - a->window : 0;
+        u->lo[i] = a->window > 0 && after - a->window > a->first ? after - a->window : a->first;
         u->out[i] = a->out + (row * a->n_head + head) * d;
         scale_query(u->q + i * d, a->q + (row * a->n_head + head) * d, a->scale, d,
                     a->kv.type == WHIM_KV_BF16);

@@ -305,7 +305,7 @@ template <whim_kv_type T> static void attn_rows(const whim_attn_paged_args &a)
             hi = a.kv_len[seq];
             int64_t last = a.causal ? after : after - 1 + a.window;
             hi = (a.causal || a.window > 0) && last < hi ? last : hi;
-            lo = a.window > 0 && after - a.window > 0 ? after - a.window : 0;
+            lo = a.window > 0 && after - a.window > a.first ? after - a.window : a.first;
         }
         __syncthreads();
         EACH_THREAD(i, d)
