@@ -112,6 +112,7 @@ golden: build/venv/ready
 	build/venv/bin/python tools/golden/mixed.py --out tests/data/mixed
 	build/venv/bin/python tools/golden/twins.py --data tests/data/golden --out tests/data/twins
 	build/venv/bin/python tools/golden/make_draft_golden.py --data tests/data/golden --out tests/data/drafts --check
+	build/venv/bin/python tools/golden/make_serial_golden.py --data tests/data/golden --out tests/data/drafts --check
 
 build/venv/ready: tools/golden/requirements.txt
 	$(PYTHON) -m venv build/venv

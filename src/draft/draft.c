@@ -4,13 +4,14 @@
 
 #include "base/check.h"
 #include "draft/dflash.h"
+#include "draft/eagle3.h"
 
-static const whim_draft_kind *const kinds[] = {&whim_draft_dflash};
+static const whim_draft_kind *const kinds[] = {&whim_draft_dflash, &whim_draft_eagle3};
 enum { N_KIND = sizeof kinds / sizeof kinds[0] };
 
 const whim_arch_list *whim_draft_archs(void)
 {
-    static const whim_arch *const archs[N_KIND] = {&whim_dflash_arch};
+    static const whim_arch *const archs[N_KIND] = {&whim_dflash_arch, &whim_eagle3_arch};
     static const whim_arch_list list = {archs, N_KIND};
     return &list;
 }
@@ -45,7 +46,7 @@ whim_err whim_draft_check(const whim_config *draft, const whim_config *target, c
         return whim_draft_differs(path, "num_target_layers", d->n_target_layer, target->n_layer,
                                   diag);
     }
-    if (draft->n_layer + target->n_layer > WHIM_CONFIG_MAX_LAYER) {
+    if (draft->n_layer + d->serial + target->n_layer > WHIM_CONFIG_MAX_LAYER) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%s: the draft's %d layers and the model's %d are "
                          "more than %d",

@@ -34,6 +34,10 @@ typedef struct whim_draft_kind {
 const whim_arch_list *whim_draft_archs(void);
 const whim_draft_kind *whim_draft_kind_of(const whim_config *draft);
 
+/* The tokens that its best are, [draft.n_token] in `arena`; NULL: these themselves. */
+WHIM_MUST_CHECK whim_err whim_draft_tokens_read(const whim_ckpt *draft, const char *path,
+                                                whim_arena *arena, int32_t **out, whim_diag *diag);
+
 /* For `check`: what is the same for all kinds. */
 WHIM_MUST_CHECK whim_err whim_draft_check(const whim_config *draft, const whim_config *target,
                                           const char *path, whim_diag *diag);

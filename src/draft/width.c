@@ -176,7 +176,7 @@ static int64_t rows_give(const whim_step_costs *costs, const whim_width_ask *ask
                          int64_t n_row, double draft_ns, int64_t n, int64_t *widths, int64_t *best)
 {
     double tokens = (double)n_row, least = whim_step_costs_of(costs, n_row) / tokens, promise;
-    double once_ns = 0;
+    double finding_ns = 0;
     least /= MARGIN;
     memset(widths, 0, (size_t)n_ask * sizeof *widths);
     *best = 0;
@@ -185,10 +185,11 @@ static int64_t rows_give(const whim_step_costs *costs, const whim_width_ask *ask
         if (at < 0) {
             return given - 1;
         }
-        once_ns += widths[at] == 0 ? asks[at].once_ns : 0;
+        finding_ns += asks[at].each_ns + (widths[at] == 0 ? asks[at].once_ns : 0);
         widths[at]++;
         tokens += promise;
-        double cost = whim_step_costs_of(costs, n_row + given) + draft_ns * (double)given + once_ns;
+        double cost =
+            whim_step_costs_of(costs, n_row + given) + draft_ns * (double)given + finding_ns;
         if (cost / tokens < least) {
             least = cost / tokens;
             *best = given;

@@ -49,6 +49,7 @@ typedef struct whim_width_ask {
     int64_t n_found; /* at most WHIM_WIDTH_MOST */
     int64_t n_sure;  /* the first of them, that are right in any case */
     double once_ns;  /* what it takes to find any, if that is still to be done */
+    double each_ns;  /* and each of them */
     /* [n_found] the chance that whoever proposes gives each, if those before it are right: it
      * counts where it is the smaller one. NULL: it gives none. */
     const float *sure;

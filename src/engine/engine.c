@@ -272,7 +272,7 @@ static void plan_make(whim_engine *e, int64_t available)
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
                          "steps of up to %lld tokens", (long long)c->max_rows);
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "batch and results",
-                         r->batch_bytes + r->output_bytes + r->host_bytes,
+                         r->batch_bytes + r->before_bytes + r->output_bytes + r->host_bytes,
                          "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
                          (long long)c->max_outs);
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "workspace",
@@ -304,31 +304,6 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-/* Which tokens a draft may propose: a tensor of its file. */
-static whim_err draft_tokens_read(whim_engine *e, whim_diag *diag)
-{
-    const whim_config *c = &e->draft.config;
-    const whim_ckpt_tensor *tensor = whim_ckpt_find(&e->draft, "draft_tokens");
-    int64_t n = c->draft.n_token, bytes = n * (int64_t)sizeof *e->draft_tokens;
-    if (tensor == NULL || tensor->dtype != WHIM_DTYPE_I32 || tensor->bytes != bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: there is no tensor \"draft_tokens\" of %lld 32-bit integers",
-                         e->cfg.draft, (long long)n);
-    }
-    e->draft_tokens = whim_arena_alloc_array(&e->arena, n, sizeof *e->draft_tokens);
-    WHIM_TRY(whim_got(e->draft_tokens != NULL, diag, "no memory for a draft's tokens"));
-    WHIM_TRY(whim_ckpt_read(&e->draft, tensor, 0, bytes, e->draft_tokens, diag));
-    for (int64_t i = 0; i < n; i++) {
-        int32_t id = e->draft_tokens[i];
-        if (id < 0 || id >= c->n_vocab || (i > 0 && id <= e->draft_tokens[i - 1])) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"draft_tokens[%lld]\" is %d, expected ascending ids below %d",
-                             e->cfg.draft, (long long)i, id, c->n_vocab);
-        }
-    }
-    return WHIM_ERR_OK;
-}
-
 /* A draft changes no text, so it may be as coarse as pays. */
 static whim_err draft_type_choose(whim_engine *e, whim_diag *diag)
 {
@@ -356,9 +331,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
                          "a draft reads %d layers and %d are asked for: there is room for %d",
                          c->draft.n_feature, e->cfg.n_capture, WHIM_MAX_CAPTURE);
     }
-    if (c->draft.n_token > 0) {
-        WHIM_TRY(draft_tokens_read(e, diag));
-    }
+    WHIM_TRY(whim_draft_tokens_read(&e->draft, e->cfg.draft, &e->arena, &e->draft_tokens, diag));
     whim_draft_parts parts = {
         .draft = c,
         .target = &e->ckpt.config,
@@ -371,6 +344,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     WHIM_TRY(draft_type_choose(e, diag));
     WHIM_TRY(whim_bind_match(&e->draft_binder, &e->draft, e->device, diag));
     e->runner_cfg.drafts = true;
+    e->runner_cfg.befores = c->draft.serial;
     blame(e, NULL);
     return WHIM_ERR_OK;
 }

@@ -10,7 +10,9 @@ whim_err whim_proposer_init(whim_proposer *p, whim_runner *runner, const whim_ex
     *p = (whim_proposer){.runner = runner, .draft = draft, .names = names};
     p->parts = whim_arena_alloc_array(arena, limits->max_seqs, sizeof *p->parts);
     p->tokens = whim_arena_alloc_array(arena, limits->max_rows, sizeof *p->tokens);
-    return p->parts != NULL && p->tokens != NULL ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+    p->lens = whim_arena_alloc_array(arena, limits->max_seqs, sizeof *p->lens);
+    return p->parts != NULL && p->tokens != NULL && p->lens != NULL ? WHIM_ERR_OK
+                                                                    : WHIM_ERR_NO_MEMORY;
 }
 
 /* The token that output i of the last pass is best, and how sure the draft is of it. */
@@ -29,7 +31,8 @@ int64_t whim_propose_rows(const whim_draft_config *draft, int64_t n)
 }
 
 /* A block in one pass: the last token, and masks. */
-whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, whim_diag *diag)
+static whim_err propose_block(whim_proposer *p, const whim_proposal *wanted, int64_t n,
+                              whim_diag *diag)
 {
     int32_t *tokens = p->tokens;
     for (int64_t i = 0; i < n; i++) {
@@ -51,4 +54,52 @@ whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, 
         }
     }
     return WHIM_ERR_OK;
+}
+
+/* Token after token: the k-th of all that want so many. */
+static whim_err propose_next(whim_proposer *p, const whim_proposal *wanted, int64_t n, int64_t k,
+                             whim_diag *diag)
+{
+    int64_t n_part = 0, out = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (wanted[i].n > k) {
+            int32_t *token = &p->tokens[n_part];
+            *token = k == 0 ? wanted[i].last : wanted[i].out[k - 1];
+            p->parts[n_part++] = (whim_step_part){
+                .seq = wanted[i].seq, .tokens = token, .n_tok = 1, .n_out = 1, .n_top = 1};
+        }
+    }
+    WHIM_TRY(whim_runner_draft(p->runner, p->parts, n_part, diag));
+    for (int64_t i = 0; i < n; i++) {
+        if (wanted[i].n > k) {
+            float *sure = wanted[i].sure != NULL ? &wanted[i].sure[k] : NULL;
+            wanted[i].out[k] = token_at(p, out++, sure);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err propose_serial(whim_proposer *p, const whim_proposal *wanted, int64_t n,
+                               whim_diag *diag)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        most = wanted[i].n > most ? wanted[i].n : most;
+    }
+    for (int64_t k = 0; k < most; k++) {
+        WHIM_TRY(propose_next(p, wanted, n, k, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, whim_diag *diag)
+{
+    for (int64_t i = 0; i < n; i++) {
+        p->lens[i] = wanted[i].seq->len;
+    }
+    whim_err err = (p->draft->serial ? propose_serial : propose_block)(p, wanted, n, diag);
+    for (int64_t i = 0; i < n; i++) {
+        whim_sequence_cut(wanted[i].seq, whim_runner_pool(p->runner), p->lens[i]);
+    }
+    return err;
 }

@@ -21,6 +21,7 @@ typedef struct whim_proposer {
     const int32_t *names;  /* the tokens that its best are, NULL: these themselves */
     whim_step_part *parts; /* [max_seqs] */
     int32_t *tokens;       /* [max_rows] of these */
+    int64_t *lens;         /* [max_seqs] of sequences before their passes */
 } whim_proposer;
 
 /* `names` and what `draft` points to outlive it; arrays lie in `arena`. */

@@ -126,6 +126,18 @@ static void drafted_take(whim_choice *c, int64_t n)
     c->n_found = whim_choice_cut(c, c->found, n, WHIM_WIDTH_MOST, &c->n_sure);
 }
 
+/* Passes for n choices took so long, with n_row rows in all. Those of a serial draft have a row for
+ * each choice, and are as many as the most that one wants. */
+static void costs_learn(whim_drafts *d, int64_t n, int64_t n_row, int64_t ns)
+{
+    int64_t most = 1;
+    for (int64_t i = 0; i < n; i++) {
+        most = d->wanted[i].n > most ? d->wanted[i].n : most;
+    }
+    whim_step_costs_learn(&d->costs, d->model->serial ? n : n_row,
+                          d->model->serial ? ns / most : ns);
+}
+
 static void draft_ask(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
@@ -137,7 +149,7 @@ static void draft_ask(whim_service *s)
     }
     whim_err err = whim_propose(whim_engine_proposer(s->cfg.engine), d->wanted, n, &diag);
     if (err == WHIM_ERR_OK) {
-        whim_step_costs_learn(&d->costs, n_row, whim_clock_ns() - begun);
+        costs_learn(d, n, n_row, whim_clock_ns() - begun);
         for (int64_t i = 0; i < n; i++) {
             drafted_take(d->choices[i], d->wanted[i].n);
         }
@@ -154,9 +166,12 @@ static bool ask_make(const whim_service *s, const whim_choice *c, whim_width_ask
 {
     int64_t room = draft_room(s, c);
     if (room > 0) {
-        *ask = (whim_width_ask){.hits = &c->draft_hits,
-                                .n_found = room,
-                                .once_ns = draft_cost(s, whim_propose_rows(s->drafts.model, room))};
+        bool serial = s->drafts.model->serial;
+        *ask = (whim_width_ask){
+            .hits = &c->draft_hits,
+            .n_found = room,
+            .once_ns = serial ? 0 : draft_cost(s, whim_propose_rows(s->drafts.model, room)),
+            .each_ns = serial ? draft_cost(s, 1) : 0};
     } else {
         *ask = (whim_width_ask){.hits = c->by_draft ? &c->draft_hits : &c->hits,
                                 .n_found = c->n_found,
@@ -164,6 +179,19 @@ static bool ask_make(const whim_service *s, const whim_choice *c, whim_width_ask
                                 .sure = c->by_draft ? c->sure : NULL};
     }
     return ask->n_found > 0;
+}
+
+/* Passes of a serial draft are shared by all that ask it. */
+static void each_share(whim_service *s)
+{
+    whim_drafts *d = &s->drafts;
+    int64_t n = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        n += d->asks[i].each_ns > 0;
+    }
+    for (int64_t i = 0; i < d->n && n > 1; i++) {
+        d->asks[i].each_ns = d->asks[i].each_ns > 0 ? draft_cost(s, n) / (double)n : 0;
+    }
 }
 
 /* The choices that bring proposals, and how many of them are worth it; returns the sum. */
@@ -183,6 +211,7 @@ static int64_t widths_choose(whim_service *s)
             }
         }
     }
+    each_share(s);
     if (d->n > 0 && !s->cfg.propose_all) {
         whim_width_choose(&s->costs, d->asks, d->n, n_row, LOOKUP_NS, d->widths);
     }

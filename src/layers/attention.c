@@ -10,13 +10,14 @@ void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whi
                          bool at_zero, int32_t l, whim_binder *binder)
 {
     int64_t d = config->d_model, unpair = config->qk_paired ? row->d_head : 0;
+    int64_t d_in = row->d_in > 0 ? row->d_in : d;
     int64_t o_cols = (int64_t)row->n_head * row->d_head;
     int64_t kv_rows = (int64_t)row->n_kv * row->d_head;
     int64_t q_rows = row->gated ? 2 * o_cols : o_cols;
     const whim_projection_spec projections[] = {
-        {&a->q, q_rows, d, unpair, row->qkv_bias, "self_attn.q_proj"},
-        {&a->k, kv_rows, d, unpair, row->qkv_bias, "self_attn.k_proj"},
-        {&a->v, kv_rows, d, 0, row->qkv_bias, "self_attn.v_proj"},
+        {&a->q, q_rows, d_in, unpair, row->qkv_bias, "self_attn.q_proj"},
+        {&a->k, kv_rows, d_in, unpair, row->qkv_bias, "self_attn.k_proj"},
+        {&a->v, kv_rows, d_in, 0, row->qkv_bias, "self_attn.v_proj"},
         {&a->o, d, o_cols, 0, row->o_bias, "self_attn.o_proj"},
     };
     whim_projections_bind(projections, N_OF(projections), l, binder);
@@ -191,6 +192,7 @@ static whim_err attend(const site *t, int32_t l)
                                         .scale = 1.0f / sqrtf((float)t->row->d_head),
                                         .causal = !t->row->both_ways,
                                         .window = t->row->window,
+                                        .first = t->row->first,
                                         .n_row = b->n_row,
                                         .n_seq = b->n_seq,
                                         .n_head = t->row->n_head,

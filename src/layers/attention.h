@@ -12,8 +12,8 @@
 #include "layers/projection.h"
 
 typedef struct whim_attention {
-    whim_projection q;    /* [n_head * d_head, d_model]; gated: [2 n_head * d_head, d_model] */
-    whim_projection k, v; /* [n_kv * d_head, d_model] */
+    whim_projection q;    /* [n_head * d_head, d_in]; gated: [2 n_head * d_head, d_in] */
+    whim_projection k, v; /* [n_kv * d_head, d_in] */
     whim_projection o;    /* [d_model, n_head * d_head] */
     const float *q_norm;  /* as whim_qk_norm says, or NULL */
     const float *k_norm;  /* the same */
@@ -49,14 +49,14 @@ WHIM_MUST_CHECK whim_err whim_attention_rotary(const whim_attention_pass *p,
                                                const whim_rotary *rotary, int32_t n_rotary,
                                                whim_stream *s, const whim_batch *batch);
 
-/* Keys and values of x, [n_row, d_model], to the pages, and nothing else: what a draft keeps of the
+/* Keys and values of x, [n_row, d_in], to the pages, and nothing else: what a draft keeps of the
  * model's rows. Heads are normalised each by itself or not at all. */
 WHIM_MUST_CHECK whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *row,
                                                int32_t l, float eps, const whim_rotary *rotary,
                                                const whim_attention_pass *p, whim_stream *s,
                                                const whim_batch *batch, const float *x);
 
-/* y = mixer(x), both [n_row, d_model], of layer l. */
+/* y = mixer(x), [n_row, d_model] of [n_row, d_in], of layer l. */
 WHIM_MUST_CHECK whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *row,
                                                 int32_t l, float eps, const whim_rotary *rotary,
                                                 const whim_attention_pass *p, whim_stream *s,

@@ -25,6 +25,7 @@ typedef struct whim_batch {
     const float *embeds;       /* [n_row, d_model] in place of tokens, or NULL */
     const int32_t *positions;  /* [n_row] */
     const int32_t *slots;      /* [n_row]: where the row's key and value go */
+    const int32_t *before;     /* [n_row]: of the position before, -1: none; NULL: nobody asks */
     const int32_t *q_start;    /* [n_seq + 1] */
     const int32_t *kv_len;     /* [n_seq], rows of this pass included */
     const int32_t *pages;      /* lists of page ids, as ops/args/attn_args.h */

@@ -41,6 +41,8 @@ typedef struct whim_layer_row {
     int32_t n_head, n_kv, d_head;
     int32_t rope;   /* number in whim_layer_table.ropes, or WHIM_NO_ROPE */
     int32_t window; /* keys that a token sees, its own included; 0: all */
+    int32_t first;  /* keys before this position are seen by nobody */
+    int32_t d_in;   /* width of what q, k and v are made of; 0: d_model */
     bool both_ways; /* rows of a pass see those after them, too */
     whim_qk_norm qk_norm;
     bool gated; /* q_proj has a gate beside each head: attention's output times its sigmoid */

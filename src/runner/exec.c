@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "ops/ops.h"
+#include "runner/befores.h"
 #include "runner/graphs.h"
 #include "runner/kept.h"
 #include "runner/outputs.h"
@@ -37,6 +38,7 @@ struct whim_exec {
     int32_t *block;
     float *embeds;
     whim_page_table pages;
+    whim_befores befores;
     whim_outputs outputs;
     whim_sampling sampling;
     whim_kept kept;
@@ -76,6 +78,7 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
     WHIM_TRY(whim_device_alloc(x->device, x->plan.batch_bytes, &block, diag));
     x->block = block;
     WHIM_TRY(whim_page_table_init(&x->pages, &x->limits, x->block, diag));
+    WHIM_TRY(whim_befores_init(&x->befores, &x->cfg, x->device, diag));
     if (x->cfg.embeds) {
         WHIM_TRY(whim_device_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
         x->embeds = embeds;
@@ -152,6 +155,7 @@ void whim_exec_close(whim_exec *x)
     whim_device_free(x->device, x->block, x->plan.batch_bytes);
     whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
     whim_page_table_deinit(&x->pages);
+    whim_befores_deinit(&x->befores);
     whim_outputs_deinit(&x->outputs);
     whim_sampling_deinit(&x->sampling);
     whim_kept_deinit(&x->kept);
@@ -189,6 +193,7 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
         .kept = (flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
         .max_kept = x->kept.max_rows,
         .drafts = (flags & WHIM_STEP_DRAFT) != 0,
+        .before = x->befores.rows,
     };
     whim_step_view(x->block, &x->limits, bucket, &batch);
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
@@ -249,6 +254,7 @@ static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int
     whim_step_size bucket = whim_step_bucket(f->block);
     const whim_sampling_out *chosen = &x->sampling.out_device;
     WHIM_TRY(block_send(x, f, block));
+    WHIM_TRY(whim_befores_send(&x->befores, x->stream, block, x->cfg.page_len, set));
     WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
     if ((head->flags & WHIM_STEP_AFTER) != 0) {
         whim_batch batch;

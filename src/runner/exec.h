@@ -40,6 +40,7 @@ typedef struct whim_exec_cfg {
     bool kv_as_used; /* memory of pages is taken when they are first used, where the device can */
     bool graphs;
     bool drafts;      /* the model has a draft: there are steps with WHIM_STEP_DRAFT */
+    bool befores;     /* the model asks for whim_batch.before */
     bool embeds;      /* steps may bring embeddings in place of tokens */
     int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */
     int32_t n_capture;
@@ -63,6 +64,7 @@ typedef struct whim_exec_plan {
     int64_t activation_bytes;
     int64_t workspace_bytes; /* of the device's ops */
     int64_t batch_bytes;     /* the block: token ids, positions, page lists ... */
+    int64_t before_bytes;    /* slots of the positions before rows */
     int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;     /* embeddings that replace tokens */
     int64_t host_bytes;      /* the host's copies of all that travels */

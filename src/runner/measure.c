@@ -2,6 +2,7 @@
 /* The memory of an exec, found by a dry run of its largest pass. */
 #include "base/alloc.h"
 #include "ops/recorder.h"
+#include "runner/befores.h"
 #include "runner/kept.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
@@ -111,6 +112,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
     whim_step_limits limits = whim_exec_limits(config, cfg);
     whim_step_view((const int32_t *)(const void *)bump.base, &limits, &size, &batch);
+    batch.before = cfg->befores ? batch.slots : NULL;
     whim_out out = {
         .scratch = &bump,
         .logits = (float *)bump.base,
@@ -166,16 +168,17 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     }
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
+    plan->before_bytes = whim_befores_bytes_of(cfg);
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     whim_sampling_bytes sampling = whim_sampling_bytes_of(config, cfg);
     plan->output_bytes = output.logits + output.top + output.hidden + sampling.in + sampling.out;
     plan->embed_bytes =
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
-    plan->host_bytes =
-        kept.arrays + whim_page_table_bytes(&limits) +
-        whim_exec_flights(cfg) *
-            (plan->batch_bytes + plan->embed_bytes + output.logits + output.top + hidden +
-             cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
+    plan->host_bytes = kept.arrays + whim_page_table_bytes(&limits) +
+                       whim_exec_flights(cfg) *
+                           (plan->batch_bytes + plan->before_bytes + plan->embed_bytes +
+                            output.logits + output.top + hidden +
+                            cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);
 }

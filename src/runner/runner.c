@@ -137,9 +137,10 @@ static bool keeps_rows(const whim_runner *r, const whim_step_part *parts, int64_
     return any && r->has_states && r->cfg.max_kept > 0;
 }
 
-/* Refuse a step that breaks a limit before anything changes. */
+/* Refuse a step that breaks a limit before anything changes. A draft has no recurrent states, and
+ * those of its sequences stay where they are. */
 static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
-                           whim_step_size *size, whim_diag *diag)
+                           bool drafts, whim_step_size *size, whim_diag *diag)
 {
     int64_t pages = 0;
     *size = (whim_step_size){.n_seq = n_part, .n_top = step_top(r, parts, n_part)};
@@ -163,7 +164,8 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                              (long long)part->seq->len, (long long)part->n_tok,
                              (long long)r->cfg.max_ctx);
         }
-        if (r->has_states && part->seq->state_at != part->seq->len && part->seq->len > 0) {
+        if (!drafts && r->has_states && part->seq->state_at != part->seq->len &&
+            part->seq->len > 0) {
             return whim_fail(diag, WHIM_ERR_INVALID,
                              "a sequence of %lld tokens has the recurrent state of %lld",
                              (long long)part->seq->len, (long long)part->seq->state_at);
@@ -234,7 +236,9 @@ static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_par
         whim_graphs_bucket(&bucket, flags, &r->cfg);
     }
     whim_step_fill(parts, n_part, &bucket, flags, r->block);
-    trials_set(r, parts, n_part);
+    if ((flags & WHIM_STEP_DRAFT) == 0) {
+        trials_set(r, parts, n_part);
+    }
     r->n_trial = keeps ? r->n_step : r->n_trial;
     asks_pass(r, parts, n_part, size);
     return whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag);
@@ -256,7 +260,7 @@ whim_err whim_runner_submit(whim_runner *r, const whim_step_part *parts, int64_t
         return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
                          whim_exec_in_flight(r->exec));
     }
-    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
+    WHIM_TRY(step_check(r, parts, n_part, false, &size, diag));
     whim_err err = queue(r, parts, n_part, &size, 0, diag);
     states_set(parts, n_part, err == WHIM_ERR_OK);
     if (err != WHIM_ERR_OK) {
@@ -292,13 +296,10 @@ whim_err whim_runner_draft(whim_runner *r, const whim_step_part *parts, int64_t 
 {
     whim_step_size size;
     r->n_step++;
-    WHIM_TRY(step_check(r, parts, n_part, &size, diag));
+    WHIM_TRY(step_check(r, parts, n_part, true, &size, diag));
     whim_err err = queue(r, parts, n_part, &size, WHIM_STEP_DRAFT, diag);
     if (err == WHIM_ERR_OK) {
         err = whim_runner_collect(r, diag);
-    }
-    for (int64_t i = 0; i < n_part; i++) {
-        whim_sequence_cut(parts[i].seq, &r->pool, parts[i].seq->len - parts[i].n_tok);
     }
     r->n_result = 0;
     return err;

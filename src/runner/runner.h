@@ -41,8 +41,9 @@ WHIM_MUST_CHECK whim_err whim_runner_submit(whim_runner *runner, const whim_step
                                             int64_t n_part, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *diag);
 
-/* The pass of the model's draft over the last token of each sequence and masks: whole, with no step
- * under way. Sequences are as before; results are read as those of a step. */
+/* A pass of the model's draft over tokens that follow each sequence: whole, with no step under way.
+ * Results are read as those of a step. Sequences have grown by the draft's rows, for its next pass;
+ * they must be cut back to where they were, also after a failure, before a step of the model. */
 WHIM_MUST_CHECK whim_err whim_runner_draft(whim_runner *runner, const whim_step_part *parts,
                                            int64_t n_part, whim_diag *diag);
 

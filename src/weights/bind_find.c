@@ -273,9 +273,9 @@ static bool is_ignored(const whim_ckpt *ckpt, const char *name)
     static const char inv_freq[] = "rotary_emb.inv_freq";
     bool is_draft = ckpt->config.draft.block > 0; /* its ends are the model's */
     return strcmp(name, WHIM_ROPE_DIVISORS_NAME) == 0 ||
-           (is_draft &&
-            (strcmp(name, "embed_tokens.weight") == 0 || strcmp(name, "lm_head.weight") == 0 ||
-             strcmp(name, "draft_tokens") == 0)) ||
+           (is_draft && (strcmp(name, "embed_tokens.weight") == 0 ||
+                         strcmp(name, "lm_head.weight") == 0 || strcmp(name, "draft_tokens") == 0 ||
+                         strcmp(name, "d2t") == 0 || strcmp(name, "t2d") == 0)) ||
            (ckpt->config.tied_head && strcmp(name, "lm_head.weight") == 0) ||
            (n >= sizeof inv_freq - 1 && strcmp(name + n - (sizeof inv_freq - 1), inv_freq) == 0);
 }

@@ -93,7 +93,14 @@ typedef struct whim_draft_config {
     int32_t n_target_layer; /* layers of the model that it was made for; 0: it does not say */
     int32_t n_feature;
     int32_t features[WHIM_DRAFT_MAX_FEATURE]; /* layers of that model whose outputs it reads */
-    int32_t n_token; /* tokens that it may propose, listed in its tensor draft_tokens; 0: all */
+    int32_t n_token; /* tokens that it may propose (draft/tokens.c); 0: all, by the model's head */
+    bool serial;     /* a pass proposes one token, and the next one goes on from there */
+    /* EAGLE3: */
+    bool features_given;             /* false: the model's layers say which */
+    int32_t d_target;                /* d_model of that model */
+    bool norm_before_fc, norm_parts; /* all features are normalised together, or each by itself */
+    bool norm_output;                /* a pass hands on its last norm's output */
+    /* DFlash: */
     bool causal_given, causal; /* rows of a block see only those before them; not given: windows */
     whim_chain_config chain;
 } whim_draft_config;

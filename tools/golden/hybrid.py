@@ -435,10 +435,10 @@ class Hybrid:
         return y + shared
 
     @torch.no_grad()
-    def logprobs(self, tokens, wrong=None):
-        assert wrong is None or wrong in MISTAKES
-        embed = self.w["model.embed_tokens.weight"]
-        x = embed[torch.tensor(tokens)]
+    def residuals(self, tokens, wrong=None):
+        """The residual stream [tokens, hidden] before each layer and after the last."""
+        x = self.w["model.embed_tokens.weight"][torch.tensor(tokens)]
+        out = [x]
         for i, kind in enumerate(layer_types(self.cfg)):
             p = f"model.layers.{i}."
             if wrong == "layers: the third is attention" and i in (2, 3):
@@ -448,5 +448,12 @@ class Hybrid:
             x = x + (self.delta(h, p + "linear_attn.", wrong) if kind == "linear_attention"
                      else self.attention(h, p + "self_attn.", wrong))
             x = x + self.ffn(self.norm(x, p + "post_attention_layernorm.weight", wrong), p + "mlp.", i, wrong)
-        x = self.norm(x, "model.norm.weight", wrong)
+            out.append(x)
+        return out
+
+    @torch.no_grad()
+    def logprobs(self, tokens, wrong=None):
+        assert wrong is None or wrong in MISTAKES
+        embed = self.w["model.embed_tokens.weight"]
+        x = self.norm(self.residuals(tokens, wrong)[-1], "model.norm.weight", wrong)
         return torch.log_softmax(x @ self.w.get("lm_head.weight", embed).T, dim=-1)

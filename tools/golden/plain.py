@@ -339,13 +339,12 @@ class Plain:
         return out
 
     @torch.no_grad()
-    def logprobs(self, tokens, wrong=None):
-        """Log-softmax rows [tokens, vocab] of the model as it is, or with one mistake."""
-        assert wrong is None or wrong in MISTAKES
+    def residuals(self, tokens, wrong=None):
+        """The residual stream [tokens, hidden] before each layer and after the last."""
         if self.codes:
             self.scale(wrong)
-        embed = self.w["model.embed_tokens.weight"]
-        x = embed[torch.tensor(tokens)]
+        x = self.w["model.embed_tokens.weight"][torch.tensor(tokens)]
+        out = [x]
         for i in range(self.cfg["num_hidden_layers"]):
             p = f"model.layers.{i}."
             one, two = p + "input_layernorm.weight", p + "post_attention_layernorm.weight"
@@ -356,6 +355,15 @@ class Plain:
             dense = p + "mlp.gate_proj.weight" in self.w
             x = x + (self.mlp if dense else self.moe)(self.norm(x, self.w[two], wrong), p + "mlp.",
                                                       wrong)
+            out.append(x)
+        return out
+
+    @torch.no_grad()
+    def logprobs(self, tokens, wrong=None):
+        """Log-softmax rows [tokens, vocab] of the model as it is, or with one mistake."""
+        assert wrong is None or wrong in MISTAKES
+        x = self.residuals(tokens, wrong)[-1]
+        embed = self.w["model.embed_tokens.weight"]
         if wrong != "norm: last one skipped":
             x = self.norm(x, self.w["model.norm.weight"], wrong)
         head = self.w.get("lm_head.weight", embed)

@@ -119,8 +119,9 @@ static void block_run(whim_engine *engine, whim_sequence *seq, int32_t anchor, i
                            .n_tok = draft->block,
                            .n_out = n_top == 0 ? draft->block : whim_draft_most(draft),
                            .n_top = n_top};
-    assert_int_equal(whim_runner_draft(whim_engine_runner(engine), &part, 1, &diag), WHIM_ERR_OK);
-    assert_int_equal(seq->len, len);
+    whim_runner *runner = whim_engine_runner(engine);
+    assert_int_equal(whim_runner_draft(runner, &part, 1, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_runner_sequence_cut(runner, seq, len), len);
 }
 
 static void propose(whim_engine *engine, whim_sequence *seq, int32_t anchor, int32_t *out)

@@ -60,6 +60,32 @@ static void one_request_gets_the_best_width(void **state)
     }
 }
 
+/* What has to be found first, at a price for each, is wanted as far as that pays. */
+static void finding_has_its_price(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    whim_hits hits;
+    int64_t before = 8;
+    costs_make(&costs);
+    hits_set(&hits, 0.8);
+    for (int64_t ns = 0; ns <= 700; ns += 50) {
+        whim_width_ask ask = {.hits = &hits, .n_found = 7, .each_ns = (double)ns};
+        int64_t width = -1, best = 0;
+        double least = whim_step_costs_of(&costs, 1) / 1.02;
+        for (int64_t w = 1; w <= 7; w++) {
+            double cost = whim_step_costs_of(&costs, 1 + w) + (double)(ns * w);
+            best = cost / tokens_of(&ask, w) < least ? w : best;
+            least = best == w ? cost / tokens_of(&ask, w) : least;
+        }
+        whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+        assert_int_equal(width, best);
+        assert_true(width <= before);
+        before = width;
+    }
+    assert_int_equal(before, 0);
+}
+
 /* Two requests: against all pairs of widths. */
 static void two_requests_share_the_rows(void **state)
 {
@@ -324,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_request_gets_the_best_width),
+        cmocka_unit_test(finding_has_its_price),
         cmocka_unit_test(load_makes_no_row_cheap),
         cmocka_unit_test(chance_is_forgiven),
         cmocka_unit_test(fewer_rows_cost_no_more),

@@ -152,6 +152,30 @@ static int open_dspark_aligned(void **state)
                         "tests/data/drafts/qwen3-f32-dspark-aligned");
 }
 
+static int open_eagle3(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-eagle3");
+}
+
+static int open_eagle3_narrow(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-eagle3-narrow");
+}
+
+static int open_eagle3_moe(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/qwen3moe-f32", "tests/data/drafts/qwen3moe-f32-eagle3");
+}
+
+static int open_eagle3_minimax(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/minimax-f32", "tests/data/drafts/minimax-f32-eagle3");
+}
+
 static void a_draft_keeps_the_text(void **state)
 {
     whim_diag diag = {""};
@@ -169,6 +193,58 @@ static void a_draft_keeps_the_text(void **state)
     answers_are_plain();
     assert_int_equal(whim_service_get_stats(service).n_proposed, 0);
     stop(state);
+}
+
+enum { N_TOLD = 5, TOLD = 30 };
+
+/* Half of the prompts fit in one step. */
+static whim_job_cfg telling(int32_t k)
+{
+    whim_job_cfg cfg = circling(k, TOLD);
+    cfg.n_prompt = k % 2 == 0 ? 9 + k : 50 + k;
+    cfg.params.want_logprob = true;
+    return cfg;
+}
+
+/* Answers alone, once more with their prompts cached, and all at once. */
+static void tell_all(whim_service_cfg cfg, answer *out)
+{
+    whim_diag diag = {""};
+    whim_job *jobs[N_TOLD];
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    for (int32_t k = 0; k < 2 * N_TOLD; k++) {
+        whim_job_cfg job = telling(k / 2);
+        read_all(submit(&job), &out[k]);
+        assert_true(k % 2 == 0 || out[k].n_cached > 0 || job.n_prompt < 40);
+    }
+    for (int32_t k = 0; k < N_TOLD; k++) {
+        whim_job_cfg job = telling(k);
+        jobs[k] = submit(&job);
+    }
+    for (int32_t k = 0; k < N_TOLD; k++) {
+        read_all(jobs[k], &out[2 * N_TOLD + k]);
+    }
+}
+
+static void a_draft_keeps_log_probabilities(void **state)
+{
+    static answer plainly[3 * N_TOLD], drafted[3 * N_TOLD];
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    tell_all(cfg, drafted);
+    assert_true(whim_service_get_stats(service).n_proposed > TOLD);
+    stop(state);
+    cfg.no_draft = true;
+    tell_all(cfg, plainly);
+    stop(state);
+    for (int32_t k = 0; k < 3 * N_TOLD; k++) {
+        assert_int_equal(drafted[k].n[0], TOLD);
+        assert_true(plainly[k].logprobs[0][0] < 0);
+        assert_memory_equal(drafted[k].ids[0], plainly[k].ids[0], TOLD * sizeof(int32_t));
+        assert_memory_equal(drafted[k].logprobs[0], plainly[k].logprobs[0], TOLD * sizeof(float));
+    }
 }
 
 /* An answer up to the end of the context, which may be one token beyond the engine's: the draft is
@@ -381,7 +457,8 @@ int main(void)
         cmocka_unit_test(without_it_there_is_none),
     };
     const struct CMUnitTest drafts[] = {
-        cmocka_unit_test(a_draft_keeps_the_text), cmocka_unit_test(a_draft_outlives_the_context),
+        cmocka_unit_test(a_draft_keeps_the_text), cmocka_unit_test(a_draft_keeps_log_probabilities),
+        cmocka_unit_test(a_draft_outlives_the_context),
         cmocka_unit_test(lookup_keeps_the_text), /* with a draft beside it */
     };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);
@@ -391,5 +468,9 @@ int main(void)
     failed += cmocka_run_group_tests_name("qwen3", drafts, open_dflash_qwen3, close_engine);
     failed += cmocka_run_group_tests_name("dspark", drafts, open_dspark, close_engine);
     failed += cmocka_run_group_tests_name("aligned", drafts, open_dspark_aligned, close_engine);
+    failed += cmocka_run_group_tests_name("eagle3", drafts, open_eagle3, close_engine);
+    failed += cmocka_run_group_tests_name("narrow", drafts, open_eagle3_narrow, close_engine);
+    failed += cmocka_run_group_tests_name("moe", drafts, open_eagle3_moe, close_engine);
+    failed += cmocka_run_group_tests_name("minimax", drafts, open_eagle3_minimax, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }

@@ -131,6 +131,7 @@ static inline whim_job *submit(const whim_job_cfg *cfg)
 
 typedef struct answer {
     int32_t ids[3][MAX_MADE + 1];
+    float logprobs[3][MAX_MADE + 1]; /* where they are asked for */
     int64_t n[3];
     whim_end end[3];
     float prompt_logprob[CTX];
@@ -151,6 +152,7 @@ static inline void take(answer *a, const whim_job_event *e)
         break;
     case WHIM_JOB_TOKEN:
         assert_true(a->admitted && a->n[e->choice] < MAX_MADE);
+        a->logprobs[e->choice][a->n[e->choice]] = e->has_logprob ? e->logprob : 0;
         a->ids[e->choice][a->n[e->choice]++] = e->id;
         break;
     case WHIM_JOB_PROMPT_TOKEN:

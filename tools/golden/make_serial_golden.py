@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write tiny EAGLE3 drafts for tiny targets, and what they propose, to tests/data/drafts/.
+
+    make_serial_golden.py --data tests/data/golden --out tests/data/drafts [--check]
+
+Everything is computed in F64 from the weights as stored (see serial_drafts.py). --check says by how
+much each of some mistakes moves the result.
+"""
+import argparse
+import json
+import os
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+import plain
+import serial_drafts
+
+PROPOSED = 7
+PROMPTS = (1, 3)             # of the target's golden: 7 and 65 tokens
+STEPS = (0, 1, 3, 4, 9, 17)  # greedy tokens that are committed when proposals are asked for
+
+# Name -> target, seed, dtype, what differs. "own_names": layers.0. in place of midlayer.
+EAGLE3 = {
+    "llama-f32-eagle3": ("llama-f32", 51, torch.float32, {"ids": [0, 1, 2], "proposable": 61}),
+    # Another width than the target's, so an embedding of its own; two features, normalised together.
+    "llama-f32-eagle3-narrow": ("llama-f32", 52, torch.float32, {
+        "hidden": 40, "ids": [0, 2], "proposable": 50, "norm_before_fc": True, "norm_output": True,
+        "own_names": True}),
+    # The target's head, and a norm of each feature under its old name.
+    "qwen3-f32-eagle3": ("qwen3-f32", 53, torch.float32, {"ids": [0, 1], "norm_parts": True}),
+    "qwen3moe-f32-eagle3": ("qwen3moe-f32", 56, torch.float32, {"ids": [0, 1, 2], "proposable": 40}),
+    "minimax-f32-eagle3": ("minimax-f32", 55, torch.float32, {"ids": [0, 1], "proposable": 61}),
+}
+
+
+def eagle3_config(target, changes, dtype):
+    hidden, wide = changes.get("hidden", target["hidden_size"]), target["hidden_size"]
+    eagle = {"eagle_aux_hidden_state_layer_ids": changes["ids"], "use_aux_hidden_state": True}
+    if changes.get("norm_before_fc"):
+        eagle["norm_before_fc"] = True
+    c = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "eagle_config": eagle,
+         "hidden_size": hidden, "intermediate_size": 52, "num_hidden_layers": 1,
+         "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-4,
+         "rope_theta": 30000.0, "max_position_embeddings": 256, "attention_bias": False,
+         "hidden_act": "silu", "vocab_size": target["vocab_size"], "tie_word_embeddings": False,
+         "torch_dtype": str(dtype).removeprefix("torch.")}
+    if hidden != wide:
+        c["target_hidden_size"] = wide
+    if "proposable" in changes:
+        c["draft_vocab_size"] = changes["proposable"]
+    if changes.get("norm_parts"):
+        c["fc_norm"] = True
+    if changes.get("norm_output"):
+        c["norm_output"] = True
+    return c
+
+
+def eagle3_shapes(c, target, changes):
+    h, d, ffn, wide = c["hidden_size"], c["head_dim"], c["intermediate_size"], target["hidden_size"]
+    p = "layers.0." if changes.get("own_names") else "midlayer."
+    q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
+    out = {"fc.weight": (h, len(changes["ids"]) * wide), "norm.weight": (h,),
+           p + "hidden_norm.weight": (h,), p + "input_layernorm.weight": (h,),
+           p + "post_attention_layernorm.weight": (h,),
+           p + "self_attn.q_proj.weight": (q, 2 * h), p + "self_attn.k_proj.weight": (kv, 2 * h),
+           p + "self_attn.v_proj.weight": (kv, 2 * h), p + "self_attn.o_proj.weight": (h, q),
+           p + "mlp.gate_proj.weight": (ffn, h), p + "mlp.up_proj.weight": (ffn, h),
+           p + "mlp.down_proj.weight": (h, ffn)}
+    if changes.get("norm_before_fc"):
+        out["input_norm.weight"] = (len(changes["ids"]) * wide,)
+    for i in range(len(changes["ids"]) if changes.get("norm_parts") else 0):
+        out[f"aux_norm_{('low', 'mid', 'high')[i]}.weight"] = (wide,)
+    if "proposable" in changes:
+        out["lm_head.weight"] = (changes["proposable"], h)
+    if h != wide:
+        out["embed_tokens.weight"] = (target["vocab_size"], h)
+    return out
+
+
+def make_eagle3(target, seed, dtype, changes):
+    """config, tensors as they are stored."""
+    c = eagle3_config(target.cfg, changes, dtype)
+    g = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, shape in eagle3_shapes(c, target.cfg, changes).items():
+        if len(shape) == 1:
+            values = 0.5 + 1.2 * torch.rand(shape, generator=g)
+        elif name.startswith(("embed", "lm_head")):
+            values = torch.randn(shape, generator=g)
+        else:
+            values = torch.randn(shape, generator=g) * 1.2 * shape[1] ** -0.5
+        tensors[name] = values.to(dtype)
+    n = changes.get("proposable", c["vocab_size"])
+    if n < c["vocab_size"]:
+        chosen = torch.randperm(c["vocab_size"], generator=g)[:n].sort().values
+        tensors["d2t"] = chosen - torch.arange(n)
+        seen = torch.zeros(c["vocab_size"], dtype=torch.bool)
+        seen[chosen] = True
+        tensors["t2d"] = seen
+    return c, tensors
+
+
+def run(draft, prompts, wrong=None):
+    """For each prompt what was captured, and its steps' hidden states and scores."""
+    out = []
+    for p in prompts:
+        text = p["tokens"] + p["greedy"]
+        captured = draft.captured(draft.target.residuals(text[:-1]), wrong)
+        steps = [serial_drafts.propose(draft, captured, text, len(p["tokens"]) + n, PROPOSED, wrong)
+                 for n in STEPS]
+        out.append((captured, steps))
+    return out
+
+
+def all_hidden(results):
+    return torch.cat([z for _, steps in results for z, _ in steps])
+
+
+def write_golden(folder, head, prompts, results):
+    """golden.json, features.bin and hidden.bin; returns the least margin of a proposal."""
+    margin, described = float("inf"), []
+    for p, (_, steps) in zip(prompts, results):
+        lines = []
+        for n, (_, scores) in zip(STEPS, steps):
+            top = scores.topk(2).values
+            margin = min(margin, float((top[:, 0] - top[:, 1]).min()))
+            lines.append({"accepted": n, "proposed": scores.argmax(-1).tolist()})
+        described.append({"tokens": p["tokens"], "greedy": p["greedy"], "steps": lines})
+    head = {**head, "block": PROPOSED + 1, "tolerance": 1e-4, "min_margin": margin}
+    lines = [f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items()]
+    with open(os.path.join(folder, "golden.json"), "w", encoding="utf-8") as f:
+        f.write("{\n" + "".join(lines) + ' "prompts": [\n' + ",\n".join(
+            "  " + json.dumps(p, separators=(",", ":")) for p in described) + "\n ]\n}\n")
+    for file, parts in (("features.bin", [f for f, _ in results]),
+                        ("hidden.bin", [z for _, steps in results for z, _ in steps])):
+        with open(os.path.join(folder, file), "wb") as f:
+            for part in parts:
+                f.write(np.ascontiguousarray(part.numpy(), dtype="<f4").tobytes())
+    return margin
+
+
+def check(draft, prompts, right):
+    for wrong in draft.MISTAKES:
+        moved = float((all_hidden(run(draft, prompts, wrong)) - all_hidden(right)).abs().max())
+        if moved == 0 and wrong.startswith("a norm of features"):
+            continue   # it has none
+        print(f"  {'FAIL' if moved < 1e-3 else 'ok  '} {wrong}: {moved:.1e}")
+
+
+def prompts_of(folder):
+    with open(os.path.join(folder, "golden.json"), encoding="utf-8") as f:
+        every = json.load(f)["prompts"]
+    return [every[i] for i in PROMPTS]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", required=True, help="folder with the targets' goldens")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    for name, (golden_of, seed, dtype, changes) in EAGLE3.items():
+        source, folder = os.path.join(args.data, golden_of), os.path.join(args.out, name)
+        prompts, target = prompts_of(source), plain.Plain(source)
+        config, tensors = make_eagle3(target, seed, dtype, changes)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f, indent=1)
+            f.write("\n")
+        save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+        os.chmod(os.path.join(folder, "model.safetensors"), 0o644)
+        draft = serial_drafts.Eagle3(config, tensors, target)
+        right = run(draft, prompts)
+        head = {"name": name, "target": golden_of, "hidden": config["hidden_size"],
+                "boundaries": draft.boundaries(),
+                "features": len(changes["ids"]) * target.cfg["hidden_size"]}
+        margin = write_golden(folder, head, prompts, right)
+        print(f"{name}: least margin {margin:.1e}, hidden up to {all_hidden(right).abs().max():.1f}")
+        if args.check:
+            check(draft, prompts, right)
+
+
+if __name__ == "__main__":
+    main()
