@@ -9,8 +9,16 @@ void whim_chain_bind(whim_chain *chain, const whim_config *draft, whim_binder *b
     if (c->rank > 0) {
         whim_param before = {.weight = &chain->before, .n = draft->n_vocab, .k = c->rank};
         whim_param after = {.weight = &chain->after, .n = draft->n_vocab, .k = c->rank};
-        whim_bind(binder, &before, "markov_head.markov_w1.weight");
-        whim_bind(binder, &after, "markov_head.markov_w2.weight");
+        whim_bind(binder, &before,
+                  c->by_hidden ? "candidate_selector.predecessor_codebook"
+                               : "markov_head.markov_w1.weight");
+        whim_bind(binder, &after,
+                  c->by_hidden ? "candidate_selector.successor_codebook"
+                               : "markov_head.markov_w2.weight");
+    }
+    if (c->by_hidden) {
+        whim_param gate = {.weight = &chain->gate, .n = c->rank, .k = draft->d_model};
+        whim_bind(binder, &gate, "candidate_selector.hidden_projection.weight");
     }
     if (c->sure) {
         whim_param w = {.values = &chain->sure_w,
@@ -38,6 +46,7 @@ whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, wh
     int32_t *ids = whim_bump_take(out->scratch, n_cand * (int64_t)sizeof *ids);
     float *before = whim_bump_rows(out->scratch, batch->n_row + n_cand, c->rank);
     float *after = whim_bump_rows(out->scratch, n_cand, c->rank);
+    float *gate = c->by_hidden ? whim_bump_rows(out->scratch, n_out, c->rank) : NULL;
     WHIM_TRY(whim_op_linear_topk(s, &(whim_linear_topk_args){.w = *head,
                                                              .x = rows,
                                                              .x_stride = head->k,
@@ -50,10 +59,14 @@ whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, wh
         WHIM_TRY(look_up(s, &chain->before, ids, n_cand, before + batch->n_row * c->rank));
         WHIM_TRY(look_up(s, &chain->after, ids, n_cand, after));
     }
+    if (c->by_hidden) {
+        WHIM_TRY(whim_product(s, &chain->gate, rows, n_out, gate));
+    }
     return whim_op_pick_chain(s, &(whim_pick_chain_args){.values = values,
                                                          .ids = ids,
                                                          .before = before,
                                                          .after = after,
+                                                         .gate = gate,
                                                          .z = c->sure ? rows : NULL,
                                                          .sure_w = chain->sure_w,
                                                          .sure_bias = chain->sure_bias,
@@ -68,6 +81,7 @@ whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, wh
                                                          .k_top = n_top,
                                                          .rank = c->rank,
                                                          .n_hidden = head->k,
-                                                         .scale = 1.0f,
+                                                         .scale = c->scale,
+                                                         .cap = c->cap,
                                                          .sure_of_pairs = c->sure_of_pairs});
 }

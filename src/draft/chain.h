@@ -2,7 +2,8 @@
 /* Proposals of a block one after the other: the rows of a pass do not know each other's tokens, so
  * the token before each place has a say in which of the head's best it becomes.
  *     score[c] = logit[c] + before[previous] . after[c]
- * DSpark calls it a Markov head. It may say how sure it is of each place, too.
+ * DSpark calls it a Markov head, and may say how sure it is of each place, too. DFlash2 calls it a
+ * selector, and weighs the product by a projection of the row's hidden state.
  * Threads: as the stream. */
 #ifndef WHIM_DRAFT_CHAIN_H
 #define WHIM_DRAFT_CHAIN_H
@@ -12,6 +13,7 @@
 typedef struct whim_chain {
     whim_chain_config config;
     whim_weight before, after; /* [n_vocab, rank] */
+    whim_weight gate;          /* [rank, d_model], by_hidden only */
     const float *sure_w;       /* [d_model], with pairs [d_model + rank]; NULL: nobody asks */
     const float *sure_bias;    /* [1] */
 } whim_chain;

@@ -118,6 +118,8 @@ static whim_err rows_make(const whim_config *c, whim_layer_table *table, whim_ar
     for (int32_t l = 0; l < table->n_layer; l++) {
         bool causal = c->draft.causal_given ? c->draft.causal : table->rows[l].window > 0;
         table->rows[l].both_ways = !causal;
+        table->rows[l].conv_tap = c->draft.conv_tap;
+        table->rows[l].conv_group = c->draft.conv_group;
     }
     return WHIM_ERR_OK;
 }

@@ -4,7 +4,8 @@
  *     append: g = norm(fc F); keys and values of all its layers from g, for each row of the model
  *     block:  the last token and masks pass the layers; row j proposes the token j places on
  * DSpark is a DFlash whose row j proposes the token j + 1 places on (anchor-first), chosen with the
- * token before it in view (draft/chain.h).
+ * token before it in view (draft/chain.h). DFlash2 has such a choice, too, and convolutions within
+ * a block (layers/block_conv.h); of the model's rows none are convolved.
  * A model with its draft is a model: its table has the draft's layers behind its own, so their keys
  * and values lie in the same pages, and every pass of the model appends what it computed.
  * Threads: as the stream. */

@@ -2,6 +2,9 @@
 /* What the config.json of a draft of the DFlash family says beside the usual of its layers. */
 #include "draft/dflash.h"
 
+#include "ops/args/draft_args.h"
+#include "ops/args/row_args.h"
+
 #include <string.h>
 
 static const whim_arch_defaults defaults = {.n_vocab = 151936,
@@ -16,8 +19,10 @@ static const whim_arch_defaults defaults = {.n_vocab = 151936,
                                             .has_windows = true,
                                             .windows_by_type = true,
                                             .theta = 1e4};
-static const whim_arch_class classes[] = {
-    {"DFlashDraftModel", "qwen3", &defaults}, {"Qwen3DSparkModel", "qwen3", &defaults}, {0}};
+static const whim_arch_class classes[] = {{"DFlashDraftModel", "qwen3", &defaults},
+                                          {"DFlash2DraftModel", "qwen3", &defaults},
+                                          {"Qwen3DSparkModel", "qwen3", &defaults},
+                                          {0}};
 static const whim_spelling names[] = {
     {"encoder.fc.", "fc."}, {"encoder.output_norm_enc.", "hidden_norm."}, {0}};
 
@@ -99,36 +104,51 @@ static whim_err features_parse(whim_draft_config *d, int32_t n_layer, const whim
 }
 
 /* Keys that would change what is computed. */
-static whim_err changes_refuse(const places *p)
+static whim_err changes_refuse(const whim_json_scope *top)
 {
-    double scale = 1;
     bool neox = true;
-    const whim_json_scope *at = where(p, "input_embedding_scale");
-    WHIM_TRY(whim_json_get_real(at, "input_embedding_scale", -1e9, 1e9, &scale));
-    WHIM_TRY(whim_json_get_bool(&p->top, "rope_is_neox_style", &neox));
-    if (scale != 1 || !neox) {
-        return whim_fail(
-            at->diag, WHIM_ERR_UNSUPPORTED, "%s: \"%s\" is not supported in a draft: only %s is",
-            at->path, neox ? "input_embedding_scale" : "rope_is_neox_style", neox ? "1" : "true");
-    }
+    WHIM_TRY(whim_json_get_bool(top, "rope_is_neox_style", &neox));
+    return neox ? WHIM_ERR_OK
+                : whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
+                            "%s: \"rope_is_neox_style\" is not supported in a draft: only true is",
+                            top->path);
+}
+
+static whim_err scale_parse(const places *p, const char *key, float *out)
+{
+    double value = (double)*out;
+    WHIM_TRY(whim_json_get_real(where(p, key), key, 1e-9, 1e9, &value));
+    *out = (float)value;
     return WHIM_ERR_OK;
 }
 
-/* Parts that other kinds of drafts have. */
-static whim_err others_refuse(const places *p)
+/* DFlash2: convolutions, and a selector. */
+static whim_err flash2_parse(whim_config *c, const places *p)
 {
-    static const char *const keys[] = {"selector_rank", "conv_kernel_size"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        int64_t value = 0;
-        const whim_json_scope *at = where(p, keys[i]);
-        WHIM_TRY(whim_json_get_int(at, keys[i], INT64_MIN, INT64_MAX, &value));
-        if (value > 0) {
-            return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
-                             "%s: \"%s%s\" is %lld: this is a draft of a kind (DFlash2) "
-                             "that is not supported yet",
-                             at->path, at->prefix, keys[i], (long long)value);
-        }
+    whim_draft_config *d = &c->draft;
+    whim_chain_config *chain = &d->chain;
+    double cap = 0;
+    d->conv_group = 16;
+    chain->n_top = 16;
+    const whim_json_scope *at = where(p, "conv_group_size");
+    WHIM_TRY(whim_json_get_int32(where(p, "conv_kernel_size"), "conv_kernel_size", 0,
+                                 WHIM_BLOCK_CONV_MAX_TAP, &d->conv_tap));
+    WHIM_TRY(whim_json_get_int32(at, "conv_group_size", 1, c->d_model, &d->conv_group));
+    if (d->conv_tap > 0 && c->d_model % d->conv_group != 0) {
+        return whim_fail(at->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"%sconv_group_size\" is %d, which does not divide the width %d",
+                         at->path, at->prefix, d->conv_group, c->d_model);
     }
+    at = where(p, "selector_rank");
+    WHIM_TRY(whim_json_get_int32(at, "selector_rank", 0, 1 << 16, &chain->rank));
+    WHIM_TRY(whim_json_get_int32(where(p, "selector_top_k"), "selector_top_k", 1, WHIM_TOPK_MAX,
+                                 &chain->n_top));
+    WHIM_TRY(scale_parse(p, "input_embedding_scale", &d->embed_scale));
+    WHIM_TRY(scale_parse(p, "output_multiplier", &chain->scale));
+    WHIM_TRY(whim_json_get_real(where(p, "final_logit_softcapping"), "final_logit_softcapping", 0,
+                                1e9, &cap));
+    chain->cap = (float)cap;
+    chain->by_hidden = chain->rank > 0;
     return WHIM_ERR_OK;
 }
 
@@ -151,10 +171,20 @@ static whim_err markov_parse(whim_config *c, const places *p)
     whim_chain_config *chain = &c->draft.chain;
     const char *kind = "vanilla";
     const whim_json_scope *at = where(p, "markov_head_type");
-    chain->n_top = CANDIDATES;
-    WHIM_TRY(whim_json_get_int32(where(p, "markov_rank"), "markov_rank", 0, 1 << 16, &chain->rank));
+    int32_t rank = 0;
+    WHIM_TRY(whim_json_get_int32(where(p, "markov_rank"), "markov_rank", 0, 1 << 16, &rank));
     WHIM_TRY(whim_json_get_string(at, "markov_head_type", &kind));
-    if (chain->rank > 0 && strcmp(kind, "vanilla") != 0) {
+    if (rank > 0 && chain->by_hidden) {
+        return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"selector_rank\" is %d and \"markov_rank\" %d: a draft with both "
+                         "is of no kind that is supported",
+                         at->path, chain->rank, rank);
+    }
+    if (rank > 0) {
+        chain->rank = rank;
+        chain->n_top = CANDIDATES;
+    }
+    if (rank > 0 && strcmp(kind, "vanilla") != 0) {
         return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"%smarkov_head_type\" is \"%.64s\"; only \"vanilla\" is supported",
                          at->path, at->prefix, kind);
@@ -162,7 +192,7 @@ static whim_err markov_parse(whim_config *c, const places *p)
     at = where(p, "enable_confidence_head");
     WHIM_TRY(whim_json_get_bool(at, "enable_confidence_head", &chain->sure));
     at = where(p, "confidence_head_with_markov");
-    chain->sure_of_pairs = chain->sure && chain->rank > 0;
+    chain->sure_of_pairs = chain->sure && rank > 0;
     WHIM_TRY(whim_json_get_bool(at, "confidence_head_with_markov", &chain->sure_of_pairs));
     if (chain->sure_of_pairs && chain->sure && chain->rank == 0) {
         return whim_fail(at->diag, WHIM_ERR_CORRUPT,
@@ -171,8 +201,7 @@ static whim_err markov_parse(whim_config *c, const places *p)
     }
     chain->sure_of_pairs = chain->sure_of_pairs && chain->sure;
     const whim_json_scope *anchors = where(p, "num_anchors");
-    c->draft.anchor_first =
-        chain->rank > 0 || whim_json_has(anchors, "num_anchors") || is_dspark(p);
+    c->draft.anchor_first = rank > 0 || whim_json_has(anchors, "num_anchors") || is_dspark(p);
     at = where(p, "sample_from_anchor");
     return whim_json_get_bool(at, "sample_from_anchor", &c->draft.anchor_first);
 }
@@ -196,8 +225,9 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
     whim_draft_config *d = &c->draft;
     places p;
     WHIM_TRY(places_find(&p, top));
-    WHIM_TRY(others_refuse(&p));
-    WHIM_TRY(changes_refuse(&p));
+    WHIM_TRY(changes_refuse(top));
+    d->embed_scale = d->chain.scale = 1.0f;
+    WHIM_TRY(flash2_parse(c, &p));
     WHIM_TRY(markov_parse(c, &p));
     d->block = 16;
     WHIM_TRY(whim_json_get_int32(where(&p, "block_size"), "block_size", 2 - d->anchor_first, 64,

@@ -12,6 +12,8 @@ typedef struct pass {
     float *mixed;  /* [n_row, d_model] what a mixer adds to it */
     float *fed;    /* [n_row, d_model] what an MLP adds to it */
     float *normed; /* [n_row, d_model] */
+    float *turned; /* the same, of what a convolution makes of it; NULL: there is none */
+    float *deltas; /* [n_row, whim_block_conv_deltas] */
     whim_attention_pass attn;
     whim_gated_delta_pass gdn;
     whim_mlp_pass mlp;
@@ -28,6 +30,13 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->mixed = whim_bump_rows(bump, n, d);
     p->fed = whim_bump_rows(bump, n, d);
     p->normed = whim_bump_rows(bump, n, d);
+    int64_t deltas = 0;
+    for (int32_t l = 0; l < dec->table.n_layer; l++) {
+        int64_t width = whim_block_conv_deltas(&dec->table.rows[l], d);
+        deltas = width > deltas ? width : deltas;
+    }
+    p->turned = deltas > 0 ? whim_bump_rows(bump, n, d) : NULL;
+    p->deltas = whim_bump_rows(bump, n, deltas);
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
     whim_mlp_pass_init(&p->mlp, &dec->table, n, bump);
     if (c->moe.n_expert > 0) {
@@ -69,29 +78,55 @@ static whim_err norm_after(const pass *p, const float *w, const float *delta)
                                      });
 }
 
-/* mixed = mixer(normed) */
-static whim_err mix(const pass *p, int32_t l)
+/* y = f(x), both [n_row, d_model], of layer l */
+typedef whim_err sublayer(const pass *p, int32_t l, const float *x, float *y);
+
+static whim_err mixer(const pass *p, int32_t l, const float *x, float *y)
 {
     const whim_decoder *dec = p->dec;
     const whim_decoder_layer *layer = &dec->layers[l];
     const whim_layer_row *row = &dec->table.rows[l];
     if (row->mixer == WHIM_MIXER_GATED_DELTA) {
         return whim_gated_delta_forward(layer->delta, &dec->config, dec->gdn_grouped, row->state_at,
-                                        &p->gdn, p->s, p->batch, p->normed, p->mixed);
+                                        &p->gdn, p->s, p->batch, x, y);
     }
     return whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary, &p->attn,
-                                  p->s, p->batch, p->normed, p->mixed);
+                                  p->s, p->batch, x, y);
 }
 
-/* fed = mlp(normed), or the sum of its experts */
-static whim_err feed(const pass *p, int32_t l)
+/* An MLP, or the sum of its experts. */
+static whim_err mlp(const pass *p, int32_t l, const float *x, float *y)
 {
     const whim_decoder_layer *layer = &p->dec->layers[l];
     if (p->dec->table.rows[l].mlp == WHIM_MLP_EXPERTS) {
-        return whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, p->normed, p->batch->n_row,
-                                &p->moe, p->fed);
+        return whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row, &p->moe,
+                                y);
     }
-    return whim_mlp_forward(&layer->mlp, &p->mlp, p->s, p->normed, p->batch->n_row, p->fed);
+    return whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y);
+}
+
+/* y = f(normed), or with convolutions around it; normed is lost then. */
+static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, sublayer *f, float *y)
+{
+    const whim_layer_row *row = &p->dec->table.rows[l];
+    if (row->conv_tap == 0) {
+        return f(p, l, p->normed, y);
+    }
+    WHIM_TRY(whim_product(p->s, &conv->deltas, p->normed, p->batch->n_row, p->deltas));
+    WHIM_TRY(
+        whim_block_conv_forward(conv, row, 0, p->s, p->batch, p->normed, p->deltas, p->turned));
+    WHIM_TRY(f(p, l, p->turned, p->normed));
+    return whim_block_conv_forward(conv, row, 1, p->s, p->batch, p->normed, p->deltas, y);
+}
+
+/* x = embeddings of the tokens */
+static whim_err embed(const pass *p, const whim_head *head)
+{
+    const whim_decoder *dec = p->dec;
+    WHIM_TRY(whim_head_embed(head, p->s, p->batch, dec->scaled ? p->normed : p->x));
+    return dec->scaled ? whim_rows_scale(p->s, p->batch, p->normed, dec->embed_scale,
+                                         dec->config.d_model, p->x)
+                       : WHIM_ERR_OK;
 }
 
 /* Copy the residual stream out where boundary `b` was asked for. */
@@ -149,13 +184,13 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
     whim_head head = whim_decoder_ends(dec);
     pass_init(&p, dec, s, batch, out->scratch);
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, batch));
-    WHIM_TRY(whim_head_embed(&head, s, batch, p.x));
+    WHIM_TRY(embed(&p, &head));
     for (int32_t l = 0; l < n_layer; l++) {
         WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? p.fed : NULL));
         WHIM_TRY(capture(&p, l, out));
-        WHIM_TRY(mix(&p, l));
+        WHIM_TRY(around(&p, l, &dec->layers[l].mixer_conv, mixer, p.mixed));
         WHIM_TRY(norm_after(&p, dec->layers[l].mlp_norm, p.mixed));
-        WHIM_TRY(feed(&p, l));
+        WHIM_TRY(around(&p, l, &dec->layers[l].mlp_conv, mlp, p.fed));
     }
     WHIM_TRY(add(&p, p.fed));
     *x = p.x;

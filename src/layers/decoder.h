@@ -8,6 +8,7 @@
 #define WHIM_LAYERS_DECODER_H
 
 #include "layers/attention.h"
+#include "layers/block_conv.h"
 #include "layers/gated_delta.h"
 #include "layers/head.h"
 #include "layers/mlp.h"
@@ -20,6 +21,7 @@ typedef struct whim_decoder_layer {
     const float *mlp_norm; /* [d_model] */
     whim_mlp mlp;          /* one of the two, as the row says */
     whim_moe *moe;
+    whim_block_conv mixer_conv, mlp_conv; /* where the row has any */
 } whim_decoder_layer;
 
 typedef struct whim_decoder {
@@ -27,7 +29,9 @@ typedef struct whim_decoder {
     whim_layer_table table;
     bool gdn_grouped; /* as whim_layer_traits, and the file has them so */
     whim_head head;
-    const whim_head *lent; /* embedding and head of the model that it drafts for; NULL: its own */
+    const whim_head *lent;   /* embedding and head of the model that it drafts for; NULL: its own */
+    bool scaled;             /* embeddings are multiplied by */
+    const void *embed_scale; /* float [d_model] */
     whim_rotary rotary[WHIM_MAX_ROPE]; /* [table.n_rope] */
     whim_decoder_layer *layers;        /* [n_layer] */
 } whim_decoder;

@@ -55,8 +55,31 @@ static void layer_bind(const whim_decoder *dec, bool at_zero, int32_t l, whim_bi
     } else {
         whim_mlp_bind(&layer->mlp, row, c, l, binder);
     }
+    if (row->conv_tap > 0) {
+        whim_block_conv_bind(&layer->mixer_conv, row, c->d_model, "attention_conv", l, binder);
+        whim_block_conv_bind(&layer->mlp_conv, row, c->d_model, "mlp_conv", l, binder);
+    }
     whim_norm_bind(&layer->mixer_norm, c->d_model, at_zero, "input_layernorm", l, binder);
     whim_norm_bind(&layer->mlp_norm, c->d_model, at_zero, "post_attention_layernorm", l, binder);
+}
+
+/* What a draft multiplies the embeddings of its model by. */
+static bool embed_scale_bind(whim_decoder *dec, whim_arena *arena, whim_binder *binder)
+{
+    int64_t d = dec->config.d_model;
+    float by = dec->config.draft.embed_scale, *scale;
+    dec->scaled = by != 0.0f && by != 1.0f;
+    if (!dec->scaled) {
+        return true;
+    }
+    scale = whim_arena_alloc_array(arena, d, sizeof *scale);
+    for (int64_t i = 0; scale != NULL && i < d; i++) {
+        scale[i] = by;
+    }
+    if (scale != NULL) {
+        whim_bind_constant(binder, &dec->embed_scale, scale, d * (int64_t)sizeof *scale);
+    }
+    return scale != NULL;
 }
 
 whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *traits,
@@ -86,7 +109,7 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *t
     } else {
         whim_norm_bind(&dec->head.norm, config->d_model, at_zero, "norm", -1, binder);
     }
-    if (!rotary_bind(dec, arena, binder)) {
+    if (!rotary_bind(dec, arena, binder) || !embed_scale_bind(dec, arena, binder)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for rotary frequencies");
     }
     *out = dec;

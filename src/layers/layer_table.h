@@ -51,6 +51,7 @@ typedef struct whim_layer_row {
     whim_mlp_kind mlp;
     int32_t d_ff; /* of a SwiGLU */
     bool mlp_bias;
+    int32_t conv_tap, conv_group; /* convolutions around mixer and MLP (block_conv.h); 0: none */
 } whim_layer_row;
 
 typedef struct whim_layer_table {

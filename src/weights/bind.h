@@ -56,6 +56,7 @@ typedef struct whim_param {
     whim_weight *weight;  /* where it goes, which must outlive the load: a matrix, */
     const float **values; /* or a few values, stored as [n], [n, k] or [n, 1, k] */
     int64_t n, k;         /* k 0 of values: 1 */
+    int64_t n_outer;      /* values are stored as [n_outer, n / n_outer, k]; 0: as above */
     whim_vector_form form;
     /* F32 on the device, whatever its type: for matrices that must not be rounded further; values
      * always are */

@@ -190,8 +190,9 @@ static bool parts_of_one(finder *f, whim_param *param)
     if (param->vector && param->k == 1) {
         return check_shape(f, tensor, 1, shape);
     }
-    if (param->vector && tensor->n_dim == 3) { /* a depthwise convolution's */
-        return check_shape(f, tensor, 3, (const int64_t[]){n, 1, param->k});
+    if (param->vector && tensor->n_dim == 3) { /* a convolution's */
+        int64_t n_outer = param->n_outer > 0 ? param->n_outer : n;
+        return check_shape(f, tensor, 3, (const int64_t[]){n_outer, n / n_outer, param->k});
     }
     bool flat = param->n == 1 && tensor->n_dim == 1; /* one row may be stored as a vector */
     return flat ? check_shape(f, tensor, 1, &param->k) : check_shape(f, tensor, 2, shape);

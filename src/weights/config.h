@@ -80,7 +80,9 @@ typedef struct whim_arch whim_arch;
 typedef struct whim_chain_config {
     int32_t rank;  /* of the vectors by which a token says what may follow it; 0: it says nothing */
     int32_t n_top; /* candidates for a place */
-    bool sure;     /* it says how sure it is of each */
+    bool by_hidden;     /* a pair's score is weighed by the row's hidden state (DFlash2) */
+    float scale, cap;   /* of logits; cap 0: none */
+    bool sure;          /* it says how sure it is of each */
     bool sure_of_pairs; /* also by the token before */
 } whim_chain_config;
 
@@ -103,6 +105,8 @@ typedef struct whim_draft_config {
     /* DFlash: */
     bool causal_given, causal; /* rows of a block see only those before them; not given: windows */
     whim_chain_config chain;
+    int32_t conv_tap, conv_group; /* convolutions in its layers (layers/block_conv.h); 0: none */
+    float embed_scale;            /* of the model's embeddings; 0: as they are */
 } whim_draft_config;
 
 /* Tokens that a pass proposes at most. */

@@ -220,7 +220,7 @@ static void conv_build(checkop_case *c, const conv_shape *s)
     a->n_tap = s->n_tap;
     a->group = s->group;
     a->x_stride = a->y_stride = n_col + s->pad;
-    a->delta_stride = 2 * s->n_tap * s->n_group;
+    a->delta_stride = s->bare ? 0 : 2 * s->n_tap * s->n_group;
     a->delta = s->bare ? NULL : checkop_somewhere;
     CHECKOP_BIND(c, call, block_conv, q_start, q_start, 0);
     checkop_operands(c, call, s->fill, s->pad);

@@ -56,13 +56,38 @@ static void others_are_refused(void **state)
                       "fc.weight");
     expect_bad_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "layers.2.");
     expect_bad_config("\"mask_token_id\": 7", "\"mask_token_id\": 7, \"selector_rank\": 4",
-                      "selector_rank");
-    expect_bad_config("\"mask_token_id\": 7", "\"mask_token_id\": 7, \"input_embedding_scale\": 2",
-                      "embedding_scale");
+                      "candidate_selector.predecessor_codebook");
+    expect_bad_config("\"mask_token_id\": 7", "\"mask_token_id\": 7, \"input_embedding_scale\": 0",
+                      "input_embedding_scale");
     expect_bad_config("\"block_size\": 5", "\"block_size\": 5, \"rope_is_neox_style\": false",
                       "rope_is_neox_style");
     expect_bad_config("\"mask_token_id\": 7", "\"mask_token_id\": 7, \"draft_tokens\": 9",
                       "draft_tokens");
+}
+
+static void expect_bad_flash2(const char *from, const char *to, const char *what)
+{
+    expect_bad("tests/data/golden/llama-f32", "llama-f32-dflash2", from, to, what);
+}
+
+static void bad_selectors_are_refused(void **state)
+{
+    (void)state;
+    expect_bad_flash2("\"selector_rank\": 32", "\"selector_rank\": 16",
+                      "candidate_selector.hidden_projection.weight");
+    expect_bad_flash2("\"selector_rank\": 32", "\"selector_rank\": 0", "candidate_selector.");
+    expect_bad_flash2("\"selector_top_k\": 16", "\"selector_top_k\": 0", "selector_top_k");
+    expect_bad_flash2("\"selector_top_k\": 16", "\"selector_top_k\": 65", "selector_top_k");
+    expect_bad_flash2("\"conv_group_size\": 8", "\"conv_group_size\": 7", "conv_group_size");
+    expect_bad_flash2("\"conv_group_size\": 8", "\"conv_group_size\": 4", "kernel_projection");
+    expect_bad_flash2("\"conv_kernel_size\": 2", "\"conv_kernel_size\": 3", "base_kernel");
+    expect_bad_flash2("\"conv_kernel_size\": 2", "\"conv_kernel_size\": 17", "conv_kernel_size");
+    expect_bad_flash2("\"conv_kernel_size\": 2", "\"conv_kernel_size\": 0", "attention_conv");
+    expect_bad_flash2("\"output_multiplier\": 1.0", "\"output_multiplier\": 0",
+                      "output_multiplier");
+    expect_bad_flash2("\"output_multiplier\": 1.0", "\"final_logit_softcapping\": -1",
+                      "final_logit_softcapping");
+    expect_bad_flash2("\"output_multiplier\": 1.0", "\"markov_rank\": 8", "markov_rank");
 }
 
 static void bad_markov_heads_are_refused(void **state)
@@ -87,6 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(bad_markov_heads_are_refused),
+        cmocka_unit_test(bad_selectors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

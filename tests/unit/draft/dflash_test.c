@@ -20,7 +20,8 @@ enum { MAX_TEXT = 128, MAX_BLOCK = 16, MAX_VOCAB = 512 };
 
 static const char *const names[] = {"llama-f32-dflash",        "llama-f32-dflash-window",
                                     "llama-f32-dflash-tokens", "qwen3-f32-dflash",
-                                    "llama-f32-dspark",        "qwen3-f32-dspark-aligned"};
+                                    "llama-f32-dspark",        "qwen3-f32-dspark-aligned",
+                                    "llama-f32-dflash2",       "qwen3-f32-dflash2-window"};
 enum { N_NAME = sizeof names / sizeof names[0] };
 
 static whim_diag diag;
@@ -325,6 +326,36 @@ static void a_markov_head_of_zeros_says_nothing(void **state)
     assert_int_equal(tree_teardown(NULL), 0);
 }
 
+/* What has no say of the kernels, the first tap of each side, is 1. */
+static void identity(float *x, int64_t n)
+{
+    zeros(x, n);
+    for (int64_t side = 0; side < 2; side++) {
+        for (int64_t c = 0; c < n / 4; c++) { /* of 2 sides with 2 taps */
+            x[side * n / 2 + c] = 1;
+        }
+    }
+}
+
+/* With kernels that change nothing and a selector without a say it is the DFlash whose layers it
+ * has. */
+static void a_dflash2_of_nothing_is_a_dflash(void **state)
+{
+    (void)state;
+    static const variant_part parts[] = {{"base_kernel", identity},
+                                         {"kernel_projection", zeros},
+                                         {"successor_codebook", zeros},
+                                         {NULL, NULL}};
+    variant_make_all("llama-f32-dflash2", "{", "{", parts);
+    golden g = golden_open("llama-f32-dflash");
+    whim_engine *engine = engine_open(&g, tree_root);
+    one_prompt(&g, engine, whim_json_at(array_of(g.json, "prompts"), 1), 512);
+    whim_engine_close(engine);
+    whim_json_free(g.json);
+    each_row("llama-f32-dflash", tree_root, 0, logits_are);
+    assert_int_equal(tree_teardown(NULL), 0);
+}
+
 /* --- narrower than its file ------------------------------------------------------------------- */
 
 static int64_t n_same(const char *type)
@@ -367,6 +398,7 @@ int main(void)
         cmocka_unit_test(logits_are_the_reference_s),
         cmocka_unit_test(without_a_markov_head_rows_stand_alone),
         cmocka_unit_test(a_markov_head_of_zeros_says_nothing),
+        cmocka_unit_test(a_dflash2_of_nothing_is_a_dflash),
         cmocka_unit_test(it_may_be_narrower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

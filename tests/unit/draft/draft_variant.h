@@ -17,6 +17,11 @@
 
 typedef void variant_change(float *x, int64_t n);
 
+typedef struct variant_part {
+    const char *name; /* a part of it; NULL: the last entry */
+    variant_change *change;
+} variant_part;
+
 static inline void variant_put(const char *name, const char *bytes, int64_t n)
 {
     char path[512];
@@ -50,9 +55,9 @@ static inline void variant_tensors(const char *base, char *bytes, const char *pa
     assert_true(n_changed > 0);
 }
 
-/* `from` in config.json becomes `to`. With `change`, tensors are changed, too. */
-static inline void variant_make(const char *draft, const char *from, const char *to,
-                                const char *part, variant_change *change)
+/* `from` in config.json becomes `to`, and tensors are changed as `parts` say. */
+static inline void variant_make_all(const char *draft, const char *from, const char *to,
+                                    const variant_part *parts)
 {
     char base[256], path[512], changed[4096], *text = NULL, *bytes = NULL;
     int64_t n = 0;
@@ -69,11 +74,17 @@ static inline void variant_make(const char *draft, const char *from, const char 
     variant_put("config.json", changed, used);
     snprintf(path, sizeof path, "%s/model.safetensors", base);
     assert_int_equal(whim_file_read_all(path, 1 << 22, &bytes, &n, &diag), WHIM_ERR_OK);
-    if (change != NULL) {
-        variant_tensors(base, bytes, part, change);
+    for (; parts->name != NULL; parts++) {
+        variant_tensors(base, bytes, parts->name, parts->change);
     }
     variant_put("model.safetensors", bytes, n);
     whim_free(bytes);
+}
+
+static inline void variant_make(const char *draft, const char *from, const char *to,
+                                const char *part, variant_change *change)
+{
+    variant_make_all(draft, from, to, (const variant_part[]){{part, change}, {NULL, NULL}});
 }
 
 #endif

@@ -176,6 +176,19 @@ static int open_eagle3_minimax(void **state)
     return open_drafted("tests/data/golden/minimax-f32", "tests/data/drafts/minimax-f32-eagle3");
 }
 
+static int open_dflash2(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dflash2");
+}
+
+static int open_dflash2_window(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/golden/qwen3-f32",
+                        "tests/data/drafts/qwen3-f32-dflash2-window");
+}
+
 static void a_draft_keeps_the_text(void **state)
 {
     whim_diag diag = {""};
@@ -472,5 +485,7 @@ int main(void)
     failed += cmocka_run_group_tests_name("narrow", drafts, open_eagle3_narrow, close_engine);
     failed += cmocka_run_group_tests_name("moe", drafts, open_eagle3_moe, close_engine);
     failed += cmocka_run_group_tests_name("minimax", drafts, open_eagle3_minimax, close_engine);
+    failed += cmocka_run_group_tests_name("dflash2", drafts, open_dflash2, close_engine);
+    failed += cmocka_run_group_tests_name("convs", drafts, open_dflash2_window, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }
