@@ -199,11 +199,10 @@ def write(folder, draft, proposable, dtype, name, golden_of, prompts, results, n
     with open(os.path.join(folder, "golden.json"), "w", encoding="utf-8") as f:
         f.write("{\n" + "".join(lines) + ' "prompts": [\n' + ",\n".join(
             "  " + json.dumps(p, separators=(",", ":")) for p in described) + "\n ]\n}\n")
-    for file, parts in (("features.bin", [f for f, _ in results]),
-                        ("hidden.bin", [z for _, steps in results for z, _ in steps])):
-        with open(os.path.join(folder, file), "wb") as f:
-            for part in parts:
-                f.write(np.ascontiguousarray(part.numpy(), dtype="<f4").tobytes())
+    with open(os.path.join(folder, "hidden.bin"), "wb") as f:
+        for _, steps in results:
+            for z, _ in steps:
+                f.write(np.ascontiguousarray(z.numpy(), dtype="<f4").tobytes())
     return margin
 
 
