@@ -53,20 +53,37 @@ static whim_err append(const whim_model *m, whim_stream *s, const whim_batch *ba
     return WHIM_ERR_OK;
 }
 
+/* The same of rows of passes before. */
+static whim_err append_late(const whim_model *m, whim_stream *s, const whim_batch *batch,
+                            whim_bump *bump)
+{
+    whim_batch late = *batch;
+    if (!batch->takes_late) {
+        return WHIM_ERR_OK;
+    }
+    late.n_row = WHIM_LATE_ROWS;
+    late.positions = batch->late_positions;
+    late.slots = batch->late_slots;
+    return append(m, s, &late, batch->late, bump);
+}
+
 /* The model's pass, which leaves what its draft needs of every row. */
 static whim_err forward_target(const whim_model *m, whim_stream *s, const whim_batch *batch,
                                whim_out *out)
 {
     const whim_draft_config *c = &m->draft.draft;
     int64_t d = m->draft.d_model, width = c->n_feature * d;
-    float *features = whim_bump_rows(out->scratch, batch->n_row, width);
+    bool waits = batch->late_at >= 0;
+    float *features = waits ? batch->late + batch->late_at * width
+                            : whim_bump_rows(out->scratch, batch->n_row, width);
     whim_out more = *out;
     for (int32_t i = 0; i < c->n_feature; i++) {
         more.captures[more.n_capture++] =
             (whim_capture){c->features[i] + 1, features + i * d, width};
     }
     WHIM_TRY(m->target_def->forward(m->target, s, batch, &more));
-    return append(m, s, batch, features, out->scratch);
+    WHIM_TRY(append_late(m, s, batch, out->scratch));
+    return waits ? WHIM_ERR_OK : append(m, s, batch, features, out->scratch);
 }
 
 /* The draft's own pass. */
@@ -77,6 +94,7 @@ static whim_err forward_block(const whim_model *m, whim_stream *s, const whim_ba
     whim_batch own = own_batch(m, batch);
     whim_out proposed = *out;
     proposed.n_capture = 0;
+    WHIM_TRY(append_late(m, s, batch, out->scratch));
     if (!whim_chain_is_any(&m->draft.draft.chain) || out->n_top == 0) {
         return whim_decoder_forward(dec, s, &own, &proposed);
     }
@@ -177,6 +195,7 @@ static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim
                                &m->layers, diag));
     ends_bind(m, p);
     *own = **def;
+    own->late_cols = p->draft->draft.n_feature * p->draft->d_model;
     own->layers = layers;
     own->head = head;
     own->forward = forward;

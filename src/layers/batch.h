@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { WHIM_LATE_ROWS = 4 };
+
 typedef struct whim_batch {
     int64_t n_row, n_seq, n_out;
     int64_t max_pages;         /* entries that the page lists have room for */
@@ -39,6 +41,11 @@ typedef struct whim_batch {
     void *kept;       /* where recurrent layers keep what they made of the rows, or NULL: nowhere */
     int64_t max_kept; /* rows that it has room for */
     bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
+    /* What a draft needs of rows that it takes later (whim_model_def.late_cols). */
+    float *late;     /* [WHIM_LATE_ROWS, late_cols] */
+    int32_t late_at; /* where those of this pass go; -1: they are taken by it */
+    bool takes_late; /* all that lies there is taken, that of this pass included */
+    const int32_t *late_positions, *late_slots; /* [WHIM_LATE_ROWS] of what is taken */
 } whim_batch;
 
 /* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a

@@ -46,6 +46,10 @@ struct whim_model_def {
     /* Its two ends, which a draft borrows. */
     const whim_head *(*head)(const whim_model *model);
 
+    /* Floats that its draft needs of a row to take it in a later pass (whim_batch.late); 0: it has
+     * no draft, or one that takes every row at once. */
+    int64_t late_cols;
+
     /* Queue one pass. A batch with no rows queues all ops of one: others may wait for them. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
 

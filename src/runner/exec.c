@@ -8,6 +8,7 @@
 #include "runner/befores.h"
 #include "runner/graphs.h"
 #include "runner/kept.h"
+#include "runner/late.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
 #include "runner/sampling.h"
@@ -42,6 +43,7 @@ struct whim_exec {
     whim_outputs outputs;
     whim_sampling sampling;
     whim_kept kept;
+    whim_late late;
     /* host */
     int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
     flight flights[WHIM_EXEC_FLIGHT];
@@ -86,6 +88,8 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
     WHIM_TRY(whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag));
     whim_kept_bytes kept = whim_kept_bytes_of(x->def->layers(x->model), x->config, &x->cfg);
     WHIM_TRY(whim_kept_init(&x->kept, &kept, &x->cfg, x->device, diag));
+    whim_late_bytes late = whim_late_bytes_of(x->def);
+    WHIM_TRY(whim_late_init(&x->late, &late, &x->cfg, x->device, diag));
     return whim_sampling_init(&x->sampling, x->config, &x->cfg, x->device, diag);
 }
 
@@ -159,6 +163,7 @@ void whim_exec_close(whim_exec *x)
     whim_outputs_deinit(&x->outputs);
     whim_sampling_deinit(&x->sampling);
     whim_kept_deinit(&x->kept);
+    whim_late_deinit(&x->late);
     whim_free(x->kv_offsets);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_device_host_free(x->device, x->flights[i].block, x->plan.batch_bytes);
@@ -180,7 +185,8 @@ static whim_state_view states_of(const whim_exec *x)
         .slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state};
 }
 
-static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags)
+static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags,
+                        const whim_late_step *late)
 {
     whim_batch batch = {
         .kv = {.pages = x->kv,
@@ -196,6 +202,7 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
         .before = x->befores.rows,
     };
     whim_step_view(x->block, &x->limits, bucket, &batch);
+    whim_late_view(&x->late, late, &batch);
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
     whim_out out = {.scratch = &bump};
     whim_outputs_view(&x->outputs, bucket->n_top, &out);
@@ -204,12 +211,12 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
 
 /* Record the pass of a bucket. A bucket's first step records; later ones only replay. */
 static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size *bucket,
-                       int32_t flags)
+                       int32_t flags, const whim_late_step *late)
 {
     whim_alloc_guard_leave();
     whim_err err = x->stream->vt->capture_begin(x->stream);
     if (err == WHIM_ERR_OK) {
-        err = forward(x, bucket, flags);
+        err = forward(x, bucket, flags, late);
         whim_graph *graph = NULL;
         whim_err end = x->stream->vt->capture_end(x->stream, &graph);
         err = err != WHIM_ERR_OK ? err : end;
@@ -224,14 +231,16 @@ static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size
 }
 
 /* Run the pass of a bucket: eagerly, or by the graph that was recorded when it was first seen. */
-static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags)
+static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags,
+                    const whim_late_step *late)
 {
-    whim_graph_slot *slot = x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, flags) : NULL;
+    whim_graph_slot *slot =
+        x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, flags, late) : NULL;
     if (slot == NULL) {
-        return forward(x, bucket, flags);
+        return forward(x, bucket, flags, late);
     }
     if (slot->graph == NULL) {
-        WHIM_TRY(record(x, slot, bucket, flags));
+        WHIM_TRY(record(x, slot, bucket, flags, late));
     }
     return x->stream->vt->replay(x->stream, slot->graph);
 }
@@ -288,7 +297,9 @@ static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set
         WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
                                      work.n_row * x->config->d_model * (int64_t)sizeof(float)));
     }
-    WHIM_TRY(run(x, &bucket, whim_step_head_of(f->block)->flags));
+    whim_late_step late;
+    WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &late));
+    WHIM_TRY(run(x, &bucket, whim_step_head_of(f->block)->flags, &late));
     whim_out out = {0};
     whim_outputs_view(&x->outputs, bucket.n_top, &out);
     /* The pass is over, and its memory free. */
@@ -302,6 +313,7 @@ static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
     x->last = (whim_step_size){0};
     x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);
+    whim_late_forget(&x->late);
     return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
 }
 
@@ -526,6 +538,7 @@ whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
 
 whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
 {
+    whim_late_drop_page(&x->late, page, x->cfg.page_len);
     WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
     return whim_stream_sync(x->stream);
 }

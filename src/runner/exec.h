@@ -60,7 +60,7 @@ typedef struct whim_exec_plan {
     int64_t page_bytes;
     int64_t state_bytes; /* all slots of recurrent state */
     int64_t slot_bytes;  /* one of them */
-    int64_t kept_bytes;  /* rows on trial, and which of them are taken */
+    int64_t kept_bytes;  /* rows on trial, which of them are taken, and rows a draft takes late */
     int64_t activation_bytes;
     int64_t workspace_bytes; /* of the device's ops */
     int64_t batch_bytes;     /* the block: token ids, positions, page lists ... */

@@ -19,20 +19,22 @@ void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg
     size->n_out = round_up(size->n_out, cfg->max_outs);
 }
 
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags)
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags,
+                                  const whim_late_step *late)
 {
     flags &= WHIM_GRAPH_FLAGS;
     for (int32_t i = 0; i < graphs->n; i++) {
         const whim_step_size *b = &graphs->slots[i].bucket;
         if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out &&
-            b->n_top == bucket->n_top && graphs->slots[i].flags == flags) {
+            b->n_top == bucket->n_top && graphs->slots[i].flags == flags &&
+            graphs->slots[i].late.at == late->at && graphs->slots[i].late.takes == late->takes) {
             return &graphs->slots[i];
         }
     }
     if (graphs->n == WHIM_GRAPHS_MAX) {
         return NULL;
     }
-    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket, .flags = flags};
+    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket, .flags = flags, .late = *late};
     return &graphs->slots[graphs->n++];
 }
 

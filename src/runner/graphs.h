@@ -6,16 +6,17 @@
 #define WHIM_RUNNER_GRAPHS_H
 
 #include "device/device.h"
-#include "runner/exec.h"
+#include "runner/late.h"
 
 enum {
-    WHIM_GRAPHS_MAX = 64,
+    WHIM_GRAPHS_MAX = 96,
     WHIM_GRAPH_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_KEEP | WHIM_STEP_DRAFT
 };
 
 typedef struct whim_graph_slot {
     whim_step_size bucket;
-    int32_t flags;     /* those of the step that the pass depends on: WHIM_GRAPH_FLAGS */
+    int32_t flags; /* those of the step that the pass depends on: WHIM_GRAPH_FLAGS */
+    whim_late_step late;
     whim_graph *graph; /* NULL until captured */
 } whim_graph_slot;
 
@@ -28,7 +29,8 @@ typedef struct whim_graphs {
 void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg *cfg);
 
 /* The slot of a bucket, new if need be; NULL when the table is full. */
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags);
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags,
+                                  const whim_late_step *late);
 
 void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream);
 

@@ -4,6 +4,7 @@
 #include "ops/recorder.h"
 #include "runner/befores.h"
 #include "runner/kept.h"
+#include "runner/late.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
 #include "runner/sampling.h"
@@ -113,6 +114,8 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     whim_step_limits limits = whim_exec_limits(config, cfg);
     whim_step_view((const int32_t *)(const void *)bump.base, &limits, &size, &batch);
     batch.before = cfg->befores ? batch.slots : NULL;
+    whim_late late = {.rows = (float *)bump.base, .arrays = (int32_t *)bump.base};
+    whim_late_view(&late, &(whim_late_step){.at = -1, .takes = def->late_cols > 0}, &batch);
     whim_out out = {
         .scratch = &bump,
         .logits = (float *)bump.base,
@@ -152,7 +155,8 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
                          (long long)cfg->n_state, (long long)cfg->max_seqs);
     }
     whim_kept_bytes kept = whim_kept_bytes_of(def->layers(model), config, cfg);
-    plan->kept_bytes = kept.rows + kept.arrays;
+    whim_late_bytes late = whim_late_bytes_of(def);
+    plan->kept_bytes = kept.rows + kept.arrays + late.rows + late.arrays;
     if (cfg->max_kept < 0 || cfg->max_kept > cfg->max_rows) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%lld rows on trial do not go with steps of %lld rows",
@@ -177,8 +181,8 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
     plan->host_bytes = kept.arrays + whim_page_table_bytes(&limits) +
                        whim_exec_flights(cfg) *
-                           (plan->batch_bytes + plan->before_bytes + plan->embed_bytes +
-                            output.logits + output.top + hidden +
+                           (plan->batch_bytes + plan->before_bytes + late.arrays +
+                            plan->embed_bytes + output.logits + output.top + hidden +
                             cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);
 }

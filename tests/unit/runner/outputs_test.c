@@ -113,10 +113,13 @@ static void graphs_differ_by_what_they_give(void **state)
     (void)state;
     static whim_graphs graphs;
     whim_step_size logits = {4, 1, 1, 0}, best = {4, 1, 1, 1};
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &logits, false),
-                         whim_graphs_find(&graphs, &best, false));
-    assert_ptr_equal(whim_graphs_find(&graphs, &best, false),
-                     whim_graphs_find(&graphs, &best, false));
+    whim_late_step late = {-1, false}, takes = {-1, true};
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &logits, 0, &late),
+                         whim_graphs_find(&graphs, &best, 0, &late));
+    assert_ptr_equal(whim_graphs_find(&graphs, &best, 0, &late),
+                     whim_graphs_find(&graphs, &best, 0, &late));
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &best, 0, &late),
+                         whim_graphs_find(&graphs, &best, 0, &takes));
 }
 
 int main(void)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rows wait, and when they are taken. */
+#include "runner/late.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+whim_late_bytes whim_late_bytes_of(const whim_model_def *def)
+{
+    int64_t rows = WHIM_LATE_ROWS * def->late_cols * (int64_t)sizeof(float);
+    int64_t arrays = 2 * WHIM_LATE_ROWS * (int64_t)sizeof(int32_t);
+    return (whim_late_bytes){.rows = rows, .arrays = rows > 0 ? whim_aligned(arrays) : 0};
+}
+
+whim_err whim_late_init(whim_late *l, const whim_late_bytes *bytes, const whim_exec_cfg *cfg,
+                        whim_device *device, whim_diag *diag)
+{
+    *l = (whim_late){.device = device, .bytes = *bytes};
+    if (bytes->rows == 0) {
+        return WHIM_ERR_OK;
+    }
+    void *rows, *arrays, *host;
+    WHIM_TRY(whim_device_alloc(device, bytes->rows, &rows, diag));
+    l->rows = rows;
+    WHIM_TRY(whim_device_alloc(device, bytes->arrays, &arrays, diag));
+    l->arrays = arrays;
+    for (int32_t i = 0; i < whim_exec_flights(cfg); i++) {
+        WHIM_TRY(whim_device_host_alloc(device, bytes->arrays, &host, diag));
+        l->host[i] = host;
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_late_deinit(whim_late *l)
+{
+    whim_device_free(l->device, l->rows, l->bytes.rows);
+    whim_device_free(l->device, l->arrays, l->bytes.arrays);
+    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
+        whim_device_host_free(l->device, l->host[i], l->bytes.arrays);
+    }
+}
+
+void whim_late_drop_page(whim_late *l, int32_t page, int32_t page_len)
+{
+    for (int32_t i = 0; i < l->n; i++) {
+        if (l->slots[i] >= 0 && l->slots[i] / page_len == page) {
+            l->slots[i] = -1;
+        }
+    }
+}
+
+void whim_late_forget(whim_late *l)
+{
+    l->n = 0;
+}
+
+/* What waits for a place that a step gives to others, or computes again. */
+static void drop(whim_late *l, const int32_t *block, const int32_t *slots, int32_t page_len)
+{
+    const whim_step_head *head = whim_step_head_of(block);
+    for (int32_t i = 0; i < head->n_fresh; i++) {
+        whim_late_drop_page(l, whim_step_fresh(block)[i], page_len);
+    }
+    for (int32_t r = 0; r < head->n_row; r++) {
+        for (int32_t i = 0; i < l->n; i++) {
+            l->slots[i] = l->slots[i] == slots[r] ? -1 : l->slots[i];
+        }
+    }
+}
+
+/* Whether a step's rows may wait: few, one for each sequence (the draft is not asked for them), and
+ * none the last of its page. */
+static bool may_wait(const whim_late *l, const whim_step_head *head, const int32_t *slots,
+                     int32_t page_len)
+{
+    bool few = l->n + head->bucket_row <= WHIM_LATE_ROWS && head->n_row == head->n_seq;
+    for (int32_t r = 0; few && r < head->n_row; r++) {
+        few = (slots[r] + 1) % page_len != 0;
+    }
+    return few && (head->flags & WHIM_STEP_DRAFT) == 0;
+}
+
+static whim_err take(whim_late *l, whim_stream *stream, int32_t *host)
+{
+    for (int32_t i = 0; i < WHIM_LATE_ROWS; i++) {
+        host[i] = i < l->n ? l->positions[i] : 0;
+        host[WHIM_LATE_ROWS + i] = i < l->n ? l->slots[i] : -1;
+    }
+    l->n = 0;
+    return whim_stream_copy_in(stream, l->arrays, host, 2 * WHIM_LATE_ROWS * (int64_t)sizeof *host);
+}
+
+whim_err whim_late_begin(whim_late *l, whim_stream *stream, const int32_t *block, int32_t page_len,
+                         int32_t set, whim_late_step *step)
+{
+    *step = (whim_late_step){.at = -1};
+    if (l->bytes.rows == 0) {
+        return WHIM_ERR_OK;
+    }
+    const whim_step_head *head = whim_step_head_of(block);
+    whim_step_size bucket = whim_step_bucket(block);
+    whim_step_layout at = whim_step_layout_of(&bucket);
+    const int32_t *slots = block + at.slots;
+    drop(l, block, slots, page_len);
+    if (may_wait(l, head, slots, page_len)) {
+        step->at = l->n;
+        memcpy(l->positions + l->n, block + at.positions, bucket.n_row * sizeof *block);
+        memcpy(l->slots + l->n, slots, bucket.n_row * sizeof *block);
+        l->n += head->bucket_row;
+    }
+    step->takes = step->at < 0 ? l->n > 0 : l->n == WHIM_LATE_ROWS;
+    return step->takes ? take(l, stream, l->host[set]) : WHIM_ERR_OK;
+}
+
+void whim_late_view(const whim_late *l, const whim_late_step *step, whim_batch *batch)
+{
+    batch->late = l->rows;
+    batch->late_at = step->at;
+    batch->takes_late = step->takes;
+    batch->late_positions = l->arrays;
+    batch->late_slots = l->arrays != NULL ? l->arrays + WHIM_LATE_ROWS : NULL;
+}

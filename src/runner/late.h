@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows that a draft takes late. What a draft keeps of a row costs a read of some of its matrices;
+ * for a few rows at once it costs the same. So steps of few rows leave what the draft needs in a
+ * place of its own on the device, and one of the next steps takes all that is there: when there is
+ * no more room, before the draft is asked, and before a page is full (then others may see it).
+ * Threads: the exec's. */
+#ifndef WHIM_RUNNER_LATE_H
+#define WHIM_RUNNER_LATE_H
+
+#include "runner/exec.h"
+
+typedef struct whim_late_bytes {
+    int64_t rows;   /* 0: the model takes nothing late */
+    int64_t arrays; /* on the device, and on the host for each step under way */
+} whim_late_bytes;
+
+typedef struct whim_late {
+    whim_device *device;
+    whim_late_bytes bytes;
+    float *rows;     /* device: [WHIM_LATE_ROWS, late_cols] */
+    int32_t *arrays; /* device: positions, slots */
+    int32_t *host[WHIM_EXEC_FLIGHT];
+    int32_t n;                                                /* rows that wait */
+    int32_t positions[WHIM_LATE_ROWS], slots[WHIM_LATE_ROWS]; /* slot -1: it need not be taken */
+} whim_late;
+
+whim_late_bytes whim_late_bytes_of(const whim_model_def *def);
+
+/* Deinit is right after a failure too. */
+WHIM_MUST_CHECK whim_err whim_late_init(whim_late *late, const whim_late_bytes *bytes,
+                                        const whim_exec_cfg *cfg, whim_device *device,
+                                        whim_diag *diag);
+void whim_late_deinit(whim_late *late);
+
+/* What a step does: where its rows go, and whether those that wait are taken. */
+typedef struct whim_late_step {
+    int32_t at; /* -1: they do not wait */
+    bool takes;
+} whim_late_step;
+
+/* Choose for the next step, and queue the arrays of what it takes. */
+WHIM_MUST_CHECK whim_err whim_late_begin(whim_late *late, whim_stream *stream, const int32_t *block,
+                                         int32_t page_len, int32_t set, whim_late_step *step);
+
+void whim_late_view(const whim_late *late, const whim_late_step *step, whim_batch *batch);
+
+/* Nobody needs what waits for a page; a step failed, and nothing waits any more. */
+void whim_late_drop_page(whim_late *late, int32_t page, int32_t page_len);
+void whim_late_forget(whim_late *late);
+
+#endif

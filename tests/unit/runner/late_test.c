@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows that a draft takes late: it proposes what it would have proposed had it taken each at once,
+ * and a page that others may see is complete. */
+#include "base/alloc.h"
+#include "base/math/rng.h"
+#include "engine/engine.h"
+#include "runner/late.h"
+#include "support/cmocka.h"
+#include "support/drive.h"
+
+#include <string.h>
+
+enum { LENGTH = 150, N_SEQ = 2 };
+
+static whim_diag diag;
+static whim_engine *engine;
+static int32_t texts[N_SEQ][LENGTH];
+
+static int setup(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32",
+                           .draft = "tests/data/drafts/llama-f32-dflash",
+                           .n_thread = 2,
+                           .max_seqs = 4,
+                           .max_outs = 64,
+                           .ctx = 2 * LENGTH};
+    engine = drive_open(&cfg, &diag);
+    for (int s = 0; engine != NULL && s < N_SEQ; s++) {
+        for (int i = 0; i < LENGTH; i++) {
+            uint64_t draw = whim_rng_at((uint64_t)s, (uint64_t)i);
+            texts[s][i] = (int32_t)(draw % (uint64_t)whim_engine_config(engine)->n_vocab);
+        }
+    }
+    return engine != NULL ? 0 : 1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    whim_engine_close(engine);
+    return 0;
+}
+
+static whim_sequence *sequence(void)
+{
+    whim_sequence *seq;
+    assert_int_equal(whim_runner_sequence_create(whim_engine_runner(engine), &seq), WHIM_ERR_OK);
+    return seq;
+}
+
+/* One step of n tokens for each of some sequences. */
+static void step(whim_sequence *const *seqs, const int32_t *const *tokens, int64_t n_seq, int64_t n)
+{
+    whim_step_part parts[N_SEQ];
+    for (int64_t i = 0; i < n_seq; i++) {
+        parts[i] = (whim_step_part){.seq = seqs[i], .tokens = tokens[i], .n_tok = n};
+    }
+    assert_int_equal(whim_runner_step(whim_engine_runner(engine), parts, n_seq, &diag),
+                     WHIM_ERR_OK);
+}
+
+static void one(whim_sequence *seq, const int32_t *tokens, int64_t n)
+{
+    step(&seq, &tokens, 1, n);
+}
+
+static void propose(whim_sequence *seq, int32_t *out)
+{
+    whim_proposal wanted = {
+        .seq = seq, .last = 5, .n = whim_engine_draft(engine)->block - 1, .out = out};
+    assert_int_equal(whim_propose(whim_engine_proposer(engine), &wanted, 1, &diag), WHIM_ERR_OK);
+}
+
+/* A sequence proposes what one does that was fed its text at once, page by page the same. */
+static void expect_same(whim_sequence *seq, const int32_t *text)
+{
+    int32_t got[64] = {0}, wanted[64] = {0};
+    whim_sequence *fresh = sequence();
+    one(fresh, text, seq->len);
+    propose(fresh, wanted);
+    propose(seq, got);
+    assert_memory_equal(got, wanted, sizeof got);
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t bytes = whim_engine_runner_plan(engine)->page_bytes;
+    char *a = whim_alloc(bytes), *b = whim_alloc(bytes);
+    assert_non_null(a);
+    assert_non_null(b);
+    for (int64_t i = 0; i < seq->len / seq->page_len; i++) {
+        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), seq->pages[i], a),
+                         WHIM_ERR_OK);
+        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), fresh->pages[i], b),
+                         WHIM_ERR_OK);
+        assert_memory_equal(a, b, (size_t)bytes);
+    }
+    whim_free(a);
+    whim_free(b);
+    whim_runner_sequence_destroy(runner, fresh);
+}
+
+static void rows_that_waited_are_there_when_it_is_asked(void **state)
+{
+    (void)state;
+    whim_sequence *seq = sequence();
+    while (seq->len < LENGTH) { /* asked with any number of rows waiting */
+        one(seq, texts[0] + seq->len, 1);
+        if (whim_rng_at(3, (uint64_t)seq->len) % 5 == 0) {
+            expect_same(seq, texts[0]);
+        }
+    }
+    expect_same(seq, texts[0]);
+    whim_runner_sequence_destroy(whim_engine_runner(engine), seq);
+}
+
+/* A full page is read with nobody asking the draft: no row of it may wait. */
+static void full_pages_are_complete(void **state)
+{
+    (void)state;
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t bytes = whim_engine_runner_plan(engine)->page_bytes;
+    for (int64_t odd = 0; odd < 4; odd++) {
+        whim_sequence *seq = sequence(), *fresh = sequence();
+        one(seq, texts[0], seq->page_len - 5 + odd);
+        one(fresh, texts[0], seq->page_len);
+        while (seq->len < seq->page_len) {
+            one(seq, texts[0] + seq->len, 1);
+        }
+        char *a = whim_alloc(bytes), *b = whim_alloc(bytes);
+        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), seq->pages[0], a),
+                         WHIM_ERR_OK);
+        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), fresh->pages[0], b),
+                         WHIM_ERR_OK);
+        assert_memory_equal(a, b, (size_t)bytes);
+        whim_free(a);
+        whim_free(b);
+        whim_runner_sequence_destroy(runner, fresh);
+        whim_runner_sequence_destroy(runner, seq);
+    }
+}
+
+static void sequences_wait_together(void **state)
+{
+    (void)state;
+    whim_sequence *seqs[N_SEQ] = {sequence(), sequence()};
+    one(seqs[0], texts[0], 9);
+    for (int64_t i = 0; i < 100; i++) {
+        const int32_t *tokens[N_SEQ] = {texts[0] + seqs[0]->len, texts[1] + seqs[1]->len};
+        uint64_t kind = whim_rng_at(8, (uint64_t)i) % 4;
+        if (kind < 2) {
+            step(seqs, tokens, N_SEQ, 1);
+        } else if (seqs[kind - 2]->len < LENGTH) {
+            one(seqs[kind - 2], tokens[kind - 2], 1);
+        }
+        if (i % 13 == 0) {
+            expect_same(seqs[i % N_SEQ], texts[i % N_SEQ]);
+        }
+    }
+    for (int i = 0; i < N_SEQ; i++) {
+        expect_same(seqs[i], texts[i]);
+        whim_runner_sequence_destroy(whim_engine_runner(engine), seqs[i]);
+    }
+}
+
+/* Rows wait for places that are cut off and filled anew, or that another sequence gets. */
+static void what_is_given_up_is_not_taken(void **state)
+{
+    (void)state;
+    whim_runner *runner = whim_engine_runner(engine);
+    for (int64_t n_wait = 1; n_wait < 4; n_wait++) {
+        whim_sequence *seq = sequence();
+        one(seq, texts[0], 10);
+        for (int64_t i = 0; i < n_wait; i++) {
+            one(seq, texts[1] + i, 1);
+        }
+        assert_int_equal(whim_runner_sequence_cut(runner, seq, 10), 10);
+        one(seq, texts[0] + 10, 1);
+        expect_same(seq, texts[0]);
+        for (int64_t i = 0; i < n_wait; i++) {
+            one(seq, texts[0] + seq->len, 1);
+        }
+        whim_runner_sequence_destroy(runner, seq);
+        seq = sequence(); /* gets the page that was free last */
+        for (int64_t i = 0; i < 14; i++) {
+            one(seq, texts[1] + i, 1);
+        }
+        expect_same(seq, texts[1]);
+        whim_runner_sequence_destroy(runner, seq);
+    }
+}
+
+/* A block of one row for `slot`, which makes page `fresh` new (-1: none). */
+static void begin(whim_late *late, int32_t slot, int32_t fresh)
+{
+    int32_t block[64] = {0};
+    whim_step_size bucket = {1, 1, 0};
+    whim_step_layout at = whim_step_layout_of(&bucket);
+    whim_step_head *head = (whim_step_head *)(void *)block;
+    *head = (whim_step_head){.n_row = 1, .n_seq = 1, .bucket_row = 1, .bucket_seq = 1};
+    head->n_fresh = fresh >= 0;
+    head->n_word = (int32_t)at.pages + head->n_fresh;
+    block[at.slots] = slot;
+    block[at.pages] = fresh;
+    whim_late_step done;
+    assert_int_equal(whim_late_begin(late, NULL, block, 64, 0, &done), WHIM_ERR_OK);
+    assert_false(done.takes);
+}
+
+/* Two rows for one place would be written in any order. */
+static void no_place_waits_twice(void **state)
+{
+    (void)state;
+    whim_late late = {.bytes = {.rows = 1}};
+    begin(&late, 10, -1);
+    begin(&late, 11, -1);
+    begin(&late, 10, -1);
+    assert_int_equal(late.n, 3);
+    assert_int_equal(late.slots[0], -1);
+    assert_int_equal(late.slots[1], 11);
+    assert_int_equal(late.slots[2], 10);
+    whim_late_drop_page(&late, 1, 64);
+    assert_int_equal(late.slots[1], 11);
+    whim_late_drop_page(&late, 0, 64);
+    assert_int_equal(late.slots[1], -1);
+    late = (whim_late){.bytes = {.rows = 1}};
+    begin(&late, 130, -1);
+    begin(&late, 5, 2); /* page 2 goes to somebody else */
+    assert_int_equal(late.slots[0], -1);
+    assert_int_equal(late.slots[1], 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_waited_are_there_when_it_is_asked),
+        cmocka_unit_test(full_pages_are_complete),
+        cmocka_unit_test(sequences_wait_together),
+        cmocka_unit_test(what_is_given_up_is_not_taken),
+        cmocka_unit_test(no_place_waits_twice),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
