@@ -29,6 +29,7 @@ static whim_job *intake_take(whim_service *s, bool wait)
     if (wait && s->intake_first == NULL && !s->stopping) {
         struct timespec until = whim_clock_after(IDLE_NS);
         pthread_cond_timedwait(&s->more, &s->lock, &until);
+        s->woken_ns = whim_clock_ns();
     }
     whim_job *first = s->intake_first;
     s->intake_first = s->intake_last = NULL;

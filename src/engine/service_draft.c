@@ -149,7 +149,8 @@ static void draft_ask(whim_service *s)
     }
     whim_err err = whim_propose(whim_engine_proposer(s->cfg.engine), d->wanted, n, &diag);
     if (err == WHIM_ERR_OK) {
-        costs_learn(d, n, n_row, whim_clock_ns() - begun);
+        d->spent_ns = whim_clock_ns() - begun;
+        costs_learn(d, n, n_row, d->spent_ns);
         for (int64_t i = 0; i < n; i++) {
             drafted_take(d->choices[i], d->wanted[i].n);
         }

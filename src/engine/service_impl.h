@@ -110,6 +110,7 @@ typedef struct whim_drafts {
     /* of the model's draft: NULL: it has none */
     const whim_draft_config *model;
     whim_step_costs costs; /* of its passes */
+    int64_t spent_ns;      /* on passes since the last step was taken */
     bool asked;            /* it has said what it can for the next plan */
     whim_proposal *wanted; /* [max_seqs] */
 } whim_drafts;
@@ -145,6 +146,7 @@ struct whim_service {
     whim_job_logprob top[WHIM_MAX_LOGPROBS];
     int64_t ns_per_row;           /* of recent steps, for the size of the next */
     int64_t step_end_ns;          /* of the step whose results are taken */
+    int64_t woken_ns;             /* when there was something to do again */
     int64_t rate_ns, rate_tokens; /* when the rate was last told, and the tokens until then */
     whim_meters *meters;
     whim_meters own_meters;    /* where nobody gave any */

@@ -249,9 +249,13 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
     }
 }
 
-/* What steps cost in which every row is a token that may come next. */
-static void costs_learn(whim_service *s, const whim_flight *f, int64_t took_ns)
+/* What steps cost in which every row is a token that may come next: all the time since the one
+ * before, as a step that waits for proposals is planned while nothing else runs. */
+static void costs_learn(whim_service *s, const whim_flight *f, int64_t last_end_ns)
 {
+    int64_t since = last_end_ns > s->woken_ns ? last_end_ns : s->woken_ns;
+    int64_t took_ns = s->step_end_ns - since - s->drafts.spent_ns;
+    s->drafts.spent_ns = 0;
     for (int64_t i = 0; i < f->plan.n_item; i++) {
         if (!f->plan.items[i].chooses || f->plan.items[i].is_prefill) {
             return;
@@ -345,7 +349,8 @@ static void take(whim_service *s)
     atomic_store(&s->step_rows, f->plan.n_row);
     atomic_store(&s->step_items, f->plan.n_item);
     whim_err err = whim_runner_collect(s->runner, &diag);
-    int64_t before = s->step_end_ns > f->begun_ns ? s->step_end_ns : f->begun_ns;
+    int64_t last_end = s->step_end_ns;
+    int64_t before = last_end > f->begun_ns ? last_end : f->begun_ns;
     s->step_end_ns = whim_clock_ns();
     int64_t took = s->step_end_ns - before;
     atomic_store(&s->step_rows, 0);
@@ -364,7 +369,7 @@ static void take(whim_service *s)
     s->n_taken++;
     jobs_go_on(s, f);
     pace(s, &f->plan, took);
-    costs_learn(s, f, took);
+    costs_learn(s, f, last_end);
     s->counts.step_ns += took;
 }
 
