@@ -119,7 +119,7 @@ typedef struct whimbrel_model_options {
     /* Folder of a small model that proposes tokens, likewise; NULL: PATH/draft, or NAME.draft
      * beside NAME.gguf, if there is one; "": none. */
     const char *draft;
-    const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q8_0 */
+    const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q4_0 */
 } whimbrel_model_options;
 
 /* Read all but the weights, and plan the memory. What cannot be used is refused here. */

@@ -85,7 +85,7 @@ static bool proposes_by_draft(const whimbrel_model_options *o)
 /* A draft's matrices on the device: it changes no text, so they are narrow unless asked for. */
 static const char *draft_type_of(const whimbrel_model_options *o)
 {
-    const char *type = o->draft_type != NULL ? o->draft_type : "q8_0";
+    const char *type = o->draft_type != NULL ? o->draft_type : "q4_0";
     return strcmp(type, "file") == 0 ? NULL : type;
 }
 
