@@ -5,14 +5,16 @@
 #include "base/check.h"
 #include "draft/dflash.h"
 #include "draft/eagle3.h"
+#include "draft/mtp.h"
 
-static const whim_draft_kind *const kinds[] = {&whim_draft_dflash, &whim_draft_eagle3};
+static const whim_draft_kind *const kinds[] = {&whim_draft_dflash, &whim_draft_eagle3,
+                                               &whim_draft_mtp};
 enum { N_KIND = sizeof kinds / sizeof kinds[0] };
 
 const whim_arch_list *whim_draft_archs(void)
 {
-    static const whim_arch *const archs[N_KIND] = {&whim_dflash_arch, &whim_eagle3_arch};
-    static const whim_arch_list list = {archs, N_KIND};
+    static const whim_arch *const archs[] = {&whim_dflash_arch, &whim_eagle3_arch};
+    static const whim_arch_list list = {archs, sizeof archs / sizeof archs[0]};
     return &list;
 }
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/os/mem.h"
 #include "draft/draft.h"
+#include "draft/mtp.h"
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
 #include "runner/step_record.h"
@@ -318,12 +319,22 @@ static whim_err draft_type_choose(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* The draft is the layer that lies in the model's own files for that. */
+static bool uses_mtp(const whim_engine *e)
+{
+    return e->cfg.draft != NULL && strcmp(e->cfg.draft, WHIM_DRAFT_OWN) == 0;
+}
+
 /* From here on the model is one with its draft. */
 static whim_err draft_join(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->draft.config;
     blame(e, "draft");
-    WHIM_TRY(whim_ckpt_open(&e->draft, whim_draft_archs(), e->cfg.draft, diag));
+    if (uses_mtp(e)) {
+        WHIM_TRY(whim_mtp_open(&e->draft, &e->ckpt, e->cfg.model, diag));
+    } else {
+        WHIM_TRY(whim_ckpt_open(&e->draft, whim_draft_archs(), e->cfg.draft, diag));
+    }
     const whim_draft_kind *kind = whim_draft_kind_of(c);
     WHIM_TRY(kind->check(c, &e->ckpt.config, e->cfg.draft, diag));
     if (e->cfg.n_capture + c->draft.n_feature > WHIM_MAX_CAPTURE) {
@@ -364,6 +375,9 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
         WHIM_TRY(draft_join(e, diag));
     }
     WHIM_TRY(whim_bind_match(&e->binder, &e->ckpt, e->device, diag));
+    if (uses_mtp(e)) { /* what was skipped there is in use here */
+        e->binder.n_skipped[WHIM_SKIPPED_MTP] = 0;
+    }
     return memory_choose(e, diag);
 }
 
@@ -499,7 +513,7 @@ const whim_exec_plan *whim_engine_runner_plan(const whim_engine *e)
 
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *e)
 {
-    return &e->draft;
+    return uses_mtp(e) ? &e->ckpt : &e->draft;
 }
 
 const whim_binder *whim_engine_draft_binder(const whim_engine *e)

@@ -24,9 +24,12 @@ typedef enum whim_graph_use {
     WHIM_GRAPHS_AUTO,
 } whim_graph_use;
 
+/* As the name of a draft: the MTP layer that the model's files hold. */
+#define WHIM_DRAFT_OWN "mtp"
+
 typedef struct whim_engine_cfg {
     const char *model;       /* directory, .gguf file or shape:NAME */
-    const char *draft;       /* directory of a draft for it; NULL: none */
+    const char *draft;       /* directory of a draft for it, or WHIM_DRAFT_OWN; NULL: none */
     const char *draft_type;  /* its matrices become this: "q8_0", "q4_0"; NULL: as they are */
     const char *load_format; /* "auto" or "dummy" (NULL: auto) */
     const char *weight_type; /* dummy weights only: type of the matrices, default bf16 */
@@ -91,6 +94,7 @@ double whim_engine_ctx_share(const whim_engine *engine); /* see ctx_share of the
 const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);
 const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 
+/* Where the draft's tensors lie. */
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
 const whim_binder *whim_engine_draft_binder(const whim_engine *engine);
 

@@ -88,6 +88,8 @@ typedef struct whim_param {
 int64_t whim_param_pitch(const whim_param *param);
 int64_t whim_param_rows(const whim_param *param);
 
+enum whim_skipped { WHIM_SKIPPED_VISION, WHIM_SKIPPED_MTP };
+
 typedef struct whim_binder {
     whim_arena arena;
     whim_param *params;
@@ -97,7 +99,7 @@ typedef struct whim_binder {
      * loaded, where their rows are whole blocks. F32: they stay what they are. */
     whim_dtype narrow;
     int64_t bytes; /* size of the weights buffer */
-    /* Tensors that the file has and text does not need: of vision, of MTP. */
+    /* Tensors that the file has and text does not need (enum whim_skipped). */
     int64_t n_skipped[2], skipped_bytes[2];
     void *buffer; /* device memory, owned; NULL before load */
     whim_device *device;

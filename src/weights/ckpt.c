@@ -208,6 +208,29 @@ whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const whim_arch_list *archs, con
     return err;
 }
 
+whim_err whim_ckpt_view(whim_ckpt *view, const whim_ckpt *of, const char *prefix, whim_diag *diag)
+{
+    size_t n = strlen(prefix);
+    whim_err err = WHIM_ERR_OK;
+    *view = (whim_ckpt){.format = of->format, .archs = of->archs};
+    whim_arena_init(&view->arena);
+    view->files = of->files; /* n_file stays 0: close leaves them alone */
+    for (int64_t i = 0; i < of->n_tensor && err == WHIM_ERR_OK; i++) {
+        whim_ckpt_tensor tensor = of->tensors[i];
+        if (strncmp(tensor.name, prefix, n) == 0) {
+            tensor.name += n;
+            err = whim_ckpt_add_tensor(view, &tensor, diag);
+        }
+    }
+    if (err == WHIM_ERR_OK) {
+        err = whim_ckpt_finish(view, diag);
+    }
+    if (err != WHIM_ERR_OK) {
+        whim_ckpt_close(view);
+    }
+    return err;
+}
+
 int64_t whim_ckpt_memory(const whim_ckpt *ckpt)
 {
     return ckpt->arena.total + (ckpt->gguf != NULL ? ckpt->gguf->header_bytes : 0);

@@ -91,6 +91,12 @@ WHIM_MUST_CHECK whim_err whim_ckpt_open(whim_ckpt *ckpt, const whim_arch_list *a
 WHIM_MUST_CHECK whim_err whim_ckpt_open_config(whim_ckpt *ckpt, const whim_arch_list *archs,
                                                const char *path, whim_diag *diag);
 
+/* The tensors of an open safetensors checkpoint whose names begin with `prefix`, under the rest of
+ * their names. Files stay those of the other, which outlives the view; the configuration is the
+ * caller's. */
+WHIM_MUST_CHECK whim_err whim_ckpt_view(whim_ckpt *view, const whim_ckpt *of, const char *prefix,
+                                        whim_diag *diag);
+
 /* Bytes of memory that the open checkpoint holds. */
 int64_t whim_ckpt_memory(const whim_ckpt *ckpt);
 

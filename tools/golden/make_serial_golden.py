@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write tiny EAGLE3 drafts for tiny targets, and what they propose, to tests/data/drafts/.
+"""Write tiny EAGLE3 drafts for tiny targets, tiny models with an MTP layer, and what these propose.
 
     make_serial_golden.py --data tests/data/golden --out tests/data/drafts [--check]
 
@@ -13,8 +13,9 @@ import os
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+import hybrid
 import plain
 import serial_drafts
 
@@ -34,6 +35,9 @@ EAGLE3 = {
     "qwen3moe-f32-eagle3": ("qwen3moe-f32", 56, torch.float32, {"ids": [0, 1, 2], "proposable": 40}),
     "minimax-f32-eagle3": ("minimax-f32", 55, torch.float32, {"ids": [0, 1], "proposable": 61}),
 }
+
+# Name -> the model that gets a whole MTP layer, seed. The folder is the model with it.
+MTP = {"qwen35-f32-mtp": ("qwen35-f32", 61), "qwen35-moe-mtp": ("qwen35-moe", 62)}
 
 
 def eagle3_config(target, changes, dtype):
@@ -103,6 +107,48 @@ def make_eagle3(target, seed, dtype, changes):
     return c, tensors
 
 
+def mtp_shapes(cfg):
+    """The tensors of the layer, which is the model's own attention and MLP."""
+    own = hybrid.shapes(cfg)
+    last = max(i for i, kind in enumerate(hybrid.layer_types(cfg)) if kind == "full_attention")
+    at = next(n for n in own if f"layers.{last}." in n).partition(f"layers.{last}.")
+    hid = hybrid.text_of(cfg)["hidden_size"]
+    out = {"mtp.fc.weight": (hid, 2 * hid), "mtp.norm.weight": (hid,),
+           "mtp.pre_fc_norm_embedding.weight": (hid,), "mtp.pre_fc_norm_hidden.weight": (hid,)}
+    out.update({n.replace("".join(at[:2]), "mtp.layers.0."): shape for n, shape in own.items()
+                if "".join(at[:2]) in n})
+    return out
+
+
+def make_mtp(source, folder, seed):
+    """The model of `source`, by links to its files, with what it lacks of an MTP layer."""
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
+        cfg = json.load(f)
+    os.makedirs(folder, exist_ok=True)
+    where = {}
+    for file in sorted(os.listdir(source)):
+        name = file.replace("model.safetensors", "text.safetensors")   # no single file any more
+        if file != "config.json" and not file.endswith(".safetensors"):
+            continue
+        link = os.path.join(folder, name)
+        if os.path.lexists(link):
+            os.remove(link)
+        os.symlink(os.path.relpath(os.path.join(source, file), folder), link)
+        if file.endswith(".safetensors"):
+            where.update({key: name for key in load_file(os.path.join(source, file))})
+    rng = np.random.default_rng(seed)
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(
+        hybrid.tensor_values(rng, name, shape, False)))
+        for name, shape in mtp_shapes(cfg).items() if name not in where}
+    where.update({name: "mtp.safetensors" for name in tensors})
+    save_file(tensors, os.path.join(folder, "mtp.safetensors"), metadata={"format": "pt"})
+    os.chmod(os.path.join(folder, "mtp.safetensors"), 0o644)
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": where}, f, indent=1)
+        f.write("\n")
+    return serial_drafts.Mtp(hybrid.Hybrid(folder))
+
+
 def run(draft, prompts, wrong=None):
     """For each prompt what was captured, and its steps' hidden states and scores."""
     out = []
@@ -120,26 +166,28 @@ def all_hidden(results):
 
 
 def write_golden(folder, head, prompts, results):
-    """golden.json, features.bin and hidden.bin; returns the least margin of a proposal."""
+    """golden.json; returns the least margin of a proposal."""
     margin, described = float("inf"), []
     for p, (_, steps) in zip(prompts, results):
         lines = []
         for n, (_, scores) in zip(STEPS, steps):
             top = scores.topk(2).values
             margin = min(margin, float((top[:, 0] - top[:, 1]).min()))
-            lines.append({"accepted": n, "proposed": scores.argmax(-1).tolist()})
+            lines.append({"accepted": n, "proposed": scores.argmax(-1).tolist(),
+                          "last_score_millionths": round(float(top[-1, 0]) * 1e6)})
         described.append({"tokens": p["tokens"], "greedy": p["greedy"], "steps": lines})
-    head = {**head, "block": PROPOSED + 1, "tolerance": 1e-4, "min_margin": margin}
+    head = {**head, "block": PROPOSED, "tolerance": 1e-4, "min_margin": margin}
     lines = [f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items()]
     with open(os.path.join(folder, "golden.json"), "w", encoding="utf-8") as f:
         f.write("{\n" + "".join(lines) + ' "prompts": [\n' + ",\n".join(
             "  " + json.dumps(p, separators=(",", ":")) for p in described) + "\n ]\n}\n")
-    for file, parts in (("features.bin", [f for f, _ in results]),
-                        ("hidden.bin", [z for _, steps in results for z, _ in steps])):
-        with open(os.path.join(folder, file), "wb") as f:
-            for part in parts:
-                f.write(np.ascontiguousarray(part.numpy(), dtype="<f4").tobytes())
     return margin
+
+
+def write_features(folder, results):
+    with open(os.path.join(folder, "features.bin"), "wb") as f:
+        for captured, _ in results:
+            f.write(np.ascontiguousarray(captured.numpy(), dtype="<f4").tobytes())
 
 
 def check(draft, prompts, right):
@@ -177,6 +225,18 @@ def main():
         head = {"name": name, "target": golden_of, "hidden": config["hidden_size"],
                 "boundaries": draft.boundaries(),
                 "features": len(changes["ids"]) * target.cfg["hidden_size"]}
+        margin = write_golden(folder, head, prompts, right)
+        write_features(folder, right)
+        print(f"{name}: least margin {margin:.1e}, hidden up to {all_hidden(right).abs().max():.1f}")
+        if args.check:
+            check(draft, prompts, right)
+    for name, (golden_of, seed) in MTP.items():
+        source, folder = os.path.join(args.data, golden_of), os.path.join(args.out, name)
+        prompts, draft = prompts_of(source), make_mtp(source, folder, seed)
+        right = run(draft, prompts)
+        hidden = draft.target.t["hidden_size"]
+        head = {"name": name, "target": golden_of, "hidden": hidden,
+                "boundaries": [draft.target.t["num_hidden_layers"]], "features": hidden}
         margin = write_golden(folder, head, prompts, right)
         print(f"{name}: least margin {margin:.1e}, hidden up to {all_hidden(right).abs().max():.1f}")
         if args.check:

@@ -124,7 +124,7 @@ class Mtp:
         x = u @ self.w["mtp.fc.weight"].T
         p = "mtp.layers.0."
         x = x + t.attention(self.norm(x, p + "input_layernorm.weight", wrong), p + "self_attn.", None)
-        last = len(t.t["layer_types"]) - 1
+        last = t.t["num_hidden_layers"] - 1
         x = x + t.ffn(self.norm(x, p + "post_attention_layernorm.weight", wrong), p + "mlp.", last,
                       None)
         z = self.norm(x, "mtp.norm.weight", wrong)

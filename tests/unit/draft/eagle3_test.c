@@ -5,8 +5,6 @@
 #include "draft/eagle3.h"
 #include "unit/draft/draft_fixture.h"
 
-#include <math.h>
-
 static const char *const names[] = {"llama-f32-eagle3", "llama-f32-eagle3-narrow",
                                     "qwen3-f32-eagle3", "qwen3moe-f32-eagle3",
                                     "minimax-f32-eagle3"};

@@ -189,6 +189,12 @@ static int open_dflash2_window(void **state)
                         "tests/data/drafts/qwen3-f32-dflash2-window");
 }
 
+static int open_mtp(void **state)
+{
+    (void)state;
+    return open_drafted("tests/data/drafts/qwen35-f32-mtp", WHIM_DRAFT_OWN);
+}
+
 static void a_draft_keeps_the_text(void **state)
 {
     whim_diag diag = {""};
@@ -487,5 +493,6 @@ int main(void)
     failed += cmocka_run_group_tests_name("minimax", drafts, open_eagle3_minimax, close_engine);
     failed += cmocka_run_group_tests_name("dflash2", drafts, open_dflash2, close_engine);
     failed += cmocka_run_group_tests_name("convs", drafts, open_dflash2_window, close_engine);
+    failed += cmocka_run_group_tests_name("mtp", drafts, open_mtp, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }
