@@ -108,30 +108,57 @@ void hub_visit_close(hub_visit *visit, bool ok)
     signals_ignore(false);
 }
 
-const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX])
+/* The folder or file that a name stands for. *known: the hub or the cache has the name, so it is
+ * not to blame for what went wrong. False with an empty diag: it has complained already. */
+static bool by_name(const char *name, bool quiet, char *buf, bool *known, whim_diag *diag)
 {
     whim_hub_ref ref;
     hub_visit visit = {.found = false};
+    whim_err err = whim_hub_ref_parse(&ref, name, diag);
+    if (err == WHIM_ERR_OK) {
+        if (!hub_visit_open(&visit, &ref, quiet)) {
+            return false;
+        }
+        err = whim_hub_get(&visit.cfg, &ref, buf, diag);
+        hub_visit_close(&visit, err == WHIM_ERR_OK);
+    }
+    *known = visit.found;
+    return err == WHIM_ERR_OK;
+}
+
+const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX])
+{
     whim_diag diag = {""};
+    bool known = false;
     if (!whim_hub_ref_looks(options->model)) {
         complain_no_model(options->model, "");
         return NULL;
     }
-    whim_err err = whim_hub_ref_parse(&ref, options->model, &diag);
-    if (err == WHIM_ERR_OK) {
-        if (!hub_visit_open(&visit, &ref, options->quiet)) {
-            return NULL;
-        }
-        err = whim_hub_get(&visit.cfg, &ref, buf, &diag);
-        hub_visit_close(&visit, err == WHIM_ERR_OK);
-    }
-    if (err == WHIM_ERR_OK) {
+    if (by_name(options->model, options->quiet, buf, &known, &diag)) {
         return buf;
     }
-    if (visit.found) {
+    if (known) {
         complain(EXIT_FAILED, "%s", diag.text);
-    } else {
+    } else if (diag.text[0] != '\0') {
         complain_no_model(options->model, diag.text);
+    }
+    return NULL;
+}
+
+const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX])
+{
+    whim_diag diag = {""};
+    bool known;
+    if (draft == NULL || !whim_hub_ref_looks(draft) ||
+        whim_path_get_type(draft) != WHIM_PATH_NONE) {
+        return draft;
+    }
+    if (by_name(draft, quiet, buf, &known, &diag)) {
+        return buf;
+    }
+    if (diag.text[0] != '\0') {
+        complain(EXIT_FAILED, "--draft: nothing is at \"%s\". As a name on the hub: %s", draft,
+                 diag.text);
     }
     return NULL;
 }

@@ -48,6 +48,9 @@ void hub_visit_close(hub_visit *visit, bool ok);
  * has it not; NULL after a complaint. */
 const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
 
+/* The same of a draft, which is taken as it is where it is NULL, a path, or no name. */
+const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX]);
+
 /* What to call a model that was given by name: "ORG/NAME" into `buf`; false when it was a path. */
 bool hub_model_name(const whim_options *options, char *buf, int64_t n);
 

@@ -3,6 +3,7 @@
 #include "model.h"
 
 #include "engine/memory_fit.h"
+#include "hub_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -188,7 +189,12 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
     whimbrel_error error;
     whimbrel_model *model;
     whimbrel_model_options with_bar = *options;
+    char draft[MODEL_PATH_MAX];
     loader_init(load, quiet);
+    with_bar.draft = hub_draft_path(options->draft, quiet, draft);
+    if (with_bar.draft == NULL && options->draft != NULL) {
+        return NULL;
+    }
     if (with_bar.progress == NULL) {
         with_bar.progress = load_report;
         with_bar.progress_ctx = load;

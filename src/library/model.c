@@ -150,6 +150,20 @@ static bool options_keep(whimbrel_model *m)
     return true;
 }
 
+/* Bytes of a file's path without ".gguf", and without "-00001-of-00003" of a part. */
+static int64_t stem_length(const char *path, int64_t n)
+{
+    static const char part[] = "-00000-of-00000";
+    int64_t at = n - 5 - (int64_t)(sizeof part - 1);
+    for (size_t i = 0; at > 0 && i < sizeof part - 1; i++) {
+        char c = path[at + (int64_t)i];
+        if (part[i] == '0' ? c < '0' || c > '9' : c != part[i]) {
+            at = 0;
+        }
+    }
+    return at > 0 ? at : n - 5;
+}
+
 /* Where no draft was named, the one beside the model. */
 static bool draft_find(whimbrel_model *m)
 {
@@ -157,7 +171,7 @@ static bool draft_find(whimbrel_model *m)
     int64_t n = (int64_t)strlen(o->path);
     bool is_file = n > 5 && strcmp(o->path + n - 5, ".gguf") == 0;
     whim_str path = {0};
-    whim_str_printf(&path, "%.*s%s", (int)(is_file ? n - 5 : n), o->path,
+    whim_str_printf(&path, "%.*s%s", (int)(is_file ? stem_length(o->path, n) : n), o->path,
                     is_file ? ".draft" : "/draft");
     int64_t used = path.len;
     whim_str_append(&path, "/config.json");

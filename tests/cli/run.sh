@@ -79,6 +79,10 @@ run_it run "$TEST_TMP/drafted" --ids "$ids" -n 2 -q
 expect "a draft beside the model that was made for another" 1 err "hidden_size" err "--no-draft"
 run_it run "$TEST_TMP/drafted" --ids "$ids" -n 40 --ignore-eos -q --no-draft
 expect_same "is left alone" "$out" "$undrafted"
+ln -s "$(realpath "$data/llama-mixed-gguf/model.gguf")" "$TEST_TMP/parted-00001-of-00001.gguf"
+ln -s "$(realpath "$drafts/qwen3-f32-dflash")" "$TEST_TMP/parted.draft"
+run_it run "$TEST_TMP/parted-00001-of-00001.gguf" --ids "1 2 3" -n 2 -q
+expect "a draft beside the parts of a model" 1 err "hidden_size" err "parted.draft"
 run_it run "$tiny" --ids "$ids" -n 2 --draft "$TEST_TMP/none"
 expect "a draft that is not there" 1 err "--draft" err "$TEST_TMP/none"
 small=$data/qwen3-f32

@@ -63,6 +63,18 @@ def test_model_of_every_command(case):
         case.run(hub, "bench", "org/tiny", "-p", "4", "-n", "2", "-r", "1", "--seconds", "0.01", "-q")
 
 
+def test_draft_by_name(case):
+    folder = pathlib.Path(__file__).resolve().parent.parent / "data" / "drafts" / "llama-f32-dspark"
+    draft = Repo("org/tiny_dspark", {n: (folder / n).read_bytes() for n in ("config.json", "model.safetensors")})
+    with Hub(tiny(), draft) as hub:
+        plain, _ = case.run(hub, "run", "org/tiny", *IDS)
+        got, err = case.run(hub, "run", "org/tiny", "--draft", "org/tiny_dspark", "--no-lookup", *IDS)
+        assert (got, err) == (plain, ""), (got, err)
+        check_layout(case, draft, ["config.json", "model.safetensors"])
+        case.run(hub, "run", "org/tiny", "--draft", "org/nothing", *IDS, code=1, says=["--draft", "org/nothing"])
+        case.run(hub, "run", "org/tiny", "--draft", "org/tiny", *IDS, code=1, says=["--draft", "LlamaForCausalLM"])
+
+
 def test_revisions(case):
     repo = tiny(refs=("main", "refs/pr/1", "v1.0"))
     with Hub(repo) as hub:
