@@ -116,8 +116,9 @@ typedef struct whimbrel_model_options {
     /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
      * they are the same without it. */
     bool no_lookup;
-    /* Folder of a small model that proposes tokens, likewise, or "mtp" for the layer in the model's
-     * own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one; "": none. */
+    /* Folder or GGUF file of a small model that proposes tokens, likewise, or "mtp" for the layer
+     * in the model's own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one;
+     * "": none. */
     const char *draft;
     const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q4_0 */
 } whimbrel_model_options;

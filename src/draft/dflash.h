@@ -18,6 +18,15 @@ extern const whim_draft_kind whim_draft_dflash;
 
 /* What its config.json says, and what that must have in common with the model's. */
 extern const whim_arch whim_dflash_arch;
+
+/* What it takes where files are silent. */
+void whim_dflash_defaults(whim_config *config);
+
+/* In GGUF files (dflash_gguf.c). */
+extern const whim_gguf_arch whim_dflash_gguf[];
+extern const whim_spelling whim_dflash_gguf_names[], whim_dflash_gguf_whole[];
+WHIM_MUST_CHECK whim_err whim_dflash_gguf_finish(whim_ckpt *ckpt, whim_diag *diag);
+
 WHIM_MUST_CHECK whim_err whim_dflash_check(const whim_config *draft, const whim_config *target,
                                            const char *path, whim_diag *diag);
 

@@ -128,8 +128,6 @@ static whim_err flash2_parse(whim_config *c, const places *p)
     whim_draft_config *d = &c->draft;
     whim_chain_config *chain = &d->chain;
     double cap = 0;
-    d->conv_group = 16;
-    chain->n_top = 16;
     const whim_json_scope *at = where(p, "conv_group_size");
     WHIM_TRY(whim_json_get_int32(where(p, "conv_kernel_size"), "conv_kernel_size", 0,
                                  WHIM_BLOCK_CONV_MAX_TAP, &d->conv_tap));
@@ -167,7 +165,6 @@ static bool is_dspark(const places *p)
 /* DSpark: how its tokens are chosen, and by which rows. */
 static whim_err markov_parse(whim_config *c, const places *p)
 {
-    enum { CANDIDATES = 16 }; /* of the head's best: correcting more was found to change nothing */
     whim_chain_config *chain = &c->draft.chain;
     const char *kind = "vanilla";
     const whim_json_scope *at = where(p, "markov_head_type");
@@ -182,7 +179,7 @@ static whim_err markov_parse(whim_config *c, const places *p)
     }
     if (rank > 0) {
         chain->rank = rank;
-        chain->n_top = CANDIDATES;
+        chain->n_top = WHIM_CHAIN_MARKOV_TOP;
     }
     if (rank > 0 && strcmp(kind, "vanilla") != 0) {
         return whim_fail(at->diag, WHIM_ERR_UNSUPPORTED,
@@ -220,16 +217,21 @@ static whim_err tokens_parse(whim_config *c, const places *p)
     return WHIM_ERR_OK;
 }
 
+void whim_dflash_defaults(whim_config *c)
+{
+    c->draft.block = c->draft.conv_group = c->draft.chain.n_top = 16;
+    c->draft.embed_scale = c->draft.chain.scale = 1.0f;
+}
+
 static whim_err parse(whim_config *c, const whim_json_scope *top)
 {
     whim_draft_config *d = &c->draft;
     places p;
     WHIM_TRY(places_find(&p, top));
     WHIM_TRY(changes_refuse(top));
-    d->embed_scale = d->chain.scale = 1.0f;
+    whim_dflash_defaults(c);
     WHIM_TRY(flash2_parse(c, &p));
     WHIM_TRY(markov_parse(c, &p));
-    d->block = 16;
     WHIM_TRY(whim_json_get_int32(where(&p, "block_size"), "block_size", 2 - d->anchor_first, 64,
                                  &d->block));
     const whim_json_scope *mask = where(&p, "mask_token_id");
@@ -244,8 +246,14 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
     return tokens_parse(c, &p);
 }
 
-const whim_arch whim_dflash_arch = {
-    .name = "dflash", .classes = classes, .safetensors_names = names, .parse = parse};
+const whim_arch whim_dflash_arch = {.name = "dflash",
+                                    .classes = classes,
+                                    .gguf = whim_dflash_gguf,
+                                    .safetensors_names = names,
+                                    .gguf_names = whim_dflash_gguf_names,
+                                    .gguf_whole = whim_dflash_gguf_whole,
+                                    .parse = parse,
+                                    .gguf_finish = whim_dflash_gguf_finish};
 
 whim_err whim_dflash_check(const whim_config *draft, const whim_config *target, const char *path,
                            whim_diag *diag)

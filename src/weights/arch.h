@@ -52,6 +52,7 @@ typedef struct whim_gguf_arch {
     bool hybrid;               /* gated delta nets, gated attention, a shared expert */
     bool tiled;                /* see whim_gdn_config */
     bool grouped;              /* fused projections, unless the file has them apart */
+    bool windows;              /* the architecture itself reads about windows (gguf_finish) */
 } whim_gguf_arch;
 
 /* The two spellings of a tensor's name, or of a part of it. */
@@ -87,6 +88,8 @@ typedef struct whim_shape {
     int32_t n_value; /* value heads of hybrids */
 } whim_shape;
 
+struct whim_ckpt;
+
 /* Lists end with an entry without a name; NULL: an empty one. */
 struct whim_arch {
     const char *name; /* ours, in messages */
@@ -98,10 +101,14 @@ struct whim_arch {
     const whim_spelling *safetensors_names;
     /* GGUF names after "blk.N." that only this architecture has, without their ending. */
     const whim_spelling *gguf_names;
+    /* The same of whole names, endings included, in layers or outside of them. */
+    const whim_spelling *gguf_whole;
     bool qkv_bias; /* q, k and v always have biases; no key says so */
     /* Keys of config.json that only this architecture has, after all others were read; NULL:
      * none. */
     whim_err (*parse)(whim_config *config, const whim_json_scope *top);
+    /* The same of GGUF files, when all tensors are listed. */
+    whim_err (*gguf_finish)(struct whim_ckpt *ckpt, whim_diag *diag);
 };
 
 /* The architectures that readers look among. */

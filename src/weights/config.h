@@ -77,6 +77,7 @@ typedef struct whim_moe_config {
 typedef struct whim_arch whim_arch;
 
 /* How a draft chooses its tokens one after the other (draft/chain.h). */
+enum { WHIM_CHAIN_MARKOV_TOP = 16 }; /* DSpark's: correcting more was found to change nothing */
 typedef struct whim_chain_config {
     int32_t rank;  /* of the vectors by which a token says what may follow it; 0: it says nothing */
     int32_t n_top; /* candidates for a place */

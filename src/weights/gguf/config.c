@@ -29,7 +29,7 @@ static whim_err check_features(const whim_gguf_source *s)
     static const char *const reals[] = {"rope.scaling.yarn_log_multiplier", "rope.scaling.alpha"};
     enum { N_INT = sizeof ints / sizeof ints[0] };
     char name[WHIM_GGUF_KEY_MAX];
-    for (int i = 0; i < (s->facts->experts ? N_INT - 1 : N_INT); i++) {
+    for (int i = s->facts->windows; i < (s->facts->experts ? N_INT - 1 : N_INT); i++) {
         int32_t value = 0;
         WHIM_TRY(whim_gguf_source_i32(s, ints[i], 0, INT32_MAX, &value));
         if (value != 0) {
@@ -292,6 +292,9 @@ whim_err whim_gguf_config_finish(whim_ckpt *ckpt, whim_diag *diag)
         if (ckpt->tensors[i].dtype != WHIM_DTYPE_F32) {
             c->dtype = WHIM_DTYPE_BF16;
         }
+    }
+    if (c->arch->gguf_finish != NULL) {
+        WHIM_TRY(c->arch->gguf_finish(ckpt, diag));
     }
     return whim_config_check(c, ckpt->gguf->path, diag);
 }

@@ -64,15 +64,21 @@ typedef struct name_table {
 } name_table;
 enum { N_TABLE = 4 };
 
+/* Pairs that an architecture has beside those of all. */
+static name_table own_table(const whim_spelling *own)
+{
+    name_table table = {.pairs = own};
+    while (own != NULL && own[table.n].published != NULL) {
+        table.n++;
+    }
+    return table;
+}
+
 static void tables_of(const whim_config *config, int layer, name_table out[N_TABLE])
 {
     bool hybrid = config->gdn.n_key > 0;
     bool delta = hybrid && layer < config->n_layer && whim_config_is_gdn(config, layer);
-    const whim_spelling *own = config->arch != NULL ? config->arch->gguf_names : NULL;
-    out[0] = (name_table){.pairs = own};
-    while (own != NULL && own[out[0].n].published != NULL) {
-        out[0].n++;
-    }
+    out[0] = own_table(config->arch != NULL ? config->arch->gguf_names : NULL);
     out[1] = (name_table){PAIRS(delta_names)};
     out[2] = (name_table){PAIRS(hybrid_names)};
     out[3] = (name_table){PAIRS(layer_names)};
@@ -119,6 +125,17 @@ static size_t layer_prefix(const char *name, int *layer)
     return has_number && name[at] == '.' ? at + 1 : 0;
 }
 
+/* A whole name: the architecture's own, then in layers one of all. */
+static const whim_spelling *find_whole(const whim_config *config, bool by_gguf, bool in_layer,
+                                       const char *name)
+{
+    const whim_spelling *own = config->arch != NULL ? config->arch->gguf_whole : NULL;
+    const whim_spelling *pair = find_pair(own_table(own), by_gguf, name, strlen(name));
+    return pair != NULL || !in_layer
+               ? pair
+               : find_pair((name_table){PAIRS(whole_names)}, by_gguf, name, strlen(name));
+}
+
 /* Names outside of layers. */
 static bool global_name(bool by_gguf, const char *name, const char *suffix,
                         char out[WHIM_GGUF_NAME_MAX])
@@ -143,8 +160,11 @@ bool whim_gguf_canonical_name(const whim_config *config, const char *name,
         snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%.64s", layer, stem);
         return strlen(stem) <= 64;
     }
-    const whim_spelling *whole =
-        skip > 0 ? find_pair((name_table){PAIRS(whole_names)}, true, stem, strlen(stem)) : NULL;
+    const whim_spelling *whole = find_whole(config, true, skip > 0, stem);
+    if (whole != NULL && skip == 0) {
+        snprintf(out, WHIM_GGUF_NAME_MAX, "%s", whole->canonical);
+        return true;
+    }
     if (whole != NULL) {
         snprintf(out, WHIM_GGUF_NAME_MAX, "layers.%d.%s", layer, whole->canonical);
         return true;
@@ -172,8 +192,11 @@ bool whim_gguf_file_name(const whim_config *config, const char *canonical,
     int layer = -1, used = 0;
     bool in_layer = sscanf(canonical, "layers.%d.%n", &layer, &used) == 1 && used > 0;
     const char *stem = canonical + used, *suffix = strrchr(stem, '.');
-    const whim_spelling *whole =
-        in_layer ? find_pair((name_table){PAIRS(whole_names)}, false, stem, strlen(stem)) : NULL;
+    const whim_spelling *whole = find_whole(config, false, in_layer, stem);
+    if (whole != NULL && !in_layer) {
+        snprintf(out, WHIM_GGUF_NAME_MAX, "%s", whole->published);
+        return true;
+    }
     if (whole != NULL) {
         snprintf(out, WHIM_GGUF_NAME_MAX, "blk.%d.%s", layer, whole->published);
         return true;
