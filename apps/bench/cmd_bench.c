@@ -2,9 +2,9 @@
 /* whimbrel bench: how fast prompts are read and tokens are generated, for several batch sizes, what
  * share of the machine that is, and how another program does on the same file. */
 #include "base/clock.h"
-#include "bench/bench.h"
 #include "bench/dummy_gguf.h"
 #include "bench/server.h"
+#include "bench/suite.h"
 #include "engine/machine.h"
 
 #include <string.h>
@@ -44,12 +44,17 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         return false;
     }
     double chance;
-    if (options->oracle != NULL &&
+    if (options->suite != NULL && options->peer != NULL) {
+        complain(EXIT_USAGE, "--suite and --peer do not go together: the peer proposes nothing");
+        return false;
+    }
+    if (options->suite == NULL && options->oracle != NULL &&
         (!bench_draft_read(options->oracle, &chance) || options->peer != NULL)) {
         complain(EXIT_USAGE,
                  options->peer != NULL
                      ? "--draft and --peer do not go together: the peer proposes nothing"
-                     : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"",
+                     : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"; "
+                       "a draft is timed with --suite",
                  options->oracle);
         return false;
     }
@@ -231,6 +236,9 @@ int cmd_bench(const whim_options *options)
     b.model = choose_model(options, path);
     if (b.model == NULL) {
         return EXIT_FAILED;
+    }
+    if (options->suite != NULL) {
+        return bench_suite(options, b.model);
     }
     b.n_round = options->peer != NULL && !whim_options_gave(options, &options->repeats)
                     ? PEER_ROUNDS

@@ -263,7 +263,8 @@ static void plan_make(whim_engine *e, int64_t available)
     }
     if (r->kept_bytes > 0) {
         whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "proposals", r->kept_bytes,
-                             "rows on trial: %lld", (long long)c->max_kept);
+                             "rows on trial: %lld, rows that a draft takes late: %d",
+                             (long long)c->max_kept, WHIM_LATE_ROWS);
     }
     if (e->cfg.kv_disk) {
         whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "pages for the disk",

@@ -65,6 +65,32 @@ for draft in oracle oracle: oracle:2 oracle:-1 oracle:x oracle:nan some/draft; d
 done
 run_it bench "$tiny" --draft oracle:1 --peer true
 expect "--draft beside --peer is refused" 2 err "--peer"
+# Questions with proposals and without: those that are there, and a file.
+model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
+printf '%s\n' '{"question": "What is 2 + 3?", "answer": "5"}' '' '{"prompt": "Count to three: one, two, one, two,"}' \
+    >"$TEST_TMP/some.jsonl"
+[[ -f $model ]] || skip "bench --suite" "the default model is not there; make model fetches it"
+for suite in gsm8k "$TEST_TMP/some.jsonl"; do
+    [[ -f $model ]] || continue
+    run_it bench "$model" --suite "$suite" --questions 2 -n 24 -r 2 --json -q
+    expect "bench --suite $suite" 0
+    expect_python "the same tokens with --suite $suite" "
+r = json.loads(text)
+assert list(r) == ['model', 'suite', 'questions', 'tokens', 'plain_tps', 'draft_tps', 'speedup', 'tokens_per_step',
+                   'proposed_tokens', 'accepted_tokens', 'same'], list(r)
+assert r['same'] is True and r['questions'] == 2 and 0 < r['tokens'] <= 96
+assert 0 <= r['accepted_tokens'] <= r['proposed_tokens']"
+done
+run_it bench "$tiny" --suite gsm8k --peer true
+expect "--suite beside --peer is refused" 2 err "--peer"
+printf '{"text": "no question"}\n' >"$TEST_TMP/other.jsonl"
+run_it bench "$tiny" --suite "$TEST_TMP/other.jsonl"
+expect "a suite without questions is refused" 1 err "other.jsonl" err '"question"'
+printf '{"question": \n' >"$TEST_TMP/broken.jsonl"
+run_it bench "$tiny" --suite "$TEST_TMP/broken.jsonl"
+expect "a suite that is no JSON is refused" 1 err "broken.jsonl"
+run_it bench "$tiny" --suite "$TEST_TMP/none.jsonl"
+expect "no such suite" 1 err "none.jsonl"
 run_it bench "$TEST_TMP/nowhere"
 expect "no such model" 1 err "nowhere"
 
