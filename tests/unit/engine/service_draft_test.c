@@ -2,8 +2,10 @@
 /* Proposals of the service: texts that repeat come in fewer steps, and every text is the one that
  * the plainest loop makes, greedy and drawn, penalised, alone and together, out of few pages; ends
  * of every kind fall inside a block. */
+#include "unit/draft/draft_variant.h"
 #include "unit/engine/service_fixture.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { N = 12 };
@@ -187,6 +189,22 @@ static int open_dflash2_window(void **state)
     (void)state;
     return open_drafted("tests/data/golden/qwen3-f32",
                         "tests/data/drafts/qwen3-f32-dflash2-window");
+}
+
+static void fill_nan(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = NAN;
+    }
+}
+
+/* One whose features are no numbers. */
+static int open_eagle3_nan(void **state)
+{
+    (void)state;
+    variant_make("llama-f32-eagle3", "\"hidden_act\"", "\"hidden_act\"", "fc.weight", fill_nan);
+    int failed = open_drafted("tests/data/golden/llama-f32", tree_root);
+    return failed + tree_teardown(NULL);
 }
 
 static int open_mtp(void **state)
@@ -493,6 +511,7 @@ int main(void)
     failed += cmocka_run_group_tests_name("minimax", drafts, open_eagle3_minimax, close_engine);
     failed += cmocka_run_group_tests_name("dflash2", drafts, open_dflash2, close_engine);
     failed += cmocka_run_group_tests_name("convs", drafts, open_dflash2_window, close_engine);
+    failed += cmocka_run_group_tests_name("nan", drafts, open_eagle3_nan, close_engine);
     failed += cmocka_run_group_tests_name("mtp", drafts, open_mtp, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }
