@@ -2,109 +2,15 @@
 /* Tiny drafts of the DFlash family against a PyTorch implementation
  * (tools/golden/make_draft_golden.py): the tokens that they propose after a prompt and after some
  * accepted tokens, however the rows before them were fed, and what these are chosen from. */
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "engine/engine.h"
-#include "support/cmocka.h"
-#include "support/drive.h"
-#include "unit/draft/draft_variant.h"
+#include "unit/draft/draft_fixture.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { MAX_TEXT = 128, MAX_BLOCK = 16, MAX_VOCAB = 512 };
+enum { MAX_VOCAB = 512 };
 
 static const char *const names[] = {"llama-f32-dflash",        "llama-f32-dflash-window",
                                     "llama-f32-dflash-tokens", "qwen3-f32-dflash",
                                     "llama-f32-dspark",        "qwen3-f32-dspark-aligned",
                                     "llama-f32-dflash2",       "qwen3-f32-dflash2-window"};
 enum { N_NAME = sizeof names / sizeof names[0] };
-
-static whim_diag diag;
-static const char *draft_type; /* of the next draft */
-
-typedef struct golden {
-    whim_json *json;
-    whim_json_scope top;
-} golden;
-
-static golden golden_open(const char *name)
-{
-    static char path[256];
-    golden g = {0};
-    char *text = NULL;
-    int64_t n = 0;
-    snprintf(path, sizeof path, "tests/data/drafts/%s/golden.json", name);
-    assert_int_equal(whim_file_read_all(path, 1 << 20, &text, &n, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_json_parse(&g.json, text, n,
-                                     (whim_json_limits){.max_bytes = 1 << 20, .max_depth = 16},
-                                     path, &diag),
-                     WHIM_ERR_OK);
-    whim_free(text);
-    g.top = (whim_json_scope){.obj = g.json, .path = path, .prefix = "", .diag = &diag};
-    return g;
-}
-
-static const whim_json *array_of(const whim_json *obj, const char *key)
-{
-    const whim_json *out = NULL;
-    whim_json_scope at = {.obj = obj, .path = "golden", .prefix = "", .diag = &diag};
-    assert_int_equal(whim_json_get_array(&at, key, &out), WHIM_ERR_OK);
-    assert_non_null(out);
-    return out;
-}
-
-static int64_t ids_of(const whim_json *obj, const char *key, int32_t *out)
-{
-    const whim_json *ids = array_of(obj, key);
-    int64_t n = whim_json_size(ids);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t id = -1;
-        assert_true(i < MAX_TEXT && whim_json_as_int(whim_json_at(ids, i), &id));
-        out[i] = (int32_t)id;
-    }
-    return n;
-}
-
-static whim_engine *engine_open(const golden *g, const char *name)
-{
-    const char *target = NULL;
-    static char model[256], draft[256];
-    assert_int_equal(whim_json_get_string(&g->top, "target", &target), WHIM_ERR_OK);
-    snprintf(model, sizeof model, "tests/data/golden/%s", target);
-    snprintf(draft, sizeof draft, "%s%s", name[0] == '/' ? "" : "tests/data/drafts/", name);
-    whim_engine_cfg cfg = {.model = model,
-                           .draft = draft,
-                           .draft_type = draft_type,
-                           .n_thread = 2,
-                           .max_seqs = 2,
-                           .max_outs = 2 * MAX_BLOCK,
-                           .ctx = MAX_TEXT};
-    whim_engine *engine = drive_open(&cfg, &diag);
-    if (engine == NULL) {
-        fail_msg("%s", diag.text);
-    }
-    return engine;
-}
-
-/* Feed text[from .. to) in steps of `chunk`, each followed by rows that are cut off again. */
-static void feed(whim_runner *runner, whim_sequence *seq, const int32_t *text, int64_t to,
-                 int64_t chunk)
-{
-    static const int32_t junk[] = {3, 1, 4, 1, 5};
-    while (seq->len < to) {
-        int64_t at = seq->len, n = to - at < chunk ? to - at : chunk;
-        whim_step_part part = {.seq = seq, .tokens = text + at, .n_tok = n};
-        assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
-        part = (whim_step_part){.seq = seq, .tokens = junk, .n_tok = 5};
-        assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
-        assert_int_equal(whim_runner_sequence_cut(runner, seq, at + n), at + n);
-    }
-}
 
 /* A pass over a whole block. With n_top of 1 it proposes, with 0 it gives the logits of all rows. */
 static void block_run(whim_engine *engine, whim_sequence *seq, int32_t anchor, int32_t n_top)
@@ -125,16 +31,14 @@ static void block_run(whim_engine *engine, whim_sequence *seq, int32_t anchor, i
     assert_int_equal(whim_runner_sequence_cut(runner, seq, len), len);
 }
 
-static void propose(whim_engine *engine, whim_sequence *seq, int32_t anchor, int32_t *out)
+/* Units that round activations to BF16 for weights of that type are so far off. */
+static double tolerance_of(const golden *g)
 {
-    int64_t len = seq->len, n = whim_draft_most(whim_engine_draft(engine));
-    whim_proposal wanted = {.seq = seq, .last = anchor, .n = n, .out = out};
-    assert_int_equal(whim_propose(whim_engine_proposer(engine), &wanted, 1, &diag), WHIM_ERR_OK);
-    assert_int_equal(seq->len, len);
+    return whim_json_has(&g->top, "dtype") ? 0.2 : 1e-3;
 }
 
 /* How sure the last block was, where the golden says it. */
-static void expect_sure(whim_engine *engine, const whim_json *step, double tolerance)
+static void expect_sure(const golden *g, whim_engine *engine, const whim_json *step)
 {
     const whim_exec *exec = whim_runner_exec(whim_engine_runner(engine));
     const whim_json *sure = NULL;
@@ -145,56 +49,15 @@ static void expect_sure(whim_engine *engine, const whim_json *step, double toler
         int64_t millionths = 0;
         assert_true(whim_json_as_int(whim_json_at(sure, i), &millionths));
         double got = (double)whim_exec_best(exec, i).values[0];
-        assert_true(fabs(got - (double)millionths * 1e-6) < tolerance);
+        assert_true(fabs(got - (double)millionths * 1e-6) < tolerance_of(g));
     }
-}
-
-/* Units that round activations to BF16 for weights of that type are so far off. */
-static double tolerance_of(const golden *g)
-{
-    return whim_json_has(&g->top, "dtype") ? 0.2 : 1e-3;
-}
-
-static void one_prompt(const golden *g, whim_engine *engine, const whim_json *prompt, int64_t chunk)
-{
-    int32_t text[2 * MAX_TEXT], wanted[MAX_TEXT], got[MAX_BLOCK];
-    whim_runner *runner = whim_engine_runner(engine);
-    whim_sequence *seq;
-    int64_t n = ids_of(prompt, "tokens", text);
-    ids_of(prompt, "greedy", text + n);
-    const whim_json *steps = array_of(prompt, "steps");
-    assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
-    for (int64_t i = 0; i < whim_json_size(steps); i++) {
-        const whim_json *step = whim_json_at(steps, i);
-        int64_t accepted = -1;
-        whim_json_scope at = {.obj = step, .path = "golden", .prefix = "", .diag = &diag};
-        assert_int_equal(whim_json_get_int(&at, "accepted", 0, MAX_TEXT, &accepted), WHIM_ERR_OK);
-        int64_t n_wanted = ids_of(step, "proposed", wanted);
-        assert_int_equal(n_wanted, whim_draft_most(whim_engine_draft(engine)));
-        feed(runner, seq, text, n + accepted, chunk);
-        propose(engine, seq, text[n + accepted], got);
-        assert_memory_equal(got, wanted, (size_t)n_wanted * sizeof *got);
-        expect_sure(engine, step, tolerance_of(g));
-        propose(engine, seq, text[n + accepted], got); /* what a block leaves changes nothing */
-        assert_memory_equal(got, wanted, (size_t)n_wanted * sizeof *got);
-    }
-    whim_runner_sequence_destroy(runner, seq);
 }
 
 static void proposals_are_the_reference_s(void **state)
 {
     (void)state;
     for (int32_t i = 0; i < N_NAME; i++) {
-        golden g = golden_open(names[i]);
-        whim_engine *engine = engine_open(&g, names[i]);
-        const whim_json *prompts = array_of(g.json, "prompts");
-        for (int64_t k = 0; k < whim_json_size(prompts); k++) {
-            one_prompt(&g, engine, whim_json_at(prompts, k), 512);
-            one_prompt(&g, engine, whim_json_at(prompts, k), 7);
-            one_prompt(&g, engine, whim_json_at(prompts, k), 1);
-        }
-        whim_engine_close(engine);
-        whim_json_free(g.json);
+        follows_the_reference(names[i], expect_sure);
     }
 }
 
@@ -349,7 +212,7 @@ static void a_dflash2_of_nothing_is_a_dflash(void **state)
     variant_make_all("llama-f32-dflash2", "{", "{", parts);
     golden g = golden_open("llama-f32-dflash");
     whim_engine *engine = engine_open(&g, tree_root);
-    one_prompt(&g, engine, whim_json_at(array_of(g.json, "prompts"), 1), 512);
+    one_prompt(&g, engine, whim_json_at(array_of(g.json, "prompts"), 1), 512, expect_sure);
     whim_engine_close(engine);
     whim_json_free(g.json);
     each_row("llama-f32-dflash", tree_root, 0, logits_are);
@@ -362,9 +225,9 @@ static int64_t n_same(const char *type)
 {
     golden g = golden_open(names[0]);
     int32_t text[MAX_TEXT], wanted[MAX_TEXT], got[MAX_BLOCK];
-    draft_type = type;
+    draft_wish.draft_type = type;
     whim_engine *engine = engine_open(&g, names[0]);
-    draft_type = NULL;
+    draft_wish = (whim_engine_cfg){0};
     const whim_json *prompt = whim_json_at(array_of(g.json, "prompts"), 1);
     whim_runner *runner = whim_engine_runner(engine);
     whim_sequence *seq;

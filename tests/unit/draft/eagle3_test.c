@@ -14,7 +14,7 @@ static void proposals_are_the_reference_s(void **state)
 {
     (void)state;
     for (int32_t i = 0; i < N_NAME; i++) {
-        follows_the_reference(names[i]);
+        follows_the_reference(names[i], expect_score);
     }
 }
 
@@ -23,8 +23,8 @@ static void graphs_propose_the_same(void **state)
 {
     (void)state;
     draft_wish = (whim_engine_cfg){.backend = "guard", .graphs = WHIM_GRAPHS_ON};
-    follows_the_reference(names[0]);
-    follows_the_reference(names[1]);
+    follows_the_reference(names[0], expect_score);
+    follows_the_reference(names[1], expect_score);
     draft_wish = (whim_engine_cfg){0};
 }
 

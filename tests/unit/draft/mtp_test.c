@@ -7,15 +7,15 @@
 static void proposals_are_the_reference_s(void **state)
 {
     (void)state;
-    follows_the_reference("qwen35-f32-mtp");
-    follows_the_reference("qwen35-moe-mtp");
+    follows_the_reference("qwen35-f32-mtp", expect_score);
+    follows_the_reference("qwen35-moe-mtp", expect_score);
 }
 
 static void graphs_propose_the_same(void **state)
 {
     (void)state;
     draft_wish = (whim_engine_cfg){.backend = "guard", .graphs = WHIM_GRAPHS_ON};
-    follows_the_reference("qwen35-f32-mtp");
+    follows_the_reference("qwen35-f32-mtp", expect_score);
     draft_wish = (whim_engine_cfg){0};
 }
 
