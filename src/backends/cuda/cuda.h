@@ -23,6 +23,7 @@ typedef struct whim_cuda_device {
     const whim_cu_driver *cu;
     int handle; /* the driver's number of the GPU */
     int32_t n_multiprocessor;
+    bool starts_early; /* a kernel may begin before the last one has ended */
     whim_cu_handle context, module;
     whim_cu_handle kernels[WHIM_CUDA_KERNEL_COUNT];
 } whim_cuda_device;
@@ -32,6 +33,9 @@ typedef struct whim_cuda_stream {
     whim_cuda_device *dev;
     whim_cu_handle handle;
     bool capturing;
+    whim_cuda_few_args waiting; /* products that are not started yet; none: n_matrix is 0 */
+    whim_dtype waiting_type;
+    uint64_t ended; /* device memory: whim_cuda_attn_args */
     whim_event n_event;
     whim_cu_handle events[WHIM_STREAM_EVENTS]; /* event n at n % WHIM_STREAM_EVENTS */
 } whim_cuda_stream;
@@ -46,6 +50,10 @@ whim_err whim_cuda_pack_weight(whim_device *dev, const whim_pack *pack);
 
 /* stream_cuda.c */
 whim_err whim_cuda_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
+
+/* products_cuda.c: start the products that wait for others of the same rows. Whatever is queued on
+ * a stream comes after this. */
+WHIM_MUST_CHECK whim_err whim_cuda_flush(whim_stream *base);
 
 /* ops_cuda.c */
 void whim_cuda_ops_init(whim_ops *ops);

@@ -11,6 +11,12 @@
 /* Attributes of a device, by the driver's numbers. */
 enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 
+/* Those of a kernel. */
+enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
+
+/* What a kernel may start before is recorded in graphs by drivers from 12.4 on. */
+enum { EARLY_CAPABILITY = 90, EARLY_DRIVER = 12040 };
+
 whim_err whim_cuda_error(int status)
 {
     return status == 0                       ? WHIM_ERR_OK
@@ -141,6 +147,36 @@ static whim_err kernels_find(whim_cuda_device *dev, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Some kernels hold more shared memory than one may without asking, and all that a multiprocessor
+ * has is for them. */
+static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
+{
+    static const struct {
+        whim_cuda_kernel kernel;
+        int bytes;
+    } large[] = {
+        {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
+        {WHIM_CUDA_K_few_bf16_1, WHIM_CUDA_FEW_STAGES_1},
+        {WHIM_CUDA_K_few_f16_1, WHIM_CUDA_FEW_STAGES_1},
+        {WHIM_CUDA_K_few_f32_8, WHIM_CUDA_FEW_STAGES_8},
+        {WHIM_CUDA_K_few_bf16_8, WHIM_CUDA_FEW_STAGES_8},
+        {WHIM_CUDA_K_few_f16_8, WHIM_CUDA_FEW_STAGES_8},
+        {WHIM_CUDA_K_attn_few_f32, WHIM_CUDA_ATTN_RING},
+        {WHIM_CUDA_K_attn_few_bf16, WHIM_CUDA_ATTN_RING},
+        {WHIM_CUDA_K_attn_few_f16, WHIM_CUDA_ATTN_RING},
+        {WHIM_CUDA_K_attn_few_q8, WHIM_CUDA_ATTN_RING},
+    };
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        whim_cu_handle kernel = dev->kernels[large[i].kernel];
+        int status = dev->cu->cuFuncSetAttribute(kernel, FUNC_MAX_SHARED, large[i].bytes);
+        status = status != 0 ? status : dev->cu->cuFuncSetAttribute(kernel, FUNC_CARVEOUT, 100);
+        if (status != 0) {
+            return cuda_fail(dev, status, "no shared memory for a kernel", diag);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_diag *diag)
 {
     whim_cu_image image;
@@ -157,7 +193,8 @@ static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_dia
     snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s_%d",
              image.kind % 2 != 0 ? "compute" : "sm", (int)(image.kind / 2));
     snprintf(dev->base.caps.levels, sizeof dev->base.caps.levels, "%s", dev->base.caps.isa);
-    return kernels_find(dev, diag);
+    WHIM_TRY(kernels_find(dev, diag));
+    return kernels_allow(dev, diag);
 }
 
 static void caps_fill(whim_cuda_device *dev)
@@ -194,6 +231,7 @@ static whim_err gpu_start(whim_cuda_device *dev, int32_t index, whim_diag *diag)
         return cuda_fail(dev, status, "no answer", diag);
     }
     dev->n_multiprocessor = n_mp;
+    dev->starts_early = major * 10 + minor >= EARLY_CAPABILITY && cu->version >= EARLY_DRIVER;
     status = cu->cuDevicePrimaryCtxRetain(&dev->context, dev->handle);
     if (status != 0) {
         dev->context = NULL;

@@ -12,6 +12,21 @@
 
 typedef void *whim_cu_handle;
 
+/* The driver's own structs. */
+enum { WHIM_CU_LAUNCH_PROGRAMMATIC = 6 };
+
+typedef struct whim_cu_launch_attribute {
+    int id, pad;
+    int value[16];
+} whim_cu_launch_attribute;
+
+typedef struct whim_cu_launch_config {
+    unsigned grid[3], block[3], shared_bytes;
+    whim_cu_handle stream;
+    whim_cu_launch_attribute *attributes;
+    unsigned n_attribute;
+} whim_cu_launch_config;
+
 /* A table of the calls by their symbols' names. */
 typedef struct whim_cu_driver {
 #define WHIM_CUDA_CALL(name, args) int(*name) args;

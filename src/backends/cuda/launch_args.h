@@ -30,8 +30,18 @@ enum {
     WHIM_CUDA_PAGE = 64,   /* positions in a page */
     WHIM_CUDA_MAX_HEAD = 2048, /* values of a head that attention takes */
     WHIM_CUDA_SCALED_BLOCK = 128,
-    WHIM_CUDA_SCAN_FLOATS = 8192, /* of state in shared memory */
-    WHIM_CUDA_PIECE = 1024,       /* columns of a row that a block takes of element-wise ops */
+    WHIM_CUDA_SCAN_FLOATS = 8192,   /* of state in shared memory */
+    WHIM_CUDA_PIECE = 1024,         /* columns of a row that a block takes of element-wise ops */
+    WHIM_CUDA_FEW = 8,              /* rows of products that few.cuh takes */
+    WHIM_CUDA_FEW_K = 16384,        /* columns of a row that it narrows by itself */
+    WHIM_CUDA_FEW_THREADS = 160,    /* of a block for one row of plain floats; 32 more for more */
+    WHIM_CUDA_MATRICES = 4,         /* products of the same rows in one launch */
+    WHIM_CUDA_ATTN_RING = 1 << 16,  /* dynamic shared memory of attention of few rows */
+    WHIM_CUDA_ATTN_ITEMS = 1 << 14, /* pairs of row and head of such, at most */
+    /* Dynamic shared memory of few products with plain floats, for one row and for more: 4 stages
+     * of weights and of rows. */
+    WHIM_CUDA_FEW_STAGES_1 = 4 * (64 * 256 + (64 * 8 + 4) * 4),
+    WHIM_CUDA_FEW_STAGES_8 = 4 * (32 * 256 + 8 * (32 * 8 + 4) * 4),
 };
 
 typedef struct whim_cuda_wide_head {
@@ -75,6 +85,31 @@ typedef struct whim_cuda_linear_args {
     whim_linear_args op;
     const whim_q8_block *blocks; /* [n_row, k / 32]: the rows, for QUANT types */
 } whim_cuda_linear_args;
+
+/* Attention of few rows. */
+typedef struct whim_cuda_attn_args {
+    whim_attn_paged_args op;
+    float *parts;      /* [n_row * n_head, n_segment, 2 + d_head] */
+    int32_t *ended;    /* [n_row * n_head] zeros, which are zeros again afterwards */
+    int64_t n_segment; /* that there is room for */
+} whim_cuda_attn_args;
+
+/* Products of the same few rows with some matrices of one form. */
+typedef struct whim_cuda_matrix {
+    const void *data;
+    const float *bias; /* [n], or NULL */
+    float *y;          /* [n_row, n] */
+    int64_t y_stride, n;
+} whim_cuda_matrix;
+
+typedef struct whim_cuda_few_args {
+    whim_cuda_matrix matrix[WHIM_CUDA_MATRICES];
+    int32_t n_matrix;
+    int32_t swiglu; /* two matrices, gate and up; y of the second is silu(gate) * up */
+    const float *x;
+    const whim_q8_block *blocks; /* [n_row, k / 32] for QUANT types, but for one row */
+    int64_t x_stride, n_row, k;
+} whim_cuda_few_args;
 
 /* Products of rows with experts of a stack: y[p] = row p / per of x times expert ids[p]. Pairs with
  * an id outside 0 .. n_expert - 1 are left alone. */

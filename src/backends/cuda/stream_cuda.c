@@ -16,13 +16,20 @@ static whim_cuda_stream *stream_of(whim_stream *base)
     return (whim_cuda_stream *)base;
 }
 
+/* Make the context current, and queue what waits. */
+static whim_err stream_enter(whim_cuda_stream *s)
+{
+    WHIM_TRY(whim_cuda_enter(s->dev));
+    return whim_cuda_flush(&s->base);
+}
+
 static whim_err cuda_copy_in(whim_stream *base, void *dst, const void *src, int64_t bytes)
 {
     whim_cuda_stream *s = stream_of(base);
     if (s->capturing || bytes < 0) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     return bytes == 0 ? WHIM_ERR_OK
                       : whim_cuda_error(s->dev->cu->cuMemcpyHtoDAsync_v2(
                             (uint64_t)(uintptr_t)dst, src, (size_t)bytes, s->handle));
@@ -34,7 +41,7 @@ static whim_err cuda_copy_out(whim_stream *base, void *dst, const void *src, int
     if (s->capturing || bytes < 0) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     return bytes == 0 ? WHIM_ERR_OK
                       : whim_cuda_error(s->dev->cu->cuMemcpyDtoHAsync_v2(
                             dst, (uint64_t)(uintptr_t)src, (size_t)bytes, s->handle));
@@ -46,7 +53,7 @@ static whim_err cuda_sync(whim_stream *base)
     if (s->capturing) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     return whim_cuda_error(s->dev->cu->cuStreamSynchronize(s->handle));
 }
 
@@ -71,7 +78,7 @@ static whim_err cuda_record(whim_stream *base, whim_event *event)
     if (s->n_event >= WHIM_STREAM_EVENTS) {
         WHIM_TRY(cuda_wait(base, s->n_event - WHIM_STREAM_EVENTS + 1));
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     whim_event next = s->n_event + 1;
     WHIM_TRY(whim_cuda_error(
         s->dev->cu->cuEventRecord(s->events[next % WHIM_STREAM_EVENTS], s->handle)));
@@ -93,7 +100,7 @@ static whim_err cuda_capture_begin(whim_stream *base)
     if (s->capturing) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     WHIM_TRY(whim_cuda_error(s->dev->cu->cuStreamBeginCapture_v2(s->handle, CAPTURE_RELAXED)));
     s->capturing = true;
     return WHIM_ERR_OK;
@@ -108,8 +115,14 @@ static whim_err cuda_capture_end(whim_stream *base, whim_graph **out)
         return WHIM_ERR_INVALID;
     }
     s->capturing = false;
-    WHIM_TRY(whim_cuda_enter(s->dev));
-    WHIM_TRY(whim_cuda_error(cu->cuStreamEndCapture(s->handle, &recorded)));
+    whim_err err = stream_enter(s);
+    int ended = cu->cuStreamEndCapture(s->handle, &recorded);
+    if (err != WHIM_ERR_OK || ended != 0) {
+        if (ended == 0) {
+            (void)cu->cuGraphDestroy(recorded);
+        }
+        return err != WHIM_ERR_OK ? err : whim_cuda_error(ended);
+    }
     whim_graph *graph = whim_alloc(sizeof *graph);
     int status = graph != NULL ? cu->cuGraphInstantiateWithFlags(&graph->exec, recorded, 0)
                                : WHIM_CU_OUT_OF_MEMORY;
@@ -128,7 +141,7 @@ static whim_err cuda_replay(whim_stream *base, whim_graph *graph)
     if (s->capturing) {
         return WHIM_ERR_INVALID;
     }
-    WHIM_TRY(whim_cuda_enter(s->dev));
+    WHIM_TRY(stream_enter(s));
     return whim_cuda_error(s->dev->cu->cuGraphLaunch(graph->exec, s->handle));
 }
 
@@ -151,6 +164,9 @@ static void cuda_stream_close(whim_stream *base)
     if (s->handle != NULL) {
         (void)cu->cuStreamSynchronize(s->handle);
         (void)cu->cuStreamDestroy_v2(s->handle);
+    }
+    if (s->ended != 0) {
+        (void)cu->cuMemFree_v2(s->ended);
     }
     for (int32_t i = 0; i < WHIM_STREAM_EVENTS; i++) {
         if (s->events[i] != NULL) {
@@ -188,6 +204,10 @@ whim_err whim_cuda_stream_open(whim_device *base, whim_stream **out, whim_diag *
     for (int32_t i = 0; i < WHIM_STREAM_EVENTS && status == 0; i++) {
         status = dev->cu->cuEventCreate(&s->events[i], EVENT_NO_TIMING);
     }
+    size_t bytes = WHIM_CUDA_ATTN_ITEMS * sizeof(int32_t);
+    status = status != 0 ? status : dev->cu->cuMemAlloc_v2(&s->ended, bytes);
+    status = status != 0 ? status : dev->cu->cuMemsetD8_v2(s->ended, 0, bytes);
+    status = status != 0 ? status : dev->cu->cuStreamSynchronize(NULL);
     if (status != 0) {
         cuda_stream_close(&s->base);
         return whim_fail(diag, whim_cuda_error(status), "no stream on the GPU: %s (%d)",

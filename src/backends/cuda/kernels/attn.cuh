@@ -96,6 +96,7 @@ static float warp_q8_scale(const float *x, int64_t n)
 /* A warp for each vector of keys or values; blocks of one warp. */
 KERNEL k_kv_write(ARGS(whim_kv_write_args))
 {
+    BEGIN
     int64_t per_row = 2 * a.kv.n_kv, d = a.kv.d_head;
     EACH_ITEM(item, a.n_row * per_row)
     {
@@ -124,6 +125,7 @@ KERNEL k_kv_write(ARGS(whim_kv_write_args))
 
 KERNEL k_kv_read(ARGS(whim_kv_read_args))
 {
+    BEGIN
     int64_t per_row = 2 * a.kv.n_kv, d = a.kv.d_head;
     EACH_ITEM(item, a.n_row * per_row)
     {
@@ -164,6 +166,7 @@ template <class Word> static void pages_zero(const whim_page_zero_args &a)
 
 KERNEL k_page_zero(ARGS(whim_page_zero_args))
 {
+    BEGIN
     if (((uintptr_t)a.pages | (uintptr_t)a.page_bytes) % sizeof(uint4) == 0) {
         pages_zero<uint4>(a);
     } else {
@@ -234,9 +237,9 @@ static float attn_sum(attn_space *s, int64_t first, int64_t n)
         float lane = 0.0f;
         if (threadIdx.x < WHIM_LANES) {
             int64_t skew = (threadIdx.x - first) & (WHIM_LANES - 1);
-            for (int64_t j = skew; j < n; j += WHIM_LANES) {
-                lane += s->exps[j];
-            }
+            lane = chain<16>(
+                lane, (int)skew, (int)n, WHIM_LANES, [=](int j) { return s->exps[j]; },
+                [](float acc, float x) { return acc + x; });
         }
         lane = fold16(lane);
         if (threadIdx.x == 0) {
@@ -287,6 +290,26 @@ static void attn_segment(const whim_kv_view &kv, attn_item *it, attn_space *s, i
     __syncthreads();
 }
 
+/* The keys that a row sees, lo .. hi - 1, and the list of their pages. */
+struct attn_range {
+    int64_t lo, hi;
+    const int32_t *pages;
+};
+
+static attn_range attn_range_of(const whim_attn_paged_args &a, int64_t r)
+{
+    int64_t seq = row_sequence(a.q_start, a.n_seq, r);
+    attn_range range = {};
+    if (seq >= 0) {
+        int64_t after = (int64_t)a.positions[r] + 1, last = a.causal ? after : after - 1 + a.window;
+        int64_t len = a.kv_len[seq];
+        range.pages = a.pages + a.page_start[seq];
+        range.hi = (a.causal || a.window > 0) && last < len ? last : len;
+        range.lo = a.window > 0 && after - a.window > a.first ? after - a.window : a.first;
+    }
+    return range;
+}
+
 template <whim_kv_type T> static void attn_rows(const whim_attn_paged_args &a)
 {
     __shared__ attn_space s;
@@ -294,28 +317,20 @@ template <whim_kv_type T> static void attn_rows(const whim_attn_paged_args &a)
     EACH_ITEM(item, a.n_row * a.n_head)
     {
         int64_t r = item / a.n_head, h = item % a.n_head;
-        int64_t seq = row_sequence(a.q_start, a.n_seq, r);
+        attn_range range = attn_range_of(a, r);
         attn_item it = {};
         it.out = a.out + item * d;
         it.head = h / (a.n_head / a.kv.n_kv);
-        int64_t hi = 0, lo = 0;
-        if (seq >= 0) {
-            int64_t after = (int64_t)a.positions[r] + 1;
-            it.pages = a.pages + a.page_start[seq];
-            hi = a.kv_len[seq];
-            int64_t last = a.causal ? after : after - 1 + a.window;
-            hi = (a.causal || a.window > 0) && last < hi ? last : hi;
-            lo = a.window > 0 && after - a.window > a.first ? after - a.window : a.first;
-        }
+        it.pages = range.pages;
         __syncthreads();
         EACH_THREAD(i, d)
         {
             s.q[i] = round_like_kv<T>(a.q[item * d + i] * a.scale);
         }
         __syncthreads();
-        for (int64_t first = lo; first < hi;) {
+        for (int64_t first = range.lo; first < range.hi;) {
             int64_t end = (first / WHIM_KV_SEGMENT + 1) * WHIM_KV_SEGMENT;
-            end = end < hi ? end : hi;
+            end = end < range.hi ? end : range.hi;
             attn_segment<T>(a.kv, &it, &s, first, end - first);
             first = end;
         }
@@ -328,20 +343,24 @@ template <whim_kv_type T> static void attn_rows(const whim_attn_paged_args &a)
 
 KERNEL k_attn_f32(ARGS(whim_attn_paged_args))
 {
+    BEGIN
     attn_rows<WHIM_KV_F32>(a);
 }
 
 KERNEL k_attn_bf16(ARGS(whim_attn_paged_args))
 {
+    BEGIN
     attn_rows<WHIM_KV_BF16>(a);
 }
 
 KERNEL k_attn_f16(ARGS(whim_attn_paged_args))
 {
+    BEGIN
     attn_rows<WHIM_KV_F16>(a);
 }
 
 KERNEL k_attn_q8(ARGS(whim_attn_paged_args))
 {
+    BEGIN
     attn_rows<WHIM_KV_Q8>(a);
 }

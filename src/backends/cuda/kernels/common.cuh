@@ -17,6 +17,27 @@
 #define KERNEL extern "C" __global__ void
 #define ARGS(type) const __grid_constant__ type a
 
+/* Where the GPU can, a kernel begins while the one before it still runs. wait_for_last: until that
+ * one has ended and what it wrote can be read; every kernel calls it, so that all earlier ones have
+ * ended, too. let_next_start: the next may come, which then waits itself. */
+static void wait_for_last()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+static void let_next_start()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#define BEGIN         \
+    let_next_start(); \
+    wait_for_last();
+
 #define EACH_ITEM(i, n) for (int64_t i = blockIdx.x; i < (n); i += gridDim.x)
 #define EACH_THREAD(i, n) for (int64_t i = threadIdx.x; i < (n); i += blockDim.x)
 
@@ -31,6 +52,49 @@ static int64_t piece_end(int64_t n_col)
 {
     int64_t end = (blockIdx.y + 1) * (int64_t)WHIM_CUDA_PIECE;
     return end < n_col && blockIdx.y + 1 < gridDim.y ? end : n_col;
+}
+
+/* use(i, load(i)) for the i < n of this thread, B of them at a time: loads do not wait for each
+ * other, which they would where a loop may end after each. */
+template <int B, class Load, class Use> static void each_batch(int64_t n, Load load, Use use)
+{
+    for (int64_t first = threadIdx.x; first < n; first += B * (int64_t)blockDim.x) {
+        decltype(load(0)) v[B];
+#pragma unroll
+        for (int b = 0; b < B; b++) {
+            int64_t i = first + b * (int64_t)blockDim.x;
+            v[b] = load(i < n ? i : first);
+        }
+#pragma unroll
+        for (int b = 0; b < B; b++) {
+            int64_t i = first + b * (int64_t)blockDim.x;
+            if (i < n) {
+                use(i, v[b]);
+            }
+        }
+    }
+}
+
+/* step(acc, load(i)) for i = first, first + by, ... < n, in order, B loads at a time. */
+template <int B, class Load, class Step>
+static float chain(float acc, int first, int n, int by, Load load, Step step)
+{
+    int i = first;
+    for (; i + (B - 1) * by < n; i += B * by) {
+        decltype(load(0)) v[B];
+#pragma unroll
+        for (int b = 0; b < B; b++) {
+            v[b] = load(i + b * by);
+        }
+#pragma unroll
+        for (int b = 0; b < B; b++) {
+            acc = step(acc, v[b]);
+        }
+    }
+    for (; i < n; i += by) {
+        acc = step(acc, load(i));
+    }
+    return acc;
 }
 
 enum { WARP = 32 };
@@ -95,4 +159,33 @@ static int64_t row_sequence(const int32_t *start, int64_t n_seq, int64_t row)
         }
     }
     return lo;
+}
+
+/* --- copies to shared memory that nobody waits for at once ------------------------------------ */
+
+static void copy_async16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
+}
+
+static void copy_async4(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
+}
+
+static void copies_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until at most n of the groups that were committed are under way. */
+template <int N> static void copies_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }

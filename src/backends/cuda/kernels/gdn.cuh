@@ -22,6 +22,7 @@ static float conv_input(const whim_gdn_conv_args &a, const float *state, bool fr
 
 KERNEL k_gdn_conv(ARGS(whim_gdn_conv_args))
 {
+    BEGIN
     EACH_ELEMENT(r, c, a.n_row, a.n_chan)
     {
         int64_t seq = row_sequence(a.q_start, a.n_seq, r);
@@ -43,6 +44,7 @@ KERNEL k_gdn_conv(ARGS(whim_gdn_conv_args))
 
 KERNEL k_gdn_conv_state(ARGS(whim_gdn_conv_args))
 {
+    BEGIN
     const int32_t *to = a.out_slots != NULL ? a.out_slots : a.state_slots;
     EACH_ELEMENT(seq, c, a.n_seq, a.n_chan)
     {
@@ -116,6 +118,7 @@ static void scan_token(const whim_gdn_scan_args &a, scan_space *s, int64_t row, 
 /* A warp has some columns of a value head of a sequence; the rows come in order. */
 KERNEL k_gdn_scan(ARGS(whim_gdn_scan_args))
 {
+    BEGIN
     __shared__ scan_space s;
     const int32_t *to = a.out_slots != NULL ? a.out_slots : a.state_slots;
     int64_t dk = a.d_key, dv = a.d_value, n_col = whim_cuda_scan_columns(dk);

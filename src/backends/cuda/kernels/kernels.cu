@@ -6,6 +6,9 @@
 #include "tensor/rank.c"
 
 #include "attn.cuh"
+#include "attn_few.cuh"
+#include "few_float.cuh"
+#include "few_quant.cuh"
 #include "gdn.cuh"
 #include "linear.cuh"
 #include "moe.cuh"

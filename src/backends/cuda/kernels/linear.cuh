@@ -417,31 +417,27 @@ template <class Form> static void pairs(const whim_cuda_pairs_args &a)
     }
 }
 
-#define PRODUCTS(name, Form)                               \
-    KERNEL k_linear_##name##_1(ARGS(whim_cuda_linear_args))  \
-    {                                                      \
-        linear<Form, 1>(a);                                \
-    }                                                      \
-    KERNEL k_linear_##name##_4(ARGS(whim_cuda_linear_args))  \
-    {                                                      \
-        linear<Form, 4>(a);                                \
-    }                                                      \
-    KERNEL k_linear_##name##_16(ARGS(whim_cuda_linear_args)) \
-    {                                                      \
-        linear<Form, 16>(a);                               \
-    }                                                      \
-    KERNEL k_pairs_##name(ARGS(whim_cuda_pairs_args))        \
-    {                                                      \
-        pairs<Form>(a);                                    \
+#define KERNEL_OF(name, Args, what) \
+    KERNEL name(ARGS(Args))         \
+    {                               \
+        BEGIN                       \
+        what(a);                    \
     }
-PRODUCTS(f32, float_form<f32_weights>)
-PRODUCTS(bf16, float_form<bf16_weights>)
-PRODUCTS(f16, float_form<f16_weights>)
-PRODUCTS(fp8, scaled_form)
-PRODUCTS(q4_0, quant_form<q4_0_weights>)
-PRODUCTS(q4_1, quant_form<q4_1_weights>)
-PRODUCTS(q8_0, quant_form<q8_0_weights>)
-PRODUCTS(wide, quant_form<wide_weights>)
+#define MANY_ROWS(name, ...)                                                      \
+    KERNEL_OF(k_linear_##name##_16, whim_cuda_linear_args, (linear<__VA_ARGS__, 16>)) \
+    KERNEL_OF(k_pairs_##name, whim_cuda_pairs_args, pairs<__VA_ARGS__>)
+#define ALL_ROWS(name, ...)                                                       \
+    KERNEL_OF(k_linear_##name##_1, whim_cuda_linear_args, (linear<__VA_ARGS__, 1>))   \
+    KERNEL_OF(k_linear_##name##_4, whim_cuda_linear_args, (linear<__VA_ARGS__, 4>))   \
+    MANY_ROWS(name, __VA_ARGS__)
+MANY_ROWS(f32, float_form<f32_weights>)
+MANY_ROWS(bf16, float_form<bf16_weights>)
+MANY_ROWS(f16, float_form<f16_weights>)
+MANY_ROWS(q4_0, quant_form<q4_0_weights>)
+MANY_ROWS(q4_1, quant_form<q4_1_weights>)
+MANY_ROWS(q8_0, quant_form<q8_0_weights>)
+ALL_ROWS(fp8, scaled_form)
+ALL_ROWS(wide, quant_form<wide_weights>)
 
 /* --- rows of a packed matrix ------------------------------------------------------------------ */
 
@@ -483,12 +479,13 @@ template <class W> static float quant_column(const whim_weight &w, int64_t row, 
 
 KERNEL k_embed(ARGS(whim_embed_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
-        int64_t id = a.ids[r];
+        int64_t id = a.ids[r], end = piece_end(a.w.k);
         bool is_there = id >= 0 && id < a.w.n;
-        EACH_THREAD(i, a.w.k)
-        {
+        for (int64_t i = blockIdx.y * (int64_t)WHIM_CUDA_PIECE + threadIdx.x; i < end;
+             i += blockDim.x) {
             float y = 0.0f;
             if (is_there) {
                 switch (a.w.dtype) {

@@ -54,6 +54,7 @@ static void scores_of(const whim_moe_topk_args &a, const float *x, float *score)
 
 KERNEL k_moe_topk(ARGS(whim_moe_topk_args))
 {
+    BEGIN
     __shared__ float score[WHIM_MOE_MAX_EXPERT];
     EACH_ITEM(r, a.n_row)
     {
@@ -88,6 +89,7 @@ KERNEL k_moe_topk(ARGS(whim_moe_topk_args))
 
 KERNEL k_moe_sum(ARGS(whim_cuda_moe_sum_args))
 {
+    BEGIN
     int64_t d = a.op.gate.k, k_top = a.op.k_top;
     EACH_ELEMENT(r, i, a.op.n_row, d)
     {

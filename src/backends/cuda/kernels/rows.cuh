@@ -5,6 +5,7 @@
 
 KERNEL k_add(ARGS(whim_add_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         a.x[r * a.x_stride + i] += a.y[r * a.y_stride + i];
@@ -13,6 +14,7 @@ KERNEL k_add(ARGS(whim_add_args))
 
 KERNEL k_swiglu(ARGS(whim_swiglu_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         float g = a.gate[r * a.gate_stride + i];
@@ -23,6 +25,7 @@ KERNEL k_swiglu(ARGS(whim_swiglu_args))
 
 KERNEL k_sigmoid_gate(ARGS(whim_sigmoid_gate_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         float *x = &a.x[r * a.x_stride + i];
@@ -32,6 +35,7 @@ KERNEL k_sigmoid_gate(ARGS(whim_sigmoid_gate_args))
 
 KERNEL k_gated_add(ARGS(whim_gated_add_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         float gate = 1.0f / (1.0f + whim_expf(-a.gate[r * a.gate_stride]));
@@ -41,6 +45,7 @@ KERNEL k_gated_add(ARGS(whim_gated_add_args))
 
 KERNEL k_gather_rows(ARGS(whim_gather_rows_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         int64_t row = a.rows != NULL ? a.rows[r] : r;
@@ -51,6 +56,7 @@ KERNEL k_gather_rows(ARGS(whim_gather_rows_args))
 
 KERNEL k_result_tokens(ARGS(whim_result_tokens_args))
 {
+    BEGIN
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < a.n_row;
          i += gridDim.x * (int64_t)blockDim.x) {
         int64_t j = -2 - (int64_t)a.refs[i];
@@ -62,6 +68,7 @@ KERNEL k_result_tokens(ARGS(whim_result_tokens_args))
 /* Rows as Q8 blocks, a warp for each. */
 KERNEL k_narrow_q8(ARGS(whim_narrow_args))
 {
+    BEGIN
     int64_t per_row = a.n_col / WHIM_GROUP, n = a.n_row * per_row;
     int lane = threadIdx.x % WARP;
     int64_t warps = blockDim.x / WARP, first = blockIdx.x * warps + threadIdx.x / WARP;
@@ -89,6 +96,7 @@ KERNEL k_narrow_q8(ARGS(whim_narrow_args))
 
 KERNEL k_narrow_bf16(ARGS(whim_narrow_args))
 {
+    BEGIN
     EACH_ELEMENT(r, i, a.n_row, a.n_col)
     {
         ((uint16_t *)a.y)[r * a.y_stride + i] = whim_f32_to_bf16(a.x[r * a.x_stride + i]);
@@ -97,27 +105,29 @@ KERNEL k_narrow_bf16(ARGS(whim_narrow_args))
 
 /* --- norms ------------------------------------------------------------------------------------ */
 
-/* The sum of squares of row(i), i < n, in the law's 16 lanes, in all threads of the block. A stretch
- * of the row is brought to shared memory by all, then 16 threads add it up. */
-template <class Row> static float block_sumsq(int64_t n, Row row)
+/* The sum of squares of row(i), i < n, in the law's 16 lanes, in all threads of the block; keep(i,
+ * row(i)) for each of them. A stretch of the row is brought to shared memory by all, then 16 threads
+ * add it up. */
+template <class Row, class Keep> static float block_sumsq(int64_t n, Row row, Keep keep)
 {
-    enum { STRETCH = 2048 };
+    enum { STRETCH = 4096 };
     __shared__ float part[STRETCH];
     __shared__ float result;
     float lane = 0.0f;
     for (int64_t at = 0; at < n; at += STRETCH) {
-        int64_t here = n - at < STRETCH ? n - at : STRETCH;
+        int here = n - at < STRETCH ? (int)(n - at) : STRETCH;
         __syncthreads();
-        EACH_THREAD(i, here)
-        {
-            part[i] = row(at + i);
-        }
+        each_batch<4>(
+            here, [=](int64_t i) { return row(at + i); },
+            [=](int64_t i, float x) {
+                part[i] = x;
+                keep(at + i, x);
+            });
         __syncthreads();
         if (threadIdx.x < WHIM_LANES) {
-#pragma unroll 8
-            for (int i = threadIdx.x; i < here; i += WHIM_LANES) {
-                lane = whim_fmaf(part[i], part[i], lane);
-            }
+            lane = chain<16>(
+                lane, threadIdx.x, here, WHIM_LANES, [=](int i) { return part[i]; },
+                [](float acc, float x) { return whim_fmaf(x, x, acc); });
         }
     }
     if (threadIdx.x < WARP) {
@@ -132,6 +142,23 @@ template <class Row> static float block_sumsq(int64_t n, Row row)
     return sum;
 }
 
+template <class Row> static float block_sumsq(int64_t n, Row row)
+{
+    return block_sumsq(n, row, [](int64_t, float) {});
+}
+
+struct scaled_pair {
+    float x, w;
+};
+
+/* y[i] = x[i] * scale * w[i]. */
+static void block_scale(float *y, const float *x, const float *w, float scale, int64_t n)
+{
+    each_batch<4>(
+        n, [=](int64_t i) { return scaled_pair{x[i], w[i]}; },
+        [=](int64_t i, scaled_pair v) { y[i] = v.x * scale * v.w; });
+}
+
 static float norm_scale(float sum, int64_t width, float eps)
 {
     return 1.0f / sqrtf(sum / (float)width + eps);
@@ -139,37 +166,34 @@ static float norm_scale(float sum, int64_t width, float eps)
 
 KERNEL k_rmsnorm(ARGS(whim_rmsnorm_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         const float *x = a.x + r * a.x_stride;
         float *y = a.y + r * a.y_stride;
         float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
-        float scale = norm_scale(sum, a.n_col, a.eps);
-        EACH_THREAD(i, a.n_col)
-        {
-            y[i] = x[i] * scale * a.w[i];
-        }
+        block_scale(y, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col);
     }
 }
 
 KERNEL k_add_rmsnorm(ARGS(whim_add_rmsnorm_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         float *x = a.x + r * a.x_stride;
         const float *delta = a.delta + r * a.delta_stride;
         float *y = a.y + r * a.y_stride;
-        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i] += delta[i]; });
-        float scale = norm_scale(sum, a.n_col, a.eps);
-        EACH_THREAD(i, a.n_col)
-        {
-            y[i] = x[i] * scale * a.w[i];
-        }
+        float sum = block_sumsq(
+            a.n_col, [=](int64_t i) { return x[i] + delta[i]; },
+            [=](int64_t i, float value) { x[i] = value; });
+        block_scale(y, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col);
     }
 }
 
 KERNEL k_rmsnorm_gated(ARGS(whim_rmsnorm_gated_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         const float *x = a.x + r * a.x_stride, *z = a.z + r * a.z_stride;
@@ -186,6 +210,7 @@ KERNEL k_rmsnorm_gated(ARGS(whim_rmsnorm_gated_args))
 
 KERNEL k_rmsnorm_sumsq(ARGS(whim_rmsnorm_sumsq_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         float scale = norm_scale(a.sums[r * a.sum_stride], a.width, a.eps);
@@ -198,6 +223,7 @@ KERNEL k_rmsnorm_sumsq(ARGS(whim_rmsnorm_sumsq_args))
 
 KERNEL k_qk_sumsq(ARGS(whim_qk_sumsq_args))
 {
+    BEGIN
     EACH_ITEM(item, 2 * a.n_row)
     {
         bool is_k = item % 2 != 0;
@@ -216,6 +242,7 @@ KERNEL k_qk_sumsq(ARGS(whim_qk_sumsq_args))
 
 KERNEL k_rope_table(ARGS(whim_rope_table_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         float *row = a.cos_sin + r * 2 * a.n_freq;
@@ -239,6 +266,7 @@ static void rotate(float *x, const float *cos_sin, int64_t n_freq, int64_t i)
 
 KERNEL k_rope(ARGS(whim_rope_args))
 {
+    BEGIN
     EACH_ITEM(item, a.n_row * a.n_head)
     {
         int64_t r = item / a.n_head, h = item % a.n_head;
@@ -252,6 +280,7 @@ KERNEL k_rope(ARGS(whim_rope_args))
 /* A block has a head of q, k or v. */
 KERNEL k_split_qkv_rmsnorm_rope(ARGS(whim_split_qkv_rmsnorm_rope_args))
 {
+    BEGIN
     int64_t d = a.d_head, q_step = a.gate != NULL ? 2 * d : d, n_all = a.n_head + 2 * a.n_kv;
     EACH_ITEM(item, a.n_row * n_all)
     {

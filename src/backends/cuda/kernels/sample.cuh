@@ -18,6 +18,7 @@ static uint64_t next_best(const float *x, int64_t n, uint64_t last)
 
 KERNEL k_topk(ARGS(whim_topk_args))
 {
+    BEGIN
     EACH_ITEM(r, a.n_row)
     {
         const float *x = a.x + r * a.x_stride;
@@ -472,6 +473,7 @@ static int32_t row_sample(const whim_sample_args &a, int64_t r, slot *s, whim_sa
 
 KERNEL k_sample(ARGS(whim_cuda_sample_args))
 {
+    BEGIN
     slot s = slot_of(a, blockIdx.x);
     EACH_ITEM(r, a.op.n_row)
     {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's side of the CUDA backend without a GPU: the loader's refusals, packing and the stream's
  * parts on a driver that is a few functions over the host's own memory. */
-#include "backends/cuda/cuda.h"
+#include "backends/cuda/launch.h"
 
 #include "base/math/rng.h"
 #include "support/cmocka.h"
@@ -74,7 +74,44 @@ static int fake_wait(whim_cu_handle event)
     return 0;
 }
 
+static int fake_alloc(uint64_t *ptr, size_t bytes)
+{
+    *ptr = (uint64_t)(uintptr_t)malloc(bytes);
+    return 0;
+}
+
+static int fake_free(uint64_t ptr)
+{
+    free((void *)(uintptr_t)ptr);
+    return 0;
+}
+
+static int fake_set(uint64_t ptr, unsigned char value, size_t n)
+{
+    memset((void *)(uintptr_t)ptr, value, n);
+    return 0;
+}
+
+/* What was started: which kernel, and the arguments of products of few rows. */
+static whim_cu_handle started[8];
+static whim_cuda_few_args started_args[8];
+static int n_started;
+
+static int fake_launch(const whim_cu_launch_config *config, whim_cu_handle function, void **args,
+                       void **extra)
+{
+    (void)extra;
+    assert_true(config->grid[0] > 0 && config->block[0] > 0 && n_started < 8);
+    started[n_started] = function;
+    memcpy(&started_args[n_started++], args[0], sizeof started_args[0]);
+    return 0;
+}
+
 static const whim_cu_driver fake = {
+    .cuMemAlloc_v2 = fake_alloc,
+    .cuMemFree_v2 = fake_free,
+    .cuMemsetD8_v2 = fake_set,
+    .cuLaunchKernelEx = fake_launch,
     .cuCtxSetCurrent = fake_current,
     .cuMemcpyHtoD_v2 = fake_copy,
     .cuStreamCreate = fake_stream,
@@ -86,7 +123,7 @@ static const whim_cu_driver fake = {
     .cuEventSynchronize = fake_wait,
 };
 
-static whim_cuda_device device = {.cu = &fake};
+static whim_cuda_device device = {.cu = &fake, .n_multiprocessor = 4};
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
@@ -220,6 +257,86 @@ static void test_parts(void **state)
     whim_stream_close(s);
 }
 
+/* --- products that wait for each other -------------------------------------------------------- */
+
+/* A device with tables, whose kernels are their numbers, and a stream of it. */
+static whim_stream *stream_make(void)
+{
+    whim_stream *s = NULL;
+    whim_diag diag;
+    whim_cuda_ops_init(&device.ops);
+    for (int i = 0; i < WHIM_CUDA_KERNEL_COUNT; i++) {
+        device.kernels[i] = (whim_cu_handle)(uintptr_t)(i + 1);
+    }
+    n_started = 0;
+    assert_int_equal(whim_cuda_stream_open(&device.base, &s, &diag), WHIM_ERR_OK);
+    return s;
+}
+
+static bool is_kernel(int i, whim_cuda_kernel kernel)
+{
+    return started[i] == (whim_cu_handle)(uintptr_t)(kernel + 1);
+}
+
+/* Products of the same rows are one launch, which comes when something else is queued. */
+static void test_products_join(void **state)
+{
+    float x[64] = {0}, y[4 * 40];
+    whim_event event;
+    (void)state;
+    whim_stream *s = stream_make();
+    whim_linear_args a = {.w = {WHIM_DTYPE_Q4_0, 16, 64, x}, .x = x, .x_stride = 64, .n_row = 1};
+    for (int i = 0; i < 3; i++) {
+        a.y = y + 16 * i;
+        a.y_stride = 48;
+        assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
+        assert_int_equal(n_started, 0);
+    }
+    assert_int_equal(whim_stream_record(s, &event), WHIM_ERR_OK);
+    assert_int_equal(n_started, 1);
+    assert_true(is_kernel(0, WHIM_CUDA_K_few_q4_0_1));
+    assert_int_equal(started_args[0].n_matrix, 3);
+    assert_ptr_equal(started_args[0].matrix[2].y, y + 32);
+    whim_stream_close(s);
+}
+
+/* Other rows, another type and outputs that share memory make a launch of their own. */
+static void test_products_part(void **state)
+{
+    float x[128] = {0}, y[4 * 40];
+    (void)state;
+    whim_linear_args first = {.w = {WHIM_DTYPE_BF16, 16, 64, x},
+                              .x = x,
+                              .x_stride = 64,
+                              .y = y,
+                              .y_stride = 40,
+                              .n_row = 2};
+    whim_linear_args others[] = {first, first, first, first, first};
+    others[0].x = x + 4;
+    others[1].w.dtype = WHIM_DTYPE_F32;
+    others[2].y = y + 8;     /* columns that overlap */
+    others[3].y = y + 30;    /* the end of a row is the next one's beginning */
+    others[4].y_stride = 20; /* the same rows */
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        whim_stream *s = stream_make();
+        assert_int_equal(whim_cuda_linear(s, &first), WHIM_ERR_OK);
+        assert_int_equal(whim_cuda_linear(s, &others[i]), WHIM_ERR_OK);
+        assert_int_equal(n_started, 1);
+        assert_int_equal(whim_stream_sync(s), WHIM_ERR_OK);
+        assert_int_equal(n_started, 2);
+        assert_int_equal(started_args[1].n_matrix, 1);
+        whim_stream_close(s);
+    }
+    whim_stream *s = stream_make();
+    whim_linear_args beside = first;
+    beside.y = y + 16; /* columns of the same rows */
+    assert_int_equal(whim_cuda_linear(s, &first), WHIM_ERR_OK);
+    assert_int_equal(whim_cuda_linear(s, &beside), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_sync(s), WHIM_ERR_OK);
+    assert_int_equal(n_started, 1);
+    whim_stream_close(s);
+}
+
 /* --- what an op needs ------------------------------------------------------------------------- */
 
 static void test_workspace(void **state)
@@ -235,12 +352,35 @@ static void test_workspace(void **state)
     assert_false(whim_cuda_op_accepts(&device.base, WHIM_OP_linear, &a));
 }
 
+/* The dry run sees the largest step: fewer rows may not need more. */
+static void test_workspace_grows(void **state)
+{
+    int64_t last[2] = {0, 0};
+    (void)state;
+    for (int64_t n_row = 1; n_row < 200; n_row++) {
+        whim_attn_paged_args attn = {.kv = {.n_kv = 2, .d_head = 64, .page_len = 64},
+                                     .n_row = n_row,
+                                     .n_head = 4,
+                                     .max_pages = 100};
+        whim_linear_args linear = {.w = {.dtype = WHIM_DTYPE_Q4_0, .n = 8, .k = 64},
+                                   .n_row = n_row};
+        int64_t now[] = {whim_cuda_op_workspace(&device.base, WHIM_OP_attn_paged, &attn),
+                         whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &linear)};
+        for (int i = 0; i < 2; i++) {
+            assert_true(now[i] >= last[i]);
+            last[i] = now[i];
+        }
+    }
+    assert_true(last[0] > 0 && last[1] > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loader_refuses),  cmocka_unit_test(test_packing),
         cmocka_unit_test(test_packing_refuses), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_workspace),       cmocka_unit_test(test_workspace_grows),
+        cmocka_unit_test(test_products_join),   cmocka_unit_test(test_products_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How kernels are started: by ops_cuda.c and products_cuda.c, on the thread of the stream. */
+#ifndef WHIM_BACKENDS_CUDA_LAUNCH_H
+#define WHIM_BACKENDS_CUDA_LAUNCH_H
+
+#include "backends/cuda/cuda.h"
+
+typedef struct whim_cuda_shape {
+    int64_t blocks, pieces; /* of the grid */
+    int32_t threads;        /* of a block */
+    int32_t shared_bytes;   /* dynamic shared memory of a block */
+} whim_cuda_shape;
+
+/* Start a kernel after the products that wait (whim_cuda_flush). A grid without blocks is none. */
+WHIM_MUST_CHECK whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel,
+                                          whim_cuda_shape g, const void *args);
+
+static inline int64_t whim_cuda_ceil_div(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit;
+}
+
+/* A block for each item. */
+static inline whim_cuda_shape whim_cuda_items(int64_t n, int32_t threads)
+{
+    return (whim_cuda_shape){n, 1, threads, 0};
+}
+
+/* Rows whose elements are on their own. */
+static inline whim_cuda_shape whim_cuda_elements(int64_t n_row, int64_t n_col)
+{
+    return (whim_cuda_shape){n_row, whim_cuda_ceil_div(n_col, WHIM_CUDA_PIECE), 256, 0};
+}
+
+/* products_cuda.c: the ops, and what others need of them. */
+whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a);
+whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a);
+whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a);
+whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a);
+bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a);
+int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row);
+int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of rows with packed matrices. Those of few rows wait until another op comes: q, k and v
+ * are then one launch, which narrows their rows once. */
+#include "backends/cuda/launch.h"
+
+#include "ops/compose/compose.h"
+
+static bool is_quant(const whim_weight *w)
+{
+    return whim_dtype_get(w->dtype)->kind == WHIM_DTYPE_KIND_QUANT;
+}
+
+/* The first of a form's kernels. */
+static whim_cuda_kernel linear_kernel(whim_dtype dtype)
+{
+    switch ((int)dtype) {
+    case WHIM_DTYPE_F32:
+        return WHIM_CUDA_K_few_f32_1;
+    case WHIM_DTYPE_BF16:
+        return WHIM_CUDA_K_few_bf16_1;
+    case WHIM_DTYPE_F16:
+        return WHIM_CUDA_K_few_f16_1;
+    case WHIM_DTYPE_FP8:
+        return WHIM_CUDA_K_linear_fp8_1;
+    case WHIM_DTYPE_Q4_0:
+        return WHIM_CUDA_K_few_q4_0_1;
+    case WHIM_DTYPE_Q4_1:
+        return WHIM_CUDA_K_few_q4_1_1;
+    case WHIM_DTYPE_Q8_0:
+        return WHIM_CUDA_K_few_q8_0_1;
+    default:
+        return WHIM_CUDA_K_linear_wide_1;
+    }
+}
+
+/* Which of a form's kernels: by rows, then that of experts. */
+enum { ONE_ROW, FEW_ROWS, MANY_ROWS, EXPERTS };
+
+static bool is_few_form(whim_dtype dtype)
+{
+    whim_cuda_kernel first = linear_kernel(dtype);
+    return first != WHIM_CUDA_K_linear_fp8_1 && first != WHIM_CUDA_K_linear_wide_1;
+}
+
+whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a)
+{
+    enum { WARPS = 4 };
+    if (a->y_type == WHIM_ACT_Q8) {
+        int64_t n = a->n_row * (a->n_col / WHIM_GROUP);
+        return whim_cuda_launch(base, WHIM_CUDA_K_narrow_q8,
+                                whim_cuda_items(whim_cuda_ceil_div(n, WARPS), 32 * WARPS), a);
+    }
+    return a->y_type == WHIM_ACT_BF16 ? whim_cuda_launch(base, WHIM_CUDA_K_narrow_bf16,
+                                                         whim_cuda_elements(a->n_row, a->n_col), a)
+                                      : WHIM_ERR_UNSUPPORTED;
+}
+
+/* Rows as products with a weight take them: Q8 blocks for QUANT types. */
+static int64_t rows_bytes(const whim_weight *w, int64_t n_row)
+{
+    return is_quant(w) ? whim_act_bytes(WHIM_ACT_Q8, n_row * w->k) : 0;
+}
+
+static whim_err blocks_make(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
+                            int64_t n_col, void *blocks)
+{
+    return whim_cuda_narrow(base, &(whim_narrow_args){
+                                      .x = x,
+                                      .x_stride = x_stride,
+                                      .y_type = WHIM_ACT_Q8,
+                                      .y = blocks,
+                                      .y_stride = n_col,
+                                      .n_row = n_row,
+                                      .n_col = n_col,
+                                  });
+}
+
+/* --- few rows --------------------------------------------------------------------------------- */
+
+static bool is_few(const whim_weight *w, int64_t n_row)
+{
+    return n_row <= WHIM_CUDA_FEW && is_few_form(w->dtype);
+}
+
+/* A block of threads narrows one row by itself. */
+static int64_t few_bytes(const whim_weight *w, int64_t n_row)
+{
+    return n_row == 1 && w->k <= WHIM_CUDA_FEW_K ? 0 : rows_bytes(w, n_row);
+}
+
+int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row)
+{
+    return is_few(w, n_row) ? few_bytes(w, n_row) : rows_bytes(w, n_row);
+}
+
+/* Blocks go through the tiles of outputs in turns, so that each makes its row once. */
+static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_args *a)
+{
+    enum { BLOCKS = 3 }; /* on a multiprocessor */
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    whim_weight w = {.dtype = dtype, .k = a->k};
+    bool alone = a->n_row == 1 && few_bytes(&w, 1) == 0;
+    int64_t n_tile = 0, most = (int64_t)BLOCKS * dev->n_multiprocessor;
+    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
+        n_tile += whim_cuda_ceil_div(a->matrix[i].n, WHIM_CUDA_TILE);
+    }
+    if (!alone && is_quant(&w)) {
+        WHIM_TRY(
+            blocks_make(base, a->x, a->x_stride, a->n_row, a->k, (void *)(uintptr_t)a->blocks));
+    }
+    whim_cuda_shape g = whim_cuda_items(n_tile < most ? n_tile : most, 256);
+    if (!is_quant(&w)) {
+        g.threads = WHIM_CUDA_FEW_THREADS + (alone ? 0 : 32);
+        g.shared_bytes = alone ? WHIM_CUDA_FEW_STAGES_1 : WHIM_CUDA_FEW_STAGES_8;
+    }
+    return whim_cuda_launch(
+        base, linear_kernel(dtype) + (whim_cuda_kernel)(alone ? ONE_ROW : FEW_ROWS), g, a);
+}
+
+whim_err whim_cuda_flush(whim_stream *base)
+{
+    whim_cuda_stream *s = (whim_cuda_stream *)base;
+    whim_cuda_few_args a = s->waiting;
+    if (a.n_matrix == 0) {
+        return WHIM_ERR_OK;
+    }
+    s->waiting.n_matrix = 0;
+    return few_launch(base, s->waiting_type, &a);
+}
+
+/* Whether two matrices' outputs, [n_row, n] each, share no memory: apart, or columns of one. */
+static bool outputs_apart(const whim_cuda_matrix *a, const whim_cuda_matrix *b, int64_t n_row)
+{
+    uintptr_t a0 = (uintptr_t)a->y, b0 = (uintptr_t)b->y, word = sizeof(float);
+    uintptr_t a1 = a0 + (uintptr_t)((n_row - 1) * a->y_stride + a->n) * word;
+    uintptr_t b1 = b0 + (uintptr_t)((n_row - 1) * b->y_stride + b->n) * word;
+    if (a1 <= b0 || b1 <= a0) {
+        return true;
+    }
+    uintptr_t pitch = (uintptr_t)a->y_stride * word, n = (uintptr_t)(a0 < b0 ? a->n : b->n) * word;
+    uintptr_t ahead = a0 < b0 ? b0 - a0 : a0 - b0,
+              later = (uintptr_t)(a0 < b0 ? b->n : a->n) * word;
+    return a->y_stride == b->y_stride && ahead >= n && ahead + later <= pitch;
+}
+
+static bool may_join(const whim_cuda_stream *s, const whim_linear_args *a,
+                     const whim_cuda_matrix *m)
+{
+    const whim_cuda_few_args *w = &s->waiting;
+    bool joins = w->n_matrix > 0 && w->n_matrix < WHIM_CUDA_MATRICES &&
+                 s->waiting_type == a->w.dtype && w->x == a->x && w->x_stride == a->x_stride &&
+                 w->n_row == a->n_row && w->k == a->w.k;
+    for (int32_t i = 0; i < w->n_matrix && joins; i++) {
+        joins = outputs_apart(&w->matrix[i], m, a->n_row);
+    }
+    return joins;
+}
+
+/* The rows' blocks lie where the last that joins has taken memory: all that was taken before it and
+ * is still needed is not there. */
+static whim_err few_wait(whim_stream *base, const whim_linear_args *a)
+{
+    whim_cuda_stream *s = (whim_cuda_stream *)base;
+    whim_cuda_matrix m = {a->w.data, a->bias, a->y, a->y_stride, a->w.n};
+    void *blocks;
+    if (a->n_row <= 0 || a->w.n <= 0) {
+        return WHIM_ERR_OK;
+    }
+    if (!may_join(s, a, &m)) {
+        WHIM_TRY(whim_cuda_flush(base));
+        s->waiting_type = a->w.dtype;
+        s->waiting = (whim_cuda_few_args){
+            .x = a->x, .x_stride = a->x_stride, .n_row = a->n_row, .k = a->w.k};
+    }
+    WHIM_TRY(whim_workspace_take(base, few_bytes(&a->w, a->n_row), &blocks));
+    s->waiting.blocks = blocks;
+    s->waiting.matrix[s->waiting.n_matrix++] = m;
+    return WHIM_ERR_OK;
+}
+
+bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a)
+{
+    return is_few(&a->gate, a->n_row) && a->gate.dtype == a->up.dtype;
+}
+
+whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a)
+{
+    void *blocks;
+    if (!whim_cuda_fuses_swiglu(a)) {
+        return whim_compose_linear_swiglu(base, a);
+    }
+    if (a->n_row <= 0 || a->gate.n <= 0) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_cuda_flush(base));
+    WHIM_TRY(whim_workspace_take(base, few_bytes(&a->gate, a->n_row), &blocks));
+    whim_cuda_few_args args = {
+        .matrix = {{a->gate.data, a->gate_bias, NULL, 0, a->gate.n},
+                   {a->up.data, a->up_bias, a->y, a->y_stride, a->up.n}},
+        .n_matrix = 2,
+        .swiglu = 1,
+        .x = a->x,
+        .blocks = blocks,
+        .x_stride = a->x_stride,
+        .n_row = a->n_row,
+        .k = a->gate.k,
+    };
+    return few_launch(base, a->gate.dtype, &args);
+}
+
+/* --- any rows --------------------------------------------------------------------------------- */
+
+whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
+{
+    if (!whim_cuda_op_accepts(base->device, WHIM_OP_linear, a)) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
+    if (is_few(&a->w, a->n_row)) {
+        return few_wait(base, a);
+    }
+    whim_cuda_linear_args args = {.op = *a};
+    if (is_quant(&a->w)) {
+        void *blocks;
+        WHIM_TRY(whim_workspace_take(base, rows_bytes(&a->w, a->n_row), &blocks));
+        WHIM_TRY(blocks_make(base, a->x, a->x_stride, a->n_row, a->w.k, blocks));
+        args.blocks = blocks;
+    }
+    int32_t choice = a->n_row == 1 ? ONE_ROW : a->n_row <= 4 ? FEW_ROWS : MANY_ROWS;
+    choice = is_few_form(a->w.dtype) ? MANY_ROWS : choice;
+    static const int32_t rows[] = {1, 4, 16}, threads[] = {32, 32, 128};
+    whim_cuda_shape g = whim_cuda_items(whim_cuda_ceil_div(a->w.n, threads[choice]) *
+                                            whim_cuda_ceil_div(a->n_row, rows[choice]),
+                                        threads[choice]);
+    return whim_cuda_launch(base, linear_kernel(a->w.dtype) + (whim_cuda_kernel)choice, g, &args);
+}
+
+/* --- experts ---------------------------------------------------------------------------------- */
+
+static int64_t round64(int64_t bytes)
+{
+    return whim_cuda_ceil_div(bytes, 64) * 64;
+}
+
+int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a)
+{
+    int64_t n_pair = a->n_row * a->k_top, d = a->gate.k, ff = a->down.k;
+    bool narrow = is_quant(&a->gate) || is_quant(&a->up);
+    return 2 * round64(n_pair * ff * 4) + round64(n_pair * d * 4) +
+           round64(rows_bytes(&a->down, n_pair)) +
+           (narrow ? round64(whim_act_bytes(WHIM_ACT_Q8, a->n_row * d)) : 0);
+}
+
+static whim_err pairs_run(whim_stream *base, const whim_moe_experts_args *a,
+                          const whim_cuda_pairs_args *p)
+{
+    whim_cuda_pairs_args args = *p;
+    args.ids = a->ids;
+    args.n_pair = a->n_row * a->k_top;
+    args.n_expert = a->n_expert;
+    return whim_cuda_launch(base, linear_kernel(p->w.dtype) + EXPERTS,
+                            whim_cuda_items(args.n_pair * whim_cuda_ceil_div(p->n, 32), 32), &args);
+}
+
+/* Gate and up of all pairs, SwiGLU, down, and the sum over a row's experts. */
+whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a)
+{
+    int64_t n_pair = a->n_row * a->k_top, d = a->gate.k, ff = a->down.k;
+    void *act, *up, *out, *x = NULL, *rows;
+    WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &act));
+    WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &up));
+    WHIM_TRY(whim_workspace_take(base, n_pair * d * 4, &out));
+    if (is_quant(&a->gate) || is_quant(&a->up)) {
+        WHIM_TRY(whim_workspace_take(base, whim_act_bytes(WHIM_ACT_Q8, a->n_row * d), &x));
+        WHIM_TRY(blocks_make(base, a->x, a->x_stride, a->n_row, d, x));
+    }
+    const whim_weight *first[] = {&a->gate, &a->up};
+    float *to[] = {act, up};
+    for (int i = 0; i < 2; i++) {
+        WHIM_TRY(pairs_run(base, a,
+                           &(whim_cuda_pairs_args){
+                               .w = *first[i],
+                               .x = is_quant(first[i]) ? x : a->x,
+                               .x_stride = a->x_stride,
+                               .per = a->k_top,
+                               .y = to[i],
+                               .n = ff,
+                           }));
+    }
+    WHIM_TRY(whim_op_swiglu(base, &(whim_swiglu_args){act, ff, up, ff, act, ff, n_pair, ff}));
+    rows = act;
+    if (is_quant(&a->down)) {
+        WHIM_TRY(whim_workspace_take(base, rows_bytes(&a->down, n_pair), &rows));
+        WHIM_TRY(blocks_make(base, act, ff, n_pair, ff, rows));
+    }
+    WHIM_TRY(pairs_run(base, a,
+                       &(whim_cuda_pairs_args){
+                           .w = a->down, .x = rows, .x_stride = ff, .per = 1, .y = out, .n = d}));
+    whim_cuda_moe_sum_args sum = {.op = *a, .out = out};
+    return whim_cuda_launch(base, WHIM_CUDA_K_moe_sum, whim_cuda_elements(a->n_row, d), &sum);
+}
