@@ -85,12 +85,6 @@ static whim_err step(const void *own, whim_stream *s, const whim_batch *batch, f
 
 static const whim_serial_form form = {.fuse = fuse, .append = append, .step = step};
 
-static whim_err check(const whim_config *draft, const whim_config *target, const char *path,
-                      whim_diag *diag)
-{
-    return whim_draft_check(draft, target, path, diag);
-}
-
 static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim_model **model,
                      whim_diag *diag)
 {
@@ -124,7 +118,7 @@ static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim
 static const whim_spelling names[] = {{"mtp.", ""}, {0}};
 static const whim_arch arch = {.name = "MTP", .safetensors_names = names};
 
-const whim_draft_kind whim_draft_mtp = {.arch = &arch, .check = check, .bind = bind};
+const whim_draft_kind whim_draft_mtp = {.arch = &arch, .check = whim_draft_check, .bind = bind};
 
 /* The layer's configuration: one layer of the model that attends. */
 static whim_config config_of(const whim_config *model)

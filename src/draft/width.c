@@ -45,7 +45,7 @@ double whim_step_costs_of(const whim_step_costs *c, int64_t n_row)
         return c->ns[below];
     }
     double least = below > 0 ? c->ns[below] / usual_cost(below) : 0;
-    if (c->ns[above] == 0) {
+    if (c->ns[above] == 0 || above == below) { /* beyond the last that was seen, or is kept */
         return least * usual_cost(n_row);
     }
     double most = c->ns[above] / usual_cost(above);

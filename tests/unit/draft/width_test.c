@@ -208,6 +208,7 @@ static void costs_between_those_seen(void **state)
     assert_true(whim_step_costs_of(&c, 2) == 1330);
     assert_true(whim_step_costs_of(&c, 1) > 999 && whim_step_costs_of(&c, 1) < 1001);
     whim_step_costs_learn(&c, 6, 2340);
+    whim_step_costs_learn(&c, WHIM_WIDTH_COSTS, 30000); /* the largest that is kept apart */
     for (int64_t n = 1; n < WHIM_WIDTH_COSTS + 20; n++) {
         assert_true(whim_step_costs_of(&c, n) < whim_step_costs_of(&c, n + 1) + 1e-9);
     }
