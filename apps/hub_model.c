@@ -145,12 +145,18 @@ const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]
     return NULL;
 }
 
+/* Whether a name on the hub is meant, and no path. */
+static bool is_name(const char *given)
+{
+    return given != NULL && whim_hub_ref_looks(given) &&
+           whim_path_get_type(given) == WHIM_PATH_NONE;
+}
+
 const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX])
 {
     whim_diag diag = {""};
     bool known;
-    if (draft == NULL || !whim_hub_ref_looks(draft) ||
-        whim_path_get_type(draft) != WHIM_PATH_NONE) {
+    if (!is_name(draft)) {
         return draft;
     }
     if (by_name(draft, quiet, buf, &known, &diag)) {
@@ -163,13 +169,11 @@ const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MA
     return NULL;
 }
 
-bool hub_model_name(const whim_options *options, char *buf, int64_t n)
+bool hub_name(const char *given, char *buf, int64_t n)
 {
     whim_hub_ref ref;
     whim_diag ignored;
-    if (options->model == NULL || !whim_hub_ref_looks(options->model) ||
-        whim_path_get_type(options->model) != WHIM_PATH_NONE ||
-        whim_hub_ref_parse(&ref, options->model, &ignored) != WHIM_ERR_OK) {
+    if (!is_name(given) || whim_hub_ref_parse(&ref, given, &ignored) != WHIM_ERR_OK) {
         return false;
     }
     return snprintf(buf, (size_t)n, "%s", ref.id) < n;

@@ -51,7 +51,8 @@ const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]
 /* The same of a draft, which is taken as it is where it is NULL, a path, or no name. */
 const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX]);
 
-/* What to call a model that was given by name: "ORG/NAME" into `buf`; false when it was a path. */
-bool hub_model_name(const whim_options *options, char *buf, int64_t n);
+/* What to call a model, or a draft, that was given by name: "ORG/NAME" into `buf`; false when it
+ * was a path or NULL. */
+bool hub_name(const char *given, char *buf, int64_t n);
 
 #endif

@@ -22,10 +22,11 @@ function draw() {
     const to = states.length === 0 ? performance.now() / 1000 : states[states.length - 1].time;
     const from = to - Number(by("span").value);
     const shown = states.filter(state => state.time >= from);
+    const newest = shown[shown.length - 1];
+    charts.forEach(chart => (chart.card.hidden = chart.what.proposals === true && !newest?.proposer));
     charts.forEach(chart => chart.measure());
     charts.forEach((chart, i) => chart.show(
         shown.map(state => ({time: state.time, first: state.restart, values: state.values[i]})), from, to));
-    const newest = shown[shown.length - 1];
     const last = (id, series) =>
         (newest === undefined ? null : newest.values[CHARTS.findIndex(what => what.id === id)][series]);
     TILES.forEach(([, of], i) => {
@@ -40,6 +41,7 @@ function draw() {
 // What the server says of itself.
 function tell(state) {
     by("model").textContent = state.model;
+    by("proposer").textContent = state.proposer;
     if (state.loading) {
         say("waiting", `Loading ${percent(100 * state.loaded)}`);
     } else if (state.draining) {

@@ -22,6 +22,13 @@ const READ = {
     whole: ["whimbrel:e2e_request_latency_seconds"],
     batch: ["whimbrel:step_sequences_sum"],
     steps: ["whimbrel:step_sequences_count"],
+    proposed: ["whimbrel:proposed_tokens_total"],
+    right: ["whimbrel:proposed_tokens_total", {result: "right"}],
+    blocks: ["whimbrel:proposal_block_tokens_count"],
+    blockTokens: ["whimbrel:proposal_block_tokens_sum"],
+    right0: ["whimbrel:proposed_tokens_right_total", {position: "0"}],
+    right1: ["whimbrel:proposed_tokens_right_total", {position: "1"}],
+    right2: ["whimbrel:proposed_tokens_right_total", {position: "2"}],
     loading: ["whimbrel:state", {state: "loading"}],
     draining: ["whimbrel:state", {state: "draining"}],
     loaded: ["whimbrel:load_progress_ratio"],
@@ -42,6 +49,9 @@ function short(value) {
     }
     return String(value >= 100 || Number.isInteger(value) ? Math.round(value) : +value.toPrecision(2));
 }
+
+// Small numbers whose fractions matter.
+const fine = value => String(+value.toFixed(value < 10 ? 2 : 1));
 
 // Seconds, in the unit that suits the largest number beside it.
 function seconds(value, top) {
@@ -71,6 +81,23 @@ function ratio(part, whole) {
     return part === null || !whole ? null : Math.min(100, (100 * part) / whole);
 }
 
+// How much of one there was for each of another; null where there was none of that.
+function each(now, then, part, whole) {
+    const number = rate(now, then, whole);
+    return number ? rate(now, then, part) / number : null;
+}
+
+// Tokens that are proposed for an answer: 0 where there are steps and none with proposals.
+function blockSize(now, then) {
+    return each(now, then, "proposed", "blocks") ?? (rate(now, then, "steps") ? 0 : null);
+}
+
+// More than one token of an answer comes of a step by proposals only.
+function stepTokens(now, then) {
+    const more = each(now, then, "right", "batch");
+    return [each(now, then, "blockTokens", "blocks"), more === null ? null : 1 + more];
+}
+
 const latency = (id, title, note, name) => ({id, title, note, unit: seconds, least: 0.001, series: PERCENTILES,
     read: (now, lately, window) => percentiles(now, window, name)});
 
@@ -85,10 +112,7 @@ export const CHARTS = [
     latency("whole", "Whole requests", "from the request to the end of its answer", "whole"),
     {id: "batch", title: "Batch size", note: "answers in one step of the model, on average", unit: short, least: 4,
         series: [{name: "in a step", kind: "a", area: true}],
-        read: (now, lately) => {
-            const steps = rate(now, lately, "steps");
-            return [steps ? rate(now, lately, "batch") / steps : null];
-        }},
+        read: (now, lately) => [each(now, lately, "batch", "steps")]},
     {id: "queue", title: "Requests", note: "being answered, and waiting for their turn", unit: short, least: 4,
         series: [{name: "running", kind: "a", area: true}, {name: "waiting", kind: "b"}],
         read: now => [now.running, now.waiting]},
@@ -98,6 +122,20 @@ export const CHARTS = [
     {id: "cache", title: "Cache hits", note: "share of prompt tokens that were known already",
         unit: percent, most: 100, series: [{name: "from the cache", kind: "d", area: true}],
         read: (now, lately, window) => [ratio(rate(now, window, "cached"), rate(now, window, "prompt"))]},
+    {id: "tokens", title: "Tokens per step", note: "tokens of an answer that come of one step",
+        unit: fine, least: 2, proposals: true,
+        series: [{name: "with proposals", kind: "a", area: true}, {name: "in all steps", kind: "b dashed"}],
+        read: stepTokens},
+    {id: "right", title: "Proposals that were right", note: "of all, and of blocks those with that token right",
+        unit: percent, most: 100, proposals: true,
+        series: [{name: "all", kind: "a", area: true}, {name: "1st", kind: "b dashed"}, {name: "2nd", kind: "c dotted"},
+            {name: "3rd", kind: "d"}],
+        read: (now, lately, window) => [ratio(rate(now, window, "right"), rate(now, window, "proposed")),
+            ...["right0", "right1", "right2"].map(name => ratio(rate(now, window, name), rate(now, window, "blocks")))]},
+    {id: "width", title: "Block size", note: "tokens proposed for an answer in one step",
+        unit: fine, least: 4, proposals: true,
+        series: [{name: "where it proposes", kind: "a", area: true}, {name: "in all steps", kind: "b dashed"}],
+        read: (now, lately) => [blockSize(now, lately), each(now, lately, "proposed", "batch")]},
 ];
 
 export const TILES = [
@@ -115,6 +153,16 @@ export const TILES = [
 
 export const states = []; // oldest first
 
+// Who proposes tokens, in words; "" where nobody does.
+function proposer(line) {
+    const says = line === undefined ? new Map() : line.labels;
+    const draft = says.get("draft") || "";
+    const kind = says.get("kind") || "";
+    const words = [draft === "" ? "" : `draft ${draft}${kind === "" || kind === draft ? "" : ` (${kind})`}`,
+        says.get("lookup") === "on" ? "lookup" : ""].filter(word => word !== "");
+    return words.length === 0 ? "" : `Proposals: ${words.join(", ")}`;
+}
+
 export function read(text, time) {
     const families = Prometheus.parse(text);
     const state = {time};
@@ -126,6 +174,7 @@ export function read(text, time) {
     }
     const model = families.get("whimbrel:model_info");
     state.model = model === undefined ? "" : model[0].labels.get("model") || "";
+    state.proposer = proposer((families.get("whimbrel:proposer_info") || [])[0]);
     return state;
 }
 

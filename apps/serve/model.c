@@ -39,9 +39,19 @@ static void name_choose(serve *s)
 {
     if (s->options->served_model_name != NULL) {
         snprintf(s->name, sizeof s->name, "%s", s->options->served_model_name);
-    } else if (!hub_model_name(s->options, s->name, sizeof s->name)) {
+    } else if (!hub_name(s->options->model, s->name, sizeof s->name)) {
         snprintf(s->name, sizeof s->name, "%.250s", whimbrel_get_info(s->model)->name);
     }
+    const char *draft = whimbrel_get_info(s->model)->draft;
+    if (draft != NULL && !hub_name(s->options->draft, s->draft_name, sizeof s->draft_name)) {
+        snprintf(s->draft_name, sizeof s->draft_name, "%.250s", draft);
+    }
+}
+
+/* NULL: there is none. */
+static const char *draft_name(const serve *s)
+{
+    return s->draft_name[0] != '\0' ? s->draft_name : NULL;
 }
 
 /* Same fingerprint and seed, same text. */
@@ -114,13 +124,13 @@ static bool about_make(serve *s)
 {
     const whimbrel_info *info = whimbrel_get_info(s->model);
     const whimbrel_sampling *p = &s->sampling.v;
-    s->about = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:n}",
+    s->about = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:s?}",
                          "architecture", info->architecture, "weights", info->weights, "backend",
                          info->backend, "isa", info->isa, "tools", tools_word(s), "reasoning",
                          s->chat.format.reasons, "thinking_switch", s->chat.format.thinking_switch,
                          "sampling", "temperature", tidy(p->temperature), "top_k", (int)p->top_k,
                          "top_p", tidy(p->top_p), "min_p", tidy(p->min_p), "repetition_penalty",
-                         tidy(p->repetition_penalty), "draft");
+                         tidy(p->repetition_penalty), "draft", draft_name(s));
     if (s->about == NULL) {
         complain(EXIT_FAILED, "out of memory");
     }
@@ -148,6 +158,9 @@ static bool tell_server(serve *s)
         .version = WHIM_VERSION,
         .commit = WHIM_COMMIT,
         .isa = info->isa,
+        .draft = draft_name(s),
+        .draft_kind = info->draft_kind,
+        .lookup = s->options->lookup,
         .about = s->about,
         .log = &s->log,
         .log_content = s->options->log_content,

@@ -53,6 +53,7 @@ typedef struct serve {
     int64_t looked_ns;    /* when the watchdog last looked */
     int64_t awake_ns;     /* since when this process has run without being stopped */
     char name[256];       /* served model name */
+    char draft_name[256]; /* "": no draft */
     char fingerprint[32]; /* "fp_..." */
     char kv_space[160];   /* what pages on disk depend on */
 } serve;

@@ -158,6 +158,8 @@ typedef struct whimbrel_info {
     const whimbrel_plan_part *plan;
     int32_t n_plan;
     int64_t plan_bytes, free_bytes; /* the plan's sum, and the memory that there is */
+    const char *draft;              /* the last part of its path, without .gguf; NULL: none */
+    const char *draft_kind;         /* "dflash" */
 } whimbrel_info;
 
 /* From open to close. */

@@ -116,7 +116,7 @@ static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim
 
 /* It has no files of its own, and so no classes; in the model's its names have a prefix. */
 static const whim_spelling names[] = {{"mtp.", ""}, {0}};
-static const whim_arch arch = {.name = "MTP", .safetensors_names = names};
+static const whim_arch arch = {.name = "mtp", .safetensors_names = names};
 
 const whim_draft_kind whim_draft_mtp = {.arch = &arch, .check = whim_draft_check, .bind = bind};
 

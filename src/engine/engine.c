@@ -527,6 +527,11 @@ const whim_draft_config *whim_engine_draft(const whim_engine *e)
     return e->cfg.draft != NULL ? &e->draft.config.draft : NULL;
 }
 
+const char *whim_engine_draft_kind(const whim_engine *e)
+{
+    return e->cfg.draft != NULL ? e->draft.config.arch->name : NULL;
+}
+
 whim_proposer *whim_engine_proposer(whim_engine *e)
 {
     return e->cfg.draft != NULL ? &e->proposer : NULL;

@@ -98,8 +98,9 @@ const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
 const whim_binder *whim_engine_draft_binder(const whim_engine *engine);
 
-/* Its draft, and what asks that, after load; NULL without one. */
+/* Its draft, what kind of draft that is, and what asks it, after load; NULL without one. */
 const whim_draft_config *whim_engine_draft(const whim_engine *engine);
+const char *whim_engine_draft_kind(const whim_engine *engine);
 whim_proposer *whim_engine_proposer(whim_engine *engine);
 
 /* The runner, NULL before load. */

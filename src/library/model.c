@@ -242,9 +242,13 @@ static bool info_make(whimbrel_model *m)
         .n_plan = plan->n_part,
         .plan_bytes = plan->total,
         .free_bytes = plan->available,
+        .draft_kind = whim_engine_draft_kind(m->engine),
     };
+    if (m->info.draft_kind != NULL) {
+        m->info.draft = name_of(&m->arena, m->options.draft);
+    }
     m->ctx = m->info.context + 1; /* the last token needs no place */
-    return m->info.name != NULL;
+    return m->info.name != NULL && (m->info.draft_kind == NULL || m->info.draft != NULL);
 }
 
 whim_err whim_numbers_check(const whim_number *numbers, int32_t n, const char **field,

@@ -36,6 +36,8 @@ typedef struct whim_api {
     bool strict_model;          /* another model name is a 404 */
     int64_t request_ns;         /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
+    const char *draft, *draft_kind; /* NULL: none proposes */
+    bool lookup;                    /* tokens that stood before are proposed */
     const json_t *about; /* the object "whimbrel" of /v1/models: weights, template, sampling ... */
     whim_log *log;
     bool log_content; /* prompts and answers go to the log */

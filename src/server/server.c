@@ -264,6 +264,9 @@ static void put_metrics(void *ctx, whim_str *out)
     if (s->is_loaded) {
         info.model = s->api.name;
         info.isa = s->api.isa;
+        info.draft = s->api.draft;
+        info.draft_kind = s->api.draft_kind;
+        info.lookup = s->api.lookup;
     }
     whim_metrics_look(&s->meters, &(whim_metrics_now){.http = whim_http_get_stats(s->http),
                                                       .service = s->service,

@@ -15,7 +15,11 @@ class Measured:
         self.started = 1000
         self.state, self.loaded = "ready", 1
         self.counters = {'tokens_total{kind="generated"}': 1000000, 'tokens_total{kind="cached"}': 1000000,
-                         "prompt_tokens_total": 3000000, "step_sequences_sum": 0, "step_sequences_count": 0}
+                         "prompt_tokens_total": 3000000, "step_sequences_sum": 0, "step_sequences_count": 0,
+                         'proposed_tokens_total{result="right"}': 0, 'proposed_tokens_total{result="wrong"}': 0,
+                         "proposal_block_tokens_sum": 0, "proposal_block_tokens_count": 0,
+                         **{f'proposed_tokens_right_total{{position="{i}"}}': 0 for i in range(15)}}
+        self.proposer = {"draft": "scripted-draft", "kind": "dflash", "lookup": "on"}  # None: nobody proposes
         self.gauges = {"requests_running": 0, "requests_waiting": 0, 'kv_bytes{state="used"}': 0,
                        'kv_bytes{state="cached"}': 300, "kv_capacity_bytes": 2048}
         self.histograms = {name: [0] * len(LIMITS) for name in NAMES}
@@ -31,6 +35,15 @@ class Measured:
             self.counters["step_sequences_count"] += number
             self.counters["step_sequences_sum"] += number * sequences
 
+    def blocks(self, number, proposed, right):
+        """Blocks of so many proposals each, of which the first so many were right."""
+        self.counters['proposed_tokens_total{result="right"}'] += number * right
+        self.counters['proposed_tokens_total{result="wrong"}'] += number * (proposed - right)
+        self.counters["proposal_block_tokens_sum"] += number * (right + 1)
+        self.counters["proposal_block_tokens_count"] += number
+        for i in range(right):
+            self.counters[f'proposed_tokens_right_total{{position="{i}"}}'] += number
+
     def step(self):
         """Two seconds of load that swells and ebbs, with a quiet stretch."""
         t, rng = self.polls, self.rng
@@ -41,6 +54,8 @@ class Measured:
         self.gauges['kv_bytes{state="cached"}'] = min(2048, 300 + 5 * t)
         self.made(round(2 * running * rng.uniform(22, 26)))
         self.steps(50, running * rng.uniform(0.9, 1))
+        for _ in range(50 if 0 < running < 16 else 0):
+            self.blocks(max(1, running // 2), 3, min(3, int(rng.expovariate(0.6))))
         prompt = round(running * rng.uniform(80, 400))
         self.counters["prompt_tokens_total"] += prompt
         self.counters['tokens_total{kind="cached"}'] += round(prompt * (0.4 + 0.3 * math.sin(t / 20)))
@@ -55,6 +70,9 @@ class Measured:
                  'whimbrel:build_info{version="0.0.0"} 1', f"process_start_time_seconds {self.started}",
                  'whimbrel:model_info{model="org/scripted-model",isa="none"} 1',
                  f"whimbrel:load_progress_ratio {self.loaded}"]
+        if self.proposer:
+            labels = ",".join(f'{name}="{value}"' for name, value in self.proposer.items())
+            lines.append(f"whimbrel:proposer_info{{{labels}}} 1")
         lines += [f'whimbrel:state{{state="{s}"}} {int(s == self.state)}' for s in ("loading", "ready", "draining")]
         lines += [f"whimbrel:{name} {value}" for name, value in {**self.counters, **self.gauges}.items()]
         for name, counts in self.histograms.items():

@@ -49,6 +49,8 @@ class Known(Measured):
                             'kv_bytes{state="cached"}': 1024})
         self.made(246)
         self.steps(80, 2.5)
+        self.blocks(30, 4, 3)
+        self.blocks(10, 2, 0)
         self.counters["prompt_tokens_total"] += 1000
         self.counters['tokens_total{kind="cached"}'] += 250
         for value, times in ((0.15, 50), (0.3, 40), (0.7, 10)):
@@ -73,6 +75,12 @@ def test_the_numbers_are_right(profile, fake):
     assert numbers(page, "whole")["p50"][0] == "1.5 s"
     assert numbers(page, "kv") == {"in use": ["25 %"] * 4, "kept for reuse": ["50 %"] * 4}
     assert numbers(page, "batch")["in a step"] == ["2.5"] * 4
+    # In 200 turns of answers 40 blocks with 140 proposals, 90 of them right.
+    assert numbers(page, "tokens") == {"with proposals": ["3.25"] * 4, "in all steps": ["1.45"] * 4}
+    assert numbers(page, "width") == {"where it proposes": ["3.5"] * 4, "in all steps": ["0.7"] * 4}
+    assert {name: row[0] for name, row in numbers(page, "right").items()} == {
+        "all": "64 %", "1st": "75 %", "2nd": "75 %", "3rd": "75 %"}
+    assert page.text("#proposer") == "Proposals: draft scripted-draft (dflash), lookup"
     assert page.js("new Set([...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().height)).size") == 1, \
         "open numbers move nothing"
     assert page.count("#first path.line") == 3 and page.count("#queue path.line") == 2
@@ -89,6 +97,40 @@ def test_quiet_server_has_gaps_and_no_zeros(profile, fake):
     assert numbers(page, "first")["p50"] == ["–"] * 4
     assert tiles(page)["First token p50"] == "–" and tiles(page)["Generated"] == "0 tokens/s"
     assert page.js("document.querySelector('#first .empty').textContent") == "nothing in this time"
+
+
+CARDS = "[...document.querySelectorAll('.card')].filter(c => c.offsetParent !== null).map(c => c.id)"
+OF_PROPOSALS = {"tokens", "right", "width"}
+
+
+@pytest.mark.parametrize("proposer, says", [
+    (None, ""), ({"draft": "", "kind": "", "lookup": "on"}, "Proposals: lookup"),
+    ({"draft": "mtp", "kind": "mtp", "lookup": "off"}, "Proposals: draft mtp"),
+    ({"draft": "", "kind": "", "lookup": "off"}, ""),
+])
+def test_who_proposes(profile, fake, proposer, says):
+    measured = Known()
+    measured.proposer = proposer
+    page = dashboard(profile, fake, measured)
+    assert page.text("#proposer") == says
+    shown = set(page.js(CARDS))
+    assert len(shown - OF_PROPOSALS) == 9 and shown & OF_PROPOSALS == (OF_PROPOSALS if says else set())
+    # Another start, with a draft: the charts come, as wide as the others.
+    measured.proposer = {"draft": "late", "kind": "eagle3", "lookup": "off"}
+    page.pass_time(4)
+    assert set(page.js(CARDS)) >= OF_PROPOSALS
+    assert page.js("new Set([...document.querySelectorAll('.plot')].map(p => p.getAttribute('viewBox'))).size") == 1
+
+
+def test_block_size_where_nothing_is_proposed(profile, fake):
+    class Plain(Known):
+        def blocks(self, *_):
+            pass
+    page = dashboard(profile, fake, Plain())
+    page.pass_time(10)
+    assert numbers(page, "width") == {"where it proposes": ["0"] * 4, "in all steps": ["0"] * 4}
+    assert numbers(page, "tokens") == {"with proposals": ["–"] * 4, "in all steps": ["1"] * 4}
+    assert numbers(page, "right")["all"] == ["–"] * 4
 
 
 def test_a_late_answer_is_asked_for_again(profile, fake):
@@ -273,6 +315,7 @@ def test_real_server(profile, real):
     page = profile.page(f"{real.url}/dashboard")
     page.until(LIVE)
     assert page.text("#model").startswith("SmolLM2") and tiles(page)["Memory used"].endswith("%")
+    assert page.text("#proposer").endswith("lookup")
     answer = post(real.port, "/v1/completions", {"prompt": "The sea is", "max_tokens": 24, "ignore_eos": True})
     assert answer.status == 200
     page.until("[...document.querySelectorAll('.tile')].every(t => t.querySelector('dd').innerText !== '–')")

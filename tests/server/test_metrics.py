@@ -324,7 +324,7 @@ def test_alerts_and_board_speak_of_what_there_is(metered):
                 assert label in seen, f"{title}: no metric of it has a label {label}"
     assert used, "nothing was looked at"
     unused = {n for n in now.types if n.startswith("whimbrel:")} - used
-    assert unused <= {"whimbrel:build_info", "whimbrel:model_info", "whimbrel:load_progress_ratio",
+    assert unused <= {"whimbrel:build_info", "whimbrel:model_info", "whimbrel:proposer_info", "whimbrel:load_progress_ratio",
                       "whimbrel:longest_sequence_tokens"}, f"on no board: {unused}"
 
 

@@ -205,6 +205,13 @@ static void put_labels(whim_str *out, whim_label_set set, int32_t i, const whim_
         whim_str_append_char(out, ',');
         put_label(out, "isa", info->isa);
         break;
+    case WHIM_LABEL_SET_PROPOSER:
+        put_label(out, "draft", info->draft);
+        whim_str_append_char(out, ',');
+        put_label(out, "kind", info->draft_kind);
+        whim_str_append_char(out, ',');
+        put_label(out, "lookup", info->lookup ? "on" : "off");
+        break;
     case WHIM_LABEL_SET_HTTP:
         put_http(out, i);
         break;
@@ -226,6 +233,8 @@ static bool is_told(const whim_meter_spec *spec, int32_t i, int64_t value,
         return value != 0;
     case WHIM_LABEL_SET_MODEL:
         return info->model != NULL;
+    case WHIM_LABEL_SET_PROPOSER:
+        return info->model != NULL && (info->draft != NULL || info->lookup);
     case WHIM_LABEL_SET_REASON:
         return i < WHIM_FAULT_COUNT;
     default:
@@ -237,7 +246,8 @@ static void put_cells(whim_str *out, const whim_meters *m, const whim_meter_spec
                       const whim_metrics_info *info)
 {
     for (int32_t i = 0; i < spec->n_cell; i++) {
-        int64_t value = spec->set == WHIM_LABEL_SET_MODEL ? 1 : load(m, spec->cell + i);
+        bool is_info = spec->set == WHIM_LABEL_SET_MODEL || spec->set == WHIM_LABEL_SET_PROPOSER;
+        int64_t value = is_info ? 1 : load(m, spec->cell + i);
         if (!is_told(spec, i, value, info)) {
             continue;
         }

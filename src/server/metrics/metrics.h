@@ -29,7 +29,9 @@ WHIM_MUST_CHECK whim_err whim_compat_parse(const char *list, uint32_t *bits, whi
 /* Texts that are labels: the operator's and the build's own. */
 typedef struct whim_metrics_info {
     const char *version, *commit;
-    const char *model, *isa; /* NULL: no model yet */
+    const char *model, *isa;        /* NULL: no model yet */
+    const char *draft, *draft_kind; /* NULL: there is none */
+    bool lookup;                    /* tokens that stood before are proposed */
     uint32_t compat;
 } whim_metrics_info;
 

@@ -93,6 +93,20 @@ static void labels_are_quoted(void **state)
     expect("sglang:num_running_reqs{model_name=\"a\\\"b\\\\c\\nd\"} 7");
 }
 
+static void who_proposes_is_told(void **state)
+{
+    (void)state;
+    info.draft = "d";
+    info.draft_kind = "dflash";
+    assert_null(strstr(text(), "\nwhimbrel:proposer_info{")); /* no model yet */
+    info.model = "m";
+    expect("whimbrel:proposer_info{draft=\"d\",kind=\"dflash\",lookup=\"off\"} 1");
+    info.draft = info.draft_kind = NULL;
+    assert_null(strstr(text(), "\nwhimbrel:proposer_info{"));
+    info.lookup = true;
+    expect("whimbrel:proposer_info{draft=\"\",kind=\"\",lookup=\"on\"} 1");
+}
+
 static void others_names_tell_our_numbers(void **state)
 {
     (void)state;
@@ -150,6 +164,7 @@ int main(void)
         cmocka_unit_test_setup(the_start_is_read_once, fresh),
         cmocka_unit_test_setup(a_histogram_adds_up, fresh),
         cmocka_unit_test_setup(labels_are_quoted, fresh),
+        cmocka_unit_test_setup(who_proposes_is_told, fresh),
         cmocka_unit_test_setup(others_names_tell_our_numbers, fresh),
         cmocka_unit_test_setup(names_of_servers, fresh),
         cmocka_unit_test_setup(routes_are_a_closed_set, fresh),
