@@ -62,3 +62,17 @@ whim_err whim_draft_check(const whim_config *draft, const whim_config *target, c
     }
     return WHIM_ERR_OK;
 }
+
+whim_err whim_draft_find(whim_binder *binder, const whim_ckpt *draft, whim_device *device,
+                         const char *path, whim_diag *diag)
+{
+    whim_err err = whim_bind_match(binder, draft, device, diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_bind_check_values(binder, draft, device->caps.n_thread, diag);
+    }
+    if (err == WHIM_ERR_CORRUPT) {
+        whim_diag_prefix(
+            diag, "%s: fetch or make this draft again, or do without it (--no-draft): ", path);
+    }
+    return err;
+}

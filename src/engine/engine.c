@@ -216,8 +216,10 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
     if (r->n_page < 1) {
         blame(e, "kv_mem");
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "the memory for keys and values is below one KV page of %lld bytes",
-                         (long long)fit.page_bytes);
+                         "the memory for keys and values is below one KV page of %lld bytes%s",
+                         (long long)fit.page_bytes,
+                         e->cfg.draft != NULL ? ", the draft's included (--no-draft leaves it out)"
+                                              : "");
     }
     return WHIM_ERR_OK;
 }
@@ -354,7 +356,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     };
     WHIM_TRY(kind->bind(&parts, &e->def, &e->model, diag));
     WHIM_TRY(draft_type_choose(e, diag));
-    WHIM_TRY(whim_bind_match(&e->draft_binder, &e->draft, e->device, diag));
+    WHIM_TRY(whim_draft_find(&e->draft_binder, &e->draft, e->device, e->cfg.draft, diag));
     e->runner_cfg.drafts = true;
     e->runner_cfg.befores = c->draft.serial;
     blame(e, NULL);

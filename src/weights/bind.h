@@ -121,6 +121,11 @@ void whim_bind_constant(whim_binder *binder, const void **out, const void *data,
 WHIM_MUST_CHECK whim_err whim_bind_match(whim_binder *binder, const whim_ckpt *ckpt,
                                          whim_device *device, whim_diag *diag);
 
+/* After step 2, where that costs little: read all that was found, and refuse the first value that
+ * is no number, or is too large for what it becomes. */
+WHIM_MUST_CHECK whim_err whim_bind_check_values(const whim_binder *binder, const whim_ckpt *ckpt,
+                                                int32_t n_thread, whim_diag *diag);
+
 /* Step 3. `on_progress` (may be NULL) is called from loader threads with bytes done of bytes
  * total. */
 typedef void whim_load_progress(void *ctx, int64_t done, int64_t total);

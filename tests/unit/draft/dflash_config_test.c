@@ -3,6 +3,8 @@
 #include "engine/engine.h"
 #include "unit/draft/draft_variant.h"
 
+#include <math.h>
+
 static whim_diag diag;
 
 static void expect_refused(const char *model, const char *draft, const char *type, const char *what)
@@ -107,12 +109,89 @@ static void bad_markov_heads_are_refused(void **state)
     expect_bad_spark("\"block_size\": 5", "\"block_size\": 0", "block_size");
 }
 
+static void last_is_nan(float *x, int64_t n)
+{
+    x[n - 1] = NAN;
+}
+
+static void third_is_infinite(float *x, int64_t n)
+{
+    (void)n;
+    x[2] = -INFINITY;
+}
+
+static void first_is_large(float *x, int64_t n)
+{
+    (void)n;
+    x[0] = 3000;
+}
+
+static void expect_bad_values(const char *part, variant_change *change, const char *type,
+                              const char *what)
+{
+    variant_make("llama-f32-dflash", "{", "{", part, change);
+    expect_refused("tests/data/golden/llama-f32", tree_root, type, what);
+    assert_non_null(strstr(diag.text, tree_root));
+    assert_non_null(strstr(diag.text, "--no-draft"));
+    assert_int_equal(tree_teardown(NULL), 0);
+}
+
+/* One value that is no number, in a norm or a matrix: by its tensor's name and its place, and what
+ * to do. */
+static void bad_values_are_refused(void **state)
+{
+    (void)state;
+    expect_bad_values("layers.1.input_layernorm.weight", last_is_nan, NULL,
+                      "value 71 of tensor layers.1.input_layernorm.weight is nan");
+    expect_bad_values("layers.0.mlp.up_proj.weight", third_is_infinite, NULL,
+                      "value 2 of tensor layers.0.mlp.up_proj.weight is -inf");
+    expect_bad_values("hidden_norm.weight", third_is_infinite, "q4_0",
+                      "value 2 of tensor hidden_norm.weight is -inf, which is no number");
+    expect_bad_values("layers.0.self_attn.o_proj.weight", first_is_large, "q4_0", "too large");
+    variant_make("llama-f32-dflash", "{", "{", "layers.0.self_attn.o_proj.weight", first_is_large);
+    whim_engine *engine = NULL; /* as it is, it is a number like others */
+    whim_engine_cfg cfg = {
+        .model = "tests/data/golden/llama-f32", .draft = tree_root, .n_thread = 1};
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    whim_engine_close(engine);
+    assert_int_equal(tree_teardown(NULL), 0);
+}
+
+/* Memory for one page of the model is too little for one with the draft's keys and values. */
+static void too_large_drafts_are_refused(void **state)
+{
+    (void)state;
+    whim_engine *engine = NULL;
+    whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32", .n_thread = 1, .ctx = 32};
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    cfg.kv_mem = whim_engine_runner_plan(engine)->page_bytes;
+    whim_engine_close(engine);
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    whim_engine_close(engine);
+    cfg.draft = "tests/data/drafts/llama-f32-dflash";
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "below one KV page"));
+    assert_non_null(strstr(diag.text, "--no-draft"));
+}
+
+/* A tensor that is not there. */
+static void missing_tensors_are_refused(void **state)
+{
+    (void)state;
+    expect_bad_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3",
+                      "missing layers.2.input_layernorm.weight");
+    assert_non_null(strstr(diag.text, "--no-draft"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(bad_markov_heads_are_refused),
         cmocka_unit_test(bad_selectors_are_refused),
+        cmocka_unit_test(bad_values_are_refused),
+        cmocka_unit_test(missing_tensors_are_refused),
+        cmocka_unit_test(too_large_drafts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

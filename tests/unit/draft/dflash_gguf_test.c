@@ -53,6 +53,20 @@ static void name_put(const char *name, char *out, size_t size)
     fail_msg("%s has no name in GGUF", name);
 }
 
+/* Its output projections have a scale that is no number. */
+static bool has_bad_scale;
+enum { Q8_0_BYTES = 34, BAD_BLOCK = 7 };
+
+/* A matrix of zeros in blocks of Q8_0. */
+static void bad_matrix_put(gguf_build *b, const char *name, const uint64_t *ne)
+{
+    tensor_entry(b, name, 2, ne, 8, b->data.n);
+    for (uint64_t i = 0; i < ne[0] / 32 * ne[1]; i++) {
+        put_le(&b->data, i == BAD_BLOCK ? 0x7e00 : 0x3c00, 2);
+        put_fill(&b->data, Q8_0_BYTES - 2, 0);
+    }
+}
+
 static void tensors_put(gguf_build *b, const whim_ckpt *ckpt)
 {
     for (int64_t i = 0; i < ckpt->n_tensor; i++) {
@@ -66,8 +80,12 @@ static void tensors_put(gguf_build *b, const whim_ckpt *ckpt)
             ne[k] = (uint64_t)t->shape[t->n_dim - 1 - k];
         }
         put_fill(&b->data, (b->align - b->data.n % b->align) % b->align, 0);
-        tensor_entry(b, name, t->n_dim, ne, t->dtype == WHIM_DTYPE_F32 ? 0 : 30, b->data.n);
-        put(&b->data, values, (size_t)t->bytes);
+        if (has_bad_scale && strstr(name, "attn_output") != NULL) {
+            bad_matrix_put(b, name, ne);
+        } else {
+            tensor_entry(b, name, t->n_dim, ne, t->dtype == WHIM_DTYPE_F32 ? 0 : 30, b->data.n);
+            put(&b->data, values, (size_t)t->bytes);
+        }
         whim_free(values);
     }
 }
@@ -260,11 +278,21 @@ static void bad_ones_are_refused(void **state)
     expect_bad("llama-f32-dflash2", "dflash.selector_rank", NULL, "selector_hidden");
 }
 
+static void bad_scales_are_refused(void **state)
+{
+    (void)state;
+    has_bad_scale = true;
+    expect_bad("llama-f32-dflash-window", NULL, NULL, "value 224 of tensor blk.0.attn_output");
+    assert_non_null(strstr(diag.text, "--no-draft"));
+    has_bad_scale = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proposals_are_those_of_the_folder),
         cmocka_unit_test(bad_ones_are_refused),
+        cmocka_unit_test(bad_scales_are_refused),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
 }
