@@ -38,8 +38,8 @@ const whim_draft_kind *whim_draft_kind_of(const whim_config *draft);
 WHIM_MUST_CHECK whim_err whim_draft_tokens_read(const whim_ckpt *draft, const char *path,
                                                 whim_arena *arena, int32_t **out, whim_diag *diag);
 
-/* Find what was declared to its binder: all tensors, whole and with values that are numbers. Else it
- * would propose nonsense, which shows in nothing but the speed. */
+/* Find what was declared to its binder: all tensors, whole and with values that are numbers. Else
+ * it would propose nonsense, which shows in nothing but the speed. */
 WHIM_MUST_CHECK whim_err whim_draft_find(whim_binder *binder, const whim_ckpt *draft,
                                          whim_device *device, const char *path, whim_diag *diag);
 
