@@ -41,6 +41,21 @@ int complain(int code, const char *fmt, ...)
     return code;
 }
 
+void warn_of(const char *event, const char *fmt, ...)
+{
+    va_list ap;
+    whim_str text = {0};
+    va_start(ap, fmt);
+    whim_str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    if (complaint_log != NULL) {
+        whim_log_warn(complaint_log, event, whim_log_text("reason", whim_str_text(&text)));
+    } else {
+        fprintf(stderr, "whimbrel: %s\n", whim_str_text(&text));
+    }
+    whim_str_deinit(&text);
+}
+
 bool print_out(whim_str *text)
 {
     bool ok = !text->failed;

@@ -26,7 +26,11 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
  * `return complain(EXIT_FAILED, ...)`. */
 int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
-/* From now on complaints are events of this log, level error; NULL: for people again. */
+/* Likewise of what goes on all the same; `event` is its name in a log. */
+void warn_of(const char *event, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
+/* From now on complaints are events of this log, level error, and warnings are its warnings; NULL:
+ * for people again. */
 void complain_to(whim_log *log);
 
 /* Write a text to standard output and empty it; false when that fails, said on standard error. */

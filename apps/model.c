@@ -206,14 +206,26 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
     if (!quiet) {
         print_prepared(whim_library_engine(model));
     }
+    const char *why = whimbrel_get_info(model)->draft_unused;
+    if (why != NULL) {
+        warn_of("draft",
+                "the draft beside the model is not used; answers are the same, and come as fast as "
+                "without one (--no-draft leaves it alone and says nothing): %s",
+                why);
+    }
     return model;
 }
 
 const char *fit_hint(const whim_engine *engine, whim_err err)
 {
-    return err == WHIM_ERR_NO_FIT && whim_memory_plan_kv_helps(whim_engine_plan(engine))
-               ? " (--ctx, --max-seqs, --kv-mem)"
-               : "";
+    bool drafts = whim_engine_draft(engine) != NULL;
+    if (err != WHIM_ERR_NO_FIT) {
+        return "";
+    }
+    if (!whim_memory_plan_kv_helps(whim_engine_plan(engine))) {
+        return drafts ? " (--no-draft leaves the draft out)" : "";
+    }
+    return drafts ? " (--ctx, --max-seqs, --kv-mem, --no-draft)" : " (--ctx, --max-seqs, --kv-mem)";
 }
 
 bool load_model(whimbrel_model *model, loader *load)

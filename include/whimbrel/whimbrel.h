@@ -117,8 +117,8 @@ typedef struct whimbrel_model_options {
      * they are the same without it. */
     bool no_lookup;
     /* Folder or GGUF file of a small model that proposes tokens, likewise, or "mtp" for the layer
-     * in the model's own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one;
-     * "": none. */
+     * in the model's own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one
+     * and it can be used (else whimbrel_info says why not); "": none. */
     const char *draft;
     const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q4_0 */
 } whimbrel_model_options;
@@ -160,6 +160,7 @@ typedef struct whimbrel_info {
     int64_t plan_bytes, free_bytes; /* the plan's sum, and the memory that there is */
     const char *draft;              /* the last part of its path, without .gguf; NULL: none */
     const char *draft_kind;         /* "dflash" */
+    const char *draft_unused;       /* why one beside the model is not used; NULL: it is */
 } whimbrel_info;
 
 /* From open to close. */

@@ -332,6 +332,7 @@ static bool uses_mtp(const whim_engine *e)
 static whim_err draft_join(whim_engine *e, whim_diag *diag)
 {
     const whim_config *c = &e->draft.config;
+    WHIM_TRY(draft_type_choose(e, diag));
     blame(e, "draft");
     if (uses_mtp(e)) {
         WHIM_TRY(whim_mtp_open(&e->draft, &e->ckpt, e->cfg.model, diag));
@@ -355,11 +356,10 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
         .arena = &e->arena,
     };
     WHIM_TRY(kind->bind(&parts, &e->def, &e->model, diag));
-    WHIM_TRY(draft_type_choose(e, diag));
     WHIM_TRY(whim_draft_find(&e->draft_binder, &e->draft, e->device, e->cfg.draft, diag));
     e->runner_cfg.drafts = true;
     e->runner_cfg.befores = c->draft.serial;
-    blame(e, NULL);
+    blame(e, "");
     return WHIM_ERR_OK;
 }
 

@@ -243,6 +243,7 @@ static bool info_make(whimbrel_model *m)
         .plan_bytes = plan->total,
         .free_bytes = plan->available,
         .draft_kind = whim_engine_draft_kind(m->engine),
+        .draft_unused = m->draft_unused,
     };
     if (m->info.draft_kind != NULL) {
         m->info.draft = name_of(&m->arena, m->options.draft);
@@ -277,6 +278,44 @@ static const char *option_of(const char *field)
     return field;
 }
 
+static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extra,
+                               const char **field, whim_diag *diag)
+{
+    whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
+    cfg.wrong = field;
+    whim_err err = whim_engine_prepare(&cfg, &m->engine, diag);
+    *field = err != WHIM_ERR_OK ? option_of(*field) : "";
+    return err;
+}
+
+/* With a draft that nobody asked for, and without it where it cannot be used: it must keep nobody
+ * from an answer. */
+static whim_err engine_prepare_found(whimbrel_model *m, const whim_library_extra *extra,
+                                     const char **field, whim_diag *diag)
+{
+    whim_err err = engine_prepare(m, extra, field, diag);
+    bool too_large = false;
+    if (err == WHIM_ERR_OK) {
+        err = whim_memory_plan_check(whim_engine_plan(m->engine), diag);
+        too_large = err != WHIM_ERR_OK;
+    }
+    if (err == WHIM_ERR_OK || strcmp(*field, "draft_type") == 0) {
+        return err;
+    }
+    const char *why = whim_arena_strndup(&m->arena, diag->text, (int64_t)strlen(diag->text));
+    whim_engine_close(m->engine);
+    m->engine = NULL;
+    m->options.draft = "";
+    *field = "";
+    WHIM_TRY(whim_got(why != NULL, diag, "no memory for a model"));
+    WHIM_TRY(engine_prepare(m, extra, field, diag));
+    /* Where it is too large without the draft, too, that is no matter of drafts. */
+    if (!too_large || whim_memory_plan_check(whim_engine_plan(m->engine), diag) == WHIM_ERR_OK) {
+        m->draft_unused = why;
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, const char **field,
                            whim_diag *diag)
 {
@@ -299,17 +338,8 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     if (m->grammars == NULL || !options_keep(m) || !draft_find(m)) {
         return WHIM_ERR_NO_MEMORY;
     }
-    whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
-    cfg.wrong = field;
-    whim_err err = whim_engine_prepare(&cfg, &m->engine, diag);
-    if (err != WHIM_ERR_OK && !named && strcmp(*field, "draft") == 0) {
-        whim_diag_prefix(diag, "the draft beside the model cannot be used (do without it by an "
-                               "empty name, or --no-draft): ");
-    }
-    if (err != WHIM_ERR_OK) {
-        *field = option_of(*field);
-        return err;
-    }
+    bool is_found = !named && m->options.draft != NULL;
+    WHIM_TRY((is_found ? engine_prepare_found : engine_prepare)(m, extra, field, diag));
     whim_text_files files = {
         .model = m->options.path,
         .ckpt = whim_engine_ckpt(m->engine),

@@ -23,10 +23,11 @@ struct whimbrel_model {
     whim_engine *engine;
     whim_text_side text;
     whim_grammar_cache *grammars;
-    whim_meters *meters;   /* or NULL */
-    int64_t ctx;           /* a prompt is shorter than this */
-    bool load_begun;       /* by whimbrel_load */
-    whim_service *service; /* NULL until it runs */
+    whim_meters *meters;      /* or NULL */
+    int64_t ctx;              /* a prompt is shorter than this */
+    bool load_begun;          /* by whimbrel_load */
+    whim_service *service;    /* NULL until it runs */
+    const char *draft_unused; /* see whimbrel_info */
     whimbrel_info info;
     whimbrel_plan_part plan[WHIM_PLAN_MAX_PARTS];
     pthread_mutex_t lock;

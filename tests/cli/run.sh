@@ -75,14 +75,22 @@ expect_same "nor does a narrow one" "$out" "$undrafted"
 mkdir "$TEST_TMP/drafted"
 ln -s "$(realpath "$tiny")"/* "$TEST_TMP/drafted"
 ln -s "$(realpath "$drafts/qwen3-f32-dflash")" "$TEST_TMP/drafted/draft"
-run_it run "$TEST_TMP/drafted" --ids "$ids" -n 2 -q
-expect "a draft beside the model that was made for another" 1 err "hidden_size" err "--no-draft"
+run_it run "$TEST_TMP/drafted" --ids "$ids" -n 40 --ignore-eos -q
+expect "a draft beside the model that was made for another is not used" 0 err "hidden_size" err "--no-draft"
+expect_same "the answer comes without it" "$out" "$undrafted"
+expect_same "it is told once" "$(grep -c "is not used" <<<"$err")" 1
 run_it run "$TEST_TMP/drafted" --ids "$ids" -n 40 --ignore-eos -q --no-draft
-expect_same "is left alone" "$out" "$undrafted"
+expect_same "is left alone" "$out$err" "$undrafted"
+run_it run "$TEST_TMP/drafted" --ids "$ids" -n 2 -q --draft "$TEST_TMP/drafted/draft"
+expect "one that was asked for is refused" 1 err "--draft: " err "hidden_size"
 ln -s "$(realpath "$data/llama-mixed-gguf/model.gguf")" "$TEST_TMP/parted-00001-of-00001.gguf"
 ln -s "$(realpath "$drafts/qwen3-f32-dflash")" "$TEST_TMP/parted.draft"
 run_it run "$TEST_TMP/parted-00001-of-00001.gguf" --ids "1 2 3" -n 2 -q
-expect "a draft beside the parts of a model" 1 err "hidden_size" err "parted.draft"
+expect "a draft beside the parts of a model" 0 err "hidden_size" err "parted.draft"
+run_it run "$tiny" --ids "$ids" -n 2 -q --kv-mem 1T --draft "$drafts/llama-f32-dflash"
+expect "too little memory for a model with its draft" 1 err "--kv-mem, --no-draft)"
+run_it run "$tiny" --ids "$ids" -n 2 -q --kv-mem 1T
+expect "and without one" 1 err "--kv-mem)"
 run_it run "$tiny" --ids "$ids" -n 2 --draft "$TEST_TMP/none"
 expect "a draft that is not there" 1 err "--draft" err "$TEST_TMP/none"
 small=$data/qwen3-f32

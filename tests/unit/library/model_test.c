@@ -248,6 +248,128 @@ static void models_know_nothing_of_each_other(void **state)
     whimbrel_close(b);
 }
 
+/* --- a draft beside the model ----------------------------------------------------------------- */
+
+static char beside[64]; /* a model of ids with the folder "draft" in its own */
+
+static void beside_make(const char *draft, const char *then)
+{
+    char command[512];
+    snprintf(beside, sizeof beside, "/tmp/whim_library_XXXXXX");
+    assert_non_null(mkdtemp(beside));
+    snprintf(
+        command, sizeof command,
+        "cp tests/data/golden/llama-f32/*.json tests/data/golden/llama-f32/*.safetensors %s && "
+        "cp -r tests/data/drafts/%s %s/draft && cd %s/draft && %s",
+        beside, draft, beside, beside, then);
+    assert_int_equal(system(command), 0);
+}
+
+static whimbrel_model_options beside_options(void)
+{
+    whimbrel_model_options o = options_of(beside);
+    o.context = 0;
+    o.ids_only = true;
+    o.max_parallel = 1;
+    return o;
+}
+
+static void beside_remove(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", beside);
+    assert_int_equal(system(command), 0);
+}
+
+/* It opens, and is told why without its draft; NULL: it has it. */
+static void expect_beside(const whimbrel_model_options *o, const char *why)
+{
+    whimbrel_model *m = open_loaded(o);
+    const whimbrel_info *info = whimbrel_get_info(m);
+    if (why == NULL) {
+        assert_string_equal(info->draft, "draft");
+        assert_string_equal(info->draft_kind, "dflash");
+        assert_null(info->draft_unused);
+    } else {
+        assert_true(info->draft == NULL && info->draft_kind == NULL);
+        assert_non_null(info->draft_unused);
+        if (strstr(info->draft_unused, why) == NULL) {
+            fail_msg("\"%s\" is not in: %s", why, info->draft_unused);
+        }
+    }
+    whimbrel_close(m);
+}
+
+static void a_draft_that_was_found_is_used(void **state)
+{
+    (void)state;
+    beside_make("llama-f32-dflash", "true");
+    whimbrel_model_options o = beside_options();
+    expect_beside(&o, NULL);
+    o.draft = "";
+    whimbrel_model *m = open_loaded(&o);
+    assert_true(whimbrel_get_info(m)->draft == NULL && whimbrel_get_info(m)->draft_unused == NULL);
+    whimbrel_close(m);
+    beside_remove();
+}
+
+/* One that nobody asked for keeps nobody from an answer. */
+static void a_draft_that_cannot_be_used_is_left_alone(void **state)
+{
+    (void)state;
+    char path[128];
+    beside_make("qwen3-f32-dflash", "true"); /* for another model */
+    whimbrel_model_options o = beside_options();
+    expect_beside(&o, "hidden_size");
+    o.draft_type = "q9";
+    refused(&o, WHIMBREL_INVALID, "draft_type", "q9");
+    o = beside_options();
+    snprintf(path, sizeof path, "%s/draft", beside);
+    o.draft = path; /* asked for */
+    refused(&o, WHIMBREL_INVALID, "draft", "hidden_size");
+    beside_remove();
+    beside_make("llama-f32-dflash", "truncate -s -4 model.safetensors");
+    o = beside_options();
+    expect_beside(&o, "model.safetensors");
+    beside_remove();
+}
+
+static int64_t kv_bytes_of(const whimbrel_model_options *o)
+{
+    whimbrel_model *m;
+    assert_int_equal(whimbrel_open(o, &m, NULL), WHIMBREL_OK);
+    const whimbrel_info *info = whimbrel_get_info(m);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < info->n_plan; i++) {
+        bytes += strcmp(info->plan[i].name, "KV pages") == 0 ? info->plan[i].bytes : 0;
+    }
+    whimbrel_close(m);
+    return bytes;
+}
+
+/* Neither does one for which there is no room; where there is none for the model either, that is
+ * what is told. */
+static void a_draft_that_does_not_fit_is_left_alone(void **state)
+{
+    (void)state;
+    beside_make("llama-f32-dflash", "true");
+    whimbrel_model_options o = beside_options();
+    o.context = 32; /* a page */
+    o.draft = "";
+    o.kv_bytes = kv_bytes_of(&o);
+    o.draft = NULL;
+    expect_beside(&o, "below one KV page");
+    whimbrel_model *m;
+    whimbrel_error error;
+    o.kv_bytes = INT64_C(1) << 40;
+    o.take_memory = true;
+    assert_int_equal(whimbrel_open(&o, &m, &error), WHIMBREL_OK);
+    assert_null(whimbrel_get_info(m)->draft_unused);
+    assert_int_equal(whimbrel_load(m, &error), WHIMBREL_NO_FIT);
+    whimbrel_close(m);
+    beside_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +380,9 @@ int main(void)
         cmocka_unit_test(it_says_what_it_is),
         cmocka_unit_test(sampling_is_written_as_far_as_it_is_known),
         cmocka_unit_test(models_know_nothing_of_each_other),
+        cmocka_unit_test(a_draft_that_was_found_is_used),
+        cmocka_unit_test(a_draft_that_cannot_be_used_is_left_alone),
+        cmocka_unit_test(a_draft_that_does_not_fit_is_left_alone),
     };
     return cmocka_run_group_tests_name("library model", tests, open_tiny, close_tiny);
 }
