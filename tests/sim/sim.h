@@ -32,6 +32,7 @@ typedef struct sim_job {
     int64_t max_tok;
     int64_t n_rows; /* prompt rows whose results came */
     int64_t submitted_at;
+    int64_t n_right, n_lost; /* proposals that were right; steps with proposals that were lost */
     bool all_rows, is_over, cancelled;
 } sim_job;
 
@@ -74,7 +75,8 @@ typedef struct sim_world {
     whim_plan plan;   /* that one */
     sim_chosen chosen[64];
     int64_t n_ahead;
-    int64_t n_proposed, n_right;
+    int64_t n_proposed, n_right, n_drafted;
+    int64_t n_all; /* requests that were preempted, lost proposals and had some that were right */
     int64_t n_cancelled, n_aborted, n_resumed, n_ended, n_cached;
     char failure[256]; /* the first one; empty: none */
 } sim_world;
@@ -88,6 +90,10 @@ int32_t sim_next_token(uint64_t made_from);
 
 /* The step: grow every sequence, read what is before, write what is new, choose. */
 bool sim_step(sim_world *w, const whim_plan *plan, sim_chosen *chosen);
+
+/* A pass of the model's draft: n rows behind a sequence, in pages that are free, and gone again.
+ * False in *ran: there is no room. */
+bool sim_draft(sim_world *w, whim_sequence *seq, int64_t n, bool *ran);
 
 /* The rows of proposals that were not right (`n_right` were) are of no meaning any more. */
 void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right);

@@ -120,8 +120,21 @@ static void change_budget(sim_world *w)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
+/* Some guesses are a draft's, which has passes of its own before the step. */
+static bool draft_some(sim_world *w, sim_job *job, int64_t n)
+{
+    whim_sequence *seq = whim_sched_at_last(job->req);
+    bool ran = false;
+    if (seq == NULL || n == 0 || sim_draw(w, 2) == 0) {
+        return true;
+    }
+    bool good = sim_draft(w, seq, 1 + n, &ran);
+    w->n_drafted += ran;
+    return good;
+}
+
 /* Guesses of what comes next, some of them right, of any number. */
-static void propose_some(sim_world *w)
+static bool propose_some(sim_world *w)
 {
     for (int64_t i = 0; i < w->n_job && w->with_proposals; i++) {
         sim_job *job = &w->jobs[i];
@@ -135,7 +148,22 @@ static void propose_some(sim_world *w)
             bool known = at + k < job->n_end && sim_draw(w, good) > 0;
             tokens[k] = known ? job->expected[at + k] : (int32_t)sim_draw(w, SIM_VOCAB);
         }
+        if (!draft_some(w, job, n)) {
+            return false;
+        }
         whim_sched_propose(w->sched, job->req, tokens, n);
+    }
+    return true;
+}
+
+/* The proposals of a step that failed. */
+static void count_lost(const whim_plan *plan)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        if (plan->items[i].req != NULL && plan->items[i].n_proposed > 0) {
+            sim_job *job = whim_sched_req_user(plan->items[i].req);
+            job->n_lost++;
+        }
     }
 }
 
@@ -176,6 +204,7 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
         }
         w->n_proposed += item->n_proposed;
         w->n_right += made[i].n - 1;
+        job->n_right += made[i].n - 1;
         sim_advance(w, item, made[i].n - 1);
         sim_forget(w, item, made[i].n - 1);
         if (made[i].ended) {
@@ -185,6 +214,7 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
             }
             w->n_ended++;
             w->n_resumed += info.n_preempted > 0;
+            w->n_all += info.n_preempted > 0 && job->n_lost > 0 && job->n_right > 0;
             w->n_cached += info.n_cached;
             job_over(w, job);
         }
@@ -196,7 +226,9 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
 static bool begin(sim_world *w, bool *more)
 {
     *more = false;
-    propose_some(w);
+    if (!propose_some(w) || !sim_check_pages(w)) {
+        return false;
+    }
     whim_alloc_guard_enter(); /* trips in a test build when a plan allocates */
     whim_sched_plan(w->sched, &w->plan);
     whim_alloc_guard_leave();
@@ -210,6 +242,7 @@ static bool begin(sim_world *w, bool *more)
     w->n_step++;
     *more = sim_draw(w, 20) > 0 && sim_step(w, &w->plan, w->chosen);
     if (!*more && w->failure[0] == '\0') { /* it failed before the sequences grew */
+        count_lost(&w->plan);
         whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
     }
@@ -263,6 +296,7 @@ static bool one_step(sim_world *w)
             ahead.items[i].n_proposed = 1; /* its one row */
             sim_forget(w, &ahead.items[i], 0);
         }
+        count_lost(&w->plan);
         whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
         return sim_check_pages(w);

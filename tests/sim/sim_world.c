@@ -62,6 +62,29 @@ static bool grow(sim_world *w, const whim_plan_item *item)
 
 enum { STALE = 2 }; /* no hash: those are odd */
 
+bool sim_draft(sim_world *w, whim_sequence *seq, int64_t n, bool *ran)
+{
+    int64_t len = seq->len, before = seq->n_page;
+    *ran = whim_sequence_pages_needed(seq, n) <= w->pool.n_free;
+    if (!*ran) {
+        return true;
+    }
+    if (whim_sequence_grow(seq, &w->pool, n) != WHIM_ERR_OK) {
+        return sim_fail(w, "a draft's rows have no place");
+    }
+    for (int64_t i = before; i < seq->n_page; i++) {
+        w->pages[seq->pages[i]] = (sim_page){{0}};
+    }
+    for (int64_t p = len; p < len + n; p++) {
+        if (w->pool.refs[seq->pages[p / SIM_PAGE]] != 1) {
+            return sim_fail(w, "a draft writes position %lld to a shared page", (long long)p);
+        }
+        *slot_of(w, seq, p) = STALE;
+    }
+    whim_sequence_cut(seq, &w->pool, len);
+    return seq->len == len || sim_fail(w, "a draft leaves a sequence of another length");
+}
+
 void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right)
 {
     for (int64_t p = item->seq->len - item->n_proposed + n_right; p < item->seq->len; p++) {
