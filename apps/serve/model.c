@@ -5,13 +5,9 @@
 #include "commit.inc"
 #include "hub_model.h"
 #include "serve/serve.h"
-#include "weights/fingerprint.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Counts up whenever a change of the code moves the bits of keys and values. */
-#define NUMERICS_VERSION "2"
 
 /* Loading is shown on the terminal and on /readyz. */
 static void on_load(void *ctx, int64_t done, int64_t total)
@@ -58,31 +54,12 @@ static const char *draft_name(const serve *s)
 static bool fingerprint_make(serve *s)
 {
     whim_diag diag = {""};
-    uint64_t hash;
-    const whim_engine *engine = whim_library_engine(s->model);
-    const whimbrel_info *info = whimbrel_get_info(s->model);
-    if (whim_ckpt_fingerprint(whim_engine_ckpt(engine), &hash, &diag) != WHIM_ERR_OK) {
+    if (whim_kv_space_make(whim_library_engine(s->model), &s->kv_space, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
         return false;
     }
-    snprintf(s->kv_space, sizeof s->kv_space, "numerics %s, weights %016llx, %s %s, kv %s",
-             NUMERICS_VERSION, (unsigned long long)hash, info->backend, info->isa,
-             whim_kv_type_name(whim_engine_kv_type(engine)));
-    for (const char *c = s->kv_space; *c != '\0'; c++) {
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
     snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx",
-             (unsigned long long)(hash & UINT64_C(0xffffffffffff)));
-    if (whim_engine_draft(engine) != NULL) { /* its keys and values lie in the same pages */
-        uint64_t draft;
-        if (whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &draft, &diag) != WHIM_ERR_OK) {
-            complain(EXIT_FAILED, "%s", diag.text);
-            return false;
-        }
-        size_t used = strlen(s->kv_space);
-        snprintf(s->kv_space + used, sizeof s->kv_space - used, ", draft %016llx",
-                 (unsigned long long)draft);
-    }
+             (unsigned long long)(s->kv_space.answers & UINT64_C(0xffffffffffff)));
     return true;
 }
 
@@ -93,7 +70,7 @@ static bool service_open(serve *s)
         .max_waiting = s->options->max_waiting,
         .kv_dir = s->options->kv_dir,
         .kv_dir_bytes = s->options->kv_dir_size,
-        .kv_space = s->kv_space,
+        .kv_space = s->kv_space.name,
         .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
         .log = &s->log,
     };

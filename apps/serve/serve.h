@@ -5,6 +5,7 @@
 
 #include "base/os/notify.h"
 #include "base/thread.h"
+#include "engine/kv_space.h"
 #include "model.h"
 #include "sampling.h"
 #include "server/server.h"
@@ -55,7 +56,7 @@ typedef struct serve {
     char name[256];       /* served model name */
     char draft_name[256]; /* "": no draft */
     char fingerprint[32]; /* "fp_..." */
-    char kv_space[160];   /* what pages on disk depend on */
+    whim_kv_space kv_space;
 } serve;
 
 /* --- starting (port.c, fetch.c) --------------------------------------------------- */

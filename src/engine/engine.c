@@ -534,6 +534,11 @@ const char *whim_engine_draft_kind(const whim_engine *e)
     return e->cfg.draft != NULL ? e->draft.config.arch->name : NULL;
 }
 
+const char *whim_engine_draft_type(const whim_engine *e)
+{
+    return e->cfg.draft_type != NULL ? whim_dtype_get(e->draft_binder.narrow)->name : "file";
+}
+
 whim_proposer *whim_engine_proposer(whim_engine *e)
 {
     return e->cfg.draft != NULL ? &e->proposer : NULL;

@@ -101,6 +101,7 @@ const whim_binder *whim_engine_draft_binder(const whim_engine *engine);
 /* Its draft, what kind of draft that is, and what asks it, after load; NULL without one. */
 const whim_draft_config *whim_engine_draft(const whim_engine *engine);
 const char *whim_engine_draft_kind(const whim_engine *engine);
+const char *whim_engine_draft_type(const whim_engine *engine); /* of its matrices, or "file" */
 whim_proposer *whim_engine_proposer(whim_engine *engine);
 
 /* The runner, NULL before load. */

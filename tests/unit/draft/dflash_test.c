@@ -219,6 +219,12 @@ static void a_dflash2_of_nothing_is_a_dflash(void **state)
     assert_int_equal(tree_teardown(NULL), 0);
 }
 
+static void pages_come_back_from_a_disk(void **state)
+{
+    (void)state;
+    pages_survive_as_bytes(names[0]);
+}
+
 /* --- narrower than its file ------------------------------------------------------------------- */
 
 static int64_t n_same(const char *type)
@@ -263,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_markov_head_of_zeros_says_nothing),
         cmocka_unit_test(a_dflash2_of_nothing_is_a_dflash),
         cmocka_unit_test(it_may_be_narrower),
+        cmocka_unit_test(pages_come_back_from_a_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

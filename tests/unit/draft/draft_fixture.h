@@ -170,6 +170,51 @@ static inline void follows_the_reference(const char *name, step_check *check)
     whim_json_free(g.json);
 }
 
+/* --- pages ------------------------------------------------------------------------------------ */
+
+/* Who begins behind pages that were read as bytes and written elsewhere, as those of a disk are,
+ * proposes what the reference does. */
+static inline void pages_survive_as_bytes(const char *name)
+{
+    golden g = golden_open(name);
+    whim_engine *engine = engine_open(&g, name);
+    whim_runner *runner = whim_engine_runner(engine);
+    whim_page_pool *pool = whim_runner_pool(runner);
+    int64_t size = whim_engine_runner_plan(engine)->page_bytes;
+    const whim_json *prompt = whim_json_at(array_of(g.json, "prompts"), 1);
+    whim_sequence *first, *second;
+    int32_t text[2 * MAX_TEXT], wanted[MAX_TEXT], got[MAX_BLOCK], pages[MAX_TEXT];
+    int64_t n = ids_of(prompt, "tokens", text), n_page = n / pool->page_len;
+    ids_of(prompt, "greedy", text + n);
+    int64_t m = ids_of(whim_json_at(array_of(prompt, "steps"), 0), "proposed", wanted);
+    char *bytes = whim_alloc_array(n_page, size);
+    assert_true(n_page > 0 && bytes != NULL);
+    assert_int_equal(whim_runner_sequence_create(runner, &first), WHIM_ERR_OK);
+    feed(runner, first, text, n, 512);
+    for (int64_t i = 0; i < n_page; i++) {
+        assert_int_equal(
+            whim_exec_page_read(whim_runner_exec(runner), first->pages[i], bytes + i * size),
+            WHIM_ERR_OK);
+    }
+    feed(runner, first, text, n + 8, 512); /* pages of the pool are in use while they come back */
+    for (int64_t i = 0; i < n_page; i++) {
+        pages[i] = whim_page_pool_take(pool);
+        assert_true(pages[i] >= 0);
+        assert_int_equal(whim_exec_page_write(whim_runner_exec(runner), pages[i], bytes + i * size),
+                         WHIM_ERR_OK);
+    }
+    whim_runner_sequence_destroy(runner, first);
+    assert_int_equal(whim_runner_sequence_create(runner, &second), WHIM_ERR_OK);
+    whim_sequence_share(second, pages, n_page);
+    feed(runner, second, text, n, 512);
+    propose(engine, second, text[n], got);
+    assert_memory_equal(got, wanted, (size_t)m * sizeof *got);
+    whim_runner_sequence_destroy(runner, second);
+    whim_free(bytes);
+    whim_engine_close(engine);
+    whim_json_free(g.json);
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
 
 static inline void expect_refused(const char *model, const char *draft, const char *type,

@@ -91,6 +91,12 @@ static void pages_are_shared(void **state)
     whim_json_free(g.json);
 }
 
+static void pages_come_back_from_a_disk(void **state)
+{
+    (void)state;
+    pages_survive_as_bytes(names[0]);
+}
+
 /* --- features --------------------------------------------------------------------------------- */
 
 /* The residual stream of one text at the golden's boundaries, with the draft at work. */
@@ -277,6 +283,7 @@ int main(void)
         cmocka_unit_test(graphs_propose_the_same),
         cmocka_unit_test(together_is_as_alone),
         cmocka_unit_test(pages_are_shared),
+        cmocka_unit_test(pages_come_back_from_a_disk),
         cmocka_unit_test(features_are_the_reference_s),
         cmocka_unit_test(mistakes_are_seen),
         cmocka_unit_test(usual_boundaries_follow_the_model),

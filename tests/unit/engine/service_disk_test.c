@@ -32,6 +32,64 @@ static void pages_come_from_the_disk(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static int open_drafted(void **state)
+{
+    (void)state;
+    fixture_draft = "tests/data/drafts/llama-f32-eagle3";
+    int failed = open_model("tests/data/golden/llama-f32");
+    fixture_draft = NULL;
+    return failed;
+}
+
+/* An answer, and how many tokens were proposed for it and right. */
+static void answer_counted(int32_t k, answer *a, int64_t counts[2])
+{
+    whim_service_stats before = whim_service_get_stats(service);
+    whim_job_cfg job = job_cfg(k, 130, 20);
+    job.params.temperature = 0;
+    read_all(submit(&job), a);
+    pages_come_back();
+    whim_service_stats after = whim_service_get_stats(service);
+    counts[0] = after.n_proposed - before.n_proposed;
+    counts[1] = after.n_right - before.n_right;
+}
+
+/* Pages hold the draft's part, too: written when others need their place, and read back, they
+ * propose and say what a cold run does; in the same service and in the next one. */
+static void a_draft_comes_from_the_disk(void **state)
+{
+    char folder[] = "/tmp/whim_service_XXXXXX", command[64];
+    static answer cold, other, warm;
+    int64_t wanted[2], got[2], ignored[2];
+    whim_diag diag = {""};
+    assert_non_null(mkdtemp(folder));
+    whim_service_cfg cfg = service_cfg();
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    cfg.kv_dir = folder;
+    cfg.kv_space = "test";
+    memset(words[1], 0, 64 * sizeof **words); /* another beginning than words[0] has */
+    for (int32_t round = 0; round < 2; round++) {
+        assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+        if (round == 0) {
+            answer_counted(0, &cold, wanted);
+            assert_int_equal(cold.n_cached, 0);
+            assert_true(wanted[0] >= 15);
+        }
+        answer_counted(1, &other, ignored); /* of six pages it needs five */
+        whim_service_stats before = whim_service_get_stats(service);
+        answer_counted(0, &warm, got);
+        whim_service_stats after = whim_service_get_stats(service);
+        assert_true(after.disk_hit_tokens - before.disk_hit_tokens >= 96);
+        assert_int_equal(warm.n_cached, 128);
+        assert_memory_equal(warm.ids[0], cold.ids[0], 20 * sizeof(int32_t));
+        assert_memory_equal(got, wanted, sizeof got);
+        stop(state);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* A hybrid goes on from pages where a state was kept: where a prompt before ended, and where two of
  * them part, from the second on. */
 static void states_are_taken_over(void **state)
@@ -117,7 +175,11 @@ int main(void)
     const struct CMUnitTest longer_pages[] = {
         cmocka_unit_test(pages_come_from_the_disk),
     };
+    const struct CMUnitTest drafted[] = {
+        cmocka_unit_test(a_draft_comes_from_the_disk),
+    };
     return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(drafted, open_drafted, close_engine) +
            cmocka_run_group_tests(longer_pages, open_page64, close_engine) +
            cmocka_run_group_tests(longer_pages, open_page128, close_engine) +
            cmocka_run_group_tests(hybrid, open_hybrid, close_engine);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights, backend, level, type, and the draft whose keys and values lie in the same pages. */
+#include "engine/kv_space.h"
+
+#include "weights/fingerprint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Counts up whenever a change of the code moves the bits of keys and values. */
+#define NUMERICS_VERSION "2"
+
+whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_diag *diag)
+{
+    uint64_t hash, draft;
+    WHIM_TRY(whim_ckpt_fingerprint(whim_engine_ckpt(engine), &hash, diag));
+    int used =
+        snprintf(out->name, sizeof out->name, "numerics %s, weights %016llx, %s %s, kv %s",
+                 NUMERICS_VERSION, (unsigned long long)hash, whim_engine_backend(engine),
+                 whim_engine_caps(engine)->isa, whim_kv_type_name(whim_engine_kv_type(engine)));
+    for (const char *c = out->name; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    out->answers = hash;
+    if (whim_engine_draft(engine) != NULL) {
+        WHIM_TRY(whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &draft, diag));
+        snprintf(out->name + used, sizeof out->name - (size_t)used, ", draft %016llx as %s",
+                 (unsigned long long)draft, whim_engine_draft_type(engine));
+    }
+    return WHIM_ERR_OK;
+}

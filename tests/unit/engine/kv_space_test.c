@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of pages on disk: another for all that keys and values depend on, drafts included, which
+ * answers do not depend on. */
+#include "engine/kv_space.h"
+
+#include "support/cmocka.h"
+
+#include <string.h>
+
+static whim_kv_space space_of(const char *draft, const char *type, const char *kv_type)
+{
+    whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32",
+                           .draft = draft,
+                           .draft_type = type,
+                           .kv_type = kv_type,
+                           .n_thread = 1,
+                           .ctx = 64};
+    whim_engine *engine;
+    whim_kv_space space = {""};
+    whim_diag diag = {""};
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_kv_space_make(engine, &space, &diag), WHIM_ERR_OK);
+    whim_engine_close(engine);
+    return space;
+}
+
+static void drafts_and_their_types_have_names(void **state)
+{
+    (void)state;
+    static const char first[] = "tests/data/drafts/llama-f32-dflash";
+    static const char second[] = "tests/data/drafts/llama-f32-dflash-window";
+    const whim_kv_space spaces[] = {
+        space_of(NULL, NULL, NULL),    space_of(first, NULL, NULL),  space_of(first, "q8_0", NULL),
+        space_of(first, "q4_0", NULL), space_of(second, NULL, NULL),
+    };
+    enum { N = sizeof spaces / sizeof spaces[0] };
+    for (int i = 0; i < N; i++) {
+        assert_true(strlen(spaces[i].name) < sizeof spaces[i].name - 1); /* nothing is cut off */
+        assert_true(spaces[i].answers == spaces[0].answers);
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(spaces[i].name, spaces[k].name);
+        }
+    }
+    assert_string_equal(space_of(first, "q4_0", NULL).name, spaces[3].name);
+}
+
+static void other_bits_are_another_space(void **state)
+{
+    (void)state;
+    whim_kv_space plain = space_of(NULL, NULL, NULL), narrow = space_of(NULL, NULL, "bf16");
+    assert_string_not_equal(plain.name, narrow.name);
+    assert_true(plain.answers != narrow.answers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drafts_and_their_types_have_names),
+        cmocka_unit_test(other_bits_are_another_space),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
