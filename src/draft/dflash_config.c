@@ -22,6 +22,7 @@ static const whim_arch_defaults defaults = {.n_vocab = 151936,
 static const whim_arch_class classes[] = {{"DFlashDraftModel", "qwen3", &defaults},
                                           {"DFlash2DraftModel", "qwen3", &defaults},
                                           {"Qwen3DSparkModel", "qwen3", &defaults},
+                                          {"DSparkDraftModel", "qwen3", &defaults},
                                           {0}};
 static const whim_spelling names[] = {
     {"encoder.fc.", "fc."}, {"encoder.output_norm_enc.", "hidden_norm."}, {0}};
@@ -252,6 +253,7 @@ const whim_arch whim_dflash_arch = {.name = "dflash",
                                     .safetensors_names = names,
                                     .gguf_names = whim_dflash_gguf_names,
                                     .gguf_whole = whim_dflash_gguf_whole,
+                                    .draft = true,
                                     .parse = parse,
                                     .gguf_finish = whim_dflash_gguf_finish};
 

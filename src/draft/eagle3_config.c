@@ -121,8 +121,11 @@ static whim_err parse(whim_config *c, const whim_json_scope *top)
     return flag(&inner, top, "norm_output", &d->norm_output);
 }
 
-const whim_arch whim_eagle3_arch = {
-    .name = "eagle3", .classes = classes, .safetensors_names = names, .parse = parse};
+const whim_arch whim_eagle3_arch = {.name = "eagle3",
+                                    .classes = classes,
+                                    .safetensors_names = names,
+                                    .draft = true,
+                                    .parse = parse};
 
 void whim_eagle3_boundaries(const whim_config *draft, int32_t n_layer, int32_t *out)
 {

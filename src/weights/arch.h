@@ -104,6 +104,9 @@ struct whim_arch {
     /* The same of whole names, endings included, in layers or outside of them. */
     const whim_spelling *gguf_whole;
     bool qkv_bias; /* q, k and v always have biases; no key says so */
+    /* A draft: its makers take "model_type" and the ends of texts from anywhere, and neither means
+     * anything. */
+    bool draft;
     /* Keys of config.json that only this architecture has, after all others were read; NULL:
      * none. */
     whim_err (*parse)(whim_config *config, const whim_json_scope *top);

@@ -73,7 +73,7 @@ static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *arch
                                   : arch_refuse(top, archs, "model_type", type);
     }
     const whim_arch_class *as = out->as;
-    if (type != NULL && strcmp(type, as->type) != 0 &&
+    if (type != NULL && !out->arch->draft && strcmp(type, as->type) != 0 &&
         (as->old_type == NULL || strcmp(type, as->old_type) != 0)) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s", top->path,
@@ -269,7 +269,9 @@ static whim_err parse_text(whim_config *config, const found_arch *found, const w
         !whim_json_is_null(top, "eos_token_id")) {
         whim_config_add_eos(config, defaults->eos);
     }
-    WHIM_TRY(whim_config_parse_eos(config, top));
+    if (!found->arch->draft) {
+        WHIM_TRY(whim_config_parse_eos(config, top));
+    }
     WHIM_TRY(parse_dtype(config, top));
     if (found->arch->parse != NULL) {
         WHIM_TRY(found->arch->parse(config, top));

@@ -67,6 +67,36 @@ static void others_are_refused(void **state)
                       "draft_tokens");
 }
 
+/* Opened as a draft whose config.json has another text. */
+static whim_config opened(const char *draft, const char *from, const char *to)
+{
+    whim_ckpt ckpt = {0};
+    diag = (whim_diag){""};
+    variant_make(draft, from, to, NULL, NULL);
+    if (whim_ckpt_open(&ckpt, whim_draft_archs(), tree_root, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    whim_config config = ckpt.config;
+    whim_ckpt_close(&ckpt);
+    assert_int_equal(tree_teardown(NULL), 0);
+    return config;
+}
+
+/* As the files of several makers have it. */
+static void labels_do_not_matter(void **state)
+{
+    (void)state;
+    static const char spark[] = "llama-f32-dspark", type[] = "\"model_type\": \"qwen3\"";
+    const whim_config usual = opened(spark, type, type);
+    assert_true(usual.draft.anchor_first);
+    whim_config other = opened(spark, "Qwen3DSparkModel", "DSparkDraftModel");
+    assert_memory_equal(&usual.draft, &other.draft, sizeof other.draft);
+    other = opened(spark, type, "\"model_type\": \"minimax_m2\", \"eos_token_id\": 151645");
+    assert_memory_equal(&usual.draft, &other.draft, sizeof other.draft);
+    opened("llama-f32-eagle3", "\"model_type\": \"llama\"",
+           "\"model_type\": \"qwen2\", \"eos_token_id\": [2, 163585]");
+}
+
 static void expect_bad_flash2(const char *from, const char *to, const char *what)
 {
     expect_bad("tests/data/golden/llama-f32", "llama-f32-dflash2", from, to, what);
@@ -187,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(labels_do_not_matter),
         cmocka_unit_test(bad_markov_heads_are_refused),
         cmocka_unit_test(bad_selectors_are_refused),
         cmocka_unit_test(bad_values_are_refused),
