@@ -196,6 +196,41 @@ static void wrong_proposals_end_soon_and_are_tried_again(void **state)
     assert_true(made * 1000 > 2 * spent);
 }
 
+/* After proposals that were all right, or none, each is wrong: within 50 tokens hardly any step has
+ * proposals, whatever they cost. Counted, because a time would be that of the machine. */
+static void adversaries_are_left_alone_within_50_tokens(void **state)
+{
+    (void)state;
+    static const whim_width_ask sources[] = {
+        {.n_found = MOST},                /* they cost nothing: lookup */
+        {.n_found = 4, .once_ns = 165},   /* a block at once */
+        {.n_found = 7, .each_ns = 120.0}, /* one after the other */
+    };
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        for (int64_t n_good = 0; n_good <= 200; n_good += 100) {
+            whim_step_costs costs;
+            whim_hits hits;
+            whim_width_ask ask = sources[i];
+            int64_t width, n_early = 0, n_later = 0;
+            costs_make(&costs);
+            whim_hits_init(&hits);
+            ask.hits = &hits;
+            for (int64_t step = 0; step < n_good; step++) {
+                whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+                whim_hits_learn(&hits, width, width);
+            }
+            for (int64_t token = 0; token < 150; token++) { /* each step brings one */
+                whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+                whim_hits_learn(&hits, width, 0);
+                n_early += token < 50 && width > 0;
+                n_later += token >= 50 && width > 0;
+            }
+            assert_in_range(n_early, 1, 25);
+            assert_in_range(n_later, 1, 6); /* of 100: it is tried again now and then */
+        }
+    }
+}
+
 static void costs_between_those_seen(void **state)
 {
     (void)state;
@@ -361,6 +396,7 @@ int main(void)
         cmocka_unit_test(nothing_known_is_nothing_proposed),
         cmocka_unit_test(doubts_narrow_a_block),
         cmocka_unit_test(wrong_proposals_end_soon_and_are_tried_again),
+        cmocka_unit_test(adversaries_are_left_alone_within_50_tokens),
         cmocka_unit_test(costs_between_those_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
