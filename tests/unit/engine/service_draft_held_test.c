@@ -346,11 +346,86 @@ static void what_must_come_is_proposed(void **state)
     stop(state);
 }
 
+/* --- stop strings ----------------------------------------------------------------------------- */
+
+static told unstopped;
+
+static whim_job_cfg stopped_cfg(const char *const *stop)
+{
+    whim_job_cfg cfg = held_cfg(0);
+    cfg.grammar = NULL;
+    cfg.vocab = NULL;
+    cfg.ignore_eos = true;
+    cfg.max_tokens = 40;
+    cfg.stops = stop;
+    cfg.n_stop = stop != NULL;
+    return cfg;
+}
+
+static int64_t right_without_stops(void *ctx, const int32_t *tokens, int64_t n, int32_t *out,
+                                   int64_t max)
+{
+    int64_t at = n - held_cfg(0).n_prompt, m = unstopped.n - at < max ? unstopped.n - at : max;
+    (void)ctx, (void)tokens;
+    memcpy(out, unstopped.ids + at, (size_t)m * sizeof *out);
+    return m;
+}
+
+/* The text of two tokens in a row: it is complete with the second, wherever that stands in a
+ * block. */
+static bool stop_text(int64_t at, char *out, size_t size)
+{
+    int64_t n[2], used = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *bytes = whim_tokenizer_bytes(tok, unstopped.ids[at + i], &n[i]);
+        if (bytes == NULL || n[i] == 0 || unstopped.ids[at + i] >= ID_END ||
+            used + n[i] >= (int64_t)size) {
+            return false;
+        }
+        memcpy(out + used, bytes, (size_t)n[i]);
+        used += n[i];
+    }
+    out[used] = '\0';
+    return true;
+}
+
+/* With each stop string what a service without proposals says. */
+static void stop_strings_fall_inside_a_block(void **state)
+{
+    static told plainly, t;
+    char text[64];
+    const char *stop_at = text;
+    int32_t n_stopped = 0;
+    start_held(NULL, false);
+    whim_job_cfg cfg = stopped_cfg(NULL);
+    read_told(submit(&cfg), &unstopped);
+    assert_int_equal(unstopped.n, 40);
+    stop(state);
+    for (int64_t at = 1; at < 30; at++) {
+        if (!stop_text(at, text, sizeof text)) {
+            continue;
+        }
+        cfg = stopped_cfg(&stop_at);
+        start_held(NULL, false);
+        read_told(submit(&cfg), &plainly);
+        stop(state);
+        start_held(right_without_stops, true);
+        read_told(submit(&cfg), &t);
+        pages_come_back();
+        assert_true(whim_service_get_stats(service).n_right > 0 || plainly.n <= 3);
+        stop(state);
+        assert_memory_equal(&t, &plainly, sizeof t);
+        n_stopped += t.end == WHIM_END_STOP && t.n <= at + 2;
+    }
+    assert_true(n_stopped >= 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proposals_change_nothing_that_is_told),
         cmocka_unit_test(what_must_come_is_proposed),
+        cmocka_unit_test(stop_strings_fall_inside_a_block),
     };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_held);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_held);

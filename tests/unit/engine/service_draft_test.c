@@ -6,9 +6,10 @@
 #include "unit/engine/service_fixture.h"
 
 #include <float.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-enum { N = 12 };
+enum { N = 12, FEW_PAGES = 3 };
 
 #ifdef __SANITIZE_THREAD__
 #define UNDER_TSAN true
@@ -197,6 +198,31 @@ static int open_dflash2_window(void **state)
                         "tests/data/drafts/qwen3-f32-dflash2-window");
 }
 
+/* With hardly a page. */
+static int open_few_pages(const char *draft)
+{
+    open_dflash(NULL); /* the plain texts need more */
+    close_engine(NULL);
+    fixture_draft = draft;
+    fixture_pages = FEW_PAGES;
+    int failed = open_model("tests/data/golden/llama-f32");
+    fixture_pages = KV_PAGES;
+    fixture_draft = NULL;
+    return failed;
+}
+
+static int open_few_dflash(void **state)
+{
+    (void)state;
+    return open_few_pages("tests/data/drafts/llama-f32-dflash");
+}
+
+static int open_few_eagle3(void **state)
+{
+    (void)state;
+    return open_few_pages("tests/data/drafts/llama-f32-eagle3");
+}
+
 static void fill_huge(float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -311,6 +337,48 @@ static void a_draft_outlives_the_context(void **state)
         assert_true(whim_service_get_stats(service).n_proposed > before);
     }
     pages_come_back();
+    stop(state);
+}
+
+/* The last free page: a block that has no place behind it is narrower, an answer fills it to its
+ * last token, and of two that want it one waits. */
+static void a_draft_leaves_the_last_page(void **state)
+{
+    static answer a;
+    int32_t wanted[2][MAX_MADE];
+    whim_diag diag = {""};
+    whim_job_cfg both[2] = {circling(0, 24), circling(1, 24)};
+    both[0].n_prompt = 50; /* on two pages, and soon in need of a third */
+    both[1].n_prompt = 8;  /* which this one has */
+    for (int32_t k = 0; k < 2; k++) {
+        assert_int_equal(alone(&both[k], wanted[k]), 24);
+    }
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    int64_t room = whim_service_ctx(service);
+    assert_int_equal(room, FEW_PAGES * 32);
+    for (int32_t k = 0; k < 2; k++) {
+        whim_job_cfg job = circling(k, 0); /* to the end of all pages */
+        read_all(submit(&job), &a);
+        assert_int_equal(a.n[0], room - job.n_prompt);
+        assert_int_equal(a.end[0], WHIM_END_KV);
+        assert_memory_equal(a.ids[0], plain[k], (size_t)a.n[0] * sizeof(int32_t));
+        pages_come_back();
+    }
+    int64_t before = whim_service_get_stats(service).n_proposed;
+    whim_job *jobs[2];
+    assert_int_equal(whim_service_submit(service, both, 2, jobs, &diag), WHIM_ERR_OK);
+    for (int32_t k = 0; k < 2; k++) {
+        read_all(jobs[k], &a);
+        assert_int_equal(a.n[0], 24);
+        assert_memory_equal(a.ids[0], wanted[k], 24 * sizeof(int32_t));
+    }
+    pages_come_back();
+    /* Blocks are cut to the places that there are, not given up. */
+    assert_true(whim_service_get_stats(service).n_proposed - before >= 50);
     stop(state);
 }
 
@@ -448,6 +516,46 @@ static void ends_fall_inside_a_block(void **state)
     stop(state);
 }
 
+static _Atomic(whim_job *) victim; /* the one with the first text; NULL: it is on its way */
+static int64_t victim_at;          /* tokens made, with which it is cancelled */
+
+/* It is cancelled when its proposals have been found, before the step that verifies them. */
+static int64_t right_and_cancelled(void *ctx, const int32_t *tokens, int64_t n, int32_t *out,
+                                   int64_t max)
+{
+    int64_t n_made = n;
+    if (known_text(tokens, &n_made) == plain[0] && n_made >= victim_at) {
+        whim_job *job = atomic_load(&victim);
+        for (; job == NULL; job = atomic_load(&victim)) {
+            whim_clock_sleep_ns(WHIM_NS_PER_MS / 10);
+        }
+        whim_job_cancel(job, WHIM_REASON_CLIENT_GONE);
+    }
+    return always_right(ctx, tokens, n, out, max);
+}
+
+static void cancelled_inside_a_block(void **state)
+{
+    static answer a;
+    start_with(right_and_cancelled);
+    for (victim_at = 1; victim_at < 40; victim_at += 5) {
+        whim_diag diag = {""};
+        whim_job_cfg both[2] = {circling(0, MAX_MADE), circling(1, MAX_MADE)};
+        whim_job *jobs[2];
+        atomic_store(&victim, NULL);
+        assert_int_equal(whim_service_submit(service, both, 2, jobs, &diag), WHIM_ERR_OK);
+        atomic_store(&victim, jobs[0]);
+        read_all(jobs[0], &a);
+        assert_true(a.failed && a.n[0] < MAX_MADE);
+        assert_memory_equal(a.ids[0], plain[0], (size_t)a.n[0] * sizeof(int32_t));
+        read_all(jobs[1], &a); /* who was in the same steps goes on */
+        assert_int_equal(a.n[0], MAX_MADE);
+        assert_memory_equal(a.ids[0], plain[1], sizeof plain[1]);
+        pages_come_back();
+    }
+    stop(state);
+}
+
 /* A predicted answer comes in fewer steps, and is the same whatever of the prediction is right. */
 static void predictions_keep_the_text(void **state)
 {
@@ -497,7 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_keeps_the_text),    cmocka_unit_test(no_source_changes_the_text),
         cmocka_unit_test(ends_fall_inside_a_block), cmocka_unit_test(predictions_keep_the_text),
-        cmocka_unit_test(without_it_there_is_none),
+        cmocka_unit_test(cancelled_inside_a_block), cmocka_unit_test(without_it_there_is_none),
     };
     const struct CMUnitTest drafts[] = {
         cmocka_unit_test(a_draft_keeps_the_text), cmocka_unit_test(a_draft_keeps_log_probabilities),
@@ -524,5 +632,8 @@ int main(void)
                 cmocka_run_group_tests_name(kinds[i].name, drafts, kinds[i].open, close_engine);
         }
     }
+    const struct CMUnitTest few[] = {cmocka_unit_test(a_draft_leaves_the_last_page)};
+    failed += cmocka_run_group_tests_name("few pages", few, open_few_dflash, close_engine) +
+              cmocka_run_group_tests_name("few for eagle3", few, open_few_eagle3, close_engine);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_engine);
 }

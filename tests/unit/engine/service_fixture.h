@@ -20,6 +20,7 @@ static const whim_config *config;
 static whim_service *service;
 static int32_t words[4][CTX];
 static const char *fixture_draft; /* of the model that is opened next, or NULL */
+static int64_t fixture_pages = KV_PAGES;
 static whim_meters meters;
 
 static inline int open_model_on(const char *model, const char *backend, const char *level)
@@ -39,7 +40,7 @@ static inline int open_model_on(const char *model, const char *backend, const ch
                            .ctx = CTX};
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);
-    cfg.kv_mem = whim_engine_runner_plan(engine)->page_bytes * KV_PAGES;
+    cfg.kv_mem = whim_engine_runner_plan(engine)->page_bytes * fixture_pages;
     whim_engine_close(engine);
     engine = drive_open(&cfg, &diag);
     assert_non_null(engine);
