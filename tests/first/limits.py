@@ -186,7 +186,7 @@ def large_pages(r):
 def old_cpus(r):
     """The lowest levels, on models of CPUs that have nothing else, for each program that is built."""
     for arch, cpu, level in (("x86_64", "qemu64", "sse2"), ("aarch64", "cortex-a72", "neon")):
-        programs = [x for x in (f"{ROOT}/build/{arch}/whimbrel", f"{ROOT}/build/{arch}-test/whimbrel")
+        programs = [x for x in (f"{ROOT}/build/{arch}{kind}/whimbrel" for kind in ("", "-test", "-emulated"))
                     if os.path.exists(x)]
         if not programs or not try_run([f"qemu-{arch}", "-version"]):
             r.skip(f"{cpu}", f"no {arch} program is built, or no qemu-{arch}")
