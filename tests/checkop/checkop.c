@@ -84,7 +84,8 @@ static const char help[] =
     "  --repeat=N      N times as many random cases (default: 1)\n"
     "  --case=N        this case only, as a FAIL line names it\n"
     "  --threads=N     so many threads (default: one for each core, and one alone)\n"
-    "  --quick         fewer random cases, for emulators and sanitizers\n"
+    "  --quick         fewer random cases, and a level only where its source is not that of the\n"
+    "                  level below: for emulators and sanitizers\n"
     "  --list          say what would be run\n"
     "  --bench         time the ops and test nothing\n"
     "  --help          this text\n\n"
@@ -279,12 +280,34 @@ static void group_report(const group *g, totals *t)
     munmap(p, sizeof *p);
 }
 
-/* Whether a level differs from the one before in this op. */
+static bool is_paged(int32_t op)
+{
+    return op == WHIM_OP_kv_write || op == WHIM_OP_kv_read || op == WHIM_OP_attn_paged;
+}
+
+static bool has_products(int32_t op)
+{
+    return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk ||
+           op == WHIM_OP_moe_experts || op == CHECKOP_CHAIN;
+}
+
+/* Whether the source of a level differs from the level's below it in this op: levels of the CPU
+ * with no vectors of their own (src/backends/cpu/LEVEL/vec_LEVEL.h) differ in products, and `bf16`
+ * in attention. The guard's differ in the length of pages. */
 static bool is_other(const group *g)
 {
-    bool paged =
-        g->op == WHIM_OP_kv_write || g->op == WHIM_OP_kv_read || g->op == WHIM_OP_attn_paged;
-    return paged || g->isa == NULL || strncmp(g->isa, "page", 4) != 0;
+    static const char *const products[] = {"dotprod",    "i8mm",       "bf16",
+                                           "avx512vnni", "avx512bf16", "amx"};
+    if (g->isa == NULL || strncmp(g->isa, "page", 4) == 0) {
+        return g->isa == NULL || is_paged(g->op);
+    }
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        if (strcmp(g->isa, products[i]) == 0) {
+            bool attention = strcmp(g->isa, "bf16") == 0 && is_paged(g->op);
+            return !g->o->quick || attention || has_products(g->op);
+        }
+    }
+    return true;
 }
 
 static int level_run(const options *o, const whim_backend *backend, const char *isa, totals *t)
