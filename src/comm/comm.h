@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives between ranks of one host, over memory that they share. A rank is a thread or a
+ * process. All ranks of a group call the same collectives in the same order; a call that is not its
+ * peers' call, a rank that does not come, and one that is said to be dead end the group: every rank
+ * gets the same error, and so does every later call.
+ * Sums are FP32 and add in the order of ranks, so that the bits of an element depend on the ranks'
+ * values alone: neither on how long the message is nor on how it travels.
+ * Threads: a whim_comm belongs to the one thread that is its rank; whim_comm_abort any. */
+#ifndef WHIM_COMM_COMM_H
+#define WHIM_COMM_COMM_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+enum {
+    WHIM_COMM_MAX_RANK = 1024,
+    WHIM_COMM_PIECE = 256 * 1024, /* bytes of a message that travel at once */
+    WHIM_COMM_DIRECT = 8 * 1024,  /* the longest sum that every rank makes for itself */
+};
+
+/* The memory of a group. The file is nowhere in the file system, and goes with its last user. */
+typedef struct whim_comm_memory {
+    struct whim_comm_shared *shared;
+    int64_t bytes;
+    int fd; /* for processes that are no forks of the one that made it */
+} whim_comm_memory;
+
+WHIM_MUST_CHECK whim_err whim_comm_memory_make(int32_t n_rank, whim_comm_memory *out,
+                                               whim_diag *diag);
+
+/* The memory behind a descriptor that another process made. On success the descriptor is closed
+ * with it. */
+WHIM_MUST_CHECK whim_err whim_comm_memory_join(int fd, whim_comm_memory *out, whim_diag *diag);
+void whim_comm_memory_close(whim_comm_memory *memory);
+
+typedef struct whim_comm {
+    struct whim_comm_shared *shared;
+    int32_t rank, n_rank;
+    uint32_t n_round;  /* rounds that this rank has begun */
+    int64_t wait_ns;   /* how long it waits for a peer */
+    int64_t spin_ns;   /* of that, without sleep */
+    int64_t waited_ns; /* all waits so far, for meters */
+    int64_t n_call;    /* collectives so far */
+    whim_diag diag;    /* why the group ended */
+} whim_comm;
+
+typedef struct whim_comm_cfg {
+    int32_t rank;
+    int64_t wait_ns; /* 0: one second */
+    bool crowded;    /* ranks outnumber CPUs: who waits sleeps soon */
+} whim_comm_cfg;
+
+/* Each rank opens once. */
+void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_comm_cfg *cfg);
+
+/* Ends the group from outside, by a watchman that has seen a rank die. The first reason counts. */
+void whim_comm_abort(const whim_comm_memory *memory, const char *why);
+
+/* Collectives. `site` says which one it is, for messages (31 bytes of it). Counts of 0 are legal
+ * everywhere. On failure comm->diag has the reason, and outputs are undefined. */
+
+/* x becomes the sum of all ranks' x. */
+WHIM_MUST_CHECK whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t n,
+                                              const char *site);
+
+/* out is the ranks' parts one after the other; rank r's has bytes[r]. */
+WHIM_MUST_CHECK whim_err whim_comm_all_gather(whim_comm *comm, const void *part,
+                                              const int64_t *bytes, void *out, const char *site);
+
+/* The sum of all ranks' x is cut into n[0], n[1] .. elements; out is this rank's. */
+WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n,
+                                                  float *out, const char *site);
+
+/* in holds send[r] bytes for each rank r in turn; out gets take[r] bytes from each. */
+WHIM_MUST_CHECK whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *send,
+                                              void *out, const int64_t *take, const char *site);
+
+/* x of rank `root` becomes everybody's. */
+WHIM_MUST_CHECK whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t root,
+                                             const char *site);
+
+WHIM_MUST_CHECK whim_err whim_comm_barrier(whim_comm *comm, const char *site);
+
+#endif

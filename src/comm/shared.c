@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a group, and its rounds. */
+#include "comm/shared.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/os/futex.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x316d6d6f636d6877)
+
+enum {
+    TURNS_PER_LOOK = 64,    /* looks at a count between looks at the clock */
+    SPIN_NS = 1000000,      /* peers are about to come: see workers.c of the CPU backend */
+    SPIN_CROWDED_NS = 5000, /* they may wait for this CPU */
+    NAP_NS = 10000000,      /* of a sleeper between looks at the group's state */
+};
+
+static int64_t seats_bytes(int32_t n_rank)
+{
+    int64_t bytes =
+        (int64_t)sizeof(struct whim_comm_shared) + n_rank * (int64_t)sizeof(whim_comm_seat);
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+static int64_t shared_bytes(int32_t n_rank)
+{
+    return seats_bytes(n_rank) + (int64_t)n_rank * WHIM_COMM_TURNS * WHIM_COMM_PIECE;
+}
+
+static whim_err memory_map(whim_comm_memory *m, whim_diag *diag)
+{
+    void *at = mmap(NULL, (size_t)m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+    m->shared = at != MAP_FAILED ? at : NULL;
+    return whim_got(m->shared != NULL, diag, "no room for %" PRId64 " bytes that ranks share: %s",
+                    m->bytes, strerror(errno));
+}
+
+whim_err whim_comm_memory_make(int32_t n_rank, whim_comm_memory *out, whim_diag *diag)
+{
+    if (n_rank < 1 || n_rank > WHIM_COMM_MAX_RANK) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "a group of %d ranks: expected 1 to %d", n_rank,
+                         WHIM_COMM_MAX_RANK);
+    }
+    whim_comm_memory m = {.bytes = shared_bytes(n_rank),
+                          .fd = memfd_create("whimbrel-ranks", MFD_CLOEXEC)};
+    whim_err err =
+        whim_got(m.fd >= 0 && ftruncate(m.fd, m.bytes) == 0, diag,
+                 "no file for %" PRId64 " bytes that ranks share: %s", m.bytes, strerror(errno));
+    err = err == WHIM_ERR_OK ? memory_map(&m, diag) : err;
+    if (err != WHIM_ERR_OK) {
+        if (m.fd >= 0) {
+            close(m.fd);
+        }
+        return err;
+    }
+    m.shared->magic = MAGIC;
+    m.shared->n_rank = n_rank;
+    *out = m;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_comm_memory_join(int fd, whim_comm_memory *out, whim_diag *diag)
+{
+    struct stat st = {0};
+    whim_comm_memory m = {.fd = fd};
+    if (fstat(fd, &st) != 0 || st.st_size < seats_bytes(1)) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "descriptor %d is no memory of ranks", fd);
+    }
+    m.bytes = st.st_size;
+    WHIM_TRY(memory_map(&m, diag));
+    int32_t n = m.shared->n_rank;
+    if (m.shared->magic != MAGIC || n < 1 || n > WHIM_COMM_MAX_RANK || m.bytes != shared_bytes(n)) {
+        munmap(m.shared, (size_t)m.bytes);
+        return whim_fail(diag, WHIM_ERR_INVALID, "descriptor %d is no memory of ranks", fd);
+    }
+    *out = m;
+    return WHIM_ERR_OK;
+}
+
+void whim_comm_memory_close(whim_comm_memory *memory)
+{
+    if (memory->shared != NULL) {
+        munmap(memory->shared, (size_t)memory->bytes);
+        close(memory->fd);
+        *memory = (whim_comm_memory){.fd = -1};
+    }
+}
+
+void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_comm_cfg *cfg)
+{
+    whim_check(cfg->rank >= 0 && cfg->rank < memory->shared->n_rank);
+    *comm = (whim_comm){.shared = memory->shared,
+                        .rank = cfg->rank,
+                        .n_rank = memory->shared->n_rank,
+                        .wait_ns = cfg->wait_ns > 0 ? cfg->wait_ns : WHIM_NS_PER_S,
+                        .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS};
+}
+
+char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint32_t round)
+{
+    int64_t index = (int64_t)rank * WHIM_COMM_TURNS + round % WHIM_COMM_TURNS;
+    return (char *)comm->shared + seats_bytes(comm->n_rank) + index * WHIM_COMM_PIECE;
+}
+
+/* --- the end of a group ----------------------------------------------------------------------- */
+
+static void end(struct whim_comm_shared *s, const char *why)
+{
+    uint32_t good = WHIM_COMM_GOOD;
+    if (atomic_compare_exchange_strong(&s->state, &good, WHIM_COMM_ENDING)) {
+        snprintf(s->why, sizeof s->why, "%s", why);
+        atomic_store(&s->state, WHIM_COMM_ENDED);
+    }
+}
+
+void whim_comm_abort(const whim_comm_memory *memory, const char *why)
+{
+    end(memory->shared, why);
+}
+
+/* The reason, also where another rank had one sooner, or died while it wrote it. */
+static whim_err ended(whim_comm *comm)
+{
+    struct whim_comm_shared *s = comm->shared;
+    int64_t until = whim_clock_ns() + NAP_NS;
+    while (atomic_load(&s->state) != WHIM_COMM_ENDED && whim_clock_ns() < until) {
+        whim_os_cpu_relax();
+    }
+    bool said = atomic_load(&s->state) == WHIM_COMM_ENDED;
+    return whim_fail(&comm->diag, WHIM_ERR_DEVICE, "%.*s", (int)sizeof s->why - 1,
+                     said ? s->why : "a rank ended while it said why");
+}
+
+whim_err whim_comm_end(whim_comm *comm)
+{
+    end(comm->shared, comm->diag.text);
+    return ended(comm);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
+static void call_print(const whim_comm_call *c, char *out, size_t size)
+{
+    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter",
+                                        "all_to_all", "broadcast",  "barrier"};
+    bool known = c->kind >= 0 && c->kind <= WHIM_COMM_BARRIER;
+    snprintf(out, size, "%s of %" PRId64 " at \"%.31s\"", known ? names[c->kind] : "something",
+             c->size, c->site);
+}
+
+static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
+{
+    char here[96];
+    call_print(mine, here, sizeof here);
+    whim_fail(&comm->diag, WHIM_ERR_DEVICE,
+              "rank %d has not come to %s within %.3g s: it is %u rounds behind rank %d", peer,
+              here, (double)comm->wait_ns / 1e9,
+              comm->n_round - atomic_load(&comm->shared->seats[peer].n_round), comm->rank);
+    return whim_comm_end(comm);
+}
+
+static whim_err differs(whim_comm *comm, int32_t peer, const whim_comm_call *mine,
+                        const whim_comm_call *its)
+{
+    char here[96], there[96];
+    call_print(mine, here, sizeof here);
+    call_print(its, there, sizeof there);
+    whim_fail(&comm->diag, WHIM_ERR_DEVICE, "ranks disagree: rank %d calls %s, rank %d calls %s",
+              comm->rank, here, peer, there);
+    return whim_comm_end(comm);
+}
+
+static bool has_come(whim_comm_seat *seat, uint32_t round)
+{
+    return (int32_t)(atomic_load_explicit(&seat->n_round, memory_order_acquire) - round) >= 0;
+}
+
+static void nap(whim_comm_seat *seat, uint32_t round)
+{
+    /* Counted before the look and the teller tells before it looks at the count, both in one total
+     * order: one of the two sees the other. */
+    atomic_fetch_add(&seat->sleepers, 1);
+    uint32_t now = atomic_load(&seat->n_round);
+    if ((int32_t)(now - round) < 0) {
+        whim_os_futex_wait_shared(&seat->n_round, now, NAP_NS);
+    }
+    atomic_fetch_sub(&seat->sleepers, 1);
+}
+
+static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
+{
+    whim_comm_seat *seat = &comm->shared->seats[peer];
+    int64_t start = 0;
+    while (!has_come(seat, comm->n_round)) {
+        for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, comm->n_round); i++) {
+            whim_os_cpu_relax();
+        }
+        int64_t now = whim_clock_ns();
+        start = start == 0 ? now : start;
+        if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
+            return ended(comm);
+        }
+        if (now - start > comm->wait_ns) {
+            return late(comm, peer, mine);
+        }
+        if (now - start > comm->spin_ns) {
+            nap(seat, comm->n_round);
+        }
+    }
+    comm->waited_ns += start == 0 ? 0 : whim_clock_ns() - start;
+    return WHIM_ERR_OK;
+}
+
+static void tell(whim_comm *comm)
+{
+    whim_comm_seat *seat = &comm->shared->seats[comm->rank];
+    atomic_store(&seat->n_round, comm->n_round);
+    if (atomic_load(&seat->sleepers) > 0) {
+        whim_os_futex_wake_all_shared(&seat->n_round);
+    }
+}
+
+whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call)
+{
+    comm->n_round++;
+    uint32_t turn = comm->n_round % WHIM_COMM_TURNS;
+    comm->shared->seats[comm->rank].calls[turn] = *call;
+    tell(comm);
+    for (int32_t i = 1; i < comm->n_rank; i++) {
+        int32_t peer = (comm->rank + i) % comm->n_rank;
+        WHIM_TRY(wait_for(comm, peer, call));
+        const whim_comm_call *its = &comm->shared->seats[peer].calls[turn];
+        if (its->kind != call->kind || its->root != call->root || its->size != call->size) {
+            return differs(comm, peer, call, its);
+        }
+    }
+    if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
+        return ended(comm);
+    }
+    return WHIM_ERR_OK;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks share, and a round: the step that collectives are made of.
+ * In a round a rank writes its piece, tells that it has, waits until all have, and reads. It may
+ * read pieces of the round before, too. A rank that begins round s knows that all have ended round
+ * s - 2, for they told of s - 1 after that; so with three pieces in turn nobody writes what another
+ * still reads (tests/unit/comm/protocol_test.c walks all orders). */
+#ifndef WHIM_COMM_SHARED_H
+#define WHIM_COMM_SHARED_H
+
+#include "comm/comm.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { WHIM_COMM_TURNS = 3 }; /* pieces of a rank */
+
+typedef enum whim_comm_kind {
+    WHIM_COMM_ALL_REDUCE,
+    WHIM_COMM_ALL_GATHER,
+    WHIM_COMM_REDUCE_SCATTER,
+    WHIM_COMM_ALL_TO_ALL,
+    WHIM_COMM_BROADCAST,
+    WHIM_COMM_BARRIER
+} whim_comm_kind;
+
+/* What a rank is about; equal in all ranks. */
+typedef struct whim_comm_call {
+    int32_t kind, root;
+    int64_t size;
+    char site[32];
+} whim_comm_call;
+
+/* A rank's own: on cache lines that nobody else writes. */
+typedef struct whim_comm_seat {
+    _Alignas(128) _Atomic uint32_t n_round; /* told: its piece and call are written */
+    _Atomic uint32_t sleepers;              /* who waits for the count by a futex */
+    whim_comm_call calls[WHIM_COMM_TURNS];
+} whim_comm_seat;
+
+typedef enum whim_comm_state {
+    WHIM_COMM_GOOD,
+    WHIM_COMM_ENDING, /* the reason is being written */
+    WHIM_COMM_ENDED
+} whim_comm_state;
+
+struct whim_comm_shared {
+    uint64_t magic;
+    int32_t n_rank;
+    _Alignas(128) _Atomic uint32_t state;
+    char why[sizeof((whim_diag *)NULL)->text];
+    whim_comm_seat seats[]; /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces */
+};
+
+/* The piece of a rank in a round. */
+char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint32_t round);
+
+/* One round, after this rank's piece of round n_round + 1 was written. */
+WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);
+
+/* End the group for a reason in comm->diag. */
+whim_err whim_comm_end(whim_comm *comm);
+
+#endif

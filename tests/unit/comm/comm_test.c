@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives between threads and between processes, against plain loops over arrays of ranks: bit
+ * for bit, for sizes around every cut, with ranks that come late, call something else or die. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/math/rng.h"
+#include "base/thread.h"
+#include "comm/comm.h"
+#include "support/cmocka.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_RANKS = 5, WAIT_S = 60 };
+
+static bool quick(void)
+{
+    return getenv("TEST_QUICK") != NULL;
+}
+
+/* --- ranks as threads ------------------------------------------------------------------------- */
+
+typedef struct team team;
+
+typedef struct rank_ctx {
+    team *of;
+    whim_comm comm;
+    whim_err err;
+    whim_thread thread;
+} rank_ctx;
+
+struct team {
+    whim_comm_memory memory;
+    int32_t n_rank;
+    void (*fn)(rank_ctx *rank);
+    rank_ctx ranks[MAX_RANKS];
+};
+
+static void rank_run(void *ctx)
+{
+    rank_ctx *rank = ctx;
+    rank->of->fn(rank);
+}
+
+static void team_run(team *t, int32_t n_rank, int64_t wait_ns, void (*fn)(rank_ctx *rank))
+{
+    whim_diag diag = {""};
+    memset(t, 0, sizeof *t);
+    t->n_rank = n_rank;
+    t->fn = fn;
+    assert_int_equal(whim_comm_memory_make(n_rank, &t->memory, &diag), WHIM_ERR_OK);
+    for (int32_t r = 0; r < n_rank; r++) {
+        rank_ctx *rank = &t->ranks[r];
+        rank->of = t;
+        whim_comm_cfg cfg = {.rank = r, .wait_ns = wait_ns, .crowded = true};
+        whim_comm_open(&rank->comm, &t->memory, &cfg);
+        assert_int_equal(whim_thread_create(&rank->thread, "rank", rank_run, rank, &diag),
+                         WHIM_ERR_OK);
+    }
+    for (int32_t r = 0; r < n_rank; r++) {
+        whim_thread_join(&t->ranks[r].thread);
+    }
+    whim_comm_memory_close(&t->memory);
+}
+
+static void team_run_well(int32_t n_rank, void (*fn)(rank_ctx *rank))
+{
+    static team t;
+    team_run(&t, n_rank, WAIT_S * WHIM_NS_PER_S, fn);
+    for (int32_t r = 0; r < n_rank; r++) {
+        if (t.ranks[r].err != WHIM_ERR_OK) {
+            fail_msg("rank %d: %s", r, t.ranks[r].comm.diag.text);
+        }
+    }
+}
+
+/* --- values that every rank can make of every other ------------------------------------------- */
+
+/* Sums of these depend on their order. */
+static float value(int32_t rank, int64_t i)
+{
+    static const float big[] = {1e8f, -1e8f, 3.25f, -0.0f, 1.0f / 3};
+    return big[(rank + i) % 5] + (float)((rank * 31 + i * 7) % 101) / 7;
+}
+
+static float law_sum(int32_t n_rank, int64_t i)
+{
+    float sum = value(0, i);
+    for (int32_t r = 1; r < n_rank; r++) {
+        sum += value(r, i);
+    }
+    return sum;
+}
+
+/* Checks of a rank end its run, as a thread cannot fail a test by itself. */
+static whim_err wrong(rank_ctx *rank, const char *what, int64_t n)
+{
+    return whim_fail(&rank->comm.diag, WHIM_ERR_CORRUPT, "%s of %lld is wrong", what, (long long)n);
+}
+
+static const int64_t sizes[] = {0,    1,    15,    16,    17,    1000,   8191,
+                                8192, 8193, 65535, 65536, 65537, 131072, 200001};
+enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
+
+static whim_err reduce_once(rank_ctx *rank, int64_t n)
+{
+    float *x = whim_alloc(n * 4 + 4);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = value(rank->comm.rank, i);
+    }
+    whim_err err = whim_comm_all_reduce(&rank->comm, x, n, "reduce");
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < n; i++) {
+        float sum = law_sum(rank->comm.n_rank, i);
+        err = memcmp(&x[i], &sum, 4) == 0 ? err : wrong(rank, "all_reduce", n);
+    }
+    whim_free(x);
+    return err;
+}
+
+static void reduce_all(rank_ctx *rank)
+{
+    for (int32_t i = 0; i < N_SIZE && rank->err == WHIM_ERR_OK; i++) {
+        rank->err = reduce_once(rank, sizes[i]);
+    }
+    if (rank->err == WHIM_ERR_OK && !quick()) {
+        rank->err = reduce_once(rank, 65 * 1024 * 1024 / 4 + 1);
+    }
+}
+
+static void sums_add_in_the_order_of_ranks(void **state)
+{
+    (void)state;
+    for (int32_t n = 1; n <= MAX_RANKS; n += n < 3 ? 1 : 2) {
+        team_run_well(n, reduce_all);
+    }
+}
+
+/* Parts of several lengths, some of nothing. */
+static int64_t part_of(int32_t rank, int64_t n)
+{
+    return rank % 3 == 1 ? 0 : n / (rank + 1);
+}
+
+static whim_err gather_once(rank_ctx *rank, int64_t n)
+{
+    int64_t bytes[MAX_RANKS], total = 0;
+    for (int32_t r = 0; r < rank->comm.n_rank; r++) {
+        total += bytes[r] = part_of(r, n);
+    }
+    unsigned char *part = whim_alloc(n + 1), *out = whim_alloc(total + 1), *at = out;
+    memset(part, 'a' + rank->comm.rank, (size_t)n);
+    whim_err err = whim_comm_all_gather(&rank->comm, part, bytes, out, "gather");
+    for (int32_t r = 0; r < rank->comm.n_rank; at += bytes[r], r++) {
+        for (int64_t i = 0; err == WHIM_ERR_OK && i < bytes[r]; i++) {
+            err = at[i] == 'a' + r ? err : wrong(rank, "all_gather", n);
+        }
+    }
+    whim_free(part);
+    whim_free(out);
+    return err;
+}
+
+static whim_err scatter_once(rank_ctx *rank, int64_t n)
+{
+    int64_t counts[MAX_RANKS], total = 0, first = 0;
+    for (int32_t r = 0; r < rank->comm.n_rank; r++) {
+        first = r == rank->comm.rank ? total : first;
+        total += counts[r] = part_of(r, n);
+    }
+    float *x = whim_alloc(total * 4 + 4), *out = whim_alloc(n * 4 + 4);
+    for (int64_t i = 0; i < total; i++) {
+        x[i] = value(rank->comm.rank, i);
+    }
+    whim_err err = whim_comm_reduce_scatter(&rank->comm, x, counts, out, "scatter");
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < counts[rank->comm.rank]; i++) {
+        float sum = law_sum(rank->comm.n_rank, first + i);
+        err = memcmp(&out[i], &sum, 4) == 0 ? err : wrong(rank, "reduce_scatter", n);
+    }
+    whim_free(x);
+    whim_free(out);
+    return err;
+}
+
+static int64_t sent(int32_t from, int32_t to, int64_t n)
+{
+    return (from + 2 * to) % 4 == 1 ? 0 : n / (1 + (from * 3 + to) % 4);
+}
+
+static whim_err exchange_once(rank_ctx *rank, int64_t n)
+{
+    int64_t send[MAX_RANKS], take[MAX_RANKS], out_bytes = 0, in_bytes = 0;
+    int32_t me = rank->comm.rank;
+    for (int32_t r = 0; r < rank->comm.n_rank; r++) {
+        out_bytes += send[r] = sent(me, r, n);
+        in_bytes += take[r] = sent(r, me, n);
+    }
+    unsigned char *in = whim_alloc(out_bytes + 1), *out = whim_alloc(in_bytes + 1), *at = in;
+    for (int32_t r = 0; r < rank->comm.n_rank; at += send[r], r++) {
+        memset(at, 16 * me + r, (size_t)send[r]);
+    }
+    whim_err err = whim_comm_all_to_all(&rank->comm, in, send, out, take, "exchange");
+    at = out;
+    for (int32_t r = 0; r < rank->comm.n_rank; at += take[r], r++) {
+        for (int64_t i = 0; err == WHIM_ERR_OK && i < take[r]; i++) {
+            err = at[i] == 16 * r + me ? err : wrong(rank, "all_to_all", n);
+        }
+    }
+    whim_free(in);
+    whim_free(out);
+    return err;
+}
+
+static whim_err broadcast_once(rank_ctx *rank, int64_t n)
+{
+    int32_t root = (int32_t)(n % rank->comm.n_rank);
+    unsigned char *x = whim_alloc(n + 1);
+    memset(x, rank->comm.rank == root ? 'x' : 0, (size_t)n);
+    whim_err err = whim_comm_broadcast(&rank->comm, x, n, root, "broadcast");
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < n; i++) {
+        err = x[i] == 'x' ? err : wrong(rank, "broadcast", n);
+    }
+    whim_free(x);
+    return err;
+}
+
+static whim_err barrier_once(rank_ctx *rank, int64_t n)
+{
+    (void)n;
+    return whim_comm_barrier(&rank->comm, "barrier");
+}
+
+static whim_err (*const each[])(rank_ctx *rank, int64_t n) = {
+    reduce_once, gather_once, scatter_once, exchange_once, broadcast_once, barrier_once};
+enum { N_KIND = sizeof each / sizeof each[0] };
+
+/* All kinds and sizes in an order that is random and the same for all, each rank with its own
+ * delays. */
+static void mix_all(rank_ctx *rank)
+{
+    for (uint64_t i = 0; i < (quick() ? 60 : 300) && rank->err == WHIM_ERR_OK; i++) {
+        uint64_t kind = whim_rng_at(7, 2 * i) % N_KIND, size = whim_rng_at(7, 2 * i + 1) % N_SIZE;
+        uint64_t delay = whim_rng_at(11 + (uint64_t)rank->comm.rank, i);
+        if (delay % 8 == 0) {
+            whim_clock_sleep_ns((int64_t)(delay / 8 % 300000));
+        }
+        rank->err = each[kind](rank, sizes[size] + (int64_t)(size > 2 ? kind : 0));
+    }
+}
+
+static void all_kinds_agree_with_plain_loops(void **state)
+{
+    (void)state;
+    for (int32_t n = 1; n <= MAX_RANKS; n++) {
+        team_run_well(n, mix_all);
+    }
+}
+
+/* One after the other without a pause: counts go on and pieces come round. */
+static void call_often(rank_ctx *rank)
+{
+    for (int32_t i = 0; i < (quick() ? 2000 : 100000) && rank->err == WHIM_ERR_OK; i++) {
+        float x[2] = {(float)(i % 64), (float)rank->comm.rank};
+        rank->err = whim_comm_all_reduce(&rank->comm, x, 2, "often");
+        bool good = x[0] == 2 * (float)(i % 64) && x[1] == 1;
+        rank->err = rank->err != WHIM_ERR_OK || good ? rank->err : wrong(rank, "call", i);
+    }
+}
+
+static void many_calls_keep_step(void **state)
+{
+    (void)state;
+    team_run_well(2, call_often);
+}
+
+/* --- what goes wrong -------------------------------------------------------------------------- */
+
+static void expect_all_say(team *t, const char *const *parts)
+{
+    for (int32_t r = 0; r < t->n_rank; r++) {
+        assert_int_equal(t->ranks[r].err, WHIM_ERR_DEVICE);
+        assert_string_equal(t->ranks[r].comm.diag.text, t->ranks[0].comm.diag.text);
+        for (int32_t i = 0; parts[i] != NULL; i++) {
+            if (strstr(t->ranks[r].comm.diag.text, parts[i]) == NULL) {
+                fail_msg("\"%s\" does not say \"%s\"", t->ranks[r].comm.diag.text, parts[i]);
+            }
+        }
+    }
+}
+
+static void call_another(rank_ctx *rank)
+{
+    float x[4] = {0};
+    rank->err = whim_comm_barrier(&rank->comm, "start");
+    if (rank->err == WHIM_ERR_OK && rank->comm.rank == 1) {
+        rank->err = whim_comm_barrier(&rank->comm, "layer 3");
+    } else if (rank->err == WHIM_ERR_OK) {
+        rank->err = whim_comm_all_reduce(&rank->comm, x, 4, "layer 2");
+    }
+    if (rank->err != WHIM_ERR_OK) { /* it stays so */
+        rank->err = whim_comm_barrier(&rank->comm, "later");
+    }
+}
+
+static void other_calls_are_told(void **state)
+{
+    (void)state;
+    static team t;
+    team_run(&t, 3, WAIT_S * WHIM_NS_PER_S, call_another);
+    expect_all_say(&t, (const char *const[]){"ranks disagree", "all_reduce of 4 at \"layer 2\"",
+                                             "rank 1 calls barrier of 0 at \"layer 3\"", NULL});
+}
+
+static void call_other_size(rank_ctx *rank)
+{
+    int64_t send[2] = {8, 8}, take[2] = {8, rank->comm.rank == 0 ? 4 : 8};
+    char in[16] = {0}, out[16];
+    rank->err = whim_comm_all_to_all(&rank->comm, in, send, out, take, "experts");
+    if (rank->err == WHIM_ERR_OK) { /* the other has ended the group */
+        rank->err = whim_comm_barrier(&rank->comm, "after");
+    }
+}
+
+static void tables_that_differ_are_told(void **state)
+{
+    (void)state;
+    static team t;
+    team_run(&t, 2, WAIT_S * WHIM_NS_PER_S, call_other_size);
+    expect_all_say(&t, (const char *const[]){"\"experts\"", "8 bytes", "expects 4", NULL});
+}
+
+static void stay_away(rank_ctx *rank)
+{
+    if (rank->comm.rank != 2) {
+        rank->err = whim_comm_barrier(&rank->comm, "step 9");
+    }
+}
+
+static void absent_ranks_are_named(void **state)
+{
+    (void)state;
+    static team t;
+    team_run(&t, 3, 20 * WHIM_NS_PER_MS, stay_away);
+    assert_int_equal(t.ranks[0].err, WHIM_ERR_DEVICE);
+    assert_int_equal(t.ranks[1].err, WHIM_ERR_DEVICE);
+    assert_non_null(strstr(t.ranks[0].comm.diag.text, "rank 2 has not come to barrier"));
+    assert_string_equal(t.ranks[0].comm.diag.text, t.ranks[1].comm.diag.text);
+}
+
+/* --- ranks as processes ----------------------------------------------------------------------- */
+
+/* The other rank of two, in a process that has the memory by its descriptor: sums till it ends. */
+static void peer_process(int fd)
+{
+    whim_comm_memory memory;
+    whim_comm comm;
+    whim_diag diag = {""};
+    if (whim_comm_memory_join(fd, &memory, &diag) != WHIM_ERR_OK) {
+        _exit(2);
+    }
+    whim_comm_open(&comm, &memory, &(whim_comm_cfg){.rank = 1, .crowded = true});
+    float x = 0;
+    do {
+        x = 1;
+    } while (whim_comm_all_reduce(&comm, &x, 1, "process") == WHIM_ERR_OK && x == 3);
+    _exit(0);
+}
+
+static void processes_are_ranks_and_may_die(void **state)
+{
+    (void)state;
+    whim_comm_memory memory;
+    whim_comm comm;
+    whim_diag diag = {""};
+    assert_int_equal(whim_comm_memory_make(2, &memory, &diag), WHIM_ERR_OK);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        peer_process(dup(memory.fd));
+    }
+    whim_comm_open(&comm, &memory,
+                   &(whim_comm_cfg){.rank = 0, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true});
+    for (int32_t i = 0; i < 1000; i++) {
+        float x = 2;
+        assert_int_equal(whim_comm_all_reduce(&comm, &x, 1, "process"), WHIM_ERR_OK);
+        assert_float_equal(x, 3, 0);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    whim_comm_abort(&memory, "rank 1 died by signal 9");
+    whim_comm_abort(&memory, "a later reason");
+    float x = 2;
+    while (whim_comm_all_reduce(&comm, &x, 1, "process") == WHIM_ERR_OK) {
+    }
+    assert_string_equal(comm.diag.text, "rank 1 died by signal 9");
+    whim_comm_memory_close(&memory);
+}
+
+static void other_memory_is_refused(void **state)
+{
+    (void)state;
+    whim_comm_memory memory;
+    whim_diag diag = {""};
+    assert_int_equal(whim_comm_memory_make(0, &memory, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_comm_memory_make(WHIM_COMM_MAX_RANK + 1, &memory, &diag),
+                     WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "1025 ranks"));
+    int fd = open("/dev/null", O_RDWR);
+    assert_int_equal(whim_comm_memory_join(fd, &memory, &diag), WHIM_ERR_INVALID);
+    close(fd);
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    assert_int_equal(ftruncate(fileno(f), 1 << 20), 0);
+    assert_int_equal(whim_comm_memory_join(fileno(f), &memory, &diag), WHIM_ERR_INVALID);
+    fclose(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_add_in_the_order_of_ranks),
+        cmocka_unit_test(all_kinds_agree_with_plain_loops),
+        cmocka_unit_test(many_calls_keep_step),
+        cmocka_unit_test(other_calls_are_told),
+        cmocka_unit_test(tables_that_differ_are_told),
+        cmocka_unit_test(absent_ranks_are_named),
+        cmocka_unit_test(processes_are_ranks_and_may_die),
+        cmocka_unit_test(other_memory_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
