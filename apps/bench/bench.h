@@ -69,6 +69,9 @@ WHIM_MUST_CHECK whim_err bench_print(whim_str *out, bench *b, whim_diag *diag);
 bool bench_draft_read(const char *text, double *chance);
 WHIM_MUST_CHECK whim_err bench_draft(bench *b, whim_str *out, whim_diag *diag);
 
+/* --ranks (ranks.c): the command, without a model; returns its exit status. */
+int bench_ranks(const whim_options *options);
+
 /* Whether --peer can be done: the model is one GGUF file, and the programs for all batch sizes are
  * there. Tells in diag what is missing. */
 WHIM_MUST_CHECK whim_err bench_peer_check(const bench *b, whim_diag *diag);

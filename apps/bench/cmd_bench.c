@@ -229,6 +229,9 @@ int cmd_bench(const whim_options *options)
     if (options->serve != NULL) {
         return bench_serve(options);
     }
+    if (options->ranks > 0) {
+        return bench_ranks(options);
+    }
     b.options = options;
     if (!check_serving_options(options) || !check_options(options, &b.max_batch)) {
         return EXIT_USAGE;

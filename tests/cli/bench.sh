@@ -35,6 +35,15 @@ run_it bench "$tiny" -p 5 -n 4 -d 0 -r 1 --seconds 0.02 --json -q
 expect_python "no depth at all" "assert json.loads(text)['depth'] == 0"
 run_it bench "$tiny" -p 5 -n 4 -d 200 --ctx 100
 expect "a context too short for the depth is refused" 2 err "204"
+run_it bench --ranks 3 -r 1 --json
+expect_python "collectives between ranks" "
+rows = [json.loads(line) for line in text.splitlines()]
+assert [r['ranks'] for r in rows] == [3] * len(rows) and 1048576 in [r['bytes'] for r in rows]
+assert all(r[k] > 0 for r in rows for k in ('all_reduce_us', 'all_gather_us', 'broadcast_us')), rows"
+run_it bench --ranks 2 -r 1
+expect "as a table" 0 out "all_reduce" out "1048576"
+run_it bench --ranks 1
+expect "one rank has nobody to talk to" 2 err "from 2 to 64"
 run_it bench "$tiny" -b 600
 expect "a batch larger than a step is refused" 2 err "600" err "--max-step-tokens"
 run_it bench "$tiny" -p 20 -n 4 --ctx 10

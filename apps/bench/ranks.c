@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whimbrel bench --ranks N: how long collectives between N ranks of this host take, without a
+ * model. Ranks are threads here, each on a CPU of its own as far as there are. */
+#include "base/clock.h"
+#include "base/os/cpu.h"
+#include "base/thread.h"
+#include "bench/bench.h"
+#include "cmd.h"
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAIT_S = 60, WARM_CALLS = 50 };
+
+static const int64_t sizes[] = {256, 4096, 32768, 262144, 1048576};
+enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
+
+typedef enum timed { ALL_REDUCE, ALL_GATHER, BROADCAST, TIMED } timed;
+
+typedef struct bench_rank {
+    whim_comm comm;
+    whim_thread thread;
+    whim_err err;
+    char *in, *out;
+    int64_t n_repeat;
+    double us[N_SIZE][TIMED]; /* for one call, the best of all repeats */
+} bench_rank;
+
+static whim_err call(bench_rank *r, timed kind, int64_t bytes)
+{
+    int64_t parts[WHIM_COMM_MAX_RANK];
+    switch (kind) {
+    case ALL_REDUCE:
+        return whim_comm_all_reduce(&r->comm, (float *)r->out, bytes / 4, "bench");
+    case ALL_GATHER:
+        for (int32_t i = 0; i < r->comm.n_rank; i++) {
+            parts[i] = bytes * (i + 1) / r->comm.n_rank - bytes * i / r->comm.n_rank;
+        }
+        return whim_comm_all_gather(&r->comm, r->in, parts, r->out, "bench");
+    default:
+        return whim_comm_broadcast(&r->comm, r->out, bytes, 0, "bench");
+    }
+}
+
+/* So many calls that they take some milliseconds. */
+static whim_err time_calls(bench_rank *r, timed kind, int64_t bytes, double *us)
+{
+    int64_t n = 1000000000 / (bytes * r->comm.n_rank + 200000);
+    for (int32_t i = 0; i < WARM_CALLS; i++) {
+        WHIM_TRY(call(r, kind, bytes));
+    }
+    WHIM_TRY(whim_comm_barrier(&r->comm, "begin"));
+    int64_t start = whim_clock_ns();
+    for (int64_t i = 0; i < n; i++) {
+        WHIM_TRY(call(r, kind, bytes));
+    }
+    double one = (double)(whim_clock_ns() - start) / 1e3 / (double)n;
+    *us = *us == 0 || one < *us ? one : *us;
+    return WHIM_ERR_OK;
+}
+
+/* To the CPU of the rank's number, of those that the process may use. */
+static void pin(int32_t rank)
+{
+    const whim_os_mask *all = whim_os_cpu_mask();
+    whim_os_mask one = {{0}};
+    int32_t left = rank % whim_os_cpu_mask_count();
+    for (int64_t cpu = 0; cpu < WHIM_OS_CPUS_MAX; cpu++) {
+        if (whim_os_mask_has(all, cpu) && left-- == 0) {
+            whim_os_mask_add(&one, cpu);
+            whim_os_thread_set_mask(&one);
+        }
+    }
+}
+
+static void rank_run(void *ctx)
+{
+    bench_rank *r = ctx;
+    pin(r->comm.rank);
+    for (int64_t k = 0; k < r->n_repeat; k++) {
+        for (int32_t i = 0; i < N_SIZE * TIMED && r->err == WHIM_ERR_OK; i++) {
+            r->err =
+                time_calls(r, (timed)(i % TIMED), sizes[i / TIMED], &r->us[i / TIMED][i % TIMED]);
+        }
+    }
+}
+
+static whim_err ranks_run(bench_rank *ranks, int32_t n, const whim_comm_memory *memory,
+                          int64_t n_repeat, whim_diag *diag)
+{
+    whim_err err = WHIM_ERR_OK;
+    int32_t n_begun = 0;
+    int64_t most = sizes[N_SIZE - 1];
+    for (; n_begun < n && err == WHIM_ERR_OK; n_begun++) {
+        bench_rank *r = &ranks[n_begun];
+        whim_comm_open(&r->comm, memory,
+                       &(whim_comm_cfg){.rank = n_begun,
+                                        .wait_ns = WAIT_S * WHIM_NS_PER_S,
+                                        .crowded = n > whim_os_cpu_count()});
+        r->n_repeat = n_repeat;
+        r->in = calloc(1, (size_t)most);
+        r->out = calloc(1, (size_t)most);
+        err = whim_got(r->in != NULL && r->out != NULL, diag, "no memory for a rank's message");
+        if (err == WHIM_ERR_OK) {
+            err = whim_thread_create(&r->thread, "rank", rank_run, r, diag);
+        }
+    }
+    if (err != WHIM_ERR_OK) {
+        whim_comm_abort(memory, diag->text);
+        n_begun--; /* the one that did not begin */
+    }
+    for (int32_t i = 0; i < n_begun; i++) {
+        whim_thread_join(&ranks[i].thread);
+        if (err == WHIM_ERR_OK && ranks[i].err != WHIM_ERR_OK) {
+            err = whim_fail(diag, ranks[i].err, "%s", ranks[i].comm.diag.text);
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        free(ranks[i].in);
+        free(ranks[i].out);
+    }
+    return err;
+}
+
+static void size_append(const whim_options *options, const bench_rank *ranks, int32_t size,
+                        whim_str *out)
+{
+    double us[TIMED] = {0}; /* of the slowest rank */
+    for (int32_t i = 0; i < options->ranks * TIMED; i++) {
+        double one = ranks[i / TIMED].us[size][i % TIMED];
+        us[i % TIMED] = one > us[i % TIMED] ? one : us[i % TIMED];
+    }
+    whim_str_printf(out,
+                    options->json ? "{\"ranks\":%lld,\"bytes\":%lld,\"all_reduce_us\":%.3f,"
+                                    "\"all_gather_us\":%.3f,\"broadcast_us\":%.3f}\n"
+                                  : "%5lld %9lld %11.2f %11.2f %11.2f\n",
+                    (long long)options->ranks, (long long)sizes[size], us[ALL_REDUCE],
+                    us[ALL_GATHER], us[BROADCAST]);
+}
+
+int bench_ranks(const whim_options *options)
+{
+    int32_t n = (int32_t)options->ranks;
+    whim_comm_memory memory = {0};
+    whim_diag diag = {""};
+    whim_str out = {0};
+    bench_rank *ranks = calloc((size_t)n, sizeof *ranks);
+    whim_err err = whim_got(ranks != NULL, &diag, "no memory for %d ranks", n);
+    if (err == WHIM_ERR_OK) {
+        err = whim_comm_memory_make(n, &memory, &diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = ranks_run(ranks, n, &memory, options->repeats, &diag);
+    }
+    if (err == WHIM_ERR_OK && !options->json) {
+        whim_str_printf(&out, "%5s %9s %11s %11s %11s  microseconds, the best of %lld\n", "ranks",
+                        "bytes", "all_reduce", "all_gather", "broadcast",
+                        (long long)options->repeats);
+    }
+    for (int32_t i = 0; err == WHIM_ERR_OK && i < N_SIZE; i++) {
+        size_append(options, ranks, i, &out);
+    }
+    whim_comm_memory_close(&memory);
+    free(ranks);
+    if (err == WHIM_ERR_OK && !print_out(&out)) {
+        err = whim_fail(&diag, WHIM_ERR_IO, "the results could not be written");
+    }
+    whim_str_deinit(&out);
+    return err == WHIM_ERR_OK ? EXIT_OK : complain(EXIT_FAILED, "%s", diag.text);
+}
