@@ -23,7 +23,9 @@ PROPOSED = 7
 PROMPTS = (1, 3)             # of the target's golden: 7 and 65 tokens
 STEPS = (0, 1, 3, 4, 9, 17)  # greedy tokens that are committed when proposals are asked for
 
-# Name -> target, seed, dtype, what differs. "own_names": layers.0. in place of midlayer.
+# Name -> target, seed, dtype, what differs. "own_names": layers.0. in place of midlayer. Without ids it
+# reads the usual boundaries, for which none of the targets has layers enough: DEEP is made for it.
+DEEP = "deep"
 EAGLE3 = {
     "llama-f32-eagle3": ("llama-f32", 51, torch.float32, {"ids": [0, 1, 2], "proposable": 61}),
     # Another width than the target's, so an embedding of its own; two features, normalised together.
@@ -33,6 +35,7 @@ EAGLE3 = {
     # The target's head, and a norm of each feature under its old name.
     "qwen3-f32-eagle3": ("qwen3-f32", 53, torch.float32, {"ids": [0, 1], "norm_parts": True}),
     "qwen3moe-f32-eagle3": ("qwen3moe-f32", 56, torch.float32, {"ids": [0, 1, 2], "proposable": 40}),
+    "llama-deep-eagle3": (DEEP, 57, torch.float32, {"ids": None, "proposable": 40}),
     "minimax-f32-eagle3": ("minimax-f32", 55, torch.float32, {"ids": [0, 1], "proposable": 61}),
 }
 
@@ -42,7 +45,9 @@ MTP = {"qwen35-f32-mtp": ("qwen35-f32", 61), "qwen35-moe-mtp": ("qwen35-moe", 62
 
 def eagle3_config(target, changes, dtype):
     hidden, wide = changes.get("hidden", target["hidden_size"]), target["hidden_size"]
-    eagle = {"eagle_aux_hidden_state_layer_ids": changes["ids"], "use_aux_hidden_state": True}
+    eagle = {"use_aux_hidden_state": True}
+    if changes["ids"] is not None:
+        eagle = {"eagle_aux_hidden_state_layer_ids": changes["ids"], **eagle}
     if changes.get("norm_before_fc"):
         eagle["norm_before_fc"] = True
     c = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "eagle_config": eagle,
@@ -62,11 +67,15 @@ def eagle3_config(target, changes, dtype):
     return c
 
 
+def n_features(changes):
+    return 3 if changes["ids"] is None else len(changes["ids"])
+
+
 def eagle3_shapes(c, target, changes):
     h, d, ffn, wide = c["hidden_size"], c["head_dim"], c["intermediate_size"], target["hidden_size"]
     p = "layers.0." if changes.get("own_names") else "midlayer."
     q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
-    out = {"fc.weight": (h, len(changes["ids"]) * wide), "norm.weight": (h,),
+    out = {"fc.weight": (h, n_features(changes) * wide), "norm.weight": (h,),
            p + "hidden_norm.weight": (h,), p + "input_layernorm.weight": (h,),
            p + "post_attention_layernorm.weight": (h,),
            p + "self_attn.q_proj.weight": (q, 2 * h), p + "self_attn.k_proj.weight": (kv, 2 * h),
@@ -74,8 +83,8 @@ def eagle3_shapes(c, target, changes):
            p + "mlp.gate_proj.weight": (ffn, h), p + "mlp.up_proj.weight": (ffn, h),
            p + "mlp.down_proj.weight": (h, ffn)}
     if changes.get("norm_before_fc"):
-        out["input_norm.weight"] = (len(changes["ids"]) * wide,)
-    for i in range(len(changes["ids"]) if changes.get("norm_parts") else 0):
+        out["input_norm.weight"] = (n_features(changes) * wide,)
+    for i in range(n_features(changes) if changes.get("norm_parts") else 0):
         out[f"aux_norm_{('low', 'mid', 'high')[i]}.weight"] = (wide,)
     if "proposable" in changes:
         out["lm_head.weight"] = (changes["proposable"], h)
@@ -105,6 +114,46 @@ def make_eagle3(target, seed, dtype, changes):
         seen[chosen] = True
         tensors["t2d"] = seen
     return c, tensors
+
+
+def make_deep(folder, seed):
+    """A narrow Llama of nine layers in `folder`."""
+    c = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16,
+         "intermediate_size": 24, "num_hidden_layers": 9, "num_attention_heads": 2,
+         "num_key_value_heads": 1, "head_dim": 16, "rms_norm_eps": 1e-4, "rope_theta": 10000.0,
+         "max_position_embeddings": 256, "hidden_act": "silu", "vocab_size": 83,
+         "tie_word_embeddings": True, "eos_token_id": 2, "torch_dtype": "float32"}
+    h, ffn, q, kv = c["hidden_size"], c["intermediate_size"], 32, 16
+    shapes = {"model.embed_tokens.weight": (c["vocab_size"], h), "model.norm.weight": (h,)}
+    for i in range(c["num_hidden_layers"]):
+        shapes.update({f"model.layers.{i}.{name}.weight": shape for name, shape in {
+            "input_layernorm": (h,), "post_attention_layernorm": (h,), "self_attn.q_proj": (q, h),
+            "self_attn.k_proj": (kv, h), "self_attn.v_proj": (kv, h), "self_attn.o_proj": (h, q),
+            "mlp.gate_proj": (ffn, h), "mlp.up_proj": (ffn, h), "mlp.down_proj": (h, ffn)}.items()})
+    g = torch.Generator().manual_seed(seed)
+    tensors = {name: 0.5 + torch.rand(shape, generator=g) if len(shape) == 1
+               else torch.randn(shape, generator=g) * (1 if "embed" in name else shape[1] ** -0.5)
+               for name, shape in shapes.items()}
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(c, f, indent=1)
+        f.write("\n")
+    save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    os.chmod(os.path.join(folder, "model.safetensors"), 0o644)
+    return plain.Plain(folder)
+
+
+def deep_prompts(target, seed):
+    """Prompts of the usual form: beside a short one, one of more than a page."""
+    g = torch.Generator().manual_seed(seed)
+    out = []
+    for n in (7, 37):
+        tokens = torch.randint(3, target.cfg["vocab_size"], (n,), generator=g).tolist()
+        greedy = []
+        while len(greedy) < STEPS[-1] + 3:
+            greedy.append(int(target.logprobs(tokens + greedy)[-1].argmax()))
+        out.append({"tokens": tokens, "greedy": greedy})
+    return out
 
 
 def mtp_shapes(cfg):
@@ -212,7 +261,12 @@ def main():
     args = parser.parse_args()
     for name, (golden_of, seed, dtype, changes) in EAGLE3.items():
         source, folder = os.path.join(args.data, golden_of), os.path.join(args.out, name)
-        prompts, target = prompts_of(source), plain.Plain(source)
+        if golden_of == DEEP:
+            golden_of = f"../drafts/{name}/target"
+            target = make_deep(os.path.join(folder, "target"), seed)
+            prompts = deep_prompts(target, seed)
+        else:
+            prompts, target = prompts_of(source), plain.Plain(source)
         config, tensors = make_eagle3(target, seed, dtype, changes)
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
@@ -224,7 +278,7 @@ def main():
         right = run(draft, prompts)
         head = {"name": name, "target": golden_of, "hidden": config["hidden_size"],
                 "boundaries": draft.boundaries(),
-                "features": len(changes["ids"]) * target.cfg["hidden_size"]}
+                "features": n_features(changes) * target.cfg["hidden_size"]}
         margin = write_golden(folder, head, prompts, right)
         write_features(folder, right)
         print(f"{name}: least margin {margin:.1e}, hidden up to {all_hidden(right).abs().max():.1f}")

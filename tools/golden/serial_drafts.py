@@ -40,7 +40,8 @@ class Eagle3:
                 self.w[f"fc_norm.{i}.weight"] = self.w[f"aux_norm_{old}.weight"]
 
     def boundaries(self, wrong=None):
-        ids = self.c["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+        n = self.target.cfg["num_hidden_layers"]
+        ids = self.c["eagle_config"].get("eagle_aux_hidden_state_layer_ids", [1, n // 2 - 1, n - 4])
         off = 0 if wrong == "boundaries one layer off" else 1
         return [i + off for i in ids]
 

@@ -5,9 +5,9 @@
 #include "draft/eagle3.h"
 #include "unit/draft/draft_fixture.h"
 
-static const char *const names[] = {"llama-f32-eagle3", "llama-f32-eagle3-narrow",
-                                    "qwen3-f32-eagle3", "qwen3moe-f32-eagle3",
-                                    "minimax-f32-eagle3"};
+static const char *const names[] = {
+    "llama-f32-eagle3",   "llama-f32-eagle3-narrow", "qwen3-f32-eagle3", "qwen3moe-f32-eagle3",
+    "minimax-f32-eagle3", "llama-deep-eagle3"}; /* which does not say what it reads */
 enum { N_NAME = sizeof names / sizeof names[0] };
 
 static void proposals_are_the_reference_s(void **state)
