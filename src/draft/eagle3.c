@@ -17,19 +17,6 @@ typedef struct eagle3 {
     const float *hidden;                        /* [d] norm of a feature */
 } eagle3;
 
-static whim_err norm(whim_stream *s, const eagle3 *m, const float *w, const float *x,
-                     int64_t x_stride, float *y, int64_t y_stride, int64_t n_row, int64_t n_col)
-{
-    return whim_op_rmsnorm(s, &(whim_rmsnorm_args){.x = x,
-                                                   .x_stride = x_stride,
-                                                   .w = w,
-                                                   .eps = m->config.rms_eps,
-                                                   .y = y,
-                                                   .y_stride = y_stride,
-                                                   .n_row = n_row,
-                                                   .n_col = n_col});
-}
-
 /* --- passes ----------------------------------------------------------------------------------- */
 
 static whim_err fuse(const void *own, whim_stream *s, int64_t n_row, float *captured,
@@ -37,13 +24,15 @@ static whim_err fuse(const void *own, whim_stream *s, int64_t n_row, float *capt
 {
     const eagle3 *m = own;
     int64_t part = m->config.draft.d_target, width = m->fc.w.k;
+    float eps = m->config.rms_eps;
     (void)bump;
     if (m->whole != NULL) {
-        WHIM_TRY(norm(s, m, m->whole, captured, width, captured, width, n_row, width));
+        WHIM_TRY(
+            whim_serial_norm(s, eps, m->whole, captured, width, captured, width, n_row, width));
     }
     for (int32_t i = 0; i < m->config.draft.n_feature && m->parts[i] != NULL; i++) {
         float *at = captured + i * part;
-        WHIM_TRY(norm(s, m, m->parts[i], at, width, at, width, n_row, part));
+        WHIM_TRY(whim_serial_norm(s, eps, m->parts[i], at, width, at, width, n_row, part));
     }
     return whim_project(s, &m->fc, captured, n_row, feature, m->config.d_model);
 }
@@ -57,17 +46,16 @@ static whim_head ends_of(const eagle3 *m)
     return ends;
 }
 
-/* u = [norm(embedding) | norm(before)], [n_row, 2 d] */
 static whim_err input_make(const eagle3 *m, whim_stream *s, const whim_batch *batch,
                            const float *before, whim_bump *bump, float **u)
 {
-    int64_t n = batch->n_row, d = m->config.d_model;
     whim_head ends = ends_of(m);
-    float *x = whim_bump_rows(bump, n, d);
-    *u = whim_bump_rows(bump, n, 2 * d);
-    WHIM_TRY(whim_head_embed(&ends, s, batch, x));
-    WHIM_TRY(norm(s, m, m->decoder->layers[0].mixer_norm, x, d, *u, 2 * d, n, d));
-    return norm(s, m, m->hidden, before, d, *u + d, 2 * d, n, d);
+    const whim_serial_input in = {.ends = &ends,
+                                  .own_embed = m->embed.n > 0,
+                                  .embed_norm = m->decoder->layers[0].mixer_norm,
+                                  .feature_norm = m->hidden,
+                                  .eps = m->config.rms_eps};
+    return whim_serial_input_make(&in, s, batch, before, bump, u);
 }
 
 static whim_err append(const void *own, whim_stream *s, const whim_batch *batch, float *before,
@@ -124,7 +112,7 @@ static whim_err step(const void *own, whim_stream *s, const whim_batch *batch, f
     WHIM_TRY(layer_run(m, s, batch, before, out->scratch));
     WHIM_TRY(whim_head_forward(&ends, m->config.rms_eps, s, batch, before, out));
     if (m->config.draft.norm_output) {
-        return norm(s, m, ends.norm, before, d, feature, d, n, d);
+        return whim_serial_norm(s, m->config.rms_eps, ends.norm, before, d, feature, d, n, d);
     }
     return whim_op_gather_rows(s, &(whim_gather_rows_args){.x = before,
                                                            .x_stride = d,

@@ -17,18 +17,12 @@ typedef struct mtp {
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
+/* Rows of the layer's width. */
 static whim_err norm(whim_stream *s, const mtp *m, const float *w, const float *x, float *y,
-                     int64_t y_stride, int64_t n_row)
+                     int64_t n_row)
 {
     int64_t d = m->config.d_model;
-    return whim_op_rmsnorm(s, &(whim_rmsnorm_args){.x = x,
-                                                   .x_stride = d,
-                                                   .w = w,
-                                                   .eps = m->config.rms_eps,
-                                                   .y = y,
-                                                   .y_stride = y_stride,
-                                                   .n_row = n_row,
-                                                   .n_col = d});
+    return whim_serial_norm(s, m->config.rms_eps, w, x, d, y, d, n_row, d);
 }
 
 static whim_err fuse(const void *own, whim_stream *s, int64_t n_row, float *captured,
@@ -36,7 +30,7 @@ static whim_err fuse(const void *own, whim_stream *s, int64_t n_row, float *capt
 {
     const mtp *m = own;
     (void)bump;
-    return norm(s, m, m->lent->norm, captured, feature, m->config.d_model, n_row);
+    return norm(s, m, m->lent->norm, captured, feature, n_row);
 }
 
 /* x = fc [norm(embedding) | norm(before)], [n_row, d] */
@@ -44,11 +38,13 @@ static whim_err input_make(const mtp *m, whim_stream *s, const whim_batch *batch
                            const float *before, whim_bump *bump, float **x)
 {
     int64_t n = batch->n_row, d = m->config.d_model;
-    float *u = whim_bump_rows(bump, n, 2 * d);
+    const whim_serial_input in = {.ends = m->lent,
+                                  .embed_norm = m->embed_norm,
+                                  .feature_norm = m->feature_norm,
+                                  .eps = m->config.rms_eps};
+    float *u;
     *x = whim_bump_rows(bump, n, d);
-    WHIM_TRY(whim_head_embed(m->lent, s, batch, *x));
-    WHIM_TRY(norm(s, m, m->embed_norm, *x, u, 2 * d, n));
-    WHIM_TRY(norm(s, m, m->feature_norm, before, u + d, 2 * d, n));
+    WHIM_TRY(whim_serial_input_make(&in, s, batch, before, bump, &u));
     return whim_project(s, &m->fc, u, n, *x, d);
 }
 
@@ -60,7 +56,7 @@ static whim_err append(const void *own, whim_stream *s, const whim_batch *batch,
     whim_attention_pass pass;
     float *x;
     WHIM_TRY(input_make(m, s, batch, before, bump, &x));
-    WHIM_TRY(norm(s, m, dec->layers[0].mixer_norm, x, x, m->config.d_model, batch->n_row));
+    WHIM_TRY(norm(s, m, dec->layers[0].mixer_norm, x, x, batch->n_row));
     whim_attention_pass_init(&pass, &dec->table, batch->n_row, bump);
     WHIM_TRY(whim_attention_rotary(&pass, dec->rotary, dec->table.n_rope, s, batch));
     return whim_attention_append(&dec->layers[0].attn, &dec->table.rows[0], 0, m->config.rms_eps,
@@ -77,7 +73,7 @@ static whim_err step(const void *own, whim_stream *s, const whim_batch *batch, f
     WHIM_TRY(input_make(m, s, batch, before, out->scratch, &x));
     given.embeds = x;
     WHIM_TRY(whim_decoder_run(m->decoder, s, &given, out, &x));
-    WHIM_TRY(norm(s, m, ends.norm, x, feature, m->config.d_model, batch->n_row));
+    WHIM_TRY(norm(s, m, ends.norm, x, feature, batch->n_row));
     return whim_head_forward(&ends, m->config.rms_eps, s, batch, x, out);
 }
 

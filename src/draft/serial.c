@@ -77,6 +77,36 @@ static whim_err features_read(const whim_model *m, whim_stream *s, const whim_ba
     return columns(s, v, half, *before + half, d, n, half);
 }
 
+/* --- what layers begin with ------------------------------------------------------------------- */
+
+whim_err whim_serial_norm(whim_stream *s, float eps, const float *w, const float *x,
+                          int64_t x_stride, float *y, int64_t y_stride, int64_t n_row,
+                          int64_t n_col)
+{
+    return whim_op_rmsnorm(s, &(whim_rmsnorm_args){.x = x,
+                                                   .x_stride = x_stride,
+                                                   .w = w,
+                                                   .eps = eps,
+                                                   .y = y,
+                                                   .y_stride = y_stride,
+                                                   .n_row = n_row,
+                                                   .n_col = n_col});
+}
+
+whim_err whim_serial_input_make(const whim_serial_input *in, whim_stream *s,
+                                const whim_batch *batch, const float *before, whim_bump *bump,
+                                float **u)
+{
+    int64_t n = batch->n_row, d = in->ends->embed.k;
+    float *x = whim_bump_rows(bump, n, d);
+    whim_batch tokens = *batch;
+    tokens.embeds = in->own_embed ? NULL : batch->embeds;
+    *u = whim_bump_rows(bump, n, 2 * d);
+    WHIM_TRY(whim_head_embed(in->ends, s, &tokens, x));
+    WHIM_TRY(whim_serial_norm(s, in->eps, in->embed_norm, x, d, *u, 2 * d, n, d));
+    return whim_serial_norm(s, in->eps, in->feature_norm, before, d, *u + d, 2 * d, n, d);
+}
+
 /* --- passes ----------------------------------------------------------------------------------- */
 
 /* The batch as the draft's layers see it: their parts of a page come behind the others. */

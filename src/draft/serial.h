@@ -16,6 +16,7 @@
 #define WHIM_DRAFT_SERIAL_H
 
 #include "draft/draft.h"
+#include "layers/head.h"
 
 enum { WHIM_SERIAL_MOST = 7 }; /* proposals of one kind of draft in a row: as it is trained */
 
@@ -44,6 +45,26 @@ typedef struct whim_serial_spec {
     int64_t d;                                  /* of a feature: even */
     const whim_layer_table *rows;               /* the draft's layers */
 } whim_serial_spec;
+
+/* --- what their layers begin with ------------------------------------------------------------- */
+
+/* Rows [n_row, n_col] normalised; y may be x. */
+WHIM_MUST_CHECK whim_err whim_serial_norm(whim_stream *s, float eps, const float *w, const float *x,
+                                          int64_t x_stride, float *y, int64_t y_stride,
+                                          int64_t n_row, int64_t n_col);
+
+/* u = [norm(embedding) | norm(before)], [n_row, 2 d] of the bump. `ends` has the embedding; where
+ * it is the draft's own, embeddings that a batch brings in place of tokens are none of it, and may
+ * be of another width: it takes its own of the tokens. */
+typedef struct whim_serial_input {
+    const whim_head *ends;
+    bool own_embed;
+    const float *embed_norm, *feature_norm; /* [d] */
+    float eps;
+} whim_serial_input;
+WHIM_MUST_CHECK whim_err whim_serial_input_make(const whim_serial_input *in, whim_stream *s,
+                                                const whim_batch *batch, const float *before,
+                                                whim_bump *bump, float **u);
 
 /* The model with its draft takes the model's place, as bind of whim_draft_kind. */
 WHIM_MUST_CHECK whim_err whim_serial_join(const whim_serial_spec *spec, whim_arena *arena,

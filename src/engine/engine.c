@@ -165,6 +165,7 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
                                                   : e->cfg.graphs == WHIM_GRAPHS_ON;
     r->n_flight = e->cfg.n_flight;
     r->kv_as_used = e->cfg.kv_as_used;
+    r->embeds = e->cfg.embeds;
     r->n_capture = e->cfg.n_capture;
     r->fetch_hidden = r->n_capture > 0;
     for (int32_t i = 0; i < r->n_capture; i++) {

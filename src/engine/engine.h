@@ -57,6 +57,7 @@ typedef struct whim_engine_cfg {
     int32_t graphs;          /* whim_graph_use */
     whim_stream_watch
         *watch;        /* of the device's streams (ops/trace.h), without graphs; NULL: none */
+    bool embeds;       /* steps may bring embeddings in place of tokens */
     int32_t n_capture; /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
     const char *record_steps; /* a file for what the runner is given; NULL: none */

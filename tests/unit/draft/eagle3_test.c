@@ -3,6 +3,7 @@
  * features that they read, and the tokens that they propose after a prompt and after some accepted
  * tokens, however the rows before them were fed. */
 #include "draft/eagle3.h"
+#include "runner/fill.h"
 #include "unit/draft/draft_fixture.h"
 
 static const char *const names[] = {
@@ -149,6 +150,55 @@ static void features_are_the_reference_s(void **state)
     draft_wish = (whim_engine_cfg){0};
 }
 
+/* --- embeddings in place of tokens ------------------------------------------------------------ */
+
+/* The rows of the model's embedding, given as such: it says what it says of the tokens, and its
+ * draft proposes as of these. */
+static void embeddings_are_the_tokens(const char *name)
+{
+    static int32_t block[4096];
+    static float rows[MAX_TEXT * MAX_TEXT];
+    golden g = golden_open(name);
+    const whim_json *prompt = whim_json_at(array_of(g.json, "prompts"), 0);
+    int32_t text[2 * MAX_TEXT], wanted[MAX_TEXT], got[MAX_BLOCK];
+    int64_t n = ids_of(prompt, "tokens", text);
+    ids_of(prompt, "greedy", text + n);
+    int64_t m = ids_of(whim_json_at(array_of(prompt, "steps"), 0), "proposed", wanted);
+    draft_wish = (whim_engine_cfg){.embeds = true, .n_capture = 1, .boundary = {0}};
+    whim_engine *engine = engine_open(&g, name);
+    draft_wish = (whim_engine_cfg){0};
+    whim_runner *runner = whim_engine_runner(engine);
+    whim_exec *exec = whim_runner_exec(runner);
+    int64_t width = whim_engine_config(engine)->d_model;
+    whim_sequence *first, *second;
+    assert_int_equal(whim_runner_sequence_create(runner, &first), WHIM_ERR_OK);
+    assert_int_equal(whim_runner_sequence_create(runner, &second), WHIM_ERR_OK);
+    whim_step_part part = {.seq = first, .tokens = text, .n_tok = n};
+    assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
+    assert_true(n * width <= MAX_TEXT * MAX_TEXT);
+    memcpy(rows, whim_exec_hidden(exec, 0, 0), (size_t)(n * width) * sizeof *rows);
+    part.seq = second;
+    assert_int_equal(whim_sequence_grow(second, whim_runner_pool(runner), n), WHIM_ERR_OK);
+    whim_step_fill(&part, 1, &(whim_step_size){n, 1, 0, 0}, WHIM_STEP_EMBEDS, block);
+    if (whim_exec_submit(exec, block, 4096, rows, &diag) != WHIM_ERR_OK ||
+        whim_exec_collect(exec, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    propose(engine, second, text[n], got);
+    assert_memory_equal(got, wanted, (size_t)m * sizeof *got);
+    whim_runner_sequence_destroy(runner, first);
+    whim_runner_sequence_destroy(runner, second);
+    whim_engine_close(engine);
+    whim_json_free(g.json);
+}
+
+static void embeddings_of_another_width(void **state)
+{
+    (void)state;
+    embeddings_are_the_tokens(names[0]);
+    embeddings_are_the_tokens(names[1]); /* whose width is not the model's */
+}
+
 /* How many of the first block's tokens are right when one text of the configuration is another. */
 static int64_t n_right_with(const char *from, const char *to)
 {
@@ -286,6 +336,7 @@ int main(void)
         cmocka_unit_test(pages_come_back_from_a_disk),
         cmocka_unit_test(features_are_the_reference_s),
         cmocka_unit_test(mistakes_are_seen),
+        cmocka_unit_test(embeddings_of_another_width),
         cmocka_unit_test(usual_boundaries_follow_the_model),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(wrong_tokens_are_refused),
