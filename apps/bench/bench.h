@@ -18,6 +18,7 @@ typedef struct bench {
     double machine_gbs, machine_gflops; /* ceilings */
     double load_s, first_token_s;       /* from the command's start */
     int64_t max_batch, n_round;
+    int64_t max_rows;                       /* of --verify-rows, else 0 */
     int32_t *tokens;                        /* [max_batch * longest] random ids */
     whim_sequence **seqs;                   /* [max_batch] */
     whim_step_part *parts;                  /* [max_batch] */
@@ -64,6 +65,14 @@ void bench_append_peer(const bench *b, const bench_row *rows, int32_t n_row, whi
 
 /* Print what there is of the result, and empty it. */
 WHIM_MUST_CHECK whim_err bench_print(whim_str *out, bench *b, whim_diag *diag);
+
+/* Tokens to every sequence of a batch, from the beginning; sequences are made, and ended. */
+WHIM_MUST_CHECK whim_err bench_feed(bench *b, int64_t batch, int64_t each, whim_diag *diag);
+WHIM_MUST_CHECK whim_err bench_begin(bench *b, int64_t batch);
+void bench_end(bench *b, int64_t batch);
+
+/* --verify-rows (verify.c). */
+WHIM_MUST_CHECK whim_err bench_verify(bench *b, whim_str *out, whim_diag *diag);
 
 /* --draft (draft.c): "oracle:A", with a chance from 0 to 1; and its rows. */
 bool bench_draft_read(const char *text, double *chance);

@@ -26,16 +26,31 @@ static int64_t needed_ctx(const whim_options *options)
     for (int32_t i = 0; i < options->batch.n; i++) {
         needed = larger(needed, bench_depth(options, options->batch.v[i]) + options->tokens);
     }
+    for (int32_t i = 0; i < options->verify_rows.n; i++) { /* the draft's rows follow the model's */
+        needed = larger(needed, bench_depth(options, 1) + 2 * options->verify_rows.v[i]);
+    }
     return needed;
+}
+
+static int64_t largest(const whim_int_list *list)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < list->n; i++) {
+        most = larger(most, list->v[i]);
+    }
+    return most;
+}
+
+/* Whether it is --draft's oracle that is timed. */
+static bool has_oracle(const whim_options *options)
+{
+    return options->oracle != NULL && options->verify_rows.n == 0;
 }
 
 /* What must hold before a model is looked at. */
 static bool check_options(const whim_options *options, int64_t *max_batch)
 {
-    *max_batch = 1;
-    for (int32_t i = 0; i < options->batch.n; i++) {
-        *max_batch = larger(*max_batch, options->batch.v[i]);
-    }
+    *max_batch = larger(1, largest(&options->batch));
     if (*max_batch > options->max_step_tokens) {
         complain(EXIT_USAGE,
                  "--batch: %lld sequences need as many tokens in a step, but "
@@ -48,13 +63,17 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         complain(EXIT_USAGE, "--suite and --peer do not go together: the peer proposes nothing");
         return false;
     }
-    if (options->suite == NULL && options->oracle != NULL &&
+    if (options->verify_rows.n > 0 && (options->suite != NULL || options->peer != NULL)) {
+        complain(EXIT_USAGE, "--verify-rows goes with neither --suite nor --peer");
+        return false;
+    }
+    if (options->suite == NULL && has_oracle(options) &&
         (!bench_draft_read(options->oracle, &chance) || options->peer != NULL)) {
         complain(EXIT_USAGE,
                  options->peer != NULL
                      ? "--draft and --peer do not go together: the peer proposes nothing"
                      : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"; "
-                       "a draft is timed with --suite",
+                       "a draft is timed with --suite or --verify-rows",
                  options->oracle);
         return false;
     }
@@ -125,6 +144,9 @@ static int64_t total_tokens(const bench *b)
 {
     const whim_options *o = b->options;
     int64_t total = 0;
+    if (o->verify_rows.n > 0) {
+        return bench_depth(o, 1) + o->tokens * o->verify_rows.n;
+    }
     for (int32_t i = 0; i < o->batch.n; i++) {
         if (o->oracle != NULL) {
             total += o->batch.v[i] * o->tokens * (2 * b->n_round + 1);
@@ -150,7 +172,7 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
     WHIM_TRY(err);
     WHIM_TRY(whim_machine_read_gbs(caps->n_thread, each, &b->machine_gbs, diag));
     WHIM_TRY(whim_machine_peak_gflops(caps, b->type, caps->n_thread, each, &b->machine_gflops));
-    if (!options->json && options->oracle == NULL) {
+    if (!options->json && options->oracle == NULL && options->verify_rows.n == 0) {
         bench_append_head(b, out);
         WHIM_TRY(bench_print(out, b, diag));
     }
@@ -161,7 +183,9 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
                            .fd = STDERR_FILENO,
                            .mode = options->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
                        });
-    err = options->oracle != NULL ? bench_draft(b, out, diag) : bench_rows(b, out, diag);
+    err = options->verify_rows.n > 0 ? bench_verify(b, out, diag)
+          : has_oracle(options)      ? bench_draft(b, out, diag)
+                                     : bench_rows(b, out, diag);
     whim_progress_finish(&b->bar, err == WHIM_ERR_OK);
     return err;
 }
@@ -203,7 +227,7 @@ static whimbrel_model *open_it(const bench *b, loader *load)
 {
     const whim_options *o = b->options;
     whimbrel_model_options options = model_options(o, b->model);
-    options.draft = "";
+    options.draft = o->verify_rows.n > 0 ? o->oracle : "";
     whim_library_extra extra = model_extra(o);
     options.ids_only = true;
     options.take_memory = true;
@@ -211,9 +235,9 @@ static whimbrel_model *open_it(const bench *b, loader *load)
     if (o->ctx == 0 && o->write_gguf == NULL) {
         options.context = needed_ctx(o);
     }
-    extra.max_outs = b->max_batch;
-    extra.all_at_longest = o->oracle == NULL;
-    if (o->oracle != NULL && options.max_parallel == 1) {
+    extra.max_outs = larger(b->max_batch, b->max_rows);
+    extra.all_at_longest = !has_oracle(o);
+    if (has_oracle(o) && options.max_parallel == 1) {
         options.max_parallel = 2;
     }
     return open_model(&options, &extra, o->quiet, load);
@@ -236,6 +260,7 @@ int cmd_bench(const whim_options *options)
     if (!check_serving_options(options) || !check_options(options, &b.max_batch)) {
         return EXIT_USAGE;
     }
+    b.max_rows = largest(&options->verify_rows);
     b.model = choose_model(options, path);
     if (b.model == NULL) {
         return EXIT_FAILED;

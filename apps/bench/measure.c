@@ -22,7 +22,7 @@ int64_t bench_depth(const whim_options *options, int64_t batch)
 static int64_t longest(const bench *b, int64_t batch)
 {
     int64_t depth = bench_depth(b->options, batch), prompt = b->options->prompt_tokens;
-    return (depth > prompt ? depth : prompt) + b->options->tokens;
+    return (depth > prompt ? depth : prompt) + b->options->tokens + b->max_rows;
 }
 
 whim_err bench_allocate(bench *b, whim_diag *diag)
@@ -59,7 +59,7 @@ void bench_free(bench *b)
 
 /* `each` tokens to every sequence, in steps of at most --max-step-tokens rows; a step may end one
  * sequence's and begin the next one's. */
-static whim_err feed(bench *b, int64_t batch, int64_t each, whim_diag *diag)
+whim_err bench_feed(bench *b, int64_t batch, int64_t each, whim_diag *diag)
 {
     int64_t total = batch * each;
     for (int64_t at = 0; at < total;) {
@@ -103,19 +103,19 @@ static double rate_since(int64_t start, int64_t n)
     return (double)n * (double)WHIM_NS_PER_S / (double)(ns > 0 ? ns : 1);
 }
 
-static void destroy_sequences(bench *b, int64_t n)
+void bench_end(bench *b, int64_t n)
 {
     while (n > 0) {
         whim_runner_sequence_destroy(b->runner, b->seqs[--n]);
     }
 }
 
-static whim_err create_sequences(bench *b, int64_t batch)
+whim_err bench_begin(bench *b, int64_t batch)
 {
     for (int64_t n = 0; n < batch; n++) {
         whim_err err = whim_runner_sequence_create(b->runner, &b->seqs[n]);
         if (err != WHIM_ERR_OK) {
-            destroy_sequences(b, n);
+            bench_end(b, n);
             return err;
         }
     }
@@ -126,20 +126,20 @@ whim_err bench_measure(bench *b, int64_t batch, int64_t round, whim_diag *diag)
 {
     whim_err err = WHIM_ERR_OK;
     int64_t prompt = b->options->prompt_tokens, depth = bench_depth(b->options, batch);
-    WHIM_TRY(create_sequences(b, batch));
+    WHIM_TRY(bench_begin(b, batch));
     int64_t start = whim_clock_ns();
-    WHIM_TRY_OUT(feed(b, batch, prompt, diag));
+    WHIM_TRY_OUT(bench_feed(b, batch, prompt, diag));
     b->prompt_tps[round] = rate_since(start, batch * prompt);
     if (depth != prompt) {
-        destroy_sequences(b, batch);
-        WHIM_TRY(create_sequences(b, batch));
-        WHIM_TRY_OUT(feed(b, batch, depth, diag));
+        bench_end(b, batch);
+        WHIM_TRY(bench_begin(b, batch));
+        WHIM_TRY_OUT(bench_feed(b, batch, depth, diag));
     }
     start = whim_clock_ns();
     WHIM_TRY_OUT(generate(b, batch, depth, b->options->tokens, diag));
     b->gen_tps[round] = rate_since(start, batch * b->options->tokens);
 out:
-    destroy_sequences(b, batch);
+    bench_end(b, batch);
     return err;
 }
 
@@ -156,11 +156,11 @@ whim_err bench_first_token(bench *b, int64_t start_ns, whim_diag *diag)
         whim_tokenizer_close(tok);
     }
     b->load_s = (double)(whim_clock_ns() - start_ns) / (double)WHIM_NS_PER_S;
-    WHIM_TRY(create_sequences(b, 1));
-    WHIM_TRY_OUT(feed(b, 1, prompt, diag));
+    WHIM_TRY(bench_begin(b, 1));
+    WHIM_TRY_OUT(bench_feed(b, 1, prompt, diag));
     b->first_token_s = (double)(whim_clock_ns() - start_ns) / (double)WHIM_NS_PER_S;
     WHIM_TRY_OUT(generate(b, 1, prompt, prompt < most, diag)); /* wakes what prompts do not use */
 out:
-    destroy_sequences(b, 1);
+    bench_end(b, 1);
     return err;
 }

@@ -74,6 +74,18 @@ for draft in oracle oracle: oracle:2 oracle:-1 oracle:x oracle:nan some/draft; d
 done
 run_it bench "$tiny" --draft oracle:1 --peer true
 expect "--draft beside --peer is refused" 2 err "--peer"
+# A step of several rows of one sequence beside one of one row, and the draft's pass.
+run_it bench "$tiny" --verify-rows 1,4 -p 20 -d 40 -n 6 --seconds 0.02
+expect "bench --verify-rows prints a table" 0 out "rows" out "ratio" out "1.000" out "draft ms"
+run_it bench "$data/qwen35-f32" --verify-rows 2,1,16 -p 20 -d 40 -n 6 --seconds 0.02 --json -q
+expect_python "a row for each number of rows" "
+rows = [json.loads(line) for line in text.splitlines()]
+assert [r['rows'] for r in rows] == [2, 1, 16] and rows[0]['ratio'] == 1
+assert all(list(r) == ['rows', 'step_ms', 'ratio', 'draft_ms', 'draft_share'] and r['step_ms'] > 0 for r in rows)"
+run_it bench "$tiny" --verify-rows 4 --peer true
+expect "--verify-rows beside --peer is refused" 2 err "--verify-rows"
+run_it bench "$tiny" --verify-rows 4 -p 20 -n 6 --draft oracle:1
+expect "--verify-rows takes no oracle" 1 err "oracle:1"
 # Questions with proposals and without: those that are there, and a file.
 model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
 printf '%s\n' '{"question": "What is 2 + 3?", "answer": "5"}' '' '{"prompt": "Count to three: one, two, one, two,"}' \
