@@ -2,10 +2,7 @@
 /* The cut of attention into items. */
 #include "backends/cpu/attn_plan.h"
 
-enum {
-    ITEMS_PER_WORKER = 4, /* enough that workers end together */
-    FEW_PAIRS = 16,       /* below this a unit pays noticeably for loading K and V itself */
-};
+enum { ITEMS_PER_WORKER = 4 }; /* enough that workers end together */
 
 static int64_t max64(int64_t a, int64_t b)
 {
@@ -64,7 +61,7 @@ void whim_attn_plan_make(whim_attn_plan *plan, const whim_attn_paged_args *a, in
         return;
     }
     if (plan->n_unit < wanted) {
-        int64_t fewer = max64(FEW_PAIRS, pairs * a->kv.n_kv / wanted / granule * granule);
+        int64_t fewer = max64(granule, pairs * a->kv.n_kv / wanted / granule * granule);
         plan->unit_pairs = fewer < plan->unit_pairs ? fewer : plan->unit_pairs;
         count_units(plan, &longest);
     }

@@ -104,6 +104,8 @@ static void split_where_it_pays(void **state)
     /* A short context is split by query head, when there are more workers than KV heads. */
     assert_int_equal(plan_of(1, 100, 2, 64).n_item, N_KV);
     assert_int_equal(plan_of(1, 100, 8, 64).n_item, 3 * N_KV);
+    /* Few rows are cut into as many pairs as go together. */
+    assert_int_equal(plan_of(4, 200, 2, 64).n_item, 3 * N_KV);
     /* A prompt that one unit could hold still feeds all workers. */
     assert_true(plan_of(20, 20, 2, 64).n_item >= 8);
 }
