@@ -21,6 +21,9 @@ enum {
     FEW_MAX_ROWS = 24, /* from here on an opened tile pays */
 };
 
+#define FEW_LINE(at) "prfm pldl2keep, [%[w], #" #at "+" FEW_AHEAD "]\n\t"
+#define FEW_NIBBLES_AHEAD FEW_LINE(0) FEW_LINE(64)
+#define FEW_BYTES_AHEAD FEW_LINE(0) FEW_LINE(64) FEW_LINE(128) FEW_LINE(192)
 /* Weights of four outputs (b: the first or second four). Low nibbles go to the top of their bytes,
  * which makes the dots of the first pair 16 times too large: scvtf takes that away exactly. */
 #define FEW_NIBBLES(b)                                                        \
@@ -117,8 +120,7 @@ typedef void few_kernel(const char *sc, const char *w, int64_t step, int64_t n_g
             "movi v28.2d, #0\n\tmovi v29.2d, #0\n\tmovi v30.2d, #0\n\tmovi v31.2d, #0\n\t"         \
             "1:\n\t"                                                                               \
             "prfm pldl2keep, [%[sc], #" FEW_AHEAD "]\n\t"                                          \
-            "prfm pldl2keep, [%[w], #" FEW_AHEAD "]\n\t"                                           \
-            "prfm pldl2keep, [%[w], #64+" FEW_AHEAD "]\n\t"                                        \
+            CODES##_AHEAD                                                                          \
             CODES(0) SCALES(0) FEW_##pairs##_0(PAIR)                                               \
             CODES(1) SCALES(1) FEW_##pairs##_1(PAIR)                                               \
             "add %[lanes], %[lanes], #" #pairs "*" #vectors "*16\n\t"                              \
