@@ -9,9 +9,12 @@
  *
  * Registers: v0-v7 weights of two pairs of outputs; v8, v9 their d; v10, v11 their m; v12, v13
  * dots; v14, v15 rows, then scales of rows; v16-v31 sums, by four outputs, then pairs of rows, then
- * pairs of outputs, in the lanes that rows4_i8mm.h describes. */
+ * pairs of outputs, in the lanes that rows4_i8mm.h describes. Four rows need eight sums: there
+ * v28, v29 are dots too, those of every other pair of rows, and v30, v31 have scales of rows. */
 #ifndef WHIM_BACKENDS_CPU_I8MM_FEW_I8MM_H
 #define WHIM_BACKENDS_CPU_I8MM_FEW_I8MM_H
+
+#include "backends/cpu/i8mm/few_order_i8mm.h"
 
 #define PRODUCT_FEW
 #define FEW_AHEAD "16384" /* bytes that codes are asked for before they are needed */
@@ -106,8 +109,9 @@ enum {
 typedef void few_kernel(const char *sc, const char *w, int64_t step, int64_t n_group,
                         const int8_t *q, int64_t q_step, const void *lanes, float *out);
 
+/* HEAD: what comes before the first group; GROUP: a group; NEXT: the way to the next one. */
 /* clang-format off */
-#define DEFINE_FEW(name, pairs, CODES, SCALES, PAIR, vectors)                                      \
+#define DEFINE_FEW(name, pairs, LINES, HEAD, GROUP, NEXT, STORE, vectors)                          \
     static void name##_##pairs(const char *sc, const char *w, int64_t step, int64_t n_group,       \
                                const int8_t *q, int64_t q_step, const void *lanes, float *out)     \
     {                                                                                              \
@@ -118,32 +122,64 @@ typedef void few_kernel(const char *sc, const char *w, int64_t step, int64_t n_g
             "movi v20.2d, #0\n\tmovi v21.2d, #0\n\tmovi v22.2d, #0\n\tmovi v23.2d, #0\n\t"         \
             "movi v24.2d, #0\n\tmovi v25.2d, #0\n\tmovi v26.2d, #0\n\tmovi v27.2d, #0\n\t"         \
             "movi v28.2d, #0\n\tmovi v29.2d, #0\n\tmovi v30.2d, #0\n\tmovi v31.2d, #0\n\t"         \
+            HEAD                                                                                   \
             "1:\n\t"                                                                               \
-            "prfm pldl2keep, [%[sc], #" FEW_AHEAD "]\n\t"                                          \
-            CODES##_AHEAD                                                                          \
-            CODES(0) SCALES(0) FEW_##pairs##_0(PAIR)                                               \
-            CODES(1) SCALES(1) FEW_##pairs##_1(PAIR)                                               \
-            "add %[lanes], %[lanes], #" #pairs "*" #vectors "*16\n\t"                              \
-            "add %[w], %[w], %[step]\n\tadd %[sc], %[sc], %[step]\n\t"                             \
-            "subs %[n], %[n], #1\n\tb.ne 1b\n\t"                                                   \
-            FEW_##pairs##_0(FEW_STORE) FEW_##pairs##_1(FEW_STORE)                                  \
+            "prfm pldl2keep, [%[sc], #" FEW_AHEAD "]\n\t" LINES                                    \
+            GROUP                                                                                  \
+            "add %[lanes], %[lanes], #" #pairs "*" #vectors "*16\n\t" NEXT "b.ne 1b\n\t"           \
+            STORE                                                                                  \
             : [w] "+r"(w), [sc] "+r"(sc), [n] "+r"(n), [q0] "+r"(q), [q1] "+r"(q1), [q2] "+r"(q2), \
-              [q3] "+r"(q3), [lanes] "+r"(lanes)                                                   \
-            : [out] "r"(out), [step] "r"(step)                                                     \
+              [q3] "+r"(q3), [lanes] "+r"(lanes), [step] "+r"(step)                                \
+            : [out] "r"(out)                                                                       \
             : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",   \
               "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
               "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                      \
     }
 /* clang-format on */
-#define DEFINE_FEW_ALL(name, CODES, SCALES, PAIR, vectors) \
-    DEFINE_FEW(name, 1, CODES, SCALES, PAIR, vectors)      \
-    DEFINE_FEW(name, 2, CODES, SCALES, PAIR, vectors)      \
-    DEFINE_FEW(name, 3, CODES, SCALES, PAIR, vectors)      \
-    DEFINE_FEW(name, 4, CODES, SCALES, PAIR, vectors)      \
+
+/* In plain order: all of four outputs, pair of rows by pair of rows. */
+#define FEW_NEXT "add %[w], %[w], %[step]\n\tadd %[sc], %[sc], %[step]\n\tsubs %[n], %[n], #1\n\t"
+#define DEFINE_FEW_PLAIN(name, pairs, CODES, SCALES, PAIR, vectors)                               \
+    DEFINE_FEW(name, pairs, CODES##_AHEAD, "",                                                    \
+               CODES(0) SCALES(0) FEW_##pairs##_0(PAIR) CODES(1) SCALES(1) FEW_##pairs##_1(PAIR), \
+               FEW_NEXT, FEW_##pairs##_0(FEW_STORE) FEW_##pairs##_1(FEW_STORE), vectors)
+
+/* In the order that was found. The last group is followed by itself: nothing is read behind it. */
+#define FEW_AROUND "subs %[n], %[n], #1\n\tcsel %[step], %[step], xzr, ne\n\t"
+#define DEFINE_FEW_ORDERED(name, pairs, START, S, T, MIN, vectors)        \
+    DEFINE_FEW(name, pairs, FEW_NIBBLES_AHEAD FEW_AROUND, FEW_NIBBLES(0), \
+               FEW_ORDER_##pairs(START, S, T, MIN), "", FEW_ORDERED_##pairs, vectors)
+#define FEW_ORDERED_1 FEW_STORE(0, 0, 16, 17) FEW_STORE(0, 1, 18, 19)
+#define FEW_ORDERED_2 \
+    FEW_STORE(0, 0, 16, 17) FEW_STORE(1, 0, 18, 19) FEW_STORE(0, 1, 20, 21) FEW_STORE(1, 1, 22, 23)
+
+/* With a minimum dots begin at 0, with an offset where the lanes say. */
+#define FEW_MIN_START(v, r, i) "movi v" #v ".2d, #0\n\t"
+#define FEW_MIN_S(r) "ldr q30, [%[lanes], #32*" #r "]\n\t"
+#define FEW_MIN_T(r) "ldr q30, [%[lanes], #32*" #r "+16]\n\t"
+#define FEW_MIN_M(x) x
+#define FEW_OFFSET_START(v, r, i) "ldr q" #v ", [%[lanes], #48*" #r "+16+16*" #i "]\n\t"
+#define FEW_OFFSET_S(r) "ldr q30, [%[lanes], #48*" #r "]\n\t"
+#define FEW_OFFSET_T(r)
+#define FEW_OFFSET_M(x)
+
+#define DEFINE_FEW_LIST(name) \
     static few_kernel *const name[4] = {name##_1, name##_2, name##_3, name##_4};
-DEFINE_FEW_ALL(few_min, FEW_NIBBLES, FEW_D_M, FEW_PAIR_MIN, 2)
-DEFINE_FEW_ALL(few_offset, FEW_NIBBLES, FEW_D, FEW_PAIR_OFFSET, 3)
-DEFINE_FEW_ALL(few_values, FEW_BYTES, FEW_D, FEW_PAIR_VALUES, 1)
+DEFINE_FEW_ORDERED(few_min, 1, FEW_MIN_START, FEW_MIN_S, FEW_MIN_T, FEW_MIN_M, 2)
+DEFINE_FEW_ORDERED(few_min, 2, FEW_MIN_START, FEW_MIN_S, FEW_MIN_T, FEW_MIN_M, 2)
+DEFINE_FEW_PLAIN(few_min, 3, FEW_NIBBLES, FEW_D_M, FEW_PAIR_MIN, 2)
+DEFINE_FEW_PLAIN(few_min, 4, FEW_NIBBLES, FEW_D_M, FEW_PAIR_MIN, 2)
+DEFINE_FEW_LIST(few_min)
+DEFINE_FEW_ORDERED(few_offset, 1, FEW_OFFSET_START, FEW_OFFSET_S, FEW_OFFSET_T, FEW_OFFSET_M, 3)
+DEFINE_FEW_ORDERED(few_offset, 2, FEW_OFFSET_START, FEW_OFFSET_S, FEW_OFFSET_T, FEW_OFFSET_M, 3)
+DEFINE_FEW_PLAIN(few_offset, 3, FEW_NIBBLES, FEW_D, FEW_PAIR_OFFSET, 3)
+DEFINE_FEW_PLAIN(few_offset, 4, FEW_NIBBLES, FEW_D, FEW_PAIR_OFFSET, 3)
+DEFINE_FEW_LIST(few_offset)
+DEFINE_FEW_PLAIN(few_values, 1, FEW_BYTES, FEW_D, FEW_PAIR_VALUES, 1)
+DEFINE_FEW_PLAIN(few_values, 2, FEW_BYTES, FEW_D, FEW_PAIR_VALUES, 1)
+DEFINE_FEW_PLAIN(few_values, 3, FEW_BYTES, FEW_D, FEW_PAIR_VALUES, 1)
+DEFINE_FEW_PLAIN(few_values, 4, FEW_BYTES, FEW_D, FEW_PAIR_VALUES, 1)
+DEFINE_FEW_LIST(few_values)
 
 /* Types that the loops above know: Q4_0, Q4_1 and Q8_0. */
 ALWAYS_INLINE bool few_has(const whim_cpu_form form)
