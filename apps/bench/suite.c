@@ -35,6 +35,7 @@ typedef struct suite {
     answer *answers;
     int64_t n;
     int64_t n_made, n_proposed, n_right; /* with proposals */
+    int64_t n_block, n_four, n_four_right;
     bool same;
     whim_progress bar;
 } suite;
@@ -178,6 +179,9 @@ static bool answer_one(suite *s, whimbrel_model *model, answer *a, bool proposes
         s->n_made += proposes ? t.n : 0;
         s->n_proposed += times.n_proposed;
         s->n_right += times.n_right;
+        s->n_block += times.n_block;
+        s->n_four += times.n_four;
+        s->n_four_right += times.n_four_right;
     } else {
         complain_of(&error);
     }
@@ -207,6 +211,12 @@ static bool round_run(suite *s, bool proposes)
 
 /* --- the result ------------------------------------------------------------------------------- */
 
+/* Tokens that came of each of n blocks: those that were right, and the one after them. */
+static double block_tokens(int64_t n, int64_t n_right)
+{
+    return n > 0 ? (double)(n + n_right) / (double)n : 1;
+}
+
 static bool result_print(const suite *s)
 {
     double plain_s = 0, with_s = 0, best, n = 0;
@@ -227,6 +237,8 @@ static bool result_print(const suite *s)
     double slow = plain_s > 0 ? n / plain_s : 0, fast = with_s > 0 ? n / with_s : 0;
     double each = s->n_made > s->n_right ? (double)s->n_made / (double)(s->n_made - s->n_right) : 1;
     double right = s->n_proposed > 0 ? (double)s->n_right / (double)s->n_proposed : 0;
+    double verify = block_tokens(s->n_block, s->n_right);
+    double four = block_tokens(s->n_four, s->n_four_right);
     whim_free(gains);
     if (s->options->json) {
         whim_str_append(&out, "{\"model\":");
@@ -235,16 +247,18 @@ static bool result_print(const suite *s)
         json_text(&out, s->options->suite);
         whim_str_printf(&out,
                         ",\"questions\":%lld,\"tokens\":%lld,\"plain_tps\":%.3f,\"draft_tps\":%.3f,"
-                        "\"speedup\":%.4f,\"tokens_per_step\":%.4f,\"proposed_tokens\":%lld,"
-                        "\"accepted_tokens\":%lld,\"same\":%s}\n",
-                        (long long)s->n, (long long)s->n_made, slow, fast, gain, each,
-                        (long long)s->n_proposed, (long long)s->n_right,
-                        s->same ? "true" : "false");
+                        "\"speedup\":%.4f,\"tokens_per_step\":%.4f,\"tokens_per_verify\":%.4f,"
+                        "\"tokens_per_verify_of_4\":%.4f,\"verifies\":%lld,\"verifies_of_4\":%lld,"
+                        "\"proposed_tokens\":%lld,\"accepted_tokens\":%lld,\"same\":%s}\n",
+                        (long long)s->n, (long long)s->n_made, slow, fast, gain, each, verify, four,
+                        (long long)s->n_block, (long long)s->n_four, (long long)s->n_proposed,
+                        (long long)s->n_right, s->same ? "true" : "false");
     } else {
-        whim_str_printf(&out, "%9s %7s %9s %9s %8s %8s %8s %6s  %s\n", "questions", "tokens",
-                        "plain/s", "draft/s", "speed-up", "a step", "proposed", "right", "tokens");
-        whim_str_printf(&out, "%9lld %7lld %9.1f %9.1f %8.3f %8.2f %8lld %5.0f%%  %s\n",
-                        (long long)s->n, (long long)s->n_made, slow, fast, gain, each,
+        whim_str_printf(&out, "%9s %7s %9s %9s %8s %8s %8s %9s %8s %6s  %s\n", "questions",
+                        "tokens", "plain/s", "draft/s", "speed-up", "a step", "a verify",
+                        "of 4 rows", "proposed", "right", "tokens");
+        whim_str_printf(&out, "%9lld %7lld %9.1f %9.1f %8.3f %8.2f %8.2f %9.2f %8lld %5.0f%%  %s\n",
+                        (long long)s->n, (long long)s->n_made, slow, fast, gain, each, verify, four,
                         (long long)s->n_proposed, 100 * right, s->same ? "the same" : "DIFFERENT");
     }
     bool ok = print_out(&out);

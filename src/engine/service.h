@@ -189,6 +189,8 @@ typedef struct whim_job_times {
     int64_t n_prompt, n_cached, n_made; /* n_made: of all choices */
     int64_t n_predicted;                /* tokens of all choices that were as predicted */
     int64_t n_proposed, n_right;        /* and those that were proposed, and right */
+    int64_t n_block;                    /* blocks of proposals; those of 4 rows, and their right */
+    int64_t n_four, n_four_right;
     whim_job_reason reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);

@@ -256,6 +256,9 @@ void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
     s->counts.n_right += n_right;
     job->times.n_proposed += n;
     job->times.n_right += n_right;
+    job->times.n_block += n > 0;
+    job->times.n_four += n == 3;
+    job->times.n_four_right += n == 3 ? n_right : 0;
     whim_service_count_block(s, n, n_right);
     if (job->cfg.n_prediction > 0) {
         int64_t before = c->follow.n_right;

@@ -98,9 +98,10 @@ for suite in gsm8k "$TEST_TMP/some.jsonl"; do
     expect_python "the same tokens with --suite $suite" "
 r = json.loads(text)
 assert list(r) == ['model', 'suite', 'questions', 'tokens', 'plain_tps', 'draft_tps', 'speedup', 'tokens_per_step',
-                   'proposed_tokens', 'accepted_tokens', 'same'], list(r)
+                   'tokens_per_verify', 'tokens_per_verify_of_4', 'verifies', 'verifies_of_4', 'proposed_tokens', 'accepted_tokens', 'same'], list(r)
 assert r['same'] is True and r['questions'] == 2 and 0 < r['tokens'] <= 96
-assert 0 <= r['accepted_tokens'] <= r['proposed_tokens']"
+assert 0 <= r['accepted_tokens'] <= r['proposed_tokens'] and 0 <= r['verifies_of_4'] <= r['verifies']
+assert 1 <= r['tokens_per_verify'] <= 16 and 1 <= r['tokens_per_verify_of_4'] <= 4"
 done
 run_it bench "$tiny" --suite gsm8k --peer true
 expect "--suite beside --peer is refused" 2 err "--peer"
