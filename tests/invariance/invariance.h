@@ -39,7 +39,8 @@ typedef struct named_plan {
 bool set_check(sequence_set *set, whim_runner *runner, const named_plan *plan, bool first,
                whim_diag *diag);
 
-void invariance_tiny(const char *data, bool quick);
+/* `backend` NULL: on all there are. */
+void invariance_tiny(const char *data, bool quick, const char *backend);
 void invariance_default(const char *model);
 void invariance_long_hybrid(void);
 

@@ -37,8 +37,9 @@ typedef struct tiny {
     const char *kv_type; /* NULL: the model's own */
     bool quick;
     sequence_set set;
-    bool first;   /* nothing is expected yet */
-    bool rounded; /* what is expected comes from a level that rounds activations */
+    bool first;          /* nothing is expected yet */
+    const char *backend; /* the one to look at, or NULL */
+    bool rounded;        /* what is expected comes from a level that rounds activations */
 } tiny;
 
 static whim_engine *open_engine(const tiny *t, const char *backend, const char *isa,
@@ -126,6 +127,14 @@ static int64_t longest_of(const tiny *t)
     return t->quick ? SHORT : is_long ? LONG : MEDIUM;
 }
 
+/* On all backends, on the first, or on the one that was asked for. */
+static bool is_wanted(const tiny *t, bool all_backends, int32_t b)
+{
+    const char *name = whim_backend_at(b)->name;
+    bool named = t->backend != NULL ? strcmp(t->backend, name) == 0 : all_backends || b == 0;
+    return named && whim_backend_at(b)->device_count() > 0;
+}
+
 static void check_model(tiny *t, bool all_backends)
 {
     whim_diag diag = {{0}};
@@ -142,13 +151,13 @@ static void check_model(tiny *t, bool all_backends)
     }
     t->first = true;
     t->rounded = false;
-    for (int32_t b = 0; b < (all_backends ? whim_backend_count() : 1); b++) {
-        if (whim_backend_at(b)->device_count() > 0) {
+    for (int32_t b = 0; b < whim_backend_count(); b++) {
+        if (is_wanted(t, all_backends, b)) {
             check_backend(t, whim_backend_at(b)->name);
         }
     }
     bool is_short = strcmp(t->name, "llama-f32") == 0 || strcmp(t->name, "qwen35-f32") == 0;
-    if (all_backends && is_short && whim_backend_find("guard") != NULL) {
+    if (all_backends && t->backend == NULL && is_short && whim_backend_find("guard") != NULL) {
         check_engine(t, "guard", "page64", 1, false); /* how long pages are changes no bit */
         check_engine(t, "guard", "page128", 1, true);
     }
@@ -176,14 +185,14 @@ static int32_t list_folders(const char *data, char names[][64])
     return n;
 }
 
-void invariance_tiny(const char *data, bool quick)
+void invariance_tiny(const char *data, bool quick, const char *backend)
 {
     static char names[MAX_MODELS][64];
     static const char *const kv_types[] = {"f32", "bf16", "f16", "q8"};
     int32_t n = list_folders(data, names);
     tally_check(n > 0, "tiny models", "%d folders in %s", n, data);
     for (int32_t i = 0; i < n; i++) {
-        tiny t = {.quick = quick};
+        tiny t = {.quick = quick, .backend = backend};
         snprintf(t.name, sizeof t.name, "%.63s", names[i]);
         snprintf(t.path, sizeof t.path, "%.900s/%.63s", data, names[i]);
         check_model(&t, true);
