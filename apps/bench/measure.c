@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing steps of a model. Token ids are random from a fixed seed; nothing is sampled, so the time
- * is that of the model alone. */
+/* Timing steps of a model. Token ids are random from a fixed seed; of each row the likeliest token
+ * is found where the model runs, as a greedy answer needs it, and the logits stay there. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/math/rng.h"
@@ -70,10 +70,11 @@ whim_err bench_feed(bench *b, int64_t batch, int64_t each, whim_diag *diag)
             int64_t seq = at / each;
             int64_t stop = (seq + 1) * each < end ? (seq + 1) * each : end;
             b->parts[n_part++] = (whim_step_part){
-                b->seqs[seq],
-                b->tokens + at,
-                stop - at,
-                stop == (seq + 1) * each,
+                .seq = b->seqs[seq],
+                .tokens = b->tokens + at,
+                .n_tok = stop - at,
+                .n_out = stop == (seq + 1) * each,
+                .n_top = 1,
             };
             at = stop;
         }
@@ -89,7 +90,13 @@ static whim_err generate(bench *b, int64_t batch, int64_t depth, int64_t n_step,
     const int32_t *tokens = b->tokens + batch * depth;
     for (int64_t step = 0; step < n_step; step++) {
         for (int64_t i = 0; i < batch; i++) {
-            b->parts[i] = (whim_step_part){b->seqs[i], tokens + step * batch + i, 1, 1};
+            b->parts[i] = (whim_step_part){
+                .seq = b->seqs[i],
+                .tokens = tokens + step * batch + i,
+                .n_tok = 1,
+                .n_out = 1,
+                .n_top = 1,
+            };
         }
         WHIM_TRY(whim_runner_step(b->runner, b->parts, batch, diag));
         whim_progress_add(&b->bar, batch);
