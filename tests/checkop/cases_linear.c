@@ -33,6 +33,14 @@ static const linear_shape hostile[] = {
 static const linear_shape single[] = {
     {WHIM_DTYPE_F32, CHECKOP_MANY, 3, 7, 1, 1, false, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, CHECKOP_MANY, 2, 16, 0, 0, true, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 9, 300, 700, 1, 1, true,
+     CHECKOP_SANE}, /* rows where kernels of GPUs change */
+    {WHIM_DTYPE_BF16, 16, 130, 1100, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 32, 127, 257, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 64, 257, 300, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 65, 8448, 290, 0, 0, true, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 257, 8448, 70, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 33, 17000, 80, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_Q8_0, CHECKOP_MANY, 3, 32, 0, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_Q4_0, CHECKOP_MANY, 1, 32, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_F16, 1, CHECKOP_MANY, 16, 0, 0, false, CHECKOP_SANE},

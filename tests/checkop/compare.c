@@ -15,9 +15,11 @@ int64_t checkop_tolerance(whim_op op, whim_dtype dtype)
         return ulp;                                                    \
     }
 #define CHECKOP_ROUNDED(op_name, dtype_name, bits)
+#define CHECKOP_ROUNDED_ROWS(op_name, dtype_name, bits)
 #include "checkop/tolerance.def"
 #undef CHECKOP_TOLERANCE
 #undef CHECKOP_ROUNDED
+#undef CHECKOP_ROUNDED_ROWS
     return 0;
 }
 
@@ -146,7 +148,7 @@ static bool rounded_good(const judge *j, const checkop_buf *b)
         const uint8_t *want = b->law + b->head + r * b->stride_bytes;
         const uint8_t *got = b->got + b->head + r * b->stride_bytes;
         for (int64_t col = 0; col < b->cols; col++) {
-            if (!checkop_rounded_near(j->c, r, col, f32_at(want, col), f32_at(got, col))) {
+            if (!checkop_rounded_near(j->c, j->run, r, col, f32_at(want, col), f32_at(got, col))) {
                 print_difference(j, b, r, col, want, got);
                 return false;
             }

@@ -23,6 +23,7 @@ bool checkop_compare_row(const checkop_case *c, const checkop_run *run, int64_t 
 /* Whether the case has products of rounded activations here (rounded.c), and how a result of theirs
  * is judged. */
 bool checkop_rounded(const checkop_case *c, const checkop_run *run);
-bool checkop_rounded_near(const checkop_case *c, int64_t row, int64_t col, float want, float got);
+bool checkop_rounded_near(const checkop_case *c, const checkop_run *run, int64_t row, int64_t col,
+                          float want, float got);
 
 #endif

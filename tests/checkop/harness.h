@@ -205,8 +205,9 @@ typedef struct checkop_run {
     const char *name;  /* of the group */
     int32_t index;     /* of the case */
     uint64_t seed;
-    bool rounds_bf16; /* the level rounds activations for BF16 weights (rounded.c) */
-    bool attn_matrix; /* and adds attention over BF16 pages up on a matrix unit */
+    bool rounds_bf16;  /* the level rounds activations for BF16 weights (rounded.c) */
+    bool rounds_first; /* so for linear and what is made of it, and for no other type of weights */
+    bool attn_matrix;  /* and adds attention over BF16 pages up on a matrix unit */
 } checkop_run;
 
 whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const char *isa,

@@ -35,6 +35,7 @@ whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const c
 {
     whim_law_stream_init(&run->law);
     run->rounds_bf16 = drive_rounds(backend->name, isa);
+    run->rounds_first = strcmp(backend->name, "cuda") == 0;
     WHIM_TRY(side_open(&run->side[0], backend, isa, run->n_thread, diag));
     run->attn_matrix = drive_attn_matrix(backend->name, isa);
     run->n_side = 1;

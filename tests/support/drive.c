@@ -149,6 +149,9 @@ bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *dia
 
 bool drive_rounds(const char *backend, const char *isa)
 {
+    if (strcmp(backend, "cuda") == 0) {
+        return true;
+    }
     const whim_cpu_kernels *level = strcmp(backend, "cpu") == 0 ? whim_cpu_level_find(isa) : NULL;
     return level != NULL && level->round_act != NULL;
 }
@@ -156,7 +159,7 @@ bool drive_rounds(const char *backend, const char *isa)
 bool drive_attn_matrix(const char *backend, const char *isa)
 {
     const whim_cpu_kernels *level = strcmp(backend, "cpu") == 0 ? whim_cpu_level_find(isa) : NULL;
-    return level != NULL && level->attn_matrix;
+    return strcmp(backend, "cuda") == 0 || (level != NULL && level->attn_matrix);
 }
 
 const char *drive_exact_level(const char *backend, char *level, size_t size)

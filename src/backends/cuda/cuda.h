@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA device, private parts: one GPU with its primary context, the kernels for it, and streams
- * on it. Kernels give the bits of the law (kernels/common.cuh), so a model has the same answers
- * here as on the CPU's exact levels.
+ * on it. Kernels give the bits of the law (kernels/common.cuh) or, for BF16, those of an order of
+ * their own (kernels/mma.cuh, attn_mma.cuh), the same for a row alone and among others.
  * Threads: the context is made current by whoever calls; as device.h beyond that. */
 #ifndef WHIM_BACKENDS_CUDA_CUDA_H
 #define WHIM_BACKENDS_CUDA_CUDA_H
@@ -23,10 +23,20 @@ typedef struct whim_cuda_device {
     const whim_cu_driver *cu;
     int handle; /* the driver's number of the GPU */
     int32_t n_multiprocessor;
+    bool has_clusters; /* blocks that read each other's shared memory */
+    bool has_wide;     /* mma_wide.cuh */
     bool starts_early; /* a kernel may begin before the last one has ended */
     whim_cu_handle context, module;
     whim_cu_handle kernels[WHIM_CUDA_KERNEL_COUNT];
 } whim_cuda_device;
+
+/* Rows that the last kernel has left as BF16 tiles beside its own output: a product that comes next
+ * need not make them. Norms have the first of two buffers, what products lead to the second. */
+typedef struct whim_cuda_made {
+    const float *x; /* NULL: none */
+    int64_t x_stride, n_row, k;
+    uint16_t *tiles;
+} whim_cuda_made;
 
 typedef struct whim_cuda_stream {
     whim_stream base;
@@ -35,7 +45,10 @@ typedef struct whim_cuda_stream {
     bool capturing;
     whim_cuda_few_args waiting; /* products that are not started yet; none: n_matrix is 0 */
     whim_dtype waiting_type;
-    uint64_t ended; /* device memory: whim_cuda_attn_args */
+    whim_split_qkv_rmsnorm_rope_args split; /* that waits for its kv_write; none: n_row is 0 */
+    uint64_t ended;                         /* device memory: whim_cuda_attn_args */
+    uint64_t tiles;                         /* device memory: 2 * WHIM_CUDA_MADE elements */
+    whim_cuda_made made;
     whim_event n_event;
     whim_cu_handle events[WHIM_STREAM_EVENTS]; /* event n at n % WHIM_STREAM_EVENTS */
 } whim_cuda_stream;
@@ -51,8 +64,8 @@ whim_err whim_cuda_pack_weight(whim_device *dev, const whim_pack *pack);
 /* stream_cuda.c */
 whim_err whim_cuda_stream_open(whim_device *dev, whim_stream **out, whim_diag *diag);
 
-/* products_cuda.c: start the products that wait for others of the same rows. Whatever is queued on
- * a stream comes after this. */
+/* ops_cuda.c: start the products that wait for others of the same rows, and a split that waits.
+ * Whatever is queued on a stream comes after this. */
 WHIM_MUST_CHECK whim_err whim_cuda_flush(whim_stream *base);
 
 /* ops_cuda.c */

@@ -14,6 +14,9 @@ enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 /* Those of a kernel. */
 enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 
+/* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
+enum { WIDE_CAPABILITY = 90, N_WIDE = 3 };
+
 /* What a kernel may start before is recorded in graphs by drivers from 12.4 on. */
 enum { EARLY_CAPABILITY = 90, EARLY_DRIVER = 12040 };
 
@@ -151,22 +154,36 @@ static whim_err kernels_find(whim_cuda_device *dev, whim_diag *diag)
  * has is for them. */
 static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
 {
-    static const struct {
+    const struct {
         whim_cuda_kernel kernel;
         int bytes;
     } large[] = {
+        {WHIM_CUDA_K_mm_wide, WHIM_CUDA_WIDE_BYTES}, /* the first N_WIDE: not on every GPU */
+        {WHIM_CUDA_K_mm_wide_64, whim_cuda_mm_bytes(64)},
+        {WHIM_CUDA_K_mm_wide_split_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
-        {WHIM_CUDA_K_few_bf16_1, WHIM_CUDA_FEW_STAGES_1},
         {WHIM_CUDA_K_few_f16_1, WHIM_CUDA_FEW_STAGES_1},
         {WHIM_CUDA_K_few_f32_8, WHIM_CUDA_FEW_STAGES_8},
-        {WHIM_CUDA_K_few_bf16_8, WHIM_CUDA_FEW_STAGES_8},
         {WHIM_CUDA_K_few_f16_8, WHIM_CUDA_FEW_STAGES_8},
+        {WHIM_CUDA_K_mm_8, whim_cuda_mm_bytes(8)},
+        {WHIM_CUDA_K_mm_16, whim_cuda_mm_bytes(16)},
+        {WHIM_CUDA_K_mm_32, whim_cuda_mm_bytes(32)},
+        {WHIM_CUDA_K_mm_64, whim_cuda_mm_bytes(64)},
+        {WHIM_CUDA_K_mm_split_8, whim_cuda_mm_bytes(8)},
+        {WHIM_CUDA_K_mm_split_16, whim_cuda_mm_bytes(16)},
+        {WHIM_CUDA_K_mm_split_32, whim_cuda_mm_bytes(32)},
+        {WHIM_CUDA_K_mm_split_64, whim_cuda_mm_bytes(64)},
+        {WHIM_CUDA_K_mm_128, whim_cuda_mm_bytes(128)},
+        {WHIM_CUDA_K_attn_mma_64, WHIM_CUDA_MX_BYTES_64},
+        {WHIM_CUDA_K_attn_mma_128, WHIM_CUDA_MX_BYTES_128},
+        {WHIM_CUDA_K_attn_mma_few_64, WHIM_CUDA_MX_BYTES_64},
+        {WHIM_CUDA_K_attn_mma_few_128, WHIM_CUDA_MX_BYTES_128},
         {WHIM_CUDA_K_attn_few_f32, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_bf16, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_f16, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_q8, WHIM_CUDA_ATTN_RING},
     };
-    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    for (size_t i = dev->has_wide ? 0 : N_WIDE; i < sizeof large / sizeof large[0]; i++) {
         whim_cu_handle kernel = dev->kernels[large[i].kernel];
         int status = dev->cu->cuFuncSetAttribute(kernel, FUNC_MAX_SHARED, large[i].bytes);
         status = status != 0 ? status : dev->cu->cuFuncSetAttribute(kernel, FUNC_CARVEOUT, 100);
@@ -193,6 +210,7 @@ static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_dia
     snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s_%d",
              image.kind % 2 != 0 ? "compute" : "sm", (int)(image.kind / 2));
     snprintf(dev->base.caps.levels, sizeof dev->base.caps.levels, "%s", dev->base.caps.isa);
+    dev->has_wide = image.kind == 2 * WIDE_CAPABILITY;
     WHIM_TRY(kernels_find(dev, diag));
     return kernels_allow(dev, diag);
 }
@@ -231,6 +249,7 @@ static whim_err gpu_start(whim_cuda_device *dev, int32_t index, whim_diag *diag)
         return cuda_fail(dev, status, "no answer", diag);
     }
     dev->n_multiprocessor = n_mp;
+    dev->has_clusters = major >= 9;
     dev->starts_early = major * 10 + minor >= EARLY_CAPABILITY && cu->version >= EARLY_DRIVER;
     status = cu->cuDevicePrimaryCtxRetain(&dev->context, dev->handle);
     if (status != 0) {

@@ -11,7 +11,8 @@ typedef struct whim_cuda_shape {
     int32_t shared_bytes;   /* dynamic shared memory of a block */
 } whim_cuda_shape;
 
-/* Start a kernel after the products that wait (whim_cuda_flush). A grid without blocks is none. */
+/* Start a kernel after the products that wait (whim_cuda_flush). A grid without blocks is none.
+ * What the one before it has made is forgotten. */
 WHIM_MUST_CHECK whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel,
                                           whim_cuda_shape g, const void *args);
 
@@ -33,6 +34,7 @@ static inline whim_cuda_shape whim_cuda_elements(int64_t n_row, int64_t n_col)
 }
 
 /* products_cuda.c: the ops, and what others need of them. */
+whim_err whim_cuda_products_flush(whim_stream *base);
 whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a);
 whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a);
 whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a);
@@ -40,5 +42,15 @@ whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a
 bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a);
 int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row);
 int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a);
+
+/* products_mma.c: where an op may leave rows of x as tiles, or NULL; to be called before its
+ * launch, and whim_cuda_made_set after it. */
+enum { WHIM_CUDA_MADE_NORM, WHIM_CUDA_MADE_OTHER };
+uint16_t *whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k);
+void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
+                        int64_t k, uint16_t *tiles);
+
+/* Products of any rows with BF16 matrices, whose `tiles` are made first. */
+whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a);
 
 #endif

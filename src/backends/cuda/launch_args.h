@@ -38,6 +38,19 @@ enum {
     WHIM_CUDA_MATRICES = 4,         /* products of the same rows in one launch */
     WHIM_CUDA_ATTN_RING = 1 << 16,  /* dynamic shared memory of attention of few rows */
     WHIM_CUDA_ATTN_ITEMS = 1 << 14, /* pairs of row and head of such, at most */
+    WHIM_CUDA_MM_OUTPUTS = 128,     /* outputs that a block of mma.cuh has */
+    WHIM_CUDA_MM_K = 64,            /* and columns of a stage */
+    WHIM_CUDA_MM_CHUNKS = 4,        /* of k, whose sums are added in order */
+    WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
+    WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
+    WHIM_CUDA_WIDE_ROWS = 192,      /* rows that a block of mma_wide.cuh has */
+    WHIM_CUDA_WIDE_BYTES = 5 * (128 + WHIM_CUDA_WIDE_ROWS) * 64 * 2, /* and its shared memory */
+    WHIM_CUDA_MX_HEAD = 128, /* values of a head that attn_mma.cuh takes */
+    WHIM_CUDA_MX_GROUP = 16, /* heads that share keys, for few rows */
+    WHIM_CUDA_MX_PAIRS = 64, /* pairs of row and head of a block, for many */
+    /* Dynamic shared memory of attention by attn_mma.cuh, with heads of up to 128 and 64. */
+    WHIM_CUDA_MX_BYTES_128 = 4 * 2 * WHIM_CUDA_PAGE * 128 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 512,
+    WHIM_CUDA_MX_BYTES_64 = 4 * 2 * WHIM_CUDA_PAGE * 64 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 512,
     /* Dynamic shared memory of few products with plain floats, for one row and for more: 4 stages
      * of weights and of rows. */
     WHIM_CUDA_FEW_STAGES_1 = 4 * (64 * 256 + (64 * 8 + 4) * 4),
@@ -75,6 +88,13 @@ static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64
     return (i / per * WHIM_CUDA_TILE + lane) * WHIM_CUDA_VECTOR + i % per * elem_bytes;
 }
 
+/* Dynamic shared memory of a block of mma.cuh that has n_col rows: stages of weights and rows. */
+static inline int32_t whim_cuda_mm_bytes(int32_t n_col)
+{
+    int32_t n_stage = n_col <= 16 ? 5 : n_col <= 64 ? 4 : 3;
+    return n_stage * (WHIM_CUDA_MM_OUTPUTS + n_col) * WHIM_CUDA_MM_K * 2;
+}
+
 /* Columns of a value head's state that a block of the scan holds in WHIM_CUDA_SCAN_FLOATS. */
 static inline int64_t whim_cuda_scan_columns(int64_t d_key)
 {
@@ -86,15 +106,33 @@ typedef struct whim_cuda_linear_args {
     const whim_q8_block *blocks; /* [n_row, k / 32]: the rows, for QUANT types */
 } whim_cuda_linear_args;
 
+/* Norms, whose rows may be left as tiles, too (stream_cuda.c, whim_cuda_made). */
+typedef struct whim_cuda_rmsnorm_args {
+    whim_rmsnorm_args op;
+    uint16_t *tiles; /* or NULL */
+} whim_cuda_rmsnorm_args;
+
+typedef struct whim_cuda_add_rmsnorm_args {
+    whim_add_rmsnorm_args op;
+    uint16_t *tiles; /* or NULL */
+} whim_cuda_add_rmsnorm_args;
+
+/* A split whose k and v are stored at once. */
+typedef struct whim_cuda_split_args {
+    whim_split_qkv_rmsnorm_rope_args split;
+    whim_kv_write_args store;
+} whim_cuda_split_args;
+
 /* Attention of few rows. */
 typedef struct whim_cuda_attn_args {
     whim_attn_paged_args op;
+    uint16_t *tiles;   /* the outputs as tiles, or NULL */
     float *parts;      /* [n_row * n_head, n_segment, 2 + d_head] */
     int32_t *ended;    /* [n_row * n_head] zeros, which are zeros again afterwards */
     int64_t n_segment; /* that there is room for */
 } whim_cuda_attn_args;
 
-/* Products of the same few rows with some matrices of one form. */
+/* Products of the same rows with some matrices of one form: few rows, or with BF16 any. */
 typedef struct whim_cuda_matrix {
     const void *data;
     const float *bias; /* [n], or NULL */
@@ -108,8 +146,33 @@ typedef struct whim_cuda_few_args {
     int32_t swiglu; /* two matrices, gate and up; y of the second is silu(gate) * up */
     const float *x;
     const whim_q8_block *blocks; /* [n_row, k / 32] for QUANT types, but for one row */
+    void *tiles;                 /* the rows as whim_cuda_tiles_args makes them, for BF16 */
+    uint16_t *y_tiles;           /* what SwiGLU gives as tiles, or NULL */
     int64_t x_stride, n_row, k;
 } whim_cuda_few_args;
+
+/* Rows as BF16, in tiles of 16 as matrices of that type: [n_row / 16][k / 8][16] vectors of 8. k is
+ * filled up to a multiple of WHIM_CUDA_MM_K with zeros; rows beyond the last have any values. */
+typedef struct whim_cuda_tiles_args {
+    const float *x;
+    int64_t x_stride, n_row, k;
+    void *tiles;
+} whim_cuda_tiles_args;
+
+/* Where column i of row r lies in such tiles, in elements. */
+static inline int64_t whim_cuda_tiles_at(int64_t k, int64_t r, int64_t i)
+{
+    int64_t n_octet = (k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * (WHIM_CUDA_MM_K / 8);
+    return ((r / WHIM_CUDA_TILE * n_octet + i / 8) * WHIM_CUDA_TILE + r % WHIM_CUDA_TILE) * 8 +
+           i % 8;
+}
+
+static inline int64_t whim_cuda_tiles_bytes(int64_t n_row, int64_t k)
+{
+    int64_t tiles = (n_row + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE;
+    return tiles * ((k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K) * WHIM_CUDA_TILE * WHIM_CUDA_MM_K *
+           2;
+}
 
 /* Products of rows with experts of a stack: y[p] = row p / per of x times expert ids[p]. Pairs with
  * an id outside 0 .. n_expert - 1 are left alone. */

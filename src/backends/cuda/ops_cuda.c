@@ -22,11 +22,30 @@ static int kernel_start(const whim_cuda_stream *s, whim_cuda_kernel kernel, whim
     return s->dev->cu->cuLaunchKernelEx(&config, s->dev->kernels[kernel], params, NULL);
 }
 
+static whim_cuda_shape split_shape(const whim_split_qkv_rmsnorm_rope_args *a)
+{
+    return whim_cuda_items(a->n_row * (a->n_head + 2 * a->n_kv), 64);
+}
+
+/* Only one kind waits at a time: a split comes after the products before it. */
+whim_err whim_cuda_flush(whim_stream *base)
+{
+    whim_cuda_stream *s = (whim_cuda_stream *)base;
+    whim_split_qkv_rmsnorm_rope_args split = s->split;
+    WHIM_TRY(whim_cuda_products_flush(base));
+    if (split.n_row == 0) {
+        return WHIM_ERR_OK;
+    }
+    s->split.n_row = 0;
+    return whim_cuda_launch(base, WHIM_CUDA_K_split_qkv_rmsnorm_rope, split_shape(&split), &split);
+}
+
 whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel, whim_cuda_shape g,
                           const void *args)
 {
     whim_cuda_stream *s = (whim_cuda_stream *)base;
     WHIM_TRY(whim_cuda_flush(base));
+    s->made.x = NULL;
     if (g.blocks <= 0 || g.pieces <= 0) {
         return WHIM_ERR_OK;
     }
@@ -35,10 +54,10 @@ whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel, whim_cuda_
     return whim_cuda_error(kernel_start(s, kernel, g, params));
 }
 
-/* Norms: a block for each row; where rows are few, as many threads as can help. */
+/* Norms: a block for each row, with as many threads as can help. */
 static whim_cuda_shape norm_rows(int64_t n_row, int64_t n_col)
 {
-    int32_t threads = n_col <= 256 ? 64 : n_col <= 1024 || n_row > 256 ? 256 : 1024;
+    int32_t threads = n_col <= 256 ? 64 : n_col <= 1024 ? 256 : 1024;
     return whim_cuda_items(n_col > 0 ? n_row : 0, threads);
 }
 
@@ -49,9 +68,7 @@ static whim_cuda_shape norm_rows(int64_t n_row, int64_t n_col)
         return whim_cuda_launch(base, WHIM_CUDA_K_##name, grid, a);           \
     }
 OP(embed, whim_cuda_elements(a->n_row, a->w.k))
-OP(rmsnorm, norm_rows(a->n_row, a->n_col))
 OP(add, whim_cuda_elements(a->n_row, a->n_col))
-OP(add_rmsnorm, norm_rows(a->n_row, a->n_col))
 OP(swiglu, whim_cuda_elements(a->n_row, a->n_col))
 OP(gather_rows, whim_cuda_elements(a->n_row, a->n_col))
 OP(result_tokens, whim_cuda_items(whim_cuda_ceil_div(a->n_row, 128), 128))
@@ -60,18 +77,54 @@ OP(moe_topk, whim_cuda_items(a->n_row, 128))
 OP(gated_add, whim_cuda_elements(a->n_row, a->n_col))
 OP(rope_table, whim_cuda_items(a->n_row, 64))
 OP(rope, whim_cuda_items(a->n_row * a->n_head, 64))
-OP(split_qkv_rmsnorm_rope, whim_cuda_items(a->n_row *(a->n_head + 2 * a->n_kv), 64))
 OP(qk_sumsq, whim_cuda_items(2 * a->n_row, 64))
 OP(rmsnorm_sumsq, whim_cuda_items(a->n_row, 128))
-OP(kv_write, whim_cuda_items(2 * a->n_row * a->kv.n_kv, 32))
 OP(kv_read, whim_cuda_items(2 * a->n_row * a->kv.n_kv, 32))
 OP(page_zero, ((whim_cuda_shape){a->n_id, whim_cuda_ceil_div(a->page_bytes, 1 << 14), 256, 0}))
 OP(sigmoid_gate, whim_cuda_elements(a->n_row, a->n_col))
 OP(rmsnorm_gated, whim_cuda_items(a->n_col > 0 ? a->n_row : 0, 64))
 
+/* A split waits for the kv_write of its k and v. */
+static whim_err op_split_qkv_rmsnorm_rope(whim_stream *base,
+                                          const whim_split_qkv_rmsnorm_rope_args *a)
+{
+    WHIM_TRY(whim_cuda_flush(base));
+    ((whim_cuda_stream *)base)->split = *a;
+    return WHIM_ERR_OK;
+}
+
+static whim_err op_kv_write(whim_stream *base, const whim_kv_write_args *a)
+{
+    whim_cuda_stream *s = (whim_cuda_stream *)base;
+    whim_cuda_split_args both = {s->split, *a};
+    if (both.split.n_row > 0 && both.split.n_row == a->n_row && both.split.k == a->k &&
+        both.split.v == a->v && both.split.n_kv == a->kv.n_kv &&
+        both.split.d_head == a->kv.d_head && a->kv.type != WHIM_KV_Q8) {
+        s->split.n_row = 0;
+        return whim_cuda_launch(base, WHIM_CUDA_K_split_store, split_shape(&both.split), &both);
+    }
+    return whim_cuda_launch(base, WHIM_CUDA_K_kv_write,
+                            whim_cuda_items(2 * a->n_row * a->kv.n_kv, 32), a);
+}
+
+/* Norms leave their rows as a product takes them, too. */
+#define NORM(name)                                                                             \
+    static whim_err op_##name(whim_stream *base, const whim_##name##_args *a)                  \
+    {                                                                                          \
+        whim_cuda_##name##_args args = {                                                       \
+            *a, whim_cuda_made_place(base, WHIM_CUDA_MADE_NORM, a->n_row, a->n_col)};          \
+        WHIM_TRY(                                                                              \
+            whim_cuda_launch(base, WHIM_CUDA_K_##name, norm_rows(a->n_row, a->n_col), &args)); \
+        whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->n_col, args.tiles);           \
+        return WHIM_ERR_OK;                                                                    \
+    }
+NORM(rmsnorm)
+NORM(add_rmsnorm)
+
 /* --- attention -------------------------------------------------------------------------------- */
 
 enum { ATTN_FEW_ROWS = 64, ATTN_SHARED_ROWS = 8, ATTN_SEGMENTS = 128, ATTN_BLOCKS = 512 };
+enum { ATTN_PARTS = ATTN_SHARED_ROWS * ATTN_SEGMENTS }; /* segments of all rows, at most */
 
 static bool is_few_attn(const whim_attn_paged_args *a)
 {
@@ -89,8 +142,27 @@ static int64_t attn_segments(const whim_attn_paged_args *a)
 /* Never less for more rows, of which a step may have fewer. */
 static int64_t attn_bytes(const whim_attn_paged_args *a)
 {
-    int64_t n_row = a->n_row < ATTN_SHARED_ROWS ? a->n_row : ATTN_SHARED_ROWS;
-    return n_row * a->n_head * attn_segments(a) * (a->kv.d_head + 2) * 4;
+    int64_t n_part = a->n_row * attn_segments(a);
+    n_part = n_part < ATTN_PARTS ? n_part : ATTN_PARTS;
+    return n_part * a->n_head * (a->kv.d_head + 2) * 4;
+}
+
+static whim_cuda_attn_args attn_few_args(whim_stream *base, const whim_attn_paged_args *a)
+{
+    int64_t n_segment = attn_segments(a), most = a->n_row > 0 ? ATTN_PARTS / a->n_row : 0;
+    return (whim_cuda_attn_args){
+        .op = *a,
+        .ended = (int32_t *)(uintptr_t)((whim_cuda_stream *)base)->ended,
+        .n_segment = n_segment < most ? n_segment : most,
+    };
+}
+
+/* Blocks that share an item's segments, where there are n_block in all. */
+static int64_t attn_pieces(int64_t n_block, int64_t n_item, int64_t n_segment)
+{
+    int64_t pieces = n_item > 0 ? n_block / n_item : 0;
+    pieces = pieces < n_segment ? pieces : n_segment;
+    return pieces > 1 ? pieces : 1;
 }
 
 static whim_err attn_few(whim_stream *base, const whim_attn_paged_args *a)
@@ -101,18 +173,50 @@ static whim_err attn_few(whim_stream *base, const whim_attn_paged_args *a)
         [WHIM_KV_F16] = WHIM_CUDA_K_attn_few_f16,
         [WHIM_KV_Q8] = WHIM_CUDA_K_attn_few_q8,
     };
-    whim_cuda_attn_args args = {.op = *a,
-                                .ended = (int32_t *)(uintptr_t)((whim_cuda_stream *)base)->ended,
-                                .n_segment = attn_segments(a)};
-    int64_t n_item = a->n_row * a->n_head;
-    int64_t pieces = n_item > 0 && a->n_row <= ATTN_SHARED_ROWS ? ATTN_BLOCKS / n_item : 0;
+    whim_cuda_attn_args args = attn_few_args(base, a);
+    int64_t n_item = a->n_row * a->n_head, n_block = a->n_row <= ATTN_SHARED_ROWS ? ATTN_BLOCKS : 0;
     void *parts;
     WHIM_TRY(whim_workspace_take(base, attn_bytes(a), &parts));
     args.parts = parts;
-    pieces = pieces < args.n_segment ? pieces : args.n_segment;
-    return whim_cuda_launch(
-        base, kernels[a->kv.type],
-        (whim_cuda_shape){n_item, pieces > 1 ? pieces : 1, 512, WHIM_CUDA_ATTN_RING}, &args);
+    return whim_cuda_launch(base, kernels[a->kv.type],
+                            (whim_cuda_shape){n_item, attn_pieces(n_block, n_item, args.n_segment),
+                                              512, WHIM_CUDA_ATTN_RING},
+                            &args);
+}
+
+/* On the matrix unit: BF16 pages whose vectors of 16 bytes are aligned. One model's are, or not. */
+static bool is_matrix_attn(const whim_attn_paged_args *a)
+{
+    uintptr_t odd =
+        (uintptr_t)a->kv.pages | (uintptr_t)a->kv.page_stride | (uintptr_t)a->kv.layer_offset;
+    return a->kv.type == WHIM_KV_BF16 && a->kv.d_head % 16 == 0 &&
+           a->kv.d_head <= WHIM_CUDA_MX_HEAD && a->n_head / a->kv.n_kv <= WHIM_CUDA_MX_GROUP &&
+           odd % 16 == 0;
+}
+
+static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
+{
+    bool wide = a->kv.d_head > 64;
+    int64_t per = WHIM_CUDA_MX_PAIRS / (a->n_head / a->kv.n_kv), n_item = a->n_row * a->kv.n_kv;
+    whim_cuda_shape g = {whim_cuda_ceil_div(a->n_row, per) * a->kv.n_kv, 1, 128,
+                         wide ? WHIM_CUDA_MX_BYTES_128 : WHIM_CUDA_MX_BYTES_64};
+    if (!is_few_attn(a)) {
+        return whim_cuda_launch(base, wide ? WHIM_CUDA_K_attn_mma_128 : WHIM_CUDA_K_attn_mma_64, g,
+                                a);
+    }
+    whim_cuda_attn_args args = attn_few_args(base, a);
+    void *parts;
+    WHIM_TRY(whim_workspace_take(base, attn_bytes(a), &parts));
+    int64_t width = a->n_head * a->kv.d_head;
+    args.parts = parts;
+    args.tiles = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, width);
+    g.blocks = n_item;
+    g.pieces = attn_pieces(a->n_row > ATTN_SHARED_ROWS ? 2 * ATTN_BLOCKS : ATTN_BLOCKS, n_item,
+                           args.n_segment);
+    WHIM_TRY(whim_cuda_launch(
+        base, wide ? WHIM_CUDA_K_attn_mma_few_128 : WHIM_CUDA_K_attn_mma_few_64, g, &args));
+    whim_cuda_made_set(base, a->out, width, a->n_row, width, args.tiles);
+    return WHIM_ERR_OK;
 }
 
 static whim_err op_attn_paged(whim_stream *base, const whim_attn_paged_args *a)
@@ -125,6 +229,9 @@ static whim_err op_attn_paged(whim_stream *base, const whim_attn_paged_args *a)
     };
     if (!whim_cuda_op_accepts(base->device, WHIM_OP_attn_paged, a)) {
         return WHIM_ERR_UNSUPPORTED;
+    }
+    if (is_matrix_attn(a)) {
+        return attn_matrix(base, a);
     }
     if (is_few_attn(a)) {
         return attn_few(base, a);
@@ -139,6 +246,7 @@ static whim_err op_copy_bytes(whim_stream *base, const whim_copy_bytes_args *a)
 {
     whim_cuda_stream *s = (whim_cuda_stream *)base;
     WHIM_TRY(whim_cuda_flush(base));
+    s->made.x = NULL;
     WHIM_TRY(whim_cuda_enter(s->dev));
     return a->bytes == 0
                ? WHIM_ERR_OK

@@ -5,6 +5,12 @@
 
 #include "ops/compose/compose.h"
 
+/* On the matrix unit for any rows: products_mma.c. */
+static bool is_mm(whim_dtype dtype)
+{
+    return dtype == WHIM_DTYPE_BF16;
+}
+
 static bool is_quant(const whim_weight *w)
 {
     return whim_dtype_get(w->dtype)->kind == WHIM_DTYPE_KIND_QUANT;
@@ -16,8 +22,6 @@ static whim_cuda_kernel linear_kernel(whim_dtype dtype)
     switch ((int)dtype) {
     case WHIM_DTYPE_F32:
         return WHIM_CUDA_K_few_f32_1;
-    case WHIM_DTYPE_BF16:
-        return WHIM_CUDA_K_few_bf16_1;
     case WHIM_DTYPE_F16:
         return WHIM_CUDA_K_few_f16_1;
     case WHIM_DTYPE_FP8:
@@ -75,16 +79,19 @@ static whim_err blocks_make(whim_stream *base, const float *x, int64_t x_stride,
                                   });
 }
 
-/* --- few rows --------------------------------------------------------------------------------- */
+/* --- few rows, and any of BF16 ---------------------------------------------------------------- */
 
 static bool is_few(const whim_weight *w, int64_t n_row)
 {
-    return n_row <= WHIM_CUDA_FEW && is_few_form(w->dtype);
+    return is_mm(w->dtype) || (n_row <= WHIM_CUDA_FEW && is_few_form(w->dtype));
 }
 
-/* A block of threads narrows one row by itself. */
+/* The rows as a product takes them; a block of threads narrows one row to Q8 by itself. */
 static int64_t few_bytes(const whim_weight *w, int64_t n_row)
 {
+    if (is_mm(w->dtype)) {
+        return whim_cuda_tiles_bytes(n_row, w->k);
+    }
     return n_row == 1 && w->k <= WHIM_CUDA_FEW_K ? 0 : rows_bytes(w, n_row);
 }
 
@@ -97,6 +104,9 @@ int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row)
 static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_args *a)
 {
     enum { BLOCKS = 3 }; /* on a multiprocessor */
+    if (is_mm(dtype)) {
+        return whim_cuda_mm_launch(base, a);
+    }
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     whim_weight w = {.dtype = dtype, .k = a->k};
     bool alone = a->n_row == 1 && few_bytes(&w, 1) == 0;
@@ -117,7 +127,7 @@ static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_ar
         base, linear_kernel(dtype) + (whim_cuda_kernel)(alone ? ONE_ROW : FEW_ROWS), g, a);
 }
 
-whim_err whim_cuda_flush(whim_stream *base)
+whim_err whim_cuda_products_flush(whim_stream *base)
 {
     whim_cuda_stream *s = (whim_cuda_stream *)base;
     whim_cuda_few_args a = s->waiting;
@@ -174,6 +184,7 @@ static whim_err few_wait(whim_stream *base, const whim_linear_args *a)
     }
     WHIM_TRY(whim_workspace_take(base, few_bytes(&a->w, a->n_row), &blocks));
     s->waiting.blocks = blocks;
+    s->waiting.tiles = blocks;
     s->waiting.matrix[s->waiting.n_matrix++] = m;
     return WHIM_ERR_OK;
 }
@@ -201,11 +212,17 @@ whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_arg
         .swiglu = 1,
         .x = a->x,
         .blocks = blocks,
+        .tiles = blocks,
         .x_stride = a->x_stride,
         .n_row = a->n_row,
         .k = a->gate.k,
     };
-    return few_launch(base, a->gate.dtype, &args);
+    if (is_mm(a->gate.dtype)) {
+        args.y_tiles = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, a->gate.n);
+    }
+    WHIM_TRY(few_launch(base, a->gate.dtype, &args));
+    whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->gate.n, args.y_tiles);
+    return WHIM_ERR_OK;
 }
 
 /* --- any rows --------------------------------------------------------------------------------- */
@@ -257,7 +274,9 @@ static whim_err pairs_run(whim_stream *base, const whim_moe_experts_args *a,
     args.ids = a->ids;
     args.n_pair = a->n_row * a->k_top;
     args.n_expert = a->n_expert;
-    return whim_cuda_launch(base, linear_kernel(p->w.dtype) + EXPERTS,
+    whim_cuda_kernel kernel =
+        is_mm(p->w.dtype) ? WHIM_CUDA_K_pairs_bf16 : linear_kernel(p->w.dtype) + EXPERTS;
+    return whim_cuda_launch(base, kernel,
                             whim_cuda_items(args.n_pair * whim_cuda_ceil_div(p->n, 32), 32), &args);
 }
 

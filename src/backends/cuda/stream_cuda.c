@@ -20,7 +20,9 @@ static whim_cuda_stream *stream_of(whim_stream *base)
 static whim_err stream_enter(whim_cuda_stream *s)
 {
     WHIM_TRY(whim_cuda_enter(s->dev));
-    return whim_cuda_flush(&s->base);
+    WHIM_TRY(whim_cuda_flush(&s->base));
+    s->made.x = NULL; /* a copy may change the rows */
+    return WHIM_ERR_OK;
 }
 
 static whim_err cuda_copy_in(whim_stream *base, void *dst, const void *src, int64_t bytes)
@@ -168,6 +170,9 @@ static void cuda_stream_close(whim_stream *base)
     if (s->ended != 0) {
         (void)cu->cuMemFree_v2(s->ended);
     }
+    if (s->tiles != 0) {
+        (void)cu->cuMemFree_v2(s->tiles);
+    }
     for (int32_t i = 0; i < WHIM_STREAM_EVENTS; i++) {
         if (s->events[i] != NULL) {
             (void)cu->cuEventDestroy_v2(s->events[i]);
@@ -207,6 +212,7 @@ whim_err whim_cuda_stream_open(whim_device *base, whim_stream **out, whim_diag *
     size_t bytes = WHIM_CUDA_ATTN_ITEMS * sizeof(int32_t);
     status = status != 0 ? status : dev->cu->cuMemAlloc_v2(&s->ended, bytes);
     status = status != 0 ? status : dev->cu->cuMemsetD8_v2(s->ended, 0, bytes);
+    status = status != 0 ? status : dev->cu->cuMemAlloc_v2(&s->tiles, 2 * 2 * WHIM_CUDA_MADE);
     status = status != 0 ? status : dev->cu->cuStreamSynchronize(NULL);
     if (status != 0) {
         cuda_stream_close(&s->base);

@@ -93,6 +93,19 @@ static float warp_q8_scale(const float *x, int64_t n)
     return s >= 0x1p-126f ? s : 0.0f;
 }
 
+/* A vector of keys or values to its place, by all threads of a block. */
+static void kv_store_vector(const whim_kv_view &kv, int64_t slot, int64_t head, bool is_key,
+                            const float *x, float inv)
+{
+    int own = (int)slot / kv.page_len, place = (int)slot - own * kv.page_len;
+    kv_page page = page_of(kv, own);
+    EACH_THREAD(i, kv.d_head)
+    {
+        int64_t at = is_key ? key_at(kv, head, place, i) : value_at(kv, head, place, i);
+        kv_put(kv.type, is_key ? page.keys : page.values, at, x[i], inv);
+    }
+}
+
 /* A warp for each vector of keys or values; blocks of one warp. */
 KERNEL k_kv_write(ARGS(whim_kv_write_args))
 {
@@ -106,20 +119,16 @@ KERNEL k_kv_write(ARGS(whim_kv_write_args))
         if (slot < 0) {
             continue;
         }
-        kv_page page = page_of(a.kv, slot / a.kv.page_len);
-        int64_t place = slot % a.kv.page_len;
         const float *x = (is_key ? a.k : a.v) + (r * a.kv.n_kv + head) * d;
         float inv = 0.0f;
         if (a.kv.type == WHIM_KV_Q8) {
+            kv_page page = page_of(a.kv, slot / a.kv.page_len);
+            int64_t place = slot % a.kv.page_len;
             float s = warp_q8_scale(x, d);
             inv = s > 0.0f ? 1.0f / s : 0.0f;
             page.scales[((is_key ? 0 : a.kv.n_kv) + head) * a.kv.page_len + place] = s;
         }
-        EACH_THREAD(i, d)
-        {
-            int64_t at = is_key ? key_at(a.kv, head, place, i) : value_at(a.kv, head, place, i);
-            kv_put(a.kv.type, is_key ? page.keys : page.values, at, x[i], inv);
-        }
+        kv_store_vector(a.kv, slot, head, is_key, x, inv);
     }
 }
 

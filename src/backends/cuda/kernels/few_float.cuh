@@ -209,5 +209,4 @@ template <class W, int R> struct few_float {
 };
 
 FEW(f32, few_float, f32_weights, WHIM_CUDA_FEW_THREADS, 32, 2)
-FEW(bf16, few_float, bf16_weights, WHIM_CUDA_FEW_THREADS, 32, 2)
 FEW(f16, few_float, f16_weights, WHIM_CUDA_FEW_THREADS, 32, 2)

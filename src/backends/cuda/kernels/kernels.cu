@@ -7,10 +7,13 @@
 
 #include "attn.cuh"
 #include "attn_few.cuh"
+#include "attn_rows.cuh"
 #include "few_float.cuh"
 #include "few_quant.cuh"
 #include "gdn.cuh"
 #include "linear.cuh"
+#include "mma.cuh"
+#include "mma_wide.cuh"
 #include "moe.cuh"
 #include "rows.cuh"
 #include "sample.cuh"

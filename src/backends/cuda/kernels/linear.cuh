@@ -431,7 +431,7 @@ template <class Form> static void pairs(const whim_cuda_pairs_args &a)
     KERNEL_OF(k_linear_##name##_4, whim_cuda_linear_args, (linear<__VA_ARGS__, 4>))   \
     MANY_ROWS(name, __VA_ARGS__)
 MANY_ROWS(f32, float_form<f32_weights>)
-MANY_ROWS(bf16, float_form<bf16_weights>)
+KERNEL_OF(k_pairs_bf16, whim_cuda_pairs_args, pairs<float_form<bf16_weights>>)
 MANY_ROWS(f16, float_form<f16_weights>)
 MANY_ROWS(q4_0, quant_form<q4_0_weights>)
 MANY_ROWS(q4_1, quant_form<q4_1_weights>)

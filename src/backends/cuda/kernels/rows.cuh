@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that work row by row. A block has a row, or a piece of one where rows are few and long. */
 #pragma once
-#include "common.cuh"
+#include "attn.cuh"
 
 KERNEL k_add(ARGS(whim_add_args))
 {
@@ -151,43 +151,137 @@ struct scaled_pair {
     float x, w;
 };
 
-/* y[i] = x[i] * scale * w[i]. */
-static void block_scale(float *y, const float *x, const float *w, float scale, int64_t n)
+/* y[i] = x[i] * scale * w[i]; tile(i, y[i]) besides. */
+template <class Tile>
+static void block_scale(float *y, const float *x, const float *w, float scale, int64_t n, Tile tile)
 {
     each_batch<4>(
         n, [=](int64_t i) { return scaled_pair{x[i], w[i]}; },
-        [=](int64_t i, scaled_pair v) { y[i] = v.x * scale * v.w; });
+        [=](int64_t i, scaled_pair v) {
+            y[i] = v.x * scale * v.w;
+            tile(i, v.x * scale * v.w);
+        });
 }
+
+/* As tiles, where they are wanted. */
+struct tile_row {
+    uint16_t *tiles;
+    int64_t k, row;
+    void operator()(int64_t i, float y) const
+    {
+        if (tiles != NULL) {
+            tiles[whim_cuda_tiles_at(k, row, i)] = whim_f32_to_bf16(y);
+        }
+    }
+};
 
 static float norm_scale(float sum, int64_t width, float eps)
 {
     return 1.0f / sqrtf(sum / (float)width + eps);
 }
 
-KERNEL k_rmsnorm(ARGS(whim_rmsnorm_args))
+/* Rows that a block can keep in registers: weights are asked for before the kernel waits, and
+ * nothing is read twice. get(r, i) is a row's element, keep(r, i, x) what becomes of it. */
+enum { NORM_KEPT = 4 };
+
+template <class Get, class Keep>
+static void norm_kept(int64_t n_row, int64_t n_col, const float *w, float eps, float *to,
+                      int64_t stride, uint16_t *tiles, Get get, Keep keep)
 {
-    BEGIN
-    EACH_ITEM(r, a.n_row)
+    __shared__ float part[NORM_KEPT * 1024];
+    __shared__ float result;
+    int n = (int)n_col, first = threadIdx.x, by = blockDim.x;
+    float weight[NORM_KEPT], x[NORM_KEPT];
+#pragma unroll
+    for (int j = 0; j < NORM_KEPT; j++) {
+        weight[j] = first + j * by < n ? w[first + j * by] : 0.0f;
+    }
+    wait_for_last();
+    EACH_ITEM(r, n_row)
     {
-        const float *x = a.x + r * a.x_stride;
-        float *y = a.y + r * a.y_stride;
-        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
-        block_scale(y, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col);
+#pragma unroll
+        for (int j = 0; j < NORM_KEPT; j++) {
+            x[j] = get(r, first + j * by < n ? first + j * by : 0);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < NORM_KEPT; j++) {
+            if (first + j * by < n) {
+                part[first + j * by] = x[j];
+                keep(r, first + j * by, x[j]);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x < WARP) {
+            float lane = 0.0f;
+            if (threadIdx.x < WHIM_LANES) {
+                lane = chain<16>(
+                    lane, threadIdx.x, n, WHIM_LANES, [=](int i) { return part[i]; },
+                    [](float acc, float v) { return whim_fmaf(v, v, acc); });
+            }
+            lane = fold16(lane);
+            if (threadIdx.x == 0) {
+                result = lane;
+            }
+        }
+        __syncthreads();
+        float scale = norm_scale(result, n_col, eps);
+        tile_row tile = {tiles, n_col, r};
+#pragma unroll
+        for (int j = 0; j < NORM_KEPT; j++) {
+            if (first + j * by < n) {
+                float y = x[j] * scale * weight[j];
+                to[r * stride + first + j * by] = y;
+                tile(first + j * by, y);
+            }
+        }
     }
 }
 
-KERNEL k_add_rmsnorm(ARGS(whim_add_rmsnorm_args))
+extern "C" __global__ void __launch_bounds__(1024) k_rmsnorm(const __grid_constant__ whim_cuda_rmsnorm_args args)
 {
-    BEGIN
+    const whim_rmsnorm_args &a = args.op;
+    let_next_start();
+    if (a.n_col <= NORM_KEPT * (int64_t)blockDim.x) {
+        norm_kept(
+            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.tiles,
+            [&](int64_t r, int i) { return a.x[r * a.x_stride + i]; },
+            [](int64_t, int, float) {});
+        return;
+    }
+    wait_for_last();
+    EACH_ITEM(r, a.n_row)
+    {
+        const float *x = a.x + r * a.x_stride;
+        float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
+        block_scale(a.y + r * a.y_stride, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col,
+                    tile_row{args.tiles, a.n_col, r});
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1024) k_add_rmsnorm(const __grid_constant__ whim_cuda_add_rmsnorm_args args)
+{
+    const whim_add_rmsnorm_args &a = args.op;
+    let_next_start();
+    if (a.n_col <= NORM_KEPT * (int64_t)blockDim.x) {
+        norm_kept(
+            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.tiles,
+            [&](int64_t r, int i) {
+                return a.x[r * a.x_stride + i] + a.delta[r * a.delta_stride + i];
+            },
+            [&](int64_t r, int i, float x) { a.x[r * a.x_stride + i] = x; });
+        return;
+    }
+    wait_for_last();
     EACH_ITEM(r, a.n_row)
     {
         float *x = a.x + r * a.x_stride;
         const float *delta = a.delta + r * a.delta_stride;
-        float *y = a.y + r * a.y_stride;
         float sum = block_sumsq(
             a.n_col, [=](int64_t i) { return x[i] + delta[i]; },
             [=](int64_t i, float value) { x[i] = value; });
-        block_scale(y, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col);
+        block_scale(a.y + r * a.y_stride, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col,
+                    tile_row{args.tiles, a.n_col, r});
     }
 }
 
@@ -277,14 +371,14 @@ KERNEL k_rope(ARGS(whim_rope_args))
     }
 }
 
-/* A block has a head of q, k or v. */
-KERNEL k_split_qkv_rmsnorm_rope(ARGS(whim_split_qkv_rmsnorm_rope_args))
+/* A block has a head of q, k or v; after(r, own, is_v, y) where one of k or v is whole. */
+template <class After>
+static void split_heads(const whim_split_qkv_rmsnorm_rope_args &a, After after)
 {
-    BEGIN
     int64_t d = a.d_head, q_step = a.gate != NULL ? 2 * d : d, n_all = a.n_head + 2 * a.n_kv;
     EACH_ITEM(item, a.n_row * n_all)
     {
-        int64_t r = item / n_all, h = item % n_all;
+        int64_t r = (uint32_t)item / (uint32_t)n_all, h = item - r * n_all;
         bool is_q = h < a.n_head, is_v = h >= a.n_head + a.n_kv;
         int64_t own = is_q ? h : is_v ? h - a.n_head - a.n_kv : h - a.n_head;
         int64_t column = is_q ? h * q_step : a.n_head * q_step + (h - a.n_head) * d;
@@ -310,5 +404,26 @@ KERNEL k_split_qkv_rmsnorm_rope(ARGS(whim_split_qkv_rmsnorm_rope_args))
             rotate(y, a.cos_sin + r * 2 * a.n_freq, a.n_freq, i);
         }
         __syncthreads();
+        if (!is_q) {
+            after(r, own, is_v, y);
+        }
     }
+}
+
+KERNEL k_split_qkv_rmsnorm_rope(ARGS(whim_split_qkv_rmsnorm_rope_args))
+{
+    BEGIN
+    split_heads(a, [](int64_t, int64_t, bool, const float *) {});
+}
+
+/* And k and v go to their pages at once. */
+KERNEL k_split_store(const __grid_constant__ whim_cuda_split_args args)
+{
+    const whim_kv_write_args &kv = args.store;
+    BEGIN
+    split_heads(args.split, [&](int64_t r, int64_t head, bool is_v, const float *y) {
+        if (kv.slots[r] >= 0) {
+            kv_store_vector(kv.kv, kv.slots[r], head, !is_v, y, 0.0f);
+        }
+    });
 }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with BF16 matrices on the unit that reads its operands out of shared memory (sm_90a
+ * alone): the order of mma.cuh, and its bits. A block has 128 outputs, of which each of two groups
+ * of four warps has 64, and 192 rows, or 64 where there are no more. */
+#pragma once
+#include "mma.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <int N_COL, int N_STAGE> struct wide_form {
+    enum {
+        COLS = N_COL,
+        PARTS = COLS / 8,
+        SUMS = COLS / 2, /* of a thread */
+        THREADS = 256,
+        STAGES = N_STAGE,
+        AHEAD = STAGES - 2, /* a stage is written again when the one after it has been begun with */
+        W_BYTES = WHIM_CUDA_MM_OUTPUTS * WHIM_CUDA_MM_K * 2,
+        STAGE_BYTES = W_BYTES + COLS * WHIM_CUDA_MM_K * 2,
+        COPIES = MM_TILES * MM_PIECES / THREADS,
+    };
+};
+
+/* An operand in shared memory, in which a stage has n_row rows: parts of 8 x 8 that are n_row
+ * vectors apart along k and 128 bytes along the rows. */
+static uint64_t wide_operand(uint32_t at, int n_row)
+{
+    return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)n_row << 16 | (uint64_t)(128 >> 4) << 32;
+}
+
+/* c += 64 outputs x 192 rows of 16 k, and the same of 64 rows. */
+static void wide_mma(float (&c)[96], uint64_t w, uint64_t x)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+                 "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+                 "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+                 "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, "
+                 "%66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, "
+                 "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+                 "}, %96, %97, 1, 1, 1, 0, 0;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]),
+                   "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
+                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]),
+                   "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]),
+                   "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
+                   "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]),
+                   "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]),
+                   "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]),
+                   "+f"(c[62]), "+f"(c[63]), "+f"(c[64]), "+f"(c[65]), "+f"(c[66]),
+                   "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]), "+f"(c[71]),
+                   "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]),
+                   "+f"(c[77]), "+f"(c[78]), "+f"(c[79]), "+f"(c[80]), "+f"(c[81]),
+                   "+f"(c[82]), "+f"(c[83]), "+f"(c[84]), "+f"(c[85]), "+f"(c[86]),
+                   "+f"(c[87]), "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]),
+                   "+f"(c[92]), "+f"(c[93]), "+f"(c[94]), "+f"(c[95])
+                 : "l"(w), "l"(x));
+}
+
+static void wide_mma(float (&c)[32], uint64_t w, uint64_t x)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+                 "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+                 "}, %32, %33, 1, 1, 1, 0, 0;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]),
+                   "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
+                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]),
+                   "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+                 : "l"(w), "l"(x));
+}
+
+template <class Form> static void wide_stage_add(float (&c)[Form::SUMS], uint32_t stage)
+{
+    uint32_t w = stage + threadIdx.x / 128 * 64 * 16, x = stage + Form::W_BYTES;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
+        wide_mma(c, wide_operand(w + k * 2 * WHIM_CUDA_MM_OUTPUTS * 16, WHIM_CUDA_MM_OUTPUTS),
+                 wide_operand(x + k * 2 * Form::COLS * 16, Form::COLS));
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until at most N stages are being added; the sums may be touched when none is. */
+template <int N, int SUMS> static void wide_wait(float (&c)[SUMS])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+    if (N == 0) {
+#pragma unroll
+        for (int i = 0; i < SUMS; i++) {
+            asm volatile("" : "+f"(c[i])::"memory");
+        }
+    }
+}
+
+/* Copies have come, and the unit may read them. */
+template <int N> static void wide_arrived()
+{
+    copies_wait<N>();
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+}
+
+/* Stages first .. end - 1, where a chunk begins; its sums, or those of several chunks in order. */
+template <class Form>
+static void wide_walk(const whim_cuda_few_args &a, const mm_place &p, int first, int end,
+                      float (&total)[Form::SUMS])
+{
+    extern __shared__ __align__(128) char memory[];
+    uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory);
+    mm_copier<Form> copier(a, p);
+    float c[Form::SUMS] = {};
+    for (int s = first; s < first + Form::AHEAD && s < end; s++) {
+        copier.weights(ring + (s - first) * Form::STAGE_BYTES, s);
+    }
+    wait_for_last();
+    for (int s = first; s < first + Form::AHEAD; s++) {
+        if (s < end) {
+            copier.rows(ring + (s - first) * Form::STAGE_BYTES, s);
+        }
+        copies_commit();
+    }
+    for (int s = first, left = p.chunk, at = 0, to = Form::AHEAD; s < end; s++) {
+        wide_arrived<Form::AHEAD - 1>();
+        wide_stage_add<Form>(c, ring + at * Form::STAGE_BYTES);
+        if (s + Form::AHEAD < end) {
+            copier.weights(ring + to * Form::STAGE_BYTES, s + Form::AHEAD);
+            copier.rows(ring + to * Form::STAGE_BYTES, s + Form::AHEAD);
+        }
+        copies_commit();
+        at = at + 1 == Form::STAGES ? 0 : at + 1;
+        to = to + 1 == Form::STAGES ? 0 : to + 1;
+        if (--left > 0 && s + 1 < end) {
+            wide_wait<1>(c);
+            continue;
+        }
+        wide_wait<0>(c);
+#pragma unroll
+        for (int i = 0; i < Form::SUMS; i++) {
+            total[i] = s < first + p.chunk ? c[i] : total[i] + c[i];
+            c[i] = 0.0f;
+        }
+        left = p.chunk;
+    }
+}
+
+/* Sums to the ring as mm_keep has them: [pair of tiles][parts of rows][2][lane]. */
+template <class Form> static float4 *wide_keep(const float (&total)[Form::SUMS])
+{
+    extern __shared__ __align__(128) char memory[];
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    float4 *kept = (float4 *)memory;
+    copies_wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < Form::PARTS; n++) {
+        kept[((warp / 2 * Form::PARTS + n) * 2 + warp % 2) * WARP + lane] =
+            make_float4(total[4 * n], total[4 * n + 1], total[4 * n + 2], total[4 * n + 3]);
+    }
+    return kept;
+}
+
+template <class Form> static void wide_whole(const whim_cuda_few_args &a)
+{
+    mm_place p = mm_place_of(a, blockIdx.x, Form::COLS);
+    float total[Form::SUMS] = {};
+    let_next_start();
+    wide_walk<Form>(a, p, 0, p.n_stage, total);
+    const float4 *kept = wide_keep<Form>(total);
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    __syncthreads();
+#pragma unroll 1
+    for (int unit = warp; unit < 4 * Form::PARTS; unit += 8) {
+        float4 lo = kept[2 * unit * WARP + lane], hi = kept[(2 * unit + 1) * WARP + lane];
+        float both[2][4] = {{lo.x, lo.y, lo.z, lo.w}, {hi.x, hi.y, hi.z, hi.w}};
+        mm_store(a, p, unit / Form::PARTS, p.row + unit % Form::PARTS * 8, both);
+    }
+}
+
+template <class Form> static void wide_split(const whim_cuda_few_args &a)
+{
+    mm_place p = mm_place_of(a, blockIdx.x / WHIM_CUDA_MM_CHUNKS, Form::COLS);
+    int first = blockIdx.x % WHIM_CUDA_MM_CHUNKS * p.chunk, end = first + p.chunk;
+    float total[Form::SUMS] = {};
+    let_next_start();
+    wide_walk<Form>(a, p, first < p.n_stage ? first : p.n_stage,
+                    end < p.n_stage ? end : p.n_stage, total);
+    wide_keep<Form>(total);
+    mm_split_add(a, p, Form::PARTS);
+}
+
+typedef wide_form<WHIM_CUDA_WIDE_ROWS, 5> wide_many;
+typedef wide_form<64, 4> wide_few;
+#define WIDE(name, blocks, CLUSTERED, ...)                                                   \
+    extern "C" __global__ void __launch_bounds__(256, blocks)                                \
+        CLUSTERED name(ARGS(whim_cuda_few_args))                                             \
+    {                                                                                        \
+        __VA_ARGS__(a);                                                                      \
+    }
+WIDE(k_mm_wide, 1, , wide_whole<wide_many>)
+WIDE(k_mm_wide_64, 2, , wide_whole<wide_few>)
+WIDE(k_mm_wide_split_64, 2, CLUSTER, wide_split<wide_few>)
+#else
+/* Never started. */
+KERNEL k_mm_wide(ARGS(whim_cuda_few_args))
+{
+}
+
+KERNEL k_mm_wide_64(ARGS(whim_cuda_few_args))
+{
+}
+
+KERNEL k_mm_wide_split_64(ARGS(whim_cuda_few_args))
+{
+}
+#endif

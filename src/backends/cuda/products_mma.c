@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with BF16 matrices: which kernel of mma.cuh. All have the same bits, so that this
+ * decides about speed alone. */
+#include "backends/cuda/launch.h"
+
+/* Blocks of outputs that a launch has. */
+static int64_t output_blocks(const whim_cuda_few_args *a)
+{
+    int64_t n = 0, each = a->swiglu ? WHIM_CUDA_MM_OUTPUTS / 2 : WHIM_CUDA_MM_OUTPUTS;
+    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
+        n += whim_cuda_ceil_div(a->matrix[i].n, each);
+    }
+    return n;
+}
+
+uint16_t *whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k)
+{
+    uint16_t *tiles = (uint16_t *)(uintptr_t)((whim_cuda_stream *)base)->tiles;
+    bool fits = n_row > 0 && n_row <= WHIM_CUDA_MADE_ROWS && k % WHIM_CUDA_MM_K == 0 &&
+                whim_cuda_tiles_bytes(n_row, k) <= 2 * WHIM_CUDA_MADE;
+    return fits ? tiles + which * (int64_t)WHIM_CUDA_MADE : NULL;
+}
+
+void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
+                        int64_t k, uint16_t *tiles)
+{
+    if (tiles != NULL) {
+        ((whim_cuda_stream *)base)->made = (whim_cuda_made){x, x_stride, n_row, k, tiles};
+    }
+}
+
+static bool is_made(const whim_cuda_made *m, const whim_cuda_few_args *a)
+{
+    return m->x != NULL && m->x == a->x && m->x_stride == a->x_stride && m->n_row == a->n_row &&
+           m->k == a->k;
+}
+
+/* The rows as tiles: as the last kernel left them, or in the memory that was taken. */
+static whim_err tiles_make(whim_stream *base, whim_cuda_few_args *a)
+{
+    const whim_cuda_made *made = &((whim_cuda_stream *)base)->made;
+    if (is_made(made, a)) {
+        a->tiles = made->tiles;
+        return WHIM_ERR_OK;
+    }
+    whim_cuda_tiles_args args = {a->x, a->x_stride, a->n_row, a->k, a->tiles};
+    int64_t n = a->n_row * whim_cuda_ceil_div(a->k, WHIM_CUDA_MM_K) * (WHIM_CUDA_MM_K / 8);
+    return whim_cuda_launch(base, WHIM_CUDA_K_tiles_bf16,
+                            whim_cuda_items(whim_cuda_ceil_div(n, 128), 128), &args);
+}
+
+/* Kernels by the rows that a block has. */
+typedef struct mm_form {
+    int32_t rows, threads;
+    whim_cuda_kernel whole, split;
+} mm_form;
+
+static const mm_form forms[] = {
+    {8, 128, WHIM_CUDA_K_mm_8, WHIM_CUDA_K_mm_split_8},
+    {16, 256, WHIM_CUDA_K_mm_16, WHIM_CUDA_K_mm_split_16},
+    {32, 256, WHIM_CUDA_K_mm_32, WHIM_CUDA_K_mm_split_32},
+    {64, 256, WHIM_CUDA_K_mm_64, WHIM_CUDA_K_mm_split_64},
+    {128, 256, WHIM_CUDA_K_mm_128, WHIM_CUDA_K_mm_128},
+};
+
+enum { LAST = sizeof forms / sizeof forms[0] - 1 };
+
+/* The kernel for blocks of `rows` rows; with split, clusters share their k. */
+static whim_cuda_kernel kernel_of(const whim_cuda_device *dev, const mm_form *form, bool split)
+{
+    if (form->rows == 64 && dev->has_wide) {
+        return split ? WHIM_CUDA_K_mm_wide_split_64 : WHIM_CUDA_K_mm_wide_64;
+    }
+    return split ? form->split : form->whole;
+}
+
+/* Few blocks share their k. */
+whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    int64_t n_out = output_blocks(a), n_mp = dev->n_multiprocessor;
+    int32_t f = 0;
+    while (f < LAST && forms[f].rows < a->n_row) {
+        f++;
+    }
+    f -= f == LAST && n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows) < n_mp;
+    int64_t n_block = n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows);
+    bool split = f < LAST && dev->has_clusters && n_block < n_mp;
+    WHIM_TRY(tiles_make(base, a));
+    if (f == LAST && dev->has_wide) {
+        n_block = n_out * whim_cuda_ceil_div(a->n_row, WHIM_CUDA_WIDE_ROWS);
+        return whim_cuda_launch(base, WHIM_CUDA_K_mm_wide,
+                                (whim_cuda_shape){n_block, 1, 256, WHIM_CUDA_WIDE_BYTES}, a);
+    }
+    return whim_cuda_launch(base, kernel_of(dev, &forms[f], split),
+                            (whim_cuda_shape){split ? n_block * WHIM_CUDA_MM_CHUNKS : n_block, 1,
+                                              forms[f].threads, whim_cuda_mm_bytes(forms[f].rows)},
+                            a);
+}
