@@ -305,7 +305,7 @@ static void test_products_part(void **state)
 {
     float x[128] = {0}, y[4 * 40];
     (void)state;
-    whim_linear_args first = {.w = {WHIM_DTYPE_BF16, 16, 64, x},
+    whim_linear_args first = {.w = {WHIM_DTYPE_F32, 16, 64, x},
                               .x = x,
                               .x_stride = 64,
                               .y = y,
@@ -313,7 +313,7 @@ static void test_products_part(void **state)
                               .n_row = 2};
     whim_linear_args others[] = {first, first, first, first, first};
     others[0].x = x + 4;
-    others[1].w.dtype = WHIM_DTYPE_F32;
+    others[1].w.dtype = WHIM_DTYPE_F16;
     others[2].y = y + 8;     /* columns that overlap */
     others[3].y = y + 30;    /* the end of a row is the next one's beginning */
     others[4].y_stride = 20; /* the same rows */
@@ -345,8 +345,10 @@ static void test_workspace(void **state)
     whim_linear_args a = {.w = {.dtype = WHIM_DTYPE_Q4_0, .n = 8, .k = 64}, .n_row = 3};
     assert_int_equal(whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &a),
                      3 * 2 * (int64_t)sizeof(whim_q8_block));
-    a.w.dtype = WHIM_DTYPE_BF16;
+    a.w.dtype = WHIM_DTYPE_F32;
     assert_int_equal(whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &a), 0);
+    a.w.dtype = WHIM_DTYPE_BF16; /* a whole tile of rows */
+    assert_int_equal(whim_cuda_op_workspace(&device.base, WHIM_OP_linear, &a), 16 * 64 * 2);
     assert_true(whim_cuda_op_accepts(&device.base, WHIM_OP_linear, &a));
     a.x_type = WHIM_ACT_FP8;
     assert_false(whim_cuda_op_accepts(&device.base, WHIM_OP_linear, &a));
