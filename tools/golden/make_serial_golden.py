@@ -40,7 +40,8 @@ EAGLE3 = {
 }
 
 # Name -> the model that gets a whole MTP layer, seed. The folder is the model with it.
-MTP = {"qwen35-f32-mtp": ("qwen35-f32", 61), "qwen35-moe-mtp": ("qwen35-moe", 62)}
+MTP = {"qwen35-f32-mtp": ("qwen35-f32", 61), "qwen35-moe-mtp": ("qwen35-moe", 62),
+       "qwen3next-f32-mtp": ("qwen3next-f32", 63)}
 
 
 def eagle3_config(target, changes, dtype):

@@ -9,6 +9,7 @@ static void proposals_are_the_reference_s(void **state)
     (void)state;
     follows_the_reference("qwen35-f32-mtp", expect_score);
     follows_the_reference("qwen35-moe-mtp", expect_score);
+    follows_the_reference("qwen3next-f32-mtp", expect_score);
 }
 
 static void graphs_propose_the_same(void **state)
