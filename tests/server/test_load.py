@@ -26,7 +26,8 @@ def test_closed_stream_is_cancelled(oai, server):
         pass
     stream.close()
     line = server.request_line("hang-up-1")
-    assert line["reason"] == "client gone" and int(line["new"]) < 400
+    # The socket tells, or the next words that cannot be written, whichever comes first.
+    assert line["reason"] in ("client gone", "client gone or too slow") and int(line["new"]) < 400
     wait_idle(server)
 
 
