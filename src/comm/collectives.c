@@ -2,7 +2,6 @@
 /* Collectives as rounds: messages longer than a piece travel piece by piece. */
 #include "comm/shared.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,9 +194,9 @@ static whim_err tables_agree(whim_comm *comm, const int64_t *take, int64_t *at, 
         *most = max64(*most, message_bytes(comm, r, &at[r], &bytes));
         if (bytes != take[r]) {
             whim_fail(&comm->diag, WHIM_ERR_DEVICE,
-                      "ranks disagree at \"%.31s\": rank %d has %" PRId64
-                      " bytes for rank %d, which expects %" PRId64,
-                      site, r, bytes, comm->rank, take[r]);
+                      "ranks disagree at \"%.31s\": rank %d has %lld bytes for rank %d, which "
+                      "expects %lld",
+                      site, r, (long long)bytes, comm->rank, (long long)take[r]);
             return whim_comm_end(comm);
         }
     }
