@@ -61,6 +61,17 @@ static void proposals_are_the_reference_s(void **state)
     }
 }
 
+/* On a device that nothing may be assumed of, whose graphs are replayed with changed inputs. */
+static void graphs_propose_the_same(void **state)
+{
+    (void)state;
+    draft_wish = (whim_engine_cfg){.backend = "guard", .graphs = WHIM_GRAPHS_ON};
+    follows_the_reference("llama-f32-dflash", expect_sure);
+    follows_the_reference("llama-f32-dflash2", expect_sure);
+    follows_the_reference("llama-f32-dspark", expect_sure);
+    draft_wish = (whim_engine_cfg){0};
+}
+
 /* --- what tokens are chosen from -------------------------------------------------------------- */
 
 /* The model's head, [n_vocab, d_model]. */
@@ -264,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proposals_are_the_reference_s),
+        cmocka_unit_test(graphs_propose_the_same),
         cmocka_unit_test(logits_are_the_reference_s),
         cmocka_unit_test(without_a_markov_head_rows_stand_alone),
         cmocka_unit_test(a_markov_head_of_zeros_says_nothing),

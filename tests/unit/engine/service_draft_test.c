@@ -17,10 +17,12 @@ enum { N = 12, FEW_PAGES = 3 };
 #define UNDER_TSAN false
 #endif
 
+static bool is_guarded; /* on a device that takes its time */
+
 /* TEST_QUICK: for emulators and sanitizers. */
 static int32_t n_job(void)
 {
-    return UNDER_TSAN ? 2 : getenv("TEST_QUICK") != NULL ? 4 : N;
+    return UNDER_TSAN ? 2 : is_guarded || getenv("TEST_QUICK") != NULL ? 4 : N;
 }
 
 /* Prompts that go in circles, so that a model without sense does, too. */
@@ -196,6 +198,36 @@ static int open_dflash2_window(void **state)
     (void)state;
     return open_drafted("tests/data/golden/qwen3-f32",
                         "tests/data/drafts/qwen3-f32-dflash2-window");
+}
+
+/* Replayed, on a device that nothing may be assumed of. */
+static int open_guarded(const char *model, const char *draft)
+{
+    fixture_draft = draft;
+    fixture_graphs = WHIM_GRAPHS_ON;
+    is_guarded = true;
+    int failed = open_model_on(model, "guard", NULL);
+    fixture_graphs = WHIM_GRAPHS_OFF;
+    fixture_draft = NULL;
+    return failed + open_plain();
+}
+
+static int open_guarded_dspark(void **state)
+{
+    (void)state;
+    return open_guarded("tests/data/golden/llama-f32", "tests/data/drafts/llama-f32-dspark");
+}
+
+static int open_guarded_eagle3(void **state)
+{
+    (void)state;
+    return open_guarded("tests/data/golden/qwen3moe-f32", "tests/data/drafts/qwen3moe-f32-eagle3");
+}
+
+static int open_guarded_mtp(void **state)
+{
+    (void)state;
+    return open_guarded("tests/data/drafts/qwen3next-f32-mtp", WHIM_DRAFT_OWN);
 }
 
 /* With hardly a page. */
@@ -618,13 +650,23 @@ int main(void)
         /* The address sanitizer sees one of each kind, the thread sanitizer one that proposes at
          * once and one that does step by step. */
         enum { PLAIN, QUICK, THREADS } where;
-    } kinds[] = {{"dflash", open_dflash, THREADS},      {"window", open_dflash_window, PLAIN},
-                 {"tokens", open_dflash_tokens, PLAIN}, {"qwen3", open_dflash_qwen3, PLAIN},
-                 {"dspark", open_dspark, QUICK},        {"aligned", open_dspark_aligned, PLAIN},
-                 {"eagle3", open_eagle3, QUICK},        {"narrow", open_eagle3_narrow, PLAIN},
-                 {"moe", open_eagle3_moe, PLAIN},       {"minimax", open_eagle3_minimax, PLAIN},
-                 {"dflash2", open_dflash2, QUICK},      {"convs", open_dflash2_window, PLAIN},
-                 {"nan", open_eagle3_nan, PLAIN},       {"mtp", open_mtp, THREADS}};
+    } kinds[] = {{"dflash", open_dflash, THREADS},
+                 {"window", open_dflash_window, PLAIN},
+                 {"tokens", open_dflash_tokens, PLAIN},
+                 {"qwen3", open_dflash_qwen3, PLAIN},
+                 {"dspark", open_dspark, QUICK},
+                 {"aligned", open_dspark_aligned, PLAIN},
+                 {"eagle3", open_eagle3, QUICK},
+                 {"narrow", open_eagle3_narrow, PLAIN},
+                 {"moe", open_eagle3_moe, PLAIN},
+                 {"minimax", open_eagle3_minimax, PLAIN},
+                 {"dflash2", open_dflash2, QUICK},
+                 {"convs", open_dflash2_window, PLAIN},
+                 {"nan", open_eagle3_nan, PLAIN},
+                 {"mtp", open_mtp, THREADS},
+                 {"dspark, guarded", open_guarded_dspark, PLAIN},
+                 {"eagle3, guarded", open_guarded_eagle3, PLAIN},
+                 {"mtp, guarded", open_guarded_mtp, PLAIN}};
     int lowest = UNDER_TSAN ? THREADS : getenv("TEST_QUICK") != NULL ? QUICK : PLAIN;
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_engine);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -633,6 +675,7 @@ int main(void)
                 cmocka_run_group_tests_name(kinds[i].name, drafts, kinds[i].open, close_engine);
         }
     }
+    is_guarded = false;
     const struct CMUnitTest few[] = {cmocka_unit_test(a_draft_leaves_the_last_page)};
     failed += cmocka_run_group_tests_name("few pages", few, open_few_dflash, close_engine);
     if (!UNDER_TSAN) { /* that sees a hybrid with its own draft */

@@ -21,6 +21,7 @@ static whim_service *service;
 static int32_t words[4][CTX];
 static const char *fixture_draft; /* of the model that is opened next, or NULL */
 static int64_t fixture_pages = KV_PAGES;
+static whim_graph_use fixture_graphs; /* replayed or not */
 static whim_meters meters;
 
 static inline int open_model_on(const char *model, const char *backend, const char *level)
@@ -28,6 +29,7 @@ static inline int open_model_on(const char *model, const char *backend, const ch
     whim_diag diag = {""};
     whim_engine_cfg cfg = {.model = model,
                            .draft = fixture_draft,
+                           .graphs = fixture_graphs,
                            .backend = backend,
                            .isa = level,
                            .n_checkpoint = 3,
