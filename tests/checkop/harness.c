@@ -370,6 +370,7 @@ void checkop_case_init(checkop_case *c, const checkop_run *run, int32_t group, i
     checkop_rand(&c->rng);
     c->dtype = WHIM_DTYPE_F32;
     c->page_len = run->side[0].dev->caps.page_len;
+    c->has_grids = run->rounds_first;
     checkop_family(group)->make(c, index);
     checkop_space_add(c);
     checkop_fill_case(c);

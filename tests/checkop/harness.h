@@ -105,6 +105,7 @@ struct checkop_case {
     char text[240]; /* parameters, for people */
     checkop_rng rng;
     int32_t page_len; /* of the device under test */
+    bool has_grids;   /* its kernels depend on how many outputs a product has */
     whim_dtype dtype; /* for the tolerance */
     checkop_buf buf[CHECKOP_MAX_BUF];
     int32_t n_buf;
