@@ -41,7 +41,7 @@ static char *next_piece(const whim_comm *comm)
 }
 
 /* A rank's piece of the round that was last, `back` rounds ago. */
-static const char *told(const whim_comm *comm, int32_t rank, uint32_t back)
+static const char *told(const whim_comm *comm, int32_t rank, uint64_t back)
 {
     return whim_comm_piece(comm, rank, comm->n_round - back);
 }

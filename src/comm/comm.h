@@ -37,7 +37,7 @@ void whim_comm_memory_close(whim_comm_memory *memory);
 typedef struct whim_comm {
     struct whim_comm_shared *shared;
     int32_t rank, n_rank;
-    uint32_t n_round;  /* rounds that this rank has begun */
+    uint64_t n_round;  /* rounds that this rank has begun */
     int64_t wait_ns;   /* how long it waits for a peer */
     int64_t spin_ns;   /* of that, without sleep */
     int64_t waited_ns; /* all waits so far, for meters */

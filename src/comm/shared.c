@@ -51,9 +51,9 @@ whim_err whim_comm_memory_make(int32_t n_rank, whim_comm_memory *out, whim_diag 
     }
     whim_comm_memory m = {.bytes = shared_bytes(n_rank),
                           .fd = memfd_create("whimbrel-ranks", MFD_CLOEXEC)};
-    whim_err err =
-        whim_got(m.fd >= 0 && ftruncate(m.fd, m.bytes) == 0, diag,
-                 "no file for %" PRId64 " bytes that ranks share: %s", m.bytes, strerror(errno));
+    bool made = m.fd >= 0 && ftruncate(m.fd, m.bytes) == 0;
+    whim_err err = whim_got(made, diag, "no file for %" PRId64 " bytes that ranks share: %s",
+                            m.bytes, strerror(errno));
     err = err == WHIM_ERR_OK ? memory_map(&m, diag) : err;
     if (err != WHIM_ERR_OK) {
         if (m.fd >= 0) {
@@ -104,9 +104,9 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
                         .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS};
 }
 
-char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint32_t round)
+char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round)
 {
-    int64_t index = (int64_t)rank * WHIM_COMM_TURNS + round % WHIM_COMM_TURNS;
+    int64_t index = (int64_t)rank * WHIM_COMM_TURNS + (int64_t)(round % WHIM_COMM_TURNS);
     return (char *)comm->shared + seats_bytes(comm->n_rank) + index * WHIM_COMM_PIECE;
 }
 
@@ -163,7 +163,8 @@ static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
               "rank %d has not come to %s within %.3g s: it is %u rounds behind rank %d", peer,
               here, (double)comm->wait_ns / 1e9,
-              comm->n_round - atomic_load(&comm->shared->seats[peer].n_round), comm->rank);
+              (uint32_t)comm->n_round - atomic_load(&comm->shared->seats[peer].n_round),
+              comm->rank);
     return whim_comm_end(comm);
 }
 
@@ -198,9 +199,10 @@ static void nap(whim_comm_seat *seat, uint32_t round)
 static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
 {
     whim_comm_seat *seat = &comm->shared->seats[peer];
+    uint32_t round = (uint32_t)comm->n_round;
     int64_t start = 0;
-    while (!has_come(seat, comm->n_round)) {
-        for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, comm->n_round); i++) {
+    while (!has_come(seat, round)) {
+        for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, round); i++) {
             whim_os_cpu_relax();
         }
         int64_t now = whim_clock_ns();
@@ -212,7 +214,7 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
             return late(comm, peer, mine);
         }
         if (now - start > comm->spin_ns) {
-            nap(seat, comm->n_round);
+            nap(seat, round);
         }
     }
     comm->waited_ns += start == 0 ? 0 : whim_clock_ns() - start;
@@ -222,7 +224,7 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
 static void tell(whim_comm *comm)
 {
     whim_comm_seat *seat = &comm->shared->seats[comm->rank];
-    atomic_store(&seat->n_round, comm->n_round);
+    atomic_store(&seat->n_round, (uint32_t)comm->n_round);
     if (atomic_load(&seat->sleepers) > 0) {
         whim_os_futex_wake_all_shared(&seat->n_round);
     }
@@ -231,7 +233,7 @@ static void tell(whim_comm *comm)
 whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call)
 {
     comm->n_round++;
-    uint32_t turn = comm->n_round % WHIM_COMM_TURNS;
+    uint64_t turn = comm->n_round % WHIM_COMM_TURNS;
     comm->shared->seats[comm->rank].calls[turn] = *call;
     tell(comm);
     for (int32_t i = 1; i < comm->n_rank; i++) {

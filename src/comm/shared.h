@@ -32,8 +32,10 @@ typedef struct whim_comm_call {
 
 /* A rank's own: on cache lines that nobody else writes. */
 typedef struct whim_comm_seat {
-    _Alignas(128) _Atomic uint32_t n_round; /* told: its piece and call are written */
-    _Atomic uint32_t sleepers;              /* who waits for the count by a futex */
+    /* told: its piece and call are written. The last 32 bits of its count: as many as a futex has,
+     * and ranks are never more than a round apart. */
+    _Alignas(128) _Atomic uint32_t n_round;
+    _Atomic uint32_t sleepers; /* who waits for the count by a futex */
     whim_comm_call calls[WHIM_COMM_TURNS];
 } whim_comm_seat;
 
@@ -52,7 +54,7 @@ struct whim_comm_shared {
 };
 
 /* The piece of a rank in a round. */
-char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint32_t round);
+char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
 
 /* One round, after this rank's piece of round n_round + 1 was written. */
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);

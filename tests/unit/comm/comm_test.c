@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/math/rng.h"
 #include "base/thread.h"
-#include "comm/comm.h"
+#include "comm/shared.h"
 #include "support/cmocka.h"
 
 #include <fcntl.h>
@@ -34,6 +34,8 @@ typedef struct rank_ctx {
     whim_thread thread;
 } rank_ctx;
 
+static uint64_t first_round; /* of the teams that run next: as if they had run so many before */
+
 struct team {
     whim_comm_memory memory;
     int32_t n_rank;
@@ -59,6 +61,11 @@ static void team_run(team *t, int32_t n_rank, int64_t wait_ns, void (*fn)(rank_c
         rank->of = t;
         whim_comm_cfg cfg = {.rank = r, .wait_ns = wait_ns, .crowded = true};
         whim_comm_open(&rank->comm, &t->memory, &cfg);
+        rank->comm.n_round = first_round;
+        atomic_store(&t->memory.shared->seats[r].n_round, (uint32_t)first_round);
+    }
+    for (int32_t r = 0; r < n_rank; r++) {
+        rank_ctx *rank = &t->ranks[r];
         assert_int_equal(whim_thread_create(&rank->thread, "rank", rank_run, rank, &diag),
                          WHIM_ERR_OK);
     }
@@ -277,6 +284,31 @@ static void many_calls_keep_step(void **state)
     team_run_well(2, call_often);
 }
 
+/* What is told has 32 bits, which a server uses up within days: pieces still come in turn, and no
+ * round has that of the one before. */
+static void call_beyond_32_bits(rank_ctx *rank)
+{
+    whim_comm *comm = &rank->comm;
+    for (int32_t i = 0; i < 12 && rank->err == WHIM_ERR_OK; i++) {
+        rank->err = each[i % N_KIND](rank, 9000);
+        for (uint64_t back = 0; back < WHIM_COMM_TURNS - 1 && rank->err == WHIM_ERR_OK; back++) {
+            bool apart = whim_comm_piece(comm, 0, comm->n_round + 1) !=
+                         whim_comm_piece(comm, 0, comm->n_round - back);
+            rank->err = apart ? rank->err : wrong(rank, "turn", i);
+        }
+    }
+    bool beyond = comm->n_round > UINT32_MAX;
+    rank->err = rank->err != WHIM_ERR_OK || beyond ? rank->err : wrong(rank, "count", 12);
+}
+
+static void counts_outlast_what_is_told(void **state)
+{
+    (void)state;
+    first_round = UINT32_MAX - 7;
+    team_run_well(3, call_beyond_32_bits);
+    first_round = 0;
+}
+
 /* --- what goes wrong -------------------------------------------------------------------------- */
 
 static void expect_all_say(team *t, const char *const *parts)
@@ -362,7 +394,8 @@ static void peer_process(int fd)
     if (whim_comm_memory_join(fd, &memory, &diag) != WHIM_ERR_OK) {
         _exit(2);
     }
-    whim_comm_open(&comm, &memory, &(whim_comm_cfg){.rank = 1, .crowded = true});
+    whim_comm_open(&comm, &memory,
+                   &(whim_comm_cfg){.rank = 1, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true});
     float x = 0;
     do {
         x = 1;
@@ -426,6 +459,7 @@ int main(void)
         cmocka_unit_test(sums_add_in_the_order_of_ranks),
         cmocka_unit_test(all_kinds_agree_with_plain_loops),
         cmocka_unit_test(many_calls_keep_step),
+        cmocka_unit_test(counts_outlast_what_is_told),
         cmocka_unit_test(other_calls_are_told),
         cmocka_unit_test(tables_that_differ_are_told),
         cmocka_unit_test(absent_ranks_are_named),
