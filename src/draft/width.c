@@ -8,7 +8,11 @@
 /* A step of n rows of one sequence against one of a single row, as the default model has it on two
  * Arm cores: where steps of other sizes were not seen yet. */
 static const double usual[] = {1.0, 1.0, 1.33, 1.72, 1.81, 2.1, 2.34, 2.6, 2.83};
-enum { N_USUAL = sizeof usual / sizeof usual[0], LATELY = 32 /* steps */ };
+enum {
+    N_USUAL = sizeof usual / sizeof usual[0],
+    LATELY = 16,   /* steps */
+    MOST_DEAR = 6, /* times that double how long a size is left alone */
+};
 
 #define FIRST_CHANCE 0.6        /* of a proposal about which nothing is known */
 #define FIRST_WEIGHT 6.0        /* how many proposals it takes to say more than that */
@@ -16,14 +20,16 @@ enum { N_USUAL = sizeof usual / sizeof usual[0], LATELY = 32 /* steps */ };
 #define FADED (1.0 / 128.0)     /* and what a step without proposals does */
 #define MOST_SLOWER 1.5         /* one step against those before it: beyond, it was interrupted */
 #define MOST_DEARER 2.0         /* a size that was not seen lately, against what is thought of it */
-#define FORGOTTEN (1.0 / 256.0) /* of a size that is not seen, in a step */
+#define DOUBTED (1.0 / 12.0)    /* of what a size was dearer by, in a step without it */
+#define FORGOTTEN (1.0 / 256.0) /* and of what it was cheaper by */
+#define DEARER 1.15             /* than was expected: beyond, a size is dear once more */
 #define SHARED 0.75 /* of a change, that is the machine's and not of that number of rows */
 #define MARGIN 1.02 /* what proposing must promise: measurements are not exact */
 
 /* Whether what is known of steps of so many rows, if anything, is old. */
 static bool is_stale(const whim_step_costs *c, int64_t n_row)
 {
-    return c->ns[n_row] == 0 || c->n_step - c->seen[n_row] > LATELY;
+    return c->seen[n_row] == 0 || c->n_step - c->seen[n_row] > LATELY;
 }
 
 static double usual_cost(int64_t n_row)
@@ -56,32 +62,54 @@ double whim_step_costs_of(const whim_step_costs *c, int64_t n_row)
     return (least + (most - least) * share) * usual_cost(n_row);
 }
 
-/* Sizes that are not seen now drift back to where they usually are against one that is: what was
- * learnt of them may have been chance, and nobody would try them again. */
+/* What steps of `n_row` rows cost where those of `of` rows are as dear as they are. */
+static double usually(const whim_step_costs *c, int64_t of, int64_t n_row)
+{
+    return c->ns[of] / usual_cost(of) * usual_cost(n_row);
+}
+
+/* A size that is not seen now drifts to where it usually is: what was learnt of it may have been
+ * chance, and nobody would try it again. */
+static void cost_doubt(whim_step_costs *c, int64_t n_row, double usual_ns)
+{
+    double beyond = c->ns[n_row] - usual_ns;
+    double share = beyond > 0 ? DOUBTED / (double)(1 << c->dear[n_row]) : FORGOTTEN;
+    c->ns[n_row] -= is_stale(c, n_row) ? beyond * share : 0;
+}
+
+/* One step says something of the machine, and so of all sizes. */
 static void costs_move(whim_step_costs *c, int64_t n_row, double change)
 {
     for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
-        if (i == n_row || c->ns[i] == 0) {
-            continue;
-        }
-        c->ns[i] *= 1 + change * SHARED;
-        if (is_stale(c, i)) {
-            double usually = c->ns[n_row] / usual_cost(n_row) * usual_cost(i);
-            c->ns[i] += (usually - c->ns[i]) * FORGOTTEN;
+        if (i != n_row && c->ns[i] > 0) {
+            c->ns[i] *= 1 + change * SHARED;
+            cost_doubt(c, i, usually(c, n_row, i));
         }
     }
 }
 
-/* Fewer rows cost no more. Where sizes say so, the one that was seen last is right: the others were
- * seen while the machine was slower, or faster. */
+/* Fewer rows cost no more. Where sizes say so, a larger one that was seen lately is right, for a
+ * step may be interrupted but never comes too early; else the one that was seen last. */
 static void costs_order(whim_step_costs *c, int64_t n_row)
 {
+    for (int64_t i = n_row + 1; i <= WHIM_WIDTH_COSTS; i++) {
+        if (c->ns[i] > 0 && c->ns[i] < c->ns[n_row] && !is_stale(c, i)) {
+            c->ns[n_row] = c->ns[i];
+        }
+    }
     for (int64_t i = 1; i <= WHIM_WIDTH_COSTS; i++) {
         bool wrong = i < n_row ? c->ns[i] > c->ns[n_row] : c->ns[i] < c->ns[n_row];
         if (c->ns[i] > 0 && wrong) {
-            c->ns[i] = c->ns[n_row] / usual_cost(n_row) * usual_cost(i);
+            c->ns[i] = usually(c, n_row, i);
         }
     }
+}
+
+/* A size that was not seen lately cost so many times what was expected of it. */
+static void dear_count(whim_step_costs *c, int64_t n_row, double times)
+{
+    int32_t n = c->dear[n_row];
+    c->dear[n_row] = times > DEARER ? n + (n < MOST_DEAR) : times < 1 ? 0 : n;
 }
 
 void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
@@ -90,20 +118,31 @@ void whim_step_costs_learn(whim_step_costs *c, int64_t n_row, int64_t ns)
         return;
     }
     double expected = whim_step_costs_of(c, n_row), now = (double)ns / expected;
-    bool stale = is_stale(c, n_row);
+    bool first = c->ns[n_row] == 0, stale = is_stale(c, n_row);
     c->n_step++;
-    c->seen[n_row] = c->n_step;
     if (expected == 0) {
         c->ns[n_row] = (double)ns;
     } else if (stale) { /* it says more of this size than of the machine */
+        dear_count(c, n_row, now);
         double change = (now < MOST_DEARER ? now : MOST_DEARER) - 1;
-        c->ns[n_row] = expected * (1 + (c->ns[n_row] == 0 ? change : change / 2));
+        c->ns[n_row] = expected * (1 + (c->seen[n_row] == 0 ? change : change / 2));
     } else {
         double change = ((now < MOST_SLOWER ? now : MOST_SLOWER) - 1) / 8;
         c->ns[n_row] = expected * (1 + change);
         costs_move(c, n_row, change);
     }
+    c->seen[n_row] = first ? 0 : c->n_step; /* the first is often late, and the second says more */
     costs_order(c, n_row);
+}
+
+void whim_step_costs_doubt(whim_step_costs *c, double ns)
+{
+    c->n_step++;
+    for (int64_t i = 1; i <= WHIM_WIDTH_COSTS && ns > 0; i++) {
+        if (c->ns[i] > 0) {
+            cost_doubt(c, i, ns);
+        }
+    }
 }
 
 /* A place is thought to be like the one before it, until it has been seen more often. */

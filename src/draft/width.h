@@ -16,15 +16,21 @@ enum {
 
 /* What steps without prompt rows cost; {0} knows nothing, and proposes nothing. */
 typedef struct whim_step_costs {
-    double ns[WHIM_WIDTH_COSTS + 1];    /* by rows; 0: not seen yet */
-    int64_t seen[WHIM_WIDTH_COSTS + 1]; /* in which step that was last */
+    double ns[WHIM_WIDTH_COSTS + 1];    /* by rows; 0: not known yet */
+    int64_t seen[WHIM_WIDTH_COSTS + 1]; /* in which step that was last; 0: at most once */
+    int32_t dear[WHIM_WIDTH_COSTS + 1]; /* how often in turn it was dearer than is usual */
     int64_t n_step;
 } whim_step_costs;
 
 /* A machine that becomes slower does so for steps of all sizes, also for those that are not seen
  * now: else rows would look cheap while others keep it busy. One step that was interrupted counts
- * little, and what was seen long ago is forgotten: else it could keep a size from being tried. */
+ * little. A size that was dear and is not seen any more is doubted, and so tried again: soon after
+ * the first time, which may have been chance, and later each time that shows the same. */
 void whim_step_costs_learn(whim_step_costs *costs, int64_t n_row, int64_t ns);
+
+/* A step went by without any of these, which are thought to cost `ns`: all are doubted in the same
+ * way. For what may not be done at all for long. */
+void whim_step_costs_doubt(whim_step_costs *costs, double ns);
 
 /* What a step of so many rows will cost. What was not seen lies between its neighbours, or, beyond
  * the last, as far above it as rows usually are. 0: nothing was seen. */

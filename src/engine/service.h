@@ -58,6 +58,8 @@ typedef struct whim_service_cfg {
     void *propose_ctx;
     bool propose_all;      /* for tests and timings: all that is found, whatever it costs */
     int64_t plan_pause_ns; /* for tests: a pause before every plan */
+    /* for tests: what a step of so many rows is said to have taken; NULL: it is timed */
+    int64_t (*step_ns)(int64_t n_row);
     whim_log *log;
 } whim_service_cfg;
 

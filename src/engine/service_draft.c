@@ -80,10 +80,23 @@ static int64_t draft_room(const whim_service *s, const whim_choice *c)
     return seq != NULL ? rows_in_pages(d, seq, most, n_free) : 0;
 }
 
+/* What a pass of the draft is thought to cost where nothing is known of it. */
+static double draft_guess(const whim_service *s)
+{
+    return DRAFT_SHARE * whim_step_costs_of(&s->costs, 1);
+}
+
+void whim_service_not_drafted(whim_service *s)
+{
+    if (s->drafts.model != NULL) {
+        whim_step_costs_doubt(&s->drafts.costs, draft_guess(s));
+    }
+}
+
 static double draft_cost(const whim_service *s, int64_t n_row)
 {
     double known = whim_step_costs_of(&s->drafts.costs, n_row);
-    return known > 0 ? known : DRAFT_SHARE * whim_step_costs_of(&s->costs, 1);
+    return known > 0 ? known : draft_guess(s);
 }
 
 /* What the draft is asked for, at the front of the list; returns for how many choices. */

@@ -12,6 +12,9 @@ bool whim_service_would_propose(whim_service *s);
 /* Before a plan: hand the scheduler what pays. */
 void whim_service_propose(whim_service *s);
 
+/* After a step that the draft was not asked for. */
+void whim_service_not_drafted(whim_service *s);
+
 /* After a step: of a choice's n proposals the first n_right were right. */
 void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right);
 

@@ -254,14 +254,18 @@ static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
 static void costs_learn(whim_service *s, const whim_flight *f, int64_t last_end_ns)
 {
     int64_t since = last_end_ns > s->woken_ns ? last_end_ns : s->woken_ns;
-    int64_t took_ns = s->step_end_ns - since - s->drafts.spent_ns;
+    int64_t drafted_ns = s->drafts.spent_ns, took_ns = s->step_end_ns - since - drafted_ns;
     s->drafts.spent_ns = 0;
     for (int64_t i = 0; i < f->plan.n_item; i++) {
         if (!f->plan.items[i].chooses || f->plan.items[i].is_prefill) {
             return;
         }
     }
-    whim_step_costs_learn(&s->costs, f->plan.n_row, took_ns);
+    whim_step_costs_learn(&s->costs, f->plan.n_row,
+                          s->cfg.step_ns != NULL ? s->cfg.step_ns(f->plan.n_row) : took_ns);
+    if (drafted_ns == 0) {
+        whim_service_not_drafted(s);
+    }
 }
 
 /* --- steps under way

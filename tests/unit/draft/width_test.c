@@ -6,6 +6,7 @@
 
 #include "base/math/rng.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { MOST = WHIM_WIDTH_MOST };
@@ -382,6 +383,111 @@ static void shapes_are_learnt(void **state)
     assert_true(whim_step_costs_of(&c, 4) > 2700 && whim_step_costs_of(&c, 4) < 3300);
 }
 
+/* Tokens a time against those without proposals, and when steps with them are found to pay, where
+ * all proposals are right and steps of some sizes take `late` times as long as they do. */
+typedef struct trial {
+    int64_t n_late; /* so many of the first steps with proposals */
+    int64_t every;  /* and every so many of all steps; 0: none */
+    double late;
+    double slope;  /* a row more costs this share of a step; 0: as the default model */
+    double speed;  /* out */
+    int64_t found; /* out: tokens before the first 8 steps in a row with proposals; -1: never */
+} trial;
+
+static double true_cost(const trial *t, int64_t n_row)
+{
+    static const double usual[] = {0, 1.0, 1.33, 1.72, 1.81, 2.1, 2.34, 2.6, 2.83};
+    double plain = n_row < 9 ? usual[n_row] : 2.83 + 0.23 * (double)(n_row - 8);
+    return 1000 * (t->slope > 0 ? 1 + t->slope * (double)(n_row - 1) : plain);
+}
+
+static void trial_run(trial *t, int64_t n_token)
+{
+    whim_step_costs costs = {{0}};
+    whim_hits hits;
+    double spent = 0;
+    int64_t n_block = 0, in_row = 0, begun = 0, made = 0;
+    whim_hits_init(&hits);
+    t->found = -1;
+    for (int64_t step = 0, width; made < n_token; step++, made += 1 + width) {
+        whim_width_choose(&costs, &(whim_width_ask){&hits, 7}, 1, 1, 0, &width);
+        double took = true_cost(t, 1 + width);
+        bool is_late = (width > 0 && n_block < t->n_late) ||
+                       (t->every > 0 && whim_rng_at(3, (uint64_t)step) % t->every == 0);
+        n_block += width > 0;
+        spent += took; /* what makes a step late is not the policy's doing */
+        whim_step_costs_learn(&costs, 1 + width, (int64_t)(is_late ? took * t->late : took));
+        whim_hits_learn(&hits, width, width);
+        in_row = width > 0 ? in_row + 1 : 0;
+        begun = in_row == 1 ? made : begun;
+        t->found = t->found < 0 && in_row == 8 ? begun : t->found;
+    }
+    t->speed = (double)made * 1000 / spent;
+}
+
+static void late_steps_are_forgiven_within_50_tokens(void **state)
+{
+    (void)state;
+    for (int64_t n_late = 0; n_late <= 2; n_late++) {
+        for (double late = 1.5; late < 100; late *= 2) {
+            trial t = {.n_late = n_late, .late = late};
+            trial_run(&t, 400);
+            assert_in_range(t.found, 1, 50);
+            assert_true(t.speed > 1.9);
+        }
+    }
+    trial now_and_then = {.every = 12, .late = 20};
+    trial_run(&now_and_then, 2000);
+    assert_true(now_and_then.speed > 1.9);
+}
+
+/* Where rows cost as much as steps, or more, that is found out for little. */
+static void dear_rows_are_tried_seldom(void **state)
+{
+    (void)state;
+    static const double slopes[] = {1.0, 1.1, 1.3, 2.0};
+    for (size_t i = 0; i < sizeof slopes / sizeof slopes[0]; i++) {
+        trial t = {.slope = slopes[i]};
+        trial_run(&t, 2000);
+        assert_int_equal(t.found, -1);
+        assert_true(t.speed > 0.985);
+    }
+}
+
+/* A step that was interrupted says nothing of larger ones that were seen lately. */
+static void a_late_step_moves_no_larger_one(void **state)
+{
+    (void)state;
+    whim_step_costs c;
+    costs_make(&c);
+    for (int64_t step = 0; step < 40; step++) {
+        whim_step_costs_learn(&c, step % 2 == 0 ? 1 : 4, step % 2 == 0 ? 1000 : 1810);
+    }
+    double four = whim_step_costs_of(&c, 4);
+    whim_step_costs_learn(&c, 2, 90000);
+    assert_true(whim_step_costs_of(&c, 4) == four && whim_step_costs_of(&c, 2) <= four);
+}
+
+/* What a draft's pass cost once, and it was not asked again. */
+static void a_late_pass_is_doubted(void **state)
+{
+    (void)state;
+    whim_step_costs c = {{0}};
+    whim_step_costs_learn(&c, 5, 30000);
+    for (int64_t step = 0; step < 50; step++) {
+        whim_step_costs_doubt(&c, 300);
+    }
+    assert_true(whim_step_costs_of(&c, 5) < 800);
+    for (int64_t n = 0; n < 20; n++) { /* it is dear indeed: asked less and less */
+        int64_t waited = 0;
+        for (; whim_step_costs_of(&c, 5) > 400 && waited < 5000; waited++) {
+            whim_step_costs_doubt(&c, 300);
+        }
+        whim_step_costs_learn(&c, 5, 900);
+        assert_true(n < 8 || waited > 200);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +498,10 @@ int main(void)
         cmocka_unit_test(fewer_rows_cost_no_more),
         cmocka_unit_test(a_draft_costs_little_and_gains_much),
         cmocka_unit_test(shapes_are_learnt),
+        cmocka_unit_test(late_steps_are_forgiven_within_50_tokens),
+        cmocka_unit_test(dear_rows_are_tried_seldom),
+        cmocka_unit_test(a_late_step_moves_no_larger_one),
+        cmocka_unit_test(a_late_pass_is_doubted),
         cmocka_unit_test(two_requests_share_the_rows),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
         cmocka_unit_test(doubts_narrow_a_block),
