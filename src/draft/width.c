@@ -16,6 +16,7 @@ enum {
 
 #define FIRST_CHANCE 0.6        /* of a proposal about which nothing is known */
 #define FIRST_WEIGHT 6.0        /* how many proposals it takes to say more than that */
+#define OTHERS_WEIGHT 3.0       /* as how many proposals those of other requests count at most */
 #define OUTDATED (1.0 / 16.0)   /* what one more proposal takes of what was seen before it */
 #define FADED (1.0 / 128.0)     /* and what a step without proposals does */
 #define MOST_SLOWER 1.5         /* one step against those before it: beyond, it was interrupted */
@@ -161,9 +162,14 @@ static void forget(whim_hits *h, int64_t place, double share)
     h->n_tried[place] -= h->n_tried[place] * share;
 }
 
-void whim_hits_init(whim_hits *h)
+void whim_hits_init(whim_hits *h, const whim_hits *others)
 {
     *h = (whim_hits){{0}};
+    for (int i = 0; i < WHIM_WIDTH_MOST && others != NULL; i++) {
+        double n = others->n_tried[i], share = n > OTHERS_WEIGHT ? OTHERS_WEIGHT / n : 1;
+        h->n_tried[i] = n * share;
+        h->n_right[i] = others->n_right[i] * share;
+    }
     chances_set(h);
 }
 

@@ -42,7 +42,8 @@ typedef struct whim_hits {
     double chance[WHIM_WIDTH_MOST];                            /* what that says of the next */
 } whim_hits;
 
-void whim_hits_init(whim_hits *hits);
+/* Before the first: thought to be as those of others were of late, for a while. NULL: of nobody. */
+void whim_hits_init(whim_hits *hits, const whim_hits *others);
 
 /* A step has proposed n tokens, of which the first n_right were right. With n of 0 what
  * was seen fades, so that a text that becomes predictable is tried again. */

@@ -39,8 +39,6 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
                                   : cfg->max_tokens < 0                         ? 1
                                                                                 : room);
     c->think = (whim_think){.open = cfg->think_open, .over = cfg->think_budget == 0};
-    whim_hits_init(&c->hits);
-    whim_hits_init(&c->draft_hits);
     whim_stop_init(&c->stop, cfg->stops, cfg->n_stop);
     if (s->cfg.tok != NULL) {
         whim_detokenizer_init(&c->detok, s->cfg.tok, cfg->show_special);

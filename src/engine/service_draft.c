@@ -261,6 +261,31 @@ void whim_service_propose(whim_service *s)
     }
 }
 
+void whim_choice_propose_init(whim_choice *c)
+{
+    const whim_drafts *d = &c->job->service->drafts;
+    whim_hits_init(&c->hits, &d->hits);
+    whim_hits_init(&c->draft_hits, &d->draft_hits);
+}
+
+/* What came says something of whoever proposes, also where proposals were found and not tried: of
+ * lookup, that is, for a draft is not asked then. */
+static void hits_learn(whim_choice *c, int64_t n, int64_t n_right)
+{
+    whim_drafts *d = &c->job->service->drafts;
+    bool tried = n > 0, found = !tried && !c->by_draft && c->n_found > 0;
+    if (found) {
+        n = 1;
+        n_right = c->found[0] == c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
+    }
+    whim_hits *own[] = {&c->hits, &c->draft_hits}, *all[] = {&d->hits, &d->draft_hits};
+    for (int i = 0; i < 2; i++) {
+        bool is_source = c->by_draft == (i == 1);
+        whim_hits_learn(own[i], is_source ? n : 0, n_right);
+        whim_hits_learn(all[i], is_source ? n : 0, n_right);
+    }
+}
+
 void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
 {
     whim_service *s = c->job->service;
@@ -279,10 +304,8 @@ void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right)
                          c->tokens + job->cfg.n_prompt, c->n_made);
         job->times.n_predicted += c->follow.n_right - before;
     }
-    c->n_found = 0;
     if (s->proposes) {
-        whim_hits_learn(c->by_draft ? &c->draft_hits : &c->hits, n, n_right);
-        whim_hits_learn(c->by_draft ? &c->hits : &c->draft_hits, 0, 0);
+        hits_learn(c, n, n_right);
         c->by_draft = false;
         c->n_found = !may_propose(c)
                          ? 0

@@ -6,6 +6,9 @@
 
 #include "engine/service_impl.h"
 
+/* A choice is let in. */
+void whim_choice_propose_init(whim_choice *c);
+
 /* Whether proposals for the tokens after those under way would pay, as far as the text is known. */
 bool whim_service_would_propose(whim_service *s);
 
@@ -15,7 +18,8 @@ void whim_service_propose(whim_service *s);
 /* After a step that the draft was not asked for. */
 void whim_service_not_drafted(whim_service *s);
 
-/* After a step: of a choice's n proposals the first n_right were right. */
+/* After a step, with its tokens in place: of a choice's n proposals the first n_right were
+ * right. */
 void whim_choice_proposed(whim_choice *c, int64_t n, int64_t n_right);
 
 #endif

@@ -109,10 +109,11 @@ typedef struct whim_drafts {
     int64_t *widths;
     /* of the model's draft: NULL: it has none */
     const whim_draft_config *model;
-    whim_step_costs costs; /* of its passes */
-    int64_t spent_ns;      /* on passes since the last step was taken */
-    bool asked;            /* it has said what it can for the next plan */
-    whim_proposal *wanted; /* [max_seqs] */
+    whim_hits hits, draft_hits; /* of all requests, of late: lookup's and the draft's */
+    whim_step_costs costs;      /* of its passes */
+    int64_t spent_ns;           /* on passes since the last step was taken */
+    bool asked;                 /* it has said what it can for the next plan */
+    whim_proposal *wanted;      /* [max_seqs] */
 } whim_drafts;
 
 struct whim_service {

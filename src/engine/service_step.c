@@ -58,6 +58,7 @@ static void admit(whim_service *s, whim_choice *c)
     whim_job *job = c->job;
     if (!c->let_in) {
         c->let_in = true;
+        whim_choice_propose_init(c);
         job->n_let_in++;
         atomic_fetch_sub(&s->n_waiting, 1);
     }

@@ -176,7 +176,7 @@ static void wrong_proposals_end_soon_and_are_tried_again(void **state)
     whim_step_costs costs;
     costs_make(&costs);
     whim_hits hits;
-    whim_hits_init(&hits);
+    whim_hits_init(&hits, NULL);
     whim_width_ask ask = {&hits, MOST};
     int64_t n_tried = 0, last = -1, width;
     for (int64_t step = 0; step < 200; step++) { /* each is wrong */
@@ -214,7 +214,7 @@ static void adversaries_are_left_alone_within_50_tokens(void **state)
             whim_width_ask ask = sources[i];
             int64_t width, n_early = 0, n_later = 0;
             costs_make(&costs);
-            whim_hits_init(&hits);
+            whim_hits_init(&hits, NULL);
             ask.hits = &hits;
             for (int64_t step = 0; step < n_good; step++) {
                 whim_width_choose(&costs, &ask, 1, 1, 0, &width);
@@ -331,18 +331,21 @@ static void chance_is_forgiven(void **state)
 }
 
 /* Tokens a time against those without proposals, where a proposal is right so often: a text of 300
- * tokens, many times, with a draft that takes 165 thousandths of a step. */
-static double speed_at(int percent)
+ * tokens, many times, with a draft that takes 165 thousandths of a step. Texts may begin with what
+ * was seen of those before. */
+static double speed_at(int percent, int64_t n_token, bool from_others)
 {
     double spent = 0, made = 0;
     uint64_t draws = 0;
     whim_step_costs costs;
+    whim_hits all;
     costs_make(&costs);
+    whim_hits_init(&all, NULL);
     for (int text = 0; text < 100; text++) {
         whim_hits hits;
-        whim_hits_init(&hits);
+        whim_hits_init(&hits, from_others ? &all : NULL);
         whim_width_ask ask = {.hits = &hits, .n_found = 5, .once_ns = 165};
-        for (int64_t n = 0, width, right; n < 300; n += 1 + right, made += 1 + (double)right) {
+        for (int64_t n = 0, width, right; n < n_token; n += 1 + right, made += 1 + (double)right) {
             whim_width_choose(&costs, &ask, 1, 1, 0, &width);
             for (right = 0; right < width; right++) {
                 if ((int)(whim_rng_at(7, draws++) % 100) >= percent) {
@@ -351,6 +354,7 @@ static double speed_at(int percent)
             }
             spent += whim_step_costs_of(&costs, 1 + width) + (width > 0 ? 165 : 0);
             whim_hits_learn(&hits, width, right);
+            whim_hits_learn(&all, width, right);
         }
     }
     return made * whim_step_costs_of(&costs, 1) / spent;
@@ -365,8 +369,43 @@ static void a_draft_costs_little_and_gains_much(void **state)
     } cases[] = {{0, 0.988}, {20, 0.988}, {40, 0.988}, {50, 0.99}, {60, 1.02},
                  {70, 1.15}, {80, 1.4},   {90, 1.8},   {100, 2.3}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_true(speed_at(cases[i].percent) > cases[i].least);
+        assert_true(speed_at(cases[i].percent, 300, false) > cases[i].least);
     }
+}
+
+/* Short texts lose less, and gain more, where those before them were alike. */
+static void what_others_saw_begins_a_text(void **state)
+{
+    (void)state;
+    for (int percent = 0; percent <= 30; percent += 10) {
+        assert_true(speed_at(percent, 100, true) > 0.99);
+        assert_true(speed_at(percent, 100, true) > speed_at(percent, 100, false) + 0.005);
+    }
+    assert_true(speed_at(85, 100, true) > speed_at(85, 100, false));
+}
+
+/* But what was bad for others does not keep a text from being tried, however short it is. */
+static void bad_times_end(void **state)
+{
+    (void)state;
+    enum { TEXT = 60, BAD = 50 };
+    whim_step_costs costs;
+    whim_hits all, hits;
+    int64_t n_step = 0, n_waited = 0, width;
+    costs_make(&costs);
+    whim_hits_init(&all, NULL);
+    for (int text = 0; text < BAD + 8; text++) {
+        whim_hits_init(&hits, &all);
+        whim_width_ask ask = {.hits = &hits, .n_found = 5, .once_ns = 165};
+        for (int64_t n = 0; n < TEXT; n += text < BAD ? 1 : 1 + width) {
+            whim_width_choose(&costs, &ask, 1, 1, 0, &width);
+            whim_hits_learn(&hits, width, text < BAD ? 0 : width);
+            whim_hits_learn(&all, width, text < BAD ? 0 : width);
+            n_waited += text >= BAD && n_step == 0 && width == 0;
+            n_step += text >= BAD && width > 0;
+        }
+    }
+    assert_true(n_waited < 200 && n_step > 30);
 }
 
 /* What is measured of one number of rows is learnt, whatever was thought of it. */
@@ -407,7 +446,7 @@ static void trial_run(trial *t, int64_t n_token)
     whim_hits hits;
     double spent = 0;
     int64_t n_block = 0, in_row = 0, begun = 0, made = 0;
-    whim_hits_init(&hits);
+    whim_hits_init(&hits, NULL);
     t->found = -1;
     for (int64_t step = 0, width; made < n_token; step++, made += 1 + width) {
         whim_width_choose(&costs, &(whim_width_ask){&hits, 7}, 1, 1, 0, &width);
@@ -497,6 +536,8 @@ int main(void)
         cmocka_unit_test(chance_is_forgiven),
         cmocka_unit_test(fewer_rows_cost_no_more),
         cmocka_unit_test(a_draft_costs_little_and_gains_much),
+        cmocka_unit_test(what_others_saw_begins_a_text),
+        cmocka_unit_test(bad_times_end),
         cmocka_unit_test(shapes_are_learnt),
         cmocka_unit_test(late_steps_are_forgiven_within_50_tokens),
         cmocka_unit_test(dear_rows_are_tried_seldom),

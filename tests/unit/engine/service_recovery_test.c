@@ -123,10 +123,10 @@ static void turns_are_followed_within_50_tokens(void **state)
     answer(&cfg, ids);
     assert_memory_equal(ids, plain, sizeof ids);
     assert_true(2 * steps_between(SOON, TURN) < TURN - SOON);
-    /* what is wrong is tried now and then, and hardly more */
-    assert_in_range(proposed_between(TURN + SOON, 2 * TURN), 1, 12);
+    /* what is wrong is left alone; whether it still is costs nothing to see */
+    assert_in_range(proposed_between(TURN + SOON, 2 * TURN), 0, 2);
     assert_true(steps_between(TURN + SOON, 2 * TURN) >= TURN - SOON - 1);
-    assert_true(2 * steps_between(2 * TURN + SOON, MADE) < TURN - SOON);
+    assert_true(2 * steps_between(2 * TURN + SOON / 2, MADE) < TURN - SOON / 2);
 }
 
 static void an_interrupted_step_is_forgiven_within_50_tokens(void **state)
