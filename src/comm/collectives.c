@@ -122,51 +122,98 @@ whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t n, const char *
     return WHIM_ERR_OK;
 }
 
-whim_err whim_comm_all_gather(whim_comm *comm, const void *part, const int64_t *bytes, void *out,
-                              const char *site)
+/* Bytes [at, at + n) of a matrix without gaps, to where they lie among rows that are `stride` bytes
+ * apart. */
+static void rows_place(char *to, int64_t stride, int64_t row_bytes, int64_t at, const char *from,
+                       int64_t n)
 {
-    int64_t most = 0, total = 0;
-    for (int32_t r = 0; r < comm->n_rank; r++) {
-        most = max64(most, bytes[r]);
-        total += bytes[r];
+    for (int64_t done = 0, len; done < n; done += len) {
+        int64_t row = (at + done) / row_bytes, column = (at + done) % row_bytes;
+        len = min64(n - done, row_bytes - column);
+        copy(to + row * stride + column, from + done, len);
     }
-    whim_comm_call call = call_make(comm, WHIM_COMM_ALL_GATHER, total, site);
+}
+
+/* Rank r has n_row rows of bytes[r]. */
+static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, int64_t n_row,
+                       char *out, const char *site)
+{
+    int64_t most = 0, stride = 0;
+    for (int32_t r = 0; r < comm->n_rank; r++) {
+        most = max64(most, n_row * bytes[r]);
+        stride += bytes[r];
+    }
+    whim_comm_call call = call_make(comm, WHIM_COMM_ALL_GATHER, n_row * stride, site);
     int64_t at = 0;
     do {
-        int64_t own = min64(bytes[comm->rank] - at, WHIM_COMM_PIECE);
-        copy(next_piece(comm), (const char *)part + at, own);
+        copy(next_piece(comm), part + at, min64(n_row * bytes[comm->rank] - at, WHIM_COMM_PIECE));
         WHIM_TRY(whim_comm_round(comm, &call));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += bytes[r], r++) {
-            copy(to + at, told(comm, r, 0), min64(bytes[r] - at, WHIM_COMM_PIECE));
+            rows_place(to, stride, bytes[r], at, told(comm, r, 0),
+                       min64(n_row * bytes[r] - at, WHIM_COMM_PIECE));
         }
         at += WHIM_COMM_PIECE;
     } while (at < most);
     return WHIM_ERR_OK;
 }
 
-whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n, float *out,
-                                  const char *site)
+whim_err whim_comm_all_gather(whim_comm *comm, const void *part, const int64_t *bytes, void *out,
+                              const char *site)
+{
+    return gather(comm, part, bytes, 1, out, site);
+}
+
+whim_err whim_comm_all_gather_rows(whim_comm *comm, const float *part, const int64_t *cols,
+                                   int64_t n_row, float *out, const char *site)
+{
+    int64_t bytes[WHIM_COMM_MAX_RANK];
+    for (int32_t r = 0; r < comm->n_rank; r++) {
+        bytes[r] = cols[r] * (int64_t)sizeof *out;
+    }
+    return gather(comm, (const char *)part, bytes, n_row, (char *)out, site);
+}
+
+/* Of a piece [at, at + len) of x, the sum of what lies in columns [first, first + own) of rows of
+ * `total`. */
+static void columns_sum(const whim_comm *comm, const float *x, int64_t at, int64_t len,
+                        int64_t total, int64_t first, int64_t own, float *out)
+{
+    for (int64_t row = at / total; row * total < at + len; row++) {
+        int64_t from = row * total + first;
+        int64_t begin = max64(from, at), end = min64(from + own, at + len);
+        if (begin < end) {
+            sum_ranks(comm, x + begin, begin - at, end - begin, out + row * own + (begin - from));
+        }
+    }
+}
+
+whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x, const int64_t *cols,
+                                       int64_t n_row, float *out, const char *site)
 {
     int64_t first = 0, total = 0;
     for (int32_t r = 0; r < comm->n_rank; r++) {
-        first += r < comm->rank ? n[r] : 0;
-        total += n[r];
+        first += r < comm->rank ? cols[r] : 0;
+        total += cols[r];
     }
-    int64_t last = first + n[comm->rank];
-    whim_comm_call call = call_make(comm, WHIM_COMM_REDUCE_SCATTER, total, site);
+    whim_comm_call call = call_make(comm, WHIM_COMM_REDUCE_SCATTER, n_row * total, site);
     int64_t at = 0;
     do {
-        int64_t len = min64(total - at, PIECE_FLOATS);
+        int64_t len = min64(n_row * total - at, PIECE_FLOATS);
         copy(next_piece(comm), x + at, len * 4);
         WHIM_TRY(whim_comm_round(comm, &call));
-        int64_t begin = max64(first, at), end = min64(last, at + len);
-        if (begin < end) {
-            sum_ranks(comm, x + begin, begin - at, end - begin, out + (begin - first));
+        if (len > 0) {
+            columns_sum(comm, x, at, len, total, first, cols[comm->rank], out);
         }
         at += len;
-    } while (at < total);
+    } while (at < n_row * total);
     return WHIM_ERR_OK;
+}
+
+whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n, float *out,
+                                  const char *site)
+{
+    return whim_comm_reduce_scatter_rows(comm, x, n, 1, out, site);
 }
 
 /* --- each to each ----------------------------------------------------------------------------- */

@@ -68,9 +68,21 @@ WHIM_MUST_CHECK whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t
 WHIM_MUST_CHECK whim_err whim_comm_all_gather(whim_comm *comm, const void *part,
                                               const int64_t *bytes, void *out, const char *site);
 
+/* The same of rows: rank r's part is [n_row, cols[r]], and out [n_row, sum of cols] has the ranks'
+ * columns side by side. */
+WHIM_MUST_CHECK whim_err whim_comm_all_gather_rows(whim_comm *comm, const float *part,
+                                                   const int64_t *cols, int64_t n_row, float *out,
+                                                   const char *site);
+
 /* The sum of all ranks' x is cut into n[0], n[1] .. elements; out is this rank's. */
 WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n,
                                                   float *out, const char *site);
+
+/* The same of rows: x is [n_row, sum of cols], and out [n_row, cols[rank]] has the rank's columns
+ * of the sum. */
+WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x,
+                                                       const int64_t *cols, int64_t n_row,
+                                                       float *out, const char *site);
 
 /* in holds send[r] bytes for each rank r in turn; out gets take[r] bytes from each. */
 WHIM_MUST_CHECK whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *send,

@@ -24,6 +24,7 @@ typedef struct whim_device whim_device;
 typedef struct whim_stream whim_stream;
 typedef struct whim_graph whim_graph; /* defined by each backend */
 struct whim_ops;                      /* ops/ops.h */
+struct whim_comm;                     /* comm/comm.h */
 
 typedef struct whim_device_cfg {
     int32_t n_thread; /* 0: as many as the CPU mask and quota allow; more than that is refused */
@@ -148,6 +149,9 @@ struct whim_stream {
     const struct whim_ops *ops; /* every slot filled */
     whim_device *device;
     whim_workspace workspace;
+    /* The stream's seat among the ranks of a group, for collectives; NULL: it is the only one. Set
+     * before the first op; what runs the stream's work is the comm's owner from then on. */
+    struct whim_comm *comm;
 };
 
 typedef struct whim_backend {

@@ -2,6 +2,7 @@
 /* Argument checks of all ops, made from operands.def: shapes, strides and types that the host can
  * see. Pointers may be NULL only where nothing would be read or written, or where there may be
  * none. */
+#include "comm/comm.h"
 #include "ops/operands.h"
 
 /* A [n_row, n_col] matrix of rows `stride` apart. */
@@ -93,9 +94,26 @@ static bool states_ok(const whim_state_view *view, int64_t elems)
            (view->slots != NULL || view->n_slot == 0);
 }
 
+static bool rank_ok(int32_t n_rank, int32_t rank)
+{
+    return n_rank >= 1 && n_rank <= WHIM_COMM_MAX_RANK && rank >= 0 && rank < n_rank;
+}
+
+/* Counts of ranks, none of which is too large. */
+static bool ranks_ok(const int64_t *list, int32_t n_rank)
+{
+    for (int32_t r = 0; list != NULL && r < n_rank; r++) {
+        if (list[r] < 0 || list[r] > INT64_MAX / 8 / WHIM_COMM_MAX_RANK) {
+            return false;
+        }
+    }
+    return list != NULL;
+}
+
 #define WHIM_OPERANDS(op)                                 \
     whim_err whim_##op##_check(const whim_##op##_args *a) \
-    {
+    {                                                     \
+        (void)a;
 #define WHIM_RULE(condition)     \
     if (!(condition)) {          \
         return WHIM_ERR_INVALID; \

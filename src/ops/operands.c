@@ -51,8 +51,8 @@ static void shape(whim_operand *o, int64_t elem_bytes, int64_t rows, int64_t col
     static int32_t list_##op(const whim_##op##_args *a, whim_operand *out, int64_t *space) \
     {                                                                                      \
         int32_t n = 0;                                                                     \
-        whim_operand *o;                                                                   \
-        (void)space;
+        whim_operand *o = NULL;                                                            \
+        (void)a, (void)out, (void)o, (void)space;
 #define WHIM_RULE(condition)
 #define WHIM_LET(name, value) \
     int64_t name = value;     \

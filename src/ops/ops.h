@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "ops/args/attn_args.h"
+#include "ops/args/comm_args.h"
 #include "ops/args/draft_args.h"
 #include "ops/args/gdn_args.h"
 #include "ops/args/linear_args.h"
@@ -65,8 +66,8 @@ WHIM_MUST_CHECK whim_err whim_op_call(whim_stream *s, whim_op op, const void *ar
 int64_t whim_op_args_bytes(whim_op op);
 enum { WHIM_OP_ARGS_MAX = 192 };
 
-/* Fill the holes of a backend's table: fused ops get their compositions, primitives a refusal
- * (UNSUPPORTED). */
+/* Fill the holes of a backend's table: fused ops get their compositions, collectives what they are
+ * for one rank, primitives a refusal (UNSUPPORTED). */
 void whim_ops_fill(whim_ops *table);
 
 /* Whether a filled table has an implementation of its own for an op. */

@@ -33,6 +33,9 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
     }
 #define WHIM_PRIM(name) RECORD(name, refuse(r, WHIM_OP_##name, args))
 #define WHIM_FUSED(name) RECORD(name, whim_compose_##name(s, args))
+#define WHIM_COMM(name) \
+    RECORD(name,        \
+           whim_stream_is_alone(s) ? whim_alone_##name(s, args) : refuse(r, WHIM_OP_##name, args))
 #include "ops/ops.def"
 #undef WHIM_PRIM
 #undef WHIM_FUSED

@@ -78,6 +78,7 @@ void whim_law_stream_init(whim_stream *s)
 }
 
 #define WHIM_FUSED(name)
+#define WHIM_COMM(name)
 #define WHIM_PRIM(name)                                                        \
     static whim_err refuse_##name(whim_stream *s, const whim_##name##_args *a) \
     {                                                                          \
@@ -94,6 +95,7 @@ void whim_ops_fill(whim_ops *table)
     static const whim_ops rest = {
 #define WHIM_PRIM(name) .name = refuse_##name,
 #define WHIM_FUSED(name) .name = whim_compose_##name,
+#define WHIM_COMM(name) .name = whim_alone_##name,
 #include "ops/ops.def"
 #undef WHIM_PRIM
 #undef WHIM_FUSED
@@ -114,6 +116,9 @@ bool whim_ops_has(const whim_ops *table, whim_op op)
 #define WHIM_FUSED(name) \
     case WHIM_OP_##name: \
         return table->name != whim_compose_##name;
+#define WHIM_COMM(name)  \
+    case WHIM_OP_##name: \
+        return table->name != whim_alone_##name;
 #include "ops/ops.def"
 #undef WHIM_PRIM
 #undef WHIM_FUSED

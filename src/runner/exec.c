@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "comm/comm.h"
 #include "ops/ops.h"
 #include "runner/befores.h"
 #include "runner/graphs.h"
@@ -126,6 +127,7 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
         err = whim_stream_open(device, &x->stream, diag);
     }
     if (err == WHIM_ERR_OK) {
+        x->stream->comm = cfg->comm;
         err = whim_stream_reserve(x->stream, x->plan.workspace_bytes, diag);
     }
     if (err == WHIM_ERR_OK) {
@@ -314,7 +316,9 @@ static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
     x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);
     whim_late_forget(&x->late);
-    return whim_fail(diag, err, "a step failed on the device: %s", whim_err_text(err));
+    bool ranks_ended = x->cfg.comm != NULL && x->cfg.comm->diag.text[0] != '\0';
+    return whim_fail(diag, err, "a step failed on the device: %s",
+                     ranks_ended ? x->cfg.comm->diag.text : whim_err_text(err));
 }
 
 /* Refuse before anything changes. */

@@ -46,6 +46,9 @@ typedef struct whim_exec_cfg {
     int32_t n_capture;
     int32_t boundary[WHIM_MAX_CAPTURE];
     bool fetch_hidden; /* captured rows go to the host with every step */
+    /* The rank's seat in its group, the caller's, for collectives of the pass; NULL: it is the only
+     * one. */
+    struct whim_comm *comm;
 } whim_exec_cfg;
 
 /* Steps that may be under way, and so the sets of all that the host keeps for one. */

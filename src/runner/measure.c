@@ -101,6 +101,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     whim_layer_table_place(def->layers(model), cfg->kv_type, cfg->page_len, kv_offsets);
     whim_recorder recorder;
     whim_recorder_init(&recorder, device);
+    recorder.base.comm = cfg->comm;
     whim_bump bump = whim_bump_measure();
     whim_batch batch = {
         .kv = {.pages = bump.base,

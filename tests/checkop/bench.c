@@ -111,7 +111,7 @@ static bool op_bench(checkop_run *run, whim_op op, int32_t i, ceilings *top)
     c.rng.state = run->seed;
     c.dtype = WHIM_DTYPE_F32;
     c.page_len = run->side[0].dev->caps.page_len;
-    if (!checkop_family(op)->bench(&c, i)) {
+    if (checkop_family(op)->bench == NULL || !checkop_family(op)->bench(&c, i)) {
         return false;
     }
     checkop_space_add(&c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkop: every op of ops.def, on every backend of this build and on every instruction level that
  * the machine has, against the law. A group is (backend, level, op) and prints one line; after the
- * ops comes "chain", programs of ops that share buffers. A group runs in a process of its own,
+ * ops come "chain", programs of ops that share buffers, and "ranks", collectives of several. A group runs in a process of its own,
  * which keeps the number of its current case in shared memory: when it crashes or hangs, that case
  * has failed and a new process goes on with the next one. */
 #include "checkop/harness.h"
@@ -25,7 +25,7 @@ enum { CASE_SECONDS = 180, MAX_CRASHES = 8, MAX_FAILS = 10, MAX_LEVELS = 16 };
 #define WHIM_OP(name) extern const checkop_case_family checkop_##name;
 #include "ops/ops.def"
 #undef WHIM_OP
-extern const checkop_case_family checkop_chain;
+extern const checkop_case_family checkop_chain, checkop_ranks;
 
 const checkop_case_family *checkop_family(int32_t group)
 {
@@ -34,13 +34,16 @@ const checkop_case_family *checkop_family(int32_t group)
 #include "ops/ops.def"
 #undef WHIM_OP
         [CHECKOP_CHAIN] = &checkop_chain,
+        [CHECKOP_RANKS] = &checkop_ranks,
     };
     return families[group];
 }
 
 const char *checkop_name(int32_t group)
 {
-    return group == CHECKOP_CHAIN ? "chain" : whim_op_name((whim_op)group);
+    return group == CHECKOP_CHAIN   ? "chain"
+           : group == CHECKOP_RANKS ? "ranks"
+                                    : whim_op_name((whim_op)group);
 }
 
 whim_err checkop_check(whim_op op, const void *args)
@@ -170,13 +173,17 @@ static void group_case(const group *g, checkop_run *run, progress *p, checkop_ca
     alarm(CASE_SECONDS);
     checkop_case_init(c, run, g->op, p->index);
     memcpy(p->text, c->text, sizeof p->text);
-    bool ready = checkop_case_upload(c, run);
+    bool of_ranks = g->op == CHECKOP_RANKS, ready = checkop_case_upload(c, run);
+    if (of_ranks && !checkop_ranks_run_on(run)) {
+        c->skip = "collectives";
+    }
     if (c->skip != NULL) {
         p->n_skip++;
         snprintf(p->skip, sizeof p->skip, "%s", c->skip);
     } else {
         p->n_case++;
-        p->n_fail += !ready || !checkop_case_test(c, run, g->o->quick);
+        p->n_fail += !ready || !(of_ranks ? checkop_ranks_test(run, p->index, g->o->quick)
+                                          : checkop_case_test(c, run, g->o->quick));
     }
     checkop_case_free(c, run);
 }
@@ -298,6 +305,9 @@ static bool is_other(const group *g)
 {
     static const char *const products[] = {"dotprod",    "i8mm",       "bf16",
                                            "avx512vnni", "avx512bf16", "amx"};
+    if (g->op == CHECKOP_RANKS && g->isa != NULL) { /* the same on every level of the CPU */
+        return strcmp(g->isa, "neon") == 0 || strcmp(g->isa, "sse2") == 0;
+    }
     if (g->isa == NULL || strncmp(g->isa, "page", 4) == 0) {
         return g->isa == NULL || is_paged(g->op);
     }

@@ -135,8 +135,8 @@ typedef struct checkop_case_family {
 } checkop_case_family;
 
 /* A group of cases is an op of ops.def or, after the last of them, programs of several ops that
- * share buffers. */
-enum { CHECKOP_CHAIN = WHIM_OP_COUNT, CHECKOP_GROUPS };
+ * share buffers, and collectives of several ranks. */
+enum { CHECKOP_CHAIN = WHIM_OP_COUNT, CHECKOP_RANKS, CHECKOP_GROUPS };
 const checkop_case_family *checkop_family(int32_t group);
 const char *checkop_name(int32_t group);
 
@@ -201,6 +201,8 @@ typedef struct checkop_run {
     checkop_side side[CHECKOP_SIDES];
     int32_t n_side;
     int32_t n_thread; /* of the first side; 0: as many as there are */
+    const whim_backend *backend;
+    const char *isa; /* of the sides, or NULL */
     whim_stream law;
     const char *place; /* "cpu/dotprod" */
     const char *name;  /* of the group */
@@ -223,6 +225,9 @@ void checkop_case_free(checkop_case *c, checkop_run *run);
 
 /* Everything that is tested of one case; false and printed lines on failure. */
 bool checkop_case_test(checkop_case *c, checkop_run *run, bool quick);
+/* The same of a case of ranks, which has devices of its own; and whether they have collectives. */
+bool checkop_ranks_run_on(const checkop_run *run);
+bool checkop_ranks_test(const checkop_run *run, int32_t index, bool quick);
 /* The argument sets of a group; the number of wrong answers. */
 int32_t checkop_arguments_test(checkop_run *run, int32_t group, int32_t *n_case);
 

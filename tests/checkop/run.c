@@ -34,6 +34,8 @@ whim_err checkop_run_open(checkop_run *run, const whim_backend *backend, const c
                           whim_diag *diag)
 {
     whim_law_stream_init(&run->law);
+    run->backend = backend;
+    run->isa = isa;
     run->rounds_bf16 = drive_rounds(backend->name, isa);
     run->rounds_first = strcmp(backend->name, "cuda") == 0;
     WHIM_TRY(side_open(&run->side[0], backend, isa, run->n_thread, diag));

@@ -19,7 +19,8 @@ static whim_access floats(const float *at, int64_t n_row, int64_t n_col, int64_t
 #define WHIM_OPERANDS(op)                                                   \
     static int32_t access_##op(const whim_##op##_args *a, whim_access *out) \
     {                                                                       \
-        int32_t n = 0;
+        int32_t n = 0;                                                      \
+        (void)a, (void)out;
 #define WHIM_RULE(condition)
 #define WHIM_LET(name, value) \
     int64_t name = value;     \

@@ -196,6 +196,7 @@ typedef struct whim_cpu_kernels {
     bool attn_matrix;                         /* attention over BF16 pages is on a matrix unit */
     whim_peak_macs *peak_macs;                /* tmpl/peak_tmpl.h */
 #define WHIM_OP(name) whim_cpu_kernel *name;
+#define WHIM_COMM(name) /* the same on every level: comm_cpu.c */
 #include "ops/ops.def"
 #undef WHIM_OP
 } whim_cpu_kernels;

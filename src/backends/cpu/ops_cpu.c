@@ -28,6 +28,7 @@ static whim_err push_op(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
         whim_cpu_stream *s = (whim_cpu_stream *)base;                               \
         return push_op(s, WHIM_OP_##name, s->dev->kernels->name, args);             \
     }
+#define WHIM_COMM(name)
 #include "ops/ops.def"
 #undef WHIM_OP
 
@@ -374,6 +375,7 @@ void whim_cpu_ops_init(whim_ops *ops)
 {
     *ops = (whim_ops){
 #define WHIM_OP(name) .name = plain_##name,
+#define WHIM_COMM(name)
 #include "ops/ops.def"
 #undef WHIM_OP
     };
@@ -386,4 +388,5 @@ void whim_cpu_ops_init(whim_ops *ops)
     ops->linear_topk = op_linear_topk;
     ops->moe_experts = whim_cpu_op_moe_experts;
     ops->sample = op_sample;
+    whim_cpu_comm_ops_init(ops);
 }

@@ -40,22 +40,30 @@ whim_cpu_part *whim_cpu_queue_part(whim_cpu_queue *q)
     return &q->parts[q->n_closed % CPU_PARTS];
 }
 
-static void part_run(whim_cpu_queue *q, whim_cpu_part *part)
+/* Unless one before it failed. */
+static whim_err part_run(whim_cpu_queue *q, whim_cpu_part *part, whim_err failed)
 {
-    for (int32_t i = 0; i < part->n_run; i++) {
+    q->run_err = failed;
+    for (int32_t i = 0; i < part->n_run && q->run_err == WHIM_ERR_OK; i++) {
         whim_cpu_workers_run(q->workers, part->runs[i].commands, part->runs[i].n_command);
     }
     part->n_run = 0;
+    return q->run_err;
 }
 
 /* The oldest part, without the lock. */
 static void run_next(whim_cpu_queue *q)
 {
     whim_cpu_part *part = &q->parts[q->n_done % CPU_PARTS];
+    whim_err failed = q->failed;
     pthread_mutex_unlock(&q->lock);
-    part_run(q, part);
+    whim_err err = part_run(q, part, failed);
     pthread_mutex_lock(&q->lock);
     q->n_done++;
+    if (err != WHIM_ERR_OK && failed == WHIM_ERR_OK) {
+        q->failed = err;
+        q->first_failed = q->n_done;
+    }
     q->n_begun = q->n_begun > q->n_done ? q->n_begun : q->n_done;
     pthread_cond_broadcast(&q->changed);
 }
@@ -84,24 +92,37 @@ bool whim_cpu_queue_idle(whim_cpu_queue *q)
     return idle;
 }
 
-void whim_cpu_queue_wait(whim_cpu_queue *q, whim_event event)
+/* Until the part is done. Lock held. */
+static void wait_done(whim_cpu_queue *q, whim_event event)
 {
-    whim_check(event <= q->n_closed);
-    pthread_mutex_lock(&q->lock);
     while (q->n_done < event && q->n_done < q->n_begun) {
         pthread_cond_wait(&q->changed, &q->lock);
     }
     while (q->n_done < event) { /* the queue's thread was not told of these */
         run_next(q);
     }
+}
+
+whim_err whim_cpu_queue_wait(whim_cpu_queue *q, whim_event event)
+{
+    whim_check(event <= q->n_closed);
+    pthread_mutex_lock(&q->lock);
+    wait_done(q, event);
+    whim_err err = event >= q->first_failed ? q->failed : WHIM_ERR_OK;
+    if (event == q->n_closed) {
+        q->failed = WHIM_ERR_OK;
+    }
     pthread_mutex_unlock(&q->lock);
+    return err;
 }
 
 whim_event whim_cpu_queue_close(whim_cpu_queue *q)
 {
     whim_event event = q->n_closed + 1;
-    if (event > WHIM_STREAM_EVENTS) {
-        whim_cpu_queue_wait(q, event - WHIM_STREAM_EVENTS);
+    if (event > WHIM_STREAM_EVENTS) { /* its error is told to whoever waits for it */
+        pthread_mutex_lock(&q->lock);
+        wait_done(q, event - WHIM_STREAM_EVENTS);
+        pthread_mutex_unlock(&q->lock);
     }
     q->n_closed = event;
     return event;

@@ -30,12 +30,15 @@ typedef struct whim_cpu_queue {
     whim_cpu_workers *workers;
     whim_cpu_part parts[CPU_PARTS]; /* part n is at n % CPU_PARTS */
     int64_t n_closed; /* the owner's: parts that have an event; the next one is recorded */
+    whim_err run_err; /* of who runs a part: a command of it failed, and stopped its list */
     bool has_thread;
     whim_thread thread;
     pthread_mutex_t lock; /* for what follows */
     pthread_cond_t changed;
     int64_t n_begun; /* parts that the queue's thread may run */
     int64_t n_done;
+    whim_err failed; /* parts from first_failed on; none of them runs after that */
+    int64_t first_failed;
     bool quit;
 } whim_cpu_queue;
 
@@ -52,7 +55,9 @@ bool whim_cpu_queue_idle(whim_cpu_queue *queue);
  * would be too many. */
 whim_event whim_cpu_queue_close(whim_cpu_queue *queue);
 
-void whim_cpu_queue_wait(whim_cpu_queue *queue, whim_event event);
+/* The error of the part, or of one before it that was still under way with it. What is queued when
+ * the last one was waited for begins anew. */
+WHIM_MUST_CHECK whim_err whim_cpu_queue_wait(whim_cpu_queue *queue, whim_event event);
 
 /* Run the parts that are closed now without being waited for. */
 WHIM_MUST_CHECK whim_err whim_cpu_queue_begin(whim_cpu_queue *queue, whim_diag *diag);

@@ -120,8 +120,7 @@ static whim_err flush(whim_cpu_stream *s)
 {
     whim_event event;
     WHIM_TRY(part_close(s, &event));
-    whim_cpu_queue_wait(&s->queue, event);
-    return WHIM_ERR_OK;
+    return whim_cpu_queue_wait(&s->queue, event);
 }
 
 /* The list ends here: a graph comes next, or is recorded. */
@@ -152,6 +151,16 @@ whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *
         WHIM_TRY(emit_later(s)); /* it needs the barrier too, and then serves both */
     }
     return whim_cpu_push_ahead(s, kernel, args, args_bytes, accesses, n_access);
+}
+
+whim_err whim_cpu_push_fenced(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
+                              int64_t args_bytes, const whim_access *accesses, int32_t n_access)
+{
+    WHIM_TRY(emit_later(s));
+    s->fence = true;
+    WHIM_TRY(whim_cpu_push(s, kernel, args, args_bytes, accesses, n_access));
+    s->fence = true;
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_cpu_push_later(whim_cpu_stream *s, whim_op op, whim_cpu_kernel *kernel,
@@ -191,11 +200,7 @@ static whim_err stream_copy(whim_stream *base, void *dst, const void *src, int64
     whim_copy_bytes_args args = {.dst = dst, .src = src, .bytes = bytes};
     whim_access accesses[WHIM_ACCESS_MAX];
     int32_t n = whim_access_list(WHIM_OP_copy_bytes, &args, accesses);
-    WHIM_TRY(emit_later(s));
-    s->fence = true;
-    WHIM_TRY(whim_cpu_push(s, s->dev->kernels->copy_bytes, &args, sizeof args, accesses, n));
-    s->fence = true;
-    return WHIM_ERR_OK;
+    return whim_cpu_push_fenced(s, s->dev->kernels->copy_bytes, &args, sizeof args, accesses, n);
 }
 
 static whim_err stream_sync(whim_stream *base)
@@ -219,8 +224,7 @@ static whim_err stream_wait(whim_stream *base, whim_event event)
     if (s->capture != NULL || event > s->queue.n_closed) {
         return WHIM_ERR_INVALID;
     }
-    whim_cpu_queue_wait(&s->queue, event);
-    return WHIM_ERR_OK;
+    return whim_cpu_queue_wait(&s->queue, event);
 }
 
 static whim_err stream_begin(whim_stream *base, whim_diag *diag)

@@ -72,6 +72,13 @@ whim_err whim_cpu_push(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *
 whim_err whim_cpu_push_ahead(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
                              int64_t args_bytes, const whim_access *accesses, int32_t n_access);
 
+/* The same between two barriers: for what no list of accesses tells all about. */
+whim_err whim_cpu_push_fenced(whim_cpu_stream *s, whim_cpu_kernel *kernel, const void *args,
+                              int64_t args_bytes, const whim_access *accesses, int32_t n_access);
+
+/* Collectives (comm_cpu.c). */
+void whim_cpu_comm_ops_init(whim_ops *ops);
+
 /* moe_experts (moe_cpu.c). */
 whim_err whim_cpu_op_moe_experts(whim_stream *s, const whim_moe_experts_args *a);
 

@@ -80,6 +80,23 @@ static void section_end(whim_cpu_workers *w, whim_cpu_worker *self, int32_t n_ti
     self->section++;
 }
 
+/* Workers look when they have left a section, perhaps while worker 0 is in the next one: so the
+ * word says which it was, and all stop behind the same. */
+static uint64_t last_word(uint32_t section)
+{
+    return UINT64_C(1) << 32 | section;
+}
+
+void whim_cpu_list_stop(const whim_cpu_worker *self)
+{
+    atomic_store_explicit(&self->pool->last, last_word(self->section), memory_order_relaxed);
+}
+
+static bool is_stopped(whim_cpu_workers *w, const whim_cpu_worker *self)
+{
+    return atomic_load_explicit(&w->last, memory_order_relaxed) == last_word(self->section - 1);
+}
+
 static void walk(whim_cpu_workers *w, whim_cpu_worker *self)
 {
     const whim_cpu_command *commands = w->commands;
@@ -89,6 +106,9 @@ static void walk(whim_cpu_workers *w, whim_cpu_worker *self)
         if (commands[i].barrier || n_ticket == WHIM_CPU_TICKETS) {
             section_end(w, self, n_ticket);
             n_ticket = 0;
+            if (is_stopped(w, self)) {
+                break; /* to the last barrier: nobody begins the next list before all have looked */
+            }
         }
         self->ticket = &w->tickets[self->section & 1][n_ticket++];
         commands[i].kernel(commands[i].args, self);
@@ -193,6 +213,7 @@ void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands,
     pthread_mutex_lock(&w->lock);
     w->commands = commands;
     w->n_command = n_command;
+    atomic_store_explicit(&w->last, 0, memory_order_relaxed);
     if (w->count > 1) {
         change(w, &w->list);
     }

@@ -41,6 +41,7 @@ typedef struct whim_cpu_workers {
     const whim_cpu_command *commands;
     int64_t n_command;
     _Atomic uint32_t list; /* number of the list to run; changes to start one */
+    _Atomic uint64_t last; /* of that list, 1 << 32 | the section that is to be its last; 0: all */
     /* Each in a cache line of its own: who arrives must not take away the line that the others look
      * at. */
     _Alignas(64) _Atomic uint32_t arrived; /* workers at the barrier */
@@ -56,7 +57,10 @@ typedef struct whim_cpu_workers {
 WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag);
 void whim_cpu_workers_deinit(whim_cpu_workers *w);
 
-/* Run the commands in order on all workers; returns when all are done. */
+/* The list ends with the section that runs now, for all workers: a command of worker 0 failed. */
+void whim_cpu_list_stop(const whim_cpu_worker *worker);
+
+/* Run the commands in order on all workers; returns when all are done, or the list was stopped. */
 void whim_cpu_workers_run(whim_cpu_workers *w, const whim_cpu_command *commands, int64_t n_command);
 
 #endif

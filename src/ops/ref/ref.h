@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law: every primitive in plain C, on host memory, at once. These functions say what an op
  * means to the last bit, the order of every sum included; they are never optimised. The stream is
- * unused.
+ * unused but for collectives, which take its comm.
  * Threads: stateless. */
 #ifndef WHIM_OPS_REF_REF_H
 #define WHIM_OPS_REF_REF_H

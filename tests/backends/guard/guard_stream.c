@@ -165,6 +165,7 @@ static whim_err cmds_run(guard_stream *s)
 {
     whim_stream law;
     whim_law_stream_init(&law);
+    law.comm = s->base.comm;
     for (int64_t at = 0; at < s->end; at += (int64_t)sizeof(guard_cmd)) {
         const guard_cmd *cmd = (const guard_cmd *)(s->cmds.data + at);
         switch (cmd->kind) {

@@ -29,6 +29,7 @@ const whim_cpu_kernels LEVEL_TABLE = {
     .moe = {MOE_KERNELS},
     .peak_macs = peak_macs,
 #define WHIM_OP(name) .name = name##_kernel,
+#define WHIM_COMM(name)
 #include "ops/ops.def"
 #undef WHIM_OP
 };

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of collectives: what ranks do together, each on its own stream with its own arguments
+ * (whim_stream.comm). All ranks queue the same ones in the same order, also with no rows and no
+ * columns. A stream without a comm is the only rank of its group. Pointers are device memory but
+ * for the lists with an entry for each rank, which lie on the host and stay as they are for as long
+ * as anything queued or recorded names them; so does `site`, which says which one of a pass it is,
+ * for messages and meters. */
+#ifndef WHIM_OPS_ARGS_COMM_ARGS_H
+#define WHIM_OPS_ARGS_COMM_ARGS_H
+
+#include <stdint.h>
+
+/* x becomes the sum of all ranks' x, element by element, in FP32 and in the order of ranks. */
+typedef struct whim_all_reduce_args {
+    float *x; /* [n_row, n_col] */
+    int64_t n_row, n_col;
+    const char *site;
+} whim_all_reduce_args;
+
+/* The ranks' columns side by side, on every rank. */
+typedef struct whim_all_gather_v_args {
+    const float *x;      /* [n_row, cols[rank]] */
+    const int64_t *cols; /* [n_rank] on the host */
+    float *y;            /* [n_row, sum of cols] */
+    int64_t n_row;
+    int32_t n_rank, rank; /* 1 and 0 for one that is alone */
+    const char *site;
+} whim_all_gather_v_args;
+
+/* The sum as of all_reduce; each rank has its columns of it. */
+typedef struct whim_reduce_scatter_v_args {
+    const float *x;      /* [n_row, sum of cols] */
+    const int64_t *cols; /* [n_rank] on the host */
+    float *y;            /* [n_row, cols[rank]] */
+    int64_t n_row;
+    int32_t n_rank, rank;
+    const char *site;
+} whim_reduce_scatter_v_args;
+
+/* x holds send[r] bytes for each rank r in turn, y gets take[r] from each. */
+typedef struct whim_all_to_all_v_args {
+    const void *x;
+    const int64_t *send, *take; /* [n_rank] on the host */
+    void *y;
+    int32_t n_rank, rank;
+    const char *site;
+} whim_all_to_all_v_args;
+
+/* x of rank `root` becomes everybody's. */
+typedef struct whim_broadcast_args {
+    void *x;
+    int64_t bytes;
+    int32_t root;
+    const char *site;
+} whim_broadcast_args;
+
+/* Nothing queued behind it runs before all ranks have come to it. */
+typedef struct whim_barrier_args {
+    const char *site;
+} whim_barrier_args;
+
+/* The sum of a list with an entry for each rank. */
+static inline int64_t whim_ranks_sum(const int64_t *list, int32_t n_rank)
+{
+    int64_t sum = 0;
+    for (int32_t r = 0; r < n_rank; r++) {
+        sum += list[r];
+    }
+    return sum;
+}
+
+#endif

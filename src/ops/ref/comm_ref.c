@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The law of collectives: those of comm/ on host memory. What ranks' arrays become is written out
+ * once more, as loops over arrays of ranks, in tests/checkop/ranks.c. */
+#include "comm/comm.h"
+#include "ops/compose/compose.h"
+#include "ops/ref/ref.h"
+
+/* Arguments that were made for another group. */
+static whim_err fits(const whim_stream *s, int32_t n_rank, int32_t rank)
+{
+    return n_rank == s->comm->n_rank && rank == s->comm->rank ? WHIM_ERR_OK : WHIM_ERR_INVALID;
+}
+
+whim_err whim_ref_all_reduce(whim_stream *s, const whim_all_reduce_args *a)
+{
+    return whim_stream_is_alone(s)
+               ? whim_alone_all_reduce(s, a)
+               : whim_comm_all_reduce(s->comm, a->x, a->n_row * a->n_col, a->site);
+}
+
+whim_err whim_ref_all_gather_v(whim_stream *s, const whim_all_gather_v_args *a)
+{
+    if (whim_stream_is_alone(s)) {
+        return whim_alone_all_gather_v(s, a);
+    }
+    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    return whim_comm_all_gather_rows(s->comm, a->x, a->cols, a->n_row, a->y, a->site);
+}
+
+whim_err whim_ref_reduce_scatter_v(whim_stream *s, const whim_reduce_scatter_v_args *a)
+{
+    if (whim_stream_is_alone(s)) {
+        return whim_alone_reduce_scatter_v(s, a);
+    }
+    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    return whim_comm_reduce_scatter_rows(s->comm, a->x, a->cols, a->n_row, a->y, a->site);
+}
+
+whim_err whim_ref_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a)
+{
+    if (whim_stream_is_alone(s)) {
+        return whim_alone_all_to_all_v(s, a);
+    }
+    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    return whim_comm_all_to_all(s->comm, a->x, a->send, a->y, a->take, a->site);
+}
+
+whim_err whim_ref_broadcast(whim_stream *s, const whim_broadcast_args *a)
+{
+    if (whim_stream_is_alone(s)) {
+        return whim_alone_broadcast(s, a);
+    }
+    return a->root < s->comm->n_rank
+               ? whim_comm_broadcast(s->comm, a->x, a->bytes, a->root, a->site)
+               : WHIM_ERR_INVALID;
+}
+
+whim_err whim_ref_barrier(whim_stream *s, const whim_barrier_args *a)
+{
+    return whim_stream_is_alone(s) ? whim_alone_barrier(s, a) : whim_comm_barrier(s->comm, a->site);
+}
