@@ -30,9 +30,19 @@ static int64_t seats_bytes(int32_t n_rank)
     return (bytes + 4095) / 4096 * 4096;
 }
 
-static int64_t shared_bytes(int32_t n_rank)
+static int64_t pieces_end(int32_t n_rank)
 {
     return seats_bytes(n_rank) + (int64_t)n_rank * WHIM_COMM_TURNS * WHIM_COMM_PIECE;
+}
+
+static int64_t shared_bytes(int32_t n_rank)
+{
+    return pieces_end(n_rank) + WHIM_MAIL_SLOTS * (int64_t)WHIM_MAIL_SLOT_BYTES;
+}
+
+char *whim_comm_mail_slots(struct whim_comm_shared *shared)
+{
+    return (char *)shared + pieces_end(shared->n_rank);
 }
 
 static whim_err memory_map(whim_comm_memory *m, whim_diag *diag)
@@ -112,36 +122,40 @@ char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round)
 
 /* --- the end of a group ----------------------------------------------------------------------- */
 
-static void end(struct whim_comm_shared *s, const char *why)
+void whim_comm_shared_end(struct whim_comm_shared *s, const char *why)
 {
     uint32_t good = WHIM_COMM_GOOD;
     if (atomic_compare_exchange_strong(&s->state, &good, WHIM_COMM_ENDING)) {
         snprintf(s->why, sizeof s->why, "%s", why);
         atomic_store(&s->state, WHIM_COMM_ENDED);
+        whim_os_futex_wake_all_shared(&s->sent.n);
     }
 }
 
 void whim_comm_abort(const whim_comm_memory *memory, const char *why)
 {
-    end(memory->shared, why);
+    whim_comm_shared_end(memory->shared, why);
 }
 
-/* The reason, also where another rank had one sooner, or died while it wrote it. */
-static whim_err ended(whim_comm *comm)
+whim_err whim_comm_why(struct whim_comm_shared *s, whim_diag *diag)
 {
-    struct whim_comm_shared *s = comm->shared;
     int64_t until = whim_clock_ns() + NAP_NS;
     while (atomic_load(&s->state) != WHIM_COMM_ENDED && whim_clock_ns() < until) {
         whim_os_cpu_relax();
     }
     bool said = atomic_load(&s->state) == WHIM_COMM_ENDED;
-    return whim_fail(&comm->diag, WHIM_ERR_DEVICE, "%.*s", (int)sizeof s->why - 1,
+    return whim_fail(diag, WHIM_ERR_DEVICE, "%.*s", (int)sizeof s->why - 1,
                      said ? s->why : "a rank ended while it said why");
+}
+
+static whim_err ended(whim_comm *comm)
+{
+    return whim_comm_why(comm->shared, &comm->diag);
 }
 
 whim_err whim_comm_end(whim_comm *comm)
 {
-    end(comm->shared, comm->diag.text);
+    whim_comm_shared_end(comm->shared, comm->diag.text);
     return ended(comm);
 }
 

@@ -8,6 +8,7 @@
 #define WHIM_COMM_SHARED_H
 
 #include "comm/comm.h"
+#include "comm/mail.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -30,6 +31,12 @@ typedef struct whim_comm_call {
     char site[32];
 } whim_comm_call;
 
+/* What one tells and others wait for; on a cache line of its own. */
+typedef struct whim_comm_count {
+    _Alignas(128) _Atomic uint32_t n;
+    _Atomic uint32_t sleepers; /* who waits for it by a futex */
+} whim_comm_count;
+
 /* A rank's own: on cache lines that nobody else writes. */
 typedef struct whim_comm_seat {
     /* told: its piece and call are written. The last 32 bits of its count: as many as a futex has,
@@ -37,6 +44,7 @@ typedef struct whim_comm_seat {
     _Alignas(128) _Atomic uint32_t n_round;
     _Atomic uint32_t sleepers; /* who waits for the count by a futex */
     whim_comm_call calls[WHIM_COMM_TURNS];
+    whim_comm_count read; /* letters (comm/mail.h) */
 } whim_comm_seat;
 
 typedef enum whim_comm_state {
@@ -50,8 +58,15 @@ struct whim_comm_shared {
     int32_t n_rank;
     _Alignas(128) _Atomic uint32_t state;
     char why[sizeof((whim_diag *)NULL)->text];
-    whim_comm_seat seats[]; /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces */
+    whim_comm_count sent; /* letters */
+    /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS letters */
+    whim_comm_seat seats[];
 };
+
+enum { WHIM_MAIL_SLOT_BYTES = WHIM_MAIL_BYTES + 4096 };
+
+/* Where letters lie. */
+char *whim_comm_mail_slots(struct whim_comm_shared *shared);
 
 /* The piece of a rank in a round. */
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
@@ -59,7 +74,18 @@ char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
 /* One round, after this rank's piece of round n_round + 1 was written. */
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);
 
-/* End the group for a reason in comm->diag. */
+/* End the group; the first reason counts. Who waits for letters is woken. */
+void whim_comm_shared_end(struct whim_comm_shared *shared, const char *why);
+
+static inline bool whim_comm_has_ended(struct whim_comm_shared *shared)
+{
+    return atomic_load_explicit(&shared->state, memory_order_relaxed) != WHIM_COMM_GOOD;
+}
+
+/* Why it ended, also where another rank had a reason sooner, or died while it wrote it: DEVICE. */
+whim_err whim_comm_why(struct whim_comm_shared *shared, whim_diag *diag);
+
+/* The same for a reason in comm->diag. */
 whim_err whim_comm_end(whim_comm *comm);
 
 #endif

@@ -12,6 +12,7 @@
 #include "runner/late.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
+#include "runner/ranks.h"
 #include "runner/sampling.h"
 
 #include <string.h>
@@ -47,6 +48,7 @@ struct whim_exec {
     whim_late late;
     /* host */
     int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
+    whim_ranks ranks;
     flight flights[WHIM_EXEC_FLIGHT];
     int64_t n_submitted, n_collected;
     whim_exec_tap tap;           /* without functions: nobody listens */
@@ -124,6 +126,9 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
     x->limits = whim_exec_limits(config, cfg);
     whim_err err = whim_exec_measure(config, def, model, device, cfg, &x->plan, diag);
     if (err == WHIM_ERR_OK) {
+        err = whim_ranks_init(&x->ranks, cfg, x->plan.batch_bytes, diag);
+    }
+    if (err == WHIM_ERR_OK) {
         err = whim_stream_open(device, &x->stream, diag);
     }
     if (err == WHIM_ERR_OK) {
@@ -150,7 +155,9 @@ void whim_exec_close(whim_exec *x)
         return;
     }
     if (x->stream != NULL) {
+        whim_err told = whim_ranks_tell(&x->ranks, WHIM_LETTER_END, false, NULL, 0, NULL);
         whim_err ignored = whim_stream_sync(x->stream); /* nobody collected what still reads here */
+        (void)told;
         (void)ignored;
         whim_graphs_clear(&x->graphs, x->stream);
     }
@@ -258,18 +265,13 @@ static whim_err block_send(whim_exec *x, const flight *f, const int32_t *block)
                                head->n_fresh * word);
 }
 
-/* What a step needs on the device before its pass, in the order in which it is needed. */
-static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int32_t set)
+/* Tokens that only the device knows, and of several ranks only the first one's. */
+static whim_err tokens_fill(whim_exec *x, const whim_step_head *head, const whim_step_size *bucket)
 {
-    const whim_step_head *head = whim_step_head_of(f->block);
-    whim_step_size bucket = whim_step_bucket(f->block);
+    whim_batch batch;
     const whim_sampling_out *chosen = &x->sampling.out_device;
-    WHIM_TRY(block_send(x, f, block));
-    WHIM_TRY(whim_befores_send(&x->befores, x->stream, block, x->cfg.page_len, set));
-    WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
-    if ((head->flags & WHIM_STEP_AFTER) != 0) {
-        whim_batch batch;
-        whim_step_view(x->block, &x->limits, &bucket, &batch);
+    whim_step_view(x->block, &x->limits, bucket, &batch);
+    if (!x->ranks.follows) {
         WHIM_TRY(whim_op_result_tokens(
             x->stream,
             &(whim_result_tokens_args){
@@ -280,6 +282,24 @@ static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int
                 .n_row = head->n_row,
                 .n_result = x->last.n_out,
             }));
+    }
+    return whim_op_broadcast(x->stream, &(whim_broadcast_args){
+                                            .x = (int32_t *)batch.tokens,
+                                            .bytes = head->n_row * (int64_t)sizeof(int32_t),
+                                            .site = "tokens of the step before",
+                                        });
+}
+
+/* What a step needs on the device before its pass, in the order in which it is needed. */
+static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int32_t set)
+{
+    const whim_step_head *head = whim_step_head_of(f->block);
+    whim_step_size bucket = whim_step_bucket(f->block);
+    WHIM_TRY(block_send(x, f, block));
+    WHIM_TRY(whim_befores_send(&x->befores, x->stream, block, x->cfg.page_len, set));
+    WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
+    if ((head->flags & WHIM_STEP_AFTER) != 0) {
+        WHIM_TRY(tokens_fill(x, head, &bucket));
     }
     return whim_op_page_zero(x->stream,
                              &(whim_page_zero_args){
@@ -306,19 +326,23 @@ static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set
     whim_outputs_view(&x->outputs, bucket.n_top, &out);
     /* The pass is over, and its memory free. */
     WHIM_TRY(whim_sampling_end(&x->sampling, x->stream, &out));
-    WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
+    if (!x->ranks.follows || listens) {
+        WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
+    }
     return whim_stream_record(x->stream, &f->done);
 }
 
+/* Of several ranks none can go on: the others have done the step, or wait in the midst of it. */
 static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
 {
+    bool ranks_ended = x->cfg.comm != NULL && x->cfg.comm->diag.text[0] != '\0';
+    const char *why = ranks_ended ? x->cfg.comm->diag.text : whim_err_text(err);
     x->last = (whim_step_size){0};
     x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);
     whim_late_forget(&x->late);
-    bool ranks_ended = x->cfg.comm != NULL && x->cfg.comm->diag.text[0] != '\0';
-    return whim_fail(diag, err, "a step failed on the device: %s",
-                     ranks_ended ? x->cfg.comm->diag.text : whim_err_text(err));
+    whim_ranks_failed(&x->ranks, why);
+    return whim_fail(diag, err, "a step failed on the device: %s", why);
 }
 
 /* Refuse before anything changes. */
@@ -339,6 +363,9 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
                          wanted ? "a step brings embeddings to a model that was opened without"
                                 : "embeddings come with a step that has tokens");
     }
+    if (wanted && x->ranks.leads) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "embeddings cannot be sent to other ranks");
+    }
     whim_step_size work = whim_step_work(block);
     if (x->asks != NULL && x->n_ask != work.n_out) {
         return whim_fail(diag, WHIM_ERR_INVALID, "%lld choices are asked of a step of %lld outputs",
@@ -358,6 +385,8 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
 {
     WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
     const whim_step_head *head = whim_step_head_of(block);
+    bool chose = x->ranks.follows ? x->ranks.chose : x->n_ask > 0;
+    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_SUBMIT, chose, block, head->n_word, diag));
     int32_t set = (int32_t)(x->n_submitted % whim_exec_flights(&x->cfg));
     flight *f = &x->flights[set];
     memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
@@ -374,7 +403,7 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
         return step_failed(x, err, diag);
     }
     x->last = whim_step_work(block);
-    x->last_chose = x->n_ask > 0;
+    x->last_chose = chose;
     x->n_submitted++;
     if ((head->flags & WHIM_STEP_KEEP) != 0) {
         x->kept.n_row = head->n_row;
@@ -426,6 +455,16 @@ int64_t whim_exec_results(const whim_exec *x)
 int32_t whim_exec_in_flight(const whim_exec *x)
 {
     return (int32_t)(x->n_submitted - x->n_collected);
+}
+
+int32_t whim_exec_room(const whim_exec *x)
+{
+    return whim_exec_flights(&x->cfg);
+}
+
+whim_ranks *whim_exec_ranks(whim_exec *x)
+{
+    return &x->ranks;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -485,6 +524,8 @@ static char *slot_at(const whim_exec *x, int32_t slot)
 
 whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
 {
+    const int32_t slots[] = {from, to};
+    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_STATE_COPY, false, slots, 2, NULL));
     WHIM_TRY(whim_op_copy_bytes(x->stream, &(whim_copy_bytes_args){
                                                .dst = slot_at(x, to),
                                                .src = slot_at(x, from),
@@ -516,10 +557,13 @@ whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n,
     if (n == 0) {
         return WHIM_ERR_OK;
     }
+    WHIM_TRY(
+        whim_ranks_tell(&x->ranks, WHIM_LETTER_ADVANCE, false, takes, n * WHIM_TAKE_WORDS, diag));
     whim_alloc_guard_enter();
     whim_err err = advance(x, takes, n);
     whim_alloc_guard_leave();
     if (err != WHIM_ERR_OK) {
+        whim_ranks_failed(&x->ranks, "states could not go on");
         return whim_fail(diag, err, "states could not go on: %s", whim_err_text(err));
     }
     if (x->tap.advanced != NULL) {
@@ -536,12 +580,18 @@ static char *page_at(const whim_exec *x, int32_t page)
 
 whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
 {
+    if (x->ranks.leads) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
     WHIM_TRY(whim_stream_copy_out(x->stream, out, page_at(x, page), x->plan.page_bytes));
     return whim_stream_sync(x->stream);
 }
 
 whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
 {
+    if (x->ranks.leads) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
     whim_late_drop_page(&x->late, page, x->cfg.page_len);
     WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
     return whim_stream_sync(x->stream);

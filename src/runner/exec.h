@@ -46,8 +46,8 @@ typedef struct whim_exec_cfg {
     int32_t n_capture;
     int32_t boundary[WHIM_MAX_CAPTURE];
     bool fetch_hidden; /* captured rows go to the host with every step */
-    /* The rank's seat in its group, the caller's, for collectives of the pass; NULL: it is the only
-     * one. */
+    /* The rank's seat in its group, the caller's; NULL: it is the only one. Rank 0 leads, others
+     * follow (whim_exec_follow). */
     struct whim_comm *comm;
 } whim_exec_cfg;
 
@@ -95,6 +95,10 @@ const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
 WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block, int64_t n_word,
                                           const float *embeds, whim_diag *diag);
 
+/* For ranks other than 0: do what rank 0's exec does, until that is closed. Outputs stay on the
+ * device unless a tap listens. DEVICE: the group ended, and diag says why. */
+WHIM_MUST_CHECK whim_err whim_exec_follow(whim_exec *exec, whim_diag *diag);
+
 /* What is chosen from the outputs of the step that is submitted next: one ask for each of its
  * outputs, the caller's until submit returns. INVALID is submit's answer to asks that the step
  * cannot serve. Without asks nothing is chosen, and all outputs are brought to the host; with them
@@ -109,6 +113,7 @@ WHIM_MUST_CHECK whim_err whim_exec_begin(whim_exec *exec, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
 
 int32_t whim_exec_in_flight(const whim_exec *exec);
+int32_t whim_exec_room(const whim_exec *exec); /* how many may be */
 
 /* Outputs of the step submitted last that tokens of the next may stand for. */
 int64_t whim_exec_results(const whim_exec *exec);
@@ -151,7 +156,8 @@ WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int
 WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, const whim_step_take *takes, int64_t n,
                                            whim_diag *diag);
 
-/* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere. */
+/* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere.
+ * UNSUPPORTED for whoever leads others, of whose pages nobody tells. */
 WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);
 WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
 

@@ -45,6 +45,11 @@ static whim_err record_own(whim_stream *s, const whim_batch *batch, const whim_e
                                               .n_row = batch->n_row,
                                               .n_result = batch->n_out,
                                           }));
+        WHIM_TRY(whim_op_broadcast(s, &(whim_broadcast_args){
+                                          .x = (int32_t *)batch->tokens,
+                                          .bytes = batch->n_row * (int64_t)sizeof(int32_t),
+                                          .site = "tokens of the step before",
+                                      }));
     }
     if (batch->state.slot_stride == 0) {
         return WHIM_ERR_OK;

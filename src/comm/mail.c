@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A ring of letters with one writer. A slot is written anew when all ranks have told that they read
+ * what lay in it. */
+#include "comm/mail.h"
+
+#include "base/clock.h"
+#include "base/os/futex.h"
+#include "comm/shared.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TURNS_PER_LOOK = 64, NAP_NS = 100000000 };
+
+typedef struct letter {
+    _Alignas(64) int64_t bytes;
+    _Alignas(64) char text[];
+} letter;
+
+void whim_mail_open(whim_mail *mail, const whim_comm *comm)
+{
+    *mail = (whim_mail){.shared = comm->shared,
+                        .rank = comm->rank,
+                        .n_rank = comm->n_rank,
+                        .wait_ns = comm->wait_ns,
+                        .spin_ns = comm->spin_ns};
+}
+
+static letter *letter_at(const whim_mail *mail, uint32_t n)
+{
+    return (letter *)(void *)(whim_comm_mail_slots(mail->shared) +
+                              (int64_t)(n % WHIM_MAIL_SLOTS) * WHIM_MAIL_SLOT_BYTES);
+}
+
+static bool has_come(whim_comm_count *count, uint32_t n)
+{
+    return (int32_t)(atomic_load_explicit(&count->n, memory_order_acquire) - n) >= 0;
+}
+
+/* As of shared.c: counted before the look, told before the look at the count. */
+static void nap(whim_comm_count *count, uint32_t n)
+{
+    atomic_fetch_add(&count->sleepers, 1);
+    uint32_t now = atomic_load(&count->n);
+    if ((int32_t)(now - n) < 0) {
+        whim_os_futex_wait_shared(&count->n, now, NAP_NS);
+    }
+    atomic_fetch_sub(&count->sleepers, 1);
+}
+
+static void tell(whim_comm_count *count, uint32_t n)
+{
+    atomic_store(&count->n, n);
+    if (atomic_load(&count->sleepers) > 0) {
+        whim_os_futex_wake_all_shared(&count->n);
+    }
+}
+
+/* Until the count has come to n. wait_ns < 0: for as long as the group lives. */
+static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint32_t n,
+                           int64_t wait_ns, whim_diag *diag)
+{
+    int64_t start = 0;
+    while (!has_come(count, n)) {
+        for (int i = 0; i < TURNS_PER_LOOK && !has_come(count, n); i++) {
+            whim_os_cpu_relax();
+        }
+        int64_t now = whim_clock_ns();
+        start = start == 0 ? now : start;
+        if (whim_comm_has_ended(mail->shared)) {
+            return whim_comm_why(mail->shared, diag);
+        }
+        if (wait_ns >= 0 && now - start > wait_ns) {
+            return WHIM_ERR_FULL;
+        }
+        if (now - start > mail->spin_ns) {
+            nap(count, n);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* The slot of the next letter: all have read what lay there. */
+static whim_err slot_wait(const whim_mail *mail, whim_diag *diag)
+{
+    for (int32_t r = 1; r < mail->n_rank; r++) {
+        whim_comm_count *read = &mail->shared->seats[r].read;
+        whim_err err =
+            mail->n < WHIM_MAIL_SLOTS
+                ? WHIM_ERR_OK
+                : wait_count(mail, read, mail->n + 1 - WHIM_MAIL_SLOTS, mail->wait_ns, diag);
+        if (err == WHIM_ERR_FULL) {
+            char why[128];
+            snprintf(why, sizeof why, "rank %d has read none of the last %d steps within %.3g s", r,
+                     WHIM_MAIL_SLOTS, (double)mail->wait_ns / 1e9);
+            whim_mail_end(mail, why);
+            return whim_comm_why(mail->shared, diag);
+        }
+        WHIM_TRY(err);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_mail_send(whim_mail *mail, const void *head, int64_t head_bytes, const void *body,
+                        int64_t body_bytes, whim_diag *diag)
+{
+    if (head_bytes + body_bytes > WHIM_MAIL_BYTES) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "a message of %lld bytes to other ranks: at most %d are possible",
+                         (long long)(head_bytes + body_bytes), WHIM_MAIL_BYTES);
+    }
+    if (whim_comm_has_ended(mail->shared)) {
+        return whim_comm_why(mail->shared, diag);
+    }
+    WHIM_TRY(slot_wait(mail, diag));
+    letter *l = letter_at(mail, mail->n);
+    l->bytes = head_bytes + body_bytes;
+    memcpy(l->text, head, (size_t)head_bytes);
+    if (body_bytes > 0) {
+        memcpy(l->text + head_bytes, body, (size_t)body_bytes);
+    }
+    tell(&mail->shared->sent, ++mail->n);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_mail_take(whim_mail *mail, bool wait, const void **out, int64_t *bytes,
+                        whim_diag *diag)
+{
+    *out = NULL;
+    if (!wait && !has_come(&mail->shared->sent, mail->n + 1)) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(wait_count(mail, &mail->shared->sent, mail->n + 1, -1, diag));
+    const letter *l = letter_at(mail, mail->n);
+    *out = l->text;
+    *bytes = l->bytes;
+    return WHIM_ERR_OK;
+}
+
+void whim_mail_done(whim_mail *mail)
+{
+    tell(&mail->shared->seats[mail->rank].read, ++mail->n);
+}
+
+void whim_mail_end(const whim_mail *mail, const char *why)
+{
+    whim_comm_shared_end(mail->shared, why);
+}
