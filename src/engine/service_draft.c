@@ -53,7 +53,7 @@ static int64_t look_up(whim_choice *c)
 /* What its pass takes of a step of one row, before it was timed. */
 #define DRAFT_SHARE 0.3
 
-/* How many proposals, at most n, have places for their rows without more than n_free pages. */
+/* How many proposals, at most n, have places for their rows with no more than n_free pages. */
 static int64_t rows_in_pages(const whim_drafts *d, const whim_sequence *seq, int64_t n,
                              int64_t n_free)
 {
@@ -99,7 +99,16 @@ static double draft_cost(const whim_service *s, int64_t n_row)
     return known > 0 ? known : draft_guess(s);
 }
 
-/* What the draft is asked for, at the front of the list; returns for how many choices. */
+/* At most n proposals, as many as fit in what is left of a pass's outputs and rows. */
+static int64_t left_of_pass(const whim_drafts *d, int64_t n, int64_t n_out, int64_t n_row)
+{
+    int64_t most = n_row - whim_propose_rows(d->model, 0);
+    most = most < n_out ? most : n_out;
+    return n < most ? n : most;
+}
+
+/* What the draft is asked for, at the front of the list; returns for how many choices. Who comes
+ * when little is left gets a narrower block. */
 static int64_t draft_wanted(whim_service *s, int64_t *n_row)
 {
     whim_drafts *d = &s->drafts;
@@ -108,11 +117,13 @@ static int64_t draft_wanted(whim_service *s, int64_t *n_row)
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
-        int64_t n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, d->widths[i], n_free);
-        int64_t rows = whim_propose_rows(d->model, n);
-        if (n == 0 || n_out + n > limits->max_outs || *n_row + rows > limits->max_rows) {
+        int64_t n = left_of_pass(d, d->widths[i], limits->max_outs - n_out,
+                                 limits->max_rows - *n_row);
+        n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, n, n_free);
+        if (n == 0) {
             continue;
         }
+        int64_t rows = whim_propose_rows(d->model, n);
         n_free -= whim_sequence_pages_needed(seq, rows);
         d->wanted[n_wanted] = (whim_proposal){
             .seq = seq,
