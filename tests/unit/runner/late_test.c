@@ -16,10 +16,33 @@ static whim_diag diag;
 static whim_engine *engine;
 static int32_t texts[N_SEQ][LENGTH];
 
+/* A stream whose next event fails on demand, after all of a step was queued. */
+static whim_stream_vt breaking;
+static whim_err (*real_record)(whim_stream *s, whim_event *event);
+static bool breaks;
+
+static whim_err record_or_fail(whim_stream *s, whim_event *event)
+{
+    whim_err err = real_record(s, event);
+    return breaks ? WHIM_ERR_DEVICE : err;
+}
+
+static void opened(whim_stream_watch *watch, whim_stream *s)
+{
+    (void)watch;
+    real_record = s->vt->record;
+    breaking = *s->vt;
+    breaking.record = record_or_fail;
+    s->vt = &breaking;
+}
+
+static whim_stream_watch watch = {.opened = opened};
+
 static int setup(void **state)
 {
     (void)state;
-    whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32",
+    whim_engine_cfg cfg = {.watch = &watch,
+                           .model = "tests/data/golden/llama-f32",
                            .draft = "tests/data/drafts/llama-f32-dflash",
                            .n_thread = 2,
                            .max_seqs = 4,
@@ -188,6 +211,68 @@ static void what_is_given_up_is_not_taken(void **state)
     }
 }
 
+/* Feed the text token by token from where a sequence stands; of each step the likeliest token. */
+static void go_on(whim_sequence *seq, const int32_t *text, int64_t end, int32_t *best)
+{
+    whim_runner *runner = whim_engine_runner(engine);
+    while (seq->len < end) {
+        whim_step_part part = {
+            .seq = seq, .tokens = text + seq->len, .n_tok = 1, .n_out = 1, .n_top = 1};
+        assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_OK);
+        *best++ = whim_exec_best(whim_runner_exec(runner), 0).ids[0];
+    }
+}
+
+/* How many of a block's proposals are those of a sequence that lost nothing. */
+static int64_t n_same(whim_sequence *seq, const int32_t *text)
+{
+    int32_t got[64] = {0}, wanted[64] = {0};
+    int64_t n = 0;
+    whim_sequence *fresh = sequence();
+    one(fresh, text, seq->len);
+    propose(fresh, wanted);
+    propose(seq, got);
+    for (int64_t i = 0; i < whim_engine_draft(engine)->block - 1; i++) {
+        n += got[i] == wanted[i];
+    }
+    whim_runner_sequence_destroy(whim_engine_runner(engine), fresh);
+    return n;
+}
+
+/* Another's step fails, and rows that waited are lost: the model says what it would have said, others
+ * lose nothing, and with the text the draft comes back to what it would have proposed. */
+static void a_step_that_fails_loses_rows(void **state)
+{
+    (void)state;
+    enum { FIRST = 20, EACH = 5, RECOVERED = 120 };
+    whim_runner *runner = whim_engine_runner(engine);
+    int32_t wanted[LENGTH], got[LENGTH];
+    int64_t n_block = whim_engine_draft(engine)->block - 1;
+    for (int64_t n_wait = 1; n_wait + 1 < WHIM_LATE_ROWS; n_wait++) {
+        whim_sequence *plain = sequence(), *seq = sequence(), *other = sequence();
+        int64_t n_other = 0;
+        go_on(plain, texts[0], LENGTH, wanted);
+        one(seq, texts[0], FIRST);
+        go_on(seq, texts[0], FIRST + n_wait, got + FIRST);
+        breaks = true;
+        whim_step_part part = {.seq = other, .tokens = texts[1], .n_tok = 1};
+        assert_int_equal(whim_runner_step(runner, &part, 1, &diag), WHIM_ERR_DEVICE);
+        breaks = false;
+        for (int64_t end = seq->len; end < LENGTH; end += EACH) {
+            go_on(seq, texts[0], end, got + seq->len);
+            int64_t same = n_same(seq, texts[0]);
+            n_other += n_block - same;
+            assert_true(same == n_block || end < RECOVERED);
+        }
+        assert_true(n_other > 0); /* else nothing was lost */
+        assert_memory_equal(got + FIRST, wanted + FIRST, (size_t)(seq->len - FIRST) * sizeof *got);
+        expect_same(plain, texts[0]);
+        whim_runner_sequence_destroy(runner, seq);
+        whim_runner_sequence_destroy(runner, plain);
+        whim_runner_sequence_destroy(runner, other);
+    }
+}
+
 /* A block of one row for `slot`, which makes page `fresh` new (-1: none). */
 static void begin(whim_late *late, int32_t slot, int32_t fresh)
 {
@@ -235,6 +320,7 @@ int main(void)
         cmocka_unit_test(full_pages_are_complete),
         cmocka_unit_test(sequences_wait_together),
         cmocka_unit_test(what_is_given_up_is_not_taken),
+        cmocka_unit_test(a_step_that_fails_loses_rows),
         cmocka_unit_test(no_place_waits_twice),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
