@@ -70,6 +70,10 @@ void serve_ready_text(const serve *s, whim_str *out)
     whim_str_printf(out, "  model     %s, ", s->name);
     append_context(out, s->options, whim_library_engine(s->model), whim_service_ctx(s->service));
     whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
+    if (s->draft_name[0] != '\0') {
+        whim_str_printf(out, "  draft     %s: answers come faster by it, and are the same\n",
+                        s->draft_name);
+    }
     if (serve_lends_tools(s)) {
         whim_str_append(out,
                         "  tools     in the Hermes form, because the model's template has none\n");

@@ -18,6 +18,28 @@ const whim_arch_list *whim_draft_archs(void)
     return &list;
 }
 
+/* Whether a path is one of a model that stands by itself. */
+static bool is_whole_model(const char *path)
+{
+    whim_ckpt ckpt = {0};
+    whim_diag ignored = {""};
+    bool is_one = whim_ckpt_open(&ckpt, whim_model_archs(), path, &ignored) == WHIM_ERR_OK;
+    if (is_one) {
+        whim_ckpt_close(&ckpt);
+    }
+    return is_one;
+}
+
+whim_err whim_draft_open(whim_ckpt *draft, const char *path, whim_diag *diag)
+{
+    whim_err err = whim_ckpt_open(draft, whim_draft_archs(), path, diag);
+    if (err == WHIM_ERR_UNSUPPORTED && is_whole_model(path)) {
+        whim_diag_prefix(diag, "this is a whole model, and no draft that was made for one "
+                               "(docs/drafts.md): ");
+    }
+    return err;
+}
+
 const whim_draft_kind *whim_draft_kind_of(const whim_config *draft)
 {
     int32_t i = 0;

@@ -30,8 +30,10 @@ typedef struct whim_draft_kind {
                      whim_diag *diag);
 } whim_draft_kind;
 
-/* What a draft's files may be, for whim_ckpt_open; and the kind of one that was opened so. */
+/* What a draft's files may be, for whim_ckpt_open; one opened so, with a word about whole models
+ * where it is one; and its kind. */
 const whim_arch_list *whim_draft_archs(void);
+WHIM_MUST_CHECK whim_err whim_draft_open(whim_ckpt *draft, const char *path, whim_diag *diag);
 const whim_draft_kind *whim_draft_kind_of(const whim_config *draft);
 
 /* The tokens that its best are, [draft.n_token] in `arena`; NULL: these themselves. */

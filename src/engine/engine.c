@@ -338,7 +338,7 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     if (uses_mtp(e)) {
         WHIM_TRY(whim_mtp_open(&e->draft, &e->ckpt, e->cfg.model, diag));
     } else {
-        WHIM_TRY(whim_ckpt_open(&e->draft, whim_draft_archs(), e->cfg.draft, diag));
+        WHIM_TRY(whim_draft_open(&e->draft, e->cfg.draft, diag));
     }
     const whim_draft_kind *kind = whim_draft_kind_of(c);
     WHIM_TRY(kind->check(c, &e->ckpt.config, e->cfg.draft, diag));

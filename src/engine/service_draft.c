@@ -117,8 +117,8 @@ static int64_t draft_wanted(whim_service *s, int64_t *n_row)
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
-        int64_t n = left_of_pass(d, d->widths[i], limits->max_outs - n_out,
-                                 limits->max_rows - *n_row);
+        int64_t n =
+            left_of_pass(d, d->widths[i], limits->max_outs - n_out, limits->max_rows - *n_row);
         n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, n, n_free);
         if (n == 0) {
             continue;

@@ -74,9 +74,11 @@ static whim_err piece_search(search *s, const piece *p, float *x, char *bytes, w
     while (whim_absmax(&x[i], 1) <= limit) {
         i++;
     }
-    return whim_fail(diag, WHIM_ERR_CORRUPT, "value %lld of tensor %s is %g, which is no number%s",
+    return whim_fail(diag, WHIM_ERR_CORRUPT, "value %lld of tensor %s is %g, which is %s",
                      (long long)(p->at + i), t->file_name, (double)x[i],
-                     limit < FLT_MAX ? " or too large for the type that it is loaded as" : "");
+                     whim_absmax(&x[i], 1) <= FLT_MAX
+                         ? "too large for the type that it is loaded as"
+                         : "no number");
 }
 
 static whim_err search_item(void *ctx, int64_t item, int32_t worker)

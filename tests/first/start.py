@@ -157,6 +157,8 @@ def ready_block(r):
                      f"curl http://127.0.0.1:{port}/v1/chat/completions",
                      f"ssh -L {port}:127.0.0.1:{port} ann@10.0.0.1"):
             r.check(f"says {part[:30]}", part in block, block)
+        draft = MODEL.removesuffix(".gguf") + ".draft"
+        r.equal("names its draft", f"\n  draft     {os.path.basename(draft)}: " in block, os.path.isdir(draft))
         r.equal("a container is told", "container" in block, IN_CONTAINER)
         before = s.text()[:s.text().index("\nready: ")]
         r.check("no line of the log before it", "event=" not in before, before)

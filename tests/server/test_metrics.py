@@ -260,6 +260,13 @@ def test_nothing_from_outside_is_a_label(metered):
     assert all(re.fullmatch(r"[1-5]\d\d", s) for s in http["status"])
 
 
+def test_who_proposes(metered):
+    model = metered.http.get("/v1/models").json()["data"][0]["whimbrel"]
+    draft = model["draft"]
+    kind = "dflash" if draft else ""
+    assert scrape(metered).get("whimbrel:proposer_info", draft=draft or "", kind=kind, lookup="on") == 1
+
+
 def test_others_names(metered):
     now = scrape(metered)
     model = {"model_name": NAME}

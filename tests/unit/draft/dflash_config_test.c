@@ -41,7 +41,9 @@ static void others_are_refused(void **state)
     (void)state;
     static const char model[] = "tests/data/golden/llama-f32";
     expect_refused(model, "tests/data/drafts/qwen3-f32-dflash", NULL, "hidden_size");
-    expect_refused(model, model, NULL, "LlamaForCausalLM");
+    expect_refused(model, model, NULL, "a whole model");
+    assert_non_null(strstr(diag.text, "LlamaForCausalLM"));
+    expect_refused(model, "tests/data/golden/llama-mixed-gguf", NULL, "a whole model");
     expect_refused(model, "tests/data/drafts/none", NULL, "no such file");
     expect_refused(model, "tests/data/drafts/llama-f32-dflash", "q5_1", "q8_0");
     expect_bad_config("\"vocab_size\": 149", "\"vocab_size\": 150", "vocab_size");
