@@ -47,6 +47,37 @@ static bool has_oracle(const whim_options *options)
     return options->oracle != NULL && options->verify_rows.n == 0;
 }
 
+/* Whether --suite and --verify-rows go with each other and with what else is given. */
+static bool check_drafts(const whim_options *options)
+{
+    double chance;
+    int64_t rows = largest(&options->verify_rows);
+    if (options->suite != NULL && options->peer != NULL) {
+        complain(EXIT_USAGE, "--suite and --peer do not go together: the peer proposes nothing");
+        return false;
+    }
+    if (rows > 0 && (options->suite != NULL || options->peer != NULL)) {
+        complain(EXIT_USAGE, "--verify-rows goes with neither --suite nor --peer");
+        return false;
+    }
+    if (rows > options->max_step_tokens) {
+        complain(EXIT_USAGE,
+                 "--verify-rows: %lld rows are as many tokens of a step, but "
+                 "--max-step-tokens is %lld",
+                 (long long)rows, (long long)options->max_step_tokens);
+        return false;
+    }
+    if ((rows > 0 || options->suite != NULL) && options->oracle != NULL &&
+        bench_draft_read(options->oracle, &chance)) {
+        complain(EXIT_USAGE,
+                 "--draft: \"%s\" is timed by itself; --suite and --verify-rows time a "
+                 "draft's files",
+                 options->oracle);
+        return false;
+    }
+    return true;
+}
+
 /* What must hold before a model is looked at. */
 static bool check_options(const whim_options *options, int64_t *max_batch)
 {
@@ -59,12 +90,7 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         return false;
     }
     double chance;
-    if (options->suite != NULL && options->peer != NULL) {
-        complain(EXIT_USAGE, "--suite and --peer do not go together: the peer proposes nothing");
-        return false;
-    }
-    if (options->verify_rows.n > 0 && (options->suite != NULL || options->peer != NULL)) {
-        complain(EXIT_USAGE, "--verify-rows goes with neither --suite nor --peer");
+    if (!check_drafts(options)) {
         return false;
     }
     if (options->suite == NULL && has_oracle(options) &&

@@ -85,7 +85,11 @@ assert all(list(r) == ['rows', 'step_ms', 'ratio', 'draft_ms', 'draft_share'] an
 run_it bench "$tiny" --verify-rows 4 --peer true
 expect "--verify-rows beside --peer is refused" 2 err "--verify-rows"
 run_it bench "$tiny" --verify-rows 4 -p 20 -n 6 --draft oracle:1
-expect "--verify-rows takes no oracle" 1 err "oracle:1"
+expect "--verify-rows takes no oracle" 2 err "oracle:1" err "by itself"
+run_it bench "$tiny" --suite gsm8k --draft oracle:1
+expect "nor does --suite" 2 err "oracle:1" err "by itself"
+run_it bench "$tiny" --verify-rows 1,16 --max-step-tokens 8
+expect "--verify-rows beyond a step" 2 err "16 rows" err "--max-step-tokens is 8"
 # Questions with proposals and without: those that are there, and a file.
 model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
 printf '%s\n' '{"question": "What is 2 + 3?", "answer": "5"}' '' '{"prompt": "Count to three: one, two, one, two,"}' \
