@@ -64,6 +64,15 @@ void whim_comm_abort(const whim_comm_memory *memory, const char *why);
 WHIM_MUST_CHECK whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t n,
                                               const char *site);
 
+/* The same of more than WHIM_COMM_DIRECT bytes, by several threads of a rank, which may be other
+ * than its peers have: all do their part of the work before round 0, 1 .. and after the last one,
+ * and one of them enters the rounds while the others wait. */
+int64_t whim_comm_long_rounds(int64_t n);
+void whim_comm_long_work(const whim_comm *comm, float *x, int64_t n, int64_t round, int32_t worker,
+                         int32_t n_worker);
+WHIM_MUST_CHECK whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round,
+                                              const char *site);
+
 /* out is the ranks' parts one after the other; rank r's has bytes[r]. */
 WHIM_MUST_CHECK whim_err whim_comm_all_gather(whim_comm *comm, const void *part,
                                               const int64_t *bytes, void *out, const char *site);

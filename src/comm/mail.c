@@ -26,38 +26,39 @@ void whim_mail_open(whim_mail *mail, const whim_comm *comm)
                         .spin_ns = comm->spin_ns};
 }
 
-static letter *letter_at(const whim_mail *mail, uint32_t n)
+static letter *letter_at(const whim_mail *mail, uint64_t n)
 {
     return (letter *)(void *)(whim_comm_mail_slots(mail->shared) +
                               (int64_t)(n % WHIM_MAIL_SLOTS) * WHIM_MAIL_SLOT_BYTES);
 }
 
-static bool has_come(whim_comm_count *count, uint32_t n)
+/* Counts are compared as far as they fit a futex's word. */
+static bool has_come(whim_comm_count *count, uint64_t n)
 {
-    return (int32_t)(atomic_load_explicit(&count->n, memory_order_acquire) - n) >= 0;
+    return (int32_t)(atomic_load_explicit(&count->n, memory_order_acquire) - (uint32_t)n) >= 0;
 }
 
 /* As of shared.c: counted before the look, told before the look at the count. */
-static void nap(whim_comm_count *count, uint32_t n)
+static void nap(whim_comm_count *count, uint64_t n)
 {
     atomic_fetch_add(&count->sleepers, 1);
     uint32_t now = atomic_load(&count->n);
-    if ((int32_t)(now - n) < 0) {
+    if ((int32_t)(now - (uint32_t)n) < 0) {
         whim_os_futex_wait_shared(&count->n, now, NAP_NS);
     }
     atomic_fetch_sub(&count->sleepers, 1);
 }
 
-static void tell(whim_comm_count *count, uint32_t n)
+static void tell(whim_comm_count *count, uint64_t n)
 {
-    atomic_store(&count->n, n);
+    atomic_store(&count->n, (uint32_t)n);
     if (atomic_load(&count->sleepers) > 0) {
         whim_os_futex_wake_all_shared(&count->n);
     }
 }
 
 /* Until the count has come to n. wait_ns < 0: for as long as the group lives. */
-static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint32_t n,
+static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint64_t n,
                            int64_t wait_ns, whim_diag *diag)
 {
     int64_t start = 0;

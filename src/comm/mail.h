@@ -17,7 +17,7 @@ enum {
 typedef struct whim_mail {
     struct whim_comm_shared *shared;
     int32_t rank, n_rank;
-    uint32_t n;      /* letters that this rank has written, or read */
+    uint64_t n;      /* letters that this rank has written, or read */
     int64_t wait_ns; /* how long rank 0 waits for a slot */
     int64_t spin_ns; /* of any wait, without sleep */
 } whim_mail;

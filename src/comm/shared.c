@@ -244,6 +244,15 @@ static void tell(whim_comm *comm)
     }
 }
 
+whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
+                                 const char *site)
+{
+    whim_comm_call call = {.kind = (int32_t)kind, .size = size};
+    snprintf(call.site, sizeof call.site, "%s", site);
+    comm->n_call++;
+    return call;
+}
+
 whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call)
 {
     comm->n_round++;

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 enum { WHIM_COMM_TURNS = 3 }; /* pieces of a rank */
 
@@ -70,6 +71,40 @@ char *whim_comm_mail_slots(struct whim_comm_shared *shared);
 
 /* The piece of a rank in a round. */
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
+
+/* This rank's piece of the round that comes next. */
+static inline char *whim_comm_next_piece(const whim_comm *comm)
+{
+    return whim_comm_piece(comm, comm->rank, comm->n_round + 1);
+}
+
+/* A rank's piece of the round that was last, `back` rounds ago. */
+static inline const char *whim_comm_told(const whim_comm *comm, int32_t rank, uint64_t back)
+{
+    return whim_comm_piece(comm, rank, comm->n_round - back);
+}
+
+/* memcpy takes no NULL, and a part of nothing may be one. */
+static inline void whim_comm_copy(void *to, const void *from, int64_t bytes)
+{
+    if (bytes > 0) {
+        memcpy(to, from, (size_t)bytes);
+    }
+}
+
+static inline int64_t whim_comm_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t whim_comm_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A collective begins. */
+whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
+                                 const char *site);
 
 /* One round, after this rank's piece of round n_round + 1 was written. */
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);

@@ -67,6 +67,11 @@ static void barrier(whim_cpu_workers *w)
     }
 }
 
+void whim_cpu_meet(const whim_cpu_worker *self)
+{
+    barrier(self->pool);
+}
+
 /* The end of a section of n_ticket commands: its tickets go back to zero after the barrier, by the
  * last worker, because the first gets the odd items. */
 static void section_end(whim_cpu_workers *w, whim_cpu_worker *self, int32_t n_ticket)

@@ -57,6 +57,9 @@ typedef struct whim_cpu_workers {
 WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag);
 void whim_cpu_workers_deinit(whim_cpu_workers *w);
 
+/* A barrier within a command, which all workers come to. */
+void whim_cpu_meet(const whim_cpu_worker *worker);
+
 /* The list ends with the section that runs now, for all workers: a command of worker 0 failed. */
 void whim_cpu_list_stop(const whim_cpu_worker *worker);
 

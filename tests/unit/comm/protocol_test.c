@@ -11,8 +11,8 @@
 typedef enum step { WRITE, TELL, WAIT, READ, STEPS } step;
 
 /* For each round: whether pieces are written in it, and how many rounds back is read. As in
- * collectives.c: direct sums read the round itself; sliced ones are a round that is written and
- * read, and one that is told only and reads the same piece again. */
+ * reduce.c: direct sums read the round itself; long ones are rounds that are written and read, of
+ * which each reads the piece before, too, and one that is told only and reads the last again. */
 typedef struct round_rule {
     bool writes;
     int32_t back;
@@ -132,7 +132,8 @@ static bool clashes(const round_rule *some, int32_t n, int32_t turns)
 }
 
 static const round_rule direct[] = {{true, 0}, {true, 0}, {true, 0}, {true, 0}, {true, 0}};
-static const round_rule sliced[] = {{true, 0}, {false, 1}, {true, 0}, {false, 1}, {true, 0}};
+static const round_rule one_piece[] = {{true, 0}, {false, 1}, {true, 0}, {false, 1}, {true, 0}};
+static const round_rule pieces[] = {{true, 0}, {true, 1}, {true, 1}, {false, 1}, {true, 0}};
 static const round_rule mixed[] = {{true, 0}, {true, 0}, {false, 1},
                                    {true, 0}, {true, 0}, {false, 1}};
 
@@ -141,7 +142,8 @@ static void no_order_clashes(void **state)
     (void)state;
     assert_false(clashes(direct, 5, WHIM_COMM_TURNS));
     assert_true(n_world > 1000);
-    assert_false(clashes(sliced, 5, WHIM_COMM_TURNS));
+    assert_false(clashes(one_piece, 5, WHIM_COMM_TURNS));
+    assert_false(clashes(pieces, 5, WHIM_COMM_TURNS));
     assert_false(clashes(mixed, 6, WHIM_COMM_TURNS));
 }
 
@@ -150,7 +152,8 @@ static void fewer_pieces_would(void **state)
     (void)state;
     assert_true(clashes(direct, 5, 1));
     assert_false(clashes(direct, 5, 2));
-    assert_true(clashes(sliced, 5, 2));
+    assert_true(clashes(one_piece, 5, 2));
+    assert_true(clashes(pieces, 5, 2));
     assert_true(clashes(mixed, 6, 2));
 }
 

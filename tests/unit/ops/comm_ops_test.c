@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { N = 100 };
+enum { N = 100, LONG = 200000, TIMES = 20 };
 
 typedef struct side {
     const char *backend;
@@ -32,7 +32,7 @@ static void side_open(side *p, const char *backend, int32_t n_rank, int64_t wait
     whim_comm_open(&p->comm, &p->memory, &(whim_comm_cfg){.wait_ns = wait_ns, .crowded = true});
     assert_int_equal(whim_backend_find(backend)->device_open(0, &cfg, &p->dev, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_stream_open(p->dev, &p->s, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_device_alloc(p->dev, N * 4, &x, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_device_alloc(p->dev, LONG * 4, &x, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_device_alloc(p->dev, N * 4, &y, &diag), WHIM_ERR_OK);
     p->s->comm = &p->comm;
     p->x = x;
@@ -42,7 +42,7 @@ static void side_open(side *p, const char *backend, int32_t n_rank, int64_t wait
 static void side_close(side *p)
 {
     whim_stream_close(p->s);
-    whim_device_free(p->dev, p->x, N * 4);
+    whim_device_free(p->dev, p->x, LONG * 4);
     whim_device_free(p->dev, p->y, N * 4);
     whim_device_close(p->dev);
     whim_comm_memory_close(&p->memory);
@@ -141,6 +141,55 @@ static void test_calls_another(void **state)
     calls_another("guard");
 }
 
+/* --- long sums -------------------------------------------------------------------------------- */
+
+/* A rank of one thread: what it gives is all ones, and what comes is the sum with the other's. */
+static void plain_rank(void *ctx)
+{
+    const side *p = ctx;
+    static float x[LONG];
+    whim_comm comm;
+    whim_comm_open(&comm, &p->memory, &(whim_comm_cfg){.rank = 1, .wait_ns = 60 * WHIM_NS_PER_S});
+    for (int32_t i = 0; i < LONG; i++) {
+        x[i] = 1.0f;
+    }
+    for (int32_t i = 0; i < TIMES; i++) { /* and then no more */
+        assert_int_equal(whim_comm_all_reduce(&comm, x, LONG - i, "layer 7"), WHIM_ERR_OK);
+    }
+    assert_true(x[0] == 1 << (TIMES - 1) && x[LONG - 1] == 1.0f && x[LONG - TIMES] == x[0]);
+}
+
+/* All workers have a part in them, and all of them leave when a peer does not come. */
+static void test_long_sums(void **state)
+{
+    (void)state;
+    side p;
+    whim_thread thread;
+    whim_diag diag = {{0}};
+    static float x[LONG];
+    side_open(&p, "cpu", 2, 60 * WHIM_NS_PER_S);
+    assert_int_equal(whim_thread_create(&thread, "other", plain_rank, &p, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_stream_copy_in(p.s, p.x, x, sizeof x), WHIM_ERR_OK);
+    for (int32_t i = 0; i < TIMES; i++) {
+        sum(&p, LONG - i);
+    }
+    assert_int_equal(whim_stream_copy_out(p.s, x, p.x, sizeof x), WHIM_ERR_OK);
+    if (whim_stream_sync(p.s) != WHIM_ERR_OK) {
+        fail_msg("%s", p.comm.diag.text);
+    }
+    whim_thread_join(&thread);
+    for (int32_t i = 0; i < LONG; i++) {
+        int32_t times = i <= LONG - TIMES ? TIMES : LONG - i;
+        assert_true(x[i] == (float)(1 << (times - 1)));
+    }
+    p.comm.wait_ns = 50 * 1000 * 1000;
+    sum(&p, LONG);
+    add(&p);
+    assert_int_equal(whim_stream_sync(p.s), WHIM_ERR_DEVICE);
+    assert_non_null(strstr(p.comm.diag.text, "all_reduce of 200000 at"));
+    side_close(&p);
+}
+
 /* Arguments for a group of another size are not run. */
 static void test_wrong_group(void **state)
 {
@@ -185,9 +234,8 @@ static void test_lacking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stays_away),
-        cmocka_unit_test(test_calls_another),
-        cmocka_unit_test(test_wrong_group),
+        cmocka_unit_test(test_stays_away), cmocka_unit_test(test_calls_another),
+        cmocka_unit_test(test_long_sums),  cmocka_unit_test(test_wrong_group),
         cmocka_unit_test(test_lacking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
