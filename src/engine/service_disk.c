@@ -4,12 +4,20 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "comm/comm.h"
 
 /* A slow disk must not hold the others up for longer; what is left of the prompt is computed. */
 #define FETCH_NS (2 * WHIM_NS_PER_S)
 
 whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir, whim_diag *diag)
 {
+    const whim_comm *comm = whim_engine_limits(engine)->comm;
+    if (kv_dir != NULL && comm != NULL && comm->n_rank > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--kv-dir keeps the pages of one rank, and this model is cut over %d; "
+                         "leave it out",
+                         comm->n_rank);
+    }
     if (kv_dir != NULL && whim_engine_limits(engine)->n_state > 0) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "--kv-dir keeps keys and values only, and a model with recurrent states "
