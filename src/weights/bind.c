@@ -3,6 +3,7 @@
 #include "weights/bind.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "ops/args/moe_args.h"
 
 #include <stdarg.h>
@@ -34,16 +35,55 @@ static whim_param *param_new(whim_binder *binder)
     return ok ? &binder->params[binder->n_param] : NULL;
 }
 
-void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ...)
+enum { NAME_MAX_BYTES = 256 };
+
+/* The name of a tensor, or of one with all experts. */
+static void name_print(char *name, const whim_param *param, const char *fmt, va_list ap)
 {
-    char name[256];
+    int n = vsnprintf(name, NAME_MAX_BYTES, fmt, ap);
+    if (param->n_expert > 0 && n >= 0 && n < NAME_MAX_BYTES) {
+        snprintf(name + n, (size_t)(NAME_MAX_BYTES - n), ".%s.weight", param->experts.leaf);
+    }
+}
+
+int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, const char *fmt, ...)
+{
+    char name[NAME_MAX_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(name, sizeof name, fmt, ap);
+    name_print(name, param, fmt, ap);
     va_end(ap);
-    if (param->n_expert > 0 && n >= 0 && n < (int)sizeof name) {
-        snprintf(name + n, sizeof name - (size_t)n, ".%s.weight", param->experts.leaf);
+    whim_dtype dtype;
+    bool known = binder->ckpt != NULL && whim_bind_find_type(binder->ckpt, param, name, &dtype);
+    return known ? whim_dtype_get(dtype)->block_elems : 1;
+}
+
+/* A copy of runs, and how much they are of `all`. */
+static const whim_part *runs_copy(whim_binder *binder, const whim_part *runs, int32_t n,
+                                  int64_t all, int64_t *total)
+{
+    *total = all;
+    if (runs == NULL) {
+        return NULL;
     }
+    whim_part *copy = whim_arena_alloc_array(&binder->arena, n, sizeof *copy);
+    *total = 0;
+    for (int32_t i = 0; i < n && copy != NULL; i++) {
+        copy[i] = runs[i];
+        *total += runs[i].n;
+        whim_check(runs[i].at >= 0 && runs[i].n >= 0 && runs[i].at + runs[i].n <= all);
+    }
+    binder->failed |= copy == NULL;
+    return copy;
+}
+
+void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ...)
+{
+    char name[NAME_MAX_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    name_print(name, param, fmt, ap);
+    va_end(ap);
     whim_param *slot = param_new(binder);
     char *copy = whim_arena_strndup(&binder->arena, name, (int64_t)strlen(name));
     if (slot == NULL || copy == NULL) {
@@ -53,18 +93,20 @@ void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ..
     *slot = *param;
     slot->vector = param->values != NULL;
     slot->k = slot->vector && param->k == 0 ? 1 : param->k;
+    slot->row_runs = runs_copy(binder, param->row_runs, param->n_row_run, slot->n, &slot->n_here);
+    slot->col_runs = runs_copy(binder, param->col_runs, param->n_col_run, slot->k, &slot->k_here);
     slot->name = copy;
     binder->n_param++;
 }
 
 int64_t whim_param_pitch(const whim_param *param)
 {
-    return param->n_expert > 0 ? whim_moe_pitch(param->n) : param->n;
+    return param->n_expert > 0 ? whim_moe_pitch(param->n_here) : param->n_here;
 }
 
 int64_t whim_param_rows(const whim_param *param)
 {
-    return param->n_expert > 0 ? param->n_expert * whim_param_pitch(param) : param->n;
+    return param->n_expert > 0 ? param->n_expert * whim_param_pitch(param) : param->n_here;
 }
 
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes)
@@ -102,11 +144,12 @@ void whim_bind_point(whim_binder *binder, char *base)
             *param->weight = (whim_weight){
                 .dtype = param->dtype,
                 .n = whim_param_rows(param),
-                .k = param->k,
+                .k = param->k_here,
                 .data = base + param->offset,
             };
         } else if (param->values != NULL) {
-            *param->values = (const float *)(base + param->offset);
+            bool any = param->n_here > 0; /* of none of a bias there is nothing to add */
+            *param->values = any ? (const float *)(base + param->offset) : NULL;
         } else {
             *param->constant_out = base + param->offset;
         }

@@ -16,6 +16,7 @@
 #include "device/device.h"
 #include "ops/args/linear_args.h"
 #include "weights/ckpt.h"
+#include "weights/part.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,9 +73,15 @@ typedef struct whim_param {
     bool *cols_kept;
     int64_t n_expert; /* a stack [n_expert * pitch(n), k], see ops/args/moe_args.h; else 0 */
     whim_expert_names experts;
+    /* What a rank keeps of it (of each expert): runs of rows and of columns, one after the other.
+     * NULL: all. Runs of columns are whole blocks (whim_bind_block), and in the order of the file
+     * where columns stay as they are. Both lists are copied. */
+    const whim_part *row_runs, *col_runs;
+    int32_t n_row_run, n_col_run;
     /* filled when it is declared */
-    const char *name; /* canonical name, see ckpt.h */
-    bool vector;      /* it has values */
+    int64_t n_here, k_here; /* rows and columns that are kept; n and k are the file's */
+    const char *name;       /* canonical name, see ckpt.h */
+    bool vector;            /* it has values */
     const void *constant;
     const void **constant_out;
     /* filled by match */
@@ -98,6 +105,10 @@ typedef struct whim_binder {
     /* Set before match: matrices of floats become codes of this type, Q8_0 or Q4_0, while they are
      * loaded, where their rows are whole blocks. F32: they stay what they are. */
     whim_dtype narrow;
+    /* Set before tensors are declared where the model is cut: which of how many ranks this is, and
+     * where tensors will be found. 0 or 1 ranks: it is not. */
+    int32_t n_rank, rank;
+    const whim_ckpt *ckpt;
     int64_t bytes; /* size of the weights buffer */
     /* Tensors that the file has and text does not need (enum whim_skipped). */
     int64_t n_skipped[2], skipped_bytes[2];
@@ -111,6 +122,11 @@ void whim_binder_deinit(whim_binder *binder);
 /* Declare a tensor by what of `param` is not filled; printf-style name, of experts what comes
  * before the dots: "layers.3.mlp.experts". */
 void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ...)
+    WHIM_PRINTF(3, 4);
+
+/* Columns of a matrix that cannot be told from each other: those of a block of its type in
+ * binder->ckpt, 1 if it is not there (match will tell). `param` and name as of whim_bind. */
+int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, const char *fmt, ...)
     WHIM_PRINTF(3, 4);
 
 /* Declare bytes that the model computed itself; they are copied now. */
@@ -159,6 +175,10 @@ void whim_vector_form_apply(whim_vector_form form, float *x, int64_t n);
 WHIM_MUST_CHECK whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param,
                                           float *dst, whim_diag *diag);
 
+/* Where row `i` of what is kept is among all rows, and how many from there on follow each other
+ * (internal to loading). */
+whim_part whim_param_row_run(const whim_param *param, int64_t i);
+
 /* Bytes of a row in the file. */
 int64_t whim_rows_file_bytes(const whim_param *param);
 
@@ -170,6 +190,10 @@ typedef struct whim_bind_report {
 } whim_bind_report;
 void whim_bind_find(whim_binder *binder, const whim_ckpt *ckpt, whim_device *device,
                     whim_bind_report *report);
+
+/* The type of a tensor that is found by that name, or of its first expert (internal to binding). */
+bool whim_bind_find_type(const whim_ckpt *ckpt, const whim_param *param, const char *name,
+                         whim_dtype *out);
 
 /* Point all destinations into a buffer (internal to binding: offsets first, addresses later). */
 void whim_bind_point(whim_binder *binder, char *base);

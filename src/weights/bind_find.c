@@ -75,6 +75,21 @@ static bool check_supported(finder *f, const whim_ckpt_tensor *tensor)
     return tensor->unsupported == NULL;
 }
 
+/* The type of a dummy checkpoint's tensor: the one asked for, where it can have it. */
+static whim_dtype dummy_type(const whim_ckpt *ckpt, const whim_param *param, const char *name)
+{
+    bool is_wide = param->values != NULL || param->widen;
+    whim_dtype dtype = is_wide ? WHIM_DTYPE_F32 : ckpt->config.dtype;
+    if (dtype == WHIM_DTYPE_FP8 &&
+        (strcmp(name, "embed_tokens.weight") == 0 || strcmp(name, "lm_head.weight") == 0)) {
+        dtype = WHIM_DTYPE_BF16; /* as publishers of such weights leave them */
+    }
+    if (param->values == NULL && param->k % whim_dtype_get(dtype)->block_elems != 0) {
+        dtype = WHIM_DTYPE_Q8_0; /* as quantisers do when a row is no multiple of the large block */
+    }
+    return dtype;
+}
+
 /* The tensor of a dummy checkpoint: what the model declared, in the type asked for. */
 static const whim_ckpt_tensor *dummy_tensor(finder *f, const whim_param *param)
 {
@@ -83,14 +98,7 @@ static const whim_ckpt_tensor *dummy_tensor(finder *f, const whim_param *param)
         f->binder->failed = true;
         return NULL;
     }
-    whim_dtype dtype = param->vector || param->widen ? WHIM_DTYPE_F32 : f->ckpt->config.dtype;
-    if (dtype == WHIM_DTYPE_FP8 && (strcmp(param->name, "embed_tokens.weight") == 0 ||
-                                    strcmp(param->name, "lm_head.weight") == 0)) {
-        dtype = WHIM_DTYPE_BF16; /* as publishers of such weights leave them */
-    }
-    if (!param->vector && param->k % whim_dtype_get(dtype)->block_elems != 0) {
-        dtype = WHIM_DTYPE_Q8_0; /* as quantisers do when a row is no multiple of the large block */
-    }
+    whim_dtype dtype = dummy_type(f->ckpt, param, param->name);
     bool stack = param->n_expert > 0;
     int64_t rows = stack ? param->n_expert * param->n : param->n;
     *tensor = (whim_ckpt_tensor){
@@ -124,17 +132,54 @@ static bool parts_of_stack(finder *f, whim_param *param, const whim_ckpt_tensor 
     return check_supported(f, tensor) && check_shape(f, tensor, 3, shape);
 }
 
-/* Experts that have tensors of their own; all that are missing are named. The first `stem` bytes of
- * the name are "layers.3.mlp.experts". */
-static bool parts_of_each(finder *f, whim_param *param, int stem)
+/* Bytes of "layers.3.mlp.experts" in the name of one tensor with all: that, leaf and ".weight". */
+static int stem_of(const whim_param *param, const char *name)
+{
+    return (int)(strlen(name) - strlen(param->experts.leaf) - strlen("..weight"));
+}
+
+/* The tensor of expert e alone, and that of all with other matrices in it. */
+static const whim_ckpt_tensor *find_expert(const whim_ckpt *ckpt, const whim_param *param,
+                                           const char *all, int64_t e, char *name)
+{
+    snprintf(name, WHIM_CKPT_NAME_MAX, "%.*s.%d.%s.weight", stem_of(param, all), all, (int)e,
+             param->experts.leaf);
+    return whim_ckpt_find(ckpt, name);
+}
+
+static const whim_ckpt_tensor *find_fused(const whim_ckpt *ckpt, const whim_param *param,
+                                          const char *all)
+{
+    char name[WHIM_CKPT_NAME_MAX];
+    snprintf(name, sizeof name, "%.*s.%s", stem_of(param, all), all, param->experts.fused);
+    return whim_ckpt_find(ckpt, name);
+}
+
+bool whim_bind_find_type(const whim_ckpt *ckpt, const whim_param *param, const char *name,
+                         whim_dtype *out)
+{
+    if (ckpt->format == WHIM_CKPT_DUMMY) {
+        *out = dummy_type(ckpt, param, name);
+        return true;
+    }
+    const whim_ckpt_tensor *tensor = whim_ckpt_find(ckpt, name);
+    if (tensor == NULL && param->n_expert > 0) {
+        char each[WHIM_CKPT_NAME_MAX];
+        tensor = find_fused(ckpt, param, name);
+        tensor = tensor != NULL ? tensor : find_expert(ckpt, param, name, 0, each);
+    }
+    *out = tensor != NULL ? tensor->dtype : WHIM_DTYPE_F32;
+    return tensor != NULL;
+}
+
+/* Experts that have tensors of their own; all that are missing are named. */
+static bool parts_of_each(finder *f, whim_param *param)
 {
     const int64_t shape[2] = {param->n, param->k};
     bool ok = true;
     for (int64_t e = 0; e < param->n_expert; e++) {
         char name[WHIM_CKPT_NAME_MAX];
-        snprintf(name, sizeof name, "%.*s.%d.%s.weight", stem, param->name, (int)e,
-                 param->experts.leaf);
-        const whim_ckpt_tensor *tensor = whim_ckpt_find(f->ckpt, name);
+        const whim_ckpt_tensor *tensor = find_expert(f->ckpt, param, param->name, e, name);
         param->parts[e].tensor = tensor;
         if (tensor == NULL) {
             report_missing(f, name);
@@ -148,19 +193,15 @@ static bool parts_of_each(finder *f, whim_param *param, int stem)
 
 static bool parts_of_experts(finder *f, whim_param *param)
 {
-    char name[WHIM_CKPT_NAME_MAX];
     if (f->ckpt->format == WHIM_CKPT_DUMMY) {
         const whim_ckpt_tensor *tensor = dummy_tensor(f, param);
         return tensor != NULL && parts_of_stack(f, param, tensor, 0, param->n);
     }
-    /* param->name is that of one tensor with all: stem, leaf and ".weight". */
-    int stem = (int)(strlen(param->name) - strlen(param->experts.leaf) - strlen("..weight"));
     const whim_ckpt_tensor *tensor = whim_ckpt_find(f->ckpt, param->name);
     if (tensor != NULL) {
         return parts_of_stack(f, param, tensor, 0, param->n);
     }
-    snprintf(name, sizeof name, "%.*s.%s", stem, param->name, param->experts.fused);
-    tensor = whim_ckpt_find(f->ckpt, name);
+    tensor = find_fused(f->ckpt, param, param->name);
     if (tensor != NULL) {
         return parts_of_stack(f, param, tensor, param->experts.fused_row,
                               param->experts.fused_rows);
@@ -169,7 +210,7 @@ static bool parts_of_experts(finder *f, whim_param *param)
         report_missing(f, param->name);
         return false;
     }
-    return parts_of_each(f, param, stem);
+    return parts_of_each(f, param);
 }
 
 static bool parts_of_one(finder *f, whim_param *param)
@@ -200,6 +241,24 @@ static bool parts_of_one(finder *f, whim_param *param)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
+/* Columns that stay together, in the file and on the device. */
+static int64_t block_of(const whim_param *param)
+{
+    int64_t from = whim_dtype_get(param->parts[0].tensor->dtype)->block_elems;
+    int64_t to = whim_dtype_get(param->dtype)->block_elems;
+    return from > to ? from : to;
+}
+
+/* Who cut columns has asked whim_bind_block. */
+static void check_cuts(const whim_param *param)
+{
+    int64_t unit = block_of(param);
+    for (int32_t i = 0; i < param->n_col_run; i++) {
+        const whim_part *run = &param->col_runs[i];
+        whim_check(run->n == 0 || (run->at % unit == 0 && run->n % unit == 0));
+    }
+}
+
 static void check_types(finder *f, whim_param *param)
 {
     const whim_ckpt_tensor *first = param->parts[0].tensor;
@@ -220,23 +279,24 @@ static void check_types(finder *f, whim_param *param)
         param->dtype = f->binder->narrow;
     }
     if (param->vector) {
-        param->bytes = param->n * param->k * (int64_t)sizeof(float);
+        param->bytes = param->n_here * param->k * (int64_t)sizeof(float);
         if (type->kind != WHIM_DTYPE_KIND_FLOAT) {
             snprintf(what, sizeof what, "type %s, expected F32, F16 or BF16:", type->name);
             report(f, what, first->file_name);
         }
         return;
     }
-    if (param->cols.size % type->block_elems != 0) { /* a block holds columns of two heads */
+    if (param->cols.size % block_of(param) != 0) { /* a block holds columns of two heads */
         param->cols = (whim_head_order){0};
     }
     if (param->cols_kept != NULL) {
         *param->cols_kept = param->cols.size == 0;
     }
-    param->bytes =
-        type->kind != WHIM_DTYPE_KIND_INT
-            ? whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param), param->k)
-            : -1;
+    check_cuts(param);
+    param->bytes = type->kind != WHIM_DTYPE_KIND_INT
+                       ? whim_device_weight_bytes(f->device, param->dtype, whim_param_rows(param),
+                                                  param->k_here)
+                       : -1;
     if (param->bytes < 0) {
         snprintf(what, sizeof what, "type %s, for which the device has no kernel:", type->name);
         report(f, what, first->file_name);

@@ -37,7 +37,7 @@ typedef struct loader {
 /* Bytes of a row as the device takes it. */
 static int64_t row_bytes_of(const whim_param *param)
 {
-    return whim_dtype_row_bytes(param->dtype, param->k);
+    return whim_dtype_row_bytes(param->dtype, param->k_here);
 }
 
 /* The smallest multiple of `granule` that holds whole heads. */
@@ -58,10 +58,11 @@ static int64_t slab_rows(const whim_param *param, const whim_device *device)
     if (param->unpair > 0) {
         granule = head_granule(granule, param->unpair);
     }
-    int64_t row_bytes = row_bytes_of(param);
-    int64_t rows = row_bytes > 0 ? SLAB_BYTES / row_bytes / granule * granule : param->n;
+    /* Where columns are left out, rows are read whole. */
+    int64_t row_bytes = param->col_runs != NULL ? whim_rows_file_bytes(param) : row_bytes_of(param);
+    int64_t rows = row_bytes > 0 ? SLAB_BYTES / row_bytes / granule * granule : param->n_here;
     rows = rows < granule ? granule : rows;
-    return rows < param->n ? rows : param->n;
+    return rows < param->n_here ? rows : param->n_here;
 }
 
 /* Bytes of rows as the device takes them, after which other memory may begin. */
@@ -109,8 +110,8 @@ whim_bind_widened whim_bind_widened_of(const whim_binder *binder)
             const whim_ckpt_tensor *t = param->parts[k].tensor;
             if (t->recipe != NULL && whim_dtype_get(t->dtype)->kind == WHIM_DTYPE_KIND_FLOAT) {
                 w.n++;
-                w.bytes += param->n * whim_dtype_row_bytes(t->dtype, param->k);
-                w.stored += param->n * param->k * t->recipe->bits / 8;
+                w.bytes += param->n_here * whim_dtype_row_bytes(t->dtype, param->k_here);
+                w.stored += param->n_here * param->k_here * t->recipe->bits / 8;
             }
         }
     }
@@ -136,7 +137,7 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
                                &(whim_pack){
                                    .dtype = sl->param->dtype,
                                    .n = whim_param_rows(sl->param),
-                                   .k = sl->param->k,
+                                   .k = sl->param->k_here,
                                    .row0 = sl->part * whim_param_pitch(sl->param) + sl->row0,
                                    .n_row = sl->n_row,
                                    .src = staging,
@@ -165,18 +166,18 @@ static whim_err matrices_load(loader *ld, int32_t n_thread)
     int64_t n_slab = 0, cap = 0;
     for (int64_t i = 0; i < ld->binder->n_param; i++) {
         const whim_param *param = &ld->binder->params[i];
-        if (param->weight == NULL) {
+        if (param->weight == NULL || param->k_here == 0) {
             continue;
         }
-        int64_t rows = slab_rows(param, ld->device);
-        int64_t each = rows > 0 ? (param->n + rows - 1) / rows : 0, n = param->n_part * each;
+        int64_t rows = slab_rows(param, ld->device), n_here = param->n_here;
+        int64_t each = rows > 0 ? (n_here + rows - 1) / rows : 0, n = param->n_part * each;
         WHIM_TRY(whim_got(whim_grow(&ld->slabs, n_slab + n, &cap, sizeof *ld->slabs), ld->diag,
                           "no memory for the load list"));
         for (int64_t j = 0; j < n; j++) {
-            int64_t row = j % each * rows, left = param->n - row;
+            int64_t row = j % each * rows, left = n_here - row;
             ld->slabs[n_slab++] = (slab){param, j / each, row, left < rows ? left : rows};
         }
-        ld->total += param->n_part * param->n * whim_rows_file_bytes(param);
+        ld->total += param->n_part * n_here * whim_rows_file_bytes(param);
     }
     return whim_parallel_for(n_thread, n_slab, slab_load, ld);
 }
@@ -189,7 +190,7 @@ static whim_err small_load(loader *ld, whim_stream *stream)
         void *dst = (char *)ld->binder->buffer + param->offset;
         if (param->constant != NULL) {
             WHIM_TRY(whim_stream_copy_in(stream, dst, param->constant, param->bytes));
-        } else if (param->vector) {
+        } else if (param->vector && param->bytes > 0) {
             float *values = whim_alloc(param->bytes);
             WHIM_TRY(whim_got(values != NULL, ld->diag, "no memory for %s", param->name));
             whim_err err = whim_vector_read(ld->ckpt, param, values, ld->diag);

@@ -35,10 +35,23 @@ static int64_t order_run(const whim_head_order *order, int64_t i)
                               : order->size - (i - order->first) % order->size;
 }
 
+whim_part whim_param_row_run(const whim_param *param, int64_t i)
+{
+    if (param->row_runs == NULL) {
+        return (whim_part){i, param->n - i};
+    }
+    const whim_part *run = param->row_runs;
+    while (i >= run->n) {
+        i -= run->n;
+        run++;
+    }
+    return (whim_part){run->at + i, run->n - i};
+}
+
 /* Whether rows become others than what was read. */
 static bool changes(const whim_param *param)
 {
-    return param->unpair > 0 || param->cols.size > 0 ||
+    return param->unpair > 0 || param->cols.size > 0 || param->col_runs != NULL ||
            param->dtype != param->parts[0].tensor->dtype;
 }
 
@@ -63,9 +76,11 @@ static whim_err read_runs(const whim_ckpt *ckpt, const whim_param *param,
     int64_t row_bytes = whim_rows_file_bytes(param), run = 0;
     for (int64_t r = 0; r < n_row; r += run) {
         const int32_t *pick = param->pick;
-        int64_t at = part->row0 + (pick ? pick[row0 + r] : order_at(&param->rows, row0 + r));
+        whim_part own = whim_param_row_run(param, row0 + r);
+        int64_t at = part->row0 + (pick ? pick[own.at] : order_at(&param->rows, own.at));
         char *to = raw + r * row_bytes;
-        run = pick != NULL ? 1 : order_run(&param->rows, row0 + r);
+        run = pick != NULL ? 1 : order_run(&param->rows, own.at);
+        run = run < own.n ? run : own.n;
         run = run < n_row - r ? run : n_row - r;
         if (part->tensor->file < 0) {
             whim_dummy_rows(param->name, part->tensor->dtype, param->k, at, run, to);
@@ -101,22 +116,39 @@ static bool narrow_row(whim_dtype from, const char *raw, whim_dtype to, int64_t 
     return true;
 }
 
+/* Columns of a row, which follow each other in the file. */
+static bool change_run(const whim_param *param, whim_dtype from, const char *raw, int64_t n,
+                       char *dst)
+{
+    if (param->dtype != from && param->dtype != WHIM_DTYPE_F32) {
+        return narrow_row(from, raw, param->dtype, n, dst);
+    }
+    if (param->dtype != from) {
+        whim_dequant_row(from, raw, (float *)(void *)dst, n);
+        return true;
+    }
+    memcpy(dst, raw, (size_t)whim_dtype_row_bytes(from, n));
+    return true;
+}
+
 static bool change_row(const whim_param *param, whim_dtype from, const char *raw, char *dst)
 {
     const whim_head_order *cols = &param->cols;
-    if (param->dtype != from && param->dtype != WHIM_DTYPE_F32) {
-        return narrow_row(from, raw, param->dtype, param->k, dst);
+    const whim_part whole = {0, param->k};
+    const whim_part *runs = param->col_runs != NULL ? param->col_runs : &whole;
+    int32_t n_run = param->col_runs != NULL ? param->n_col_run : 1;
+    bool ok = true;
+    for (int32_t i = 0; i < n_run; i++) {
+        int64_t c = runs[i].at, end = c + runs[i].n, n = 0;
+        for (; c < end && ok; c += n) {
+            int64_t most = order_run(cols, c);
+            n = most < end - c ? most : end - c;
+            ok = change_run(param, from, raw + whim_dtype_row_bytes(from, order_at(cols, c)), n,
+                            dst);
+            dst += whim_dtype_row_bytes(param->dtype, n);
+        }
     }
-    if (param->dtype != from) {
-        whim_dequant_row(from, raw, (float *)(void *)dst, param->k);
-        return true;
-    }
-    int64_t run = cols->size > 0 ? cols->size : param->k;
-    int64_t bytes = whim_dtype_row_bytes(from, run);
-    for (int64_t c = 0; c < param->k; c += run) {
-        memcpy(dst + c / run * bytes, raw + order_at(cols, c) / run * bytes, (size_t)bytes);
-    }
-    return true;
+    return ok;
 }
 
 whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t index, int64_t row0,
@@ -124,7 +156,7 @@ whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t 
 {
     const whim_param_part *part = &param->parts[index];
     int64_t raw_bytes = whim_rows_file_bytes(param);
-    int64_t row_bytes = whim_dtype_row_bytes(param->dtype, param->k);
+    int64_t row_bytes = whim_dtype_row_bytes(param->dtype, param->k_here);
     if (!changes(param)) {
         return read_runs(ckpt, param, part, row0, n_row, dst, diag);
     }
@@ -163,14 +195,16 @@ whim_err whim_vector_read(const whim_ckpt *ckpt, const whim_param *param, float 
     } else {
         err = whim_ckpt_read(ckpt, tensor, 0, tensor->bytes, raw, diag);
     }
-    for (int64_t i = 0; err == WHIM_ERR_OK && i < param->n * param->k; i++) {
-        int64_t row = order_at(&param->rows, i / param->k);
+    int64_t n = param->n_here * param->k;
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < n; i++) {
+        int64_t own = whim_param_row_run(param, i / param->k).at;
+        int64_t row = order_at(&param->rows, own);
         int64_t from =
-            param->unpair > 0 ? unpaired_row(i, param->unpair) : row * param->k + i % param->k;
+            param->unpair > 0 ? unpaired_row(own, param->unpair) : row * param->k + i % param->k;
         whim_dequant_row(tensor->dtype, raw + whim_dtype_row_bytes(tensor->dtype, from), dst + i,
                          1);
     }
-    whim_vector_form_apply(form, dst, err == WHIM_ERR_OK ? param->n * param->k : 0);
+    whim_vector_form_apply(form, dst, err == WHIM_ERR_OK ? n : 0);
     whim_free(raw);
     return err;
 }
