@@ -86,4 +86,24 @@ typedef struct whim_topk_args {
     int64_t k_top; /* 1 .. WHIM_TOPK_MAX */
 } whim_topk_args;
 
+/* y[i] = x[i] + by, and what is below 0 stays: ids of all rows of a table as those of a part of it,
+ * or the other way round. */
+typedef struct whim_shift_ids_args {
+    const int32_t *x; /* [n_row] */
+    int32_t *y;       /* [n_row]; may be x */
+    int64_t n_row;
+    int32_t by;
+} whim_shift_ids_args;
+
+/* The k_top best of n_col that were found already, in the order of topk by value and id. Those with
+ * an id below 0 are none; filled up as topk does. */
+typedef struct whim_merge_topk_args {
+    const float *values; /* [n_row, n_col], dense */
+    const int32_t *ids;  /* [n_row, n_col], dense; no id twice in a row */
+    float *top_values;   /* [n_row, k_top], dense */
+    int32_t *top_ids;    /* [n_row, k_top], dense */
+    int64_t n_row, n_col;
+    int64_t k_top; /* 1 .. WHIM_TOPK_MAX */
+} whim_merge_topk_args;
+
 #endif

@@ -83,6 +83,39 @@ static uint64_t next_best(const float *x, int64_t n, uint64_t last)
     return best;
 }
 
+whim_err whim_ref_shift_ids(whim_stream *s, const whim_shift_ids_args *a)
+{
+    (void)s;
+    for (int64_t i = 0; i < a->n_row; i++) {
+        a->y[i] = a->x[i] < 0 ? a->x[i] : a->x[i] + a->by;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_merge_topk(whim_stream *s, const whim_merge_topk_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        const float *values = a->values + r * a->n_col;
+        const int32_t *ids = a->ids + r * a->n_col;
+        uint64_t last = UINT64_MAX;
+        for (int64_t j = 0; j < a->k_top; j++) {
+            uint64_t best = 0; /* no key is 0 */
+            float value = -INFINITY;
+            for (int64_t i = 0; i < a->n_col; i++) {
+                uint64_t key = whim_rank_key(values[i], ids[i]);
+                bool better = ids[i] >= 0 && key < last && key > best;
+                best = better ? key : best;
+                value = better ? values[i] : value;
+            }
+            a->top_values[r * a->k_top + j] = value;
+            a->top_ids[r * a->k_top + j] = best != 0 ? whim_rank_id(best) : -1;
+            last = best;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_ref_topk(whim_stream *s, const whim_topk_args *a)
 {
     (void)s;

@@ -4,6 +4,7 @@
  * rows. Included once per level after exp_tmpl.h. */
 #include "backends/cpu/kernels.h"
 #include "base/math/fmath.h"
+#include "tensor/rank_key.h"
 
 #include <string.h>
 
@@ -123,6 +124,54 @@ static void result_tokens_kernel(const void *args, const whim_cpu_worker *worker
         int64_t j = -2 - (int64_t)a->refs[i];
         bool stands_for = j >= 0 && j < a->n_result;
         a->tokens[i] = stands_for ? a->results[j * a->result_stride] : a->refs[i];
+    }
+}
+
+static void shift_ids_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_shift_ids_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        a->y[i] = a->x[i] < 0 ? a->x[i] : a->x[i] + a->by;
+    }
+}
+
+/* Candidates are few: each rank's best. They are put into a sorted list one by one. */
+static void merge_topk_row(const whim_merge_topk_args *a, int64_t r)
+{
+    const float *values = a->values + r * a->n_col;
+    const int32_t *ids = a->ids + r * a->n_col;
+    float *top = a->top_values + r * a->k_top;
+    int32_t *top_ids = a->top_ids + r * a->k_top;
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->n_col; i++) {
+        uint64_t key = whim_rank_key(values[i], ids[i]);
+        bool full = n == a->k_top;
+        if (ids[i] < 0 || (full && key < whim_rank_key(top[n - 1], top_ids[n - 1]))) {
+            continue;
+        }
+        int64_t at = full ? n - 1 : n++;
+        for (; at > 0 && whim_rank_key(top[at - 1], top_ids[at - 1]) < key; at--) {
+            top[at] = top[at - 1];
+            top_ids[at] = top_ids[at - 1];
+        }
+        top[at] = values[i];
+        top_ids[at] = ids[i];
+    }
+    for (; n < a->k_top; n++) {
+        top[n] = -INFINITY;
+        top_ids[n] = -1;
+    }
+}
+
+static void merge_topk_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_merge_topk_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        merge_topk_row(a, r);
     }
 }
 
