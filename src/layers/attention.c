@@ -6,28 +6,61 @@
 
 #define N_OF(list) (sizeof(list) / sizeof(list)[0])
 
+whim_err whim_attention_cols(const whim_layer_row *row, const whim_config *config, int32_t l,
+                             whim_binder *binder, whim_own_cols *out)
+{
+    int64_t o_cols = (int64_t)row->n_head * row->d_head;
+    *out = (whim_own_cols){.width = o_cols};
+    if (binder->n_rank <= 1 || row->mixer != WHIM_MIXER_ATTENTION) {
+        return WHIM_ERR_OK;
+    }
+    whim_part own = whim_part_times(row->share.heads.q, row->d_head);
+    int64_t block = whim_bind_block(binder, &(whim_param){.n = config->d_model, .k = o_cols},
+                                    "layers.%d.self_attn.o_proj.weight", l);
+    return whim_own_cols_make(out, &own, 1, block, &binder->arena);
+}
+
+/* Norms over all heads, of which a rank has those of its own; else one for all. */
+static void norms_bind(whim_attention *a, const whim_layer_row *row, bool cut, bool at_zero,
+                       int32_t l, whim_binder *binder)
+{
+    const whim_layer_share *share = &row->share;
+    int64_t d = row->d_head;
+    if (row->qk_norm == WHIM_QK_NORM_WHOLE) {
+        whim_part q = whim_part_times(share->heads.q, d), k = whim_part_times(share->heads.kv, d);
+        whim_norm_part_bind(&a->q_norm, share->n_head * d, cut ? &q : NULL, at_zero,
+                            "self_attn.q_norm", l, binder);
+        whim_norm_part_bind(&a->k_norm, share->n_kv * d, cut ? &k : NULL, at_zero,
+                            "self_attn.k_norm", l, binder);
+    } else if (row->qk_norm == WHIM_QK_NORM_HEADS) {
+        whim_norm_bind(&a->q_norm, d, at_zero, "self_attn.q_norm", l, binder);
+        whim_norm_bind(&a->k_norm, d, at_zero, "self_attn.k_norm", l, binder);
+    }
+}
+
 void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whim_config *config,
                          bool at_zero, int32_t l, whim_binder *binder)
 {
+    const whim_layer_share *share = &row->share;
     int64_t d = config->d_model, unpair = config->qk_paired ? row->d_head : 0;
     int64_t d_in = row->d_in > 0 ? row->d_in : d;
-    int64_t o_cols = (int64_t)row->n_head * row->d_head;
-    int64_t kv_rows = (int64_t)row->n_kv * row->d_head;
-    int64_t q_rows = row->gated ? 2 * o_cols : o_cols;
+    int64_t o_cols = (int64_t)share->n_head * row->d_head;
+    int64_t kv_rows = (int64_t)share->n_kv * row->d_head;
+    int64_t q_size = row->gated ? 2 * row->d_head : row->d_head;
+    whim_part q = whim_part_times(share->heads.q, q_size);
+    whim_part kv = whim_part_times(share->heads.kv, row->d_head);
+    bool cut = binder->n_rank > 1;
+    whim_projection_cut q_cut = {.rows = cut ? &q : NULL}, kv_cut = {.rows = cut ? &kv : NULL};
+    whim_projection_cut o_cut = {
+        .cols = share->o.held, .n_col_run = share->o.n_run, .no_bias = binder->rank > 0};
     const whim_projection_spec projections[] = {
-        {&a->q, q_rows, d_in, unpair, row->qkv_bias, "self_attn.q_proj"},
-        {&a->k, kv_rows, d_in, unpair, row->qkv_bias, "self_attn.k_proj"},
-        {&a->v, kv_rows, d_in, 0, row->qkv_bias, "self_attn.v_proj"},
-        {&a->o, d, o_cols, 0, row->o_bias, "self_attn.o_proj"},
+        {&a->q, share->n_head * q_size, d_in, unpair, row->qkv_bias, "self_attn.q_proj", q_cut},
+        {&a->k, kv_rows, d_in, unpair, row->qkv_bias, "self_attn.k_proj", kv_cut},
+        {&a->v, kv_rows, d_in, 0, row->qkv_bias, "self_attn.v_proj", kv_cut},
+        {&a->o, d, o_cols, 0, row->o_bias, "self_attn.o_proj", o_cut},
     };
     whim_projections_bind(projections, N_OF(projections), l, binder);
-    if (row->qk_norm != WHIM_QK_NORM_NONE) {
-        bool whole = row->qk_norm == WHIM_QK_NORM_WHOLE;
-        whim_norm_bind(&a->q_norm, whole ? o_cols : row->d_head, at_zero, "self_attn.q_norm", l,
-                       binder);
-        whim_norm_bind(&a->k_norm, whole ? kv_rows : row->d_head, at_zero, "self_attn.k_norm", l,
-                       binder);
-    }
+    norms_bind(a, row, cut, at_zero, l, binder);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -38,7 +71,7 @@ static int64_t larger(int64_t a, int64_t b)
 void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *table, int64_t n_row,
                               whim_bump *bump)
 {
-    int64_t qkv = 0, heads = 0, kv = 0;
+    int64_t qkv = 0, heads = 0, kv = 0, wide = 0;
     bool gated = false, whole = false;
     *p = (whim_attention_pass){0};
     for (int32_t l = 0; l < table->n_layer; l++) {
@@ -48,6 +81,7 @@ void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *ta
         qkv = larger(qkv, (row->gated ? 2 * q_cols : q_cols) + 2 * kv_cols);
         heads = larger(heads, q_cols);
         kv = larger(kv, kv_cols);
+        wide = larger(wide, row->share.o.padded ? row->share.o.width : 0);
         gated = gated || row->gated;
         whole = whole || row->qk_norm == WHIM_QK_NORM_WHOLE;
     }
@@ -60,6 +94,7 @@ void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *ta
     p->k = whim_bump_rows(bump, n_row, kv);
     p->v = whim_bump_rows(bump, n_row, kv);
     p->attn = whim_bump_rows(bump, n_row, heads);
+    p->wide = wide > 0 ? whim_bump_rows(bump, n_row, wide) : NULL;
     p->sums = whole ? whim_bump_rows(bump, n_row, 2) : NULL;
 }
 
@@ -91,6 +126,7 @@ typedef struct site {
     int64_t n_head; /* of q: none where only k and v are wanted */
     int64_t width;  /* of a row of qkv */
     float eps;
+    bool is_cut; /* other ranks have heads, too */
 } site;
 
 /* q, k, v = qkv, each head normalised where the layer does so, q and k rotated */
@@ -116,40 +152,54 @@ static whim_err split_heads(const site *t)
                                                 });
 }
 
+/* Sums of squares of q and k, over all ranks. A KV head that several have counts once. */
+static whim_err sum_squares(const site *t)
+{
+    const whim_layer_row *row = t->row;
+    const whim_layer_share *share = &row->share;
+    int64_t n_row = t->batch->n_row;
+    WHIM_TRY(whim_op_qk_sumsq(t->s, &(whim_qk_sumsq_args){
+                                        .qkv = t->p->qkv,
+                                        .qkv_stride = t->width,
+                                        .sums = t->p->sums,
+                                        .n_row = n_row,
+                                        .n_head = row->n_head,
+                                        .n_kv = share->heads.counts_kv ? row->n_kv : 0,
+                                        .d_head = row->d_head,
+                                    }));
+    return t->is_cut ? whim_op_all_reduce(t->s, &(whim_all_reduce_args){.x = t->p->sums,
+                                                                        .n_row = n_row,
+                                                                        .n_col = 2,
+                                                                        .site = "qk norm"})
+                     : WHIM_ERR_OK;
+}
+
 /* The same with all heads of q, and of k, normalised together. */
 static whim_err split_whole(const site *t)
 {
     const whim_attention_pass *p = t->p;
     const whim_layer_row *row = t->row;
-    WHIM_TRY(whim_op_qk_sumsq(t->s, &(whim_qk_sumsq_args){
-                                        .qkv = p->qkv,
-                                        .qkv_stride = t->width,
-                                        .sums = p->sums,
-                                        .n_row = t->batch->n_row,
-                                        .n_head = row->n_head,
-                                        .n_kv = row->n_kv,
-                                        .d_head = row->d_head,
-                                    }));
-    return whim_op_split_qkv_tp_rmsnorm_rope(t->s,
-                                             &(whim_split_qkv_tp_rmsnorm_rope_args){
-                                                 .qkv = p->qkv,
-                                                 .qkv_stride = t->width,
-                                                 .sums = p->sums,
-                                                 .q_width = (int64_t)row->n_head * row->d_head,
-                                                 .k_width = (int64_t)row->n_kv * row->d_head,
-                                                 .q_norm = t->a->q_norm,
-                                                 .k_norm = t->a->k_norm,
-                                                 .eps = t->eps,
-                                                 .cos_sin = t->cos_sin,
-                                                 .q = p->q,
-                                                 .k = p->k,
-                                                 .v = p->v,
-                                                 .n_row = t->batch->n_row,
-                                                 .n_head = row->n_head,
-                                                 .n_kv = row->n_kv,
-                                                 .d_head = row->d_head,
-                                                 .n_freq = t->n_freq,
-                                             });
+    WHIM_TRY(sum_squares(t));
+    return whim_op_split_qkv_tp_rmsnorm_rope(
+        t->s, &(whim_split_qkv_tp_rmsnorm_rope_args){
+                  .qkv = p->qkv,
+                  .qkv_stride = t->width,
+                  .sums = p->sums,
+                  .q_width = (int64_t)row->share.n_head * row->d_head,
+                  .k_width = (int64_t)row->share.n_kv * row->d_head,
+                  .q_norm = t->a->q_norm,
+                  .k_norm = t->a->k_norm,
+                  .eps = t->eps,
+                  .cos_sin = t->cos_sin,
+                  .q = p->q,
+                  .k = p->k,
+                  .v = p->v,
+                  .n_row = t->batch->n_row,
+                  .n_head = row->n_head,
+                  .n_kv = row->n_kv,
+                  .d_head = row->d_head,
+                  .n_freq = t->n_freq,
+              });
 }
 
 /* The part of pages that is layer l's. */
@@ -212,7 +262,8 @@ static site site_of(const whim_attention *a, const whim_layer_row *row, float ep
                   .batch = batch,
                   .cos_sin = rotates ? p->cos_sin[row->rope] : NULL,
                   .n_freq = rotates ? rotary[row->rope].n_freq : 0,
-                  .eps = eps};
+                  .eps = eps,
+                  .is_cut = row->share.o.n_run > 0};
 }
 
 whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *row, int32_t l,
@@ -228,28 +279,61 @@ whim_err whim_attention_append(const whim_attention *a, const whim_layer_row *ro
     return store(&t, kv_of(batch, row, l));
 }
 
+/* attn, in the columns that `o` has of it; NULL: it has just those. */
+static whim_err widen(const site *t)
+{
+    const whim_own_cols *cols = &t->row->share.o;
+    int64_t n = t->batch->n_row, own = cols->own->n;
+    WHIM_TRY(whim_own_cols_clear(cols, t->s, t->p->wide, n));
+    return whim_op_gather_rows(t->s, &(whim_gather_rows_args){
+                                         .x = t->p->attn,
+                                         .x_stride = own,
+                                         .y = t->p->wide + cols->own->at,
+                                         .y_stride = cols->width,
+                                         .n_src = n,
+                                         .n_row = n,
+                                         .n_col = own,
+                                     });
+}
+
+/* attn = what the layer's heads make of x */
+static whim_err mix_heads(site *t, int32_t l, const float *x)
+{
+    const whim_attention *a = t->a;
+    const whim_attention_pass *p = t->p;
+    int64_t n = t->batch->n_row, q_cols = a->q.w.n, kv_cols = a->k.w.n;
+    int64_t cols = (int64_t)t->row->n_head * t->row->d_head;
+    t->n_head = t->row->n_head;
+    t->width = q_cols + 2 * kv_cols;
+    if (t->n_head == 0) { /* a rank without heads still meets the others */
+        return t->row->qk_norm == WHIM_QK_NORM_WHOLE ? sum_squares(t) : WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_project(t->s, &a->q, x, n, p->qkv, t->width));
+    WHIM_TRY(whim_project(t->s, &a->k, x, n, p->qkv + q_cols, t->width));
+    WHIM_TRY(whim_project(t->s, &a->v, x, n, p->qkv + q_cols + kv_cols, t->width));
+    WHIM_TRY(t->row->qk_norm == WHIM_QK_NORM_WHOLE ? split_whole(t) : split_heads(t));
+    WHIM_TRY(attend(t, l));
+    return t->row->gated ? whim_op_sigmoid_gate(t->s,
+                                                &(whim_sigmoid_gate_args){
+                                                    .x = p->attn,
+                                                    .x_stride = cols,
+                                                    .gate = p->gate,
+                                                    .gate_stride = cols,
+                                                    .n_row = n,
+                                                    .n_col = cols,
+                                                })
+                         : WHIM_ERR_OK;
+}
+
 whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *row, int32_t l,
                                 float eps, const whim_rotary *rotary, const whim_attention_pass *p,
                                 whim_stream *s, const whim_batch *batch, const float *x, float *y)
 {
-    int64_t n = batch->n_row, q_cols = a->q.w.n, kv_cols = a->k.w.n, o_cols = a->o.w.k;
     site t = site_of(a, row, eps, rotary, p, s, batch);
-    t.n_head = row->n_head;
-    t.width = q_cols + 2 * kv_cols;
-    WHIM_TRY(whim_project(s, &a->q, x, n, p->qkv, t.width));
-    WHIM_TRY(whim_project(s, &a->k, x, n, p->qkv + q_cols, t.width));
-    WHIM_TRY(whim_project(s, &a->v, x, n, p->qkv + q_cols + kv_cols, t.width));
-    WHIM_TRY(row->qk_norm == WHIM_QK_NORM_WHOLE ? split_whole(&t) : split_heads(&t));
-    WHIM_TRY(attend(&t, l));
-    if (row->gated) {
-        WHIM_TRY(whim_op_sigmoid_gate(s, &(whim_sigmoid_gate_args){
-                                             .x = p->attn,
-                                             .x_stride = o_cols,
-                                             .gate = p->gate,
-                                             .gate_stride = o_cols,
-                                             .n_row = n,
-                                             .n_col = o_cols,
-                                         }));
+    WHIM_TRY(mix_heads(&t, l, x));
+    if (row->share.o.padded) {
+        WHIM_TRY(widen(&t));
     }
-    return whim_project(s, &a->o, p->attn, n, y, a->o.w.n);
+    return whim_project(s, &a->o, row->share.o.padded ? p->wide : p->attn, batch->n_row, y,
+                        a->o.w.n);
 }

@@ -34,8 +34,14 @@ typedef struct whim_attention_pass {
     float *q;     /* [n_row, n_head, d_head] */
     float *k, *v; /* [n_row, n_kv, d_head] */
     float *attn;  /* [n_row, n_head, d_head] */
+    float *wide;  /* [n_row, columns of `o` that are kept], where some are others'; else NULL */
     float *sums;  /* [n_row, 2] squares of q and k, where they are normalised whole */
 } whim_attention_pass;
+
+/* The columns of layer l's output projection that the binder's rank keeps; `row` is still the whole
+ * one but for its heads' share. NO_MEMORY. */
+WHIM_MUST_CHECK whim_err whim_attention_cols(const whim_layer_row *row, const whim_config *config,
+                                             int32_t l, whim_binder *binder, whim_own_cols *out);
 
 /* Declare the tensors of layer l. At zero: its norms' weights are stored less one. */
 void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whim_config *config,

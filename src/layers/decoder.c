@@ -30,10 +30,12 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->mixed = whim_bump_rows(bump, n, d);
     p->fed = whim_bump_rows(bump, n, d);
     p->normed = whim_bump_rows(bump, n, d);
-    int64_t deltas = 0;
+    int64_t deltas = 0, out_cols = 0;
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
         int64_t width = whim_block_conv_deltas(&dec->table.rows[l], d);
+        const whim_gated_delta *delta = dec->layers[l].delta;
         deltas = width > deltas ? width : deltas;
+        out_cols = delta != NULL && delta->cols.width > out_cols ? delta->cols.width : out_cols;
     }
     p->turned = deltas > 0 ? whim_bump_rows(bump, n, d) : NULL;
     p->deltas = whim_bump_rows(bump, n, deltas);
@@ -43,7 +45,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
         p->moe = whim_moe_space_take(bump, c, n);
     }
     if (dec->table.slot_bytes > 0) {
-        whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, n, bump);
+        whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, n, bump);
     }
 }
 
@@ -81,17 +83,30 @@ static whim_err norm_after(const pass *p, const float *w, const float *delta)
 /* y = f(x), both [n_row, d_model], of layer l */
 typedef whim_err sublayer(const pass *p, int32_t l, const float *x, float *y);
 
+/* y becomes the sum of what the ranks have made of their parts. */
+static whim_err join(const pass *p, float *y, const char *site)
+{
+    if (p->dec->table.n_rank == 1) {
+        return WHIM_ERR_OK;
+    }
+    return whim_op_all_reduce(
+        p->s, &(whim_all_reduce_args){
+                  .x = y, .n_row = p->batch->n_row, .n_col = p->dec->config.d_model, .site = site});
+}
+
 static whim_err mixer(const pass *p, int32_t l, const float *x, float *y)
 {
     const whim_decoder *dec = p->dec;
     const whim_decoder_layer *layer = &dec->layers[l];
     const whim_layer_row *row = &dec->table.rows[l];
     if (row->mixer == WHIM_MIXER_GATED_DELTA) {
-        return whim_gated_delta_forward(layer->delta, &dec->config, dec->gdn_grouped, row->state_at,
-                                        &p->gdn, p->s, p->batch, x, y);
+        WHIM_TRY(whim_gated_delta_forward(layer->delta, &dec->config, dec->gdn_grouped,
+                                          row->state_at, &p->gdn, p->s, p->batch, x, y));
+    } else {
+        WHIM_TRY(whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary,
+                                        &p->attn, p->s, p->batch, x, y));
     }
-    return whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary, &p->attn,
-                                  p->s, p->batch, x, y);
+    return join(p, y, "mixer");
 }
 
 /* An MLP, or the sum of its experts. */
@@ -99,10 +114,12 @@ static whim_err mlp(const pass *p, int32_t l, const float *x, float *y)
 {
     const whim_decoder_layer *layer = &p->dec->layers[l];
     if (p->dec->table.rows[l].mlp == WHIM_MLP_EXPERTS) {
-        return whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row, &p->moe,
-                                y);
+        WHIM_TRY(whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row,
+                                  &p->moe, y));
+    } else {
+        WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y));
     }
-    return whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y);
+    return join(p, y, "mlp");
 }
 
 /* y = f(normed), or with convolutions around it; normed is lost then. */
@@ -120,10 +137,10 @@ static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, su
 }
 
 /* x = embeddings of the tokens */
-static whim_err embed(const pass *p, const whim_head *head)
+static whim_err embed(const pass *p, const whim_head *head, whim_bump *bump)
 {
     const whim_decoder *dec = p->dec;
-    WHIM_TRY(whim_head_embed(head, p->s, p->batch, dec->scaled ? p->normed : p->x));
+    WHIM_TRY(whim_head_embed_part(head, p->s, p->batch, bump, dec->scaled ? p->normed : p->x));
     return dec->scaled ? whim_rows_scale(p->s, p->batch, p->normed, dec->embed_scale,
                                          dec->config.d_model, p->x)
                        : WHIM_ERR_OK;
@@ -170,6 +187,7 @@ whim_head whim_decoder_ends(const whim_decoder *dec)
     whim_head head = dec->head;
     if (dec->lent != NULL) {
         head.embed = dec->lent->embed;
+        head.part = dec->lent->part;
         head.tied = dec->lent->tied && dec->head.head.n == 0;
         head.head = dec->head.head.n > 0 ? dec->head.head : dec->lent->head;
     }
@@ -184,7 +202,7 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
     whim_head head = whim_decoder_ends(dec);
     pass_init(&p, dec, s, batch, out->scratch);
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, batch));
-    WHIM_TRY(embed(&p, &head));
+    WHIM_TRY(embed(&p, &head, out->scratch));
     for (int32_t l = 0; l < n_layer; l++) {
         WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? p.fed : NULL));
         WHIM_TRY(capture(&p, l, out));
@@ -210,7 +228,7 @@ whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s, const whi
                               whim_bump *scratch)
 {
     whim_gated_delta_pass gdn;
-    whim_gated_delta_pass_init(&gdn, &dec->config.gdn, dec->gdn_grouped, batch->n_row, scratch);
+    whim_gated_delta_pass_init(&gdn, &dec->config.gdn, dec->gdn_grouped, 0, batch->n_row, scratch);
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
         if (dec->table.rows[l].mixer == WHIM_MIXER_GATED_DELTA) {
             WHIM_TRY(whim_gated_delta_advance(dec->layers[l].delta, &dec->config.gdn,

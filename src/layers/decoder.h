@@ -25,9 +25,9 @@ typedef struct whim_decoder_layer {
 } whim_decoder_layer;
 
 typedef struct whim_decoder {
-    whim_config config;
-    whim_layer_table table;
-    bool gdn_grouped; /* as whim_layer_traits, and the file has them so */
+    whim_config config;     /* with the heads of gated delta nets that this rank has */
+    whim_layer_table table; /* this rank's */
+    bool gdn_grouped;       /* as whim_layer_traits, and the file has them so */
     whim_head head;
     const whim_head *lent;   /* embedding and head of the model that it drafts for; NULL: its own */
     bool scaled;             /* embeddings are multiplied by */
@@ -36,8 +36,9 @@ typedef struct whim_decoder {
     whim_decoder_layer *layers;        /* [n_layer] */
 } whim_decoder;
 
-/* Make a decoder in `arena` and declare its tensors under their Hugging Face names. The table's
- * rows are in `arena`, too. `lent`: ends that it borrows, NULL: it has its own. */
+/* Make a decoder in `arena` and declare its tensors under their Hugging Face names, or what the
+ * binder's rank has of them. The table's rows are in `arena`, too, and become those of the rank.
+ * `lent`: ends that it borrows, NULL: it has its own. */
 WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
                                            const whim_layer_traits *traits,
                                            const whim_layer_table *table, const whim_head *lent,

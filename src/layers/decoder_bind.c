@@ -40,9 +40,9 @@ static bool rotary_bind(whim_decoder *dec, whim_arena *arena, whim_binder *binde
     return true;
 }
 
-static void layer_bind(const whim_decoder *dec, bool at_zero, int32_t l, whim_binder *binder)
+static void layer_bind(const whim_decoder *dec, const whim_config *c, bool at_zero, int32_t l,
+                       whim_binder *binder)
 {
-    const whim_config *c = &dec->config;
     const whim_layer_row *row = &dec->table.rows[l];
     whim_decoder_layer *layer = &dec->layers[l];
     if (row->mixer == WHIM_MIXER_GATED_DELTA) {
@@ -94,15 +94,17 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *t
         dec->lent = lent;
         dec->gdn_grouped = traits->gdn_grouped && !config->gdn.apart;
     }
-    if (dec == NULL || !layers_take(dec, arena)) {
+    if (dec == NULL || whim_layer_table_cut(&dec->table, config, binder) != WHIM_ERR_OK ||
+        !layers_take(dec, arena)) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a model of %d layers",
                          config->n_layer);
     }
+    dec->config.gdn = dec->table.gdn;
     if (lent == NULL) {
         whim_head_bind_embed(&dec->head, config, binder);
     }
     for (int32_t l = 0; l < table->n_layer; l++) {
-        layer_bind(dec, at_zero, l, binder);
+        layer_bind(dec, config, at_zero, l, binder);
     }
     if (lent == NULL) {
         whim_head_bind_rest(&dec->head, config, at_zero, binder);

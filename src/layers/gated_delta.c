@@ -26,10 +26,20 @@ static int64_t scan_bytes(const whim_gdn_config *c)
     return value_width(c) * c->d_key * (int64_t)sizeof(float);
 }
 
+whim_gdn_config whim_gated_delta_cut(const whim_gdn_config *c, int32_t n_rank, int32_t rank)
+{
+    whim_gdn_config own = *c;
+    if (c->n_key > 0) {
+        own.n_key = (int32_t)whim_part_of(c->n_key, n_rank, rank).n;
+        own.n_value = c->n_value / c->n_key * own.n_key;
+    }
+    return own;
+}
+
 int64_t whim_gated_delta_state_bytes(const whim_gdn_config *c)
 {
     int64_t bytes = scan_bytes(c) + (c->n_tap - 1) * conv_width(c) * (int64_t)sizeof(float);
-    return whim_aligned(bytes);
+    return whim_aligned(bytes > 0 ? bytes : 1);
 }
 
 int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *c, int64_t n_row)
@@ -42,7 +52,34 @@ int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *c, int64_t n_row)
 typedef struct named_param {
     const char *name;
     whim_param param;
+    const whim_part *runs; /* rows that the rank has, where the model is cut; NULL: all */
+    int32_t n_run;
 } named_param;
+
+/* Rows that the binder's rank has, by what a row is of. */
+typedef struct gdn_rows {
+    whim_part keys;    /* key heads */
+    whim_part conv[3]; /* q, k and v */
+    whim_part values;  /* value heads' rows */
+    whim_part heads;   /* value heads */
+    whim_part qkvz;    /* of a fused tensor, by key head */
+    whim_part ba;      /* the same */
+} gdn_rows;
+
+static gdn_rows rows_of(const whim_gdn_config *c, const whim_binder *binder)
+{
+    int32_t n_rank = binder->n_rank > 1 ? binder->n_rank : 1;
+    int64_t per = c->n_value / c->n_key, group = 2 * c->d_key + 2 * per * c->d_value;
+    whim_part keys = whim_part_of(c->n_key, n_rank, binder->rank);
+    whim_part q = whim_part_times(keys, c->d_key), v = whim_part_times(keys, per * c->d_value);
+    int64_t wide = key_width(c);
+    return (gdn_rows){.keys = keys,
+                      .conv = {q, {wide + q.at, q.n}, {2 * wide + v.at, v.n}},
+                      .values = v,
+                      .heads = whim_part_times(keys, per),
+                      .qkvz = whim_part_times(keys, group),
+                      .ba = whim_part_times(keys, 2 * per)};
+}
 
 /* Value heads of `size` rows from row `first` on, as the file has them. */
 static whim_head_order value_order(const whim_gdn_config *c, int64_t first, int64_t size)
@@ -70,12 +107,41 @@ static whim_head_order ba_order(const whim_gdn_config *c, int64_t part)
 static void bind_list(const named_param *list, int32_t l, whim_binder *binder)
 {
     for (; list->name != NULL; list++) {
-        whim_bind(binder, &list->param, "layers.%d.linear_attn.%s", l, list->name);
+        whim_param param = list->param;
+        if (binder->n_rank > 1) {
+            param.row_runs = list->runs;
+            param.n_row_run = list->n_run;
+        }
+        whim_bind(binder, &param, "layers.%d.linear_attn.%s", l, list->name);
     }
 }
 
-static void bind_products(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
-                          whim_binder *binder)
+/* The columns of `out` that the binder's rank keeps. Tiled columns of a type whose blocks span
+ * heads stay as they are: then heads with the same place in their groups are a run. */
+static void cols_make(whim_gated_delta *g, const whim_config *config, const gdn_rows *rows,
+                      int32_t l, whim_binder *binder)
+{
+    const whim_gdn_config *c = &config->gdn;
+    int64_t per = c->n_value / c->n_key, d = c->d_value;
+    g->cols = (whim_own_cols){.width = value_width(c)};
+    if (binder->n_rank <= 1) {
+        return;
+    }
+    whim_param out = {.n = config->d_model, .k = value_width(c)};
+    int64_t block = whim_bind_block(binder, &out, "layers.%d.linear_attn.out_proj.weight", l);
+    bool stay = c->tiled && d % block != 0;
+    int32_t n_run = stay ? (int32_t)per : 1;
+    whim_part *runs = whim_arena_alloc_array(&binder->arena, n_run, sizeof *runs);
+    for (int32_t j = 0; runs != NULL && j < n_run; j++) {
+        whim_part tile = {j * c->n_key + rows->keys.at, rows->keys.n};
+        runs[j] = stay ? whim_part_times(tile, d) : rows->values;
+    }
+    binder->failed |= runs == NULL || whim_own_cols_make(&g->cols, runs, n_run, block,
+                                                         &binder->arena) != WHIM_ERR_OK;
+}
+
+static void bind_products(whim_gated_delta *g, const whim_config *config, bool grouped,
+                          const gdn_rows *r, int32_t l, whim_binder *binder)
 {
     const whim_gdn_config *c = &config->gdn;
     int64_t d = config->d_model, v = value_width(c), n = c->n_value, wide = conv_width(c);
@@ -83,20 +149,27 @@ static void bind_products(whim_gated_delta *g, const whim_config *config, bool g
     whim_head_order a = c->apart ? ba_order(c, 1) : value_order(c, 0, 1);
     whim_head_order heads = value_order(c, 0, c->d_value);
     whim_head_order behind = value_order(c, 2 * key_width(c), c->d_value);
+    const char *b_name = c->apart ? "in_proj_ba.weight" : "in_proj_b.weight";
+    const char *a_name = c->apart ? "in_proj_ba.weight" : "in_proj_a.weight";
     const named_param plain[] = {
-        {"in_proj_qkv.weight", {&g->qkv, .n = wide, .k = d, .rows = behind}},
-        {"in_proj_z.weight", {&g->z, .n = v, .k = d, .rows = heads}},
-        {c->apart ? "in_proj_ba.weight" : "in_proj_b.weight", {&g->b, .n = n, .k = d, .rows = b}},
-        {c->apart ? "in_proj_ba.weight" : "in_proj_a.weight", {&g->a, .n = n, .k = d, .rows = a}},
+        {"in_proj_qkv.weight", {&g->qkv, .n = wide, .k = d, .rows = behind}, r->conv, 3},
+        {"in_proj_z.weight", {&g->z, .n = v, .k = d, .rows = heads}, &r->values, 1},
+        {b_name, {&g->b, .n = n, .k = d, .rows = b}, &r->heads, 1},
+        {a_name, {&g->a, .n = n, .k = d, .rows = a}, &r->heads, 1},
         {0}};
-    const named_param fused[] = {{"in_proj_qkvz.weight", {&g->qkv, .n = wide + v, .k = d}},
-                                 {"in_proj_ba.weight", {&g->b, .n = 2 * n, .k = d}},
-                                 {0}};
-    bool *out_kept = c->tiled ? &g->out_tiled : NULL;
-    const named_param out[] = {
-        {"out_proj.weight", {&g->out, .n = d, .k = v, .cols = heads, .cols_kept = out_kept}}, {0}};
+    const named_param fused[] = {
+        {"in_proj_qkvz.weight", {&g->qkv, .n = wide + v, .k = d}, &r->qkvz, 1},
+        {"in_proj_ba.weight", {&g->b, .n = 2 * n, .k = d}, &r->ba, 1},
+        {0}};
+    whim_param out = {&g->out,
+                      .n = d,
+                      .k = v,
+                      .cols = heads,
+                      .cols_kept = c->tiled ? &g->out_tiled : NULL,
+                      .col_runs = g->cols.held,
+                      .n_col_run = g->cols.n_run};
     bind_list(grouped ? fused : plain, l, binder);
-    bind_list(out, l, binder);
+    bind_list((named_param[]){{"out_proj.weight", out, NULL, 0}, {0}}, l, binder);
 }
 
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
@@ -104,21 +177,26 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
 {
     const whim_gdn_config *c = &config->gdn;
     int64_t n = c->n_value;
+    const gdn_rows r = rows_of(c, binder);
     whim_head_order heads = value_order(c, 0, 1);
     whim_head_order behind = value_order(c, 2 * key_width(c), c->d_value);
     whim_vector_form rate = c->folded ? WHIM_VECTOR_PLAIN : WHIM_VECTOR_NEG_EXP;
     const named_param vectors[] = {
-        {"conv1d.weight", {.values = &g->conv, .n = conv_width(c), .k = c->n_tap, .rows = behind}},
-        {"A_log", {.values = &g->rate, .n = n, .form = rate, .rows = heads}},
-        {"dt_bias", {.values = &g->dt_bias, .n = n, .rows = heads}},
-        {"norm.weight", {.values = &g->norm, .n = c->d_value}},
+        {"conv1d.weight",
+         {.values = &g->conv, .n = conv_width(c), .k = c->n_tap, .rows = behind},
+         r.conv,
+         3},
+        {"A_log", {.values = &g->rate, .n = n, .form = rate, .rows = heads}, &r.heads, 1},
+        {"dt_bias", {.values = &g->dt_bias, .n = n, .rows = heads}, &r.heads, 1},
+        {"norm.weight", {.values = &g->norm, .n = c->d_value}, NULL, 0},
         {0}};
-    bind_products(g, config, grouped, l, binder);
+    cols_make(g, config, &r, l, binder);
+    bind_products(g, config, grouped, &r, l, binder);
     bind_list(vectors, l, binder);
 }
 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,
-                                int64_t n_row, whim_bump *bump)
+                                int64_t out_cols, int64_t n_row, whim_bump *bump)
 {
     p->qkvz = grouped ? whim_bump_rows(bump, n_row, conv_width(c) + value_width(c)) : NULL;
     p->ba = grouped ? whim_bump_rows(bump, n_row, 2 * c->n_value) : NULL;
@@ -127,7 +205,7 @@ void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config 
     p->z = whim_bump_rows(bump, n_row, value_width(c));
     p->o = whim_bump_rows(bump, n_row, value_width(c));
     /* What `out` reads: the convolution's output is of no use any more. */
-    p->y = p->conv;
+    p->y = out_cols <= conv_width(c) ? p->conv : whim_bump_rows(bump, n_row, out_cols);
     p->b = whim_bump_rows(bump, n_row, c->n_value);
     p->a = whim_bump_rows(bump, n_row, c->n_value);
 }
@@ -228,7 +306,8 @@ static whim_err recur(const whim_gated_delta *g, const whim_gdn_config *c, int64
                                });
 }
 
-/* Heads x0, x0 + x_step, ... of the scan, which go to y0, y0 + y_step, ... of what `out` reads. */
+/* Heads x0, x0 + x_step, ... of the scan, which go to the columns y0, y0 + y_step, ... of what
+ * `out` reads. */
 typedef struct head_run {
     int64_t x0, x_step, y0, y_step, n;
 } head_run;
@@ -245,27 +324,39 @@ static whim_err norm_heads(const whim_gated_delta *g, const whim_config *config,
                                         .eps = config->rms_eps,
                                         .z = p->z + run.x0 * d,
                                         .z_stride = run.x_step * d,
-                                        .y = p->y + run.y0 * d,
-                                        .y_stride = run.y_step * d,
+                                        .y = p->y + run.y0,
+                                        .y_stride = run.y_step,
                                         .n_row = run.n,
                                         .n_col = d,
                                     });
 }
 
-/* The same in the order of tiled columns. Of one token the heads with the same place in their
- * groups are a run, of more each head of all tokens is. */
-static whim_err norm_tiled(const whim_gated_delta *g, const whim_config *config,
-                           const whim_gated_delta_pass *p, whim_stream *s, int64_t n_row)
+/* The column of `out` that head h of the rank begins at. */
+static int64_t head_at(const whim_gated_delta *g, const whim_gdn_config *c, int64_t h)
 {
-    int64_t n = config->gdn.n_value, n_key = config->gdn.n_key, per = n / n_key;
+    int64_t per = c->n_value / c->n_key, d = c->d_value;
+    if (g->cols.n_run == 0) {
+        return g->out_tiled ? (h % per * c->n_key + h / per) * d : h * d;
+    }
+    return g->out_tiled ? g->cols.own[h % per].at + h / per * d : g->cols.own[0].at + h * d;
+}
+
+/* The same where heads lie in another order, or others' columns beside them. Of one token the heads
+ * with the same place in their groups are a run, of more each head of all tokens is. */
+static whim_err norm_placed(const whim_gated_delta *g, const whim_config *config,
+                            const whim_gated_delta_pass *p, whim_stream *s, int64_t n_row)
+{
+    const whim_gdn_config *c = &config->gdn;
+    int64_t n = c->n_value, per = n / c->n_key, width = g->cols.width;
     for (int64_t j = 0; j < per && n_row == 1; j++) {
-        WHIM_TRY(norm_heads(g, config, p, s, (head_run){j, per, j * n_key, 1, n_key}));
+        int64_t at = head_at(g, c, j);
+        int64_t step = c->n_key > 1 ? head_at(g, c, per + j) - at : c->d_value;
+        WHIM_TRY(norm_heads(g, config, p, s, (head_run){j, per, at, step, c->n_key}));
     }
     for (int64_t h = 0; h < n && n_row > 1; h++) {
-        int64_t to = h % per * n_key + h / per;
-        WHIM_TRY(norm_heads(g, config, p, s, (head_run){h, n, to, n, n_row}));
+        WHIM_TRY(norm_heads(g, config, p, s, (head_run){h, n, head_at(g, c, h), width, n_row}));
     }
-    return WHIM_ERR_OK;
+    return g->cols.padded ? whim_own_cols_clear(&g->cols, s, p->y, n_row) : WHIM_ERR_OK;
 }
 
 whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *config,
@@ -274,11 +365,13 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
 {
     const whim_gdn_config *c = &config->gdn;
     const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch), *p = &own;
-    WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
-    WHIM_TRY(recur(g, c, state_at, p, s, batch));
-    const head_run all = {0, 1, 0, 1, batch->n_row * c->n_value};
-    WHIM_TRY(g->out_tiled ? norm_tiled(g, config, p, s, batch->n_row)
-                          : norm_heads(g, config, p, s, all));
+    if (c->n_key > 0) {
+        const head_run all = {0, 1, 0, c->d_value, batch->n_row * c->n_value};
+        WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
+        WHIM_TRY(recur(g, c, state_at, p, s, batch));
+        WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, batch->n_row)
+                                                : norm_heads(g, config, p, s, all));
+    }
     return whim_product(s, &g->out, p->y, batch->n_row, y);
 }
 
@@ -287,5 +380,5 @@ whim_err whim_gated_delta_advance(const whim_gated_delta *g, const whim_gdn_conf
                                   whim_stream *s, const whim_batch *batch)
 {
     const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch);
-    return recur(g, c, state_at, &own, s, batch);
+    return c->n_key > 0 ? recur(g, c, state_at, &own, s, batch) : WHIM_ERR_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "device/device.h"
 #include "layers/batch.h"
+#include "layers/own_cols.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 
@@ -27,28 +28,37 @@ typedef struct whim_gated_delta {
     const float *norm;    /* [d_value] */
     whim_weight out;      /* [d_model, n_value d_value] */
     bool out_tiled;       /* its columns are in the order of whim_gdn_config.tiled */
+    whim_own_cols cols;   /* what of them a rank has; no runs: all */
 } whim_gated_delta;
 
 /* Buffers of a pass, reused by every layer. */
 typedef struct whim_gated_delta_pass {
     float *qkvz, *ba;  /* grouped only: [n_row, ...] as the products give them */
     float *qkv, *conv; /* [n_row, 2 n_key d_key + n_value d_value] */
-    float *z, *o, *y;  /* [n_row, n_value, d_value] */
+    float *z, *o;      /* [n_row, n_value, d_value] */
+    float *y;          /* the same, with zeros where `out` has columns of others */
     float *b, *a;      /* [n_row, n_value] */
 } whim_gated_delta_pass;
 
-/* Bytes of one layer's part of a state slot. */
+/* The heads that a rank has: key heads, and the value heads that go with them. */
+whim_gdn_config whim_gated_delta_cut(const whim_gdn_config *gdn, int32_t n_rank, int32_t rank);
+
+/* Bytes of one layer's part of a state slot; never 0, so that a rank without heads has slots, too.
+ */
 int64_t whim_gated_delta_state_bytes(const whim_gdn_config *gdn);
 
 /* Bytes of what one layer keeps of `n_row` rows: all that their state is made from. */
 int64_t whim_gated_delta_kept_bytes(const whim_gdn_config *gdn, int64_t n_row);
 
-/* Declare the tensors of layer l. Grouped: Qwen3-Next's layout. */
+/* Declare the tensors of layer l, of which the configuration has all heads. Grouped: Qwen3-Next's
+ * layout. */
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
                            whim_binder *binder);
 
+/* From here on configurations have the heads of the rank. `out_cols`: the most that a layer's `out`
+ * has. */
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *gdn, bool grouped,
-                                int64_t n_row, whim_bump *bump);
+                                int64_t out_cols, int64_t n_row, whim_bump *bump);
 
 /* y = mixer(x), both [n_row, d_model]; the layer's part of a slot begins at `state_at`. */
 WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,

@@ -2,10 +2,49 @@
 /* Embedding, last norm and head. */
 #include "layers/head.h"
 
+enum { VOCAB_UNIT = 16 }; /* rows that devices pack together */
+
+/* What each rank has. */
+static const whim_vocab_part *part_make(int64_t n_vocab, whim_binder *binder)
+{
+    int32_t n = binder->n_rank;
+    whim_arena *arena = &binder->arena;
+    whim_vocab_part *part = whim_arena_alloc(arena, sizeof *part);
+    int64_t *cols = whim_arena_alloc_array(arena, n, sizeof *cols);
+    int64_t *tops = whim_arena_alloc_array(arena, (WHIM_TOPK_MAX + 1) * n, sizeof *tops);
+    if (part == NULL || cols == NULL || tops == NULL) {
+        binder->failed = true;
+        return NULL;
+    }
+    for (int32_t r = 0; r < n; r++) {
+        cols[r] = whim_part_blocks(n_vocab, VOCAB_UNIT, n, r).n;
+        for (int64_t k = 0; k <= WHIM_TOPK_MAX; k++) {
+            tops[k * n + r] = k;
+        }
+    }
+    *part = (whim_vocab_part){.own = whim_part_blocks(n_vocab, VOCAB_UNIT, n, binder->rank),
+                              .n_rank = n,
+                              .rank = binder->rank,
+                              .cols = cols,
+                              .tops = tops};
+    return part;
+}
+
+static void rows_bind(const whim_head *h, whim_weight *out, const whim_config *config,
+                      const char *name, whim_binder *binder)
+{
+    whim_param w = {.weight = out,
+                    .n = config->n_vocab,
+                    .k = config->d_model,
+                    .row_runs = h->part != NULL ? &h->part->own : NULL,
+                    .n_row_run = h->part != NULL};
+    whim_bind(binder, &w, "%s", name);
+}
+
 void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder)
 {
-    whim_param embed = {.weight = &h->embed, .n = config->n_vocab, .k = config->d_model};
-    whim_bind(binder, &embed, "embed_tokens.weight");
+    h->part = binder->n_rank > 1 ? part_make(config->n_vocab, binder) : NULL;
+    rows_bind(h, &h->embed, config, "embed_tokens.weight", binder);
 }
 
 void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, whim_binder *binder)
@@ -13,8 +52,7 @@ void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, 
     h->tied = config->tied_head;
     whim_norm_bind(&h->norm, config->d_model, at_zero, "norm", -1, binder);
     if (!h->tied) {
-        whim_param head = {.weight = &h->head, .n = config->n_vocab, .k = config->d_model};
-        whim_bind(binder, &head, "lm_head.weight");
+        rows_bind(h, &h->head, config, "lm_head.weight", binder);
     }
 }
 
@@ -38,6 +76,27 @@ whim_err whim_head_embed(const whim_head *h, whim_stream *s, const whim_batch *b
                                 .y_stride = h->embed.k,
                                 .n_row = batch->n_row,
                             });
+}
+
+whim_err whim_head_embed_part(const whim_head *h, whim_stream *s, const whim_batch *batch,
+                              whim_bump *bump, float *x)
+{
+    if (h->part == NULL || batch->embeds != NULL) {
+        return whim_head_embed(h, s, batch, x);
+    }
+    int64_t n = batch->n_row;
+    int32_t *ids = whim_bump_take(bump, n * (int64_t)sizeof *ids);
+    whim_batch own = *batch;
+    own.tokens = ids;
+    WHIM_TRY(whim_op_shift_ids(s, &(whim_shift_ids_args){
+                                      .x = batch->tokens,
+                                      .y = ids,
+                                      .n_row = n,
+                                      .by = -(int32_t)h->part->own.at,
+                                  }));
+    WHIM_TRY(whim_head_embed(h, s, &own, x));
+    return whim_op_all_reduce(
+        s, &(whim_all_reduce_args){.x = x, .n_row = n, .n_col = h->embed.k, .site = "embedding"});
 }
 
 whim_err whim_head_rows(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
@@ -67,23 +126,79 @@ whim_err whim_head_rows(const whim_head *h, float eps, whim_stream *s, const whi
                               });
 }
 
+/* The n_top best of each row among the rank's own logits. */
+static whim_err find_top(const whim_weight *w, whim_stream *s, const float *rows, int64_t n_out,
+                         int64_t n_top, float *values, int32_t *ids)
+{
+    return whim_op_linear_topk(s, &(whim_linear_topk_args){
+                                      .w = *w,
+                                      .x = rows,
+                                      .x_stride = w->k,
+                                      .values = values,
+                                      .ids = ids,
+                                      .n_row = n_out,
+                                      .k_top = n_top,
+                                  });
+}
+
+/* All ranks' logits side by side. */
+static whim_err gather_logits(const whim_head *h, const whim_weight *w, whim_stream *s,
+                              const float *rows, int64_t n_out, whim_out *out)
+{
+    float *own = whim_bump_rows(out->scratch, n_out, w->n);
+    WHIM_TRY(whim_product(s, w, rows, n_out, own));
+    return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = own,
+                                                             .cols = h->part->cols,
+                                                             .y = out->logits,
+                                                             .n_row = n_out,
+                                                             .n_rank = h->part->n_rank,
+                                                             .rank = h->part->rank,
+                                                             .site = "logits"});
+}
+
+/* The best of what each rank found. Values and ids travel together: ids are rows behind the rows of
+ * values. */
+static whim_err gather_top(const whim_head *h, const whim_weight *w, whim_stream *s,
+                           const float *rows, int64_t n_out, whim_out *out)
+{
+    const whim_vocab_part *part = h->part;
+    int64_t k = out->n_top, all = k * part->n_rank;
+    float *own = whim_bump_rows(out->scratch, 2 * n_out, k);
+    float *found = whim_bump_rows(out->scratch, 2 * n_out, all);
+    int32_t *ids = (int32_t *)(void *)(own + n_out * k);
+    WHIM_TRY(find_top(w, s, rows, n_out, k, own, ids));
+    WHIM_TRY(whim_op_shift_ids(
+        s, &(whim_shift_ids_args){
+               .x = ids, .y = ids, .n_row = n_out * k, .by = (int32_t)part->own.at}));
+    WHIM_TRY(
+        whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = own,
+                                                          .cols = part->tops + k * part->n_rank,
+                                                          .y = found,
+                                                          .n_row = 2 * n_out,
+                                                          .n_rank = part->n_rank,
+                                                          .rank = part->rank,
+                                                          .site = "best"}));
+    return whim_op_merge_topk(s, &(whim_merge_topk_args){
+                                     .values = found,
+                                     .ids = (const int32_t *)(const void *)(found + n_out * all),
+                                     .top_values = out->top_values,
+                                     .top_ids = out->top_ids,
+                                     .n_row = n_out,
+                                     .n_col = all,
+                                     .k_top = k,
+                                 });
+}
+
 whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
                            const float *x, whim_out *out)
 {
     const whim_weight *w = whim_head_weight(h);
-    int64_t d = w->k, n_out = batch->n_out;
+    int64_t n_out = batch->n_out;
     float *rows;
     WHIM_TRY(whim_head_rows(h, eps, s, batch, x, out->scratch, &rows));
-    if (out->n_top == 0) {
-        return whim_product(s, w, rows, n_out, out->logits);
+    if (h->part != NULL) {
+        return (out->n_top == 0 ? gather_logits : gather_top)(h, w, s, rows, n_out, out);
     }
-    return whim_op_linear_topk(s, &(whim_linear_topk_args){
-                                      .w = *w,
-                                      .x = rows,
-                                      .x_stride = d,
-                                      .values = out->top_values,
-                                      .ids = out->top_ids,
-                                      .n_row = n_out,
-                                      .k_top = out->n_top,
-                                  });
+    return out->n_top == 0 ? whim_product(s, w, rows, n_out, out->logits)
+                           : find_top(w, s, rows, n_out, out->n_top, out->top_values, out->top_ids);
 }

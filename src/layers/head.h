@@ -8,21 +8,35 @@
 #include "layers/projection.h"
 #include "weights/config.h"
 
+/* The rows of embedding and head that a rank has, and how many the others have. */
+typedef struct whim_vocab_part {
+    whim_part own;
+    int32_t n_rank, rank;
+    const int64_t *cols; /* [n_rank] logits of each rank */
+    const int64_t *tops; /* [WHIM_TOPK_MAX + 1, n_rank] k of each, in row k */
+} whim_vocab_part;
+
 typedef struct whim_head {
-    whim_weight embed; /* [n_vocab, d_model] */
-    whim_weight head;  /* [n_vocab, d_model]; unused when tied */
-    bool tied;         /* the embedding is the head */
-    const float *norm; /* [d_model] */
+    whim_weight embed;           /* [n_vocab, d_model] */
+    whim_weight head;            /* [n_vocab, d_model]; unused when tied */
+    bool tied;                   /* the embedding is the head */
+    const float *norm;           /* [d_model] */
+    const whim_vocab_part *part; /* both have these rows only; NULL: all */
 } whim_head;
 
-/* Declare the embedding, before the layers; then what comes after them. */
+/* Declare the embedding, before the layers; then what comes after them. Where the model is cut,
+ * rows of both are: an embedding is as large as a head, and is the head in many models. */
 void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder);
 void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero,
                          whim_binder *binder);
 
-/* x = embedding of the tokens, [n_row, d_model] */
+/* x = embedding of the tokens, [n_row, d_model], of a head with all rows */
 WHIM_MUST_CHECK whim_err whim_head_embed(const whim_head *h, whim_stream *s,
                                          const whim_batch *batch, float *x);
+
+/* The same of any: a token's row is that of one rank and zeros elsewhere, which all add up. */
+WHIM_MUST_CHECK whim_err whim_head_embed_part(const whim_head *h, whim_stream *s,
+                                              const whim_batch *batch, whim_bump *bump, float *x);
 
 /* The rows of x that the batch asks for, normalised: [n_out, d_model] in `bump`. */
 WHIM_MUST_CHECK whim_err whim_head_rows(const whim_head *h, float eps, whim_stream *s,

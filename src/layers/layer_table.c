@@ -2,7 +2,9 @@
 /* Rows from a configuration, and what they keep in pages and slots. */
 #include "layers/layer_table.h"
 
+#include "layers/attention.h"
 #include "layers/gated_delta.h"
+#include "layers/mlp.h"
 #include "ops/args/attn_args.h"
 
 static whim_layer_row attention_row(const whim_config *c, const whim_layer_traits *traits,
@@ -24,7 +26,8 @@ static whim_layer_row attention_row(const whim_config *c, const whim_layer_trait
 whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *c,
                                const whim_layer_traits *traits, whim_arena *arena)
 {
-    *table = (whim_layer_table){.n_layer = c->n_layer, .n_rope = 1, .ropes = {c->rope}};
+    *table = (whim_layer_table){
+        .n_layer = c->n_layer, .n_rope = 1, .ropes = {c->rope}, .gdn = c->gdn, .n_rank = 1};
     table->rows = whim_arena_alloc_array(arena, c->n_layer, sizeof *table->rows);
     if (table->rows == NULL) {
         return WHIM_ERR_NO_MEMORY;
@@ -44,14 +47,47 @@ whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *c,
     return WHIM_ERR_OK;
 }
 
-int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, const whim_config *c,
-                                    int64_t n_row)
+/* A row's share; its own counts become those. */
+static whim_err row_cut(whim_layer_row *row, const whim_config *c, int32_t l, whim_binder *binder)
+{
+    int32_t n_rank = binder->n_rank > 1 ? binder->n_rank : 1;
+    whim_layer_share *share = &row->share;
+    *share = (whim_layer_share){.n_head = row->n_head, .n_kv = row->n_kv, .d_ff = row->d_ff};
+    share->heads = whim_heads_part_of(row->n_head, row->n_kv, n_rank, binder->rank);
+    WHIM_TRY(whim_attention_cols(row, c, l, binder, &share->o));
+    if (row->mlp == WHIM_MLP_SWIGLU) {
+        share->ff = whim_mlp_part(row, c, l, binder);
+        row->d_ff = (int32_t)share->ff.n;
+    }
+    row->n_head = (int32_t)share->heads.q.n;
+    row->n_kv = (int32_t)share->heads.kv.n;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_layer_table_cut(whim_layer_table *table, const whim_config *c, whim_binder *binder)
+{
+    table->n_rank = binder->n_rank > 1 ? binder->n_rank : 1;
+    table->rank = binder->rank;
+    table->gdn = whim_gated_delta_cut(&c->gdn, table->n_rank, table->rank);
+    table->slot_bytes = 0;
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        whim_layer_row *row = &table->rows[l];
+        WHIM_TRY(row_cut(row, c, l, binder));
+        if (row->mixer == WHIM_MIXER_GATED_DELTA) {
+            row->state_at = table->slot_bytes;
+            table->slot_bytes += whim_gated_delta_state_bytes(&table->gdn);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, int64_t n_row)
 {
     int64_t n = 0;
     for (int32_t l = 0; l < table->n_layer; l++) {
         n += table->rows[l].mixer == WHIM_MIXER_GATED_DELTA;
     }
-    return n > 0 ? n * whim_gated_delta_kept_bytes(&c->gdn, n_row) : 0;
+    return n > 0 ? n * whim_gated_delta_kept_bytes(&table->gdn, n_row) : 0;
 }
 
 int64_t whim_layer_table_place(const whim_layer_table *table, whim_kv_type type, int32_t page_len,

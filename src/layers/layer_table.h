@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a model's layers: a row for each, with all in which it may differ from its
  * neighbours. The model's file makes it from the configuration; binding, the pass, the layout of KV
- * pages and of state slots follow it.
+ * pages and of state slots follow it. Of several ranks each has a table of its own, in which counts
+ * of heads and widths are those that it has itself.
  * Threads: plain data. */
 #ifndef WHIM_LAYERS_LAYER_TABLE_H
 #define WHIM_LAYERS_LAYER_TABLE_H
 
 #include "base/arena.h"
+#include "layers/own_cols.h"
 #include "tensor/kv_type.h"
+#include "weights/bind.h"
 #include "weights/config.h"
 
 #include <stdbool.h>
@@ -35,6 +38,14 @@ enum {
     WHIM_NO_ROPE = -1, /* a layer that rotates nothing */
 };
 
+/* Of which whole a rank's row is a part. */
+typedef struct whim_layer_share {
+    int32_t n_head, n_kv, d_ff; /* of the whole layer */
+    whim_heads_part heads;
+    whim_own_cols o; /* columns of attention's output projection */
+    whim_part ff;
+} whim_layer_share;
+
 typedef struct whim_layer_row {
     whim_mixer mixer;
     /* attention; all 0 in other layers */
@@ -52,6 +63,7 @@ typedef struct whim_layer_row {
     int32_t d_ff; /* of a SwiGLU */
     bool mlp_bias;
     int32_t conv_tap, conv_group; /* convolutions around mixer and MLP (block_conv.h); 0: none */
+    whim_layer_share share;
 } whim_layer_row;
 
 typedef struct whim_layer_table {
@@ -59,7 +71,9 @@ typedef struct whim_layer_table {
     whim_layer_row *rows; /* [n_layer] */
     int32_t n_rope;
     whim_rope_config ropes[WHIM_MAX_ROPE];
-    int64_t slot_bytes; /* a sequence's recurrent states; 0: no layer has one */
+    int64_t slot_bytes;  /* a sequence's recurrent states; 0: no layer has one */
+    whim_gdn_config gdn; /* heads of gated delta nets; those of this rank */
+    int32_t n_rank, rank;
 } whim_layer_table;
 
 /* What an architecture's layers have in common, whatever the configuration says. */
@@ -75,9 +89,13 @@ typedef struct whim_layer_traits {
 WHIM_MUST_CHECK whim_err whim_layer_table_make(whim_layer_table *table, const whim_config *config,
                                                const whim_layer_traits *traits, whim_arena *arena);
 
+/* The part of it that the binder's rank has (the whole, where that is alone), in place. Widths
+ * follow the types of tensors, which the binder knows. NO_MEMORY. */
+WHIM_MUST_CHECK whim_err whim_layer_table_cut(whim_layer_table *table, const whim_config *config,
+                                              whim_binder *binder);
+
 /* Bytes of what the recurrent layers keep of `n_row` rows (whim_batch.kept). */
-int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, const whim_config *config,
-                                    int64_t n_row);
+int64_t whim_layer_table_kept_bytes(const whim_layer_table *table, int64_t n_row);
 
 /* Bytes of a KV page with the keys and values of all layers. `offsets` [n_layer], unless NULL, gets
  * the place of each layer's part in it (0 where a layer has none). */

@@ -2,14 +2,29 @@
 /* Tensors and pass of an MLP. */
 #include "layers/mlp.h"
 
+whim_part whim_mlp_part(const whim_layer_row *row, const whim_config *config, int32_t l,
+                        const whim_binder *binder)
+{
+    if (binder->n_rank <= 1) {
+        return (whim_part){0, row->d_ff};
+    }
+    whim_param down = {.n = config->d_model, .k = row->d_ff};
+    int64_t block = whim_bind_block(binder, &down, "layers.%d.mlp.down_proj.weight", l);
+    return whim_part_blocks(row->d_ff, block, binder->n_rank, binder->rank);
+}
+
 void whim_mlp_bind(whim_mlp *mlp, const whim_layer_row *row, const whim_config *config, int32_t l,
                    whim_binder *binder)
 {
-    int64_t d = config->d_model, ff = row->d_ff;
+    int64_t d = config->d_model, ff = row->share.d_ff;
+    const whim_part *part = binder->n_rank > 1 ? &row->share.ff : NULL;
+    whim_projection_cut rows = {.rows = part};
+    whim_projection_cut cols = {
+        .cols = part, .n_col_run = part != NULL, .no_bias = binder->rank > 0};
     const whim_projection_spec projections[] = {
-        {&mlp->gate, ff, d, 0, row->mlp_bias, "mlp.gate_proj"},
-        {&mlp->up, ff, d, 0, row->mlp_bias, "mlp.up_proj"},
-        {&mlp->down, d, ff, 0, row->mlp_bias, "mlp.down_proj"},
+        {&mlp->gate, ff, d, 0, row->mlp_bias, "mlp.gate_proj", rows},
+        {&mlp->up, ff, d, 0, row->mlp_bias, "mlp.up_proj", rows},
+        {&mlp->down, d, ff, 0, row->mlp_bias, "mlp.down_proj", cols},
     };
     whim_projections_bind(projections, sizeof projections / sizeof projections[0], l, binder);
 }

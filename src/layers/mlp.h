@@ -18,6 +18,11 @@ typedef struct whim_mlp_pass {
     float *act; /* [n_row, d_ff] silu(gate) * up */
 } whim_mlp_pass;
 
+/* The part of layer l's width that the binder's rank has, in blocks of `down`'s type; `row` is
+ * still the whole one. */
+whim_part whim_mlp_part(const whim_layer_row *row, const whim_config *config, int32_t l,
+                        const whim_binder *binder);
+
 /* Declare the tensors of layer l. */
 void whim_mlp_bind(whim_mlp *mlp, const whim_layer_row *row, const whim_config *config, int32_t l,
                    whim_binder *binder);

@@ -5,19 +5,39 @@
 #include "layers/projection.h"
 #include "ops/ops.h"
 
+/* The part of a width that the binder's rank has, in blocks of the type of `down`. */
+static whim_part part_of(const whim_binder *binder, const whim_param *down, const char *name,
+                         int32_t l)
+{
+    if (binder->n_rank <= 1) {
+        return (whim_part){0, down->k};
+    }
+    int64_t block = whim_bind_block(binder, down, "layers.%d.mlp.%s", l, name);
+    return whim_part_blocks(down->k, block, binder->n_rank, binder->rank);
+}
+
+/* Of gate and up a rank has rows, of down columns. */
+static whim_param param_cut(whim_param param, const whim_part *part, bool rows, bool cut)
+{
+    param.row_runs = cut && rows ? part : NULL;
+    param.n_row_run = cut && rows;
+    param.col_runs = cut && !rows ? part : NULL;
+    param.n_col_run = cut && !rows;
+    return param;
+}
+
 static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *binder)
 {
     const whim_moe_config *m = &c->moe;
     int64_t d = c->d_model, ff = m->d_expert, n = m->n_expert;
-    const struct {
-        whim_weight *out;
-        int64_t n, k;
-        whim_expert_names names;
-    } experts[] = {
-        {&moe->gate, ff, d, {"gate_proj", "gate_up_proj", 0, 2 * ff}},
-        {&moe->up, ff, d, {"up_proj", "gate_up_proj", ff, 2 * ff}},
-        {&moe->down, d, ff, {"down_proj", "down_proj", 0, d}},
+    const whim_param experts[] = {
+        {&moe->gate, .n = ff, .k = d, .n_expert = n,
+         .experts = {"gate_proj", "gate_up_proj", 0, 2 * ff}},
+        {&moe->up, .n = ff, .k = d, .n_expert = n,
+         .experts = {"up_proj", "gate_up_proj", ff, 2 * ff}},
+        {&moe->down, .n = d, .k = ff, .n_expert = n, .experts = {"down_proj", "down_proj", 0, d}},
     };
+    const whim_part part = part_of(binder, &experts[2], "experts", l);
     whim_param router = {.weight = &moe->router, .n = n, .k = d, .widen = true};
     whim_bind(binder, &router, "layers.%d.mlp.gate.weight", l);
     if (m->choice_bias) {
@@ -25,11 +45,7 @@ static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_bin
         whim_bind(binder, &bias, "layers.%d.mlp.e_score_correction_bias", l);
     }
     for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
-        whim_param stack = {.weight = experts[i].out,
-                            .n = experts[i].n,
-                            .k = experts[i].k,
-                            .n_expert = n,
-                            .experts = experts[i].names};
+        whim_param stack = param_cut(experts[i], &part, i<2, binder->n_rank> 1);
         whim_bind(binder, &stack, "layers.%d.mlp.experts", l);
     }
 }
@@ -38,19 +54,23 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *
 {
     int64_t d = c->d_model, ff = c->moe.d_shared;
     const struct {
-        whim_weight *out;
-        int64_t n, k;
+        whim_param param;
         const char *name;
     } shared[] = {
-        {&moe->shared_router, 1, d, "shared_expert_gate"},
-        {&moe->shared_gate, ff, d, "shared_expert.gate_proj"},
-        {&moe->shared_up, ff, d, "shared_expert.up_proj"},
-        {&moe->shared_down, d, ff, "shared_expert.down_proj"},
+        {{&moe->shared_gate, .n = ff, .k = d}, "shared_expert.gate_proj.weight"},
+        {{&moe->shared_up, .n = ff, .k = d}, "shared_expert.up_proj.weight"},
+        {{&moe->shared_down, .n = d, .k = ff}, "shared_expert.down_proj.weight"},
     };
     bind_routed(moe, c, l, binder);
-    for (size_t i = 0; i < sizeof shared / sizeof shared[0] && ff > 0; i++) {
-        whim_param w = {.weight = shared[i].out, .n = shared[i].n, .k = shared[i].k};
-        whim_bind(binder, &w, "layers.%d.mlp.%s.weight", l, shared[i].name);
+    if (ff == 0) {
+        return;
+    }
+    const whim_part part = part_of(binder, &shared[2].param, shared[2].name, l);
+    whim_param router = {.weight = &moe->shared_router, .n = 1, .k = d};
+    whim_bind(binder, &router, "layers.%d.mlp.shared_expert_gate.weight", l);
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        whim_param w = param_cut(shared[i].param, &part, i<2, binder->n_rank> 1);
+        whim_bind(binder, &w, "layers.%d.mlp.%s", l, shared[i].name);
     }
 }
 
@@ -130,5 +150,5 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                                         .n_expert = config->n_expert,
                                         .k_top = config->top_k,
                                     }));
-    return moe->shared_gate.n > 0 ? add_shared(moe, s, x, n_row, space, y) : WHIM_ERR_OK;
+    return moe->shared_router.n > 0 ? add_shared(moe, s, x, n_row, space, y) : WHIM_ERR_OK;
 }

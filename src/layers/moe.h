@@ -17,8 +17,8 @@ typedef struct whim_moe {
     const float *bias;    /* [n_expert] of the choice, or NULL */
     whim_weight gate, up; /* stacks of [d_expert, d_model] */
     whim_weight down;     /* stack of [d_model, d_expert] */
-    whim_weight shared_router;          /* [1, d_model] */
-    whim_weight shared_gate, shared_up; /* [d_shared, d_model]; n = 0: there is no shared expert */
+    whim_weight shared_router;          /* [1, d_model]; n = 0: there is no shared expert */
+    whim_weight shared_gate, shared_up; /* [d_shared, d_model] */
     whim_weight shared_down;            /* [d_model, d_shared] */
 } whim_moe;
 

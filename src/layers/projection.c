@@ -7,10 +7,24 @@ void whim_projections_bind(const whim_projection_spec *specs, size_t n_spec, int
 {
     for (size_t i = 0; i < n_spec; i++) {
         const whim_projection_spec *p = &specs[i];
-        whim_param w = {.weight = &p->out->w, .n = p->n, .k = p->k, .unpair = p->unpair};
+        const whim_projection_cut *cut = &p->cut;
+        whim_param w = {.weight = &p->out->w,
+                        .n = p->n,
+                        .k = p->k,
+                        .unpair = p->unpair,
+                        .row_runs = cut->rows,
+                        .n_row_run = cut->rows != NULL,
+                        .col_runs = cut->cols,
+                        .n_col_run = cut->n_col_run};
         whim_bind(binder, &w, "layers.%d.%s.weight", l, p->name);
         if (p->bias) {
-            whim_param bias = {.values = &p->out->bias, .n = p->n, .unpair = p->unpair};
+            static const whim_part none = {0};
+            const whim_part *rows = cut->no_bias ? &none : cut->rows;
+            whim_param bias = {.values = &p->out->bias,
+                               .n = p->n,
+                               .unpair = p->unpair,
+                               .row_runs = rows,
+                               .n_row_run = rows != NULL};
             whim_bind(binder, &bias, "layers.%d.%s.bias", l, p->name);
         }
     }
@@ -19,8 +33,17 @@ void whim_projections_bind(const whim_projection_spec *specs, size_t n_spec, int
 void whim_norm_bind(const float **out, int64_t n, bool at_zero, const char *name, int32_t l,
                     whim_binder *binder)
 {
-    whim_param norm = {
-        .values = out, .n = n, .form = at_zero ? WHIM_VECTOR_PLUS_ONE : WHIM_VECTOR_PLAIN};
+    whim_norm_part_bind(out, n, NULL, at_zero, name, l, binder);
+}
+
+void whim_norm_part_bind(const float **out, int64_t n, const whim_part *part, bool at_zero,
+                         const char *name, int32_t l, whim_binder *binder)
+{
+    whim_param norm = {.values = out,
+                       .n = n,
+                       .form = at_zero ? WHIM_VECTOR_PLUS_ONE : WHIM_VECTOR_PLAIN,
+                       .row_runs = part,
+                       .n_row_run = part != NULL};
     if (l < 0) {
         whim_bind(binder, &norm, "%s.weight", name);
     } else {

@@ -89,7 +89,7 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
         x->embeds = embeds;
     }
     WHIM_TRY(whim_outputs_init(&x->outputs, x->config, &x->cfg, x->device, diag));
-    whim_kept_bytes kept = whim_kept_bytes_of(x->def->layers(x->model), x->config, &x->cfg);
+    whim_kept_bytes kept = whim_kept_bytes_of(x->def->layers(x->model), &x->cfg);
     WHIM_TRY(whim_kept_init(&x->kept, &kept, &x->cfg, x->device, diag));
     whim_late_bytes late = whim_late_bytes_of(x->def);
     WHIM_TRY(whim_late_init(&x->late, &late, &x->cfg, x->device, diag));

@@ -11,10 +11,9 @@ static int64_t n_seq_of(int64_t n)
     return 2 * n;
 }
 
-whim_kept_bytes whim_kept_bytes_of(const whim_layer_table *layers, const whim_config *config,
-                                   const whim_exec_cfg *cfg)
+whim_kept_bytes whim_kept_bytes_of(const whim_layer_table *layers, const whim_exec_cfg *cfg)
 {
-    int64_t rows = whim_layer_table_kept_bytes(layers, config, cfg->max_kept);
+    int64_t rows = whim_layer_table_kept_bytes(layers, cfg->max_kept);
     int64_t words = 2 * n_seq_of(cfg->max_seqs) + 1 + cfg->max_kept;
     int64_t arrays = rows > 0 ? whim_aligned(words * (int64_t)sizeof(int32_t)) : 0;
     return (whim_kept_bytes){.rows = rows, .arrays = arrays};

@@ -23,8 +23,7 @@ typedef struct whim_kept {
     int64_t n_submitted_then; /* steps, when the arrays were copied last */
 } whim_kept;
 
-whim_kept_bytes whim_kept_bytes_of(const whim_layer_table *layers, const whim_config *config,
-                                   const whim_exec_cfg *cfg);
+whim_kept_bytes whim_kept_bytes_of(const whim_layer_table *layers, const whim_exec_cfg *cfg);
 
 /* Deinit is right after a failure too. */
 WHIM_MUST_CHECK whim_err whim_kept_init(whim_kept *kept, const whim_kept_bytes *bytes,

@@ -160,7 +160,7 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
                          "%lld slots of recurrent state do not go with %lld sequences",
                          (long long)cfg->n_state, (long long)cfg->max_seqs);
     }
-    whim_kept_bytes kept = whim_kept_bytes_of(def->layers(model), config, cfg);
+    whim_kept_bytes kept = whim_kept_bytes_of(def->layers(model), cfg);
     whim_late_bytes late = whim_late_bytes_of(def);
     plan->kept_bytes = kept.rows + kept.arrays + late.rows + late.arrays;
     if (cfg->max_kept < 0 || cfg->max_kept > cfg->max_rows) {
