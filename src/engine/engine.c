@@ -364,6 +364,27 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Which part of the model is bound. */
+static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = e->cfg.n_rank > 1 ? e->cfg.n_rank : 1;
+    if (e->cfg.rank < 0 || e->cfg.rank >= n_rank) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "rank %d of %d: ranks are counted from 0",
+                         e->cfg.rank, n_rank);
+    }
+    if (n_rank > 1 && e->cfg.draft != NULL) {
+        blame(e, "draft");
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "a draft for a model over %d ranks: only one rank can have one so far",
+                         n_rank);
+    }
+    e->binder.n_rank = n_rank;
+    e->binder.rank = e->cfg.rank;
+    e->binder.ckpt = &e->ckpt;
+    e->runner_cfg.comm = e->cfg.comm;
+    return WHIM_ERR_OK;
+}
+
 static whim_err prepare(whim_engine *e, whim_diag *diag)
 {
     WHIM_TRY(ckpt_find(e, diag));
@@ -374,6 +395,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     }
     WHIM_TRY(device_choose(e, diag));
     WHIM_TRY(limits_choose(e, diag));
+    WHIM_TRY(ranks_choose(e, diag));
     WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
     if (e->cfg.draft != NULL) {
         WHIM_TRY(draft_join(e, diag));
@@ -578,7 +600,7 @@ int64_t whim_engine_token_macs(const whim_engine *e)
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
         int64_t times = param->n_expert > 0 ? e->ckpt.config.moe.top_k : 1;
-        macs += param_is_read(e, param) ? times * param->n * param->k : 0;
+        macs += param_is_read(e, param) ? times * param->n_here * param->k_here : 0;
     }
     return macs;
 }

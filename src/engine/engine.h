@@ -60,6 +60,10 @@ typedef struct whim_engine_cfg {
     bool embeds;       /* steps may bring embeddings in place of tokens */
     int32_t n_capture; /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
+    /* Which of several ranks it is, that have a part of the model each; 0 or 1: it is alone. The
+     * comm outlives the engine. */
+    int32_t n_rank, rank;
+    struct whim_comm *comm;
     const char *record_steps; /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;
     void *progress_ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
- * [--only memory|models|mixed|twins|pitfalls|default] [--backend NAME]; a backend alone for models
+ * [--only memory|models|ranks|mixed|twins|pitfalls|default] [--backend NAME]; a backend alone for models
  * only. */
 #include "golden/golden.h"
 #include "support/tally.h"
@@ -33,9 +33,10 @@ int main(int argc, char **argv)
         void (*run)(const golden_options *options);
     } parts[] = {
         /* first: it reads the memory of a process that is still small */
-        {"memory", golden_memory_test},     {"models", golden_models_test},
-        {"mixed", golden_mixed_test},       {"twins", golden_twins_test},
-        {"pitfalls", golden_pitfalls_test}, {"default", golden_default_test},
+        {"memory", golden_memory_test},   {"models", golden_models_test},
+        {"ranks", golden_ranks_test},     {"mixed", golden_mixed_test},
+        {"twins", golden_twins_test},     {"pitfalls", golden_pitfalls_test},
+        {"default", golden_default_test},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (only == NULL || strcmp(only, parts[i].name) == 0) {
