@@ -10,7 +10,7 @@ whim_part whim_mlp_part(const whim_layer_row *row, const whim_config *config, in
     }
     whim_param down = {.n = config->d_model, .k = row->d_ff};
     int64_t block = whim_bind_block(binder, &down, "layers.%d.mlp.down_proj.weight", l);
-    return whim_part_blocks(row->d_ff, block, binder->n_rank, binder->rank);
+    return whim_part_width(row->d_ff, block, binder->n_rank, binder->rank);
 }
 
 void whim_mlp_bind(whim_mlp *mlp, const whim_layer_row *row, const whim_config *config, int32_t l,

@@ -13,7 +13,7 @@ static whim_part part_of(const whim_binder *binder, const whim_param *down, cons
         return (whim_part){0, down->k};
     }
     int64_t block = whim_bind_block(binder, down, "layers.%d.mlp.%s", l, name);
-    return whim_part_blocks(down->k, block, binder->n_rank, binder->rank);
+    return whim_part_width(down->k, block, binder->n_rank, binder->rank);
 }
 
 /* Of gate and up a rank has rows, of down columns. */

@@ -20,6 +20,14 @@ whim_part whim_part_blocks(int64_t n, int64_t block, int32_t n_rank, int32_t ran
     return (whim_part){at, end - at};
 }
 
+enum { PACKED = 32 };
+
+whim_part whim_part_width(int64_t n, int64_t block, int32_t n_rank, int32_t rank)
+{
+    bool small = block < PACKED && n >= (int64_t)n_rank * PACKED;
+    return whim_part_blocks(n, small ? PACKED : block, n_rank, rank);
+}
+
 whim_part whim_part_widen(whim_part part, int64_t block)
 {
     int64_t at = part.at / block * block;

@@ -18,6 +18,10 @@ whim_part whim_part_of(int64_t n_unit, int32_t n_rank, int32_t rank);
 /* The same of n elements in units of `block` elements, the last of which may be smaller. */
 whim_part whim_part_blocks(int64_t n, int64_t block, int32_t n_rank, int32_t rank);
 
+/* The same of a width between two matrices, of which the second has blocks of `block` columns.
+ * Devices pack up to 32 together: units are no smaller where each rank gets one of those. */
+whim_part whim_part_width(int64_t n, int64_t block, int32_t n_rank, int32_t rank);
+
 /* A part in units of `size` elements, as elements. */
 static inline whim_part whim_part_times(whim_part part, int64_t size)
 {

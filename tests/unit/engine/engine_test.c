@@ -328,6 +328,62 @@ static void hybrid_shapes(void **state)
     }
 }
 
+/* A model over ranks, none of which has its comm yet: together they have the model, its pages and its
+ * states, and what all have is small beside that. */
+static void shapes_over_ranks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t n_rank;
+        int64_t kv_times; /* KV heads that all ranks have, over those of the model, in percent */
+    } cases[] = {
+        {"shape:minimax-m2", 2, 100},    {"shape:minimax-m2", 3, 100},
+        {"shape:minimax-m2", 5, 100},    {"shape:minimax-m2", 6, 100},
+        {"shape:minimax-m2", 7, 100},    {"shape:minimax-m2", 8, 100},
+        {"shape:minimax-m2", 16, 200},   {"shape:qwen3-30b-a3b", 3, 100},
+        {"shape:qwen3-30b-a3b", 6, 150}, {"shape:qwen3.5-35b-a3b", 3, 150},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t weights = 0, pages = 0, slots = 0, whole = 0, whole_page = 0, whole_slot = 0;
+        for (int32_t rank = -1; rank < cases[i].n_rank; rank++) {
+            whim_diag diag = {{0}};
+            whim_engine *engine = NULL;
+            whim_engine_cfg cfg = shape_cfg(cases[i].name);
+            cfg.n_rank = rank < 0 ? 1 : cases[i].n_rank;
+            cfg.rank = rank < 0 ? 0 : rank;
+            if (whim_engine_prepare(&cfg, &engine, &diag) != WHIM_ERR_OK) {
+                fail_msg("%s", diag.text);
+            }
+            const whim_exec_plan *plan = whim_engine_runner_plan(engine);
+            *(rank < 0 ? &whole : &weights) += whim_engine_binder(engine)->bytes;
+            *(rank < 0 ? &whole_page : &pages) += plan->page_bytes;
+            *(rank < 0 ? &whole_slot : &slots) += plan->slot_bytes;
+            whim_engine_close(engine);
+        }
+        assert_int_equal(pages * 100, whole_page * cases[i].kv_times);
+        assert_int_equal(slots, whole_slot);
+        assert_true(weights >= whole && (double)weights < 1.04 * (double)whole);
+    }
+}
+
+static void a_rank_must_be_one(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_rank, rank;
+    } wrong[] = {{2, 2}, {2, -1}, {0, 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+        cfg.n_rank = wrong[i].n_rank;
+        cfg.rank = wrong[i].rank;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_INVALID);
+        assert_non_null(strstr(diag.text, "ranks are counted from 0"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +395,8 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(hybrid_shapes),
+        cmocka_unit_test(shapes_over_ranks),
+        cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),
         cmocka_unit_test(a_lack_of_memory_is_an_error),

@@ -124,6 +124,24 @@ static void blocks_and_vocabularies(void **state)
     }
 }
 
+static void widths_in_what_is_packed_together(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n, block;
+        int32_t n_rank;
+        int64_t first, last;
+    } cases[] = {
+        {512, 1, 3, 192, 160}, {512, 32, 3, 192, 160}, {512, 128, 3, 256, 128},
+        {512, 1, 16, 32, 32},  {512, 1, 17, 31, 30},   {60, 1, 7, 9, 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t n = cases[i].n_rank;
+        assert_int_equal(whim_part_width(cases[i].n, cases[i].block, n, 0).n, cases[i].first);
+        assert_int_equal(whim_part_width(cases[i].n, cases[i].block, n, n - 1).n, cases[i].last);
+    }
+}
+
 static void whole_blocks_around_a_part(void **state)
 {
     (void)state;
@@ -181,8 +199,11 @@ static void all_heads_are_somebodys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_of_published_models), cmocka_unit_test(heads_of_published_models),
-        cmocka_unit_test(blocks_and_vocabularies),   cmocka_unit_test(whole_blocks_around_a_part),
+        cmocka_unit_test(units_of_published_models),
+        cmocka_unit_test(heads_of_published_models),
+        cmocka_unit_test(blocks_and_vocabularies),
+        cmocka_unit_test(widths_in_what_is_packed_together),
+        cmocka_unit_test(whole_blocks_around_a_part),
         cmocka_unit_test(all_heads_are_somebodys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
