@@ -29,6 +29,9 @@ struct whim_comm;                     /* comm/comm.h */
 typedef struct whim_device_cfg {
     int32_t n_thread; /* 0: as many as the CPU mask and quota allow; more than that is refused */
     const char *isa;  /* highest instruction level to use, NULL: the best there is */
+    /* Of the machine, which others share, this device has part `part` of n_part equal ones, with
+     * CPUs and memory of its own; 0 of 0: all of it. */
+    int32_t part, n_part;
 } whim_device_cfg;
 
 /* Do about `rounds` short rounds of the fastest multiply-adds that products with weights of a type
@@ -37,7 +40,7 @@ typedef struct whim_device_cfg {
 typedef int64_t whim_peak_macs(whim_dtype dtype, int64_t rounds);
 
 typedef struct whim_device_caps {
-    char summary[160];        /* for people: "Neoverse-V1, 2 threads, level dotprod" */
+    char summary[192];        /* for people: "Neoverse-V1, 2 threads, level dotprod" */
     char isa[32];             /* level in use */
     char levels[128];         /* levels that could be used, lowest first, by spaces */
     char note[256];           /* what people should know of the build or machine, "" usually */

@@ -32,11 +32,12 @@ static whim_err commit_slab(void *ctx, int64_t item, int32_t worker)
 
 /* On a machine with several memory nodes, spread the buffer over those of the workers: any worker
  * may read any part of it, and all nodes together are the fastest. */
-static void spread(void *ptr, int64_t bytes)
+static void spread(const whim_cpu_workers *w, void *ptr, int64_t bytes)
 {
     const whim_os_topology *t = whim_os_topology_get();
-    int32_t nodes[WHIM_OS_CPUS_MAX], n = 0;
-    for (int32_t i = 0; i < t->n_cpu; i++) {
+    int32_t nodes[WHIM_OS_CPUS_MAX], n = 0, begin, end;
+    whim_os_topology_slice(t, w->part, w->n_part, &begin, &end);
+    for (int32_t i = begin; i < end; i++) {
         if (n == 0 || nodes[n - 1] != t->cpus[i].node) {
             nodes[n++] = t->cpus[i].node;
         }
@@ -54,13 +55,12 @@ static whim_err refused(int64_t bytes, whim_diag *diag)
 
 static whim_err cpu_buf_reserve(whim_device *dev, int64_t bytes, void **out, whim_diag *diag)
 {
-    (void)dev;
     int64_t size = bytes > 0 ? bytes : 1;
     *out = whim_os_pages_alloc(size);
     if (*out == NULL) {
         return refused(bytes, diag);
     }
-    spread(*out, size);
+    spread(&((whim_cpu_device *)dev)->workers, *out, size);
     return WHIM_ERR_OK;
 }
 
@@ -154,10 +154,11 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
 
 /* One worker for each core that the quota allows: the second CPU of a core brings no second
  * multiplier and no second path to memory, and makes every barrier dearer. */
-static int32_t default_threads(int32_t usable)
+static int32_t default_threads(int32_t usable, int32_t n_part)
 {
     int32_t n_core = whim_os_topology_get()->n_core;
-    return n_core > 0 && n_core < usable ? n_core : usable;
+    int32_t n = (n_core > 0 && n_core < usable ? n_core : usable) / n_part;
+    return n > 0 ? n : 1;
 }
 
 static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_device **out,
@@ -175,8 +176,8 @@ static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_
                          "instruction level '%s' is not available here; this machine has: %s",
                          cfg->isa, known);
     }
-    int32_t usable = whim_os_cpu_count();
-    int32_t n_thread = cfg->n_thread > 0 ? cfg->n_thread : default_threads(usable);
+    int32_t usable = whim_os_cpu_count(), n_part = cfg->n_part > 0 ? cfg->n_part : 1;
+    int32_t n_thread = cfg->n_thread > 0 ? cfg->n_thread : default_threads(usable, n_part);
     if (n_thread > usable) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d threads were asked for, but this process may use %d CPU%s; more "
@@ -189,7 +190,7 @@ static whim_err cpu_device_open(int32_t index, const whim_device_cfg *cfg, whim_
     dev->kernels = kernels;
     whim_cpu_ops_init(&dev->ops);
     whim_ops_fill(&dev->ops);
-    whim_err err = whim_cpu_workers_init(&dev->workers, n_thread, diag);
+    whim_err err = whim_cpu_workers_init(&dev->workers, n_thread, cfg->part, n_part, diag);
     if (err != WHIM_ERR_OK) {
         whim_free(dev);
         return err;

@@ -122,11 +122,11 @@ static void walk(whim_cpu_workers *w, whim_cpu_worker *self)
 }
 
 /* The CPUs that a worker keeps to; false: all that the process has. */
-static bool own_cpus(int32_t index, int32_t count, whim_os_mask *out)
+static bool own_cpus(const whim_cpu_workers *w, int32_t index, int32_t count, whim_os_mask *out)
 {
     const whim_os_topology *t = whim_os_topology_get();
     int32_t begin, end;
-    whim_os_topology_slice(t, index, count, &begin, &end);
+    whim_os_topology_slice(t, w->part * count + index, w->n_part * count, &begin, &end);
     whim_os_topology_mask(t, begin, end, out);
     return end - begin < t->n_cpu;
 }
@@ -137,7 +137,7 @@ static void worker_main(void *ctx)
     whim_cpu_workers *w = self->pool;
     uint32_t seen = 0;
     whim_os_mask own;
-    if (own_cpus(self->index, self->count, &own)) {
+    if (own_cpus(w, self->index, self->count, &own)) {
         (void)whim_os_thread_set_mask(&own); /* a refusal: slower, not wrong */
     }
     whim_float_env_enter();
@@ -151,9 +151,10 @@ static void worker_main(void *ctx)
     }
 }
 
-whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag)
+whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, int32_t part, int32_t n_part,
+                               whim_diag *diag)
 {
-    *w = (whim_cpu_workers){.count = 1};
+    *w = (whim_cpu_workers){.count = 1, .part = part, .n_part = n_part};
     pthread_mutex_init(&w->lock, NULL);
     w->threads = whim_alloc_array(count, sizeof *w->threads);
     w->workers = whim_alloc_array(count, sizeof *w->workers);
@@ -172,8 +173,8 @@ whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *di
             .own = (char *)w->own + (int64_t)i * WHIM_CPU_OWN_BYTES,
         };
     }
-    w->pinned = own_cpus(0, count, &w->lead);
-    w->crowded = count > whim_os_topology_get()->n_cpu;
+    w->pinned = own_cpus(w, 0, count, &w->lead);
+    w->crowded = (int64_t)count * n_part > whim_os_topology_get()->n_cpu;
     for (int32_t i = 1; i < count; i++) {
         char name[32];
         snprintf(name, sizeof name, "whim-cpu-%d", i);

@@ -30,7 +30,7 @@ typedef struct whim_cpu_command {
 enum { WHIM_CPU_TICKETS = 64 }; /* commands without a barrier between them; then one is put in */
 
 typedef struct whim_cpu_workers {
-    int32_t count;
+    int32_t count, part, n_part;
     whim_thread *threads;     /* [count - 1] */
     whim_cpu_worker *workers; /* [count] */
     void *scratch, *own;
@@ -54,7 +54,9 @@ typedef struct whim_cpu_workers {
     whim_cpu_ticket tickets[2][WHIM_CPU_TICKETS];
 } whim_cpu_workers;
 
-WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, whim_diag *diag);
+/* On part `part` of n_part of the CPUs; 0 of 1: all of them. */
+WHIM_MUST_CHECK whim_err whim_cpu_workers_init(whim_cpu_workers *w, int32_t count, int32_t part,
+                                               int32_t n_part, whim_diag *diag);
 void whim_cpu_workers_deinit(whim_cpu_workers *w);
 
 /* A barrier within a command, which all workers come to. */

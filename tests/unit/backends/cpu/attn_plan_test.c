@@ -228,7 +228,7 @@ static void workers_run(const subject *s, int32_t window, int32_t n_worker,
     whim_attn_plan_make(&plan, &a.op, WHIM_ATTN_UNIT_MAX, 4, n_worker);
     assert_int_equal(plan.split, n_worker > 1);
     whim_cpu_workers pool;
-    assert_int_equal(whim_cpu_workers_init(&pool, n_worker, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&pool, n_worker, 0, 1, NULL), WHIM_ERR_OK);
     memset(s->out, 0, ROWS * HEADS * D * sizeof *s->out);
     whim_cpu_workers_run(&pool, commands, 4);
     whim_cpu_workers_deinit(&pool);

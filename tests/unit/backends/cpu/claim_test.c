@@ -57,7 +57,7 @@ static void every_item_once(void **state)
     (void)state;
     for (int32_t n_worker = 1; n_worker <= MAX_WORKERS; n_worker++) {
         whim_cpu_workers w;
-        assert_int_equal(whim_cpu_workers_init(&w, n_worker, NULL), WHIM_ERR_OK);
+        assert_int_equal(whim_cpu_workers_init(&w, n_worker, 0, 1, NULL), WHIM_ERR_OK);
         record(n_worker % 2 == 0 ? 0 : 3 * n_worker, n_worker);
         memset(hits, 0, sizeof hits);
         for (int replay = 1; replay <= REPLAYS; replay++) {
@@ -105,7 +105,7 @@ static void others_take_over(void **state)
     whim_cpu_command command = {.kernel = stall};
     memcpy(command.args, &a, sizeof a);
     memset(hits, 0, sizeof hits);
-    assert_int_equal(whim_cpu_workers_init(&w, STALL_WORKERS, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, STALL_WORKERS, 0, 1, NULL), WHIM_ERR_OK);
     whim_cpu_workers_run(&w, &command, 1);
     whim_cpu_workers_deinit(&w);
     assert_false(atomic_load(&gave_up));

@@ -88,7 +88,7 @@ static void barriers_hold(void **state)
     (void)state;
     for (int32_t n = 1; n <= most_workers(); n = n < 4 ? n + 1 : 2 * n) {
         whim_cpu_workers w;
-        assert_int_equal(whim_cpu_workers_init(&w, n, NULL), WHIM_ERR_OK);
+        assert_int_equal(whim_cpu_workers_init(&w, n, 0, 1, NULL), WHIM_ERR_OK);
         assert_int_equal(w.count, n);
         play(&w, pass_on, true, LISTS);
         whim_cpu_workers_deinit(&w);
@@ -100,7 +100,7 @@ static void barriers_hold_without_cpus(void **state)
 {
     (void)state;
     whim_cpu_workers w;
-    assert_int_equal(whim_cpu_workers_init(&w, most_workers() + 2, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, most_workers() + 2, 0, 1, NULL), WHIM_ERR_OK);
     play(&w, pass_on, true, FEW_LISTS);
     whim_cpu_workers_deinit(&w);
 }
@@ -111,7 +111,7 @@ static void lists_without_barriers(void **state)
 {
     (void)state;
     whim_cpu_workers w;
-    assert_int_equal(whim_cpu_workers_init(&w, most_workers(), NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, most_workers(), 0, 1, NULL), WHIM_ERR_OK);
     play(&w, count_up, false, LISTS);
     whim_cpu_workers_run(&w, NULL, 0);
     whim_cpu_workers_deinit(&w);
@@ -143,7 +143,7 @@ static void workers_have_their_own_scratch(void **state)
     static board b;
     whim_cpu_command commands[] = {command(scratch_fill, false, &b, 0),
                                    command(scratch_check, true, &b, 0)};
-    assert_int_equal(whim_cpu_workers_init(&w, n, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, n, 0, 1, NULL), WHIM_ERR_OK);
     whim_cpu_workers_run(&w, commands, 2);
     whim_cpu_workers_deinit(&w);
     for (int32_t i = 0; i < n; i++) {
@@ -156,7 +156,7 @@ static void workers_come_and_go(void **state)
     (void)state;
     for (int32_t i = 0; i < CREATIONS; i++) {
         whim_cpu_workers w;
-        assert_int_equal(whim_cpu_workers_init(&w, i % 5 + 1, NULL), WHIM_ERR_OK);
+        assert_int_equal(whim_cpu_workers_init(&w, i % 5 + 1, 0, 1, NULL), WHIM_ERR_OK);
         play(&w, pass_on, true, i % 3); /* every third leaves without having worked */
         whim_cpu_workers_deinit(&w);
     }
@@ -184,7 +184,7 @@ static void lists_of_two_threads(void **state)
     whim_cpu_workers w;
     static rival rivals[2];
     whim_thread threads[2];
-    assert_int_equal(whim_cpu_workers_init(&w, most_workers(), NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, most_workers(), 0, 1, NULL), WHIM_ERR_OK);
     for (int i = 0; i < 2; i++) {
         rivals[i].workers = &w;
         assert_int_equal(whim_thread_create(&threads[i], "rival", rival_main, &rivals[i], NULL),
@@ -215,7 +215,7 @@ static void workers_keep_to_their_cores(void **state)
     whim_cpu_workers w;
     whim_os_mask before, after, one = {{0}};
     whim_cpu_command commands[] = {{.kernel = look_at_mask}};
-    assert_int_equal(whim_cpu_workers_init(&w, n, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, n, 0, 1, NULL), WHIM_ERR_OK);
     assert_true(whim_os_thread_mask(&before));
     whim_cpu_workers_run(&w, commands, 1);
     for (int32_t i = 0; i < n; i++) {
@@ -242,7 +242,7 @@ static void idle_workers_sleep(void **state)
 {
     (void)state;
     whim_cpu_workers w;
-    assert_int_equal(whim_cpu_workers_init(&w, 3, NULL), WHIM_ERR_OK);
+    assert_int_equal(whim_cpu_workers_init(&w, 3, 0, 1, NULL), WHIM_ERR_OK);
     for (int turns = 0; turns < 2; turns++) {
         play(&w, pass_on, true, 10);
         int64_t start = whim_clock_ns();
