@@ -413,6 +413,21 @@ void whim_sched_abort(whim_sched *s, const whim_plan *plan)
     s->is_open = s->is_ahead = false;
 }
 
+void whim_sched_lose(whim_sched *s)
+{
+    whim_check(!s->is_open);
+    while (s->n_running > 0) {
+        whim_sched_req *req = s->running[s->n_running - 1];
+        whim_sched_stop(s, req);
+        whim_sched_wait(s, req);
+        req->n_preempted++;
+        s->n_preempted++;
+    }
+    if (s->cfg.tree != NULL) {
+        (void)whim_prefix_tree_evict(s->cfg.tree, s->cfg.pool->n_page); /* nobody else holds any */
+    }
+}
+
 /* --- looking ---------------------------------------------------------------------------------- */
 
 const char *whim_miss_name(whim_miss miss)

@@ -170,6 +170,10 @@ void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sche
  * that grew all the same are cut back. */
 void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
 
+/* What pages and states held is lost: every running request waits again, with its tokens, and the
+ * tree knows nothing any more. Not while a plan is open. */
+void whim_sched_lose(whim_sched *sched);
+
 /* Why no more of a request's prompt was found. */
 typedef enum whim_miss {
     WHIM_MISS_WAITS,    /* it was not let in yet */

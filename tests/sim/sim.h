@@ -77,7 +77,7 @@ typedef struct sim_world {
     int64_t n_ahead;
     int64_t n_proposed, n_right, n_drafted;
     int64_t n_all; /* requests that were preempted, lost proposals and had some that were right */
-    int64_t n_cancelled, n_aborted, n_resumed, n_ended, n_cached;
+    int64_t n_cancelled, n_aborted, n_lost, n_resumed, n_ended, n_cached;
     char failure[256]; /* the first one; empty: none */
 } sim_world;
 

@@ -222,6 +222,21 @@ static bool take_results(sim_world *w, const whim_plan *plan, const sim_chosen *
     return true;
 }
 
+/* Now and then a step that fails takes all that pages and states hold with it. */
+static bool lose_all(sim_world *w)
+{
+    if (sim_draw(w, 60) > 0) { /* seldom, or long ones would never end */
+        return true;
+    }
+    whim_sched_lose(w->sched);
+    memset(w->pages, 0x5a, sizeof w->pages);
+    memset(w->state_of, 0x5a, sizeof w->state_of);
+    w->n_lost++;
+    return w->pool.n_free == w->pool.n_page ||
+           sim_fail(w, "%lld of %lld pages are free after a loss", (long long)w->pool.n_free,
+                    (long long)w->pool.n_page);
+}
+
 /* A new plan, and its step. False in *more: there is nothing to do, or the step failed. */
 static bool begin(sim_world *w, bool *more)
 {
@@ -245,6 +260,7 @@ static bool begin(sim_world *w, bool *more)
         count_lost(&w->plan);
         whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
+        return lose_all(w) && sim_check_pages(w);
     }
     return w->failure[0] == '\0' && sim_check_pages(w);
 }
@@ -299,7 +315,7 @@ static bool one_step(sim_world *w)
         count_lost(&w->plan);
         whim_sched_abort(w->sched, &w->plan);
         w->n_aborted++;
-        return sim_check_pages(w);
+        return lose_all(w) && sim_check_pages(w);
     }
     if (!take_results(w, &w->plan, w->chosen, made)) {
         return false;

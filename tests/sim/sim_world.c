@@ -65,7 +65,8 @@ enum { STALE = 2 }; /* no hash: those are odd */
 bool sim_draft(sim_world *w, whim_sequence *seq, int64_t n, bool *ran)
 {
     int64_t len = seq->len, before = seq->n_page;
-    *ran = whim_sequence_pages_needed(seq, n) <= w->pool.n_free;
+    int64_t needed = whim_sequence_pages_needed(seq, n);
+    *ran = needed <= w->pool.n_free && seq->n_page + needed <= seq->max_page;
     if (!*ran) {
         return true;
     }
