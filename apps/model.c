@@ -37,7 +37,9 @@ whim_library_extra model_extra(const whim_options *o)
     return (whim_library_extra){.load_format = o->load_format,
                                 .weight_type = o->weight_type,
                                 .max_outs = 1,
-                                .no_checkpoints = true};
+                                .no_checkpoints = true,
+                                .n_rank = (int32_t)o->tp,
+                                .may_crowd = o->oversubscribe};
 }
 
 whimbrel_model_options serve_options(const whim_options *o, const char *path)

@@ -3,6 +3,7 @@
 #include "base/os/facts.h"
 #include "cmd.h"
 #include "help/help.h"
+#include "ranks/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,9 @@ int main(int argc, char **argv)
     if (argc < 2) {
         show_commands();
         return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "rank") == 0) { /* started by another whimbrel, see ranks/ranks.h */
+        return whim_follower_main(_exit);
     }
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -56,6 +57,9 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
 
 /* Ends the group from outside, by a watchman that has seen a rank die. The first reason counts. */
 void whim_comm_abort(const whim_comm_memory *memory, const char *why);
+
+/* Whether it has ended, for whatever reason: calls fail from then on. Any thread. */
+bool whim_comm_is_over(const whim_comm *comm);
 
 /* Collectives. `site` says which one it is, for messages (31 bytes of it). Counts of 0 are legal
  * everywhere. On failure comm->diag has the reason, and outputs are undefined. */

@@ -137,6 +137,11 @@ void whim_comm_abort(const whim_comm_memory *memory, const char *why)
     whim_comm_shared_end(memory->shared, why);
 }
 
+bool whim_comm_is_over(const whim_comm *comm)
+{
+    return atomic_load(&comm->shared->state) != WHIM_COMM_GOOD;
+}
+
 whim_err whim_comm_why(struct whim_comm_shared *s, whim_diag *diag)
 {
     int64_t until = whim_clock_ns() + NAP_NS;

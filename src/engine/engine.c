@@ -39,6 +39,7 @@ struct whim_engine {
     whim_binder draft_binder;
     int32_t *draft_tokens; /* [n_token] NULL: all may be proposed */
     whim_proposer proposer;
+    whim_engine_peers peers; /* without functions: there are none */
 };
 
 static const char shape_prefix[] = "shape:";
@@ -114,7 +115,10 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
                          "there is no backend '%s' in this build; `whimbrel doctor` lists them",
                          e->cfg.backend);
     }
-    whim_device_cfg cfg = {.n_thread = e->cfg.n_thread, .isa = e->cfg.isa};
+    whim_device_cfg cfg = {.n_thread = e->cfg.n_thread,
+                           .isa = e->cfg.isa,
+                           .part = e->cfg.rank,
+                           .n_part = e->cfg.n_rank};
     whim_err err = e->backend->device_open(0, &cfg, &e->device, diag);
     if (err == WHIM_ERR_INVALID || (err == WHIM_ERR_UNSUPPORTED && cfg.isa != NULL)) {
         blame(e, err == WHIM_ERR_INVALID ? "n_thread" : "isa");
@@ -183,6 +187,12 @@ static whim_err limits_choose(whim_engine *e, whim_diag *diag)
 static int64_t states_choose(whim_engine *e, int64_t available)
 {
     whim_exec_cfg *r = &e->runner_cfg;
+    if (e->cfg.sizes != NULL) {
+        r->max_seqs = e->cfg.sizes->max_seqs;
+        r->n_state = e->cfg.sizes->n_state;
+        r->max_kept = r->n_state > 0 ? e->cfg.max_kept : 0;
+        return 0;
+    }
     whim_state_fit fit = {
         .slot_bytes = e->def->layers(e->model)->slot_bytes,
         .n_checkpoint = e->cfg.n_checkpoint,
@@ -200,6 +210,11 @@ static int64_t states_choose(whim_engine *e, int64_t available)
 static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 {
     whim_exec_cfg *r = &e->runner_cfg;
+    if (e->cfg.sizes != NULL) {
+        r->max_ctx = e->cfg.sizes->max_ctx;
+        r->n_page = e->cfg.sizes->n_page;
+        return WHIM_ERR_OK;
+    }
     whim_page_fit fit = {
         .page_bytes =
             whim_layer_table_place(e->def->layers(e->model), r->kv_type, r->page_len, NULL),
@@ -297,6 +312,7 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
     whim_device *dev = e->device;
     int64_t available =
         dev->vt->mem_available != NULL ? dev->vt->mem_available(dev) : whim_os_mem_available();
+    available /= e->cfg.n_rank > 1 ? e->cfg.n_rank : 1; /* the others have as much */
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));
@@ -435,9 +451,8 @@ static whim_err record_start(whim_engine *e, whim_diag *diag)
                                 &e->recording, diag);
 }
 
-whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
+static whim_err load(whim_engine *e, whim_diag *diag)
 {
-    WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
     WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
                             e->cfg.on_progress, e->cfg.progress_ctx, diag));
     if (e->cfg.draft != NULL) {
@@ -453,6 +468,38 @@ whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
                           diag, "no memory for the passes of a draft"));
     }
     return e->cfg.record_steps != NULL ? record_start(e, diag) : WHIM_ERR_OK;
+}
+
+void whim_engine_set_peers(whim_engine *e, const whim_engine_peers *peers, int64_t bytes)
+{
+    e->peers = *peers;
+    e->plan.available *= e->cfg.n_rank; /* the whole host's now */
+    whim_memory_plan_add(&e->plan, WHIM_MEMORY_OTHER, "other ranks", bytes, "processes: %d",
+                         e->cfg.n_rank - 1);
+}
+
+whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
+{
+    WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
+    if (e->peers.load == NULL) {
+        return load(e, diag);
+    }
+    WHIM_TRY(e->peers.load(e->peers.ctx, diag));
+    WHIM_TRY(load(e, diag));
+    return e->peers.loaded(e->peers.ctx, diag);
+}
+
+bool whim_engine_is_apart(const whim_engine *e)
+{
+    return e->peers.is_apart != NULL && e->peers.is_apart(e->peers.ctx);
+}
+
+whim_err whim_engine_rejoin(whim_engine *e, whim_diag *diag)
+{
+    whim_err err = e->peers.rejoin(e->peers.ctx, e, diag);
+    whim_exec_rejoin(
+        whim_runner_exec(e->runner)); /* its comm may be another, also after a failure */
+    return err;
 }
 
 whim_err whim_engine_end_record(whim_engine *e, whim_diag *diag)
@@ -479,6 +526,9 @@ void whim_engine_close(whim_engine *e)
     whim_arena_reset(&e->arena);
     whim_ckpt_close(&e->ckpt);
     whim_ckpt_close(&e->draft);
+    if (e->peers.close != NULL) {
+        e->peers.close(e->peers.ctx);
+    }
     whim_free(e);
 }
 
@@ -490,6 +540,12 @@ const whim_ckpt *whim_engine_ckpt(const whim_engine *e)
 const whim_config *whim_engine_config(const whim_engine *e)
 {
     return &e->ckpt.config;
+}
+
+whim_engine_sizes whim_engine_sizes_of(const whim_engine *e)
+{
+    const whim_exec_cfg *r = &e->runner_cfg;
+    return (whim_engine_sizes){r->max_seqs, r->n_state, r->max_ctx, r->n_page};
 }
 
 const whim_memory_plan *whim_engine_plan(const whim_engine *e)

@@ -27,6 +27,11 @@ typedef enum whim_graph_use {
 /* As the name of a draft: the MTP layer that the model's files hold. */
 #define WHIM_DRAFT_OWN "mtp"
 
+/* Sizes that all ranks of a model must have alike. */
+typedef struct whim_engine_sizes {
+    int64_t max_seqs, n_state, max_ctx, n_page;
+} whim_engine_sizes;
+
 typedef struct whim_engine_cfg {
     const char *model;       /* directory, .gguf file or shape:NAME */
     const char *draft;       /* directory of a draft for it, or WHIM_DRAFT_OWN; NULL: none */
@@ -64,7 +69,8 @@ typedef struct whim_engine_cfg {
      * comm outlives the engine. */
     int32_t n_rank, rank;
     struct whim_comm *comm;
-    const char *record_steps; /* a file for what the runner is given; NULL: none */
+    const struct whim_engine_sizes *sizes; /* what rank 0 has chosen; NULL: choose */
+    const char *record_steps;              /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;
     void *progress_ctx;
     const char **wrong; /* prepare puts the field there that it refuses; NULL: nobody asks */
@@ -81,6 +87,26 @@ WHIM_MUST_CHECK whim_err whim_engine_load(whim_engine *engine, whim_diag *diag);
 
 void whim_engine_close(whim_engine *engine);
 
+/* Whoever has the other ranks of a model, and does with them what is done here: begin to load
+ * before this rank does, be loaded after it is, end behind it. */
+typedef struct whim_engine_peers {
+    void *ctx;
+    whim_err (*load)(void *ctx, whim_diag *diag);
+    whim_err (*loaded)(void *ctx, whim_diag *diag);
+    void (*close)(void *ctx);
+    /* Whether one of them is lost, and steps fail; and to begin again with others, loaded. */
+    bool (*is_apart)(void *ctx);
+    whim_err (*rejoin)(void *ctx, const whim_engine *engine, whim_diag *diag);
+} whim_engine_peers;
+
+/* After prepare: the others' plans come to so many bytes, which join this one's. */
+void whim_engine_set_peers(whim_engine *engine, const whim_engine_peers *peers, int64_t bytes);
+
+/* After a step failed: whether that is because other ranks are lost, with all that pages and states
+ * held of them; and to have them again, which takes as long as a load. */
+bool whim_engine_is_apart(const whim_engine *engine);
+WHIM_MUST_CHECK whim_err whim_engine_rejoin(whim_engine *engine, whim_diag *diag);
+
 /* End the file of steps, if there is one: what could not be written is told here. */
 WHIM_MUST_CHECK whim_err whim_engine_end_record(whim_engine *engine, whim_diag *diag);
 
@@ -94,6 +120,9 @@ const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);
 double whim_engine_ctx_share(const whim_engine *engine); /* see ctx_share of the cfg */
+
+/* What followers are told. */
+whim_engine_sizes whim_engine_sizes_of(const whim_engine *engine);
 
 /* The runner's limits and its share of the plan. */
 const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);

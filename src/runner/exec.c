@@ -462,6 +462,12 @@ int32_t whim_exec_room(const whim_exec *x)
     return whim_exec_flights(&x->cfg);
 }
 
+void whim_exec_rejoin(whim_exec *x)
+{
+    whim_check(x->ranks.leads && whim_exec_in_flight(x) == 0);
+    whim_mail_open(&x->ranks.mail, x->cfg.comm);
+}
+
 whim_ranks *whim_exec_ranks(whim_exec *x)
 {
     return &x->ranks;

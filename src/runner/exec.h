@@ -99,6 +99,10 @@ WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block,
  * device unless a tap listens. DEVICE: the group ended, and diag says why. */
 WHIM_MUST_CHECK whim_err whim_exec_follow(whim_exec *exec, whim_diag *diag);
 
+/* For rank 0, with no step under way: its comm was opened anew, with others who follow from the
+ * beginning. */
+void whim_exec_rejoin(whim_exec *exec);
+
 /* What is chosen from the outputs of the step that is submitted next: one ask for each of its
  * outputs, the caller's until submit returns. INVALID is submit's answer to asks that the step
  * cannot serve. Without asks nothing is chosen, and all outputs are brought to the host; with them
