@@ -434,9 +434,15 @@ int64_t whim_service_active(const whim_service *s)
     return atomic_load(&s->n_active);
 }
 
+bool whim_service_is_apart(const whim_service *s)
+{
+    return atomic_load(&s->is_apart);
+}
+
+/* Starting ranks again takes as long as a load; that is no hang. */
 int64_t whim_service_heartbeat_ns(const whim_service *s)
 {
-    return atomic_load(&s->heartbeat_ns);
+    return whim_service_is_apart(s) ? whim_clock_ns() : atomic_load(&s->heartbeat_ns);
 }
 
 void whim_service_describe(const whim_service *s, whim_str *out)

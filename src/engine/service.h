@@ -77,6 +77,9 @@ void whim_service_drain(whim_service *service);
 /* Whether it does that, or ends. */
 bool whim_service_is_draining(whim_service *service);
 
+/* Whether ranks were lost and are being started again; who asks has to wait for that. */
+bool whim_service_is_apart(const whim_service *service);
+
 /* Longest prompt with its answer: as cfg says, or what the pages hold if that is less. */
 int64_t whim_service_ctx(const whim_service *service);
 

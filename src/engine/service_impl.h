@@ -41,6 +41,7 @@ typedef struct whim_choice {
     whim_grammar_state *grammar; /* NULL: any text */
     uint32_t *mask;              /* [n_mask_word] what may come next; NULL: never masked */
     bool is_mask_made;           /* it is that of the coming token already */
+    int32_t n_apart;             /* steps of it that were lost with a rank */
     int64_t n_asked;             /* proposals of the step under way whose rows may be taken */
     int64_t n_prompt_told;       /* prompt tokens whose log-probabilities were reported */
     whim_think think;
@@ -161,6 +162,7 @@ struct whim_service {
 
     atomic_llong stats[sizeof(whim_service_stats) / sizeof(int64_t)]; /* as last published */
 
+    atomic_bool is_apart; /* ranks are being started again */
     atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };

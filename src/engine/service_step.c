@@ -282,18 +282,48 @@ static whim_flight *oldest(whim_service *s)
     return &s->flights[s->n_taken % WHIM_EXEC_FLIGHT];
 }
 
+/* Ranks were lost, with their part of every page: requests begin again from their tokens when the
+ * others are there again, and answers go on as if nothing had happened. */
+static void ranks_rejoin(whim_service *s)
+{
+    whim_diag diag = {""};
+    int64_t begun = whim_clock_ns();
+    atomic_store(&s->is_apart, true);
+    whim_sched_lose(s->sched);
+    whim_err err = whim_engine_rejoin(s->cfg.engine, &diag);
+    if (err == WHIM_ERR_OK) {
+        whim_log_info(s->cfg.log, "ranks",
+                      whim_log_int("rejoined_ms", (whim_clock_ns() - begun) / WHIM_NS_PER_MS));
+    } else { /* the next step tries again */
+        whim_log_error(s->cfg.log, "ranks", whim_log_text("error", diag.text));
+        for (whim_job *job = s->active; job != NULL; job = job->next) {
+            job->trouble = diag;
+            whim_job_cancel(job, WHIM_REASON_FAILED);
+        }
+    }
+    atomic_store(&s->heartbeat_ns, whim_clock_ns());
+    atomic_store(&s->is_apart, err != WHIM_ERR_OK);
+}
+
+enum { MOST_APART = 2 }; /* a request that was in so many lost steps may be why they were */
+
 /* A step failed on the device: the jobs of all that is under way cannot go on, the others can. */
 static void steps_failed(whim_service *s, const whim_diag *diag)
 {
     const whim_plan *plan = &oldest(s)->plan;
+    bool apart = whim_engine_is_apart(s->cfg.engine);
     whim_log_error(s->cfg.log, "step", whim_log_text("error", diag->text),
                    whim_log_int("items", plan->n_item));
     for (int64_t i = 0; i < plan->n_item; i++) {
-        if (plan->items[i].req != NULL) {
-            plan->items[i].seq->state_at = -1;
-            whim_runner_sequence_cut(s->runner, plan->items[i].seq, oldest(s)->len[i]);
-            oldest(s)->choices[i]->job->trouble = *diag;
-            whim_job_cancel(oldest(s)->choices[i]->job, WHIM_REASON_FAILED);
+        whim_choice *c = plan->items[i].req != NULL ? oldest(s)->choices[i] : NULL;
+        if (c == NULL) {
+            continue;
+        }
+        plan->items[i].seq->state_at = -1;
+        whim_runner_sequence_cut(s->runner, plan->items[i].seq, oldest(s)->len[i]);
+        if (!apart || ++c->n_apart >= MOST_APART) {
+            c->job->trouble = *diag;
+            whim_job_cancel(c->job, WHIM_REASON_FAILED);
         }
     }
     whim_sched_abort(s->sched, plan);
@@ -303,6 +333,9 @@ static void steps_failed(whim_service *s, const whim_diag *diag)
         (void)err; /* it went on from what failed */
     }
     s->n_taken = s->n_begun;
+    if (apart) {
+        ranks_rejoin(s);
+    }
 }
 
 /* Queue the step of a flight whose parts are made. */

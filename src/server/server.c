@@ -96,7 +96,10 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
     static const char *const names[] = {"loading", "ready", "draining"};
     int state = atomic_load(&s->state);
     whim_str body = {0};
-    whim_str_printf(&body, "{\"status\":\"%s\"", names[state]);
+    pthread_rwlock_rdlock(&s->lock);
+    bool apart = state == READY && s->service != NULL && whim_service_is_apart(s->service);
+    pthread_rwlock_unlock(&s->lock);
+    whim_str_printf(&body, "{\"status\":\"%s\"", apart ? "restarting" : names[state]);
     if (state == LOADING) {
         whim_str_printf(&body, ",\"progress\":%.3f", (double)atomic_load(&s->progress) / 1000);
     }
@@ -117,7 +120,7 @@ static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)
         pthread_rwlock_unlock(&s->lock);
     }
     whim_str_append_char(&body, '}');
-    reply_health(ex, state == READY ? 200 : 503, &body);
+    reply_health(ex, state == READY && !apart ? 200 : 503, &body);
     whim_str_deinit(&body);
 }
 

@@ -67,6 +67,12 @@ int64_t whim_service_ctx(const whim_service *service)
     return 100;
 }
 static bool is_draining; /* what the service says of itself */
+bool whim_service_is_apart(const whim_service *s)
+{
+    (void)s;
+    return false;
+}
+
 bool whim_service_is_draining(whim_service *service)
 {
     (void)service;
