@@ -2,6 +2,7 @@
 /* whimbrel inspect: what a model is, what its files hold, what memory it would take. Nothing is
  * loaded. */
 #include "base/alloc.h"
+#include "inspect_ranks.h"
 #include "model.h"
 
 #include <stdio.h>
@@ -20,6 +21,8 @@ static const char *const rope_names[] = {
     [WHIM_ROPE_LLAMA3] = "llama3",
     [WHIM_ROPE_YARN] = "yarn",
 };
+
+static const char shape_prefix[] = "shape:";
 
 typedef struct type_sum {
     int64_t count, bytes;
@@ -41,6 +44,7 @@ typedef struct summary {
     int64_t file_bytes;
     type_sum by_type[WHIM_DTYPE_COUNT];
     const whim_ckpt_file **files; /* the checkpoint's, by name */
+    whim_str ranks;               /* of --tp, as they are printed */
     whim_diag text; /* why run and serve cannot read or write its text; empty: they can */
 } summary;
 
@@ -239,6 +243,7 @@ static void append_text(whim_str *out, const summary *s, bool tensors)
     }
     append_planned(out, s, "run and chat", &s->one);
     append_planned(out, s, "serve", &s->serve);
+    whim_str_append(out, whim_str_text(&s->ranks));
     if (s->text.text[0] != '\0') {
         whim_str_printf(out, "text: cannot be read or written (run --ids still works): %s\n",
                         s->text.text);
@@ -345,7 +350,9 @@ static void append_json(whim_str *out, const summary *s, bool tensors)
     json_planned(out, &s->one);
     whim_str_append(out, ",\"serve\":{");
     json_planned(out, &s->serve);
-    whim_str_append(out, "},\"text_error\":");
+    whim_str_append_char(out, '}');
+    whim_str_append(out, whim_str_text(&s->ranks));
+    whim_str_append(out, ",\"text_error\":");
     if (s->text.text[0] == '\0') {
         whim_str_append(out, "null");
     } else {
@@ -372,7 +379,7 @@ static void check_text(summary *s, const whim_options *options)
 static bool plan_for(planned *p, whim_engine_cfg cfg)
 {
     loader load;
-    if (strncmp(cfg.model, "shape:", 6) == 0) {
+    if (strncmp(cfg.model, shape_prefix, strlen(shape_prefix)) == 0) {
         cfg.load_format = "dummy";
     }
     p->engine = open_engine(&cfg, true, &load);
@@ -381,6 +388,16 @@ static bool plan_for(planned *p, whim_engine_cfg cfg)
         p->refusal.text[0] = '\0';
     }
     return p->engine != NULL;
+}
+
+/* What the ranks of --tp would have; nothing without it. */
+static bool ranks_plan(summary *s, whim_engine_cfg cfg)
+{
+    if (strncmp(cfg.model, shape_prefix, strlen(shape_prefix)) == 0) {
+        cfg.load_format = "dummy";
+    }
+    return s->options->tp == 1 ||
+           append_ranks(&s->ranks, cfg, (int32_t)s->options->tp, s->options->json);
 }
 
 static bool print_summary(summary *s)
@@ -411,8 +428,10 @@ int cmd_inspect(const whim_options *options)
     summary s = {.options = options, .model = choose_model(options, path)};
     whimbrel_model_options served = serve_options(options, s.model);
     whim_library_extra extra = serve_extra(options);
+    whim_engine_cfg serving = whim_library_engine_cfg(&served, &extra);
     bool ok = s.model != NULL && plan_for(&s.one, engine_cfg(options, s.model)) &&
-              plan_for(&s.serve, whim_library_engine_cfg(&served, &extra)) && print_summary(&s);
+              plan_for(&s.serve, serving) && ranks_plan(&s, serving) && print_summary(&s);
+    whim_str_deinit(&s.ranks);
     whim_engine_close(s.serve.engine);
     whim_engine_close(s.one.engine);
     return ok ? EXIT_OK : EXIT_FAILED;

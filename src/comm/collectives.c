@@ -112,6 +112,7 @@ whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *se
     for (int32_t r = 0; r < comm->n_rank; r++) {
         own += send[r];
     }
+    comm->n_byte += own;
     whim_comm_copy(whim_comm_next_piece(comm), send, comm->n_rank * (int64_t)sizeof *send);
     WHIM_TRY(whim_comm_round(comm, &call));
     WHIM_TRY(tables_agree(comm, take, first, &most, site));

@@ -43,6 +43,7 @@ typedef struct whim_comm {
     int64_t spin_ns;   /* of that, without sleep */
     int64_t waited_ns; /* all waits so far, for meters */
     int64_t n_call;    /* collectives so far */
+    int64_t n_byte;    /* of their messages, each counted once */
     whim_diag diag;    /* why the group ended */
 } whim_comm;
 

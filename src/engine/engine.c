@@ -388,12 +388,6 @@ static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID, "rank %d of %d: ranks are counted from 0",
                          e->cfg.rank, n_rank);
     }
-    if (n_rank > 1 && e->cfg.draft != NULL) {
-        blame(e, "draft");
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "a draft for a model over %d ranks: only one rank can have one so far",
-                         n_rank);
-    }
     e->binder.n_rank = n_rank;
     e->binder.rank = e->cfg.rank;
     e->binder.ckpt = &e->ckpt;
@@ -546,6 +540,11 @@ whim_engine_sizes whim_engine_sizes_of(const whim_engine *e)
 {
     const whim_exec_cfg *r = &e->runner_cfg;
     return (whim_engine_sizes){r->max_seqs, r->n_state, r->max_ctx, r->n_page};
+}
+
+const whim_layer_table *whim_engine_layers(const whim_engine *e)
+{
+    return e->def->layers(e->model);
 }
 
 const whim_memory_plan *whim_engine_plan(const whim_engine *e)

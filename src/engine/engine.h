@@ -128,6 +128,9 @@ whim_engine_sizes whim_engine_sizes_of(const whim_engine *engine);
 const whim_exec_cfg *whim_engine_limits(const whim_engine *engine);
 const whim_exec_plan *whim_engine_runner_plan(const whim_engine *engine);
 
+/* Its layers, as this rank has them. */
+const whim_layer_table *whim_engine_layers(const whim_engine *engine);
+
 /* Where the draft's tensors lie. */
 const whim_ckpt *whim_engine_draft_ckpt(const whim_engine *engine);
 const whim_binder *whim_engine_draft_binder(const whim_engine *engine);

@@ -21,7 +21,7 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
 
 #undef WHIM_PRIM
 #undef WHIM_FUSED
-#define RECORD(name, otherwise)                                                      \
+#define RECORD(name, comm, otherwise)                                                \
     static whim_err record_##name(whim_stream *s, const whim_##name##_args *args)    \
     {                                                                                \
         whim_recorder *r = (whim_recorder *)s;                                       \
@@ -29,12 +29,13 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
         bool accepts = s->device->vt->op_accepts(s->device, WHIM_OP_##name, args);   \
         whim_err err = accepts ? ask_workspace(s, WHIM_OP_##name, args) : otherwise; \
         r->n_op = n_op + 1;                                                          \
+        r->comm_bytes += (comm);                                                     \
         return err;                                                                  \
     }
-#define WHIM_PRIM(name) RECORD(name, refuse(r, WHIM_OP_##name, args))
-#define WHIM_FUSED(name) RECORD(name, whim_compose_##name(s, args))
-#define WHIM_COMM(name) \
-    RECORD(name,        \
+#define WHIM_PRIM(name) RECORD(name, 0, refuse(r, WHIM_OP_##name, args))
+#define WHIM_FUSED(name) RECORD(name, 0, whim_compose_##name(s, args))
+#define WHIM_COMM(name)                     \
+    RECORD(name, whim_##name##_bytes(args), \
            whim_stream_is_alone(s) ? whim_alone_##name(s, args) : refuse(r, WHIM_OP_##name, args))
 #include "ops/ops.def"
 #undef WHIM_PRIM

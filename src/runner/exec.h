@@ -71,6 +71,7 @@ typedef struct whim_exec_plan {
     int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;     /* embeddings that replace tokens */
     int64_t host_bytes;      /* the host's copies of all that travels */
+    int64_t token_comm;      /* of a step of one token: bytes of messages between ranks */
 } whim_exec_plan;
 
 /* UNSUPPORTED when the device lacks an op of the model; diag names it. */

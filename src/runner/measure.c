@@ -97,6 +97,21 @@ static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model
     return record_own(s, batch, cfg);
 }
 
+/* What ranks tell each other for one token, of which the best is wanted. */
+static whim_err token_measure(whim_recorder *recorder, const whim_model_def *def, whim_model *model,
+                              const whim_batch *largest, const whim_out *out, whim_exec_plan *plan)
+{
+    whim_batch one = *largest;
+    whim_out best = *out;
+    one.n_row = one.n_seq = one.n_out = 1;
+    best.n_top = 1;
+    best.scratch->used = 0;
+    recorder->comm_bytes = 0;
+    WHIM_TRY(def->forward(model, &recorder->base, &one, &best));
+    plan->token_comm = recorder->comm_bytes;
+    return WHIM_ERR_OK;
+}
+
 /* The pass that needs the most, on a stream where nothing runs. */
 static whim_err activations_measure(const whim_config *config, const whim_model_def *def,
                                     whim_model *model, whim_device *device,
@@ -133,6 +148,9 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
         out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base, config->d_model};
     }
     whim_err err = record_all(&recorder.base, def, model, cfg, &batch, &out, config->n_vocab);
+    if (err == WHIM_ERR_OK && cfg->comm != NULL) {
+        err = token_measure(&recorder, def, model, &batch, &out, plan);
+    }
     if (recorder.refused[0] != '\0') {
         return whim_fail(diag, err, "%s models need an op that this device lacks: %s",
                          def->arch.name, recorder.refused);

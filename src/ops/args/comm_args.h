@@ -69,4 +69,36 @@ static inline int64_t whim_ranks_sum(const int64_t *list, int32_t n_rank)
     return sum;
 }
 
+/* Bytes of the message of each, as a comm counts them (whim_comm.n_byte). */
+static inline int64_t whim_all_reduce_bytes(const whim_all_reduce_args *a)
+{
+    return a->n_row * a->n_col * (int64_t)sizeof *a->x;
+}
+
+static inline int64_t whim_all_gather_v_bytes(const whim_all_gather_v_args *a)
+{
+    return a->n_row * whim_ranks_sum(a->cols, a->n_rank) * (int64_t)sizeof *a->x;
+}
+
+static inline int64_t whim_reduce_scatter_v_bytes(const whim_reduce_scatter_v_args *a)
+{
+    return a->n_row * whim_ranks_sum(a->cols, a->n_rank) * (int64_t)sizeof *a->x;
+}
+
+static inline int64_t whim_all_to_all_v_bytes(const whim_all_to_all_v_args *a)
+{
+    return whim_ranks_sum(a->send, a->n_rank);
+}
+
+static inline int64_t whim_broadcast_bytes(const whim_broadcast_args *a)
+{
+    return a->bytes;
+}
+
+static inline int64_t whim_barrier_bytes(const whim_barrier_args *a)
+{
+    (void)a;
+    return 0;
+}
+
 #endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inspect --tp N: what each of N ranks would have of a model, and what they tell each other. */
+#include "inspect_ranks.h"
+
+#include "base/alloc.h"
+#include "comm/comm.h"
+#include "model.h"
+
+#include <stdio.h>
+
+/* Counts of one rank; of heads and widths those of the first layer that has them. */
+typedef struct share {
+    int32_t n_head, n_kv, n_key, d_ff;
+    int64_t weights, kv, total, token_comm;
+} share;
+
+static int32_t first(int32_t known, int32_t value)
+{
+    return known > 0 ? known : value;
+}
+
+/* Rows of an expert's first matrix. */
+static int32_t expert_width(const whim_engine *engine)
+{
+    const whim_binder *binder = whim_engine_binder(engine);
+    int64_t i = 0;
+    while (i < binder->n_param && binder->params[i].n_expert == 0) {
+        i++;
+    }
+    return i < binder->n_param ? (int32_t)binder->params[i].n_here : 0;
+}
+
+static share share_of(const whim_engine *engine)
+{
+    const whim_layer_table *table = whim_engine_layers(engine);
+    const whim_memory_plan *plan = whim_engine_plan(engine);
+    share s = {.n_key = table->gdn.n_key,
+               .weights = whim_engine_binder(engine)->bytes,
+               .kv = whim_engine_runner_plan(engine)->kv_bytes,
+               .total = plan->total,
+               .token_comm = whim_engine_runner_plan(engine)->token_comm};
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        const whim_layer_row *row = &table->rows[l];
+        s.n_head = first(s.n_head, row->n_head);
+        s.n_kv = first(s.n_kv, row->n_kv);
+        s.d_ff = first(s.d_ff, row->mlp == WHIM_MLP_SWIGLU ? row->d_ff : expert_width(engine));
+    }
+    return s;
+}
+
+/* One rank is prepared after the other, with the sizes that the first has chosen; none loads. */
+static bool share_make(const whim_engine_cfg *cfg, whim_comm_memory *memory, int32_t rank,
+                       whim_engine_sizes *sizes, share *out)
+{
+    loader load;
+    whim_comm comm;
+    whim_engine_cfg own = *cfg;
+    whim_comm_open(&comm, memory, &(whim_comm_cfg){.rank = rank});
+    own.rank = rank;
+    own.comm = &comm;
+    own.sizes = rank > 0 ? sizes : NULL;
+    whim_engine *engine = open_engine(&own, true, &load);
+    if (engine == NULL) {
+        return false;
+    }
+    *sizes = whim_engine_sizes_of(engine);
+    *out = share_of(engine);
+    whim_engine_close(engine);
+    return true;
+}
+
+static void append_text(whim_str *out, const share *shares, int32_t n_rank)
+{
+    int64_t sum = 0;
+    char text[3][32];
+    whim_str_printf(out,
+                    "\nserve over %d ranks\n  rank  heads     KV    key     MLP      weights  "
+                    "   KV pages          all\n",
+                    n_rank);
+    for (int32_t r = 0; r < n_rank; r++) {
+        const share *s = &shares[r];
+        whim_format_bytes(text[0], sizeof text[0], s->weights);
+        whim_format_bytes(text[1], sizeof text[1], s->kv);
+        whim_format_bytes(text[2], sizeof text[2], s->total);
+        whim_str_printf(out, "%6d %6d %6d %6d %7d %12s %12s %12s\n", r, s->n_head, s->n_kv,
+                        s->n_key, s->d_ff, text[0], text[1], text[2]);
+        sum += s->total;
+    }
+    whim_format_bytes(text[0], sizeof text[0], sum);
+    whim_format_bytes(text[1], sizeof text[1], shares[0].token_comm);
+    whim_str_printf(out, "all of them: %s; messages between them, for each token: %s\n", text[0],
+                    text[1]);
+}
+
+static void append_json(whim_str *out, const share *shares, int32_t n_rank)
+{
+    whim_str_append(out, ",\"ranks\":[");
+    for (int32_t r = 0; r < n_rank; r++) {
+        const share *s = &shares[r];
+        whim_str_printf(out,
+                        "%s{\"rank\":%d,\"n_head\":%d,\"n_kv\":%d,\"n_key\":%d,\"d_ff\":%d,"
+                        "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld}",
+                        r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff,
+                        (long long)s->weights, (long long)s->kv, (long long)s->total,
+                        (long long)s->token_comm);
+    }
+    whim_str_append_char(out, ']');
+}
+
+bool append_ranks(whim_str *out, whim_engine_cfg cfg, int32_t n_rank, bool json)
+{
+    whim_diag diag = {""};
+    whim_comm_memory memory = {.fd = -1};
+    whim_engine_sizes sizes;
+    share *shares = whim_alloc_array(n_rank, sizeof *shares);
+    bool ok = shares != NULL && whim_comm_memory_make(n_rank, &memory, &diag) == WHIM_ERR_OK;
+    if (!ok) {
+        complain(EXIT_FAILED, "%s", shares != NULL ? diag.text : "no memory for a list of ranks");
+    }
+    cfg.n_rank = n_rank;
+    for (int32_t r = 0; r < n_rank && ok; r++) {
+        ok = share_make(&cfg, &memory, r, &sizes, &shares[r]);
+    }
+    if (ok) {
+        (json ? append_json : append_text)(out, shares, n_rank);
+    }
+    whim_comm_memory_close(&memory);
+    whim_free(shares);
+    return ok;
+}
