@@ -285,13 +285,6 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
     cfg.wrong = field;
     whim_err err;
-    if (extra != NULL && extra->n_rank > 1 && extra->kv_disk) {
-        return whim_fail(
-            diag, WHIM_ERR_UNSUPPORTED,
-            "pages of a model over %d ranks cannot go to a disk yet: leave out --kv-dir "
-            "or --tp",
-            extra->n_rank);
-    }
     if (extra != NULL && extra->n_rank > 1) {
         whim_ranks_cfg ranks = {.n_rank = extra->n_rank, .may_crowd = extra->may_crowd};
         err = whim_ranks_prepare(&cfg, &ranks, &m->engine, diag);

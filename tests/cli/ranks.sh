@@ -22,17 +22,42 @@ one=$out
 ask llama-f32 1
 expect "64 processes on few CPUs" 0 out "$one"
 
+# A draft is whole on every rank, and changes no token.
+drafts=$data/../drafts
+for pair in llama-f32:llama-f32-dflash llama-f32:llama-f32-dflash2 llama-f32:llama-f32-dspark llama-f32:llama-f32-eagle3 \
+    minimax-f32:minimax-f32-eagle3 qwen3moe-f32:qwen3moe-f32-eagle3; do
+    model=$data/${pair%:*} draft=${pair#*:}
+    run_it run "$model" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --no-draft --no-lookup
+    one=$out
+    run_it run "$model" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --draft "$drafts/$draft"
+    expect "$draft over 3 processes" 0 out "$one"
+done
+run_it run "$drafts/qwen35-f32-mtp" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --no-lookup
+one=$out
+run_it run "$drafts/qwen35-f32-mtp" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --draft mtp
+expect "mtp over 3 processes" 0 out "$one"
+
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
     expect "--tp $n" 2 err "--tp" err "$n"
 done
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --tp 1024
 expect "more ranks than CPUs" 1 err "1024 ranks with 1 thread each were asked for" err "CPU" err "--oversubscribe"
-run_it serve "$data/llama-f32" --tp 2 --oversubscribe --kv-dir "$TEST_TMP/kv" --port 0
-expect "pages of several ranks on a disk" 1 err "--kv-dir"
 run_it rank
 expect "rank is for whimbrel itself" 1 err "whimbrel serve --tp N"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --tp 2 --oversubscribe --kv-mem 1
 expect "what one rank refuses is refused before others start" 1 err "--kv-mem"
+run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7
+expect "inspect --tp" 0 out "serve over 7 ranks" out "messages between them, for each token: 1.47 MiB"
+run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7 --json
+expect_python "shares of MiniMax-M2 over 7 ranks" "
+ranks = json.loads(text)['ranks']
+assert [r['n_head'] for r in ranks] == [12] + [6] * 6 and [r['n_kv'] for r in ranks] == [2] + [1] * 6, ranks
+assert [r['d_ff'] for r in ranks] == [256] * 5 + [128] * 2, ranks
+assert all(r['token_comm'] == 3072 * 4 * (2 * 62 + 1) + 62 * 8 + 7 * 8 for r in ranks), ranks[0]"
+run_it inspect shape:qwen3-30b-a3b --tp 6 --json
+expect_python "more ranks than KV heads" "
+ranks = json.loads(text)['ranks']
+assert sum(r['n_head'] for r in ranks) == 32 and all(r['n_kv'] == 1 for r in ranks), ranks"
 expect_same "no process is left" "$(pgrep -c -f '^whimbrel rank$')" 0
 finish

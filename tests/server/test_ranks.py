@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
 
-from serving import Server
+from serving import PROGRAM, Server
 
 ASK = {"messages": [{"role": "user", "content": "Name ten birds, one in a line."}], "temperature": 0, "max_tokens": 150,
        "ignore_eos": True}
@@ -52,7 +53,7 @@ def stream(server, after, what):
 
 @pytest.fixture(scope="module")
 def ranks():
-    s = Server("ranks", "--tp", "2", "--oversubscribe", "--threads", "1", "--no-draft", "--ctx", "1024")
+    s = Server("ranks", "--tp", "2", "--oversubscribe", "--threads", "1", "--ctx", "1024")
     yield s
     pids = children(s.process.pid)
     assert len(pids) == 1
@@ -111,3 +112,9 @@ def test_a_request_in_two_lost_steps_fails(ranks, whole):
         assert time.monotonic() < until
         time.sleep(0.05)
     assert answer(ranks) == whole
+
+
+def test_pages_of_ranks_stay_in_memory(tmp_path):
+    done = subprocess.run([PROGRAM, "serve", "--port", "0", "--tp", "2", "--oversubscribe", "--kv-dir", str(tmp_path)],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "--kv-dir" in done.stderr and "cut over 2" in done.stderr, done.stderr
