@@ -107,9 +107,27 @@ static whim_err run_best(member *m, whim_runner *runner, const drive_job *job)
     return err;
 }
 
-static bool run_plans(member *m, whim_engine *engine)
+/* A token takes the bytes between ranks that the plan says. */
+static whim_err run_counted(member *m, whim_engine *engine, const whim_comm *comm)
 {
-    whim_err err = WHIM_ERR_OK;
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t predicted = whim_engine_runner_plan(engine)->token_comm, before = comm->n_byte;
+    whim_sequence *seq = NULL;
+    int32_t token = 1;
+    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+    whim_step_part part = {.seq = seq, .tokens = &token, .n_tok = 1, .n_out = 1, .n_top = 1};
+    whim_err err = whim_runner_step(runner, &part, 1, &m->diag);
+    whim_runner_sequence_destroy(runner, seq);
+    if (err == WHIM_ERR_OK && comm->n_byte - before != predicted) {
+        err = whim_fail(&m->diag, WHIM_ERR_INVALID, "a token took %lld bytes, planned were %lld",
+                        (long long)(comm->n_byte - before), (long long)predicted);
+    }
+    return err;
+}
+
+static bool run_plans(member *m, whim_engine *engine, const whim_comm *comm)
+{
+    whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
     for (int32_t i = 0; i < N_PLAN && err == WHIM_ERR_OK; i++) {
         drive_job jobs[GOLDEN_MAX_PROMPTS];
         m->logits[i] = golden_jobs(m->g, PROMPTS, jobs);
@@ -138,7 +156,7 @@ static void *member_run(void *arg)
     }
     whim_engine *engine = open_engine(m, m->n_rank > 1 ? &comm : NULL, &m->diag);
     m->good = engine == NULL ? false
-              : m->rank == 0 ? run_plans(m, engine)
+              : m->rank == 0 ? run_plans(m, engine, m->n_rank > 1 ? &comm : NULL)
                              : whim_exec_follow(whim_runner_exec(whim_engine_runner(engine)),
                                                 &m->diag) == WHIM_ERR_OK;
     if (!m->good && m->n_rank > 1) {
