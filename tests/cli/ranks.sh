@@ -59,5 +59,10 @@ run_it inspect shape:qwen3-30b-a3b --tp 6 --json
 expect_python "more ranks than KV heads" "
 ranks = json.loads(text)['ranks']
 assert sum(r['n_head'] for r in ranks) == 32 and all(r['n_kv'] == 1 for r in ranks), ranks"
-expect_same "no process is left" "$(pgrep -c -f '^whimbrel rank$')" 0
+left=0
+for process in /proc/[0-9]*; do
+    [[ $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") == "whimbrel rank " &&
+        $(readlink "$process/cwd") == "$PWD" ]] && ((left += 1))
+done 2>/dev/null
+expect_same "no process is left" $left 0
 finish
