@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A service whose model is cut over ranks: this thread's engine leads, threads with an engine each
+ * follow. Many jobs at once, with steps ahead, proposals by lookup, checkpoints and too few pages,
+ * have the answers of the plainest loop on the same ranks; and a rank that leaves ends them all. */
+#include "unit/engine/service_fixture.h"
+
+#include "base/thread.h"
+#include "comm/comm.h"
+
+enum { MAX_RANK = 3, WAIT_S = 60 };
+
+typedef struct member {
+    whim_comm comm;
+    whim_engine *engine;
+    whim_thread thread;
+    whim_err err;
+    whim_diag diag;
+} member;
+
+static whim_comm_memory memory;
+static member members[MAX_RANK]; /* the first is the fixture's engine */
+static int32_t n_member;
+
+static whim_engine *member_open(const char *model, const char *backend, whim_graph_use graphs,
+                                int32_t rank, int64_t kv_mem, whim_comm *comm)
+{
+    whim_diag diag = {""};
+    whim_engine_cfg cfg = {.model = model,
+                           .graphs = graphs,
+                           .backend = backend,
+                           .n_checkpoint = 3,
+                           .n_thread = 1,
+                           .n_flight = 2,
+                           .max_step_tokens = STEP,
+                           .max_seqs = MAX_SEQS,
+                           .max_outs = OUTS,
+                           .max_kept = OUTS,
+                           .ctx = CTX,
+                           .kv_mem = kv_mem,
+                           .n_rank = n_member,
+                           .rank = rank,
+                           .comm = comm};
+    whim_engine *opened = drive_open(&cfg, &diag);
+    if (opened == NULL) {
+        fail_msg("%s", diag.text);
+    }
+    return opened;
+}
+
+static void follow(void *ctx)
+{
+    member *m = ctx;
+    m->err = whim_exec_follow(whim_runner_exec(whim_engine_runner(m->engine)), &m->diag);
+}
+
+/* Ranks with as many KV heads each, so that as many bytes are as many pages. */
+static void ranks_open(const char *model, const char *backend, whim_graph_use graphs, int32_t n)
+{
+    whim_diag diag = {""};
+    n_member = n;
+    memset(members, 0, sizeof members);
+    assert_int_equal(whim_comm_memory_make(n, &memory, &diag), WHIM_ERR_OK);
+    whim_engine *asked = member_open(model, backend, graphs, 0, 0, NULL);
+    int64_t bytes = whim_engine_runner_plan(asked)->page_bytes * KV_PAGES;
+    whim_engine_close(asked);
+    for (int32_t r = 0; r < n; r++) {
+        member *m = &members[r];
+        whim_comm_cfg cfg = {.rank = r, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true};
+        whim_comm_open(&m->comm, &memory, &cfg);
+        m->engine = member_open(model, backend, graphs, r, bytes, &m->comm);
+        if (r > 0) {
+            assert_int_equal(whim_thread_create(&m->thread, "rank", follow, m, &diag), WHIM_ERR_OK);
+        }
+    }
+    engine = members[0].engine;
+    config = whim_engine_config(engine);
+    for (int32_t k = 0; k < 4; k++) {
+        for (int32_t i = 0; i < CTX; i++) { /* some of it again and again, for the lookup */
+            words[k][i] = (i % 11 * 37 + 5 + (i < 64 ? 0 : k * 11)) % config->n_vocab;
+        }
+    }
+}
+
+/* The leader's end is everybody's. */
+static void ranks_close(whim_err expected)
+{
+    whim_engine_close(engine);
+    for (int32_t r = 1; r < n_member; r++) {
+        whim_thread_join(&members[r].thread);
+        if (members[r].err != expected) {
+            fail_msg("rank %d: %s", r, members[r].diag.text);
+        }
+        whim_engine_close(members[r].engine);
+    }
+    whim_comm_memory_close(&memory);
+}
+
+static void answers_are_plain(int32_t n_job)
+{
+    static int32_t plain[N_JOB][MAX_MADE];
+    static answer a;
+    whim_job *jobs[N_JOB];
+    for (int32_t k = 0; k < n_job; k++) {
+        whim_job_cfg cfg = job_cfg(k, 20 + 7 * k, 30);
+        alone(&cfg, plain[k]);
+    }
+    start(NULL);
+    for (int32_t k = 0; k < n_job; k++) {
+        whim_job_cfg cfg = job_cfg(k, 20 + 7 * k, 30);
+        jobs[k] = submit(&cfg);
+    }
+    for (int32_t k = 0; k < n_job; k++) {
+        read_all(jobs[k], &a);
+        assert_false(a.failed);
+        assert_int_equal(a.n[0], 30);
+        assert_memory_equal(a.ids[0], plain[k], 30 * sizeof(int32_t));
+    }
+    pages_come_back();
+    stop(NULL);
+}
+
+static void ranks_give_plain_answers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *backend;
+        whim_graph_use graphs;
+        int32_t n_rank, n_job;
+    } cases[] = {
+        {"tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3, N_JOB},
+        {"tests/data/golden/qwen35-f32", "cpu", WHIM_GRAPHS_OFF, 2, N_JOB},
+        {"tests/data/golden/llama-f32", "guard", WHIM_GRAPHS_ON, 3, 4},
+        {"tests/data/golden/qwen35-f32", "guard", WHIM_GRAPHS_ON, 2, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ranks_open(cases[i].model, cases[i].backend, cases[i].graphs, cases[i].n_rank);
+        answers_are_plain(cases[i].n_job);
+        ranks_close(WHIM_ERR_OK);
+    }
+}
+
+/* A job under way is told why it ended, and so is the next one. */
+static void a_group_that_ends_fails_jobs(void **state)
+{
+    (void)state;
+    static answer a;
+    ranks_open("tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3);
+    start(NULL);
+    whim_job_cfg cfg = job_cfg(0, 40, 50);
+    whim_job *job = submit(&cfg);
+    whim_comm_abort(&memory, "rank 2 was killed by signal 9");
+    read_all(job, &a);
+    assert_true(a.failed);
+    assert_int_equal(a.err, WHIM_ERR_DEVICE);
+    read_all(submit(&cfg), &a);
+    assert_true(a.failed);
+    stop(NULL);
+    ranks_close(WHIM_ERR_DEVICE);
+    assert_string_equal(members[2].diag.text, "rank 2 was killed by signal 9");
+}
+
+static void a_disk_is_refused(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    ranks_open("tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3);
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = "no-such-folder";
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "cut over 3"));
+    ranks_close(WHIM_ERR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_give_plain_answers),
+        cmocka_unit_test(a_group_that_ends_fails_jobs),
+        cmocka_unit_test(a_disk_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
