@@ -139,8 +139,8 @@ void whim_comm_long_work(const whim_comm *comm, float *x, int64_t n, int64_t rou
 
 whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round, const char *site)
 {
-    whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site);
-    comm->n_call -= round > 0;
+    whim_comm_call call = round == 0 ? whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site)
+                                     : whim_comm_call_again(WHIM_COMM_ALL_REDUCE, n, site);
     return whim_comm_round(comm, &call);
 }
 

@@ -252,11 +252,16 @@ static void tell(whim_comm *comm)
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
                                  const char *site)
 {
-    whim_comm_call call = {.kind = (int32_t)kind, .size = size};
-    snprintf(call.site, sizeof call.site, "%s", site);
     bool floats = kind == WHIM_COMM_ALL_REDUCE || kind == WHIM_COMM_REDUCE_SCATTER;
     comm->n_call++;
     comm->n_byte += floats ? size * (int64_t)sizeof(float) : size;
+    return whim_comm_call_again(kind, size, site);
+}
+
+whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site)
+{
+    whim_comm_call call = {.kind = (int32_t)kind, .size = size};
+    snprintf(call.site, sizeof call.site, "%s", site);
     return call;
 }
 

@@ -102,9 +102,10 @@ static inline int64_t whim_comm_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A collective begins. */
+/* A collective begins, and is counted; or goes on. */
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
                                  const char *site);
+whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);
 
 /* One round, after this rank's piece of round n_round + 1 was written. */
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);

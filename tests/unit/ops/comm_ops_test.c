@@ -178,6 +178,8 @@ static void test_long_sums(void **state)
         fail_msg("%s", p.comm.diag.text);
     }
     whim_thread_join(&thread);
+    assert_int_equal(p.comm.n_call, TIMES);
+    assert_int_equal(p.comm.n_byte, 4 * (TIMES * LONG - TIMES * (TIMES - 1) / 2));
     for (int32_t i = 0; i < LONG; i++) {
         int32_t times = i <= LONG - TIMES ? TIMES : LONG - i;
         assert_true(x[i] == (float)(1 << (times - 1)));

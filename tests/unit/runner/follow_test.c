@@ -366,6 +366,7 @@ static void fails(const char *backend, int32_t broken)
     assert_int_equal(whim_runner_step(m.ranks[0].t.runner, &part, 1, &m.ranks[0].diag),
                      WHIM_ERR_DEVICE);
     assert_non_null(strstr(m.ranks[0].diag.text, name));
+    whim_runner_sequence_destroy(m.ranks[0].t.runner, seq);
     team_join(&m);
     for (int32_t i = 1; i < N_RANK; i++) {
         assert_int_equal(m.ranks[i].err, WHIM_ERR_DEVICE);
