@@ -279,15 +279,17 @@ void whim_choice_propose_init(whim_choice *c)
     whim_hits_init(&c->draft_hits, &d->draft_hits);
 }
 
-/* What came says something of whoever proposes, also where proposals were found and not tried: of
- * lookup, that is, for a draft is not asked then. */
+/* What came says something of whoever proposes, also where proposals of lookup were found and not
+ * tried. A draft that was asked in vain was wrong: nothing of what it said may come, it was not
+ * sure enough, or there was no room; else it would be asked so for ever. */
 static void hits_learn(whim_choice *c, int64_t n, int64_t n_right)
 {
     whim_drafts *d = &c->job->service->drafts;
     bool tried = n > 0, found = !tried && !c->by_draft && c->n_found > 0;
-    if (found) {
+    bool in_vain = !tried && c->by_draft && !c->ended;
+    if (found || in_vain) {
         n = 1;
-        n_right = c->found[0] == c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
+        n_right = found && c->found[0] == c->tokens[c->job->cfg.n_prompt + c->n_made - 1];
     }
     whim_hits *own[] = {&c->hits, &c->draft_hits}, *all[] = {&d->hits, &d->draft_hits};
     for (int i = 0; i < 2; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals of answers that are held to something: grammars of every kind, a least length, a budget
  * of reasoning. Tokens, log-probabilities and ends are those of a service that proposes nothing. */
+#include "engine/service_impl.h"
 #include "support/byte_vocab.h"
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"
@@ -137,6 +138,18 @@ static int open_llama(void **state)
 static int open_gated_delta(void **state)
 {
     open_hybrid(state);
+    vocab_open();
+    grammars_open();
+    return 0;
+}
+
+/* With a draft that knows nothing of what answers are held to. */
+static int open_drafted(void **state)
+{
+    (void)state;
+    fixture_draft = "tests/data/drafts/qwen3-f32-dflash";
+    open_model("tests/data/golden/qwen3-f32");
+    fixture_draft = NULL;
     vocab_open();
     grammars_open();
     return 0;
@@ -420,6 +433,25 @@ static void stop_strings_fall_inside_a_block(void **state)
     assert_true(n_stopped >= 3);
 }
 
+/* --- a draft that is asked in vain ------------------------------------------------------------ */
+
+/* What it says may not come, and is never tried: it counts as wrong, or it would be asked for ever. */
+static void asked_in_vain_is_wrong(void **state)
+{
+    static told t;
+    start_held(NULL, false);
+    whim_job_cfg cfg = held_cfg(0);
+    cfg.grammar = grammars[OPEN_END];
+    cfg.ignore_eos = true;
+    cfg.min_tokens = cfg.max_tokens = 40;
+    read_told(submit(&cfg), &t);
+    pages_come_back();
+    assert_int_equal(t.n, 40);
+    assert_true(whim_service_get_stats(service).n_proposed < 20);
+    assert_true(service->drafts.draft_hits.chance[0] < 0.4); /* of 0.6 where nothing is known */
+    stop(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,5 +460,7 @@ int main(void)
         cmocka_unit_test(stop_strings_fall_inside_a_block),
     };
     int failed = cmocka_run_group_tests_name("llama", tests, open_llama, close_held);
+    const struct CMUnitTest drafted[] = {cmocka_unit_test(asked_in_vain_is_wrong)};
+    failed += cmocka_run_group_tests_name("drafted", drafted, open_drafted, close_held);
     return failed + cmocka_run_group_tests_name("hybrid", tests, open_gated_delta, close_held);
 }
