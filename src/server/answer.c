@@ -290,6 +290,8 @@ static void request_over(whim_answer *a, int32_t p)
     sum->n_prompt += t.n_prompt;
     sum->n_cached += t.n_cached;
     sum->n_made += t.n_made;
+    sum->n_proposed += t.n_proposed;
+    sum->n_right += t.n_right;
     sum->reason = sum->reason == WHIM_REASON_NONE ? t.reason : sum->reason;
     a->run->n_open--;
 }
@@ -517,5 +519,7 @@ whim_answer_times whim_answer_get_times(const whim_answer *a)
         .queue_ms = ms_between(t->submitted, t->admitted),
         .first_token_ms = ms_between(whim_exchange_start_ns(a->ex), t->first_token),
         .decode_ms = ms_between(t->first_token, t->ended),
+        .n_proposed = t->n_proposed,
+        .n_right = t->n_right,
     };
 }

@@ -151,6 +151,8 @@ typedef struct whim_answer_times {
     double queue_ms;       /* waiting for a place in the batch */
     double first_token_ms; /* since the request was there */
     double decode_ms;      /* from the first token to the last */
+    int64_t n_proposed;    /* tokens that were proposed, and those of them that were right */
+    int64_t n_right;
 } whim_answer_times;
 whim_answer_times whim_answer_get_times(const whim_answer *a);
 

@@ -35,9 +35,11 @@ static void put_timings(const whim_answer *a, whim_str *out)
     int64_t n = whim_answer_usage(a).n_made - a->n_choice; /* the first ones end the prefill */
     whim_str_printf(out,
                     ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"decode_ms\":%.3f,"
-                    "\"tokens_per_second\":%.3f}",
+                    "\"tokens_per_second\":%.3f,\"proposed_tokens\":%lld,"
+                    "\"accepted_tokens\":%lld}",
                     t.queue_ms, t.first_token_ms, t.decode_ms,
-                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0);
+                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0,
+                    (long long)t.n_proposed, (long long)t.n_right);
 }
 
 void whim_openai_send_chunk(whim_answer *a)

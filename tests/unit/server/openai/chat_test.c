@@ -100,7 +100,8 @@ static void usage_comes_last_when_asked_for(void **state)
                            "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1,"));
     const char *timed =
         "\"reasoning_tokens\":0}},\"timings\":{\"queue_ms\":0.000,\"first_token_ms\":"
-        "0.000,\"decode_ms\":0.000,\"tokens_per_second\":0.000}}";
+        "0.000,\"decode_ms\":0.000,\"tokens_per_second\":0.000,\"proposed_tokens\":0,"
+        "\"accepted_tokens\":0}}";
     assert_non_null(
         strstr(chat("{" HI ",\"stream\":true,\"return_timings\":true,\"stream_options\":{"
                     "\"include_usage\":true}}",
