@@ -82,6 +82,8 @@ OP(rmsnorm_sumsq, whim_cuda_items(a->n_row, 128))
 OP(kv_read, whim_cuda_items(2 * a->n_row * a->kv.n_kv, 32))
 OP(page_zero, ((whim_cuda_shape){a->n_id, whim_cuda_ceil_div(a->page_bytes, 1 << 14), 256, 0}))
 OP(sigmoid_gate, whim_cuda_elements(a->n_row, a->n_col))
+OP(pick_chain, whim_cuda_items(a->n_seq > 0 ? a->n_seq : 1, 256))
+OP(block_conv, whim_cuda_elements(a->n_row, a->n_col))
 OP(rmsnorm_gated, whim_cuda_items(a->n_col > 0 ? a->n_row : 0, 64))
 
 /* A split waits for the kv_write of its k and v. */
@@ -378,5 +380,7 @@ void whim_cuda_ops_init(whim_ops *ops)
         .gdn_conv = op_gdn_conv,
         .gdn_scan = op_gdn_scan,
         .copy_bytes = op_copy_bytes,
+        .pick_chain = op_pick_chain,
+        .block_conv = op_block_conv,
     };
 }

@@ -8,6 +8,7 @@
 #include "attn.cuh"
 #include "attn_few.cuh"
 #include "attn_rows.cuh"
+#include "draft.cuh"
 #include "few_float.cuh"
 #include "few_quant.cuh"
 #include "gdn.cuh"
