@@ -40,6 +40,7 @@ static const linear_shape single[] = {
     {WHIM_DTYPE_BF16, 64, 257, 300, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, 65, 8448, 290, 0, 0, true, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, 257, 8448, 70, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_BF16, 9, 8448, 1024, 0, 0, true, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, 33, 17000, 80, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_Q8_0, CHECKOP_MANY, 3, 32, 0, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_Q4_0, CHECKOP_MANY, 1, 32, 0, 0, false, CHECKOP_SANE},

@@ -41,6 +41,9 @@ enum {
     WHIM_CUDA_MM_OUTPUTS = 128,     /* outputs that a block of mma.cuh has */
     WHIM_CUDA_MM_K = 64,            /* and columns of a stage */
     WHIM_CUDA_MM_CHUNKS = 4,        /* of k, whose sums are added in order */
+    WHIM_CUDA_MF_ROWS = 8,          /* rows that mma_few.cuh takes */
+    WHIM_CUDA_MF_K = 32,            /* and columns of a stage of its */
+    WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
     WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
     WHIM_CUDA_WIDE_ROWS = 192,      /* rows that a block of mma_wide.cuh has */
@@ -49,8 +52,8 @@ enum {
     WHIM_CUDA_MX_GROUP = 16, /* heads that share keys, for few rows */
     WHIM_CUDA_MX_PAIRS = 64, /* pairs of row and head of a block, for many */
     /* Dynamic shared memory of attention by attn_mma.cuh, with heads of up to 128 and 64. */
-    WHIM_CUDA_MX_BYTES_128 = 4 * 2 * WHIM_CUDA_PAGE * 128 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 512,
-    WHIM_CUDA_MX_BYTES_64 = 4 * 2 * WHIM_CUDA_PAGE * 64 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 512,
+    WHIM_CUDA_MX_BYTES_128 = 4 * 2 * WHIM_CUDA_PAGE * 128 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
+    WHIM_CUDA_MX_BYTES_64 = 4 * 2 * WHIM_CUDA_PAGE * 64 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
     /* Dynamic shared memory of few products with plain floats, for one row and for more: 4 stages
      * of weights and of rows. */
     WHIM_CUDA_FEW_STAGES_1 = 4 * (64 * 256 + (64 * 8 + 4) * 4),
@@ -86,6 +89,16 @@ static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64
 {
     int64_t per = WHIM_CUDA_VECTOR / elem_bytes;
     return (i / per * WHIM_CUDA_TILE + lane) * WHIM_CUDA_VECTOR + i % per * elem_bytes;
+}
+
+/* Stages of a warp's ring in mma_few.cuh, by the tiles of an item, and the dynamic shared memory of
+ * a block: those of kernels that follow one another find room on a multiprocessor together. */
+#define WHIM_CUDA_MF_STAGES(n_tile) ((n_tile) == 2 ? 7 : 5)
+
+static inline int32_t whim_cuda_mf_bytes(int32_t n_tile)
+{
+    return WHIM_CUDA_MM_CHUNKS * WHIM_CUDA_MF_STAGES(n_tile) * WHIM_CUDA_MF_K *
+           (n_tile * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2;
 }
 
 /* Dynamic shared memory of a block of mma.cuh that has n_col rows: stages of weights and rows. */

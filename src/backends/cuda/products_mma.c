@@ -74,12 +74,45 @@ static whim_cuda_kernel kernel_of(const whim_cuda_device *dev, const mm_form *fo
     return split ? form->split : form->whole;
 }
 
+/* Items of n_tile tiles that mma_few.cuh has of all matrices. */
+static int64_t few_items(const whim_cuda_few_args *a, int32_t n_tile)
+{
+    int64_t n = 0, each = a->swiglu ? n_tile / 2 : n_tile;
+    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
+        n += whim_cuda_ceil_div(whim_cuda_ceil_div(a->matrix[i].n, WHIM_CUDA_TILE), each);
+    }
+    return n;
+}
+
+/* A block for each multiprocessor; as many tiles at once as give the one with most the least. */
+static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    int64_t n_mp = ((const whim_cuda_stream *)base)->dev->n_multiprocessor, least = INT64_MAX;
+    int32_t n_tile = 0;
+    for (int32_t t = 4; t >= 2; t--) {
+        int64_t most = whim_cuda_ceil_div(few_items(a, t), n_mp) * t;
+        if (most < least && (t != 3 || !a->swiglu)) {
+            least = most;
+            n_tile = t;
+        }
+    }
+    int64_t n_item = few_items(a, n_tile);
+    WHIM_TRY(tiles_make(base, a));
+    return whim_cuda_launch(
+        base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
+        (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128, whim_cuda_mf_bytes(n_tile)}, a);
+}
+
 /* Few blocks share their k. */
 whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     int64_t n_out = output_blocks(a), n_mp = dev->n_multiprocessor;
     int32_t f = 0;
+    if (a->n_row <= WHIM_CUDA_MF_ROWS &&
+        n_out * WHIM_CUDA_MM_OUTPUTS * a->k * 2 >= WHIM_CUDA_MF_BYTES) {
+        return mf_launch(base, a);
+    }
     while (f < LAST && forms[f].rows < a->n_row) {
         f++;
     }

@@ -108,6 +108,7 @@ template <int D> struct mx_few_space {
     char keys[MX_BATCH][2 * MX_PAGE * D], values[MX_BATCH][2 * MX_PAGE * D];
     char weights[MX_ROWS * MX_BATCH * MX_PAGE * 2];
     float m[4][MX_ROWS], l[4][MX_ROWS]; /* of 32 keys each */
+    int ids[MX_SEGMENT_PAGES];
 };
 
 /* One row of one head of keys: `walk` goes through some of its pages. */
@@ -126,14 +127,33 @@ template <int D> struct mx_few {
         return (uint32_t)__cvta_generic_to_shared(p);
     }
 
+    /* The places of pages page .. end - 1 of one segment. Where the cache holds those of all blocks
+     * they are all asked for at once: no batch waits for the memory behind it. */
+    void list(int page, int end)
+    {
+        int i = threadIdx.x / 2;
+        if (i < end - page) {
+            int id = row.pages[page + i];
+            kv_page at = page_of(a.kv, id);
+            int bytes = (int)a.kv.d_head * MX_PAGE * 2;
+            if (a.n_row <= WHIM_CUDA_FEW) {
+                ask_ahead((threadIdx.x % 2 == 0 ? at.keys : at.values) + (int64_t)head * bytes,
+                          bytes);
+            }
+            space->ids[(page + i) % MX_SEGMENT_PAGES] = id;
+        }
+        __syncthreads();
+    }
+
     void fetch(bool keys, int page, int end) const
     {
 #pragma unroll 1
         for (int i = 0; i < MX_BATCH && page + i < end; i++) {
+            int id = space->ids[(page + i) % MX_SEGMENT_PAGES];
             if (keys) {
-                mx_fetch_keys(place(space->keys[i]), a.kv, row.pages[page + i], head);
+                mx_fetch_keys(place(space->keys[i]), a.kv, id, head);
             } else {
-                mx_fetch_values<D>(place(space->values[i]), a.kv, row.pages[page + i], head);
+                mx_fetch_values<D>(place(space->values[i]), a.kv, id, head);
             }
         }
         copies_commit();
@@ -200,6 +220,7 @@ template <int D> struct mx_few {
     /* Pages page .. end - 1 of one segment. */
     void walk(int page, int end)
     {
+        list(page, end);
         fetch(true, page, end);
         fetch(false, page, end);
         for (; page < end; page += MX_BATCH) {
@@ -220,27 +241,49 @@ template <int D> struct mx_few {
     }
 };
 
-/* Segments of a row, each [2 + d_head] floats in memory, in order. */
+/* Segments of a row, each [2 + d_head] floats in memory, in order: four of a pair's outputs for each
+ * thread, four segments at a time, so that loads do not wait for each other. */
 template <int D>
 static void mx_few_merge(const whim_cuda_attn_args &a, int64_t item, const attn_range &row)
 {
+    enum { BATCH = 4 };
     int d = (int)a.op.kv.d_head, group = (int)(a.op.n_head / a.op.kv.n_kv);
-    for (int i = threadIdx.x; i < group * d; i += blockDim.x) {
-        float m = -INFINITY, l = 0.0f, o = 0.0f;
-        for (int s = (int)row.lo / WHIM_KV_SEGMENT; s * WHIM_KV_SEGMENT < row.hi; s++) {
-            const float *part = attn_part(a, item * group + i / d, s);
-            float own = __ldcg(part), most = fmaxf(m, own);
-            float keep = mx_power(m - most), take = mx_power(own - most);
-            l = l * keep + __ldcg(part + 1) * take;
-            o = o * keep + __ldcg(part + 2 + i % d) * take;
-            m = most;
+    int first = (int)row.lo / WHIM_KV_SEGMENT, last = ((int)row.hi - 1) / WHIM_KV_SEGMENT;
+    for (int i = threadIdx.x * 4; i < group * d; i += blockDim.x * 4) {
+        float m = -INFINITY, l = 0.0f, o[4] = {};
+        for (int s = first; s <= last; s += BATCH) {
+            float2 head[BATCH], low[BATCH], high[BATCH];
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                const float *part = attn_part(a, item * group + i / d, s + b < last ? s + b : last);
+                head[b] = __ldcg((const float2 *)part);
+                low[b] = __ldcg((const float2 *)(part + 2 + i % d));
+                high[b] = __ldcg((const float2 *)(part + 4 + i % d));
+            }
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                if (s + b > last) {
+                    break;
+                }
+                float own = head[b].x, most = fmaxf(m, own);
+                float keep = mx_power(m - most), take = mx_power(own - most);
+                l = l * keep + head[b].y * take;
+                o[0] = o[0] * keep + low[b].x * take;
+                o[1] = o[1] * keep + low[b].y * take;
+                o[2] = o[2] * keep + high[b].x * take;
+                o[3] = o[3] * keep + high[b].y * take;
+                m = most;
+            }
         }
-        float y = l != 0.0f ? o / l : 0.0f;
-        a.op.out[item * group * d + i] = y;
-        if (a.tiles != NULL) {
-            int64_t width = a.op.n_head * d, n_kv = a.op.kv.n_kv;
-            a.tiles[whim_cuda_tiles_at(width, item / n_kv, item % n_kv * group * d + i)] =
-                whim_f32_to_bf16(y);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float y = l != 0.0f ? o[j] / l : 0.0f;
+            a.op.out[item * group * d + i + j] = y;
+            if (a.tiles != NULL) {
+                int64_t width = a.op.n_head * d, n_kv = a.op.kv.n_kv;
+                int64_t at = item % n_kv * group * d + i + j;
+                a.tiles[whim_cuda_tiles_at(width, item / n_kv, at)] = whim_f32_to_bf16(y);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 #include "gdn.cuh"
 #include "linear.cuh"
 #include "mma.cuh"
+#include "mma_few.cuh"
 #include "mma_wide.cuh"
 #include "moe.cuh"
 #include "rows.cuh"

@@ -226,40 +226,54 @@ template <int NT, int WN> static void mm_stage_add(mm_sums<NT> *sums, uint32_t s
     }
 }
 
-/* The outputs of a thread's part: of tile `pair` of four pairs of tiles, rows n * 8 on. */
-static void mm_store(const whim_cuda_few_args &a, const mm_place &p, int pair, int row,
-                     const float (*c)[4])
+/* What a thread has of a tile of outputs, for rows `row` on. */
+static void mm_store_tile(const whim_cuda_few_args &a, const whim_cuda_matrix *m, int tile, int row,
+                          const float *c)
 {
     int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int64_t r = row + lane % 4 * 2 + i % 2;
-        int in_tile = lane / 4 + i / 2 * 8;
-        if (r >= a.n_row) {
-            continue;
+        int n = tile * WHIM_CUDA_TILE + lane / 4 + i / 2 * 8;
+        if (r < a.n_row && n < m->n) {
+            m->y[r * m->y_stride + n] = m->bias != NULL ? c[i] + m->bias[n] : c[i];
         }
-        if (a.swiglu) {
-            const whim_cuda_matrix &gate = p.m[0], &up = p.m[1];
-            int n = (p.tile + pair) * WHIM_CUDA_TILE + in_tile;
-            if (n < up.n) {
-                float g = gate.bias != NULL ? c[0][i] + gate.bias[n] : c[0][i];
-                float u = up.bias != NULL ? c[1][i] + up.bias[n] : c[1][i];
-                float y = g / (1.0f + whim_expf(-g)) * u;
-                up.y[r * up.y_stride + n] = y;
-                if (a.y_tiles != NULL) {
-                    a.y_tiles[whim_cuda_tiles_at(up.n, r, n)] = whim_f32_to_bf16(y);
-                }
-            }
-            continue;
-        }
+    }
+}
+
+/* The same of a tile of gate and of up. */
+static void mm_store_swiglu(const whim_cuda_few_args &a, const whim_cuda_matrix *m, int tile,
+                            int row, const float (*c)[4])
+{
+    const whim_cuda_matrix &gate = m[0], &up = m[1];
+    int lane = threadIdx.x % WARP;
 #pragma unroll
-        for (int t = 0; t < 2; t++) {
-            int n = (p.tile + pair * 2 + t) * WHIM_CUDA_TILE + in_tile;
-            if (n < p.m->n) {
-                p.m->y[r * p.m->y_stride + n] =
-                    p.m->bias != NULL ? c[t][i] + p.m->bias[n] : c[t][i];
+    for (int i = 0; i < 4; i++) {
+        int64_t r = row + lane % 4 * 2 + i % 2;
+        int n = tile * WHIM_CUDA_TILE + lane / 4 + i / 2 * 8;
+        if (r < a.n_row && n < up.n) {
+            float g = gate.bias != NULL ? c[0][i] + gate.bias[n] : c[0][i];
+            float u = up.bias != NULL ? c[1][i] + up.bias[n] : c[1][i];
+            float y = g / (1.0f + whim_expf(-g)) * u;
+            up.y[r * up.y_stride + n] = y;
+            if (a.y_tiles != NULL) {
+                a.y_tiles[whim_cuda_tiles_at(up.n, r, n)] = whim_f32_to_bf16(y);
             }
         }
+    }
+}
+
+/* The outputs of a thread's part: of tile `pair` of four pairs of tiles, rows `row` on. */
+static void mm_store(const whim_cuda_few_args &a, const mm_place &p, int pair, int row,
+                     const float (*c)[4])
+{
+    if (a.swiglu) {
+        mm_store_swiglu(a, p.m, p.tile + pair, row, c);
+        return;
+    }
+#pragma unroll
+    for (int t = 0; t < 2; t++) {
+        mm_store_tile(a, p.m, p.tile + pair * 2 + t, row, c[t]);
     }
 }
 

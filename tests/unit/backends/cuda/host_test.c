@@ -95,6 +95,7 @@ static int fake_set(uint64_t ptr, unsigned char value, size_t n)
 /* What was started: which kernel, and the arguments of products of few rows. */
 static whim_cu_handle started[8];
 static whim_cuda_few_args started_args[8];
+static unsigned started_grid[8];
 static int n_started;
 
 static int fake_launch(const whim_cu_launch_config *config, whim_cu_handle function, void **args,
@@ -103,6 +104,7 @@ static int fake_launch(const whim_cu_launch_config *config, whim_cu_handle funct
     (void)extra;
     assert_true(config->grid[0] > 0 && config->block[0] > 0 && n_started < 8);
     started[n_started] = function;
+    started_grid[n_started] = config->grid[0];
     memcpy(&started_args[n_started++], args[0], sizeof started_args[0]);
     return 0;
 }
@@ -337,6 +339,44 @@ static void test_products_part(void **state)
     whim_stream_close(s);
 }
 
+/* Few rows of BF16 go through as many tiles at once as leave the busiest of four multiprocessors the
+ * least. */
+static void test_products_share(void **state)
+{
+    enum { K = 1 << 17 }; /* of which 16 rows are 4 MiB */
+    static const struct {
+        int64_t n;
+        whim_cuda_kernel kernel;
+        unsigned grid;
+    } cases[] = {
+        {8 * 16, WHIM_CUDA_K_mm_few_2, 4},
+        {12 * 16, WHIM_CUDA_K_mm_few_3, 4},
+        {16 * 16, WHIM_CUDA_K_mm_few_4, 4},
+        {1 << 20, WHIM_CUDA_K_mm_few_4, 4},
+    };
+    static float x[K];
+    static uint16_t tiles[16 * K];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_stream *s = stream_make();
+        whim_linear_args a = {.w = {WHIM_DTYPE_BF16, cases[i].n, K, x},
+                              .x = x,
+                              .x_stride = K,
+                              .y = x,
+                              .y_stride = cases[i].n,
+                              .n_row = 1};
+        whim_cuda_made_set(s, x, K, 1, K, tiles);
+        s->workspace = (whim_workspace){.base = (char *)tiles, .bytes = sizeof tiles};
+        assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
+        assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
+        assert_int_equal(n_started, 1);
+        assert_true(is_kernel(0, cases[i].kernel));
+        assert_int_equal(started_grid[0], cases[i].grid);
+        s->workspace = (whim_workspace){0};
+        whim_stream_close(s);
+    }
+}
+
 /* --- what an op needs ------------------------------------------------------------------------- */
 
 static void test_workspace(void **state)
@@ -383,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_packing_refuses), cmocka_unit_test(test_parts),
         cmocka_unit_test(test_workspace),       cmocka_unit_test(test_workspace_grows),
         cmocka_unit_test(test_products_join),   cmocka_unit_test(test_products_part),
+        cmocka_unit_test(test_products_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
