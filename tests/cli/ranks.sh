@@ -22,20 +22,8 @@ one=$out
 ask llama-f32 1
 expect "64 processes on few CPUs" 0 out "$one"
 
-# A draft is whole on every rank, and changes no token.
-drafts=$data/../drafts
-for pair in llama-f32:llama-f32-dflash llama-f32:llama-f32-dflash2 llama-f32:llama-f32-dspark llama-f32:llama-f32-eagle3 \
-    minimax-f32:minimax-f32-eagle3 qwen3moe-f32:qwen3moe-f32-eagle3; do
-    model=$data/${pair%:*} draft=${pair#*:}
-    run_it run "$model" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --no-draft --no-lookup
-    one=$out
-    run_it run "$model" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --draft "$drafts/$draft"
-    expect "$draft over 3 processes" 0 out "$one"
-done
-run_it run "$drafts/qwen35-f32-mtp" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --no-lookup
-one=$out
-run_it run "$drafts/qwen35-f32-mtp" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 3 --draft mtp
-expect "mtp over 3 processes" 0 out "$one"
+run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --tp 2 --draft "$data/../drafts/llama-f32-dflash"
+expect "a draft and several ranks" 1 err "--draft: a draft for a model over 2 ranks"
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
