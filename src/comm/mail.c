@@ -61,20 +61,19 @@ static void tell(whim_comm_count *count, uint64_t n)
 static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint64_t n,
                            int64_t wait_ns, whim_diag *diag)
 {
-    int64_t start = 0;
+    whim_comm_wait wait = {0};
     while (!has_come(count, n)) {
         for (int i = 0; i < TURNS_PER_LOOK && !has_come(count, n); i++) {
             whim_os_cpu_relax();
         }
-        int64_t now = whim_clock_ns();
-        start = start == 0 ? now : start;
+        int64_t waited = whim_comm_wait_look(&wait, whim_clock_ns());
         if (whim_comm_has_ended(mail->shared)) {
             return whim_comm_why(mail->shared, diag);
         }
-        if (wait_ns >= 0 && now - start > wait_ns) {
+        if (wait_ns >= 0 && waited > wait_ns) {
             return WHIM_ERR_FULL;
         }
-        if (now - start > mail->spin_ns) {
+        if (waited > mail->spin_ns) {
             nap(count, n);
         }
     }

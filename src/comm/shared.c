@@ -219,24 +219,23 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
 {
     whim_comm_seat *seat = &comm->shared->seats[peer];
     uint32_t round = (uint32_t)comm->n_round;
-    int64_t start = 0;
+    whim_comm_wait wait = {0};
     while (!has_come(seat, round)) {
         for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, round); i++) {
             whim_os_cpu_relax();
         }
-        int64_t now = whim_clock_ns();
-        start = start == 0 ? now : start;
+        int64_t waited = whim_comm_wait_look(&wait, whim_clock_ns());
         if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
             return ended(comm);
         }
-        if (now - start > comm->wait_ns) {
+        if (waited > comm->wait_ns) {
             return late(comm, peer, mine);
         }
-        if (now - start > comm->spin_ns) {
+        if (waited > comm->spin_ns) {
             nap(seat, round);
         }
     }
-    comm->waited_ns += start == 0 ? 0 : whim_clock_ns() - start;
+    comm->waited_ns += wait.last_ns == 0 ? 0 : whim_comm_wait_look(&wait, whim_clock_ns());
     return WHIM_ERR_OK;
 }
 

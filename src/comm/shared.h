@@ -124,4 +124,22 @@ whim_err whim_comm_why(struct whim_comm_shared *shared, whim_diag *diag);
 /* The same for a reason in comm->diag. */
 whim_err whim_comm_end(whim_comm *comm);
 
+/* How long a rank waits, as far as it ran itself: what stops a whole machine for a while is no
+ * fault of the rank that it waits for. */
+typedef struct whim_comm_wait {
+    int64_t last_ns, waited_ns;
+} whim_comm_wait;
+
+/* The longest that one look may add, above any nap: beyond, whoever waits was stopped itself. */
+enum { WHIM_COMM_LOOK_NS = 250000000 };
+
+/* A look at the clock; returns how long it has waited. */
+static inline int64_t whim_comm_wait_look(whim_comm_wait *wait, int64_t now_ns)
+{
+    int64_t since = wait->last_ns == 0 ? 0 : now_ns - wait->last_ns;
+    wait->waited_ns += since < WHIM_COMM_LOOK_NS ? since : WHIM_COMM_LOOK_NS;
+    wait->last_ns = now_ns;
+    return wait->waited_ns;
+}
+
 #endif

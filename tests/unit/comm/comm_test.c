@@ -453,6 +453,24 @@ static void other_memory_is_refused(void **state)
     fclose(f);
 }
 
+/* A rank that was stopped itself, as all of a machine may be, has not waited for that long. */
+static void own_stops_are_no_wait(void **state)
+{
+    (void)state;
+    whim_comm_wait wait = {0};
+    int64_t now = 5 * WHIM_NS_PER_S, waited = whim_comm_wait_look(&wait, now);
+    assert_int_equal(waited, 0);
+    for (int32_t i = 1; i <= 50; i++) { /* naps count as they are */
+        now += 10 * WHIM_NS_PER_MS;
+        assert_int_equal(whim_comm_wait_look(&wait, now), i * 10 * WHIM_NS_PER_MS);
+    }
+    now += 3600 * WHIM_NS_PER_S;
+    waited = whim_comm_wait_look(&wait, now);
+    assert_int_equal(waited, 500 * WHIM_NS_PER_MS + WHIM_COMM_LOOK_NS);
+    now += 3 * WHIM_NS_PER_MS;
+    assert_int_equal(whim_comm_wait_look(&wait, now), waited + 3 * WHIM_NS_PER_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +481,7 @@ int main(void)
         cmocka_unit_test(other_calls_are_told),
         cmocka_unit_test(tables_that_differ_are_told),
         cmocka_unit_test(absent_ranks_are_named),
+        cmocka_unit_test(own_stops_are_no_wait),
         cmocka_unit_test(processes_are_ranks_and_may_die),
         cmocka_unit_test(other_memory_is_refused),
     };
