@@ -274,7 +274,8 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call)
         int32_t peer = (comm->rank + i) % comm->n_rank;
         WHIM_TRY(wait_for(comm, peer, call));
         const whim_comm_call *its = &comm->shared->seats[peer].calls[turn];
-        if (its->kind != call->kind || its->root != call->root || its->size != call->size) {
+        if (its->kind != call->kind || its->root != call->root || its->size != call->size ||
+            strncmp(its->site, call->site, sizeof call->site) != 0) {
             return differs(comm, peer, call, its);
         }
     }
