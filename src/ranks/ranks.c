@@ -102,12 +102,16 @@ static whim_err follower_start(follower *f, const char *program, int memory, whi
 /* How a process ended, in words; false: it runs. */
 static bool ended(follower *f, int32_t rank, char *text, size_t size)
 {
-    int status;
-    pid_t pid = f->pid;
-    if (pid == 0 || waitpid(pid, &status, WNOHANG) != pid) {
+    int status = 0;
+    pid_t pid = f->pid, got = pid != 0 ? waitpid(pid, &status, WNOHANG) : 0;
+    if (got == 0 || (got < 0 && errno == EINTR)) {
         return false;
     }
     f->pid = 0;
+    if (got < 0) { /* somebody else has waited for it */
+        snprintf(text, size, "rank %d (process %d) is gone", rank, (int)pid);
+        return true;
+    }
     if (WIFSIGNALED(status)) {
         snprintf(text, size, "rank %d (process %d) was ended by signal %d (%s)", rank, (int)pid,
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
