@@ -51,6 +51,7 @@ struct whim_exec {
     whim_ranks ranks;
     flight flights[WHIM_EXEC_FLIGHT];
     int64_t n_submitted, n_collected;
+    int64_t n_lost;              /* steps up to this one failed, though their waits may not tell */
     whim_exec_tap tap;           /* without functions: nobody listens */
     whim_step_size last;         /* the step submitted last; n_out 0: its results are of no use */
     bool last_chose;             /* its results are chosen tokens, else the best */
@@ -432,6 +433,9 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
     whim_check(whim_exec_in_flight(x) > 0);
     int32_t set = (int32_t)(x->n_collected++ % whim_exec_flights(&x->cfg));
     whim_err err = whim_stream_wait(x->stream, x->flights[set].done);
+    if (err == WHIM_ERR_OK && x->n_collected <= x->n_lost) {
+        err = WHIM_ERR_DEVICE;
+    }
     if (err != WHIM_ERR_OK) {
         return step_failed(x, err, diag);
     }
@@ -540,7 +544,12 @@ whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
     if (x->tap.state_copied != NULL) {
         x->tap.state_copied(x->tap.ctx, from, to);
     }
-    return whim_stream_sync(x->stream);
+    whim_err err = whim_stream_sync(x->stream);
+    if (err !=
+        WHIM_ERR_OK) { /* a step under way may be what failed; its own wait is told no more */
+        x->n_lost = x->n_submitted;
+    }
+    return err;
 }
 
 static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
