@@ -480,7 +480,9 @@ void whim_engine_set_peers(whim_engine *e, const whim_engine_peers *peers, int64
 
 whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
 {
-    WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
+    if (e->cfg.sizes == NULL) { /* else rank 0 has looked at the plans of all */
+        WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
+    }
     if (e->peers.load == NULL) {
         return load(e, diag);
     }
