@@ -282,6 +282,8 @@ static whim_flight *oldest(whim_service *s)
     return &s->flights[s->n_taken % WHIM_EXEC_FLIGHT];
 }
 
+#define REJOIN_NS (2 * WHIM_NS_PER_S) /* between two attempts */
+
 /* Ranks were lost, with their part of every page: requests begin again from their tokens when the
  * others are there again, and answers go on as if nothing had happened. */
 static void ranks_rejoin(whim_service *s)
@@ -294,7 +296,8 @@ static void ranks_rejoin(whim_service *s)
     if (err == WHIM_ERR_OK) {
         whim_log_info(s->cfg.log, "ranks",
                       whim_log_int("rejoined_ms", (whim_clock_ns() - begun) / WHIM_NS_PER_MS));
-    } else { /* the next step tries again */
+    } else { /* tried again after a while, whether anybody asks or not */
+        s->rejoin_at_ns = whim_clock_ns() + REJOIN_NS;
         whim_log_error(s->cfg.log, "ranks", whim_log_text("error", diag.text));
         for (whim_job *job = s->active; job != NULL; job = job->next) {
             job->trouble = diag;
@@ -307,8 +310,9 @@ static void ranks_rejoin(whim_service *s)
 
 enum { MOST_APART = 2 }; /* a request that was in so many lost steps may be why they were */
 
-/* A step failed on the device: the jobs of all that is under way cannot go on, the others can. */
-static void steps_failed(whim_service *s, const whim_diag *diag)
+/* A step failed on the device: the jobs of all that is under way cannot go on, the others can.
+ * Where ranks were lost all can begin again, unless tokens of the step were handed out already. */
+static void steps_failed(whim_service *s, bool handed_out, const whim_diag *diag)
 {
     const whim_plan *plan = &oldest(s)->plan;
     bool apart = whim_engine_is_apart(s->cfg.engine);
@@ -321,7 +325,7 @@ static void steps_failed(whim_service *s, const whim_diag *diag)
         }
         plan->items[i].seq->state_at = -1;
         whim_runner_sequence_cut(s->runner, plan->items[i].seq, oldest(s)->len[i]);
-        if (!apart || ++c->n_apart >= MOST_APART) {
+        if (!apart || handed_out || ++c->n_apart >= MOST_APART) {
             c->job->trouble = *diag;
             whim_job_cancel(c->job, WHIM_REASON_FAILED);
         }
@@ -394,14 +398,14 @@ static void take(whim_service *s)
     atomic_store(&s->step_rows, 0);
     atomic_fetch_add(&s->n_step, 1);
     if (err != WHIM_ERR_OK) {
-        steps_failed(s, &diag);
+        steps_failed(s, false, &diag);
         return;
     }
     whim_service_count_step(s, &f->plan, took);
     results_take(s, f);
     err = states_advance(s, f, &diag);
     if (err != WHIM_ERR_OK) {
-        steps_failed(s, &diag);
+        steps_failed(s, true, &diag);
         return;
     }
     s->n_taken++;
@@ -419,6 +423,12 @@ bool whim_service_step(whim_service *s)
         whim_clock_sleep_ns(s->cfg.plan_pause_ns);
     }
     int64_t start = whim_clock_ns();
+    if (atomic_load(&s->is_apart)) {
+        if (start >= s->rejoin_at_ns) {
+            ranks_rejoin(s);
+        }
+        return false;
+    }
     if (in_flight(s) == 0) {
         whim_flight *f = oldest(s);
         whim_service_propose(s);
@@ -433,7 +443,7 @@ bool whim_service_step(whim_service *s)
         err = go_ahead(s, &diag);
     }
     if (err != WHIM_ERR_OK) {
-        steps_failed(s, &diag);
+        steps_failed(s, false, &diag);
     } else {
         take(s);
     }

@@ -4,6 +4,7 @@ behind."""
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import time
@@ -107,10 +108,33 @@ def test_a_request_in_two_lost_steps_fails(ranks, whole):
     assert len(killed) == 2 and killed[0] != killed[1]
     assert "error" in events[-1], events[-1]
     assert events[-1]["error"]["type"] == "server_error"
-    until = time.monotonic() + 30
-    while ranks.http.get("/readyz").status_code != 200:
-        assert time.monotonic() < until
+    ready_within(ranks, 60)
+    assert answer(ranks) == whole
+
+
+def ready_within(server, seconds):
+    until = time.monotonic() + seconds
+    while server.http.get("/readyz").status_code != 200:
+        assert time.monotonic() < until, server.log()[-1000:]
         time.sleep(0.05)
+
+
+def test_ranks_come_back_by_themselves(ranks, whole):
+    """Where none can be started again, that is tried anew later, whether somebody asks or not."""
+    leader = ranks.process.pid
+    [pid] = children(leader)
+    _, hard = resource.prlimit(leader, resource.RLIMIT_NOFILE)
+    assert ranks.http.get("/readyz").status_code == 200  # over a connection that stays
+    seen = len(ranks.log())
+    before = resource.prlimit(leader, resource.RLIMIT_NOFILE, (3, hard))
+    os.kill(pid, signal.SIGKILL)
+    reply = ranks.post("/v1/chat/completions", ASK)
+    assert reply.status_code == 500 and reply.json()["error"]["type"] == "server_error", reply.text
+    assert "event=ranks error=" in ranks.log()[seen:]
+    reply = ranks.http.get("/readyz")
+    assert reply.status_code == 503 and reply.json()["status"] == "restarting"
+    resource.prlimit(leader, resource.RLIMIT_NOFILE, before)
+    ready_within(ranks, 60)
     assert answer(ranks) == whole
 
 
