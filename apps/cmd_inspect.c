@@ -22,8 +22,6 @@ static const char *const rope_names[] = {
     [WHIM_ROPE_YARN] = "yarn",
 };
 
-static const char shape_prefix[] = "shape:";
-
 typedef struct type_sum {
     int64_t count, bytes;
 } type_sum;
@@ -375,13 +373,20 @@ static void check_text(summary *s, const whim_options *options)
     }
 }
 
-/* Nothing is loaded, and a shape has no files. */
+/* A shape has no files. */
+static void shape_is_dummy(whim_engine_cfg *cfg)
+{
+    static const char prefix[] = "shape:";
+    if (strncmp(cfg->model, prefix, strlen(prefix)) == 0) {
+        cfg->load_format = "dummy";
+    }
+}
+
+/* Nothing is loaded. */
 static bool plan_for(planned *p, whim_engine_cfg cfg)
 {
     loader load;
-    if (strncmp(cfg.model, shape_prefix, strlen(shape_prefix)) == 0) {
-        cfg.load_format = "dummy";
-    }
+    shape_is_dummy(&cfg);
     p->engine = open_engine(&cfg, true, &load);
     if (p->engine != NULL &&
         whim_memory_plan_check(whim_engine_plan(p->engine), &p->refusal) == WHIM_ERR_OK) {
@@ -393,9 +398,7 @@ static bool plan_for(planned *p, whim_engine_cfg cfg)
 /* What the ranks of --tp would have; nothing without it. */
 static bool ranks_plan(summary *s, whim_engine_cfg cfg)
 {
-    if (strncmp(cfg.model, shape_prefix, strlen(shape_prefix)) == 0) {
-        cfg.load_format = "dummy";
-    }
+    shape_is_dummy(&cfg);
     return s->options->tp == 1 ||
            append_ranks(&s->ranks, cfg, (int32_t)s->options->tp, s->options->json);
 }
