@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's side: processes, orders, the watch. */
+/* The leader's side: generations of ranks, orders, the watch. */
 #include "ranks/ranks.h"
 
 #include "base/alloc.h"
@@ -8,31 +8,15 @@
 #include "base/thread.h"
 #include "comm/comm.h"
 #include "ranks/order.h"
+#include "ranks/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-extern char **environ;
 
 enum {
     WATCH_MS = 50,        /* between looks at the flag that ends the watch */
-    END_MS = 2000,        /* for followers to end by themselves */
     CROWDED_STALL_S = 60, /* where ranks share CPUs */
-    HIGH_FD = 10,         /* above the descriptors that followers get */
 };
-
-typedef struct follower {
-    pid_t pid; /* 0: not started, or gone */
-    int socket;
-} follower;
 
 typedef struct ranks {
     whim_engine_cfg cfg; /* rank 0's */
@@ -41,113 +25,20 @@ typedef struct ranks {
     const char *program;
     bool crowded;
     int64_t stall_ns;
-    follower *followers; /* [n_rank - 1], of rank 1 and so on */
+    whim_rank_process *followers; /* [n_rank - 1], of rank 1 and so on */
     whim_thread watch;
     bool is_watched;
     atomic_bool over;
 } ranks;
 
-/* --- starting --------------------------------------------------------------------------------- */
-
-/* A descriptor that no other child inherits, away from those that followers begin with. */
-static int moved_up(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
-    close(fd);
-    return high;
-}
-
-static int spawn(const char *program, int socket, int memory, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    char name[] = "whimbrel", word[] = "rank", *argv[] = {name, word, NULL};
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attr);
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, socket, WHIM_FOLLOWER_SOCKET);
-    posix_spawn_file_actions_adddup2(&actions, memory, WHIM_FOLLOWER_MEMORY);
-    int error = posix_spawn(pid, program, &actions, &attr, argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-static whim_err follower_start(follower *f, const char *program, int memory, whim_diag *diag)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return whim_fail(diag, WHIM_ERR_IO, "no socket for another rank: %s", strerror(errno));
-    }
-    pair[0] = moved_up(pair[0]);
-    pair[1] = moved_up(pair[1]);
-    int error = pair[0] < 0 || pair[1] < 0 ? EMFILE : spawn(program, pair[1], memory, &f->pid);
-    close(pair[1]);
-    f->socket = pair[0];
-    if (error != 0) {
-        f->pid = 0;
-        return whim_fail(diag, WHIM_ERR_IO, "%s cannot be run as another rank: %s", program,
-                         strerror(error));
-    }
-    return WHIM_ERR_OK;
-}
-
 /* --- orders ----------------------------------------------------------------------------------- */
 
-/* How a process ended, in words; false: it runs. */
-static bool ended(follower *f, int32_t rank, char *text, size_t size)
+static whim_err reply_take(whim_rank_process *p, whim_follower_reply *reply, whim_diag *diag)
 {
-    int status = 0;
-    pid_t pid = f->pid, got = pid != 0 ? waitpid(pid, &status, WNOHANG) : 0;
-    if (got == 0 || (got < 0 && errno == EINTR)) {
-        return false;
-    }
-    f->pid = 0;
-    if (got < 0) { /* somebody else has waited for it */
-        snprintf(text, size, "rank %d (process %d) is gone", rank, (int)pid);
-        return true;
-    }
-    if (WIFSIGNALED(status)) {
-        snprintf(text, size, "rank %d (process %d) was ended by signal %d (%s)", rank, (int)pid,
-                 WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else {
-        snprintf(text, size, "rank %d (process %d) ended with status %d", rank, (int)pid,
-                 WEXITSTATUS(status));
-    }
-    return true;
-}
-
-static whim_err reply_take(ranks *r, int32_t rank, whim_follower_reply *reply, whim_diag *diag)
-{
-    follower *f = &r->followers[rank - 1];
-    ssize_t n;
-    do {
-        n = recv(f->socket, reply, sizeof *reply, 0);
-    } while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof *reply) {
-        char how[128] = "";
-        for (int ms = 0; ms < END_MS && !ended(f, rank, how, sizeof how); ms++) {
-            whim_clock_sleep_ns(WHIM_NS_PER_MS);
-        }
-        return whim_fail(diag, WHIM_ERR_DEVICE, "%s before it was ready",
-                         how[0] != '\0' ? how : "a rank stopped answering");
-    }
+    WHIM_TRY(whim_rank_hear(p, reply, sizeof *reply, diag));
     reply->diag.text[sizeof reply->diag.text - 1] = '\0';
     if (reply->err != WHIM_ERR_OK) {
-        return whim_fail(diag, (whim_err)reply->err, "rank %d: %s", rank, reply->diag.text);
-    }
-    return WHIM_ERR_OK;
-}
-
-static whim_err order_send(ranks *r, int32_t rank, const void *order, size_t bytes, whim_diag *diag)
-{
-    if (send(r->followers[rank - 1].socket, order, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) {
-        return whim_fail(diag, WHIM_ERR_IO, "rank %d takes no orders: %s", rank, strerror(errno));
+        return whim_fail(diag, (whim_err)reply->err, "rank %d: %s", p->rank, reply->diag.text);
     }
     return WHIM_ERR_OK;
 }
@@ -163,10 +54,10 @@ static whim_err followers_order(ranks *r, const whim_engine *engine, whim_diag *
         order->crowded = r->crowded;
         order->stall_ns = r->stall_ns;
         if (err == WHIM_ERR_OK) {
-            err = follower_start(&r->followers[i - 1], r->program, r->memory.fd, diag);
+            err = whim_rank_start(&r->followers[i - 1], r->program, r->memory.fd, diag);
         }
         if (err == WHIM_ERR_OK) {
-            err = order_send(r, i, order, sizeof *order, diag);
+            err = whim_rank_send(&r->followers[i - 1], order, sizeof *order, diag);
         }
     }
     whim_free(order);
@@ -180,7 +71,7 @@ static whim_err followers_hear(ranks *r, const whim_engine *engine, int64_t *byt
     *bytes = 0;
     for (int32_t i = 1; i < r->cfg.n_rank; i++) {
         whim_follower_reply reply;
-        WHIM_TRY(reply_take(r, i, &reply, diag));
+        WHIM_TRY(reply_take(&r->followers[i - 1], &reply, diag));
         if (strncmp(reply.isa, isa, sizeof reply.isa) != 0) {
             return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                              "rank %d runs on level %.31s and rank 0 on %s; --isa makes them equal",
@@ -197,10 +88,10 @@ static whim_err followers_hear(ranks *r, const whim_engine *engine, int64_t *byt
 static void watch_main(void *ctx)
 {
     ranks *r = ctx;
-    char how[128];
+    char how[WHIM_RANK_HOW];
     while (!atomic_load(&r->over)) {
         for (int32_t i = 1; i < r->cfg.n_rank; i++) {
-            if (ended(&r->followers[i - 1], i, how, sizeof how) && !atomic_load(&r->over)) {
+            if (whim_rank_ended(&r->followers[i - 1], how, sizeof how) && !atomic_load(&r->over)) {
                 whim_comm_abort(&r->memory, how);
             }
         }
@@ -213,7 +104,7 @@ static whim_err load_begin(void *ctx, whim_diag *diag)
     ranks *r = ctx;
     const uint32_t word = WHIM_RANK_LOAD;
     for (int32_t i = 1; i < r->cfg.n_rank; i++) {
-        WHIM_TRY(order_send(r, i, &word, sizeof word, diag));
+        WHIM_TRY(whim_rank_send(&r->followers[i - 1], &word, sizeof word, diag));
     }
     return WHIM_ERR_OK;
 }
@@ -223,7 +114,7 @@ static whim_err load_end(void *ctx, whim_diag *diag)
     ranks *r = ctx;
     for (int32_t i = 1; i < r->cfg.n_rank; i++) {
         whim_follower_reply reply;
-        WHIM_TRY(reply_take(r, i, &reply, diag));
+        WHIM_TRY(reply_take(&r->followers[i - 1], &reply, diag));
     }
     WHIM_TRY(whim_thread_create(&r->watch, "ranks", watch_main, r, diag));
     r->is_watched = true;
@@ -231,21 +122,6 @@ static whim_err load_end(void *ctx, whim_diag *diag)
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
-
-static void follower_end(follower *f, int32_t rank, int64_t until)
-{
-    char how[128];
-    if (f->socket >= 0) {
-        close(f->socket);
-        f->socket = -1;
-    }
-    while (f->pid != 0 && !ended(f, rank, how, sizeof how)) {
-        if (whim_clock_ns() > until) {
-            kill(f->pid, SIGKILL);
-        }
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
-}
 
 /* A generation of ranks: processes and their watch. Its memory stays until there is another,
  * because rank 0 may still ask it. */
@@ -257,14 +133,14 @@ static void generation_end(ranks *r, int64_t until)
         r->is_watched = false;
     }
     for (int32_t i = 1; r->followers != NULL && i < r->cfg.n_rank; i++) {
-        follower_end(&r->followers[i - 1], i, until);
+        whim_rank_end(&r->followers[i - 1], until);
     }
 }
 
 static void close_all(void *ctx)
 {
     ranks *r = ctx;
-    generation_end(r, whim_clock_ns() + END_MS * WHIM_NS_PER_MS);
+    generation_end(r, whim_clock_ns() + WHIM_RANK_END_MS * WHIM_NS_PER_MS);
     whim_comm_memory_close(&r->memory);
     whim_free(r->followers);
     whim_free(r);
@@ -278,7 +154,7 @@ static whim_err generation_begin(ranks *r, whim_diag *diag)
     WHIM_TRY(whim_comm_memory_make(r->cfg.n_rank, &memory, diag));
     whim_comm_memory_close(&r->memory);
     r->memory = memory;
-    r->memory.fd = moved_up(memory.fd);
+    r->memory.fd = whim_rank_fd(memory.fd);
     atomic_store(&r->over, false);
     whim_comm_open(&r->comm, &r->memory,
                    &(whim_comm_cfg){.wait_ns = r->stall_ns, .crowded = r->crowded});
@@ -317,7 +193,7 @@ static whim_err ranks_make(ranks *r, const whim_engine_cfg *engine_cfg, const wh
     r->followers = whim_alloc_array(cfg->n_rank - 1, sizeof *r->followers);
     WHIM_TRY(whim_got(r->followers != NULL, diag, "no memory for %d ranks", cfg->n_rank));
     for (int32_t i = 0; i < cfg->n_rank - 1; i++) {
-        r->followers[i].socket = -1;
+        r->followers[i] = (whim_rank_process){.rank = i + 1, .socket = -1};
     }
     r->program = cfg->program != NULL ? cfg->program : "/proc/self/exe";
     return generation_begin(r, diag);

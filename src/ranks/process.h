@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process of this program that has one part of a model: started with a socket and the group's
+ * memory, told what to do, listened to, ended.
+ * Threads: one owner at a time. */
+#ifndef WHIM_RANKS_PROCESS_H
+#define WHIM_RANKS_PROCESS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    WHIM_RANK_END_MS = 2000, /* for a process to end by itself */
+    WHIM_RANK_HOW = 128,     /* bytes that tell how one ended */
+};
+
+typedef struct whim_rank_process {
+    int32_t rank;
+    pid_t pid;  /* 0: not started, or gone */
+    int socket; /* -1: none */
+} whim_rank_process;
+
+/* A descriptor that no other child inherits, away from those that followers begin with. */
+int whim_rank_fd(int fd);
+
+/* Runs `program rank` with a socket to it and the memory. On failure there is no process. */
+WHIM_MUST_CHECK whim_err whim_rank_start(whim_rank_process *p, const char *program, int memory,
+                                         whim_diag *diag);
+
+WHIM_MUST_CHECK whim_err whim_rank_send(const whim_rank_process *p, const void *order, size_t bytes,
+                                        whim_diag *diag);
+
+/* Waits for a whole message. DEVICE: it ended, or answers something else. */
+WHIM_MUST_CHECK whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_t bytes,
+                                        whim_diag *diag);
+
+/* How it ended, in words; false: it runs, or was not started. */
+bool whim_rank_ended(whim_rank_process *p, char *text, size_t size);
+
+/* Closes the socket, which tells it to end, and kills it if it has not by then. */
+void whim_rank_end(whim_rank_process *p, int64_t until);
+
+#endif
