@@ -58,10 +58,10 @@ static whim_err append_late(const whim_model *m, whim_stream *s, const whim_batc
                             whim_bump *bump)
 {
     whim_batch late = *batch;
-    if (!batch->takes_late) {
+    if (batch->n_late == 0) {
         return WHIM_ERR_OK;
     }
-    late.n_row = WHIM_LATE_ROWS;
+    late.n_row = batch->n_late;
     late.positions = batch->late_positions;
     late.slots = batch->late_slots;
     return append(m, s, &late, batch->late, bump);

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WHIM_LATE_ROWS = 4 };
+enum { WHIM_LATE_ROWS = 32 };
 
 typedef struct whim_batch {
     int64_t n_row, n_seq, n_out;
@@ -43,9 +43,9 @@ typedef struct whim_batch {
     bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
     /* What a draft needs of rows that it takes later (whim_model_def.late_cols). */
     float *late;     /* [WHIM_LATE_ROWS, late_cols] */
-    int32_t late_at; /* where those of this pass go; -1: they are taken by it */
-    bool takes_late; /* all that lies there is taken, that of this pass included */
-    const int32_t *late_positions, *late_slots; /* [WHIM_LATE_ROWS] of what is taken */
+    int32_t late_at; /* where those of this pass go; -1: they are taken by it, apart */
+    int32_t n_late;  /* rows that are taken from there, those of this pass included */
+    const int32_t *late_positions, *late_slots; /* [n_late] */
 } whim_batch;
 
 /* Device memory for one forward pass: handed out front to back, taken back whole. A dry run over a

@@ -27,7 +27,8 @@ whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *buc
         const whim_step_size *b = &graphs->slots[i].bucket;
         if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out &&
             b->n_top == bucket->n_top && graphs->slots[i].flags == flags &&
-            graphs->slots[i].late.at == late->at && graphs->slots[i].late.takes == late->takes) {
+            graphs->slots[i].late.at == late->at &&
+            graphs->slots[i].late.n_taken == late->n_taken) {
             return &graphs->slots[i];
         }
     }

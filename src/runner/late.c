@@ -69,25 +69,37 @@ static void drop(whim_late *l, const int32_t *block, const int32_t *slots, int32
     }
 }
 
-/* Whether a step's rows may wait: few, one for each sequence (the draft is not asked for them), and
- * none the last of its page. */
-static bool may_wait(const whim_late *l, const whim_step_head *head, const int32_t *slots,
-                     int32_t page_len)
+/* Whether a step's rows may wait: one for each sequence (else the draft is asked next, or it is a
+ * prompt), and none the last of its page. */
+static bool may_wait(const whim_step_head *head, const int32_t *slots, int32_t page_len)
 {
-    bool few = l->n + head->bucket_row <= WHIM_LATE_ROWS && head->n_row == head->n_seq;
-    for (int32_t r = 0; few && r < head->n_row; r++) {
-        few = (slots[r] + 1) % page_len != 0;
+    bool may = head->n_row == head->n_seq;
+    for (int32_t r = 0; may && r < head->n_row; r++) {
+        may = (slots[r] + 1) % page_len != 0;
     }
-    return few && (head->flags & WHIM_STEP_DRAFT) == 0;
+    return may;
 }
 
-static whim_err take(whim_late *l, whim_stream *stream, int32_t *host)
+/* How many wait for others: where few answers are under way the draft is asked often, and a pass
+ * of it that finds many rows waiting would be slow. */
+static int32_t enough(const whim_step_head *head)
 {
-    for (int32_t i = 0; i < WHIM_LATE_ROWS; i++) {
+    return head->bucket_row <= WHIM_LATE_FEW ? WHIM_LATE_FEW : WHIM_LATE_ROWS;
+}
+
+/* All that wait; a power of two, so that graphs are few. */
+static whim_err take(whim_late *l, whim_stream *stream, int32_t *host, int32_t *n_taken)
+{
+    int32_t n = WHIM_LATE_FEW;
+    while (n < l->n) {
+        n *= 2;
+    }
+    for (int32_t i = 0; i < n; i++) {
         host[i] = i < l->n ? l->positions[i] : 0;
         host[WHIM_LATE_ROWS + i] = i < l->n ? l->slots[i] : -1;
     }
     l->n = 0;
+    *n_taken = n;
     return whim_stream_copy_in(stream, l->arrays, host, 2 * WHIM_LATE_ROWS * (int64_t)sizeof *host);
 }
 
@@ -103,21 +115,25 @@ whim_err whim_late_begin(whim_late *l, whim_stream *stream, const int32_t *block
     whim_step_layout at = whim_step_layout_of(&bucket);
     const int32_t *slots = block + at.slots;
     drop(l, block, slots, page_len);
-    if (may_wait(l, head, slots, page_len)) {
+    bool drafts = (head->flags & WHIM_STEP_DRAFT) != 0;
+    if (!drafts && l->n + head->bucket_row <= WHIM_LATE_ROWS) {
         step->at = l->n;
         memcpy(l->positions + l->n, block + at.positions, bucket.n_row * sizeof *block);
         memcpy(l->slots + l->n, slots, bucket.n_row * sizeof *block);
         l->n += head->bucket_row;
     }
-    step->takes = step->at < 0 ? l->n > 0 : l->n == WHIM_LATE_ROWS;
-    return step->takes ? take(l, stream, l->host[set]) : WHIM_ERR_OK;
+    bool goes_on = step->at >= 0 && l->n + head->bucket_row <= enough(head);
+    if (l->n == 0 || (goes_on && may_wait(head, slots, page_len))) {
+        return WHIM_ERR_OK;
+    }
+    return take(l, stream, l->host[set], &step->n_taken);
 }
 
 void whim_late_view(const whim_late *l, const whim_late_step *step, whim_batch *batch)
 {
     batch->late = l->rows;
     batch->late_at = step->at;
-    batch->takes_late = step->takes;
+    batch->n_late = step->n_taken;
     batch->late_positions = l->arrays;
     batch->late_slots = l->arrays != NULL ? l->arrays + WHIM_LATE_ROWS : NULL;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that a draft takes late. What a draft keeps of a row costs a read of some of its matrices;
- * for a few rows at once it costs the same. So steps of few rows leave what the draft needs in a
- * place of its own on the device, and one of the next steps takes all that is there: when there is
- * no more room, before the draft is asked, and before a page is full (then others may see it).
+ * for several rows at once it costs little more. So steps leave what the draft needs in a place of
+ * its own on the device, and one of the next steps takes all that is there: when enough wait,
+ * before the draft is asked, and before a page is full (then others may see it).
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_LATE_H
 #define WHIM_RUNNER_LATE_H
 
 #include "runner/exec.h"
+
+enum { WHIM_LATE_FEW = 4 }; /* rows that wait where few answers are under way */
 
 typedef struct whim_late_bytes {
     int64_t rows;   /* 0: the model takes nothing late */
@@ -32,10 +34,10 @@ WHIM_MUST_CHECK whim_err whim_late_init(whim_late *late, const whim_late_bytes *
                                         whim_diag *diag);
 void whim_late_deinit(whim_late *late);
 
-/* What a step does: where its rows go, and whether those that wait are taken. */
+/* What a step does: where its rows go, and how many rows are taken from there. */
 typedef struct whim_late_step {
-    int32_t at; /* -1: they do not wait */
-    bool takes;
+    int32_t at;      /* -1: nowhere */
+    int32_t n_taken; /* all that are there, and places that nobody's are up to a power of two */
 } whim_late_step;
 
 /* Choose for the next step, and queue the arrays of what it takes. */

@@ -136,7 +136,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     whim_step_view((const int32_t *)(const void *)bump.base, &limits, &size, &batch);
     batch.before = cfg->befores ? batch.slots : NULL;
     whim_late late = {.rows = (float *)bump.base, .arrays = (int32_t *)bump.base};
-    whim_late_view(&late, &(whim_late_step){.at = -1, .takes = def->late_cols > 0}, &batch);
+    whim_late_view(&late, &(whim_late_step){-1, def->late_cols > 0 ? WHIM_LATE_ROWS : 0}, &batch);
     whim_out out = {
         .scratch = &bump,
         .logits = (float *)bump.base,

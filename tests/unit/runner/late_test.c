@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { LENGTH = 150, N_SEQ = 2 };
+enum { LENGTH = 150, N_SEQ = 6 };
 
 static whim_diag diag;
 static whim_engine *engine;
@@ -45,7 +45,7 @@ static int setup(void **state)
                            .model = "tests/data/golden/llama-f32",
                            .draft = "tests/data/drafts/llama-f32-dflash",
                            .n_thread = 2,
-                           .max_seqs = 4,
+                           .max_seqs = 8,
                            .max_outs = 64,
                            .ctx = 2 * LENGTH};
     engine = drive_open(&cfg, &diag);
@@ -161,18 +161,25 @@ static void full_pages_are_complete(void **state)
     }
 }
 
+/* Many, so that several of their steps wait, or one of them, for whom fewer do. */
 static void sequences_wait_together(void **state)
 {
     (void)state;
-    whim_sequence *seqs[N_SEQ] = {sequence(), sequence()};
-    one(seqs[0], texts[0], 9);
+    whim_sequence *seqs[N_SEQ];
+    for (int i = 0; i < N_SEQ; i++) {
+        seqs[i] = sequence();
+        one(seqs[i], texts[i], 5 + 4 * i);
+    }
     for (int64_t i = 0; i < 100; i++) {
-        const int32_t *tokens[N_SEQ] = {texts[0] + seqs[0]->len, texts[1] + seqs[1]->len};
-        uint64_t kind = whim_rng_at(8, (uint64_t)i) % 4;
-        if (kind < 2) {
+        const int32_t *tokens[N_SEQ];
+        for (int s = 0; s < N_SEQ; s++) {
+            tokens[s] = texts[s] + seqs[s]->len;
+        }
+        uint64_t kind = whim_rng_at(8, (uint64_t)i) % (2 * N_SEQ);
+        if (kind >= N_SEQ) {
             step(seqs, tokens, N_SEQ, 1);
-        } else if (seqs[kind - 2]->len < LENGTH) {
-            one(seqs[kind - 2], tokens[kind - 2], 1);
+        } else {
+            one(seqs[kind], tokens[kind], 1);
         }
         if (i % 13 == 0) {
             expect_same(seqs[i % N_SEQ], texts[i % N_SEQ]);
@@ -248,7 +255,7 @@ static void a_step_that_fails_loses_rows(void **state)
     whim_runner *runner = whim_engine_runner(engine);
     int32_t wanted[LENGTH], got[LENGTH];
     int64_t n_block = whim_engine_draft(engine)->block - 1;
-    for (int64_t n_wait = 1; n_wait + 1 < WHIM_LATE_ROWS; n_wait++) {
+    for (int64_t n_wait = 1; n_wait + 1 < WHIM_LATE_FEW; n_wait++) {
         whim_sequence *plain = sequence(), *seq = sequence(), *other = sequence();
         int64_t n_other = 0;
         go_on(plain, texts[0], LENGTH, wanted);
@@ -273,21 +280,40 @@ static void a_step_that_fails_loses_rows(void **state)
     }
 }
 
-/* A block of one row for `slot`, which makes page `fresh` new (-1: none). */
-static void begin(whim_late *late, int32_t slot, int32_t fresh)
+/* A step of one row for each of n sequences, at `slot` and pages behind it, which makes page `fresh`
+ * new (-1: none); nothing is taken. */
+static void begin_all(whim_late *late, int32_t n, int32_t slot, int32_t fresh)
 {
-    int32_t block[64] = {0};
-    whim_step_size bucket = {1, 1, 0};
+    int32_t block[256] = {0};
+    whim_step_size bucket = {n, n, 0};
     whim_step_layout at = whim_step_layout_of(&bucket);
     whim_step_head *head = (whim_step_head *)(void *)block;
-    *head = (whim_step_head){.n_row = 1, .n_seq = 1, .bucket_row = 1, .bucket_seq = 1};
+    *head = (whim_step_head){.n_row = n, .n_seq = n, .bucket_row = n, .bucket_seq = n};
     head->n_fresh = fresh >= 0;
     head->n_word = (int32_t)at.pages + head->n_fresh;
-    block[at.slots] = slot;
+    for (int32_t i = 0; i < n; i++) {
+        block[at.slots + i] = slot + 64 * i;
+    }
     block[at.pages] = fresh;
     whim_late_step done;
     assert_int_equal(whim_late_begin(late, NULL, block, 64, 0, &done), WHIM_ERR_OK);
-    assert_false(done.takes);
+    assert_int_equal(done.n_taken, 0);
+}
+
+static void begin(whim_late *late, int32_t slot, int32_t fresh)
+{
+    begin_all(late, 1, slot, fresh);
+}
+
+/* Of many answers several steps wait, so that their rows are taken at the price of fewer. */
+static void steps_of_many_wait(void **state)
+{
+    (void)state;
+    whim_late late = {.bytes = {.rows = 1}};
+    for (int32_t i = 0; i < 3; i++) {
+        begin_all(&late, 8, 10 + i, -1);
+    }
+    assert_int_equal(late.n, 24);
 }
 
 /* Two rows for one place would be written in any order. */
@@ -322,6 +348,7 @@ int main(void)
         cmocka_unit_test(what_is_given_up_is_not_taken),
         cmocka_unit_test(a_step_that_fails_loses_rows),
         cmocka_unit_test(no_place_waits_twice),
+        cmocka_unit_test(steps_of_many_wait),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
