@@ -491,7 +491,7 @@ const char *whim_finish_name(whim_finish finish)
 
 whim_usage whim_answer_usage(const whim_answer *a)
 {
-    whim_usage usage = {0};
+    whim_usage usage = {.n_proposed = a->run->times.n_proposed, .n_right = a->run->times.n_right};
     for (int32_t i = 0; i < a->task->n_prompt; i++) {
         int64_t n;
         whimbrel_prompt_ids(a->task->requests[i], &n);
@@ -519,7 +519,5 @@ whim_answer_times whim_answer_get_times(const whim_answer *a)
         .queue_ms = ms_between(t->submitted, t->admitted),
         .first_token_ms = ms_between(whim_exchange_start_ns(a->ex), t->first_token),
         .decode_ms = ms_between(t->first_token, t->ended),
-        .n_proposed = t->n_proposed,
-        .n_right = t->n_right,
     };
 }

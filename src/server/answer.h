@@ -142,6 +142,7 @@ void whim_answer_item_end(whim_answer *a, whim_answer_choice *c);
 typedef struct whim_usage {
     int64_t n_prompt, n_cached, n_made, n_reasoning;
     int64_t n_predicted, n_mispredicted; /* known at the end */
+    int64_t n_proposed, n_right;         /* tokens that were, and those that came; so are they */
 } whim_usage;
 whim_usage whim_answer_usage(const whim_answer *a);
 
@@ -151,8 +152,6 @@ typedef struct whim_answer_times {
     double queue_ms;       /* waiting for a place in the batch */
     double first_token_ms; /* since the request was there */
     double decode_ms;      /* from the first token to the last */
-    int64_t n_proposed;    /* tokens that were proposed, and those of them that were right */
-    int64_t n_right;
 } whim_answer_times;
 whim_answer_times whim_answer_get_times(const whim_answer *a);
 

@@ -67,8 +67,21 @@ def test_prediction(oai):
         assert least <= told.accepted_prediction_tokens <= most
         assert answer.usage.completion_tokens == whole.usage.completion_tokens
         texts, _, usage = collect(oai.chat.completions.create(stream=True, stream_options={"include_usage": True}, **given))
-        assert texts == [text] and usage.completion_tokens_details == told
+        streamed = usage.completion_tokens_details
+        assert texts == [text] and streamed.accepted_prediction_tokens == told.accepted_prediction_tokens
+        assert streamed.rejected_prediction_tokens == told.rejected_prediction_tokens
     assert told.rejected_prediction_tokens > 0
+
+
+def test_proposed_tokens(oai):
+    """What was proposed is told: in one answer of some, for it must be thought to pay."""
+    ask = {**GREEDY, "max_tokens": 64, "messages": ASK}
+    text = text_of(oai.chat.completions.create(**ask))
+    told = [oai.chat.completions.create(prediction={"type": "content", "content": text}, **ask).usage
+            for _ in range(4)]
+    assert all(0 <= u.completion_tokens_details.accepted_tokens <= u.completion_tokens_details.proposed_tokens
+               for u in told)
+    assert max(u.completion_tokens_details.accepted_tokens for u in told) > 0
 
 
 def test_choices(oai):

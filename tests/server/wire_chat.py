@@ -22,10 +22,11 @@ def check_usage(usage):
                           "completion_tokens_details"}, usage
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"], usage
     assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] <= usage["prompt_tokens"], usage
-    assert set(usage["completion_tokens_details"]) in (
-        {"reasoning_tokens"},
-        {"reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"}), usage
-    assert 0 <= usage["completion_tokens_details"]["reasoning_tokens"] <= usage["completion_tokens"], usage
+    details = usage["completion_tokens_details"]
+    assert set(details) - {"accepted_prediction_tokens", "rejected_prediction_tokens"} == \
+        {"reasoning_tokens", "proposed_tokens", "accepted_tokens"}, usage
+    assert 0 <= details["reasoning_tokens"] <= usage["completion_tokens"], usage
+    assert 0 <= details["accepted_tokens"] <= min(details["proposed_tokens"], usage["completion_tokens"]), usage
 
 
 def check_envelope(body, kind, prefix):

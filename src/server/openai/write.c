@@ -16,8 +16,10 @@ static void put_usage(const whim_answer *a, whim_str *out)
     whim_put_form(out,
                   "{'prompt_tokens':%l,'completion_tokens':%l,'total_tokens':%l,"
                   "'prompt_tokens_details':{'cached_tokens':%l},"
-                  "'completion_tokens_details':{'reasoning_tokens':%l",
-                  u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning);
+                  "'completion_tokens_details':{'reasoning_tokens':%l,"
+                  "'proposed_tokens':%l,'accepted_tokens':%l",
+                  u.n_prompt, u.n_made, u.n_prompt + u.n_made, u.n_cached, u.n_reasoning,
+                  u.n_proposed, u.n_right);
     if (a->task->ask.prediction != NULL) {
         whim_put_form(out, ",'accepted_prediction_tokens':%l,'rejected_prediction_tokens':%l",
                       u.n_predicted, u.n_mispredicted);
@@ -35,11 +37,9 @@ static void put_timings(const whim_answer *a, whim_str *out)
     int64_t n = whim_answer_usage(a).n_made - a->n_choice; /* the first ones end the prefill */
     whim_str_printf(out,
                     ",\"timings\":{\"queue_ms\":%.3f,\"first_token_ms\":%.3f,\"decode_ms\":%.3f,"
-                    "\"tokens_per_second\":%.3f,\"proposed_tokens\":%lld,"
-                    "\"accepted_tokens\":%lld}",
+                    "\"tokens_per_second\":%.3f}",
                     t.queue_ms, t.first_token_ms, t.decode_ms,
-                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0,
-                    (long long)t.n_proposed, (long long)t.n_right);
+                    n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0);
 }
 
 void whim_openai_send_chunk(whim_answer *a)

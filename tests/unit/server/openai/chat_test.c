@@ -39,7 +39,8 @@ static void a_reply_has_all_keys(void **state)
         "\"assistant\",\"content\":\"hello world\",\"refusal\":null},\"logprobs\":null,"
         "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3,"
         "\"total_tokens\":8,\"prompt_tokens_details\":{\"cached_tokens\":2},"
-        "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
+        "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"proposed_tokens\":0,"
+        "\"accepted_tokens\":0}}}");
     assert_int_equal(exchange.status, 200);
     assert_string_equal(last_cfg.id, "req-1");
     assert_int_equal(last_cfg.max_tokens, 0);
@@ -89,7 +90,8 @@ static void usage_comes_last_when_asked_for(void **state)
                                   "tokens\":2,\"total_tokens\":7,"
                                   "\"prompt_tokens_details\":{\"cached_tokens\":2},\"completion_"
                                   "tokens_details\":{"
-                                  "\"reasoning_tokens\":0}}}\n\n" DONE);
+                                  "\"reasoning_tokens\":0,\"proposed_tokens\":0,"
+                                  "\"accepted_tokens\":0}}}\n\n" DONE);
     assert_null(
         strstr(chat("{" HI ",\"stream_options\":{\"include_usage\":true}}", events, N_OF(events)),
                "\"usage\":null"));
@@ -99,9 +101,8 @@ static void usage_comes_last_when_asked_for(void **state)
                            "\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
                            "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1,"));
     const char *timed =
-        "\"reasoning_tokens\":0}},\"timings\":{\"queue_ms\":0.000,\"first_token_ms\":"
-        "0.000,\"decode_ms\":0.000,\"tokens_per_second\":0.000,\"proposed_tokens\":0,"
-        "\"accepted_tokens\":0}}";
+        "\"accepted_tokens\":0}},\"timings\":{\"queue_ms\":0.000,\"first_token_ms\":"
+        "0.000,\"decode_ms\":0.000,\"tokens_per_second\":0.000}}";
     assert_non_null(
         strstr(chat("{" HI ",\"stream\":true,\"return_timings\":true,\"stream_options\":{"
                     "\"include_usage\":true}}",

@@ -27,7 +27,7 @@ static void a_reply_has_all_keys(void **state)
         "{" HEAD "{\"index\":0,\"text\":\" world\",\"logprobs\":null,\"finish_reason\":\"length\"}]"
         ",\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1,\"total_tokens\":2,"
         "\"prompt_tokens_details\":{\"cached_tokens\":2},\"completion_tokens_details\":{"
-        "\"reasoning_tokens\":0}}}");
+        "\"reasoning_tokens\":0,\"proposed_tokens\":0,\"accepted_tokens\":0}}}");
     assert_int_equal(last_cfg.max_tokens, 16);
     assert_int_equal(last_cfg.prompt_logprobs, -1);
     assert_int_equal(last_prompt[0], 263);
