@@ -17,6 +17,17 @@ static void rows_place(char *to, int64_t stride, int64_t row_bytes, int64_t at, 
     }
 }
 
+/* Bytes of a message's part from `at` on that are the next piece; they are written there. */
+static whim_comm_wrote piece_write(const whim_comm *comm, const char *part, int64_t bytes,
+                                   int64_t at)
+{
+    int64_t len = whim_comm_max(0, whim_comm_min(bytes - at, WHIM_COMM_PIECE));
+    if (len > 0) { /* a part of nothing may be NULL */
+        whim_comm_copy(whim_comm_next_piece(comm), part + at, len);
+    }
+    return (whim_comm_wrote){.bytes = (int32_t)len};
+}
+
 /* Rank r has n_row rows of bytes[r]. */
 static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, int64_t n_row,
                        char *out, const char *site)
@@ -29,9 +40,8 @@ static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, 
     whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_GATHER, n_row * stride, site);
     int64_t at = 0;
     do {
-        whim_comm_copy(whim_comm_next_piece(comm), part + at,
-                       whim_comm_min(n_row * bytes[comm->rank] - at, WHIM_COMM_PIECE));
-        WHIM_TRY(whim_comm_round(comm, &call));
+        whim_comm_wrote wrote = piece_write(comm, part, n_row * bytes[comm->rank], at);
+        WHIM_TRY(whim_comm_round(comm, &call, wrote));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += bytes[r], r++) {
             rows_place(to, stride, bytes[r], at, whim_comm_told(comm, r, 0),
@@ -113,13 +123,13 @@ whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *se
         own += send[r];
     }
     comm->n_byte += own;
-    whim_comm_copy(whim_comm_next_piece(comm), send, comm->n_rank * (int64_t)sizeof *send);
-    WHIM_TRY(whim_comm_round(comm, &call));
+    whim_comm_wrote wrote =
+        piece_write(comm, (const char *)send, comm->n_rank * (int64_t)sizeof *send, 0);
+    WHIM_TRY(whim_comm_round(comm, &call, wrote));
     WHIM_TRY(tables_agree(comm, take, first, &most, site));
     for (int64_t at = 0; at < most; at += WHIM_COMM_PIECE) {
-        whim_comm_copy(whim_comm_next_piece(comm), (const char *)in + at,
-                       whim_comm_min(own - at, WHIM_COMM_PIECE));
-        WHIM_TRY(whim_comm_round(comm, &call));
+        wrote = piece_write(comm, in, own, at);
+        WHIM_TRY(whim_comm_round(comm, &call, wrote));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += take[r], r++) {
             part_take(comm, r, at, first[r], take[r], to);
@@ -138,10 +148,11 @@ whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t ro
     int64_t at = 0;
     do {
         int64_t len = whim_comm_min(bytes - at, WHIM_COMM_PIECE);
+        whim_comm_wrote wrote = {0};
         if (comm->rank == root) {
-            whim_comm_copy(whim_comm_next_piece(comm), (char *)x + at, len);
+            wrote = piece_write(comm, x, bytes, at);
         }
-        WHIM_TRY(whim_comm_round(comm, &call));
+        WHIM_TRY(whim_comm_round(comm, &call, wrote));
         if (comm->rank != root) {
             whim_comm_copy((char *)x + at, whim_comm_told(comm, root, 0), len);
         }
@@ -153,5 +164,5 @@ whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t ro
 whim_err whim_comm_barrier(whim_comm *comm, const char *site)
 {
     whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_BARRIER, 0, site);
-    return whim_comm_round(comm, &call);
+    return whim_comm_round(comm, &call, (whim_comm_wrote){0});
 }

@@ -12,11 +12,6 @@
 
 enum { TURNS_PER_LOOK = 64, NAP_NS = 100000000 };
 
-typedef struct letter {
-    _Alignas(64) int64_t bytes;
-    _Alignas(64) char text[];
-} letter;
-
 void whim_mail_open(whim_mail *mail, const whim_comm *comm)
 {
     *mail = (whim_mail){.shared = comm->shared,
@@ -24,12 +19,6 @@ void whim_mail_open(whim_mail *mail, const whim_comm *comm)
                         .n_rank = comm->n_rank,
                         .wait_ns = comm->wait_ns,
                         .spin_ns = comm->spin_ns};
-}
-
-static letter *letter_at(const whim_mail *mail, uint64_t n)
-{
-    return (letter *)(void *)(whim_comm_mail_slots(mail->shared) +
-                              (int64_t)(n % WHIM_MAIL_SLOTS) * WHIM_MAIL_SLOT_BYTES);
 }
 
 /* Counts are compared as far as they fit a futex's word. */
@@ -49,12 +38,9 @@ static void nap(whim_comm_count *count, uint64_t n)
     atomic_fetch_sub(&count->sleepers, 1);
 }
 
-static void tell(whim_comm_count *count, uint64_t n)
+static void tell(const whim_mail *mail, whim_comm_count *count)
 {
-    atomic_store(&count->n, (uint32_t)n);
-    if (atomic_load(&count->sleepers) > 0) {
-        whim_os_futex_wake_all_shared(&count->n);
-    }
+    whim_comm_tell(mail->shared, &count->n, &count->sleepers, mail->n);
 }
 
 /* Until the count has come to n. wait_ns < 0: for as long as the group lives. */
@@ -113,13 +99,14 @@ whim_err whim_mail_send(whim_mail *mail, const void *head, int64_t head_bytes, c
         return whim_comm_why(mail->shared, diag);
     }
     WHIM_TRY(slot_wait(mail, diag));
-    letter *l = letter_at(mail, mail->n);
+    whim_comm_letter *l = whim_comm_letter_at(mail->shared, mail->n);
     l->bytes = head_bytes + body_bytes;
     memcpy(l->text, head, (size_t)head_bytes);
     if (body_bytes > 0) {
         memcpy(l->text + head_bytes, body, (size_t)body_bytes);
     }
-    tell(&mail->shared->sent, ++mail->n);
+    mail->n++;
+    tell(mail, &mail->shared->sent);
     return WHIM_ERR_OK;
 }
 
@@ -131,7 +118,7 @@ whim_err whim_mail_take(whim_mail *mail, bool wait, const void **out, int64_t *b
         return WHIM_ERR_OK;
     }
     WHIM_TRY(wait_count(mail, &mail->shared->sent, mail->n + 1, -1, diag));
-    const letter *l = letter_at(mail, mail->n);
+    const whim_comm_letter *l = whim_comm_letter_at(mail->shared, mail->n);
     *out = l->text;
     *bytes = l->bytes;
     return WHIM_ERR_OK;
@@ -139,7 +126,8 @@ whim_err whim_mail_take(whim_mail *mail, bool wait, const void **out, int64_t *b
 
 void whim_mail_done(whim_mail *mail)
 {
-    tell(&mail->shared->seats[mail->rank].read, ++mail->n);
+    mail->n++;
+    tell(mail, &mail->shared->seats[mail->rank].read);
 }
 
 void whim_mail_end(const whim_mail *mail, const char *why)

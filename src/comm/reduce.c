@@ -31,12 +31,16 @@ static void sum_ranks(const whim_comm *comm, const float *own, int64_t at, int64
     }
 }
 
-/* Elements [begin, end) of n that are a rank's to sum, whole cache lines as far as there are. */
-static void slice(const whim_comm *comm, int32_t rank, int64_t n, int64_t *begin, int64_t *end)
+void whim_comm_slice(int32_t n_rank, int32_t rank, int64_t n, int64_t *begin, int64_t *end)
 {
     int64_t lines = (n + LANES - 1) / LANES;
-    *begin = whim_comm_min(n, lines * rank / comm->n_rank * LANES);
-    *end = whim_comm_min(n, lines * (rank + 1) / comm->n_rank * LANES);
+    *begin = whim_comm_min(n, lines * rank / n_rank * LANES);
+    *end = whim_comm_min(n, lines * (rank + 1) / n_rank * LANES);
+}
+
+static void slice(const whim_comm *comm, int32_t rank, int64_t n, int64_t *begin, int64_t *end)
+{
+    whim_comm_slice(comm->n_rank, rank, n, begin, end);
 }
 
 /* Every rank sums all of it. */
@@ -44,7 +48,7 @@ static whim_err reduce_direct(whim_comm *comm, const whim_comm_call *call, float
 {
     float *mine = (float *)whim_comm_next_piece(comm);
     whim_comm_copy(mine, x, n * 4);
-    WHIM_TRY(whim_comm_round(comm, call));
+    WHIM_TRY(whim_comm_round(comm, call, (whim_comm_wrote){.bytes = (int32_t)(n * 4)}));
     sum_ranks(comm, mine, 0, n, x);
     return WHIM_ERR_OK;
 }
@@ -70,12 +74,16 @@ static void share(const long_sum *s, int64_t n, int64_t *begin, int64_t *end)
     *end = whim_comm_min(n, lines * (s->worker + 1) / s->n_worker * LANES);
 }
 
-/* Piece k of x, and its length; 0: there is none. */
+/* The length of piece k of n floats; 0: there is none. */
+static int64_t long_len(int64_t n, int64_t k)
+{
+    return k < 0 ? 0 : whim_comm_max(0, whim_comm_min(n - k * PIECE_FLOATS, PIECE_FLOATS));
+}
+
 static float *long_piece(const long_sum *s, int64_t k, int64_t *len)
 {
-    int64_t at = k * PIECE_FLOATS;
-    *len = k < 0 ? 0 : whim_comm_max(0, whim_comm_min(s->n - at, PIECE_FLOATS));
-    return *len > 0 ? s->x + at : NULL;
+    *len = long_len(s->n, k);
+    return *len > 0 ? s->x + k * PIECE_FLOATS : NULL;
 }
 
 /* All but this rank's slice: nobody else needs that. */
@@ -141,7 +149,9 @@ whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round, const c
 {
     whim_comm_call call = round == 0 ? whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site)
                                      : whim_comm_call_again(WHIM_COMM_ALL_REDUCE, n, site);
-    return whim_comm_round(comm, &call);
+    whim_comm_wrote wrote = {.given = (int32_t)long_len(n, round),
+                             .summed = (int32_t)long_len(n, round - 1)};
+    return whim_comm_round(comm, &call, wrote);
 }
 
 static whim_err reduce_long(whim_comm *comm, float *x, int64_t n, const char *site)
@@ -193,7 +203,7 @@ whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x, const in
     do {
         int64_t len = whim_comm_min(n_row * total - at, PIECE_FLOATS);
         whim_comm_copy(whim_comm_next_piece(comm), x + at, len * 4);
-        WHIM_TRY(whim_comm_round(comm, &call));
+        WHIM_TRY(whim_comm_round(comm, &call, (whim_comm_wrote){.bytes = (int32_t)(len * 4)}));
         if (len > 0) {
             columns_sum(comm, x, at, len, total, first, cols[comm->rank], out);
         }

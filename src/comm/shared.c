@@ -40,9 +40,11 @@ static int64_t shared_bytes(int32_t n_rank)
     return pieces_end(n_rank) + WHIM_MAIL_SLOTS * (int64_t)WHIM_MAIL_SLOT_BYTES;
 }
 
-char *whim_comm_mail_slots(struct whim_comm_shared *shared)
+whim_comm_letter *whim_comm_letter_at(struct whim_comm_shared *shared, uint64_t n)
 {
-    return (char *)shared + pieces_end(shared->n_rank);
+    char *slots = (char *)shared + pieces_end(shared->n_rank);
+    return (whim_comm_letter *)(void *)(slots +
+                                        (int64_t)(n % WHIM_MAIL_SLOTS) * WHIM_MAIL_SLOT_BYTES);
 }
 
 static whim_err memory_map(whim_comm_memory *m, whim_diag *diag)
@@ -122,6 +124,14 @@ char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round)
 
 /* --- the end of a group ----------------------------------------------------------------------- */
 
+static void ring(struct whim_comm_shared *s)
+{
+    if (atomic_load(&s->bell.sleepers) > 0) {
+        atomic_fetch_add(&s->bell.n, 1);
+        whim_os_futex_wake_all_shared(&s->bell.n);
+    }
+}
+
 void whim_comm_shared_end(struct whim_comm_shared *s, const char *why)
 {
     uint32_t good = WHIM_COMM_GOOD;
@@ -129,6 +139,7 @@ void whim_comm_shared_end(struct whim_comm_shared *s, const char *why)
         snprintf(s->why, sizeof s->why, "%s", why);
         atomic_store(&s->state, WHIM_COMM_ENDED);
         whim_os_futex_wake_all_shared(&s->sent.n);
+        ring(s);
     }
 }
 
@@ -239,13 +250,14 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
     return WHIM_ERR_OK;
 }
 
-static void tell(whim_comm *comm)
+void whim_comm_tell(struct whim_comm_shared *shared, _Atomic uint32_t *count,
+                    _Atomic uint32_t *sleepers, uint64_t n)
 {
-    whim_comm_seat *seat = &comm->shared->seats[comm->rank];
-    atomic_store(&seat->n_round, (uint32_t)comm->n_round);
-    if (atomic_load(&seat->sleepers) > 0) {
-        whim_os_futex_wake_all_shared(&seat->n_round);
+    atomic_store(count, (uint32_t)n);
+    if (atomic_load(sleepers) > 0) {
+        whim_os_futex_wake_all_shared(count);
     }
+    ring(shared);
 }
 
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
@@ -264,12 +276,14 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
     return call;
 }
 
-whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call)
+whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)
 {
     comm->n_round++;
     uint64_t turn = comm->n_round % WHIM_COMM_TURNS;
-    comm->shared->seats[comm->rank].calls[turn] = *call;
-    tell(comm);
+    whim_comm_seat *seat = &comm->shared->seats[comm->rank];
+    seat->calls[turn] = *call;
+    seat->wrote[turn] = wrote;
+    whim_comm_tell(comm->shared, &seat->n_round, &seat->sleepers, comm->n_round);
     for (int32_t i = 1; i < comm->n_rank; i++) {
         int32_t peer = (comm->rank + i) % comm->n_rank;
         WHIM_TRY(wait_for(comm, peer, call));

@@ -3,7 +3,10 @@
  * In a round a rank writes its piece, tells that it has, waits until all have, and reads. It may
  * read pieces of the round before, too. A rank that begins round s knows that all have ended round
  * s - 2, for they told of s - 1 after that; so with three pieces in turn nobody writes what another
- * still reads (tests/unit/comm/protocol_test.c walks all orders). */
+ * still reads (tests/unit/comm/protocol_test.c walks all orders).
+ * That also holds for ranks of other hosts, in whose place a bridge writes (comm/bridge.h): what it
+ * writes here was written by the rank before, when nobody read there any more, and is told in the
+ * same order. */
 #ifndef WHIM_COMM_SHARED_H
 #define WHIM_COMM_SHARED_H
 
@@ -32,6 +35,14 @@ typedef struct whim_comm_call {
     char site[32];
 } whim_comm_call;
 
+/* Which bytes of its piece a rank wrote, for who carries them to other hosts; not compared. Of a
+ * long sum (reduce.c) each rank needs its slice of what is given, and what is summed is the slice
+ * that is this rank's, of the piece before. */
+typedef struct whim_comm_wrote {
+    int32_t bytes;
+    int32_t given, summed; /* floats that are cut into slices */
+} whim_comm_wrote;
+
 /* What one tells and others wait for; on a cache line of its own. */
 typedef struct whim_comm_count {
     _Alignas(128) _Atomic uint32_t n;
@@ -45,6 +56,7 @@ typedef struct whim_comm_seat {
     _Alignas(128) _Atomic uint32_t n_round;
     _Atomic uint32_t sleepers; /* who waits for the count by a futex */
     whim_comm_call calls[WHIM_COMM_TURNS];
+    whim_comm_wrote wrote[WHIM_COMM_TURNS];
     whim_comm_count read; /* letters (comm/mail.h) */
 } whim_comm_seat;
 
@@ -60,14 +72,20 @@ struct whim_comm_shared {
     _Alignas(128) _Atomic uint32_t state;
     char why[sizeof((whim_diag *)NULL)->text];
     whim_comm_count sent; /* letters */
+    whim_comm_count bell; /* rung by whoever tells anything while somebody sleeps by it */
     /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS letters */
     whim_comm_seat seats[];
 };
 
 enum { WHIM_MAIL_SLOT_BYTES = WHIM_MAIL_BYTES + 4096 };
 
-/* Where letters lie. */
-char *whim_comm_mail_slots(struct whim_comm_shared *shared);
+typedef struct whim_comm_letter {
+    _Alignas(64) int64_t bytes;
+    _Alignas(64) char text[];
+} whim_comm_letter;
+
+/* Where letter n lies; the first is 0. */
+whim_comm_letter *whim_comm_letter_at(struct whim_comm_shared *shared, uint64_t n);
 
 /* The piece of a rank in a round. */
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
@@ -108,7 +126,15 @@ whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t s
 whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);
 
 /* One round, after this rank's piece of round n_round + 1 was written. */
-WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call);
+WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call,
+                                         whim_comm_wrote wrote);
+
+/* Elements [begin, end) of n that are a rank's to sum, whole cache lines as far as there are. */
+void whim_comm_slice(int32_t n_rank, int32_t rank, int64_t n, int64_t *begin, int64_t *end);
+
+/* A count comes to n; who sleeps by it is woken, and the bell rung. */
+void whim_comm_tell(struct whim_comm_shared *shared, _Atomic uint32_t *count,
+                    _Atomic uint32_t *sleepers, uint64_t n);
 
 /* End the group; the first reason counts. Who waits for letters is woken. */
 void whim_comm_shared_end(struct whim_comm_shared *shared, const char *why);
