@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups over several "hosts", each with memory and a bridge of its own, over a link on which
+ * messages overtake each other: the results are those of one host, bit for bit, and so are the ways
+ * in which a group ends. */
+#include "base/clock.h"
+#include "support/cmocka.h"
+#include "support/hosts.h"
+#include "support/link_queue.h"
+
+#include <string.h>
+
+static whim_hosts *group_new(bool wild, uint64_t seed)
+{
+    static whim_hosts g;
+    memset(&g, 0, sizeof g);
+    g.ops = &whim_link_queue;
+    g.seed = seed;
+    whim_link_queue_reset(wild, seed);
+    return &g;
+}
+
+/* Nodes with a rank each, of which only the first opens. */
+static whim_hosts *half_group_new(void)
+{
+    whim_hosts *g = group_new(false, 0);
+    g->n_node = 2;
+    g->rank_first[1] = 1;
+    g->rank_first[2] = 2;
+    whim_host_open(g, 0);
+    return g;
+}
+
+static void same_as_one_host(const int32_t *n_rank, uint64_t first_round)
+{
+    whim_hosts *g = group_new(true, first_round);
+    whim_diag diag = {""};
+    g->first_round = first_round;
+    if (whim_hosts_same(g, n_rank, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+}
+
+static void hosts_do_as_one(void **state)
+{
+    (void)state;
+    same_as_one_host((const int32_t[]){1, 1, 0}, 0);
+    same_as_one_host((const int32_t[]){3, 2, 0}, 0);
+    same_as_one_host((const int32_t[]){2, 1, 3, 0}, 0);
+}
+
+static void counts_may_wrap(void **state)
+{
+    (void)state;
+    same_as_one_host((const int32_t[]){1, 2, 0}, UINT32_MAX - 5);
+}
+
+/* --- letters ---------------------------------------------------------------------------------- */
+
+enum { N_LETTER = 60 };
+
+static void send_many(whim_hosts_rank *rank)
+{
+    static char body[WHIM_MAIL_BYTES];
+    for (int64_t n = 0; n < N_LETTER && rank->err == WHIM_ERR_OK; n++) {
+        int64_t bytes = n == 31 ? WHIM_MAIL_BYTES - 8 : n * 13;
+        rank->err = whim_mail_send(&rank->mail, &n, sizeof n, body, bytes, &rank->diag);
+    }
+}
+
+/* All letters, in order, by readers that may be slow; the writer waits for slots. */
+static void read_many(whim_hosts_rank *rank)
+{
+    const void *text;
+    int64_t bytes, number;
+    if (rank->comm.rank == 0) {
+        send_many(rank);
+        return;
+    }
+    for (int64_t n = 0; n < N_LETTER && rank->err == WHIM_ERR_OK; n++) {
+        rank->err = whim_mail_take(&rank->mail, true, &text, &bytes, &rank->diag);
+        if (rank->err == WHIM_ERR_OK) {
+            memcpy(&number, text, sizeof number);
+            bool good = number == n && bytes == 8 + (n == 31 ? WHIM_MAIL_BYTES - 8 : n * 13);
+            rank->err = good ? WHIM_ERR_OK : WHIM_ERR_CORRUPT;
+            whim_clock_sleep_ns(n % 16 == 3 && rank->comm.rank == 2 ? WHIM_NS_PER_MS : 0);
+            whim_mail_done(&rank->mail);
+        }
+    }
+}
+
+static void letters_come_in_order(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(true, 3);
+    whim_hosts_run(g, (const int32_t[]){2, 1, 1, 0}, read_many);
+    for (int32_t r = 0; r < 4; r++) {
+        assert_int_equal(g->ranks[r].err, WHIM_ERR_OK);
+    }
+}
+
+/* What was told before a bridge is stopped arrives. */
+static void last_letter(whim_hosts_rank *rank)
+{
+    rank->err = whim_comm_barrier(&rank->comm, "connected");
+    if (rank->err == WHIM_ERR_OK) {
+        rank->err = whim_hosts_letter(rank, "end", 4);
+    }
+    if (rank->comm.rank == 0) {
+        whim_bridge_stop(rank->of->hosts[0].bridge);
+    }
+}
+
+static void the_last_letter_arrives(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        whim_hosts *g = group_new(true, i);
+        whim_hosts_run(g, (const int32_t[]){1, 1, 1, 0}, last_letter);
+        for (int32_t r = 1; r < 3; r++) {
+            if (g->ranks[r].err != WHIM_ERR_OK) {
+                fail_msg("rank %d: %s%s", r, g->ranks[r].diag.text, g->ranks[r].comm.diag.text);
+            }
+        }
+    }
+}
+
+/* --- sleep ------------------------------------------------------------------------------------ */
+
+/* Calls when its host's bridge sleeps, some times. */
+static void call_sleepers(whim_hosts_rank *rank)
+{
+    for (int32_t i = 0; i < 3 && rank->err == WHIM_ERR_OK; i++) {
+        while (atomic_load(&rank->comm.shared->bell.sleepers) == 0) {
+            whim_clock_sleep_ns(100000);
+        }
+        rank->err = whim_comm_barrier(&rank->comm, "wake");
+    }
+    rank->hash = atomic_load(&rank->comm.shared->bell.n);
+}
+
+static void idle_bridges_sleep_until_they_are_rung(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(false, 0);
+    whim_hosts_run(g, (const int32_t[]){1, 1, 0}, call_sleepers);
+    for (int32_t r = 0; r < 2; r++) {
+        assert_int_equal(g->ranks[r].err, WHIM_ERR_OK);
+        assert_true(g->ranks[r].hash > 0);
+    }
+}
+
+/* --- ends ------------------------------------------------------------------------------------- */
+
+static void all_end_with(const whim_hosts *g, const char *why)
+{
+    for (int32_t r = 0; r < g->rank_first[g->n_node]; r++) {
+        assert_int_equal(g->ranks[r].err, WHIM_ERR_DEVICE);
+        if (strstr(g->ranks[r].comm.diag.text, why) == NULL) {
+            fail_msg("rank %d: %s", r, g->ranks[r].comm.diag.text);
+        }
+    }
+}
+
+static void barriers(whim_hosts_rank *rank)
+{
+    while (rank->err == WHIM_ERR_OK) {
+        rank->err = whim_comm_barrier(&rank->comm, "again");
+    }
+}
+
+static void disagree(whim_hosts_rank *rank)
+{
+    rank->err = whim_comm_barrier(&rank->comm, "first");
+    if (rank->err == WHIM_ERR_OK) {
+        rank->err = whim_comm_barrier(&rank->comm, rank->comm.rank == 3 ? "there" : "here");
+    }
+    barriers(rank);
+}
+
+static void stay_away(whim_hosts_rank *rank)
+{
+    rank->err = whim_comm_barrier(&rank->comm, "again");
+    while (rank->comm.rank == 2 && !whim_comm_is_over(&rank->comm)) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    barriers(rank);
+}
+
+static void ends_are_everywhere(void **state)
+{
+    (void)state;
+    const int32_t n_rank[] = {1, 1, 2, 0};
+    whim_hosts *g = group_new(true, 1);
+    whim_hosts_run(g, n_rank, disagree);
+    all_end_with(g, "ranks disagree: rank ");
+    g = group_new(false, 2);
+    g->wait_ns = 100 * WHIM_NS_PER_MS;
+    whim_hosts_run(g, n_rank, stay_away);
+    all_end_with(g, " has not come to barrier of 0 at \"again\" within 0.1 s");
+    g = group_new(true, 3);
+    whim_hosts_begin(g, n_rank, barriers);
+    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    whim_comm_abort(&g->hosts[1].memory, "rank 1 was killed");
+    whim_hosts_join_ranks(g);
+    whim_hosts_stop(g);
+    whim_hosts_close(g);
+    all_end_with(g, "rank 1 was killed");
+}
+
+static void a_lost_node_is_named(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(true, 4);
+    whim_hosts_begin(g, (const int32_t[]){1, 2, 0}, barriers);
+    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    whim_link_queue_cut(1);
+    whim_hosts_join_ranks(g);
+    whim_hosts_stop(g);
+    whim_hosts_close(g);
+    assert_non_null(strstr(g->ranks[0].comm.diag.text,
+                           "node 1 with ranks 1 to 2 cannot be reached any more: cut"));
+    assert_non_null(strstr(g->ranks[2].comm.diag.text, "node 0 with ranks 0 to 0 cannot be"));
+}
+
+/* --- outside bytes ---------------------------------------------------------------------------- */
+
+static void other_generations_are_dropped(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(false, 0);
+    static char bytes[64];
+    memset(bytes, 0xff, sizeof bytes);
+    whim_hosts_begin(g, (const int32_t[]){1, 1, 0}, barriers);
+    for (int32_t kind = WHIM_LINK_HELLO; kind <= WHIM_LINK_BYE; kind++) {
+        whim_link_head head = {.generation = WHIM_HOSTS_GENERATION - 1,
+                               .kind = kind,
+                               .node = 1,
+                               .rank = 1,
+                               .count = 1,
+                               .bytes = sizeof bytes,
+                               .n_part = 1};
+        whim_link_queue_inject(0, &head, bytes);
+    }
+    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    whim_comm_abort(&g->hosts[0].memory, "enough");
+    whim_hosts_join_ranks(g);
+    whim_hosts_stop(g);
+    assert_int_equal(whim_bridge_n_stale(g->hosts[0].bridge), WHIM_LINK_BYE + 1);
+    whim_hosts_close(g);
+    all_end_with(g, "enough");
+}
+
+/* A round of rank 1 that is right, with one thing that is not. */
+static whim_link_head round_with(size_t at, int64_t value, size_t bytes)
+{
+    whim_link_head head = {.generation = WHIM_HOSTS_GENERATION,
+                           .kind = WHIM_LINK_ROUND,
+                           .node = 1,
+                           .rank = 1,
+                           .count = 1,
+                           .bytes = 8,
+                           .n_part = 1};
+    memcpy((char *)&head + at, &value, bytes);
+    return head;
+}
+
+#define WITH(field, value) \
+    round_with(offsetof(whim_link_head, field), value, sizeof((whim_link_head *)NULL)->field)
+
+static void garbage_ends_the_group(void **state)
+{
+    (void)state;
+    const whim_link_head heads[] = {WITH(kind, 6),
+                                    WITH(kind, -1),
+                                    WITH(kind, WHIM_LINK_HELLO),
+                                    WITH(node, 0),
+                                    WITH(node, 2),
+                                    WITH(node, -1),
+                                    WITH(rank, 0),
+                                    WITH(rank, 2),
+                                    WITH(rank, -1),
+                                    WITH(rank, INT32_MAX),
+                                    WITH(count, 0),
+                                    WITH(count, 3),
+                                    WITH(count, -1),
+                                    WITH(bytes, -1),
+                                    WITH(bytes, WHIM_COMM_PIECE + 1),
+                                    WITH(at, -8),
+                                    WITH(at, WHIM_COMM_PIECE - 7),
+                                    WITH(at, INT32_MAX),
+                                    WITH(back, 2),
+                                    WITH(back, -1),
+                                    WITH(part, 1),
+                                    WITH(part, -1),
+                                    WITH(n_part, 0),
+                                    WITH(n_part, 3),
+                                    WITH(kind, WHIM_LINK_LETTER),
+                                    WITH(kind, WHIM_LINK_READ),
+                                    WITH(kind, WHIM_LINK_BYE)};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        whim_hosts *g = half_group_new();
+        whim_bridge *b = g->hosts[0].bridge;
+        whim_link_head good = WITH(node, 1);
+        assert_ptr_equal(whim_bridge_place(b, &good), whim_comm_piece(&b->comm, 1, 1));
+        assert_false(whim_comm_has_ended(b->shared));
+        assert_null(whim_bridge_place(b, &heads[i]));
+        whim_diag diag = {""};
+        assert_int_equal(whim_comm_why(b->shared, &diag), WHIM_ERR_DEVICE);
+        assert_non_null(strstr(diag.text, "node 0 was sent what no bridge sends: "));
+        whim_bridge_close(b);
+        whim_comm_memory_close(&g->hosts[0].memory);
+    }
+}
+
+/* --- beginnings ------------------------------------------------------------------------------- */
+
+static void a_node_that_stays_away_is_named(void **state)
+{
+    (void)state;
+    whim_hosts *g = half_group_new();
+    whim_link_address none[2] = {{0}};
+    whim_diag diag = {""};
+    assert_int_equal(whim_bridge_connect(g->hosts[0].bridge, none, 5 * WHIM_NS_PER_MS, &diag),
+                     WHIM_ERR_DEVICE);
+    assert_non_null(strstr(diag.text, "node 1 has not been heard of by node 0 within 0.005 s"));
+    whim_bridge_close(g->hosts[0].bridge);
+    int32_t wrong[][3] = {{0, 1, 3}, {0, 0, 2}, {1, 1, 2}, {0, 2, 2}};
+    for (int32_t i = 0; i < 4; i++) {
+        whim_bridge *bridge;
+        whim_bridge_cfg cfg = {.memory = &g->hosts[0].memory,
+                               .ops = &whim_link_queue,
+                               .n_node = 2,
+                               .rank_first = wrong[i]};
+        assert_int_equal(whim_bridge_open(&cfg, &bridge, none, &diag), WHIM_ERR_INVALID);
+    }
+    whim_comm_memory_close(&g->hosts[0].memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts_do_as_one),
+        cmocka_unit_test(counts_may_wrap),
+        cmocka_unit_test(letters_come_in_order),
+        cmocka_unit_test(the_last_letter_arrives),
+        cmocka_unit_test(idle_bridges_sleep_until_they_are_rung),
+        cmocka_unit_test(ends_are_everywhere),
+        cmocka_unit_test(a_lost_node_is_named),
+        cmocka_unit_test(other_generations_are_dropped),
+        cmocka_unit_test(garbage_ends_the_group),
+        cmocka_unit_test(a_node_that_stays_away_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
