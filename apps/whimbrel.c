@@ -3,9 +3,11 @@
 #include "base/os/facts.h"
 #include "cmd.h"
 #include "help/help.h"
+#include "ranks/bridge_order.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,6 +72,12 @@ static int help_for(const char *word)
                : complain(EXIT_USAGE, "%s", diag.text);
 }
 
+/* For a library that is told by nothing else. */
+static void set_unless_set(const char *name, const char *value)
+{
+    setenv(name, value, 0);
+}
+
 int main(int argc, char **argv)
 {
     whim_diag diag;
@@ -81,6 +89,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "rank") == 0) { /* started by another whimbrel, see ranks/ranks.h */
         return whim_follower_main(_exit);
+    }
+    if (strcmp(argv[1], "bridge") == 0) { /* likewise, see ranks/bridge_order.h */
+        return whim_bridge_main(_exit, set_unless_set);
     }
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {

@@ -183,12 +183,19 @@ ifneq ($(STATIC),1)
   endif
 endif
 
+# The link between hosts is a module of its own, loaded when it is needed. What UCX does is nothing that a sanitizer knows.
+ifneq ($(filter release0 test0,$(MODE)$(STATIC)),)
+  UCX := $(shell printf '\#include <ucp/api/ucp.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
+           [ -e "$$($(CC) -print-file-name=libucp.so)" ] && echo 1)
+endif
+MODULES := $(if $(filter 1,$(UCX)),$(B)/whimbrel-ucx.so)
+
 # --- sources -------------------------------------------------------------------------------------
 # Backends that only test builds have lie in tests/.
 BACKEND_HOMES := src/backends $(if $(filter-out release,$(MODE)),tests/backends)
 BACKENDS ?= $(sort $(foreach h,$(BACKEND_HOMES),$(patsubst $(h)/%/,%,$(dir $(wildcard $(h)/*/*.c)))))
 
-LIB_SRC := $(filter-out src/backends/%,$(wildcard src/*/*.c src/*/*/*.c)) \
+LIB_SRC := $(filter-out src/backends/% src/comm/ucx/%,$(wildcard src/*/*.c src/*/*/*.c)) \
            $(foreach b,$(BACKENDS),$(wildcard $(addsuffix /$(b)/*.c,$(BACKEND_HOMES)))) \
            $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
 PUBLIC_SRC := $(filter-out src/hub/% src/http/% src/server/%,$(LIB_SRC))
@@ -232,7 +239,7 @@ REPLAY := $(B)/replay
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
 .PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
-program: $(if $(APP_SRC),$(PROGRAM),$(LIB))
+program: $(if $(APP_SRC),$(PROGRAM),$(LIB)) $(MODULES)
 library: $(LIB)
 public-library: $(if $(filter 0,$(STATIC)),$(SHARED) $(ARCHIVE) $(B)/whimbrel.pc)
 examples: $(EXAMPLES)
@@ -358,6 +365,10 @@ $(B)/whimbrel.pc: FORCE
 	    'Description: open-weight language models inside a program' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
 	    'Libs: -L$${libdir} -lwhimbrel' 'Libs.private: $(strip $(PUBLIC_LIBS)) -pthread')
 
+$(B)/whimbrel-ucx.so: src/comm/ucx/ucx.c $(wildcard src/comm/*.h src/base/err.*) $(B)/stamp/cc
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fPIC -shared -Wl,-z,defs -o $@ $< -lucp -lucs
+
 link = $(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(1) -o $@ $(filter %.o %.a %.so,$^) $(2)
 
 $(PROGRAM): $(call obj,$(APP_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
@@ -389,6 +400,7 @@ $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(or $(TEST_LIB),$(LIB)
 	$(call link,$(TEST_PATH),$(UNIT_LIBS))
 # What the program has for itself is tested with its own objects.
 $(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c)
+$(filter $(B)/tests/unit/comm/ucx_%,$(UNIT)): | $(MODULES)
 # All targets in one program: each has a name of its own there.
 ifneq ($(MODE),fuzz)
 $(call obj,$(FUZZ_SRC)): private CPPFLAGS_ALL += -DLLVMFuzzerTestOneInput=$(basename $(@F))

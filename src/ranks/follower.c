@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A follower: prepares and loads as it is told, then runs the leader's steps. */
-#include "base/os/cpu.h"
 #include "base/thread.h"
 #include "comm/comm.h"
+#include "ranks/child.h"
 #include "ranks/order.h"
 #include "ranks/ranks.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 typedef struct follower {
     whim_follower_order order;
@@ -29,21 +23,8 @@ typedef struct follower {
 static void watch_leader(void *ctx)
 {
     const follower *f = ctx;
-    struct pollfd fd = {.fd = WHIM_FOLLOWER_SOCKET, .events = POLLRDHUP};
-    while (poll(&fd, 1, -1) < 0 && errno == EINTR) {
-    }
+    whim_child_wait_alone(WHIM_FOLLOWER_SOCKET);
     f->leave(EXIT_SUCCESS);
-}
-
-/* The leader ends its followers itself, whatever a terminal or a service manager sends to all. */
-static void signals_leave_alone(void)
-{
-    const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        signal(ours[i], SIG_IGN);
-    }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    whim_os_thread_name("whimbrel-rank");
 }
 
 static bool reply(const follower *f, whim_err err, const whim_diag *diag)
@@ -79,24 +60,19 @@ static whim_err load(follower *f, whim_diag *diag)
     return whim_engine_load(f->engine, diag);
 }
 
-static int complain(const char *text)
-{
-    fprintf(stderr, "whimbrel: %s\n", text);
-    return EXIT_FAILURE;
-}
-
 int whim_follower_main(void (*leave)(int code))
 {
     static follower f; /* too large for a stack */
     whim_diag diag = {""};
     ssize_t n = recv(WHIM_FOLLOWER_SOCKET, &f.order, sizeof f.order, 0);
     if (n <= 0) {
-        return complain("`whimbrel rank` is for whimbrel itself; use `whimbrel serve --tp N`");
+        return whim_child_complain(
+            "`whimbrel rank` is for whimbrel itself; use `whimbrel serve --tp N`");
     }
     f.leave = leave;
-    signals_leave_alone();
+    whim_child_begin("whimbrel-rank");
     if (whim_thread_create(&f.watch, "watch", watch_leader, &f, &diag) != WHIM_ERR_OK) {
-        return complain(diag.text);
+        return whim_child_complain(diag.text);
     }
     whim_err err = prepare(&f, n, &diag);
     bool heard = reply(&f, err, &diag);

@@ -12,7 +12,7 @@ from first import ROOT, main
 PAGE = ROOT + "/docs/troubleshooting.md"
 SOURCES = ("apps/**/*.c", "src/**/*.c", "src/**/*.h", "src/**/*.def", "tools/*", "Makefile", "mk/*.mk", "tests/run-tests",
            "tests/server/run.sh")
-CALLS = re.compile(r"\b(?:complain|whim_fail|whim_got|whim_fault_set)\s*\(")
+CALLS = re.compile(r"\b(?:complain|whim_child_complain|whim_fail|whim_got|whim_fault_set)\s*\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 FORMAT = re.compile(r"%(?= )|%[-+#0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:ll|l|z|h)?[a-zA-Z]|\$\{[^}]*\}|\$\$?\([^)]*\)+|\$\$?\w+")
 
