@@ -26,9 +26,11 @@ static int child_begin(const whim_comm_memory *memory, pid_t *pid)
     assert_true(*pid >= 0);
     if (*pid == 0) {
         int far = dup2(pair[1], 20), shared = dup2(memory->fd, 21);
+        close(pair[0]); /* one of the two here would keep the socket open */
+        close(pair[1]);
         dup2(far, WHIM_BRIDGE_SOCKET);
         dup2(shared, WHIM_BRIDGE_MEMORY);
-        closefrom(5);
+        close(far);
         _exit(whim_bridge_main(_exit, set_unless_set));
     }
     close(pair[1]);
