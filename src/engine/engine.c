@@ -106,6 +106,13 @@ static void blame(const whim_engine *e, const char *field)
     }
 }
 
+/* Ranks that have this host together, this one among them. */
+static int32_t ranks_here(const whim_engine *e)
+{
+    int32_t n = e->cfg.n_host > 0 ? e->cfg.n_host : e->cfg.n_rank;
+    return n > 1 ? n : 1;
+}
+
 static whim_err device_choose(whim_engine *e, whim_diag *diag)
 {
     e->backend = e->cfg.backend != NULL ? whim_backend_find(e->cfg.backend) : whim_backend_at(0);
@@ -117,8 +124,8 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
     }
     whim_device_cfg cfg = {.n_thread = e->cfg.n_thread,
                            .isa = e->cfg.isa,
-                           .part = e->cfg.rank,
-                           .n_part = e->cfg.n_rank};
+                           .part = e->cfg.rank - e->cfg.host_first,
+                           .n_part = ranks_here(e)};
     whim_err err = e->backend->device_open(0, &cfg, &e->device, diag);
     if (err == WHIM_ERR_INVALID || (err == WHIM_ERR_UNSUPPORTED && cfg.isa != NULL)) {
         blame(e, err == WHIM_ERR_INVALID ? "n_thread" : "isa");
@@ -312,7 +319,7 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
     whim_device *dev = e->device;
     int64_t available =
         dev->vt->mem_available != NULL ? dev->vt->mem_available(dev) : whim_os_mem_available();
-    available /= e->cfg.n_rank > 1 ? e->cfg.n_rank : 1; /* the others have as much */
+    available /= ranks_here(e); /* the others have as much */
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));
@@ -473,9 +480,9 @@ static whim_err load(whim_engine *e, whim_diag *diag)
 void whim_engine_set_peers(whim_engine *e, const whim_engine_peers *peers, int64_t bytes)
 {
     e->peers = *peers;
-    e->plan.available *= e->cfg.n_rank; /* the whole host's now */
+    e->plan.available *= ranks_here(e); /* the whole host's now */
     whim_memory_plan_add(&e->plan, WHIM_MEMORY_OTHER, "other ranks", bytes, "processes: %d",
-                         e->cfg.n_rank - 1);
+                         ranks_here(e) - 1);
 }
 
 whim_err whim_engine_load(whim_engine *e, whim_diag *diag)

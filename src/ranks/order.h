@@ -22,6 +22,7 @@ typedef struct whim_follower_order {
     uint32_t bytes; /* of this message */
     char version[WHIM_ORDER_WORD];
     int32_t rank, n_rank;
+    int32_t host_first, n_host; /* the ranks of its host */
     int32_t n_thread;
     bool crowded;     /* ranks outnumber CPUs */
     int64_t stall_ns; /* how long it waits for others in a step; 0: as is usual */

@@ -25,12 +25,13 @@ int whim_rank_fd(int fd)
     return high;
 }
 
-static int spawn(const char *program, int socket, int memory, pid_t *pid)
+static int spawn(const char *program, const char *what, int socket, int memory, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
-    char name[] = "whimbrel", word[] = "rank", *argv[] = {name, word, NULL};
+    char name[] = "whimbrel", word[16], *argv[] = {name, word, NULL};
+    snprintf(word, sizeof word, "%s", what);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attr);
     sigemptyset(&none);
@@ -46,27 +47,42 @@ static int spawn(const char *program, int socket, int memory, pid_t *pid)
     return error;
 }
 
-whim_err whim_rank_start(whim_rank_process *p, const char *program, int memory, whim_diag *diag)
+whim_err whim_rank_start(whim_rank_process *p, const char *program, const char *word, int memory,
+                         whim_diag *diag)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return whim_fail(diag, WHIM_ERR_IO, "no socket for another rank: %s", strerror(errno));
+        return whim_fail(diag, WHIM_ERR_IO, "no socket for %s: %s", p->name, strerror(errno));
     }
     pair[0] = whim_rank_fd(pair[0]);
     pair[1] = whim_rank_fd(pair[1]);
-    int error = pair[0] < 0 || pair[1] < 0 ? EMFILE : spawn(program, pair[1], memory, &p->pid);
+    int error =
+        pair[0] < 0 || pair[1] < 0 ? EMFILE : spawn(program, word, pair[1], memory, &p->pid);
     close(pair[1]);
     p->socket = pair[0];
     if (error != 0) {
         p->pid = 0;
-        return whim_fail(diag, WHIM_ERR_IO, "%s cannot be run as another rank: %s", program,
+        return whim_fail(diag, WHIM_ERR_IO, "%s cannot be run as %s: %s", program, p->name,
                          strerror(error));
     }
     return WHIM_ERR_OK;
 }
 
+static bool far_ended(whim_rank_process *p, char *text, size_t size)
+{
+    if (!atomic_load(&p->far->ended)) {
+        return false;
+    }
+    snprintf(text, size, "%s", p->far->how);
+    p->far = NULL;
+    return true;
+}
+
 bool whim_rank_ended(whim_rank_process *p, char *text, size_t size)
 {
+    if (p->far != NULL) {
+        return far_ended(p, text, size);
+    }
     int status = 0;
     pid_t pid = p->pid, got = pid != 0 ? waitpid(pid, &status, WNOHANG) : 0;
     if (got == 0 || (got < 0 && errno == EINTR)) {
@@ -74,14 +90,14 @@ bool whim_rank_ended(whim_rank_process *p, char *text, size_t size)
     }
     p->pid = 0;
     if (got < 0) { /* somebody else has waited for it */
-        snprintf(text, size, "rank %d (process %d) is gone", p->rank, (int)pid);
+        snprintf(text, size, "%s (process %d) is gone", p->name, (int)pid);
         return true;
     }
     if (WIFSIGNALED(status)) {
-        snprintf(text, size, "rank %d (process %d) was ended by signal %d (%s)", p->rank, (int)pid,
+        snprintf(text, size, "%s (process %d) was ended by signal %d (%s)", p->name, (int)pid,
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else {
-        snprintf(text, size, "rank %d (process %d) ended with status %d", p->rank, (int)pid,
+        snprintf(text, size, "%s (process %d) ended with status %d", p->name, (int)pid,
                  WEXITSTATUS(status));
     }
     return true;
@@ -91,8 +107,7 @@ whim_err whim_rank_send(const whim_rank_process *p, const void *order, size_t by
                         whim_diag *diag)
 {
     if (send(p->socket, order, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) {
-        return whim_fail(diag, WHIM_ERR_IO, "rank %d takes no orders: %s", p->rank,
-                         strerror(errno));
+        return whim_fail(diag, WHIM_ERR_IO, "%s takes no orders: %s", p->name, strerror(errno));
     }
     return WHIM_ERR_OK;
 }
@@ -110,8 +125,8 @@ whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_t bytes, whim_di
     for (int ms = 0; ms < WHIM_RANK_END_MS && !whim_rank_ended(p, how, sizeof how); ms++) {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
     }
-    return whim_fail(diag, WHIM_ERR_DEVICE, "%s before it was ready",
-                     how[0] != '\0' ? how : "a rank stopped answering");
+    return how[0] != '\0' ? whim_fail(diag, WHIM_ERR_DEVICE, "%s before it was ready", how)
+                          : whim_fail(diag, WHIM_ERR_DEVICE, "%s stopped answering", p->name);
 }
 
 void whim_rank_end(whim_rank_process *p, int64_t until)
@@ -121,6 +136,7 @@ void whim_rank_end(whim_rank_process *p, int64_t until)
         close(p->socket);
         p->socket = -1;
     }
+    p->far = NULL;
     while (p->pid != 0 && !whim_rank_ended(p, how, sizeof how)) {
         if (whim_clock_ns() > until) {
             kill(p->pid, SIGKILL);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of this program that has one part of a model: started with a socket and the group's
- * memory, told what to do, listened to, ended.
+/* A process of this program that has one part of a model, or carries messages between hosts:
+ * started with a socket and the group's memory, told what to do, listened to, ended. One on another
+ * host (ranks/nodes.h) is a socket as well; its agent does the rest.
  * Threads: one owner at a time. */
 #ifndef WHIM_RANKS_PROCESS_H
 #define WHIM_RANKS_PROCESS_H
 
 #include "base/err.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,21 +16,28 @@
 
 enum {
     WHIM_RANK_END_MS = 2000, /* for a process to end by itself */
-    WHIM_RANK_HOW = 128,     /* bytes that tell how one ended */
+    WHIM_RANK_HOW = 256,     /* bytes that tell how one ended */
 };
 
+/* A process elsewhere: whoever hears of its end writes how, then that. */
+typedef struct whim_rank_far {
+    atomic_bool ended;
+    char how[WHIM_RANK_HOW];
+} whim_rank_far;
+
 typedef struct whim_rank_process {
-    int32_t rank;
-    pid_t pid;  /* 0: not started, or gone */
-    int socket; /* -1: none */
+    char name[32];            /* "rank 3" */
+    pid_t pid;                /* 0: not started, gone, or elsewhere */
+    int socket;               /* -1: none */
+    const whim_rank_far *far; /* NULL: it is no process elsewhere, or its end was told */
 } whim_rank_process;
 
 /* A descriptor that no other child inherits, away from those that followers begin with. */
 int whim_rank_fd(int fd);
 
-/* Runs `program rank` with a socket to it and the memory. On failure there is no process. */
-WHIM_MUST_CHECK whim_err whim_rank_start(whim_rank_process *p, const char *program, int memory,
-                                         whim_diag *diag);
+/* Runs `program word` with a socket to it and the memory. On failure there is no process. */
+WHIM_MUST_CHECK whim_err whim_rank_start(whim_rank_process *p, const char *program,
+                                         const char *word, int memory, whim_diag *diag);
 
 WHIM_MUST_CHECK whim_err whim_rank_send(const whim_rank_process *p, const void *order, size_t bytes,
                                         whim_diag *diag);

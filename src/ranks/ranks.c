@@ -7,15 +7,19 @@
 #include "base/os/cpu.h"
 #include "base/thread.h"
 #include "comm/comm.h"
+#include "ranks/bridges.h"
 #include "ranks/order.h"
 #include "ranks/process.h"
+#include "ranks/wire.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
     WATCH_MS = 50,        /* between looks at the flag that ends the watch */
     CROWDED_STALL_S = 60, /* where ranks share CPUs */
+    NODES_AGAIN_S = 10,   /* for nodes to come back, before it is tried anew */
 };
 
 typedef struct ranks {
@@ -26,6 +30,10 @@ typedef struct ranks {
     bool crowded;
     int64_t stall_ns;
     whim_rank_process *followers; /* [n_rank - 1], of rank 1 and so on */
+    /* with several hosts */
+    whim_nodes *nodes;          /* NULL: this one alone */
+    whim_nodes_cfg nodes_cfg;   /* n_node 1: this one alone */
+    whim_rank_process *bridges; /* [n_node] */
     whim_thread watch;
     bool is_watched;
     atomic_bool over;
@@ -38,63 +46,124 @@ static whim_err reply_take(whim_rank_process *p, whim_follower_reply *reply, whi
     WHIM_TRY(whim_rank_hear(p, reply, sizeof *reply, diag));
     reply->diag.text[sizeof reply->diag.text - 1] = '\0';
     if (reply->err != WHIM_ERR_OK) {
-        return whim_fail(diag, (whim_err)reply->err, "rank %d: %s", p->rank, reply->diag.text);
+        return whim_fail(diag, (whim_err)reply->err, "%s: %s", p->name, reply->diag.text);
     }
     return WHIM_ERR_OK;
 }
 
-/* Start all followers, each with its part to prepare; they do so at the same time. */
+static int32_t first_of(const ranks *r, int32_t node)
+{
+    return whim_nodes_first(r->cfg.n_rank, r->nodes_cfg.n_node, node);
+}
+
+/* Start a follower on a node, with its part to prepare. */
+static whim_err follower_order(ranks *r, const whim_engine_sizes *sizes, int32_t node, int32_t rank,
+                               whim_follower_order *order, whim_diag *diag)
+{
+    whim_rank_process *p = &r->followers[rank - 1];
+    WHIM_TRY(whim_follower_order_make(order, &r->cfg, sizes, rank, diag));
+    order->crowded = r->crowded;
+    order->stall_ns = r->stall_ns;
+    order->host_first = first_of(r, node);
+    order->n_host = first_of(r, node + 1) - order->host_first;
+    WHIM_TRY(node == 0 ? whim_rank_start(p, r->program, "rank", r->memory.fd, diag)
+                       : whim_nodes_process(r->nodes, node, rank, p, diag));
+    return whim_rank_send(p, order, sizeof *order, diag);
+}
+
+/* Start all followers; they prepare at the same time. */
 static whim_err followers_order(ranks *r, const whim_engine *engine, whim_diag *diag)
 {
     whim_engine_sizes sizes = whim_engine_sizes_of(engine);
     whim_follower_order *order = whim_alloc(sizeof *order);
     whim_err err = whim_got(order != NULL, diag, "no memory for the order of a rank");
-    for (int32_t i = 1; i < r->cfg.n_rank && err == WHIM_ERR_OK; i++) {
-        err = whim_follower_order_make(order, &r->cfg, &sizes, i, diag);
-        order->crowded = r->crowded;
-        order->stall_ns = r->stall_ns;
-        if (err == WHIM_ERR_OK) {
-            err = whim_rank_start(&r->followers[i - 1], r->program, r->memory.fd, diag);
-        }
-        if (err == WHIM_ERR_OK) {
-            err = whim_rank_send(&r->followers[i - 1], order, sizeof *order, diag);
-        }
+    for (int32_t i = 1, node = 0; i < r->cfg.n_rank && err == WHIM_ERR_OK; i++) {
+        node += i >= first_of(r, node + 1);
+        err = follower_order(r, &sizes, node, i, order, diag);
     }
     whim_free(order);
     return err;
 }
 
-/* What they found; *bytes: what they will take. */
+static whim_err follower_hear(ranks *r, int32_t rank, const char *isa, int64_t *bytes,
+                              whim_diag *diag)
+{
+    whim_follower_reply reply;
+    WHIM_TRY(reply_take(&r->followers[rank - 1], &reply, diag));
+    if (strncmp(reply.isa, isa, sizeof reply.isa) != 0) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "rank %d runs on level %.31s and rank 0 on %s; --isa makes them equal",
+                         rank, reply.isa, isa);
+    }
+    *bytes += reply.plan_bytes;
+    return WHIM_ERR_OK;
+}
+
+/* What they found; *bytes: what those of this host will take. Other hosts have as much as they said
+ * when they joined. */
 static whim_err followers_hear(ranks *r, const whim_engine *engine, int64_t *bytes, whim_diag *diag)
 {
     const char *isa = whim_engine_caps(engine)->isa;
-    *bytes = 0;
-    for (int32_t i = 1; i < r->cfg.n_rank; i++) {
-        whim_follower_reply reply;
-        WHIM_TRY(reply_take(&r->followers[i - 1], &reply, diag));
-        if (strncmp(reply.isa, isa, sizeof reply.isa) != 0) {
-            return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                             "rank %d runs on level %.31s and rank 0 on %s; --isa makes them equal",
-                             i, reply.isa, isa);
+    for (int32_t node = 0, i = 1; node < r->nodes_cfg.n_node; node++) {
+        int64_t needed = 0;
+        for (; i < first_of(r, node + 1); i++) {
+            WHIM_TRY(follower_hear(r, i, isa, &needed, diag));
         }
-        *bytes += reply.plan_bytes;
+        int64_t there = node == 0 ? INT64_MAX : whim_nodes_memory(r->nodes, node);
+        if (needed > there) {
+            return whim_fail(diag, WHIM_ERR_NO_FIT,
+                             "the ranks of node %d take %.2f GiB, and it had %.2f GiB free; less "
+                             "--ctx or --kv-mem, or more nodes",
+                             node, (double)needed / (1 << 30), (double)there / (1 << 30));
+        }
+        *bytes = node == 0 ? needed : *bytes;
     }
     return WHIM_ERR_OK;
+}
+
+/* All of a generation but its memory, up to the load. */
+static whim_err generation_start(ranks *r, const whim_engine *engine, int64_t wait_ns,
+                                 int64_t *bytes, whim_diag *diag)
+{
+    uint64_t generation = 0;
+    if (r->nodes != NULL) {
+        WHIM_TRY(whim_nodes_begin(r->nodes, wait_ns, &generation, diag));
+    }
+    WHIM_TRY(followers_order(r, engine, diag));
+    if (r->nodes != NULL) {
+        whim_bridges_cfg cfg = {.nodes = r->nodes,
+                                .program = r->program,
+                                .device = r->nodes_cfg.device,
+                                .memory = r->memory.fd,
+                                .n_node = r->nodes_cfg.n_node,
+                                .n_rank = r->cfg.n_rank,
+                                .generation = generation,
+                                .stall_ns = r->stall_ns,
+                                .crowded = r->crowded};
+        WHIM_TRY(whim_bridges_open(&cfg, r->bridges, diag));
+    }
+    return followers_hear(r, engine, bytes, diag);
 }
 
 /* --- loading and watching --------------------------------------------------------------------- */
 
 /* Who waits in a collective for a rank that is gone is told at once. */
+static void watch_some(ranks *r, whim_rank_process *list, int32_t n)
+{
+    char how[WHIM_RANK_HOW];
+    for (int32_t i = 0; i < n; i++) {
+        if (whim_rank_ended(&list[i], how, sizeof how) && !atomic_load(&r->over)) {
+            whim_comm_abort(&r->memory, how);
+        }
+    }
+}
+
 static void watch_main(void *ctx)
 {
     ranks *r = ctx;
-    char how[WHIM_RANK_HOW];
     while (!atomic_load(&r->over)) {
-        for (int32_t i = 1; i < r->cfg.n_rank; i++) {
-            if (whim_rank_ended(&r->followers[i - 1], how, sizeof how) && !atomic_load(&r->over)) {
-                whim_comm_abort(&r->memory, how);
-            }
-        }
+        watch_some(r, r->followers, r->cfg.n_rank - 1);
+        watch_some(r, r->bridges, r->nodes != NULL ? r->nodes_cfg.n_node : 0);
         whim_clock_sleep_ns(WATCH_MS * WHIM_NS_PER_MS);
     }
 }
@@ -135,13 +204,21 @@ static void generation_end(ranks *r, int64_t until)
     for (int32_t i = 1; r->followers != NULL && i < r->cfg.n_rank; i++) {
         whim_rank_end(&r->followers[i - 1], until);
     }
+    for (int32_t i = 0; r->bridges != NULL && i < r->nodes_cfg.n_node; i++) {
+        whim_rank_end(&r->bridges[i], until);
+    }
+    if (r->nodes != NULL) {
+        whim_nodes_end(r->nodes);
+    }
 }
 
 static void close_all(void *ctx)
 {
     ranks *r = ctx;
     generation_end(r, whim_clock_ns() + WHIM_RANK_END_MS * WHIM_NS_PER_MS);
+    whim_nodes_close(r->nodes);
     whim_comm_memory_close(&r->memory);
+    whim_free(r->bridges);
     whim_free(r->followers);
     whim_free(r);
 }
@@ -161,42 +238,84 @@ static whim_err generation_begin(ranks *r, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-static whim_err count_check(const whim_ranks_cfg *cfg, int32_t n_thread, whim_diag *diag)
+whim_err whim_ranks_count_check(int32_t n_rank, int32_t n_thread, bool may_crowd, bool *crowded,
+                                whim_diag *diag)
 {
     int32_t n_cpu = whim_os_cpu_count();
-    if (cfg->n_rank < 2 || cfg->n_rank > WHIM_COMM_MAX_RANK) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "%d ranks were asked for; there may be 1 to %d",
-                         cfg->n_rank, WHIM_COMM_MAX_RANK);
-    }
-    if ((int64_t)cfg->n_rank * n_thread > n_cpu && !cfg->may_crowd) {
+    n_thread = n_thread > 0 ? n_thread : 1;
+    *crowded = (int64_t)n_rank * n_thread > n_cpu;
+    if (*crowded && !may_crowd) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks with %d thread%s each were asked for, but this process may use "
                          "%d CPU%s; --oversubscribe takes them all the same",
-                         cfg->n_rank, n_thread, n_thread == 1 ? "" : "s", n_cpu,
-                         n_cpu == 1 ? "" : "s");
+                         n_rank, n_thread, n_thread == 1 ? "" : "s", n_cpu, n_cpu == 1 ? "" : "s");
     }
     return WHIM_ERR_OK;
+}
+
+static whim_err processes_make(int32_t n, const char *name, int32_t first, whim_rank_process **out,
+                               whim_diag *diag)
+{
+    whim_rank_process *list = whim_alloc_array(n, sizeof *list);
+    WHIM_TRY(whim_got(list != NULL, diag, "no memory for %d ranks", n));
+    for (int32_t i = 0; i < n; i++) {
+        list[i].socket = -1;
+        snprintf(list[i].name, sizeof list[i].name, "%s %d", name, first + i);
+    }
+    *out = list;
+    return WHIM_ERR_OK;
+}
+
+/* The port is bound before anything takes long; nobody joins yet. */
+static whim_err nodes_make(ranks *r, const whim_nodes_cfg *cfg, whim_diag *diag)
+{
+    if (cfg->n_node > r->cfg.n_rank || cfg->n_node > WHIM_JOIN_MAX_NODE) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "--nodes %d with --tp %d: each node has a rank at least, and there may be "
+                         "%d nodes",
+                         cfg->n_node, r->cfg.n_rank, WHIM_JOIN_MAX_NODE);
+    }
+    r->nodes_cfg = *cfg;
+    WHIM_TRY(processes_make(cfg->n_node, "the bridge of node", 0, &r->bridges, diag));
+    return whim_nodes_open(cfg, &r->nodes, diag);
 }
 
 static whim_err ranks_make(ranks *r, const whim_engine_cfg *engine_cfg, const whim_ranks_cfg *cfg,
                            whim_diag *diag)
 {
-    int32_t n_thread = engine_cfg->n_thread > 0 ? engine_cfg->n_thread : 1;
-    WHIM_TRY(count_check(cfg, n_thread, diag));
+    if (cfg->n_rank < 2 || cfg->n_rank > WHIM_COMM_MAX_RANK) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "%d ranks were asked for; there may be 1 to %d",
+                         cfg->n_rank, WHIM_COMM_MAX_RANK);
+    }
     r->cfg = *engine_cfg;
     r->cfg.n_rank = cfg->n_rank;
     r->cfg.comm = &r->comm;
-    r->crowded = (int64_t)cfg->n_rank * n_thread > whim_os_cpu_count();
+    r->nodes_cfg.n_node = 1;
+    if (cfg->nodes != NULL) {
+        WHIM_TRY(nodes_make(r, cfg->nodes, diag));
+    }
+    r->cfg.n_host = first_of(r, 1);
+    WHIM_TRY(whim_ranks_count_check(r->cfg.n_host, engine_cfg->n_thread, cfg->may_crowd,
+                                    &r->crowded, diag));
+    r->crowded |= r->nodes != NULL && cfg->may_crowd; /* another node may be */
     r->stall_ns = cfg->stall_ns > 0 ? cfg->stall_ns
                   : r->crowded      ? CROWDED_STALL_S * WHIM_NS_PER_S
                                     : 0;
-    r->followers = whim_alloc_array(cfg->n_rank - 1, sizeof *r->followers);
-    WHIM_TRY(whim_got(r->followers != NULL, diag, "no memory for %d ranks", cfg->n_rank));
-    for (int32_t i = 0; i < cfg->n_rank - 1; i++) {
-        r->followers[i] = (whim_rank_process){.rank = i + 1, .socket = -1};
-    }
+    WHIM_TRY(processes_make(cfg->n_rank - 1, "rank", 1, &r->followers, diag));
     r->program = cfg->program != NULL ? cfg->program : "/proc/self/exe";
     return generation_begin(r, diag);
+}
+
+/* Now that it is known what all must have alike. */
+static whim_err nodes_start(ranks *r, const whim_engine *engine, whim_diag *diag)
+{
+    whim_join_facts facts;
+    if (r->nodes == NULL) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_join_facts_of(engine, &r->cfg, r->nodes_cfg.n_node, &facts, diag));
+    return whim_nodes_start(r->nodes, &facts,
+                            r->crowded ? WHIM_WIRE_CROWDED_MS * WHIM_NS_PER_MS : 0, diag);
 }
 
 /* --- beginning again -------------------------------------------------------------------------- */
@@ -214,10 +333,7 @@ static whim_err rejoin(void *ctx, const whim_engine *engine, whim_diag *diag)
     int64_t ignored;
     generation_end(r, whim_clock_ns()); /* at once: one of them may be what hangs */
     WHIM_TRY(generation_begin(r, diag));
-    whim_err err = followers_order(r, engine, diag);
-    if (err == WHIM_ERR_OK) {
-        err = followers_hear(r, engine, &ignored, diag);
-    }
+    whim_err err = generation_start(r, engine, NODES_AGAIN_S * WHIM_NS_PER_S, &ignored, diag);
     if (err == WHIM_ERR_OK) {
         err = load_begin(r, diag);
     }
@@ -244,10 +360,10 @@ whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_
         err = whim_engine_prepare(&r->cfg, &engine, diag);
     }
     if (err == WHIM_ERR_OK) {
-        err = followers_order(r, engine, diag);
+        err = nodes_start(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
-        err = followers_hear(r, engine, &bytes, diag);
+        err = generation_start(r, engine, r->nodes_cfg.join_ns, &bytes, diag);
     }
     if (err != WHIM_ERR_OK) {
         whim_engine_close(engine);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranks/bridges.h"
+
+#include "base/alloc.h"
+#include "ranks/bridge_order.h"
+#include "ranks/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static whim_bridge_order order_of(const whim_bridges_cfg *cfg)
+{
+    whim_bridge_order order = {.magic = WHIM_BRIDGE_MAGIC,
+                               .bytes = sizeof order,
+                               .version = WHIM_VERSION,
+                               .generation = cfg->generation,
+                               .n_node = cfg->n_node,
+                               .stall_ns = cfg->stall_ns,
+                               .crowded = cfg->crowded};
+    for (int32_t i = 0; i <= cfg->n_node; i++) {
+        order.rank_first[i] = whim_nodes_first(cfg->n_rank, cfg->n_node, i);
+    }
+    snprintf(order.device, sizeof order.device, "%s", cfg->device != NULL ? cfg->device : "");
+    return order;
+}
+
+static whim_err start(const whim_bridges_cfg *cfg, int32_t node, whim_rank_process *p,
+                      whim_diag *diag)
+{
+    snprintf(p->name, sizeof p->name, "the bridge of node %d", node);
+    return node == 0 ? whim_rank_start(p, cfg->program, "bridge", cfg->memory, diag)
+                     : whim_nodes_process(cfg->nodes, node, WHIM_WIRE_BRIDGE, p, diag);
+}
+
+static whim_err hear(whim_rank_process *p, whim_bridge_reply *reply, whim_diag *diag)
+{
+    WHIM_TRY(whim_rank_hear(p, reply, sizeof *reply, diag));
+    reply->diag.text[sizeof reply->diag.text - 1] = '\0';
+    if (reply->magic != WHIM_BRIDGE_MAGIC || reply->bytes != sizeof *reply ||
+        reply->address.bytes < 0 || reply->address.bytes > WHIM_BRIDGE_ADDRESS) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s answers something else than its address",
+                         p->name);
+    }
+    if (reply->err != WHIM_ERR_OK) {
+        return whim_fail(diag, (whim_err)reply->err, "%s: %s", p->name, reply->diag.text);
+    }
+    return WHIM_ERR_OK;
+}
+
+/* Each is told where all are, and says when it has them. */
+static whim_err connect_all(const whim_bridges_cfg *cfg, whim_rank_process *bridges,
+                            const whim_bridge_peer *peers, whim_bridge_reply *reply,
+                            whim_diag *diag)
+{
+    for (int32_t i = 0; i < cfg->n_node; i++) {
+        for (int32_t k = 0; k < cfg->n_node; k++) {
+            WHIM_TRY(whim_rank_send(&bridges[i], &peers[k], sizeof peers[k], diag));
+        }
+    }
+    for (int32_t i = 0; i < cfg->n_node; i++) {
+        WHIM_TRY(hear(&bridges[i], reply, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err open_all(const whim_bridges_cfg *cfg, whim_rank_process *bridges,
+                         whim_bridge_peer *peers, whim_bridge_reply *reply, whim_diag *diag)
+{
+    whim_bridge_order order = order_of(cfg);
+    for (int32_t i = 0; i < cfg->n_node; i++) {
+        order.node = i;
+        WHIM_TRY(start(cfg, i, &bridges[i], diag));
+        WHIM_TRY(whim_rank_send(&bridges[i], &order, sizeof order, diag));
+    }
+    for (int32_t i = 0; i < cfg->n_node; i++) {
+        WHIM_TRY(hear(&bridges[i], reply, diag));
+        peers[i] = (whim_bridge_peer){.magic = WHIM_BRIDGE_MAGIC,
+                                      .bytes = sizeof peers[i],
+                                      .node = i,
+                                      .address = reply->address};
+    }
+    return connect_all(cfg, bridges, peers, reply, diag);
+}
+
+whim_err whim_bridges_open(const whim_bridges_cfg *cfg, whim_rank_process *bridges, whim_diag *diag)
+{
+    whim_bridge_peer *peers = whim_alloc_array(cfg->n_node, sizeof *peers);
+    whim_bridge_reply *reply = whim_alloc(sizeof *reply);
+    whim_err err =
+        whim_got(peers != NULL && reply != NULL, diag, "no memory for %d bridges", cfg->n_node);
+    if (err == WHIM_ERR_OK) {
+        err = open_all(cfg, bridges, peers, reply, diag);
+    }
+    whim_free(reply);
+    whim_free(peers);
+    return err;
+}

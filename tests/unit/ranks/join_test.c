@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How nodes join: who may and who may not, with both values in the refusal; what garbage, silence
+ * and half an exchange do; and what goes on with a node that has joined. The leader is the real
+ * one; the other end is written here byte by byte (nodes_test.c has the real agent). */
+#include "base/clock.h"
+#include "ranks/join.h"
+#include "ranks/nodes.h"
+#include "ranks/wire.h"
+#include "support/cmocka.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SECRET ((whim_join_secret){"a secret of this job", 20})
+#define WAIT_NS (20 * WHIM_NS_PER_S) /* for what must come */
+
+static whim_nodes *leader;
+
+static whim_join_facts facts(void)
+{
+    return (whim_join_facts){.n_node = 2,
+                             .n_rank = 3,
+                             .n_layer = 7,
+                             .architecture = "llama",
+                             .model = "00000000000000aa",
+                             .isa = "avx2",
+                             .kv_type = "bf16"};
+}
+
+static whim_nodes_cfg cfg_of(const char *port)
+{
+    return (whim_nodes_cfg){.n_node = 2,
+                            .host = "127.0.0.1",
+                            .port = port,
+                            .secret = SECRET,
+                            .hello_ns = 100 * WHIM_NS_PER_MS};
+}
+
+static void leader_start(int64_t limit_ns)
+{
+    whim_diag diag = {""};
+    whim_nodes_cfg cfg = cfg_of("0");
+    whim_join_facts own = facts();
+    assert_int_equal(whim_nodes_open(&cfg, &leader, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_nodes_start(leader, &own, limit_ns, &diag), WHIM_ERR_OK);
+}
+
+static void leader_end(void)
+{
+    whim_nodes_close(leader);
+    leader = NULL;
+}
+
+/* --- the other end ---------------------------------------------------------------------------- */
+
+static int dial(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)whim_nodes_port(leader)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Whole, or the test fails; false: the other end has closed. */
+static bool get(int fd, void *out, size_t bytes)
+{
+    for (size_t n = 0; n < bytes;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        assert_true(poll(&p, 1, (int)(WAIT_NS / WHIM_NS_PER_MS)) > 0);
+        ssize_t got = recv(fd, (char *)out + n, bytes - n, 0);
+        if (got <= 0) {
+            return false;
+        }
+        n += (size_t)got;
+    }
+    return true;
+}
+
+static void put(int fd, const void *data, size_t bytes)
+{
+    assert_int_equal(send(fd, data, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* Joins as that node with those facts; what it is told. */
+static whim_err join_as(int fd, int32_t node, const whim_join_facts *own, whim_join_secret secret,
+                        whim_diag *diag)
+{
+    whim_join_challenge challenge;
+    whim_join_hello hello;
+    whim_join_answer answer;
+    assert_true(get(fd, &challenge, sizeof challenge));
+    assert_int_equal(whim_join_hello_make(&challenge, own, node, 1 << 20, secret, &hello, diag),
+                     WHIM_ERR_OK);
+    put(fd, &hello, sizeof hello);
+    assert_true(get(fd, &answer, sizeof answer));
+    return whim_join_answer_check(&challenge, &hello, &answer, secret, diag);
+}
+
+static int joined(void)
+{
+    whim_diag diag = {""};
+    whim_join_facts own = facts();
+    int fd = dial();
+    assert_int_equal(join_as(fd, 1, &own, SECRET, &diag), WHIM_ERR_OK);
+    return fd;
+}
+
+/* The next frame that is no sign of life. */
+static whim_wire_head frame_get(int fd, void *data)
+{
+    whim_wire_head head;
+    do {
+        assert_true(get(fd, &head, sizeof head));
+        assert_int_equal(head.magic, WHIM_WIRE_MAGIC);
+        assert_true(head.bytes <= WHIM_WIRE_MOST);
+        assert_true(get(fd, data, head.bytes));
+    } while (head.kind == WHIM_WIRE_BEAT);
+    return head;
+}
+
+static void frame_put(int fd, whim_wire_kind kind, uint64_t generation, int32_t channel,
+                      const char *text)
+{
+    whim_wire_head head = {.magic = WHIM_WIRE_MAGIC,
+                           .bytes = (uint32_t)strlen(text),
+                           .generation = generation,
+                           .kind = kind,
+                           .channel = channel};
+    put(fd, &head, sizeof head);
+    put(fd, text, head.bytes);
+}
+
+/* Waits until a process is known to have ended. */
+static void how_ended(whim_rank_process *p, char how[WHIM_RANK_HOW])
+{
+    int64_t until = whim_clock_ns() + WAIT_NS;
+    while (!whim_rank_ended(p, how, WHIM_RANK_HOW)) {
+        assert_true(whim_clock_ns() < until);
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+}
+
+/* What the leader says of who is missing, and of the last that was refused. */
+static void expect_missing(const char *word)
+{
+    whim_diag diag = {""};
+    uint64_t generation;
+    assert_int_equal(whim_nodes_begin(leader, WHIM_NS_PER_MS, &generation, &diag), WHIM_ERR_DEVICE);
+    assert_non_null(strstr(diag.text, "node 1 of 2 has not joined"));
+    assert_non_null(strstr(diag.text, word));
+}
+
+/* --- who may ---------------------------------------------------------------------------------- */
+
+static void a_node_joins_and_is_served(void **state)
+{
+    (void)state;
+    char data[WHIM_WIRE_MOST], how[WHIM_RANK_HOW];
+    whim_diag diag = {""};
+    uint64_t first, second;
+    leader_start(0);
+    int fd = joined();
+    assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &first, &diag), WHIM_ERR_OK);
+    whim_wire_head head = frame_get(fd, data);
+    assert_true(head.kind == WHIM_WIRE_BEGIN && head.generation == first);
+    assert_int_equal(whim_nodes_memory(leader, 1), 1 << 20);
+    whim_rank_process p = {.name = "rank 2", .socket = -1};
+    assert_int_equal(whim_nodes_process(leader, 1, 2, &p, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_rank_send(&p, "order", 5, &diag), WHIM_ERR_OK);
+    head = frame_get(fd, data);
+    assert_true(head.kind == WHIM_WIRE_DATA && head.channel == 2 && head.bytes == 5);
+    assert_memory_equal(data, "order", 5);
+    frame_put(fd, WHIM_WIRE_DATA, first - 1, 2, "STALE"); /* nobody's any more */
+    frame_put(fd, WHIM_WIRE_DATA, first, 2, "reply");
+    assert_int_equal(whim_rank_hear(&p, data, 5, &diag), WHIM_ERR_OK);
+    assert_memory_equal(data, "reply", 5);
+    assert_false(whim_rank_ended(&p, how, sizeof how));
+    frame_put(fd, WHIM_WIRE_ENDED, first, 2, "rank 2 (process 7) ended with status 1");
+    assert_int_equal(whim_rank_hear(&p, data, 5, &diag), WHIM_ERR_DEVICE);
+    assert_string_equal(diag.text,
+                        "rank 2 (process 7) ended with status 1 on node 1 before it was ready");
+    whim_rank_end(&p, 0);
+    whim_nodes_end(leader);
+    assert_int_equal(frame_get(fd, data).kind, WHIM_WIRE_END);
+    assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &second, &diag), WHIM_ERR_OK);
+    assert_int_equal(second, first + 1);
+    assert_int_equal(frame_get(fd, data).generation, second);
+    close(fd);
+    leader_end();
+}
+
+static void others_are_refused_by_name(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_join_facts own = facts();
+    leader_start(0);
+    int fd = dial();
+    assert_int_equal(join_as(fd, 1, &own, (whim_join_secret){"a secret of another", 19}, &diag),
+                     WHIM_ERR_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "node 0 does not have node 1's secret"));
+    assert_false(get(fd, &(char){0}, 1));
+    close(fd);
+    expect_missing("it does not have node 0's secret");
+    fd = dial();
+    assert_int_equal(join_as(fd, 2, &own, SECRET, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "--node-rank 2 of 2"));
+    close(fd);
+    snprintf(own.model, sizeof own.model, "00000000000000bb");
+    fd = dial();
+    assert_int_equal(join_as(fd, 1, &own, SECRET, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "node 1 has 00000000000000bb, node 0 00000000000000aa"));
+    expect_missing("00000000000000bb");
+    close(fd);
+    fd = joined();
+    int twin = dial();
+    own = facts();
+    assert_int_equal(join_as(twin, 1, &own, SECRET, &diag), WHIM_ERR_BUSY);
+    assert_non_null(strstr(diag.text, "node 1 has joined already, from 127.0.0.1"));
+    close(twin);
+    close(fd);
+    leader_end();
+}
+
+static void each_fact_counts(void **state)
+{
+    (void)state;
+    whim_join_facts own = facts(), other;
+    whim_diag diag = {""};
+    assert_int_equal(whim_join_compare(&own, &own, 1, &diag), WHIM_ERR_OK);
+#define WHIM_JOIN_NUMBER(field, name)                                              \
+    other = own;                                                                   \
+    other.field += 100;                                                            \
+    assert_int_equal(whim_join_compare(&own, &other, 1, &diag), WHIM_ERR_INVALID); \
+    assert_non_null(strstr(diag.text, name ": node 1 has 1"));
+#define WHIM_JOIN_TEXT_OF(field, name)                                             \
+    other = own;                                                                   \
+    snprintf(other.field, sizeof other.field, "x\x1b[2J");                         \
+    assert_int_equal(whim_join_compare(&own, &other, 1, &diag), WHIM_ERR_INVALID); \
+    assert_non_null(strstr(diag.text, name ": node 1 has x, node 0 "));            \
+    assert_int_equal(whim_join_compare(&other, &own, 1, &diag), WHIM_ERR_INVALID);
+#include "ranks/join.def"
+    memset(other.isa, 'y', sizeof other.isa); /* no end */
+    assert_int_equal(whim_join_compare(&own, &other, 1, &diag), WHIM_ERR_INVALID);
+}
+
+static void another_version_is_told_by_both(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_join_facts own = facts();
+    whim_join_challenge challenge;
+    whim_join_hello hello;
+    whim_join_answer answer;
+    assert_int_equal(whim_join_challenge_make(&challenge, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+                     WHIM_ERR_OK);
+    assert_int_equal(whim_join_hello_check(&challenge, &hello, &own, SECRET, &diag), WHIM_ERR_OK);
+    hello.node = 2; /* what is proved cannot be changed on the way */
+    assert_int_equal(whim_join_hello_check(&challenge, &hello, &own, SECRET, &diag),
+                     WHIM_ERR_NOT_FOUND);
+    whim_join_answer_make(&challenge, &hello, WHIM_ERR_OK, "", 1, SECRET, &answer);
+    assert_int_equal(whim_join_answer_check(&challenge, &hello, &answer, SECRET, &diag),
+                     WHIM_ERR_OK);
+    answer.limit_ns = 2;
+    assert_int_equal(whim_join_answer_check(&challenge, &hello, &answer, SECRET, &diag),
+                     WHIM_ERR_NOT_FOUND);
+    snprintf(challenge.version, sizeof challenge.version, "9.9.9");
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+                     WHIM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "node 1 is whimbrel " WHIM_VERSION ", node 0 9.9.9"));
+    challenge.magic++;
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+                     WHIM_ERR_CORRUPT);
+}
+
+/* --- who knocks otherwise --------------------------------------------------------------------- */
+
+static void strangers_keep_nobody_out(void **state)
+{
+    (void)state;
+    char junk[sizeof(whim_join_hello)];
+    whim_join_challenge challenge;
+    int idle[40];
+    leader_start(0);
+    int fd = dial(); /* garbage is cut off at its first words */
+    memset(junk, 'G', sizeof junk);
+    put(fd, junk, 16);
+    assert_true(get(fd, &challenge, sizeof challenge));
+    assert_false(get(fd, junk, 1));
+    close(fd);
+    expect_missing("what it sent is not how whimbrel");
+    fd = dial(); /* one byte, and no more */
+    put(fd, "j", 1);
+    assert_true(get(fd, &challenge, sizeof challenge));
+    assert_false(get(fd, junk, 1));
+    close(fd);
+    expect_missing("it sent 1 of");
+    fd = dial(); /* it dies in the middle */
+    assert_true(get(fd, &challenge, sizeof challenge));
+    close(fd);
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        idle[i] = dial();
+    }
+    fd = joined();
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        close(idle[i]);
+    }
+    close(fd);
+    leader_end();
+}
+
+static void a_port_is_one_leaders(void **state)
+{
+    (void)state;
+    char port[8];
+    whim_nodes *second = NULL;
+    whim_diag diag = {""};
+    leader_start(0);
+    snprintf(port, sizeof port, "%d", whim_nodes_port(leader));
+    whim_nodes_cfg cfg = cfg_of(port);
+    assert_int_equal(whim_nodes_open(&cfg, &second, &diag), WHIM_ERR_BUSY);
+    assert_non_null(strstr(diag.text, port));
+    leader_end();
+}
+
+/* --- who is lost ------------------------------------------------------------------------------ */
+
+static void expect_lost(int fd, void (*how_lost)(int fd), const char *word)
+{
+    char how[WHIM_RANK_HOW], data[WHIM_WIRE_MOST];
+    whim_diag diag = {""};
+    uint64_t generation;
+    assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &generation, &diag), WHIM_ERR_OK);
+    frame_get(fd, data);
+    whim_rank_process p = {.name = "rank 2", .socket = -1};
+    assert_int_equal(whim_nodes_process(leader, 1, 2, &p, &diag), WHIM_ERR_OK);
+    how_lost(fd);
+    how_ended(&p, how);
+    assert_non_null(strstr(how, "node 1 (127.0.0.1"));
+    assert_non_null(strstr(how, word));
+    whim_rank_end(&p, 0);
+    whim_nodes_end(leader);
+    expect_missing("");
+    close(fd);
+}
+
+static void says_nothing(int fd)
+{
+    (void)fd;
+}
+
+static void hangs_up(int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+}
+
+static void sends_junk(int fd)
+{
+    put(fd, "this is no frame of anybody's at all", 36);
+}
+
+static void says_too_much(int fd)
+{
+    whim_wire_head head = {
+        .magic = WHIM_WIRE_MAGIC, .bytes = WHIM_WIRE_MOST + 1, .kind = WHIM_WIRE_DATA};
+    put(fd, &head, sizeof head);
+}
+
+static void nodes_that_fail_are_lost_and_may_come_back(void **state)
+{
+    (void)state;
+    leader_start(150 * WHIM_NS_PER_MS);
+    expect_lost(joined(), says_nothing, "nothing was heard of it for");
+    expect_lost(joined(), hangs_up, "is lost: "); /* by whichever call sees it first */
+    expect_lost(joined(), sends_junk, "no frame");
+    expect_lost(joined(), says_too_much, "no frame");
+    leader_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_joins_and_is_served),
+        cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(each_fact_counts),
+        cmocka_unit_test(another_version_is_told_by_both),
+        cmocka_unit_test(strangers_keep_nobody_out),
+        cmocka_unit_test(a_port_is_one_leaders),
+        cmocka_unit_test(nodes_that_fail_are_lost_and_may_come_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
