@@ -129,6 +129,16 @@ const char *env_api_key(void)
     return env_text("WHIMBREL_API_KEY");
 }
 
+const char *env_join_secret(void)
+{
+    return env_text("WHIMBREL_JOIN_SECRET");
+}
+
+const char *env_launcher(const char *name)
+{
+    return env_text(name);
+}
+
 const char *env_ssh_server(void)
 {
     /* SSH_CONNECTION is "client port server port". */

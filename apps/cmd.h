@@ -76,6 +76,10 @@ bool env_credential(const char *name, char *buf, int64_t n);
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
 
+/* WHIMBREL_JOIN_SECRET, and what a launcher says of its machines; NULL where there is none. */
+const char *env_join_secret(void);
+const char *env_launcher(const char *name);
+
 /* The address by which an ssh session reached this machine, or NULL; the user's name for it; and
  * whether this is a container. */
 const char *env_ssh_server(void);

@@ -293,7 +293,10 @@ int cmd_serve(const whim_options *options)
     log_open(&s);
     notify_open(&s);
     files_raise();
-    bool ok = keys_read(&s.keys, options) && options_are_sound(&s) && proxies_read(&s);
+    bool ok = nodes_choose(&s.nodes, options);
+    bool is_agent = ok && s.nodes.cfg.node > 0; /* has no clients */
+    ok = ok &&
+         (is_agent || (keys_read(&s.keys, options) && options_are_sound(&s) && proxies_read(&s)));
     int code = ok ? EXIT_FAILED : EXIT_USAGE;
     if (ok && options->api_key != NULL) {
         whim_log_warn(
@@ -303,13 +306,14 @@ int cmd_serve(const whim_options *options)
                           "or WHIMBREL_API_KEY"));
     }
     if (ok) {
-        code = serve_run(&s) ? EXIT_OK : EXIT_FAILED;
+        code = (is_agent ? serve_agent_run(&s) : serve_run(&s)) ? EXIT_OK : EXIT_FAILED;
     }
     serve_model_close(&s); /* ends what is left; its last words still go out */
     whim_server_close(s.server);
     json_decref(s.about);
     whimbrel_close(s.model);
     keys_free(&s.keys);
+    explicit_bzero(s.nodes.secret, sizeof s.nodes.secret);
     notify_close(&s);
     complain_to(NULL);
     whim_log_deinit(&s.log);

@@ -24,6 +24,7 @@ static bool model_open(serve *s, const char *path)
     whimbrel_model_options options = serve_options(s->options, path);
     whim_library_extra extra = serve_extra(s->options);
     extra.meters = whim_server_meters(s->server);
+    extra.nodes = s->nodes.cfg.n_node > 1 ? &s->nodes.cfg : NULL;
     options.progress = on_load;
     options.progress_ctx = s;
     s->model = open_model(&options, &extra, s->options->quiet, &s->load);

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "engine/kv_space.h"
 #include "model.h"
+#include "ranks/nodes.h"
 #include "sampling.h"
 #include "server/server.h"
 
@@ -34,11 +35,20 @@ typedef struct notifier {
     bool has_thread, is_fetching;
 } notifier;
 
+enum { MAX_SECRET_BYTES = 4096 };
+
+/* The machines that serve a model together. */
+typedef struct node_list {
+    whim_nodes_cfg cfg; /* n_node 1: this one alone */
+    char host[256], port[8], secret[MAX_SECRET_BYTES];
+} node_list;
+
 /* One server from its options to its end. {0} with `options` is closed. */
 typedef struct serve {
     const whim_options *options;
     whim_log log;
     notifier notify;
+    node_list nodes;
     key_list keys;
     bool key_is_made;                              /* nobody gave one: it is shown */
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
@@ -78,6 +88,14 @@ bool keys_read(key_list *keys, const whim_options *options);
 /* One key out of the system's random bytes; false after a complaint. */
 bool keys_make(key_list *keys);
 void keys_free(key_list *keys);
+
+/* --- several machines (nodes.c, agent.c) ------------------------------------------------ */
+
+/* Which there are, by options or by the launcher's environment; false after a complaint. */
+bool nodes_choose(node_list *nodes, const whim_options *options);
+
+/* The life of a machine that is not node 0, in place of a server; false after a complaint. */
+bool serve_agent_run(serve *s);
 
 /* --- the model (model.c) ---------------------------------------------------------------- */
 

@@ -20,8 +20,10 @@ typedef struct whim_library_extra {
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     bool kv_disk;
-    int32_t n_rank;      /* processes that have the model together; 0 or 1: this one alone */
-    bool may_crowd;      /* also where they outnumber the CPUs */
+    int32_t n_rank; /* processes that have the model together; 0 or 1: this one alone */
+    bool may_crowd; /* also where they outnumber the CPUs */
+    const struct whim_nodes_cfg
+        *nodes;          /* of which hosts, of which this is node 0; NULL: this one */
     whim_meters *meters; /* what it counts in; outlives it; NULL: nowhere that anybody looks */
 } whim_library_extra;
 

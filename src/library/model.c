@@ -286,7 +286,8 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     cfg.wrong = field;
     whim_err err;
     if (extra != NULL && extra->n_rank > 1) {
-        whim_ranks_cfg ranks = {.n_rank = extra->n_rank, .may_crowd = extra->may_crowd};
+        whim_ranks_cfg ranks = {
+            .n_rank = extra->n_rank, .may_crowd = extra->may_crowd, .nodes = extra->nodes};
         err = whim_ranks_prepare(&cfg, &ranks, &m->engine, diag);
     } else {
         err = whim_engine_prepare(&cfg, &m->engine, diag);

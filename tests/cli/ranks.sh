@@ -47,6 +47,35 @@ run_it inspect shape:qwen3-30b-a3b --tp 6 --json
 expect_python "more ranks than KV heads" "
 ranks = json.loads(text)['ranks']
 assert sum(r['n_head'] for r in ranks) == 32 and all(r['n_kv'] == 1 for r in ranks), ranks"
+
+# Several machines: what is refused before anything else happens, and what launchers say.
+model=$data/llama-f32
+export WHIMBREL_JOIN_SECRET="a secret of these tests"
+nodes=(--threads 1 --tp 2 --oversubscribe)
+run_it serve "$model" "${nodes[@]}" --nodes 2
+expect "--nodes without --join" 2 err "--join HOST:PORT"
+run_it serve "$model" "${nodes[@]}" --nodes 2 --join somewhere
+expect "--join without a port" 2 err "--join takes HOST:PORT, not \"somewhere\""
+run_it serve "$model" "${nodes[@]}" --nodes 3 --join 127.0.0.1:1
+expect "more nodes than ranks" 2 err "--tp 2 over --nodes 3"
+run_it serve "$model" "${nodes[@]}" --nnodes 2 --node-rank 2 --dist-init-addr "[::1]:1"
+expect "a node that is not there" 2 err "--node-rank 2 of --nodes 2"
+run_it serve "$model" "${nodes[@]}" --node-rank 1
+expect "--node-rank without --nodes" 2 err "--nodes N says how many"
+WHIMBREL_JOIN_SECRET=short run_it serve "$model" "${nodes[@]}" --nodes 2 --join 127.0.0.1:1
+expect "a short secret" 2 err "WHIMBREL_JOIN_SECRET: a secret of 5 bytes; it must have 16"
+WHIMBREL_JOIN_SECRET='' run_it serve "$model" "${nodes[@]}" --nodes 2 --join 127.0.0.1:1
+expect "no secret" 2 err "--join-secret-file or WHIMBREL_JOIN_SECRET"
+LWS_GROUP_SIZE=2 LWS_WORKER_INDEX=2 LWS_LEADER_ADDRESS=127.0.0.1 run_it serve "$model" "${nodes[@]}"
+expect "a launcher that counts wrongly" 2 err "LeaderWorkerSet says machine 2 of 2"
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=1 run_it serve "$model" "${nodes[@]}"
+expect "two of a launcher on one machine" 2 err "mpirun started several whimbrels" err "--nodes 1"
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=0 run_it serve "$model" "${nodes[@]}"
+expect "a launcher that names no leader" 2 err "--join HOST:PORT"
+SLURM_STEP_NUM_NODES=2 SLURM_NODEID=1 SLURM_LOCALID=0 SLURM_STEP_NODELIST="127.0.0.[1-2]" run_it \
+    serve "$model" "${nodes[@]}" --join-time 1
+expect "a leader that does not come" 1 err "node 1 could not join in 1 s: nobody answers at 127.0.0.1, port 8090"
+
 left=0
 for process in /proc/[0-9]*; do
     [[ $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") == "whimbrel rank " &&

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A machine that is not node 0: it has no clients, and runs what node 0 asks for. */
+#include "ranks/agent.h"
+#include "base/clock.h"
+#include "serve/serve.h"
+#include "serve/signals.h"
+
+#include <string.h>
+
+typedef struct agent_thread {
+    serve *serve;
+    whim_agent_cfg cfg;
+    whim_thread thread;
+    atomic_bool stop, done;
+    whim_err err;
+    whim_diag diag;
+} agent_thread;
+
+static void on_event(void *ctx, const char *event, const char *text)
+{
+    agent_thread *a = ctx;
+    bool joined = strcmp(event, "joined") == 0;
+    whim_log_at(&a->serve->log, joined ? WHIM_LOG_INFO : WHIM_LOG_WARN, event,
+                whim_log_int("node", a->cfg.nodes.node),
+                whim_log_text(joined ? "leader" : "reason", text));
+    if (joined) {
+        whim_os_notify_send(&a->serve->notify.link, "READY=1\nSTATUS=Joined node 0");
+    }
+}
+
+static void agent_main(void *ctx)
+{
+    agent_thread *a = ctx;
+    a->err = whim_agent_run(&a->cfg, &a->diag);
+    atomic_store(&a->done, true);
+}
+
+/* What node 0 has by the same options. */
+static whim_engine_cfg agent_engine(const whim_options *o, const char *path)
+{
+    whimbrel_model_options options = serve_options(o, path);
+    whim_library_extra extra = serve_extra(o);
+    whim_engine_cfg cfg = whim_library_engine_cfg(&options, &extra);
+    cfg.n_rank = (int32_t)o->tp;
+    return cfg;
+}
+
+bool serve_agent_run(serve *s)
+{
+    char buf[MODEL_PATH_MAX];
+    agent_thread a = {.serve = s};
+    if (!signals_start()) {
+        return false;
+    }
+    notify_fetching(s);
+    const char *path = choose_model(s->options, buf);
+    notify_fetched(s);
+    if (path == NULL) {
+        return false;
+    }
+    signals_loaded();
+    a.cfg = (whim_agent_cfg){.engine = agent_engine(s->options, path),
+                             .nodes = s->nodes.cfg,
+                             .may_crowd = s->options->oversubscribe,
+                             .stop = &a.stop,
+                             .tell = on_event,
+                             .ctx = &a};
+    if (whim_thread_create(&a.thread, "agent", agent_main, &a, &a.diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", a.diag.text);
+        return false;
+    }
+    for (signal_wish wish = SIGNAL_NONE;
+         !atomic_load(&a.done) && (wish == SIGNAL_NONE || wish == SIGNAL_RELOAD);
+         wish = signals_wait()) {
+        notify_alive(s, 0);
+    }
+    atomic_store(&a.stop, true);
+    whim_thread_join(&a.thread);
+    if (a.err != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", a.diag.text);
+    }
+    return a.err == WHIM_ERR_OK;
+}
