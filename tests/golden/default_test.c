@@ -221,7 +221,7 @@ static void check_kv_type(const golden *plain, const char *model, const char *kv
     golden_free(&exact);
 }
 
-/* What int8 inputs, the cache's type and matrix units cost, on each level of this machine: the
+/* What int8 inputs, the cache's type and matrix units cost, on the lowest and the best level: the
  * settings of a plain run; ids and log-probabilities on the best level. */
 static void check_levels(const golden *plain, const char *model)
 {
@@ -232,6 +232,9 @@ static void check_levels(const golden *plain, const char *model)
         return;
     }
     for (int32_t i = 0; drive_word(levels, i, level, sizeof level); i++) {
+        if (drive_is_between(levels, i)) {
+            continue;
+        }
         whim_engine_cfg cfg = {.model = model,
                                .isa = level,
                                .ctx = CTX,

@@ -258,7 +258,7 @@ static void check_backend(const golden *g, const char *backend, int32_t n_prompt
     }
     bool named = levels[0] != '\0';
     for (int32_t i = 0; named ? drive_word(levels, i, level, sizeof level) : i == 0; i++) {
-        for (int graphs = 0; graphs < 2; graphs++) {
+        for (int graphs = named && drive_is_between(levels, i); graphs < 2; graphs++) {
             variant v = {.backend = backend, .isa = named ? level : NULL, .graphs = graphs != 0};
             check_variant(g, &v, n_prompt);
             if (g->rows_q8 != NULL) {

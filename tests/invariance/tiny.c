@@ -100,8 +100,11 @@ static void check_backend(tiny *t, const char *backend)
         bool rounds = drive_rounds(backend, named ? level : NULL);
         t->first |= rounds || t->rounded; /* compared with itself only */
         t->rounded = rounds;
-        for (int32_t n_thread = 1; n_thread <= max_thread; n_thread++) {
-            check_engine(t, backend, named ? level : NULL, n_thread, false);
+        bool once = named && drive_is_between(levels, i);
+        for (int32_t n_thread = once ? max_thread : 1; n_thread <= max_thread; n_thread++) {
+            if (!once) {
+                check_engine(t, backend, named ? level : NULL, n_thread, false);
+            }
             check_engine(t, backend, named ? level : NULL, n_thread, true);
         }
     }

@@ -147,6 +147,12 @@ bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *dia
     return true;
 }
 
+bool drive_is_between(const char *levels, int32_t i)
+{
+    char next[32];
+    return i > 0 && drive_word(levels, i + 1, next, sizeof next);
+}
+
 bool drive_rounds(const char *backend, const char *isa)
 {
     if (strcmp(backend, "cuda") == 0) {

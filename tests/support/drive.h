@@ -43,6 +43,10 @@ bool drive_word(const char *list, int32_t i, char *word, size_t size);
 /* The levels of a backend, by spaces; "" when it has only one, without a name to choose it by. */
 bool drive_levels(const char *backend, char *levels, size_t size, whim_diag *diag);
 
+/* Whether the i-th level is neither the lowest nor the one that this machine is served with. One of
+ * six is run in the usual way only: checkop holds each of its kernels to the law. */
+bool drive_is_between(const char *levels, int32_t i);
+
 /* Whether a level rounds activations for BF16 weights: its results are then close to those of other
  * levels, not the same. `isa` NULL: the backend's best. */
 bool drive_rounds(const char *backend, const char *isa);
