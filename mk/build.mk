@@ -117,6 +117,10 @@ LEVEL_OPT_emulated := -O1
 LEVEL_OPT += $(LEVEL_OPT_$(MODE))
 # Where each variable lies takes the compiler nearly as long as the kernels themselves: lines only.
 LEVEL_OPT += -g1
+# The law rounds a product and a sum once. For any x86_64 that is done in software, and takes ten times as long; tests
+# run where they are built, so they ask this machine. Bits are the same (tests/unit/base/math).
+HAS_FMA := $(if $(filter x86_64-test x86_64-san x86_64-tsan,$(ARCH)-$(MODE)),$(shell grep -m1 -ow fma /proc/cpuinfo))
+LAW_FLAGS := $(if $(HAS_FMA),-mfma)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
         -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers
@@ -270,7 +274,7 @@ $(B)/stamp/cc: FORCE
 	    $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -o /dev/null - 2>/dev/null || \
 	    { echo "$(CC) lacks the headers of jansson, pcre2, utf8proc or libedit: run tools/setup, which says" \
 	           "what is missing" >&2; exit 1; }
-	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
+	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(LAW_FLAGS) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
@@ -342,7 +346,7 @@ $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/% tests/unit/apps/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
-	    $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
+	    $(if $(filter src/ops/ref/%,$<),$(LAW_FLAGS)) $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
 	$(call say,AR,$@)
