@@ -122,7 +122,7 @@ whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *se
     for (int32_t r = 0; r < comm->n_rank; r++) {
         own += send[r];
     }
-    comm->n_byte += own;
+    whim_comm_count_bytes(comm, own);
     whim_comm_wrote wrote =
         piece_write(comm, (const char *)send, comm->n_rank * (int64_t)sizeof *send, 0);
     WHIM_TRY(whim_comm_round(comm, &call, wrote));

@@ -105,6 +105,7 @@ whim_err whim_mail_send(whim_mail *mail, const void *head, int64_t head_bytes, c
     if (body_bytes > 0) {
         memcpy(l->text + head_bytes, body, (size_t)body_bytes);
     }
+    whim_comm_count_letter(mail->shared, mail->rank, l->bytes);
     mail->n++;
     tell(mail, &mail->shared->sent);
     return WHIM_ERR_OK;

@@ -265,7 +265,7 @@ whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t s
 {
     bool floats = kind == WHIM_COMM_ALL_REDUCE || kind == WHIM_COMM_REDUCE_SCATTER;
     comm->n_call++;
-    comm->n_byte += floats ? size * (int64_t)sizeof(float) : size;
+    whim_comm_count_bytes(comm, floats ? size * (int64_t)sizeof(float) : size);
     return whim_comm_call_again(kind, size, site);
 }
 
@@ -278,6 +278,7 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
 
 whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)
 {
+    int64_t waited = comm->waited_ns;
     comm->n_round++;
     uint64_t turn = comm->n_round % WHIM_COMM_TURNS;
     whim_comm_seat *seat = &comm->shared->seats[comm->rank];
@@ -295,6 +296,9 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_
     }
     if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
         return ended(comm);
+    }
+    if (comm->waited_ns > waited) {
+        whim_comm_count_wait(comm, call->site, comm->waited_ns - waited);
     }
     return WHIM_ERR_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "comm/comm.h"
 #include "comm/mail.h"
+#include "comm/rank_meters.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -49,6 +50,18 @@ typedef struct whim_comm_count {
     _Atomic uint32_t sleepers; /* who waits for it by a futex */
 } whim_comm_count;
 
+/* What a rank has counted (comm/rank_meters.h): each number has one writer. */
+typedef struct whim_comm_tally {
+    _Alignas(128) _Atomic int64_t step_ns;
+    _Atomic int64_t n_byte;        /* of collectives */
+    _Atomic int64_t n_letter_byte; /* by the thread of its mail */
+    _Atomic uint32_t n_site;       /* told when the name is there */
+    struct {
+        char name[WHIM_COMM_SITE_NAME];
+        _Atomic int64_t waited_ns;
+    } sites[WHIM_COMM_SITES];
+} whim_comm_tally;
+
 /* A rank's own: on cache lines that nobody else writes. */
 typedef struct whim_comm_seat {
     /* told: its piece and call are written. The last 32 bits of its count: as many as a futex has,
@@ -58,6 +71,7 @@ typedef struct whim_comm_seat {
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
     whim_comm_count read; /* letters (comm/mail.h) */
+    whim_comm_tally tally;
 } whim_comm_seat;
 
 typedef enum whim_comm_state {
@@ -135,6 +149,11 @@ void whim_comm_slice(int32_t n_rank, int32_t rank, int64_t n, int64_t *begin, in
 /* A count comes to n; who sleeps by it is woken, and the bell rung. */
 void whim_comm_tell(struct whim_comm_shared *shared, _Atomic uint32_t *count,
                     _Atomic uint32_t *sleepers, uint64_t n);
+
+/* For meters: bytes of a collective and of a letter, and a wait at a place. */
+void whim_comm_count_bytes(whim_comm *comm, int64_t n);
+void whim_comm_count_letter(struct whim_comm_shared *shared, int32_t rank, int64_t n);
+void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns);
 
 /* End the group; the first reason counts. Who waits for letters is woken. */
 void whim_comm_shared_end(struct whim_comm_shared *shared, const char *why);

@@ -511,6 +511,16 @@ whim_err whim_engine_rejoin(whim_engine *e, whim_diag *diag)
     return err;
 }
 
+int32_t whim_engine_ranks(const whim_engine *e)
+{
+    return e->peers.look != NULL ? e->cfg.n_rank : 1;
+}
+
+void whim_engine_look(const whim_engine *e, int32_t rank, whim_rank_meters *out)
+{
+    e->peers.look(e->peers.ctx, rank, out);
+}
+
 whim_err whim_engine_end_record(whim_engine *e, whim_diag *diag)
 {
     whim_recording *recording = e->recording;

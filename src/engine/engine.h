@@ -6,6 +6,7 @@
 #define WHIM_ENGINE_ENGINE_H
 
 #include "base/err.h"
+#include "comm/rank_meters.h"
 #include "device/device.h"
 #include "engine/memory_plan.h"
 #include "engine/proposer.h"
@@ -98,6 +99,8 @@ typedef struct whim_engine_peers {
     /* Whether one of them is lost, and steps fail; and to begin again with others, loaded. */
     bool (*is_apart)(void *ctx);
     whim_err (*rejoin)(void *ctx, const whim_engine *engine, whim_diag *diag);
+    /* What a rank has counted, also of this one. Any thread. */
+    void (*look)(void *ctx, int32_t rank, whim_rank_meters *out);
 } whim_engine_peers;
 
 /* After prepare: the others' plans come to so many bytes, which join this one's. */
@@ -107,6 +110,11 @@ void whim_engine_set_peers(whim_engine *engine, const whim_engine_peers *peers, 
  * held of them; and to have them again, which takes as long as a load. */
 bool whim_engine_is_apart(const whim_engine *engine);
 WHIM_MUST_CHECK whim_err whim_engine_rejoin(whim_engine *engine, whim_diag *diag);
+
+/* How many ranks have the model, 1 where it is alone; what one of several has counted. Any
+ * thread. */
+int32_t whim_engine_ranks(const whim_engine *engine);
+void whim_engine_look(const whim_engine *engine, int32_t rank, whim_rank_meters *out);
 
 /* End the file of steps, if there is one: what could not be written is told here. */
 WHIM_MUST_CHECK whim_err whim_engine_end_record(whim_engine *engine, whim_diag *diag);

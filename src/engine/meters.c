@@ -74,3 +74,12 @@ int32_t whim_label_of_method(const char *method)
     }
     return i;
 }
+
+int32_t whim_label_of_site(const char *site)
+{
+    int32_t i = 0;
+    while (i < WHIM_LABEL_SITE_OTHER && strcmp(labels_SITE[i], site) != 0) {
+        i++;
+    }
+    return i;
+}

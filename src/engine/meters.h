@@ -29,6 +29,12 @@ enum {
         WHIM_LABEL_ROUTE_COUNT * WHIM_LABEL_METHOD_COUNT * WHIM_LABEL_STATUS_COUNT
 };
 
+/* A cell of RANK_SITE is rank * sites + site. */
+enum {
+    WHIM_LABEL_RANK_COUNT = 1024, /* WHIM_COMM_MAX_RANK */
+    WHIM_LABEL_RANK_SITE_COUNT = WHIM_LABEL_RANK_COUNT * WHIM_LABEL_SITE_COUNT
+};
+
 #define WHIM_BUCKET_ONE(text, limit) +1
 enum {
     WHIM_BUCKETS_LATENCY_COUNT = 0 WHIM_BUCKETS_LATENCY(WHIM_BUCKET_ONE),
@@ -121,6 +127,8 @@ typedef enum whim_meter_unit {
 typedef enum whim_label_set {
     WHIM_LABEL_SETS(WHIM_LABEL_SET_NAME) WHIM_LABEL_SET_REASON,
     WHIM_LABEL_SET_HTTP,
+    WHIM_LABEL_SET_RANK,
+    WHIM_LABEL_SET_RANK_SITE,
 } whim_label_set;
 
 typedef struct whim_meter_spec {
@@ -149,5 +157,8 @@ const char *whim_label_text(whim_label_set set, int32_t i);
 /* The label of an HTTP status and of a method. */
 int32_t whim_label_of_status(int status);
 int32_t whim_label_of_method(const char *method);
+
+/* The label of a collective's site. */
+int32_t whim_label_of_site(const char *site);
 
 #endif

@@ -219,4 +219,7 @@ typedef struct whim_service_stats {
 /* Never waits for the loop. */
 whim_service_stats whim_service_get_stats(whim_service *service);
 
+/* What the ranks of its model have counted, into their meters. Nor does this. */
+void whim_service_look_ranks(const whim_service *service, whim_meters *meters);
+
 #endif

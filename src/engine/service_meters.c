@@ -2,6 +2,7 @@
 /* What the service counts: once for a step, a token, an admission and an end, in cells that anybody
  * may read. */
 #include "base/clock.h"
+#include "comm/rank_meters.h"
 #include "engine/service_impl.h"
 
 void whim_service_count_admitted(whim_service *s, const whim_job *job)
@@ -112,5 +113,28 @@ void whim_service_count_ended(whim_service *s, const whim_job *job, bool ok)
         whim_meter_add(s->meters, FAILED, 0, 1);
     } else {
         whim_meter_add(s->meters, CANCELLED, cancel_label(t->reason), 1);
+    }
+}
+
+_Static_assert((int)WHIM_LABEL_RANK_COUNT == (int)WHIM_COMM_MAX_RANK, "a label for each rank");
+
+void whim_service_look_ranks(const whim_service *s, whim_meters *m)
+{
+    int32_t n_rank = whim_engine_ranks(s->cfg.engine);
+    whim_meter_set(m, RANKS, 0, n_rank);
+    for (int32_t r = 0; r < n_rank && n_rank > 1; r++) {
+        int64_t waited[WHIM_LABEL_SITE_COUNT] = {0};
+        whim_rank_meters of;
+        whim_engine_look(s->cfg.engine, r, &of);
+        for (int32_t i = 0; i < of.n_site; i++) {
+            waited[whim_label_of_site(of.sites[i].name)] += of.sites[i].waited_ns;
+        }
+        for (int32_t i = 0; i < WHIM_LABEL_SITE_COUNT; i++) {
+            whim_meter_set(m, RANK_WAIT, r * WHIM_LABEL_SITE_COUNT + i, waited[i]);
+        }
+        whim_meter_set(m, RANK_STEP_AGE, r, of.step_ns > 0 ? whim_clock_ns() - of.step_ns : 0);
+        if (r == 0) { /* it is in every collective, and sends every letter */
+            whim_meter_set(m, RANK_BYTES, WHIM_LABEL_LINK_MEMORY, of.n_byte);
+        }
     }
 }

@@ -7,6 +7,7 @@
 #include "base/os/cpu.h"
 #include "base/thread.h"
 #include "comm/comm.h"
+#include "comm/rank_meters.h"
 #include "ranks/bridges.h"
 #include "ranks/order.h"
 #include "ranks/process.h"
@@ -23,7 +24,8 @@ enum {
 };
 
 typedef struct ranks {
-    whim_engine_cfg cfg; /* rank 0's */
+    whim_engine_cfg cfg;  /* rank 0's */
+    pthread_mutex_t lock; /* of `memory`, against who looks at meters meanwhile */
     whim_comm_memory memory;
     whim_comm comm;
     const char *program;
@@ -218,6 +220,7 @@ static void close_all(void *ctx)
     generation_end(r, whim_clock_ns() + WHIM_RANK_END_MS * WHIM_NS_PER_MS);
     whim_nodes_close(r->nodes);
     whim_comm_memory_close(&r->memory);
+    pthread_mutex_destroy(&r->lock);
     whim_free(r->bridges);
     whim_free(r->followers);
     whim_free(r);
@@ -229,9 +232,14 @@ static whim_err generation_begin(ranks *r, whim_diag *diag)
 {
     whim_comm_memory memory;
     WHIM_TRY(whim_comm_memory_make(r->cfg.n_rank, &memory, diag));
+    pthread_mutex_lock(&r->lock);
+    if (r->memory.shared != NULL) {
+        whim_rank_meters_carry(&memory, &r->memory);
+    }
     whim_comm_memory_close(&r->memory);
     r->memory = memory;
     r->memory.fd = whim_rank_fd(memory.fd);
+    pthread_mutex_unlock(&r->lock);
     atomic_store(&r->over, false);
     whim_comm_open(&r->comm, &r->memory,
                    &(whim_comm_cfg){.wait_ns = r->stall_ns, .crowded = r->crowded});
@@ -347,12 +355,21 @@ static whim_err rejoin(void *ctx, const whim_engine *engine, whim_diag *diag)
     return err;
 }
 
+static void look(void *ctx, int32_t rank, whim_rank_meters *out)
+{
+    ranks *r = ctx;
+    pthread_mutex_lock(&r->lock);
+    whim_rank_meters_look(&r->memory, rank, out);
+    pthread_mutex_unlock(&r->lock);
+}
+
 whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_cfg *cfg,
                             whim_engine **out, whim_diag *diag)
 {
     whim_engine *engine = NULL;
     ranks *r = whim_alloc(sizeof *r);
     WHIM_TRY(whim_got(r != NULL, diag, "no memory for %d ranks", cfg->n_rank));
+    pthread_mutex_init(&r->lock, NULL);
     r->memory.fd = -1;
     int64_t bytes = 0;
     whim_err err = ranks_make(r, engine_cfg, cfg, diag);
@@ -371,7 +388,8 @@ whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_
         return err;
     }
     whim_engine_set_peers(
-        engine, &(whim_engine_peers){r, load_begin, load_end, close_all, is_apart, rejoin}, bytes);
+        engine, &(whim_engine_peers){r, load_begin, load_end, close_all, is_apart, rejoin, look},
+        bytes);
     *out = engine;
     return WHIM_ERR_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "comm/comm.h"
+#include "comm/rank_meters.h"
 #include "ops/ops.h"
 #include "runner/befores.h"
 #include "runner/graphs.h"
@@ -438,6 +439,9 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
     }
     if (err != WHIM_ERR_OK) {
         return step_failed(x, err, diag);
+    }
+    if (x->cfg.comm != NULL) {
+        whim_comm_step_done(x->cfg.comm);
     }
     bool drafted = (whim_step_head_of(x->flights[set].block)->flags & WHIM_STEP_DRAFT) != 0;
     if (x->tap.collected != NULL && !drafted) {

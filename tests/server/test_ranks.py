@@ -4,6 +4,7 @@ behind."""
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -76,16 +77,45 @@ def test_answers_repeat_themselves(ranks, whole):
     assert stream(ranks, 0, None) == whole
 
 
+def meters(server):
+    """Of each metric of ranks its values by labels."""
+    found = {}
+    for name, labels, value in re.findall(r"^whimbrel:(rank\w*)(?:{(.*)})? (\S+)$", server.http.get("/metrics").text, re.M):
+        found.setdefault(name, {})[tuple(re.findall(r'(\w+)="([^"]*)"', labels))] = float(value)
+    return found
+
+
+def test_meters(ranks, whole):
+    before, begun = meters(ranks), time.monotonic()
+    assert before["ranks"] == {(): 2}
+    assert set(before["rank_step_age_seconds"]) == {(("rank", "0"),), (("rank", "1"),)}
+    assert answer(ranks) == whole
+    now = meters(ranks)
+    took = time.monotonic() - begun
+    assert all(0 < age < took for age in now["rank_step_age_seconds"].values()), now
+    sites = {dict(labels)["site"] for labels in now["rank_wait_seconds_total"]}
+    assert {"mixer", "mlp", "embedding"} <= sites and "other" not in sites, sites
+    assert {dict(labels)["rank"] for labels in now["rank_wait_seconds_total"]} == {"0", "1"}
+    assert 0 < sum(now["rank_wait_seconds_total"].values()) - sum(before["rank_wait_seconds_total"].values()) < 2 * took
+    # A token of the default model: an embedding and two sums for each of 30 layers, of 576 floats each.
+    sent = now["rank_bytes_total"][(("link", "memory"),)] - before["rank_bytes_total"][(("link", "memory"),)]
+    assert sent > ASK["max_tokens"] * 61 * 576 * 4
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_an_answer_outlives_a_rank(ranks, whole, how):
     [pid] = children(ranks.process.pid)
     seen = len(ranks.log())
+    before = meters(ranks)
     assert stream(ranks, 20, lambda: os.kill(pid, how)) == whole
     said = ranks.log()[seen:]
     assert "event=ranks rejoined_ms=" in said
     assert (f"rank 1 (process {pid}) was ended by signal 9" if how == signal.SIGKILL else "rank 1") in said
     [other] = children(ranks.process.pid)
     assert other != pid
+    now = meters(ranks)
+    for name in ("rank_wait_seconds_total", "rank_bytes_total"):
+        assert all(now[name][labels] > value for labels, value in before[name].items()), (name, before[name], now[name])
     assert ranks.http.get("/readyz").status_code == 200
     assert answer(ranks) == whole
 

@@ -41,6 +41,7 @@ static void look_at_service(whim_meters *m, whim_service *service)
     whim_meter_set(m, DISK_PAGES, WHIM_LABEL_DISK_READ, s.disk_read);
     whim_meter_set(m, DISK_PAGES, WHIM_LABEL_DISK_DROPPED, s.disk_dropped);
     whim_meter_set(m, DISK_PAGES, WHIM_LABEL_DISK_REFUSED, s.disk_refused);
+    whim_service_look_ranks(service, m);
 }
 
 static void look_at_process(whim_meters *m)
@@ -190,6 +191,13 @@ static void put_http(whim_str *out, int32_t i)
     put_label(out, "status", whim_label_text(WHIM_LABEL_SET_STATUS, i % WHIM_LABEL_STATUS_COUNT));
 }
 
+static void put_rank(whim_str *out, int32_t rank)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", rank);
+    put_label(out, "rank", number);
+}
+
 /* The labels of the i-th cell. */
 static void put_labels(whim_str *out, whim_label_set set, int32_t i, const whim_metrics_info *info)
 {
@@ -218,19 +226,31 @@ static void put_labels(whim_str *out, whim_label_set set, int32_t i, const whim_
     case WHIM_LABEL_SET_REASON:
         put_reason(out, i);
         break;
+    case WHIM_LABEL_SET_RANK:
+        put_rank(out, i);
+        break;
+    case WHIM_LABEL_SET_RANK_SITE:
+        put_rank(out, i / WHIM_LABEL_SITE_COUNT);
+        whim_str_append_char(out, ',');
+        put_label(out, "site", whim_label_text(WHIM_LABEL_SET_SITE, i % WHIM_LABEL_SITE_COUNT));
+        break;
     default:
         put_label(out, whim_label_name(set), whim_label_text(set, i));
     }
     whim_str_append_char(out, '}');
 }
 
-/* Most pairs of route and status never come: only those that did are told. */
-static bool is_told(const whim_meter_spec *spec, int32_t i, int64_t value,
+/* Most pairs of route and status never come, nor do places of ranks: only those that did are
+ * told. */
+static bool is_told(const whim_meters *m, const whim_meter_spec *spec, int32_t i, int64_t value,
                     const whim_metrics_info *info)
 {
     switch (spec->set) {
     case WHIM_LABEL_SET_HTTP:
+    case WHIM_LABEL_SET_RANK_SITE:
         return value != 0;
+    case WHIM_LABEL_SET_RANK:
+        return whim_meter_get(m, RANKS, 0) > 1 && i < whim_meter_get(m, RANKS, 0);
     case WHIM_LABEL_SET_MODEL:
         return info->model != NULL;
     case WHIM_LABEL_SET_PROPOSER:
@@ -248,7 +268,7 @@ static void put_cells(whim_str *out, const whim_meters *m, const whim_meter_spec
     for (int32_t i = 0; i < spec->n_cell; i++) {
         bool is_info = spec->set == WHIM_LABEL_SET_MODEL || spec->set == WHIM_LABEL_SET_PROPOSER;
         int64_t value = is_info ? 1 : load(m, spec->cell + i);
-        if (!is_told(spec, i, value, info)) {
+        if (!is_told(m, spec, i, value, info)) {
             continue;
         }
         whim_str_append(out, spec->name);

@@ -138,6 +138,11 @@ void whim_job_release(whim_job *job)
 }
 
 static int64_t heartbeat_age_ns;
+void whim_service_look_ranks(const whim_service *service, whim_meters *meters)
+{
+    (void)service;
+    (void)meters;
+}
 whim_service_stats whim_service_get_stats(whim_service *service)
 {
     (void)service;
