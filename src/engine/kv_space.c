@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights, backend, level, type, and the draft whose keys and values lie in the same pages. */
+/* Weights, backend, level, type, ranks; the draft, whose keys and values lie in the same pages. */
 #include "engine/kv_space.h"
 
 #include "weights/fingerprint.h"
@@ -18,6 +18,10 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
         snprintf(out->name, sizeof out->name, "numerics %s, weights %016llx, %s %s, kv %s",
                  NUMERICS_VERSION, (unsigned long long)hash, whim_engine_backend(engine),
                  whim_engine_caps(engine)->isa, whim_kv_type_name(whim_engine_kv_type(engine)));
+    int32_t n_rank = whim_engine_binder(engine)->n_rank;
+    if (n_rank > 1) { /* sums of their parts are rounded otherwise */
+        used += snprintf(out->name + used, sizeof out->name - (size_t)used, ", ranks %d", n_rank);
+    }
     for (const char *c = out->name; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     }

@@ -7,12 +7,14 @@
 
 #include <string.h>
 
-static whim_kv_space space_of(const char *draft, const char *type, const char *kv_type)
+static whim_kv_space space_over(int32_t n_rank, const char *draft, const char *type,
+                                const char *kv_type)
 {
     whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32",
                            .draft = draft,
                            .draft_type = type,
                            .kv_type = kv_type,
+                           .n_rank = n_rank,
                            .n_thread = 1,
                            .ctx = 64};
     whim_engine *engine;
@@ -22,6 +24,11 @@ static whim_kv_space space_of(const char *draft, const char *type, const char *k
     assert_int_equal(whim_kv_space_make(engine, &space, &diag), WHIM_ERR_OK);
     whim_engine_close(engine);
     return space;
+}
+
+static whim_kv_space space_of(const char *draft, const char *type, const char *kv_type)
+{
+    return space_over(0, draft, type, kv_type);
 }
 
 static void drafts_and_their_types_have_names(void **state)
@@ -50,6 +57,11 @@ static void other_bits_are_another_space(void **state)
     whim_kv_space plain = space_of(NULL, NULL, NULL), narrow = space_of(NULL, NULL, "bf16");
     assert_string_not_equal(plain.name, narrow.name);
     assert_true(plain.answers != narrow.answers);
+    whim_kv_space one = space_over(1, NULL, NULL, NULL), two = space_over(2, NULL, NULL, NULL);
+    assert_string_equal(plain.name, one.name);
+    assert_string_not_equal(plain.name, two.name);
+    assert_true(plain.answers == one.answers && plain.answers != two.answers);
+    assert_true(two.answers != space_over(3, NULL, NULL, NULL).answers);
 }
 
 int main(void)
