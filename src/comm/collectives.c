@@ -38,6 +38,7 @@ static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, 
         stride += bytes[r];
     }
     whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_GATHER, n_row * stride, site);
+    call.root = whim_comm_parts(comm, bytes);
     int64_t at = 0;
     do {
         whim_comm_wrote wrote = piece_write(comm, part, n_row * bytes[comm->rank], at);

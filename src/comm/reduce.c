@@ -199,6 +199,7 @@ whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x, const in
         total += cols[r];
     }
     whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_REDUCE_SCATTER, n_row * total, site);
+    call.root = whim_comm_parts(comm, cols);
     int64_t at = 0;
     do {
         int64_t len = whim_comm_min(n_row * total - at, PIECE_FLOATS);

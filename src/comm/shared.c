@@ -182,13 +182,18 @@ static void call_print(const whim_comm_call *c, char *out, size_t size)
     static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter",
                                         "all_to_all", "broadcast",  "barrier"};
     bool known = c->kind >= 0 && c->kind <= WHIM_COMM_BARRIER;
-    snprintf(out, size, "%s of %" PRId64 " at \"%.31s\"", known ? names[c->kind] : "something",
-             c->size, c->site);
+    bool is_cut = c->kind == WHIM_COMM_ALL_GATHER || c->kind == WHIM_COMM_REDUCE_SCATTER;
+    char parts[32] = "";
+    if (is_cut) {
+        snprintf(parts, sizeof parts, " in parts %08x", (uint32_t)c->root);
+    }
+    snprintf(out, size, "%s of %" PRId64 "%s at \"%.31s\"", known ? names[c->kind] : "something",
+             c->size, parts, c->site);
 }
 
 static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
 {
-    char here[96];
+    char here[128];
     call_print(mine, here, sizeof here);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
               "rank %d has not come to %s within %.3g s: it is %u rounds behind rank %d", peer,
@@ -201,7 +206,7 @@ static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
 static whim_err differs(whim_comm *comm, int32_t peer, const whim_comm_call *mine,
                         const whim_comm_call *its)
 {
-    char here[96], there[96];
+    char here[128], there[128];
     call_print(mine, here, sizeof here);
     call_print(its, there, sizeof there);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE, "ranks disagree: rank %d calls %s, rank %d calls %s",
@@ -274,6 +279,15 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
     whim_comm_call call = {.kind = (int32_t)kind, .size = size};
     snprintf(call.site, sizeof call.site, "%s", site);
     return call;
+}
+
+int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int32_t r = 0; r < comm->n_rank; r++) {
+        hash = (hash ^ (uint64_t)list[r]) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return (int32_t)(hash >> 32);
 }
 
 whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)

@@ -31,7 +31,8 @@ typedef enum whim_comm_kind {
 
 /* What a rank is about; equal in all ranks. */
 typedef struct whim_comm_call {
-    int32_t kind, root;
+    int32_t kind;
+    int32_t root; /* or a hash of how it is cut, where it is: equal sizes may be cut otherwise */
     int64_t size;
     char site[32];
 } whim_comm_call;
@@ -138,6 +139,9 @@ static inline int64_t whim_comm_max(int64_t a, int64_t b)
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
                                  const char *site);
 whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);
+
+/* Of a list with an entry for each rank. */
+int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list);
 
 /* One round, after this rank's piece of round n_round + 1 was written. */
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call,

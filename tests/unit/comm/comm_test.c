@@ -338,6 +338,35 @@ static void call_another(rank_ctx *rank)
     }
 }
 
+/* As many bytes, cut at another place. */
+static void cut_otherwise(rank_ctx *rank)
+{
+    int32_t me = rank->comm.rank;
+    const int64_t usual[3] = {4, 8, 4}, odd[3] = {4, 4, 8}, *own = me == 2 ? odd : usual;
+    float x[4] = {0}, out[4];
+    rank->err = whim_comm_all_gather(&rank->comm, x, own, out, "rows");
+}
+
+static void cut_sums_otherwise(rank_ctx *rank)
+{
+    const int64_t usual[3] = {1, 2, 1}, odd[3] = {1, 1, 2};
+    float x[4] = {0}, out[4];
+    rank->err = whim_comm_reduce_scatter(&rank->comm, x, rank->comm.rank == 2 ? odd : usual, out,
+                                         "columns");
+}
+
+static void other_cuts_are_told(void **state)
+{
+    (void)state;
+    static team t;
+    team_run(&t, 3, WAIT_S * WHIM_NS_PER_S, cut_otherwise);
+    expect_all_say(&t, (const char *const[]){"ranks disagree", "all_gather of 16 in parts ",
+                                             "at \"rows\"", NULL});
+    team_run(&t, 3, WAIT_S * WHIM_NS_PER_S, cut_sums_otherwise);
+    expect_all_say(&t, (const char *const[]){"ranks disagree", "reduce_scatter of 4 in parts ",
+                                             "at \"columns\"", NULL});
+}
+
 static void other_calls_are_told(void **state)
 {
     (void)state;
@@ -479,6 +508,7 @@ int main(void)
         cmocka_unit_test(many_calls_keep_step),
         cmocka_unit_test(counts_outlast_what_is_told),
         cmocka_unit_test(other_calls_are_told),
+        cmocka_unit_test(other_cuts_are_told),
         cmocka_unit_test(tables_that_differ_are_told),
         cmocka_unit_test(absent_ranks_are_named),
         cmocka_unit_test(own_stops_are_no_wait),
