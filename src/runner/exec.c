@@ -127,9 +127,7 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
     x->cfg = *cfg;
     x->limits = whim_exec_limits(config, cfg);
     whim_err err = whim_exec_measure(config, def, model, device, cfg, &x->plan, diag);
-    if (err == WHIM_ERR_OK) {
-        err = whim_ranks_init(&x->ranks, cfg, x->plan.batch_bytes, diag);
-    }
+    whim_ranks_init(&x->ranks, cfg);
     if (err == WHIM_ERR_OK) {
         err = whim_stream_open(device, &x->stream, diag);
     }

@@ -7,6 +7,7 @@
 #include "runner/late.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
+#include "runner/ranks.h"
 #include "runner/sampling.h"
 
 /* The choice of tokens from all logits; words of lists are only read. */
@@ -196,6 +197,7 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     }
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
+    WHIM_TRY(whim_ranks_check(cfg, plan->batch_bytes, diag)); /* before anything loads */
     plan->before_bytes = whim_befores_bytes_of(cfg);
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     whim_sampling_bytes sampling = whim_sampling_bytes_of(config, cfg);

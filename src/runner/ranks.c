@@ -6,24 +6,31 @@
 
 #include <stdio.h>
 
-whim_err whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg, int64_t block_bytes,
-                         whim_diag *diag)
+static bool has_others(const whim_exec_cfg *cfg)
 {
-    *ranks = (whim_ranks){0};
-    if (cfg->comm == NULL || cfg->comm->n_rank == 1) {
-        return WHIM_ERR_OK;
-    }
+    return cfg->comm != NULL && cfg->comm->n_rank > 1;
+}
+
+whim_err whim_ranks_check(const whim_exec_cfg *cfg, int64_t block_bytes, whim_diag *diag)
+{
     int64_t most = WHIM_MAIL_BYTES - (int64_t)sizeof(whim_letter_head);
-    if (block_bytes > most) {
+    if (has_others(cfg) && block_bytes > most) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "a step may take %lld bytes, and ranks can be sent %lld: use a shorter "
                          "context or fewer sequences",
                          (long long)block_bytes, (long long)most);
     }
-    whim_mail_open(&ranks->mail, cfg->comm);
-    ranks->leads = cfg->comm->rank == 0;
-    ranks->follows = !ranks->leads;
     return WHIM_ERR_OK;
+}
+
+void whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg)
+{
+    *ranks = (whim_ranks){0};
+    if (has_others(cfg)) {
+        whim_mail_open(&ranks->mail, cfg->comm);
+        ranks->leads = cfg->comm->rank == 0;
+        ranks->follows = !ranks->leads;
+    }
 }
 
 whim_err whim_ranks_tell(whim_ranks *ranks, whim_letter_kind kind, bool chose, const void *words,

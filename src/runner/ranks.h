@@ -29,8 +29,10 @@ typedef struct whim_ranks {
 } whim_ranks;
 
 /* UNSUPPORTED when a block may be longer than a letter. */
-WHIM_MUST_CHECK whim_err whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg,
-                                         int64_t block_bytes, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_ranks_check(const whim_exec_cfg *cfg, int64_t block_bytes,
+                                          whim_diag *diag);
+
+void whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg);
 
 /* Tell those who follow, if there are any. */
 WHIM_MUST_CHECK whim_err whim_ranks_tell(whim_ranks *ranks, whim_letter_kind kind, bool chose,

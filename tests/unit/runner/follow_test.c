@@ -383,7 +383,7 @@ static void a_failing_step_ends_all(void **state)
     fails("guard", 2);
 }
 
-/* What a letter cannot hold is refused when an exec is opened. */
+/* What a letter cannot hold is refused with the plan, before anything is loaded. */
 static void long_blocks_are_refused(void **state)
 {
     (void)state;
@@ -397,7 +397,9 @@ static void long_blocks_are_refused(void **state)
     cfg.comm = &comm;
     cfg.max_rows = 1000000;
     tiny_load(&t, "cpu");
-    assert_int_equal(tiny_try(&t, &cfg, &diag), WHIM_ERR_UNSUPPORTED);
+    whim_exec_plan plan;
+    whim_err err = whim_exec_measure(&t.ckpt.config, t.def, t.model, t.device, &cfg, &plan, &diag);
+    assert_int_equal(err, WHIM_ERR_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "ranks can be sent"));
     tiny_close(&t);
     whim_comm_memory_close(&memory);
