@@ -439,10 +439,11 @@ bool whim_service_is_apart(const whim_service *s)
     return atomic_load(&s->is_apart);
 }
 
-/* Starting ranks again takes as long as a load; that is no hang. */
+/* Starting ranks again takes as long as a load; that is no hang. Between two attempts the loop
+ * goes on. */
 int64_t whim_service_heartbeat_ns(const whim_service *s)
 {
-    return whim_service_is_apart(s) ? whim_clock_ns() : atomic_load(&s->heartbeat_ns);
+    return atomic_load(&s->rejoins) ? whim_clock_ns() : atomic_load(&s->heartbeat_ns);
 }
 
 void whim_service_describe(const whim_service *s, whim_str *out)

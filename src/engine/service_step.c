@@ -292,6 +292,7 @@ static void ranks_rejoin(whim_service *s)
     int64_t begun = whim_clock_ns();
     atomic_store(&s->is_apart, true);
     whim_sched_lose(s->sched);
+    atomic_store(&s->rejoins, true);
     whim_err err = whim_engine_rejoin(s->cfg.engine, &diag);
     if (err == WHIM_ERR_OK) {
         whim_log_info(s->cfg.log, "ranks",
@@ -305,6 +306,7 @@ static void ranks_rejoin(whim_service *s)
         }
     }
     atomic_store(&s->heartbeat_ns, whim_clock_ns());
+    atomic_store(&s->rejoins, false);
     atomic_store(&s->is_apart, err != WHIM_ERR_OK);
 }
 
