@@ -43,9 +43,10 @@ static void tell(const whim_mail *mail, whim_comm_count *count)
     whim_comm_tell(mail->shared, &count->n, &count->sleepers, mail->n);
 }
 
-/* Until the count has come to n. wait_ns < 0: for as long as the group lives. */
-static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint64_t n,
-                           int64_t wait_ns, whim_diag *diag)
+/* Until the count of a peer has come to n. FULL: it is too late; of rank 0, which has nothing to
+ * tell, never. */
+static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint64_t n, int32_t peer,
+                           whim_diag *diag)
 {
     whim_comm_wait wait = {0};
     while (!has_come(count, n)) {
@@ -56,7 +57,7 @@ static whim_err wait_count(const whim_mail *mail, whim_comm_count *count, uint64
         if (whim_comm_has_ended(mail->shared)) {
             return whim_comm_why(mail->shared, diag);
         }
-        if (wait_ns >= 0 && waited > wait_ns) {
+        if (peer != 0 && whim_comm_wait_is_over(&wait, mail->shared, peer, mail->wait_ns)) {
             return WHIM_ERR_FULL;
         }
         if (waited > mail->spin_ns) {
@@ -71,10 +72,9 @@ static whim_err slot_wait(const whim_mail *mail, whim_diag *diag)
 {
     for (int32_t r = 1; r < mail->n_rank; r++) {
         whim_comm_count *read = &mail->shared->seats[r].read;
-        whim_err err =
-            mail->n < WHIM_MAIL_SLOTS
-                ? WHIM_ERR_OK
-                : wait_count(mail, read, mail->n + 1 - WHIM_MAIL_SLOTS, mail->wait_ns, diag);
+        whim_err err = mail->n < WHIM_MAIL_SLOTS
+                           ? WHIM_ERR_OK
+                           : wait_count(mail, read, mail->n + 1 - WHIM_MAIL_SLOTS, r, diag);
         if (err == WHIM_ERR_FULL) {
             char why[128];
             snprintf(why, sizeof why, "rank %d has read none of the last %d steps within %.3g s", r,
@@ -118,7 +118,7 @@ whim_err whim_mail_take(whim_mail *mail, bool wait, const void **out, int64_t *b
     if (!wait && !has_come(&mail->shared->sent, mail->n + 1)) {
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(wait_count(mail, &mail->shared->sent, mail->n + 1, -1, diag));
+    WHIM_TRY(wait_count(mail, &mail->shared->sent, mail->n + 1, 0, diag));
     const whim_comm_letter *l = whim_comm_letter_at(mail->shared, mail->n);
     *out = l->text;
     *bytes = l->bytes;

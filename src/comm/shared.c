@@ -114,6 +114,7 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
                         .n_rank = memory->shared->n_rank,
                         .wait_ns = cfg->wait_ns > 0 ? cfg->wait_ns : WHIM_NS_PER_S,
                         .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS};
+    atomic_store(&memory->shared->seats[cfg->rank].pid, (int32_t)getpid());
 }
 
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round)
@@ -191,13 +192,14 @@ static void call_print(const whim_comm_call *c, char *out, size_t size)
              c->size, parts, c->site);
 }
 
-static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
+static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
+                     const whim_comm_call *mine)
 {
     char here[128];
     call_print(mine, here, sizeof here);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
-              "rank %d has not come to %s within %.3g s: it is %u rounds behind rank %d", peer,
-              here, (double)comm->wait_ns / 1e9,
+              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d", peer,
+              here, (double)wait->waited_ns / 1e9,
               (uint32_t)comm->n_round - atomic_load(&comm->shared->seats[peer].n_round),
               comm->rank);
     return whim_comm_end(comm);
@@ -244,8 +246,8 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
         if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
             return ended(comm);
         }
-        if (waited > comm->wait_ns) {
-            return late(comm, peer, mine);
+        if (whim_comm_wait_is_over(&wait, comm->shared, peer, comm->wait_ns)) {
+            return late(comm, peer, &wait, mine);
         }
         if (waited > comm->spin_ns) {
             nap(seat, round);

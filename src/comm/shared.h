@@ -69,6 +69,7 @@ typedef struct whim_comm_seat {
      * and ranks are never more than a round apart. */
     _Alignas(128) _Atomic uint32_t n_round;
     _Atomic uint32_t sleepers; /* who waits for the count by a futex */
+    _Atomic int32_t pid; /* of its process; ranks of one process do not look at each other's */
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
     whim_comm_count read; /* letters (comm/mail.h) */
@@ -173,10 +174,13 @@ whim_err whim_comm_why(struct whim_comm_shared *shared, whim_diag *diag);
 /* The same for a reason in comm->diag. */
 whim_err whim_comm_end(whim_comm *comm);
 
-/* How long a rank waits, as far as it ran itself: what stops a whole machine for a while is no
- * fault of the rank that it waits for. */
+/* How long a rank waits for another, as far as it ran itself: what stops a whole machine for a
+ * while is no fault of the rank that it waits for. Nor is work that takes long. */
 typedef struct whim_comm_wait {
     int64_t last_ns, waited_ns;
+    int64_t looked_ns;    /* how long it had waited when it last looked at the other's process */
+    int64_t worked_ns;    /* and when that was last seen to have worked */
+    int64_t worked_ticks; /* of its CPU time then */
 } whim_comm_wait;
 
 /* The longest that one look may add, above any nap: beyond, whoever waits was stopped itself. */
@@ -190,5 +194,10 @@ static inline int64_t whim_comm_wait_look(whim_comm_wait *wait, int64_t now_ns)
     wait->last_ns = now_ns;
     return wait->waited_ns;
 }
+
+/* Whether it has waited too long for a peer: more than limit_ns, and the peer's process has used no
+ * CPU time for the last half of that. One that works but never comes is given up after a minute. */
+bool whim_comm_wait_is_over(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer,
+                            int64_t limit_ns);
 
 #endif

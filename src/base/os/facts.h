@@ -32,4 +32,11 @@ typedef struct whim_os_self {
 } whim_os_self;
 void whim_os_self_get(whim_os_self *out);
 
+/* --- other_process.c: a process of this machine; false when it is not shown --- */
+typedef struct whim_os_process {
+    char state;        /* the system's letter: R, S, D, T (stopped), Z (ended) */
+    int64_t cpu_ticks; /* of CPU time, of all its threads; a tick is some milliseconds */
+} whim_os_process;
+bool whim_os_process_get(int32_t pid, whim_os_process *out);
+
 #endif

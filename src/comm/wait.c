@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long is too long. What a rank works at between two collectives grows with the model and the
+ * prompt, so no fixed time tells a hang from work; but whoever hangs, sleeps or was stopped uses no
+ * CPU time. It costs nothing before a wait is long. */
+#include "base/os/facts.h"
+#include "comm/shared.h"
+
+#include <unistd.h>
+
+enum { LOOKS = 4 }; /* at the other's process, while the limit passes */
+
+/* No work between two collectives takes so long. */
+#define MOST_NS INT64_C(60000000000)
+
+static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer)
+{
+    int32_t pid = atomic_load_explicit(&shared->seats[peer].pid, memory_order_relaxed);
+    whim_os_process process;
+    wait->looked_ns = wait->waited_ns;
+    if (pid > 0 && pid != (int32_t)getpid() && whim_os_process_get(pid, &process) &&
+        process.cpu_ticks > wait->worked_ticks) {
+        wait->worked_ticks = process.cpu_ticks;
+        wait->worked_ns = wait->waited_ns;
+    }
+}
+
+bool whim_comm_wait_is_over(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer,
+                            int64_t limit_ns)
+{
+    if (wait->waited_ns - wait->looked_ns > limit_ns / LOOKS) {
+        peer_look(wait, shared, peer);
+    }
+    bool works = wait->waited_ns - wait->worked_ns <= limit_ns / 2 && wait->waited_ns < MOST_NS;
+    return wait->waited_ns > limit_ns && !works;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the system tells of a process that works, sleeps, was stopped, is gone. */
+#include "base/clock.h"
+#include "base/os/facts.h"
+#include "support/cmocka.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void processes_are_seen(void **state)
+{
+    (void)state;
+    whim_os_process first = {0}, now = {0};
+    assert_true(whim_os_process_get((int32_t)getpid(), &now) && now.state == 'R');
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        for (volatile int n = 0;; n = n + 1) {
+        }
+    }
+    assert_true(whim_os_process_get((int32_t)pid, &first));
+    do {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        assert_true(whim_os_process_get((int32_t)pid, &now));
+    } while (now.cpu_ticks <= first.cpu_ticks);
+    assert_int_equal(now.state, 'R');
+    kill(pid, SIGSTOP);
+    do {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        assert_true(whim_os_process_get((int32_t)pid, &now));
+    } while (now.state != 'T');
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(whim_os_process_get((int32_t)pid, &now));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_are_seen)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
