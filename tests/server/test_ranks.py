@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 
+import httpx2
 import pytest
 
 from serving import PROGRAM, Server
@@ -80,7 +81,8 @@ def test_answers_repeat_themselves(ranks, whole):
 def meters(server):
     """Of each metric of ranks its values by labels."""
     found = {}
-    for name, labels, value in re.findall(r"^whimbrel:(rank\w*)(?:{(.*)})? (\S+)$", server.http.get("/metrics").text, re.M):
+    text = httpx2.get(server.url + "/metrics").text
+    for name, labels, value in re.findall(r"^whimbrel:(rank\w*)(?:{(.*)})? (\S+)$", text, re.M):
         found.setdefault(name, {})[tuple(re.findall(r'(\w+)="([^"]*)"', labels))] = float(value)
     return found
 
