@@ -305,9 +305,6 @@ static whim_err mix_heads(site *t, int32_t l, const float *x)
     int64_t cols = (int64_t)t->row->n_head * t->row->d_head;
     t->n_head = t->row->n_head;
     t->width = q_cols + 2 * kv_cols;
-    if (t->n_head == 0) { /* a rank without heads still meets the others */
-        return t->row->qk_norm == WHIM_QK_NORM_WHOLE ? sum_squares(t) : WHIM_ERR_OK;
-    }
     WHIM_TRY(whim_project(t->s, &a->q, x, n, p->qkv, t->width));
     WHIM_TRY(whim_project(t->s, &a->k, x, n, p->qkv + q_cols, t->width));
     WHIM_TRY(whim_project(t->s, &a->v, x, n, p->qkv + q_cols + kv_cols, t->width));

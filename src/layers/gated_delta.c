@@ -15,6 +15,12 @@ static int64_t value_width(const whim_gdn_config *c)
     return (int64_t)c->n_value * c->d_value;
 }
 
+/* Value heads of a key head; 0 on a rank without heads. */
+static int64_t values_per_key(const whim_gdn_config *c)
+{
+    return c->n_key > 0 ? c->n_value / c->n_key : 0;
+}
+
 static int64_t conv_width(const whim_gdn_config *c)
 {
     return 2 * key_width(c) + value_width(c);
@@ -87,7 +93,7 @@ static whim_head_order value_order(const whim_gdn_config *c, int64_t first, int6
     return (whim_head_order){.first = first,
                              .at = first,
                              .size = c->tiled ? size : 0,
-                             .n_per = c->n_value / c->n_key,
+                             .n_per = values_per_key(c),
                              .group_step = 1,
                              .head_step = c->n_key};
 }
@@ -95,7 +101,7 @@ static whim_head_order value_order(const whim_gdn_config *c, int64_t first, int6
 /* b or a out of one tensor that has, for each key head, b of its value heads and then a of them. */
 static whim_head_order ba_order(const whim_gdn_config *c, int64_t part)
 {
-    int64_t n = c->n_value / c->n_key;
+    int64_t n = values_per_key(c);
     return (whim_head_order){.at = part * n,
                              .size = 1,
                              .n_per = n,
@@ -122,7 +128,7 @@ static void cols_make(whim_gated_delta *g, const whim_config *config, const gdn_
                       int32_t l, whim_binder *binder)
 {
     const whim_gdn_config *c = &config->gdn;
-    int64_t per = c->n_value / c->n_key, d = c->d_value;
+    int64_t per = values_per_key(c), d = c->d_value;
     g->cols = (whim_own_cols){.width = value_width(c)};
     if (binder->n_rank <= 1) {
         return;
@@ -334,7 +340,7 @@ static whim_err norm_heads(const whim_gated_delta *g, const whim_config *config,
 /* The column of `out` that head h of the rank begins at. */
 static int64_t head_at(const whim_gated_delta *g, const whim_gdn_config *c, int64_t h)
 {
-    int64_t per = c->n_value / c->n_key, d = c->d_value;
+    int64_t per = values_per_key(c), d = c->d_value;
     if (g->cols.n_run == 0) {
         return g->out_tiled ? (h % per * c->n_key + h / per) * d : h * d;
     }
@@ -347,7 +353,7 @@ static whim_err norm_placed(const whim_gated_delta *g, const whim_config *config
                             const whim_gated_delta_pass *p, whim_stream *s, int64_t n_row)
 {
     const whim_gdn_config *c = &config->gdn;
-    int64_t n = c->n_value, per = n / c->n_key, width = g->cols.width;
+    int64_t n = c->n_value, per = values_per_key(c), width = g->cols.width;
     for (int64_t j = 0; j < per && n_row == 1; j++) {
         int64_t at = head_at(g, c, j);
         int64_t step = c->n_key > 1 ? head_at(g, c, per + j) - at : c->d_value;
@@ -365,13 +371,11 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
 {
     const whim_gdn_config *c = &config->gdn;
     const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch), *p = &own;
-    if (c->n_key > 0) {
-        const head_run all = {0, 1, 0, c->d_value, batch->n_row * c->n_value};
-        WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
-        WHIM_TRY(recur(g, c, state_at, p, s, batch));
-        WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, batch->n_row)
-                                                : norm_heads(g, config, p, s, all));
-    }
+    const head_run all = {0, 1, 0, c->d_value, batch->n_row * c->n_value};
+    WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
+    WHIM_TRY(recur(g, c, state_at, p, s, batch));
+    WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, batch->n_row)
+                                            : norm_heads(g, config, p, s, all));
     return whim_product(s, &g->out, p->y, batch->n_row, y);
 }
 
@@ -380,5 +384,5 @@ whim_err whim_gated_delta_advance(const whim_gated_delta *g, const whim_gdn_conf
                                   whim_stream *s, const whim_batch *batch)
 {
     const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch);
-    return c->n_key > 0 ? recur(g, c, state_at, &own, s, batch) : WHIM_ERR_OK;
+    return recur(g, c, state_at, &own, s, batch);
 }

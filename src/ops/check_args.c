@@ -48,7 +48,7 @@ static bool kv_ok(const whim_kv_view *kv)
 {
     bool type_ok = kv->type >= 0 && kv->type < WHIM_KV_TYPE_COUNT;
     bool page_ok = kv->page_len >= 2 && kv->page_len <= WHIM_PAGE_LEN_MAX && kv->page_len % 2 == 0;
-    return type_ok && page_ok && kv->n_kv > 0 && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
+    return type_ok && page_ok && kv->d_head > 0 && dims_ok(kv->n_kv, kv->d_head) &&
            kv->layer_offset >= 0 &&
            kv->page_stride - kv->layer_offset >=
                whim_kv_layer_bytes(kv->n_kv, kv->d_head, kv->type, kv->page_len);
@@ -65,23 +65,24 @@ static bool experts_ok(int64_t n_expert)
     return n_expert >= 1 && n_expert <= WHIM_MOE_MAX_EXPERT;
 }
 
-/* Heads of an attention and the part of each that is rotated. */
-static bool keys_ok(int64_t n_kv, int64_t d_head, int64_t n_freq)
-{
-    return n_kv > 0 && d_head > 0 && dims_ok(n_kv, d_head) && n_freq >= 0 && n_freq <= d_head / 2;
-}
-
+/* Heads of an attention and the part of each that is rotated. A rank may have none. */
 static bool heads_ok(int64_t n_head, int64_t n_kv, int64_t d_head, int64_t n_freq)
 {
-    return n_head > 0 && keys_ok(n_kv, d_head, n_freq) && dims_ok(n_head, d_head);
+    return d_head > 0 && dims_ok(n_head, d_head) && dims_ok(n_kv, d_head) && n_freq >= 0 &&
+           n_freq <= d_head / 2;
 }
 
-/* Heads of a gated delta net. */
+/* Heads in groups of one size, one for each of n_group: none without groups. */
+static bool groups_ok(int64_t n_head, int64_t n_group)
+{
+    return n_group > 0 ? n_head % n_group == 0 : n_head == 0;
+}
+
+/* Heads of a gated delta net, if the rank has any. */
 static bool gdn_heads_ok(int64_t n_key, int64_t n_value, int64_t d_key, int64_t d_value)
 {
-    return n_key > 0 && n_value > 0 && d_key > 0 && d_value > 0 && n_value % n_key == 0 &&
-           d_key <= WHIM_GDN_MAX_DIM && d_value <= WHIM_GDN_MAX_DIM && dims_ok(n_key, d_key) &&
-           dims_ok(n_value, d_value);
+    return d_key > 0 && d_value > 0 && d_key <= WHIM_GDN_MAX_DIM && d_value <= WHIM_GDN_MAX_DIM &&
+           dims_ok(n_key, d_key) && dims_ok(n_value, d_value) && groups_ok(n_value, n_key);
 }
 
 /* Slots that hold `elems` floats for this layer. */

@@ -68,6 +68,10 @@ static const attn_shape hostile[] = {
     {ATTN_KV(BF16, 2, 64, 50, 1), 2, 4, 3, 1100, true, 0, false, 1},
     {ATTN_KV(BF16, 1, 64, 80, 1), 1, 1, 3, 2100, true, 1500, false, 600},
     {ATTN_KV(F16, 1, 32, 8, 1), 2, 20, 2, 70, false, 5, false, 33},
+    /* A rank without heads, and one without those of q. */
+    {ATTN_KV(BF16, 0, 64, 8, 2), 3, 5, 3, 90, true, 0, false},
+    {ATTN_KV(Q8, 0, 32, 4, 1), 1, 1, 1, 20, true, 0, false},
+    {ATTN_KV(BF16, 2, 64, 8, 1), 3, 5, 0, 90, true, 0, false},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0] };
 
@@ -288,7 +292,7 @@ static const char *attn_arguments(int32_t i, void *args)
     case 3:
         return a->n_head = 3, "n_head is not a multiple of n_kv";
     case 4:
-        return a->n_head = 0, "n_head = 0";
+        return a->kv.n_kv = 0, "heads of q without any of k";
     case 5:
         return a->window = -1, "window < 0";
     case 6:

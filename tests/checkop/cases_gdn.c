@@ -14,13 +14,20 @@ typedef struct gdn_shape {
 } gdn_shape;
 
 static const gdn_shape hostile[] = {
-    {0, 0, 1, 1, 4, 4, 4, 0, CHECKOP_SANE},       {1, 1, 1, 1, 1, 1, 1, 0, CHECKOP_SANE},
-    {1, 1, 2, 2, 128, 128, 4, 0, CHECKOP_SANE},   {3, 5, 2, 3, 16, 33, 4, 7, CHECKOP_SANE},
-    {2, 40, 1, 3, 20, 16, 2, 1, CHECKOP_WILD},    {4, 7, 3, 1, 5, 70, 5, 0, CHECKOP_SANE},
-    {1, 33, 1, 2, 64, 130, 4, 3, CHECKOP_SANE},   {2, 9, 1, 4, 130, 12, 16, 0, CHECKOP_WILD},
-    {5, 3, 2, 2, 8, 8, 4, 0, CHECKOP_ANY},        {1, CHECKOP_MANY, 1, 1, 2, 3, 4, 0, CHECKOP_SANE},
+    {0, 0, 1, 1, 4, 4, 4, 0, CHECKOP_SANE},
+    {1, 1, 1, 1, 1, 1, 1, 0, CHECKOP_SANE},
+    {1, 1, 2, 2, 128, 128, 4, 0, CHECKOP_SANE},
+    {3, 5, 2, 3, 16, 33, 4, 7, CHECKOP_SANE},
+    {2, 40, 1, 3, 20, 16, 2, 1, CHECKOP_WILD},
+    {4, 7, 3, 1, 5, 70, 5, 0, CHECKOP_SANE},
+    {1, 33, 1, 2, 64, 130, 4, 3, CHECKOP_SANE},
+    {2, 9, 1, 4, 130, 12, 16, 0, CHECKOP_WILD},
+    {5, 3, 2, 2, 8, 8, 4, 0, CHECKOP_ANY},
+    {1, CHECKOP_MANY, 1, 1, 2, 3, 4, 0, CHECKOP_SANE},
     {22000, 1, 1, 3, 2, 2, 3, 0, CHECKOP_SANE}, /* sequences times heads: more than 16 bits */
     {1, 2, 1, 1, 1024, 1024, 4, 0, CHECKOP_SANE},
+    {3, 5, 0, 2, 16, 32, 4, 1, CHECKOP_SANE}, /* a rank without heads, in both layouts */
+    {1, 1, 0, 1, 128, 128, 4, 0, CHECKOP_SANE},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 60, N_QUICK = 8 };
 
@@ -311,7 +318,7 @@ static const char *scan_arguments(int32_t i, void *args)
     case 1:
         return a->n_row = -1, "n_row < 0";
     case 2:
-        return a->n_key = 0, "n_key = 0";
+        return a->n_key = 0, "value heads without a key head";
     case 3:
         return a->n_value = 3, a->n_key = 2, "n_value is no multiple of n_key";
     case 4:
@@ -400,7 +407,7 @@ static const char *split_arguments(int32_t i, void *args)
     case 3:
         return a->ba_stride = 3, "ba_stride < columns";
     case 4:
-        return a->n_key = 0, "n_key = 0";
+        return a->n_key = 0, "value heads without a key head";
     case 5:
         return a->n_key = 3, "n_value is no multiple of n_key";
     case 6:

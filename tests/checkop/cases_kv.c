@@ -106,6 +106,8 @@ static const store_shape hostile[] = {
     {{WHIM_KV_Q8, 2, 33, 4, 1, 0}, 100, CHECKOP_ANY},
     {{WHIM_KV_Q8, 1, 1, 2, 1, 0}, 60, CHECKOP_ANY},
     {{WHIM_KV_Q8, 1, 128, 2, 1, 0}, 64, CHECKOP_WILD},
+    {{WHIM_KV_BF16, 0, 64, 2, 2, 1}, 9, CHECKOP_SANE}, /* a rank without heads */
+    {{WHIM_KV_Q8, 0, 33, 2, 1, 0}, 1, CHECKOP_SANE},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
@@ -201,7 +203,7 @@ static const char *kv_write_arguments(int32_t i, void *args)
     case 1:
         return a->n_row = -1, "n_row < 0";
     case 2:
-        return a->kv.n_kv = 0, "n_kv = 0";
+        return a->kv.n_kv = -1, "n_kv < 0";
     case 3:
         return a->kv.d_head = -8, "d_head < 0";
     case 4:

@@ -17,7 +17,8 @@ static const tp_shape hostile[] = {
     {17, 8, 1, 80, 40, 0, 3, 8, CHECKOP_SANE}, {2, 4, 2, 256, 32, 5, 0, 2, CHECKOP_WILD},
     {7, 2, 2, 33, 16, 3, 1, 5, CHECKOP_SANE},  {4, 2, 1, 96, 0, 0, 1, 1, CHECKOP_SANE},
     {3, 4, 4, 128, 63, 1, 0, 2, CHECKOP_ANY},  {CHECKOP_MANY, 1, 1, 4, 2, 1, 1, 2, CHECKOP_SANE},
-    {33, 5, 5, 17, 1, 0, 0, 7, CHECKOP_SANE},
+    {33, 5, 5, 17, 1, 0, 0, 7, CHECKOP_SANE},  {4, 0, 0, 32, 16, 0, 1, 3, CHECKOP_SANE},
+    {3, 0, 2, 16, 8, 1, 0, 2, CHECKOP_SANE}, /* ranks without heads */
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 100, N_QUICK = 12 };
 
@@ -202,7 +203,7 @@ static const char *norm_arguments(int32_t i, void *args)
     case 2:
         return a->width = 7, "width < n_col";
     case 3:
-        return a->n_col = a->width = 0, "width = 0";
+        return a->width = -1, a->n_col = 0, "width < 0";
     case 4:
         return a->sums = NULL, "sums = NULL";
     case 5:
@@ -284,7 +285,7 @@ static const char *split_arguments(int32_t i, void *args)
     case 1:
         return a->n_row = -1, "n_row < 0";
     case 2:
-        return a->n_head = 0, "n_head = 0";
+        return a->n_head = -1, "n_head < 0";
     case 3:
         return a->qkv_stride = 15, "qkv_stride < columns";
     case 4:

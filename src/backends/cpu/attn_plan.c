@@ -9,9 +9,11 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Pairs of a row and a head of q that share a KV head; a rank may have no heads. */
 static int64_t seq_pairs(const whim_attn_paged_args *a, int64_t seq)
 {
-    return (int64_t)(a->q_start[seq + 1] - a->q_start[seq]) * (a->n_head / a->kv.n_kv);
+    int64_t n_row = a->q_start[seq + 1] - a->q_start[seq];
+    return a->kv.n_kv > 0 ? n_row * (a->n_head / a->kv.n_kv) : 0;
 }
 
 static int64_t seq_segments(const whim_attn_paged_args *a, int64_t seq)

@@ -191,7 +191,7 @@ static bool is_matrix_attn(const whim_attn_paged_args *a)
 {
     uintptr_t odd =
         (uintptr_t)a->kv.pages | (uintptr_t)a->kv.page_stride | (uintptr_t)a->kv.layer_offset;
-    return a->kv.type == WHIM_KV_BF16 && a->kv.d_head % 16 == 0 &&
+    return a->n_head > 0 && a->kv.type == WHIM_KV_BF16 && a->kv.d_head % 16 == 0 &&
            a->kv.d_head <= WHIM_CUDA_MX_HEAD && a->n_head / a->kv.n_kv <= WHIM_CUDA_MX_GROUP &&
            odd % 16 == 0;
 }

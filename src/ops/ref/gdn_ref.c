@@ -57,7 +57,7 @@ whim_err whim_ref_gdn_conv(whim_stream *s, const whim_gdn_conv_args *a)
 {
     (void)s;
     const int32_t *to = a->out_slots != NULL ? a->out_slots : a->state_slots;
-    for (int64_t r = 0; r < a->n_row; r++) {
+    for (int64_t r = 0; r < a->n_row && a->n_chan > 0; r++) {
         memset(a->y + r * a->y_stride, 0, (size_t)a->n_chan * sizeof *a->y);
     }
     for (int64_t q = 0; q < a->n_seq; q++) {
@@ -146,7 +146,7 @@ whim_err whim_ref_gdn_scan(whim_stream *s, const whim_gdn_scan_args *a)
     (void)s;
     int64_t width = (int64_t)a->n_value * a->d_value;
     const int32_t *to = a->out_slots != NULL ? a->out_slots : a->state_slots;
-    if (a->n_row > 0) {
+    if (a->n_row > 0 && width > 0) {
         memset(a->out, 0, (size_t)(a->n_row * width) * sizeof *a->out);
     }
     for (int64_t q = 0; q < a->n_seq; q++) {

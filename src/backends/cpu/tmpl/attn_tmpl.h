@@ -495,9 +495,8 @@ static void attn_paged_kernel(const void *args, const whim_cpu_worker *worker)
             }
         }
     }
-    if (worker->index == 0) {
-        int64_t used = a->n_seq > 0 ? a->q_start[a->n_seq] : 0;
-        int64_t width = a->n_head * a->kv.d_head;
+    int64_t used = a->n_seq > 0 ? a->q_start[a->n_seq] : 0, width = a->n_head * a->kv.d_head;
+    if (worker->index == 0 && used < a->n_row && width > 0) {
         memset(a->out + used * width, 0, (size_t)((a->n_row - used) * width) * sizeof(float));
     }
 }

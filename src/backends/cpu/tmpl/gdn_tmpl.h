@@ -325,6 +325,9 @@ static void gdn_scan_kernel(const void *args, const whim_cpu_worker *worker)
 static void gdn_split_qkvzba_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_gdn_split_qkvzba_args *a = args;
+    if (a->n_key == 0) { /* a rank without heads */
+        return;
+    }
     int64_t n_group = a->grouped ? a->n_key : 1, begin, end;
     int64_t k_all = a->n_key * a->d_key, v_all = a->n_value * a->d_value;
     int64_t k = k_all / n_group, v = v_all / n_group, h = a->n_value / n_group;
