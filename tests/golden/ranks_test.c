@@ -3,18 +3,18 @@
  * one rank within what the order of sums moves, and the same bits however rows are cut into steps.
  */
 #include "comm/comm.h"
-#include "golden/golden.h"
+#include "golden/ranks.h"
 #include "support/tally.h"
 #include "tensor/rank.h"
 
+#include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 2, PROMPTS = 2, MAX_MODELS = 64, MAX_RANK = 16 };
+enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 2, PROMPTS = 2, MAX_MODELS = 64 };
 
 static const double CLOSE = 1e-3;
 
@@ -26,24 +26,9 @@ static const drive_plan plans[] = {
     {.n_at_once = 1, .prompt_whole = true, .chunks = ones, .n_chunk = 1},
     {.n_at_once = 2, .chunks = uneven, .n_chunk = 10},
 };
-enum { N_PLAN = 2 };
+static_assert(sizeof plans / sizeof plans[0] == RANKS_PLANS, "the plans");
 
-/* One rank of a group. Rank 0 leads. */
-typedef struct member {
-    const golden *g;
-    const char *path, *weight_type; /* a type: dummy weights */
-    const char *backend, *isa;
-    bool graphs;
-    const whim_comm_memory *memory;
-    int32_t n_rank, rank;
-    int64_t n_value;       /* floats of the logits of one plan */
-    float *logits[N_PLAN]; /* of all rows, of rank 0; the test's to free */
-    bool good;
-    whim_diag diag;
-    pthread_t thread;
-} member;
-
-static whim_engine *open_engine(const member *m, whim_comm *comm, whim_diag *diag)
+static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag *diag)
 {
     whim_engine_cfg cfg = {
         .model = m->path,
@@ -66,7 +51,7 @@ static whim_engine *open_engine(const member *m, whim_comm *comm, whim_diag *dia
 }
 
 /* The best of a row are those of its logits, found on ranks and merged. */
-static bool same_best(const member *m, whim_ranked best, const float *logits)
+static bool same_best(const rank_member *m, whim_ranked best, const float *logits)
 {
     enum { MAX_VOCAB = 1024 };
     uint64_t keys[MAX_VOCAB];
@@ -84,7 +69,7 @@ static bool same_best(const member *m, whim_ranked best, const float *logits)
 }
 
 /* A step that wants the best only. `job` has the logits of all its rows. */
-static whim_err run_best(member *m, whim_runner *runner, const drive_job *job)
+static whim_err run_best(rank_member *m, whim_runner *runner, const drive_job *job)
 {
     static const int32_t tops[] = {1, 20, 64};
     whim_err err = WHIM_ERR_OK;
@@ -108,7 +93,7 @@ static whim_err run_best(member *m, whim_runner *runner, const drive_job *job)
 }
 
 /* A token takes the bytes between ranks that the plan says. */
-static whim_err run_counted(member *m, whim_engine *engine, const whim_comm *comm)
+static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     whim_runner *runner = whim_engine_runner(engine);
     int64_t predicted = whim_engine_runner_plan(engine)->token_comm, before = comm->n_byte;
@@ -125,10 +110,10 @@ static whim_err run_counted(member *m, whim_engine *engine, const whim_comm *com
     return err;
 }
 
-static bool run_plans(member *m, whim_engine *engine, const whim_comm *comm)
+static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
-    for (int32_t i = 0; i < N_PLAN && err == WHIM_ERR_OK; i++) {
+    for (int32_t i = 0; i < RANKS_PLANS && err == WHIM_ERR_OK; i++) {
         drive_job jobs[GOLDEN_MAX_PROMPTS];
         m->logits[i] = golden_jobs(m->g, PROMPTS, jobs);
         m->n_value = 0;
@@ -145,9 +130,20 @@ static bool run_plans(member *m, whim_engine *engine, const whim_comm *comm)
     return err == WHIM_ERR_OK;
 }
 
+/* Do what rank 0 does, and keep a page where that is wanted. */
+static bool follow(rank_member *m, whim_exec *exec)
+{
+    if (whim_exec_follow(exec, &m->diag) != WHIM_ERR_OK) {
+        return false;
+    }
+    m->page_bytes = m->holders != NULL ? whim_exec_plan_of(exec)->page_bytes : 0;
+    m->page = m->page_bytes > 0 ? malloc((size_t)m->page_bytes) : NULL;
+    return m->page_bytes == 0 || whim_exec_page_read(exec, 0, m->page) == WHIM_ERR_OK;
+}
+
 static void *member_run(void *arg)
 {
-    member *m = arg;
+    rank_member *m = arg;
     whim_comm comm;
     if (m->n_rank > 1) {
         whim_comm_open(
@@ -157,8 +153,7 @@ static void *member_run(void *arg)
     whim_engine *engine = open_engine(m, m->n_rank > 1 ? &comm : NULL, &m->diag);
     m->good = engine == NULL ? false
               : m->rank == 0 ? run_plans(m, engine, m->n_rank > 1 ? &comm : NULL)
-                             : whim_exec_follow(whim_runner_exec(whim_engine_runner(engine)),
-                                                &m->diag) == WHIM_ERR_OK;
+                             : follow(m, whim_runner_exec(whim_engine_runner(engine)));
     if (!m->good && m->n_rank > 1) {
         whim_comm_abort(m->memory, m->diag.text);
     }
@@ -166,16 +161,16 @@ static void *member_run(void *arg)
     return NULL;
 }
 
-static void members_free(member *members, int32_t n)
+void ranks_free(rank_member *members, int32_t n)
 {
     for (int32_t r = 0; r < n; r++) {
         free(members[r].logits[0]);
         free(members[r].logits[1]);
+        free(members[r].page);
     }
 }
 
-/* All ranks of `like` at once; false with a message in its diag. */
-static bool group_run(member *members, int32_t n_rank, member *like)
+bool ranks_run(rank_member *members, int32_t n_rank, rank_member *like)
 {
     whim_comm_memory memory = {0};
     if (n_rank > 1 && whim_comm_memory_make(n_rank, &memory, &like->diag) != WHIM_ERR_OK) {
@@ -203,7 +198,8 @@ static bool group_run(member *members, int32_t n_rank, member *like)
 }
 
 /* Log-probabilities against those of one rank, and the likeliest tokens where that is sure. */
-static void compare(const char *name, double tolerance, const member *one, const member *many)
+static void compare(const char *name, double tolerance, const rank_member *one,
+                    const rank_member *many)
 {
     const golden *g = one->g;
     double most = 0.0;
@@ -226,49 +222,67 @@ static void compare(const char *name, double tolerance, const member *one, const
                 most, tolerance, (long long)n_close, (long long)n_row, CLOSE, (long long)n_other);
 }
 
-static void check_size(const char *model, double tolerance, const member *one, member like,
-                       int32_t n_rank)
+/* Those who hold the same KV heads have the same bits in their pages, and nobody else has. */
+static void compare_pages(const char *name, const rank_member *members, int32_t n_rank)
+{
+    int32_t n_same = 0, n_wrong = 0;
+    for (int32_t r = 2; r < n_rank; r++) {
+        const rank_member *a = &members[r - 1], *b = &members[r];
+        bool same =
+            a->page_bytes == b->page_bytes && memcmp(a->page, b->page, (size_t)a->page_bytes) == 0;
+        bool wanted = a->holders[r - 1] == a->holders[r];
+        n_same += wanted;
+        n_wrong += same != wanted;
+    }
+    tally_check(n_wrong == 0, name, "%d pages as another's, %d wrong", n_same, n_wrong);
+}
+
+void ranks_check(const char *model, double tolerance, const rank_member *one, rank_member like,
+                 int32_t n_rank)
 {
     char name[192], bits[224];
-    member members[MAX_RANK] = {0};
+    rank_member members[RANKS_MAX] = {0};
     snprintf(name, sizeof name, "%s/%s-tp%d-%s", model, like.backend, n_rank,
              like.graphs ? "graphs" : "eager");
-    if (!group_run(members, n_rank, &like)) {
+    if (!ranks_run(members, n_rank, &like)) {
         tally_check(false, name, "%s", like.diag.text);
-        members_free(members, n_rank);
+        ranks_free(members, n_rank);
         return;
     }
     compare(name, tolerance, one, &members[0]);
     size_t bytes = (size_t)one->n_value * sizeof(float);
     bool same = memcmp(members[0].logits[0], members[0].logits[1], bytes) == 0;
     snprintf(bits, sizeof bits, "%s bits", name);
-    tally_check(same, bits, "%d plans", N_PLAN);
-    members_free(members, n_rank);
+    tally_check(same, bits, "%d plans", RANKS_PLANS);
+    if (like.holders != NULL) {
+        snprintf(bits, sizeof bits, "%s pages", name);
+        compare_pages(bits, members, n_rank);
+    }
+    ranks_free(members, n_rank);
 }
 
-/* All sizes, and two ranks on the guard with graphs; or one that leaves ranks without heads. */
-static void check_sizes(const char *model, double tolerance, member like, bool quick)
+void ranks_check_sizes(const char *model, double tolerance, rank_member like, bool quick)
 {
     char level[32];
-    member one = {0};
+    rank_member one = {0};
     like.backend = "cpu";
     like.isa = drive_exact_level("cpu", level, sizeof level);
-    if (!group_run(&one, 1, &like)) {
+    if (!ranks_run(&one, 1, &like)) {
         tally_check(false, model, "%s", like.diag.text);
     }
     for (size_t i = quick ? N_SIZE - 1 : 0; i < N_SIZE && one.good; i++) {
-        check_size(model, tolerance, &one, like, sizes[i]);
+        ranks_check(model, tolerance, &one, like, sizes[i]);
     }
     if (!quick && one.good && strcmp(model, "minimax-f32") == 0) { /* more ranks than heads */
-        check_size(model, tolerance, &one, like, MAX_RANK);
+        ranks_check(model, tolerance, &one, like, RANKS_MAX);
     }
     if (!quick && one.good) {
         like.backend = "guard";
         like.isa = NULL;
         like.graphs = true;
-        check_size(model, tolerance, &one, like, 2);
+        ranks_check(model, tolerance, &one, like, 2);
     }
-    members_free(&one, 1);
+    ranks_free(&one, 1);
 }
 
 static bool read_golden(golden *g, const golden_options *options, const char *model)
@@ -294,13 +308,13 @@ static void check_model(const golden_options *options, const char *model)
         return;
     }
     golden_model_path(&g, path, sizeof path);
-    member like = {.g = &g, .path = path};
-    check_sizes(model, g.rows_q8 != NULL ? g.tolerance : CLOSE, like, options->quick);
+    rank_member like = {.g = &g, .path = path};
+    ranks_check_sizes(model, g.rows_q8 != NULL ? g.tolerance : CLOSE, like, options->quick);
     snprintf(twin, sizeof twin, "%.512s/../twins/%.64s.gguf", options->data, model);
     if (access(twin, R_OK) == 0) {
         like.path = twin;
         snprintf(name, sizeof name, "%.64s-twin", model);
-        check_sizes(name, CLOSE, like, true);
+        ranks_check_sizes(name, CLOSE, like, true);
     }
     golden_free(&g);
 }
@@ -342,9 +356,9 @@ static void check_made(const golden *g, const char *dir, const char *name, const
         return;
     }
     for (size_t t = 0; t < sizeof made_types / sizeof made_types[0]; t++) {
-        member like = {.g = g, .path = dir, .weight_type = made_types[t].type};
+        rank_member like = {.g = g, .path = dir, .weight_type = made_types[t].type};
         snprintf(full, sizeof full, "dummy-%s-%s", name, made_types[t].type);
-        check_sizes(full, made_types[t].tolerance, like, quick);
+        ranks_check_sizes(full, made_types[t].tolerance, like, quick);
     }
     unlink(path);
 }
@@ -365,6 +379,7 @@ void golden_ranks_test(const golden_options *options)
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         check_made(&g, dir, made[i].name, made[i].config, options->quick);
     }
+    ranks_edges_test(&g, dir, options->quick);
     rmdir(dir);
     golden_free(&g);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model over several ranks, which are threads of the test's process with an engine each, against
+ * the same model on one.
+ * Threads: one at a time. */
+#ifndef WHIM_TESTS_GOLDEN_RANKS_H
+#define WHIM_TESTS_GOLDEN_RANKS_H
+
+#include "comm/comm.h"
+#include "golden/golden.h"
+
+#include <pthread.h>
+
+enum { RANKS_MAX = 16, RANKS_PLANS = 2 };
+
+/* One rank of a group. Rank 0 leads. */
+typedef struct rank_member {
+    const golden *g;                /* its prompts */
+    const char *path, *weight_type; /* a type: dummy weights */
+    const char *backend, *isa;
+    bool graphs;
+    const whim_comm_memory *memory;
+    int32_t n_rank, rank;
+    const char *holders; /* a letter for each rank's KV heads, to compare pages by; or NULL */
+    int64_t n_value;     /* floats of the logits of one plan */
+    float *logits[RANKS_PLANS]; /* of all rows, of rank 0 */
+    void *page;                 /* KV page 0 after all of it, of the others */
+    int64_t page_bytes;
+    bool good;
+    whim_diag diag;
+    pthread_t thread;
+} rank_member;
+
+/* All ranks of `like` at once; false with a message in its diag. What they found is to be freed. */
+bool ranks_run(rank_member *members, int32_t n_rank, rank_member *like);
+void ranks_free(rank_member *members, int32_t n);
+
+/* As one rank within the tolerance, and the same bits however rows are cut into steps. */
+void ranks_check(const char *model, double tolerance, const rank_member *one, rank_member like,
+                 int32_t n_rank);
+
+/* All sizes, and two ranks on the guard with graphs; or one that leaves ranks without heads. */
+void ranks_check_sizes(const char *model, double tolerance, rank_member like, bool quick);
+
+/* Models in which wrong indices and counts show; configurations and weights go to `dir`. */
+void ranks_edges_test(const golden *g, const char *dir, bool quick);
+
+#endif
