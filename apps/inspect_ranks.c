@@ -3,6 +3,8 @@
 #include "inspect_ranks.h"
 
 #include "base/alloc.h"
+#include "base/os/mem.h"
+#include "base/os/topology.h"
 #include "comm/comm.h"
 #include "model.h"
 
@@ -13,6 +15,34 @@ typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff;
     int64_t weights, kv, total, token_comm;
 } share;
+
+/* What all ranks take of a memory node; a rank's part is spread over the nodes of its CPUs. */
+typedef struct node_share {
+    int32_t node, n_rank;
+    int64_t bytes, available; /* available -1: the system does not tell */
+} node_share;
+
+/* Returns how many nodes there are. */
+static int32_t nodes_sum(const share *shares, int32_t n_rank, node_share out[WHIM_OS_CPUS_MAX])
+{
+    const whim_os_topology *t = whim_os_topology_get();
+    int32_t nodes[WHIM_OS_CPUS_MAX], n = whim_os_topology_nodes(t, 0, 1, nodes);
+    for (int32_t i = 0; i < n; i++) {
+        out[i] =
+            (node_share){.node = nodes[i], .available = whim_os_mem_node_available("", nodes[i])};
+    }
+    for (int32_t r = 0; r < n_rank; r++) {
+        int32_t n_own = whim_os_topology_nodes(t, r, n_rank, nodes);
+        for (int32_t i = 0, own = 0; i < n && own < n_own; i++) {
+            if (out[i].node == nodes[own]) {
+                out[i].n_rank++;
+                out[i].bytes += shares[r].total / n_own;
+                own++;
+            }
+        }
+    }
+    return n;
+}
 
 static int32_t first(int32_t known, int32_t value)
 {
@@ -90,6 +120,15 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
     whim_format_bytes(text[1], sizeof text[1], shares[0].token_comm);
     whim_str_printf(out, "all of them: %s; messages between them, for each token: %s\n", text[0],
                     text[1]);
+    node_share nodes[WHIM_OS_CPUS_MAX];
+    int32_t n = nodes_sum(shares, n_rank, nodes);
+    for (int32_t i = 0; i < n; i++) {
+        whim_format_bytes(text[0], sizeof text[0], nodes[i].bytes);
+        whim_format_bytes(text[1], sizeof text[1], nodes[i].available);
+        whim_str_printf(out, "memory node %d: %s of %d rank%s here; it has %s left\n",
+                        nodes[i].node, text[0], nodes[i].n_rank, nodes[i].n_rank == 1 ? "" : "s",
+                        nodes[i].available < 0 ? "nobody knows how much" : text[1]);
+    }
 }
 
 static void append_json(whim_str *out, const share *shares, int32_t n_rank)
@@ -103,6 +142,14 @@ static void append_json(whim_str *out, const share *shares, int32_t n_rank)
                         r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff,
                         (long long)s->weights, (long long)s->kv, (long long)s->total,
                         (long long)s->token_comm);
+    }
+    node_share nodes[WHIM_OS_CPUS_MAX];
+    int32_t n = nodes_sum(shares, n_rank, nodes);
+    whim_str_append(out, "],\"nodes\":[");
+    for (int32_t i = 0; i < n; i++) {
+        whim_str_printf(out, "%s{\"node\":%d,\"n_rank\":%d,\"total\":%lld,\"available\":%lld}",
+                        i == 0 ? "" : ",", nodes[i].node, nodes[i].n_rank,
+                        (long long)nodes[i].bytes, (long long)nodes[i].available);
     }
     whim_str_append_char(out, ']');
 }

@@ -36,13 +36,15 @@ expect "rank is for whimbrel itself" 1 err "whimbrel serve --tp N"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --tp 2 --oversubscribe --kv-mem 1
 expect "what one rank refuses is refused before others start" 1 err "--kv-mem"
 run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7
-expect "inspect --tp" 0 out "serve over 7 ranks" out "messages between them, for each token: 1.47 MiB"
+expect "inspect --tp" 0 out "serve over 7 ranks" out "messages between them, for each token: 1.47 MiB" out "memory node "
 run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7 --json
 expect_python "shares of MiniMax-M2 over 7 ranks" "
 ranks = json.loads(text)['ranks']
 assert [r['n_head'] for r in ranks] == [12] + [6] * 6 and [r['n_kv'] for r in ranks] == [2] + [1] * 6, ranks
 assert [r['d_ff'] for r in ranks] == [256] * 5 + [128] * 2, ranks
-assert all(r['token_comm'] == 3072 * 4 * (2 * 62 + 1) + 62 * 8 + 7 * 8 for r in ranks), ranks[0]"
+assert all(r['token_comm'] == 3072 * 4 * (2 * 62 + 1) + 62 * 8 + 7 * 8 for r in ranks), ranks[0]
+nodes, all = json.loads(text)['nodes'], sum(r['total'] for r in ranks)
+assert nodes and all - 7 * len(nodes) <= sum(n['total'] for n in nodes) <= all, nodes"
 run_it inspect shape:qwen3-30b-a3b --tp 6 --json
 expect_python "more ranks than KV heads" "
 ranks = json.loads(text)['ranks']

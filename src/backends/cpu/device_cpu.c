@@ -35,13 +35,7 @@ static whim_err commit_slab(void *ctx, int64_t item, int32_t worker)
 static void spread(const whim_cpu_workers *w, void *ptr, int64_t bytes)
 {
     const whim_os_topology *t = whim_os_topology_get();
-    int32_t nodes[WHIM_OS_CPUS_MAX], n = 0, begin, end;
-    whim_os_topology_slice(t, w->part, w->n_part, &begin, &end);
-    for (int32_t i = begin; i < end; i++) {
-        if (n == 0 || nodes[n - 1] != t->cpus[i].node) {
-            nodes[n++] = t->cpus[i].node;
-        }
-    }
+    int32_t nodes[WHIM_OS_CPUS_MAX], n = whim_os_topology_nodes(t, w->part, w->n_part, nodes);
     if (n > 1) {
         (void)whim_os_pages_interleave(ptr, bytes, nodes, n); /* a refusal: slower, not wrong */
     }

@@ -5,6 +5,7 @@
 #include "base/os/cgroup.h"
 #include "base/os/procfile.h"
 
+#include <stdio.h>
 #include <stdlib.h> /* says which C library this is */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,6 +71,22 @@ int64_t whim_os_mem_available(void)
     }
     int64_t left = whim_os_cgroup_mem_left("");
     return left < bytes ? left : bytes;
+}
+
+int64_t whim_os_mem_node_available(const char *root, int32_t node)
+{
+    static const char *const kinds[] = {"MemFree", "Active(file)", "Inactive(file)"};
+    char path[512], key[64];
+    int64_t sum = 0, bytes;
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/meminfo", root, node);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        snprintf(key, sizeof key, "Node %d %s:", node, kinds[i]);
+        if (!kilobytes_line(path, key, &bytes)) {
+            return -1;
+        }
+        sum += bytes;
+    }
+    return sum;
 }
 
 int64_t whim_os_mem_anon_resident(void)

@@ -15,6 +15,10 @@ int64_t whim_os_mem_total(void);
  * groups of this process leave (the file cache they can drop counts as free). */
 int64_t whim_os_mem_available(void);
 
+/* The same of one memory node, by its free pages and its file cache; -1 when unknown. `root` goes
+ * in front of the path that is read. */
+int64_t whim_os_mem_node_available(const char *root, int32_t node);
+
 /* Anonymous memory of this process that is in RAM now; 0 when unknown. */
 int64_t whim_os_mem_anon_resident(void);
 

@@ -195,6 +195,19 @@ void whim_os_topology_slice(const whim_os_topology *t, int32_t index, int32_t co
     }
 }
 
+int32_t whim_os_topology_nodes(const whim_os_topology *t, int32_t index, int32_t count,
+                               int32_t *nodes)
+{
+    int32_t n = 0, begin, end;
+    whim_os_topology_slice(t, index, count, &begin, &end);
+    for (int32_t i = begin; i < end; i++) {
+        if (n == 0 || nodes[n - 1] != t->cpus[i].node) {
+            nodes[n++] = t->cpus[i].node;
+        }
+    }
+    return n;
+}
+
 void whim_os_topology_mask(const whim_os_topology *t, int32_t begin, int32_t end, whim_os_mask *out)
 {
     *out = (whim_os_mask){{0}};

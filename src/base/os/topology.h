@@ -29,6 +29,9 @@ const whim_os_topology *whim_os_topology_get(void);
  * and with more threads than CPUs all get all. */
 void whim_os_topology_slice(const whim_os_topology *t, int32_t index, int32_t count, int32_t *begin,
                             int32_t *end);
+/* The nodes of those CPUs in order, [n_node] at most; how many. */
+int32_t whim_os_topology_nodes(const whim_os_topology *t, int32_t index, int32_t count,
+                               int32_t *nodes);
 void whim_os_topology_mask(const whim_os_topology *t, int32_t begin, int32_t end,
                            whim_os_mask *out);
 

@@ -5,11 +5,23 @@
 #include "base/os/topology.h"
 #include "support/cmocka.h"
 #include "support/death.h"
+#include "support/tree.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include <stdint.h>
+
+static void test_nodes(void **state)
+{
+    (void)state;
+    assert_int_equal(whim_os_mem_node_available(tree_root, 2), -1);
+    tree_put("/sys/devices/system/node/node2/meminfo", "Node 2 MemTotal:  1000 kB\n"
+                                                       "Node 2 MemFree:   100 kB\n"
+                                                       "Node 2 Active(file): 20 kB\n"
+                                                       "Node 2 Inactive(file):  3 kB\n");
+    assert_int_equal(whim_os_mem_node_available(tree_root, 2), 123 * 1024);
+}
 
 static void test_amounts(void **state)
 {
@@ -146,10 +158,14 @@ static void test_interleave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_amounts),       cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_pages_go_back), cmocka_unit_test(test_no_addresses_leak),
-        cmocka_unit_test(test_protect),       cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_pages_go_back),
+        cmocka_unit_test(test_no_addresses_leak),
+        cmocka_unit_test(test_protect),
+        cmocka_unit_test(test_commit),
         cmocka_unit_test(test_interleave),
+        cmocka_unit_test_setup_teardown(test_nodes, tree_setup, tree_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

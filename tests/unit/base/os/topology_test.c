@@ -110,6 +110,11 @@ static void test_slices(void **state)
         slice_is(i, 8, i, i + 1);
         slice_is(i, 9, 0, 8); /* too many for one each */
     }
+    int32_t nodes[8];
+    assert_int_equal(whim_os_topology_nodes(&topology, 0, 1, nodes), 2);
+    assert_true(nodes[0] == 0 && nodes[1] == 2);
+    assert_int_equal(whim_os_topology_nodes(&topology, 2, 3, nodes), 1);
+    assert_int_equal(nodes[0], 2);
     whim_os_topology_mask(&topology, 2, 4, &part);
     assert_true(whim_os_mask_has(&part, 2) && whim_os_mask_has(&part, 6));
     assert_true(whim_os_mask_covers(&mask, &part));
