@@ -570,6 +570,9 @@ static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
 whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n, whim_diag *diag)
 {
     int64_t n_kept = x->kept.rows != NULL ? x->kept.n_row : 0;
+    if (x->ranks.follows && x->kept.rows == NULL) { /* this rank has no part of the states */
+        return WHIM_ERR_OK;
+    }
     WHIM_TRY(whim_step_takes_check(takes, n, &x->limits, n_kept, diag));
     if (n == 0) {
         return WHIM_ERR_OK;
