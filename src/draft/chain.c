@@ -37,7 +37,7 @@ static whim_err look_up(whim_stream *s, const whim_weight *w, const int32_t *ids
         s, &(whim_embed_args){.w = *w, .ids = ids, .y = y, .y_stride = w->k, .n_row = n});
 }
 
-whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, whim_stream *s,
+whim_err whim_chain_forward(const whim_chain *chain, const whim_head *head, whim_stream *s,
                             const whim_batch *batch, const float *rows, whim_out *out)
 {
     const whim_chain_config *c = &chain->config;
@@ -47,13 +47,7 @@ whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, wh
     float *before = whim_bump_rows(out->scratch, batch->n_row + n_cand, c->rank);
     float *after = whim_bump_rows(out->scratch, n_cand, c->rank);
     float *gate = c->by_hidden ? whim_bump_rows(out->scratch, n_out, c->rank) : NULL;
-    WHIM_TRY(whim_op_linear_topk(s, &(whim_linear_topk_args){.w = *head,
-                                                             .x = rows,
-                                                             .x_stride = head->k,
-                                                             .values = values,
-                                                             .ids = ids,
-                                                             .n_row = n_out,
-                                                             .k_top = n_top}));
+    WHIM_TRY(whim_head_best(head, s, rows, n_out, n_top, out->scratch, values, ids));
     if (c->rank > 0) {
         WHIM_TRY(look_up(s, &chain->before, batch->tokens, batch->n_row, before));
         WHIM_TRY(look_up(s, &chain->before, ids, n_cand, before + batch->n_row * c->rank));
@@ -80,7 +74,7 @@ whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head, wh
                                                          .n_seq = batch->n_seq,
                                                          .k_top = n_top,
                                                          .rank = c->rank,
-                                                         .n_hidden = head->k,
+                                                         .n_hidden = head->embed.k,
                                                          .scale = c->scale,
                                                          .cap = c->cap,
                                                          .sure_of_pairs = c->sure_of_pairs});

@@ -29,7 +29,7 @@ void whim_chain_bind(whim_chain *chain, const whim_config *draft, whim_binder *b
 
 /* The tokens of all outputs in out->top_ids, and in out->top_values how sure it is of each, as the
  * logit of a chance (without `sure` the token's score). rows: [n_out, d_model], normalised. */
-WHIM_MUST_CHECK whim_err whim_chain_forward(const whim_chain *chain, const whim_weight *head,
+WHIM_MUST_CHECK whim_err whim_chain_forward(const whim_chain *chain, const whim_head *head,
                                             whim_stream *s, const whim_batch *batch,
                                             const float *rows, whim_out *out);
 

@@ -102,7 +102,7 @@ static whim_err forward_block(const whim_model *m, whim_stream *s, const whim_ba
     float *x, *rows;
     WHIM_TRY(whim_decoder_run(dec, s, &own, &proposed, &x));
     WHIM_TRY(whim_head_rows(&head, m->draft.rms_eps, s, &own, x, out->scratch, &rows));
-    return whim_chain_forward(&m->chain, whim_head_weight(&head), s, &own, rows, &proposed);
+    return whim_chain_forward(&m->chain, &head, s, &own, rows, &proposed);
 }
 
 static whim_err forward(whim_model *m, whim_stream *s, const whim_batch *batch, whim_out *out)
@@ -166,12 +166,10 @@ static void ends_bind(whim_model *m, const whim_draft_parts *p)
     whim_norm_bind(&m->norm, d, false, "hidden_norm", -1, p->binder);
     whim_chain_bind(&m->chain, p->draft, p->binder);
     if (p->tokens != NULL) {
-        whim_param few = {.weight = &m->layers->head.head,
-                          .n = p->draft->draft.n_token,
-                          .k = d,
-                          .rows = {.n_file = p->target->n_vocab},
-                          .pick = p->tokens};
-        m->layers->head.head.n = few.n; /* so that a dry run finds it */
+        int64_t n = p->draft->draft.n_token;
+        whim_param few = whim_decoder_own_head(m->layers, n, p->target_binder);
+        few.rows.n_file = p->target->n_vocab;
+        few.pick = p->tokens;
         whim_bind(p->target_binder, &few,
                   p->target->tied_head ? "embed_tokens.weight" : "lm_head.weight");
     }

@@ -9,7 +9,6 @@
 typedef struct eagle3 {
     whim_config config;                         /* the draft's */
     whim_decoder *decoder;                      /* its layer, and its norm at the end */
-    const whim_head *lent;                      /* the model's ends */
     whim_weight embed;                          /* [n_vocab, d]; n 0: the model's */
     whim_projection fc;                         /* [d, n_feature * d_target] */
     const float *whole;                         /* [n_feature * d_target] norm before fc, or NULL */
@@ -39,10 +38,11 @@ static whim_err fuse(const void *own, whim_stream *s, int64_t n_row, float *capt
 
 static whim_head ends_of(const eagle3 *m)
 {
-    whim_head ends = m->decoder->head;
-    ends.embed = m->embed.n > 0 ? m->embed : m->lent->embed;
-    ends.tied = ends.head.n == 0 && m->lent->tied;
-    ends.head = ends.head.n > 0 ? ends.head : m->lent->head;
+    whim_head ends = whim_decoder_ends(m->decoder);
+    if (m->embed.n > 0) {
+        ends.embed = m->embed;
+        ends.embed_part = NULL;
+    }
     return ends;
 }
 
@@ -134,7 +134,7 @@ static void matrix_bind(whim_weight *w, int64_t n, int64_t k, const char *name, 
 }
 
 /* All that lies outside of the layer. */
-static void ends_bind(eagle3 *m, whim_binder *binder)
+static void ends_bind(eagle3 *m, whim_binder *binder, whim_binder *target)
 {
     const whim_draft_config *d = &m->config.draft;
     int64_t width = (int64_t)d->n_feature * d->d_target;
@@ -148,8 +148,8 @@ static void ends_bind(eagle3 *m, whim_binder *binder)
         whim_bind(binder, &param, "fc_norm.%d.weight", i);
     }
     if (d->n_token > 0) {
-        matrix_bind(&m->decoder->head.head, d->n_token, m->config.d_model, "lm_head", binder);
-        m->decoder->head.head.n = d->n_token; /* so that a dry run finds it */
+        whim_param head = whim_decoder_own_head(m->decoder, d->n_token, target);
+        whim_bind(binder, &head, "lm_head.weight");
     }
     if (d->d_target != m->config.d_model) {
         matrix_bind(&m->embed, m->config.n_vocab, m->config.d_model, "embed_tokens", binder);
@@ -169,10 +169,9 @@ static whim_err bind(const whim_draft_parts *p, const whim_model_def **def, whim
     rows.rows[0].d_in = 2 * p->draft->d_model;
     rows.rows[0].first = 1;
     m->config = *p->draft;
-    m->lent = (*def)->head(*model);
-    WHIM_TRY(whim_decoder_bind(p->draft, &traits, &rows, m->lent, p->arena, p->binder, &m->decoder,
-                               diag));
-    ends_bind(m, p->binder);
+    WHIM_TRY(whim_decoder_bind(p->draft, &traits, &rows, (*def)->head(*model), p->arena, p->binder,
+                               &m->decoder, diag));
+    ends_bind(m, p->binder, p->target_binder);
     whim_serial_spec spec = {.form = &form,
                              .own = m,
                              .n_feature = p->draft->draft.n_feature,

@@ -102,7 +102,7 @@ whim_err whim_serial_input_make(const whim_serial_input *in, whim_stream *s,
     whim_batch tokens = *batch;
     tokens.embeds = in->own_embed ? NULL : batch->embeds;
     *u = whim_bump_rows(bump, n, 2 * d);
-    WHIM_TRY(whim_head_embed(in->ends, s, &tokens, x));
+    WHIM_TRY(whim_head_embed_part(in->ends, s, &tokens, bump, x));
     WHIM_TRY(whim_serial_norm(s, in->eps, in->embed_norm, x, d, *u, 2 * d, n, d));
     return whim_serial_norm(s, in->eps, in->feature_norm, before, d, *u + d, 2 * d, n, d);
 }

@@ -395,12 +395,6 @@ static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID, "rank %d of %d: ranks are counted from 0",
                          e->cfg.rank, n_rank);
     }
-    if (n_rank > 1 && e->cfg.draft != NULL) { /* drafts do not know that the head may be cut */
-        blame(e, "draft");
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "a draft for a model over %d ranks: only one rank can have one so far",
-                         n_rank);
-    }
     e->binder.n_rank = n_rank;
     e->binder.rank = e->cfg.rank;
     e->binder.ckpt = &e->ckpt;

@@ -178,7 +178,9 @@ static void draft_ask(whim_service *s)
         for (int64_t i = 0; i < n; i++) {
             drafted_take(d->choices[i], d->wanted[i].n);
         }
-    } else if (err != WHIM_ERR_FULL) { /* where no page is free there are just no proposals */
+    } else if (err != WHIM_ERR_FULL && !whim_engine_is_apart(s->cfg.engine)) {
+        /* Where no page is free there are just no proposals; where ranks were lost the next step
+         * tells, and the draft is there again when they are. */
         whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));
         d->model = NULL;
     }

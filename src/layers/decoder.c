@@ -180,16 +180,18 @@ static whim_err add(const pass *p, const float *y)
                              });
 }
 
-/* Its own ends, or those of the model that it drafts for: a norm is always its own, a head where it
- * has one for fewer tokens. */
+/* Of a draft's ends the norm is always its own, the head where it has one for fewer tokens. */
 whim_head whim_decoder_ends(const whim_decoder *dec)
 {
     whim_head head = dec->head;
     if (dec->lent != NULL) {
         head.embed = dec->lent->embed;
-        head.part = dec->lent->part;
-        head.tied = dec->lent->tied && dec->head.head.n == 0;
-        head.head = dec->head.head.n > 0 ? dec->head.head : dec->lent->head;
+        head.embed_part = dec->lent->embed_part;
+    }
+    if (dec->lent != NULL && !dec->owns_head) {
+        head.tied = dec->lent->tied;
+        head.head = dec->lent->head;
+        head.head_part = dec->lent->head_part;
     }
     return head;
 }

@@ -30,6 +30,7 @@ typedef struct whim_decoder {
     bool gdn_grouped;       /* as whim_layer_traits, and the file has them so */
     whim_head head;
     const whim_head *lent;   /* embedding and head of the model that it drafts for; NULL: its own */
+    bool owns_head;          /* with `lent`: but its head is its own */
     bool scaled;             /* embeddings are multiplied by */
     const void *embed_scale; /* float [d_model] */
     whim_rotary rotary[WHIM_MAX_ROPE]; /* [table.n_rope] */
@@ -55,6 +56,10 @@ WHIM_MUST_CHECK whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *
 
 /* Its ends: its own, or those of the model that it drafts for. */
 whim_head whim_decoder_ends(const whim_decoder *dec);
+
+/* A draft's layers are whole on every rank of its model, but a head of its own is cut as the
+ * model's is: what is to be declared of one of n rows, for the rank of `binder`, the model's. */
+whim_param whim_decoder_own_head(whim_decoder *dec, int64_t n, whim_binder *binder);
 
 /* Queue one pass. */
 WHIM_MUST_CHECK whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s,

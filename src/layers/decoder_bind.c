@@ -82,6 +82,18 @@ static bool embed_scale_bind(whim_decoder *dec, whim_arena *arena, whim_binder *
     return scale != NULL;
 }
 
+whim_param whim_decoder_own_head(whim_decoder *dec, int64_t n, whim_binder *binder)
+{
+    const whim_vocab_part *part = whim_vocab_part_make(n, binder);
+    dec->owns_head = true;
+    dec->head.head_part = part;
+    return (whim_param){.weight = &dec->head.head,
+                        .n = n,
+                        .k = dec->config.d_model,
+                        .row_runs = part != NULL ? &part->own : NULL,
+                        .n_row_run = part != NULL};
+}
+
 whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *traits,
                            const whim_layer_table *table, const whim_head *lent, whim_arena *arena,
                            whim_binder *binder, whim_decoder **out, whim_diag *diag)

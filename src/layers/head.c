@@ -4,10 +4,12 @@
 
 enum { VOCAB_UNIT = 16 }; /* rows that devices pack together */
 
-/* What each rank has. */
-static const whim_vocab_part *part_make(int64_t n_vocab, whim_binder *binder)
+const whim_vocab_part *whim_vocab_part_make(int64_t n_vocab, whim_binder *binder)
 {
     int32_t n = binder->n_rank;
+    if (n <= 1) {
+        return NULL;
+    }
     whim_arena *arena = &binder->arena;
     whim_vocab_part *part = whim_arena_alloc(arena, sizeof *part);
     int64_t *cols = whim_arena_alloc_array(arena, n, sizeof *cols);
@@ -30,21 +32,21 @@ static const whim_vocab_part *part_make(int64_t n_vocab, whim_binder *binder)
     return part;
 }
 
-static void rows_bind(const whim_head *h, whim_weight *out, const whim_config *config,
+static void rows_bind(const whim_vocab_part *part, whim_weight *out, const whim_config *config,
                       const char *name, whim_binder *binder)
 {
     whim_param w = {.weight = out,
                     .n = config->n_vocab,
                     .k = config->d_model,
-                    .row_runs = h->part != NULL ? &h->part->own : NULL,
-                    .n_row_run = h->part != NULL};
+                    .row_runs = part != NULL ? &part->own : NULL,
+                    .n_row_run = part != NULL};
     whim_bind(binder, &w, "%s", name);
 }
 
 void whim_head_bind_embed(whim_head *h, const whim_config *config, whim_binder *binder)
 {
-    h->part = binder->n_rank > 1 ? part_make(config->n_vocab, binder) : NULL;
-    rows_bind(h, &h->embed, config, "embed_tokens.weight", binder);
+    h->embed_part = h->head_part = whim_vocab_part_make(config->n_vocab, binder);
+    rows_bind(h->embed_part, &h->embed, config, "embed_tokens.weight", binder);
 }
 
 void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, whim_binder *binder)
@@ -52,7 +54,7 @@ void whim_head_bind_rest(whim_head *h, const whim_config *config, bool at_zero, 
     h->tied = config->tied_head;
     whim_norm_bind(&h->norm, config->d_model, at_zero, "norm", -1, binder);
     if (!h->tied) {
-        rows_bind(h, &h->head, config, "lm_head.weight", binder);
+        rows_bind(h->head_part, &h->head, config, "lm_head.weight", binder);
     }
 }
 
@@ -81,7 +83,7 @@ whim_err whim_head_embed(const whim_head *h, whim_stream *s, const whim_batch *b
 whim_err whim_head_embed_part(const whim_head *h, whim_stream *s, const whim_batch *batch,
                               whim_bump *bump, float *x)
 {
-    if (h->part == NULL || batch->embeds != NULL) {
+    if (h->embed_part == NULL || batch->embeds != NULL) {
         return whim_head_embed(h, s, batch, x);
     }
     int64_t n = batch->n_row;
@@ -92,7 +94,7 @@ whim_err whim_head_embed_part(const whim_head *h, whim_stream *s, const whim_bat
                                       .x = batch->tokens,
                                       .y = ids,
                                       .n_row = n,
-                                      .by = -(int32_t)h->part->own.at,
+                                      .by = -(int32_t)h->embed_part->own.at,
                                   }));
     WHIM_TRY(whim_head_embed(h, s, &own, x));
     return whim_op_all_reduce(
@@ -148,28 +150,28 @@ static whim_err gather_logits(const whim_head *h, const whim_weight *w, whim_str
     float *own = whim_bump_rows(out->scratch, n_out, w->n);
     WHIM_TRY(whim_product(s, w, rows, n_out, own));
     return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = own,
-                                                             .cols = h->part->cols,
+                                                             .cols = h->head_part->cols,
                                                              .y = out->logits,
                                                              .n_row = n_out,
-                                                             .n_rank = h->part->n_rank,
-                                                             .rank = h->part->rank,
+                                                             .n_rank = h->head_part->n_rank,
+                                                             .rank = h->head_part->rank,
                                                              .site = "logits"});
 }
 
 /* The best of what each rank found. Values and ids travel together: ids are rows behind the rows of
  * values. */
-static whim_err gather_top(const whim_head *h, const whim_weight *w, whim_stream *s,
-                           const float *rows, int64_t n_out, whim_out *out)
+static whim_err gather_top(const whim_head *h, whim_stream *s, const float *rows, int64_t n_out,
+                           int64_t k, whim_bump *bump, float *values, int32_t *ids)
 {
-    const whim_vocab_part *part = h->part;
-    int64_t k = out->n_top, all = k * part->n_rank;
-    float *own = whim_bump_rows(out->scratch, 2 * n_out, k);
-    float *found = whim_bump_rows(out->scratch, 2 * n_out, all);
-    int32_t *ids = (int32_t *)(void *)(own + n_out * k);
-    WHIM_TRY(find_top(w, s, rows, n_out, k, own, ids));
+    const whim_vocab_part *part = h->head_part;
+    int64_t all = k * part->n_rank;
+    float *own = whim_bump_rows(bump, 2 * n_out, k);
+    float *found = whim_bump_rows(bump, 2 * n_out, all);
+    int32_t *own_ids = (int32_t *)(void *)(own + n_out * k);
+    WHIM_TRY(find_top(whim_head_weight(h), s, rows, n_out, k, own, own_ids));
     WHIM_TRY(whim_op_shift_ids(
         s, &(whim_shift_ids_args){
-               .x = ids, .y = ids, .n_row = n_out * k, .by = (int32_t)part->own.at}));
+               .x = own_ids, .y = own_ids, .n_row = n_out * k, .by = (int32_t)part->own.at}));
     WHIM_TRY(
         whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = own,
                                                           .cols = part->tops + k * part->n_rank,
@@ -181,12 +183,19 @@ static whim_err gather_top(const whim_head *h, const whim_weight *w, whim_stream
     return whim_op_merge_topk(s, &(whim_merge_topk_args){
                                      .values = found,
                                      .ids = (const int32_t *)(const void *)(found + n_out * all),
-                                     .top_values = out->top_values,
-                                     .top_ids = out->top_ids,
+                                     .top_values = values,
+                                     .top_ids = ids,
                                      .n_row = n_out,
                                      .n_col = all,
                                      .k_top = k,
                                  });
+}
+
+whim_err whim_head_best(const whim_head *h, whim_stream *s, const float *rows, int64_t n_out,
+                        int64_t n_top, whim_bump *bump, float *values, int32_t *ids)
+{
+    return h->head_part != NULL ? gather_top(h, s, rows, n_out, n_top, bump, values, ids)
+                                : find_top(whim_head_weight(h), s, rows, n_out, n_top, values, ids);
 }
 
 whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const whim_batch *batch,
@@ -196,9 +205,10 @@ whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s, const 
     int64_t n_out = batch->n_out;
     float *rows;
     WHIM_TRY(whim_head_rows(h, eps, s, batch, x, out->scratch, &rows));
-    if (h->part != NULL) {
-        return (out->n_top == 0 ? gather_logits : gather_top)(h, w, s, rows, n_out, out);
+    if (out->n_top > 0) {
+        return whim_head_best(h, s, rows, n_out, out->n_top, out->scratch, out->top_values,
+                              out->top_ids);
     }
-    return out->n_top == 0 ? whim_product(s, w, rows, n_out, out->logits)
-                           : find_top(w, s, rows, n_out, out->n_top, out->top_values, out->top_ids);
+    return h->head_part != NULL ? gather_logits(h, w, s, rows, n_out, out)
+                                : whim_product(s, w, rows, n_out, out->logits);
 }

@@ -8,7 +8,7 @@
 #include "layers/projection.h"
 #include "weights/config.h"
 
-/* The rows of embedding and head that a rank has, and how many the others have. */
+/* The rows of an embedding or a head that a rank has, and how many the others have. */
 typedef struct whim_vocab_part {
     whim_part own;
     int32_t n_rank, rank;
@@ -17,12 +17,15 @@ typedef struct whim_vocab_part {
 } whim_vocab_part;
 
 typedef struct whim_head {
-    whim_weight embed;           /* [n_vocab, d_model] */
-    whim_weight head;            /* [n_vocab, d_model]; unused when tied */
-    bool tied;                   /* the embedding is the head */
-    const float *norm;           /* [d_model] */
-    const whim_vocab_part *part; /* both have these rows only; NULL: all */
+    whim_weight embed;                             /* [n_vocab, d_model] */
+    whim_weight head;                              /* [n_vocab, d_model]; unused when tied */
+    bool tied;                                     /* the embedding is the head */
+    const float *norm;                             /* [d_model] */
+    const whim_vocab_part *embed_part, *head_part; /* they have these rows only; NULL: all */
 } whim_head;
+
+/* The part of n rows that the binder's rank has; NULL where it is alone. */
+const whim_vocab_part *whim_vocab_part_make(int64_t n, whim_binder *binder);
 
 /* Declare the embedding, before the layers; then what comes after them. Where the model is cut,
  * rows of both are: an embedding is as large as a head, and is the head in many models. */
@@ -48,6 +51,11 @@ static inline const whim_weight *whim_head_weight(const whim_head *h)
 {
     return h->tied ? &h->embed : &h->head;
 }
+
+/* The n_top best logits of rows that are normalised [n_out, d_model], over all ranks. */
+WHIM_MUST_CHECK whim_err whim_head_best(const whim_head *h, whim_stream *s, const float *rows,
+                                        int64_t n_out, int64_t n_top, whim_bump *bump,
+                                        float *values, int32_t *ids);
 
 /* Logits of the rows of x that the batch asks for, or the best of them, into `out`. */
 WHIM_MUST_CHECK whim_err whim_head_forward(const whim_head *h, float eps, whim_stream *s,

@@ -471,6 +471,7 @@ int32_t whim_exec_room(const whim_exec *x)
 void whim_exec_rejoin(whim_exec *x)
 {
     whim_check(x->ranks.leads && whim_exec_in_flight(x) == 0);
+    whim_late_forget(&x->late); /* nothing waits with the others */
     whim_mail_open(&x->ranks.mail, x->cfg.comm);
 }
 

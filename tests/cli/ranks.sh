@@ -21,9 +21,11 @@ ask llama-f32 64
 one=$out
 ask llama-f32 1
 expect "64 processes on few CPUs" 0 out "$one"
+one=$out
 
-run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --tp 2 --draft "$data/../drafts/llama-f32-dflash"
-expect "a draft and several ranks" 1 err "--draft: a draft for a model over 2 ranks"
+run_it run "$data/llama-f32" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --tp 2 \
+    --draft "$data/../drafts/llama-f32-dflash-tokens"
+expect "a draft over 2 processes" 0 out "$one"
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n

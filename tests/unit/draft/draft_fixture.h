@@ -77,7 +77,7 @@ static inline whim_engine *engine_open(const golden *g, const char *name)
     whim_engine_cfg cfg = draft_wish;
     cfg.model = model;
     cfg.draft = own ? WHIM_DRAFT_OWN : draft;
-    cfg.n_thread = 2;
+    cfg.n_thread = cfg.n_thread > 0 ? cfg.n_thread : 2;
     cfg.max_seqs = 2;
     cfg.max_outs = 2 * MAX_BLOCK;
     cfg.ctx = MAX_TEXT;

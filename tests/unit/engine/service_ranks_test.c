@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service whose model is cut over ranks: this thread's engine leads, threads with an engine each
- * follow. Many jobs at once, with steps ahead, proposals by lookup, checkpoints and too few pages,
- * have the answers of the plainest loop on the same ranks; and a rank that leaves ends them all. */
+ * follow. Many jobs at once, with steps ahead, proposals by lookup or a draft, checkpoints and too
+ * few pages, have the answers of the plainest loop on the same ranks; and a rank that leaves ends
+ * them all. */
 #include "unit/engine/service_fixture.h"
 
 #include "base/thread.h"
 #include "comm/comm.h"
 
 enum { MAX_RANK = 3, WAIT_S = 60 };
+
+#define LLAMA "tests/data/golden/llama-f32"
+#define DRAFT "tests/data/drafts/"
 
 typedef struct member {
     whim_comm comm;
@@ -21,13 +25,24 @@ static whim_comm_memory memory;
 static member members[MAX_RANK]; /* the first is the fixture's engine */
 static int32_t n_member;
 
-static whim_engine *member_open(const char *model, const char *backend, whim_graph_use graphs,
-                                int32_t rank, int64_t kv_mem, whim_comm *comm)
+/* What the ranks of a group have. */
+typedef struct group {
+    const char *model, *draft, *backend;
+    whim_graph_use graphs;
+    int32_t n_rank, n_job;
+} group;
+
+/* The first one's sizes are everybody's. */
+static whim_engine *member_open(const group *g, int32_t rank, int64_t kv_mem, whim_comm *comm)
 {
     whim_diag diag = {""};
-    whim_engine_cfg cfg = {.model = model,
-                           .graphs = graphs,
-                           .backend = backend,
+    whim_engine_sizes sizes =
+        rank > 0 ? whim_engine_sizes_of(members[0].engine) : (whim_engine_sizes){0};
+    whim_engine_cfg cfg = {.model = g->model,
+                           .draft = g->draft,
+                           .graphs = g->graphs,
+                           .backend = g->backend,
+                           .sizes = rank > 0 ? &sizes : NULL,
                            .n_checkpoint = 3,
                            .n_thread = 1,
                            .n_flight = 2,
@@ -53,21 +68,20 @@ static void follow(void *ctx)
     m->err = whim_exec_follow(whim_runner_exec(whim_engine_runner(m->engine)), &m->diag);
 }
 
-/* Ranks with as many KV heads each, so that as many bytes are as many pages. */
-static void ranks_open(const char *model, const char *backend, whim_graph_use graphs, int32_t n)
+static void ranks_open(const group *g)
 {
     whim_diag diag = {""};
-    n_member = n;
+    n_member = g->n_rank;
     memset(members, 0, sizeof members);
-    assert_int_equal(whim_comm_memory_make(n, &memory, &diag), WHIM_ERR_OK);
-    whim_engine *asked = member_open(model, backend, graphs, 0, 0, NULL);
+    assert_int_equal(whim_comm_memory_make(n_member, &memory, &diag), WHIM_ERR_OK);
+    whim_engine *asked = member_open(g, 0, 0, NULL);
     int64_t bytes = whim_engine_runner_plan(asked)->page_bytes * KV_PAGES;
     whim_engine_close(asked);
-    for (int32_t r = 0; r < n; r++) {
+    for (int32_t r = 0; r < n_member; r++) {
         member *m = &members[r];
         whim_comm_cfg cfg = {.rank = r, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true};
         whim_comm_open(&m->comm, &memory, &cfg);
-        m->engine = member_open(model, backend, graphs, r, bytes, &m->comm);
+        m->engine = member_open(g, r, bytes, &m->comm);
         if (r > 0) {
             assert_int_equal(whim_thread_create(&m->thread, "rank", follow, m, &diag), WHIM_ERR_OK);
         }
@@ -95,56 +109,96 @@ static void ranks_close(whim_err expected)
     whim_comm_memory_close(&memory);
 }
 
-static void answers_are_plain(int32_t n_job)
+static int32_t plain[N_JOB][MAX_MADE];
+
+static void make_plain(int32_t n_job)
 {
-    static int32_t plain[N_JOB][MAX_MADE];
-    static answer a;
-    whim_job *jobs[N_JOB];
     for (int32_t k = 0; k < n_job; k++) {
         whim_job_cfg cfg = job_cfg(k, 20 + 7 * k, 30);
         alone(&cfg, plain[k]);
     }
-    start(NULL);
+}
+
+static void answers_are_plain(int32_t n_job)
+{
+    static answer a;
+    whim_job *jobs[N_JOB];
     for (int32_t k = 0; k < n_job; k++) {
         whim_job_cfg cfg = job_cfg(k, 20 + 7 * k, 30);
         jobs[k] = submit(&cfg);
     }
     for (int32_t k = 0; k < n_job; k++) {
         read_all(jobs[k], &a);
-        assert_false(a.failed);
+        if (a.failed) {
+            fail_msg("job %d: %s", k, a.message);
+        }
         assert_int_equal(a.n[0], 30);
         assert_memory_equal(a.ids[0], plain[k], 30 * sizeof(int32_t));
     }
     pages_come_back();
-    stop(NULL);
 }
 
 static void ranks_give_plain_answers(void **state)
 {
     (void)state;
-    static const struct {
-        const char *model, *backend;
-        whim_graph_use graphs;
-        int32_t n_rank, n_job;
-    } cases[] = {
-        {"tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3, N_JOB},
-        {"tests/data/golden/qwen35-f32", "cpu", WHIM_GRAPHS_OFF, 2, N_JOB},
-        {"tests/data/golden/llama-f32", "guard", WHIM_GRAPHS_ON, 3, 4},
-        {"tests/data/golden/qwen35-f32", "guard", WHIM_GRAPHS_ON, 2, 4},
+    static const group groups[] = {
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 3, N_JOB},
+        {"tests/data/golden/qwen35-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, N_JOB},
+        {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 3, 4},
+        {"tests/data/golden/qwen35-f32", NULL, "guard", WHIM_GRAPHS_ON, 2, 4},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ranks_open(cases[i].model, cases[i].backend, cases[i].graphs, cases[i].n_rank);
-        answers_are_plain(cases[i].n_job);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        ranks_open(&groups[i]);
+        make_plain(groups[i].n_job);
+        start(NULL);
+        answers_are_plain(groups[i].n_job);
+        stop(NULL);
         ranks_close(WHIM_ERR_OK);
     }
 }
+
+/* The same ranks with a draft, which is asked before every step, say what they say without. */
+static void a_draft_keeps_the_text(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    static const group groups[] = {
+        {LLAMA, DRAFT "llama-f32-dflash", "cpu", WHIM_GRAPHS_OFF, 2, 3},
+        {LLAMA, DRAFT "llama-f32-dflash-tokens", "cpu", WHIM_GRAPHS_OFF, 3, 3},
+        {LLAMA, DRAFT "llama-f32-dflash2", "cpu", WHIM_GRAPHS_OFF, 2, 3},
+        {LLAMA, DRAFT "llama-f32-dspark", "cpu", WHIM_GRAPHS_OFF, 3, 3},
+        {LLAMA, DRAFT "llama-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 2, 3},
+        {LLAMA, DRAFT "llama-f32-eagle3-narrow", "guard", WHIM_GRAPHS_ON, 3, 2},
+        {DRAFT "qwen35-f32-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 3, 3},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 2},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        group without = groups[i];
+        without.draft = NULL;
+        ranks_open(&without);
+        make_plain(without.n_job);
+        ranks_close(WHIM_ERR_OK);
+        ranks_open(&groups[i]);
+        whim_service_cfg cfg = service_cfg();
+        cfg.max_waiting = N_JOB;
+        cfg.no_lookup = true;
+        cfg.propose_all = true;
+        assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+        answers_are_plain(without.n_job);
+        assert_true(whim_service_get_stats(service).n_proposed > 30);
+        stop(NULL);
+        ranks_close(WHIM_ERR_OK);
+    }
+}
+
+static const group llamas = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 3, 0};
 
 /* A job under way is told why it ended, and so is the next one. */
 static void a_group_that_ends_fails_jobs(void **state)
 {
     (void)state;
     static answer a;
-    ranks_open("tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3);
+    ranks_open(&llamas);
     start(NULL);
     whim_job_cfg cfg = job_cfg(0, 40, 50);
     whim_job *job = submit(&cfg);
@@ -163,7 +217,7 @@ static void a_disk_is_refused(void **state)
 {
     (void)state;
     whim_diag diag = {""};
-    ranks_open("tests/data/golden/llama-f32", "cpu", WHIM_GRAPHS_OFF, 3);
+    ranks_open(&llamas);
     whim_service_cfg cfg = service_cfg();
     cfg.kv_dir = "no-such-folder";
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
@@ -175,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_plain_answers),
+        cmocka_unit_test(a_draft_keeps_the_text),
         cmocka_unit_test(a_group_that_ends_fails_jobs),
         cmocka_unit_test(a_disk_is_refused),
     };
