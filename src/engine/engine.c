@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/os/mem.h"
+#include "device/choose.h"
 #include "draft/draft.h"
 #include "draft/mtp.h"
 #include "engine/memory_fit.h"
@@ -115,7 +116,9 @@ static int32_t ranks_here(const whim_engine *e)
 
 static whim_err device_choose(whim_engine *e, whim_diag *diag)
 {
-    e->backend = e->cfg.backend != NULL ? whim_backend_find(e->cfg.backend) : whim_backend_at(0);
+    int32_t index = 0;
+    e->backend =
+        e->cfg.backend != NULL ? whim_backend_choose(e->cfg.backend, &index) : whim_backend_at(0);
     if (e->backend == NULL) {
         blame(e, "backend");
         return whim_fail(diag, WHIM_ERR_NOT_FOUND,
@@ -126,7 +129,10 @@ static whim_err device_choose(whim_engine *e, whim_diag *diag)
                            .isa = e->cfg.isa,
                            .part = e->cfg.rank - e->cfg.host_first,
                            .n_part = ranks_here(e)};
-    whim_err err = e->backend->device_open(0, &cfg, &e->device, diag);
+    whim_err err = e->backend->device_open(index, &cfg, &e->device, diag);
+    if (index != 0 && err == WHIM_ERR_NOT_FOUND) {
+        blame(e, "backend");
+    }
     if (err == WHIM_ERR_INVALID || (err == WHIM_ERR_UNSUPPORTED && cfg.isa != NULL)) {
         blame(e, err == WHIM_ERR_INVALID ? "n_thread" : "isa");
     }

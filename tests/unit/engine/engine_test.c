@@ -104,6 +104,16 @@ static void the_plan_is_for_the_memory_of_the_device(void **state)
     whim_engine_close(engine);
 }
 
+static void a_device_is_chosen_by_its_number(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    cfg.backend = "guard:1";
+    whim_engine *engine = prepare(&cfg);
+    assert_string_equal(whim_engine_backend(engine), "guard");
+    whim_engine_close(engine);
+}
+
 static void limits_are_taken(void **state)
 {
     (void)state;
@@ -156,6 +166,8 @@ static void what_is_wrong_is_named(void **state)
     cfg = good;
     cfg.backend = "abacus";
     refuse(&cfg, WHIM_ERR_NOT_FOUND, "abacus");
+    cfg.backend = "cpu:1";
+    refuse(&cfg, WHIM_ERR_NOT_FOUND, "number 0; not 1");
     cfg = good;
     cfg.isa = "mmx";
     refuse(&cfg, WHIM_ERR_UNSUPPORTED, "mmx");
@@ -390,6 +402,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(the_context_is_usual_or_what_fits),
         cmocka_unit_test(the_plan_is_for_the_memory_of_the_device),
+        cmocka_unit_test(a_device_is_chosen_by_its_number),
         cmocka_unit_test(limits_are_taken),
         cmocka_unit_test(an_f32_model_keeps_f32),
         cmocka_unit_test(what_is_wrong_is_named),
