@@ -15,7 +15,7 @@ enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 
 /* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
-enum { WIDE_CAPABILITY = 90, N_WIDE = 3 };
+enum { WIDE_CAPABILITY = 90, N_WIDE = 4 };
 
 /* What a kernel may start before is recorded in graphs by drivers from 12.4 on. */
 enum { EARLY_CAPABILITY = 90, EARLY_DRIVER = 12040 };
@@ -158,7 +158,8 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         whim_cuda_kernel kernel;
         int bytes;
     } large[] = {
-        {WHIM_CUDA_K_mm_wide, WHIM_CUDA_WIDE_BYTES}, /* the first N_WIDE: not on every GPU */
+        {WHIM_CUDA_K_mm_bulk_128, whim_cuda_bulk_bytes(128)}, /* the first N_WIDE: not everywhere */
+        {WHIM_CUDA_K_mm_bulk_192, whim_cuda_bulk_bytes(192)},
         {WHIM_CUDA_K_mm_wide_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_mm_wide_split_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
@@ -181,6 +182,8 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_attn_mma_128, WHIM_CUDA_MX_BYTES_128},
         {WHIM_CUDA_K_attn_mma_few_64, WHIM_CUDA_MX_BYTES_64},
         {WHIM_CUDA_K_attn_mma_few_128, WHIM_CUDA_MX_BYTES_128},
+        {WHIM_CUDA_K_attn_cluster_64, WHIM_CUDA_MC_BYTES_64},
+        {WHIM_CUDA_K_attn_cluster_128, WHIM_CUDA_MC_BYTES_128},
         {WHIM_CUDA_K_attn_few_f32, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_bf16, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_f16, WHIM_CUDA_ATTN_RING},

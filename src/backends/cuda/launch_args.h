@@ -38,6 +38,7 @@ enum {
     WHIM_CUDA_MATRICES = 4,         /* products of the same rows in one launch */
     WHIM_CUDA_ATTN_RING = 1 << 16,  /* dynamic shared memory of attention of few rows */
     WHIM_CUDA_ATTN_ITEMS = 1 << 14, /* pairs of row and head of such, at most */
+    WHIM_CUDA_ATTN_ENDED = 4 << 14, /* and blocks that count: four of a pair at most */
     WHIM_CUDA_MM_OUTPUTS = 128,     /* outputs that a block of mma.cuh has */
     WHIM_CUDA_MM_K = 64,            /* and columns of a stage */
     WHIM_CUDA_MM_CHUNKS = 4,        /* of k, whose sums are added in order */
@@ -46,14 +47,17 @@ enum {
     WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
     WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
-    WHIM_CUDA_WIDE_ROWS = 192,      /* rows that a block of mma_wide.cuh has */
-    WHIM_CUDA_WIDE_BYTES = 5 * (128 + WHIM_CUDA_WIDE_ROWS) * 64 * 2, /* and its shared memory */
-    WHIM_CUDA_MX_HEAD = 128, /* values of a head that attn_mma.cuh takes */
-    WHIM_CUDA_MX_GROUP = 16, /* heads that share keys, for few rows */
-    WHIM_CUDA_MX_PAIRS = 64, /* pairs of row and head of a block, for many */
+    WHIM_CUDA_TILES_UNIT = 384,     /* of more rows: whole items of 128 and 192 */
+    WHIM_CUDA_MX_HEAD = 128,        /* values of a head that attn_mma.cuh takes */
+    WHIM_CUDA_MX_GROUP = 16,        /* heads that share keys, for few rows */
+    WHIM_CUDA_MX_PAIRS = 64,        /* pairs of row and head of a block, for many */
     /* Dynamic shared memory of attention by attn_mma.cuh, with heads of up to 128 and 64. */
     WHIM_CUDA_MX_BYTES_128 = 4 * 2 * WHIM_CUDA_PAGE * 128 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
     WHIM_CUDA_MX_BYTES_64 = 4 * 2 * WHIM_CUDA_PAGE * 64 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
+    /* Blocks that share a segment in attn_cluster.cuh, and the dynamic shared memory of each. */
+    WHIM_CUDA_MC_BLOCKS = 4,
+    WHIM_CUDA_MC_BYTES_128 = 2 * 2 * WHIM_CUDA_PAGE * 128 + 512 * 32 * 2 + 2 * 16 * 16 * 4,
+    WHIM_CUDA_MC_BYTES_64 = 2 * 2 * WHIM_CUDA_PAGE * 64 + 512 * 16 * 2 + 2 * 16 * 16 * 4,
     /* Dynamic shared memory of few products with plain floats, for one row and for more: 4 stages
      * of weights and of rows. */
     WHIM_CUDA_FEW_STAGES_1 = 4 * (64 * 256 + (64 * 8 + 4) * 4),
@@ -101,6 +105,15 @@ static inline int32_t whim_cuda_mf_bytes(int32_t n_tile)
            (n_tile * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2;
 }
 
+/* The same of mma_bulk.cuh, by the rows of an item, with two barriers for each stage. */
+#define WHIM_CUDA_BULK_STAGES(n_row) ((n_row) == 192 ? 5 : 6)
+
+static inline int32_t whim_cuda_bulk_bytes(int32_t n_row)
+{
+    return WHIM_CUDA_BULK_STAGES(n_row) *
+           ((WHIM_CUDA_MM_OUTPUTS + n_row) * WHIM_CUDA_MM_K * 2 + 2 * 8);
+}
+
 /* Dynamic shared memory of a block of mma.cuh that has n_col rows: stages of weights and rows. */
 static inline int32_t whim_cuda_mm_bytes(int32_t n_col)
 {
@@ -141,7 +154,7 @@ typedef struct whim_cuda_attn_args {
     whim_attn_paged_args op;
     uint16_t *tiles;   /* the outputs as tiles, or NULL */
     float *parts;      /* [n_row * n_head, n_segment, 2 + d_head] */
-    int32_t *ended;    /* [n_row * n_head] zeros, which are zeros again afterwards */
+    int32_t *ended;    /* [WHIM_CUDA_ATTN_ENDED] zeros, which are zeros again afterwards */
     int64_t n_segment; /* that there is room for */
 } whim_cuda_attn_args;
 
@@ -164,15 +177,17 @@ typedef struct whim_cuda_few_args {
     int64_t x_stride, n_row, k;
 } whim_cuda_few_args;
 
-/* Rows as BF16, in tiles of 16 as matrices of that type: [n_row / 16][k / 8][16] vectors of 8. k is
- * filled up to a multiple of WHIM_CUDA_MM_K with zeros; rows beyond the last have any values. */
+/* Rows as BF16, in tiles of 16 as matrices of that type: [n_row / 16][k / 8][16] vectors of 8, or
+ * for mma_bulk.cuh of as many as an item has. k is filled up to a multiple of WHIM_CUDA_MM_K with
+ * zeros; rows beyond the last have any values. */
 typedef struct whim_cuda_tiles_args {
     const float *x;
     int64_t x_stride, n_row, k;
     void *tiles;
+    int32_t rows; /* of a tile */
 } whim_cuda_tiles_args;
 
-/* Where column i of row r lies in such tiles, in elements. */
+/* Where column i of row r lies in tiles of 16, in elements. */
 static inline int64_t whim_cuda_tiles_at(int64_t k, int64_t r, int64_t i)
 {
     int64_t n_octet = (k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * (WHIM_CUDA_MM_K / 8);
@@ -182,9 +197,9 @@ static inline int64_t whim_cuda_tiles_at(int64_t k, int64_t r, int64_t i)
 
 static inline int64_t whim_cuda_tiles_bytes(int64_t n_row, int64_t k)
 {
-    int64_t tiles = (n_row + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE;
-    return tiles * ((k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K) * WHIM_CUDA_TILE * WHIM_CUDA_MM_K *
-           2;
+    int64_t unit = n_row > WHIM_CUDA_MADE_ROWS ? WHIM_CUDA_TILES_UNIT : WHIM_CUDA_TILE;
+    int64_t rows = (n_row + unit - 1) / unit * unit;
+    return rows * ((k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K) * WHIM_CUDA_MM_K * 2;
 }
 
 /* Products of rows with experts of a stack: y[p] = row p / per of x times expert ids[p]. Pairs with

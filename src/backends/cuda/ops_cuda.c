@@ -126,6 +126,7 @@ NORM(add_rmsnorm)
 /* --- attention -------------------------------------------------------------------------------- */
 
 enum { ATTN_FEW_ROWS = 64, ATTN_SHARED_ROWS = 8, ATTN_SEGMENTS = 128, ATTN_BLOCKS = 512 };
+enum { ATTN_CLUSTERS = 128 }; /* of four blocks: most of a GPU's find room at once */
 enum { ATTN_PARTS = ATTN_SHARED_ROWS * ATTN_SEGMENTS }; /* segments of all rows, at most */
 
 static bool is_few_attn(const whim_attn_paged_args *a)
@@ -211,12 +212,19 @@ static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
     WHIM_TRY(whim_workspace_take(base, attn_bytes(a), &parts));
     int64_t width = a->n_head * a->kv.d_head;
     args.parts = parts;
+    whim_cuda_kernel kernel = wide ? WHIM_CUDA_K_attn_mma_few_128 : WHIM_CUDA_K_attn_mma_few_64;
     args.tiles = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, width);
     g.blocks = n_item;
-    g.pieces = attn_pieces(a->n_row > ATTN_SHARED_ROWS ? 2 * ATTN_BLOCKS : ATTN_BLOCKS, n_item,
-                           args.n_segment);
-    WHIM_TRY(whim_cuda_launch(
-        base, wide ? WHIM_CUDA_K_attn_mma_few_128 : WHIM_CUDA_K_attn_mma_few_64, g, &args));
+    if (a->n_row <= ATTN_SHARED_ROWS && ((whim_cuda_stream *)base)->dev->has_clusters) {
+        kernel = wide ? WHIM_CUDA_K_attn_cluster_128 : WHIM_CUDA_K_attn_cluster_64;
+        g.blocks = n_item * WHIM_CUDA_MC_BLOCKS;
+        g.shared_bytes = wide ? WHIM_CUDA_MC_BYTES_128 : WHIM_CUDA_MC_BYTES_64;
+        g.pieces = attn_pieces(ATTN_CLUSTERS, n_item, args.n_segment);
+    } else {
+        g.pieces = attn_pieces(a->n_row > ATTN_SHARED_ROWS ? 2 * ATTN_BLOCKS : ATTN_BLOCKS, n_item,
+                               args.n_segment);
+    }
+    WHIM_TRY(whim_cuda_launch(base, kernel, g, &args));
     whim_cuda_made_set(base, a->out, width, a->n_row, width, args.tiles);
     return WHIM_ERR_OK;
 }

@@ -35,16 +35,18 @@ static bool is_made(const whim_cuda_made *m, const whim_cuda_few_args *a)
            m->k == a->k;
 }
 
-/* The rows as tiles: as the last kernel left them, or in the memory that was taken. */
-static whim_err tiles_make(whim_stream *base, whim_cuda_few_args *a)
+/* The rows as tiles of `rows`: as the last kernel left them (few, then, and 16), or in the memory
+ * that was taken. */
+static whim_err tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
     const whim_cuda_made *made = &((whim_cuda_stream *)base)->made;
     if (is_made(made, a)) {
         a->tiles = made->tiles;
         return WHIM_ERR_OK;
     }
-    whim_cuda_tiles_args args = {a->x, a->x_stride, a->n_row, a->k, a->tiles};
-    int64_t n = a->n_row * whim_cuda_ceil_div(a->k, WHIM_CUDA_MM_K) * (WHIM_CUDA_MM_K / 8);
+    whim_cuda_tiles_args args = {a->x, a->x_stride, a->n_row, a->k, a->tiles, rows};
+    int64_t n = whim_cuda_ceil_div(a->n_row, WHIM_CUDA_TILE) * WHIM_CUDA_TILE *
+                whim_cuda_ceil_div(a->k, WHIM_CUDA_MM_K) * (WHIM_CUDA_MM_K / 8);
     return whim_cuda_launch(base, WHIM_CUDA_K_tiles_bf16,
                             whim_cuda_items(whim_cuda_ceil_div(n, 128), 128), &args);
 }
@@ -97,10 +99,45 @@ static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
         }
     }
     int64_t n_item = few_items(a, n_tile);
-    WHIM_TRY(tiles_make(base, a));
+    WHIM_TRY(tiles_make(base, a, WHIM_CUDA_TILE));
     return whim_cuda_launch(
         base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
         (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128, whim_cuda_mf_bytes(n_tile)}, a);
+}
+
+/* Many rows (mma_bulk.cuh): two multiprocessors take an item together, of 128 or 192 rows,
+ * whichever lets them end sooner. False: there is too little to do for them. */
+enum { BULK_BLOCKS = 2, BULK_THREADS = 384 };
+
+static int64_t bulk_items(const whim_cuda_few_args *a, int32_t rows)
+{
+    int64_t n = 0, each = BULK_BLOCKS * WHIM_CUDA_MM_OUTPUTS / (a->swiglu ? 2 : 1);
+    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
+        n += whim_cuda_ceil_div(a->matrix[i].n, each);
+    }
+    return n * whim_cuda_ceil_div(a->n_row, rows);
+}
+
+static bool bulk_choose(const whim_cuda_device *dev, const whim_cuda_few_args *a, int32_t *rows)
+{
+    enum { COST_128 = 6, COST_192 = 7 }; /* of an item, as both are bound by the cache */
+    int64_t at_once = dev->n_multiprocessor / BULK_BLOCKS;
+    int64_t few = whim_cuda_ceil_div(bulk_items(a, 128), at_once) * COST_128;
+    int64_t many = whim_cuda_ceil_div(bulk_items(a, 192), at_once) * COST_192;
+    *rows = few < many ? 128 : 192;
+    return dev->has_wide && a->n_row > WHIM_CUDA_MADE_ROWS && a->k > 0 &&
+           a->k % WHIM_CUDA_MM_K == 0 && 2 * bulk_items(a, *rows) >= at_once;
+}
+
+static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
+{
+    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BULK_BLOCKS;
+    int64_t n_item = bulk_items(a, rows);
+    WHIM_TRY(tiles_make(base, a, rows));
+    return whim_cuda_launch(base, rows == 128 ? WHIM_CUDA_K_mm_bulk_128 : WHIM_CUDA_K_mm_bulk_192,
+                            (whim_cuda_shape){BULK_BLOCKS * (n_item < at_once ? n_item : at_once),
+                                              1, BULK_THREADS, whim_cuda_bulk_bytes(rows)},
+                            a);
 }
 
 /* Few blocks share their k. */
@@ -108,10 +145,13 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     int64_t n_out = output_blocks(a), n_mp = dev->n_multiprocessor;
-    int32_t f = 0;
+    int32_t f = 0, rows;
     if (a->n_row <= WHIM_CUDA_MF_ROWS &&
         n_out * WHIM_CUDA_MM_OUTPUTS * a->k * 2 >= WHIM_CUDA_MF_BYTES) {
         return mf_launch(base, a);
+    }
+    if (bulk_choose(dev, a, &rows)) {
+        return bulk_launch(base, a, rows);
     }
     while (f < LAST && forms[f].rows < a->n_row) {
         f++;
@@ -119,12 +159,7 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
     f -= f == LAST && n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows) < n_mp;
     int64_t n_block = n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows);
     bool split = f < LAST && dev->has_clusters && n_block < n_mp;
-    WHIM_TRY(tiles_make(base, a));
-    if (f == LAST && dev->has_wide) {
-        n_block = n_out * whim_cuda_ceil_div(a->n_row, WHIM_CUDA_WIDE_ROWS);
-        return whim_cuda_launch(base, WHIM_CUDA_K_mm_wide,
-                                (whim_cuda_shape){n_block, 1, 256, WHIM_CUDA_WIDE_BYTES}, a);
-    }
+    WHIM_TRY(tiles_make(base, a, WHIM_CUDA_TILE));
     return whim_cuda_launch(base, kernel_of(dev, &forms[f], split),
                             (whim_cuda_shape){split ? n_block * WHIM_CUDA_MM_CHUNKS : n_block, 1,
                                               forms[f].threads, whim_cuda_mm_bytes(forms[f].rows)},

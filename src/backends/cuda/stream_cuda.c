@@ -209,7 +209,7 @@ whim_err whim_cuda_stream_open(whim_device *base, whim_stream **out, whim_diag *
     for (int32_t i = 0; i < WHIM_STREAM_EVENTS && status == 0; i++) {
         status = dev->cu->cuEventCreate(&s->events[i], EVENT_NO_TIMING);
     }
-    size_t bytes = WHIM_CUDA_ATTN_ITEMS * sizeof(int32_t);
+    size_t bytes = WHIM_CUDA_ATTN_ENDED * sizeof(int32_t);
     status = status != 0 ? status : dev->cu->cuMemAlloc_v2(&s->ended, bytes);
     status = status != 0 ? status : dev->cu->cuMemsetD8_v2(s->ended, 0, bytes);
     status = status != 0 ? status : dev->cu->cuMemAlloc_v2(&s->tiles, 2 * 2 * WHIM_CUDA_MADE);

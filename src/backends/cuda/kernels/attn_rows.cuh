@@ -241,24 +241,26 @@ template <int D> struct mx_few {
     }
 };
 
-/* Segments of a row, each [2 + d_head] floats in memory, in order: four of a pair's outputs for each
- * thread, four segments at a time, so that loads do not wait for each other. */
-template <int D>
-static void mx_few_merge(const whim_cuda_attn_args &a, int64_t item, const attn_range &row)
+/* Segments of a row, each [2 + d_head] floats in memory, in order, columns col .. col + width - 1:
+ * four of a pair's outputs for each thread, four segments at a time, so that loads do not wait for
+ * each other. */
+static void mx_few_merge(const whim_cuda_attn_args &a, int64_t item, const attn_range &row, int col,
+                         int width)
 {
     enum { BATCH = 4 };
     int d = (int)a.op.kv.d_head, group = (int)(a.op.n_head / a.op.kv.n_kv);
     int first = (int)row.lo / WHIM_KV_SEGMENT, last = ((int)row.hi - 1) / WHIM_KV_SEGMENT;
-    for (int i = threadIdx.x * 4; i < group * d; i += blockDim.x * 4) {
+    for (int i = threadIdx.x * 4; i < group * width; i += blockDim.x * 4) {
+        int pair = i / width, at = col + i % width;
         float m = -INFINITY, l = 0.0f, o[4] = {};
         for (int s = first; s <= last; s += BATCH) {
             float2 head[BATCH], low[BATCH], high[BATCH];
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
-                const float *part = attn_part(a, item * group + i / d, s + b < last ? s + b : last);
+                const float *part = attn_part(a, item * group + pair, s + b < last ? s + b : last);
                 head[b] = __ldcg((const float2 *)part);
-                low[b] = __ldcg((const float2 *)(part + 2 + i % d));
-                high[b] = __ldcg((const float2 *)(part + 4 + i % d));
+                low[b] = __ldcg((const float2 *)(part + 2 + at));
+                high[b] = __ldcg((const float2 *)(part + 4 + at));
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
@@ -278,11 +280,11 @@ static void mx_few_merge(const whim_cuda_attn_args &a, int64_t item, const attn_
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             float y = l != 0.0f ? o[j] / l : 0.0f;
-            a.op.out[item * group * d + i + j] = y;
+            a.op.out[(item * group + pair) * d + at + j] = y;
             if (a.tiles != NULL) {
-                int64_t width = a.op.n_head * d, n_kv = a.op.kv.n_kv;
-                int64_t at = item % n_kv * group * d + i + j;
-                a.tiles[whim_cuda_tiles_at(width, item / n_kv, at)] = whim_f32_to_bf16(y);
+                int64_t n_kv = a.op.kv.n_kv, to = (item % n_kv * group + pair) * d + at + j;
+                a.tiles[whim_cuda_tiles_at(a.op.n_head * d, item / n_kv, to)] =
+                    whim_f32_to_bf16(y);
             }
         }
     }
@@ -368,7 +370,7 @@ template <int D> static void mx_few_rows(const whim_cuda_attn_args &a)
         mx_store<PARTS>(a.op.out, total, all, warp * PARTS * 8, d, at);
         mx_few_tiles<PARTS>(a, all, (int)item, warp * PARTS * 8);
     } else if (attn_is_last(a, item)) {
-        mx_few_merge<D>(a, item, f.row);
+        mx_few_merge(a, item, f.row, 0, d);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "tensor/rank.c"
 
 #include "attn.cuh"
+#include "attn_cluster.cuh"
 #include "attn_few.cuh"
 #include "attn_rows.cuh"
 #include "draft.cuh"
@@ -14,6 +15,7 @@
 #include "gdn.cuh"
 #include "linear.cuh"
 #include "mma.cuh"
+#include "mma_bulk.cuh"
 #include "mma_few.cuh"
 #include "mma_wide.cuh"
 #include "moe.cuh"

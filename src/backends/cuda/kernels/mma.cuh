@@ -43,23 +43,31 @@ static int mm_n_block(const whim_cuda_few_args &a, int i)
     return ((int)a.matrix[i].n + each - 1) / each;
 }
 
-/* Some row blocks go through all outputs before the next do, so that both stay in the cache. */
-static mm_place mm_place_of(const whim_cuda_few_args &a, int item, int cols)
+/* Items that a matrix has, each with `blocks` blocks of outputs. */
+static int mm_n_out(const whim_cuda_few_args &a, int i, int blocks)
+{
+    return (mm_n_block(a, i) + blocks - 1) / blocks;
+}
+
+/* Some row blocks go through all outputs before the next do, so that both stay in the cache. Of an
+ * item's blocks of outputs this is the one of number `rank`. */
+static mm_place mm_place_of(const whim_cuda_few_args &a, int item, int cols, int blocks = 1,
+                            int rank = 0)
 {
     mm_place p = {};
     int n_out = 0, n_row = ((int)a.n_row + cols - 1) / cols;
     for (int i = 0; i < (a.swiglu ? 1 : a.n_matrix); i++) {
-        n_out += mm_n_block(a, i);
+        n_out += mm_n_out(a, i, blocks);
     }
     int group = n_row <= MM_GROUP ? 0 : item / (n_out * MM_GROUP);
     int rows = n_row - group * MM_GROUP < MM_GROUP ? n_row - group * MM_GROUP : MM_GROUP;
     int in_group = item - group * n_out * MM_GROUP, out = in_group / rows, i = 0;
     p.row = (group * MM_GROUP + in_group % rows) * cols;
-    for (; !a.swiglu && out >= mm_n_block(a, i); i++) {
-        out -= mm_n_block(a, i);
+    for (; !a.swiglu && out >= mm_n_out(a, i, blocks); i++) {
+        out -= mm_n_out(a, i, blocks);
     }
     p.m = &a.matrix[i];
-    p.tile = out * (a.swiglu ? MM_TILES / 2 : MM_TILES);
+    p.tile = (out * blocks + rank) * (a.swiglu ? MM_TILES / 2 : MM_TILES);
     p.n_stage = ((int)a.k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K;
     p.chunk = (p.n_stage + WHIM_CUDA_MM_CHUNKS - 1) / WHIM_CUDA_MM_CHUNKS;
     return p;
@@ -445,17 +453,23 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_mm_128(ARGS(whim_cuda_few
     mm_whole<8, 2>(a);
 }
 
-/* A thread for each vector. */
+/* A thread for each vector: 16 rows beside each other write to one stretch of memory. */
 KERNEL k_tiles_bf16(ARGS(whim_cuda_tiles_args))
 {
     BEGIN
-    int64_t n_octet = (a.k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * MM_OCTETS;
+    int n_octet = (int)((a.k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * MM_OCTETS);
     bool wide = ((uintptr_t)a.x | (uintptr_t)(a.x_stride * 4)) % 16 == 0;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < a.n_row * n_octet;
+    int64_t n = (a.n_row + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE * WHIM_CUDA_TILE * n_octet;
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
          i += gridDim.x * (int64_t)blockDim.x) {
-        int64_t r = i / n_octet, octet = i % n_octet;
+        int64_t sixteen = i / WHIM_CUDA_TILE / n_octet;
+        int64_t r = sixteen * WHIM_CUDA_TILE + i % WHIM_CUDA_TILE;
+        int octet = (int)(i / WHIM_CUDA_TILE - sixteen * n_octet);
         const float *x = a.x + r * a.x_stride + octet * 8;
         float v[8] = {};
+        if (r >= a.n_row) {
+            continue;
+        }
         if (wide && octet * 8 + 8 <= a.k) {
             float4 lo = *(const float4 *)x, hi = *(const float4 *)(x + 4);
             v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
@@ -469,7 +483,7 @@ KERNEL k_tiles_bf16(ARGS(whim_cuda_tiles_args))
         for (int j = 0; j < 4; j++) {
             w[j] = whim_f32_to_bf16(v[2 * j]) | (uint32_t)whim_f32_to_bf16(v[2 * j + 1]) << 16;
         }
-        ((uint4 *)a.tiles)[((r / WHIM_CUDA_TILE) * n_octet + octet) * WHIM_CUDA_TILE +
-                           r % WHIM_CUDA_TILE] = make_uint4(w[0], w[1], w[2], w[3]);
+        ((uint4 *)a.tiles)[(r / a.rows * n_octet + octet) * a.rows + r % a.rows] =
+            make_uint4(w[0], w[1], w[2], w[3]);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products with BF16 matrices on the unit that reads its operands out of shared memory (sm_90a
  * alone): the order of mma.cuh, and its bits. A block has 128 outputs, of which each of two groups
- * of four warps has 64, and 192 rows, or 64 where there are no more. */
+ * of four warps has 64, and 64 rows; mma_bulk.cuh has more. */
 #pragma once
 #include "mma.cuh"
 
@@ -28,7 +28,7 @@ static uint64_t wide_operand(uint32_t at, int n_row)
     return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)n_row << 16 | (uint64_t)(128 >> 4) << 32;
 }
 
-/* c += 64 outputs x 192 rows of 16 k, and the same of 64 rows. */
+/* c += 64 outputs x 192 rows of 16 k, and the same of 128 and of 64 rows. */
 static void wide_mma(float (&c)[96], uint64_t w, uint64_t x)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
@@ -58,6 +58,31 @@ static void wide_mma(float (&c)[96], uint64_t w, uint64_t x)
                    "+f"(c[82]), "+f"(c[83]), "+f"(c[84]), "+f"(c[85]), "+f"(c[86]),
                    "+f"(c[87]), "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]),
                    "+f"(c[92]), "+f"(c[93]), "+f"(c[94]), "+f"(c[95])
+                 : "l"(w), "l"(x));
+}
+
+static void wide_mma(float (&c)[64], uint64_t w, uint64_t x)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
+                 "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+                 "%62, %63"
+                 "}, %64, %65, 1, 1, 1, 0, 0;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]),
+                   "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]),
+                   "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]),
+                   "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]),
+                   "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]),
+                   "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
+                   "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
+                   "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]),
+                   "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]),
+                   "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]),
+                   "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
                  : "l"(w), "l"(x));
 }
 
@@ -196,7 +221,6 @@ template <class Form> static void wide_split(const whim_cuda_few_args &a)
     mm_split_add(a, p, Form::PARTS);
 }
 
-typedef wide_form<WHIM_CUDA_WIDE_ROWS, 5> wide_many;
 typedef wide_form<64, 4> wide_few;
 #define WIDE(name, blocks, CLUSTERED, ...)                                                   \
     extern "C" __global__ void __launch_bounds__(256, blocks)                                \
@@ -204,15 +228,10 @@ typedef wide_form<64, 4> wide_few;
     {                                                                                        \
         __VA_ARGS__(a);                                                                      \
     }
-WIDE(k_mm_wide, 1, , wide_whole<wide_many>)
 WIDE(k_mm_wide_64, 2, , wide_whole<wide_few>)
 WIDE(k_mm_wide_split_64, 2, CLUSTER, wide_split<wide_few>)
 #else
 /* Never started. */
-KERNEL k_mm_wide(ARGS(whim_cuda_few_args))
-{
-}
-
 KERNEL k_mm_wide_64(ARGS(whim_cuda_few_args))
 {
 }

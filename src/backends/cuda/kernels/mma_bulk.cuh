@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of many rows with BF16 matrices on the unit of mma_wide.cuh: the order of mma.cuh, and its
+ * bits. Two blocks of a cluster have 128 outputs each and the same rows, of which each brings one half
+ * for both, so that the cache behind them is read less often. A block stays on its multiprocessor and
+ * takes item after item: one warp asks for weights and rows by bulk copies through a ring of stages
+ * while two groups of four warps multiply, also while they store what the last item gave.
+ *
+ * Weights lie in shared memory as in device memory, tile after tile of 16 outputs: [k / 8][16]
+ * vectors. A group of warps has 8 outputs of each of the 8 tiles, because those are equally far apart.
+ * Rows lie in tiles of as many as an item has, [k / 8][rows] (whim_cuda_tiles_args). k is a multiple
+ * of a stage. */
+#pragma once
+#include "mma_wide.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+enum {
+    BULK_BLOCKS = 2, /* of a cluster */
+    BULK_GROUPS = 2, /* of warps that multiply, in a block */
+    BULK_THREADS = 128 * (BULK_GROUPS + 1),
+    BULK_TILE_BYTES = WHIM_CUDA_TILE * WHIM_CUDA_MM_K * 2,
+};
+
+template <int N_ROW> struct bulk_form {
+    enum {
+        ROWS = N_ROW,
+        SUMS = ROWS / 2,
+        STAGES = WHIM_CUDA_BULK_STAGES(N_ROW),
+        W_BYTES = MM_TILES * BULK_TILE_BYTES,
+        X_BYTES = ROWS * WHIM_CUDA_MM_K * 2,
+        STAGE_BYTES = W_BYTES + X_BYTES,
+    };
+};
+
+/* --- barriers in shared memory that count arrivals and bytes ---------------------------------- */
+
+static void bulk_barrier_init(uint32_t at, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+}
+
+static void bulk_expect(uint32_t at, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
+}
+
+/* Until the phase with this parity has ended. */
+static void bulk_wait(uint32_t at, int parity)
+{
+    uint32_t done;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
+    } while (done == 0);
+}
+
+/* In block `rank` of the cluster. */
+static void bulk_arrive(uint32_t at, int rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                 "}" ::"r"(at),
+                 "r"(rank)
+                 : "memory");
+}
+
+static void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+                 "[%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
+/* To the same place of all blocks of the cluster, whose barriers each count the bytes. */
+static void bulk_copy_all(uint32_t to, const void *from, int bytes, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier), "h"((uint16_t)((1 << BULK_BLOCKS) - 1))
+                 : "memory");
+}
+
+/* --- what a block does ------------------------------------------------------------------------ */
+
+/* Where a block is in its ring. */
+template <class Form> struct bulk_ring {
+    uint32_t stages, full, empty; /* barriers of 8 bytes for each stage */
+    int at, parity;
+
+    bulk_ring()
+    {
+        extern __shared__ __align__(128) char memory[];
+        stages = (uint32_t)__cvta_generic_to_shared(memory);
+        full = stages + Form::STAGES * Form::STAGE_BYTES;
+        empty = full + Form::STAGES * 8;
+        at = parity = 0;
+    }
+
+    uint32_t stage() const
+    {
+        return stages + at * Form::STAGE_BYTES;
+    }
+
+    void next()
+    {
+        parity ^= at + 1 == Form::STAGES;
+        at = at + 1 == Form::STAGES ? 0 : at + 1;
+    }
+};
+
+template <class Form> static int bulk_n_item(const whim_cuda_few_args &a)
+{
+    int n_out = 0;
+    for (int i = 0; i < (a.swiglu ? 1 : a.n_matrix); i++) {
+        n_out += (mm_n_block(a, i) + BULK_BLOCKS - 1) / BULK_BLOCKS;
+    }
+    return n_out * (((int)a.n_row + Form::ROWS - 1) / Form::ROWS);
+}
+
+/* Lanes 0 to 7 of a warp ask for a tile of weights each, lane 8 for half of the rows. A tile beyond
+ * the last is the last. */
+template <class Form>
+static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring<Form> *ring,
+                       int rank)
+{
+    enum { HALF = Form::X_BYTES / BULK_BLOCKS };
+    int lane = threadIdx.x % WARP, own = a.swiglu ? lane / 2 : lane, tile = p.tile + own;
+    int last = ((int)p.m->n - 1) / WHIM_CUDA_TILE;
+    int64_t bytes = (int64_t)p.n_stage * BULK_TILE_BYTES;
+    const char *w = (const char *)p.m[a.swiglu ? lane % 2 : 0].data +
+                    (tile < last ? tile : last) * bytes;
+    const char *x = (const char *)a.tiles +
+                    (int64_t)(p.row / Form::ROWS) * p.n_stage * Form::X_BYTES + rank * HALF;
+    for (int s = 0; s < p.n_stage; s++, ring->next()) {
+        uint32_t stage = ring->stage(), full = ring->full + ring->at * 8;
+        bulk_wait(ring->empty + ring->at * 8, ring->parity ^ 1);
+        if (lane == 0) {
+            bulk_expect(full, Form::STAGE_BYTES);
+        }
+        __syncwarp();
+        if (lane < MM_TILES) {
+            bulk_copy(stage + lane * BULK_TILE_BYTES, w + (int64_t)s * BULK_TILE_BYTES,
+                      BULK_TILE_BYTES, full);
+        } else if (lane == MM_TILES) {
+            bulk_copy_all(stage + Form::W_BYTES + rank * HALF, x + (int64_t)s * Form::X_BYTES, HALF,
+                          full);
+        }
+    }
+}
+
+/* A stage's weights: parts of 8 x 8 are 256 bytes apart along k and a tile along the outputs. */
+static uint64_t bulk_weights(uint32_t at)
+{
+    return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)(256 >> 4) << 16 |
+           (uint64_t)(BULK_TILE_BYTES >> 4) << 32;
+}
+
+/* Nobody needs a stage any more: one thread of a group says so to both blocks. */
+static void bulk_free(uint32_t empty)
+{
+    if (threadIdx.x % 128 < BULK_BLOCKS) {
+        bulk_arrive(empty, threadIdx.x % 128);
+    }
+}
+
+/* A chunk's sums, n stages. A stage is given back when the one after it has been begun with. */
+template <class Form>
+static void bulk_add_chunk(int n, bulk_ring<Form> *ring, float (&c)[Form::SUMS])
+{
+    uint32_t before = 0;
+    for (int s = 0; s < n; s++, ring->next()) {
+        uint64_t w = bulk_weights(ring->stage() + threadIdx.x / 128 * 128);
+        uint64_t x = wide_operand(ring->stage() + Form::W_BYTES, Form::ROWS);
+        bulk_wait(ring->full + ring->at * 8, ring->parity);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
+            wide_mma(c, w + k * (2 * 256 >> 4), x + k * (2 * Form::ROWS * 16 >> 4));
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        wide_wait<1>(c);
+        if (s > 0) {
+            bulk_free(before);
+        }
+        before = ring->empty + ring->at * 8;
+    }
+    wide_wait<0>(c);
+    bulk_free(before);
+}
+
+/* The sums of an item, of chunks in order. */
+template <class Form>
+static void bulk_add(const mm_place &p, bulk_ring<Form> *ring, float (&total)[Form::SUMS])
+{
+    for (int s = 0; s < p.n_stage; s += p.chunk) {
+        float c[Form::SUMS] = {};
+        bulk_add_chunk<Form>(s + p.chunk < p.n_stage ? p.chunk : p.n_stage - s, ring, c);
+#pragma unroll
+        for (int i = 0; i < Form::SUMS; i++) {
+            total[i] = s == 0 ? c[i] : total[i] + c[i];
+        }
+    }
+}
+
+/* Outputs of a thread: of tiles 2 w and 2 w + 1 of warp w, rows 2 j and 2 j + 1 of each 8. */
+template <class Form>
+static void bulk_store(const whim_cuda_few_args &a, const mm_place &p,
+                       const float (&total)[Form::SUMS])
+{
+    int warp = threadIdx.x / WARP % 4, lane = threadIdx.x % WARP;
+    int first = p.row + lane % 4 * 2, in_tile = threadIdx.x / 128 * 8 + lane / 4;
+#pragma unroll
+    for (int t = 0; t < 2; t++) {
+        int n = (p.tile + warp * 2 + t) * WHIM_CUDA_TILE + in_tile;
+        if (n >= p.m->n) {
+            break;
+        }
+        float bias = p.m->bias != NULL ? p.m->bias[n] : 0.0f;
+        bool has_bias = p.m->bias != NULL;
+        float *y = p.m->y + first * p.m->y_stride + n;
+#pragma unroll
+        for (int i = 0; i < Form::ROWS / 4; i++) {
+            int row = i / 2 * 8 + i % 2;
+            float v = total[i / 2 * 4 + t * 2 + i % 2];
+            if (first + row < a.n_row) {
+                y[row * p.m->y_stride] = has_bias ? v + bias : v;
+            }
+        }
+    }
+}
+
+/* The same where tiles of gate and up alternate. */
+template <class Form>
+static void bulk_store_swiglu(const whim_cuda_few_args &a, const mm_place &p,
+                              const float (&total)[Form::SUMS])
+{
+    const whim_cuda_matrix &gate = p.m[0], &up = p.m[1];
+    int warp = threadIdx.x / WARP % 4, lane = threadIdx.x % WARP;
+    int first = p.row + lane % 4 * 2;
+    int n = (p.tile + warp) * WHIM_CUDA_TILE + threadIdx.x / 128 * 8 + lane / 4;
+    if (n >= up.n) {
+        return;
+    }
+    float *y = up.y + first * up.y_stride + n;
+#pragma unroll
+    for (int i = 0; i < Form::ROWS / 4; i++) {
+        int row = i / 2 * 8 + i % 2, at = i / 2 * 4 + i % 2;
+        float g = gate.bias != NULL ? total[at] + gate.bias[n] : total[at];
+        float u = up.bias != NULL ? total[at + 2] + up.bias[n] : total[at + 2];
+        if (first + row < a.n_row) {
+            y[row * up.y_stride] = g / (1.0f + whim_expf(-g)) * u;
+        }
+    }
+}
+
+template <class Form> static void bulk_run(const whim_cuda_few_args &a)
+{
+    bulk_ring<Form> ring;
+    int rank = blockIdx.x % BULK_BLOCKS, n_item = bulk_n_item<Form>(a);
+    int first = blockIdx.x / BULK_BLOCKS, by = gridDim.x / BULK_BLOCKS;
+    let_next_start();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < Form::STAGES; i++) {
+            bulk_barrier_init(ring.full + i * 8, 1);
+            bulk_barrier_init(ring.empty + i * 8, BULK_BLOCKS * BULK_GROUPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    wait_for_last();
+    cluster_sync();
+    if (threadIdx.x >= 128 * BULK_GROUPS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        for (int i = first; i < n_item && threadIdx.x < 128 * BULK_GROUPS + WARP; i += by) {
+            bulk_bring<Form>(a, mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank), &ring, rank);
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        for (int i = first; i < n_item; i += by) {
+            mm_place p = mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank);
+            float total[Form::SUMS];
+            bulk_add<Form>(p, &ring, total);
+            if (a.swiglu) {
+                bulk_store_swiglu<Form>(a, p, total);
+            } else {
+                bulk_store<Form>(a, p, total);
+            }
+        }
+    }
+    cluster_sync(); /* nobody leaves while the other still writes to it */
+}
+
+#define BULK(rows)                                                                            \
+    extern "C" __global__ void __launch_bounds__(BULK_THREADS, 1)                             \
+        __cluster_dims__(BULK_BLOCKS, 1, 1) k_mm_bulk_##rows(ARGS(whim_cuda_few_args))        \
+    {                                                                                         \
+        bulk_run<bulk_form<rows>>(a);                                                         \
+    }
+#else
+/* Never started. */
+#define BULK(rows)                                 \
+    KERNEL k_mm_bulk_##rows(ARGS(whim_cuda_few_args)) \
+    {                                              \
+    }
+#endif
+BULK(128)
+BULK(192)
