@@ -96,12 +96,15 @@ static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64
 }
 
 /* Stages of a warp's ring in mma_few.cuh, by the tiles of an item, and the dynamic shared memory of
- * a block: those of kernels that follow one another find room on a multiprocessor together. */
-#define WHIM_CUDA_MF_STAGES(n_tile) ((n_tile) == 2 ? 7 : 5)
+ * a block. Deep (where there is mma_wide.cuh): nearly all that a multiprocessor has, so that no two
+ * blocks meet on one, and much of the weights comes while the kernel before still runs. Elsewhere
+ * less is to be had. */
+#define WHIM_CUDA_MF_STAGES(n_tile, deep) \
+    ((deep) ? (n_tile) == 2 ? 20 : (n_tile) == 3 ? 14 : 11 : (n_tile) == 2 ? 7 : 5)
 
-static inline int32_t whim_cuda_mf_bytes(int32_t n_tile)
+static inline int32_t whim_cuda_mf_bytes(int32_t n_tile, bool deep)
 {
-    return WHIM_CUDA_MM_CHUNKS * WHIM_CUDA_MF_STAGES(n_tile) * WHIM_CUDA_MF_K *
+    return WHIM_CUDA_MM_CHUNKS * WHIM_CUDA_MF_STAGES(n_tile, deep) * WHIM_CUDA_MF_K *
            (n_tile * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2;
 }
 

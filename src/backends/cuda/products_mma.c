@@ -89,7 +89,8 @@ static int64_t few_items(const whim_cuda_few_args *a, int32_t n_tile)
 /* A block for each multiprocessor; as many tiles at once as give the one with most the least. */
 static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
 {
-    int64_t n_mp = ((const whim_cuda_stream *)base)->dev->n_multiprocessor, least = INT64_MAX;
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    int64_t n_mp = dev->n_multiprocessor, least = INT64_MAX;
     int32_t n_tile = 0;
     for (int32_t t = 4; t >= 2; t--) {
         int64_t most = whim_cuda_ceil_div(few_items(a, t), n_mp) * t;
@@ -100,9 +101,10 @@ static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
     }
     int64_t n_item = few_items(a, n_tile);
     WHIM_TRY(tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(
-        base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
-        (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128, whim_cuda_mf_bytes(n_tile)}, a);
+    return whim_cuda_launch(base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
+                            (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128,
+                                              whim_cuda_mf_bytes(n_tile, dev->has_wide)},
+                            a);
 }
 
 /* Many rows (mma_bulk.cuh): two multiprocessors take an item together, of 128 or 192 rows,

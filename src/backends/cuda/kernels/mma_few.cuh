@@ -8,6 +8,12 @@
 #pragma once
 #include "mma.cuh"
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+enum { MF_DEEP = 1 };
+#else
+enum { MF_DEEP = 0 };
+#endif
+
 enum {
     MF_WARPS = WHIM_CUDA_MM_CHUNKS,
     MF_HALVES = WHIM_CUDA_MM_K / WHIM_CUDA_MF_K, /* stages of this file in one of mma.cuh */
@@ -18,7 +24,7 @@ template <int MT> struct mf_form {
     enum {
         TILES = MT,
         STAGE_BYTES = WHIM_CUDA_MF_K * (MT * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2,
-        STAGES = WHIM_CUDA_MF_STAGES(MT),
+        STAGES = WHIM_CUDA_MF_STAGES(MT, MF_DEEP),
         AHEAD = STAGES - 1,
     };
 };
