@@ -307,7 +307,8 @@ static whim_err engine_prepare_found(whimbrel_model *m, const whim_library_extra
         err = whim_memory_plan_check(whim_engine_plan(m->engine), diag);
         too_large = err != WHIM_ERR_OK;
     }
-    if (err == WHIM_ERR_OK || strcmp(*field, "draft_type") == 0) {
+    /* A rank that is lost is no fault of the draft. */
+    if (err == WHIM_ERR_OK || err == WHIM_ERR_DEVICE || strcmp(*field, "draft_type") == 0) {
         return err;
     }
     const char *why = whim_arena_strndup(&m->arena, diag->text, (int64_t)strlen(diag->text));
