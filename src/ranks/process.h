@@ -6,7 +6,7 @@
 #ifndef WHIM_RANKS_PROCESS_H
 #define WHIM_RANKS_PROCESS_H
 
-#include "base/err.h"
+#include "base/thread.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,24 +25,39 @@ typedef struct whim_rank_far {
     char how[WHIM_RANK_HOW];
 } whim_rank_far;
 
+/* Stays where it is from start to end. */
 typedef struct whim_rank_process {
     char name[32];            /* "rank 3" */
     pid_t pid;                /* 0: not started, gone, or elsewhere */
     int socket;               /* -1: none */
     const whim_rank_far *far; /* NULL: it is no process elsewhere, or its end was told */
+    bool is_kept;
+    struct whim_rank_keeper {
+        whim_thread thread;
+        pthread_mutex_t lock;
+        pthread_cond_t news;
+        const char *program, *word;
+        int socket, memory; /* what the process begins with */
+        bool is_done;       /* it was started, or not, for this error: */
+        int error;
+        pid_t pid;
+    } keeper;
 } whim_rank_process;
 
-/* A descriptor that no other child inherits, away from those that followers begin with. */
+/* A descriptor that no other child inherits, away from those that followers begin with; -1: errno
+ * says why there is none. */
 int whim_rank_fd(int fd);
 
-/* Runs `program word` with a socket to it and the memory. On failure there is no process. */
+/* Runs `program word` with a socket to it and the memory. On failure there is no process. Whichever
+ * thread calls may end before the process does. */
 WHIM_MUST_CHECK whim_err whim_rank_start(whim_rank_process *p, const char *program,
                                          const char *word, int memory, whim_diag *diag);
 
-WHIM_MUST_CHECK whim_err whim_rank_send(const whim_rank_process *p, const void *order, size_t bytes,
+WHIM_MUST_CHECK whim_err whim_rank_send(whim_rank_process *p, const void *order, size_t bytes,
                                         whim_diag *diag);
 
-/* Waits for a whole message. DEVICE: it ended, or answers something else. */
+/* Waits for a whole message, for as long as the process works for it. DEVICE: it ended, was
+ * stopped, does nothing, or answers something else. */
 WHIM_MUST_CHECK whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_t bytes,
                                         whim_diag *diag);
 

@@ -13,6 +13,7 @@
 #include "ranks/process.h"
 #include "ranks/wire.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -232,13 +233,20 @@ static whim_err generation_begin(ranks *r, whim_diag *diag)
 {
     whim_comm_memory memory;
     WHIM_TRY(whim_comm_memory_make(r->cfg.n_rank, &memory, diag));
+    int fd = whim_rank_fd(memory.fd);
+    if (fd < 0) {
+        memory.fd = -1;
+        whim_fail(diag, WHIM_ERR_IO, "no descriptor for what ranks share: %s", strerror(errno));
+        whim_comm_memory_close(&memory);
+        return WHIM_ERR_IO;
+    }
+    memory.fd = fd;
     pthread_mutex_lock(&r->lock);
     if (r->memory.shared != NULL) {
         whim_rank_meters_carry(&memory, &r->memory);
     }
     whim_comm_memory_close(&r->memory);
     r->memory = memory;
-    r->memory.fd = whim_rank_fd(memory.fd);
     pthread_mutex_unlock(&r->lock);
     atomic_store(&r->over, false);
     whim_comm_open(&r->comm, &r->memory,
