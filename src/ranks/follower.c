@@ -15,6 +15,7 @@ typedef struct follower {
     whim_comm_memory memory;
     whim_comm comm;
     whim_engine *engine;
+    uint64_t weights;
     whim_thread watch;
     void (*leave)(int code);
 } follower;
@@ -29,7 +30,7 @@ static void watch_leader(void *ctx)
 
 static bool reply(const follower *f, whim_err err, const whim_diag *diag)
 {
-    whim_follower_reply r = {.err = (int32_t)err, .diag = *diag};
+    whim_follower_reply r = {.err = (int32_t)err, .diag = *diag, .weights = f->weights};
     if (f->engine != NULL) {
         snprintf(r.isa, sizeof r.isa, "%s", whim_engine_caps(f->engine)->isa);
         r.plan_bytes = whim_engine_plan(f->engine)->total + whim_engine_plan(f->engine)->loading;
@@ -47,7 +48,8 @@ static whim_err prepare(follower *f, int64_t bytes, whim_diag *diag)
                                     .wait_ns = f->order.stall_ns,
                                     .crowded = f->order.crowded});
     cfg.comm = &f->comm;
-    return whim_engine_prepare(&cfg, &f->engine, diag);
+    WHIM_TRY(whim_engine_prepare(&cfg, &f->engine, diag));
+    return whim_rank_weights(f->engine, &f->weights, diag);
 }
 
 static whim_err load(follower *f, whim_diag *diag)

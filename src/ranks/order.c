@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks/order.h"
 
+#include "base/math/rng.h"
+#include "weights/fingerprint.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +100,17 @@ whim_err whim_follower_order_read(const whim_follower_order *order, int64_t byte
                              "a text in the order for this rank has no end");
         }
         *fields[i].value = text[0] != '\0' ? text : NULL;
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_rank_weights(const whim_engine *engine, uint64_t *out, whim_diag *diag)
+{
+    uint64_t draft = 0;
+    WHIM_TRY(whim_ckpt_fingerprint(whim_engine_ckpt(engine), out, diag));
+    if (whim_engine_draft(engine) != NULL) {
+        WHIM_TRY(whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &draft, diag));
+        *out = whim_rng_key(*out, draft);
     }
     return WHIM_ERR_OK;
 }

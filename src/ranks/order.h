@@ -41,6 +41,7 @@ typedef struct whim_follower_reply {
     whim_diag diag;
     char isa[WHIM_ORDER_WORD]; /* the level that it found */
     int64_t plan_bytes;        /* all that it will take */
+    uint64_t weights;          /* whim_rank_weights */
 } whim_follower_reply;
 
 /* The second order, one word. */
@@ -55,5 +56,9 @@ WHIM_MUST_CHECK whim_err whim_follower_order_make(whim_follower_order *order,
 /* And back; texts point into the order. CORRUPT: it comes from another build, or is none. */
 WHIM_MUST_CHECK whim_err whim_follower_order_read(const whim_follower_order *order, int64_t bytes,
                                                   whim_engine_cfg *cfg, whim_diag *diag);
+
+/* A name of what the files of a prepared engine and of its draft hold. */
+WHIM_MUST_CHECK whim_err whim_rank_weights(const whim_engine *engine, uint64_t *out,
+                                           whim_diag *diag);
 
 #endif

@@ -32,6 +32,8 @@ typedef struct ranks {
     const char *program;
     bool crowded;
     int64_t stall_ns;
+    whim_follower_order *order;   /* of each, but for its rank: texts of the caller's may be gone */
+    uint64_t weights;             /* whim_rank_weights of rank 0, at the first start */
     whim_rank_process *followers; /* [n_rank - 1], of rank 1 and so on */
     /* with several hosts */
     whim_nodes *nodes;          /* NULL: this one alone */
@@ -60,32 +62,37 @@ static int32_t first_of(const ranks *r, int32_t node)
 }
 
 /* Start a follower on a node, with its part to prepare. */
-static whim_err follower_order(ranks *r, const whim_engine_sizes *sizes, int32_t node, int32_t rank,
-                               whim_follower_order *order, whim_diag *diag)
+static whim_err follower_order(ranks *r, int32_t node, int32_t rank, whim_diag *diag)
 {
     whim_rank_process *p = &r->followers[rank - 1];
-    WHIM_TRY(whim_follower_order_make(order, &r->cfg, sizes, rank, diag));
-    order->crowded = r->crowded;
-    order->stall_ns = r->stall_ns;
-    order->host_first = first_of(r, node);
-    order->n_host = first_of(r, node + 1) - order->host_first;
+    r->order->rank = rank;
+    r->order->host_first = first_of(r, node);
+    r->order->n_host = first_of(r, node + 1) - r->order->host_first;
     WHIM_TRY(node == 0 ? whim_rank_start(p, r->program, "rank", r->memory.fd, diag)
                        : whim_nodes_process(r->nodes, node, rank, p, diag));
-    return whim_rank_send(p, order, sizeof *order, diag);
+    return whim_rank_send(p, r->order, sizeof *r->order, diag);
 }
 
 /* Start all followers; they prepare at the same time. */
-static whim_err followers_order(ranks *r, const whim_engine *engine, whim_diag *diag)
+static whim_err followers_order(ranks *r, whim_diag *diag)
+{
+    for (int32_t i = 1, node = 0; i < r->cfg.n_rank; i++) {
+        node += i >= first_of(r, node + 1);
+        WHIM_TRY(follower_order(r, node, i, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
+/* What all of them are told, now and when they are started again. */
+static whim_err order_make(ranks *r, const whim_engine *engine, whim_diag *diag)
 {
     whim_engine_sizes sizes = whim_engine_sizes_of(engine);
-    whim_follower_order *order = whim_alloc(sizeof *order);
-    whim_err err = whim_got(order != NULL, diag, "no memory for the order of a rank");
-    for (int32_t i = 1, node = 0; i < r->cfg.n_rank && err == WHIM_ERR_OK; i++) {
-        node += i >= first_of(r, node + 1);
-        err = follower_order(r, &sizes, node, i, order, diag);
-    }
-    whim_free(order);
-    return err;
+    r->order = whim_alloc(sizeof *r->order);
+    WHIM_TRY(whim_got(r->order != NULL, diag, "no memory for the orders of ranks"));
+    WHIM_TRY(whim_follower_order_make(r->order, &r->cfg, &sizes, 0, diag));
+    r->order->crowded = r->crowded;
+    r->order->stall_ns = r->stall_ns;
+    return whim_rank_weights(engine, &r->weights, diag);
 }
 
 static whim_err follower_hear(ranks *r, int32_t rank, const char *isa, int64_t *bytes,
@@ -97,6 +104,12 @@ static whim_err follower_hear(ranks *r, int32_t rank, const char *isa, int64_t *
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "rank %d runs on level %.31s and rank 0 on %s; --isa makes them equal",
                          rank, reply.isa, isa);
+    }
+    if (reply.weights != r->weights) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "rank %d found other model files (fingerprint %016llx) than rank 0 "
+                         "began with (%016llx): they were replaced, and all must start again",
+                         rank, (unsigned long long)reply.weights, (unsigned long long)r->weights);
     }
     *bytes += reply.plan_bytes;
     return WHIM_ERR_OK;
@@ -132,7 +145,7 @@ static whim_err generation_start(ranks *r, const whim_engine *engine, int64_t wa
     if (r->nodes != NULL) {
         WHIM_TRY(whim_nodes_begin(r->nodes, wait_ns, &generation, diag));
     }
-    WHIM_TRY(followers_order(r, engine, diag));
+    WHIM_TRY(followers_order(r, diag));
     if (r->nodes != NULL) {
         whim_bridges_cfg cfg = {.nodes = r->nodes,
                                 .program = r->program,
@@ -224,6 +237,7 @@ static void close_all(void *ctx)
     pthread_mutex_destroy(&r->lock);
     whim_free(r->bridges);
     whim_free(r->followers);
+    whim_free(r->order);
     whim_free(r);
 }
 
@@ -383,6 +397,9 @@ whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_
     whim_err err = ranks_make(r, engine_cfg, cfg, diag);
     if (err == WHIM_ERR_OK) { /* refused here, it is before any process is started */
         err = whim_engine_prepare(&r->cfg, &engine, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = order_make(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
         err = nodes_start(r, engine, diag);
