@@ -399,7 +399,7 @@ static bool plan_for(planned *p, whim_engine_cfg cfg)
 static bool ranks_plan(summary *s, whim_engine_cfg cfg)
 {
     shape_is_dummy(&cfg);
-    return s->options->tp == 1 ||
+    return s->options->tp <= 1 ||
            append_ranks(&s->ranks, cfg, (int32_t)s->options->tp, s->options->json);
 }
 

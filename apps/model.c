@@ -2,6 +2,7 @@
 /* Models as the commands open them. */
 #include "model.h"
 
+#include "base/os/topology.h"
 #include "engine/memory_fit.h"
 #include "hub_model.h"
 
@@ -42,6 +43,17 @@ whim_library_extra model_extra(const whim_options *o)
                                 .may_crowd = o->oversubscribe};
 }
 
+const char *ranks_wished(const whim_options *o)
+{
+    const whim_os_topology *t = whim_os_topology_get();
+    return o->tp > 0                             ? "--tp says so"
+           : t->n_node == 1                      ? "all memory is one node"
+           : o->threads > 0                      ? "--threads counts those of one process"
+           : o->kv_dir != NULL                   ? "pages of several cannot go to --kv-dir"
+           : whim_os_topology_even_nodes(t) == 1 ? "the CPUs of its nodes are not as many"
+                                                 : NULL;
+}
+
 whimbrel_model_options serve_options(const whim_options *o, const char *path)
 {
     whimbrel_model_options options = model_options(o, path);
@@ -56,6 +68,7 @@ whim_library_extra serve_extra(const whim_options *o)
     extra.max_outs = 0;
     extra.no_checkpoints = false;
     extra.kv_disk = o->kv_dir != NULL;
+    extra.wish_rank = ranks_wished(o) == NULL ? whim_os_topology_get()->n_node : 0;
     return extra;
 }
 

@@ -2,6 +2,7 @@
 /* The model that is served: engine, text side, service, and what the routes say about it. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/os/topology.h"
 #include "commit.inc"
 #include "hub_model.h"
 #include "serve/serve.h"
@@ -173,6 +174,20 @@ bool serve_lends_tools(const serve *s)
     return s->chat.tmpl != NULL && !s->chat.format.native_tools;
 }
 
+/* One line where the machine has several memory nodes and nobody said how many ranks. */
+static void log_ranks(serve *s)
+{
+    const char *why = ranks_wished(s->options);
+    int32_t n_node = whim_os_topology_get()->n_node;
+    why = why == NULL ? whim_library_ranks_unused(s->model) : why;
+    if (s->options->tp == 0 && n_node > 1) {
+        whim_log_info(&s->log, "ranks",
+                      whim_log_int("ranks", whim_engine_ranks(whim_library_engine(s->model))),
+                      whim_log_int("nodes", n_node),
+                      whim_log_text("reason", why == NULL ? "one for each memory node" : why));
+    }
+}
+
 void serve_model_log(serve *s)
 {
     int64_t ctx = whim_service_ctx(s->service);
@@ -186,6 +201,7 @@ void serve_model_log(serve *s)
                     whim_log_int("tokens", ctx), whim_log_int("model", model_ctx),
                     whim_log_text("reason", reason));
     }
+    log_ranks(s);
     if (serve_lends_tools(s) && s->log.is_json) { /* else the ready block says it */
         whim_log_info(&s->log, "tools", whim_log_text("form", "hermes"),
                       whim_log_text("reason", "the template has none of its own"));

@@ -168,7 +168,7 @@ static bool is_sound(const node_list *nodes, const whim_options *o)
                  c->n_node);
     } else if (o->tp < c->n_node) {
         complain(EXIT_USAGE, "--tp %lld over --nodes %d: each of them has a rank at least",
-                 (long long)o->tp, c->n_node);
+                 (long long)(o->tp > 0 ? o->tp : 1), c->n_node);
     } else if (nodes->host[0] == '\0') {
         complain(EXIT_USAGE,
                  "--nodes %d: --join HOST:PORT must say where node 0 waits for the "

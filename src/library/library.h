@@ -20,8 +20,9 @@ typedef struct whim_library_extra {
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     bool kv_disk;
-    int32_t n_rank; /* processes that have the model together; 0 or 1: this one alone */
-    bool may_crowd; /* also where they outnumber the CPUs */
+    int32_t n_rank;    /* processes that have the model together; 0 or 1: this one alone */
+    int32_t wish_rank; /* without n_rank: so many, where nothing is lost by it */
+    bool may_crowd;    /* also where they outnumber the CPUs */
     const struct whim_nodes_cfg
         *nodes;          /* of which hosts, of which this is node 0; NULL: this one */
     whim_meters *meters; /* what it counts in; outlives it; NULL: nowhere that anybody looks */
@@ -46,6 +47,9 @@ WHIM_MUST_CHECK whim_err whim_library_start(whimbrel_model *model, const whim_se
 void whim_library_stop(whimbrel_model *model);
 
 whim_engine *whim_library_engine(const whimbrel_model *model);
+
+/* Why it has one rank where more were wished; NULL: none were, or it has them. */
+const char *whim_library_ranks_unused(const whimbrel_model *model);
 const whim_text_side *whim_library_text(const whimbrel_model *model);
 whim_service *whim_library_service(const whimbrel_model *model); /* NULL before it runs */
 

@@ -286,8 +286,10 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     cfg.wrong = field;
     whim_err err;
     if (extra != NULL && extra->n_rank > 1) {
-        whim_ranks_cfg ranks = {
-            .n_rank = extra->n_rank, .may_crowd = extra->may_crowd, .nodes = extra->nodes};
+        whim_ranks_cfg ranks = {.n_rank = extra->n_rank,
+                                .may_crowd = extra->may_crowd,
+                                .is_wish = extra->wish_rank > 1,
+                                .nodes = extra->nodes};
         err = whim_ranks_prepare(&cfg, &ranks, &m->engine, diag);
     } else {
         err = whim_engine_prepare(&cfg, &m->engine, diag);
@@ -325,6 +327,27 @@ static whim_err engine_prepare_found(whimbrel_model *m, const whim_library_extra
     return WHIM_ERR_OK;
 }
 
+/* Ranks that nobody asked for: where they are refused, or there is no memory for them, or the draft
+ * would be lost, the model is whole. False: it is to be prepared as if none had been wished. */
+static bool engine_prepare_wished(whimbrel_model *m, const whim_library_extra *extra)
+{
+    whim_library_extra wished = *extra;
+    const char *field = "";
+    whim_diag diag = {""};
+    wished.n_rank = extra->wish_rank;
+    whim_err err = engine_prepare(m, &wished, &field, &diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_memory_plan_check(whim_engine_plan(m->engine), &diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        return true;
+    }
+    whim_engine_close(m->engine);
+    m->engine = NULL;
+    m->ranks_unused = whim_arena_strndup(&m->arena, diag.text, (int64_t)strlen(diag.text));
+    return false;
+}
+
 static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, const char **field,
                            whim_diag *diag)
 {
@@ -348,7 +371,10 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
         return WHIM_ERR_NO_MEMORY;
     }
     bool is_found = !named && m->options.draft != NULL;
-    WHIM_TRY((is_found ? engine_prepare_found : engine_prepare)(m, extra, field, diag));
+    bool wishes = extra != NULL && extra->n_rank == 0 && extra->wish_rank > 1;
+    if (!wishes || !engine_prepare_wished(m, extra)) {
+        WHIM_TRY((is_found ? engine_prepare_found : engine_prepare)(m, extra, field, diag));
+    }
     whim_text_files files = {
         .model = m->options.path,
         .ckpt = whim_engine_ckpt(m->engine),
@@ -472,6 +498,11 @@ void whimbrel_close(whimbrel_model *m)
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
+
+const char *whim_library_ranks_unused(const whimbrel_model *m)
+{
+    return m->ranks_unused;
+}
 
 whim_engine *whim_library_engine(const whimbrel_model *m)
 {

@@ -28,6 +28,7 @@ struct whimbrel_model {
     bool load_begun;          /* by whimbrel_load */
     whim_service *service;    /* NULL until it runs */
     const char *draft_unused; /* see whimbrel_info */
+    const char *ranks_unused; /* see whim_library_ranks_unused */
     whimbrel_info info;
     whimbrel_plan_part plan[WHIM_PLAN_MAX_PARTS];
     pthread_mutex_t lock;

@@ -83,6 +83,18 @@ static whim_err followers_order(ranks *r, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+static whim_err wish_check(const ranks *r, const whim_engine *engine, whim_diag *diag)
+{
+    int32_t n_kv = whim_engine_config(engine)->n_kv;
+    if (n_kv < r->cfg.n_rank) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "%d ranks would share the model's %d KV heads, and keep them more than "
+                         "once",
+                         r->cfg.n_rank, n_kv);
+    }
+    return whim_memory_plan_check(whim_engine_plan(engine), diag);
+}
+
 /* What all of them are told, now and when they are started again. */
 static whim_err order_make(ranks *r, const whim_engine *engine, whim_diag *diag)
 {
@@ -397,6 +409,9 @@ whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_
     whim_err err = ranks_make(r, engine_cfg, cfg, diag);
     if (err == WHIM_ERR_OK) { /* refused here, it is before any process is started */
         err = whim_engine_prepare(&r->cfg, &engine, diag);
+    }
+    if (err == WHIM_ERR_OK && cfg->is_wish) {
+        err = wish_check(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
         err = order_make(r, engine, diag);

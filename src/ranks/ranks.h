@@ -13,6 +13,7 @@
 typedef struct whim_ranks_cfg {
     int32_t n_rank;      /* 2 or more */
     bool may_crowd;      /* more ranks than CPUs are taken */
+    bool is_wish;        /* nobody asked for them: refuse also what is right, but does not pay */
     const char *program; /* what followers run, with the one argument "rank"; NULL: this one */
     int64_t stall_ns;    /* how long a rank waits for another in a step; 0: as is usual */
     const whim_nodes_cfg *nodes; /* the hosts, of which this is node 0; NULL: this one alone */

@@ -208,6 +208,19 @@ int32_t whim_os_topology_nodes(const whim_os_topology *t, int32_t index, int32_t
     return n;
 }
 
+int32_t whim_os_topology_even_nodes(const whim_os_topology *t)
+{
+    int32_t begin, end;
+    for (int32_t i = 0; i < t->n_node; i++) { /* then slices are nodes */
+        whim_os_topology_slice(t, i, t->n_node, &begin, &end);
+        bool starts = begin < end && (begin == 0 || t->cpus[begin - 1].node != t->cpus[begin].node);
+        if (!starts || t->cpus[end - 1].node != t->cpus[begin].node || t->n_core % t->n_node != 0) {
+            return 1;
+        }
+    }
+    return t->n_node;
+}
+
 void whim_os_topology_mask(const whim_os_topology *t, int32_t begin, int32_t end, whim_os_mask *out)
 {
     *out = (whim_os_mask){{0}};

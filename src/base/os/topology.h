@@ -35,6 +35,9 @@ int32_t whim_os_topology_nodes(const whim_os_topology *t, int32_t index, int32_t
 void whim_os_topology_mask(const whim_os_topology *t, int32_t begin, int32_t end,
                            whim_os_mask *out);
 
+/* How many nodes there are, if each has as many cores as any other; else 1. */
+int32_t whim_os_topology_even_nodes(const whim_os_topology *t);
+
 /* The readers by themselves (tests): the CPUs of `mask`; false when nothing is told about them.
  * `root` goes in front of every path that is read, as for control groups. */
 bool whim_os_topology_hwloc(const whim_os_mask *mask, whim_os_topology *out);

@@ -55,9 +55,12 @@ static void test_sysfs(void **state)
     assert_cpus(&topology, all, 8);
     assert_int_equal(topology.n_core, 4);
     assert_int_equal(topology.n_node, 2);
+    assert_int_equal(whim_os_topology_even_nodes(&topology), 2);
     mask = mask_of(4, 7); /* a mask that leaves one CPU of each core, and no core 3 */
     assert_true(whim_os_topology_sysfs(tree_root, &mask, &topology));
     assert_cpus(&topology, some, 3);
+    assert_int_equal(topology.n_node, 2);
+    assert_int_equal(whim_os_topology_even_nodes(&topology), 1); /* two cores and one */
     assert_int_equal(topology.n_core, 3);
     mask = mask_of(4, 9); /* a CPU of which nothing is told */
     assert_false(whim_os_topology_sysfs(tree_root, &mask, &topology));
