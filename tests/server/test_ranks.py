@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model over two processes: answers go on, with the same text, when one of them is killed or stops; nothing is left
-behind. The default model's draft proposes meanwhile, if it is there."""
+"""A model over two processes: answers go on, with the same text, when one of them is killed or stops, in a prompt and
+in an answer; one that does so while it loads is named; nothing is left behind. The default model's draft proposes
+meanwhile, if it is there."""
 import json
 import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import httpx2
 import pytest
 
-from serving import PROGRAM, Server
+from serving import PROGRAM, ROOT, Server, write_tokenizer
 
-ASK = {"messages": [{"role": "user", "content": "Name ten birds, one in a line."}], "temperature": 0, "max_tokens": 150,
+RANKS = ("--tp", "2", "--oversubscribe", "--threads", "1")
+ASK = {"messages": [{"role": "user", "content": "Name ten birds, one in a line."}], "temperature": 0, "max_tokens": 100,
        "ignore_eos": True}
 
 
@@ -56,12 +60,14 @@ def stream(server, after, what):
 
 @pytest.fixture(scope="module")
 def ranks():
-    s = Server("ranks", "--tp", "2", "--oversubscribe", "--threads", "1", "--ctx", "1024")
+    shared = set(os.listdir("/dev/shm"))
+    s = Server("ranks", *RANKS, "--ctx", "1024")
     yield s
     pids = children(s.process.pid)
     assert len(pids) == 1
     assert s.stop() == 0
     assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), "a rank outlived the server"
+    assert set(os.listdir("/dev/shm")) <= shared, "something is left in /dev/shm"
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +140,24 @@ def test_an_answer_outlives_a_rank(ranks, whole, how):
     assert answer(ranks) == whole
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_prompt_outlives_a_rank(ranks, how):
+    [pid] = children(ranks.process.pid)
+    ask = {"prompt": f"{how.name}: " + "one two three four five six seven " * 80, "temperature": 0, "max_tokens": 8}
+    replies = []
+    reader = threading.Thread(target=lambda: replies.append(ranks.post("/v1/completions", ask)))
+    seen = len(ranks.log())
+    reader.start()
+    while "whimbrel:requests_running 1" not in httpx2.get(ranks.url + "/metrics").text:
+        assert reader.is_alive() or replies == []
+    os.kill(pid, how)  # 560 tokens take longer than it took to see that they have begun
+    reader.join()
+    assert replies[0].status_code == 200, replies[0].text
+    assert "event=ranks rejoined_ms=" in ranks.log()[seen:]
+    again = ranks.post("/v1/completions", ask).json()
+    assert again["choices"] == replies[0].json()["choices"] and again["usage"]["prompt_tokens"] > 500
+
+
 def test_a_request_in_two_lost_steps_fails(ranks, whole):
     """It may be why ranks are lost; others are not asked to pay for it again and again."""
     killed = []
@@ -183,6 +207,99 @@ def test_ranks_come_back_by_themselves(ranks, whole):
 
 
 def test_pages_of_ranks_stay_in_memory(tmp_path):
-    done = subprocess.run([PROGRAM, "serve", "--port", "0", "--tp", "2", "--oversubscribe", "--kv-dir", str(tmp_path)],
+    done = subprocess.run([PROGRAM, "serve", "--port", "0", *RANKS, "--kv-dir", str(tmp_path)],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "--kv-dir" in done.stderr and "cut over 2" in done.stderr, done.stderr
+
+
+# --- while they load ----------------------------------------------------------------------------------------
+
+def few_bytes(pid):
+    resource.prlimit(pid, resource.RLIMIT_AS, (64 << 20, 64 << 20))
+
+
+@pytest.mark.parametrize("what, said", [
+    (lambda pid: os.kill(pid, signal.SIGKILL), r"rank 1 \(process {}\) was ended by signal 9 .* before it was ready"),
+    (lambda pid: os.kill(pid, signal.SIGSTOP), r"rank 1 \(process {}\) was stopped before it was ready"),
+    (few_bytes, r"rank 1: .*memory|rank 1 \(process {}\) .* before it was ready"),
+], ids=["killed", "stopped", "memory"])
+def test_a_rank_is_lost_while_it_loads(what, said):
+    """The model's own 98 MB take longer than it takes to see the process."""
+    leader = subprocess.Popen([PROGRAM, "serve", "--port", "0", *RANKS], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+    try:
+        while not (pids := children(leader.pid)):
+            assert leader.poll() is None
+        what(pids[0])
+        _, errors = leader.communicate(timeout=60)
+    finally:
+        leader.kill()
+    assert leader.returncode == 1 and re.search(said.format(pids[0]), errors), errors
+    assert not pathlib.Path(f"/proc/{pids[0]}").exists()
+
+
+# --- around a server of a tiny model ------------------------------------------------------------------------
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "tests/data/golden/llama-f32", folder)
+    write_tokenizer(folder, json.loads((folder / "config.json").read_text())["vocab_size"])
+    return folder
+
+
+@pytest.fixture
+def tiny(model):
+    s = Server("ranks_tiny", str(model), *RANKS)
+    s.folder = model
+    yield s
+    s.process.kill()
+    s.process.wait()
+    s.http.close()
+
+
+def test_other_files_and_orphans(tiny):
+    """Ranks that are started again do not load what has replaced the model; a second server does not get the port; and
+    one that was stopped ends with its leader."""
+    [pid] = children(tiny.process.pid)
+    second = subprocess.run([PROGRAM, "serve", str(tiny.folder), *RANKS, "--port", str(tiny.port)], capture_output=True,
+                            text=True, timeout=60, check=False)
+    assert second.returncode == 1 and str(tiny.port) in second.stderr, second.stderr
+    assert children(tiny.process.pid) == [pid]
+    weights = tiny.folder / "model-00003-of-00003.safetensors"
+    bytes_before = weights.read_bytes()
+    weights.unlink()
+    weights.write_bytes(bytes_before[:-4] + bytes(4 * [0x3f]))
+    os.kill(pid, signal.SIGKILL)
+    reply = tiny.post("/v1/completions", {"prompt": "!!!", "max_tokens": 4})
+    assert reply.status_code == 500, reply.text
+    found = tiny.wait_log(r"rank 1 found other model files \(fingerprint (\w{16})\) than rank 0 .* \((\w{16})\)")
+    assert found.group(1) != found.group(2)
+    weights.write_bytes(bytes_before)
+    ready_within(tiny, 60)
+    [pid] = children(tiny.process.pid)
+    os.kill(pid, signal.SIGSTOP)
+    tiny.process.kill()
+    tiny.process.wait()
+    until = time.monotonic() + 10
+    while pathlib.Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until, "a rank that was stopped outlived its leader"
+        time.sleep(0.01)
+
+
+def test_a_rank_on_each_node(model):
+    """Of a machine that hwloc makes up, with the CPUs of this one in two halves."""
+    n = len(os.sched_getaffinity(0))
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
+    if "hwloc" not in linked or os.sched_getaffinity(0) != set(range(n)) or n % 2 == 1:
+        pytest.skip("no such machine can be made up here")
+    env = {"HWLOC_SYNTHETIC": f"node:2 core:{n // 2} pu:1", "HWLOC_THISSYSTEM": "1"}
+    for args, n_rank, why in (((), 2, "one for each memory node"), (("--threads", "1"), 1, "--threads counts"),
+                              (("--tp", "1"), 1, None)):
+        s = Server("ranks_nodes", str(model), *args, env=env)
+        n_child = len(children(s.process.pid))
+        said = s.log()
+        assert s.post("/v1/completions", {"prompt": "!!!", "max_tokens": 4}).status_code == 200
+        assert s.stop() == 0
+        assert n_child == n_rank - 1
+        assert (f'event=ranks ranks={n_rank} nodes=2 reason="{why}' in said) == (why is not None), said
