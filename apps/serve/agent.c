@@ -2,6 +2,7 @@
 /* A machine that is not node 0: it has no clients, and runs what node 0 asks for. */
 #include "ranks/agent.h"
 #include "base/clock.h"
+#include "hub_model.h"
 #include "serve/serve.h"
 #include "serve/signals.h"
 
@@ -35,19 +36,30 @@ static void agent_main(void *ctx)
     atomic_store(&a->done, true);
 }
 
-/* What node 0 has by the same options. */
-static whim_engine_cfg agent_engine(const whim_options *o, const char *path)
+/* What node 0 has by the same options; `draft` is room for the path of its draft. False: complained
+ * of. */
+static bool agent_engine(const whim_options *o, const char *path, char draft[MODEL_PATH_MAX],
+                         whim_agent_cfg *cfg)
 {
     whimbrel_model_options options = serve_options(o, path);
     whim_library_extra extra = serve_extra(o);
-    whim_engine_cfg cfg = whim_library_engine_cfg(&options, &extra);
-    cfg.n_rank = (int32_t)o->tp;
-    return cfg;
+    if (options.draft != NULL) {
+        options.draft = hub_draft_path(options.draft, true, draft);
+        if (options.draft == NULL) {
+            return false;
+        }
+    } else if (whim_library_draft_beside(path, draft, MODEL_PATH_MAX)) {
+        options.draft = draft;
+        cfg->draft_found = true;
+    }
+    cfg->engine = whim_library_engine_cfg(&options, &extra);
+    cfg->engine.n_rank = (int32_t)o->tp;
+    return true;
 }
 
 bool serve_agent_run(serve *s)
 {
-    char buf[MODEL_PATH_MAX];
+    char buf[MODEL_PATH_MAX], draft[MODEL_PATH_MAX];
     agent_thread a = {.serve = s};
     if (!signals_start()) {
         return false;
@@ -59,12 +71,14 @@ bool serve_agent_run(serve *s)
         return false;
     }
     signals_loaded();
-    a.cfg = (whim_agent_cfg){.engine = agent_engine(s->options, path),
-                             .nodes = s->nodes.cfg,
+    a.cfg = (whim_agent_cfg){.nodes = s->nodes.cfg,
                              .may_crowd = s->options->oversubscribe,
                              .stop = &a.stop,
                              .tell = on_event,
                              .ctx = &a};
+    if (!agent_engine(s->options, path, draft, &a.cfg)) {
+        return false;
+    }
     if (whim_thread_create(&a.thread, "agent", agent_main, &a, &a.diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", a.diag.text);
         return false;

@@ -32,6 +32,9 @@ typedef struct whim_library_extra {
 whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *options,
                                         const whim_library_extra *extra);
 
+/* The draft that lies beside a model, into out; false: there is none. */
+bool whim_library_draft_beside(const char *model, char *out, size_t size);
+
 /* whimbrel_open with more. */
 whimbrel_status whim_library_open(const whimbrel_model_options *options,
                                   const whim_library_extra *extra, whimbrel_model **out,

@@ -6,6 +6,7 @@
 #include "library/model_impl.h"
 #include "ranks/ranks.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -165,24 +166,30 @@ static int64_t stem_length(const char *path, int64_t n)
     return at > 0 ? at : n - 5;
 }
 
+bool whim_library_draft_beside(const char *model, char *out, size_t size)
+{
+    static const char config[] = "/config.json";
+    int64_t n = (int64_t)strlen(model);
+    bool is_file = n > 5 && strcmp(model + n - 5, ".gguf") == 0;
+    int used = snprintf(out, size, "%.*s%s%s", (int)(is_file ? stem_length(model, n) : n), model,
+                        is_file ? ".draft" : "/draft", config);
+    if (used < 0 || (size_t)used >= size || access(out, R_OK) != 0) {
+        return false;
+    }
+    out[(size_t)used + 1 - sizeof config] = '\0';
+    return true;
+}
+
 /* Where no draft was named, the one beside the model. */
 static bool draft_find(whimbrel_model *m)
 {
     whimbrel_model_options *o = &m->options;
-    int64_t n = (int64_t)strlen(o->path);
-    bool is_file = n > 5 && strcmp(o->path + n - 5, ".gguf") == 0;
-    whim_str path = {0};
-    whim_str_printf(&path, "%.*s%s", (int)(is_file ? stem_length(o->path, n) : n), o->path,
-                    is_file ? ".draft" : "/draft");
-    int64_t used = path.len;
-    whim_str_append(&path, "/config.json");
-    bool ok = !path.failed;
-    if (ok && o->draft == NULL && access(whim_str_text(&path), R_OK) == 0) {
-        o->draft = whim_arena_strndup(&m->arena, whim_str_text(&path), used);
-        ok = o->draft != NULL;
+    char path[PATH_MAX];
+    if (o->draft == NULL && whim_library_draft_beside(o->path, path, sizeof path)) {
+        o->draft = whim_arena_strndup(&m->arena, path, (int64_t)strlen(path));
+        return o->draft != NULL;
     }
-    whim_str_deinit(&path);
-    return ok;
+    return true;
 }
 
 /* The last part of the path, without .gguf. */

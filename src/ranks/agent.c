@@ -21,9 +21,15 @@ static whim_err facts_find(whim_agent *a, whim_diag *diag)
     cfg.rank = a->first;
     cfg.host_first = a->first;
     cfg.n_host = a->n;
-    WHIM_TRY(whim_engine_prepare(&cfg, &engine, diag));
+    whim_err err = whim_engine_prepare(&cfg, &engine, diag);
+    if (err != WHIM_ERR_OK && a->cfg->draft_found) { /* then node 0 leaves it out as well */
+        cfg.draft = NULL;
+        err = whim_engine_prepare(&cfg, &engine, diag);
+    }
+    WHIM_TRY(err);
+    a->draft = cfg.draft;
     a->memory = whim_engine_plan(engine)->available * a->n;
-    whim_err err = whim_join_facts_of(engine, &cfg, a->cfg->nodes.n_node, &a->facts, diag);
+    err = whim_join_facts_of(engine, &cfg, a->cfg->nodes.n_node, &a->facts, diag);
     whim_engine_close(engine);
     return err;
 }

@@ -13,6 +13,7 @@
 typedef struct whim_agent_cfg {
     whim_engine_cfg engine; /* as the leader's, with this host's paths and threads; n_rank of all */
     whim_nodes_cfg nodes;   /* node 1 or more */
+    bool draft_found;       /* nobody asked for its draft: one that cannot be used is left out */
     bool may_crowd;         /* more ranks than CPUs are taken */
     const char *program;    /* NULL: this one */
     const atomic_bool *stop;

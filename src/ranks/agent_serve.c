@@ -59,7 +59,7 @@ static void order_fit(const whim_agent *a, whim_follower_order *order)
 {
     const whim_engine_cfg *own = &a->cfg->engine;
     snprintf(order->model, sizeof order->model, "%s", own->model);
-    snprintf(order->draft, sizeof order->draft, "%s", own->draft != NULL ? own->draft : "");
+    snprintf(order->draft, sizeof order->draft, "%s", a->draft != NULL ? a->draft : "");
     order->n_thread = own->n_thread;
     order->crowded |= a->crowded;
 }

@@ -15,7 +15,7 @@ from test_ranks import children
 
 SECRET = {"WHIMBREL_JOIN_SECRET": "a secret of these tests"}
 ASK = {"prompt": [1, 2, 3, 4, 5, 6], "temperature": 0, "max_tokens": 24, "ignore_eos": True}
-MODEL, N_VOCAB = ROOT / "tests" / "data" / "golden" / "qwen35-moe", 83
+MODEL, N_VOCAB = ROOT / "tests" / "data" / "golden" / "qwen3-f32", 83
 SAME = ["--tp", "3", "--oversubscribe", "--threads", "1", "--ctx", "256"]
 MODULE = pathlib.Path(PROGRAM).resolve().parent / "whimbrel-ucx.so"
 pytestmark = pytest.mark.skipif(not MODULE.exists(), reason="built without UCX (libucx-dev)")
@@ -71,6 +71,7 @@ def model(tmp_path_factory):
     for file in MODEL.iterdir():
         (folder / file.name).symlink_to(file)
     write_tokenizer(folder, N_VOCAB)
+    (folder / "draft").symlink_to(ROOT / "tests" / "data" / "drafts" / "qwen3-f32-dflash")  # both nodes find it
     return folder
 
 
