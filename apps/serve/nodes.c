@@ -185,7 +185,10 @@ bool nodes_choose(node_list *nodes, const whim_options *o)
     if (!options_read(nodes, o)) {
         return false;
     }
-    const launcher *by = nodes->cfg.n_node == 1 || o->tp < 2 ? NULL : launcher_find();
+    bool all_given =
+        nodes->cfg.n_node > 1 && nodes->host[0] != '\0' && whim_options_gave(o, &o->node_rank);
+    bool asks = nodes->cfg.n_node != 1 && o->tp > 1 && !all_given;
+    const launcher *by = asks ? launcher_find() : NULL;
     if (by != NULL && !launcher_use(nodes, o, by)) {
         return false;
     }
