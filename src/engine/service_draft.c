@@ -162,6 +162,9 @@ static void costs_learn(whim_drafts *d, int64_t n, int64_t n_row, int64_t ns)
                           d->model->serial ? ns / most : ns);
 }
 
+/* One may have been in the way when a rank was lost. */
+enum { MOST_FAILED = 2 };
+
 static void draft_ask(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
@@ -173,14 +176,16 @@ static void draft_ask(whim_service *s)
     }
     whim_err err = whim_propose(whim_engine_proposer(s->cfg.engine), d->wanted, n, &diag);
     if (err == WHIM_ERR_OK) {
+        d->n_failed = 0;
         d->spent_ns = whim_clock_ns() - begun;
         costs_learn(d, n, n_row, d->spent_ns);
         for (int64_t i = 0; i < n; i++) {
             drafted_take(d->choices[i], d->wanted[i].n);
         }
-    } else if (err != WHIM_ERR_FULL && !whim_engine_is_apart(s->cfg.engine)) {
+    } else if (err != WHIM_ERR_FULL &&
+               (!whim_engine_is_apart(s->cfg.engine) || ++d->n_failed >= MOST_FAILED)) {
         /* Where no page is free there are just no proposals; where ranks were lost the next step
-         * tells, and the draft is there again when they are. */
+         * tells, and the draft is there again when they are, unless it may be why. */
         whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));
         d->model = NULL;
     }

@@ -113,6 +113,7 @@ typedef struct whim_drafts {
     whim_hits hits, draft_hits; /* of all requests, of late: lookup's and the draft's */
     whim_step_costs costs;      /* of its passes */
     int64_t spent_ns;           /* on passes since the last step was taken */
+    int32_t n_failed;           /* passes in a row with which ranks were lost */
     bool asked;                 /* it has said what it can for the next plan */
     whim_proposal *wanted;      /* [max_seqs] */
 } whim_drafts;
