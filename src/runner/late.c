@@ -87,6 +87,12 @@ static int32_t enough(const whim_step_head *head)
     return head->bucket_row <= WHIM_LATE_FEW ? WHIM_LATE_FEW : WHIM_LATE_ROWS;
 }
 
+/* Where the next rows go: at a multiple of their number, so that graphs are few. */
+static int32_t place_of(const whim_late *l, int32_t n)
+{
+    return (l->n + n - 1) / n * n;
+}
+
 /* All that wait; a power of two, so that graphs are few. */
 static whim_err take(whim_late *l, whim_stream *stream, int32_t *host, int32_t *n_taken)
 {
@@ -116,11 +122,15 @@ whim_err whim_late_begin(whim_late *l, whim_stream *stream, const int32_t *block
     const int32_t *slots = block + at.slots;
     drop(l, block, slots, page_len);
     bool drafts = (head->flags & WHIM_STEP_DRAFT) != 0;
-    if (!drafts && l->n + head->bucket_row <= WHIM_LATE_ROWS) {
-        step->at = l->n;
-        memcpy(l->positions + l->n, block + at.positions, bucket.n_row * sizeof *block);
-        memcpy(l->slots + l->n, slots, bucket.n_row * sizeof *block);
-        l->n += head->bucket_row;
+    int32_t place = place_of(l, head->bucket_row);
+    if (!drafts && place + head->bucket_row <= WHIM_LATE_ROWS) {
+        for (; l->n < place; l->n++) {
+            l->slots[l->n] = -1;
+        }
+        step->at = place;
+        memcpy(l->positions + place, block + at.positions, bucket.n_row * sizeof *block);
+        memcpy(l->slots + place, slots, bucket.n_row * sizeof *block);
+        l->n = place + head->bucket_row;
     }
     bool goes_on = step->at >= 0 && l->n + head->bucket_row <= enough(head);
     if (l->n == 0 || (goes_on && may_wait(head, slots, page_len))) {
