@@ -196,7 +196,7 @@ static void ends_are_everywhere(void **state)
     g = group_new(false, 2);
     g->wait_ns = 100 * WHIM_NS_PER_MS;
     whim_hosts_run(g, n_rank, stay_away);
-    all_end_with(g, " has not come to barrier of 0 at \"again\" within 0.1 s");
+    all_end_with(g, " has not come to barrier of 0 at \"again\" within ");
     g = group_new(true, 3);
     whim_hosts_begin(g, n_rank, barriers);
     whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
