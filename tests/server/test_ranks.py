@@ -223,17 +223,27 @@ def few_bytes(pid):
     (lambda pid: os.kill(pid, signal.SIGSTOP), r"rank 1 \(process {}\) was stopped before it was ready"),
     (few_bytes, r"rank 1: .*memory|rank 1 \(process {}\) .* before it was ready"),
 ], ids=["killed", "stopped", "memory"])
-def test_a_rank_is_lost_while_it_loads(what, said):
-    """The model's own 98 MB take longer than it takes to see the process."""
-    leader = subprocess.Popen([PROGRAM, "serve", "--port", "0", *RANKS], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True)
-    try:
-        while not (pids := children(leader.pid)):
-            assert leader.poll() is None
-        what(pids[0])
-        _, errors = leader.communicate(timeout=60)
-    finally:
-        leader.kill()
+def test_a_rank_is_lost_while_it_loads(what, said, tmp_path):
+    """The model's own 98 MB mostly take longer than it takes to see the process."""
+    log, in_time = tmp_path / "log", False
+    for _ in range(10):
+        with open(log, "wb") as errors:
+            leader = subprocess.Popen([PROGRAM, "serve", "--port", "0", *RANKS], stdout=errors, stderr=errors)
+        try:
+            while not (pids := children(leader.pid)):
+                assert leader.poll() is None
+            what(pids[0])
+            while leader.poll() is None and b"event=ready" not in log.read_bytes():
+                time.sleep(0.02)
+            in_time = leader.poll() is not None
+        finally:
+            leader.kill()
+            leader.wait()
+        if in_time:
+            break
+    if not in_time:
+        pytest.skip("the rank had loaded each time before it was seen")
+    errors = log.read_text(errors="replace")
     assert leader.returncode == 1 and re.search(said.format(pids[0]), errors), errors
     assert not pathlib.Path(f"/proc/{pids[0]}").exists()
 

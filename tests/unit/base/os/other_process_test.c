@@ -12,7 +12,6 @@ static void processes_are_seen(void **state)
 {
     (void)state;
     whim_os_process first = {0}, now = {0};
-    assert_true(whim_os_process_get((int32_t)getpid(), &now) && now.state == 'R');
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
