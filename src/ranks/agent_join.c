@@ -63,8 +63,13 @@ static whim_err leader_connect(const whim_agent *a, int64_t until_ns, int *out, 
         return whim_fail(diag, WHIM_ERR_IO, "%s is not known: %s", nodes->host,
                          gai_strerror(error));
     }
-    for (const struct addrinfo *at = list; at != NULL && *out < 0; at = at->ai_next) {
-        *out = connected(a, at, until_ns);
+    int64_t n_left = 0;
+    for (const struct addrinfo *at = list; at != NULL; at = at->ai_next) {
+        n_left++;
+    }
+    for (const struct addrinfo *at = list; at != NULL && *out < 0; at = at->ai_next, n_left--) {
+        int64_t now_ns = whim_clock_ns(); /* each has its share: one may swallow all that comes */
+        *out = connected(a, at, now_ns + (until_ns - now_ns) / n_left);
     }
     error = errno;
     freeaddrinfo(list);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,12 @@ enum { LOOK_MS = 20 }; /* between looks at processes that may have ended */
 
 static void generation_end(whim_agent *a)
 {
+    /* All at once: while it waits it gives no sign of life, and large ones take long to go. */
+    for (int32_t i = 0; i <= a->n; i++) {
+        if (a->processes[i].pid != 0) {
+            kill(a->processes[i].pid, SIGKILL);
+        }
+    }
     for (int32_t i = 0; i <= a->n; i++) {
         whim_rank_end(&a->processes[i], whim_clock_ns()); /* they have nothing to finish */
     }

@@ -6,6 +6,7 @@
 #include "ranks/nodes_inner.h"
 #include "weights/part.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -41,6 +42,39 @@ static int bound(const struct addrinfo *at)
     return fd;
 }
 
+static bool is_loopback(const struct addrinfo *at)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at->ai_addr;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at->ai_addr;
+    return at->ai_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* Many systems know their own name as an address at which no other machine can come. */
+static whim_err name_check(const char *host, const struct addrinfo *list, whim_diag *diag)
+{
+    const struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *ignored = NULL;
+    char text[64] = "";
+    bool is_meant = strcmp(host, "localhost") == 0;
+    if (!is_meant && getaddrinfo(host, NULL, &numeric, &ignored) == 0) {
+        freeaddrinfo(ignored);
+        is_meant = true;
+    }
+    for (const struct addrinfo *at = list; at != NULL && !is_meant; at = at->ai_next) {
+        is_meant = !is_loopback(at);
+    }
+    if (!is_meant) {
+        (void)getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, NULL, 0,
+                          NI_NUMERICHOST);
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "--join: %s is %s on this machine, where no other one can come; give an "
+                         "address of this machine",
+                         host, text);
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err port_open(whim_nodes *n, whim_diag *diag)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -50,11 +84,14 @@ static whim_err port_open(whim_nodes *n, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_NOT_FOUND, "--join: %s is not known: %s", n->cfg.host,
                          gai_strerror(error));
     }
-    for (const struct addrinfo *at = list; at != NULL && n->listener < 0; at = at->ai_next) {
+    whim_err err = name_check(n->cfg.host, list, diag);
+    for (const struct addrinfo *at = list; at != NULL && n->listener < 0 && err == WHIM_ERR_OK;
+         at = at->ai_next) {
         n->listener = bound(at);
     }
     error = errno;
     freeaddrinfo(list);
+    WHIM_TRY(err);
     if (n->listener < 0) {
         return whim_fail(diag, error == EADDRINUSE ? WHIM_ERR_BUSY : WHIM_ERR_IO,
                          "--join: other nodes cannot be waited for at %s, port %s: %s", n->cfg.host,
@@ -309,6 +346,7 @@ void whim_nodes_end(whim_nodes *n)
     if (n->nodes != NULL) {
         tell_all(n, WHIM_WIRE_END);
     }
+    n->generation++; /* what is still under way is nobody's */
     pthread_mutex_unlock(&n->lock);
 }
 
