@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of the level bf16: i8mm, and BF16 weights, keys and values on the BF16 matrix product. */
 #define WHIM_CPU_LEVEL bf16
+#define PRODUCT_BELOW i8mm
 
 #include "backends/cpu/i8mm/open_i8mm.h"
 #include "backends/cpu/neon/vec_neon.h"
