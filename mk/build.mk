@@ -97,7 +97,7 @@ level = $(filter $(LEVELS),$(firstword $(subst /, ,$(patsubst src/backends/cpu/%
 
 B := build/$(ARCH)$(SUFFIX_$(MODE))
 
-TEST_DEFS := -DWHIM_DEBUG -DWHIM_TEST_BUILD
+TEST_DEFS := -DWHIM_DEBUG
 MODE_FLAGS_release := -O2
 MODE_FLAGS_test := -O2 $(TEST_DEFS)
 MODE_FLAGS_san := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
@@ -150,6 +150,16 @@ ifneq ($(filter san0 tsan0,$(MODE)$(STATIC)),)
   TEST_LIB := $(B)/libwhimtest.so
   TEST_PATH := -Wl,-rpath,$(abspath $(B))
 endif
+# Kernels are most of a build. They know nothing of debugging, so tests take those that the program has.
+ifneq ($(filter release test,$(MODE)),)
+  L := build/$(ARCH)-levels
+  LEVEL_CFLAGS := $(filter-out -fPIC $(TEST_DEFS),$(CFLAGS_ALL)) $(if $(filter 0,$(STATIC)),-fPIC)
+else
+  L := $(B)
+  LEVEL_CFLAGS := $(CFLAGS_ALL)
+endif
+LEVEL_CFLAGS += $(LEVEL_OPT)
+LEVEL_CPPFLAGS := -D_GNU_SOURCE -Isrc -Iinclude $(CPPFLAGS)
 CPPFLAGS_ALL := -D_GNU_SOURCE -DWHIM_VERSION='"$(VERSION)"' -Isrc -Iinclude -I$(B)/gen $(CPPFLAGS)
 LDFLAGS_ALL := -pthread -Wl,--gc-sections $(MODE_LINK_$(MODE)) $(LDFLAGS)
 ifeq ($(STATIC),1)
@@ -199,9 +209,10 @@ MODULES := $(if $(filter 1,$(UCX)),$(B)/whimbrel-ucx.so)
 BACKEND_HOMES := src/backends $(if $(filter-out release,$(MODE)),tests/backends)
 BACKENDS ?= $(sort $(foreach h,$(BACKEND_HOMES),$(patsubst $(h)/%/,%,$(dir $(wildcard $(h)/*/*.c)))))
 
+LEVEL_SRC := $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
 LIB_SRC := $(filter-out src/backends/% src/comm/ucx/%,$(wildcard src/*/*.c src/*/*/*.c)) \
            $(foreach b,$(BACKENDS),$(wildcard $(addsuffix /$(b)/*.c,$(BACKEND_HOMES)))) \
-           $(if $(filter cpu,$(BACKENDS)),$(foreach l,$(LEVELS),$(wildcard src/backends/cpu/$(l)/*.c)))
+           $(LEVEL_SRC)
 PUBLIC_SRC := $(filter-out src/hub/% src/http/% src/server/%,$(LIB_SRC))
 APP_SRC := $(wildcard apps/*.c apps/*/*.c)
 EXAMPLE_SRC := $(wildcard examples/*.c)
@@ -216,7 +227,7 @@ STEPS_SRC := $(wildcard tests/replay/*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 REPLAY_SRC := tests/fuzz/replay.c
 
-obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+obj = $(foreach s,$(1),$(if $(call level,$(s)),$(L),$(B))/obj/$(s:.c=.o))
 LIB := $(B)/libwhim.a
 PROGRAM := $(B)/whimbrel
 # What `make install` puts beside the program. The first number of the version is that of the ABI.
@@ -274,7 +285,9 @@ $(B)/stamp/cc: FORCE
 	    $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -o /dev/null - 2>/dev/null || \
 	    { echo "$(CC) lacks the headers of jansson, pcre2, utf8proc or libedit: run tools/setup, which says" \
 	           "what is missing" >&2; exit 1; }
-	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(LAW_FLAGS) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
+	$(call keep,$(call quote,$(CC) $(CPPFLAGS_ALL) $(HUB_DEFS) $(CFLAGS_ALL) $(LAW_FLAGS)))
+$(L)/stamp/levels: FORCE
+	$(call keep,$(call quote,$(CC) $(LEVEL_CPPFLAGS) $(LEVEL_CFLAGS) $(foreach l,$(LEVELS),$(FLAGS_$(l)))))
 $(B)/stamp/ld: FORCE
 	$(call keep,$(call quote,$(LDFLAGS_ALL) $(EDIT_LIBS) $(LIBS)))
 $(B)/stamp/files: FORCE
@@ -346,7 +359,11 @@ $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/% tests/unit/apps/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
-	    $(if $(filter src/ops/ref/%,$<),$(LAW_FLAGS)) $(if $(call level,$<),$(LEVEL_OPT) $(FLAGS_$(call level,$<))) -MMD -MP -c -o $@ $<
+	    $(if $(filter src/ops/ref/%,$<),$(LAW_FLAGS)) -MMD -MP -c -o $@ $<
+$(call obj,$(LEVEL_SRC)): $(L)/obj/%.o: %.c $(L)/stamp/levels
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LEVEL_CPPFLAGS) $(LEVEL_CFLAGS) $(FLAGS_$(call level,$<)) -MMD -MP -c -o $@ $<
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/stamp/files
 	$(call say,AR,$@)
@@ -428,4 +445,4 @@ $(B)/lib/ld.so: $(B)/stamp/cc
 
 ALL_SRC := $(LIB_SRC) $(APP_SRC) $(EXAMPLE_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
            $(INVARIANCE_SRC) $(STEPS_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
--include $(patsubst %.c,$(B)/obj/%.d,$(ALL_SRC))
+-include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))
