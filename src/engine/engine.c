@@ -498,9 +498,9 @@ whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
     return e->peers.loaded(e->peers.ctx, diag);
 }
 
-bool whim_engine_is_apart(const whim_engine *e)
+bool whim_engine_is_apart(const whim_engine *e, whim_diag *why)
 {
-    return e->peers.is_apart != NULL && e->peers.is_apart(e->peers.ctx);
+    return e->peers.is_apart != NULL && e->peers.is_apart(e->peers.ctx, why);
 }
 
 whim_err whim_engine_rejoin(whim_engine *e, whim_diag *diag)

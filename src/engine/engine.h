@@ -96,8 +96,9 @@ typedef struct whim_engine_peers {
     whim_err (*load)(void *ctx, whim_diag *diag);
     whim_err (*loaded)(void *ctx, whim_diag *diag);
     void (*close)(void *ctx);
-    /* Whether one of them is lost, and steps fail; and to begin again with others, loaded. */
-    bool (*is_apart)(void *ctx);
+    /* Whether one of them is lost, and steps fail; and to begin again with others, loaded. `why` is
+     * filled where it is wanted (not NULL). */
+    bool (*is_apart)(void *ctx, whim_diag *why);
     whim_err (*rejoin)(void *ctx, const whim_engine *engine, whim_diag *diag);
     /* What a rank has counted, also of this one. Any thread. */
     void (*look)(void *ctx, int32_t rank, whim_rank_meters *out);
@@ -106,9 +107,10 @@ typedef struct whim_engine_peers {
 /* After prepare: the others' plans come to so many bytes, which join this one's. */
 void whim_engine_set_peers(whim_engine *engine, const whim_engine_peers *peers, int64_t bytes);
 
-/* After a step failed: whether that is because other ranks are lost, with all that pages and states
- * held of them; and to have them again, which takes as long as a load. */
-bool whim_engine_is_apart(const whim_engine *engine);
+/* After a step failed, or while there is none: whether other ranks are lost, with all that pages
+ * and states held of them (`why` may be NULL); and to have them again, which takes as long as a
+ * load. */
+bool whim_engine_is_apart(const whim_engine *engine, whim_diag *why);
 WHIM_MUST_CHECK whim_err whim_engine_rejoin(whim_engine *engine, whim_diag *diag);
 
 /* How many ranks have the model, 1 where it is alone; what one of several has counted. Any

@@ -183,7 +183,7 @@ static void draft_ask(whim_service *s)
             drafted_take(d->choices[i], d->wanted[i].n);
         }
     } else if (err != WHIM_ERR_FULL &&
-               (!whim_engine_is_apart(s->cfg.engine) || ++d->n_failed >= MOST_FAILED)) {
+               (!whim_engine_is_apart(s->cfg.engine, NULL) || ++d->n_failed >= MOST_FAILED)) {
         /* Where no page is free there are just no proposals; where ranks were lost the next step
          * tells, and the draft is there again when they are, unless it may be why. */
         whim_log_error(s->cfg.log, "draft", whim_log_text("error", diag.text));

@@ -317,7 +317,7 @@ enum { MOST_APART = 2 }; /* a request that was in so many lost steps may be why 
 static void steps_failed(whim_service *s, bool handed_out, const whim_diag *diag)
 {
     const whim_plan *plan = &oldest(s)->plan;
-    bool apart = whim_engine_is_apart(s->cfg.engine);
+    bool apart = whim_engine_is_apart(s->cfg.engine, NULL);
     whim_log_error(s->cfg.log, "step", whim_log_text("error", diag->text),
                    whim_log_int("items", plan->n_item));
     for (int64_t i = 0; i < plan->n_item; i++) {
@@ -417,6 +417,17 @@ static void take(whim_service *s)
     s->counts.step_ns += took;
 }
 
+/* Ranks may be lost while nobody asks: the next request need not pay for it, nor probes say that
+ * all is well. */
+static void idle(whim_service *s)
+{
+    whim_diag why = {""};
+    if (whim_engine_is_apart(s->cfg.engine, &why)) {
+        whim_log_error(s->cfg.log, "ranks", whim_log_text("lost", why.text));
+        ranks_rejoin(s);
+    }
+}
+
 bool whim_service_step(whim_service *s)
 {
     whim_diag diag = {""};
@@ -436,6 +447,7 @@ bool whim_service_step(whim_service *s)
         whim_service_propose(s);
         whim_sched_plan(s->sched, &f->plan);
         if (f->plan.n_item == 0) {
+            idle(s);
             return false;
         }
         parts_make(s, f);

@@ -362,10 +362,14 @@ static whim_err nodes_start(ranks *r, const whim_engine *engine, whim_diag *diag
 
 /* --- beginning again -------------------------------------------------------------------------- */
 
-static bool is_apart(void *ctx)
+static bool is_apart(void *ctx, whim_diag *why)
 {
     const ranks *r = ctx;
-    return whim_comm_is_over(&r->comm);
+    bool is_over = whim_comm_is_over(&r->comm);
+    if (is_over && why != NULL) {
+        (void)whim_comm_why(r->memory.shared, why);
+    }
+    return is_over;
 }
 
 /* The memory is new, so nobody of the last generation has any part in it. */

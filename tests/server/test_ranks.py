@@ -206,6 +206,17 @@ def test_ranks_come_back_by_themselves(ranks, whole):
     assert answer(ranks) == whole
 
 
+def test_ranks_are_missed_while_nobody_asks(ranks, whole):
+    [pid] = children(ranks.process.pid)
+    seen, until = len(ranks.log()), time.monotonic() + 60
+    os.kill(pid, signal.SIGKILL)
+    while "event=ranks rejoined_ms=" not in ranks.log()[seen:]:
+        assert time.monotonic() < until, ranks.log()[seen:]
+        time.sleep(0.02)
+    assert re.search(rf'event=ranks lost="rank 1 \(process {pid}\) was ended by signal 9', ranks.log()[seen:])
+    assert answer(ranks) == whole
+
+
 def test_pages_of_ranks_stay_in_memory(tmp_path):
     done = subprocess.run([PROGRAM, "serve", "--port", "0", *RANKS, "--kv-dir", str(tmp_path)],
                           capture_output=True, text=True, timeout=60)
