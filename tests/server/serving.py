@@ -29,11 +29,12 @@ def write_tokenizer(folder, n_vocab):
 
 
 class Server:
-    def __init__(self, name, *args, env=None):
+    def __init__(self, name, *args, env=None, before=()):
+        """`before` are the words of a command that runs another one in its own place."""
         LOGS.mkdir(parents=True, exist_ok=True)
         self.log_path = LOGS / f"{name}.log"
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--log-level", "debug", *args],
+            self.process = subprocess.Popen([*before, PROGRAM, "serve", "--port", "0", "--log-level", "debug", *args],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env={**os.environ, **(env or {})})
         match = self.wait_log(r"event=ready model=(\S+) port=(\d+)", START_LIMIT_S)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts: network namespaces with a cable between them, which can be cut. The test's own thread is on the near one,
+where the leader listens; its agent runs on the far one. Nothing has a name, so nothing is left behind."""
+import contextlib
+import ctypes
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from serving import LOGS, PROGRAM
+
+NEAR, FAR = "10.77.0.1", "10.77.0.2"
+SECRET = {"WHIMBREL_JOIN_SECRET": "a secret of these tests"}
+MODULE = pathlib.Path(PROGRAM).resolve().parent / "whimbrel-ucx.so"
+# UCX finds interfaces in /sys, which shows those of whoever mounted it.
+ON_HOST = ("unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh")
+NEW_NETWORK = 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NoHosts(Exception):
+    """Why there can be none here."""
+
+
+def network():
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def enter(fd):
+    if libc.setns(fd, NEW_NETWORK) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def new_network():
+    if libc.unshare(NEW_NETWORK) != 0:
+        raise NoHosts(f"no network namespaces can be made here ({os.strerror(ctypes.get_errno())}); root may, "
+                      "and who runs it under `unshare -Urn`")
+    return network()
+
+
+class Hosts:
+    def __init__(self):
+        if not MODULE.exists():
+            raise NoHosts("built without UCX (libucx-dev)")
+        if shutil.which("ip") is None:
+            raise NoHosts("there is no ip; Debian's package is iproute2")
+        home = network()
+        self.networks = [home]
+        try:
+            self.networks += [new_network(), new_network()]  # now it is on the near one
+            self._wire()
+        except Exception:
+            self.close()
+            raise
+
+    def _wire(self):
+        far = self.networks[1]
+        self.ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", f"/proc/self/fd/{far}")
+        for device, address in (("near", NEAR), ("far", FAR)):
+            with self.on_far() if device == "far" else contextlib.nullcontext():
+                self.ip("link", "set", "lo", "up")
+                self.ip("address", "add", f"{address}/24", "dev", device)
+                self.ip("link", "set", device, "up")
+        for device in ("near", "far"):
+            self._await(device)
+        done = subprocess.run([*ON_HOST, "test", "-e", "/sys/class/net/near"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise NoHosts(f"/sys of a network namespace cannot be mounted here: {done.stderr.strip()}")
+
+    def _await(self, device):
+        """The kernel tells somewhat later that a cable is in, and UCX takes no interface before."""
+        with self.on_far() if device == "far" else contextlib.nullcontext():
+            until(lambda: "state UP" in self.ip("-o", "link", "show", device))
+
+    def ip(self, *what):
+        done = subprocess.run(["ip", *what], capture_output=True, text=True, pass_fds=self.networks)
+        if done.returncode != 0:
+            raise NoHosts(f"`ip {' '.join(what)}` is not possible here: {done.stderr.strip()}")
+        return done.stdout
+
+    @contextlib.contextmanager
+    def on_far(self):
+        enter(self.networks[1])
+        try:
+            yield
+        finally:
+            enter(self.networks[2])
+
+    def cut(self):
+        with self.on_far():
+            self.ip("link", "set", "far", "down")
+
+    def mend(self):
+        with self.on_far():
+            self.ip("link", "set", "far", "up")
+
+    def n_byte(self):
+        """What has gone over the cable, both ways."""
+        for line in pathlib.Path("/proc/thread-self/net/dev").read_text().splitlines():
+            name, _, counts = line.partition(":")
+            if name.strip() == "near":
+                fields = counts.split()
+                return int(fields[0]) + int(fields[8])
+        raise AssertionError("the cable is not there")
+
+    def close(self):
+        enter(self.networks[0])
+        for fd in self.networks:
+            os.close(fd)
+
+
+def words(rank, *more):
+    """What a node is told besides its model and what both have alike."""
+    return ("--nodes", "2", "--node-rank", str(rank), "--join", f"{NEAR}:8090", "--join-device", ("near", "far")[rank], *more)
+
+
+class Agent:
+    def __init__(self, hosts, name, *args):
+        self.log_path = LOGS / f"{name}.log"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        with open(self.log_path, "wb") as log, hosts.on_far():
+            self.process = subprocess.Popen([*ON_HOST, PROGRAM, "serve", *args, *words(1)], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, env={**os.environ, **SECRET})
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def running(it):
+    """A server or an agent, which is gone behind it however the test ends."""
+    try:
+        yield it
+    finally:
+        it.process.kill()
+        it.process.wait()
+
+
+def until(what, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.02)
+    return found
+
+
+def gone(pids):
+    return not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def word_of(pid):
+    """What a process of the program is: "rank" or "bridge"."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1].decode()
+    except (OSError, IndexError):
+        return None  # it ended meanwhile, or has not begun

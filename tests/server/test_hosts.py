@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model of every family over four ranks, two on each of two hosts: bit for bit what four ranks of one host answer."""
+import json
+import os
+import threading
+
+import pytest
+
+from hosts import ON_HOST, SECRET, Agent, Hosts, NoHosts, gone, running, words
+from serving import ROOT, Server, write_tokenizer
+from test_ranks import children
+
+SAME = ("--tp", "4", "--oversubscribe", "--threads", "1", "--ctx", "256", "--max-step-tokens", "64")
+FAMILIES = ["llama-f32", "qwen2-f32", "qwen3-bf16", "qwen3moe-f32", "minimax-fp8", "qwen35-f32", "llama-mixed-gguf"]
+ALL = {"max_tokens": 16, "ignore_eos": True, "logprobs": 3, "return_token_ids": True}
+LONG = [3 + i * 7 % 50 for i in range(150)]  # more than two pages and than two steps
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    try:
+        two = Hosts()
+    except NoHosts as why:
+        pytest.skip(str(why))
+    shared = set(os.listdir("/dev/shm"))
+    yield two
+    two.close()
+    assert set(os.listdir("/dev/shm")) <= shared, "something is left in /dev/shm"
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request, tmp_path):
+    """Where it lies; tiny models have no tokenizer, or none with a letter for each id."""
+    data = ROOT / "tests" / "data" / "golden" / request.param
+    for file in data.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    if (tmp_path / "model.gguf").exists():
+        return tmp_path / "model.gguf"
+    config = json.loads((data / "config.json").read_text())
+    write_tokenizer(tmp_path, config.get("text_config", config)["vocab_size"])
+    return tmp_path
+
+
+def ask(server, prompt, **more):
+    reply = server.post("/v1/completions", {"prompt": prompt, **ALL, **more})
+    assert reply.status_code == 200, reply.text
+    return reply.json()["choices"]
+
+
+def suite(server):
+    """What it answers to all kinds of requests, by their names."""
+    said = {"greedy": ask(server, LONG[:6], temperature=0),
+            "seeded": ask(server, LONG[:6], temperature=1.2, seed=7),
+            "long": ask(server, LONG, temperature=0, echo=True)}
+    threads = [threading.Thread(target=lambda i=i: said.update({i: ask(server, LONG[i:i + 40], temperature=i, seed=i)}))
+               for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(said) == 5
+    for choices in said.values():
+        assert len(choices[0]["token_ids"]) == ALL["max_tokens"] <= len(choices[0]["logprobs"]["token_logprobs"])
+    return said
+
+
+def test_answers_are_those_of_one_host(hosts, model):
+    with running(Server("hosts_one", str(model), *SAME)) as one:
+        assert len(children(one.process.pid)) == 3
+        alone = suite(one)
+        assert one.stop() == 0
+    with running(Agent(hosts, "hosts_agent", str(model), *SAME)) as agent, \
+            running(Server("hosts", str(model), *SAME, *words(0), env=SECRET, before=ON_HOST)) as two:
+        before = hosts.n_byte()
+        assert suite(two) == alone
+        assert hosts.n_byte() - before > 1 << 17, "it went another way"
+        pids = [children(two.process.pid), children(agent.process.pid)]
+        assert [len(p) for p in pids] == [2, 3]  # ranks and the bridge
+        assert two.stop() == 0 and agent.stop() == 0
+        assert gone(pids[0] + pids[1])
