@@ -19,13 +19,16 @@ need_model()
 # The list is complete, so what a package says it needs besides is left out.
 need_venv()
 {
-    local want
+    local want lock
+    # The test runner makes it ahead of the stages that need it: one of them at a time.
+    mkdir -p build && exec {lock}>build/test-venv.lock && flock "$lock"
     want=$(sha256sum <tests/server/requirements.txt)
-    [[ $(cat "$venv/ready" 2>/dev/null) != "$want" ]] || return 0
+    [[ $(cat "$venv/ready" 2>/dev/null) != "$want" ]] || { exec {lock}>&-; return 0; }
     rm -rf "$venv"
     python3 -m venv "$venv" || skip "$1" "no virtual environment can be made; Debian's package is python3-venv"
     "$venv/bin/pip" install --disable-pip-version-check --no-input -q --retries 1 --no-deps \
         -r tests/server/requirements.txt ||
         skip "$1" "pip could not install the clients: no registry that has them can be reached"
     echo "$want" >"$venv/ready"
+    exec {lock}>&-
 }
