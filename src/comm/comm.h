@@ -41,6 +41,7 @@ typedef struct whim_comm {
     uint64_t n_round;  /* rounds that this rank has begun */
     int64_t wait_ns;   /* how long it waits for a peer */
     int64_t spin_ns;   /* of that, without sleep */
+    bool yields;       /* its CPU, before it sleeps */
     int64_t waited_ns; /* all waits so far, for meters */
     int64_t n_call;    /* collectives so far */
     int64_t n_byte;    /* of their messages, each counted once */
@@ -50,7 +51,7 @@ typedef struct whim_comm {
 typedef struct whim_comm_cfg {
     int32_t rank;
     int64_t wait_ns; /* 0: one second */
-    bool crowded;    /* ranks outnumber CPUs: who waits sleeps soon */
+    bool crowded;    /* ranks outnumber CPUs: who waits lets others run, and sleeps soon */
 } whim_comm_cfg;
 
 /* Each rank opens once. */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ enum {
     TURNS_PER_LOOK = 64,    /* looks at a count between looks at the clock */
     SPIN_NS = 1000000,      /* peers are about to come: see workers.c of the CPU backend */
     SPIN_CROWDED_NS = 5000, /* they may wait for this CPU */
+    YIELD_NS = 100000,      /* of a wait in which they get it: to be woken takes longer */
     NAP_NS = 10000000,      /* of a sleeper between looks at the group's state */
 };
 
@@ -113,7 +115,8 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
                         .rank = cfg->rank,
                         .n_rank = memory->shared->n_rank,
                         .wait_ns = cfg->wait_ns > 0 ? cfg->wait_ns : WHIM_NS_PER_S,
-                        .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS};
+                        .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS,
+                        .yields = cfg->crowded};
     atomic_store(&memory->shared->seats[cfg->rank].pid, (int32_t)getpid());
 }
 
@@ -249,7 +252,9 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
         if (whim_comm_wait_is_over(&wait, comm->shared, peer, comm->wait_ns)) {
             return late(comm, peer, &wait, mine);
         }
-        if (waited > comm->spin_ns) {
+        if (comm->yields && waited < YIELD_NS) {
+            sched_yield();
+        } else if (waited > comm->spin_ns) {
             nap(seat, round);
         }
     }
