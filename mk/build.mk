@@ -224,6 +224,7 @@ CHECKOP_SRC := $(wildcard tests/checkop/*.c)
 GOLDEN_SRC := $(wildcard tests/golden/*.c)
 INVARIANCE_SRC := $(wildcard tests/invariance/*.c)
 STEPS_SRC := $(wildcard tests/replay/*.c)
+TIME_SRC := tests/link/time_hosts.c
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 REPLAY_SRC := tests/fuzz/replay.c
 
@@ -250,10 +251,11 @@ CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)
 GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
 INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
+TIME_HOSTS := $(B)/time_hosts
 REPLAY := $(B)/replay
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers bundle FORCE
+.PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps time-hosts replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB)) $(MODULES)
 library: $(LIB)
 public-library: $(if $(filter 0,$(STATIC)),$(SHARED) $(ARCHIVE) $(B)/whimbrel.pc)
@@ -266,6 +268,7 @@ checkop: $(CHECKOP)
 golden: $(GOLDEN)
 invariance: $(INVARIANCE)
 steps: $(STEPS)
+time-hosts: $(TIME_HOSTS)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance steps
@@ -413,6 +416,9 @@ $(INVARIANCE): $(call obj,$(INVARIANCE_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 $(STEPS): $(call obj,$(STEPS_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,,$(LIBS))
+$(TIME_HOSTS): $(call obj,$(TIME_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,,$(LIBS))
 $(TEST_LIB): $(LIB) $(B)/stamp/ld
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive $(UNIT_LIBS)
@@ -444,5 +450,5 @@ $(B)/lib/ld.so: $(B)/stamp/cc
 	@cp -fL "$$($(CC) -print-file-name=$(LOADER_$(ARCH)))" $@
 
 ALL_SRC := $(LIB_SRC) $(APP_SRC) $(EXAMPLE_SRC) $(SUPPORT_SRC) $(UNIT_SRC) $(SIM_SRC) $(CHECKOP_SRC) $(GOLDEN_SRC) \
-           $(INVARIANCE_SRC) $(STEPS_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
+           $(INVARIANCE_SRC) $(STEPS_SRC) $(TIME_SRC) $(FUZZ_SRC) $(REPLAY_SRC)
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))
