@@ -173,24 +173,27 @@ endif
 LIBS += -ldl
 UNIT_LIBS = $(LIBS) -lcmocka
 
+# Whether the compiler finds a header, a library: 1. (Makes differ in what a backslash before the sign is inside a call.)
+HASH := \#
+header = $(shell echo '$(HASH)include <$(1)>' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+shared = $(shell [ -e "$$($(CC) -print-file-name=lib$(1).so)" ] && echo 1)
+
 # hwloc tells cores from their siblings. Static builds read /sys instead: Debian's archive of hwloc needs a
 # libudev that has no static form.
 ifneq ($(STATIC),1)
-  HWLOC := $(shell printf '\#include <hwloc.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
-             [ -e "$$($(CC) -print-file-name=libhwloc.so)" ] && echo 1)
+  HWLOC := $(and $(call header,hwloc.h),$(call shared,hwloc))
   ifeq ($(HWLOC),1)
     CPPFLAGS_ALL += -DWHIM_HWLOC
     LIBS += -lhwloc
   endif
   PUBLIC_LIBS := $(LIBS) # what the library needs: no server, no downloads
   # TLS of the server. Without OpenSSL, and in static builds, its options are refused by name.
-  OPENSSL := $(shell printf '\#include <openssl/ssl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
-               [ -e "$$($(CC) -print-file-name=libssl.so)" ] && echo 1)
+  OPENSSL := $(and $(call header,openssl/ssl.h),$(call shared,ssl))
   ifeq ($(OPENSSL),1)
     CPPFLAGS_ALL += -DWHIM_TLS
     LIBS += -lssl -lcrypto
     # Downloads. libcurl is loaded when it is needed, so only its header counts here; checksums are OpenSSL's.
-    CURL := $(shell printf '\#include <curl/curl.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+    CURL := $(call header,curl/curl.h)
     ifeq ($(CURL),1)
       HUB_DEFS := -DWHIM_HUB
     endif
@@ -199,8 +202,7 @@ endif
 
 # The link between hosts is a module of its own, loaded when it is needed. What UCX does is nothing that a sanitizer knows.
 ifneq ($(filter release0 test0,$(MODE)$(STATIC)),)
-  UCX := $(shell printf '\#include <ucp/api/ucp.h>\n' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && \
-           [ -e "$$($(CC) -print-file-name=libucp.so)" ] && echo 1)
+  UCX := $(and $(call header,ucp/api/ucp.h),$(call shared,ucp))
 endif
 MODULES := $(if $(filter 1,$(UCX)),$(B)/whimbrel-ucx.so)
 
