@@ -17,6 +17,7 @@ enum {
     TURNS_PER_LOOK = 64, /* looks for news between looks at the clock */
     SPIN_NS = 50000,     /* without news, then it sleeps */
     NAP_MS = 100,
+    WORK_MS = 100,        /* between looks whether ranks work; some fit into any deadline */
     LEAVE_NS = 300000000, /* for others to hear that it leaves */
 };
 
@@ -74,6 +75,10 @@ static void turn(whim_bridge *b, watch *w, bool gives)
         return;
     }
     int64_t now = whim_clock_ns();
+    if (gives && now >= b->work_at) {
+        b->work_at = now + WORK_MS * WHIM_NS_PER_MS;
+        whim_bridge_give_work(b);
+    }
     if (w->idle_since_ns == 0) {
         w->idle_since_ns = now;
     } else if (now - w->idle_since_ns > SPIN_NS) {

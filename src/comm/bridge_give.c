@@ -123,6 +123,19 @@ bool whim_bridge_give(whim_bridge *b)
     return any;
 }
 
+void whim_bridge_give_work(whim_bridge *b)
+{
+    for (int32_t r = b->first; r < b->end; r++) {
+        int64_t ticks = whim_comm_ticks(b->shared, r);
+        if (ticks > b->ranks[r].ticks) {
+            b->ranks[r].ticks = ticks;
+            send_all(b,
+                     (whim_link_head){.kind = WHIM_LINK_WORK, .rank = r, .count = (uint64_t)ticks},
+                     NULL);
+        }
+    }
+}
+
 bool whim_bridge_has_news(const whim_bridge *b)
 {
     struct whim_comm_shared *s = b->shared;

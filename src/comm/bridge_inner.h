@@ -12,6 +12,7 @@ enum { WHIM_BRIDGE_PARTS = 2 }; /* of a round */
 typedef struct whim_bridge_rank {
     uint64_t n_round;              /* sent, or told here */
     uint32_t n_read;               /* letters, likewise */
+    int64_t ticks;                 /* of its CPU time that were sent */
     uint8_t came[WHIM_COMM_TURNS]; /* parts of the rounds that come next, as bits */
 } whim_bridge_rank;
 
@@ -36,8 +37,9 @@ struct whim_bridge {
     bool came[WHIM_MAIL_SLOTS];    /* letters that come next */
     char heard[sizeof(whim_diag)]; /* why a group ended elsewhere */
     char said[sizeof(whim_diag)];
-    int64_t n_stale;
-    bool yields; /* its CPU, while it looks for news */
+    _Atomic int64_t n_stale;
+    bool yields;     /* its CPU, while it looks for news */
+    int64_t work_at; /* the clock, when it looks again whether ranks work */
     /* Who sleeps waits for the link by a descriptor, but ranks ring by a futex: a thread hears it
      * and writes to this one. */
     int bell;
@@ -48,6 +50,9 @@ struct whim_bridge {
 
 /* What ranks of this host have told since the last call goes out; false: nothing. */
 bool whim_bridge_give(whim_bridge *bridge);
+
+/* The CPU time that they have used since the last call goes out. */
+void whim_bridge_give_work(whim_bridge *bridge);
 
 /* Whether they have told anything. */
 bool whim_bridge_has_news(const whim_bridge *bridge);

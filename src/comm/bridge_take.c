@@ -108,6 +108,22 @@ static void came_read(whim_bridge *b, const whim_link_head *h)
     }
 }
 
+static void *place_work(whim_bridge *b, const whim_link_head *h)
+{
+    if (!is_rank_of(b, h->rank, h->node) || h->count > INT64_MAX) {
+        return refuse(b, h, "work of a rank that is not there");
+    }
+    return b->heard;
+}
+
+static void came_work(whim_bridge *b, const whim_link_head *h)
+{
+    _Atomic int64_t *ticks = &b->shared->seats[h->rank].ticks;
+    if ((int64_t)h->count > atomic_load_explicit(ticks, memory_order_relaxed)) {
+        atomic_store_explicit(ticks, (int64_t)h->count, memory_order_relaxed);
+    }
+}
+
 void *whim_bridge_place(void *ctx, const whim_link_head *h)
 {
     whim_bridge *b = ctx;
@@ -132,6 +148,8 @@ void *whim_bridge_place(void *ctx, const whim_link_head *h)
         return place_letter(b, h);
     case WHIM_LINK_READ:
         return place_read(b, h);
+    case WHIM_LINK_WORK:
+        return place_work(b, h);
     case WHIM_LINK_HELLO:
     case WHIM_LINK_END:
     case WHIM_LINK_BYE:
@@ -162,6 +180,9 @@ void whim_bridge_came(void *ctx, const whim_link_head *h)
         break;
     case WHIM_LINK_READ:
         came_read(b, h);
+        break;
+    case WHIM_LINK_WORK:
+        came_work(b, h);
         break;
     case WHIM_LINK_HELLO:
         break;

@@ -69,7 +69,8 @@ typedef struct whim_comm_seat {
      * and ranks are never more than a round apart. */
     _Alignas(128) _Atomic uint32_t n_round;
     _Atomic uint32_t sleepers; /* who waits for the count by a futex */
-    _Atomic int32_t pid; /* of its process; ranks of one process do not look at each other's */
+    _Atomic int32_t pid;   /* of its process; ranks of one process do not look at each other's */
+    _Atomic int64_t ticks; /* of its CPU time, where it has no process here, as its host tells */
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
     whim_comm_count read; /* letters (comm/mail.h) */
@@ -195,8 +196,11 @@ static inline int64_t whim_comm_wait_look(whim_comm_wait *wait, int64_t now_ns)
     return wait->waited_ns;
 }
 
-/* Whether it has waited too long for a peer: more than limit_ns, and the peer's process has used no
- * CPU time for the last half of that. One that works but never comes is given up after a minute. */
+/* CPU time that a rank has used, in ticks; 0: nobody knows. */
+int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank);
+
+/* Whether it has waited too long for a peer: more than limit_ns, and the peer has used no CPU
+ * time for the last half of that. One that works but never comes is given up after a minute. */
 bool whim_comm_wait_is_over(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer,
                             int64_t limit_ns);
 

@@ -12,14 +12,23 @@ enum { LOOKS = 4 }; /* at the other's process, while the limit passes */
 /* No work between two collectives takes so long. */
 #define MOST_NS INT64_C(60000000000)
 
+int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
+{
+    whim_comm_seat *seat = &shared->seats[rank];
+    int32_t pid = atomic_load_explicit(&seat->pid, memory_order_relaxed);
+    whim_os_process process;
+    if (pid == 0) { /* it is on another host, whose bridge tells */
+        return atomic_load_explicit(&seat->ticks, memory_order_relaxed);
+    }
+    return pid != (int32_t)getpid() && whim_os_process_get(pid, &process) ? process.cpu_ticks : 0;
+}
+
 static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer)
 {
-    int32_t pid = atomic_load_explicit(&shared->seats[peer].pid, memory_order_relaxed);
-    whim_os_process process;
+    int64_t ticks = whim_comm_ticks(shared, peer);
     wait->looked_ns = wait->waited_ns;
-    if (pid > 0 && pid != (int32_t)getpid() && whim_os_process_get(pid, &process) &&
-        process.cpu_ticks > wait->worked_ticks) {
-        wait->worked_ticks = process.cpu_ticks;
+    if (ticks > wait->worked_ticks) {
+        wait->worked_ticks = ticks;
         wait->worked_ns = wait->waited_ns;
     }
 }

@@ -5,7 +5,7 @@ import pathlib
 import struct
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data" / "corpus" / "bridge"
-HELLO, ROUND, LETTER, READ, END, BYE = range(6)
+HELLO, ROUND, LETTER, READ, END, BYE, WORK = range(7)
 
 
 def head(kind, node, rank=0, count=0, size=0, at=0, back=0, part=0, n_part=1, generation=0):
@@ -21,6 +21,7 @@ SEEDS = {
     "early": (1, head(ROUND, 0, 0, 2, 16), head(ROUND, 0, 0, 1, 16), head(ROUND, 0, 0, 3, 16)),
     "letters": (1, head(LETTER, 0, 0, 2, 5000), head(LETTER, 0, 0, 1, 4 << 20), head(LETTER, 0, 0, 3)),
     "read": (0, head(READ, 1, 2, 1), head(READ, 1, 2, 3), head(READ, 2, 3, 2), head(READ, 2, 3, 4)),
+    "work": (0, head(WORK, 1, 2, 7), head(WORK, 1, 2, 5), head(WORK, 2, 1, 7)),
     "stale": (2, head(ROUND, 0, 0, 1, 16, generation=1), head(ROUND, 0, 0, 1, 16)),
     "outside": (0, head(ROUND, 1, 1, 1, 262144, 1)),
     "negative": (0, head(ROUND, 1, 1, 1, -1, -1)),

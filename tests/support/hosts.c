@@ -81,6 +81,18 @@ void whim_hosts_begin(whim_hosts *g, const int32_t *n_rank, void (*fn)(whim_host
     }
 }
 
+void whim_hosts_await_round(whim_hosts *g, uint32_t round)
+{
+    for (int32_t i = 0; i < g->n_node; i++) {
+        for (int32_t r = 0; r < g->rank_first[g->n_node]; r++) {
+            whim_comm_seat *seat = &g->hosts[i].memory.shared->seats[r];
+            while ((int32_t)(atomic_load(&seat->n_round) - round) < 0) {
+                whim_clock_sleep_ns(100000);
+            }
+        }
+    }
+}
+
 void whim_hosts_join_ranks(whim_hosts *g)
 {
     for (int32_t r = 0; r < g->rank_first[g->n_node]; r++) {

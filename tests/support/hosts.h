@@ -54,6 +54,8 @@ void whim_host_open(whim_hosts *g, int32_t node);
 
 /* n_rank: of each node, then 0. Ranks run fn. */
 void whim_hosts_begin(whim_hosts *g, const int32_t *n_rank, void (*fn)(whim_hosts_rank *rank));
+/* Until all hosts have seen all ranks in a round. */
+void whim_hosts_await_round(whim_hosts *g, uint32_t round);
 void whim_hosts_join_ranks(whim_hosts *g);
 void whim_hosts_stop(whim_hosts *g);
 void whim_hosts_close(whim_hosts *g);

@@ -7,7 +7,11 @@
 #include "support/hosts.h"
 #include "support/link_queue.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static whim_hosts *group_new(bool wild, uint64_t seed)
 {
@@ -149,6 +153,51 @@ static void idle_bridges_sleep_until_they_are_rung(void **state)
     }
 }
 
+/* --- work ------------------------------------------------------------------------------------- */
+
+static pid_t worker_start(void)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (volatile int n = 0;; n = n + 1) {
+        }
+    }
+    return pid;
+}
+
+/* Rank 0 sees that rank 1, on another host, uses CPU time; then both meet. */
+static void see_work(whim_hosts_rank *rank)
+{
+    _Atomic int64_t *ticks = &rank->comm.shared->seats[1].ticks;
+    rank->err = whim_comm_barrier(&rank->comm, "connected");
+    for (int64_t i = 0, was = 0; i < 3 && rank->comm.rank == 0; i++) {
+        while (atomic_load(ticks) == was && !whim_comm_is_over(&rank->comm)) {
+            whim_clock_sleep_ns(100000);
+        }
+        was = atomic_load(ticks);
+        assert_int_equal(whim_comm_ticks(rank->comm.shared, 1), was);
+    }
+    rank->err = rank->err != WHIM_ERR_OK ? rank->err : whim_comm_barrier(&rank->comm, "met");
+}
+
+static void work_is_told(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(true, 5);
+    pid_t pid = worker_start();
+    whim_hosts_begin(g, (const int32_t[]){1, 1, 0}, see_work);
+    atomic_store(&g->hosts[1].memory.shared->seats[1].pid, (int32_t)pid);
+    whim_hosts_join_ranks(g);
+    whim_hosts_stop(g);
+    whim_hosts_close(g);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(g->ranks[0].err, WHIM_ERR_OK);
+    assert_int_equal(g->ranks[1].err, WHIM_ERR_OK);
+}
+
 /* --- ends ------------------------------------------------------------------------------------- */
 
 static void all_end_with(const whim_hosts *g, const char *why)
@@ -199,7 +248,7 @@ static void ends_are_everywhere(void **state)
     all_end_with(g, " has not come to barrier of 0 at \"again\" within ");
     g = group_new(true, 3);
     whim_hosts_begin(g, n_rank, barriers);
-    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    whim_hosts_await_round(g, 1);
     whim_comm_abort(&g->hosts[1].memory, "rank 1 was killed");
     whim_hosts_join_ranks(g);
     whim_hosts_stop(g);
@@ -212,7 +261,7 @@ static void a_lost_node_is_named(void **state)
     (void)state;
     whim_hosts *g = group_new(true, 4);
     whim_hosts_begin(g, (const int32_t[]){1, 2, 0}, barriers);
-    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    whim_hosts_await_round(g, 1);
     whim_link_queue_cut(1);
     whim_hosts_join_ranks(g);
     whim_hosts_stop(g);
@@ -231,7 +280,7 @@ static void other_generations_are_dropped(void **state)
     static char bytes[64];
     memset(bytes, 0xff, sizeof bytes);
     whim_hosts_begin(g, (const int32_t[]){1, 1, 0}, barriers);
-    for (int32_t kind = WHIM_LINK_HELLO; kind <= WHIM_LINK_BYE; kind++) {
+    for (int32_t kind = WHIM_LINK_HELLO; kind <= WHIM_LINK_WORK; kind++) {
         whim_link_head head = {.generation = WHIM_HOSTS_GENERATION - 1,
                                .kind = kind,
                                .node = 1,
@@ -241,11 +290,14 @@ static void other_generations_are_dropped(void **state)
                                .n_part = 1};
         whim_link_queue_inject(0, &head, bytes);
     }
-    whim_clock_sleep_ns(5 * WHIM_NS_PER_MS);
+    while (whim_bridge_n_stale(g->hosts[0].bridge) < WHIM_LINK_WORK + 1) {
+        whim_clock_sleep_ns(100000);
+    }
+    whim_hosts_await_round(g, 1);
     whim_comm_abort(&g->hosts[0].memory, "enough");
     whim_hosts_join_ranks(g);
     whim_hosts_stop(g);
-    assert_int_equal(whim_bridge_n_stale(g->hosts[0].bridge), WHIM_LINK_BYE + 1);
+    assert_int_equal(whim_bridge_n_stale(g->hosts[0].bridge), WHIM_LINK_WORK + 1);
     whim_hosts_close(g);
     all_end_with(g, "enough");
 }
@@ -270,7 +322,7 @@ static whim_link_head round_with(size_t at, int64_t value, size_t bytes)
 static void garbage_ends_the_group(void **state)
 {
     (void)state;
-    const whim_link_head heads[] = {WITH(kind, 6),
+    const whim_link_head heads[] = {WITH(kind, WHIM_LINK_WORK + 1),
                                     WITH(kind, -1),
                                     WITH(kind, WHIM_LINK_HELLO),
                                     WITH(node, 0),
@@ -296,6 +348,7 @@ static void garbage_ends_the_group(void **state)
                                     WITH(n_part, 3),
                                     WITH(kind, WHIM_LINK_LETTER),
                                     WITH(kind, WHIM_LINK_READ),
+                                    WITH(kind, WHIM_LINK_WORK),
                                     WITH(kind, WHIM_LINK_BYE)};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         whim_hosts *g = half_group_new();
@@ -344,6 +397,7 @@ int main(void)
         cmocka_unit_test(letters_come_in_order),
         cmocka_unit_test(the_last_letter_arrives),
         cmocka_unit_test(idle_bridges_sleep_until_they_are_rung),
+        cmocka_unit_test(work_is_told),
         cmocka_unit_test(ends_are_everywhere),
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(other_generations_are_dropped),

@@ -73,7 +73,7 @@ static void ends_are_everywhere(void **state)
     why[sizeof why - 1] = '\0';
     whim_hosts *g = group_new();
     whim_hosts_begin(g, (const int32_t[]){1, 1, 0}, barriers);
-    whim_clock_sleep_ns(20 * WHIM_NS_PER_MS);
+    whim_hosts_await_round(g, 1);
     whim_comm_abort(&g->hosts[1].memory, why);
     whim_hosts_join_ranks(g);
     whim_hosts_stop(g);

@@ -6,6 +6,7 @@
 #include "support/cmocka.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ static pid_t peer_start(bool works)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (volatile int n = 0;; n = n + 1) {
             if (!works) {
                 pause();
@@ -94,6 +96,21 @@ static void who_sleeps_or_is_gone_is_late(void **state)
     assert_true(is_over_at(&wait, LIMIT + 1));
 }
 
+/* Of a rank elsewhere its host tells; that is as good. */
+static void work_elsewhere_is_waited_for(void **state)
+{
+    (void)state;
+    whim_comm_wait wait = {0};
+    whim_comm_seat *seat = &memory.shared->seats[1];
+    atomic_store(&seat->pid, 0);
+    for (int64_t at = 0; at < 5 * LIMIT; at += LIMIT / 2 - 1) {
+        atomic_fetch_add(&seat->ticks, 1);
+        assert_false(is_over_at(&wait, at));
+    }
+    assert_false(is_over_at(&wait, wait.worked_ns + LIMIT / 2));
+    assert_true(is_over_at(&wait, wait.worked_ns + LIMIT / 2 + 1));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -113,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_waited_for),
         cmocka_unit_test(who_sleeps_or_is_gone_is_late),
+        cmocka_unit_test(work_elsewhere_is_waited_for),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
