@@ -42,8 +42,8 @@ static void sleep_by(whim_bridge *b)
 {
     eventfd_t ignored;
     atomic_fetch_add(&b->shared->bell.sleepers, 1);
-    bool awake =
-        whim_bridge_has_news(b) || whim_comm_has_ended(b->shared) || atomic_load(&b->is_stopped);
+    bool awake = whim_bridge_has_news(b) || atomic_load(&b->shared->state) != WHIM_COMM_GOOD ||
+                 atomic_load(&b->is_stopped);
     int fd = awake ? -1 : b->ops->arm(b->link);
     if (fd >= 0) {
         struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = b->bell, .events = POLLIN}};

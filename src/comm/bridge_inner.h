@@ -10,10 +10,11 @@ enum { WHIM_BRIDGE_PARTS = 2 }; /* of a round */
 
 /* A rank, as far as it was carried. */
 typedef struct whim_bridge_rank {
-    uint64_t n_round;              /* sent, or told here */
-    uint32_t n_read;               /* letters, likewise */
-    int64_t ticks;                 /* of its CPU time that were sent */
-    uint8_t came[WHIM_COMM_TURNS]; /* parts of the rounds that come next, as bits */
+    uint64_t n_round; /* sent, or told here */
+    uint32_t n_read;  /* letters, likewise */
+    int64_t ticks;    /* of its CPU time that were sent */
+    /* parts of the rounds that come next, as bits: their bytes have a place, and are there */
+    uint8_t placed[WHIM_COMM_TURNS], came[WHIM_COMM_TURNS];
 } whim_bridge_rank;
 
 /* Another node. */
@@ -32,9 +33,10 @@ struct whim_bridge {
     int32_t node, n_node, first, end; /* ranks [first, end) are of this host */
     int32_t rank_first[WHIM_LINK_MAX_NODE + 1];
     whim_bridge_node nodes[WHIM_LINK_MAX_NODE];
-    whim_bridge_rank *ranks;       /* [n_rank] */
-    uint64_t n_letter;             /* sent, or told here */
-    bool came[WHIM_MAIL_SLOTS];    /* letters that come next */
+    whim_bridge_rank *ranks; /* [n_rank] */
+    uint64_t n_letter;       /* sent, or told here */
+    /* letters that come next: their bytes have a place, and are there */
+    bool placed[WHIM_MAIL_SLOTS], came[WHIM_MAIL_SLOTS];
     char heard[sizeof(whim_diag)]; /* why a group ended elsewhere */
     char said[sizeof(whim_diag)];
     _Atomic int64_t n_stale;

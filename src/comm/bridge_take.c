@@ -24,6 +24,13 @@ static bool is_rank_of(const whim_bridge *b, int32_t rank, int32_t node)
     return rank >= b->rank_first[node] && rank < b->rank_first[node + 1];
 }
 
+/* Of the parts of a round, those that a message is. */
+static uint8_t parts_of(const whim_link_head *h)
+{
+    return (uint8_t)(h->n_part == 1 ? (1 << WHIM_BRIDGE_PARTS) - 1 : 1 << h->part);
+}
+
+/* What was given a place comes once: bytes may be under way for long. */
 static void *place_round(whim_bridge *b, const whim_link_head *h)
 {
     if (!is_rank_of(b, h->rank, h->node)) {
@@ -35,13 +42,14 @@ static void *place_round(whim_bridge *b, const whim_link_head *h)
         return refuse(b, h, "a round that cannot be next");
     }
     if (h->n_part < 1 || h->n_part > WHIM_BRIDGE_PARTS || h->part < 0 || h->part >= h->n_part ||
-        (r->came[turn] >> h->part & 1) != 0) {
+        (r->placed[turn] & parts_of(h)) != 0) {
         return refuse(b, h, "a part of a round that there is not");
     }
     if (h->at < 0 || h->at > WHIM_COMM_PIECE || h->bytes > WHIM_COMM_PIECE - h->at || h->back < 0 ||
         h->back > 1) {
         return refuse(b, h, "bytes outside of a piece");
     }
+    r->placed[turn] |= parts_of(h);
     return whim_comm_piece(&b->comm, h->rank, h->count - (uint64_t)h->back) + h->at;
 }
 
@@ -52,13 +60,10 @@ static void came_round(whim_bridge *b, const whim_link_head *h)
     whim_comm_seat *seat = &b->shared->seats[h->rank];
     uint64_t turn = h->count % WHIM_COMM_TURNS;
     seat->calls[turn] = h->call;
-    r->came[turn] |= (uint8_t)(1 << h->part);
-    if (h->n_part == 1) {
-        r->came[turn] = (1 << WHIM_BRIDGE_PARTS) - 1;
-    }
+    r->came[turn] |= parts_of(h);
     for (turn = (r->n_round + 1) % WHIM_COMM_TURNS; r->came[turn] == (1 << WHIM_BRIDGE_PARTS) - 1;
          turn = (turn + 1) % WHIM_COMM_TURNS) {
-        r->came[turn] = 0;
+        r->came[turn] = r->placed[turn] = 0;
         r->n_round++;
         whim_comm_tell(b->shared, &seat->n_round, &seat->sleepers, r->n_round);
     }
@@ -69,10 +74,11 @@ static void *place_letter(whim_bridge *b, const whim_link_head *h)
     if (h->node != 0 || h->bytes > WHIM_MAIL_BYTES) {
         return refuse(b, h, "a letter that nobody can write");
     }
-    if (h->count - b->n_letter - 1 >= WHIM_MAIL_SLOTS ||
-        b->came[(h->count - 1) % WHIM_MAIL_SLOTS]) {
+    bool *placed = &b->placed[(h->count - 1) % WHIM_MAIL_SLOTS];
+    if (h->count - b->n_letter - 1 >= WHIM_MAIL_SLOTS || *placed) {
         return refuse(b, h, "a letter that cannot be next");
     }
+    *placed = true;
     return whim_comm_letter_at(b->shared, h->count - 1)->text;
 }
 
@@ -82,7 +88,7 @@ static void came_letter(whim_bridge *b, const whim_link_head *h)
     b->came[(h->count - 1) % WHIM_MAIL_SLOTS] = true;
     bool *came = &b->came[b->n_letter % WHIM_MAIL_SLOTS];
     while (*came) {
-        *came = false;
+        *came = b->placed[b->n_letter % WHIM_MAIL_SLOTS] = false;
         b->n_letter++;
         whim_comm_tell(b->shared, &b->shared->sent.n, &b->shared->sent.sleepers, b->n_letter);
         came = &b->came[b->n_letter % WHIM_MAIL_SLOTS];

@@ -132,7 +132,7 @@ static void poll_add(poll_list *list, int fd)
 static void poll_fill(const whim_nodes *n, poll_list *list)
 {
     list->n = 0;
-    poll_add(list, n->listener);
+    poll_add(list, whim_clock_ns() >= n->accept_at_ns ? n->listener : -1);
     for (int32_t i = 0; i < WHIM_NODES_GUESTS; i++) {
         poll_add(list, n->guests[i].fd);
     }

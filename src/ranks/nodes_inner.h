@@ -38,6 +38,7 @@ struct whim_nodes {
     whim_join_facts facts;
     int64_t limit_ns;
     int listener;
+    int64_t accept_at_ns; /* before that nobody is let in */
     whim_thread thread;
     bool is_running;
     pthread_mutex_t lock;

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { DEAF_MS = 200 }; /* after somebody could not be let in */
+
 static void guest_close(whim_guest *guest)
 {
     close(guest->fd);
@@ -48,11 +50,9 @@ void whim_nodes_accept(whim_nodes *n, int64_t now_ns)
     char host[48] = "?", port[8] = "?";
     int one = 1;
     int fd = accept4(n->listener, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-        return;
-    }
-    fd = whim_rank_fd(fd);
-    if (fd < 0) {
+    fd = fd >= 0 ? whim_rank_fd(fd) : -1;
+    if (fd < 0) { /* who knocks still does where there is no descriptor for it */
+        n->accept_at_ns = now_ns + DEAF_MS * WHIM_NS_PER_MS;
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

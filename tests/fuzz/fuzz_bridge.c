@@ -54,6 +54,7 @@ static whim_bridge *bridge_for(int32_t node)
     atomic_store(&b->shared->state, WHIM_COMM_GOOD);
     memset(b->ranks, 0, sizeof *b->ranks * N_RANK);
     memset(b->nodes, 0, sizeof b->nodes);
+    memset(b->placed, 0, sizeof b->placed);
     memset(b->came, 0, sizeof b->came);
     b->n_letter = node == 0 ? 3 : 0; /* sent */
     return b;

@@ -87,8 +87,8 @@ static void taken(void *ucx_request, ucs_status_t status, size_t length, void *u
     request_free(r);
 }
 
-/* Long ones lie at the sender's until they are asked for. */
-static void take_long(whim_link *link, const whim_link_head *head, void *data, void *to)
+/* Long ones lie at the sender's until they are asked for; UCS_OK gives up what is not. */
+static ucs_status_t take_long(whim_link *link, const whim_link_head *head, void *data, void *to)
 {
     request *r = request_of(link, head->node, head);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -98,7 +98,7 @@ static void take_long(whim_link *link, const whim_link_head *head, void *data, v
                                  .user_data = r};
     if (r == NULL) {
         lose(link, head->node, "no memory for what it sends");
-        return;
+        return UCS_OK;
     }
     link->n_taking++;
     ucs_status_ptr_t got =
@@ -106,6 +106,7 @@ static void take_long(whim_link *link, const whim_link_head *head, void *data, v
     if (UCS_PTR_IS_ERR(got)) {
         taken(NULL, UCS_PTR_STATUS(got), 0, r);
     }
+    return UCS_INPROGRESS;
 }
 
 static ucs_status_t arrive(void *arg, const void *header, size_t header_bytes, void *data,
@@ -126,10 +127,11 @@ static ucs_status_t arrive(void *arg, const void *header, size_t header_bytes, v
         return UCS_OK;
     }
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        take_long(link, &head, data, to);
-        return UCS_INPROGRESS;
+        return take_long(link, &head, data, to);
     }
-    memcpy(to, data, bytes);
+    if (bytes > 0) { /* else there may be no data to copy from */
+        memcpy(to, data, bytes);
+    }
     hands->came(hands->ctx, &head);
     return UCS_OK;
 }
@@ -203,8 +205,10 @@ static whim_err make(whim_link *link, whim_link_address *address, whim_diag *dia
     if (status != UCS_OK) {
         const char *device = link->cfg.device;
         bool named = device != NULL && device[0] != '\0';
-        snprintf(diag->text, sizeof diag->text, "UCX cannot begin%s%s: %s",
-                 named ? " on the interface " : "", named ? device : "", ucs_status_string(status));
+        snprintf(diag->text, sizeof diag->text, "UCX cannot begin%s%s: %s; %s",
+                 named ? " on the interface " : "", named ? device : "", ucs_status_string(status),
+                 named ? "--join-device takes the name of one that this machine has"
+                       : "it needs a network interface that is up");
         return WHIM_ERR_IO;
     }
     status = worker_make(link);

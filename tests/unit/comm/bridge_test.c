@@ -23,14 +23,14 @@ static whim_hosts *group_new(bool wild, uint64_t seed)
     return &g;
 }
 
-/* Nodes with a rank each, of which only the first opens. */
-static whim_hosts *half_group_new(void)
+/* Nodes with a rank each, of which only one opens. */
+static whim_hosts *half_group_new(int32_t node)
 {
     whim_hosts *g = group_new(false, 0);
     g->n_node = 2;
     g->rank_first[1] = 1;
     g->rank_first[2] = 2;
-    whim_host_open(g, 0);
+    whim_host_open(g, node);
     return g;
 }
 
@@ -349,9 +349,10 @@ static void garbage_ends_the_group(void **state)
                                     WITH(kind, WHIM_LINK_LETTER),
                                     WITH(kind, WHIM_LINK_READ),
                                     WITH(kind, WHIM_LINK_WORK),
-                                    WITH(kind, WHIM_LINK_BYE)};
+                                    WITH(kind, WHIM_LINK_BYE),
+                                    WITH(node, 1) /* as before: once more */};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        whim_hosts *g = half_group_new();
+        whim_hosts *g = half_group_new(0);
         whim_bridge *b = g->hosts[0].bridge;
         whim_link_head good = WITH(node, 1);
         assert_ptr_equal(whim_bridge_place(b, &good), whim_comm_piece(&b->comm, 1, 1));
@@ -365,12 +366,32 @@ static void garbage_ends_the_group(void **state)
     }
 }
 
+/* A letter has one place, also while its bytes are under way. */
+static void letters_come_once(void **state)
+{
+    (void)state;
+    whim_hosts *g = half_group_new(1);
+    whim_bridge *b = g->hosts[1].bridge;
+    whim_link_head head = {
+        .generation = WHIM_HOSTS_GENERATION, .kind = WHIM_LINK_LETTER, .count = 2, .bytes = 8};
+    assert_non_null(whim_bridge_place(b, &head));
+    head.count = 1;
+    assert_non_null(whim_bridge_place(b, &head));
+    whim_bridge_came(b, &head);
+    assert_int_equal(b->n_letter, 1);
+    head.count = 2;
+    assert_null(whim_bridge_place(b, &head));
+    assert_true(whim_comm_has_ended(b->shared));
+    whim_bridge_close(b);
+    whim_comm_memory_close(&g->hosts[1].memory);
+}
+
 /* --- beginnings ------------------------------------------------------------------------------- */
 
 static void a_node_that_stays_away_is_named(void **state)
 {
     (void)state;
-    whim_hosts *g = half_group_new();
+    whim_hosts *g = half_group_new(0);
     whim_link_address none[2] = {{0}};
     whim_diag diag = {""};
     assert_int_equal(whim_bridge_connect(g->hosts[0].bridge, none, 5 * WHIM_NS_PER_MS, &diag),
@@ -402,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(other_generations_are_dropped),
         cmocka_unit_test(garbage_ends_the_group),
+        cmocka_unit_test(letters_come_once),
         cmocka_unit_test(a_node_that_stays_away_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  * one; the other end is written here byte by byte (nodes_test.c has the real agent). */
 #include "base/clock.h"
 #include "ranks/join.h"
-#include "ranks/nodes.h"
+#include "ranks/nodes_inner.h"
 #include "ranks/wire.h"
 #include "support/cmocka.h"
 
@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -334,6 +335,30 @@ static void a_port_is_one_leaders(void **state)
     leader_end();
 }
 
+/* Who cannot be let in for want of descriptors waits, and so does the leader. */
+static void without_descriptors_nobody_is_heard(void **state)
+{
+    (void)state;
+    whim_nodes_cfg cfg = cfg_of("0");
+    whim_diag diag = {""};
+    struct rlimit was, none;
+    int64_t now = whim_clock_ns();
+    assert_int_equal(whim_nodes_open(&cfg, &leader, &diag), WHIM_ERR_OK);
+    int fd = dial();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    whim_nodes_accept(leader, now);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_true(leader->accept_at_ns > now);
+    assert_int_equal(leader->guests[0].fd, -1);
+    leader->accept_at_ns = 0;
+    whim_nodes_accept(leader, now);
+    assert_true(leader->accept_at_ns == 0 && leader->guests[0].fd >= 0);
+    close(fd);
+    leader_end();
+}
+
 /* --- who is lost ------------------------------------------------------------------------------ */
 
 static void expect_lost(int fd, void (*how_lost)(int fd), const char *word)
@@ -399,6 +424,7 @@ int main(void)
         cmocka_unit_test(another_version_is_told_by_both),
         cmocka_unit_test(strangers_keep_nobody_out),
         cmocka_unit_test(a_port_is_one_leaders),
+        cmocka_unit_test(without_descriptors_nobody_is_heard),
         cmocka_unit_test(nodes_that_fail_are_lost_and_may_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
