@@ -23,6 +23,12 @@ typedef struct whim_agent {
     struct pollfd *polls;         /* [n + 2] */
 } whim_agent;
 
+/* What its processes run. */
+static inline const char *whim_agent_program(const whim_agent *agent)
+{
+    return agent->cfg->program != NULL ? agent->cfg->program : "/proc/self/exe";
+}
+
 /* One try to join: agent->wire is open after it. BUSY and IO: another try may do. */
 WHIM_MUST_CHECK whim_err whim_agent_join(whim_agent *agent, whim_diag *diag);
 

@@ -13,20 +13,50 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20 }; /* between looks at processes that may have ended */
+enum {
+    LOOK_MS = 20,   /* between looks at processes that may have ended */
+    END_S = 60,     /* for them to go; large ones take long */
+    GIVE_MS = 5000, /* for one to take what it is told */
+};
+
+/* A sign of life, where something takes long; what comes meanwhile waits. A connection that fails
+ * here fails where it is used next. */
+static void stay_alive(whim_agent *a)
+{
+    whim_diag diag;
+    whim_err ignored = whim_wire_say(&a->wire, whim_clock_ns(), &diag);
+    (void)ignored;
+}
 
 /* --- a generation ----------------------------------------------------------------------------- */
 
+static bool all_ended(whim_agent *a)
+{
+    char how[WHIM_RANK_HOW];
+    bool all = true;
+    for (int32_t i = 0; i <= a->n; i++) {
+        whim_rank_process *p = &a->processes[i];
+        all = (p->pid == 0 || whim_rank_ended(p, how, sizeof how)) && all;
+    }
+    return all;
+}
+
 static void generation_end(whim_agent *a)
 {
-    /* All at once: while it waits it gives no sign of life, and large ones take long to go. */
+    int64_t until = whim_clock_ns() + END_S * WHIM_NS_PER_S;
     for (int32_t i = 0; i <= a->n; i++) {
         if (a->processes[i].pid != 0) {
             kill(a->processes[i].pid, SIGKILL);
         }
     }
+    while (!all_ended(a)) {
+        if (whim_clock_ns() < until) { /* beyond, the leader is to know that something is wrong */
+            stay_alive(a);
+        }
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
     for (int32_t i = 0; i <= a->n; i++) {
-        whim_rank_end(&a->processes[i], whim_clock_ns()); /* they have nothing to finish */
+        whim_rank_end(&a->processes[i], whim_clock_ns());
     }
     if (a->is_begun) {
         whim_comm_memory_close(&a->group);
@@ -60,6 +90,26 @@ static whim_err tell_leader(whim_agent *a, int32_t place, whim_wire_kind kind, c
 }
 
 /* --- to processes ----------------------------------------------------------------------------- */
+
+/* One that has ended is no error here: its end is told when it is seen. */
+static whim_err give(whim_agent *a, whim_rank_process *p, const void *data, size_t bytes,
+                     whim_diag *diag)
+{
+    struct pollfd room = {.fd = p->socket, .events = POLLOUT};
+    if (p->socket < 0) {
+        return WHIM_ERR_OK;
+    }
+    ssize_t n = send(p->socket, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (int32_t ms = 0; n < 0 && errno == EAGAIN && ms < GIVE_MS; ms++) {
+        stay_alive(a);
+        (void)poll(&room, 1, 1);
+        n = send(p->socket, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (n == (ssize_t)bytes || errno == EPIPE || errno == ECONNRESET) {
+        return WHIM_ERR_OK;
+    }
+    return whim_fail(diag, WHIM_ERR_IO, "%s takes no orders: %s", p->name, strerror(errno));
+}
 
 /* What is this host's own: where the model lies, threads, the interface. */
 static void order_fit(const whim_agent *a, whim_follower_order *order)
@@ -99,9 +149,9 @@ static whim_err process_start(whim_agent *a, int32_t place, const void *data, ui
     } else {
         order_fit(a, &order.rank);
     }
-    const char *program = a->cfg->program != NULL ? a->cfg->program : "/proc/self/exe";
-    WHIM_TRY(whim_rank_start(p, program, is_bridge ? "bridge" : "rank", a->group.fd, diag));
-    return whim_rank_send(p, &order, size, diag);
+    WHIM_TRY(whim_rank_start(p, whim_agent_program(a), is_bridge ? "bridge" : "rank", a->group.fd,
+                             diag));
+    return give(a, p, &order, size, diag);
 }
 
 static whim_err message_give(whim_agent *a, const whim_wire_head *head, const void *data,
@@ -115,7 +165,7 @@ static whim_err message_give(whim_agent *a, const whim_wire_head *head, const vo
     whim_rank_process *p = &a->processes[place];
     whim_diag why = {""};
     whim_err err = p->pid == 0 ? process_start(a, place, data, head->bytes, &why)
-                               : whim_rank_send(p, data, head->bytes, &why);
+                               : give(a, p, data, head->bytes, &why);
     if (err != WHIM_ERR_OK) { /* one process fails, not the connection */
         char how[WHIM_RANK_HOW];
         snprintf(how, sizeof how, "%.*s", (int)sizeof how - 1, why.text);

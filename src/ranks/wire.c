@@ -118,6 +118,14 @@ whim_err whim_wire_take(whim_wire *wire, whim_wire_fn *on_frame, void *ctx, whim
     }
 }
 
+whim_err whim_wire_say(whim_wire *wire, int64_t now_ns, whim_diag *diag)
+{
+    if (now_ns < wire->beat_at_ns) {
+        return WHIM_ERR_OK;
+    }
+    return whim_wire_send(wire, (whim_wire_head){.kind = WHIM_WIRE_BEAT}, NULL, diag);
+}
+
 whim_err whim_wire_beat(whim_wire *wire, int64_t now_ns, whim_diag *diag)
 {
     int64_t quiet = whim_comm_wait_look(&wire->quiet, now_ns);
@@ -125,8 +133,5 @@ whim_err whim_wire_beat(whim_wire *wire, int64_t now_ns, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_IO, "nothing was heard of it for %lld ms",
                          (long long)(quiet / WHIM_NS_PER_MS));
     }
-    if (now_ns < wire->beat_at_ns) {
-        return WHIM_ERR_OK;
-    }
-    return whim_wire_send(wire, (whim_wire_head){.kind = WHIM_WIRE_BEAT}, NULL, diag);
+    return whim_wire_say(wire, now_ns, diag);
 }

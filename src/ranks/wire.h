@@ -65,7 +65,10 @@ typedef whim_err whim_wire_fn(void *ctx, const whim_wire_head *head, const void 
 WHIM_MUST_CHECK whim_err whim_wire_take(whim_wire *wire, whim_wire_fn *on_frame, void *ctx,
                                         whim_diag *diag);
 
-/* Says that this end is there, if it is time; IO: the other one has been silent for too long. */
+/* Says that this end is there, if it is time. */
+WHIM_MUST_CHECK whim_err whim_wire_say(whim_wire *wire, int64_t now_ns, whim_diag *diag);
+
+/* The same, and hears; IO: the other one has been silent for too long. */
 WHIM_MUST_CHECK whim_err whim_wire_beat(whim_wire *wire, int64_t now_ns, whim_diag *diag);
 
 /* All bytes or none in that time; for sockets that do not wait. IO else. */
