@@ -6,6 +6,7 @@
 #include "base/os/cpu.h"
 #include "base/os/facts.h"
 #include "ranks/agent_inner.h"
+#include "ranks/bridges.h"
 #include "ranks/ranks.h"
 
 #include <poll.h>
@@ -42,6 +43,7 @@ static whim_err agent_make(whim_agent *a, whim_diag *diag)
     a->n = whim_nodes_first(n_rank, nodes->n_node, nodes->node + 1) - a->first;
     WHIM_TRY(whim_ranks_count_check(a->n, a->cfg->engine.n_thread, a->cfg->may_crowd, &a->crowded,
                                     diag));
+    WHIM_TRY(whim_bridge_try(whim_agent_program(a), nodes->node, nodes->device, diag));
     a->processes = whim_alloc_array(a->n + 1, sizeof *a->processes);
     a->polls = whim_alloc_array(a->n + 2, sizeof *a->polls);
     WHIM_TRY(

@@ -2,9 +2,12 @@
 #include "ranks/bridges.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/comm.h"
 #include "ranks/bridge_order.h"
 #include "ranks/wire.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +48,33 @@ static whim_err hear(whim_rank_process *p, whim_bridge_reply *reply, whim_diag *
         return whim_fail(diag, (whim_err)reply->err, "%s: %s", p->name, reply->diag.text);
     }
     return WHIM_ERR_OK;
+}
+
+static whim_err try_with(whim_rank_process *p, const char *program, int memory,
+                         const whim_bridge_order *order, whim_diag *diag)
+{
+    whim_bridge_reply reply;
+    WHIM_TRY(whim_rank_start(p, program, "bridge", memory, diag));
+    WHIM_TRY(whim_rank_send(p, order, sizeof *order, diag));
+    return hear(p, &reply, diag);
+}
+
+whim_err whim_bridge_try(const char *program, int32_t node, const char *device, whim_diag *diag)
+{
+    enum { PAIR = 2 };
+    whim_rank_process p = {.socket = -1};
+    whim_comm_memory memory;
+    whim_bridge_order order =
+        order_of(&(whim_bridges_cfg){.device = device, .n_node = PAIR, .n_rank = PAIR});
+    snprintf(p.name, sizeof p.name, "the bridge of node %d", node);
+    WHIM_TRY(whim_comm_memory_make(PAIR, &memory, diag));
+    memory.fd = whim_rank_fd(memory.fd);
+    whim_err err = memory.fd < 0 ? whim_fail(diag, WHIM_ERR_IO, "no descriptor for %s: %s", p.name,
+                                             strerror(errno))
+                                 : try_with(&p, program, memory.fd, &order, diag);
+    whim_rank_end(&p, whim_clock_ns());
+    whim_comm_memory_close(&memory);
+    return err;
 }
 
 /* Each is told where all are, and says when it has them. */

@@ -21,4 +21,9 @@ typedef struct whim_bridges_cfg {
 WHIM_MUST_CHECK whim_err whim_bridges_open(const whim_bridges_cfg *cfg, whim_rank_process *bridges,
                                            whim_diag *diag);
 
+/* Whether this node could have a bridge: starts one that reaches nobody. UNSUPPORTED: what it needs
+ * is not installed, and diag names it; IO: no interface can be used. */
+WHIM_MUST_CHECK whim_err whim_bridge_try(const char *program, int32_t node, const char *device,
+                                         whim_diag *diag);
+
 #endif

@@ -308,7 +308,8 @@ static whim_err processes_make(int32_t n, const char *name, int32_t first, whim_
     return WHIM_ERR_OK;
 }
 
-/* The port is bound before anything takes long; nobody joins yet. */
+/* The port is bound before anything takes long; nobody joins yet. What cannot be without a library
+ * is refused before others come for it. */
 static whim_err nodes_make(ranks *r, const whim_nodes_cfg *cfg, whim_diag *diag)
 {
     if (cfg->n_node > r->cfg.n_rank || cfg->n_node > WHIM_JOIN_MAX_NODE) {
@@ -319,6 +320,7 @@ static whim_err nodes_make(ranks *r, const whim_nodes_cfg *cfg, whim_diag *diag)
     }
     r->nodes_cfg = *cfg;
     WHIM_TRY(processes_make(cfg->n_node, "the bridge of node", 0, &r->bridges, diag));
+    WHIM_TRY(whim_bridge_try(r->program, 0, cfg->device, diag));
     return whim_nodes_open(cfg, &r->nodes, diag);
 }
 
@@ -329,6 +331,7 @@ static whim_err ranks_make(ranks *r, const whim_engine_cfg *engine_cfg, const wh
         return whim_fail(diag, WHIM_ERR_INVALID, "%d ranks were asked for; there may be 1 to %d",
                          cfg->n_rank, WHIM_COMM_MAX_RANK);
     }
+    r->program = cfg->program != NULL ? cfg->program : "/proc/self/exe";
     r->cfg = *engine_cfg;
     r->cfg.n_rank = cfg->n_rank;
     r->cfg.comm = &r->comm;
@@ -344,7 +347,6 @@ static whim_err ranks_make(ranks *r, const whim_engine_cfg *engine_cfg, const wh
                   : r->crowded      ? CROWDED_STALL_S * WHIM_NS_PER_S
                                     : 0;
     WHIM_TRY(processes_make(cfg->n_rank - 1, "rank", 1, &r->followers, diag));
-    r->program = cfg->program != NULL ? cfg->program : "/proc/self/exe";
     return generation_begin(r, diag);
 }
 

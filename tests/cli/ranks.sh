@@ -76,9 +76,32 @@ OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=1 run_i
 expect "two of a launcher on one machine" 2 err "mpirun started several whimbrels" err "--nodes 1"
 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=0 run_it serve "$model" "${nodes[@]}"
 expect "a launcher that names no leader" 2 err "--join HOST:PORT"
-SLURM_STEP_NUM_NODES=2 SLURM_NODEID=1 SLURM_LOCALID=0 SLURM_STEP_NODELIST="127.0.0.[1-2]" run_it \
-    serve "$model" "${nodes[@]}" --join-time 1
-expect "a leader that does not come" 1 err "node 1 could not join in 1 s: nobody answers at 127.0.0.1, port 8090"
+# Who could have no bridge says so before it joins or lets others join; else nobody leads at that address, which is this
+# machine's like all of 127.x.
+slurm()
+{
+    SLURM_STEP_NUM_NODES=2 SLURM_NODEID=$1 SLURM_LOCALID=0 SLURM_STEP_NODELIST="127.83.7.[1-2]" run_it \
+        serve "$model" "${nodes[@]}" --join-time 1 --port 0
+}
+if [[ -e $(dirname "$(readlink -f "$WHIMBREL")")/whimbrel-ucx.so ]]; then
+    if (exec 3<>/dev/tcp/127.83.7.1/8090) 2>/dev/null; then
+        skip "a leader that does not come" "something has port 8090 here"
+    else
+        slurm 1
+        expect "a leader that does not come" 1 err "node 1 could not join in 1 s: nobody answers at 127.83.7.1, port 8090"
+    fi
+    for node in 0 1; do
+        run_it serve "$model" "${nodes[@]}" --nodes 2 --node-rank $node --join 127.0.0.1:1 --join-device nothing0
+        expect "node $node with an interface that is not there" 1 err "the bridge of node $node: UCX cannot begin" \
+            err "nothing0" err "--join-device"
+    done
+else
+    for node in 0 1; do
+        slurm $node
+        expect "node $node without the module for UCX" 1 err "the bridge of node $node: ranks on several hosts need" \
+            err "install the package libucx-dev"
+    done
+fi
 
 left=0
 for process in /proc/[0-9]*; do

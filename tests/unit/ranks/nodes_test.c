@@ -64,6 +64,10 @@ static int bridge_main(void)
     reply =
         (whim_bridge_reply){.magic = WHIM_BRIDGE_MAGIC, .bytes = sizeof reply, .address.bytes = 8};
     snprintf((char *)reply.address.data, 16, "%.7s", order.device);
+    if (strcmp(order.device, "none") == 0) {
+        reply.err = WHIM_ERR_UNSUPPORTED;
+        snprintf(reply.diag.text, sizeof reply.diag.text, "install something");
+    }
     send(WHIM_BRIDGE_SOCKET, &reply, sizeof reply, MSG_NOSIGNAL);
     for (int32_t i = 0; i < order.n_node; i++) {
         char device[16] = "";
@@ -266,6 +270,17 @@ static void bridges_are_told_of_each_other(void **state)
     whim_comm_memory_close(&memory);
 }
 
+/* Before anybody joins, each looks whether it could have a bridge at all. */
+static void bridges_are_tried(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    assert_int_equal(whim_bridge_try("/proc/self/exe", 1, "dev1", &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_bridge_try("/proc/self/exe", 1, "none", &diag), WHIM_ERR_UNSUPPORTED);
+    assert_string_equal(diag.text, "the bridge of node 1: install something");
+    assert_int_equal(whim_bridge_try("/nowhere", 1, NULL, &diag), WHIM_ERR_IO);
+}
+
 static void an_agent_that_stops_leaves_nothing_and_may_come_back(void **state)
 {
     fixture *f = *state;
@@ -322,6 +337,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(processes_know_their_host_and_end_by_generations, setup),
         cmocka_unit_test_setup(bridges_are_told_of_each_other, setup),
+        cmocka_unit_test(bridges_are_tried),
         cmocka_unit_test_setup(an_agent_that_stops_leaves_nothing_and_may_come_back, setup),
         cmocka_unit_test_setup(orders_of_another_size_start_nothing, setup),
     };
