@@ -18,6 +18,7 @@ void whim_bridge_send(whim_bridge *b, int32_t node, whim_link_head head, const v
     head.generation = b->generation;
     head.node = b->node;
     b->ops->send(b->link, node, &head, bytes);
+    whim_comm_count_link(b->shared, (int64_t)sizeof head + head.bytes);
 }
 
 static void send_all(whim_bridge *b, whim_link_head head, const void *bytes)

@@ -176,6 +176,7 @@ static void came_bye(whim_bridge *b, int32_t node)
 void whim_bridge_came(void *ctx, const whim_link_head *h)
 {
     whim_bridge *b = ctx;
+    whim_comm_count_link(b->shared, (int64_t)sizeof *h + h->bytes);
     b->nodes[h->node].is_there = true; /* whatever overtook its hello */
     switch (h->kind) {
     case WHIM_LINK_ROUND:

@@ -31,6 +31,11 @@ void whim_comm_count_letter(struct whim_comm_shared *shared, int32_t rank, int64
     count(&shared->seats[rank].tally.n_letter_byte, n);
 }
 
+void whim_comm_count_link(struct whim_comm_shared *shared, int64_t n)
+{
+    count(&shared->n_link_byte, n);
+}
+
 void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns)
 {
     whim_comm_tally *t = &comm->shared->seats[comm->rank].tally;
@@ -53,6 +58,9 @@ void whim_rank_meters_look(const whim_comm_memory *memory, int32_t rank, whim_ra
         .step_ns = atomic_load_explicit(&t->step_ns, memory_order_relaxed),
         .n_byte = atomic_load_explicit(&t->n_byte, memory_order_relaxed) +
                   atomic_load_explicit(&t->n_letter_byte, memory_order_relaxed),
+        .n_link_byte =
+            rank == 0 ? atomic_load_explicit(&memory->shared->n_link_byte, memory_order_relaxed)
+                      : 0,
         .n_site = (int32_t)(n < WHIM_COMM_SITES ? n : WHIM_COMM_SITES),
     };
     for (int32_t i = 0; i < out->n_site; i++) {
@@ -65,6 +73,7 @@ void whim_rank_meters_look(const whim_comm_memory *memory, int32_t rank, whim_ra
 
 void whim_rank_meters_carry(const whim_comm_memory *to, const whim_comm_memory *from)
 {
+    atomic_store(&to->shared->n_link_byte, atomic_load(&from->shared->n_link_byte));
     for (int32_t r = 0; r < to->shared->n_rank && r < from->shared->n_rank; r++) {
         whim_comm_tally *t = &to->shared->seats[r].tally;
         whim_rank_meters was;

@@ -13,6 +13,7 @@ enum { WHIM_COMM_SITES = 16, WHIM_COMM_SITE_NAME = 32 };
 typedef struct whim_rank_meters {
     int64_t step_ns; /* the clock at the end of its last step; 0: there was none */
     int64_t n_byte;  /* of collectives' messages and of letters that it sent, each counted once */
+    int64_t n_link_byte; /* of rank 0: between its host and others, with all that goes along */
     int32_t n_site;
     struct {
         char name[WHIM_COMM_SITE_NAME];

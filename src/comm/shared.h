@@ -89,6 +89,8 @@ struct whim_comm_shared {
     _Alignas(128) _Atomic uint32_t state;
     char why[sizeof((whim_diag *)NULL)->text];
     whim_comm_count sent; /* letters */
+    /* that a bridge has sent to other hosts and taken from them, heads among them */
+    _Alignas(128) _Atomic int64_t n_link_byte;
     whim_comm_count bell; /* rung by whoever tells anything while somebody sleeps by it */
     /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS letters */
     whim_comm_seat seats[];
@@ -156,9 +158,10 @@ void whim_comm_slice(int32_t n_rank, int32_t rank, int64_t n, int64_t *begin, in
 void whim_comm_tell(struct whim_comm_shared *shared, _Atomic uint32_t *count,
                     _Atomic uint32_t *sleepers, uint64_t n);
 
-/* For meters: bytes of a collective and of a letter, and a wait at a place. */
+/* For meters: bytes of a collective, of a letter and between hosts, and a wait at a place. */
 void whim_comm_count_bytes(whim_comm *comm, int64_t n);
 void whim_comm_count_letter(struct whim_comm_shared *shared, int32_t rank, int64_t n);
+void whim_comm_count_link(struct whim_comm_shared *shared, int64_t n);
 void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns);
 
 /* End the group; the first reason counts. Who waits for letters is woken. */

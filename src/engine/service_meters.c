@@ -135,6 +135,7 @@ void whim_service_look_ranks(const whim_service *s, whim_meters *m)
         whim_meter_set(m, RANK_STEP_AGE, r, of.step_ns > 0 ? whim_clock_ns() - of.step_ns : 0);
         if (r == 0) { /* it is in every collective, and sends every letter */
             whim_meter_set(m, RANK_BYTES, WHIM_LABEL_LINK_MEMORY, of.n_byte);
+            whim_meter_set(m, RANK_BYTES, WHIM_LABEL_LINK_UCX, of.n_link_byte);
         }
     }
 }

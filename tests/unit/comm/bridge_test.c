@@ -96,10 +96,22 @@ static void letters_come_in_order(void **state)
 {
     (void)state;
     whim_hosts *g = group_new(true, 3);
-    whim_hosts_run(g, (const int32_t[]){2, 1, 1, 0}, read_many);
+    int64_t bytes = 0, head = sizeof(whim_link_head);
+    whim_rank_meters meters;
+    whim_hosts_begin(g, (const int32_t[]){2, 1, 1, 0}, read_many);
+    whim_hosts_join_ranks(g);
+    whim_hosts_stop(g);
+    whim_rank_meters_look(&g->hosts[0].memory, 0, &meters);
+    whim_hosts_close(g);
     for (int32_t r = 0; r < 4; r++) {
         assert_int_equal(g->ranks[r].err, WHIM_ERR_OK);
     }
+    /* To each other host all letters went; beside them heads only, some for each letter. */
+    for (int64_t n = 0; n < N_LETTER; n++) {
+        bytes += 8 + (n == 31 ? WHIM_MAIL_BYTES - 8 : n * 13);
+    }
+    assert_true(meters.n_link_byte >= 2 * (bytes + N_LETTER * head));
+    assert_true(meters.n_link_byte <= 2 * (bytes + 2 * (N_LETTER + 5) * head));
 }
 
 /* What was told before a bridge is stopped arrives. */

@@ -90,6 +90,7 @@ static void places_are_few_and_stay(void **state)
     }
     whim_comm_count_bytes(&comms[2], 5);
     whim_comm_count_letter(memory.shared, 2, 7);
+    whim_comm_count_link(memory.shared, 100);
     whim_comm_step_done(&comms[2]);
     whim_rank_meters_look(&memory, 2, &was);
     assert_int_equal(was.n_site, WHIM_COMM_SITES);
@@ -101,6 +102,9 @@ static void places_are_few_and_stay(void **state)
     whim_rank_meters_carry(&memory, &before);
     whim_rank_meters_look(&memory, 2, &is);
     assert_memory_equal(&is, &was, sizeof is);
+    whim_comm_count_link(memory.shared, 11);
+    whim_rank_meters_look(&memory, 0, &is);
+    assert_int_equal(is.n_link_byte, 111);
     whim_comm_count_wait(&comms[2], was.sites[1].name, 1);
     whim_comm_count_bytes(&comms[2], 1);
     whim_rank_meters_look(&memory, 2, &is);
