@@ -63,6 +63,9 @@ void whim_comm_abort(const whim_comm_memory *memory, const char *why);
 /* Whether it has ended, for whatever reason: calls fail from then on. Any thread. */
 bool whim_comm_is_over(const whim_comm *comm);
 
+/* OK, or DEVICE with why it has. Any thread. */
+WHIM_MUST_CHECK whim_err whim_comm_check(const whim_comm *comm, whim_diag *diag);
+
 /* Collectives. `site` says which one it is, for messages (31 bytes of it). Counts of 0 are legal
  * everywhere. On failure comm->diag has the reason, and outputs are undefined. */
 

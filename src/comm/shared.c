@@ -168,6 +168,11 @@ whim_err whim_comm_why(struct whim_comm_shared *s, whim_diag *diag)
                      said ? s->why : "a rank ended while it said why");
 }
 
+whim_err whim_comm_check(const whim_comm *comm, whim_diag *diag)
+{
+    return whim_comm_is_over(comm) ? whim_comm_why(comm->shared, diag) : WHIM_ERR_OK;
+}
+
 static whim_err ended(whim_comm *comm)
 {
     return whim_comm_why(comm->shared, &comm->diag);

@@ -405,6 +405,8 @@ static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
     e->binder.rank = e->cfg.rank;
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
+    e->binder.comm = e->cfg.comm;
+    e->draft_binder.comm = e->cfg.comm;
     return WHIM_ERR_OK;
 }
 
@@ -487,15 +489,18 @@ void whim_engine_set_peers(whim_engine *e, const whim_engine_peers *peers, int64
 
 whim_err whim_engine_load(whim_engine *e, whim_diag *diag)
 {
-    if (e->cfg.sizes == NULL) { /* else rank 0 has looked at the plans of all */
+    if (e->cfg.sizes == NULL || e->cfg.rank == 0) { /* else rank 0 has looked at the plans of all */
         WHIM_TRY(whim_memory_plan_check(&e->plan, diag));
     }
     if (e->peers.load == NULL) {
         return load(e, diag);
     }
     WHIM_TRY(e->peers.load(e->peers.ctx, diag));
-    WHIM_TRY(load(e, diag));
-    return e->peers.loaded(e->peers.ctx, diag);
+    whim_err err = load(e, diag);
+    if (err != WHIM_ERR_OK && !whim_engine_is_apart(e, NULL)) {
+        return err;
+    }
+    return e->peers.loaded(e->peers.ctx, diag); /* who is apart is told who was lost */
 }
 
 bool whim_engine_is_apart(const whim_engine *e, whim_diag *why)

@@ -109,7 +109,8 @@ typedef struct whim_binder {
      * where tensors will be found. 0 or 1 ranks: it is not. */
     int32_t n_rank, rank;
     const whim_ckpt *ckpt;
-    int64_t bytes; /* size of the weights buffer */
+    const struct whim_comm *comm; /* of ranks that load; where that ends, so does the load */
+    int64_t bytes;                /* size of the weights buffer */
     /* Tensors that the file has and text does not need (enum whim_skipped). */
     int64_t n_skipped[2], skipped_bytes[2];
     void *buffer; /* device memory, owned; NULL before load */

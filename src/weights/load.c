@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/math/fmath.h"
 #include "base/thread.h"
+#include "comm/comm.h"
 #include "weights/bind.h"
 #include "weights/quantised/recipe.h"
 
@@ -130,8 +131,12 @@ static whim_err slab_load(void *ctx, int64_t item, int32_t worker)
     const slab *sl = &ld->slabs[item];
     char *staging = ld->staging + worker * ld->staging_bytes;
     whim_diag diag = {""}; /* not all that can fail here says why */
-    whim_err err = whim_rows_read(ld->ckpt, sl->param, sl->part, sl->row0, sl->n_row, staging,
-                                  staging + staged_bytes(sl->param, sl->n_row), &diag);
+    const whim_comm *comm = ld->binder->comm;
+    whim_err err = comm != NULL ? whim_comm_check(comm, &diag) : WHIM_ERR_OK;
+    if (err == WHIM_ERR_OK) {
+        err = whim_rows_read(ld->ckpt, sl->param, sl->part, sl->row0, sl->n_row, staging,
+                             staging + staged_bytes(sl->param, sl->n_row), &diag);
+    }
     if (err == WHIM_ERR_OK) {
         err = whim_device_pack(ld->device,
                                &(whim_pack){

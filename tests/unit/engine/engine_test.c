@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/os/mem.h"
+#include "comm/comm.h"
 #include "ops/args/attn_args.h"
 
 #include <math.h>
@@ -250,6 +251,28 @@ static void loading_makes_a_runner(void **state)
     whim_engine_close(engine);
 }
 
+/* What a rank would load is of no use when another is lost. */
+static void a_lost_rank_ends_the_load(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:smollm2-135m");
+    whim_comm_memory memory;
+    whim_comm comm;
+    whim_diag diag = {{0}};
+    assert_int_equal(whim_comm_memory_make(2, &memory, &diag), WHIM_ERR_OK);
+    whim_comm_open(&comm, &memory, &(whim_comm_cfg){.rank = 1});
+    cfg.ctx = 64;
+    cfg.n_rank = 2;
+    cfg.rank = 1;
+    cfg.comm = &comm;
+    whim_engine *engine = prepare(&cfg);
+    whim_comm_abort(&memory, "rank 0 was killed");
+    assert_int_equal(whim_engine_load(engine, &diag), WHIM_ERR_DEVICE);
+    assert_string_equal(diag.text, "rank 0 was killed");
+    whim_engine_close(engine);
+    whim_comm_memory_close(&memory);
+}
+
 /* Planned is the same; held from the start is all of it, or, for who uses little, what a step has
  * used. */
 static void kv_memory_is_taken_at_once_or_as_used(void **state)
@@ -411,6 +434,7 @@ int main(void)
         cmocka_unit_test(shapes_over_ranks),
         cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(loading_makes_a_runner),
+        cmocka_unit_test(a_lost_rank_ends_the_load),
         cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),
         cmocka_unit_test(a_lack_of_memory_is_an_error),
     };
