@@ -20,11 +20,21 @@ static void on_load(void *ctx, int64_t done, int64_t total)
     notify_progress(s, share);
 }
 
+static void on_lower(void *ctx, int32_t node, const whim_engine_sizes *sizes)
+{
+    serve *s = ctx;
+    whim_log_info(&s->log, "pages", whim_log_int("node", node),
+                  whim_log_int("pages", sizes->n_page), whim_log_int("sequences", sizes->max_seqs),
+                  whim_log_text("reason", "this node has the least memory, and all have as many"));
+}
+
 static bool model_open(serve *s, const char *path)
 {
     whimbrel_model_options options = serve_options(s->options, path);
     whim_library_extra extra = serve_extra(s->options);
     extra.meters = whim_server_meters(s->server);
+    s->nodes.cfg.on_lower = on_lower;
+    s->nodes.cfg.ctx = s;
     extra.nodes = s->nodes.cfg.n_node > 1 ? &s->nodes.cfg : NULL;
     options.progress = on_load;
     options.progress_ctx = s;

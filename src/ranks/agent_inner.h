@@ -10,8 +10,8 @@
 typedef struct whim_agent {
     const whim_agent_cfg *cfg;
     whim_join_facts facts;
-    const char *draft; /* that it uses; NULL: none */
-    int64_t memory;    /* free on this host when it began */
+    const char *draft;   /* that it uses; NULL: none */
+    whim_join_room room; /* of this host when it began */
     bool crowded;
     int32_t first, n; /* its ranks */
     whim_wire wire;

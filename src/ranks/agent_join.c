@@ -105,7 +105,7 @@ static whim_err exchange(const whim_agent *a, int fd, int64_t until_ns, int64_t 
     whim_join_hello hello;
     whim_join_answer answer;
     WHIM_TRY(read_all(a, fd, &challenge, sizeof challenge, until_ns, diag));
-    WHIM_TRY(whim_join_hello_make(&challenge, &a->facts, cfg->nodes.node, a->memory,
+    WHIM_TRY(whim_join_hello_make(&challenge, &a->facts, cfg->nodes.node, &a->room,
                                   cfg->nodes.secret, &hello, diag));
     WHIM_TRY(whim_wire_write(fd, &hello, sizeof hello, WHIM_JOIN_MS * WHIM_NS_PER_MS, diag));
     WHIM_TRY(read_all(a, fd, &answer, sizeof answer, until_ns, diag));

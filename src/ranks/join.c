@@ -144,7 +144,7 @@ whim_err whim_join_challenge_make(whim_join_challenge *out, whim_diag *diag)
 }
 
 whim_err whim_join_hello_make(const whim_join_challenge *challenge, const whim_join_facts *facts,
-                              int32_t node, int64_t memory, whim_join_secret secret,
+                              int32_t node, const whim_join_room *room, whim_join_secret secret,
                               whim_join_hello *out, whim_diag *diag)
 {
     if (challenge->magic != WHIM_JOIN_MAGIC || challenge->bytes != sizeof *challenge) {
@@ -160,7 +160,7 @@ whim_err whim_join_hello_make(const whim_join_challenge *challenge, const whim_j
     out->bytes = sizeof *out;
     snprintf(out->version, sizeof out->version, "%s", WHIM_VERSION);
     out->node = node;
-    out->memory = memory;
+    out->room = *room;
     out->facts = *facts;
     WHIM_TRY(nonce_make(out->nonce, diag));
     hello_prove(challenge, out, secret, out->proof);
@@ -189,7 +189,27 @@ whim_err whim_join_hello_check(const whim_join_challenge *challenge, const whim_
                          (long long)hello->node, (long long)facts->n_node,
                          (long long)facts->n_node - 1);
     }
+    const whim_engine_sizes *sizes = &hello->room.sizes;
+    if (sizes->max_seqs < 1 || sizes->max_ctx < 1 || sizes->n_page < 1 || sizes->n_state < 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "node %lld has no room for a page of the model",
+                         (long long)hello->node);
+    }
     return whim_join_compare(facts, &hello->facts, hello->node, diag);
+}
+
+static bool lower(int64_t *value, int64_t to)
+{
+    bool is_less = to < *value;
+    *value = is_less ? to : *value;
+    return is_less;
+}
+
+bool whim_join_lower(whim_engine_sizes *sizes, const whim_join_room *room)
+{
+    bool any = lower(&sizes->max_seqs, room->sizes.max_seqs);
+    any = lower(&sizes->n_state, room->sizes.n_state) || any;
+    any = lower(&sizes->max_ctx, room->sizes.max_ctx) || any;
+    return lower(&sizes->n_page, room->sizes.n_page) || any;
 }
 
 void whim_join_answer_make(const whim_join_challenge *challenge, const whim_join_hello *hello,

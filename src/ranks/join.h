@@ -29,6 +29,12 @@ typedef struct whim_join_facts {
 #include "ranks/join.def"
 } whim_join_facts;
 
+/* What a node has room for by itself. */
+typedef struct whim_join_room {
+    int64_t memory; /* bytes that are free for its ranks */
+    whim_engine_sizes sizes;
+} whim_join_room;
+
 typedef struct whim_join_challenge {
     uint32_t magic, bytes;
     char version[WHIM_JOIN_WORD];
@@ -39,7 +45,7 @@ typedef struct whim_join_hello {
     uint32_t magic, bytes;
     char version[WHIM_JOIN_WORD];
     int64_t node;
-    int64_t memory; /* bytes that this host has free for its ranks */
+    whim_join_room room;
     whim_join_facts facts;
     uint8_t nonce[WHIM_JOIN_NONCE];
     uint8_t proof[WHIM_SHA256_BYTES];
@@ -74,7 +80,7 @@ WHIM_MUST_CHECK whim_err whim_join_challenge_make(whim_join_challenge *out, whim
 /* The agent's answer to it. CORRUPT: it is none; UNSUPPORTED: the leader is another version. */
 WHIM_MUST_CHECK whim_err whim_join_hello_make(const whim_join_challenge *challenge,
                                               const whim_join_facts *facts, int32_t node,
-                                              int64_t memory, whim_join_secret secret,
+                                              const whim_join_room *room, whim_join_secret secret,
                                               whim_join_hello *out, whim_diag *diag);
 
 /* What the leader finds in that. CORRUPT: it is none, or from another build; NOT_FOUND: it does not
@@ -83,6 +89,9 @@ WHIM_MUST_CHECK whim_err whim_join_hello_check(const whim_join_challenge *challe
                                                const whim_join_hello *hello,
                                                const whim_join_facts *facts,
                                                whim_join_secret secret, whim_diag *diag);
+
+/* Lowers *sizes to what a node has room for; false: it has as much. */
+bool whim_join_lower(whim_engine_sizes *sizes, const whim_join_room *room);
 
 void whim_join_answer_make(const whim_join_challenge *challenge, const whim_join_hello *hello,
                            whim_err err, const char *text, int64_t limit_ns,

@@ -6,9 +6,7 @@
 #include "ranks/nodes_inner.h"
 #include "weights/part.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,99 +19,6 @@ enum { LOOK_MS = 20 }; /* between looks at what others may have changed */
 int32_t whim_nodes_first(int32_t n_rank, int32_t n_node, int32_t node)
 {
     return node >= n_node ? n_rank : (int32_t)whim_part_of(n_rank, n_node, node).at;
-}
-
-/* --- the port --------------------------------------------------------------------------------- */
-
-static int bound(const struct addrinfo *at)
-{
-    int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    fd = fd >= 0 ? whim_rank_fd(fd) : -1;
-    if (fd < 0) {
-        return -1;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, WHIM_NODES_GUESTS) != 0) {
-        int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-static bool is_loopback(const struct addrinfo *at)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at->ai_addr;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at->ai_addr;
-    return at->ai_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
-                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
-/* Many systems know their own name as an address at which no other machine can come. */
-static whim_err name_check(const char *host, const struct addrinfo *list, whim_diag *diag)
-{
-    const struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST};
-    struct addrinfo *ignored = NULL;
-    char text[64] = "";
-    bool is_meant = strcmp(host, "localhost") == 0;
-    if (!is_meant && getaddrinfo(host, NULL, &numeric, &ignored) == 0) {
-        freeaddrinfo(ignored);
-        is_meant = true;
-    }
-    for (const struct addrinfo *at = list; at != NULL && !is_meant; at = at->ai_next) {
-        is_meant = !is_loopback(at);
-    }
-    if (!is_meant) {
-        (void)getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, NULL, 0,
-                          NI_NUMERICHOST);
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "--join: %s is %s on this machine, where no other one can come; give an "
-                         "address of this machine",
-                         host, text);
-    }
-    return WHIM_ERR_OK;
-}
-
-static whim_err port_open(whim_nodes *n, whim_diag *diag)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *list = NULL;
-    int error = getaddrinfo(n->cfg.host, n->cfg.port, &hints, &list);
-    if (error != 0) {
-        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "--join: %s is not known: %s", n->cfg.host,
-                         gai_strerror(error));
-    }
-    whim_err err = name_check(n->cfg.host, list, diag);
-    for (const struct addrinfo *at = list; at != NULL && n->listener < 0 && err == WHIM_ERR_OK;
-         at = at->ai_next) {
-        n->listener = bound(at);
-    }
-    error = errno;
-    freeaddrinfo(list);
-    WHIM_TRY(err);
-    if (n->listener < 0) {
-        return whim_fail(diag, error == EADDRINUSE ? WHIM_ERR_BUSY : WHIM_ERR_IO,
-                         "--join: other nodes cannot be waited for at %s, port %s: %s", n->cfg.host,
-                         n->cfg.port, strerror(error));
-    }
-    return WHIM_ERR_OK;
-}
-
-int32_t whim_nodes_port(const whim_nodes *n)
-{
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    char port[8] = "0";
-    if (getsockname(n->listener, (struct sockaddr *)&address, &size) == 0) {
-        (void)getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port,
-                          NI_NUMERICSERV);
-    }
-    int32_t number = 0;
-    for (const char *c = port; *c >= '0' && *c <= '9'; c++) {
-        number = 10 * number + (*c - '0');
-    }
-    return number;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -223,7 +128,7 @@ whim_err whim_nodes_open(const whim_nodes_cfg *cfg, whim_nodes **out, whim_diag 
         err = whim_fail(diag, WHIM_ERR_IO, "the system gives no random bytes");
     }
     if (err == WHIM_ERR_OK) {
-        err = port_open(n, diag);
+        err = whim_nodes_port_open(n, diag);
     }
     if (err != WHIM_ERR_OK) {
         whim_nodes_close(n);
@@ -326,6 +231,14 @@ static void tell_all(whim_nodes *n, whim_wire_kind kind)
     }
 }
 
+whim_err whim_nodes_await(whim_nodes *n, int64_t wait_ns, whim_diag *diag)
+{
+    pthread_mutex_lock(&n->lock);
+    whim_err err = all_wait(n, wait_ns, diag);
+    pthread_mutex_unlock(&n->lock);
+    return err;
+}
+
 whim_err whim_nodes_begin(whim_nodes *n, int64_t wait_ns, uint64_t *generation, whim_diag *diag)
 {
     pthread_mutex_lock(&n->lock);
@@ -372,10 +285,10 @@ whim_err whim_nodes_process(whim_nodes *n, int32_t node, int32_t channel, whim_r
     return WHIM_ERR_OK;
 }
 
-int64_t whim_nodes_memory(whim_nodes *n, int32_t node)
+whim_join_room whim_nodes_room(whim_nodes *n, int32_t node)
 {
     pthread_mutex_lock(&n->lock);
-    int64_t bytes = n->nodes[node].memory;
+    whim_join_room room = n->nodes[node].room;
     pthread_mutex_unlock(&n->lock);
-    return bytes;
+    return room;
 }

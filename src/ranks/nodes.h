@@ -18,6 +18,9 @@ typedef struct whim_nodes_cfg {
     whim_join_secret secret;
     int64_t join_ns;  /* how long to wait for others */
     int64_t hello_ns; /* how long somebody may take to say who it is; 0: as is usual */
+    /* Told by node 0 which node has less room than others, and what all have then; NULL: nobody. */
+    void (*on_lower)(void *ctx, int32_t node, const whim_engine_sizes *sizes);
+    void *ctx;
 } whim_nodes_cfg;
 
 /* The ranks of a node: they are dealt in order, as evenly as they can be. */
@@ -37,7 +40,10 @@ void whim_nodes_close(whim_nodes *nodes);
 /* The port that it has. */
 int32_t whim_nodes_port(const whim_nodes *nodes);
 
-/* Waits until all nodes are there, and begins the next generation on them. */
+/* Waits until all nodes are there. */
+WHIM_MUST_CHECK whim_err whim_nodes_await(whim_nodes *nodes, int64_t wait_ns, whim_diag *diag);
+
+/* The same, and begins the next generation on them. */
 WHIM_MUST_CHECK whim_err whim_nodes_begin(whim_nodes *nodes, int64_t wait_ns, uint64_t *generation,
                                           whim_diag *diag);
 
@@ -49,7 +55,7 @@ WHIM_MUST_CHECK whim_err whim_nodes_process(whim_nodes *nodes, int32_t node, int
 /* Ends the processes of the generation, everywhere. */
 void whim_nodes_end(whim_nodes *nodes);
 
-/* What a node had free when it joined. */
-int64_t whim_nodes_memory(whim_nodes *nodes, int32_t node);
+/* What a node had room for when it joined. */
+whim_join_room whim_nodes_room(whim_nodes *nodes, int32_t node);
 
 #endif

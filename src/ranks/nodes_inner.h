@@ -23,7 +23,7 @@ typedef struct whim_guest {
 typedef struct whim_node {
     whim_wire wire; /* closed: it is not there */
     char from[WHIM_NODES_FROM];
-    int64_t memory;
+    whim_join_room room;
 } whim_node;
 
 /* The near end of a process elsewhere. */
@@ -54,6 +54,8 @@ struct whim_nodes {
 
 /* --- who comes (nodes_join.c) ------------------------------------------------------------- */
 
+/* Where they come; BUSY: somebody has the port. */
+WHIM_MUST_CHECK whim_err whim_nodes_port_open(whim_nodes *n, whim_diag *diag);
 void whim_nodes_accept(whim_nodes *n, int64_t now_ns);
 void whim_guest_look(whim_nodes *n, whim_guest *guest, int64_t now_ns, bool has_come);
 

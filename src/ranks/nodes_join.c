@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -13,6 +14,101 @@
 #include <unistd.h>
 
 enum { DEAF_MS = 200 }; /* after somebody could not be let in */
+
+/* --- the port --------------------------------------------------------------------------------- */
+
+static int bound(const struct addrinfo *at)
+{
+    int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = fd >= 0 ? whim_rank_fd(fd) : -1;
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, WHIM_NODES_GUESTS) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static bool is_loopback(const struct addrinfo *at)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at->ai_addr;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at->ai_addr;
+    return at->ai_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* Many systems know their own name as an address at which no other machine can come. */
+static whim_err name_check(const char *host, const struct addrinfo *list, whim_diag *diag)
+{
+    const struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *ignored = NULL;
+    char text[64] = "";
+    bool is_meant = strcmp(host, "localhost") == 0;
+    if (!is_meant && getaddrinfo(host, NULL, &numeric, &ignored) == 0) {
+        freeaddrinfo(ignored);
+        is_meant = true;
+    }
+    for (const struct addrinfo *at = list; at != NULL && !is_meant; at = at->ai_next) {
+        is_meant = !is_loopback(at);
+    }
+    if (!is_meant) {
+        (void)getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, NULL, 0,
+                          NI_NUMERICHOST);
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "--join: %s is %s on this machine, where no other one can come; give an "
+                         "address of this machine",
+                         host, text);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_nodes_port_open(whim_nodes *n, whim_diag *diag)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *list = NULL;
+    int error = getaddrinfo(n->cfg.host, n->cfg.port, &hints, &list);
+    if (error != 0) {
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "--join: %s is not known: %s", n->cfg.host,
+                         gai_strerror(error));
+    }
+    whim_err err = name_check(n->cfg.host, list, diag);
+    for (const struct addrinfo *at = list; at != NULL && n->listener < 0 && err == WHIM_ERR_OK;
+         at = at->ai_next) {
+        n->listener = bound(at);
+    }
+    error = errno;
+    freeaddrinfo(list);
+    WHIM_TRY(err);
+    if (n->listener < 0) {
+        return whim_fail(diag, error == EADDRINUSE ? WHIM_ERR_BUSY : WHIM_ERR_IO,
+                         "--join: other nodes cannot be waited for at %s, port %s: %s", n->cfg.host,
+                         n->cfg.port, strerror(error));
+    }
+    return WHIM_ERR_OK;
+}
+
+int32_t whim_nodes_port(const whim_nodes *n)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char port[8] = "0";
+    if (getsockname(n->listener, (struct sockaddr *)&address, &size) == 0) {
+        (void)getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port,
+                          NI_NUMERICSERV);
+    }
+    int32_t number = 0;
+    for (const char *c = port; *c >= '0' && *c <= '9'; c++) {
+        number = 10 * number + (*c - '0');
+    }
+    return number;
+}
+
+/* --- who comes -------------------------------------------------------------------------------- */
 
 static void guest_close(whim_guest *guest)
 {
@@ -107,7 +203,7 @@ static void guest_answer(whim_nodes *n, whim_guest *guest)
     whim_node *node = &n->nodes[guest->hello.node];
     whim_wire_open(&node->wire, guest->fd, n->limit_ns);
     memcpy(node->from, guest->from, sizeof node->from);
-    node->memory = guest->hello.memory;
+    node->room = guest->hello.room;
     guest->fd = -1;
     pthread_cond_broadcast(&n->change);
 }

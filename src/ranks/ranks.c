@@ -170,6 +170,33 @@ static whim_err nodes_start(whim_ranks *r, const whim_engine *engine, whim_diag 
                             r->crowded ? WHIM_WIRE_CROWDED_MS * WHIM_NS_PER_MS : 0, diag);
 }
 
+/* All have as many pages as the smallest has room for: what was chosen by this host's memory alone
+ * may be more than another's. */
+static whim_err sizes_lower(whim_ranks *r, whim_engine **engine, whim_diag *diag)
+{
+    const whim_nodes_cfg *nodes = &r->nodes_cfg;
+    int32_t least = 0;
+    if (r->nodes == NULL) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_nodes_await(r->nodes, r->nodes_cfg.join_ns, diag));
+    r->sizes = whim_engine_sizes_of(*engine);
+    for (int32_t i = 1; i < nodes->n_node; i++) {
+        whim_join_room room = whim_nodes_room(r->nodes, i);
+        least = whim_join_lower(&r->sizes, &room) ? i : least;
+    }
+    if (least == 0) {
+        return WHIM_ERR_OK;
+    }
+    if (nodes->on_lower != NULL) {
+        nodes->on_lower(nodes->ctx, least, &r->sizes);
+    }
+    whim_engine_close(*engine);
+    *engine = NULL;
+    r->cfg.sizes = &r->sizes;
+    return whim_engine_prepare(&r->cfg, engine, diag);
+}
+
 /* --- beginning again -------------------------------------------------------------------------- */
 
 static bool is_apart(void *ctx, whim_diag *why)
@@ -224,10 +251,13 @@ whim_err whim_ranks_prepare(const whim_engine_cfg *engine_cfg, const whim_ranks_
         err = wish_check(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
-        err = whim_ranks_order_make(r, engine, diag);
+        err = nodes_start(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
-        err = nodes_start(r, engine, diag);
+        err = sizes_lower(r, &engine, diag);
+    }
+    if (err == WHIM_ERR_OK) {
+        err = whim_ranks_order_make(r, engine, diag);
     }
     if (err == WHIM_ERR_OK) {
         err = whim_ranks_start(r, engine, r->nodes_cfg.join_ns, &bytes, diag);

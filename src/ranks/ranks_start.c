@@ -91,7 +91,7 @@ static whim_err followers_hear(whim_ranks *r, const whim_engine *engine, int64_t
         for (; i < whim_ranks_first(r, node + 1); i++) {
             WHIM_TRY(follower_hear(r, i, isa, &needed, diag));
         }
-        int64_t there = node == 0 ? INT64_MAX : whim_nodes_memory(r->nodes, node);
+        int64_t there = node == 0 ? INT64_MAX : whim_nodes_room(r->nodes, node).memory;
         if (needed > there) {
             return whim_fail(diag, WHIM_ERR_NO_FIT,
                              "the ranks of node %d take %.2f GiB, and it had %.2f GiB free; less "

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
             WHIM_ERR_OK) {
         abort();
     }
-    (void)!whim_join_hello_make(&in.challenge, &own, 1, 0, secret, &made, &diag);
+    (void)!whim_join_hello_make(&in.challenge, &own, 1, &in.hello.room, secret, &made, &diag);
     (void)!whim_join_compare(&own, &in.hello.facts, in.hello.node, &diag);
     return 0;
 }

@@ -21,7 +21,7 @@ def facts(word):
 
 
 def hello(word=b"avx2", node=1, version=VERSION):
-    body = version.ljust(32, b"\0") + struct.pack("<qq", node, 1 << 30) + facts(word) + bytes(range(32)) + bytes(32)
+    body = version.ljust(32, b"\0") + struct.pack("<6q", node, 1 << 30, 4, 0, 256, 64) + facts(word) + bytes(range(32)) + bytes(32)
     return struct.pack("<II", JOIN, len(body) + 8) + body
 
 

@@ -19,6 +19,9 @@
 #define SECRET ((whim_join_secret){"a secret of this job", 20})
 #define WAIT_NS (20 * WHIM_NS_PER_S) /* for what must come */
 
+static const whim_join_room room = {.memory = 1 << 20,
+                                    .sizes = {.max_seqs = 4, .max_ctx = 256, .n_page = 64}};
+
 static whim_nodes *leader;
 
 static whim_join_facts facts(void)
@@ -97,7 +100,7 @@ static whim_err join_as(int fd, int32_t node, const whim_join_facts *own, whim_j
     whim_join_hello hello;
     whim_join_answer answer;
     assert_true(get(fd, &challenge, sizeof challenge));
-    assert_int_equal(whim_join_hello_make(&challenge, own, node, 1 << 20, secret, &hello, diag),
+    assert_int_equal(whim_join_hello_make(&challenge, own, node, &room, secret, &hello, diag),
                      WHIM_ERR_OK);
     put(fd, &hello, sizeof hello);
     assert_true(get(fd, &answer, sizeof answer));
@@ -171,7 +174,9 @@ static void a_node_joins_and_is_served(void **state)
     assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &first, &diag), WHIM_ERR_OK);
     whim_wire_head head = frame_get(fd, data);
     assert_true(head.kind == WHIM_WIRE_BEGIN && head.generation == first);
-    assert_int_equal(whim_nodes_memory(leader, 1), 1 << 20);
+    assert_int_equal(whim_nodes_await(leader, WAIT_NS, &diag), WHIM_ERR_OK);
+    whim_join_room there = whim_nodes_room(leader, 1);
+    assert_memory_equal(&there, &room, sizeof room);
     whim_rank_process p = {.name = "rank 2", .socket = -1};
     assert_int_equal(whim_nodes_process(leader, 1, 2, &p, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_rank_send(&p, "order", 5, &diag), WHIM_ERR_OK);
@@ -253,6 +258,33 @@ static void each_fact_counts(void **state)
     assert_int_equal(whim_join_compare(&own, &other, 1, &diag), WHIM_ERR_INVALID);
 }
 
+/* All have what the smallest has room for; who has none for a page is refused. */
+static void the_smallest_counts(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_join_facts own = facts();
+    whim_join_challenge challenge;
+    whim_join_hello hello;
+    whim_join_room none = room;
+    whim_engine_sizes sizes = room.sizes;
+    assert_false(whim_join_lower(&sizes, &room));
+    sizes.n_page++;
+    sizes.n_state += 2;
+    sizes.max_ctx--;
+    assert_true(whim_join_lower(&sizes, &room));
+    assert_int_equal(sizes.max_ctx, room.sizes.max_ctx - 1);
+    sizes.max_ctx++;
+    assert_memory_equal(&sizes, &room.sizes, sizeof sizes);
+    none.sizes.n_page = 0;
+    assert_int_equal(whim_join_challenge_make(&challenge, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, &none, SECRET, &hello, &diag),
+                     WHIM_ERR_OK);
+    assert_int_equal(whim_join_hello_check(&challenge, &hello, &own, SECRET, &diag),
+                     WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "node 1 has no room for a page"));
+}
+
 static void another_version_is_told_by_both(void **state)
 {
     (void)state;
@@ -262,7 +294,7 @@ static void another_version_is_told_by_both(void **state)
     whim_join_hello hello;
     whim_join_answer answer;
     assert_int_equal(whim_join_challenge_make(&challenge, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, &room, SECRET, &hello, &diag),
                      WHIM_ERR_OK);
     assert_int_equal(whim_join_hello_check(&challenge, &hello, &own, SECRET, &diag), WHIM_ERR_OK);
     hello.node = 2; /* what is proved cannot be changed on the way */
@@ -275,11 +307,11 @@ static void another_version_is_told_by_both(void **state)
     assert_int_equal(whim_join_answer_check(&challenge, &hello, &answer, SECRET, &diag),
                      WHIM_ERR_NOT_FOUND);
     snprintf(challenge.version, sizeof challenge.version, "9.9.9");
-    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, &room, SECRET, &hello, &diag),
                      WHIM_ERR_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "node 1 is whimbrel " WHIM_VERSION ", node 0 9.9.9"));
     challenge.magic++;
-    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, 0, SECRET, &hello, &diag),
+    assert_int_equal(whim_join_hello_make(&challenge, &own, 1, &room, SECRET, &hello, &diag),
                      WHIM_ERR_CORRUPT);
 }
 
@@ -421,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_node_joins_and_is_served),
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(each_fact_counts),
+        cmocka_unit_test(the_smallest_counts),
         cmocka_unit_test(another_version_is_told_by_both),
         cmocka_unit_test(strangers_keep_nobody_out),
         cmocka_unit_test(a_port_is_one_leaders),

@@ -128,6 +128,7 @@ static void agent_start(fixture *f)
     };
     f->agent = (whim_agent){.cfg = &f->cfg,
                             .facts = facts(),
+                            .room.sizes = {1, 0, 64, 8},
                             .first = 2,
                             .n = 1,
                             .wire.fd = -1,
