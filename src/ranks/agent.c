@@ -46,9 +46,10 @@ static whim_err agent_make(whim_agent *a, whim_diag *diag)
                                     diag));
     WHIM_TRY(whim_bridge_try(whim_agent_program(a), nodes->node, nodes->device, diag));
     a->processes = whim_alloc_array(a->n + 1, sizeof *a->processes);
+    a->is_asked = whim_alloc_array(a->n + 1, sizeof *a->is_asked);
     a->polls = whim_alloc_array(a->n + 2, sizeof *a->polls);
-    WHIM_TRY(
-        whim_got(a->processes != NULL && a->polls != NULL, diag, "no memory for %d ranks", a->n));
+    WHIM_TRY(whim_got(a->processes != NULL && a->is_asked != NULL && a->polls != NULL, diag,
+                      "no memory for %d ranks", a->n));
     for (int32_t i = 0; i <= a->n; i++) {
         whim_rank_process *p = &a->processes[i];
         *p = (whim_rank_process){.socket = -1};
@@ -111,6 +112,7 @@ whim_err whim_agent_run(const whim_agent_cfg *cfg, whim_diag *diag)
         err = agent_run(a, diag);
     }
     whim_free(a->polls);
+    whim_free(a->is_asked);
     whim_free(a->processes);
     whim_free(a);
     return err;

@@ -20,6 +20,8 @@ typedef struct whim_agent {
     uint64_t generation;
     whim_comm_memory group;
     whim_rank_process *processes; /* [n + 1]: its ranks, and the bridge */
+    bool *is_asked;               /* [n + 1]: was told something, and has not answered */
+    int64_t look_at_ns;           /* when those are looked at again */
     struct pollfd *polls;         /* [n + 2] */
 } whim_agent;
 

@@ -166,6 +166,8 @@ static whim_err message_give(whim_agent *a, const whim_wire_head *head, const vo
     whim_diag why = {""};
     whim_err err = p->pid == 0 ? process_start(a, place, data, head->bytes, &why)
                                : give(a, p, data, head->bytes, &why);
+    a->is_asked[place] = err == WHIM_ERR_OK;
+    p->looks = (whim_rank_looks){0};
     if (err != WHIM_ERR_OK) { /* one process fails, not the connection */
         char how[WHIM_RANK_HOW];
         snprintf(how, sizeof how, "%.*s", (int)sizeof how - 1, why.text);
@@ -203,6 +205,7 @@ static whim_err messages_take(whim_agent *a, int32_t place, whim_diag *diag)
     while (p->socket >= 0) {
         ssize_t n = recv(p->socket, data, sizeof data, MSG_DONTWAIT);
         if (n > 0) {
+            a->is_asked[place] = false;
             WHIM_TRY(tell_leader(a, place, WHIM_WIRE_DATA, data, (size_t)n, diag));
         } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
             close(p->socket);
@@ -214,11 +217,26 @@ static whim_err messages_take(whim_agent *a, int32_t place, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* One that will not answer is as good as gone; the leader, who waits for it, cannot see that. */
+static bool has_ended(whim_agent *a, int32_t place, bool looks, char *how, size_t size)
+{
+    whim_rank_process *p = &a->processes[place];
+    if (whim_rank_ended(p, how, size)) {
+        return true;
+    }
+    bool hangs = looks && a->is_asked[place] && whim_rank_hangs(p, how, size);
+    a->is_asked[place] = a->is_asked[place] && !hangs;
+    return hangs;
+}
+
 static whim_err processes_look(whim_agent *a, whim_diag *diag)
 {
     char how[WHIM_RANK_HOW];
+    int64_t now = whim_clock_ns();
+    bool looks = now >= a->look_at_ns;
+    a->look_at_ns = looks ? now + WHIM_RANK_LOOK_MS * WHIM_NS_PER_MS : a->look_at_ns;
     for (int32_t i = 0; a->is_begun && i <= a->n; i++) {
-        bool ended = whim_rank_ended(&a->processes[i], how, sizeof how);
+        bool ended = has_ended(a, i, looks, how, sizeof how);
         WHIM_TRY(messages_take(a, i, diag));
         if (ended) {
             whim_comm_abort(&a->group, how);

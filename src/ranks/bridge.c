@@ -13,6 +13,7 @@
 
 enum {
     CONNECT_S = 20,
+    AGAIN_MS = 100,  /* between tries to use an interface */
     LEAVE_MS = 1000, /* for other nodes to hear that it leaves */
 };
 
@@ -80,7 +81,13 @@ static whim_err begin(process *p, int64_t bytes, whim_link_set set, whim_link_ad
                            .n_node = o->n_node,
                            .rank_first = o->rank_first,
                            .crowded = o->crowded};
-    return whim_bridge_open(&cfg, &p->bridge, address, diag);
+    int64_t until_ns = whim_clock_ns() + o->patience_ns;
+    whim_err err = whim_bridge_open(&cfg, &p->bridge, address, diag);
+    while (err == WHIM_ERR_IO && whim_clock_ns() < until_ns) {
+        whim_clock_sleep_ns(AGAIN_MS * WHIM_NS_PER_MS);
+        err = whim_bridge_open(&cfg, &p->bridge, address, diag);
+    }
+    return err;
 }
 
 static whim_err meet(process *p, whim_diag *diag)

@@ -35,6 +35,7 @@ typedef struct whim_bridge_order {
     int32_t rank_first[WHIM_BRIDGE_MAX_NODE + 1];
     char device[WHIM_BRIDGE_DEVICE]; /* the one network interface; empty: any */
     int64_t stall_ns;                /* how long nodes may be unheard of at first; 0: as is usual */
+    int64_t patience_ns;             /* for an interface that has just come, until it can be used */
     bool crowded;                    /* processes outnumber CPUs: it lets others run */
 } whim_bridge_order;
 

@@ -8,8 +8,11 @@
 #include "ranks/wire.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { PATIENCE_S = 3 }; /* the system takes one to say that a cable is in again */
 
 static whim_bridge_order order_of(const whim_bridges_cfg *cfg)
 {
@@ -19,6 +22,7 @@ static whim_bridge_order order_of(const whim_bridges_cfg *cfg)
                                .generation = cfg->generation,
                                .n_node = cfg->n_node,
                                .stall_ns = cfg->stall_ns,
+                               .patience_ns = PATIENCE_S * WHIM_NS_PER_S,
                                .crowded = cfg->crowded};
     for (int32_t i = 0; i <= cfg->n_node; i++) {
         order.rank_first[i] = whim_nodes_first(cfg->n_rank, cfg->n_node, i);
@@ -66,6 +70,7 @@ whim_err whim_bridge_try(const char *program, int32_t node, const char *device, 
     whim_comm_memory memory;
     whim_bridge_order order =
         order_of(&(whim_bridges_cfg){.device = device, .n_node = PAIR, .n_rank = PAIR});
+    order.patience_ns = 0; /* what is not there shall be told at once */
     snprintf(p.name, sizeof p.name, "the bridge of node %d", node);
     WHIM_TRY(whim_comm_memory_make(PAIR, &memory, diag));
     memory.fd = whim_rank_fd(memory.fd);
@@ -75,6 +80,31 @@ whim_err whim_bridge_try(const char *program, int32_t node, const char *device, 
     whim_rank_end(&p, whim_clock_ns());
     whim_comm_memory_close(&memory);
     return err;
+}
+
+/* Whoever answers first is heard first: the others wait for one that is lost. */
+static whim_err hear_all(const whim_bridges_cfg *cfg, whim_rank_process *bridges,
+                         whim_bridge_reply *reply, whim_diag *diag)
+{
+    struct pollfd fds[WHIM_BRIDGE_MAX_NODE];
+    char how[WHIM_RANK_HOW];
+    for (int32_t i = 0; i < cfg->n_node; i++) {
+        fds[i] = (struct pollfd){.fd = bridges[i].socket, .events = POLLIN};
+        bridges[i].looks = (whim_rank_looks){0};
+    }
+    for (int32_t n_left = cfg->n_node; n_left > 0;) {
+        bool any = poll(fds, (nfds_t)cfg->n_node, WHIM_RANK_LOOK_MS) > 0;
+        for (int32_t i = 0; i < cfg->n_node; i++) {
+            if (any && fds[i].revents != 0) {
+                WHIM_TRY(hear(&bridges[i], reply, diag));
+                fds[i].fd = -1;
+                n_left--;
+            } else if (!any && fds[i].fd >= 0 && whim_rank_hangs(&bridges[i], how, sizeof how)) {
+                return whim_fail(diag, WHIM_ERR_DEVICE, "%s before it was ready", how);
+            }
+        }
+    }
+    return WHIM_ERR_OK;
 }
 
 /* Each is told where all are, and says when it has them. */
@@ -87,10 +117,7 @@ static whim_err connect_all(const whim_bridges_cfg *cfg, whim_rank_process *brid
             WHIM_TRY(whim_rank_send(&bridges[i], &peers[k], sizeof peers[k], diag));
         }
     }
-    for (int32_t i = 0; i < cfg->n_node; i++) {
-        WHIM_TRY(hear(&bridges[i], reply, diag));
-    }
-    return WHIM_ERR_OK;
+    return hear_all(cfg, bridges, reply, diag);
 }
 
 static whim_err open_all(const whim_bridges_cfg *cfg, whim_rank_process *bridges,

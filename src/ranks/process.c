@@ -211,24 +211,16 @@ whim_err whim_rank_send(whim_rank_process *p, const void *order, size_t bytes, w
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* Looks at a process that has not answered yet. They are counted and not timed: while all of a
- * machine stands still, so does the count. */
-typedef struct looks {
-    int64_t cpu_ticks;
-    int32_t n_still, n_stopped; /* of looks in a row: it used no CPU time, it was stopped */
-} looks;
-
 /* How long a load takes nobody knows, but it uses the CPU; only a disk may keep it for long. */
 enum {
-    LOOK_MS = 100,
-    STOPPED_LOOKS = 1000 / LOOK_MS,
-    STILL_LOOKS = 60 * 1000 / LOOK_MS,
-    DISK_LOOKS = 600 * 1000 / LOOK_MS,
+    STOPPED_LOOKS = 1000 / WHIM_RANK_LOOK_MS,
+    STILL_LOOKS = 60 * 1000 / WHIM_RANK_LOOK_MS,
+    DISK_LOOKS = 600 * 1000 / WHIM_RANK_LOOK_MS,
 };
 
-/* Whether nothing will come of it, and why. */
-static bool hangs(const whim_rank_process *p, looks *l, char *how, size_t size)
+bool whim_rank_hangs(whim_rank_process *p, char *how, size_t size)
 {
+    whim_rank_looks *l = &p->looks;
     whim_os_process now;
     if (p->pid == 0 || !whim_os_process_get((int32_t)p->pid, &now)) {
         return false; /* its end of the socket tells, or the agent of its host */
@@ -241,18 +233,18 @@ static bool hangs(const whim_rank_process *p, looks *l, char *how, size_t size)
         return true;
     }
     snprintf(how, size, "%s (process %d) did nothing for %d s", p->name, (int)p->pid,
-             l->n_still * LOOK_MS / 1000);
+             l->n_still * WHIM_RANK_LOOK_MS / 1000);
     return l->n_still >= (now.state == 'D' ? DISK_LOOKS : STILL_LOOKS);
 }
 
 whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_t bytes, whim_diag *diag)
 {
     char how[WHIM_RANK_HOW] = "";
-    looks l = {0};
+    p->looks = (whim_rank_looks){0};
     struct pollfd fd = {.fd = p->socket, .events = POLLIN};
     for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR);) {
-        ready = poll(&fd, 1, LOOK_MS);
-        if (ready == 0 && hangs(p, &l, how, sizeof how)) {
+        ready = poll(&fd, 1, WHIM_RANK_LOOK_MS);
+        if (ready == 0 && whim_rank_hangs(p, how, sizeof how)) {
             return whim_fail(diag, WHIM_ERR_DEVICE, "%s before it was ready", how);
         }
     }

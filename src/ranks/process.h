@@ -17,6 +17,7 @@
 enum {
     WHIM_RANK_END_MS = 2000, /* for a process to end by itself */
     WHIM_RANK_HOW = 256,     /* bytes that tell how one ended */
+    WHIM_RANK_LOOK_MS = 100, /* between looks at one that is to answer */
 };
 
 /* A process elsewhere: whoever hears of its end writes how, then that. */
@@ -25,12 +26,20 @@ typedef struct whim_rank_far {
     char how[WHIM_RANK_HOW];
 } whim_rank_far;
 
+/* Looks at a process that has not answered yet. They are counted and not timed: while all of a
+ * machine stands still, so does the count. */
+typedef struct whim_rank_looks {
+    int64_t cpu_ticks;
+    int32_t n_still, n_stopped; /* of looks in a row: it used no CPU time, it was stopped */
+} whim_rank_looks;
+
 /* Stays where it is from start to end. */
 typedef struct whim_rank_process {
     char name[32];            /* "rank 3" */
     pid_t pid;                /* 0: not started, gone, or elsewhere */
     int socket;               /* -1: none */
     const whim_rank_far *far; /* NULL: it is no process elsewhere, or its end was told */
+    whim_rank_looks looks;
     bool is_kept;
     struct whim_rank_keeper {
         whim_thread thread;
@@ -60,6 +69,10 @@ WHIM_MUST_CHECK whim_err whim_rank_send(whim_rank_process *p, const void *order,
  * stopped, does nothing, or answers something else. */
 WHIM_MUST_CHECK whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_t bytes,
                                         whim_diag *diag);
+
+/* One look at a process here that is to answer: whether nothing will come of it, and why.
+ * looks = {0} begins anew. */
+bool whim_rank_hangs(whim_rank_process *p, char *how, size_t size);
 
 /* How it ended, in words; false: it runs, or was not started. */
 bool whim_rank_ended(whim_rank_process *p, char *text, size_t size);

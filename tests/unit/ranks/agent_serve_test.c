@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -42,11 +43,13 @@ typedef struct fixture {
     whim_agent agent;
     whim_agent_cfg cfg;
     whim_rank_process processes[2];
+    bool is_asked[2];
     struct pollfd polls[3];
     whim_thread thread;
     atomic_bool stop;
     whim_wire leader;
-    int32_t n_beat, pid; /* heard: signs of life, and what the rank said */
+    int32_t n_beat, pid;     /* heard: signs of life, and what the rank said */
+    char how[WHIM_RANK_HOW]; /* and how it ended */
 } fixture;
 
 static void agent_main(void *ctx)
@@ -65,6 +68,9 @@ static whim_err on_frame(void *ctx, const whim_wire_head *head, const void *data
     if (head->kind == WHIM_WIRE_DATA) {
         assert_int_equal(head->bytes, sizeof f->pid);
         memcpy(&f->pid, data, sizeof f->pid);
+    }
+    if (head->kind == WHIM_WIRE_ENDED) {
+        snprintf(f->how, sizeof f->how, "%.*s", (int)head->bytes, (const char *)data);
     }
     return WHIM_ERR_OK;
 }
@@ -106,7 +112,11 @@ static int setup(void **state)
     memset(f, 0, sizeof *f);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     f->cfg = (whim_agent_cfg){.engine = {.model = "/here", .n_rank = 1}, .stop = &f->stop};
-    f->agent = (whim_agent){.cfg = &f->cfg, .n = 1, .processes = f->processes, .polls = f->polls};
+    f->agent = (whim_agent){.cfg = &f->cfg,
+                            .n = 1,
+                            .processes = f->processes,
+                            .is_asked = f->is_asked,
+                            .polls = f->polls};
     f->processes[0] = (whim_rank_process){.name = "rank 0", .socket = -1};
     f->processes[1] = (whim_rank_process){.name = "the bridge", .socket = -1};
     whim_wire_open(&f->agent.wire, pair[0], WAIT_NS);
@@ -202,6 +212,24 @@ static void who_takes_nothing_keeps_nobody(void **state)
     end(f);
 }
 
+/* The leader cannot see a process elsewhere that was stopped; of one that is to answer it is told. */
+static void who_was_stopped_is_told_of(void **state)
+{
+    fixture *f = *state;
+    char text[64];
+    int64_t until = whim_clock_ns() + WAIT_NS;
+    kill(f->pid, SIGSTOP);
+    await_state(f->pid, 'T');
+    tell(f, WHIM_WIRE_DATA, "load", 4);
+    while (f->how[0] == '\0') {
+        assert_true(whim_clock_ns() < until);
+        hear(f);
+    }
+    snprintf(text, sizeof text, "rank 0 (process %d) was stopped", f->pid);
+    assert_string_equal(f->how, text);
+    end(f);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "rank") == 0) {
@@ -210,6 +238,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(who_is_slow_to_go_is_waited_for, setup),
         cmocka_unit_test_setup(who_takes_nothing_keeps_nobody, setup),
+        cmocka_unit_test_setup(who_was_stopped_is_told_of, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,7 @@ typedef struct fixture {
     whim_agent_cfg cfg;
     char port[8];
     whim_rank_process processes[3];
+    bool is_asked[2];
     struct pollfd polls[4];
     whim_thread thread;
     atomic_bool stop;
@@ -133,6 +134,7 @@ static void agent_start(fixture *f)
                             .n = 1,
                             .wire.fd = -1,
                             .processes = f->processes,
+                            .is_asked = f->is_asked,
                             .polls = f->polls};
     f->processes[0] = (whim_rank_process){.name = "rank 2", .socket = -1};
     f->processes[1] = (whim_rank_process){.name = "the bridge of node 1", .socket = -1};
@@ -262,7 +264,7 @@ static void bridges_are_told_of_each_other(void **state)
     cfg.generation = begin(f);
     cfg.device = "other"; /* then node 0 is elsewhere, which both bridges tell */
     assert_int_equal(whim_bridges_open(&cfg, bridges, &diag), WHIM_ERR_CORRUPT);
-    assert_string_equal(diag.text, "the bridge of node 0: node 0 is not at dev0");
+    assert_non_null(strstr(diag.text, ": node 0 is not at dev0"));
     for (int32_t i = 0; i < 2; i++) {
         whim_rank_end(&bridges[i], whim_clock_ns() + WAIT_NS);
     }
