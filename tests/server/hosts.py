@@ -6,6 +6,7 @@ import ctypes
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import time
 
@@ -49,7 +50,8 @@ class Hosts:
         home = network()
         self.networks = [home]
         try:
-            self.networks += [new_network(), new_network()]  # now it is on the near one
+            for _ in range(2):  # the far one, and the near one, where it stays
+                self.networks.append(new_network())
             self._wire()
         except Exception:
             self.close()
@@ -65,6 +67,7 @@ class Hosts:
                 self.ip("link", "set", device, "up")
         for device in ("near", "far"):
             self._await(device)
+        self._try()
         done = subprocess.run([*ON_HOST, "test", "-e", "/sys/class/net/near"], capture_output=True, text=True)
         if done.returncode != 0:
             raise NoHosts(f"/sys of a network namespace cannot be mounted here: {done.stderr.strip()}")
@@ -72,7 +75,18 @@ class Hosts:
     def _await(self, device):
         """The kernel tells somewhat later that a cable is in, and UCX takes no interface before."""
         with self.on_far() if device == "far" else contextlib.nullcontext():
-            until(lambda: "state UP" in self.ip("-o", "link", "show", device))
+            try:
+                until(lambda: "state UP" in self.ip("-o", "link", "show", device))
+            except AssertionError as late:
+                raise NoHosts(f"the cable's end {device} does not come up here") from late
+
+    def _try(self):
+        """Whether anything goes over it."""
+        with socket.create_server((NEAR, 0)) as here, self.on_far():
+            try:
+                socket.create_connection(here.getsockname(), 60).close()
+            except OSError as why:
+                raise NoHosts(f"no connection goes over a veth pair here: {why}") from why
 
     def ip(self, *what):
         done = subprocess.run(["ip", *what], capture_output=True, text=True, pass_fds=self.networks)
