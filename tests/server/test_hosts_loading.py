@@ -43,9 +43,10 @@ def lose_in_loading(both, agent, what, log):
 
 @pytest.mark.parametrize("what, said", [
     ((KILL, "rank"), r"rank 1 \(process \d+\) was ended by signal 9"),
+    ((signal.SIGSTOP, "rank"), r"rank 1 \(process \d+\) was stopped"),
     ((KILL, "agent"), r"node 1 \(10\.77\.0\.2 port \d+\) is lost: "),
     (("cut", "cable"), r"node 1 \(10\.77\.0\.2 port \d+\) is lost: nothing was heard of it"),
-], ids=["rank SIGKILL", "agent SIGKILL", "cable cut"])
+], ids=["rank SIGKILL", "rank SIGSTOP", "agent SIGKILL", "cable cut"])
 def test_while_it_loads(hosts, what, said, tmp_path):  # noqa: F811
     log = tmp_path / "log"
     for _ in range(10):  # it may have loaded before, and a machine that stands still loses nodes by itself
