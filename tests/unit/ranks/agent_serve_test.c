@@ -212,7 +212,7 @@ static void who_takes_nothing_keeps_nobody(void **state)
     end(f);
 }
 
-/* The leader cannot see a process elsewhere that was stopped; of one that is to answer it is told. */
+/* The leader cannot see that a process elsewhere was stopped, and is told while it waits for it. */
 static void who_was_stopped_is_told_of(void **state)
 {
     fixture *f = *state;
