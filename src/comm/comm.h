@@ -42,6 +42,7 @@ typedef struct whim_comm {
     int64_t wait_ns;   /* how long it waits for a peer */
     int64_t spin_ns;   /* of that, without sleep */
     bool yields;       /* its CPU, before it sleeps */
+    uint64_t yield_at; /* not before this round: the CPU went to others than ranks */
     int64_t waited_ns; /* all waits so far, for meters */
     int64_t n_call;    /* collectives so far */
     int64_t n_byte;    /* of their messages, each counted once */

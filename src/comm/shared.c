@@ -22,6 +22,8 @@ enum {
     SPIN_NS = 1000000,      /* peers are about to come: see workers.c of the CPU backend */
     SPIN_CROWDED_NS = 5000, /* they may wait for this CPU */
     YIELD_NS = 100000,      /* of a wait in which they get it: to be woken takes longer */
+    STRANGER_NS = 1000000,  /* to get it back from ranks takes less; others keep it for long, and */
+    STRANGER_ROUNDS = 1000, /* who sleeps instead gets it as soon as it is woken */
     NAP_NS = 10000000,      /* of a sleeper between looks at the group's state */
 };
 
@@ -241,6 +243,14 @@ static void nap(whim_comm_seat *seat, uint32_t round)
     atomic_fetch_sub(&seat->sleepers, 1);
 }
 
+static void yield(whim_comm *comm, int64_t now_ns)
+{
+    sched_yield();
+    if (whim_clock_ns() - now_ns > STRANGER_NS) {
+        comm->yield_at = comm->n_round + STRANGER_ROUNDS;
+    }
+}
+
 static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
 {
     whim_comm_seat *seat = &comm->shared->seats[peer];
@@ -257,8 +267,8 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
         if (whim_comm_wait_is_over(&wait, comm->shared, peer, comm->wait_ns)) {
             return late(comm, peer, &wait, mine);
         }
-        if (comm->yields && waited < YIELD_NS) {
-            sched_yield();
+        if (comm->yields && waited < YIELD_NS && comm->n_round >= comm->yield_at) {
+            yield(comm, wait.last_ns);
         } else if (waited > comm->spin_ns) {
             nap(seat, round);
         }
