@@ -14,10 +14,18 @@ whim_err whim_attention_cols(const whim_layer_row *row, const whim_config *confi
     if (binder->n_rank <= 1 || row->mixer != WHIM_MIXER_ATTENTION) {
         return WHIM_ERR_OK;
     }
-    whim_part own = whim_part_times(row->share.heads.q, row->d_head);
-    int64_t block = whim_bind_block(binder, &(whim_param){.n = config->d_model, .k = o_cols},
-                                    "layers.%d.self_attn.o_proj.weight", l);
-    return whim_own_cols_make(out, &own, 1, block, &binder->arena);
+    whim_part *runs = whim_arena_alloc_array(&binder->arena, binder->n_rank, sizeof *runs);
+    if (runs == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
+    for (int32_t r = 0; r < binder->n_rank; r++) {
+        whim_heads_part heads = whim_heads_part_of(row->n_head, row->n_kv, binder->n_rank, r);
+        runs[r] = whim_part_times(heads.q, row->d_head);
+    }
+    whim_col_runs cols = {.runs = runs, .n_run = 1, .n_rank = binder->n_rank, .rank = binder->rank};
+    cols.block = whim_bind_block(binder, &(whim_param){.n = config->d_model, .k = o_cols},
+                                 &cols.group, "layers.%d.self_attn.o_proj.weight", l);
+    return whim_own_cols_make(out, &cols, &binder->arena);
 }
 
 /* Norms over all heads, of which a rank has those of its own; else one for all. */
@@ -71,7 +79,7 @@ static int64_t larger(int64_t a, int64_t b)
 void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *table, int64_t n_row,
                               whim_bump *bump)
 {
-    int64_t qkv = 0, heads = 0, kv = 0, wide = 0;
+    int64_t qkv = 0, heads = 0, kv = 0, wide = 0, cut = 0;
     bool gated = false, whole = false;
     *p = (whim_attention_pass){0};
     for (int32_t l = 0; l < table->n_layer; l++) {
@@ -82,6 +90,7 @@ void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *ta
         heads = larger(heads, q_cols);
         kv = larger(kv, kv_cols);
         wide = larger(wide, row->share.o.padded ? row->share.o.width : 0);
+        cut = larger(cut, whim_own_cols_cut_width(&row->share.o));
         gated = gated || row->gated;
         whole = whole || row->qk_norm == WHIM_QK_NORM_WHOLE;
     }
@@ -95,6 +104,7 @@ void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *ta
     p->v = whim_bump_rows(bump, n_row, kv);
     p->attn = whim_bump_rows(bump, n_row, heads);
     p->wide = wide > 0 ? whim_bump_rows(bump, n_row, wide) : NULL;
+    p->cut = whim_bump_rows(bump, n_row, cut);
     p->sums = whole ? whim_bump_rows(bump, n_row, 2) : NULL;
 }
 
@@ -331,6 +341,7 @@ whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *r
     if (row->share.o.padded) {
         WHIM_TRY(widen(&t));
     }
+    WHIM_TRY(whim_own_cols_mend(&row->share.o, s, p->wide, p->cut, batch->n_row));
     return whim_project(s, &a->o, row->share.o.padded ? p->wide : p->attn, batch->n_row, y,
                         a->o.w.n);
 }

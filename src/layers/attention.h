@@ -35,6 +35,7 @@ typedef struct whim_attention_pass {
     float *k, *v; /* [n_row, n_kv, d_head] */
     float *attn;  /* [n_row, n_head, d_head] */
     float *wide;  /* [n_row, columns of `o` that are kept], where some are others'; else NULL */
+    float *cut;   /* [n_row, whim_own_cols_cut_width] */
     float *sums;  /* [n_row, 2] squares of q and k, where they are normalised whole */
 } whim_attention_pass;
 

@@ -20,6 +20,11 @@ typedef struct pass {
     whim_moe_space moe;
 } pass;
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                       whim_bump *bump)
 {
@@ -30,12 +35,15 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->mixed = whim_bump_rows(bump, n, d);
     p->fed = whim_bump_rows(bump, n, d);
     p->normed = whim_bump_rows(bump, n, d);
-    int64_t deltas = 0, out_cols = 0;
+    int64_t deltas = 0, out_cols = 0, cut = 0;
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
         int64_t width = whim_block_conv_deltas(&dec->table.rows[l], d);
         const whim_gated_delta *delta = dec->layers[l].delta;
-        deltas = width > deltas ? width : deltas;
-        out_cols = delta != NULL && delta->cols.width > out_cols ? delta->cols.width : out_cols;
+        deltas = larger(deltas, width);
+        if (delta != NULL) {
+            out_cols = larger(out_cols, delta->cols.width);
+            cut = larger(cut, whim_own_cols_cut_width(&delta->cols));
+        }
     }
     p->turned = deltas > 0 ? whim_bump_rows(bump, n, d) : NULL;
     p->deltas = whim_bump_rows(bump, n, deltas);
@@ -45,7 +53,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
         p->moe = whim_moe_space_take(bump, c, n);
     }
     if (dec->table.slot_bytes > 0) {
-        whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, n, bump);
+        whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
     }
 }
 
@@ -230,7 +238,8 @@ whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s, const whi
                               whim_bump *scratch)
 {
     whim_gated_delta_pass gdn;
-    whim_gated_delta_pass_init(&gdn, &dec->config.gdn, dec->gdn_grouped, 0, batch->n_row, scratch);
+    whim_gated_delta_pass_init(&gdn, &dec->config.gdn, dec->gdn_grouped, 0, 0, batch->n_row,
+                               scratch);
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
         if (dec->table.rows[l].mixer == WHIM_MIXER_GATED_DELTA) {
             WHIM_TRY(whim_gated_delta_advance(dec->layers[l].delta, &dec->config.gdn,

@@ -64,7 +64,6 @@ typedef struct named_param {
 
 /* Rows that the binder's rank has, by what a row is of. */
 typedef struct gdn_rows {
-    whim_part keys;    /* key heads */
     whim_part conv[3]; /* q, k and v */
     whim_part values;  /* value heads' rows */
     whim_part heads;   /* value heads */
@@ -79,8 +78,7 @@ static gdn_rows rows_of(const whim_gdn_config *c, const whim_binder *binder)
     whim_part keys = whim_part_of(c->n_key, n_rank, binder->rank);
     whim_part q = whim_part_times(keys, c->d_key), v = whim_part_times(keys, per * c->d_value);
     int64_t wide = key_width(c);
-    return (gdn_rows){.keys = keys,
-                      .conv = {q, {wide + q.at, q.n}, {2 * wide + v.at, v.n}},
+    return (gdn_rows){.conv = {q, {wide + q.at, q.n}, {2 * wide + v.at, v.n}},
                       .values = v,
                       .heads = whim_part_times(keys, per),
                       .qkvz = whim_part_times(keys, group),
@@ -124,8 +122,8 @@ static void bind_list(const named_param *list, int32_t l, whim_binder *binder)
 
 /* The columns of `out` that the binder's rank keeps. Tiled columns of a type whose blocks span
  * heads stay as they are: then heads with the same place in their groups are a run. */
-static void cols_make(whim_gated_delta *g, const whim_config *config, const gdn_rows *rows,
-                      int32_t l, whim_binder *binder)
+static void cols_make(whim_gated_delta *g, const whim_config *config, int32_t l,
+                      whim_binder *binder)
 {
     const whim_gdn_config *c = &config->gdn;
     int64_t per = values_per_key(c), d = c->d_value;
@@ -134,16 +132,21 @@ static void cols_make(whim_gated_delta *g, const whim_config *config, const gdn_
         return;
     }
     whim_param out = {.n = config->d_model, .k = value_width(c)};
-    int64_t block = whim_bind_block(binder, &out, "layers.%d.linear_attn.out_proj.weight", l);
-    bool stay = c->tiled && d % block != 0;
-    int32_t n_run = stay ? (int32_t)per : 1;
-    whim_part *runs = whim_arena_alloc_array(&binder->arena, n_run, sizeof *runs);
-    for (int32_t j = 0; runs != NULL && j < n_run; j++) {
-        whim_part tile = {j * c->n_key + rows->keys.at, rows->keys.n};
-        runs[j] = stay ? whim_part_times(tile, d) : rows->values;
+    whim_col_runs cols = {.n_rank = binder->n_rank, .rank = binder->rank};
+    cols.block =
+        whim_bind_block(binder, &out, &cols.group, "layers.%d.linear_attn.out_proj.weight", l);
+    bool stay = c->tiled && d % cols.block != 0;
+    cols.n_run = stay ? (int32_t)per : 1;
+    int64_t n_all = (int64_t)cols.n_rank * cols.n_run;
+    whim_part *runs = whim_arena_alloc_array(&binder->arena, n_all, sizeof *runs);
+    for (int32_t i = 0; runs != NULL && i < n_all; i++) {
+        whim_part keys = whim_part_of(c->n_key, cols.n_rank, i / cols.n_run);
+        whim_part tile = {i % cols.n_run * c->n_key + keys.at, keys.n};
+        runs[i] = stay ? whim_part_times(tile, d) : whim_part_times(keys, per * d);
     }
-    binder->failed |= runs == NULL || whim_own_cols_make(&g->cols, runs, n_run, block,
-                                                         &binder->arena) != WHIM_ERR_OK;
+    cols.runs = runs;
+    binder->failed |=
+        runs == NULL || whim_own_cols_make(&g->cols, &cols, &binder->arena) != WHIM_ERR_OK;
 }
 
 static void bind_products(whim_gated_delta *g, const whim_config *config, bool grouped,
@@ -196,13 +199,13 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
         {"dt_bias", {.values = &g->dt_bias, .n = n, .rows = heads}, &r.heads, 1},
         {"norm.weight", {.values = &g->norm, .n = c->d_value}, NULL, 0},
         {0}};
-    cols_make(g, config, &r, l, binder);
+    cols_make(g, config, l, binder);
     bind_products(g, config, grouped, &r, l, binder);
     bind_list(vectors, l, binder);
 }
 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,
-                                int64_t out_cols, int64_t n_row, whim_bump *bump)
+                                int64_t out_cols, int64_t cut, int64_t n_row, whim_bump *bump)
 {
     p->qkvz = grouped ? whim_bump_rows(bump, n_row, conv_width(c) + value_width(c)) : NULL;
     p->ba = grouped ? whim_bump_rows(bump, n_row, 2 * c->n_value) : NULL;
@@ -212,6 +215,7 @@ void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config 
     p->o = whim_bump_rows(bump, n_row, value_width(c));
     /* What `out` reads: the convolution's output is of no use any more. */
     p->y = out_cols <= conv_width(c) ? p->conv : whim_bump_rows(bump, n_row, out_cols);
+    p->cut = whim_bump_rows(bump, n_row, cut);
     p->b = whim_bump_rows(bump, n_row, c->n_value);
     p->a = whim_bump_rows(bump, n_row, c->n_value);
 }
@@ -376,6 +380,7 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
     WHIM_TRY(recur(g, c, state_at, p, s, batch));
     WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, batch->n_row)
                                             : norm_heads(g, config, p, s, all));
+    WHIM_TRY(whim_own_cols_mend(&g->cols, s, p->y, p->cut, batch->n_row));
     return whim_product(s, &g->out, p->y, batch->n_row, y);
 }
 

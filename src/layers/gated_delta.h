@@ -37,6 +37,7 @@ typedef struct whim_gated_delta_pass {
     float *qkv, *conv; /* [n_row, 2 n_key d_key + n_value d_value] */
     float *z, *o;      /* [n_row, n_value, d_value] */
     float *y;          /* the same, with zeros where `out` has columns of others */
+    float *cut;        /* [n_row, whim_own_cols_cut_width] */
     float *b, *a;      /* [n_row, n_value] */
 } whim_gated_delta_pass;
 
@@ -56,9 +57,9 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
                            whim_binder *binder);
 
 /* From here on configurations have the heads of the rank. `out_cols`: the most that a layer's `out`
- * has. */
+ * has, `cut`: that it puts together of cut groups. */
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *gdn, bool grouped,
-                                int64_t out_cols, int64_t n_row, whim_bump *bump);
+                                int64_t out_cols, int64_t cut, int64_t n_row, whim_bump *bump);
 
 /* y = mixer(x), both [n_row, d_model]; the layer's part of a slot begins at `state_at`. */
 WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,

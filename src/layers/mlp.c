@@ -9,7 +9,7 @@ whim_part whim_mlp_part(const whim_layer_row *row, const whim_config *config, in
         return (whim_part){0, row->d_ff};
     }
     whim_param down = {.n = config->d_model, .k = row->d_ff};
-    int64_t block = whim_bind_block(binder, &down, "layers.%d.mlp.down_proj.weight", l);
+    int64_t block = whim_bind_block(binder, &down, NULL, "layers.%d.mlp.down_proj.weight", l);
     return whim_part_width(row->d_ff, block, binder->n_rank, binder->rank);
 }
 

@@ -12,7 +12,7 @@ static whim_part part_of(const whim_binder *binder, const whim_param *down, cons
     if (binder->n_rank <= 1) {
         return (whim_part){0, down->k};
     }
-    int64_t block = whim_bind_block(binder, down, "layers.%d.mlp.%s", l, name);
+    int64_t block = whim_bind_block(binder, down, NULL, "layers.%d.mlp.%s", l, name);
     return whim_part_width(down->k, block, binder->n_rank, binder->rank);
 }
 

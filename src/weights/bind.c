@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "ops/args/moe_args.h"
+#include "tensor/quant.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +47,8 @@ static void name_print(char *name, const whim_param *param, const char *fmt, va_
     }
 }
 
-int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, const char *fmt, ...)
+int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, int64_t *group,
+                        const char *fmt, ...)
 {
     char name[NAME_MAX_BYTES];
     va_list ap;
@@ -55,6 +57,9 @@ int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, cons
     va_end(ap);
     whim_dtype dtype;
     bool known = binder->ckpt != NULL && whim_bind_find_type(binder->ckpt, param, name, &dtype);
+    if (group != NULL) {
+        *group = known && whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_QUANT ? WHIM_GROUP : 1;
+    }
     return known ? whim_dtype_get(dtype)->block_elems : 1;
 }
 

@@ -126,9 +126,11 @@ void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ..
     WHIM_PRINTF(3, 4);
 
 /* Columns of a matrix that cannot be told from each other: those of a block of its type in
- * binder->ckpt, 1 if it is not there (match will tell). `param` and name as of whim_bind. */
-int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, const char *fmt, ...)
-    WHIM_PRINTF(3, 4);
+ * binder->ckpt, 1 if it is not there (match will tell). `param` and name as of whim_bind. `group`,
+ * unless NULL, gets the columns whose activations share a scale in products with it: those of types
+ * that take int8 rows, else 1. */
+int64_t whim_bind_block(const whim_binder *binder, const whim_param *param, int64_t *group,
+                        const char *fmt, ...) WHIM_PRINTF(4, 5);
 
 /* Declare bytes that the model computed itself; they are copied now. */
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes);

@@ -185,10 +185,11 @@ static void blocks_are_known_early(void **state)
     (void)state;
     static const struct {
         whim_dtype dtype;
-        int64_t k, block;
+        int64_t k, block, group;
     } cases[] = {
-        {WHIM_DTYPE_BF16, 300, 1}, {WHIM_DTYPE_Q4_0, 64, 32},   {WHIM_DTYPE_Q4_K, 512, 256},
-        {WHIM_DTYPE_Q4_K, 96, 32}, {WHIM_DTYPE_FP8, 1024, 128},
+        {WHIM_DTYPE_BF16, 300, 1, 1},    {WHIM_DTYPE_Q4_0, 64, 32, 32},
+        {WHIM_DTYPE_Q4_K, 512, 256, 32}, {WHIM_DTYPE_Q4_K, 96, 32, 32},
+        {WHIM_DTYPE_FP8, 1024, 128, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         whim_ckpt ckpt = {.format = WHIM_CKPT_DUMMY,
@@ -196,9 +197,11 @@ static void blocks_are_known_early(void **state)
         whim_binder binder;
         whim_binder_init(&binder);
         whim_param param = {.n = 8, .k = cases[i].k};
-        assert_int_equal(whim_bind_block(&binder, &param, "w.%d", 1), 1);
+        int64_t group = 0;
+        assert_int_equal(whim_bind_block(&binder, &param, NULL, "w.%d", 1), 1);
         binder.ckpt = &ckpt;
-        assert_int_equal(whim_bind_block(&binder, &param, "w.%d", 1), cases[i].block);
+        assert_int_equal(whim_bind_block(&binder, &param, &group, "w.%d", 1), cases[i].block);
+        assert_int_equal(group, cases[i].group);
         whim_binder_deinit(&binder);
     }
 }
