@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-enum { RANKS_MAX = 16, RANKS_PLANS = 2 };
+enum { RANKS_MAX = 16, RANKS_PLANS = 2, RANKS_GREEDY = 64 };
 
 /* One rank of a group. Rank 0 leads. */
 typedef struct rank_member {
@@ -18,12 +18,18 @@ typedef struct rank_member {
     const char *path, *weight_type; /* a type: dummy weights */
     const char *backend, *isa;
     bool graphs;
+    bool once;                /* the logits of one plan, and nothing else */
+    bool speaks;              /* a greedy text, too */
+    bool rounds;              /* its products make int8 of their rows */
+    whim_stream_watch *watch; /* of the device's streams, or NULL */
     const whim_comm_memory *memory;
     int32_t n_rank, rank;
     const char *holders; /* a letter for each rank's KV heads, to compare pages by; or NULL */
     int64_t n_value;     /* floats of the logits of one plan */
-    float *logits[RANKS_PLANS]; /* of all rows, of rank 0 */
-    void *page;                 /* KV page 0 after all of it, of the others */
+    float *logits[RANKS_PLANS];   /* of all rows, of rank 0 */
+    int32_t greedy[RANKS_GREEDY]; /* that text, of rank 0 */
+    float ahead[RANKS_GREEDY];    /* logits between the likeliest token and the next */
+    void *page;                   /* KV page 0 after all of it, of the others */
     int64_t page_bytes;
     bool good;
     whim_diag diag;
@@ -32,14 +38,24 @@ typedef struct rank_member {
 
 /* All ranks of `like` at once; false with a message in its diag. What they found is to be freed. */
 bool ranks_run(rank_member *members, int32_t n_rank, rank_member *like);
+
+/* One rank whose sums are a last bit off, some up and some down by the seed. */
+bool ranks_run_nudged(rank_member *out, rank_member *like, uint64_t seed);
 void ranks_free(rank_member *members, int32_t n);
 
-/* As one rank within the tolerance, and the same bits however rows are cut into steps. */
-void ranks_check(const char *model, double tolerance, const rank_member *one, rank_member like,
-                 int32_t n_rank);
+/* How far from one rank several may be. */
+typedef struct rank_bound {
+    double most;     /* of log-probabilities */
+    int64_t n_close; /* at least so many rows are within 1e-3 */
+} rank_bound;
+
+/* As one rank within the bound, the same greedy text, and the same bits however rows are cut into
+ * steps. */
+void ranks_check(const char *model, const rank_bound *bound, const rank_member *one,
+                 rank_member like, int32_t n_rank);
 
 /* All sizes, and two ranks on the guard with graphs; or one that leaves ranks without heads. */
-void ranks_check_sizes(const char *model, double tolerance, rank_member like, bool quick);
+void ranks_check_sizes(const char *model, rank_member like, bool quick);
 
 /* Models in which wrong indices and counts show; configurations and weights go to `dir`. */
 void ranks_edges_test(const golden *g, const char *dir, bool quick);

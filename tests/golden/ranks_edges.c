@@ -58,7 +58,7 @@ static void check_empty(const char *dir, bool quick)
     if (tally_check(write_file(dir, "config.json", one_of_all, sizeof one_of_all - 1),
                     "empty ranks", "written")) {
         rank_member like = {.g = &g, .path = dir, .weight_type = "bf16"};
-        ranks_check_sizes("empty ranks", CLOSE, like, quick);
+        ranks_check_sizes("empty ranks", like, quick);
         remove_file(dir, "config.json");
     }
 }
@@ -263,7 +263,7 @@ static void check_written(const golden *g, const char *dir, const char *name, bo
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && good; i++) {
         rank_member many = like;
         many.holders = sizes[i].holders;
-        ranks_check(name, CLOSE, &one, many, sizes[i].n_rank);
+        ranks_check(name, &(rank_bound){.most = CLOSE}, &one, many, sizes[i].n_rank);
     }
     ranks_free(&one, 1);
     remove_file(dir, "config.json");

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that run a model's prompts by several plans, and a greedy text. */
+#include "golden/ranks.h"
+#include "tensor/rank.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 2, PROMPTS = 2 };
+
+static const int64_t ones[] = {1}, uneven[] = {5, 16, 3, 1, 1, 37, 2, 1, 64, 8};
+static const drive_plan plans[] = {
+    {.n_at_once = 1, .prompt_whole = true, .chunks = ones, .n_chunk = 1},
+    {.n_at_once = 2, .chunks = uneven, .n_chunk = 10},
+};
+static_assert(sizeof plans / sizeof plans[0] == RANKS_PLANS, "the plans");
+
+static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag *diag)
+{
+    whim_engine_cfg cfg = {
+        .model = m->path,
+        .load_format = m->weight_type != NULL ? "dummy" : "auto",
+        .weight_type = m->weight_type,
+        .backend = m->backend,
+        .isa = m->isa,
+        .n_thread = 1,
+        .kv_type = "f32",
+        .ctx = CTX,
+        .max_seqs = MAX_SEQS,
+        .max_step_tokens = MAX_ROWS,
+        .max_outs = MAX_ROWS,
+        .graphs = m->graphs ? WHIM_GRAPHS_ON : WHIM_GRAPHS_OFF,
+        .n_rank = m->n_rank,
+        .rank = m->rank,
+        .comm = comm,
+        .watch = m->watch,
+    };
+    return drive_open(&cfg, diag);
+}
+
+/* The best of a row are those of its logits, found on ranks and merged. */
+static bool same_best(const rank_member *m, whim_ranked best, const float *logits)
+{
+    enum { MAX_VOCAB = 1024 };
+    uint64_t keys[MAX_VOCAB];
+    int32_t n = (int32_t)m->g->vocab;
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = whim_rank_key(logits[i], i);
+    }
+    whim_rank_top(keys, n, best.n < n ? best.n : n);
+    bool same = best.n > 0;
+    for (int32_t i = 0; i < best.n && i < n; i++) {
+        same =
+            same && best.ids[i] == whim_rank_id(keys[i]) && best.values[i] == logits[best.ids[i]];
+    }
+    return same;
+}
+
+/* A step that wants the best only. `job` has the logits of all its rows. */
+static whim_err run_best(rank_member *m, whim_runner *runner, const drive_job *job)
+{
+    static const int32_t tops[] = {1, 20, 64};
+    whim_err err = WHIM_ERR_OK;
+    for (int32_t i = 0; i < 3 && err == WHIM_ERR_OK; i++) {
+        whim_sequence *seq = NULL;
+        WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+        whim_step_part part = {
+            .seq = seq, .tokens = job->tokens, .n_tok = job->n_tok, .n_out = 2, .n_top = tops[i]};
+        err = whim_runner_step(runner, &part, 1, &m->diag);
+        for (int64_t r = 0; r < 2 && err == WHIM_ERR_OK; r++) {
+            int64_t row = job->n_out - 2 + r;
+            if (!same_best(m, whim_exec_best(whim_runner_exec(runner), r),
+                           job->logits + row * m->g->vocab)) {
+                err = whim_fail(&m->diag, WHIM_ERR_INVALID, "the %d best of row %d are others",
+                                tops[i], (int)row);
+            }
+        }
+        whim_runner_sequence_destroy(runner, seq);
+    }
+    return err;
+}
+
+/* The likeliest token after token, and how far ahead of the next one each is. */
+static whim_err run_greedy(rank_member *m, whim_runner *runner)
+{
+    whim_sequence *seq = NULL;
+    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+    const golden_prompt *prompt = &m->g->prompts[0];
+    whim_step_part part = {
+        .seq = seq, .tokens = prompt->tokens, .n_tok = prompt->n_prompt, .n_out = 1, .n_top = 2};
+    whim_err err = WHIM_ERR_OK;
+    for (int32_t i = 0; i < RANKS_GREEDY && err == WHIM_ERR_OK; i++) {
+        err = whim_runner_step(runner, &part, 1, &m->diag);
+        whim_ranked best = whim_exec_best(whim_runner_exec(runner), 0);
+        if (err == WHIM_ERR_OK) {
+            m->greedy[i] = best.ids[0];
+            m->ahead[i] = best.values[0] - best.values[1];
+        }
+        part.tokens = &m->greedy[i];
+        part.n_tok = 1;
+    }
+    whim_runner_sequence_destroy(runner, seq);
+    return err;
+}
+
+/* A token takes the bytes between ranks that the plan says. */
+static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm)
+{
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t predicted = whim_engine_runner_plan(engine)->token_comm, before = comm->n_byte;
+    whim_sequence *seq = NULL;
+    int32_t token = 1;
+    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+    whim_step_part part = {.seq = seq, .tokens = &token, .n_tok = 1, .n_out = 1, .n_top = 1};
+    whim_err err = whim_runner_step(runner, &part, 1, &m->diag);
+    whim_runner_sequence_destroy(runner, seq);
+    if (err == WHIM_ERR_OK && comm->n_byte - before != predicted) {
+        err = whim_fail(&m->diag, WHIM_ERR_INVALID, "a token took %lld bytes, planned were %lld",
+                        (long long)(comm->n_byte - before), (long long)predicted);
+    }
+    return err;
+}
+
+static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
+{
+    int32_t n_plan = m->once ? 1 : RANKS_PLANS;
+    whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
+    if (err == WHIM_ERR_OK && m->speaks) {
+        err = run_greedy(m, whim_engine_runner(engine));
+    }
+    for (int32_t i = 0; i < n_plan && err == WHIM_ERR_OK; i++) {
+        drive_job jobs[GOLDEN_MAX_PROMPTS];
+        m->logits[i] = golden_jobs(m->g, PROMPTS, jobs);
+        m->n_value = 0;
+        for (int32_t j = 0; j < PROMPTS; j++) {
+            m->n_value += jobs[j].n_out * m->g->vocab;
+        }
+        err = m->logits[i] != NULL ? drive_run(whim_engine_runner(engine), m->g->vocab, jobs,
+                                               PROMPTS, &plans[i], &m->diag)
+                                   : WHIM_ERR_NO_MEMORY;
+        if (err == WHIM_ERR_OK && !m->once) {
+            err = run_best(m, whim_engine_runner(engine), &jobs[0]);
+        }
+    }
+    return err == WHIM_ERR_OK;
+}
+
+/* Do what rank 0 does, and keep a page where that is wanted. */
+static bool follow(rank_member *m, whim_exec *exec)
+{
+    if (whim_exec_follow(exec, &m->diag) != WHIM_ERR_OK) {
+        return false;
+    }
+    m->page_bytes = m->holders != NULL ? whim_exec_plan_of(exec)->page_bytes : 0;
+    m->page = m->page_bytes > 0 ? malloc((size_t)m->page_bytes) : NULL;
+    return m->page_bytes == 0 || whim_exec_page_read(exec, 0, m->page) == WHIM_ERR_OK;
+}
+
+static void *member_run(void *arg)
+{
+    rank_member *m = arg;
+    whim_comm comm;
+    if (m->n_rank > 1) {
+        whim_comm_open(
+            &comm, m->memory,
+            &(whim_comm_cfg){.rank = m->rank, .wait_ns = INT64_C(60000000000), .crowded = true});
+    }
+    whim_engine *engine = open_engine(m, m->n_rank > 1 ? &comm : NULL, &m->diag);
+    m->good = engine == NULL ? false
+              : m->rank == 0 ? run_plans(m, engine, m->n_rank > 1 ? &comm : NULL)
+                             : follow(m, whim_runner_exec(whim_engine_runner(engine)));
+    if (!m->good && m->n_rank > 1) {
+        whim_comm_abort(m->memory, m->diag.text);
+    }
+    whim_engine_close(engine);
+    return NULL;
+}
+
+void ranks_free(rank_member *members, int32_t n)
+{
+    for (int32_t r = 0; r < n; r++) {
+        free(members[r].logits[0]);
+        free(members[r].logits[1]);
+        free(members[r].page);
+    }
+}
+
+bool ranks_run(rank_member *members, int32_t n_rank, rank_member *like)
+{
+    whim_comm_memory memory = {0};
+    if (n_rank > 1 && whim_comm_memory_make(n_rank, &memory, &like->diag) != WHIM_ERR_OK) {
+        return false;
+    }
+    for (int32_t r = 0; r < n_rank; r++) {
+        members[r] = *like;
+        members[r].memory = &memory;
+        members[r].n_rank = n_rank;
+        members[r].rank = r;
+        pthread_create(&members[r].thread, NULL, member_run, &members[r]);
+    }
+    bool good = true;
+    for (int32_t r = 0; r < n_rank; r++) {
+        pthread_join(members[r].thread, NULL);
+        if (!members[r].good && good) {
+            like->diag = members[r].diag;
+        }
+        good = good && members[r].good;
+    }
+    if (n_rank > 1) {
+        whim_comm_memory_close(&memory);
+    }
+    return good;
+}
