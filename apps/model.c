@@ -49,7 +49,6 @@ const char *ranks_wished(const whim_options *o)
     return o->tp > 0                             ? "--tp says so"
            : t->n_node == 1                      ? "all memory is one node"
            : o->threads > 0                      ? "--threads counts those of one process"
-           : o->kv_dir != NULL                   ? "pages of several cannot go to --kv-dir"
            : whim_os_topology_even_nodes(t) == 1 ? "the CPUs of its nodes are not as many"
                                                  : NULL;
 }
@@ -67,7 +66,7 @@ whim_library_extra serve_extra(const whim_options *o)
     whim_library_extra extra = model_extra(o);
     extra.max_outs = 0;
     extra.no_checkpoints = false;
-    extra.kv_disk = o->kv_dir != NULL;
+    extra.kv_dir = o->kv_dir;
     extra.wish_rank = ranks_wished(o) == NULL ? whim_os_topology_get()->n_node : 0;
     return extra;
 }

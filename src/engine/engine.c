@@ -297,9 +297,9 @@ static void plan_make(whim_engine *e, int64_t available)
                              "rows on trial: %lld, rows that a draft takes late: %d",
                              (long long)c->max_kept, WHIM_LATE_ROWS);
     }
-    if (e->cfg.kv_disk) {
+    if (e->cfg.kv_dir != NULL) {
         whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "pages for the disk",
-                             whim_disk_queue_bytes(r->page_bytes, c->page_len),
+                             whim_disk_queue_bytes(r->page_bytes, c->page_len, e->binder.n_rank),
                              "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
@@ -407,6 +407,7 @@ static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;
     e->draft_binder.comm = e->cfg.comm;
+    e->runner_cfg.kv_dir = e->cfg.kv_dir;
     return WHIM_ERR_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/service_disk.h"
 #include "engine/service_step.h"
+#include "runner/page_store.h"
 
 #include <time.h>
 
@@ -133,8 +134,8 @@ static void stats_publish(whim_service *s)
     stats.sched = whim_sched_get_stats(s->sched);
     stats.n_step = atomic_load(&s->n_step);
     stats.page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
-    if (s->disk != NULL) {
-        whim_disk_tier_stats disk = whim_disk_tier_get_stats(s->disk);
+    if (s->has_disk) {
+        whim_disk_tier_stats disk = whim_exec_store_stats(whim_runner_exec(s->runner));
         stats.disk_bytes = disk.bytes;
         stats.disk_errors = disk.n_error;
         stats.disk_written = disk.n_put;
@@ -228,7 +229,7 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     s->goes_ahead = whim_engine_limits(s->cfg.engine)->n_flight > 1;
     WHIM_TRY(whim_service_disk_open(s, diag));
     WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
-                                     s->disk != NULL ? whim_service_keep_page : NULL, s, &s->tree));
+                                     s->has_disk ? whim_service_keep_page : NULL, s, &s->tree));
     whim_page_pool *states = whim_runner_states(s->runner);
     const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
     s->has_states = states->n_page > 0;
@@ -244,7 +245,7 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
         .max_ctx = s->ctx,
         .pool = whim_runner_pool(s->runner),
         .tree = s->tree,
-        .fetch = s->disk != NULL ? whim_service_fetch_pages : NULL,
+        .fetch = s->has_disk ? whim_service_fetch_pages : NULL,
         .fetch_ctx = s,
         .states = s->has_states ? states : NULL,
         .max_kept = limits->max_kept,

@@ -2,22 +2,14 @@
 /* Pages between the pool and the disk. */
 #include "engine/service_disk.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "comm/comm.h"
+#include "runner/page_store.h"
 
 /* A slow disk must not hold the others up for longer; what is left of the prompt is computed. */
 #define FETCH_NS (2 * WHIM_NS_PER_S)
 
 whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir, whim_diag *diag)
 {
-    const whim_comm *comm = whim_engine_limits(engine)->comm;
-    if (kv_dir != NULL && comm != NULL && comm->n_rank > 1) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "--kv-dir keeps the pages of one rank, and this model is cut over %d; "
-                         "leave it out",
-                         comm->n_rank);
-    }
     if (kv_dir != NULL && whim_engine_limits(engine)->n_state > 0) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "--kv-dir keeps keys and values only, and a model with recurrent states "
@@ -32,52 +24,41 @@ whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
         return WHIM_ERR_OK;
     }
     WHIM_TRY(whim_service_check_disk(s->cfg.engine, s->cfg.kv_dir, diag));
-    int64_t bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
-    s->page = whim_alloc(bytes);
-    WHIM_TRY(whim_got(s->page != NULL, diag, "no memory for a page"));
-    whim_disk_tier_cfg cfg = {
+    whim_page_store_cfg cfg = {
         .dir = s->cfg.kv_dir,
         .space = s->cfg.kv_space,
-        .page_bytes = bytes,
-        .page_len = whim_engine_limits(s->cfg.engine)->page_len,
         .max_bytes = s->cfg.kv_dir_bytes,
         .log = s->cfg.log,
     };
-    return whim_disk_tier_open(&cfg, &s->disk, diag);
+    WHIM_TRY(whim_exec_store_open(whim_runner_exec(s->runner), &cfg, diag));
+    s->has_disk = true;
+    return WHIM_ERR_OK;
 }
 
 /* At the end the queue may fill: wait for the disk, for nobody else waits for us. */
 static void save_page(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens)
 {
-    whim_service *s = ctx;
-    int64_t dropped = whim_disk_tier_get_stats(s->disk).n_dropped;
-    whim_service_keep_page(s, page, key, tokens);
-    while (whim_disk_tier_get_stats(s->disk).n_dropped > dropped) {
+    const whim_service *s = ctx;
+    while (!whim_exec_store_put(whim_runner_exec(s->runner), page, key, tokens, true)) {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
-        dropped = whim_disk_tier_get_stats(s->disk).n_dropped;
-        whim_service_keep_page(s, page, key, tokens);
     }
 }
 
 void whim_service_disk_close(whim_service *s)
 {
-    if (s->disk != NULL && s->tree != NULL) {
+    if (s->has_disk && s->tree != NULL) {
         whim_prefix_tree_each(s->tree, save_page, s);
     }
-    whim_disk_tier_close(s->disk);
-    whim_free(s->page);
-    s->disk = NULL;
-    s->page = NULL;
+    if (s->has_disk) {
+        whim_exec_store_close(whim_runner_exec(s->runner));
+    }
 }
 
 void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
                             const int32_t *tokens)
 {
-    whim_service *s = ctx;
-    if (s->disk != NULL &&
-        whim_exec_page_read(whim_runner_exec(s->runner), page, s->page) == WHIM_ERR_OK) {
-        whim_disk_tier_put(s->disk, key, tokens, s->page);
-    }
+    const whim_service *s = ctx;
+    (void)whim_exec_store_put(whim_runner_exec(s->runner), page, key, tokens, false);
 }
 
 int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
@@ -96,14 +77,11 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
         atomic_store(&s->heartbeat_ns, whim_clock_ns());
         const int32_t *own = tokens + (n_page + n) * len;
         key = whim_prefix_key_next(n_page + n == 0 ? NULL : &key, own, len);
-        if (!whim_disk_tier_get(s->disk, &key, own, s->page)) {
-            break;
-        }
         int32_t page = whim_page_pool_take(pool);
         if (page < 0) {
             break;
         }
-        if (whim_exec_page_write(whim_runner_exec(s->runner), page, s->page) != WHIM_ERR_OK) {
+        if (!whim_exec_store_get(whim_runner_exec(s->runner), page, &key, own)) {
             whim_page_pool_give(pool, page);
             break;
         }

@@ -11,7 +11,6 @@
 #include "draft/follow.h"
 #include "draft/width.h"
 #include "engine/service.h"
-#include "kv/disk_tier.h"
 #include "sample/repetition.h"
 #include "sample/stop.h"
 #include "text/detokenizer.h"
@@ -127,9 +126,8 @@ struct whim_service {
     bool has_few_pages; /* they, and not the engine, end a long answer */
     whim_prefix_tree *tree;
     whim_sched *sched;
-    whim_disk_tier *disk; /* NULL: none */
-    void *page;           /* one page on its way to or from the disk */
-    whim_job *active;     /* newest first */
+    bool has_disk;    /* pages go there */
+    whim_job *active; /* newest first */
     int64_t n_mask_word;
     whim_flight flights[WHIM_EXEC_FLIGHT]; /* steps under way, in turns */
     int64_t n_begun, n_taken;              /* steps so far: submitted, taken */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/service_draft.h"
+#include "runner/page_store.h"
 
 #include <string.h>
 
@@ -295,6 +296,7 @@ static void ranks_rejoin(whim_service *s)
     atomic_store(&s->rejoins, true);
     whim_err err = whim_engine_rejoin(s->cfg.engine, &diag);
     if (err == WHIM_ERR_OK) {
+        whim_exec_store_rejoin(whim_runner_exec(s->runner));
         whim_log_info(s->cfg.log, "ranks",
                       whim_log_int("rejoined_ms", (whim_clock_ns() - begun) / WHIM_NS_PER_MS));
     } else { /* tried again after a while, whether anybody asks or not */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "kv/disk_index.h"
@@ -20,7 +21,6 @@
 
 /* So many files share max_bytes: dropping the oldest frees an eighth. */
 enum { N_SEGMENT = 8, MAX_SEGMENTS = 64 };
-#define DEFAULT_BYTES (INT64_C(8) << 30)
 #define DEFAULT_QUEUE (INT64_C(64) << 20)
 #define SPACE_SEED UINT64_C(0x57484d)
 
@@ -230,6 +230,18 @@ static void writer(void *ctx)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
+/* Whoever has it may be about to end. */
+static bool lock_take(const whim_disk_tier *t)
+{
+    int64_t until = whim_clock_ns() + t->cfg.lock_ns;
+    bool taken = flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    while (!taken && whim_clock_ns() < until) {
+        whim_clock_sleep_ns(10 * WHIM_NS_PER_MS);
+        taken = flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    return taken;
+}
+
 static whim_err folder_open(whim_disk_tier *t, char *path, int64_t n, whim_diag *diag)
 {
     if (mkdir(t->cfg.dir, 0700) != 0 && errno != EEXIST) {
@@ -247,7 +259,7 @@ static whim_err folder_open(whim_disk_tier *t, char *path, int64_t n, whim_diag 
         return whim_fail(diag, WHIM_ERR_IO, "%s: %s", path, strerror(errno));
     }
     t->lock_fd = openat(t->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (t->lock_fd < 0 || flock(t->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    if (t->lock_fd < 0 || !lock_take(t)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%s is in use by another whimbrel with this model; give this one another "
                          "--kv-dir",
@@ -280,9 +292,9 @@ static int64_t queue_at_least(int64_t bytes, int64_t page_bytes, int32_t page_le
     return bytes > least ? bytes : least;
 }
 
-int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len)
+int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len, int32_t n_rank)
 {
-    return queue_at_least(DEFAULT_QUEUE, page_bytes, page_len);
+    return queue_at_least(DEFAULT_QUEUE / n_rank, page_bytes, page_len);
 }
 
 whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out, whim_diag *diag)
@@ -290,7 +302,7 @@ whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out
     whim_disk_tier *t = whim_alloc(sizeof *t);
     WHIM_TRY(whim_got(t != NULL, diag, "no memory for the disk tier"));
     t->cfg = *cfg;
-    t->cfg.max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : DEFAULT_BYTES;
+    t->cfg.max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : WHIM_DISK_DEFAULT_BYTES;
     t->cfg.queue_bytes = queue_at_least(cfg->queue_bytes > 0 ? cfg->queue_bytes : DEFAULT_QUEUE,
                                         cfg->page_bytes, cfg->page_len);
     int64_t records = t->cfg.max_bytes / N_SEGMENT / record_bytes(t);
@@ -349,22 +361,29 @@ static bool is_going(const whim_disk_tier *t, const whim_disk_place *place)
            place->segment <= t->segments[t->n_segment / 4].number;
 }
 
-void whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
+/* Where a page lies; NULL: nowhere, or what lay there was damaged. */
+static whim_disk_place *place_find(const whim_disk_tier *t, const whim_prefix_key *key)
+{
+    whim_disk_place *place = whim_disk_index_find(&t->index, key);
+    return place != NULL && place->record >= 0 ? place : NULL;
+}
+
+bool whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page)
 {
     int64_t each = record_bytes(t);
     pthread_mutex_lock(&t->lock);
-    const whim_disk_place *place = whim_disk_index_find(&t->index, key);
+    const whim_disk_place *place = place_find(t, key);
     bool known = (place != NULL && !is_going(t, place)) || queue_find(t, key) != NULL;
     bool room = t->queued + each <= t->cfg.queue_bytes;
     t->stats.n_dropped += !known && !room;
     pthread_mutex_unlock(&t->lock);
     if (known || !room) {
-        return;
+        return known;
     }
     waiting *w = whim_alloc((int64_t)sizeof *w + tokens_bytes(t) + t->cfg.page_bytes);
     if (w == NULL) {
-        return;
+        return true; /* to try again would be in vain */
     }
     w->key = *key;
     memcpy(w->tokens, tokens, (size_t)tokens_bytes(t));
@@ -379,6 +398,15 @@ void whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int
     t->queued += each;
     pthread_cond_signal(&t->more);
     pthread_mutex_unlock(&t->lock);
+    return true;
+}
+
+bool whim_disk_tier_has(whim_disk_tier *t, const whim_prefix_key *key)
+{
+    pthread_mutex_lock(&t->lock);
+    bool has = queue_find(t, key) != NULL || place_find(t, key) != NULL;
+    pthread_mutex_unlock(&t->lock);
+    return has;
 }
 
 bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
@@ -387,7 +415,7 @@ bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int
     bool got = false;
     pthread_mutex_lock(&t->lock);
     const waiting *w = queue_find(t, key);
-    const whim_disk_place *place = whim_disk_index_find(&t->index, key);
+    whim_disk_place *place = place_find(t, key);
     if (w != NULL) {
         got = memcmp(w->tokens, tokens, (size_t)tokens_bytes(t)) == 0;
         if (got) {
@@ -396,6 +424,9 @@ bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int
     } else if (place != NULL) {
         const whim_disk_segment *s = segment_find(t, place->segment);
         got = s != NULL && whim_disk_segment_read(s, place->record, key, tokens, page);
+        if (!got) {
+            place->record = -1; /* the next one that is put takes its place */
+        }
     }
     t->stats.n_got += got;
     t->stats.n_refused += !got && (w != NULL || place != NULL);

@@ -26,17 +26,20 @@
 
 typedef struct whim_disk_tier whim_disk_tier;
 
-/* Memory for pages that wait to be written, unless a cfg says otherwise; never less than four of
- * them. */
-int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len);
+#define WHIM_DISK_DEFAULT_BYTES (INT64_C(8) << 30)
+
+/* Memory for pages that wait to be written, of each of so many ranks, unless a cfg says otherwise;
+ * never less than four of them. */
+int64_t whim_disk_queue_bytes(int64_t page_bytes, int32_t page_len, int32_t n_rank);
 
 typedef struct whim_disk_tier_cfg {
     const char *dir;   /* made when it is not there, for this user only */
     const char *space; /* what the pages depend on, as text; other spaces' files are left alone */
     int64_t page_bytes;
     int32_t page_len;    /* tokens of a page */
-    int64_t max_bytes;   /* of this space; 0: 8 GiB */
+    int64_t max_bytes;   /* of this space; 0: WHIM_DISK_DEFAULT_BYTES */
     int64_t queue_bytes; /* pages waiting to be written; 0: 64 MiB */
+    int64_t lock_ns;     /* how long to wait for another process that has the space open */
     whim_log *log;
 } whim_disk_tier_cfg;
 
@@ -49,13 +52,17 @@ WHIM_MUST_CHECK whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim
 void whim_disk_tier_close(whim_disk_tier *tier);
 
 /* Keep a page (page_bytes at `page`, copied). A page that is there is not written again, unless its
- * file is about to go. */
-void whim_disk_tier_put(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
+ * file is about to go, or it was found to be damaged. False: the queue is full, and it was
+ * dropped. */
+bool whim_disk_tier_put(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page);
 
 /* Read a page; false when it is not there, or what is there is not it. */
 bool whim_disk_tier_get(whim_disk_tier *tier, const whim_prefix_key *key, const int32_t *tokens,
                         void *page);
+
+/* Whether it seems to be there; get may still find that it is not. */
+bool whim_disk_tier_has(whim_disk_tier *tier, const whim_prefix_key *key);
 
 typedef struct whim_disk_tier_stats {
     int64_t n_page, bytes;                      /* there now */

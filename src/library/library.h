@@ -19,7 +19,7 @@ typedef struct whim_library_extra {
     int64_t max_outs;    /* rows with logits in one step; 0: 32, or max_parallel if that is more */
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
-    bool kv_disk;
+    const char *kv_dir;
     int32_t n_rank;    /* processes that have the model together; 0 or 1: this one alone */
     int32_t wish_rank; /* without n_rank: so many, where nothing is lost by it */
     bool may_crowd;    /* also where they outnumber the CPUs */

@@ -116,7 +116,7 @@ whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
                         : n > 1           ? CHECKPOINTS_OF_MANY
                                           : CHECKPOINTS_OF_ONE,
         .kv_as_used = !o->take_memory,
-        .kv_disk = x->kv_disk,
+        .kv_dir = x->kv_dir,
         .kv_type = o->kv_type,
         .max_seqs = n,
         .may_lower_seqs = o->max_parallel == 0,

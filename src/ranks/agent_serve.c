@@ -117,6 +117,9 @@ static void order_fit(const whim_agent *a, whim_follower_order *order)
     const whim_engine_cfg *own = &a->cfg->engine;
     snprintf(order->model, sizeof order->model, "%s", own->model);
     snprintf(order->draft, sizeof order->draft, "%s", a->draft != NULL ? a->draft : "");
+    if (own->kv_dir != NULL && order->kv_dir[0] != '\0') {
+        snprintf(order->kv_dir, sizeof order->kv_dir, "%s", own->kv_dir);
+    }
     order->n_thread = own->n_thread;
     order->crowded |= a->crowded;
 }

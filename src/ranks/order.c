@@ -13,7 +13,7 @@ typedef struct field {
     const char **value; /* in the configuration */
 } field;
 
-enum { N_FIELD = 8 };
+enum { N_FIELD = 9 };
 
 #define FIELD(name)                                                                                \
     {                                                                                              \
@@ -23,8 +23,8 @@ enum { N_FIELD = 8 };
 static void fields_of(whim_engine_cfg *cfg, field *out)
 {
     const field list[N_FIELD] = {
-        FIELD(model),       FIELD(draft),   FIELD(draft_type), FIELD(load_format),
-        FIELD(weight_type), FIELD(backend), FIELD(isa),        FIELD(kv_type),
+        FIELD(model),   FIELD(draft), FIELD(draft_type), FIELD(load_format), FIELD(weight_type),
+        FIELD(backend), FIELD(isa),   FIELD(kv_type),    FIELD(kv_dir),
     };
     memcpy(out, list, sizeof list);
 }

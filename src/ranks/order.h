@@ -26,7 +26,7 @@ typedef struct whim_follower_order {
     int32_t n_thread;
     bool crowded;     /* ranks outnumber CPUs */
     int64_t stall_ns; /* how long it waits for others in a step; 0: as is usual */
-    char model[WHIM_ORDER_PATH], draft[WHIM_ORDER_PATH];
+    char model[WHIM_ORDER_PATH], draft[WHIM_ORDER_PATH], kv_dir[WHIM_ORDER_PATH];
     char draft_type[WHIM_ORDER_WORD], load_format[WHIM_ORDER_WORD], weight_type[WHIM_ORDER_WORD];
     char backend[WHIM_ORDER_WORD], isa[WHIM_ORDER_WORD], kv_type[WHIM_ORDER_WORD];
     whim_engine_sizes sizes;

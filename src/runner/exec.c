@@ -12,6 +12,7 @@
 #include "runner/kept.h"
 #include "runner/late.h"
 #include "runner/outputs.h"
+#include "runner/page_store.h"
 #include "runner/page_table.h"
 #include "runner/ranks.h"
 #include "runner/sampling.h"
@@ -50,6 +51,7 @@ struct whim_exec {
     /* host */
     int64_t *kv_offsets; /* [n_layer] of a layer's part of a page */
     whim_ranks ranks;
+    whim_page_store *store;
     flight flights[WHIM_EXEC_FLIGHT];
     int64_t n_submitted, n_collected;
     int64_t n_lost;              /* steps up to this one failed, though their waits may not tell */
@@ -161,6 +163,7 @@ void whim_exec_close(whim_exec *x)
         (void)ignored;
         whim_graphs_clear(&x->graphs, x->stream);
     }
+    whim_page_store_free(x->store);
     whim_stream_close(x->stream);
     whim_device_free(x->device, x->kv, x->plan.kv_bytes);
     whim_device_free(x->device, x->state, x->plan.state_bytes);
@@ -184,6 +187,11 @@ void whim_exec_close(whim_exec *x)
 const whim_exec_plan *whim_exec_plan_of(const whim_exec *x)
 {
     return &x->plan;
+}
+
+const whim_exec_cfg *whim_exec_cfg_of(const whim_exec *x)
+{
+    return &x->cfg;
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -480,6 +488,11 @@ whim_ranks *whim_exec_ranks(whim_exec *x)
     return &x->ranks;
 }
 
+whim_page_store **whim_exec_store(whim_exec *x)
+{
+    return &x->store;
+}
+
 /* --- results ---------------------------------------------------------------------------------- */
 
 static int32_t collected(const whim_exec *x)
@@ -529,6 +542,16 @@ float *whim_exec_embeds(whim_exec *x)
 
 /* --- states and pages ------------------------------------------------------------------------- */
 
+/* Wait for all that is queued. */
+static whim_err settle(whim_exec *x)
+{
+    whim_err err = whim_stream_sync(x->stream);
+    if (err != WHIM_ERR_OK) { /* a step under way may be what failed; its own wait tells no more */
+        x->n_lost = x->n_submitted;
+    }
+    return err;
+}
+
 static char *slot_at(const whim_exec *x, int32_t slot)
 {
     whim_check(slot >= 0 && slot < x->cfg.n_state);
@@ -547,12 +570,7 @@ whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
     if (x->tap.state_copied != NULL) {
         x->tap.state_copied(x->tap.ctx, from, to);
     }
-    whim_err err = whim_stream_sync(x->stream);
-    if (err !=
-        WHIM_ERR_OK) { /* a step under way may be what failed; its own wait is told no more */
-        x->n_lost = x->n_submitted;
-    }
-    return err;
+    return settle(x);
 }
 
 static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
@@ -601,19 +619,45 @@ static char *page_at(const whim_exec *x, int32_t page)
 
 whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
 {
-    if (x->ranks.leads) {
-        return WHIM_ERR_UNSUPPORTED;
-    }
     WHIM_TRY(whim_stream_copy_out(x->stream, out, page_at(x, page), x->plan.page_bytes));
-    return whim_stream_sync(x->stream);
+    return settle(x);
 }
 
 whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
 {
-    if (x->ranks.leads) {
-        return WHIM_ERR_UNSUPPORTED;
-    }
     whim_late_drop_page(&x->late, page, x->cfg.page_len);
     WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
-    return whim_stream_sync(x->stream);
+    return settle(x);
+}
+
+/* --- sums of a few numbers -------------------------------------------------------------------- */
+
+enum { MAX_SUM = 8 };
+
+static whim_err sum(whim_exec *x, float *values, int64_t n)
+{
+    float sums[MAX_SUM];           /* while copies are under way, nobody else has their memory */
+    float *there = x->activations; /* free between two passes */
+    int64_t bytes = n * (int64_t)sizeof *values;
+    whim_check(n <= MAX_SUM && bytes <= x->plan.activation_bytes);
+    WHIM_TRY(whim_stream_copy_in(x->stream, there, values, bytes));
+    WHIM_TRY(whim_op_all_reduce(
+        x->stream, &(whim_all_reduce_args){.x = there, .n_row = 1, .n_col = n, .site = "a vote"}));
+    WHIM_TRY(whim_stream_copy_out(x->stream, sums, there, bytes));
+    WHIM_TRY(settle(x));
+    memcpy(values, sums, (size_t)bytes);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_sum(whim_exec *x, float *values, int64_t n, int64_t wait_ns)
+{
+    if (!x->ranks.leads && !x->ranks.follows) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(settle(x)); /* a step under way would wait as long */
+    int64_t usual = x->cfg.comm->wait_ns;
+    x->cfg.comm->wait_ns = wait_ns > usual ? wait_ns : usual;
+    whim_err err = sum(x, values, n);
+    x->cfg.comm->wait_ns = usual;
+    return err;
 }

@@ -45,7 +45,8 @@ typedef struct whim_exec_cfg {
     int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */
     int32_t n_capture;
     int32_t boundary[WHIM_MAX_CAPTURE];
-    bool fetch_hidden; /* captured rows go to the host with every step */
+    bool fetch_hidden;  /* captured rows go to the host with every step */
+    const char *kv_dir; /* who follows: where its pages go, in place of the leader's folder */
     /* The rank's seat in its group, the caller's; NULL: it is the only one. Rank 0 leads, others
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
@@ -89,6 +90,7 @@ void whim_exec_close(whim_exec *exec);
 /* What blocks are held to. */
 whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg *cfg);
 const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
+const whim_exec_cfg *whim_exec_cfg_of(const whim_exec *exec);
 
 /* Queue a step; the block is copied. `embeds`: [n_row, d_model] on the host for a block with
  * WHIM_STEP_EMBEDS, or NULL when they lie at whim_exec_embeds already. FULL: n_flight steps are
@@ -161,9 +163,16 @@ WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int
 WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, const whim_step_take *takes, int64_t n,
                                            whim_diag *diag);
 
-/* A page's bytes (page_bytes of the plan) to the host and back: for keeping pages elsewhere.
- * UNSUPPORTED for whoever leads others, of whose pages nobody tells. */
+/* Of ranks that are all in this call: values[n], a few, become the sums of theirs; wait_ns: how
+ * long for others, if that is longer than usual. Alone they stay. */
+WHIM_MUST_CHECK whim_err whim_exec_sum(whim_exec *exec, float *values, int64_t n, int64_t wait_ns);
+
+/* A page's bytes (page_bytes of the plan) to the host and back, of this rank's part: for keeping
+ * pages elsewhere (runner/page_store.h). */
 WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);
 WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
+
+/* Where its pages are kept; NULL: nowhere. Freed with the exec. */
+struct whim_page_store **whim_exec_store(whim_exec *exec);
 
 #endif

@@ -3,6 +3,7 @@
 #include "runner/ranks.h"
 
 #include "base/check.h"
+#include "runner/page_store.h"
 
 #include <stdio.h>
 
@@ -86,6 +87,12 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
     case WHIM_LETTER_ADVANCE:
         return whim_exec_advance(exec, (const whim_step_take *)(const void *)words,
                                  head->n_word / WHIM_TAKE_WORDS, diag);
+    case WHIM_LETTER_STORE_OPEN:
+    case WHIM_LETTER_STORE_PUT:
+    case WHIM_LETTER_STORE_GET:
+    case WHIM_LETTER_STORE_FLUSH:
+    case WHIM_LETTER_STORE_CLOSE:
+        return whim_store_obey(exec, (whim_letter_kind)head->kind, words, diag);
     case WHIM_LETTER_END:
         return collect_all(exec, 0, diag);
     }

@@ -14,6 +14,12 @@ typedef enum whim_letter_kind {
     WHIM_LETTER_SUBMIT,     /* a block; tokens are chosen of its outputs, or not */
     WHIM_LETTER_STATE_COPY, /* slot from, slot to */
     WHIM_LETTER_ADVANCE,    /* an array of whim_step_take */
+    /* of pages on disk (runner/page_store.h) */
+    WHIM_LETTER_STORE_OPEN, /* whim_store_order */
+    WHIM_LETTER_STORE_PUT,  /* whim_store_page, as the next one */
+    WHIM_LETTER_STORE_GET,
+    WHIM_LETTER_STORE_FLUSH, /* whether something waits to be written */
+    WHIM_LETTER_STORE_CLOSE,
 } whim_letter_kind;
 
 typedef struct whim_letter_head {

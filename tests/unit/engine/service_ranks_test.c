@@ -3,111 +3,10 @@
  * follow. Many jobs at once, with steps ahead, proposals by lookup or a draft, checkpoints and too
  * few pages, have the answers of the plainest loop on the same ranks; and a rank that leaves ends
  * them all. */
-#include "unit/engine/service_fixture.h"
-
-#include "base/thread.h"
-#include "comm/comm.h"
-
-enum { MAX_RANK = 3, WAIT_S = 60 };
+#include "unit/engine/ranks_fixture.h"
 
 #define LLAMA "tests/data/golden/llama-f32"
 #define DRAFT "tests/data/drafts/"
-
-typedef struct member {
-    whim_comm comm;
-    whim_engine *engine;
-    whim_thread thread;
-    whim_err err;
-    whim_diag diag;
-} member;
-
-static whim_comm_memory memory;
-static member members[MAX_RANK]; /* the first is the fixture's engine */
-static int32_t n_member;
-
-/* What the ranks of a group have. */
-typedef struct group {
-    const char *model, *draft, *backend;
-    whim_graph_use graphs;
-    int32_t n_rank, n_job;
-} group;
-
-/* The first one's sizes are everybody's. */
-static whim_engine *member_open(const group *g, int32_t rank, int64_t kv_mem, whim_comm *comm)
-{
-    whim_diag diag = {""};
-    whim_engine_sizes sizes =
-        rank > 0 ? whim_engine_sizes_of(members[0].engine) : (whim_engine_sizes){0};
-    whim_engine_cfg cfg = {.model = g->model,
-                           .draft = g->draft,
-                           .graphs = g->graphs,
-                           .backend = g->backend,
-                           .sizes = rank > 0 ? &sizes : NULL,
-                           .n_checkpoint = 3,
-                           .n_thread = 1,
-                           .n_flight = 2,
-                           .max_step_tokens = STEP,
-                           .max_seqs = MAX_SEQS,
-                           .max_outs = OUTS,
-                           .max_kept = OUTS,
-                           .ctx = CTX,
-                           .kv_mem = kv_mem,
-                           .n_rank = n_member,
-                           .rank = rank,
-                           .comm = comm};
-    whim_engine *opened = drive_open(&cfg, &diag);
-    if (opened == NULL) {
-        fail_msg("%s", diag.text);
-    }
-    return opened;
-}
-
-static void follow(void *ctx)
-{
-    member *m = ctx;
-    m->err = whim_exec_follow(whim_runner_exec(whim_engine_runner(m->engine)), &m->diag);
-}
-
-static void ranks_open(const group *g)
-{
-    whim_diag diag = {""};
-    n_member = g->n_rank;
-    memset(members, 0, sizeof members);
-    assert_int_equal(whim_comm_memory_make(n_member, &memory, &diag), WHIM_ERR_OK);
-    whim_engine *asked = member_open(g, 0, 0, NULL);
-    int64_t bytes = whim_engine_runner_plan(asked)->page_bytes * KV_PAGES;
-    whim_engine_close(asked);
-    for (int32_t r = 0; r < n_member; r++) {
-        member *m = &members[r];
-        whim_comm_cfg cfg = {.rank = r, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true};
-        whim_comm_open(&m->comm, &memory, &cfg);
-        m->engine = member_open(g, r, bytes, &m->comm);
-        if (r > 0) {
-            assert_int_equal(whim_thread_create(&m->thread, "rank", follow, m, &diag), WHIM_ERR_OK);
-        }
-    }
-    engine = members[0].engine;
-    config = whim_engine_config(engine);
-    for (int32_t k = 0; k < 4; k++) {
-        for (int32_t i = 0; i < CTX; i++) { /* some of it again and again, for the lookup */
-            words[k][i] = (i % 11 * 37 + 5 + (i < 64 ? 0 : k * 11)) % config->n_vocab;
-        }
-    }
-}
-
-/* The leader's end is everybody's. */
-static void ranks_close(whim_err expected)
-{
-    whim_engine_close(engine);
-    for (int32_t r = 1; r < n_member; r++) {
-        whim_thread_join(&members[r].thread);
-        if (members[r].err != expected) {
-            fail_msg("rank %d: %s", r, members[r].diag.text);
-        }
-        whim_engine_close(members[r].engine);
-    }
-    whim_comm_memory_close(&memory);
-}
 
 static int32_t plain[N_JOB][MAX_MADE];
 
@@ -213,25 +112,12 @@ static void a_group_that_ends_fails_jobs(void **state)
     assert_string_equal(members[2].diag.text, "rank 2 was killed by signal 9");
 }
 
-static void a_disk_is_refused(void **state)
-{
-    (void)state;
-    whim_diag diag = {""};
-    ranks_open(&llamas);
-    whim_service_cfg cfg = service_cfg();
-    cfg.kv_dir = "no-such-folder";
-    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "cut over 3"));
-    ranks_close(WHIM_ERR_OK);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_plain_answers),
         cmocka_unit_test(a_draft_keeps_the_text),
         cmocka_unit_test(a_group_that_ends_fails_jobs),
-        cmocka_unit_test(a_disk_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

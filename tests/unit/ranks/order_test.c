@@ -15,6 +15,7 @@ static whim_engine_cfg leader(void)
         .load_format = "dummy",
         .isa = "neon",
         .kv_type = "q8",
+        .kv_dir = "/var/cache/kv",
         .n_thread = 3,
         .max_step_tokens = 77,
         .max_outs = 9,
@@ -43,6 +44,7 @@ static void all_of_it_arrives(void **state)
     assert_string_equal(got.load_format, cfg.load_format);
     assert_string_equal(got.isa, cfg.isa);
     assert_string_equal(got.kv_type, cfg.kv_type);
+    assert_string_equal(got.kv_dir, cfg.kv_dir);
     assert_null(got.backend);
     assert_memory_equal(got.sizes, &sizes, sizeof sizes);
     assert_true(got.rank == 2 && got.n_rank == 4 && got.n_thread == 3);

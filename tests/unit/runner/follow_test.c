@@ -244,12 +244,6 @@ static void best_text(rank *r)
 static void drawn_text(rank *r)
 {
     texts(r, true);
-    char page[64];
-    whim_exec *exec = whim_runner_exec(r->t.runner);
-    if (r->comm.n_rank > 0) { /* of others' pages nobody tells */
-        assert_int_equal(whim_exec_page_read(exec, 0, page), WHIM_ERR_UNSUPPORTED);
-        assert_int_equal(whim_exec_page_write(exec, 0, page), WHIM_ERR_UNSUPPORTED);
-    }
 }
 
 static void texts_are_followed(void **state)

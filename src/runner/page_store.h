@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages of an exec on disk (kv/disk_tier.h). Of a page each rank has its own part, in files of its
+ * own; whoever leads says what is kept and what is looked for, by letters, as it does of steps.
+ *
+ * Invariants:
+ *  1. A page is there when every rank has its part of it, whole; else it is there for none, and no
+ *     rank writes to its device.
+ *  2. A part is found by ranks of the same number among as many, with the same model, only.
+ *  3. The limit is that of all ranks together.
+ * Threads: the exec's. */
+#ifndef WHIM_RUNNER_PAGE_STORE_H
+#define WHIM_RUNNER_PAGE_STORE_H
+
+#include "kv/disk_tier.h"
+#include "runner/ranks.h"
+
+#include <limits.h>
+
+enum { WHIM_STORE_SPACE = 256 };
+
+/* What whoever leads opens it with; others are told. */
+typedef struct whim_page_store_cfg {
+    const char *dir;   /* on other hosts: of the same name, unless their exec's cfg has one */
+    const char *space; /* whim_disk_tier_cfg.space, but for the rank */
+    int64_t max_bytes; /* of all ranks; 0: WHIM_DISK_DEFAULT_BYTES */
+    whim_log *log;     /* others write lines of its form to their standard error */
+} whim_page_store_cfg;
+
+/* The same as a letter. */
+typedef struct whim_store_order {
+    int64_t max_bytes;
+    int32_t is_first; /* else ranks are here anew, and who cannot open does without */
+    uint8_t is_json, is_journal, reserved[2];
+    char dir[PATH_MAX], space[WHIM_STORE_SPACE];
+} whim_store_order;
+
+/* A page to keep or to look for, as a letter; its tokens follow. */
+typedef struct whim_store_page {
+    int32_t page;
+    int32_t is_asked; /* of one to keep: whether all did is told */
+    whim_prefix_key key;
+} whim_store_page;
+
+typedef struct whim_page_store {
+    whim_store_order order;
+    whim_disk_tier *tier;              /* NULL: closed */
+    void *page;                        /* one page on its way */
+    int32_t *letter;                   /* the leader's whim_store_page and tokens */
+    int64_t parts_bytes;               /* of a record, all ranks' parts */
+    bool is_off;                       /* some rank has none, since ranks were started again */
+    int64_t n_halved;                  /* pages that only some ranks had */
+    char space[WHIM_STORE_SPACE + 32]; /* of this rank's part */
+    whim_log *log, own_log;
+} whim_page_store;
+
+/* --- for whoever leads, or is alone ----------------------------------------------------------- */
+
+/* A rank that cannot: its reason ends the group. */
+WHIM_MUST_CHECK whim_err whim_exec_store_open(whim_exec *exec, const whim_page_store_cfg *cfg,
+                                              whim_diag *diag);
+
+/* After whim_exec_rejoin, with ranks that have none. Where one of them cannot open its part, pages
+ * are neither kept nor found any more. */
+void whim_exec_store_rejoin(whim_exec *exec);
+
+/* Writes what is queued everywhere, then closes. */
+void whim_exec_store_close(whim_exec *exec);
+
+/* Keep a page. With `wait` false means that some rank had no room for it in its queue. */
+bool whim_exec_store_put(whim_exec *exec, int32_t page, const whim_prefix_key *key,
+                         const int32_t *tokens, bool wait);
+
+/* Bring a page; false: it is not there, and `page` is as it was. */
+bool whim_exec_store_get(whim_exec *exec, int32_t page, const whim_prefix_key *key,
+                         const int32_t *tokens);
+
+/* Bytes and damaged pages are those of all ranks, as far as rank 0 can tell; the rest is its own.
+ */
+whim_disk_tier_stats whim_exec_store_stats(whim_exec *exec);
+
+/* --- for those who follow --------------------------------------------------------------------- */
+
+/* Do as a letter says. An error is the group's end. */
+WHIM_MUST_CHECK whim_err whim_store_obey(whim_exec *exec, whim_letter_kind kind, const void *words,
+                                         whim_diag *diag);
+
+/* Any rank, with its exec: its own part. */
+void whim_page_store_free(whim_page_store *store);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages of a model that is cut over ranks, on disk: found again by ranks that begin anew, with the
+ * bits of a cold run; and where one rank lacks its part, or it is damaged, found by none. */
+#include "unit/engine/ranks_fixture.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "kv/disk_segment.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LLAMA "tests/data/golden/llama-f32"
+#define DRAFT "tests/data/drafts/"
+
+enum { PROMPT = 130, MADE = 12, CACHED = 128, MAX_FILE = 64 };
+
+static char folder[64];
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static int folder_make(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/whim_store_XXXXXX");
+    memset(fixture_dirs, 0, sizeof fixture_dirs);
+    return mkdtemp(folder) == NULL;
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    char command[80];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* The paths of all files of pages, those of one rank one behind the other; how many. */
+static int32_t files_find(char paths[MAX_FILE][256])
+{
+    whim_arena arena;
+    whim_diag diag = {""};
+    char **parts, **names, part[160];
+    int64_t n_part, n_name;
+    int32_t n = 0;
+    whim_arena_init(&arena);
+    assert_int_equal(whim_dir_list(&arena, folder, &parts, &n_part, &diag), WHIM_ERR_OK);
+    for (int64_t i = 0; i < n_part; i++) {
+        snprintf(part, sizeof part, "%s/%.64s", folder, parts[i]);
+        assert_int_equal(whim_dir_list(&arena, part, &names, &n_name, &diag), WHIM_ERR_OK);
+        for (int64_t k = 0; k < n_name; k++) {
+            if (whim_disk_segment_number(names[k]) >= 0 && n < MAX_FILE) {
+                snprintf(paths[n++], sizeof *paths, "%s/%.64s", part, names[k]);
+            }
+        }
+    }
+    whim_arena_reset(&arena);
+    return n;
+}
+
+static int64_t files_bytes(void)
+{
+    char paths[MAX_FILE][256];
+    int64_t bytes = 0;
+    for (int32_t i = files_find(paths) - 1; i >= 0; i--) {
+        struct stat st;
+        assert_int_equal(stat(paths[i], &st), 0);
+        bytes += st.st_size;
+    }
+    return bytes;
+}
+
+/* Another byte at the end, which is in the last page. */
+static void file_damage(const char *path)
+{
+    char byte;
+    int fd = open(path, O_RDWR);
+    off_t at = lseek(fd, 0, SEEK_END) - 1;
+    assert_true(at > 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static whim_service_cfg cfg_of(int64_t max_bytes)
+{
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = folder;
+    cfg.kv_space = "test";
+    cfg.kv_dir_bytes = max_bytes;
+    cfg.no_lookup = cfg.propose_all = true;
+    return cfg;
+}
+
+static answer asked;
+
+/* What ranks that begin now, with a service of their own, say to prompt k. */
+static int64_t ask(const group *g, int32_t k, int64_t max_bytes, int32_t ids[MADE])
+{
+    whim_diag diag = {""};
+    ranks_open(g);
+    whim_service_cfg cfg = cfg_of(max_bytes);
+    if (whim_service_create(&cfg, &service, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    whim_job_cfg job = job_cfg(k, PROMPT, MADE);
+    read_all(submit(&job), &asked);
+    if (asked.failed) {
+        fail_msg("%s", asked.message);
+    }
+    assert_int_equal(asked.n[0], MADE);
+    memcpy(ids, asked.ids[0], MADE * sizeof *ids);
+    stop(NULL);
+    ranks_close(WHIM_ERR_OK);
+    return asked.n_cached;
+}
+
+static void pages_are_found_again(void **state)
+{
+    static const group groups[] = {
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 3, 0},
+        {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 2, 0},
+        {LLAMA, DRAFT "llama-f32-dflash", "cpu", WHIM_GRAPHS_OFF, 2, 0},
+        {LLAMA, DRAFT "llama-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 3, 0},
+    };
+    int32_t cold[MADE], warm[MADE];
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        assert_int_equal(ask(&groups[i], 2, 0, cold), 0);
+        assert_int_equal(ask(&groups[i], 2, 0, warm), CACHED);
+        assert_memory_equal(cold, warm, sizeof cold);
+        folder_remove(state);
+        folder_make(state);
+    }
+}
+
+static const group two = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0};
+
+/* Whichever rank's it is; and what was missing is there again for the next. Other numbers of ranks
+ * find nothing. */
+static void parts_are_missing_and_damaged(void **state)
+{
+    (void)state;
+    char paths[MAX_FILE][256];
+    int32_t cold[MADE], warm[MADE];
+    assert_int_equal(ask(&two, 2, 0, cold), 0);
+    for (int32_t i = 0; i < 4; i++) {
+        bool damaged = i >= 2;
+        assert_int_equal(files_find(paths), i == 3 ? 3 : 2);
+        if (damaged) {
+            file_damage(paths[i % 2 * 2]);
+        } else {
+            assert_int_equal(unlink(paths[i]), 0);
+        }
+        assert_int_equal(ask(&two, 2, 0, warm), damaged ? CACHED - 32 : 0);
+        assert_memory_equal(cold, warm, sizeof cold);
+        assert_int_equal(ask(&two, 2, 0, warm), CACHED);
+        assert_memory_equal(cold, warm, sizeof cold);
+    }
+    group three = two;
+    three.n_rank = 3;
+    assert_int_equal(ask(&three, 2, 0, warm), 0);
+    assert_int_equal(files_find(paths), 4 + 3);
+}
+
+/* Two jobs, of which the second drives pages of the first to the disk; then a rank is lost. */
+static void a_rank_is_lost(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    int32_t cold[MADE], warm[MADE];
+    ranks_open(&two);
+    whim_service_cfg cfg = cfg_of(0);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    for (int32_t k = 0; k < 2; k++) {
+        whim_job_cfg job = job_cfg(k, PROMPT, MADE);
+        read_all(submit(&job), &asked);
+        assert_false(asked.failed);
+        memcpy(k == 0 ? cold : warm, asked.ids[0], sizeof cold);
+    }
+    whim_comm_abort(&memory, "rank 1 was killed by signal 9");
+    whim_job_cfg job = job_cfg(2, PROMPT, MADE);
+    read_all(submit(&job), &asked);
+    assert_true(asked.failed);
+    stop(NULL);
+    ranks_close(WHIM_ERR_DEVICE);
+    assert_true(files_bytes() > 0);
+    ask(&two, 0, 0, warm);
+    assert_memory_equal(cold, warm, sizeof cold);
+}
+
+/* The limit is that of all ranks together. */
+static void limits_hold_for_the_sum(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    int32_t ids[MADE];
+    ranks_open(&two);
+    int64_t bytes = 0;
+    for (int32_t r = 0; r < 2; r++) {
+        bytes += whim_disk_record_bytes(whim_engine_runner_plan(members[r].engine)->page_bytes, 32);
+    }
+    whim_service_cfg cfg = cfg_of(2 * bytes - 1);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "--kv-dir-size"));
+    ranks_close(WHIM_ERR_INVALID);
+    for (int32_t k = 0; k < 4; k++) {
+        ask(&two, k, 5 * bytes, ids);
+        assert_in_range(files_bytes(), 2 * bytes, 5 * bytes);
+    }
+}
+
+/* Ranks may have folders of their own (those of other hosts); one that cannot be used is named. */
+static void a_rank_has_its_own_folder(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    char own[80], paths[MAX_FILE][256];
+    int32_t ids[MADE];
+    snprintf(own, sizeof own, "%s-1", folder);
+    fixture_dirs[1] = own;
+    assert_int_equal(ask(&two, 2, 0, ids), 0);
+    assert_int_equal(files_find(paths), 1);
+    assert_int_equal(ask(&two, 2, 0, ids), CACHED);
+    snprintf(paths[0], sizeof paths[0], "rm -r %s", own);
+    assert_int_equal(system(paths[0]), 0);
+    fixture_dirs[1] = "/dev/null/folder";
+    ranks_open(&two);
+    whim_service_cfg cfg = cfg_of(0);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_DEVICE);
+    assert_non_null(strstr(diag.text, "rank 1: --kv-dir /dev/null/folder"));
+    ranks_close(WHIM_ERR_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pages_are_found_again, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(parts_are_missing_and_damaged, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_rank_is_lost, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(limits_hold_for_the_sum, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_rank_has_its_own_folder, folder_make, folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
