@@ -28,10 +28,9 @@ def hosts():
     assert set(os.listdir("/dev/shm")) <= shared, "something is left in /dev/shm"
 
 
-@pytest.fixture(params=FAMILIES)
-def model(request, tmp_path):
+def model_make(name, tmp_path):
     """Where it lies; tiny models have no tokenizer, or none with a letter for each id."""
-    data = ROOT / "tests" / "data" / "golden" / request.param
+    data = ROOT / "tests" / "data" / "golden" / name
     for file in data.iterdir():
         (tmp_path / file.name).symlink_to(file)
     if (tmp_path / "model.gguf").exists():
@@ -39,6 +38,11 @@ def model(request, tmp_path):
     config = json.loads((data / "config.json").read_text())
     write_tokenizer(tmp_path, config.get("text_config", config)["vocab_size"])
     return tmp_path
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request, tmp_path):
+    return model_make(request.param, tmp_path)
 
 
 def ask(server, prompt, **more):
@@ -78,3 +82,21 @@ def test_answers_are_those_of_one_host(hosts, model):
         assert [len(p) for p in pids] == [2, 3]  # ranks and the bridge
         assert two.stop() == 0 and agent.stop() == 0
         assert gone(pids[0] + pids[1])
+
+
+def test_pages_on_disk(hosts, tmp_path):
+    """Each host has those of its ranks in its own folder, and the next leader finds them."""
+    (tmp_path / "model").mkdir()
+    path = str(model_make("llama-f32", tmp_path / "model"))
+    folders = [tmp_path / "near", tmp_path / "far"]
+    replies = []
+    with running(Agent(hosts, "hosts_disk_agent", path, *SAME, "--kv-dir", str(folders[1]))) as agent:
+        for _ in range(2):
+            with running(Server("hosts_disk", path, *SAME, *words(0), "--kv-dir", str(folders[0]), env=SECRET,
+                                before=ON_HOST)) as two:
+                replies.append(two.post("/v1/completions", {"prompt": LONG, **ALL, "temperature": 0}).json())
+                assert two.stop() == 0
+        assert agent.stop() == 0
+    assert replies[0]["choices"] == replies[1]["choices"]
+    assert [r["usage"]["prompt_tokens_details"]["cached_tokens"] for r in replies] == [0, 128]
+    assert [len(list(folder.iterdir())) for folder in folders] == [2, 2]
