@@ -133,6 +133,8 @@ def lose(two, what):
             two.agent_start()
         else:
             os.kill(pid, CONT)
+    elif how == STOP:  # nobody misses it who does not wait for it, and what was under way may be done
+        two.server.post("/v1/completions", {**ASK, "max_tokens": 1})
     return before
 
 

@@ -16,6 +16,7 @@ import time
 import httpx2
 import pytest
 
+from hosts import word_of
 from serving import PROGRAM, ROOT, Server, write_tokenizer
 
 RANKS = ("--tp", "2", "--oversubscribe", "--threads", "1")
@@ -235,7 +236,8 @@ def test_a_rank_is_lost_while_it_loads(what, said, tmp_path):
         with open(log, "wb") as errors:
             leader = subprocess.Popen([PROGRAM, "serve", "--port", "0", *RANKS], stdout=errors, stderr=errors)
         try:
-            while not (pids := children(leader.pid)):
+            # Before it is a program of its own whoever starts it waits for it.
+            while not (pids := [p for p in children(leader.pid) if word_of(p) == "rank"]):
                 assert leader.poll() is None
             what(pids[0])
             while leader.poll() is None and b"event=ready" not in log.read_bytes():

@@ -189,7 +189,7 @@ static void see_work(whim_hosts_rank *rank)
             whim_clock_sleep_ns(100000);
         }
         was = atomic_load(ticks);
-        assert_int_equal(whim_comm_ticks(rank->comm.shared, 1), was);
+        assert_true(whim_comm_ticks(rank->comm.shared, 1) >= was);
     }
     rank->err = rank->err != WHIM_ERR_OK ? rank->err : whim_comm_barrier(&rank->comm, "met");
 }
