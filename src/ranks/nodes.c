@@ -228,6 +228,7 @@ static void tell_all(whim_nodes *n, whim_wire_kind kind)
         if (wire->fd >= 0 && whim_wire_send(wire, head, NULL, &diag) != WHIM_ERR_OK) {
             whim_node_lose(n, i, diag.text);
         }
+        n->nodes[i].has_begun = kind == WHIM_WIRE_BEGIN && wire->fd >= 0;
     }
 }
 
@@ -278,7 +279,8 @@ whim_err whim_nodes_process(whim_nodes *n, int32_t node, int32_t channel, whim_r
     p->far = &c->far;
     pthread_mutex_lock(&n->lock);
     n->channels[n->n_channel++] = c;
-    if (c->fd < 0 || p->socket < 0 || n->nodes[node].wire.fd < 0) {
+    /* One that was lost and is back knows nothing of this generation, and would answer nothing. */
+    if (c->fd < 0 || p->socket < 0 || n->nodes[node].wire.fd < 0 || !n->nodes[node].has_begun) {
         whim_channel_end(c, "its node is lost");
     }
     pthread_mutex_unlock(&n->lock);

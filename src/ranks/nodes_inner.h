@@ -24,6 +24,7 @@ typedef struct whim_node {
     whim_wire wire; /* closed: it is not there */
     char from[WHIM_NODES_FROM];
     whim_join_room room;
+    bool has_begun; /* it was told of the last generation that began */
 } whim_node;
 
 /* The near end of a process elsewhere. */

@@ -204,6 +204,7 @@ static void guest_answer(whim_nodes *n, whim_guest *guest)
     whim_wire_open(&node->wire, guest->fd, n->limit_ns);
     memcpy(node->from, guest->from, sizeof node->from);
     node->room = guest->hello.room;
+    node->has_begun = false;
     guest->fd = -1;
     pthread_cond_broadcast(&n->change);
 }
