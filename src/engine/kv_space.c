@@ -9,6 +9,8 @@
 
 /* Counts up whenever a change of the code moves the bits of keys and values. */
 #define NUMERICS_VERSION "2"
+/* The same for several ranks only. */
+#define RANKS_VERSION "2"
 
 whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_diag *diag)
 {
@@ -20,7 +22,8 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
                  whim_engine_caps(engine)->isa, whim_kv_type_name(whim_engine_kv_type(engine)));
     int32_t n_rank = whim_engine_binder(engine)->n_rank;
     if (n_rank > 1) { /* sums of their parts are rounded otherwise */
-        used += snprintf(out->name + used, sizeof out->name - (size_t)used, ", ranks %d", n_rank);
+        used += snprintf(out->name + used, sizeof out->name - (size_t)used,
+                         ", ranks %d by " RANKS_VERSION, n_rank);
     }
     for (const char *c = out->name; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
