@@ -51,6 +51,7 @@ typedef struct whim_service_cfg {
     const char *kv_dir;       /* disk tier, NULL: none */
     const char *kv_space;     /* what its pages depend on */
     int64_t kv_dir_bytes;     /* its limit */
+    int64_t fetch_ns;         /* for a prompt's pages: a slow disk holds nobody up; 0: 2 s */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
     bool no_lookup;           /* propose nothing that stood in a text before */
     bool no_draft;            /* leave the model's draft alone */

@@ -14,7 +14,7 @@
 
 /* A disk may keep a rank much longer than a step does; one that is dead is noticed otherwise. */
 #define OPEN_NS (600 * WHIM_NS_PER_S) /* reads the heads of all pages */
-#define PAGE_NS (10 * WHIM_NS_PER_S)
+#define PAGE_NS (60 * WHIM_NS_PER_S)  /* a slow disk is no lost rank */
 #define LOCK_NS (5 * WHIM_NS_PER_S)   /* followers of a leader that was killed end by themselves */
 #define FLUSH_NS (60 * WHIM_NS_PER_S) /* for the disks, at the end */
 

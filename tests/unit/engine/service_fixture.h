@@ -81,8 +81,12 @@ static inline int close_engine(void **state)
 
 static inline whim_service_cfg service_cfg(void)
 {
-    return (whim_service_cfg){
-        .engine = engine, .max_seqs = MAX_SEQS, .max_step_tokens = STEP, .max_outs = OUTS};
+    /* No disk is too slow for a test. */
+    return (whim_service_cfg){.engine = engine,
+                              .max_seqs = MAX_SEQS,
+                              .max_step_tokens = STEP,
+                              .max_outs = OUTS,
+                              .fetch_ns = 240 * WHIM_NS_PER_S};
 }
 
 static inline int start(void **state)
