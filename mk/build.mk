@@ -152,7 +152,7 @@ ifneq ($(filter san0 tsan0,$(MODE)$(STATIC)),)
 endif
 # Kernels are most of a build. They know nothing of debugging, so tests take those that the program has.
 ifneq ($(filter release test,$(MODE)),)
-  L := build/$(ARCH)-levels
+  L := build/$(ARCH)-levels$(if $(filter 1,$(STATIC)),-static)
   LEVEL_CFLAGS := $(filter-out -fPIC $(TEST_DEFS),$(CFLAGS_ALL)) $(if $(filter 0,$(STATIC)),-fPIC)
 else
   L := $(B)
