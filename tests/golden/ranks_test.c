@@ -93,7 +93,7 @@ static rank_bound bound_of(const char *model, const rank_member *one, rank_membe
         least = all.n_close < least ? all.n_close : least;
         ranks_free(&moved, 1);
     }
-    bound.n_close = like.rounds ? least / 8 : 0;
+    bound.n_close = like.rounds && least > 0 ? (least + 7) / 8 : 0;
     return bound;
 }
 
