@@ -109,7 +109,8 @@ static void a_group_that_ends_fails_jobs(void **state)
     assert_true(a.failed);
     stop(NULL);
     ranks_close(WHIM_ERR_DEVICE);
-    assert_string_equal(members[2].diag.text, "rank 2 was killed by signal 9");
+    /* in a step, or before one */
+    assert_non_null(strstr(members[2].diag.text, "rank 2 was killed by signal 9"));
 }
 
 int main(void)
