@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives that add up. An element's sum is in the order of ranks, whoever makes it. */
+#include "base/os/futex.h"
 #include "comm/shared.h"
 
 enum { PIECE_FLOATS = WHIM_COMM_PIECE / 4, LANES = 16 };
@@ -23,6 +24,9 @@ static void sum_ranks(const whim_comm *comm, const float *own, int64_t at, int64
 {
     for (int32_t r = 0; r < comm->n_rank; r++) {
         const float *x = r == comm->rank ? own : (const float *)whim_comm_told(comm, r, 0) + at;
+        if (n * 4 <= WHIM_COMM_DIRECT) {
+            whim_os_lines_read(x, n * 4);
+        }
         if (r == 0) {
             whim_comm_copy(out, x, n * 4);
         } else {

@@ -321,6 +321,9 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_
     seat->calls[turn] = *call;
     seat->wrote[turn] = wrote;
     whim_comm_tell(comm->shared, &seat->n_round, &seat->sleepers, comm->n_round);
+    if (wrote.bytes <= WHIM_COMM_DIRECT) { /* while it waits: the next is often as long */
+        whim_os_lines_write(whim_comm_next_piece(comm), wrote.bytes);
+    }
     for (int32_t i = 1; i < comm->n_rank; i++) {
         int32_t peer = (comm->rank + i) % comm->n_rank;
         WHIM_TRY(wait_for(comm, peer, call));

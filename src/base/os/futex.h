@@ -86,4 +86,26 @@ static inline void whim_os_cpu_relax(void)
 #endif
 }
 
+/* Lines of the cache that are about to be read, or written where another core has them: all are
+ * asked for at once, before the first is needed. */
+enum { WHIM_OS_LINE = 64 };
+
+static inline void whim_os_lines_read(const void *at, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += WHIM_OS_LINE) {
+        __builtin_prefetch((const char *)at + i);
+    }
+}
+
+static inline void whim_os_lines_write(const void *at, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += WHIM_OS_LINE) {
+#if defined(__x86_64__) /* the builtin asks for a copy unless a newer CPU is compiled for */
+        __asm__ volatile("prefetchw %0" ::"m"(((const char *)at)[i]));
+#else
+        __builtin_prefetch((const char *)at + i, 1);
+#endif
+    }
+}
+
 #endif
