@@ -75,13 +75,14 @@ static void turn(whim_bridge *b, watch *w, bool gives)
         return;
     }
     int64_t now = whim_clock_ns();
-    if (gives && now >= b->work_at) {
-        b->work_at = now + WORK_MS * WHIM_NS_PER_MS;
-        whim_bridge_give_work(b);
-    }
     if (w->idle_since_ns == 0) {
         w->idle_since_ns = now;
     } else if (now - w->idle_since_ns > SPIN_NS) {
+        if (gives && now >= b->work_at) { /* it reads files: not while news may come at once */
+            b->work_at = now + WORK_MS * WHIM_NS_PER_MS;
+            whim_bridge_give_work(b);
+            whim_bridge_give_meters(b);
+        }
         sleep_by(b);
         *w = (watch){0};
     }

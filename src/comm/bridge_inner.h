@@ -8,11 +8,20 @@
 
 enum { WHIM_BRIDGE_PARTS = 2 }; /* of a round */
 
+/* Numbers of a rank that node 0 is told: waits by place, and these. */
+enum {
+    WHIM_BRIDGE_STEP = WHIM_COMM_SITES, /* how long ago its last step ended */
+    WHIM_BRIDGE_SENT,                   /* of a node's first rank: what its bridge has sent */
+    WHIM_BRIDGE_DISK,                   /* whim_rank_disk, one after the other */
+    WHIM_BRIDGE_METERS = WHIM_BRIDGE_DISK + WHIM_RANK_DISK_COUNT
+};
+
 /* A rank, as far as it was carried. */
 typedef struct whim_bridge_rank {
-    uint64_t n_round; /* sent, or told here */
-    uint32_t n_read;  /* letters, likewise */
-    int64_t ticks;    /* of its CPU time that were sent */
+    uint64_t n_round;                   /* sent, or told here */
+    uint32_t n_read;                    /* letters, likewise */
+    int64_t ticks;                      /* of its CPU time that were sent */
+    int64_t meters[WHIM_BRIDGE_METERS]; /* sent, or told here */
     /* parts of the rounds that come next, as bits: their bytes have a place, and are there */
     uint8_t placed[WHIM_COMM_TURNS], came[WHIM_COMM_TURNS];
 } whim_bridge_rank;
@@ -56,6 +65,9 @@ bool whim_bridge_give(whim_bridge *bridge);
 /* The CPU time that they have used since the last call goes out. */
 void whim_bridge_give_work(whim_bridge *bridge);
 
+/* What they have counted since then, to node 0 (bridge_meters.c). */
+void whim_bridge_give_meters(whim_bridge *bridge);
+
 /* Whether they have told anything. */
 bool whim_bridge_has_news(const whim_bridge *bridge);
 
@@ -66,5 +78,9 @@ void whim_bridge_send(whim_bridge *bridge, int32_t node, whim_link_head head, co
 void *whim_bridge_place(void *ctx, const whim_link_head *head);
 void whim_bridge_came(void *ctx, const whim_link_head *head);
 void whim_bridge_lost(void *ctx, int32_t node, const char *why);
+
+/* Whether a head is a number that a rank of its node may tell; it is counted here. */
+bool whim_bridge_meter_is(const whim_bridge *bridge, const whim_link_head *head);
+void whim_bridge_came_meter(whim_bridge *bridge, const whim_link_head *head);
 
 #endif

@@ -130,6 +130,14 @@ static void came_work(whim_bridge *b, const whim_link_head *h)
     }
 }
 
+static void *place_meter(whim_bridge *b, const whim_link_head *h)
+{
+    if (b->node != 0 || !is_rank_of(b, h->rank, h->node) || !whim_bridge_meter_is(b, h)) {
+        return refuse(b, h, "a number that no rank counts");
+    }
+    return b->heard;
+}
+
 void *whim_bridge_place(void *ctx, const whim_link_head *h)
 {
     whim_bridge *b = ctx;
@@ -156,6 +164,8 @@ void *whim_bridge_place(void *ctx, const whim_link_head *h)
         return place_read(b, h);
     case WHIM_LINK_WORK:
         return place_work(b, h);
+    case WHIM_LINK_METER:
+        return place_meter(b, h);
     case WHIM_LINK_HELLO:
     case WHIM_LINK_END:
     case WHIM_LINK_BYE:
@@ -176,7 +186,6 @@ static void came_bye(whim_bridge *b, int32_t node)
 void whim_bridge_came(void *ctx, const whim_link_head *h)
 {
     whim_bridge *b = ctx;
-    whim_comm_count_link(b->shared, (int64_t)sizeof *h + h->bytes);
     b->nodes[h->node].is_there = true; /* whatever overtook its hello */
     switch (h->kind) {
     case WHIM_LINK_ROUND:
@@ -190,6 +199,9 @@ void whim_bridge_came(void *ctx, const whim_link_head *h)
         break;
     case WHIM_LINK_WORK:
         came_work(b, h);
+        break;
+    case WHIM_LINK_METER:
+        whim_bridge_came_meter(b, h);
         break;
     case WHIM_LINK_HELLO:
         break;

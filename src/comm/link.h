@@ -18,14 +18,15 @@ typedef enum whim_link_kind {
     WHIM_LINK_READ,   /* letters that a rank has read */
     WHIM_LINK_END,    /* the group's, with its reason; nothing else follows */
     WHIM_LINK_BYE,    /* nothing else follows */
-    WHIM_LINK_WORK    /* CPU time that a rank has used, in ticks */
+    WHIM_LINK_WORK,   /* CPU time that a rank has used, in ticks */
+    WHIM_LINK_METER   /* to node 0: a number that a rank counts, which one is the part */
 } whim_link_kind;
 
 /* As it travels: hosts have one order of bytes. */
 typedef struct whim_link_head {
     uint64_t generation;
     int32_t kind, node; /* of who sends */
-    uint64_t count;     /* rounds or letters, this one among them; ticks */
+    uint64_t count;     /* rounds or letters, this one among them; ticks; a meter's number */
     int32_t rank;
     int32_t bytes;        /* that follow */
     int32_t at, back;     /* where they lie in the piece, of this round or of the one before */

@@ -11,7 +11,8 @@
 static void count(_Atomic int64_t *number, int64_t n)
 {
     int64_t now = atomic_load_explicit(number, memory_order_relaxed);
-    atomic_store_explicit(number, now + n, memory_order_relaxed);
+    int64_t sum = (int64_t)((uint64_t)now + (uint64_t)n); /* what others tell may be any number */
+    atomic_store_explicit(number, sum, memory_order_relaxed);
 }
 
 void whim_comm_step_done(const whim_comm *comm)
@@ -36,9 +37,28 @@ void whim_comm_count_link(struct whim_comm_shared *shared, int64_t n)
     count(&shared->n_link_byte, n);
 }
 
-void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns)
+void whim_comm_count_disk(struct whim_comm_shared *shared, int32_t rank, whim_rank_disk which,
+                          int64_t n)
 {
-    whim_comm_tally *t = &comm->shared->seats[comm->rank].tally;
+    _Atomic int64_t *number = &shared->seats[rank].tally.disk[which];
+    if (which == WHIM_RANK_DISK_BYTES) {
+        atomic_store_explicit(number, n, memory_order_relaxed);
+    } else {
+        count(number, n);
+    }
+}
+
+void whim_comm_disk_told(const whim_comm *comm, const int64_t disk[WHIM_RANK_DISK_COUNT])
+{
+    for (int32_t i = 0; i < WHIM_RANK_DISK_COUNT; i++) {
+        whim_comm_count_disk(comm->shared, comm->rank, (whim_rank_disk)i, disk[i]);
+    }
+}
+
+void whim_comm_count_wait(struct whim_comm_shared *shared, int32_t rank, const char *site,
+                          int64_t ns)
+{
+    whim_comm_tally *t = &shared->seats[rank].tally;
     uint32_t n = atomic_load_explicit(&t->n_site, memory_order_relaxed), i = 0;
     while (i < n && strncmp(t->sites[i].name, site, WHIM_COMM_SITE_NAME - 1) != 0) {
         i++;
@@ -50,25 +70,37 @@ void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns)
     count(&t->sites[i < WHIM_COMM_SITES ? i : WHIM_COMM_SITES - 1].waited_ns, ns);
 }
 
-void whim_rank_meters_look(const whim_comm_memory *memory, int32_t rank, whim_rank_meters *out)
+static void look(struct whim_comm_shared *shared, int32_t rank, whim_rank_meters *out)
 {
-    whim_comm_tally *t = &memory->shared->seats[rank].tally;
+    whim_comm_tally *t = &shared->seats[rank].tally;
     uint32_t n = atomic_load_explicit(&t->n_site, memory_order_acquire);
     *out = (whim_rank_meters){
         .step_ns = atomic_load_explicit(&t->step_ns, memory_order_relaxed),
         .n_byte = atomic_load_explicit(&t->n_byte, memory_order_relaxed) +
                   atomic_load_explicit(&t->n_letter_byte, memory_order_relaxed),
         .n_link_byte =
-            rank == 0 ? atomic_load_explicit(&memory->shared->n_link_byte, memory_order_relaxed)
-                      : 0,
+            rank == 0 ? atomic_load_explicit(&shared->n_link_byte, memory_order_relaxed) : 0,
         .n_site = (int32_t)(n < WHIM_COMM_SITES ? n : WHIM_COMM_SITES),
     };
+    for (int32_t i = 0; i < WHIM_RANK_DISK_COUNT; i++) {
+        out->disk[i] = atomic_load_explicit(&t->disk[i], memory_order_relaxed);
+    }
     for (int32_t i = 0; i < out->n_site; i++) {
         snprintf(out->sites[i].name, sizeof out->sites[i].name, "%.*s", WHIM_COMM_SITE_NAME - 1,
                  t->sites[i].name);
         out->sites[i].waited_ns =
             atomic_load_explicit(&t->sites[i].waited_ns, memory_order_relaxed);
     }
+}
+
+void whim_rank_meters_of(const whim_comm *comm, int32_t rank, whim_rank_meters *out)
+{
+    look(comm->shared, rank, out);
+}
+
+void whim_rank_meters_look(const whim_comm_memory *memory, int32_t rank, whim_rank_meters *out)
+{
+    look(memory->shared, rank, out);
 }
 
 void whim_rank_meters_carry(const whim_comm_memory *to, const whim_comm_memory *from)
@@ -80,6 +112,9 @@ void whim_rank_meters_carry(const whim_comm_memory *to, const whim_comm_memory *
         whim_rank_meters_look(from, r, &was);
         atomic_store(&t->step_ns, was.step_ns);
         atomic_store(&t->n_byte, was.n_byte);
+        for (int32_t i = 0; i < WHIM_RANK_DISK_COUNT; i++) {
+            atomic_store(&t->disk[i], was.disk[i]);
+        }
         for (int32_t i = 0; i < was.n_site; i++) {
             memcpy(t->sites[i].name, was.sites[i].name, sizeof t->sites[i].name);
             atomic_store(&t->sites[i].waited_ns, was.sites[i].waited_ns);

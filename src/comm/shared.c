@@ -337,7 +337,7 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_
         return ended(comm);
     }
     if (comm->waited_ns > waited) {
-        whim_comm_count_wait(comm, call->site, comm->waited_ns - waited);
+        whim_comm_count_wait(comm->shared, comm->rank, call->site, comm->waited_ns - waited);
     }
     return WHIM_ERR_OK;
 }

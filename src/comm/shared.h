@@ -56,7 +56,8 @@ typedef struct whim_comm_tally {
     _Alignas(128) _Atomic int64_t step_ns;
     _Atomic int64_t n_byte;        /* of collectives */
     _Atomic int64_t n_letter_byte; /* by the thread of its mail */
-    _Atomic uint32_t n_site;       /* told when the name is there */
+    _Atomic int64_t disk[WHIM_RANK_DISK_COUNT];
+    _Atomic uint32_t n_site; /* told when the name is there */
     struct {
         char name[WHIM_COMM_SITE_NAME];
         _Atomic int64_t waited_ns;
@@ -89,7 +90,7 @@ struct whim_comm_shared {
     _Alignas(128) _Atomic uint32_t state;
     char why[sizeof((whim_diag *)NULL)->text];
     whim_comm_count sent; /* letters */
-    /* that a bridge has sent to other hosts and taken from them, heads among them */
+    /* that bridges have sent, heads among them: this host's, on node 0 all */
     _Alignas(128) _Atomic int64_t n_link_byte;
     whim_comm_count bell; /* rung by whoever tells anything while somebody sleeps by it */
     /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS letters */
@@ -162,7 +163,10 @@ void whim_comm_tell(struct whim_comm_shared *shared, _Atomic uint32_t *count,
 void whim_comm_count_bytes(whim_comm *comm, int64_t n);
 void whim_comm_count_letter(struct whim_comm_shared *shared, int32_t rank, int64_t n);
 void whim_comm_count_link(struct whim_comm_shared *shared, int64_t n);
-void whim_comm_count_wait(const whim_comm *comm, const char *site, int64_t ns);
+void whim_comm_count_wait(struct whim_comm_shared *shared, int32_t rank, const char *site,
+                          int64_t ns);
+void whim_comm_count_disk(struct whim_comm_shared *shared, int32_t rank, whim_rank_disk which,
+                          int64_t n);
 
 /* End the group; the first reason counts. Who waits for letters is woken. */
 void whim_comm_shared_end(struct whim_comm_shared *shared, const char *why);

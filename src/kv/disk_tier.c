@@ -434,13 +434,29 @@ bool whim_disk_tier_get(whim_disk_tier *t, const whim_prefix_key *key, const int
     return got;
 }
 
-whim_disk_tier_stats whim_disk_tier_get_stats(whim_disk_tier *t)
+static whim_disk_tier_stats stats_of(const whim_disk_tier *t)
 {
-    pthread_mutex_lock(&t->lock);
     whim_disk_tier_stats stats = t->stats;
     stats.n_page = t->index.n;
     stats.bytes = t->bytes;
     stats.queued = t->queued;
+    return stats;
+}
+
+whim_disk_tier_stats whim_disk_tier_get_stats(whim_disk_tier *t)
+{
+    pthread_mutex_lock(&t->lock);
+    whim_disk_tier_stats stats = stats_of(t);
     pthread_mutex_unlock(&t->lock);
     return stats;
+}
+
+bool whim_disk_tier_try_stats(whim_disk_tier *t, whim_disk_tier_stats *out)
+{
+    if (pthread_mutex_trylock(&t->lock) != 0) {
+        return false;
+    }
+    *out = stats_of(t);
+    pthread_mutex_unlock(&t->lock);
+    return true;
 }

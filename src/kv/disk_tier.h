@@ -72,4 +72,7 @@ typedef struct whim_disk_tier_stats {
 } whim_disk_tier_stats;
 whim_disk_tier_stats whim_disk_tier_get_stats(whim_disk_tier *tier);
 
+/* The same without waiting; false: the disk is at work, and *out as it was. */
+bool whim_disk_tier_try_stats(whim_disk_tier *tier, whim_disk_tier_stats *out);
+
 #endif

@@ -210,6 +210,24 @@ static whim_err obey_open(whim_exec *x, const whim_store_order *order, whim_diag
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
+void whim_store_tell(whim_exec *x)
+{
+    whim_page_store *st = *whim_exec_store(x);
+    whim_disk_tier_stats now;
+    if (st == NULL || st->tier == NULL || !whim_exec_ranks(x)->follows ||
+        !whim_disk_tier_try_stats(st->tier, &now)) { /* the next letter may find them */
+        return;
+    }
+    const int64_t disk[WHIM_RANK_DISK_COUNT] = {
+        [WHIM_RANK_DISK_BYTES] = now.bytes,
+        [WHIM_RANK_DISK_ERRORS] = now.n_error - st->told.n_error,
+        [WHIM_RANK_DISK_WRITTEN] = now.n_put - st->told.n_put,
+        [WHIM_RANK_DISK_DROPPED] = now.n_dropped - st->told.n_dropped,
+    };
+    whim_comm_disk_told(whim_exec_cfg_of(x)->comm, disk);
+    st->told = now;
+}
+
 static const int32_t *tokens_of(const whim_store_page *p)
 {
     return (const int32_t *)(const void *)(p + 1);
@@ -220,6 +238,7 @@ static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_pag
     WHIM_TRY(whim_exec_page_read(x, p->page, st->page));
     float dropped = !whim_disk_tier_put(st->tier, &p->key, tokens_of(p), st->page);
     if (p->is_asked) {
+        whim_store_tell(x);
         WHIM_TRY(whim_exec_sum(x, &dropped, 1, PAGE_NS));
     }
     *all = dropped == 0;
@@ -231,6 +250,7 @@ static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_pag
 {
     bool own = whim_disk_tier_get(st->tier, &p->key, tokens_of(p), st->page);
     float missing = !own;
+    whim_store_tell(x); /* before the vote: who asks behind it finds it */
     WHIM_TRY(whim_exec_sum(x, &missing, 1, PAGE_NS));
     *all = missing == 0;
     st->n_halved += own && !*all;
@@ -240,6 +260,7 @@ static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_pag
 static whim_err part_flush(whim_exec *x, whim_page_store *st, bool *all)
 {
     float waiting = whim_disk_tier_get_stats(st->tier).queued > 0;
+    whim_store_tell(x);
     WHIM_TRY(whim_exec_sum(x, &waiting, 1, PAGE_NS));
     *all = waiting == 0;
     return WHIM_ERR_OK;
@@ -301,12 +322,34 @@ bool whim_exec_store_get(whim_exec *x, int32_t page, const whim_prefix_key *key,
     return all;
 }
 
-whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const void *words, whim_diag *diag)
+/* A letter may have come from another host. */
+static bool letter_is_good(whim_exec *x, whim_letter_kind kind, const int32_t *words,
+                           int64_t n_word)
+{
+    int64_t bytes = n_word * (int64_t)sizeof *words;
+    if (kind == WHIM_LETTER_STORE_OPEN) {
+        return bytes == (int64_t)sizeof(whim_store_order);
+    }
+    if (kind == WHIM_LETTER_STORE_PUT || kind == WHIM_LETTER_STORE_GET) {
+        const whim_store_page *p = (const whim_store_page *)(const void *)words;
+        return bytes == letter_bytes(x) && p->page >= 0 && p->page < whim_exec_cfg_of(x)->n_page;
+    }
+    return bytes == 0;
+}
+
+whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const int32_t *words, int64_t n_word,
+                         whim_diag *diag)
 {
     whim_page_store *st = *whim_exec_store(x);
+    const whim_store_page *p = (const whim_store_page *)(const void *)words;
     bool ignored;
+    if (!letter_is_good(x, kind, words, n_word)) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "a letter of %lld words about pages on disk is none of kind %d",
+                         (long long)n_word, (int)kind);
+    }
     if (kind == WHIM_LETTER_STORE_OPEN) {
-        return obey_open(x, words, diag);
+        return obey_open(x, (const whim_store_order *)(const void *)words, diag);
     }
     if (kind == WHIM_LETTER_STORE_CLOSE) {
         part_close(x);
@@ -315,8 +358,8 @@ whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const void *words,
     if (st == NULL || st->tier == NULL) {
         return whim_fail(diag, WHIM_ERR_CORRUPT, "pages are to go to a disk that is not open");
     }
-    whim_err err = kind == WHIM_LETTER_STORE_PUT   ? part_put(x, st, words, &ignored)
-                   : kind == WHIM_LETTER_STORE_GET ? part_get(x, st, words, &ignored)
+    whim_err err = kind == WHIM_LETTER_STORE_PUT   ? part_put(x, st, p, &ignored)
+                   : kind == WHIM_LETTER_STORE_GET ? part_get(x, st, p, &ignored)
                                                    : part_flush(x, st, &ignored);
     return err == WHIM_ERR_OK
                ? err
@@ -354,13 +397,28 @@ void whim_page_store_free(whim_page_store *st)
     whim_free(st);
 }
 
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 whim_disk_tier_stats whim_exec_store_stats(whim_exec *x)
 {
     whim_page_store *st = *whim_exec_store(x);
     whim_disk_tier_stats stats = whim_disk_tier_get_stats(st->tier);
-    int64_t part =
-        whim_disk_record_bytes(whim_exec_plan_of(x)->page_bytes, whim_exec_cfg_of(x)->page_len);
-    stats.bytes = share_of(stats.bytes, st->parts_bytes, part);
+    for (int32_t r = 1; r < n_rank_of(x); r++) {
+        whim_rank_meters of;
+        whim_rank_meters_of(whim_exec_cfg_of(x)->comm, r, &of);
+        stats.bytes += of.disk[WHIM_RANK_DISK_BYTES];
+        stats.n_error += of.disk[WHIM_RANK_DISK_ERRORS];
+        stats.n_put = min_of(stats.n_put, of.disk[WHIM_RANK_DISK_WRITTEN]);
+        stats.n_dropped = max_of(stats.n_dropped, of.disk[WHIM_RANK_DISK_DROPPED]);
+    }
     stats.n_got -= st->n_halved;
     stats.n_refused += st->n_halved;
     return stats;

@@ -11,6 +11,7 @@
 #ifndef WHIM_RUNNER_PAGE_STORE_H
 #define WHIM_RUNNER_PAGE_STORE_H
 
+#include "comm/rank_meters.h"
 #include "kv/disk_tier.h"
 #include "runner/ranks.h"
 
@@ -49,6 +50,7 @@ typedef struct whim_page_store {
     int64_t parts_bytes;               /* of a record, all ranks' parts */
     bool is_off;                       /* some rank has none, since ranks were started again */
     int64_t n_halved;                  /* pages that only some ranks had */
+    whim_disk_tier_stats told;         /* who follows: what its meters had last */
     char space[WHIM_STORE_SPACE + 32]; /* of this rank's part */
     whim_log *log, own_log;
 } whim_page_store;
@@ -74,15 +76,18 @@ bool whim_exec_store_put(whim_exec *exec, int32_t page, const whim_prefix_key *k
 bool whim_exec_store_get(whim_exec *exec, int32_t page, const whim_prefix_key *key,
                          const int32_t *tokens);
 
-/* Bytes and damaged pages are those of all ranks, as far as rank 0 can tell; the rest is its own.
- */
+/* Of all ranks: their bytes and errors, pages that all have written, and the most that one has
+ * dropped. Others tell of theirs when they get a letter. */
 whim_disk_tier_stats whim_exec_store_stats(whim_exec *exec);
 
 /* --- for those who follow --------------------------------------------------------------------- */
 
-/* Do as a letter says. An error is the group's end. */
-WHIM_MUST_CHECK whim_err whim_store_obey(whim_exec *exec, whim_letter_kind kind, const void *words,
-                                         whim_diag *diag);
+/* Do as a letter of n_word words says. An error is the group's end. */
+WHIM_MUST_CHECK whim_err whim_store_obey(whim_exec *exec, whim_letter_kind kind,
+                                         const int32_t *words, int64_t n_word, whim_diag *diag);
+
+/* What has come of pages that were written meanwhile, for meters. */
+void whim_store_tell(whim_exec *exec);
 
 /* Any rank, with its exec: its own part. */
 void whim_page_store_free(whim_page_store *store);

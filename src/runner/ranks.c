@@ -79,6 +79,10 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
     case WHIM_LETTER_SUBMIT:
         return obey_submit(exec, head, words, diag);
     case WHIM_LETTER_STATE_COPY: {
+        if (head->n_word != 2) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of a state has %d words",
+                             head->n_word);
+        }
         whim_err err = whim_exec_state_copy(exec, words[0], words[1]);
         return err == WHIM_ERR_OK
                    ? err
@@ -92,7 +96,7 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
     case WHIM_LETTER_STORE_GET:
     case WHIM_LETTER_STORE_FLUSH:
     case WHIM_LETTER_STORE_CLOSE:
-        return whim_store_obey(exec, (whim_letter_kind)head->kind, words, diag);
+        return whim_store_obey(exec, (whim_letter_kind)head->kind, words, head->n_word, diag);
     case WHIM_LETTER_END:
         return collect_all(exec, 0, diag);
     }
@@ -114,8 +118,14 @@ static whim_err follow(whim_exec *exec, whim_diag *diag)
             continue;
         }
         const whim_letter_head *head = letter;
+        if (bytes < (int64_t)sizeof *head || head->n_word < 0 ||
+            bytes != (int64_t)sizeof *head + head->n_word * (int64_t)sizeof(int32_t)) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of %lld bytes is none",
+                             (long long)bytes);
+        }
         over = head->kind == WHIM_LETTER_END;
         WHIM_TRY(obey(exec, head, diag));
+        whim_store_tell(exec);
         whim_mail_done(mail);
     }
     return WHIM_ERR_OK;

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from hosts import ON_HOST, SECRET, Agent, Hosts, NoHosts, gone, running, words
+from hosts import ON_HOST, SECRET, Agent, Hosts, NoHosts, gone, running, until, words
 from serving import ROOT, Server, write_tokenizer
-from test_ranks import children
+from test_ranks import children, meters
 
 SAME = ("--tp", "4", "--oversubscribe", "--threads", "1", "--ctx", "256", "--max-step-tokens", "64")
 FAMILIES = ["llama-f32", "qwen2-f32", "qwen3-bf16", "qwen3moe-f32", "minimax-fp8", "qwen35-f32", "llama-mixed-gguf"]
@@ -84,8 +84,16 @@ def test_answers_are_those_of_one_host(hosts, model):
         assert gone(pids[0] + pids[1])
 
 
+def are_metered(server):
+    """Whether the leader knows when the last steps of all ranks were, and how long those of the other host waited."""
+    found = meters(server)
+    waited = {dict(labels)["rank"] for labels, seconds in found.get("rank_wait_seconds_total", {}).items() if seconds > 0}
+    ages = [dict(labels)["rank"] for labels, seconds in found["rank_step_age_seconds"].items() if seconds > 0]
+    return waited & set("23") and set(ages) == set("0123") and found["rank_bytes_total"][(("link", "ucx"),)] > 1 << 16
+
+
 def test_pages_on_disk(hosts, tmp_path):
-    """Each host has those of its ranks in its own folder, and the next leader finds them."""
+    """Each host has those of its ranks in its own folder, and the next leader finds them; all ranks are metered."""
     (tmp_path / "model").mkdir()
     path = str(model_make("llama-f32", tmp_path / "model"))
     folders = [tmp_path / "near", tmp_path / "far"]
@@ -95,6 +103,7 @@ def test_pages_on_disk(hosts, tmp_path):
             with running(Server("hosts_disk", path, *SAME, *words(0), "--kv-dir", str(folders[0]), env=SECRET,
                                 before=ON_HOST)) as two:
                 replies.append(two.post("/v1/completions", {"prompt": LONG, **ALL, "temperature": 0}).json())
+                until(lambda: are_metered(two))
                 assert two.stop() == 0
         assert agent.stop() == 0
     assert replies[0]["choices"] == replies[1]["choices"]

@@ -126,6 +126,84 @@ static void last_letter(whim_hosts_rank *rank)
     }
 }
 
+/* What ranks of other hosts count comes to node 0. */
+static void count_some(whim_hosts_rank *rank)
+{
+    const int64_t disk[WHIM_RANK_DISK_COUNT] = {1000 + rank->comm.rank, 1, 2, 3};
+    whim_comm_count_wait(rank->comm.shared, rank->comm.rank, "a place", 1 + rank->comm.rank);
+    whim_comm_disk_told(&rank->comm, disk);
+    whim_comm_step_done(&rank->comm);
+    rank->err = whim_comm_barrier(&rank->comm, "connected");
+}
+
+static bool has_come(whim_hosts *g, int32_t rank)
+{
+    whim_rank_meters m;
+    whim_rank_meters_look(&g->hosts[0].memory, rank, &m);
+    return m.step_ns > 0 && m.n_site > 0 && strcmp(m.sites[0].name, "a place") == 0 &&
+           m.sites[0].waited_ns == 1 + rank && m.disk[WHIM_RANK_DISK_BYTES] == 1000 + rank &&
+           m.disk[WHIM_RANK_DISK_ERRORS] == 1 && m.disk[WHIM_RANK_DISK_WRITTEN] == 2 &&
+           m.disk[WHIM_RANK_DISK_DROPPED] == 3;
+}
+
+static void node_0_knows_what_others_count(void **state)
+{
+    (void)state;
+    whim_hosts *g = group_new(false, 5);
+    whim_rank_meters all, other;
+    whim_hosts_begin(g, (const int32_t[]){1, 2, 1, 0}, count_some);
+    whim_hosts_join_ranks(g);
+    for (int32_t r = 0; r < 4; r++) {
+        assert_int_equal(g->ranks[r].err, WHIM_ERR_OK);
+        while (!has_come(g, r)) {
+            whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        }
+    }
+    do { /* bytes that others have sent, too */
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        whim_rank_meters_look(&g->hosts[0].memory, 0, &all);
+        for (int32_t i = 1; i < 3; i++) {
+            whim_rank_meters_look(&g->hosts[i].memory, 0, &other);
+            all.n_link_byte -= other.n_link_byte;
+        }
+    } while (all.n_link_byte <= 0);
+    whim_hosts_stop(g);
+    whim_hosts_close(g);
+}
+
+/* Numbers go on from what an earlier group counted, and grow by what is new. */
+static void numbers_of_others_are_added(void **state)
+{
+    (void)state;
+    whim_hosts *g = half_group_new(0);
+    whim_bridge *b = g->hosts[0].bridge;
+    whim_rank_meters m;
+    whim_link_head head = {.generation = WHIM_HOSTS_GENERATION,
+                           .kind = WHIM_LINK_METER,
+                           .node = 1,
+                           .rank = 1,
+                           .call.site = "here"};
+    whim_comm_count_wait(b->shared, 1, "here", 7);
+    const uint64_t numbers[] = {100, 150, 120, 150};
+    for (size_t i = 0; i < 4; i++) {
+        head.count = numbers[i];
+        assert_ptr_equal(whim_bridge_place(b, &head), b->heard);
+        whim_bridge_came(b, &head);
+    }
+    head.part = WHIM_BRIDGE_DISK + WHIM_RANK_DISK_BYTES;
+    for (head.count = 9; head.count > 4; head.count--) { /* it may grow less */
+        whim_bridge_came(b, &head);
+    }
+    whim_rank_meters_look(&g->hosts[0].memory, 1, &m);
+    assert_int_equal(m.sites[0].waited_ns, 157);
+    assert_int_equal(m.disk[WHIM_RANK_DISK_BYTES], 5);
+    head.part = WHIM_BRIDGE_METERS;
+    assert_null(whim_bridge_place(b, &head));
+    assert_true(whim_comm_has_ended(b->shared));
+    whim_bridge_close(b);
+    whim_comm_memory_close(&g->hosts[0].memory);
+}
+
 static void the_last_letter_arrives(void **state)
 {
     (void)state;
@@ -292,7 +370,7 @@ static void other_generations_are_dropped(void **state)
     static char bytes[64];
     memset(bytes, 0xff, sizeof bytes);
     whim_hosts_begin(g, (const int32_t[]){1, 1, 0}, barriers);
-    for (int32_t kind = WHIM_LINK_HELLO; kind <= WHIM_LINK_WORK; kind++) {
+    for (int32_t kind = WHIM_LINK_HELLO; kind <= WHIM_LINK_METER; kind++) {
         whim_link_head head = {.generation = WHIM_HOSTS_GENERATION - 1,
                                .kind = kind,
                                .node = 1,
@@ -302,14 +380,14 @@ static void other_generations_are_dropped(void **state)
                                .n_part = 1};
         whim_link_queue_inject(0, &head, bytes);
     }
-    while (whim_bridge_n_stale(g->hosts[0].bridge) < WHIM_LINK_WORK + 1) {
+    while (whim_bridge_n_stale(g->hosts[0].bridge) < WHIM_LINK_METER + 1) {
         whim_clock_sleep_ns(100000);
     }
     whim_hosts_await_round(g, 1);
     whim_comm_abort(&g->hosts[0].memory, "enough");
     whim_hosts_join_ranks(g);
     whim_hosts_stop(g);
-    assert_int_equal(whim_bridge_n_stale(g->hosts[0].bridge), WHIM_LINK_WORK + 1);
+    assert_int_equal(whim_bridge_n_stale(g->hosts[0].bridge), WHIM_LINK_METER + 1);
     whim_hosts_close(g);
     all_end_with(g, "enough");
 }
@@ -334,7 +412,7 @@ static whim_link_head round_with(size_t at, int64_t value, size_t bytes)
 static void garbage_ends_the_group(void **state)
 {
     (void)state;
-    const whim_link_head heads[] = {WITH(kind, WHIM_LINK_WORK + 1),
+    const whim_link_head heads[] = {WITH(kind, WHIM_LINK_METER + 1),
                                     WITH(kind, -1),
                                     WITH(kind, WHIM_LINK_HELLO),
                                     WITH(node, 0),
@@ -361,6 +439,7 @@ static void garbage_ends_the_group(void **state)
                                     WITH(kind, WHIM_LINK_LETTER),
                                     WITH(kind, WHIM_LINK_READ),
                                     WITH(kind, WHIM_LINK_WORK),
+                                    WITH(kind, WHIM_LINK_METER),
                                     WITH(kind, WHIM_LINK_BYE),
                                     WITH(node, 1) /* as before: once more */};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
@@ -429,6 +508,8 @@ int main(void)
         cmocka_unit_test(counts_may_wrap),
         cmocka_unit_test(letters_come_in_order),
         cmocka_unit_test(the_last_letter_arrives),
+        cmocka_unit_test(node_0_knows_what_others_count),
+        cmocka_unit_test(numbers_of_others_are_added),
         cmocka_unit_test(idle_bridges_sleep_until_they_are_rung),
         cmocka_unit_test(work_is_told),
         cmocka_unit_test(ends_are_everywhere),

@@ -85,8 +85,8 @@ static void places_are_few_and_stay(void **state)
     for (int32_t i = 0; i < WHIM_COMM_SITES + 3; i++) {
         char name[64];
         snprintf(name, sizeof name, "place %d %s", i, "of a name that is too long for it");
-        whim_comm_count_wait(&comms[2], name, 10);
-        whim_comm_count_wait(&comms[2], name, 1);
+        whim_comm_count_wait(memory.shared, 2, name, 10);
+        whim_comm_count_wait(memory.shared, 2, name, 1);
     }
     whim_comm_count_bytes(&comms[2], 5);
     whim_comm_count_letter(memory.shared, 2, 7);
@@ -105,7 +105,7 @@ static void places_are_few_and_stay(void **state)
     whim_comm_count_link(memory.shared, 11);
     whim_rank_meters_look(&memory, 0, &is);
     assert_int_equal(is.n_link_byte, 111);
-    whim_comm_count_wait(&comms[2], was.sites[1].name, 1);
+    whim_comm_count_wait(memory.shared, 2, was.sites[1].name, 1);
     whim_comm_count_bytes(&comms[2], 1);
     whim_rank_meters_look(&memory, 2, &is);
     assert_int_equal(is.sites[1].waited_ns, 12);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "kv/disk_segment.h"
+#include "runner/page_store.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -139,6 +140,56 @@ static void pages_are_found_again(void **state)
 
 static const group two = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0};
 
+/* Of what is there already each rank tells when it is told something. */
+static void bytes_are_those_of_all_ranks(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    int32_t ids[MADE];
+    assert_int_equal(ask(&two, 2, 0, ids), 0);
+    int64_t bytes = files_bytes();
+    ranks_open(&two);
+    whim_service_cfg cfg = cfg_of(0);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg job = job_cfg(2, PROMPT, MADE);
+    read_all(submit(&job), &asked);
+    assert_int_equal(asked.n_cached, CACHED);
+    while (whim_service_get_stats(service).disk_read < CACHED / 32) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_service_get_stats(service).disk_bytes, bytes);
+    stop(NULL);
+    ranks_close(WHIM_ERR_OK);
+}
+
+/* A letter that nobody would write ends the group, and touches nothing. */
+static void letters_are_looked_at(void **state)
+{
+    (void)state;
+    static int32_t page[sizeof(whim_store_page) / sizeof(int32_t) + 32];
+    const int64_t n_word = sizeof page / sizeof *page;
+    const struct {
+        whim_letter_kind kind;
+        int64_t n_word;
+        int32_t number;
+    } letters[] = {
+        {WHIM_LETTER_STORE_PUT, n_word - 1, 0},   {WHIM_LETTER_STORE_PUT, n_word, -1},
+        {WHIM_LETTER_STORE_GET, n_word, 1 << 30}, {WHIM_LETTER_STORE_OPEN, 3, 0},
+        {WHIM_LETTER_STORE_FLUSH, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        whim_diag diag = {""};
+        ranks_open(&two);
+        whim_exec *exec = whim_runner_exec(whim_engine_runner(members[0].engine));
+        page[0] = letters[i].number;
+        assert_int_equal(whim_ranks_tell(whim_exec_ranks(exec), letters[i].kind, false, page,
+                                         letters[i].n_word, &diag),
+                         WHIM_ERR_OK);
+        ranks_close(WHIM_ERR_CORRUPT);
+        assert_non_null(strstr(members[1].diag.text, " words about pages on disk is none"));
+    }
+}
+
 /* Whichever rank's it is; and what was missing is there again for the next. Other numbers of ranks
  * find nothing. */
 static void parts_are_missing_and_damaged(void **state)
@@ -239,6 +290,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_are_found_again, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(bytes_are_those_of_all_ranks, folder_make, folder_remove),
+        cmocka_unit_test(letters_are_looked_at),
         cmocka_unit_test_setup_teardown(parts_are_missing_and_damaged, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(a_rank_is_lost, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(limits_hold_for_the_sum, folder_make, folder_remove),
