@@ -268,6 +268,18 @@ static void append_limits(whim_str *out)
         WHIM_MAX_CHOICES, WHIM_MAX_STOPS, WHIM_MAX_TOOLS);
 }
 
+/* What is used where nobody names a backend: a preferred one, or the first of the build. NULL: that
+ * cannot be used. */
+static const finding *best_of(const health *h)
+{
+    for (int32_t i = 0; i < h->n_backend; i++) {
+        if (h->backends[i].backend->preferred && h->backends[i].device != NULL) {
+            return &h->backends[i];
+        }
+    }
+    return h->n_backend > 0 && h->backends[0].device != NULL ? &h->backends[0] : NULL;
+}
+
 static void append_text(whim_str *out, const health *h)
 {
     append_machine(out, h);
@@ -281,12 +293,22 @@ static void append_text(whim_str *out, const health *h)
         const whim_device_caps *caps = &f->device->caps;
         whim_str_printf(out, ": %s\n  levels       %s; used: %s%s%s\n", caps->summary, caps->levels,
                         caps->isa, caps->note[0] != '\0' ? "; " : "", caps->note);
+        if (f->n_device > 1) {
+            whim_str_printf(out,
+                            "  devices      %d, this is the first; --backend %s:1 is the next\n",
+                            f->n_device, f->backend->name);
+        }
         whim_str_printf(out, "  workers      %d, on CPU ", caps->n_thread);
         append_workers(out, caps->n_thread);
         whim_str_append_char(out, '\n');
         append_ops(out, f);
         whim_str_append(out, "  weights\n");
         append_weights(out, f);
+    }
+    const finding *best = best_of(h);
+    if (best != NULL) {
+        whim_str_printf(out, "\ndefault device %s: %s\n", best->backend->name,
+                        best->device->caps.summary);
     }
     append_limits(out);
     if (h->has_model) {
@@ -400,6 +422,7 @@ static void append_json(whim_str *out, const health *h)
         json_backend(out, &h->backends[i]);
     }
     whim_str_append_char(out, ']');
+    json_key_string(out, "default_backend", best_of(h) != NULL ? best_of(h)->backend->name : "");
     json_key_string(out, "default_model", h->model);
     whim_str_printf(out, ",\"default_model_there\":%s", h->has_model ? "true" : "false");
     json_key_string(out, "warning", h->warning);

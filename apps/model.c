@@ -189,9 +189,22 @@ static void loader_init(loader *load, bool quiet)
     load->label = "loading";
 }
 
+/* Never a silent move to another place. */
+static void warn_passed(const whim_engine *engine)
+{
+    if (whim_engine_passed(engine) != NULL) {
+        warn_of("device",
+                "%s is used in place of a better device (--backend %s asks for it and says "
+                "nothing): %s",
+                whim_engine_backend(engine), whim_engine_backend(engine),
+                whim_engine_passed(engine));
+    }
+}
+
 static void print_prepared(const whim_engine *engine)
 {
-    fprintf(stderr, "device: %s\n", whim_engine_caps(engine)->summary);
+    fprintf(stderr, "device: %s: %s\n", whim_engine_backend(engine),
+            whim_engine_caps(engine)->summary);
     print_plan(whim_engine_plan(engine));
     print_skipped(whim_engine_binder(engine));
     print_widened(whim_engine_binder(engine));
@@ -217,6 +230,7 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
         complain_of(&error);
         return NULL;
     }
+    warn_passed(whim_library_engine(model));
     if (!quiet) {
         print_prepared(whim_library_engine(model));
     }
@@ -272,6 +286,7 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
         complain_of(&error);
         return NULL;
     }
+    warn_passed(engine);
     if (!quiet) {
         print_prepared(engine);
     }
@@ -315,8 +330,15 @@ void append_plan(whim_str *out, const whim_memory_plan *plan)
     for (int32_t i = 0; i < plan->n_part; i++) {
         append_plan_row(out, plan->parts[i].name, plan->parts[i].bytes, plan->parts[i].detail);
     }
-    append_plan_row(out, "total", plan->total, detail);
-    append_plan_row(out, "while loading", plan->loading, "more, given back afterwards");
+    append_plan_row(out, plan->apart ? "on the device" : "total", plan->total, detail);
+    if (plan->apart) {
+        whim_format_bytes(free_text, sizeof free_text, plan->host_available);
+        snprintf(detail, sizeof detail, "of %s available", free_text);
+        append_plan_row(out, "on the host", plan->host_total, detail);
+    }
+    append_plan_row(out, "while loading", plan->loading,
+                    plan->apart ? "more on the host, given back afterwards"
+                                : "more, given back afterwards");
 }
 
 void json_plan(whim_str *out, const whim_memory_plan *plan)
@@ -329,8 +351,13 @@ void json_plan(whim_str *out, const whim_memory_plan *plan)
         json_text(out, plan->parts[i].detail);
         whim_str_printf(out, ",\"bytes\":%lld}", (long long)plan->parts[i].bytes);
     }
-    whim_str_printf(out, "],\"total\":%lld,\"loading\":%lld,\"available\":%lld}",
+    whim_str_printf(out, "],\"total\":%lld,\"loading\":%lld,\"available\":%lld",
                     (long long)plan->total, (long long)plan->loading, (long long)plan->available);
+    if (plan->apart) {
+        whim_str_printf(out, ",\"host_total\":%lld,\"host_available\":%lld",
+                        (long long)plan->host_total, (long long)plan->host_available);
+    }
+    whim_str_append_char(out, '}');
 }
 
 /* --- the context ------------------------------------------------------------------------------ */

@@ -120,7 +120,7 @@ static bool fits(quality *q, const whim_engine *engine)
     whim_memory_plan plan = *whim_engine_plan(engine);
     whim_diag diag = {""};
     int64_t kept = q->logits == NULL ? q->n * q->n_vocab * (int64_t)sizeof(float) : 0;
-    whim_memory_plan_add(&plan, WHIM_MEMORY_OTHER, "kept logits", kept, "%lld rows",
+    whim_memory_plan_add(&plan, WHIM_MEMORY_HOST, "kept logits", kept, "%lld rows",
                          (long long)q->n);
     if (whim_memory_plan_check(&plan, &diag) == WHIM_ERR_OK) {
         return true;

@@ -127,8 +127,8 @@ static void files_raise(void)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* A step that hangs will not come back, and requests wait behind it: whoever started us should
- * start us again. */
+/* A step that hangs will not come back, and requests wait behind it; nor will a device that is
+ * lost. Whoever started us should start us again. */
 static void watch(serve *s)
 {
     int64_t now = whim_clock_ns(), beat = whim_service_heartbeat_ns(s->service);
@@ -138,6 +138,11 @@ static void watch(serve *s)
     }
     s->looked_ns = now;
     int64_t quiet = now - (beat > s->awake_ns ? beat : s->awake_ns);
+    const char *lost = whim_service_lost(s->service);
+    if (lost != NULL) {
+        whim_log_error(&s->log, "lost", whim_log_text("device", lost));
+        _exit(EXIT_FAILED);
+    }
     notify_alive(s, quiet);
     if ((double)quiet < s->options->step_limit * (double)WHIM_NS_PER_S) {
         return;

@@ -205,7 +205,9 @@ void serve_model_log(serve *s)
     const char *reason = context_reason(s->options, whim_library_engine(s->model), ctx);
     whim_log_info(&s->log, "ready", whim_log_text("model", s->name),
                   whim_log_int("port", whim_server_port(s->server)), whim_log_int("context", ctx),
-                  whim_log_int("model_context", model_ctx));
+                  whim_log_int("model_context", model_ctx),
+                  whim_log_text("backend", whim_engine_backend(whim_library_engine(s->model))),
+                  whim_log_text("device", whimbrel_get_info(s->model)->device));
     if (reason != NULL) {
         whim_log_at(&s->log, ctx == s->options->ctx ? WHIM_LOG_INFO : WHIM_LOG_WARN, "context",
                     whim_log_int("tokens", ctx), whim_log_int("model", model_ctx),

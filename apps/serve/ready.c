@@ -57,7 +57,8 @@ static void append_try(const serve *s, const char *url, whim_str *out)
 void serve_ready_text(const serve *s, whim_str *out)
 {
     whim_str url = {0};
-    const whim_exec_cfg *limits = whim_engine_limits(whim_library_engine(s->model));
+    const whim_engine *engine = whim_library_engine(s->model);
+    const whim_exec_cfg *limits = whim_engine_limits(engine);
     serve_url(s, &url);
     whim_str_printf(out, "\nready: %s\n", whim_str_text(&url));
     if (s->key_is_made) {
@@ -68,8 +69,10 @@ void serve_ready_text(const serve *s, whim_str *out)
             s->keys.v[0].text);
     }
     whim_str_printf(out, "  model     %s, ", s->name);
-    append_context(out, s->options, whim_library_engine(s->model), whim_service_ctx(s->service));
+    append_context(out, s->options, engine, whim_service_ctx(s->service));
     whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
+    whim_str_printf(out, "  device    %s: %s\n", whim_engine_backend(engine),
+                    whim_engine_caps(engine)->summary);
     if (s->draft_name[0] != '\0') {
         whim_str_printf(out, "  draft     %s: answers come faster by it, and are the same\n",
                         s->draft_name);

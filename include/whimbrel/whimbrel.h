@@ -104,7 +104,7 @@ typedef struct whimbrel_model_options {
     bool take_memory;          /* take that memory at the start, not as it is used */
     int32_t threads;           /* 0: one for each core */
     int64_t max_step_tokens;   /* tokens that go through the model at once; 0: 512 */
-    const char *backend;       /* "cuda", "cuda:1"; NULL: the first of the build, "cpu" */
+    const char *backend;       /* "cpu", "cuda:1"; NULL: a GPU that can have the model, or "cpu" */
     const char *isa;           /* a level of the CPU; NULL: the best */
     /* Called by several threads while weights load. */
     void (*progress)(void *ctx, int64_t done, int64_t total);

@@ -22,3 +22,13 @@ const whim_backend *whim_backend_choose(const char *text, int32_t *index)
     }
     return whim_backend_find(name);
 }
+
+bool whim_backend_preferred(void)
+{
+    bool any = false;
+    for (int32_t i = 0; i < whim_backend_count() && !any; i++) {
+        const whim_backend *backend = whim_backend_at(i);
+        any = backend->preferred && backend->device_count() > 0;
+    }
+    return any;
+}

@@ -10,4 +10,7 @@
  * number from 0 on. NULL: there is no such backend, or the text is neither. */
 const whim_backend *whim_backend_choose(const char *text, int32_t *index);
 
+/* Whether there is a device of a preferred backend. */
+bool whim_backend_preferred(void);
+
 #endif

@@ -84,6 +84,10 @@ typedef struct whim_device_vt {
     /* What buffers may take now, in bytes. NULL where they lie in the host's memory. */
     int64_t (*mem_available)(whim_device *dev);
 
+    /* Whether it still answers, asked after work failed: what is queued on a device that is lost
+     * fails from then on. NULL where that cannot be. */
+    whim_err (*check)(whim_device *dev, whim_diag *diag);
+
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
     int64_t (*weight_bytes)(whim_device *dev, whim_dtype dtype, int64_t n, int64_t k);
     whim_err (*pack_weight)(whim_device *dev, const whim_pack *pack);
@@ -159,6 +163,7 @@ struct whim_stream {
 
 typedef struct whim_backend {
     const char *name;
+    bool preferred; /* to the first of the build, where nobody names a backend */
     int32_t (*device_count)(void);
     whim_err (*device_open)(int32_t index, const whim_device_cfg *cfg, whim_device **out,
                             whim_diag *diag);

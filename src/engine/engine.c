@@ -41,6 +41,7 @@ struct whim_engine {
     int32_t *draft_tokens; /* [n_token] NULL: all may be proposed */
     whim_proposer proposer;
     whim_engine_peers peers; /* without functions: there are none */
+    whim_diag passed;        /* why it is not on a preferred device, or "" */
 };
 
 static const char shape_prefix[] = "shape:";
@@ -100,11 +101,16 @@ static whim_err ckpt_find(whim_engine *e, whim_diag *diag)
 }
 
 /* A field of the configuration is why the next error comes. */
+static void blame_of(const whim_engine_cfg *cfg, const char *field)
+{
+    if (cfg->wrong != NULL) {
+        *cfg->wrong = field;
+    }
+}
+
 static void blame(const whim_engine *e, const char *field)
 {
-    if (e->cfg.wrong != NULL) {
-        *e->cfg.wrong = field;
-    }
+    blame_of(&e->cfg, field);
 }
 
 /* Ranks that have this host together, this one among them. */
@@ -271,13 +277,19 @@ static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
     }
 }
 
+static bool has_own_memory(const whim_engine *e)
+{
+    return e->device->vt->mem_available != NULL;
+}
+
 static void plan_make(whim_engine *e, int64_t available)
 {
     const whim_exec_plan *r = &e->runner_plan;
     const whim_exec_cfg *c = &e->runner_cfg;
     whim_memory_plan *plan = &e->plan;
     const whim_device_caps *caps = &e->device->caps;
-    *plan = (whim_memory_plan){.available = available};
+    *plan = (whim_memory_plan){.available = available, .apart = has_own_memory(e)};
+    plan->host_available = plan->apart ? whim_os_mem_available() : 0;
     plan_weights(e, plan);
     if (e->draft_binder.bytes > 0) {
         whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "draft", e->draft_binder.bytes,
@@ -298,22 +310,27 @@ static void plan_make(whim_engine *e, int64_t available)
                              (long long)c->max_kept, WHIM_LATE_ROWS);
     }
     if (e->cfg.kv_dir != NULL) {
-        whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "pages for the disk",
+        whim_memory_plan_add(plan, WHIM_MEMORY_HOST, "pages for the disk",
                              whim_disk_queue_bytes(r->page_bytes, c->page_len, e->binder.n_rank),
                              "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
                          "steps of up to %lld tokens", (long long)c->max_rows);
+    int64_t batch_bytes = r->batch_bytes + r->before_bytes + r->output_bytes;
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "batch and results",
-                         r->batch_bytes + r->before_bytes + r->output_bytes + r->host_bytes,
+                         batch_bytes + (plan->apart ? 0 : r->host_bytes),
                          "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
                          (long long)c->max_outs);
+    if (plan->apart) {
+        whim_memory_plan_add(plan, WHIM_MEMORY_HOST, "pinned", r->host_bytes,
+                             "on the host, the other ends of copies");
+    }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "workspace",
                          caps->workspace_bytes + r->workspace_bytes, "worker threads: %d",
                          caps->n_thread);
-    whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "tables",
+    whim_memory_plan_add(plan, WHIM_MEMORY_HOST, "tables",
                          whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
-                         "names and metadata");
+                         "%snames and metadata", plan->apart ? "on the host, " : "");
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
 }
 
@@ -323,8 +340,7 @@ static void plan_make(whim_engine *e, int64_t available)
 static whim_err memory_choose(whim_engine *e, whim_diag *diag)
 {
     whim_device *dev = e->device;
-    int64_t available =
-        dev->vt->mem_available != NULL ? dev->vt->mem_available(dev) : whim_os_mem_available();
+    int64_t available = has_own_memory(e) ? dev->vt->mem_available(dev) : whim_os_mem_available();
     available /= ranks_here(e); /* the others have as much */
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
@@ -332,7 +348,7 @@ static whim_err memory_choose(whim_engine *e, whim_diag *diag)
         WHIM_TRY(whim_exec_measure(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
                                    &e->runner_plan, diag));
         plan_make(e, available);
-        needed = e->plan.total + e->plan.loading;
+        needed = whim_memory_plan_needed(&e->plan);
         left = available - (needed - e->runner_plan.kv_bytes);
     }
     return WHIM_ERR_OK;
@@ -433,7 +449,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     return memory_choose(e, diag);
 }
 
-whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)
+static whim_err prepare_here(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)
 {
     whim_engine *e = whim_alloc(sizeof *e);
     WHIM_TRY(whim_got(e != NULL, diag, "no memory for an engine"));
@@ -448,6 +464,62 @@ whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim
     }
     e->cfg.wrong = NULL; /* the caller's */
     *out = e;
+    return WHIM_ERR_OK;
+}
+
+/* On the first of a backend's devices that has room for it. */
+static whim_err prepare_on(const whim_engine_cfg *cfg, const whim_backend *backend,
+                           whim_engine **out, whim_diag *diag)
+{
+    whim_engine_cfg there = *cfg;
+    whim_device *device = NULL;
+    int32_t n = backend->device_count();
+    char name[64];
+    there.backend = name;
+    for (int32_t i = 0; i < n; i++) {
+        whim_diag why = {""};
+        snprintf(name, sizeof name, "%s:%d", backend->name, i);
+        whim_err err = prepare_here(&there, out, &why);
+        if (err == WHIM_ERR_OK) {
+            err = whim_memory_plan_check(&(*out)->plan, &why);
+            if (err == WHIM_ERR_OK) {
+                (*out)->cfg.backend = NULL; /* the name is ours */
+                return WHIM_ERR_OK;
+            }
+            whim_engine_close(*out);
+            *out = NULL;
+        }
+        if (i == n - 1) {
+            return whim_fail(diag, err, "%s", why.text);
+        }
+    }
+    whim_device_cfg none = {0};
+    whim_err err = backend->device_open(0, &none, &device, diag); /* says what is missing */
+    whim_device_close(device);
+    return err == WHIM_ERR_OK ? WHIM_ERR_NOT_FOUND : err;
+}
+
+whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim_diag *diag)
+{
+    whim_diag passed = {""};
+    bool chooses = cfg->best_device && cfg->backend == NULL && cfg->isa == NULL && cfg->n_rank < 2;
+    for (int32_t i = 0; i < whim_backend_count() && chooses; i++) {
+        const whim_backend *backend = whim_backend_at(i);
+        whim_diag why = {""};
+        whim_err err = WHIM_ERR_NOT_FOUND;
+        if (backend->preferred) {
+            err = prepare_on(cfg, backend, out, &why);
+        }
+        if (err == WHIM_ERR_OK) {
+            return WHIM_ERR_OK;
+        }
+        if (err != WHIM_ERR_NOT_FOUND) { /* else nobody misses it */
+            (void)whim_fail(&passed, err, "%s: %s", backend->name, why.text);
+        }
+    }
+    blame_of(cfg, "");
+    WHIM_TRY(prepare_here(cfg, out, diag));
+    (*out)->passed = passed;
     return WHIM_ERR_OK;
 }
 
@@ -515,6 +587,12 @@ whim_err whim_engine_rejoin(whim_engine *e, whim_diag *diag)
     whim_exec_rejoin(
         whim_runner_exec(e->runner)); /* its comm may be another, also after a failure */
     return err;
+}
+
+whim_err whim_engine_check(whim_engine *e, whim_diag *diag)
+{
+    whim_device *dev = e->device;
+    return dev->vt->check != NULL ? dev->vt->check(dev, diag) : WHIM_ERR_OK;
 }
 
 int32_t whim_engine_ranks(const whim_engine *e)
@@ -591,6 +669,11 @@ const whim_device_caps *whim_engine_caps(const whim_engine *e)
 const char *whim_engine_backend(const whim_engine *e)
 {
     return e->backend->name;
+}
+
+const char *whim_engine_passed(const whim_engine *e)
+{
+    return e->passed.text[0] != '\0' ? e->passed.text : NULL;
 }
 
 const whim_binder *whim_engine_binder(const whim_engine *e)

@@ -40,6 +40,7 @@ typedef struct whim_engine_cfg {
     const char *load_format; /* "auto" or "dummy" (NULL: auto) */
     const char *weight_type; /* dummy weights only: type of the matrices, default bf16 */
     const char *backend;     /* NULL: the first of the build */
+    bool best_device;        /* without it: a preferred one's, where a device runs the model */
     const char *isa;         /* NULL: best */
     int32_t n_thread;        /* 0: all */
     int64_t ctx;             /* longest sequence; 0: the model's, or what memory gives if less */
@@ -113,6 +114,9 @@ void whim_engine_set_peers(whim_engine *engine, const whim_engine_peers *peers, 
 bool whim_engine_is_apart(const whim_engine *engine, whim_diag *why);
 WHIM_MUST_CHECK whim_err whim_engine_rejoin(whim_engine *engine, whim_diag *diag);
 
+/* After a step failed: whether its device is there for others. */
+WHIM_MUST_CHECK whim_err whim_engine_check(whim_engine *engine, whim_diag *diag);
+
 /* How many ranks have the model, 1 where it is alone; what one of several has counted. Any
  * thread. */
 int32_t whim_engine_ranks(const whim_engine *engine);
@@ -127,6 +131,8 @@ const whim_config *whim_engine_config(const whim_engine *engine);
 const whim_memory_plan *whim_engine_plan(const whim_engine *engine);
 const whim_device_caps *whim_engine_caps(const whim_engine *engine);
 const char *whim_engine_backend(const whim_engine *engine);
+/* Why it is not on a better device, though there seems to be one; NULL: there is none. */
+const char *whim_engine_passed(const whim_engine *engine);
 const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_kv_type whim_engine_kv_type(const whim_engine *engine);
 int64_t whim_engine_ctx(const whim_engine *engine);

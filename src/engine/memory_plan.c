@@ -20,7 +20,17 @@ void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const c
     va_start(ap, fmt);
     vsnprintf(part->detail, sizeof part->detail, fmt, ap);
     va_end(ap);
-    plan->total += bytes;
+    *(kind == WHIM_MEMORY_HOST && plan->apart ? &plan->host_total : &plan->total) += bytes;
+}
+
+int64_t whim_memory_plan_needed(const whim_memory_plan *plan)
+{
+    return plan->total + (plan->apart ? 0 : plan->loading);
+}
+
+int64_t whim_memory_plan_host_needed(const whim_memory_plan *plan)
+{
+    return plan->apart ? plan->host_total + plan->loading : 0;
 }
 
 static int64_t bytes_of(const whim_memory_plan *plan, whim_memory_kind kind)
@@ -34,23 +44,31 @@ static int64_t bytes_of(const whim_memory_plan *plan, whim_memory_kind kind)
 
 bool whim_memory_plan_kv_helps(const whim_memory_plan *plan)
 {
-    return plan->total + plan->loading - bytes_of(plan, WHIM_MEMORY_KV) < plan->available;
+    return whim_memory_plan_needed(plan) - bytes_of(plan, WHIM_MEMORY_KV) < plan->available;
 }
 
 whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
 {
-    int64_t needed = plan->total + plan->loading;
+    int64_t needed = whim_memory_plan_needed(plan), host = whim_memory_plan_host_needed(plan);
+    char need[32], have[32], kv[32] = "", weights[32] = "";
+    if (plan->apart && host > plan->host_available) {
+        whim_format_bytes(need, sizeof need, host);
+        whim_format_bytes(have, sizeof have, plan->host_available);
+        return whim_fail(diag, WHIM_ERR_NO_FIT,
+                         "beside the device's memory the model needs %s of the host's, but %s is "
+                         "available",
+                         need, have);
+    }
     if (needed <= plan->available) {
         return WHIM_ERR_OK;
     }
-    char need[32], have[32], kv[32] = "", weights[32] = "";
     whim_format_bytes(need, sizeof need, needed);
     whim_format_bytes(have, sizeof have, plan->available);
     whim_format_bytes(kv, sizeof kv, bytes_of(plan, WHIM_MEMORY_KV));
     whim_format_bytes(weights, sizeof weights, bytes_of(plan, WHIM_MEMORY_WEIGHTS));
     return whim_fail(diag, WHIM_ERR_NO_FIT,
-                     "the model needs %s (weights %s, KV %s), but %s is available; %s", need,
-                     weights, kv, have,
+                     "the model needs %s (weights %s, KV %s), but %s is available%s; %s", need,
+                     weights, kv, have, plan->apart ? " on the device" : "",
                      whim_memory_plan_kv_helps(plan)
                          ? "a shorter context, fewer sequences or less memory for keys and values "
                            "shrink the KV part"

@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WHIM_PLAN_MAX_PARTS = 12 };
+enum { WHIM_PLAN_MAX_PARTS = 14 };
 
 /* What would make a part smaller. */
 typedef enum whim_memory_kind {
     WHIM_MEMORY_WEIGHTS, /* another model */
     WHIM_MEMORY_KV,      /* a shorter context, fewer sequences */
     WHIM_MEMORY_OTHER,
+    WHIM_MEMORY_HOST, /* stays with the host where the device has memory of its own */
 } whim_memory_kind;
 
 typedef struct whim_memory_part {
@@ -29,8 +30,16 @@ typedef struct whim_memory_plan {
     int32_t n_part;
     int64_t total;     /* kept while running */
     int64_t loading;   /* on top of total while weights load: staging buffers */
-    int64_t available; /* what this process may take now: RAM and cgroup */
+    int64_t available; /* what this process may take now: RAM and cgroup, or the device's own */
+    /* Where the device has memory of its own, total and available are that; loading is the host's
+     * then, and so are these. */
+    bool apart;
+    int64_t host_total, host_available;
 } whim_memory_plan;
+
+/* Bytes that must be there where total is, and on a host of its own. */
+int64_t whim_memory_plan_needed(const whim_memory_plan *plan);
+int64_t whim_memory_plan_host_needed(const whim_memory_plan *plan);
 
 /* Add a part; printf-style detail. */
 void whim_memory_plan_add(whim_memory_plan *plan, whim_memory_kind kind, const char *name,

@@ -435,6 +435,11 @@ int64_t whim_service_active(const whim_service *s)
     return atomic_load(&s->n_active);
 }
 
+const char *whim_service_lost(const whim_service *s)
+{
+    return atomic_load(&s->is_lost) ? s->lost.text : NULL;
+}
+
 bool whim_service_is_apart(const whim_service *s)
 {
     return atomic_load(&s->is_apart);

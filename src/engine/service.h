@@ -81,6 +81,10 @@ bool whim_service_is_draining(whim_service *service);
 /* Whether ranks were lost and are being started again; who asks has to wait for that. */
 bool whim_service_is_apart(const whim_service *service);
 
+/* Why no step can be run any more: its device is lost, which a new process may have again. NULL:
+ * it is there. Any thread. */
+const char *whim_service_lost(const whim_service *service);
+
 /* Longest prompt with its answer: as cfg says, or what the pages hold if that is less. */
 int64_t whim_service_ctx(const whim_service *service);
 

@@ -162,6 +162,8 @@ struct whim_service {
     atomic_llong stats[sizeof(whim_service_stats) / sizeof(int64_t)]; /* as last published */
 
     atomic_bool is_apart; /* ranks are lost */
+    atomic_bool is_lost;  /* the device is; `lost` is written before */
+    whim_diag lost;
     atomic_bool rejoins;  /* they are being started again */
     int64_t rejoin_at_ns; /* when that failed: the next attempt */
     atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */

@@ -343,6 +343,9 @@ static void steps_failed(whim_service *s, bool handed_out, const whim_diag *diag
     s->n_taken = s->n_begun;
     if (apart) {
         ranks_rejoin(s);
+    } else if (!atomic_load(&s->is_lost) &&
+               whim_engine_check(s->cfg.engine, &s->lost) != WHIM_ERR_OK) {
+        atomic_store(&s->is_lost, true);
     }
 }
 

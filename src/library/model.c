@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "device/choose.h"
 #include "library/model_impl.h"
 #include "ranks/ranks.h"
 
@@ -105,6 +106,7 @@ whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *o,
         .load_format = x->load_format,
         .weight_type = x->weight_type,
         .backend = o->backend,
+        .best_device = true,
         .isa = o->isa,
         .n_thread = o->threads,
         .ctx = o->context,
@@ -248,7 +250,7 @@ static bool info_make(whimbrel_model *m)
         .sampling = whim_generation_source_name(m->text.wishes.source),
         .plan = m->plan,
         .n_plan = plan->n_part,
-        .plan_bytes = plan->total,
+        .plan_bytes = plan->total + plan->host_total,
         .free_bytes = plan->available,
         .draft_kind = whim_engine_draft_kind(m->engine),
         .draft_unused = m->draft_unused,
@@ -305,6 +307,26 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     return err;
 }
 
+/* A better device that has no room for model and draft may have it for the model. */
+static whim_err draft_weigh(whimbrel_model *m, const whim_library_extra *extra, const char **field,
+                            whim_diag *diag)
+{
+    const char *draft = m->options.draft, *why = whim_engine_passed(m->engine);
+    why = whim_arena_strndup(&m->arena, why, (int64_t)strlen(why));
+    for (int32_t turn = 0; turn < 2; turn++) {
+        whim_engine_close(m->engine);
+        m->engine = NULL;
+        m->options.draft = turn == 0 ? "" : draft;
+        WHIM_TRY(whim_got(why != NULL, diag, "no memory for a model"));
+        WHIM_TRY(engine_prepare(m, extra, field, diag));
+        if (turn == 0 && whim_engine_passed(m->engine) == NULL) {
+            m->draft_unused = why;
+            break;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 /* With a draft that nobody asked for, and without it where it cannot be used: it must keep nobody
  * from an answer. */
 static whim_err engine_prepare_found(whimbrel_model *m, const whim_library_extra *extra,
@@ -312,6 +334,9 @@ static whim_err engine_prepare_found(whimbrel_model *m, const whim_library_extra
 {
     whim_err err = engine_prepare(m, extra, field, diag);
     bool too_large = false;
+    if (err == WHIM_ERR_OK && whim_engine_passed(m->engine) != NULL) {
+        err = draft_weigh(m, extra, field, diag);
+    }
     if (err == WHIM_ERR_OK) {
         err = whim_memory_plan_check(whim_engine_plan(m->engine), diag);
         too_large = err != WHIM_ERR_OK;
@@ -379,6 +404,10 @@ static whim_err model_fill(whimbrel_model *m, const whim_library_extra *extra, c
     }
     bool is_found = !named && m->options.draft != NULL;
     bool wishes = extra != NULL && extra->n_rank == 0 && extra->wish_rank > 1;
+    if (wishes && o->backend == NULL && o->isa == NULL && whim_backend_preferred()) {
+        m->ranks_unused = "there is a better device than the CPUs";
+        wishes = false;
+    }
     if (!wishes || !engine_prepare_wished(m, extra)) {
         WHIM_TRY((is_found ? engine_prepare_found : engine_prepare)(m, extra, field, diag));
     }

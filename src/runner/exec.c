@@ -344,7 +344,12 @@ static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set
 static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
 {
     bool ranks_ended = x->cfg.comm != NULL && x->cfg.comm->diag.text[0] != '\0';
-    const char *why = ranks_ended ? x->cfg.comm->diag.text : whim_err_text(err);
+    const whim_device_vt *vt = x->device->vt;
+    whim_diag lost = {""};
+    bool is_lost = vt->check != NULL && vt->check(x->device, &lost) != WHIM_ERR_OK;
+    const char *why = ranks_ended ? x->cfg.comm->diag.text
+                      : is_lost   ? lost.text
+                                  : whim_err_text(err);
     x->last = (whim_step_size){0};
     x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);

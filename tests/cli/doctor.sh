@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.bash"
 
 run_it doctor --seconds 0.05
-expect "doctor" 0 out "cpu  " out "memory  " out "GB/s" out "GFLOP/s" out "backend" out "Q4_0" out "ready"
+expect "doctor" 0 out "cpu  " out "memory  " out "GB/s" out "GFLOP/s" out "backend" out "Q4_0" out "ready" out "default device "
 expect "cores and workers are told" 0 out "cores  " out "memory node" out "workers  " out "on CPU"
 expect "the ops are told" 0 out "  ops   " out "kernels"
 run_it doctor --help

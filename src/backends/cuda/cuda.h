@@ -53,6 +53,9 @@ typedef struct whim_cuda_stream {
     whim_cu_handle events[WHIM_STREAM_EVENTS]; /* event n at n % WHIM_STREAM_EVENTS */
 } whim_cuda_stream;
 
+/* What a stream takes for itself: `ended` and `tiles`. */
+enum { WHIM_CUDA_STREAM_BYTES = WHIM_CUDA_ATTN_ENDED * 4 + 2 * 2 * WHIM_CUDA_MADE };
+
 /* A status as an error; the context is current after it. */
 WHIM_MUST_CHECK whim_err whim_cuda_error(int status);
 WHIM_MUST_CHECK whim_err whim_cuda_enter(whim_cuda_device *dev);

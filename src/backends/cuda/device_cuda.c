@@ -17,6 +17,9 @@ enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 /* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
 enum { WIDE_CAPABILITY = 90, N_WIDE = 4 };
 
+/* Kernels use what came with this one. */
+enum { OLDEST_MAJOR = 8 };
+
 /* What a kernel may start before is recorded in graphs by drivers from 12.4 on. */
 enum { EARLY_CAPABILITY = 90, EARLY_DRIVER = 12040 };
 
@@ -35,7 +38,7 @@ whim_err whim_cuda_enter(whim_cuda_device *dev)
 static whim_err cuda_fail(const whim_cuda_device *dev, int status, const char *what,
                           whim_diag *diag)
 {
-    return whim_fail(diag, whim_cuda_error(status), "%s on GPU %d: %s (%d)", what, dev->handle,
+    return whim_fail(diag, whim_cuda_error(status), "GPU %d: %s: %s (%d)", dev->handle, what,
                      whim_cu_error_text(dev->cu, status), status);
 }
 
@@ -73,13 +76,18 @@ static void cuda_buf_free(whim_device *base, void *ptr, int64_t bytes)
     }
 }
 
+/* Graphs take some of what nobody plans with: recording one must not find all of it taken. */
+enum { KEPT_BYTES = 256 << 20, KEPT_SHARE = 16 };
+
 static int64_t cuda_mem_available(whim_device *base)
 {
     whim_cuda_device *dev = (whim_cuda_device *)base;
     size_t left = 0, total;
-    return whim_cuda_enter(dev) == WHIM_ERR_OK && dev->cu->cuMemGetInfo_v2(&left, &total) == 0
-               ? (int64_t)left
-               : 0;
+    if (whim_cuda_enter(dev) != WHIM_ERR_OK || dev->cu->cuMemGetInfo_v2(&left, &total) != 0) {
+        return 0;
+    }
+    size_t kept = left / KEPT_SHARE < KEPT_BYTES ? left / KEPT_SHARE : KEPT_BYTES;
+    return (int64_t)(left - kept);
 }
 
 static whim_err cuda_host_alloc(whim_device *base, int64_t bytes, void **out, whim_diag *diag)
@@ -102,6 +110,19 @@ static void cuda_host_free(whim_device *base, void *ptr, int64_t bytes)
     if (whim_cuda_enter(dev) == WHIM_ERR_OK) {
         (void)dev->cu->cuMemFreeHost(ptr);
     }
+}
+
+/* After a fault every call of a context fails. */
+static whim_err cuda_check(whim_device *base, whim_diag *diag)
+{
+    whim_cuda_device *dev = (whim_cuda_device *)base;
+    int status = dev->cu->cuCtxSetCurrent(dev->context);
+    status = status != 0 ? status : dev->cu->cuStreamSynchronize(NULL);
+    return status == 0 ? WHIM_ERR_OK
+                       : cuda_fail(dev, status,
+                                   "lost, and only a new process can have it again (the system's "
+                                   "log, dmesg, may name an Xid)",
+                                   diag);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -127,6 +148,7 @@ static const whim_device_vt device_vt = {
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
     .mem_available = cuda_mem_available,
+    .check = cuda_check,
     .weight_bytes = whim_cuda_weight_bytes,
     .pack_weight = whim_cuda_pack_weight,
     .stream_open = whim_cuda_stream_open,
@@ -228,8 +250,10 @@ static void caps_fill(whim_cuda_device *dev)
     size_t bytes = 0;
     (void)dev->cu->cuDeviceGetName(name, sizeof name, dev->handle);
     (void)dev->cu->cuDeviceTotalMem_v2(&bytes, dev->handle);
+    double left = (double)cuda_mem_available(&dev->base) / (1 << 30);
     caps->n_thread = 1;
     caps->page_len = WHIM_CUDA_PAGE;
+    caps->workspace_bytes = WHIM_CUDA_STREAM_BYTES;
     caps->pack_row_granule = WHIM_CUDA_TILE;
     caps->graph_capture = true;
     caps->narrows = true;
@@ -238,9 +262,18 @@ static void caps_fill(whim_cuda_device *dev)
         caps->acts[t] = is_quant ? WHIM_ACT_Q8 : WHIM_ACT_F32;
     }
     snprintf(caps->summary, sizeof caps->summary,
-             "%s, %.1f GiB, %d multiprocessors, driver for CUDA %d.%d", name,
+             "%s, %.1f of %.1f GiB free, %d multiprocessors, driver for CUDA %d.%d", name, left,
              (double)bytes / (1 << 30), (int)dev->n_multiprocessor, (int)dev->cu->version / 1000,
              (int)dev->cu->version % 1000 / 10);
+}
+
+static const char *context_hint(int status)
+{
+    return status == WHIM_CU_OUT_OF_MEMORY
+               ? "no memory for a context, other processes have it (nvidia-smi shows them)"
+           : status == WHIM_CU_UNAVAILABLE || status == WHIM_CU_IN_USE
+               ? "another process has it to itself (exclusive mode; nvidia-smi shows it)"
+               : "no context";
 }
 
 static whim_err gpu_start(whim_cuda_device *dev, int32_t index, whim_diag *diag)
@@ -254,14 +287,21 @@ static whim_err gpu_start(whim_cuda_device *dev, int32_t index, whim_diag *diag)
     if (status != 0) {
         return cuda_fail(dev, status, "no answer", diag);
     }
+    if (major < OLDEST_MAJOR) {
+        char name[64] = "";
+        (void)cu->cuDeviceGetName(name, sizeof name, dev->handle);
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "GPU %d (%s) has capability %d.%d, and %d.0 is the oldest that will do: "
+                         "use another, or --backend cpu",
+                         dev->handle, name, major, minor, OLDEST_MAJOR);
+    }
     dev->n_multiprocessor = n_mp;
     dev->has_clusters = major >= 9;
     dev->starts_early = major * 10 + minor >= EARLY_CAPABILITY && cu->version >= EARLY_DRIVER;
     status = cu->cuDevicePrimaryCtxRetain(&dev->context, dev->handle);
     if (status != 0) {
         dev->context = NULL;
-        return cuda_fail(dev, status,
-                         "no context (memory taken by another process, or exclusive mode)", diag);
+        return cuda_fail(dev, status, context_hint(status), diag);
     }
     WHIM_TRY(whim_cuda_enter(dev));
     return kernels_load(dev, major * 10 + minor, diag);
@@ -273,12 +313,18 @@ static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim
     const void *images = whim_cu_images();
     const whim_cu_driver *cu;
     whim_cu_image first;
+    if (cfg->n_part > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--tp %d: this backend has a model on one GPU; leave --tp out, or use "
+                         "--backend cpu",
+                         (int)cfg->n_part);
+    }
+    WHIM_TRY(whim_cu_driver_get(&cu, diag)); /* first: without a GPU nobody misses kernels */
     if (!whim_cu_image_next(&images, &first)) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "this program was built without kernels for GPUs: make CUDA=1 builds "
                          "them");
     }
-    WHIM_TRY(whim_cu_driver_get(&cu, diag));
     if (index < 0 || index >= cu->n_device) {
         return whim_fail(diag, WHIM_ERR_NOT_FOUND, "GPUs have the numbers 0 to %d; not %d",
                          (int)cu->n_device - 1, (int)index);
@@ -318,6 +364,7 @@ static int32_t cuda_device_count(void)
 
 const whim_backend whim_backend_cuda = {
     .name = "cuda",
+    .preferred = true,
     .device_count = cuda_device_count,
     .device_open = cuda_device_open,
 };

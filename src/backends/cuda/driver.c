@@ -46,7 +46,7 @@ static whim_err driver_start(const char *library, whim_cu_driver *cu, whim_diag 
     }
     status = status != 0 ? status : cu->cuDeviceGetCount(&count);
     if (status == WHIM_CU_NO_DEVICE || (status == 0 && count == 0)) {
-        return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "there is a driver, but it shows no GPU: in a container, hand the device "
                          "in; CUDA_VISIBLE_DEVICES may hide it");
     }

@@ -40,6 +40,8 @@ enum {
     WHIM_CU_OLDEST = 12000, /* driver 525 */
     WHIM_CU_NO_DEVICE = 100,
     WHIM_CU_OUT_OF_MEMORY = 2,
+    WHIM_CU_UNAVAILABLE = 46,
+    WHIM_CU_IN_USE = 216,
 };
 
 /* The one table, or a sentence about what is missing. */

@@ -42,6 +42,34 @@ static void loading_counts(void **state)
     assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
 }
 
+/* A device with memory of its own: what stays with the host is counted and refused there. */
+static void host_and_device_apart(void **state)
+{
+    (void)state;
+    whim_memory_plan plan;
+    whim_diag diag = {{0}};
+    make(&plan, 5 * GIB, 2 * GIB, 8 * GIB);
+    whim_memory_plan_add(&plan, WHIM_MEMORY_HOST, "tables", GIB / 2, "one place");
+    assert_int_equal(plan.total, 7 * GIB + GIB / 2);
+    assert_int_equal(whim_memory_plan_host_needed(&plan), 0);
+    make(&plan, 5 * GIB, 2 * GIB, 7 * GIB);
+    plan.apart = true;
+    plan.loading = GIB;
+    plan.host_available = 2 * GIB;
+    whim_memory_plan_add(&plan, WHIM_MEMORY_HOST, "tables", GIB, "the host's");
+    assert_int_equal(plan.total, 7 * GIB);
+    assert_int_equal(whim_memory_plan_needed(&plan), 7 * GIB);
+    assert_int_equal(whim_memory_plan_host_needed(&plan), 2 * GIB);
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_OK);
+    plan.available -= 1;
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
+    assert_non_null(strstr(diag.text, "on the device"));
+    plan.available += 1;
+    plan.host_available -= 1;
+    assert_int_equal(whim_memory_plan_check(&plan, &diag), WHIM_ERR_NO_FIT);
+    assert_non_null(strstr(diag.text, "of the host's"));
+}
+
 static void expect_text(const whim_diag *diag, const char *text)
 {
     if (strstr(diag->text, text) == NULL) {
@@ -90,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(loading_counts),
+        cmocka_unit_test(host_and_device_apart),
         cmocka_unit_test(the_message_has_numbers_and_help),
         cmocka_unit_test(too_many_parts_end_the_process),
     };
