@@ -59,6 +59,36 @@ static checkop_call *write_call(checkop_case *c, const kv_shape *s, int32_t page
     return call;
 }
 
+/* The same of the k and v of a split. */
+static checkop_call *split_write_call(checkop_case *c, const kv_shape *s, int32_t pages,
+                                      int32_t slots)
+{
+    checkop_call *split = checkop_call_add(c, WHIM_OP_split_qkv_rmsnorm_rope);
+    whim_split_qkv_rmsnorm_rope_args *a = (void *)split->args.bytes;
+    float *p = checkop_somewhere;
+    a->q_norm = p;
+    a->k_norm = p + 1;
+    a->eps = 1e-6f;
+    a->n_row = c->buf[slots].rows;
+    a->n_head = 2 * s->n_kv;
+    a->n_kv = s->n_kv;
+    a->d_head = s->d_head;
+    a->n_freq = s->d_head / 2;
+    a->qkv_stride = (a->n_head + 2 * a->n_kv) * a->d_head + 3;
+    checkop_operands(c, split, CHECKOP_SANE, 1);
+    CHECKOP_BUF(c, split, split_qkv_rmsnorm_rope, cos_sin)->fill = CHECKOP_SANE;
+    int32_t k = checkop_bound(split, offsetof(whim_split_qkv_rmsnorm_rope_args, k));
+    int32_t v = checkop_bound(split, offsetof(whim_split_qkv_rmsnorm_rope_args, v));
+    checkop_call *call = checkop_call_add(c, WHIM_OP_kv_write);
+    ((whim_kv_write_args *)(void *)call->args.bytes)->n_row = c->buf[slots].rows;
+    kv_view_bind(c, call, offsetof(whim_kv_write_args, kv), pages, s);
+    CHECKOP_BIND(c, call, kv_write, slots, slots, 4);
+    CHECKOP_BIND(c, call, kv_write, k, k, s->n_kv * s->d_head * 4);
+    CHECKOP_BIND(c, call, kv_write, v, v, s->n_kv * s->d_head * 4);
+    checkop_operands(c, call, CHECKOP_SANE, 1);
+    return call;
+}
+
 static checkop_call *read_call(checkop_case *c, const kv_shape *s, int32_t pages, int32_t slots)
 {
     checkop_call *call = checkop_call_add(c, WHIM_OP_kv_read);
@@ -90,6 +120,7 @@ typedef struct store_shape {
     kv_shape kv;
     int64_t rows;
     checkop_fill fill;
+    bool split; /* rows are made by a split just before: one kernel may do both */
 } store_shape;
 
 static const store_shape hostile[] = {
@@ -108,6 +139,10 @@ static const store_shape hostile[] = {
     {{WHIM_KV_Q8, 1, 128, 2, 1, 0}, 64, CHECKOP_WILD},
     {{WHIM_KV_BF16, 0, 64, 2, 2, 1}, 9, CHECKOP_SANE}, /* a rank without heads */
     {{WHIM_KV_Q8, 0, 33, 2, 1, 0}, 1, CHECKOP_SANE},
+    {{WHIM_KV_BF16, 2, 128, 5, 2, 1}, 150, CHECKOP_SANE, true},
+    {{WHIM_KV_BF16, 3, 64, 5, 1, 0}, 131, CHECKOP_SANE, true},
+    {{WHIM_KV_BF16, 1, 128, 2, 1, 0}, 9, CHECKOP_SANE, true},
+    {{WHIM_KV_F16, 2, 64, 2, 1, 0}, 7, CHECKOP_SANE, true},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 
@@ -125,6 +160,7 @@ static store_shape shape_make(checkop_case *c, int32_t index)
         s.kv.layer = checkop_range(&c->rng, 0, s.kv.layers - 1);
         s.rows = checkop_range(&c->rng, 1, s.kv.n_page * c->page_len);
         s.fill = checkop_chance(&c->rng, 3) ? CHECKOP_ANY : CHECKOP_SANE;
+        s.split = false;
     }
     kv_say(c, &s.kv);
     checkop_say(c, " rows=%lld fill=%d", (long long)s.rows, (int)s.fill);
@@ -136,7 +172,8 @@ static bool bench_shape(checkop_case *c, int32_t i, store_shape *s)
     if (i >= 2 * WHIM_KV_TYPE_COUNT) {
         return false;
     }
-    *s = (store_shape){{(whim_kv_type)(i / 2), 3, 64, 8, 1, 0}, i % 2 == 0 ? 1 : 256, CHECKOP_SANE};
+    *s = (store_shape){
+        {(whim_kv_type)(i / 2), 3, 64, 8, 1, 0}, i % 2 == 0 ? 1 : 256, CHECKOP_SANE, false};
     checkop_say(c, "%s %lld rows, 3 heads of 64", whim_kv_type_name(s->kv.type),
                 (long long)s->rows);
     c->traffic = (double)(2 * s->rows * (4 * 192 + 3 * whim_kv_vector_bytes(s->kv.type, 64)));
@@ -170,7 +207,13 @@ static void kv_write_build(checkop_case *c, const store_shape *s, bool look)
     if (look) {
         write_call(c, &s->kv, pages, all, CHECKOP_SANE);
     }
-    CHECKOP_SUBJECT(c, write_call(c, &s->kv, pages, slots, s->fill), kv_write, s->rows);
+    checkop_call *written = s->split ? split_write_call(c, &s->kv, pages, slots)
+                                     : write_call(c, &s->kv, pages, slots, s->fill);
+    CHECKOP_SUBJECT(c, written, kv_write, s->rows);
+    if (s->split) { /* which makes all rows of them */
+        CHECKOP_BUF(c, written, kv_write, k)->by_row = false;
+        CHECKOP_BUF(c, written, kv_write, v)->by_row = false;
+    }
     if (look) {
         read_call(c, &s->kv, pages, all);
         checkop_call *call = read_call(c, &s->kv, pages, slots);

@@ -8,13 +8,14 @@ typedef struct rope_shape {
 } rope_shape;
 
 static const rope_shape hostile[] = {
-    {0, 2, 1, 64, 32, 0, 0, CHECKOP_SANE},  {1, 9, 3, 64, 32, 0, 0, CHECKOP_SANE},
-    {3, 1, 1, 16, 8, 7, 1, CHECKOP_SANE},   {5, 3, 3, 20, 10, 1, 1, CHECKOP_WILD},
-    {17, 8, 1, 80, 40, 0, 3, CHECKOP_SANE}, {2, 4, 2, 256, 32, 5, 0, CHECKOP_WILD},
-    {7, 2, 2, 33, 16, 3, 1, CHECKOP_SANE},  {4, 2, 1, 96, 0, 0, 1, CHECKOP_SANE},
-    {3, 4, 4, 128, 63, 1, 0, CHECKOP_ANY},  {CHECKOP_MANY, 1, 1, 4, 2, 1, 1, CHECKOP_SANE},
-    {33, 5, 5, 17, 1, 0, 0, CHECKOP_SANE},  {4, 0, 0, 32, 16, 0, 1, CHECKOP_SANE},
+    {0, 2, 1, 64, 32, 0, 0, CHECKOP_SANE},    {1, 9, 3, 64, 32, 0, 0, CHECKOP_SANE},
+    {3, 1, 1, 16, 8, 7, 1, CHECKOP_SANE},     {5, 3, 3, 20, 10, 1, 1, CHECKOP_WILD},
+    {17, 8, 1, 80, 40, 0, 3, CHECKOP_SANE},   {2, 4, 2, 256, 32, 5, 0, CHECKOP_WILD},
+    {7, 2, 2, 33, 16, 3, 1, CHECKOP_SANE},    {4, 2, 1, 96, 0, 0, 1, CHECKOP_SANE},
+    {3, 4, 4, 128, 63, 1, 0, CHECKOP_ANY},    {CHECKOP_MANY, 1, 1, 4, 2, 1, 1, CHECKOP_SANE},
+    {33, 5, 5, 17, 1, 0, 0, CHECKOP_SANE},    {4, 0, 0, 32, 16, 0, 1, CHECKOP_SANE},
     {3, 0, 2, 16, 8, 1, 0, CHECKOP_SANE}, /* ranks without heads */
+    {140, 2, 1, 128, 64, 1, 0, CHECKOP_SANE},
 };
 enum { N_HOSTILE = sizeof hostile / sizeof hostile[0], N_RANDOM = 150, N_QUICK = 12 };
 

@@ -23,6 +23,7 @@ typedef struct whim_cuda_device {
     const whim_cu_driver *cu;
     int handle; /* the driver's number of the GPU */
     int32_t n_multiprocessor;
+    int32_t n_cluster; /* of mma_rows.cuh that find room at once */
     bool has_clusters; /* blocks that read each other's shared memory */
     bool has_wide;     /* mma_wide.cuh */
     bool starts_early; /* a kernel may begin before the last one has ended */

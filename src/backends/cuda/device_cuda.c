@@ -15,7 +15,7 @@ enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 
 /* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
-enum { WIDE_CAPABILITY = 90, N_WIDE = 4 };
+enum { WIDE_CAPABILITY = 90, N_WIDE = 9 };
 
 /* Kernels use what came with this one. */
 enum { OLDEST_MAJOR = 8 };
@@ -182,6 +182,11 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
     } large[] = {
         {WHIM_CUDA_K_mm_bulk_128, whim_cuda_bulk_bytes(128)}, /* the first N_WIDE: not everywhere */
         {WHIM_CUDA_K_mm_bulk_192, whim_cuda_bulk_bytes(192)},
+        {WHIM_CUDA_K_mm_rows_4, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_rows_12, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_rows_split_4, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_rows_split_9, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_rows_split_13, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_wide_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_mm_wide_split_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
@@ -222,6 +227,21 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Clusters of one block on each multiprocessor that the GPU's groups of those have room for. */
+static whim_err clusters_count(whim_cuda_device *dev, whim_diag *diag)
+{
+    whim_cu_launch_config config = {
+        .grid = {WHIM_CUDA_MR_BLOCKS, 1, 1},
+        .block = {WHIM_CUDA_MR_THREADS, 1, 1},
+        .shared_bytes = WHIM_CUDA_MR_BYTES,
+    };
+    int n = 0;
+    int status = dev->cu->cuOccupancyMaxActiveClusters(
+        &n, dev->kernels[WHIM_CUDA_K_mm_rows_split_13], &config);
+    dev->n_cluster = n;
+    return status == 0 ? WHIM_ERR_OK : cuda_fail(dev, status, "no count of clusters", diag);
+}
+
 static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_diag *diag)
 {
     whim_cu_image image;
@@ -240,7 +260,8 @@ static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_dia
     snprintf(dev->base.caps.levels, sizeof dev->base.caps.levels, "%s", dev->base.caps.isa);
     dev->has_wide = image.kind == 2 * WIDE_CAPABILITY;
     WHIM_TRY(kernels_find(dev, diag));
-    return kernels_allow(dev, diag);
+    WHIM_TRY(kernels_allow(dev, diag));
+    return dev->has_wide ? clusters_count(dev, diag) : WHIM_ERR_OK;
 }
 
 static void caps_fill(whim_cuda_device *dev)

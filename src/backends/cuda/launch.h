@@ -43,12 +43,12 @@ bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a);
 int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row);
 int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a);
 
-/* products_mma.c: where an op may leave rows of x as tiles, or NULL; to be called before its
+/* products_mma.c: where an op may leave rows of x as tiles, or none; to be called before its
  * launch, and whim_cuda_made_set after it. */
 enum { WHIM_CUDA_MADE_NORM, WHIM_CUDA_MADE_OTHER };
-uint16_t *whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k);
+whim_cuda_left whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k);
 void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
-                        int64_t k, uint16_t *tiles);
+                        int64_t k, whim_cuda_left left);
 
 /* Products of any rows with BF16 matrices, whose `tiles` are made first. */
 whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a);

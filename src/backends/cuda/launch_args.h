@@ -45,9 +45,14 @@ enum {
     WHIM_CUDA_MF_ROWS = 8,          /* rows that mma_few.cuh takes */
     WHIM_CUDA_MF_K = 32,            /* and columns of a stage of its */
     WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
+    WHIM_CUDA_MR_BYTES = 204 << 10, /* dynamic shared memory of mma_rows.cuh: a norm fits beside */
+    WHIM_CUDA_MR_THREADS = 288,     /* and threads of a block */
+    WHIM_CUDA_MR_BLOCKS = 4,        /* of a cluster there, one for each chunk of k */
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
     WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
     WHIM_CUDA_TILES_UNIT = 384,     /* of more rows: whole items of 128 and 192 */
+    WHIM_CUDA_SPLIT_THREADS = 256,  /* of a block of split.cuh */
+    WHIM_CUDA_SPLIT_ROWS = 128,     /* from which on its keys are put together */
     WHIM_CUDA_MX_HEAD = 128,        /* values of a head that attn_mma.cuh takes */
     WHIM_CUDA_MX_GROUP = 16,        /* heads that share keys, for few rows */
     WHIM_CUDA_MX_PAIRS = 64,        /* pairs of row and head of a block, for many */
@@ -135,18 +140,23 @@ typedef struct whim_cuda_linear_args {
     const whim_q8_block *blocks; /* [n_row, k / 32]: the rows, for QUANT types */
 } whim_cuda_linear_args;
 
-/* Norms, whose rows may be left as tiles, too (stream_cuda.c, whim_cuda_made). */
+/* Where an op leaves its rows as tiles, too (whim_cuda_made), and the rows of a tile. */
+typedef struct whim_cuda_left {
+    uint16_t *tiles; /* or NULL */
+    int32_t rows;
+} whim_cuda_left;
+
 typedef struct whim_cuda_rmsnorm_args {
     whim_rmsnorm_args op;
-    uint16_t *tiles; /* or NULL */
+    whim_cuda_left left;
 } whim_cuda_rmsnorm_args;
 
 typedef struct whim_cuda_add_rmsnorm_args {
     whim_add_rmsnorm_args op;
-    uint16_t *tiles; /* or NULL */
+    whim_cuda_left left;
 } whim_cuda_add_rmsnorm_args;
 
-/* A split whose k and v are stored at once. */
+/* A split whose k and v are stored at once, or (split.cuh) not: without slots. */
 typedef struct whim_cuda_split_args {
     whim_split_qkv_rmsnorm_rope_args split;
     whim_kv_write_args store;
@@ -155,7 +165,7 @@ typedef struct whim_cuda_split_args {
 /* Attention of few rows. */
 typedef struct whim_cuda_attn_args {
     whim_attn_paged_args op;
-    uint16_t *tiles;   /* the outputs as tiles, or NULL */
+    whim_cuda_left left;
     float *parts;      /* [n_row * n_head, n_segment, 2 + d_head] */
     int32_t *ended;    /* [WHIM_CUDA_ATTN_ENDED] zeros, which are zeros again afterwards */
     int64_t n_segment; /* that there is room for */
@@ -176,13 +186,13 @@ typedef struct whim_cuda_few_args {
     const float *x;
     const whim_q8_block *blocks; /* [n_row, k / 32] for QUANT types, but for one row */
     void *tiles;                 /* the rows as whim_cuda_tiles_args makes them, for BF16 */
-    uint16_t *y_tiles;           /* what SwiGLU gives as tiles, or NULL */
+    whim_cuda_left left;         /* of what SwiGLU gives */
     int64_t x_stride, n_row, k;
 } whim_cuda_few_args;
 
 /* Rows as BF16, in tiles of 16 as matrices of that type: [n_row / 16][k / 8][16] vectors of 8, or
- * for mma_bulk.cuh of as many as an item has. k is filled up to a multiple of WHIM_CUDA_MM_K with
- * zeros; rows beyond the last have any values. */
+ * for mma_bulk.cuh and mma_rows.cuh of as many as an item has. k is filled up to a multiple of
+ * WHIM_CUDA_MM_K with zeros; rows beyond the last have any values. */
 typedef struct whim_cuda_tiles_args {
     const float *x;
     int64_t x_stride, n_row, k;
@@ -190,12 +200,11 @@ typedef struct whim_cuda_tiles_args {
     int32_t rows; /* of a tile */
 } whim_cuda_tiles_args;
 
-/* Where column i of row r lies in tiles of 16, in elements. */
-static inline int64_t whim_cuda_tiles_at(int64_t k, int64_t r, int64_t i)
+/* Where column i of row r lies in tiles of `rows`, in elements. */
+static inline int64_t whim_cuda_tiles_at(int32_t rows, int64_t k, int32_t r, int32_t i)
 {
     int64_t n_octet = (k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * (WHIM_CUDA_MM_K / 8);
-    return ((r / WHIM_CUDA_TILE * n_octet + i / 8) * WHIM_CUDA_TILE + r % WHIM_CUDA_TILE) * 8 +
-           i % 8;
+    return ((r / rows * n_octet + i / 8) * rows + r % rows) * 8 + i % 8;
 }
 
 static inline int64_t whim_cuda_tiles_bytes(int64_t n_row, int64_t k)

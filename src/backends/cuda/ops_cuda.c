@@ -27,6 +27,25 @@ static whim_cuda_shape split_shape(const whim_split_qkv_rmsnorm_rope_args *a)
     return whim_cuda_items(a->n_row * (a->n_head + 2 * a->n_kv), 64);
 }
 
+/* Heads of 64 or 128 that are rotated as a whole, with BF16 pages. */
+static bool is_plain_split(const whim_cuda_split_args *a)
+{
+    return (a->split.d_head == 64 || a->split.d_head == 128) &&
+           a->split.n_freq == a->split.d_head / 2 && a->split.gate == NULL &&
+           (a->store.slots == NULL || a->store.kv.type == WHIM_KV_BF16);
+}
+
+static whim_err plain_split(whim_stream *base, const whim_cuda_split_args *a)
+{
+    enum { HALVES = WHIM_CUDA_SPLIT_THREADS / 16 };
+    int64_t n_row = a->split.n_row, n_all = a->split.n_head + 2 * a->split.n_kv;
+    int64_t blocks = n_row >= WHIM_CUDA_SPLIT_ROWS ? whim_cuda_ceil_div(n_row, HALVES) * n_all
+                                                   : whim_cuda_ceil_div(n_row * n_all, HALVES);
+    return whim_cuda_launch(base,
+                            a->split.d_head == 64 ? WHIM_CUDA_K_split_64 : WHIM_CUDA_K_split_128,
+                            whim_cuda_items(blocks, WHIM_CUDA_SPLIT_THREADS), a);
+}
+
 /* Only one kind waits at a time: a split comes after the products before it. */
 whim_err whim_cuda_flush(whim_stream *base)
 {
@@ -36,8 +55,11 @@ whim_err whim_cuda_flush(whim_stream *base)
     if (split.n_row == 0) {
         return WHIM_ERR_OK;
     }
+    whim_cuda_split_args alone = {.split = split};
     s->split.n_row = 0;
-    return whim_cuda_launch(base, WHIM_CUDA_K_split_qkv_rmsnorm_rope, split_shape(&split), &split);
+    return is_plain_split(&alone) ? plain_split(base, &alone)
+                                  : whim_cuda_launch(base, WHIM_CUDA_K_split_qkv_rmsnorm_rope,
+                                                     split_shape(&split), &split);
 }
 
 whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel, whim_cuda_shape g,
@@ -57,7 +79,7 @@ whim_err whim_cuda_launch(whim_stream *base, whim_cuda_kernel kernel, whim_cuda_
 /* Norms: a block for each row, with as many threads as can help. */
 static whim_cuda_shape norm_rows(int64_t n_row, int64_t n_col)
 {
-    int32_t threads = n_col <= 256 ? 64 : n_col <= 1024 ? 256 : 1024;
+    int32_t threads = n_col <= 256 ? 64 : n_col <= 1024 ? 256 : 512;
     return whim_cuda_items(n_col > 0 ? n_row : 0, threads);
 }
 
@@ -103,7 +125,9 @@ static whim_err op_kv_write(whim_stream *base, const whim_kv_write_args *a)
         both.split.v == a->v && both.split.n_kv == a->kv.n_kv &&
         both.split.d_head == a->kv.d_head && a->kv.type != WHIM_KV_Q8) {
         s->split.n_row = 0;
-        return whim_cuda_launch(base, WHIM_CUDA_K_split_store, split_shape(&both.split), &both);
+        return is_plain_split(&both) ? plain_split(base, &both)
+                                     : whim_cuda_launch(base, WHIM_CUDA_K_split_store,
+                                                        split_shape(&both.split), &both);
     }
     return whim_cuda_launch(base, WHIM_CUDA_K_kv_write,
                             whim_cuda_items(2 * a->n_row * a->kv.n_kv, 32), a);
@@ -117,7 +141,7 @@ static whim_err op_kv_write(whim_stream *base, const whim_kv_write_args *a)
             *a, whim_cuda_made_place(base, WHIM_CUDA_MADE_NORM, a->n_row, a->n_col)};          \
         WHIM_TRY(                                                                              \
             whim_cuda_launch(base, WHIM_CUDA_K_##name, norm_rows(a->n_row, a->n_col), &args)); \
-        whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->n_col, args.tiles);           \
+        whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->n_col, args.left);            \
         return WHIM_ERR_OK;                                                                    \
     }
 NORM(rmsnorm)
@@ -213,7 +237,7 @@ static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
     int64_t width = a->n_head * a->kv.d_head;
     args.parts = parts;
     whim_cuda_kernel kernel = wide ? WHIM_CUDA_K_attn_mma_few_128 : WHIM_CUDA_K_attn_mma_few_64;
-    args.tiles = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, width);
+    args.left = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, width);
     g.blocks = n_item;
     if (a->n_row <= ATTN_SHARED_ROWS && ((whim_cuda_stream *)base)->dev->has_clusters) {
         kernel = wide ? WHIM_CUDA_K_attn_cluster_128 : WHIM_CUDA_K_attn_cluster_64;
@@ -225,7 +249,7 @@ static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
                                args.n_segment);
     }
     WHIM_TRY(whim_cuda_launch(base, kernel, g, &args));
-    whim_cuda_made_set(base, a->out, width, a->n_row, width, args.tiles);
+    whim_cuda_made_set(base, a->out, width, a->n_row, width, args.left);
     return WHIM_ERR_OK;
 }
 

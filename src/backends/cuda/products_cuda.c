@@ -218,10 +218,10 @@ whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_arg
         .k = a->gate.k,
     };
     if (is_mm(a->gate.dtype)) {
-        args.y_tiles = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, a->gate.n);
+        args.left = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, a->gate.n);
     }
     WHIM_TRY(few_launch(base, a->gate.dtype, &args));
-    whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->gate.n, args.y_tiles);
+    whim_cuda_made_set(base, a->y, a->y_stride, a->n_row, a->gate.n, args.left);
     return WHIM_ERR_OK;
 }
 

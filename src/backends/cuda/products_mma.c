@@ -13,19 +13,36 @@ static int64_t output_blocks(const whim_cuda_few_args *a)
     return n;
 }
 
-uint16_t *whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k)
+/* Whether mma_rows.cuh takes rows of k columns: none of them are left to other kernels then, so
+ * that its tiles are the only ones of such rows. */
+static bool is_some_rows(const whim_cuda_device *dev, int64_t n_row, int64_t k)
 {
-    uint16_t *tiles = (uint16_t *)(uintptr_t)((whim_cuda_stream *)base)->tiles;
+    return dev->has_wide && n_row > WHIM_CUDA_MF_ROWS && n_row <= WHIM_CUDA_MADE_ROWS && k > 0 &&
+           k % WHIM_CUDA_MM_K == 0;
+}
+
+/* Rows of a tile that products of up to WHIM_CUDA_MADE_ROWS rows take. */
+static int32_t tile_rows(const whim_cuda_device *dev, int64_t n_row, int64_t k)
+{
+    return is_some_rows(dev, n_row, k)
+               ? (int32_t)whim_cuda_ceil_div(n_row, WHIM_CUDA_TILE) * WHIM_CUDA_TILE
+               : WHIM_CUDA_TILE;
+}
+
+whim_cuda_left whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_row, int64_t k)
+{
+    const whim_cuda_stream *s = (const whim_cuda_stream *)base;
+    uint16_t *tiles = (uint16_t *)(uintptr_t)s->tiles + which * (int64_t)WHIM_CUDA_MADE;
     bool fits = n_row > 0 && n_row <= WHIM_CUDA_MADE_ROWS && k % WHIM_CUDA_MM_K == 0 &&
                 whim_cuda_tiles_bytes(n_row, k) <= 2 * WHIM_CUDA_MADE;
-    return fits ? tiles + which * (int64_t)WHIM_CUDA_MADE : NULL;
+    return (whim_cuda_left){fits ? tiles : NULL, tile_rows(s->dev, n_row, k)};
 }
 
 void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
-                        int64_t k, uint16_t *tiles)
+                        int64_t k, whim_cuda_left left)
 {
-    if (tiles != NULL) {
-        ((whim_cuda_stream *)base)->made = (whim_cuda_made){x, x_stride, n_row, k, tiles};
+    if (left.tiles != NULL) {
+        ((whim_cuda_stream *)base)->made = (whim_cuda_made){x, x_stride, n_row, k, left.tiles};
     }
 }
 
@@ -35,8 +52,8 @@ static bool is_made(const whim_cuda_made *m, const whim_cuda_few_args *a)
            m->k == a->k;
 }
 
-/* The rows as tiles of `rows`: as the last kernel left them (few, then, and 16), or in the memory
- * that was taken. */
+/* The rows as tiles of `rows`: as the last kernel left them (few, then, and tile_rows), or in the
+ * memory that was taken. */
 static whim_err tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
     const whim_cuda_made *made = &((whim_cuda_stream *)base)->made;
@@ -111,6 +128,10 @@ static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
  * whichever lets them end sooner. False: there is too little to do for them. */
 enum { BULK_BLOCKS = 2, BULK_THREADS = 384 };
 
+/* At most BULK_ROWS rows a launch: kernels by NVRTC 12.4 stood still in most runs with 4,096 rows,
+ * in none of many with 512, and in none by 13.0 (docs/performance.md has a likely cause). */
+enum { BULK_ROWS = 768 };
+
 static int64_t bulk_items(const whim_cuda_few_args *a, int32_t rows)
 {
     int64_t n = 0, each = BULK_BLOCKS * WHIM_CUDA_MM_OUTPUTS / (a->swiglu ? 2 : 1);
@@ -123,22 +144,76 @@ static int64_t bulk_items(const whim_cuda_few_args *a, int32_t rows)
 static bool bulk_choose(const whim_cuda_device *dev, const whim_cuda_few_args *a, int32_t *rows)
 {
     enum { COST_128 = 6, COST_192 = 7 }; /* of an item, as both are bound by the cache */
+    whim_cuda_few_args part = *a;
+    part.n_row = a->n_row < BULK_ROWS ? a->n_row : BULK_ROWS;
     int64_t at_once = dev->n_multiprocessor / BULK_BLOCKS;
-    int64_t few = whim_cuda_ceil_div(bulk_items(a, 128), at_once) * COST_128;
-    int64_t many = whim_cuda_ceil_div(bulk_items(a, 192), at_once) * COST_192;
+    int64_t few = whim_cuda_ceil_div(bulk_items(&part, 128), at_once) * COST_128;
+    int64_t many = whim_cuda_ceil_div(bulk_items(&part, 192), at_once) * COST_192;
     *rows = few < many ? 128 : 192;
     return dev->has_wide && a->n_row > WHIM_CUDA_MADE_ROWS && a->k > 0 &&
-           a->k % WHIM_CUDA_MM_K == 0 && 2 * bulk_items(a, *rows) >= at_once;
+           a->k % WHIM_CUDA_MM_K == 0 && 2 * bulk_items(&part, *rows) >= at_once;
+}
+
+static whim_err bulk_part(whim_stream *base, const whim_cuda_few_args *a, int32_t rows)
+{
+    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BULK_BLOCKS;
+    int64_t n_item = bulk_items(a, rows);
+    return whim_cuda_launch(base, rows == 128 ? WHIM_CUDA_K_mm_bulk_128 : WHIM_CUDA_K_mm_bulk_192,
+                            (whim_cuda_shape){BULK_BLOCKS * (n_item < at_once ? n_item : at_once),
+                                              1, BULK_THREADS, whim_cuda_bulk_bytes(rows)},
+                            a);
 }
 
 static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
-    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BULK_BLOCKS;
-    int64_t n_item = bulk_items(a, rows);
     WHIM_TRY(tiles_make(base, a, rows));
-    return whim_cuda_launch(base, rows == 128 ? WHIM_CUDA_K_mm_bulk_128 : WHIM_CUDA_K_mm_bulk_192,
-                            (whim_cuda_shape){BULK_BLOCKS * (n_item < at_once ? n_item : at_once),
-                                              1, BULK_THREADS, whim_cuda_bulk_bytes(rows)},
+    for (int64_t row = 0; row < a->n_row; row += BULK_ROWS) {
+        whim_cuda_few_args part = *a;
+        part.n_row = a->n_row - row < BULK_ROWS ? a->n_row - row : BULK_ROWS;
+        part.x = a->x + row * a->x_stride;
+        part.tiles = (uint16_t *)a->tiles + row * a->k; /* whole tiles, of whole stages of k */
+        for (int32_t i = 0; i < a->n_matrix; i++) {
+            float *y = a->matrix[i].y;
+            part.matrix[i].y = y != NULL ? y + row * a->matrix[i].y_stride : NULL;
+        }
+        WHIM_TRY(bulk_part(base, &part, rows));
+    }
+    return WHIM_ERR_OK;
+}
+
+/* 9 to 64 rows (mma_rows.cuh). Where all clusters together can have a chunk of k of all outputs at
+ * once, they share k; else a block on each multiprocessor goes through items of all k. */
+typedef struct some_form {
+    int32_t n_tile;
+    whim_cuda_kernel kernel;
+} some_form;
+
+static whim_err some_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    static const some_form split[] = {{4, WHIM_CUDA_K_mm_rows_split_4},
+                                      {9, WHIM_CUDA_K_mm_rows_split_9},
+                                      {13, WHIM_CUDA_K_mm_rows_split_13}},
+                           whole[] = {{4, WHIM_CUDA_K_mm_rows_4}, {12, WHIM_CUDA_K_mm_rows_12}};
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    int64_t n = few_items(a, a->swiglu ? 2 : 1) * (a->swiglu ? 2 : 1), n_item, blocks;
+    int64_t n_mp = dev->n_multiprocessor;
+    const some_form *form = NULL;
+    for (int32_t i = 2; i >= 0 && !a->swiglu; i--) {
+        form = n <= split[i].n_tile * (int64_t)dev->n_cluster ? &split[i] : form;
+    }
+    if (form != NULL) {
+        n_item = whim_cuda_ceil_div(n, form->n_tile);
+        blocks = n_item * WHIM_CUDA_MR_BLOCKS;
+    } else {
+        int64_t few = whim_cuda_ceil_div(whim_cuda_ceil_div(n, 4), n_mp) * 4;
+        int64_t many = whim_cuda_ceil_div(whim_cuda_ceil_div(n, 12), n_mp) * 12;
+        form = &whole[few < many ? 0 : 1];
+        n_item = whim_cuda_ceil_div(n, form->n_tile);
+        blocks = n_item < n_mp ? n_item : n_mp;
+    }
+    WHIM_TRY(tiles_make(base, a, tile_rows(dev, a->n_row, a->k)));
+    return whim_cuda_launch(base, form->kernel,
+                            (whim_cuda_shape){blocks, 1, WHIM_CUDA_MR_THREADS, WHIM_CUDA_MR_BYTES},
                             a);
 }
 
@@ -151,6 +226,9 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
     if (a->n_row <= WHIM_CUDA_MF_ROWS &&
         n_out * WHIM_CUDA_MM_OUTPUTS * a->k * 2 >= WHIM_CUDA_MF_BYTES) {
         return mf_launch(base, a);
+    }
+    if (is_some_rows(dev, a->n_row, a->k)) {
+        return some_launch(base, a);
     }
     if (bulk_choose(dev, a, &rows)) {
         return bulk_launch(base, a, rows);

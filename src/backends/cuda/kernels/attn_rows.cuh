@@ -281,10 +281,10 @@ static void mx_few_merge(const whim_cuda_attn_args &a, int64_t item, const attn_
         for (int j = 0; j < 4; j++) {
             float y = l != 0.0f ? o[j] / l : 0.0f;
             a.op.out[(item * group + pair) * d + at + j] = y;
-            if (a.tiles != NULL) {
-                int64_t n_kv = a.op.kv.n_kv, to = (item % n_kv * group + pair) * d + at + j;
-                a.tiles[whim_cuda_tiles_at(a.op.n_head * d, item / n_kv, to)] =
-                    whim_f32_to_bf16(y);
+            if (a.left.tiles != NULL) {
+                int n_kv = (int)a.op.kv.n_kv, to = ((int)item % n_kv * group + pair) * d + at + j;
+                a.left.tiles[whim_cuda_tiles_at(a.left.rows, a.op.n_head * d, (int)item / n_kv,
+                                                to)] = whim_f32_to_bf16(y);
             }
         }
     }
@@ -297,16 +297,16 @@ static void mx_few_tiles(const whim_cuda_attn_args &a, const float (*o)[4], int 
     int lane = threadIdx.x % WARP, d = (int)a.op.kv.d_head, n_kv = (int)a.op.kv.n_kv;
     int group = (int)a.op.n_head / n_kv;
 #pragma unroll
-    for (int i = 0; i < 2 && a.tiles != NULL; i++) {
+    for (int i = 0; i < 2 && a.left.tiles != NULL; i++) {
         int pair = lane / 4 + i * 8;
 #pragma unroll
         for (int n = 0; n < PARTS; n++) {
             int col = first + n * 8 + lane % 4 * 2;
             if (pair < group && col < d) {
-                int64_t at = (item % n_kv * group + pair) * d + col;
-                uint32_t *to = (uint32_t *)(a.tiles + whim_cuda_tiles_at(a.op.n_head * d,
-                                                                         item / n_kv, at));
-                *to = mx_pack(o[n][i * 2], o[n][i * 2 + 1]);
+                int at = (item % n_kv * group + pair) * d + col;
+                uint16_t *to = a.left.tiles + whim_cuda_tiles_at(a.left.rows, a.op.n_head * d,
+                                                                 item / n_kv, at);
+                *(uint32_t *)to = mx_pack(o[n][i * 2], o[n][i * 2 + 1]);
             }
         }
     }

@@ -148,6 +148,9 @@ static uint64_t block_max(uint64_t key)
 static int64_t row_sequence(const int32_t *start, int64_t n_seq, int64_t row)
 {
     int64_t lo = 0, hi = n_seq;
+    if (row < n_seq && start[row] <= row && row < start[row + 1]) {
+        return row; /* all have one row: the search would wait for one load after the other */
+    }
     if (n_seq == 0 || row >= start[n_seq]) {
         return -1;
     }

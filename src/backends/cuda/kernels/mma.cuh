@@ -264,8 +264,9 @@ static void mm_store_swiglu(const whim_cuda_few_args &a, const whim_cuda_matrix 
             float u = up.bias != NULL ? c[1][i] + up.bias[n] : c[1][i];
             float y = g / (1.0f + whim_expf(-g)) * u;
             up.y[r * up.y_stride + n] = y;
-            if (a.y_tiles != NULL) {
-                a.y_tiles[whim_cuda_tiles_at(up.n, r, n)] = whim_f32_to_bf16(y);
+            if (a.left.tiles != NULL) {
+                a.left.tiles[whim_cuda_tiles_at(a.left.rows, up.n, (int)r, n)] =
+                    whim_f32_to_bf16(y);
             }
         }
     }

@@ -61,6 +61,11 @@ static void bulk_wait(uint32_t at, int parity)
     } while (done == 0);
 }
 
+static void bulk_arrive_here(uint32_t at)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
 /* In block `rank` of the cluster. */
 static void bulk_arrive(uint32_t at, int rank)
 {
@@ -151,10 +156,13 @@ static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring
         if (lane < MM_TILES) {
             bulk_copy(stage + lane * BULK_TILE_BYTES, w + (int64_t)s * BULK_TILE_BYTES,
                       BULK_TILE_BYTES, full);
-        } else if (lane == MM_TILES) {
+        }
+        __syncwarp(); /* copies take their operands from registers that all lanes share */
+        if (lane == MM_TILES) {
             bulk_copy_all(stage + Form::W_BYTES + rank * HALF, x + (int64_t)s * Form::X_BYTES, HALF,
                           full);
         }
+        __syncwarp();
     }
 }
 
@@ -165,11 +173,12 @@ static uint64_t bulk_weights(uint32_t at)
            (uint64_t)(BULK_TILE_BYTES >> 4) << 32;
 }
 
-/* Nobody needs a stage any more: one thread of a group says so to both blocks. */
+/* This warp needs a stage no more, and says so to both blocks. Each does for itself: one that a
+ * group's first spoke for could fall behind by a whole ring and wait for a phase that is long over. */
 static void bulk_free(uint32_t empty)
 {
-    if (threadIdx.x % 128 < BULK_BLOCKS) {
-        bulk_arrive(empty, threadIdx.x % 128);
+    if (threadIdx.x % WARP < BULK_BLOCKS) {
+        bulk_arrive(empty, threadIdx.x % WARP);
     }
 }
 
@@ -212,37 +221,51 @@ static void bulk_add(const mm_place &p, bulk_ring<Form> *ring, float (&total)[Fo
     }
 }
 
-/* Outputs of a thread: of tiles 2 w and 2 w + 1 of warp w, rows 2 j and 2 j + 1 of each 8. */
-template <class Form>
-static void bulk_store(const whim_cuda_few_args &a, const mm_place &p,
-                       const float (&total)[Form::SUMS])
+/* each(part, sums) for parts of 8 rows, of which a thread has four sums, the first of all that are
+ * left: a loop over them all at once is more instructions than the multiprocessor holds. */
+template <int N, class Each> static void bulk_parts(float (&total)[N], Each each)
 {
-    int warp = threadIdx.x / WARP % 4, lane = threadIdx.x % WARP;
-    int first = p.row + lane % 4 * 2, in_tile = threadIdx.x / 128 * 8 + lane / 4;
+    enum { AT_ONCE = 4 };
+#pragma unroll 1
+    for (int part = 0; part < N / 4; part += AT_ONCE) {
 #pragma unroll
-    for (int t = 0; t < 2; t++) {
-        int n = (p.tile + warp * 2 + t) * WHIM_CUDA_TILE + in_tile;
-        if (n >= p.m->n) {
-            break;
+        for (int i = 0; i < AT_ONCE; i++) {
+            each(part + i, &total[i * 4]);
         }
-        float bias = p.m->bias != NULL ? p.m->bias[n] : 0.0f;
-        bool has_bias = p.m->bias != NULL;
-        float *y = p.m->y + first * p.m->y_stride + n;
 #pragma unroll
-        for (int i = 0; i < Form::ROWS / 4; i++) {
-            int row = i / 2 * 8 + i % 2;
-            float v = total[i / 2 * 4 + t * 2 + i % 2];
-            if (first + row < a.n_row) {
-                y[row * p.m->y_stride] = has_bias ? v + bias : v;
-            }
+        for (int i = 0; i + AT_ONCE * 4 < N; i++) {
+            total[i] = total[i + AT_ONCE * 4];
         }
     }
+}
+
+/* Outputs of a thread: of tiles 2 w and 2 w + 1 of warp w, rows 2 j and 2 j + 1 of each 8. */
+template <class Form>
+static void bulk_store(const whim_cuda_few_args &a, const mm_place &p, float (&total)[Form::SUMS])
+{
+    int warp = threadIdx.x / WARP % 4, lane = threadIdx.x % WARP, first = p.row + lane % 4 * 2;
+    int n = (p.tile + warp * 2) * WHIM_CUDA_TILE + threadIdx.x / 128 * 8 + lane / 4;
+    const float *bias = p.m->bias;
+    bool is_there[2] = {n < p.m->n, n + WHIM_CUDA_TILE < p.m->n};
+    float add[2] = {bias != NULL && is_there[0] ? bias[n] : 0.0f,
+                    bias != NULL && is_there[1] ? bias[n + WHIM_CUDA_TILE] : 0.0f};
+    float *y = p.m->y + first * p.m->y_stride + n;
+    bulk_parts(total, [&](int part, const float *c) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int row = part * 8 + i % 2;
+            if (is_there[i / 2] && first + row < a.n_row) {
+                y[row * p.m->y_stride + i / 2 * WHIM_CUDA_TILE] =
+                    bias != NULL ? c[i] + add[i / 2] : c[i];
+            }
+        }
+    });
 }
 
 /* The same where tiles of gate and up alternate. */
 template <class Form>
 static void bulk_store_swiglu(const whim_cuda_few_args &a, const mm_place &p,
-                              const float (&total)[Form::SUMS])
+                              float (&total)[Form::SUMS])
 {
     const whim_cuda_matrix &gate = p.m[0], &up = p.m[1];
     int warp = threadIdx.x / WARP % 4, lane = threadIdx.x % WARP;
@@ -252,15 +275,18 @@ static void bulk_store_swiglu(const whim_cuda_few_args &a, const mm_place &p,
         return;
     }
     float *y = up.y + first * up.y_stride + n;
+    float g_add = gate.bias != NULL ? gate.bias[n] : 0.0f;
+    float u_add = up.bias != NULL ? up.bias[n] : 0.0f;
+    bulk_parts(total, [&](int part, const float *c) {
 #pragma unroll
-    for (int i = 0; i < Form::ROWS / 4; i++) {
-        int row = i / 2 * 8 + i % 2, at = i / 2 * 4 + i % 2;
-        float g = gate.bias != NULL ? total[at] + gate.bias[n] : total[at];
-        float u = up.bias != NULL ? total[at + 2] + up.bias[n] : total[at + 2];
-        if (first + row < a.n_row) {
-            y[row * up.y_stride] = g / (1.0f + whim_expf(-g)) * u;
+        for (int i = 0; i < 2; i++) {
+            float g = gate.bias != NULL ? c[i] + g_add : c[i];
+            float u = up.bias != NULL ? c[i + 2] + u_add : c[i + 2];
+            if (first + part * 8 + i < a.n_row) {
+                y[(part * 8 + i) * up.y_stride] = g / (1.0f + whim_expf(-g)) * u;
+            }
         }
-    }
+    });
 }
 
 template <class Form> static void bulk_run(const whim_cuda_few_args &a)
@@ -272,7 +298,7 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
     if (threadIdx.x == 0) {
         for (int i = 0; i < Form::STAGES; i++) {
             bulk_barrier_init(ring.full + i * 8, 1);
-            bulk_barrier_init(ring.empty + i * 8, BULK_BLOCKS * BULK_GROUPS);
+            bulk_barrier_init(ring.empty + i * 8, BULK_BLOCKS * BULK_GROUPS * 4);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -296,6 +322,7 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
             }
         }
     }
+    __syncwarp();
     cluster_sync(); /* nobody leaves while the other still writes to it */
 }
 

@@ -108,10 +108,18 @@ KERNEL k_narrow_bf16(ARGS(whim_narrow_args))
 /* The sum of squares of row(i), i < n, in the law's 16 lanes, in all threads of the block; keep(i,
  * row(i)) for each of them. A stretch of the row is brought to shared memory by all, then 16 threads
  * add it up. */
+enum { STRETCH = 4096 };
+
+/* Shared memory for one: what products leave free holds it, so that it can begin beside them. */
+static float *stretch_space()
+{
+    __shared__ float part[STRETCH];
+    return part;
+}
+
 template <class Row, class Keep> static float block_sumsq(int64_t n, Row row, Keep keep)
 {
-    enum { STRETCH = 4096 };
-    __shared__ float part[STRETCH];
+    float *part = stretch_space();
     __shared__ float result;
     float lane = 0.0f;
     for (int64_t at = 0; at < n; at += STRETCH) {
@@ -165,12 +173,12 @@ static void block_scale(float *y, const float *x, const float *w, float scale, i
 
 /* As tiles, where they are wanted. */
 struct tile_row {
-    uint16_t *tiles;
+    whim_cuda_left left;
     int64_t k, row;
     void operator()(int64_t i, float y) const
     {
-        if (tiles != NULL) {
-            tiles[whim_cuda_tiles_at(k, row, i)] = whim_f32_to_bf16(y);
+        if (left.tiles != NULL) {
+            left.tiles[whim_cuda_tiles_at(left.rows, k, (int)row, (int)i)] = whim_f32_to_bf16(y);
         }
     }
 };
@@ -182,16 +190,16 @@ static float norm_scale(float sum, int64_t width, float eps)
 
 /* Rows that a block can keep in registers: weights are asked for before the kernel waits, and
  * nothing is read twice. get(r, i) is a row's element, keep(r, i, x) what becomes of it. */
-enum { NORM_KEPT = 4 };
+enum { NORM_KEPT = 8 };
 
 template <class Get, class Keep>
 static void norm_kept(int64_t n_row, int64_t n_col, const float *w, float eps, float *to,
-                      int64_t stride, uint16_t *tiles, Get get, Keep keep)
+                      int64_t stride, whim_cuda_left left, Get get, Keep keep)
 {
-    __shared__ float part[NORM_KEPT * 1024];
+    float *part = stretch_space(); /* of STRETCH, as no block has more threads than 512 */
     __shared__ float result;
     int n = (int)n_col, first = threadIdx.x, by = blockDim.x;
-    float weight[NORM_KEPT], x[NORM_KEPT];
+    float weight[NORM_KEPT];
 #pragma unroll
     for (int j = 0; j < NORM_KEPT; j++) {
         weight[j] = first + j * by < n ? w[first + j * by] : 0.0f;
@@ -199,6 +207,7 @@ static void norm_kept(int64_t n_row, int64_t n_col, const float *w, float eps, f
     wait_for_last();
     EACH_ITEM(r, n_row)
     {
+        float x[NORM_KEPT];
 #pragma unroll
         for (int j = 0; j < NORM_KEPT; j++) {
             x[j] = get(r, first + j * by < n ? first + j * by : 0);
@@ -225,26 +234,31 @@ static void norm_kept(int64_t n_row, int64_t n_col, const float *w, float eps, f
             }
         }
         __syncthreads();
-        float scale = norm_scale(result, n_col, eps);
-        tile_row tile = {tiles, n_col, r};
+        float scale = norm_scale(result, n_col, eps), *y = to + r * stride;
+        uint16_t *tile = left.tiles != NULL
+                             ? left.tiles + whim_cuda_tiles_at(left.rows, n_col, (int)r, 0)
+                             : NULL;
 #pragma unroll
         for (int j = 0; j < NORM_KEPT; j++) {
-            if (first + j * by < n) {
-                float y = x[j] * scale * weight[j];
-                to[r * stride + first + j * by] = y;
-                tile(first + j * by, y);
+            int i = first + j * by;
+            if (i < n) {
+                float v = part[i] * scale * weight[j];
+                y[i] = v;
+                if (tile != NULL) {
+                    tile[i / 8 * left.rows * 8 + i % 8] = whim_f32_to_bf16(v);
+                }
             }
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) k_rmsnorm(const __grid_constant__ whim_cuda_rmsnorm_args args)
+extern "C" __global__ void __launch_bounds__(512, 2) k_rmsnorm(const __grid_constant__ whim_cuda_rmsnorm_args args)
 {
     const whim_rmsnorm_args &a = args.op;
     let_next_start();
     if (a.n_col <= NORM_KEPT * (int64_t)blockDim.x) {
         norm_kept(
-            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.tiles,
+            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.left,
             [&](int64_t r, int i) { return a.x[r * a.x_stride + i]; },
             [](int64_t, int, float) {});
         return;
@@ -255,17 +269,17 @@ extern "C" __global__ void __launch_bounds__(1024) k_rmsnorm(const __grid_consta
         const float *x = a.x + r * a.x_stride;
         float sum = block_sumsq(a.n_col, [=](int64_t i) { return x[i]; });
         block_scale(a.y + r * a.y_stride, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col,
-                    tile_row{args.tiles, a.n_col, r});
+                    tile_row{args.left, a.n_col, r});
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) k_add_rmsnorm(const __grid_constant__ whim_cuda_add_rmsnorm_args args)
+extern "C" __global__ void __launch_bounds__(512, 2) k_add_rmsnorm(const __grid_constant__ whim_cuda_add_rmsnorm_args args)
 {
     const whim_add_rmsnorm_args &a = args.op;
     let_next_start();
     if (a.n_col <= NORM_KEPT * (int64_t)blockDim.x) {
         norm_kept(
-            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.tiles,
+            a.n_row, a.n_col, a.w, a.eps, a.y, a.y_stride, args.left,
             [&](int64_t r, int i) {
                 return a.x[r * a.x_stride + i] + a.delta[r * a.delta_stride + i];
             },
@@ -281,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(1024) k_add_rmsnorm(const __grid_co
             a.n_col, [=](int64_t i) { return x[i] + delta[i]; },
             [=](int64_t i, float value) { x[i] = value; });
         block_scale(a.y + r * a.y_stride, x, a.w, norm_scale(sum, a.n_col, a.eps), a.n_col,
-                    tile_row{args.tiles, a.n_col, r});
+                    tile_row{args.left, a.n_col, r});
     }
 }
 

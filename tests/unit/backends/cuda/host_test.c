@@ -365,7 +365,7 @@ static void test_products_share(void **state)
                               .y = x,
                               .y_stride = cases[i].n,
                               .n_row = 1};
-        whim_cuda_made_set(s, x, K, 1, K, tiles);
+        whim_cuda_made_set(s, x, K, 1, K, (whim_cuda_left){tiles, 16});
         s->workspace = (whim_workspace){.base = (char *)tiles, .bytes = sizeof tiles};
         assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
         assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
@@ -375,6 +375,75 @@ static void test_products_share(void **state)
         s->workspace = (whim_workspace){0};
         whim_stream_close(s);
     }
+}
+
+/* 9 to 64 rows: clusters share k where they can have all outputs at once, and rows lie in one tile. */
+static void test_products_some_rows(void **state)
+{
+    enum { K = 256, ROWS = 17 };
+    static const struct {
+        int64_t n_tile;
+        whim_cuda_kernel kernel;
+        unsigned grid;
+    } cases[] = {
+        {1, WHIM_CUDA_K_mm_rows_split_4, 4},   {9, WHIM_CUDA_K_mm_rows_split_9, 4},
+        {13, WHIM_CUDA_K_mm_rows_split_13, 4}, {14, WHIM_CUDA_K_mm_rows_4, 4},
+        {48, WHIM_CUDA_K_mm_rows_12, 4},       {1000, WHIM_CUDA_K_mm_rows_12, 4},
+    };
+    static float x[ROWS * K];
+    (void)state;
+    device.has_wide = true;
+    device.n_cluster = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_stream *s = stream_make();
+        whim_linear_args a = {.w = {WHIM_DTYPE_BF16, cases[i].n_tile * 16, K, x},
+                              .x = x,
+                              .x_stride = K,
+                              .y = x,
+                              .y_stride = cases[i].n_tile * 16,
+                              .n_row = ROWS};
+        whim_cuda_left left = whim_cuda_made_place(s, WHIM_CUDA_MADE_NORM, ROWS, K);
+        assert_int_equal(left.rows, 32);
+        whim_cuda_made_set(s, x, K, ROWS, K, left);
+        s->workspace = (whim_workspace){.base = (char *)x, .bytes = sizeof x};
+        assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
+        assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
+        assert_int_equal(n_started, 1);
+        assert_true(is_kernel(0, cases[i].kernel));
+        assert_int_equal(started_grid[0], cases[i].grid);
+        s->workspace = (whim_workspace){0};
+        whim_stream_close(s);
+    }
+    device.has_wide = false;
+}
+
+/* Many rows go in parts, each with its own rows, tiles and outputs. */
+static void test_products_in_parts(void **state)
+{
+    enum { K = 64, N = 512, ROWS = 1000, PART = 768 };
+    static float x[ROWS * K], y[ROWS * N];
+    static uint16_t space[1152 * K];
+    (void)state;
+    device.has_wide = true;
+    whim_stream *s = stream_make();
+    whim_linear_args a = {.w = {WHIM_DTYPE_BF16, N, K, x},
+                          .x = x,
+                          .x_stride = K,
+                          .y = y,
+                          .y_stride = N,
+                          .n_row = ROWS};
+    s->workspace = (whim_workspace){.base = (char *)space, .bytes = sizeof space};
+    whim_cuda_made_set(s, x, K, ROWS, K, (whim_cuda_left){space, 192});
+    assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
+    assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
+    assert_int_equal(n_started, 2);
+    assert_int_equal(started_args[0].n_row, PART);
+    assert_int_equal(started_args[1].n_row, ROWS - PART);
+    assert_ptr_equal(started_args[1].tiles, space + PART * K);
+    assert_ptr_equal(started_args[1].matrix[0].y, y + PART * N);
+    s->workspace = (whim_workspace){0};
+    whim_stream_close(s);
+    device.has_wide = false;
 }
 
 /* --- what an op needs ------------------------------------------------------------------------- */
@@ -419,11 +488,12 @@ static void test_workspace_grows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loader_refuses),  cmocka_unit_test(test_packing),
-        cmocka_unit_test(test_packing_refuses), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_workspace),       cmocka_unit_test(test_workspace_grows),
-        cmocka_unit_test(test_products_join),   cmocka_unit_test(test_products_part),
-        cmocka_unit_test(test_products_share),
+        cmocka_unit_test(test_loader_refuses),    cmocka_unit_test(test_packing),
+        cmocka_unit_test(test_packing_refuses),   cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_workspace),         cmocka_unit_test(test_workspace_grows),
+        cmocka_unit_test(test_products_join),     cmocka_unit_test(test_products_part),
+        cmocka_unit_test(test_products_share),    cmocka_unit_test(test_products_some_rows),
+        cmocka_unit_test(test_products_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
