@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models against an independent implementation: golden_test [DATA] [--quick] [--model FILE]
- * [--only memory|models|ranks|mixed|twins|pitfalls|default] [--backend NAME]; a backend alone for models
- * only. */
+ * [--only PART] [--backend NAME: models only] [--list: the parts' names]. */
 #include "golden/golden.h"
 #include "support/tally.h"
 
@@ -12,6 +11,7 @@ int main(int argc, char **argv)
 {
     golden_options options = {.data = "tests/data/golden"};
     const char *only = NULL;
+    bool list = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             options.quick = true;
@@ -21,6 +21,8 @@ int main(int argc, char **argv)
             options.backend = argv[++i];
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             only = argv[++i];
+        } else if (strcmp(argv[i], "--list") == 0) {
+            list = true;
         } else if (argv[i][0] != '-') {
             options.data = argv[i];
         } else {
@@ -39,9 +41,11 @@ int main(int argc, char **argv)
         {"default", golden_default_test},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (only == NULL || strcmp(only, parts[i].name) == 0) {
+        if (list) {
+            puts(parts[i].name);
+        } else if (only == NULL || strcmp(only, parts[i].name) == 0) {
             parts[i].run(&options);
         }
     }
-    return tally_finish();
+    return list ? 0 : tally_finish();
 }
