@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts: network namespaces with a cable between them, which can be cut. The test's own thread is on the near one,
-where the leader listens; its agent runs on the far one. Nothing has a name, so nothing is left behind."""
+"""Two hosts: network namespaces with a cable between them, which can be cut; or more, with cables to a switch in the near
+one. The test's own thread is on the near one, where the leader listens; agents run on the far ones. Nothing has a name,
+so nothing is left behind."""
 import contextlib
 import ctypes
 import os
@@ -12,7 +13,7 @@ import time
 
 from serving import LOGS, PROGRAM
 
-NEAR, FAR = "10.77.0.1", "10.77.0.2"
+NEAR = "10.77.0.1"
 SECRET = {"WHIMBREL_JOIN_SECRET": "a secret of these tests"}
 MODULE = pathlib.Path(PROGRAM).resolve().parent / "whimbrel-ucx.so"
 # UCX finds interfaces in /sys, which shows those of whoever mounted it.
@@ -23,6 +24,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 class NoHosts(Exception):
     """Why there can be none here."""
+
+
+def address(node):
+    return f"10.77.0.{1 + node}"
 
 
 def network():
@@ -42,15 +47,16 @@ def new_network():
 
 
 class Hosts:
-    def __init__(self):
+    def __init__(self, n_far=1):
         if not MODULE.exists():
             raise NoHosts("built without UCX (libucx-dev)")
         if shutil.which("ip") is None:
             raise NoHosts("there is no ip; Debian's package is iproute2")
         home = network()
         self.networks = [home]
+        self.fars = range(1, 1 + n_far)
         try:
-            for _ in range(2):  # the far one, and the near one, where it stays
+            for _ in range(n_far + 1):  # the far ones, and the near one, where it stays
                 self.networks.append(new_network())
             self._wire()
         except Exception:
@@ -58,31 +64,42 @@ class Hosts:
             raise
 
     def _wire(self):
-        far = self.networks[1]
-        self.ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", f"/proc/self/fd/{far}")
-        for device, address in (("near", NEAR), ("far", FAR)):
-            with self.on_far() if device == "far" else contextlib.nullcontext():
+        """The near end is "near", every other one "far"."""
+        switched = len(self.fars) > 1
+        if switched:
+            self.ip("link", "add", "near", "type", "bridge")
+        for node in self.fars:
+            end = f"port{node}" if switched else "near"
+            far = f"/proc/self/fd/{self.networks[node]}"
+            self.ip("link", "add", end, "type", "veth", "peer", "name", "far", "netns", far)
+            if switched:
+                self.ip("link", "set", end, "master", "near", "up")
+        for node in (0, *self.fars):
+            device = "far" if node else "near"
+            with self.on_far(node) if node else contextlib.nullcontext():
                 self.ip("link", "set", "lo", "up")
-                self.ip("address", "add", f"{address}/24", "dev", device)
+                self.ip("address", "add", f"{address(node)}/24", "dev", device)
                 self.ip("link", "set", device, "up")
-        for device in ("near", "far"):
-            self._await(device)
-        self._try()
+        for node in (0, *self.fars):
+            self._await(node)
+        for node in self.fars:
+            self._try(node)
         done = subprocess.run([*ON_HOST, "test", "-e", "/sys/class/net/near"], capture_output=True, text=True)
         if done.returncode != 0:
             raise NoHosts(f"/sys of a network namespace cannot be mounted here: {done.stderr.strip()}")
 
-    def _await(self, device):
+    def _await(self, node):
         """The kernel tells somewhat later that a cable is in, and UCX takes no interface before."""
-        with self.on_far() if device == "far" else contextlib.nullcontext():
+        device = "far" if node else "near"
+        with self.on_far(node) if node else contextlib.nullcontext():
             try:
                 until(lambda: "state UP" in self.ip("-o", "link", "show", device))
             except AssertionError as late:
                 raise NoHosts(f"the cable's end {device} does not come up here") from late
 
-    def _try(self):
+    def _try(self, node):
         """Whether anything goes over it."""
-        with socket.create_server((NEAR, 0)) as here, self.on_far():
+        with socket.create_server((NEAR, 0)) as here, self.on_far(node):
             try:
                 socket.create_connection(here.getsockname(), 60).close()
             except OSError as why:
@@ -95,12 +112,12 @@ class Hosts:
         return done.stdout
 
     @contextlib.contextmanager
-    def on_far(self):
-        enter(self.networks[1])
+    def on_far(self, node=1):
+        enter(self.networks[node])
         try:
             yield
         finally:
-            enter(self.networks[2])
+            enter(self.networks[-1])
 
     def cut(self):
         with self.on_far():
@@ -126,18 +143,19 @@ class Hosts:
             os.close(fd)
 
 
-def words(rank, *more):
-    """What a node is told besides its model and what both have alike."""
-    return ("--nodes", "2", "--node-rank", str(rank), "--join", f"{NEAR}:8090", "--join-device", ("near", "far")[rank], *more)
+def words(node, n_node=2):
+    """What a node is told besides its model and what all have alike."""
+    return ("--nodes", str(n_node), "--node-rank", str(node), "--join", f"{NEAR}:8090", "--join-device",
+            "far" if node else "near")
 
 
 class Agent:
-    def __init__(self, hosts, name, *args):
+    def __init__(self, hosts, name, *args, node=1):
         self.log_path = LOGS / f"{name}.log"
         LOGS.mkdir(parents=True, exist_ok=True)
-        with open(self.log_path, "wb") as log, hosts.on_far():
-            self.process = subprocess.Popen([*ON_HOST, PROGRAM, "serve", *args, *words(1)], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, env={**os.environ, **SECRET})
+        with open(self.log_path, "wb") as log, hosts.on_far(node):
+            self.process = subprocess.Popen([*ON_HOST, PROGRAM, "serve", *args, *words(node, 1 + len(hosts.fars))],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **SECRET})
 
     def log(self):
         return self.log_path.read_text(errors="replace")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model of every family over four ranks, two on each of two hosts: bit for bit what four ranks of one host answer."""
+import contextlib
 import json
 import os
 import threading
@@ -82,6 +83,25 @@ def test_answers_are_those_of_one_host(hosts, model):
         assert [len(p) for p in pids] == [2, 3]  # ranks and the bridge
         assert two.stop() == 0 and agent.stop() == 0
         assert gone(pids[0] + pids[1])
+
+
+def test_three_nodes(tmp_path):
+    """With a rank each, so that every bridge has two others."""
+    path = str(model_make("llama-f32", tmp_path))
+    three = ("--tp", "3", *SAME[2:])
+    with running(Server("three_one", path, *three)) as one:
+        alone = suite(one)
+        assert one.stop() == 0
+    try:
+        hosts = Hosts(2)
+    except NoHosts as why:
+        pytest.skip(str(why))
+    with contextlib.closing(hosts), running(Agent(hosts, "three_agent1", path, *three, node=1)) as first, \
+            running(Agent(hosts, "three_agent2", path, *three, node=2)) as second, \
+            running(Server("three", path, *three, *words(0, 3), env=SECRET, before=ON_HOST)) as all_of_it:
+        assert suite(all_of_it) == alone
+        assert [len(children(s.process.pid)) for s in (all_of_it, first, second)] == [1, 2, 2]
+        assert all_of_it.stop() == 0 and first.stop() == 0 and second.stop() == 0
 
 
 def are_metered(server):
