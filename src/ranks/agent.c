@@ -86,9 +86,25 @@ static whim_err join(whim_agent *a, whim_diag *diag)
     return err;
 }
 
+/* Before it joins again: other memory is free by now, and files may be others. What cannot be found
+ * now is as it was; its ranks will say why. */
+static void facts_renew(whim_agent *a)
+{
+    whim_agent was = {.facts = a->facts, .draft = a->draft, .room = a->room};
+    whim_diag ignored;
+    if (facts_find(a, &ignored) != WHIM_ERR_OK) {
+        a->facts = was.facts;
+        a->draft = was.draft;
+        a->room = was.room;
+    }
+}
+
 static whim_err agent_run(whim_agent *a, whim_diag *diag)
 {
-    while (!atomic_load(a->cfg->stop)) {
+    for (bool again = false; !atomic_load(a->cfg->stop); again = true) {
+        if (again) {
+            facts_renew(a);
+        }
         whim_err err = join(a, diag);
         if (err != WHIM_ERR_OK) {
             return atomic_load(a->cfg->stop) ? WHIM_ERR_OK : err;

@@ -11,7 +11,7 @@ typedef struct whim_agent {
     const whim_agent_cfg *cfg;
     whim_join_facts facts;
     const char *draft;   /* that it uses; NULL: none */
-    whim_join_room room; /* of this host when it began */
+    whim_join_room room; /* of this host when it joined */
     bool crowded;
     int32_t first, n; /* its ranks */
     whim_wire wire;

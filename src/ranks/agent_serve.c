@@ -20,7 +20,7 @@ enum {
 };
 
 /* A sign of life, where something takes long; what comes meanwhile waits. A connection that fails
- * here fails where it is used next. */
+ * here fails where it is used next, and of a frame that is taken in part the rest is not lost. */
 static void stay_alive(whim_agent *a)
 {
     whim_diag diag;

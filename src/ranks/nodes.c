@@ -28,24 +28,27 @@ typedef struct poll_list {
     int32_t n;
 } poll_list;
 
-static void poll_add(poll_list *list, int fd)
+static void poll_add(poll_list *list, int fd, short events)
 {
-    list->fds[list->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    list->fds[list->n++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Everybody in a fixed order; who is not there is -1, which poll leaves out. */
+/* Everybody in a fixed order; who is not there is -1, which poll leaves out. So is what would go to
+ * a node that has not taken the last frame: an agent may be busy for long. */
 static void poll_fill(const whim_nodes *n, poll_list *list)
 {
     list->n = 0;
-    poll_add(list, whim_clock_ns() >= n->accept_at_ns ? n->listener : -1);
+    poll_add(list, whim_clock_ns() >= n->accept_at_ns ? n->listener : -1, POLLIN);
     for (int32_t i = 0; i < WHIM_NODES_GUESTS; i++) {
-        poll_add(list, n->guests[i].fd);
+        poll_add(list, n->guests[i].fd, POLLIN);
     }
     for (int32_t i = 1; i < n->cfg.n_node; i++) {
-        poll_add(list, n->nodes[i].wire.fd);
+        const whim_wire *wire = &n->nodes[i].wire;
+        poll_add(list, wire->fd, wire->n_out > 0 ? POLLIN | POLLOUT : POLLIN);
     }
     for (int32_t i = 0; i < n->n_channel; i++) {
-        poll_add(list, n->channels[i]->fd);
+        const whim_channel *c = n->channels[i];
+        poll_add(list, n->nodes[c->node].wire.n_out > 0 ? -1 : c->fd, POLLIN);
     }
 }
 

@@ -18,7 +18,8 @@ typedef struct whim_nodes_cfg {
     whim_join_secret secret;
     int64_t join_ns;  /* how long to wait for others */
     int64_t hello_ns; /* how long somebody may take to say who it is; 0: as is usual */
-    /* Told by node 0 which node has less room than others, and what all have then; NULL: nobody. */
+    /* Told by node 0 of each node that has less room than those before it, and what all have then;
+     * NULL: nobody. */
     void (*on_lower)(void *ctx, int32_t node, const whim_engine_sizes *sizes);
     void *ctx;
 } whim_nodes_cfg;

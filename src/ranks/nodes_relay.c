@@ -90,6 +90,10 @@ void whim_channel_look(whim_nodes *n, whim_channel *channel)
 {
     char data[WHIM_WIRE_MOST];
     whim_diag diag = {""};
+    whim_wire *wire = &n->nodes[channel->node].wire;
+    if (wire->fd >= 0 && wire->n_out > 0) { /* the one before filled it: it waits in its socket */
+        return;
+    }
     ssize_t got = recv(channel->fd, data, sizeof data, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
@@ -102,7 +106,6 @@ void whim_channel_look(whim_nodes *n, whim_channel *channel)
                            .bytes = (uint32_t)got,
                            .generation = n->generation,
                            .channel = channel->channel};
-    whim_wire *wire = &n->nodes[channel->node].wire;
     if (wire->fd >= 0 && whim_wire_send(wire, head, data, &diag) != WHIM_ERR_OK) {
         whim_node_lose(n, channel->node, diag.text);
     }

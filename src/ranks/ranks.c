@@ -175,7 +175,7 @@ static whim_err nodes_start(whim_ranks *r, const whim_engine *engine, whim_diag 
 static whim_err sizes_lower(whim_ranks *r, whim_engine **engine, whim_diag *diag)
 {
     const whim_nodes_cfg *nodes = &r->nodes_cfg;
-    int32_t least = 0;
+    bool any = false;
     if (r->nodes == NULL) {
         return WHIM_ERR_OK;
     }
@@ -183,13 +183,14 @@ static whim_err sizes_lower(whim_ranks *r, whim_engine **engine, whim_diag *diag
     r->sizes = whim_engine_sizes_of(*engine);
     for (int32_t i = 1; i < nodes->n_node; i++) {
         whim_join_room room = whim_nodes_room(r->nodes, i);
-        least = whim_join_lower(&r->sizes, &room) ? i : least;
+        bool lower = whim_join_lower(&r->sizes, &room);
+        any |= lower;
+        if (lower && nodes->on_lower != NULL) {
+            nodes->on_lower(nodes->ctx, i, &r->sizes);
+        }
     }
-    if (least == 0) {
+    if (!any) {
         return WHIM_ERR_OK;
-    }
-    if (nodes->on_lower != NULL) {
-        nodes->on_lower(nodes->ctx, least, &r->sizes);
     }
     whim_engine_close(*engine);
     *engine = NULL;

@@ -177,18 +177,27 @@ whim_err whim_ranks_load_begin(void *ctx, whim_diag *diag)
     return watch_begin(r, diag);
 }
 
-/* Why a load came to nothing: what a rank said before it ended, or how it did. */
+/* Whether a group ended because of that process. */
+static bool is_about(const whim_diag *why, const whim_rank_process *p)
+{
+    size_t n = strlen(p->name);
+    return strncmp(why->text, p->name, n) == 0 && why->text[n] == ' ';
+}
+
+/* Why a load came to nothing: what the rank that was lost first said before, or how it ended. What
+ * others say is that the group did. */
 static whim_err load_lost(whim_ranks *r, whim_diag *diag)
 {
+    whim_diag why = {""};
+    whim_err err = whim_comm_check(&r->comm, &why);
     for (int32_t i = 1; i < r->cfg.n_rank; i++) {
         whim_rank_process *p = &r->followers[i - 1];
         whim_follower_reply reply = {0};
-        if (recv(p->socket, &reply, sizeof reply, MSG_DONTWAIT) == (ssize_t)sizeof reply) {
+        if (is_about(&why, p) &&
+            recv(p->socket, &reply, sizeof reply, MSG_DONTWAIT) == (ssize_t)sizeof reply) {
             WHIM_TRY(reply_check(p, &reply, diag));
         }
     }
-    whim_diag why = {""};
-    whim_err err = whim_comm_check(&r->comm, &why);
     return whim_fail(diag, err, "%.900s before it was ready", why.text);
 }
 

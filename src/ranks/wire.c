@@ -37,7 +37,7 @@ void whim_wire_open(whim_wire *wire, int fd, int64_t limit_ns)
     wire->limit_ns = limit_ns > 0 ? limit_ns : WHIM_WIRE_LIMIT_MS * WHIM_NS_PER_MS;
     wire->beat_at_ns = 0;
     wire->quiet = (whim_comm_wait){0};
-    wire->n_in = 0;
+    wire->n_in = wire->n_out = 0;
 }
 
 void whim_wire_close(whim_wire *wire)
@@ -68,13 +68,49 @@ whim_err whim_wire_write(int fd, const void *data, int64_t bytes, int64_t wait_n
     return WHIM_ERR_OK;
 }
 
+whim_err whim_wire_flush(whim_wire *wire, whim_diag *diag)
+{
+    while (wire->n_out > 0) {
+        ssize_t n = send(wire->fd, wire->out + wire->out_at, (size_t)wire->n_out,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return WHIM_ERR_OK;
+        }
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return whim_fail(diag, WHIM_ERR_IO, "%s", strerror(errno));
+        }
+        wire->out_at += n > 0 ? n : 0;
+        wire->n_out -= n > 0 ? n : 0;
+    }
+    return WHIM_ERR_OK;
+}
+
+/* A frame behind one that is not taken yet has no place. */
+static whim_err room_wait(whim_wire *wire, whim_diag *diag)
+{
+    struct pollfd room = {.fd = wire->fd, .events = POLLOUT};
+    WHIM_TRY(whim_wire_flush(wire, diag));
+    while (wire->n_out > 0) {
+        if (poll(&room, 1, SEND_MS) == 0) {
+            return whim_fail(diag, WHIM_ERR_IO, "it takes nothing any more");
+        }
+        WHIM_TRY(whim_wire_flush(wire, diag));
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_wire_send(whim_wire *wire, whim_wire_head head, const void *data, whim_diag *diag)
 {
-    const int64_t wait_ns = SEND_MS * WHIM_NS_PER_MS;
     head.magic = WHIM_WIRE_MAGIC;
     wire->beat_at_ns = whim_clock_ns() + WHIM_WIRE_BEAT_MS * WHIM_NS_PER_MS;
-    WHIM_TRY(whim_wire_write(wire->fd, &head, sizeof head, wait_ns, diag));
-    return whim_wire_write(wire->fd, data, head.bytes, wait_ns, diag);
+    WHIM_TRY(room_wait(wire, diag));
+    memcpy(wire->out, &head, sizeof head);
+    if (head.bytes > 0) {
+        memcpy(wire->out + sizeof head, data, head.bytes);
+    }
+    wire->out_at = 0;
+    wire->n_out = (int64_t)sizeof head + head.bytes;
+    return whim_wire_flush(wire, diag);
 }
 
 /* The frames that have come, and what is left of the next to the front. */
@@ -120,7 +156,8 @@ whim_err whim_wire_take(whim_wire *wire, whim_wire_fn *on_frame, void *ctx, whim
 
 whim_err whim_wire_say(whim_wire *wire, int64_t now_ns, whim_diag *diag)
 {
-    if (now_ns < wire->beat_at_ns) {
+    WHIM_TRY(whim_wire_flush(wire, diag));
+    if (now_ns < wire->beat_at_ns || wire->n_out > 0) {
         return WHIM_ERR_OK;
     }
     return whim_wire_send(wire, (whim_wire_head){.kind = WHIM_WIRE_BEAT}, NULL, diag);

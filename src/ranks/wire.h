@@ -2,7 +2,8 @@
 /* What a leader and the agents of other hosts send each other once an agent has joined
  * (ranks/join.h): frames over TCP, a fixed head and at most WHIM_WIRE_MOST bytes. Both ends say
  * that they are there ten times a second; who hears nothing for a while takes the other as lost.
- * Nobody waits long to send: who takes nothing is lost, too.
+ * Nobody waits long to send: of one frame the rest stays here until the other end takes it. Who has
+ * more to send may wait for that; to send all the same waits a little, then the other is lost.
  * Threads: one owner at a time. */
 #ifndef WHIM_RANKS_WIRE_H
 #define WHIM_RANKS_WIRE_H
@@ -49,6 +50,8 @@ typedef struct whim_wire {
     whim_comm_wait quiet; /* since the last byte came */
     int64_t n_in;
     uint8_t in[sizeof(whim_wire_head) + WHIM_WIRE_MOST];
+    int64_t out_at, n_out; /* of the last frame, what has not been taken */
+    uint8_t out[sizeof(whim_wire_head) + WHIM_WIRE_MOST];
 } whim_wire;
 
 /* Takes the socket. limit_ns 0: as is usual. */
@@ -58,6 +61,9 @@ void whim_wire_close(whim_wire *wire);
 WHIM_MUST_CHECK whim_err whim_wire_send(whim_wire *wire, whim_wire_head head, const void *data,
                                         whim_diag *diag);
 
+/* Sends what is left of the last frame, as far as it is taken now; n_out is 0 when all is. */
+WHIM_MUST_CHECK whim_err whim_wire_flush(whim_wire *wire, whim_diag *diag);
+
 /* Takes what has come, without waiting, and gives it to `on_frame`, frame by frame. IO: the other
  * end is closed. */
 typedef whim_err whim_wire_fn(void *ctx, const whim_wire_head *head, const void *data,
@@ -65,7 +71,7 @@ typedef whim_err whim_wire_fn(void *ctx, const whim_wire_head *head, const void 
 WHIM_MUST_CHECK whim_err whim_wire_take(whim_wire *wire, whim_wire_fn *on_frame, void *ctx,
                                         whim_diag *diag);
 
-/* Says that this end is there, if it is time. */
+/* Says that this end is there, if it is time, and nothing else is under way. */
 WHIM_MUST_CHECK whim_err whim_wire_say(whim_wire *wire, int64_t now_ns, whim_diag *diag);
 
 /* The same, and hears; IO: the other one has been silent for too long. */

@@ -447,6 +447,76 @@ static void nodes_that_fail_are_lost_and_may_come_back(void **state)
     leader_end();
 }
 
+/* A node that came back in a beginning was not told of it: who is to run there is lost. */
+static void a_node_that_came_back_has_not_begun(void **state)
+{
+    (void)state;
+    char how[WHIM_RANK_HOW], data[WHIM_WIRE_MOST];
+    whim_diag diag = {""};
+    uint64_t generation;
+    leader_start(LONG_MS * WHIM_NS_PER_MS);
+    int fd = joined();
+    assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &generation, &diag), WHIM_ERR_OK);
+    assert_int_equal(frame_get(fd, data).kind, WHIM_WIRE_BEGIN);
+    close(fd);
+    while (whim_nodes_await(leader, WHIM_NS_PER_MS, &diag) == WHIM_ERR_OK) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    fd = joined();
+    whim_rank_process p = {.name = "rank 2", .socket = -1};
+    assert_int_equal(whim_nodes_process(leader, 1, 2, &p, &diag), WHIM_ERR_OK);
+    how_ended(&p, how);
+    assert_string_equal(how, "its node is lost");
+    whim_rank_end(&p, 0);
+    leader_end();
+    close(fd);
+}
+
+/* --- an agent that takes nothing for a while -------------------------------------------------- */
+
+enum { N_ORDER = 600 };
+
+static void orders_send(void *ctx)
+{
+    whim_rank_process *p = ctx;
+    static char order[WHIM_WIRE_MOST];
+    whim_diag diag = {""};
+    for (int32_t i = 0; i < N_ORDER; i++) {
+        memcpy(order, &i, sizeof i);
+        if (whim_rank_send(p, order, sizeof order, &diag) != WHIM_ERR_OK) {
+            return; /* who reads misses it */
+        }
+    }
+}
+
+/* Longer than a frame may wait, and with more than sockets hold; all of it comes whole, in order. */
+static void who_is_busy_gets_all_orders(void **state)
+{
+    (void)state;
+    static char data[WHIM_WIRE_MOST];
+    whim_rank_process p = {.name = "rank 2", .socket = -1};
+    whim_diag diag = {""};
+    uint64_t generation;
+    whim_thread sender;
+    leader_start(LONG_MS * WHIM_NS_PER_MS);
+    int fd = joined();
+    assert_int_equal(whim_nodes_begin(leader, WAIT_NS, &generation, &diag), WHIM_ERR_OK);
+    assert_int_equal(frame_get(fd, data).kind, WHIM_WIRE_BEGIN);
+    assert_int_equal(whim_nodes_process(leader, 1, 2, &p, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_thread_create(&sender, "sender", orders_send, &p, &diag), WHIM_ERR_OK);
+    whim_clock_sleep_ns(400 * WHIM_NS_PER_MS);
+    for (int32_t i = 0; i < N_ORDER; i++) {
+        int32_t number;
+        assert_int_equal(frame_get(fd, data).bytes, sizeof data);
+        memcpy(&number, data, sizeof number);
+        assert_int_equal(number, i);
+    }
+    whim_thread_join(&sender);
+    whim_rank_end(&p, 0);
+    leader_end();
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +529,8 @@ int main(void)
         cmocka_unit_test(a_port_is_one_leaders),
         cmocka_unit_test(without_descriptors_nobody_is_heard),
         cmocka_unit_test(nodes_that_fail_are_lost_and_may_come_back),
+        cmocka_unit_test(a_node_that_came_back_has_not_begun),
+        cmocka_unit_test(who_is_busy_gets_all_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
