@@ -37,7 +37,7 @@ bool checkop_rounded(const checkop_case *c, const checkop_run *run)
     for (int32_t i = 0; i < c->n_buf; i++) {
         whim_dtype dtype = c->buf[i].dtype;
         bf16 |= c->buf[i].role == CHECKOP_WEIGHT &&
-                (dtype == WHIM_DTYPE_BF16 || (dtype == WHIM_DTYPE_FP8 && !run->rounds_first));
+                (dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8);
     }
     return run->rounds_bf16 && product && bf16;
 }

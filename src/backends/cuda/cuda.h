@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA device, private parts: one GPU with its primary context, the kernels for it, and streams
- * on it. Kernels give the bits of the law (kernels/common.cuh) or, for BF16, those of an order of
+ * on it. Kernels give the bits of the law (kernels/common.cuh) or, for BF16 and FP8, of an order of
  * their own (kernels/mma.cuh, attn_mma.cuh), the same for a row alone and among others.
  * Threads: the context is made current by whoever calls; as device.h beyond that. */
 #ifndef WHIM_BACKENDS_CUDA_CUDA_H

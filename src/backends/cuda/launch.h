@@ -50,7 +50,12 @@ whim_cuda_left whim_cuda_made_place(whim_stream *base, int32_t which, int64_t n_
 void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int64_t n_row,
                         int64_t k, whim_cuda_left left);
 
-/* Products of any rows with BF16 matrices, whose `tiles` are made first. */
+/* The rows of a product in its `tiles`, of `rows` each. */
+whim_err whim_cuda_tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows);
+
+/* Products of any rows with BF16 matrices, whose `tiles` are made first, and with FP8 ones
+ * (products_fp8.c). */
 whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a);
+whim_err whim_cuda_fp8_launch(whim_stream *base, whim_cuda_few_args *a);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "ops/compose/compose.h"
 
-/* On the matrix unit for any rows: products_mma.c. */
+/* On the matrix unit for any rows: products_mma.c, products_fp8.c. */
 static bool is_mm(whim_dtype dtype)
 {
-    return dtype == WHIM_DTYPE_BF16;
+    return dtype == WHIM_DTYPE_BF16 || dtype == WHIM_DTYPE_FP8;
 }
 
 static bool is_quant(const whim_weight *w)
@@ -24,8 +24,6 @@ static whim_cuda_kernel linear_kernel(whim_dtype dtype)
         return WHIM_CUDA_K_few_f32_1;
     case WHIM_DTYPE_F16:
         return WHIM_CUDA_K_few_f16_1;
-    case WHIM_DTYPE_FP8:
-        return WHIM_CUDA_K_linear_fp8_1;
     case WHIM_DTYPE_Q4_0:
         return WHIM_CUDA_K_few_q4_0_1;
     case WHIM_DTYPE_Q4_1:
@@ -42,8 +40,7 @@ enum { ONE_ROW, FEW_ROWS, MANY_ROWS, EXPERTS };
 
 static bool is_few_form(whim_dtype dtype)
 {
-    whim_cuda_kernel first = linear_kernel(dtype);
-    return first != WHIM_CUDA_K_linear_fp8_1 && first != WHIM_CUDA_K_linear_wide_1;
+    return linear_kernel(dtype) != WHIM_CUDA_K_linear_wide_1;
 }
 
 whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a)
@@ -79,7 +76,7 @@ static whim_err blocks_make(whim_stream *base, const float *x, int64_t x_stride,
                                   });
 }
 
-/* --- few rows, and any of BF16 ---------------------------------------------------------------- */
+/* --- few rows, and any of BF16 and FP8 -------------------------------------------------------- */
 
 static bool is_few(const whim_weight *w, int64_t n_row)
 {
@@ -105,7 +102,8 @@ static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_ar
 {
     enum { BLOCKS = 3 }; /* on a multiprocessor */
     if (is_mm(dtype)) {
-        return whim_cuda_mm_launch(base, a);
+        return dtype == WHIM_DTYPE_FP8 ? whim_cuda_fp8_launch(base, a)
+                                       : whim_cuda_mm_launch(base, a);
     }
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     whim_weight w = {.dtype = dtype, .k = a->k};
@@ -274,8 +272,9 @@ static whim_err pairs_run(whim_stream *base, const whim_moe_experts_args *a,
     args.ids = a->ids;
     args.n_pair = a->n_row * a->k_top;
     args.n_expert = a->n_expert;
-    whim_cuda_kernel kernel =
-        is_mm(p->w.dtype) ? WHIM_CUDA_K_pairs_bf16 : linear_kernel(p->w.dtype) + EXPERTS;
+    whim_cuda_kernel kernel = p->w.dtype == WHIM_DTYPE_BF16  ? WHIM_CUDA_K_pairs_bf16
+                              : p->w.dtype == WHIM_DTYPE_FP8 ? WHIM_CUDA_K_pairs_fp8
+                                                             : linear_kernel(p->w.dtype) + EXPERTS;
     return whim_cuda_launch(base, kernel,
                             whim_cuda_items(args.n_pair * whim_cuda_ceil_div(p->n, 32), 32), &args);
 }

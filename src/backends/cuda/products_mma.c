@@ -54,7 +54,7 @@ static bool is_made(const whim_cuda_made *m, const whim_cuda_few_args *a)
 
 /* The rows as tiles of `rows`: as the last kernel left them (few, then, and tile_rows), or in the
  * memory that was taken. */
-static whim_err tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
+whim_err whim_cuda_tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
     const whim_cuda_made *made = &((whim_cuda_stream *)base)->made;
     if (is_made(made, a)) {
@@ -117,7 +117,7 @@ static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
         }
     }
     int64_t n_item = few_items(a, n_tile);
-    WHIM_TRY(tiles_make(base, a, WHIM_CUDA_TILE));
+    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
     return whim_cuda_launch(base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
                             (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128,
                                               whim_cuda_mf_bytes(n_tile, dev->has_wide)},
@@ -166,7 +166,7 @@ static whim_err bulk_part(whim_stream *base, const whim_cuda_few_args *a, int32_
 
 static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
-    WHIM_TRY(tiles_make(base, a, rows));
+    WHIM_TRY(whim_cuda_tiles_make(base, a, rows));
     for (int64_t row = 0; row < a->n_row; row += BULK_ROWS) {
         whim_cuda_few_args part = *a;
         part.n_row = a->n_row - row < BULK_ROWS ? a->n_row - row : BULK_ROWS;
@@ -211,7 +211,7 @@ static whim_err some_launch(whim_stream *base, whim_cuda_few_args *a)
         n_item = whim_cuda_ceil_div(n, form->n_tile);
         blocks = n_item < n_mp ? n_item : n_mp;
     }
-    WHIM_TRY(tiles_make(base, a, tile_rows(dev, a->n_row, a->k)));
+    WHIM_TRY(whim_cuda_tiles_make(base, a, tile_rows(dev, a->n_row, a->k)));
     return whim_cuda_launch(base, form->kernel,
                             (whim_cuda_shape){blocks, 1, WHIM_CUDA_MR_THREADS, WHIM_CUDA_MR_BYTES},
                             a);
@@ -239,7 +239,7 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
     f -= f == LAST && n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows) < n_mp;
     int64_t n_block = n_out * whim_cuda_ceil_div(a->n_row, forms[f].rows);
     bool split = f < LAST && dev->has_clusters && n_block < n_mp;
-    WHIM_TRY(tiles_make(base, a, WHIM_CUDA_TILE));
+    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
     return whim_cuda_launch(base, kernel_of(dev, &forms[f], split),
                             (whim_cuda_shape){split ? n_block * WHIM_CUDA_MM_CHUNKS : n_block, 1,
                                               forms[f].threads, whim_cuda_mm_bytes(forms[f].rows)},

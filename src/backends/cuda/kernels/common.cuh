@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kernels share. Bits are the law's (ops/ref/) but for mma.cuh and attn_mma.cuh, which have
+/* What all kernels share. Bits are the law's (ops/ref/) but for mma*.cuh and attn_mma.cuh, which have
  * an order of their own: the project's own headers are compiled for the device, no two operations
  * are contracted to one, and every sum has the law's order. A kernel walks items from its block's
  * number on in steps of the grid, so that any grid is right. */

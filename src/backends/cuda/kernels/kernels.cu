@@ -17,6 +17,7 @@
 #include "mma.cuh"
 #include "mma_bulk.cuh"
 #include "mma_few.cuh"
+#include "mma_fp8.cuh"
 #include "mma_rows.cuh"
 #include "mma_wide.cuh"
 #include "moe.cuh"

@@ -436,7 +436,7 @@ MANY_ROWS(f16, float_form<f16_weights>)
 MANY_ROWS(q4_0, quant_form<q4_0_weights>)
 MANY_ROWS(q4_1, quant_form<q4_1_weights>)
 MANY_ROWS(q8_0, quant_form<q8_0_weights>)
-ALL_ROWS(fp8, scaled_form)
+KERNEL_OF(k_pairs_fp8, whim_cuda_pairs_args, pairs<scaled_form>)
 ALL_ROWS(wide, quant_form<wide_weights>)
 
 /* --- rows of a packed matrix ------------------------------------------------------------------ */

@@ -446,6 +446,46 @@ static void test_products_in_parts(void **state)
     device.has_wide = false;
 }
 
+/* FP8: blocks of 8, 16 and 32 rows, two tiles of outputs each. More than 8 rows may have been left in
+ * tiles of another size, and are made anew. */
+static void test_products_fp8(void **state)
+{
+    enum { K = 128, N = 5 * 16 };
+    static const struct {
+        int64_t n_row;
+        whim_cuda_kernel kernel;
+        unsigned grid;
+    } cases[] = {
+        {1, WHIM_CUDA_K_mm_fp8_1, 3},  {8, WHIM_CUDA_K_mm_fp8_1, 3},  {9, WHIM_CUDA_K_mm_fp8_2, 3},
+        {17, WHIM_CUDA_K_mm_fp8_4, 3}, {33, WHIM_CUDA_K_mm_fp8_4, 6},
+    };
+    static float x[64 * K], y[64 * N];
+    static uint16_t tiles[64 * K];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_stream *s = stream_make();
+        int64_t n_row = cases[i].n_row;
+        int last = n_row > WHIM_CUDA_MF_ROWS;
+        whim_linear_args a = {.w = {WHIM_DTYPE_FP8, N, K, x},
+                              .x = x,
+                              .x_stride = K,
+                              .y = y,
+                              .y_stride = N,
+                              .n_row = n_row};
+        s->workspace = (whim_workspace){.base = (char *)tiles, .bytes = sizeof tiles};
+        whim_cuda_made_set(s, x, K, n_row, K,
+                           whim_cuda_made_place(s, WHIM_CUDA_MADE_NORM, n_row, K));
+        assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
+        assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
+        assert_int_equal(n_started, last + 1);
+        assert_true(last == 0 || is_kernel(0, WHIM_CUDA_K_tiles_bf16));
+        assert_true(is_kernel(last, cases[i].kernel));
+        assert_int_equal(started_grid[last], cases[i].grid);
+        s->workspace = (whim_workspace){0};
+        whim_stream_close(s);
+    }
+}
+
 /* --- what an op needs ------------------------------------------------------------------------- */
 
 static void test_workspace(void **state)
@@ -488,12 +528,12 @@ static void test_workspace_grows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loader_refuses),    cmocka_unit_test(test_packing),
-        cmocka_unit_test(test_packing_refuses),   cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_workspace),         cmocka_unit_test(test_workspace_grows),
-        cmocka_unit_test(test_products_join),     cmocka_unit_test(test_products_part),
-        cmocka_unit_test(test_products_share),    cmocka_unit_test(test_products_some_rows),
-        cmocka_unit_test(test_products_in_parts),
+        cmocka_unit_test(test_loader_refuses),     cmocka_unit_test(test_packing),
+        cmocka_unit_test(test_packing_refuses),    cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_workspace),          cmocka_unit_test(test_workspace_grows),
+        cmocka_unit_test(test_products_join),      cmocka_unit_test(test_products_part),
+        cmocka_unit_test(test_products_fp8),       cmocka_unit_test(test_products_share),
+        cmocka_unit_test(test_products_some_rows), cmocka_unit_test(test_products_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
