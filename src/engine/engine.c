@@ -113,6 +113,11 @@ static void blame(const whim_engine *e, const char *field)
     blame_of(&e->cfg, field);
 }
 
+static int32_t ranks_of(const whim_engine *e)
+{
+    return e->cfg.n_rank > 1 ? e->cfg.n_rank : 1;
+}
+
 /* Ranks that have this host together, this one among them. */
 static int32_t ranks_here(const whim_engine *e)
 {
@@ -311,12 +316,12 @@ static void plan_make(whim_engine *e, int64_t available)
     }
     if (e->cfg.kv_dir != NULL) {
         whim_memory_plan_add(plan, WHIM_MEMORY_HOST, "pages for the disk",
-                             whim_disk_queue_bytes(r->page_bytes, c->page_len, e->binder.n_rank),
+                             whim_disk_queue_bytes(r->page_bytes, c->page_len, ranks_of(e)),
                              "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
                          "steps of up to %lld tokens", (long long)c->max_rows);
-    int64_t batch_bytes = r->batch_bytes + r->before_bytes + r->output_bytes;
+    int64_t batch_bytes = r->batch_bytes + r->before_bytes + r->cut_bytes + r->output_bytes;
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "batch and results",
                          batch_bytes + (plan->apart ? 0 : r->host_bytes),
                          "sequences: %lld, rows of logits: %lld", (long long)c->max_seqs,
@@ -409,16 +414,36 @@ static whim_err draft_join(whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Ranks that have a part of the model each cannot share rows yet. */
+static whim_err share_check(const whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = ranks_of(e), n_share = e->cfg.n_share;
+    if (n_share <= 1 || n_share == n_rank) {
+        return WHIM_ERR_OK;
+    }
+    blame(e, "n_share");
+    return n_rank % n_share != 0
+               ? whim_fail(diag, WHIM_ERR_INVALID,
+                           "%d ranks cannot be groups of %d that share prompts", n_rank, n_share)
+               : whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                           "%d ranks would share prompts in groups of %d with a part of the model "
+                           "each; so far all of them share prompts, or none",
+                           n_rank, n_share);
+}
+
 /* Which part of the model is bound. */
 static whim_err ranks_choose(whim_engine *e, whim_diag *diag)
 {
-    int32_t n_rank = e->cfg.n_rank > 1 ? e->cfg.n_rank : 1;
+    int32_t n_rank = ranks_of(e);
     if (e->cfg.rank < 0 || e->cfg.rank >= n_rank) {
         return whim_fail(diag, WHIM_ERR_INVALID, "rank %d of %d: ranks are counted from 0",
                          e->cfg.rank, n_rank);
     }
-    e->binder.n_rank = n_rank;
-    e->binder.rank = e->cfg.rank;
+    WHIM_TRY(share_check(e, diag));
+    bool shares = e->cfg.n_share > 1;
+    e->binder.n_rank = shares ? 1 : n_rank;
+    e->binder.rank = shares ? 0 : e->cfg.rank;
+    e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

@@ -3,6 +3,7 @@
 #include "layers/attention.h"
 
 #include "base/math/fmath.h"
+#include "layers/cut_rows.h"
 
 #define N_OF(list) (sizeof(list) / sizeof(list)[0])
 
@@ -69,6 +70,7 @@ void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whi
     };
     whim_projections_bind(projections, N_OF(projections), l, binder);
     norms_bind(a, row, cut, at_zero, l, binder);
+    a->kv_cols = whim_cut_cols((int64_t)row->n_kv * row->d_head, binder);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -100,8 +102,7 @@ void whim_attention_pass_init(whim_attention_pass *p, const whim_layer_table *ta
     p->qkv = whim_bump_rows(bump, n_row, qkv);
     p->gate = gated ? whim_bump_rows(bump, n_row, heads) : NULL;
     p->q = whim_bump_rows(bump, n_row, heads);
-    p->k = whim_bump_rows(bump, n_row, kv);
-    p->v = whim_bump_rows(bump, n_row, kv);
+    p->kv = whim_bump_rows(bump, 2 * n_row, kv);
     p->attn = whim_bump_rows(bump, n_row, heads);
     p->wide = wide > 0 ? whim_bump_rows(bump, n_row, wide) : NULL;
     p->cut = whim_bump_rows(bump, n_row, cut);
@@ -139,6 +140,12 @@ typedef struct site {
     bool is_cut; /* other ranks have heads, too */
 } site;
 
+/* Where v is, behind k of all rows. */
+static float *values_of(const site *t)
+{
+    return t->p->kv + t->batch->n_row * t->row->n_kv * t->row->d_head;
+}
+
 /* q, k, v = qkv, each head normalised where the layer does so, q and k rotated */
 static whim_err split_heads(const site *t)
 {
@@ -151,8 +158,8 @@ static whim_err split_heads(const site *t)
                                                     .eps = t->eps,
                                                     .cos_sin = t->cos_sin,
                                                     .q = p->q,
-                                                    .k = p->k,
-                                                    .v = p->v,
+                                                    .k = p->kv,
+                                                    .v = values_of(t),
                                                     .gate = t->row->gated ? p->gate : NULL,
                                                     .n_row = t->batch->n_row,
                                                     .n_head = t->n_head,
@@ -202,8 +209,8 @@ static whim_err split_whole(const site *t)
                   .eps = t->eps,
                   .cos_sin = t->cos_sin,
                   .q = p->q,
-                  .k = p->k,
-                  .v = p->v,
+                  .k = p->kv,
+                  .v = values_of(t),
                   .n_row = t->batch->n_row,
                   .n_head = row->n_head,
                   .n_kv = row->n_kv,
@@ -227,10 +234,26 @@ static whim_err store(const site *t, whim_kv_view kv)
 {
     return whim_op_kv_write(t->s, &(whim_kv_write_args){
                                       .kv = kv,
-                                      .k = t->p->k,
-                                      .v = t->p->v,
+                                      .k = t->p->kv,
+                                      .v = values_of(t),
                                       .slots = t->batch->slots,
                                       .n_row = t->batch->n_row,
+                                  });
+}
+
+/* The same of the rows of all ranks, each of which has made its own. */
+static whim_err store_all(const site *t, whim_kv_view kv)
+{
+    const whim_batch_cut *cut = t->batch->cut;
+    int64_t n = cut->n_row * cut->n_rank;
+    WHIM_TRY(
+        whim_cut_gather(t->s, t->batch, 2, t->a->kv_cols, t->p->kv, t->p->all, "keys and values"));
+    return whim_op_kv_write(t->s, &(whim_kv_write_args){
+                                      .kv = kv,
+                                      .k = t->p->all,
+                                      .v = t->p->all + n * t->a->kv_cols[0],
+                                      .slots = cut->slots,
+                                      .n_row = n,
                                   });
 }
 
@@ -239,7 +262,7 @@ static whim_err attend(const site *t, int32_t l)
 {
     const whim_batch *b = t->batch;
     whim_kv_view kv = kv_of(b, t->row, l);
-    WHIM_TRY(store(t, kv));
+    WHIM_TRY(b->cut != NULL ? store_all(t, kv) : store(t, kv));
     return whim_op_attn_paged(t->s, &(whim_attn_paged_args){
                                         .kv = kv,
                                         .q = t->p->q,

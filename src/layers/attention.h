@@ -12,11 +12,12 @@
 #include "layers/projection.h"
 
 typedef struct whim_attention {
-    whim_projection q;    /* [n_head * d_head, d_in]; gated: [2 n_head * d_head, d_in] */
-    whim_projection k, v; /* [n_kv * d_head, d_in] */
-    whim_projection o;    /* [d_model, n_head * d_head] */
-    const float *q_norm;  /* as whim_qk_norm says, or NULL */
-    const float *k_norm;  /* the same */
+    whim_projection q;      /* [n_head * d_head, d_in]; gated: [2 n_head * d_head, d_in] */
+    whim_projection k, v;   /* [n_kv * d_head, d_in] */
+    whim_projection o;      /* [d_model, n_head * d_head] */
+    const float *q_norm;    /* as whim_qk_norm says, or NULL */
+    const float *k_norm;    /* the same */
+    const int64_t *kv_cols; /* for gathering k and v of rows that ranks share, or NULL */
 } whim_attention;
 
 /* A rotary table, bound. */
@@ -29,14 +30,15 @@ typedef struct whim_rotary {
 /* Buffers of a pass, wide enough for every layer and reused by each. */
 typedef struct whim_attention_pass {
     float *cos_sin[WHIM_MAX_ROPE]; /* [n_row, 2 n_freq] */
-    float *qkv;   /* [n_row, (n_head + 2 n_kv) d_head]; gated: (2 n_head + 2 n_kv) d_head */
-    float *gate;  /* [n_row, n_head, d_head], or NULL */
-    float *q;     /* [n_row, n_head, d_head] */
-    float *k, *v; /* [n_row, n_kv, d_head] */
-    float *attn;  /* [n_row, n_head, d_head] */
-    float *wide;  /* [n_row, columns of `o` that are kept], where some are others'; else NULL */
-    float *cut;   /* [n_row, whim_own_cols_cut_width] */
-    float *sums;  /* [n_row, 2] squares of q and k, where they are normalised whole */
+    float *qkv;  /* [n_row, (n_head + 2 n_kv) d_head]; gated: (2 n_head + 2 n_kv) d_head */
+    float *gate; /* [n_row, n_head, d_head], or NULL */
+    float *q;    /* [n_row, n_head, d_head] */
+    float *kv;   /* [2, n_row, n_kv, d_head]: k, and v behind it */
+    float *all;  /* of a pass that is cut: [2, rows of all ranks, n_kv, d_head] */
+    float *attn; /* [n_row, n_head, d_head] */
+    float *wide; /* [n_row, columns of `o` that are kept], where some are others'; else NULL */
+    float *cut;  /* [n_row, whim_own_cols_cut_width] */
+    float *sums; /* [n_row, 2] squares of q and k, where they are normalised whole */
 } whim_attention_pass;
 
 /* The columns of layer l's output projection that the binder's rank keeps; `row` is still the whole

@@ -20,6 +20,22 @@
 
 enum { WHIM_LATE_ROWS = 32 };
 
+/* The rows of a pass, dealt to ranks that have the whole model each (parallel/cut.h). A rank makes
+ * what layers make of its own rows alone, so no sum is split; keys and values, and whatever else is
+ * wanted of all rows, are gathered. Of gathered rows, row i of rank r is number i * n_rank + r. */
+typedef struct whim_batch_cut {
+    int32_t n_rank, rank;
+    int64_t n_row;             /* of each rank, padding included */
+    int64_t n_seq;             /* chunks: two of each sequence */
+    const int32_t *own;        /* [n_row]: which rows of the batch they are; -1: padding */
+    const int32_t *positions;  /* [n_row] */
+    const int32_t *q_start;    /* [n_seq + 1] */
+    const int32_t *kv_len;     /* [n_seq] */
+    const int32_t *page_start; /* [n_seq] */
+    const int32_t *slots;      /* [n_row * n_rank] of gathered rows */
+    const int32_t *places;     /* [n_row of the batch]: their numbers as gathered; -1: padding */
+} whim_batch_cut;
+
 typedef struct whim_batch {
     int64_t n_row, n_seq, n_out;
     int64_t max_pages;         /* entries that the page lists have room for */
@@ -41,6 +57,7 @@ typedef struct whim_batch {
     void *kept;       /* where recurrent layers keep what they made of the rows, or NULL: nowhere */
     int64_t max_kept; /* rows that it has room for */
     bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
+    const whim_batch_cut *cut; /* NULL: every rank has all rows */
     /* What a draft needs of rows that it takes later (whim_model_def.late_cols). */
     float *late;     /* [WHIM_LATE_ROWS, late_cols] */
     int32_t late_at; /* where those of this pass go; -1: they are taken by it, apart */

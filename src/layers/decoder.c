@@ -2,20 +2,26 @@
 /* One pass of a decoder, in the order of the data. */
 #include "layers/decoder.h"
 
+#include "layers/cut_rows.h"
+
 /* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may
  * still read what the mixer adds while the MLP makes its own. */
 typedef struct pass {
     const whim_decoder *dec;
     whim_stream *s;
-    const whim_batch *batch;
-    float *x;      /* [n_row, d_model] the residual stream */
-    float *mixed;  /* [n_row, d_model] what a mixer adds to it */
-    float *fed;    /* [n_row, d_model] what an MLP adds to it */
-    float *normed; /* [n_row, d_model] */
-    float *turned; /* the same, of what a convolution makes of it; NULL: there is none */
-    float *deltas; /* [n_row, whim_block_conv_deltas] */
+    const whim_batch *batch; /* rows that this rank works on */
+    const whim_batch *all;   /* of all ranks; the same where the pass is not cut */
+    whim_batch own;          /* where it is */
+    float *x;                /* [n_row, d_model] the residual stream */
+    float *mixed;            /* [n_row, d_model] what a mixer adds to it */
+    float *fed;              /* [n_row, d_model] what an MLP adds to it */
+    float *normed;           /* [n_row, d_model] */
+    float *turned;           /* the same, of what a convolution makes of it; NULL: there is none */
+    float *deltas;           /* [n_row, whim_block_conv_deltas] */
+    float *whole;            /* of a pass that is cut: x of all rows, in order */
+    float *gathered;         /* and anything of them as they are gathered */
     whim_attention_pass attn;
-    whim_gated_delta_pass gdn;
+    whim_gated_delta_pass gdn, gdn_whole;
     whim_mlp_pass mlp;
     whim_moe_space moe;
 } pass;
@@ -25,12 +31,38 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* What a pass that is cut needs of all rows. */
+static void pass_init_cut(pass *p, whim_bump *bump)
+{
+    const whim_decoder *dec = p->dec;
+    const whim_batch_cut *cut = p->all->cut;
+    int64_t width = dec->x_cols[0];
+    p->whole = whim_bump_rows(bump, p->all->n_row, width);
+    for (int32_t l = 0; l < dec->table.n_layer; l++) {
+        const whim_decoder_layer *layer = &dec->layers[l];
+        width = larger(width, layer->delta != NULL ? layer->delta->qkv_cols[0]
+                                                   : 2 * layer->attn.kv_cols[0]);
+    }
+    p->gathered = whim_bump_rows(bump, cut->n_row * cut->n_rank, width);
+    p->attn.all = p->gathered;
+    if (dec->table.slot_bytes > 0) {
+        whim_gated_delta_pass_init(&p->gdn_whole, &dec->config.gdn, false, 0, 0, p->all->n_row,
+                                   bump);
+        p->gdn.whole = &p->gdn_whole;
+        p->gdn.gathered = p->gathered;
+    }
+}
+
 static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                       whim_bump *bump)
 {
     const whim_config *c = &dec->config;
-    int64_t n = batch->n_row, d = c->d_model;
-    *p = (pass){.dec = dec, .s = s, .batch = batch};
+    *p = (pass){.dec = dec, .s = s, .batch = batch, .all = batch};
+    if (batch->cut != NULL) {
+        p->own = whim_cut_own(batch);
+        p->batch = &p->own;
+    }
+    int64_t n = p->batch->n_row, d = c->d_model;
     p->x = whim_bump_rows(bump, n, d);
     p->mixed = whim_bump_rows(bump, n, d);
     p->fed = whim_bump_rows(bump, n, d);
@@ -54,6 +86,9 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
+    }
+    if (batch->cut != NULL) {
+        pass_init_cut(p, bump);
     }
 }
 
@@ -109,7 +144,7 @@ static whim_err mixer(const pass *p, int32_t l, const float *x, float *y)
     const whim_layer_row *row = &dec->table.rows[l];
     if (row->mixer == WHIM_MIXER_GATED_DELTA) {
         WHIM_TRY(whim_gated_delta_forward(layer->delta, &dec->config, dec->gdn_grouped,
-                                          row->state_at, &p->gdn, p->s, p->batch, x, y));
+                                          row->state_at, &p->gdn, p->s, p->all, x, y));
     } else {
         WHIM_TRY(whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary,
                                         &p->attn, p->s, p->batch, x, y));
@@ -144,10 +179,15 @@ static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, su
     return whim_block_conv_forward(conv, row, 1, p->s, p->batch, p->normed, p->deltas, y);
 }
 
-/* x = embeddings of the tokens */
+/* x = embeddings of the tokens. Of a pass that is cut all are found, which costs next to nothing:
+ * tokens may be known to the device only. */
 static whim_err embed(const pass *p, const whim_head *head, whim_bump *bump)
 {
     const whim_decoder *dec = p->dec;
+    if (p->all->cut != NULL) {
+        WHIM_TRY(whim_head_embed(head, p->s, p->all, p->whole));
+        return whim_cut_select(p->s, p->all, p->whole, p->x, dec->config.d_model);
+    }
     WHIM_TRY(whim_head_embed_part(head, p->s, p->batch, bump, dec->scaled ? p->normed : p->x));
     return dec->scaled ? whim_rows_scale(p->s, p->batch, p->normed, dec->embed_scale,
                                          dec->config.d_model, p->x)
@@ -159,7 +199,10 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
 {
     int64_t d = p->dec->config.d_model, n = p->batch->n_row;
     for (int32_t i = 0; i < out->n_capture; i++) {
-        if (out->captures[i].boundary == b) {
+        if (out->captures[i].boundary == b && p->all->cut != NULL) {
+            WHIM_TRY(whim_cut_join(p->s, p->all, p->dec->x_cols, p->x, p->gathered,
+                                   out->captures[i].rows, out->captures[i].stride, "features"));
+        } else if (out->captures[i].boundary == b) {
             WHIM_TRY(whim_op_gather_rows(p->s, &(whim_gather_rows_args){
                                                    .x = p->x,
                                                    .x_stride = d,
@@ -211,7 +254,7 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
     pass p;
     whim_head head = whim_decoder_ends(dec);
     pass_init(&p, dec, s, batch, out->scratch);
-    WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, batch));
+    WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, p.batch));
     WHIM_TRY(embed(&p, &head, out->scratch));
     for (int32_t l = 0; l < n_layer; l++) {
         WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? p.fed : NULL));
@@ -221,8 +264,14 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
         WHIM_TRY(around(&p, l, &dec->layers[l].mlp_conv, mlp, p.fed));
     }
     WHIM_TRY(add(&p, p.fed));
-    *x = p.x;
-    return capture(&p, n_layer, out);
+    WHIM_TRY(capture(&p, n_layer, out));
+    if (batch->cut == NULL) {
+        *x = p.x;
+        return WHIM_ERR_OK;
+    }
+    *x = p.whole;
+    return whim_cut_join(s, batch, dec->x_cols, p.x, p.gathered, p.whole, dec->config.d_model,
+                         "rows");
 }
 
 whim_err whim_decoder_forward(const whim_decoder *dec, whim_stream *s, const whim_batch *batch,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a decoder, layer by layer, as its table says. */
+#include "layers/cut_rows.h"
 #include "layers/decoder.h"
 #include "layers/rope.h"
 
@@ -112,6 +113,7 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *t
                          config->n_layer);
     }
     dec->config.gdn = dec->table.gdn;
+    dec->x_cols = whim_cut_cols(config->d_model, binder);
     if (lent == NULL) {
         whim_head_bind_embed(&dec->head, config, binder);
     }

@@ -2,6 +2,7 @@
 /* Tensors and pass of a gated delta net. */
 #include "layers/gated_delta.h"
 
+#include "layers/cut_rows.h"
 #include "layers/projection.h"
 #include "ops/ops.h"
 
@@ -202,11 +203,14 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
     cols_make(g, config, l, binder);
     bind_products(g, config, grouped, &r, l, binder);
     bind_list(vectors, l, binder);
+    g->qkv_cols = whim_cut_cols(conv_width(c), binder);
+    g->head_cols = whim_cut_cols(n, binder);
 }
 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,
                                 int64_t out_cols, int64_t cut, int64_t n_row, whim_bump *bump)
 {
+    *p = (whim_gated_delta_pass){0};
     p->qkvz = grouped ? whim_bump_rows(bump, n_row, conv_width(c) + value_width(c)) : NULL;
     p->ba = grouped ? whim_bump_rows(bump, n_row, 2 * c->n_value) : NULL;
     p->qkv = whim_bump_rows(bump, n_row, conv_width(c));
@@ -316,6 +320,22 @@ static whim_err recur(const whim_gated_delta *g, const whim_gdn_config *c, int64
                                });
 }
 
+/* The same of rows that were dealt to ranks: all ranks run the recurrence over all rows, in order,
+ * and each keeps what it gives for its own. */
+static whim_err recur_all(const whim_gated_delta *g, const whim_gdn_config *c, int64_t state_at,
+                          const whim_gated_delta_pass *p, whim_stream *s, const whim_batch *batch)
+{
+    const whim_gated_delta_pass all = pass_of(p->whole, c, state_at, batch);
+    WHIM_TRY(whim_cut_join(s, batch, g->qkv_cols, p->qkv, p->gathered, all.qkv, conv_width(c),
+                           "recurrence"));
+    WHIM_TRY(
+        whim_cut_join(s, batch, g->head_cols, p->b, p->gathered, all.b, c->n_value, "recurrence"));
+    WHIM_TRY(
+        whim_cut_join(s, batch, g->head_cols, p->a, p->gathered, all.a, c->n_value, "recurrence"));
+    WHIM_TRY(recur(g, c, state_at, &all, s, batch));
+    return whim_cut_select(s, batch, all.o, p->o, value_width(c));
+}
+
 /* Heads x0, x0 + x_step, ... of the scan, which go to the columns y0, y0 + y_step, ... of what
  * `out` reads. */
 typedef struct head_run {
@@ -374,14 +394,16 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
                                   whim_stream *s, const whim_batch *batch, const float *x, float *y)
 {
     const whim_gdn_config *c = &config->gdn;
-    const whim_gated_delta_pass own = pass_of(pass, c, state_at, batch), *p = &own;
-    const head_run all = {0, 1, 0, c->d_value, batch->n_row * c->n_value};
-    WHIM_TRY(project(g, c, grouped, p, s, x, batch->n_row));
-    WHIM_TRY(recur(g, c, state_at, p, s, batch));
-    WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, batch->n_row)
+    bool cut = batch->cut != NULL;
+    int64_t n = cut ? batch->cut->n_row : batch->n_row;
+    const whim_gated_delta_pass own = cut ? *pass : pass_of(pass, c, state_at, batch), *p = &own;
+    const head_run all = {0, 1, 0, c->d_value, n * c->n_value};
+    WHIM_TRY(project(g, c, grouped, p, s, x, n));
+    WHIM_TRY((cut ? recur_all : recur)(g, c, state_at, p, s, batch));
+    WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, n)
                                             : norm_heads(g, config, p, s, all));
-    WHIM_TRY(whim_own_cols_mend(&g->cols, s, p->y, p->cut, batch->n_row));
-    return whim_product(s, &g->out, p->y, batch->n_row, y);
+    WHIM_TRY(whim_own_cols_mend(&g->cols, s, p->y, p->cut, n));
+    return whim_product(s, &g->out, p->y, n, y);
 }
 
 whim_err whim_gated_delta_advance(const whim_gated_delta *g, const whim_gdn_config *c,

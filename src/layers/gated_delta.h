@@ -29,6 +29,8 @@ typedef struct whim_gated_delta {
     whim_weight out;      /* [d_model, n_value d_value] */
     bool out_tiled;       /* its columns are in the order of whim_gdn_config.tiled */
     whim_own_cols cols;   /* what of them a rank has; no runs: all */
+    /* for gathering qkv, and b and a, of rows that ranks share, or NULL */
+    const int64_t *qkv_cols, *head_cols;
 } whim_gated_delta;
 
 /* Buffers of a pass, reused by every layer. */
@@ -39,6 +41,10 @@ typedef struct whim_gated_delta_pass {
     float *y;          /* the same, with zeros where `out` has columns of others */
     float *cut;        /* [n_row, whim_own_cols_cut_width] */
     float *b, *a;      /* [n_row, n_value] */
+    /* Of a pass that is cut, whose recurrence needs all rows in order: theirs, and room for them as
+     * they are gathered. */
+    const struct whim_gated_delta_pass *whole;
+    float *gathered;
 } whim_gated_delta_pass;
 
 /* The heads that a rank has: key heads, and the value heads that go with them. */
@@ -61,7 +67,8 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *gdn, bool grouped,
                                 int64_t out_cols, int64_t cut, int64_t n_row, whim_bump *bump);
 
-/* y = mixer(x), both [n_row, d_model]; the layer's part of a slot begins at `state_at`. */
+/* y = mixer(x), both [n_row, d_model]; the layer's part of a slot begins at `state_at`. Where the
+ * batch is cut, x and y are the rank's own rows. */
 WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,
                                                   const whim_config *config, bool grouped,
                                                   int64_t state_at, const whim_gated_delta_pass *p,

@@ -41,6 +41,7 @@ whim_err whim_follower_order_make(whim_follower_order *order, const whim_engine_
         .version = WHIM_VERSION,
         .rank = rank,
         .n_rank = cfg->n_rank,
+        .n_share = cfg->n_share,
         .host_first = cfg->host_first,
         .n_host = cfg->n_host,
         .n_thread = cfg->n_thread,
@@ -79,6 +80,7 @@ whim_err whim_follower_order_read(const whim_follower_order *order, int64_t byte
     *cfg = (whim_engine_cfg){
         .rank = order->rank,
         .n_rank = order->n_rank,
+        .n_share = order->n_share,
         .host_first = order->host_first,
         .n_host = order->n_host,
         .n_thread = order->n_thread,

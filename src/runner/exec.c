@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/rank_meters.h"
 #include "ops/ops.h"
+#include "parallel/cut.h"
 #include "runner/befores.h"
 #include "runner/graphs.h"
 #include "runner/kept.h"
@@ -44,6 +45,7 @@ struct whim_exec {
     float *embeds;
     whim_page_table pages;
     whim_befores befores;
+    whim_cut cut;
     whim_outputs outputs;
     whim_sampling sampling;
     whim_kept kept;
@@ -77,6 +79,19 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
     };
 }
 
+_Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
+
+whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg)
+{
+    return (whim_cut_cfg){
+        .n_rank = cfg->n_share,
+        .rank = cfg->comm != NULL ? cfg->comm->rank : 0, /* a plan may be made before it is there */
+        .max_rows = cfg->max_rows,
+        .max_seqs = cfg->max_seqs,
+        .n_set = whim_exec_flights(cfg),
+    };
+}
+
 static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
 {
     void *block, *embeds;
@@ -88,6 +103,8 @@ static whim_err device_buffers_open(whim_exec *x, whim_diag *diag)
     x->block = block;
     WHIM_TRY(whim_page_table_init(&x->pages, &x->limits, x->block, diag));
     WHIM_TRY(whim_befores_init(&x->befores, &x->cfg, x->device, diag));
+    whim_cut_cfg cut = whim_exec_cut_cfg(&x->cfg);
+    WHIM_TRY(whim_cut_init(&x->cut, &cut, x->device, diag));
     if (x->cfg.embeds) {
         WHIM_TRY(whim_device_alloc(x->device, x->plan.embed_bytes, &embeds, diag));
         x->embeds = embeds;
@@ -172,6 +189,7 @@ void whim_exec_close(whim_exec *x)
     whim_device_free(x->device, x->embeds, x->plan.embed_bytes);
     whim_page_table_deinit(&x->pages);
     whim_befores_deinit(&x->befores);
+    whim_cut_deinit(&x->cut);
     whim_outputs_deinit(&x->outputs);
     whim_sampling_deinit(&x->sampling);
     whim_kept_deinit(&x->kept);
@@ -202,9 +220,10 @@ static whim_state_view states_of(const whim_exec *x)
         .slots = x->state, .slot_stride = x->plan.slot_bytes, .n_slot = x->cfg.n_state};
 }
 
-static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flags,
-                        const whim_late_step *late)
+static whim_err forward(whim_exec *x, const whim_graph_key *key)
 {
+    const whim_step_size *bucket = &key->bucket;
+    whim_batch_cut cut;
     whim_batch batch = {
         .kv = {.pages = x->kv,
                .page_stride = x->plan.page_bytes,
@@ -212,14 +231,18 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
                .page_len = x->cfg.page_len},
         .kv_offsets = x->kv_offsets,
         .state = states_of(x),
-        .embeds = (flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,
-        .kept = (flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
+        .embeds = (key->flags & WHIM_STEP_EMBEDS) != 0 ? x->embeds : NULL,
+        .kept = (key->flags & WHIM_STEP_KEEP) != 0 ? x->kept.rows : NULL,
         .max_kept = x->kept.max_rows,
-        .drafts = (flags & WHIM_STEP_DRAFT) != 0,
+        .drafts = (key->flags & WHIM_STEP_DRAFT) != 0,
         .before = x->befores.rows,
+        .cut = key->own_rows > 0 ? &cut : NULL,
     };
     whim_step_view(x->block, &x->limits, bucket, &batch);
-    whim_late_view(&x->late, late, &batch);
+    whim_late_view(&x->late, &key->late, &batch);
+    if (key->own_rows > 0) {
+        whim_cut_view(&x->cut.cfg, x->cut.arrays, key->own_rows, bucket->n_seq, &cut);
+    }
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
     whim_out out = {.scratch = &bump};
     whim_outputs_view(&x->outputs, bucket->n_top, &out);
@@ -227,13 +250,12 @@ static whim_err forward(whim_exec *x, const whim_step_size *bucket, int32_t flag
 }
 
 /* Record the pass of a bucket. A bucket's first step records; later ones only replay. */
-static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size *bucket,
-                       int32_t flags, const whim_late_step *late)
+static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_graph_key *key)
 {
     whim_alloc_guard_leave();
     whim_err err = x->stream->vt->capture_begin(x->stream);
     if (err == WHIM_ERR_OK) {
-        err = forward(x, bucket, flags, late);
+        err = forward(x, key);
         whim_graph *graph = NULL;
         whim_err end = x->stream->vt->capture_end(x->stream, &graph);
         err = err != WHIM_ERR_OK ? err : end;
@@ -248,16 +270,14 @@ static whim_err record(whim_exec *x, whim_graph_slot *slot, const whim_step_size
 }
 
 /* Run the pass of a bucket: eagerly, or by the graph that was recorded when it was first seen. */
-static whim_err run(whim_exec *x, const whim_step_size *bucket, int32_t flags,
-                    const whim_late_step *late)
+static whim_err run(whim_exec *x, const whim_graph_key *key)
 {
-    whim_graph_slot *slot =
-        x->cfg.graphs ? whim_graphs_find(&x->graphs, bucket, flags, late) : NULL;
+    whim_graph_slot *slot = x->cfg.graphs ? whim_graphs_find(&x->graphs, key) : NULL;
     if (slot == NULL) {
-        return forward(x, bucket, flags, late);
+        return forward(x, key);
     }
     if (slot->graph == NULL) {
-        WHIM_TRY(record(x, slot, bucket, flags, late));
+        WHIM_TRY(record(x, slot, key));
     }
     return x->stream->vt->replay(x->stream, slot->graph);
 }
@@ -318,6 +338,33 @@ static whim_err prepare(whim_exec *x, const flight *f, const int32_t *block, int
                              });
 }
 
+/* Deal the rows of a step, unless it is small, or the draft's; how many each rank has. The block is
+ * the device's, whose page lists are where the table has them. */
+static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *own_rows)
+{
+    const whim_step_head *head = whim_step_head_of(block);
+    whim_step_size bucket = whim_step_bucket(block);
+    whim_step_layout at = whim_step_layout_of(&bucket);
+    whim_cut_step step = {
+        .n_row = head->n_row,
+        .bucket_row = head->bucket_row,
+        .bucket_seq = head->bucket_seq,
+        .q_start = block + at.q_start,
+        .kv_len = block + at.kv_len,
+        .page_start = block + at.page_start,
+        .positions = block + at.positions,
+        .slots = block + at.slots,
+    };
+    *own_rows = (head->flags & WHIM_STEP_DRAFT) == 0 ? whim_cut_rows(&x->cut, &step) : 0;
+    if (*own_rows == 0) {
+        return WHIM_ERR_OK;
+    }
+    if (x->cfg.graphs) {
+        *own_rows = whim_graphs_round(*own_rows, whim_cut_max_rows(&x->cut.cfg));
+    }
+    return whim_cut_send(&x->cut, x->stream, &step, *own_rows, set);
+}
+
 static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set, bool embeds_given)
 {
     whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
@@ -327,9 +374,10 @@ static whim_err queue(whim_exec *x, flight *f, const int32_t *block, int32_t set
         WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
                                      work.n_row * x->config->d_model * (int64_t)sizeof(float)));
     }
-    whim_late_step late;
-    WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &late));
-    WHIM_TRY(run(x, &bucket, whim_step_head_of(f->block)->flags, &late));
+    whim_graph_key key = {.bucket = bucket, .flags = whim_step_head_of(f->block)->flags};
+    WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &key.late));
+    WHIM_TRY(deal(x, f->block, set, &key.own_rows));
+    WHIM_TRY(run(x, &key));
     whim_out out = {0};
     whim_outputs_view(&x->outputs, bucket.n_top, &out);
     /* The pass is over, and its memory free. */

@@ -50,6 +50,7 @@ typedef struct whim_exec_cfg {
     /* The rank's seat in its group, the caller's; NULL: it is the only one. Rank 0 leads, others
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
+    int32_t n_share; /* so many have the whole model each, and share the rows of steps; 0: none */
 } whim_exec_cfg;
 
 /* Steps that may be under way, and so the sets of all that the host keeps for one. */
@@ -57,6 +58,9 @@ static inline int32_t whim_exec_flights(const whim_exec_cfg *cfg)
 {
     return cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1;
 }
+
+/* Among whom rows are dealt. */
+struct whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg);
 
 /* Memory that an exec takes, by part. Found by a dry run of the largest pass. */
 typedef struct whim_exec_plan {
@@ -69,10 +73,12 @@ typedef struct whim_exec_plan {
     int64_t workspace_bytes; /* of the device's ops */
     int64_t batch_bytes;     /* the block: token ids, positions, page lists ... */
     int64_t before_bytes;    /* slots of the positions before rows */
+    int64_t cut_bytes;       /* which rows are whose, where ranks share them */
     int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;     /* embeddings that replace tokens */
     int64_t host_bytes;      /* the host's copies of all that travels */
     int64_t token_comm;      /* of a step of one token: bytes of messages between ranks */
+    int64_t cut_comm;        /* the same of max_rows of one prompt, whose rows ranks share */
 } whim_exec_plan;
 
 /* UNSUPPORTED when the device lacks an op of the model; diag names it. */

@@ -2,7 +2,7 @@
 /* The table of graphs. */
 #include "runner/graphs.h"
 
-static int64_t round_up(int64_t n, int64_t limit)
+int64_t whim_graphs_round(int64_t n, int64_t limit)
 {
     int64_t p = 1;
     while (p < n) {
@@ -14,28 +14,31 @@ static int64_t round_up(int64_t n, int64_t limit)
 void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg *cfg)
 {
     bool keeps = (flags & WHIM_STEP_KEEP) != 0;
-    size->n_row = round_up(size->n_row, keeps ? cfg->max_kept : cfg->max_rows);
-    size->n_seq = round_up(size->n_seq, cfg->max_seqs);
-    size->n_out = round_up(size->n_out, cfg->max_outs);
+    size->n_row = whim_graphs_round(size->n_row, keeps ? cfg->max_kept : cfg->max_rows);
+    size->n_seq = whim_graphs_round(size->n_seq, cfg->max_seqs);
+    size->n_out = whim_graphs_round(size->n_out, cfg->max_outs);
 }
 
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags,
-                                  const whim_late_step *late)
+static bool same(const whim_graph_key *a, const whim_graph_key *b)
 {
-    flags &= WHIM_GRAPH_FLAGS;
+    return a->bucket.n_row == b->bucket.n_row && a->bucket.n_seq == b->bucket.n_seq &&
+           a->bucket.n_out == b->bucket.n_out && a->bucket.n_top == b->bucket.n_top &&
+           (a->flags & WHIM_GRAPH_FLAGS) == (b->flags & WHIM_GRAPH_FLAGS) &&
+           a->late.at == b->late.at && a->late.n_taken == b->late.n_taken &&
+           a->own_rows == b->own_rows;
+}
+
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_graph_key *key)
+{
     for (int32_t i = 0; i < graphs->n; i++) {
-        const whim_step_size *b = &graphs->slots[i].bucket;
-        if (b->n_row == bucket->n_row && b->n_seq == bucket->n_seq && b->n_out == bucket->n_out &&
-            b->n_top == bucket->n_top && graphs->slots[i].flags == flags &&
-            graphs->slots[i].late.at == late->at &&
-            graphs->slots[i].late.n_taken == late->n_taken) {
+        if (same(&graphs->slots[i].key, key)) {
             return &graphs->slots[i];
         }
     }
     if (graphs->n == WHIM_GRAPHS_MAX) {
         return NULL;
     }
-    graphs->slots[graphs->n] = (whim_graph_slot){.bucket = *bucket, .flags = flags, .late = *late};
+    graphs->slots[graphs->n] = (whim_graph_slot){.key = *key};
     return &graphs->slots[graphs->n++];
 }
 

@@ -13,10 +13,16 @@ enum {
     WHIM_GRAPH_FLAGS = WHIM_STEP_EMBEDS | WHIM_STEP_KEEP | WHIM_STEP_DRAFT
 };
 
-typedef struct whim_graph_slot {
+/* All that a recorded pass depends on. */
+typedef struct whim_graph_key {
     whim_step_size bucket;
-    int32_t flags; /* those of the step that the pass depends on: WHIM_GRAPH_FLAGS */
+    int32_t flags; /* of the step; only WHIM_GRAPH_FLAGS count */
     whim_late_step late;
+    int64_t own_rows; /* of each rank, where they share the rows; 0: they do not */
+} whim_graph_key;
+
+typedef struct whim_graph_slot {
+    whim_graph_key key;
     whim_graph *graph; /* NULL until captured */
 } whim_graph_slot;
 
@@ -25,12 +31,14 @@ typedef struct whim_graphs {
     int32_t n;
 } whim_graphs;
 
+/* A count rounded up to a power of two, or to its limit. */
+int64_t whim_graphs_round(int64_t n, int64_t limit);
+
 /* Round the size of a step with these flags up to its bucket. */
 void whim_graphs_bucket(whim_step_size *size, int32_t flags, const whim_exec_cfg *cfg);
 
-/* The slot of a bucket, new if need be; NULL when the table is full. */
-whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags,
-                                  const whim_late_step *late);
+/* The slot of a key, new if need be; NULL when the table is full. */
+whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_graph_key *key);
 
 void whim_graphs_clear(whim_graphs *graphs, whim_stream *stream);
 

@@ -2,6 +2,7 @@
 /* The memory of an exec, found by a dry run of its largest pass. */
 #include "base/alloc.h"
 #include "ops/recorder.h"
+#include "parallel/cut.h"
 #include "runner/befores.h"
 #include "runner/kept.h"
 #include "runner/late.h"
@@ -98,6 +99,30 @@ static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model
     return record_own(s, batch, cfg);
 }
 
+/* The largest pass whose rows ranks share; what they tell each other in one that fills a step with
+ * one prompt. */
+static whim_err cut_measure(whim_recorder *recorder, const whim_model_def *def, whim_model *model,
+                            const whim_exec_cfg *cfg, const whim_batch *largest,
+                            const whim_out *out, whim_exec_plan *plan)
+{
+    whim_cut_cfg cut_cfg = whim_exec_cut_cfg(cfg);
+    int64_t n = cut_cfg.n_rank;
+    const int64_t own_rows[] = {whim_cut_max_rows(&cut_cfg), (cfg->max_rows + n - 1) / n};
+    for (int32_t i = 0; i < 2; i++) {
+        whim_batch_cut cut;
+        whim_batch batch = *largest;
+        whim_out best = *out;
+        whim_cut_view(&cut_cfg, largest->tokens, own_rows[i], largest->n_seq, &cut);
+        batch.cut = &cut;
+        best.n_top = 1;
+        best.scratch->used = 0;
+        recorder->comm_bytes = 0;
+        WHIM_TRY(def->forward(model, &recorder->base, &batch, &best));
+        plan->cut_comm = recorder->comm_bytes;
+    }
+    return WHIM_ERR_OK;
+}
+
 /* What ranks tell each other for one token, of which the best is wanted. */
 static whim_err token_measure(whim_recorder *recorder, const whim_model_def *def, whim_model *model,
                               const whim_batch *largest, const whim_out *out, whim_exec_plan *plan)
@@ -152,6 +177,9 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     if (err == WHIM_ERR_OK && cfg->comm != NULL) {
         err = token_measure(&recorder, def, model, &batch, &out, plan);
     }
+    if (err == WHIM_ERR_OK && cfg->n_share > 1) {
+        err = cut_measure(&recorder, def, model, cfg, &batch, &out, plan);
+    }
     if (recorder.refused[0] != '\0') {
         return whim_fail(diag, err, "%s models need an op that this device lacks: %s",
                          def->arch.name, recorder.refused);
@@ -198,6 +226,9 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
     WHIM_TRY(whim_ranks_check(cfg, plan->batch_bytes, diag)); /* before anything loads */
+    whim_cut_cfg cut = whim_exec_cut_cfg(cfg);
+    WHIM_TRY(whim_cut_check(&cut, diag));
+    plan->cut_bytes = whim_cut_bytes_of(&cut);
     plan->before_bytes = whim_befores_bytes_of(cfg);
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     whim_sampling_bytes sampling = whim_sampling_bytes_of(config, cfg);
@@ -205,9 +236,9 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     plan->embed_bytes =
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
-    plan->host_bytes = kept.arrays + whim_page_table_bytes(&limits) +
+    plan->host_bytes = kept.arrays + whim_cut_owners_bytes(&cut) + whim_page_table_bytes(&limits) +
                        whim_exec_flights(cfg) *
-                           (plan->batch_bytes + plan->before_bytes + late.arrays +
+                           (plan->batch_bytes + plan->before_bytes + plan->cut_bytes + late.arrays +
                             plan->embed_bytes + output.logits + output.top + hidden +
                             cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);

@@ -108,6 +108,7 @@ typedef struct whim_binder {
     /* Set before tensors are declared where the model is cut: which of how many ranks this is, and
      * where tensors will be found. 0 or 1 ranks: it is not. */
     int32_t n_rank, rank;
+    int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
     const whim_ckpt *ckpt;
     const struct whim_comm *comm; /* of ranks that load; where that ends, so does the load */
     int64_t bytes;                /* size of the weights buffer */

@@ -18,6 +18,7 @@ typedef struct rank_member {
     const char *path, *weight_type; /* a type: dummy weights */
     const char *backend, *isa;
     bool graphs;
+    bool shares;              /* each rank has the whole model, and a part of the rows */
     bool once;                /* the logits of one plan, and nothing else */
     bool speaks;              /* a greedy text, too */
     bool rounds;              /* its products make int8 of their rows */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every tiny model over several ranks, which are threads of this process with an engine each: as
- * one rank within what the order of sums moves, and the same bits however rows are cut into steps.
- */
+ * one rank within what the order of sums moves, and the same bits however rows are cut into steps;
+ * where ranks share the rows of a whole model, the bits of one. */
 #include "golden/ranks.h"
 #include "support/tally.h"
 
@@ -140,6 +140,51 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
     ranks_free(members, n_rank);
 }
 
+/* Ranks that share the rows of steps: the bits of one. */
+static void check_shared(const char *model, const rank_member *one, rank_member like,
+                         int32_t n_rank)
+{
+    char name[192];
+    rank_member members[RANKS_MAX] = {0};
+    like.shares = true;
+    snprintf(name, sizeof name, "%s/%s-cp%d-%s", model, like.backend, n_rank,
+             like.graphs ? "graphs" : "eager");
+    bool good = ranks_run(members, n_rank, &like);
+    size_t bytes = (size_t)one->n_value * sizeof(float);
+    int32_t n_same = 0;
+    for (int32_t i = 0; i < RANKS_PLANS && good; i++) {
+        n_same += memcmp(members[0].logits[i], one->logits[0], bytes) == 0;
+    }
+    tally_check(good && n_same == RANKS_PLANS, name, "%d of %d plans have the bits of one rank%s",
+                n_same, RANKS_PLANS, like.diag.text);
+    ranks_free(members, n_rank);
+}
+
+/* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
+ * differ in what no rank can tell, over one of these sizes. */
+static void check_shared_sizes(const char *model, const rank_member *one, rank_member like)
+{
+    static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
+    static int32_t n_seen;
+    bool of_kind = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        of_kind = of_kind || strcmp(model, kinds[i]) == 0;
+    }
+    like.speaks = false;
+    for (int32_t n = 2; n <= 4; n++) {
+        if (of_kind || n == 2 + n_seen % 3) {
+            check_shared(model, one, like, n);
+        }
+    }
+    if (of_kind) {
+        like.backend = "guard";
+        like.isa = NULL;
+        like.graphs = true;
+        check_shared(model, one, like, 2 + n_seen % 3);
+    }
+    n_seen++;
+}
+
 void ranks_check_sizes(const char *model, rank_member like, bool quick)
 {
     char level[32];
@@ -158,6 +203,9 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
         ranks_check(model, &bound, &one, like, RANKS_MAX);
     }
     if (!quick && one.good) {
+        if (like.weight_type == NULL) {
+            check_shared_sizes(model, &one, like);
+        }
         like.backend = "guard";
         like.isa = NULL;
         like.graphs = true;

@@ -38,7 +38,9 @@ static void two_prompts(const golden *g, whim_engine *engine)
     one_prompt(g, engine, whim_json_at(prompts, 1), 7, check);
 }
 
-static void ranks_follow_the_reference(const char *name, int32_t n_rank, const char *backend)
+/* shares: each rank has the whole model and a part of the rows. */
+static void ranks_follow_the_reference(const char *name, int32_t n_rank, bool shares,
+                                       const char *backend)
 {
     static follower ranks[MAX_RANK]; /* the first leads */
     whim_comm_memory memory;
@@ -50,6 +52,7 @@ static void ranks_follow_the_reference(const char *name, int32_t n_rank, const c
         whim_comm_open(&f->comm, &memory, &cfg);
         draft_wish = (whim_engine_cfg){
             .n_rank = n_rank,
+            .n_share = shares ? n_rank : 0,
             .rank = r,
             .comm = &f->comm,
             .n_thread = 1,
@@ -79,6 +82,7 @@ static void proposals_are_the_reference_s(void **state)
     static const struct {
         const char *name;
         int32_t n_rank;
+        bool shares;
     } cases[] = {
         {"llama-f32-dflash", 2},
         {"llama-f32-dflash-tokens", 3},
@@ -94,16 +98,20 @@ static void proposals_are_the_reference_s(void **state)
         /* more than a head of few tokens has pieces for */
         {"llama-f32-dflash-tokens", MAX_RANK},
         {"qwen3moe-f32-eagle3", MAX_RANK},
+        {"llama-f32-dflash-tokens", 2, true},
+        {"minimax-f32-eagle3", 4, true},
+        {"qwen35-moe-mtp", 3, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ranks_follow_the_reference(cases[i].name, cases[i].n_rank, NULL);
+        ranks_follow_the_reference(cases[i].name, cases[i].n_rank, cases[i].shares, NULL);
     }
 }
 
 static void graphs_propose_the_same(void **state)
 {
     (void)state;
-    ranks_follow_the_reference("llama-f32-dspark", 2, "guard");
+    ranks_follow_the_reference("llama-f32-dspark", 2, false, "guard");
+    ranks_follow_the_reference("qwen35-f32-mtp", 2, true, "guard");
 }
 
 int main(void)

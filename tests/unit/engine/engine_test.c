@@ -419,6 +419,35 @@ static void a_rank_must_be_one(void **state)
     }
 }
 
+/* Ranks that share prompts are all of them so far, and their steps have rows to share. */
+static void who_shares_prompts_has_them_all(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_rank, n_share;
+        int64_t max_step_tokens;
+        whim_err err;
+        const char *why;
+    } cases[] = {
+        {4, 3, 0, WHIM_ERR_INVALID, "4 ranks cannot be groups of 3"},
+        {0, 2, 0, WHIM_ERR_INVALID, "1 ranks cannot be groups of 2"},
+        {4, 2, 0, WHIM_ERR_UNSUPPORTED, "so far all of them share prompts, or none"},
+        {4, 4, 7, WHIM_ERR_INVALID, "steps that have 8 or more, and none has more than 7"},
+        {4, 4, 8, WHIM_ERR_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+        cfg.n_rank = cases[i].n_rank;
+        cfg.n_share = cases[i].n_share;
+        cfg.max_step_tokens = cases[i].max_step_tokens;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), cases[i].err);
+        assert_non_null(strstr(diag.text, cases[i].why));
+        whim_engine_close(engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +462,7 @@ int main(void)
         cmocka_unit_test(hybrid_shapes),
         cmocka_unit_test(shapes_over_ranks),
         cmocka_unit_test(a_rank_must_be_one),
+        cmocka_unit_test(who_shares_prompts_has_them_all),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lost_rank_ends_the_load),
         cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),

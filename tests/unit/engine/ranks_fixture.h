@@ -28,6 +28,7 @@ typedef struct group {
     const char *model, *draft, *backend;
     whim_graph_use graphs;
     int32_t n_rank, n_job;
+    bool shares; /* each has the whole model, and a part of the rows */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -55,6 +56,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .kv_mem = kv_mem,
                            .kv_dir = fixture_dirs[rank],
                            .n_rank = n_member,
+                           .n_share = g->shares ? n_member : 0,
                            .rank = rank,
                            .comm = comm};
     whim_engine *opened = drive_open(&cfg, &diag);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service whose model is cut over ranks: this thread's engine leads, threads with an engine each
  * follow. Many jobs at once, with steps ahead, proposals by lookup or a draft, checkpoints and too
- * few pages, have the answers of the plainest loop on the same ranks; and a rank that leaves ends
- * them all. */
+ * few pages, have the answers of the plainest loop on the same ranks, or on one where they share
+ * rows; and a rank that leaves ends them all. */
 #include "unit/engine/ranks_fixture.h"
 
 #define LLAMA "tests/data/golden/llama-f32"
@@ -56,11 +56,21 @@ static void ranks_give_plain_answers(void **state)
     }
 }
 
+/* With a draft that is asked before every step. */
+static void start_asking(void)
+{
+    whim_diag diag = {""};
+    whim_service_cfg cfg = service_cfg();
+    cfg.max_waiting = N_JOB;
+    cfg.no_lookup = true;
+    cfg.propose_all = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+}
+
 /* The same ranks with a draft, which is asked before every step, say what they say without. */
 static void a_draft_keeps_the_text(void **state)
 {
     (void)state;
-    whim_diag diag = {""};
     static const group groups[] = {
         {LLAMA, DRAFT "llama-f32-dflash", "cpu", WHIM_GRAPHS_OFF, 2, 3},
         {LLAMA, DRAFT "llama-f32-dflash-tokens", "cpu", WHIM_GRAPHS_OFF, 3, 3},
@@ -78,13 +88,33 @@ static void a_draft_keeps_the_text(void **state)
         make_plain(without.n_job);
         ranks_close(WHIM_ERR_OK);
         ranks_open(&groups[i]);
-        whim_service_cfg cfg = service_cfg();
-        cfg.max_waiting = N_JOB;
-        cfg.no_lookup = true;
-        cfg.propose_all = true;
-        assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+        start_asking();
         answers_are_plain(without.n_job);
         assert_true(whim_service_get_stats(service).n_proposed > 30);
+        stop(NULL);
+        ranks_close(WHIM_ERR_OK);
+    }
+}
+
+/* Ranks that share rows have the answers of one, with proposals by lookup and by drafts. */
+static void those_who_share_rows_answer_as_one(void **state)
+{
+    (void)state;
+    static const group groups[] = {
+        {"tests/data/golden/qwen35-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 3, N_JOB, true},
+        {LLAMA, DRAFT "llama-f32-dflash", "cpu", WHIM_GRAPHS_OFF, 2, 3, true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 3, true},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, 1, 0, false};
+        ranks_open(&one);
+        make_plain(groups[i].n_job);
+        ranks_close(WHIM_ERR_OK);
+        ranks_open(&groups[i]);
+        groups[i].draft != NULL ? start_asking() : start(NULL);
+        int64_t before = members[0].comm.n_byte;
+        answers_are_plain(groups[i].n_job);
+        assert_true(members[0].comm.n_byte > before);
         stop(NULL);
         ranks_close(WHIM_ERR_OK);
     }
@@ -118,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_plain_answers),
         cmocka_unit_test(a_draft_keeps_the_text),
+        cmocka_unit_test(those_who_share_rows_answer_as_one),
         cmocka_unit_test(a_group_that_ends_fails_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

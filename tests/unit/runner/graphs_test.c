@@ -30,22 +30,30 @@ static void sizes_round_up_to_buckets(void **state)
 
 static const whim_late_step none = {-1, false};
 
+/* The slot of a pass that is not cut. */
+static whim_graph_slot *find(whim_graphs *graphs, const whim_step_size *bucket, int32_t flags,
+                             const whim_late_step *late)
+{
+    return whim_graphs_find(graphs, &(whim_graph_key){*bucket, flags, *late, 0});
+}
+
 static void buckets_have_one_slot_each(void **state)
 {
     (void)state;
     static whim_graphs graphs;
     whim_step_size a = {4, 1, 1}, b = {4, 2, 1}, c = {4, 1, 0};
-    whim_graph_slot *slot = whim_graphs_find(&graphs, &a, 0, &none);
+    whim_graph_slot *slot = find(&graphs, &a, 0, &none);
     assert_non_null(slot);
     assert_null(slot->graph);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &b, 0, &none), slot);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &c, 0, &none), slot);
-    assert_ptr_equal(whim_graphs_find(&graphs, &a, 0, &none), slot);
-    assert_ptr_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_AFTER, &none),
-                     slot); /* before the pass */
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_EMBEDS, &none), slot);
-    assert_ptr_not_equal(whim_graphs_find(&graphs, &a, WHIM_STEP_KEEP, &none), slot);
-    assert_int_equal(graphs.n, 5);
+    assert_ptr_not_equal(find(&graphs, &b, 0, &none), slot);
+    assert_ptr_not_equal(find(&graphs, &c, 0, &none), slot);
+    assert_ptr_equal(find(&graphs, &a, 0, &none), slot);
+    assert_ptr_equal(find(&graphs, &a, WHIM_STEP_AFTER, &none), slot); /* before the pass */
+    assert_ptr_not_equal(find(&graphs, &a, WHIM_STEP_EMBEDS, &none), slot);
+    assert_ptr_not_equal(find(&graphs, &a, WHIM_STEP_KEEP, &none), slot);
+    whim_graph_key cut = {a, 0, none, 2};
+    assert_ptr_not_equal(whim_graphs_find(&graphs, &cut), slot);
+    assert_int_equal(graphs.n, 6);
 }
 
 static int n_freed;
@@ -66,16 +74,16 @@ static void a_full_table_refuses_new_buckets_only(void **state)
     whim_stream stream = {.vt = &vt};
     for (int64_t i = 0; i < WHIM_GRAPHS_MAX; i++) {
         whim_step_size size = {i + 1, 1, 1};
-        whim_graph_slot *slot = whim_graphs_find(&graphs, &size, 0, &none);
+        whim_graph_slot *slot = find(&graphs, &size, 0, &none);
         assert_non_null(slot);
         slot->graph = i % 2 == 0 ? (whim_graph *)&some_graph : NULL;
     }
     whim_step_size known = {5, 1, 1}, unknown = {1, 2, 1};
-    assert_null(whim_graphs_find(&graphs, &unknown, 0, &none));
-    assert_non_null(whim_graphs_find(&graphs, &known, 0, &none));
+    assert_null(find(&graphs, &unknown, 0, &none));
+    assert_non_null(find(&graphs, &known, 0, &none));
     whim_graphs_clear(&graphs, &stream);
     assert_int_equal(n_freed, WHIM_GRAPHS_MAX / 2); /* those that were captured */
-    assert_non_null(whim_graphs_find(&graphs, &unknown, 0, &none));
+    assert_non_null(find(&graphs, &unknown, 0, &none));
 }
 
 int main(void)
