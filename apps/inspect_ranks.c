@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect --tp N: what each of N ranks would have of a model, and what they tell each other. */
+/* inspect --tp N, or --cp N: what each of N ranks would have of a model, and what they tell each
+ * other. */
 #include "inspect_ranks.h"
 
 #include "base/alloc.h"
@@ -14,6 +15,7 @@
 typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff;
     int64_t weights, kv, total, token_comm;
+    double prompt_comm; /* for each token of a prompt that they share; 0: they do not */
 } share;
 
 /* What all ranks take of a memory node; a rank's part is spread over the nodes of its CPUs. */
@@ -68,7 +70,9 @@ static share share_of(const whim_engine *engine)
                .weights = whim_engine_binder(engine)->bytes,
                .kv = whim_engine_runner_plan(engine)->kv_bytes,
                .total = plan->total,
-               .token_comm = whim_engine_runner_plan(engine)->token_comm};
+               .token_comm = whim_engine_runner_plan(engine)->token_comm,
+               .prompt_comm = (double)whim_engine_runner_plan(engine)->cut_comm /
+                              (double)whim_engine_limits(engine)->max_rows};
     for (int32_t l = 0; l < table->n_layer; l++) {
         const whim_layer_row *row = &table->rows[l];
         s.n_head = first(s.n_head, row->n_head);
@@ -118,8 +122,13 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
     }
     whim_format_bytes(text[0], sizeof text[0], sum);
     whim_format_bytes(text[1], sizeof text[1], shares[0].token_comm);
-    whim_str_printf(out, "all of them: %s; messages between them, for each token: %s\n", text[0],
+    whim_str_printf(out, "all of them: %s; messages between them, for each token: %s", text[0],
                     text[1]);
+    if (shares[0].prompt_comm > 0) {
+        whim_format_bytes(text[0], sizeof text[0], (int64_t)shares[0].prompt_comm);
+        whim_str_printf(out, ", of a prompt: %s", text[0]);
+    }
+    whim_str_append_char(out, '\n');
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);
     for (int32_t i = 0; i < n; i++) {
@@ -138,10 +147,11 @@ static void append_json(whim_str *out, const share *shares, int32_t n_rank)
         const share *s = &shares[r];
         whim_str_printf(out,
                         "%s{\"rank\":%d,\"n_head\":%d,\"n_kv\":%d,\"n_key\":%d,\"d_ff\":%d,"
-                        "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld}",
+                        "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld,"
+                        "\"prompt_comm\":%.0f}",
                         r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff,
                         (long long)s->weights, (long long)s->kv, (long long)s->total,
-                        (long long)s->token_comm);
+                        (long long)s->token_comm, s->prompt_comm);
     }
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);

@@ -33,13 +33,19 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
     };
 }
 
+int32_t ranks_asked(const whim_options *o)
+{
+    return (int32_t)(o->tp > 0 ? o->tp : o->cp);
+}
+
 whim_library_extra model_extra(const whim_options *o)
 {
     return (whim_library_extra){.load_format = o->load_format,
                                 .weight_type = o->weight_type,
                                 .max_outs = 1,
                                 .no_checkpoints = true,
-                                .n_rank = (int32_t)o->tp,
+                                .n_rank = ranks_asked(o),
+                                .n_share = (int32_t)o->cp,
                                 .may_crowd = o->oversubscribe};
 }
 
@@ -47,6 +53,7 @@ const char *ranks_wished(const whim_options *o)
 {
     const whim_os_topology *t = whim_os_topology_get();
     return o->tp > 0                             ? "--tp says so"
+           : o->cp > 0                           ? "--cp says so"
            : t->n_node == 1                      ? "all memory is one node"
            : o->threads > 0                      ? "--threads counts those of one process"
            : whim_os_topology_even_nodes(t) == 1 ? "the CPUs of its nodes are not as many"
@@ -93,6 +100,7 @@ static const char *option_of(const char *field)
         {"draft_type", "--draft-type"},
         {"kv_bytes", "--kv-mem"},
         {"kv_mem", "--kv-mem"}, /* as the engine calls it */
+        {"n_share", "--cp"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], field) == 0) {

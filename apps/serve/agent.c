@@ -53,7 +53,8 @@ static bool agent_engine(const whim_options *o, const char *path, char draft[MOD
         cfg->draft_found = true;
     }
     cfg->engine = whim_library_engine_cfg(&options, &extra);
-    cfg->engine.n_rank = (int32_t)o->tp;
+    cfg->engine.n_rank = ranks_asked(o);
+    cfg->engine.n_share = (int32_t)o->cp;
     return true;
 }
 

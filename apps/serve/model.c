@@ -190,7 +190,7 @@ static void log_ranks(serve *s)
     const char *why = ranks_wished(s->options);
     int32_t n_node = whim_os_topology_get()->n_node;
     why = why == NULL ? whim_library_ranks_unused(s->model) : why;
-    if (s->options->tp == 0 && n_node > 1) {
+    if (ranks_asked(s->options) == 0 && n_node > 1) {
         whim_log_info(&s->log, "ranks",
                       whim_log_int("ranks", whim_engine_ranks(whim_library_engine(s->model))),
                       whim_log_int("nodes", n_node),

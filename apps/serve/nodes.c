@@ -166,9 +166,9 @@ static bool is_sound(const node_list *nodes, const whim_options *o)
     if (c->node >= c->n_node) {
         complain(EXIT_USAGE, "--node-rank %d of --nodes %d: they are counted from 0", c->node,
                  c->n_node);
-    } else if (o->tp < c->n_node) {
-        complain(EXIT_USAGE, "--tp %lld over --nodes %d: each of them has a rank at least",
-                 (long long)(o->tp > 0 ? o->tp : 1), c->n_node);
+    } else if (ranks_asked(o) < c->n_node) {
+        complain(EXIT_USAGE, "--tp %d over --nodes %d: each of them has a rank at least",
+                 ranks_asked(o) > 0 ? ranks_asked(o) : 1, c->n_node);
     } else if (nodes->host[0] == '\0') {
         complain(EXIT_USAGE,
                  "--nodes %d: --join HOST:PORT must say where node 0 waits for the "
@@ -187,7 +187,7 @@ bool nodes_choose(node_list *nodes, const whim_options *o)
     }
     bool all_given =
         nodes->cfg.n_node > 1 && nodes->host[0] != '\0' && whim_options_gave(o, &o->node_rank);
-    bool asks = nodes->cfg.n_node != 1 && o->tp > 1 && !all_given;
+    bool asks = nodes->cfg.n_node != 1 && ranks_asked(o) > 1 && !all_given;
     const launcher *by = asks ? launcher_find() : NULL;
     if (by != NULL && !launcher_use(nodes, o, by)) {
         return false;

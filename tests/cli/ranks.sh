@@ -27,6 +27,20 @@ run_it run "$data/llama-f32" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --ov
     --draft "$data/../drafts/llama-f32-dflash-tokens"
 expect "a draft over 2 processes" 0 out "$one"
 
+# Ranks that share prompts, over the kinds of layers.
+for name in llama-f32 qwen3moe-f32 qwen35-moe; do
+    ask $name 1
+    one=$out
+    run_it run "$data/$name" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --cp 3
+    expect "$name, whose prompt 3 processes share" 0 out "$one"
+done
+run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 2 --tp 4
+expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
+run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
+expect "--cp with small steps" 1 err "steps that have 8 or more, and none has more than 7"
+run_it inspect shape:qwen3-8b --cp 2
+expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB"
+
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
     expect "--tp $n" 2 err "--tp" err "$n"
