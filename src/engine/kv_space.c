@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Counts up whenever a change of the code moves the bits of keys and values. */
-#define NUMERICS_VERSION "2"
+#define NUMERICS_VERSION "3"
 /* The same for several ranks only. */
 #define RANKS_VERSION "2"
 
