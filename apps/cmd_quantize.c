@@ -156,6 +156,7 @@ int cmd_quantize(const whim_options *options)
     bool is_draft = options->drafts_for != NULL;
     whim_engine_cfg engine_wish = engine_cfg(options, is_draft ? options->drafts_for : in);
     engine_wish.draft = is_draft ? in : NULL;
+    engine_wish.best_device = false; /* types are written by the CPU's threads */
     snprintf(q.skipped, sizeof q.skipped, "%s", is_draft ? "a draft changes no text" : "");
     whim_engine *engine = open_engine(&engine_wish, true, &load);
     if (engine == NULL) {

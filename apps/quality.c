@@ -108,6 +108,7 @@ static bool read_text(quality *q, const char *in, const whim_engine *engine)
 static whim_engine_cfg model_cfg(const quality *q, const char *model)
 {
     whim_engine_cfg cfg = engine_cfg(q->options, model);
+    cfg.best_device = false; /* both models by the same one, and cmd_quantize's */
     cfg.ctx = q->n;
     cfg.max_outs = ROWS;
     cfg.max_step_tokens = ROWS;
