@@ -4,7 +4,7 @@
 
 tiny=$data/llama-f32
 mkdir -p "$TEST_TMP/driver"
-if ! gcc -Wall -Wextra -Werror -shared -fPIC -o "$TEST_TMP/driver/libcuda.so.1" "$cli/fake_cuda.c"; then
+if ! "${CC:-gcc}" -Wall -Wextra -Werror -shared -fPIC -o "$TEST_TMP/driver/libcuda.so.1" "$cli/fake_cuda.c"; then
     bad "the fake driver" "it does not compile"
     finish
     exit
