@@ -157,9 +157,12 @@ whim_err whim_process_run(whim_process *process, whim_diag *diag)
         r.err =
             whim_fail(diag, WHIM_ERR_IO, "%s cannot be run: %s", process->argv[0], strerror(errno));
     } else {
-        r.err = whim_thread_create(&thread, "process", run_it, &r, diag);
-        if (r.err == WHIM_ERR_OK) {
+        /* Apart from r.err, which is the thread's as soon as there is one. */
+        whim_err made = whim_thread_create(&thread, "process", run_it, &r, diag);
+        if (made == WHIM_ERR_OK) {
             whim_thread_join(&thread);
+        } else {
+            r.err = made;
         }
     }
     for (int i = 0; i < 2; i++) {
