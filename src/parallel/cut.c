@@ -49,10 +49,11 @@ int64_t whim_cut_owners_bytes(const whim_cut_cfg *cfg)
 whim_err whim_cut_check(const whim_cut_cfg *cfg, whim_diag *diag)
 {
     if (is_any(cfg) && cfg->max_rows < 2 * cfg->n_rank) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "%d ranks share the rows of steps that have %d or more, and none has more "
-                         "than %lld",
-                         cfg->n_rank, 2 * cfg->n_rank, (long long)cfg->max_rows);
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "--cp %d shares steps of %d tokens or more, and none has more than %lld: a "
+            "larger --max-step-tokens or a smaller --cp will do",
+            cfg->n_rank, 2 * cfg->n_rank, (long long)cfg->max_rows);
     }
     return WHIM_ERR_OK;
 }

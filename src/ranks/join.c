@@ -22,7 +22,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
     *out = (whim_join_facts){
         .n_node = n_node,
         .n_rank = cfg->n_rank,
-        .n_share = cfg->n_share,
+        .n_share = cfg->n_share > 1 ? cfg->n_share : 0, /* --cp 1 is none */
         .n_layer = config->n_layer,
         .d_model = config->d_model,
         .n_head = config->n_head,

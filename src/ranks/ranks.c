@@ -109,10 +109,11 @@ static whim_err processes_make(int32_t n, const char *name, int32_t first, whim_
 static whim_err nodes_make(whim_ranks *r, const whim_nodes_cfg *cfg, whim_diag *diag)
 {
     if (cfg->n_node > r->cfg.n_rank || cfg->n_node > WHIM_JOIN_MAX_NODE) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "--nodes %d with --tp %d: each node has a rank at least, and there may be "
-                         "%d nodes",
-                         cfg->n_node, r->cfg.n_rank, WHIM_JOIN_MAX_NODE);
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "--nodes %d with %d ranks: each node has a rank at least, and there may be "
+            "%d nodes",
+            cfg->n_node, r->cfg.n_rank, WHIM_JOIN_MAX_NODE);
     }
     r->nodes_cfg = *cfg;
     WHIM_TRY(processes_make(cfg->n_node, "the bridge of node", 0, &r->bridges, diag));

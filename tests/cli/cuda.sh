@@ -63,7 +63,7 @@ expect "the second GPU where the first cannot be had" 0 err "device: cuda: Fake 
 with "count=2" run "$tiny" --ids 1 -n 1 --backend cuda:2
 expect "a GPU that is not there" 1 err "GPUs have the numbers 0 to 1; not 2"
 with "" run "$tiny" --ids 1 -n 1 --tp 2 --backend cuda
-expect "several ranks are refused by name" 1 err "--tp 2"
+expect "several ranks are refused by name" 1 err "2 ranks: this backend has a model on one GPU"
 with "lost=5" run "$tiny" --ids 1 -n 9
 expect "a GPU that is lost in a step" 1 err "GPU 0: lost" err "Xid" err "unspecified launch failure (719)"
 

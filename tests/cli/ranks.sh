@@ -37,7 +37,7 @@ done
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 2 --tp 4
 expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
-expect "--cp with small steps" 1 err "steps that have 8 or more, and none has more than 7"
+expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has more than 7" err "--max-step-tokens"
 run_it inspect shape:qwen3-8b --cp 2
 expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB"
 
@@ -75,7 +75,7 @@ expect "--nodes without --join" 2 err "--join HOST:PORT"
 run_it serve "$model" "${nodes[@]}" --nodes 2 --join somewhere
 expect "--join without a port" 2 err "--join takes HOST:PORT, not \"somewhere\""
 run_it serve "$model" "${nodes[@]}" --nodes 3 --join 127.0.0.1:1
-expect "more nodes than ranks" 2 err "--tp 2 over --nodes 3"
+expect "more nodes than ranks" 2 err "2 ranks (--tp, --cp) over --nodes 3"
 run_it serve "$model" "${nodes[@]}" --nnodes 2 --node-rank 2 --dist-init-addr "[::1]:1"
 expect "a node that is not there" 2 err "--node-rank 2 of --nodes 2"
 run_it serve "$model" "${nodes[@]}" --node-rank 1

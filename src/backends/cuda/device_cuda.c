@@ -336,8 +336,8 @@ static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim
     whim_cu_image first;
     if (cfg->n_part > 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "--tp %d: this backend has a model on one GPU; leave --tp out, or use "
-                         "--backend cpu",
+                         "%d ranks: this backend has a model on one GPU; leave --tp and --cp out, "
+                         "or use --backend cpu",
                          (int)cfg->n_part);
     }
     WHIM_TRY(whim_cu_driver_get(&cu, diag)); /* first: without a GPU nobody misses kernels */

@@ -432,7 +432,8 @@ static void who_shares_prompts_has_them_all(void **state)
         {4, 3, 0, WHIM_ERR_INVALID, "4 ranks cannot be groups of 3"},
         {0, 2, 0, WHIM_ERR_INVALID, "1 ranks cannot be groups of 2"},
         {4, 2, 0, WHIM_ERR_UNSUPPORTED, "so far all of them share prompts, or none"},
-        {4, 4, 7, WHIM_ERR_INVALID, "steps that have 8 or more, and none has more than 7"},
+        {4, 4, 7, WHIM_ERR_INVALID,
+         "--cp 4 shares steps of 8 tokens or more, and none has more than 7"},
         {4, 4, 8, WHIM_ERR_OK, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
