@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* States and pages outside of steps, and what ranks say to each other of them. */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "comm/comm.h"
+#include "ops/ops.h"
+#include "runner/exec/inner.h"
+
+#include <string.h>
+
+/* Wait for all that is queued. */
+static whim_err settle(whim_exec *x)
+{
+    whim_err err = whim_stream_sync(x->stream);
+    if (err != WHIM_ERR_OK) { /* a step under way may be what failed; its own wait tells no more */
+        x->n_lost = x->n_submitted;
+    }
+    return err;
+}
+
+static char *slot_at(const whim_exec *x, int32_t slot)
+{
+    whim_check(slot >= 0 && slot < x->cfg.n_state);
+    return (char *)x->state + slot * x->plan.slot_bytes;
+}
+
+whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
+{
+    const int32_t slots[] = {from, to};
+    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_STATE_COPY, false, slots, 2, NULL));
+    WHIM_TRY(whim_op_copy_bytes(x->stream, &(whim_copy_bytes_args){
+                                               .dst = slot_at(x, to),
+                                               .src = slot_at(x, from),
+                                               .bytes = x->plan.slot_bytes,
+                                           }));
+    if (x->tap.state_copied != NULL) {
+        x->tap.state_copied(x->tap.ctx, from, to);
+    }
+    return settle(x);
+}
+
+static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
+{
+    whim_batch batch = {.state = whim_exec_states(x)};
+    whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
+    if (x->n_collected <=
+        x->kept.n_submitted_then) { /* the arrays of the last call may still be read */
+        WHIM_TRY(whim_stream_sync(x->stream));
+    }
+    x->kept.n_submitted_then = x->n_submitted;
+    WHIM_TRY(whim_kept_take(&x->kept, x->stream, takes, n, &batch));
+    return x->def->advance(x->model, x->stream, &batch, &bump);
+}
+
+whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n, whim_diag *diag)
+{
+    int64_t n_kept = x->kept.rows != NULL ? x->kept.n_row : 0;
+    if (x->ranks.follows && x->kept.rows == NULL) { /* this rank has no part of the states */
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_step_takes_check(takes, n, &x->limits, n_kept, diag));
+    if (n == 0) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(
+        whim_ranks_tell(&x->ranks, WHIM_LETTER_ADVANCE, false, takes, n * WHIM_TAKE_WORDS, diag));
+    whim_alloc_guard_enter();
+    whim_err err = advance(x, takes, n);
+    whim_alloc_guard_leave();
+    if (err != WHIM_ERR_OK) {
+        whim_ranks_failed(&x->ranks, "states could not go on");
+        return whim_fail(diag, err, "states could not go on: %s", whim_err_text(err));
+    }
+    if (x->tap.advanced != NULL) {
+        x->tap.advanced(x->tap.ctx, takes, n);
+    }
+    return WHIM_ERR_OK;
+}
+
+static char *page_at(const whim_exec *x, int32_t page)
+{
+    whim_check(page >= 0 && page < x->cfg.n_page);
+    return (char *)x->kv + page * x->plan.page_bytes;
+}
+
+whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
+{
+    WHIM_TRY(whim_stream_copy_out(x->stream, out, page_at(x, page), x->plan.page_bytes));
+    return settle(x);
+}
+
+whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
+{
+    whim_late_drop_page(&x->late, page, x->cfg.page_len);
+    WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
+    return settle(x);
+}
+
+/* --- sums of a few numbers -------------------------------------------------------------------- */
+
+enum { MAX_SUM = 8 };
+
+static whim_err sum(whim_exec *x, float *values, int64_t n)
+{
+    float sums[MAX_SUM];           /* while copies are under way, nobody else has their memory */
+    float *there = x->activations; /* free between two passes */
+    int64_t bytes = n * (int64_t)sizeof *values;
+    whim_check(n <= MAX_SUM && bytes <= x->plan.activation_bytes);
+    WHIM_TRY(whim_stream_copy_in(x->stream, there, values, bytes));
+    WHIM_TRY(whim_op_all_reduce(
+        x->stream, &(whim_all_reduce_args){.x = there, .n_row = 1, .n_col = n, .site = "a vote"}));
+    WHIM_TRY(whim_stream_copy_out(x->stream, sums, there, bytes));
+    WHIM_TRY(settle(x));
+    memcpy(values, sums, (size_t)bytes);
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_sum(whim_exec *x, float *values, int64_t n, int64_t wait_ns)
+{
+    if (!x->ranks.leads && !x->ranks.follows) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(settle(x)); /* a step under way would wait as long */
+    int64_t usual = x->cfg.comm->wait_ns;
+    x->cfg.comm->wait_ns = wait_ns > usual ? wait_ns : usual;
+    whim_err err = sum(x, values, n);
+    x->cfg.comm->wait_ns = usual;
+    return err;
+}

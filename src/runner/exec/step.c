@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step: its block is checked, told to those who follow, queued and waited for. */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "comm/comm.h"
+#include "comm/rank_meters.h"
+#include "ops/ops.h"
+#include "runner/exec/inner.h"
+
+#include <string.h>
+
+/* The block: its arrays, the fresh pages behind them, and what is new in the page lists. */
+static whim_err block_send(whim_exec *x, const whim_exec_flight *f, const int32_t *block)
+{
+    const whim_step_head *head = whim_step_head_of(f->block);
+    int64_t arrays = whim_step_lists(f->block) - f->block, word = sizeof(int32_t);
+    WHIM_TRY(whim_page_table_send(&x->pages, x->stream, block, f->block));
+    WHIM_TRY(whim_stream_copy_in(x->stream, x->block, f->block, arrays * word));
+    return whim_stream_copy_in(x->stream, x->block + arrays, whim_step_fresh(f->block),
+                               head->n_fresh * word);
+}
+
+/* Tokens that only the device knows, and of several ranks only the first one's. */
+static whim_err tokens_fill(whim_exec *x, const whim_step_head *head, const whim_step_size *bucket)
+{
+    whim_batch batch;
+    const whim_sampling_out *chosen = &x->sampling.out_device;
+    whim_step_view(x->block, &x->limits, bucket, &batch);
+    if (!x->ranks.follows) {
+        WHIM_TRY(whim_op_result_tokens(
+            x->stream,
+            &(whim_result_tokens_args){
+                .refs = batch.tokens,
+                .results = x->last_chose ? chosen->tokens : whim_outputs_ids(&x->outputs),
+                .result_stride = x->last_chose ? 1 : x->last.n_top,
+                .tokens = (int32_t *)batch.tokens,
+                .n_row = head->n_row,
+                .n_result = x->last.n_out,
+            }));
+    }
+    return whim_op_broadcast(x->stream, &(whim_broadcast_args){
+                                            .x = (int32_t *)batch.tokens,
+                                            .bytes = head->n_row * (int64_t)sizeof(int32_t),
+                                            .site = "tokens of the step before",
+                                        });
+}
+
+/* What a step needs on the device before its pass, in the order in which it is needed. */
+static whim_err prepare(whim_exec *x, const whim_exec_flight *f, const int32_t *block, int32_t set)
+{
+    const whim_step_head *head = whim_step_head_of(f->block);
+    whim_step_size bucket = whim_step_bucket(f->block);
+    WHIM_TRY(block_send(x, f, block));
+    WHIM_TRY(whim_befores_send(&x->befores, x->stream, block, x->cfg.page_len, set));
+    WHIM_TRY(whim_sampling_begin(&x->sampling, set, x->stream, x->asks, x->n_ask));
+    if ((head->flags & WHIM_STEP_AFTER) != 0) {
+        WHIM_TRY(tokens_fill(x, head, &bucket));
+    }
+    return whim_op_page_zero(x->stream,
+                             &(whim_page_zero_args){
+                                 .pages = x->kv,
+                                 .page_bytes = x->plan.page_bytes,
+                                 .ids = x->block + (whim_step_lists(f->block) - f->block),
+                                 .n_id = head->n_fresh,
+                             });
+}
+
+/* Deal the rows of a step, unless it is small, or the draft's; how many each rank has. The block is
+ * the device's, whose page lists are where the table has them. */
+static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *own_rows)
+{
+    const whim_step_head *head = whim_step_head_of(block);
+    whim_step_size bucket = whim_step_bucket(block);
+    whim_step_layout at = whim_step_layout_of(&bucket);
+    whim_cut_step step = {
+        .n_row = head->n_row,
+        .bucket_row = head->bucket_row,
+        .bucket_seq = head->bucket_seq,
+        .q_start = block + at.q_start,
+        .kv_len = block + at.kv_len,
+        .page_start = block + at.page_start,
+        .positions = block + at.positions,
+        .slots = block + at.slots,
+    };
+    *own_rows = (head->flags & WHIM_STEP_DRAFT) == 0 ? whim_cut_rows(&x->cut, &step) : 0;
+    if (*own_rows == 0) {
+        return WHIM_ERR_OK;
+    }
+    if (x->cfg.graphs) {
+        *own_rows = whim_graphs_round(*own_rows, whim_cut_max_rows(&x->cut.cfg));
+    }
+    return whim_cut_send(&x->cut, x->stream, &step, *own_rows, set);
+}
+
+static whim_err queue(whim_exec *x, whim_exec_flight *f, const int32_t *block, int32_t set,
+                      bool embeds_given)
+{
+    whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
+    bool listens = x->tap.collected != NULL;
+    WHIM_TRY(prepare(x, f, block, set));
+    if (embeds_given) {
+        WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
+                                     work.n_row * x->config->d_model * (int64_t)sizeof(float)));
+    }
+    whim_graph_key key = {.bucket = bucket, .flags = whim_step_head_of(f->block)->flags};
+    WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &key.late));
+    WHIM_TRY(deal(x, f->block, set, &key.own_rows));
+    WHIM_TRY(whim_exec_pass(x, &key));
+    whim_out out = {0};
+    whim_outputs_view(&x->outputs, bucket.n_top, &out);
+    /* The pass is over, and its memory free. */
+    WHIM_TRY(whim_sampling_end(&x->sampling, x->stream, &out));
+    if (!x->ranks.follows || listens) {
+        WHIM_TRY(whim_outputs_fetch(&x->outputs, set, x->stream, &work, listens ? NULL : x->asks));
+    }
+    return whim_stream_record(x->stream, &f->done);
+}
+
+/* Of several ranks none can go on: the others have done the step, or wait in the midst of it. */
+static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
+{
+    bool ranks_ended = x->cfg.comm != NULL && x->cfg.comm->diag.text[0] != '\0';
+    const whim_device_vt *vt = x->device->vt;
+    whim_diag lost = {""};
+    bool is_lost = vt->check != NULL && vt->check(x->device, &lost) != WHIM_ERR_OK;
+    const char *why = ranks_ended ? x->cfg.comm->diag.text
+                      : is_lost   ? lost.text
+                                  : whim_err_text(err);
+    x->last = (whim_step_size){0};
+    x->kept.n_row = 0; /* it may have written over some of them */
+    whim_page_table_forget(&x->pages);
+    whim_late_forget(&x->late);
+    whim_ranks_failed(&x->ranks, why);
+    return whim_fail(diag, err, "a step failed on the device: %s", why);
+}
+
+/* Refuse before anything changes. */
+static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n_word,
+                             const float *embeds, whim_diag *diag)
+{
+    if (whim_exec_in_flight(x) >= whim_exec_flights(&x->cfg)) {
+        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
+                         whim_exec_in_flight(x));
+    }
+    WHIM_TRY(whim_step_check(block, n_word, &x->limits, whim_exec_results(x), diag));
+    if ((whim_step_head_of(block)->flags & WHIM_STEP_DRAFT) != 0 && !x->cfg.drafts) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "a draft's step comes to a model without one");
+    }
+    bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
+    if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         wanted ? "a step brings embeddings to a model that was opened without"
+                                : "embeddings come with a step that has tokens");
+    }
+    if (wanted && x->ranks.leads) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "embeddings cannot be sent to other ranks");
+    }
+    whim_step_size work = whim_step_work(block);
+    if (x->asks != NULL && x->n_ask != work.n_out) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "%lld choices are asked of a step of %lld outputs",
+                         (long long)x->n_ask, (long long)work.n_out);
+    }
+    return whim_sampling_check(&x->sampling, x->asks, x->n_ask, work.n_top, diag);
+}
+
+void whim_exec_ask(whim_exec *x, const whim_sample_ask *asks, int64_t n_ask)
+{
+    x->asks = asks;
+    x->n_ask = n_ask;
+}
+
+static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+                       whim_diag *diag)
+{
+    WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
+    const whim_step_head *head = whim_step_head_of(block);
+    bool chose = x->ranks.follows ? x->ranks.chose : x->n_ask > 0;
+    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_SUBMIT, chose, block, head->n_word, diag));
+    int32_t set = (int32_t)(x->n_submitted % whim_exec_flights(&x->cfg));
+    whim_exec_flight *f = &x->flights[set];
+    memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
+    if (embeds != NULL) {
+        memcpy(f->embeds, embeds, (size_t)(head->n_row * x->config->d_model) * sizeof *embeds);
+    }
+    whim_alloc_guard_enter();
+    whim_err err = queue(x, f, block, set, embeds != NULL);
+    whim_alloc_guard_leave();
+    if (err != WHIM_ERR_OK) {
+        /* What is queued of it reads the host's block, which the next step will overwrite. */
+        whim_err ignored = whim_stream_sync(x->stream);
+        (void)ignored;
+        return step_failed(x, err, diag);
+    }
+    x->last = whim_step_work(block);
+    x->last_chose = chose;
+    x->n_submitted++;
+    if ((head->flags & WHIM_STEP_KEEP) != 0) {
+        x->kept.n_row = head->n_row;
+    }
+    if (x->tap.submitted != NULL && (head->flags & WHIM_STEP_DRAFT) == 0) {
+        x->tap.submitted(x->tap.ctx, block);
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_exec_submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+                          whim_diag *diag)
+{
+    whim_err err = submit(x, block, n_word, embeds, diag);
+    whim_exec_ask(x, NULL, 0);
+    return err;
+}
+
+whim_err whim_exec_begin(whim_exec *x, whim_diag *diag)
+{
+    return whim_stream_begin(x->stream, diag);
+}
+
+whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
+{
+    whim_check(whim_exec_in_flight(x) > 0);
+    int32_t set = (int32_t)(x->n_collected++ % whim_exec_flights(&x->cfg));
+    whim_err err = whim_stream_wait(x->stream, x->flights[set].done);
+    if (err == WHIM_ERR_OK && x->n_collected <= x->n_lost) {
+        err = WHIM_ERR_DEVICE;
+    }
+    if (err != WHIM_ERR_OK) {
+        return step_failed(x, err, diag);
+    }
+    if (x->cfg.comm != NULL) {
+        whim_comm_step_done(x->cfg.comm);
+    }
+    bool drafted = (whim_step_head_of(x->flights[set].block)->flags & WHIM_STEP_DRAFT) != 0;
+    if (x->tap.collected != NULL && !drafted) {
+        x->tap.collected(x->tap.ctx, x);
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_exec_set_tap(whim_exec *x, const whim_exec_tap *tap)
+{
+    x->tap = *tap;
+}
+
+int64_t whim_exec_results(const whim_exec *x)
+{
+    return x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
+}
+
+int32_t whim_exec_in_flight(const whim_exec *x)
+{
+    return (int32_t)(x->n_submitted - x->n_collected);
+}
+
+int32_t whim_exec_room(const whim_exec *x)
+{
+    return whim_exec_flights(&x->cfg);
+}
