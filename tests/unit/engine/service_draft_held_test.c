@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals of answers that are held to something: grammars of every kind, a least length, a budget
  * of reasoning. Tokens, log-probabilities and ends are those of a service that proposes nothing. */
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 #include "support/byte_vocab.h"
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"

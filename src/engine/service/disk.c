@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages between the pool and the disk. */
-#include "engine/service_disk.h"
+#include "engine/service/disk.h"
 
 #include "base/clock.h"
 #include "runner/page_store.h"
@@ -46,8 +46,8 @@ static void save_page(void *ctx, int32_t page, const whim_prefix_key *key, const
 
 void whim_service_disk_close(whim_service *s)
 {
-    if (s->has_disk && s->tree != NULL) {
-        whim_prefix_tree_each(s->tree, save_page, s);
+    if (s->has_disk && s->group.tree != NULL) {
+        whim_prefix_tree_each(s->group.tree, save_page, s);
     }
     if (s->has_disk) {
         whim_exec_store_close(whim_runner_exec(s->runner));

@@ -2,15 +2,15 @@
 /* What the files of the service share: a job with its choices and its queue of events, and the
  * service itself.
  * Threads: unless a comment says otherwise, fields belong to the service's thread. */
-#ifndef WHIM_ENGINE_SERVICE_IMPL_H
-#define WHIM_ENGINE_SERVICE_IMPL_H
+#ifndef WHIM_ENGINE_SERVICE_INNER_H
+#define WHIM_ENGINE_SERVICE_INNER_H
 
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "draft/follow.h"
 #include "draft/width.h"
-#include "engine/service.h"
+#include "engine/service/group.h"
 #include "sample/repetition.h"
 #include "sample/stop.h"
 #include "text/detokenizer.h"
@@ -28,9 +28,10 @@ typedef struct whim_think {
 } whim_think;
 
 /* One answer of a job. */
-typedef struct whim_choice {
+struct whim_choice {
     whim_job *job;
     int32_t index;
+    whim_group *group;   /* whose scheduler it was given to */
     whim_sched_req *req; /* NULL: not in the scheduler */
     int32_t *tokens;     /* [cap_tok] the prompt, then what was made */
     int64_t n_made, max_tok, cap_tok;
@@ -57,7 +58,7 @@ typedef struct whim_choice {
     bool let_in;     /* it waits no more: the scheduler has fed it */
     bool ended;
     atomic_bool enough; /* any thread: end it here */
-} whim_choice;
+};
 
 struct whim_job {
     atomic_int refs;
@@ -89,17 +90,6 @@ struct whim_job {
     int64_t read_at;
 };
 
-/* A step under way. */
-typedef struct whim_flight {
-    whim_plan plan; /* an item whose request has left meanwhile has none */
-    /* [max_seqs] for each item */
-    whim_step_part *parts;
-    whim_choice **choices;
-    int32_t *token; /* of a plan ahead: results of the step before */
-    int64_t *len;   /* of the sequences before the step */
-    int64_t begun_ns;
-} whim_flight;
-
 /* Who brings proposals to the next plan. */
 typedef struct whim_drafts {
     int64_t n;
@@ -124,24 +114,16 @@ struct whim_service {
     const whim_config *config;
     int64_t ctx;
     bool has_few_pages; /* they, and not the engine, end a long answer */
-    whim_prefix_tree *tree;
-    whim_sched *sched;
+    whim_group group;
     bool has_disk;    /* pages go there */
     whim_job *active; /* newest first */
     int64_t n_mask_word;
-    whim_flight flights[WHIM_EXEC_FLIGHT]; /* steps under way, in turns */
-    int64_t n_begun, n_taken;              /* steps so far: submitted, taken */
-    bool goes_ahead;                       /* the runner takes a second one */
+    int64_t n_begun, n_taken;           /* steps so far: submitted, taken */
+    int64_t begun_ns[WHIM_EXEC_FLIGHT]; /* when those under way were, in turns */
+    bool goes_ahead;                    /* the runner takes a second one */
     bool proposes, has_states;
-    whim_taken *taken; /* [max_seqs] */
     whim_drafts drafts;
     whim_step_costs costs; /* of steps without prompt rows */
-    /* of one step: [max_seqs] */
-    whim_sample_ask *asks; /* [max_outs] */
-    uint32_t *masks;       /* [max_outs, n_mask_word] of the rows of proposals */
-    int32_t *token;        /* [max_outs + 1] */
-    whim_sched_made *made;
-    bool *over;
     whim_str piece, shown;
     whim_sampled sampled;
     whim_job_logprob top[WHIM_MAX_LOGPROBS];
@@ -170,7 +152,7 @@ struct whim_service {
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };
 
-/* --- counting (service_meters.c): on the service's thread, after the step --------------------- */
+/* --- counting (meters.c): on the service's thread, after the step --------------------- */
 
 void whim_service_count_admitted(whim_service *service, const whim_job *job);
 void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
@@ -183,7 +165,7 @@ void whim_choice_count(whim_choice *choice);
 /* The job is over: its times are complete. */
 void whim_service_count_ended(whim_service *service, const whim_job *job, bool ok);
 
-/* --- jobs (service_job.c) --------------------------------------------------------------------- */
+/* --- jobs (job.c) --------------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg,
                                          whim_job **out, whim_diag *diag);
@@ -202,7 +184,7 @@ void whim_job_push(whim_job *job, const whim_job_event *event);
 /* The last event: DONE, or FAILED with a message; counts it. The service's reference goes. */
 void whim_job_finish(whim_job *job, whim_err err, const char *message);
 
-/* --- what the rows of a choice are asked for (service_ask.c) ---------------------------------- */
+/* --- what the rows of a choice are asked for (ask.c) ---------------------------------- */
 
 /* Whether the token ends the answer, whatever else does. */
 bool whim_choice_ends_by(const whim_choice *choice, int32_t id);
@@ -234,7 +216,7 @@ bool whim_choice_may_follow(const whim_choice *choice);
 void whim_choice_prepare_next(const whim_choice *choice, whim_sample_ask *ask);
 bool whim_choice_is_last(const whim_choice *choice);
 
-/* --- choices (service_choice.c) --------------------------------------------------------------- */
+/* --- choices (choice.c) --------------------------------------------------------------- */
 
 WHIM_MUST_CHECK whim_err whim_choice_init(whim_choice *choice, whim_job *job, int32_t index);
 void whim_choice_deinit(whim_choice *choice);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where proposals come from: a prediction of the answer and lookup first, which cost nothing, then
  * the model's draft. */
-#include "engine/service_draft.h"
+#include "engine/service/draft.h"
 
 #include "base/clock.h"
 
@@ -274,7 +274,7 @@ void whim_service_propose(whim_service *s)
         whim_choice *c = d->choices[i];
         int64_t n = c->job->cfg.n_prompt + c->n_made;
         if (d->widths[i] > 0 && whim_choice_reserve(c, n + d->widths[i] + 1)) {
-            whim_sched_propose(s->sched, c->req, c->found, d->widths[i]);
+            whim_sched_propose(c->group->sched, c->req, c->found, d->widths[i]);
         }
     }
 }

@@ -4,7 +4,7 @@
 #ifndef WHIM_ENGINE_SERVICE_DISK_H
 #define WHIM_ENGINE_SERVICE_DISK_H
 
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 /* Opens nothing without cfg.kv_dir. */
 WHIM_MUST_CHECK whim_err whim_service_disk_open(whim_service *s, whim_diag *diag);

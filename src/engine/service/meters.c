@@ -3,7 +3,7 @@
  * may read. */
 #include "base/clock.h"
 #include "comm/rank_meters.h"
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 void whim_service_count_admitted(whim_service *s, const whim_job *job)
 {

@@ -2,7 +2,7 @@
 /* One answer of a job: which token comes, what text that makes, and when it is over. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 #include <string.h>
 

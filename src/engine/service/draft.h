@@ -4,7 +4,7 @@
 #ifndef WHIM_ENGINE_SERVICE_DRAFT_H
 #define WHIM_ENGINE_SERVICE_DRAFT_H
 
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 /* A choice is let in. */
 void whim_choice_propose_init(whim_choice *c);

@@ -3,7 +3,7 @@
  * proposals is asked for what the plain step would ask for there: the choice walks along them as if
  * they had come, and back. */
 #include "chat/reasoning.h"
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 #include <string.h>
 
@@ -150,7 +150,7 @@ static bool go_on(whim_choice *c, int32_t id)
 static int32_t only_token(whim_choice *c, bool is_coming, bool *is_made)
 {
     const whim_service *s = c->job->service;
-    uint32_t *mask = is_coming ? c->mask : s->masks;
+    uint32_t *mask = is_coming ? c->mask : c->group->masks;
     if (c->grammar == NULL || !mask_make(c, mask) || whim_grammar_is_stuck(c->grammar)) {
         return -1;
     }

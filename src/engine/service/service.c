@@ -4,8 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/service_disk.h"
-#include "engine/service_step.h"
+#include "engine/service/disk.h"
+#include "engine/service/enter.h"
+#include "engine/service/step.h"
 #include "runner/page_store.h"
 
 #include <time.h>
@@ -56,10 +57,7 @@ static void stop_choices(whim_service *s, whim_job *job)
         whim_choice *c = &job->choices[i];
         if (!c->ended && atomic_load(&c->enough)) {
             whim_choice_end(c, WHIM_END_STOP);
-            if (c->req != NULL) {
-                whim_sched_remove(s->sched, c->req);
-                c->req = NULL;
-            }
+            whim_choice_leave(c);
         }
     }
     if (job->choices[0].ended) { /* before its prompt was in the tree: nobody waits for that now */
@@ -96,7 +94,7 @@ static bool job_settle(whim_service *s, whim_job *job, int64_t now)
         s->counts.n_failed += failed;
         s->counts.n_cancelled += !failed;
         whim_err err = error_of(job, why, &message);
-        whim_service_fail_job(s, job, err, why, message);
+        whim_job_fail(job, err, why, message);
         return true;
     }
     stop_choices(s, job);
@@ -131,7 +129,7 @@ static void jobs_settle(whim_service *s)
 static void stats_publish(whim_service *s)
 {
     whim_service_stats stats = s->counts;
-    stats.sched = whim_sched_get_stats(s->sched);
+    stats.sched = whim_sched_get_stats(s->group.sched);
     stats.n_step = atomic_load(&s->n_step);
     stats.page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     if (s->has_disk) {
@@ -183,16 +181,6 @@ static void loop(void *ctx)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-static bool copy_state(void *ctx, int32_t from, int32_t to)
-{
-    const whim_service *s = ctx;
-    whim_err err = whim_exec_state_copy(whim_runner_exec(s->runner), from, to);
-    if (err != WHIM_ERR_OK) {
-        whim_log_error(s->cfg.log, "state", whim_log_text("error", whim_err_text(err)));
-    }
-    return err == WHIM_ERR_OK;
-}
-
 static void *take(whim_service *s, int64_t n, int64_t size, bool *ok)
 {
     void *array = whim_arena_alloc_array(&s->arena, n, size);
@@ -204,19 +192,6 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
     int64_t n = s->cfg.max_seqs;
     bool ok = true;
-    for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
-        whim_flight *f = &s->flights[i];
-        f->parts = take(s, n, sizeof *f->parts, &ok);
-        f->choices = take(s, n, sizeof *f->choices, &ok);
-        f->token = take(s, n, sizeof *f->token, &ok);
-        f->len = take(s, n, sizeof *f->len, &ok);
-    }
-    s->asks = take(s, s->cfg.max_outs, sizeof *s->asks, &ok);
-    s->masks = take(s, s->cfg.max_outs, s->n_mask_word * (int64_t)sizeof *s->masks, &ok);
-    s->token = take(s, s->cfg.max_outs + 1, sizeof *s->token, &ok);
-    s->made = take(s, n, sizeof *s->made, &ok);
-    s->over = take(s, n, sizeof *s->over, &ok);
-    s->taken = take(s, n, sizeof *s->taken, &ok);
     s->drafts.wanted = take(s, n, sizeof *s->drafts.wanted, &ok);
     bool drafts = !s->cfg.no_draft && s->cfg.propose == NULL;
     s->drafts.model = drafts ? whim_engine_draft(s->cfg.engine) : NULL;
@@ -226,43 +201,20 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     if (!ok) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
     }
-    s->goes_ahead = whim_engine_limits(s->cfg.engine)->n_flight > 1;
-    WHIM_TRY(whim_service_disk_open(s, diag));
-    WHIM_TRY(whim_prefix_tree_create(whim_runner_pool(s->runner),
-                                     s->has_disk ? whim_service_keep_page : NULL, s, &s->tree));
-    whim_page_pool *states = whim_runner_states(s->runner);
     const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
-    s->has_states = states->n_page > 0;
-    if (s->has_states) {
-        WHIM_TRY(whim_prefix_tree_set_states(s->tree, states));
-    }
+    s->goes_ahead = limits->n_flight > 1;
+    s->has_states = whim_runner_states(s->runner)->n_page > 0;
     bool has_source = !s->cfg.no_lookup || s->cfg.propose != NULL || s->drafts.model != NULL;
     s->proposes = has_source && (!s->has_states || limits->max_kept > 0);
-    whim_sched_cfg sched = {
-        .max_seqs = s->cfg.max_seqs,
-        .max_step_tokens = s->cfg.max_step_tokens,
-        .max_outs = s->cfg.max_outs,
-        .max_ctx = s->ctx,
-        .pool = whim_runner_pool(s->runner),
-        .tree = s->tree,
-        .fetch = s->has_disk ? whim_service_fetch_pages : NULL,
-        .fetch_ctx = s,
-        .states = s->has_states ? states : NULL,
-        .max_kept = limits->max_kept,
-        .copy_state = copy_state,
-        .copy_ctx = s,
-    };
-    WHIM_TRY(whim_sched_create(&sched, &s->sched));
-    whim_sched_set_budget(s->sched, 2 * WHIM_SERVICE_LEAST_ROWS);
-    whim_sched_set_age(s->sched, WHIM_SERVICE_FIRST_AGE);
-    return WHIM_ERR_OK;
+    WHIM_TRY(whim_service_disk_open(s, diag));
+    return whim_group_open(&s->group, s, diag);
 }
 
 static void service_free(whim_service *s)
 {
-    whim_sched_destroy(s->sched);
+    whim_group_end(&s->group);
     whim_service_disk_close(s);
-    whim_prefix_tree_destroy(s->tree);
+    whim_group_close(&s->group);
     whim_str_deinit(&s->piece);
     whim_str_deinit(&s->shown);
     whim_arena_reset(&s->arena);

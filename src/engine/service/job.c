@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "engine/service_impl.h"
+#include "engine/service/inner.h"
 
 #include <string.h>
 

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a model runs: on which device, in steps of which size, as which of several ranks. */
+#include "device/choose.h"
+#include "engine/engine_inner.h"
+
+enum { DEFAULT_STEP_TOKENS = 512 };
+
+whim_err whim_engine_choose_device(whim_engine *e, whim_diag *diag)
+{
+    int32_t index = 0;
+    e->backend =
+        e->cfg.backend != NULL ? whim_backend_choose(e->cfg.backend, &index) : whim_backend_at(0);
+    if (e->backend == NULL) {
+        whim_engine_blame(e, "backend");
+        return whim_fail(diag, WHIM_ERR_NOT_FOUND,
+                         "there is no backend '%s' in this build; `whimbrel doctor` lists them",
+                         e->cfg.backend);
+    }
+    whim_device_cfg cfg = {.n_thread = e->cfg.n_thread,
+                           .isa = e->cfg.isa,
+                           .part = e->cfg.rank - e->cfg.host_first,
+                           .n_part = whim_engine_n_here(e)};
+    whim_err err = e->backend->device_open(index, &cfg, &e->device, diag);
+    if (index != 0 && err == WHIM_ERR_NOT_FOUND) {
+        whim_engine_blame(e, "backend");
+    }
+    if (err == WHIM_ERR_INVALID || (err == WHIM_ERR_UNSUPPORTED && cfg.isa != NULL)) {
+        whim_engine_blame(e, err == WHIM_ERR_INVALID ? "n_thread" : "isa");
+    }
+    WHIM_TRY(err);
+    if (e->cfg.watch != NULL) {
+        e->device->watch = e->cfg.watch;
+        e->cfg.graphs = WHIM_GRAPHS_OFF;
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err kv_type_choose(const whim_engine *e, whim_kv_type *out, whim_diag *diag)
+{
+    if (e->cfg.kv_type == NULL) {
+        *out = e->ckpt.config.dtype == WHIM_DTYPE_F32 ? WHIM_KV_F32 : WHIM_KV_BF16;
+        return WHIM_ERR_OK;
+    }
+    if (!whim_kv_type_from_name(e->cfg.kv_type, out)) {
+        whim_engine_blame(e, "kv_type");
+        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16, q8",
+                         e->cfg.kv_type);
+    }
+    return WHIM_ERR_OK;
+}
+
+static int64_t or_default(int64_t value, int64_t fallback)
+{
+    return value > 0 ? value : fallback;
+}
+
+whim_err whim_engine_choose_limits(whim_engine *e, whim_diag *diag)
+{
+    const whim_config *c = &e->ckpt.config;
+    whim_exec_cfg *r = &e->runner_cfg;
+    if (e->cfg.ctx > c->max_ctx) {
+        whim_engine_blame(e, "ctx");
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a context of %lld tokens was asked for, but the model was made for %lld",
+                         (long long)e->cfg.ctx, (long long)c->max_ctx);
+    }
+    r->page_len = e->device->caps.page_len;
+    r->max_seqs = or_default(e->cfg.max_seqs, 1);
+    r->max_rows = or_default(e->cfg.max_step_tokens, DEFAULT_STEP_TOKENS);
+    r->max_rows = r->max_rows > r->max_seqs ? r->max_rows : r->max_seqs;
+    r->max_outs = or_default(e->cfg.max_outs, r->max_seqs);
+    r->graphs = e->cfg.graphs == WHIM_GRAPHS_AUTO ? e->device->caps.graph_capture
+                                                  : e->cfg.graphs == WHIM_GRAPHS_ON;
+    r->n_flight = e->cfg.n_flight;
+    r->kv_as_used = e->cfg.kv_as_used;
+    r->embeds = e->cfg.embeds;
+    r->n_capture = e->cfg.n_capture;
+    r->fetch_hidden = r->n_capture > 0;
+    for (int32_t i = 0; i < r->n_capture; i++) {
+        r->boundary[i] = e->cfg.boundary[i];
+        if (r->boundary[i] < 0 || r->boundary[i] > c->n_layer) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "hidden states of boundary %d: the model has boundaries 0 to %d",
+                             r->boundary[i], c->n_layer);
+        }
+    }
+    return kv_type_choose(e, &r->kv_type, diag);
+}
+
+/* Ranks that have a part of the model each cannot share rows yet. */
+static whim_err share_check(const whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = whim_engine_n_rank(e), n_share = e->cfg.n_share;
+    if (n_share <= 1 || n_share == n_rank) {
+        return WHIM_ERR_OK;
+    }
+    whim_engine_blame(e, "n_share");
+    return n_rank % n_share != 0
+               ? whim_fail(diag, WHIM_ERR_INVALID,
+                           "%d ranks cannot be groups of %d that share prompts", n_rank, n_share)
+               : whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                           "%d ranks would share prompts in groups of %d with a part of the model "
+                           "each; so far all of them share prompts, or none",
+                           n_rank, n_share);
+}
+
+/* Which part of the model is bound. */
+whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = whim_engine_n_rank(e);
+    if (e->cfg.rank < 0 || e->cfg.rank >= n_rank) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "rank %d of %d: ranks are counted from 0",
+                         e->cfg.rank, n_rank);
+    }
+    WHIM_TRY(share_check(e, diag));
+    bool shares = e->cfg.n_share > 1;
+    e->binder.n_rank = shares ? 1 : n_rank;
+    e->binder.rank = shares ? 0 : e->cfg.rank;
+    e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
+    e->binder.ckpt = &e->ckpt;
+    e->runner_cfg.comm = e->cfg.comm;
+    e->binder.comm = e->cfg.comm;
+    e->draft_binder.comm = e->cfg.comm;
+    e->runner_cfg.kv_dir = e->cfg.kv_dir;
+    return WHIM_ERR_OK;
+}
