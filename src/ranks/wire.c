@@ -85,12 +85,18 @@ whim_err whim_wire_flush(whim_wire *wire, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-/* A frame behind one that is not taken yet has no place. */
-static whim_err room_wait(whim_wire *wire, whim_diag *diag)
+/* Behind a frame that is not taken yet there is room for a few heads. */
+static bool has_room(const whim_wire *wire, int64_t bytes)
+{
+    int64_t left = (int64_t)sizeof wire->out - wire->n_out;
+    return wire->n_out == 0 || bytes <= whim_comm_min(left, (int64_t)sizeof(whim_wire_head));
+}
+
+static whim_err room_wait(whim_wire *wire, int64_t bytes, whim_diag *diag)
 {
     struct pollfd room = {.fd = wire->fd, .events = POLLOUT};
     WHIM_TRY(whim_wire_flush(wire, diag));
-    while (wire->n_out > 0) {
+    while (!has_room(wire, bytes)) {
         if (poll(&room, 1, SEND_MS) == 0) {
             return whim_fail(diag, WHIM_ERR_IO, "it takes nothing any more");
         }
@@ -103,13 +109,14 @@ whim_err whim_wire_send(whim_wire *wire, whim_wire_head head, const void *data, 
 {
     head.magic = WHIM_WIRE_MAGIC;
     wire->beat_at_ns = whim_clock_ns() + WHIM_WIRE_BEAT_MS * WHIM_NS_PER_MS;
-    WHIM_TRY(room_wait(wire, diag));
-    memcpy(wire->out, &head, sizeof head);
-    if (head.bytes > 0) {
-        memcpy(wire->out + sizeof head, data, head.bytes);
-    }
+    WHIM_TRY(room_wait(wire, (int64_t)sizeof head + head.bytes, diag));
+    memmove(wire->out, wire->out + wire->out_at, (size_t)wire->n_out);
     wire->out_at = 0;
-    wire->n_out = (int64_t)sizeof head + head.bytes;
+    memcpy(wire->out + wire->n_out, &head, sizeof head);
+    if (head.bytes > 0) {
+        memcpy(wire->out + wire->n_out + sizeof head, data, head.bytes);
+    }
+    wire->n_out += (int64_t)sizeof head + head.bytes;
     return whim_wire_flush(wire, diag);
 }
 

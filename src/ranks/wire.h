@@ -2,8 +2,9 @@
 /* What a leader and the agents of other hosts send each other once an agent has joined
  * (ranks/join.h): frames over TCP, a fixed head and at most WHIM_WIRE_MOST bytes. Both ends say
  * that they are there ten times a second; who hears nothing for a while takes the other as lost.
- * Nobody waits long to send: of one frame the rest stays here until the other end takes it. Who has
- * more to send may wait for that; to send all the same waits a little, then the other is lost.
+ * Nobody waits long to send: of one frame the rest stays here until the other end takes it, and a
+ * few without data have a place behind it. Who has more to send may wait for that; to send all the
+ * same waits a little, then the other is lost.
  * Threads: one owner at a time. */
 #ifndef WHIM_RANKS_WIRE_H
 #define WHIM_RANKS_WIRE_H
@@ -16,6 +17,7 @@
 enum {
     WHIM_WIRE_MAGIC = 0x65726977,
     WHIM_WIRE_MOST = 16384,
+    WHIM_WIRE_HEADS = 16,        /* of frames that wait to be taken; one of them may have data */
     WHIM_WIRE_BEAT_MS = 100,     /* between two signs of life */
     WHIM_WIRE_LIMIT_MS = 700,    /* without one */
     WHIM_WIRE_CROWDED_MS = 5000, /* where processes share CPUs */
@@ -50,8 +52,8 @@ typedef struct whim_wire {
     whim_comm_wait quiet; /* since the last byte came */
     int64_t n_in;
     uint8_t in[sizeof(whim_wire_head) + WHIM_WIRE_MOST];
-    int64_t out_at, n_out; /* of the last frame, what has not been taken */
-    uint8_t out[sizeof(whim_wire_head) + WHIM_WIRE_MOST];
+    int64_t out_at, n_out; /* of the last frames, what has not been taken */
+    uint8_t out[WHIM_WIRE_MOST + WHIM_WIRE_HEADS * sizeof(whim_wire_head)];
 } whim_wire;
 
 /* Takes the socket. limit_ns 0: as is usual. */
@@ -61,7 +63,7 @@ void whim_wire_close(whim_wire *wire);
 WHIM_MUST_CHECK whim_err whim_wire_send(whim_wire *wire, whim_wire_head head, const void *data,
                                         whim_diag *diag);
 
-/* Sends what is left of the last frame, as far as it is taken now; n_out is 0 when all is. */
+/* Sends what is left of the last frames, as far as it is taken now; n_out is 0 when all is. */
 WHIM_MUST_CHECK whim_err whim_wire_flush(whim_wire *wire, whim_diag *diag);
 
 /* Takes what has come, without waiting, and gives it to `on_frame`, frame by frame. IO: the other
