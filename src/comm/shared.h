@@ -189,6 +189,8 @@ typedef struct whim_comm_wait {
     int64_t looked_ns;    /* how long it had waited when it last looked at the other's process */
     int64_t worked_ns;    /* and when that was last seen to have worked */
     int64_t worked_ticks; /* of its CPU time then */
+    int64_t moved_ns;     /* and when it was last seen to have told or read something */
+    uint32_t moved_round, moved_read;
 } whim_comm_wait;
 
 /* The longest that one look may add, above any nap: beyond, whoever waits was stopped itself. */
@@ -207,7 +209,8 @@ static inline int64_t whim_comm_wait_look(whim_comm_wait *wait, int64_t now_ns)
 int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank);
 
 /* Whether it has waited too long for a peer: more than limit_ns, and the peer has used no CPU
- * time for the last half of that. One that works but never comes is given up after a minute. */
+ * time for the last half of that. One that works, but tells and reads nothing, is given up after a
+ * minute; one that is far behind is not. */
 bool whim_comm_wait_is_over(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer,
                             int64_t limit_ns);
 

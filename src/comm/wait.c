@@ -9,7 +9,7 @@
 
 enum { LOOKS = 4 }; /* at the other's process, while the limit passes */
 
-/* No work between two collectives takes so long. */
+/* No work between two collectives or letters takes so long. */
 #define MOST_NS INT64_C(60000000000)
 
 int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
@@ -23,10 +23,24 @@ int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
     return pid != (int32_t)getpid() && whim_os_process_get(pid, &process) ? process.cpu_ticks : 0;
 }
 
+/* Whoever is far behind still comes: each round and letter counts. */
+static bool has_moved(whim_comm_wait *wait, whim_comm_seat *seat)
+{
+    uint32_t round = atomic_load_explicit(&seat->n_round, memory_order_relaxed);
+    uint32_t read = atomic_load_explicit(&seat->read.n, memory_order_relaxed);
+    bool moved = round != wait->moved_round || read != wait->moved_read;
+    wait->moved_round = round;
+    wait->moved_read = read;
+    return moved;
+}
+
 static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer)
 {
     int64_t ticks = whim_comm_ticks(shared, peer);
     wait->looked_ns = wait->waited_ns;
+    if (has_moved(wait, &shared->seats[peer])) {
+        wait->moved_ns = wait->waited_ns;
+    }
     if (ticks > wait->worked_ticks) {
         wait->worked_ticks = ticks;
         wait->worked_ns = wait->waited_ns;
@@ -39,6 +53,7 @@ bool whim_comm_wait_is_over(whim_comm_wait *wait, struct whim_comm_shared *share
     if (wait->waited_ns - wait->looked_ns > limit_ns / LOOKS) {
         peer_look(wait, shared, peer);
     }
-    bool works = wait->waited_ns - wait->worked_ns <= limit_ns / 2 && wait->waited_ns < MOST_NS;
+    bool works = wait->waited_ns - wait->worked_ns <= limit_ns / 2 &&
+                 wait->waited_ns - wait->moved_ns < MOST_NS;
     return wait->waited_ns > limit_ns && !works;
 }

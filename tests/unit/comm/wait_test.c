@@ -111,6 +111,24 @@ static void work_elsewhere_is_waited_for(void **state)
     assert_true(is_over_at(&wait, wait.worked_ns + LIMIT / 2 + 1));
 }
 
+/* For minutes, as long as it comes nearer: by rounds, or by the letters that it reads. */
+static void who_is_far_behind_is_waited_for(void **state)
+{
+    (void)state;
+    whim_comm_wait wait = {0};
+    whim_comm_seat *seat = &memory.shared->seats[1];
+    atomic_store(&seat->pid, 0);
+    for (int64_t at = 0; at < 400; at += 50) {
+        atomic_fetch_add(&seat->ticks, 1);
+        atomic_fetch_add(at % 100 == 0 ? &seat->n_round : &seat->read.n, 1);
+        assert_false(is_over_at(&wait, at * WHIM_NS_PER_S));
+    }
+    atomic_fetch_add(&seat->ticks, 1);
+    assert_false(is_over_at(&wait, 409 * WHIM_NS_PER_S));
+    atomic_fetch_add(&seat->ticks, 1);
+    assert_true(is_over_at(&wait, 410 * WHIM_NS_PER_S)); /* it works, but no nearer */
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -131,6 +149,7 @@ int main(void)
         cmocka_unit_test(work_is_waited_for),
         cmocka_unit_test(who_sleeps_or_is_gone_is_late),
         cmocka_unit_test(work_elsewhere_is_waited_for),
+        cmocka_unit_test(who_is_far_behind_is_waited_for),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
