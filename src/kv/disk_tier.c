@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The disk tier: index and files under one lock, and a thread that writes what is queued. The lock
- * is never held while something is written. */
+ * is never held while something is written, nor while files are made and removed. */
 #include "kv/disk_tier.h"
 
 #include "base/alloc.h"
@@ -65,19 +65,31 @@ static int64_t tokens_bytes(const whim_disk_tier *t)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Forget the oldest file. */
-static void segment_drop(whim_disk_tier *t)
+/* Forget the oldest file, which is the caller's then. */
+static whim_disk_segment segment_forget(whim_disk_tier *t)
 {
-    char name[32];
-    whim_disk_segment *s = &t->segments[0];
-    whim_disk_segment_name(s->number, name, sizeof name);
-    t->bytes -= whim_disk_segment_bytes(s);
-    if (whim_disk_index_drop_segment(&t->index, s->number) != WHIM_ERR_OK) {
+    whim_disk_segment oldest = t->segments[0];
+    t->bytes -= whim_disk_segment_bytes(&oldest);
+    if (whim_disk_index_drop_segment(&t->index, oldest.number) != WHIM_ERR_OK) {
         t->stats.n_error++; /* entries that lead nowhere are found out when they are read */
     }
+    memmove(t->segments, t->segments + 1, (size_t)(--t->n_segment) * sizeof *t->segments);
+    return oldest;
+}
+
+static void segment_remove(const whim_disk_tier *t, whim_disk_segment *s)
+{
+    char name[32];
+    whim_disk_segment_name(s->number, name, sizeof name);
     unlinkat(t->dir_fd, name, 0);
     whim_disk_segment_close(s);
-    memmove(t->segments, t->segments + 1, (size_t)(--t->n_segment) * sizeof *t->segments);
+}
+
+/* Before anybody else knows of it. */
+static void segment_drop(whim_disk_tier *t)
+{
+    whim_disk_segment oldest = segment_forget(t);
+    segment_remove(t, &oldest);
 }
 
 static whim_disk_segment *segment_find(whim_disk_tier *t, int32_t number)
@@ -149,40 +161,56 @@ static void failed(whim_disk_tier *t, const char *what)
     }
 }
 
-/* The file to write to, with room for one more record within the limit; NULL when there is none.
- * Under the lock. */
+/* Called and returns under the lock, as what follows. */
+static void oldest_drop(whim_disk_tier *t)
+{
+    whim_disk_segment oldest = segment_forget(t);
+    pthread_mutex_unlock(&t->lock);
+    segment_remove(t, &oldest);
+    pthread_mutex_lock(&t->lock);
+}
+
+static whim_disk_segment *segment_begin(whim_disk_tier *t)
+{
+    whim_diag diag = {""};
+    whim_disk_segment made;
+    int32_t number = t->next_number++;
+    pthread_mutex_unlock(&t->lock);
+    whim_err err = whim_disk_segment_create(&made, t->dir_fd, number, t->space, t->cfg.page_bytes,
+                                            t->cfg.page_len, &diag);
+    pthread_mutex_lock(&t->lock);
+    if (err != WHIM_ERR_OK) {
+        failed(t, diag.text);
+        return NULL;
+    }
+    t->segments[t->n_segment++] = made;
+    t->last_is_ours = true;
+    t->bytes += whim_disk_segment_bytes(&made);
+    return &t->segments[t->n_segment - 1];
+}
+
+/* The file to write to, with room for one more record within the limit; NULL when there is none. */
 static whim_disk_segment *segment_for_writing(whim_disk_tier *t)
 {
     int64_t each = record_bytes(t);
-    whim_diag diag = {""};
     whim_disk_segment *last = t->n_segment > 0 ? &t->segments[t->n_segment - 1] : NULL;
     bool fresh = last == NULL || !t->last_is_ours || last->n_record >= t->segment_records;
     while (t->n_segment > (fresh ? 0 : 1) && t->bytes + each + 64 > t->cfg.max_bytes) {
-        segment_drop(t);
+        oldest_drop(t);
     }
     if (!fresh) {
         return &t->segments[t->n_segment - 1];
     }
     if (t->n_segment == MAX_SEGMENTS) {
-        segment_drop(t);
+        oldest_drop(t);
     }
-    int32_t number = t->next_number++;
-    whim_disk_segment *s = &t->segments[t->n_segment];
-    if (whim_disk_segment_create(s, t->dir_fd, number, t->space, t->cfg.page_bytes, t->cfg.page_len,
-                                 &diag) != WHIM_ERR_OK) {
-        failed(t, diag.text);
-        return NULL;
-    }
-    t->n_segment++;
-    t->last_is_ours = true;
-    t->bytes += whim_disk_segment_bytes(s);
-    return s;
+    return segment_begin(t);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* Write the first of the queue. Called and returns under the lock, which is open while the disk
- * works: only this thread moves segments, so the one that it writes to stays. */
+/* Write the first of the queue. The lock is open while the disk works: only this thread moves
+ * segments, so the one that it writes to stays. */
 static void write_first(whim_disk_tier *t)
 {
     waiting *w = t->first;

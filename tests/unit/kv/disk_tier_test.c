@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The disk tier: pages come back after a restart and after a kill -9 in the middle of writing; the
- * limit holds; other spaces, other processes and foreign files do no harm. */
+ * limit holds; other spaces, other processes, foreign files and a disk that stands still do no
+ * harm. */
+#include "base/clock.h"
 #include "kv/disk_tier.h"
 #include "support/cmocka.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +206,47 @@ static void foreign_files_are_left_alone(void **state)
     whim_disk_tier_close(tier);
 }
 
+/* --- a disk that stands still ----------------------------------------------------------------- */
+
+static atomic_bool stands_still, is_kept;
+
+/* In place of the library's: whoever makes a file is kept as long as the disk stands still. */
+int openat(int dir, const char *path, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    int mode = (flags & O_CREAT) != 0 ? va_arg(more, int) : 0;
+    va_end(more);
+    while ((flags & O_EXCL) != 0 && atomic_load(&stands_still)) {
+        atomic_store(&is_kept, true);
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+static void who_puts_a_page_waits_for_no_disk(void **state)
+{
+    (void)state;
+    whim_disk_tier_stats stats;
+    whim_disk_tier *tier = open_tier("a", 0);
+    atomic_store(&stands_still, true);
+    put(tier, 1);
+    while (!atomic_load(&is_kept)) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    bool free = whim_disk_tier_try_stats(tier, &stats);
+    if (free) { /* else it would be waited for for ever */
+        put(tier, 2);
+        free = get(tier, 1) && get(tier, 2);
+    }
+    atomic_store(&stands_still, false);
+    whim_disk_tier_close(tier);
+    assert_true(free);
+    tier = open_tier("a", 0);
+    assert_true(get(tier, 1) && get(tier, 2));
+    whim_disk_tier_close(tier);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -209,6 +256,7 @@ int main(void)
         IN_FOLDER(the_limit_holds),
         IN_FOLDER(a_kill_loses_only_cache),
         IN_FOLDER(foreign_files_are_left_alone),
+        IN_FOLDER(who_puts_a_page_waits_for_no_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
