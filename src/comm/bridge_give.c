@@ -47,7 +47,7 @@ static int32_t spans_for(const whim_bridge *b, int32_t node, int32_t rank, whim_
     if (wrote.summed > 0) {
         whim_comm_slice(n_rank, rank, wrote.summed, &begin, &end);
         if (begin < end) {
-            out[n++] = (span){.at = begin * 4, .bytes = (end - begin) * 4, .back = 1};
+            out[n++] = (span){.at = begin * 4, .bytes = (end - begin) * 4, .back = wrote.back};
         }
     }
     return n > 0 ? n : 1;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { AHEAD = 2 }; /* rounds of a rank that may be under way: see shared.h */
+enum { AHEAD = 4 }; /* rounds of a rank that may be under way: see shared.h */
 
 static void *refuse(whim_bridge *b, const whim_link_head *h, const char *what)
 {
@@ -46,7 +46,7 @@ static void *place_round(whim_bridge *b, const whim_link_head *h)
         return refuse(b, h, "a part of a round that there is not");
     }
     if (h->at < 0 || h->at > WHIM_COMM_PIECE || h->bytes > WHIM_COMM_PIECE - h->at || h->back < 0 ||
-        h->back > 1) {
+        h->back > WHIM_COMM_MOST_BACK) {
         return refuse(b, h, "bytes outside of a piece");
     }
     r->placed[turn] |= parts_of(h);

@@ -45,7 +45,7 @@ static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, 
         WHIM_TRY(whim_comm_round(comm, &call, wrote));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += bytes[r], r++) {
-            rows_place(to, stride, bytes[r], at, whim_comm_told(comm, r, 0),
+            rows_place(to, stride, bytes[r], at, whim_comm_told(comm, r),
                        whim_comm_min(n_row * bytes[r] - at, WHIM_COMM_PIECE));
         }
         at += WHIM_COMM_PIECE;
@@ -75,7 +75,7 @@ whim_err whim_comm_all_gather_rows(whim_comm *comm, const float *part, const int
  * where this rank's part begins in `rank`'s. */
 static int64_t message_bytes(const whim_comm *comm, int32_t rank, int64_t *mine_at, int64_t *mine)
 {
-    const int64_t *table = (const int64_t *)whim_comm_told(comm, rank, 0);
+    const int64_t *table = (const int64_t *)whim_comm_told(comm, rank);
     int64_t total = 0;
     for (int32_t r = 0; r < comm->n_rank; r++) {
         *mine_at = r == comm->rank ? total : *mine_at;
@@ -110,7 +110,7 @@ static void part_take(const whim_comm *comm, int32_t rank, int64_t at, int64_t f
     int64_t begin = whim_comm_max(first, at),
             end = whim_comm_min(first + bytes, at + WHIM_COMM_PIECE);
     if (begin < end) {
-        whim_comm_copy(out + (begin - first), whim_comm_told(comm, rank, 0) + (begin - at),
+        whim_comm_copy(out + (begin - first), whim_comm_told(comm, rank) + (begin - at),
                        end - begin);
     }
 }
@@ -155,7 +155,7 @@ whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t ro
         }
         WHIM_TRY(whim_comm_round(comm, &call, wrote));
         if (comm->rank != root) {
-            whim_comm_copy((char *)x + at, whim_comm_told(comm, root, 0), len);
+            whim_comm_copy((char *)x + at, whim_comm_told(comm, root), len);
         }
         at += len;
     } while (at < bytes);

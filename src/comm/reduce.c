@@ -3,35 +3,55 @@
 #include "base/os/futex.h"
 #include "comm/shared.h"
 
-enum { PIECE_FLOATS = WHIM_COMM_PIECE / 4, LANES = 16 };
+enum {
+    PIECE_FLOATS = WHIM_COMM_PIECE / 4,
+    LONG_FLOATS = PIECE_FLOATS / 2, /* of long sums: more pieces have more work at the same time */
+    FEW = 2,                        /* pieces, for which that is not worth a round more */
+    NEAR_FLOATS = 512,              /* what the next cache has, with as much of each rank */
+    LANES = 16
+};
 
-static void add(float *restrict sum, const float *restrict x, int64_t n)
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* sum = x + y, of which either may be where it goes; `copy`: as well, or NULL. Four are read before
+ * they are written, so that the compiler need not ask whether they overlap. */
+static void add(float *sum, float *copy, const float *x, const float *y, int64_t n)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int32_t j = 0; j < LANES; j++) {
-            sum[i + j] += x[i + j];
+    for (; i + 4 <= n; i += 4) {
+        four both = *(const four *)(x + i) + *(const four *)(y + i);
+        *(four *)(sum + i) = both;
+        if (copy != NULL) {
+            *(four *)(copy + i) = both;
         }
     }
     for (; i < n; i++) {
-        sum[i] += x[i];
+        sum[i] = x[i] + y[i];
+        if (copy != NULL) {
+            copy[i] = sum[i];
+        }
     }
 }
 
-/* The sum over ranks, in their order, of elements [at, at + n) of what they told; this rank's are
- * `own`, which `out` may not be. */
-static void sum_ranks(const whim_comm *comm, const float *own, int64_t at, int64_t n, float *out)
+/* The sum over ranks, in their order, of elements [at, at + n) of what they gave in a round; this
+ * rank's are `own`, which `out` may not be. `copy` may be, or NULL. */
+static void sum_ranks(const whim_comm *comm, uint64_t round, const float *own, int64_t at,
+                      int64_t n, float *out, float *copy)
 {
+    const float *sum = NULL;
     for (int32_t r = 0; r < comm->n_rank; r++) {
-        const float *x = r == comm->rank ? own : (const float *)whim_comm_told(comm, r, 0) + at;
-        if (n * 4 <= WHIM_COMM_DIRECT) {
+        const float *x =
+            r == comm->rank ? own : (const float *)whim_comm_piece(comm, r, round) + at;
+        if (copy == NULL && n * 4 <= WHIM_COMM_DIRECT) { /* of more, nobody waits for the first */
             whim_os_lines_read(x, n * 4);
         }
-        if (r == 0) {
-            whim_comm_copy(out, x, n * 4);
-        } else {
-            add(out, x, n);
+        if (r > 0) {
+            add(out, r + 1 == comm->n_rank ? copy : NULL, sum, x, n);
         }
+        sum = r == 0 ? x : out;
+    }
+    if (comm->n_rank == 1) {
+        whim_comm_copy(out, own, n * 4);
     }
 }
 
@@ -53,22 +73,36 @@ static whim_err reduce_direct(whim_comm *comm, const whim_comm_call *call, float
     float *mine = (float *)whim_comm_next_piece(comm);
     whim_comm_copy(mine, x, n * 4);
     WHIM_TRY(whim_comm_round(comm, call, (whim_comm_wrote){.bytes = (int32_t)(n * 4)}));
-    sum_ranks(comm, mine, 0, n, x);
+    sum_ranks(comm, comm->n_round, mine, 0, n, x, NULL);
     return WHIM_ERR_OK;
 }
 
 /* --- long sums -------------------------------------------------------------------------------- */
 
 /* Piece by piece, every rank sums its slice and takes the others' from them. Between two rounds
- * three pieces are worked on: one is given to the peers, theirs of the one before are summed, and
- * the sums of the one before that are taken. */
+ * three pieces are worked on: one is given to the peers, theirs of one before are summed, and the
+ * sums of one before that are taken. Where there are more than a few, a rank does not wait for the
+ * round that it told, but for the one before: its work and the way of the bytes then go on at the
+ * same time. */
 
 typedef struct long_sum {
     const whim_comm *comm;
     float *x;
     int64_t n;
+    int64_t round; /* that comes next; 0: the first of this sum */
     int32_t worker, n_worker;
 } long_sum;
+
+static int64_t long_pieces(int64_t n)
+{
+    return (n + LONG_FLOATS - 1) / LONG_FLOATS;
+}
+
+/* Rounds from when a piece is given until its sums are told. */
+static int64_t long_back(int64_t n)
+{
+    return long_pieces(n) > FEW ? WHIM_COMM_MOST_BACK : 1;
+}
 
 /* Elements [begin, end) of n that are a worker's. */
 static void share(const long_sum *s, int64_t n, int64_t *begin, int64_t *end)
@@ -81,13 +115,19 @@ static void share(const long_sum *s, int64_t n, int64_t *begin, int64_t *end)
 /* The length of piece k of n floats; 0: there is none. */
 static int64_t long_len(int64_t n, int64_t k)
 {
-    return k < 0 ? 0 : whim_comm_max(0, whim_comm_min(n - k * PIECE_FLOATS, PIECE_FLOATS));
+    return k < 0 ? 0 : whim_comm_max(0, whim_comm_min(n - k * LONG_FLOATS, LONG_FLOATS));
 }
 
 static float *long_piece(const long_sum *s, int64_t k, int64_t *len)
 {
     *len = long_len(s->n, k);
-    return *len > 0 ? s->x + k * PIECE_FLOATS : NULL;
+    return *len > 0 ? s->x + k * LONG_FLOATS : NULL;
+}
+
+/* The round in which piece k is given. */
+static uint64_t round_of(const long_sum *s, int64_t k)
+{
+    return s->comm->n_round + 1 + (uint64_t)k - (uint64_t)s->round;
 }
 
 /* All but this rank's slice: nobody else needs that. */
@@ -105,20 +145,24 @@ static void long_give(const long_sum *s, int64_t k)
     }
 }
 
-/* Into the rank's own piece, where nobody looks for it before the next round. */
+/* Into the rank's own piece, where nobody looks for it before it is told, and to where it is wanted
+ * at once. */
 static void long_add(const long_sum *s, int64_t k)
 {
-    float *mine = (float *)whim_comm_piece(s->comm, s->comm->rank, s->comm->n_round);
+    uint64_t round = round_of(s, k);
+    float *mine = (float *)whim_comm_piece(s->comm, s->comm->rank, round);
     int64_t len, begin, end, from, to;
-    const float *x = long_piece(s, k, &len);
+    float *x = long_piece(s, k, &len);
     slice(s->comm, s->comm->rank, len, &begin, &end);
     share(s, end - begin, &from, &to);
-    if (from < to) {
-        from += begin;
-        sum_ranks(s->comm, x + from, from, to + begin - from, mine + from);
+    for (int64_t i = begin + from, n; i < begin + to; i += n) {
+        n = whim_comm_min(NEAR_FLOATS, begin + to - i);
+        whim_os_lines_write(mine + i, n * 4); /* peers have read the sums that were there */
+        sum_ranks(s->comm, round, x + i, i, n, mine + i, x + i);
     }
 }
 
+/* The sums of the others; its own are there. */
 static void long_take(const long_sum *s, int64_t k)
 {
     int64_t len, begin, end, from, to;
@@ -128,8 +172,8 @@ static void long_take(const long_sum *s, int64_t k)
         slice(s->comm, r, len, &begin, &end);
         begin = whim_comm_max(begin, from);
         end = whim_comm_min(end, to);
-        if (begin < end) {
-            const float *sums = (const float *)whim_comm_told(s->comm, r, 1);
+        if (begin < end && r != s->comm->rank) {
+            const float *sums = (const float *)whim_comm_piece(s->comm, r, round_of(s, k));
             whim_comm_copy(x + begin, sums + begin, (end - begin) * 4);
         }
     }
@@ -137,15 +181,19 @@ static void long_take(const long_sum *s, int64_t k)
 
 int64_t whim_comm_long_rounds(int64_t n)
 {
-    return (n + PIECE_FLOATS - 1) / PIECE_FLOATS + 1;
+    return long_pieces(n) + long_back(n);
 }
 
 void whim_comm_long_work(const whim_comm *comm, float *x, int64_t n, int64_t round, int32_t worker,
                          int32_t n_worker)
 {
-    long_sum s = {comm, x, n, worker, n_worker};
-    long_take(&s, round - 2);
-    long_add(&s, round - 1);
+    long_sum s = {comm, x, n, round, worker, n_worker};
+    int64_t back = long_back(n), k = round - 2 * back;
+    long_take(&s, k);
+    while (round == whim_comm_long_rounds(n) && ++k < long_pieces(n)) {
+        long_take(&s, k);
+    }
+    long_add(&s, round - back);
     long_give(&s, round);
 }
 
@@ -153,9 +201,16 @@ whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round, const c
 {
     whim_comm_call call = round == 0 ? whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site)
                                      : whim_comm_call_again(WHIM_COMM_ALL_REDUCE, n, site);
+    int64_t back = long_back(n);
     whim_comm_wrote wrote = {.given = (int32_t)long_len(n, round),
-                             .summed = (int32_t)long_len(n, round - 1)};
-    return whim_comm_round(comm, &call, wrote);
+                             .summed = (int32_t)long_len(n, round - back),
+                             .back = (int32_t)back};
+    whim_comm_round_tell(comm, &call, wrote);
+    if (back > 1 && round > 0) {
+        WHIM_TRY(whim_comm_round_wait(comm, &call, comm->n_round - 1));
+    }
+    bool is_last = round + 1 == whim_comm_long_rounds(n);
+    return back == 1 || is_last ? whim_comm_round_wait(comm, &call, comm->n_round) : WHIM_ERR_OK;
 }
 
 static whim_err reduce_long(whim_comm *comm, float *x, int64_t n, const char *site)
@@ -189,7 +244,8 @@ static void columns_sum(const whim_comm *comm, const float *x, int64_t at, int64
         int64_t from = row * total + first;
         int64_t begin = whim_comm_max(from, at), end = whim_comm_min(from + own, at + len);
         if (begin < end) {
-            sum_ranks(comm, x + begin, begin - at, end - begin, out + row * own + (begin - from));
+            sum_ranks(comm, comm->n_round, x + begin, begin - at, end - begin,
+                      out + row * own + (begin - from), NULL);
         }
     }
 }

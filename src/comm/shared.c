@@ -203,15 +203,14 @@ static void call_print(const whim_comm_call *c, char *out, size_t size)
 }
 
 static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
-                     const whim_comm_call *mine)
+                     const whim_comm_call *mine, uint32_t round)
 {
     char here[128];
     call_print(mine, here, sizeof here);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
               "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d", peer,
               here, (double)wait->waited_ns / 1e9,
-              (uint32_t)comm->n_round - atomic_load(&comm->shared->seats[peer].n_round),
-              comm->rank);
+              round - atomic_load(&comm->shared->seats[peer].n_round), comm->rank);
     return whim_comm_end(comm);
 }
 
@@ -251,10 +250,9 @@ static void yield(whim_comm *comm, int64_t now_ns)
     }
 }
 
-static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
+static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine, uint32_t round)
 {
     whim_comm_seat *seat = &comm->shared->seats[peer];
-    uint32_t round = (uint32_t)comm->n_round;
     whim_comm_wait wait = {0};
     while (!has_come(seat, round)) {
         for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, round); i++) {
@@ -265,7 +263,7 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
             return ended(comm);
         }
         if (whim_comm_wait_is_over(&wait, comm->shared, peer, comm->wait_ns)) {
-            return late(comm, peer, &wait, mine);
+            return late(comm, peer, &wait, mine, round);
         }
         if (comm->yields && waited < YIELD_NS && comm->n_round >= comm->yield_at) {
             yield(comm, wait.last_ns);
@@ -312,9 +310,8 @@ int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list)
     return (int32_t)(hash >> 32);
 }
 
-whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)
+void whim_comm_round_tell(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)
 {
-    int64_t waited = comm->waited_ns;
     comm->n_round++;
     uint64_t turn = comm->n_round % WHIM_COMM_TURNS;
     whim_comm_seat *seat = &comm->shared->seats[comm->rank];
@@ -324,10 +321,15 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_
     if (wrote.bytes <= WHIM_COMM_DIRECT) { /* while it waits: the next is often as long */
         whim_os_lines_write(whim_comm_next_piece(comm), wrote.bytes);
     }
+}
+
+whim_err whim_comm_round_wait(whim_comm *comm, const whim_comm_call *call, uint64_t round)
+{
+    int64_t waited = comm->waited_ns;
     for (int32_t i = 1; i < comm->n_rank; i++) {
         int32_t peer = (comm->rank + i) % comm->n_rank;
-        WHIM_TRY(wait_for(comm, peer, call));
-        const whim_comm_call *its = &comm->shared->seats[peer].calls[turn];
+        WHIM_TRY(wait_for(comm, peer, call, (uint32_t)round));
+        const whim_comm_call *its = &comm->shared->seats[peer].calls[round % WHIM_COMM_TURNS];
         if (its->kind != call->kind || its->root != call->root || its->size != call->size ||
             strncmp(its->site, call->site, sizeof call->site) != 0) {
             return differs(comm, peer, call, its);
@@ -340,4 +342,10 @@ whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_
         whim_comm_count_wait(comm->shared, comm->rank, call->site, comm->waited_ns - waited);
     }
     return WHIM_ERR_OK;
+}
+
+whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote)
+{
+    whim_comm_round_tell(comm, call, wrote);
+    return whim_comm_round_wait(comm, call, comm->n_round);
 }

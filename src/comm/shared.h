@@ -2,8 +2,10 @@
 /* What ranks share, and a round: the step that collectives are made of.
  * In a round a rank writes its piece, tells that it has, waits until all have, and reads. It may
  * read pieces of the round before, too. A rank that begins round s knows that all have ended round
- * s - 2, for they told of s - 1 after that; so with three pieces in turn nobody writes what another
- * still reads (tests/unit/comm/protocol_test.c walks all orders).
+ * s - 2, for they told of s - 1 after that; so three pieces in turn would be enough for nobody to
+ * write what another still reads. In long sums it waits for the round before the one that it told,
+ * so that it works while bytes travel; then what was given in round s - 5 may be read until s - 1
+ * is told, and it takes six (tests/unit/comm/protocol_test.c walks all orders).
  * That also holds for ranks of other hosts, in whose place a bridge writes (comm/bridge.h): what it
  * writes here was written by the rank before, when nobody read there any more, and is told in the
  * same order. */
@@ -18,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { WHIM_COMM_TURNS = 3 }; /* pieces of a rank */
+enum { WHIM_COMM_TURNS = 6 }; /* pieces of a rank */
 
 typedef enum whim_comm_kind {
     WHIM_COMM_ALL_REDUCE,
@@ -39,11 +41,14 @@ typedef struct whim_comm_call {
 
 /* Which bytes of its piece a rank wrote, for who carries them to other hosts; not compared. Of a
  * long sum (reduce.c) each rank needs its slice of what is given, and what is summed is the slice
- * that is this rank's, of the piece before. */
+ * that is this rank's, of a piece before. */
 typedef struct whim_comm_wrote {
     int32_t bytes;
     int32_t given, summed; /* floats that are cut into slices */
+    int32_t back;          /* rounds since those that are summed were given */
 } whim_comm_wrote;
+
+enum { WHIM_COMM_MOST_BACK = 2 };
 
 /* What one tells and others wait for; on a cache line of its own. */
 typedef struct whim_comm_count {
@@ -116,10 +121,10 @@ static inline char *whim_comm_next_piece(const whim_comm *comm)
     return whim_comm_piece(comm, comm->rank, comm->n_round + 1);
 }
 
-/* A rank's piece of the round that was last, `back` rounds ago. */
-static inline const char *whim_comm_told(const whim_comm *comm, int32_t rank, uint64_t back)
+/* A rank's piece of the round that was last. */
+static inline const char *whim_comm_told(const whim_comm *comm, int32_t rank)
 {
-    return whim_comm_piece(comm, rank, comm->n_round - back);
+    return whim_comm_piece(comm, rank, comm->n_round);
 }
 
 /* memcpy takes no NULL, and a part of nothing may be one. */
@@ -148,7 +153,11 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
 /* Of a list with an entry for each rank. */
 int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list);
 
-/* One round, after this rank's piece of round n_round + 1 was written. */
+/* One round, after this rank's piece of round n_round + 1 was written: it is told, and waited for.
+ * In parts: a rank may tell the next one before it waits for this one. */
+void whim_comm_round_tell(whim_comm *comm, const whim_comm_call *call, whim_comm_wrote wrote);
+WHIM_MUST_CHECK whim_err whim_comm_round_wait(whim_comm *comm, const whim_comm_call *call,
+                                              uint64_t round);
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call,
                                          whim_comm_wrote wrote);
 
