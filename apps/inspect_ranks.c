@@ -14,7 +14,7 @@
 /* Counts of one rank; of heads and widths those of the first layer that has them. */
 typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff;
-    int64_t weights, kv, total, token_comm;
+    int64_t weights, kv, total, token_comm, most_comm;
     double prompt_comm; /* for each token of a prompt that they share; 0: they do not */
 } share;
 
@@ -71,6 +71,7 @@ static share share_of(const whim_engine *engine)
                .kv = whim_engine_runner_plan(engine)->kv_bytes,
                .total = plan->total,
                .token_comm = whim_engine_runner_plan(engine)->token_comm,
+               .most_comm = whim_engine_runner_plan(engine)->most_comm,
                .prompt_comm = (double)whim_engine_runner_plan(engine)->cut_comm /
                               (double)whim_engine_limits(engine)->max_rows};
     for (int32_t l = 0; l < table->n_layer; l++) {
@@ -128,7 +129,8 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
         whim_format_bytes(text[0], sizeof text[0], (int64_t)shares[0].prompt_comm);
         whim_str_printf(out, ", of a prompt: %s", text[0]);
     }
-    whim_str_append_char(out, '\n');
+    whim_format_bytes(text[0], sizeof text[0], shares[0].most_comm);
+    whim_str_printf(out, "; the largest message: %s\n", text[0]);
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);
     for (int32_t i = 0; i < n; i++) {
@@ -148,10 +150,10 @@ static void append_json(whim_str *out, const share *shares, int32_t n_rank)
         whim_str_printf(out,
                         "%s{\"rank\":%d,\"n_head\":%d,\"n_kv\":%d,\"n_key\":%d,\"d_ff\":%d,"
                         "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld,"
-                        "\"prompt_comm\":%.0f}",
+                        "\"prompt_comm\":%.0f,\"most_comm\":%lld}",
                         r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff,
                         (long long)s->weights, (long long)s->kv, (long long)s->total,
-                        (long long)s->token_comm, s->prompt_comm);
+                        (long long)s->token_comm, s->prompt_comm, (long long)s->most_comm);
     }
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);

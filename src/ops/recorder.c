@@ -19,6 +19,12 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
     return WHIM_ERR_UNSUPPORTED;
 }
 
+static void count(whim_recorder *r, int64_t comm_bytes)
+{
+    r->comm_bytes += comm_bytes;
+    r->comm_most = comm_bytes > r->comm_most ? comm_bytes : r->comm_most;
+}
+
 #undef WHIM_PRIM
 #undef WHIM_FUSED
 #define RECORD(name, comm, otherwise)                                                \
@@ -29,7 +35,7 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
         bool accepts = s->device->vt->op_accepts(s->device, WHIM_OP_##name, args);   \
         whim_err err = accepts ? ask_workspace(s, WHIM_OP_##name, args) : otherwise; \
         r->n_op = n_op + 1;                                                          \
-        r->comm_bytes += (comm);                                                     \
+        count(r, comm);                                                              \
         return err;                                                                  \
     }
 #define WHIM_PRIM(name) RECORD(name, 0, refuse(r, WHIM_OP_##name, args))

@@ -79,6 +79,7 @@ typedef struct whim_exec_plan {
     int64_t host_bytes;      /* the host's copies of all that travels */
     int64_t token_comm;      /* of a step of one token: bytes of messages between ranks */
     int64_t cut_comm;        /* the same of max_rows of one prompt, whose rows ranks share */
+    int64_t most_comm;       /* the largest message between ranks of any step */
 } whim_exec_plan;
 
 /* UNSUPPORTED when the device lacks an op of the model; diag names it. */

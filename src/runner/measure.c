@@ -190,6 +190,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     }
     plan->activation_bytes = bump.peak;
     plan->workspace_bytes = recorder.base.workspace.peak;
+    plan->most_comm = recorder.comm_most;
     return WHIM_ERR_OK;
 }
 

@@ -39,7 +39,7 @@ expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
 expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has more than 7" err "--max-step-tokens"
 run_it inspect shape:qwen3-8b --cp 2
-expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB"
+expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB; the largest message: "
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
@@ -59,6 +59,7 @@ ranks = json.loads(text)['ranks']
 assert [r['n_head'] for r in ranks] == [12] + [6] * 6 and [r['n_kv'] for r in ranks] == [2] + [1] * 6, ranks
 assert [r['d_ff'] for r in ranks] == [256] * 5 + [128] * 2, ranks
 assert all(r['token_comm'] == 3072 * 4 * (2 * 62 + 1) + 62 * 8 + 7 * 8 for r in ranks), ranks[0]
+assert all(r['most_comm'] >= 512 * 3072 * 4 for r in ranks), ranks[0]
 nodes, all = json.loads(text)['nodes'], sum(r['total'] for r in ranks)
 assert nodes and all - 7 * len(nodes) <= sum(n['total'] for n in nodes) <= all, nodes"
 run_it inspect shape:qwen3-30b-a3b --tp 6 --json

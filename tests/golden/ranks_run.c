@@ -123,10 +123,35 @@ static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm
     return err;
 }
 
+/* So does a prompt that fills a step, where ranks share its rows: within 5%, as some are padding. */
+static whim_err run_counted_prompt(rank_member *m, whim_engine *engine, const whim_comm *comm)
+{
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t predicted = whim_engine_runner_plan(engine)->cut_comm, before = comm->n_byte;
+    int32_t tokens[MAX_ROWS];
+    whim_sequence *seq = NULL;
+    for (int32_t i = 0; i < MAX_ROWS; i++) {
+        tokens[i] = 1 + i % 7;
+    }
+    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
+    whim_step_part part = {.seq = seq, .tokens = tokens, .n_tok = MAX_ROWS, .n_out = 1, .n_top = 1};
+    whim_err err = whim_runner_step(runner, &part, 1, &m->diag);
+    whim_runner_sequence_destroy(runner, seq);
+    int64_t counted = comm->n_byte - before, apart = counted - predicted;
+    if (err == WHIM_ERR_OK && (predicted == 0 || 20 * (apart < 0 ? -apart : apart) > predicted)) {
+        err = whim_fail(&m->diag, WHIM_ERR_INVALID, "a prompt took %lld bytes, planned were %lld",
+                        (long long)counted, (long long)predicted);
+    }
+    return err;
+}
+
 static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     int32_t n_plan = m->once ? 1 : RANKS_PLANS;
     whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
+    if (err == WHIM_ERR_OK && comm != NULL && m->shares) {
+        err = run_counted_prompt(m, engine, comm);
+    }
     if (err == WHIM_ERR_OK && m->speaks) {
         err = run_greedy(m, whim_engine_runner(engine));
     }
