@@ -73,10 +73,12 @@ int main(int argc, char **argv)
     }
     bool with_slow = !options.quick && options.backend == NULL;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].is_slow && !with_slow) {
+            continue;
+        }
         if (options.list) {
             puts(parts[i].name);
-        } else if ((options.only == NULL || strcmp(options.only, parts[i].name) == 0) &&
-                   (with_slow || !parts[i].is_slow)) {
+        } else if (options.only == NULL || strcmp(options.only, parts[i].name) == 0) {
             parts[i].run(&options);
         }
     }
